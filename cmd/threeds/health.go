@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +39,7 @@ func runHealth(ctx context.Context, args []string, stdout io.Writer) error {
 	if isFileGiven && *address != "" {
 		return usageErrorf("health: --config and --url exclude each other")
 	}
-	console, err := consoleURL(*file, *address)
+	console, certificate, err := consoleURL(*file, *address)
 	if err != nil {
 		return err
 	}
@@ -43,28 +47,36 @@ func runHealth(ctx context.Context, args []string, stdout io.Writer) error {
 	if *isLive {
 		path = "/livez"
 	}
-	return askHealth(ctx, console.JoinPath(path), stdout)
+	return askHealth(ctx, console.JoinPath(path), certificate, stdout)
 }
 
-// consoleURL returns where the console of a server is: as an operator says it, or else by its configuration.
-func consoleURL(file, given string) (*url.URL, error) {
+// consoleURL returns where /readyz of a server is: as an operator says it, or else by its configuration. certificate is
+// the file of the certificate that answers there, "" if any is good that the machine trusts.
+func consoleURL(file, given string) (at *url.URL, certificate string, err error) {
 	if given != "" {
 		u, err := url.Parse(given)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-			return nil, usageErrorf("health: --url: not a URL of http or https, such as http://127.0.0.1:8090")
+			return nil, "", usageErrorf("health: --url: not a URL of http or https, such as http://127.0.0.1:8090")
 		}
-		return u, nil
+		return u, "", nil
 	}
 	c, err := config.Read(file)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	host, port, err := net.SplitHostPort(c.Console.Listen)
+	key, address, scheme := "console.listen", c.Console.Listen, "http"
+	switch {
+	case c.Console.MetricsListen != "":
+		key, address = "console.metrics_listen", c.Console.MetricsListen
+	case c.Console.TLS != nil:
+		scheme, certificate = "https", c.Console.TLS.Cert
+	}
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("console.listen: %w", err)
+		return nil, "", fmt.Errorf("%s: %w", key, err)
 	}
 	if port == "0" {
-		return nil, errors.New("console.listen: port 0 is chosen at the start (name the address with --url)")
+		return nil, "", fmt.Errorf("%s: port 0 is chosen at the start (name the address with --url)", key)
 	}
 	ip := net.ParseIP(host)
 	switch {
@@ -73,20 +85,47 @@ func consoleURL(file, given string) (*url.URL, error) {
 	case ip.Equal(net.IPv6unspecified):
 		host = "::1"
 	}
-	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}, nil
+	return &url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}, certificate, nil
+}
+
+// pinnedTLS accepts the certificate in a file and no other: its name is that of the console, not of this address.
+func pinnedTLS(file string) (*tls.Config, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, fmt.Errorf("%s: no certificate (PEM)", file)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, // VerifyConnection does it
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if !bytes.Equal(state.PeerCertificates[0].Raw, block.Bytes) {
+				return errors.New("another certificate than console.tls.cert answers")
+			}
+			return nil
+		},
+	}, nil
 }
 
 // askHealth asks one path of the console. It prints the status that the server gives itself, and returns an error with
 // the problems unless the answer is 200.
-func askHealth(ctx context.Context, at *url.URL, stdout io.Writer) error {
+func askHealth(ctx context.Context, at *url.URL, certificate string, stdout io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return err
 	}
+	transport := &http.Transport{DisableKeepAlives: true} // without the proxies of the environment
+	if certificate != "" {
+		if transport.TLSClientConfig, err = pinnedTLS(certificate); err != nil {
+			return err
+		}
+	}
 	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // without the proxies of the environment
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	res, err := client.Do(req)

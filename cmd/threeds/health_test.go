@@ -85,12 +85,13 @@ func TestD109HealthWaitsThreeSeconds(t *testing.T) {
 func TestHealthAddressFromConfiguration(t *testing.T) {
 	good := string(contents(t, checkSite(t, plan{})))
 	for listen, want := range map[string]string{
+		`127.0.0.1:9090", metrics_listen: "127.0.0.1:9091`: "http://127.0.0.1:9091",
 		"0.0.0.0:9090": "http://127.0.0.1:9090", "[::]:9090": "http://[::1]:9090", ":9090": "http://127.0.0.1:9090",
 		"10.1.2.3:9": "http://10.1.2.3:9", "127.0.0.1:0": "",
 	} {
 		file := filepath.Join(t.TempDir(), "threeds.yaml")
 		write(t, file, []byte(strings.Replace(good, "console: {listen: 127.0.0.1:0}", `console: {listen: "`+listen+`"}`, 1)))
-		at, err := consoleURL(file, "")
+		at, _, err := consoleURL(file, "")
 		if (err == nil) != (want != "") || err == nil && at.String() != want {
 			t.Errorf("%s: %v, %v, want %q", listen, at, err, want)
 		}

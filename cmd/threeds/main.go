@@ -93,6 +93,15 @@ const usage = `Usage:
         list the tokens of the admin API
     threeds token revoke NAME [--config FILE]
         end a token at once, on every node
+    threeds operator invite --role viewer|operator|admin [--merchant M] [--name NAME]
+                    [--config FILE]
+        print a link by which somebody registers a passkey for the console, once, in one hour
+    threeds operator list [--json] [--config FILE]
+        list who may log in to the console
+    threeds operator role NAME viewer|operator|admin [--config FILE]
+        give an operator another role, and end their sessions
+    threeds operator remove NAME [--config FILE]
+        remove an operator, and end their sessions
     threeds audit search [--who W] [--action A] [--object O] [--limit N] [--json]
                     [--config FILE]
         say who changed what, the newest first
@@ -242,6 +251,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runJournal(ctx, rest, stdin, stdout, stderr)
 	case "token":
 		return runToken(ctx, rest, stdout, stderr)
+	case "operator":
+		return runOperator(ctx, rest, stdout, stderr)
 	case "audit":
 		return runAudit(ctx, rest, stdout)
 	case "backup":
@@ -263,7 +274,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "journal", "token", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
+		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "journal", "token", "operator", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
 		"version", "help"))
 }
 

@@ -48,7 +48,7 @@ func TestExitStatus(t *testing.T) {
 			"key revoke 00000000-0000-4000-8000-000000000000", "ranges", "ranges refesh", "ranges refresh", "check", "check -", "check a b", "backup", "backup a b", "restore", "restore --replac a", "version now",
 			"ranges status --confg x", "ranges lookup 4 --confg x", "ranges diff 1 2 --confg x", "ranges diff 1 2 3", "ranges export visa --confg x", "ranges export visa jcb",
 			"ranges import visa x --confg x", "ranges refresh visa --confg x", "ranges accept visa --confg x", "sandbox --lsiten x", "sandbox now", "version --jsn", "config", "config chek", "config check x",
-			"token", "token creat", "token create --name ci", "token create --name a/b --role viewer", "token create --name ci --role root", "token revoke", "audit", "audit serch", "audit search --limit 0",
+			"token", "token creat", "token create --name ci", "token create --name a/b --role viewer", "token create --name ci --role root", "token revoke", "operator", "operator invit", "operator invite", "operator invite --role root", "operator invite --role admin --name a/b", "operator role", "operator role jo root", "operator remove", "audit", "audit serch", "audit search --limit 0",
 			"webhook", "webhook ad", "webhook list", "webhook add --merchant Shop", "webhook list --merchant Shop x", "webhook verify --id x -",
 			"webhook verify --secret x --id x --timestamp 1 --signature x", "health now", "licenses now", "outcomes now", "health --url ftp://x", "health --url", "health --url http://127.0.0.1:1 --config x.yaml"},
 	} {

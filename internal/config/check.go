@@ -61,6 +61,7 @@ func (l *loader) checkRelations() {
 	l.checkProxies()
 	l.checkWebhooks()
 	l.checkTracing()
+	l.checkConsole()
 	l.checkReferenceNumbers()
 }
 
@@ -93,6 +94,7 @@ func (l *loader) checkListeners() {
 	seen := map[string]string{}
 	listeners := []struct{ path, address string }{
 		{"api.listen", c.API.Listen}, {"results.listen", c.Results.Listen}, {"console.listen", c.Console.Listen},
+		{"console.metrics_listen", c.Console.MetricsListen},
 	}
 	if c.Browser != nil {
 		listeners = append(listeners, struct{ path, address string }{"browser.listen", c.Browser.Listen})
@@ -151,6 +153,7 @@ func (l *loader) loadFiles(now time.Time) {
 	l.loadProxyFiles(now)
 	l.loadWebhookFiles(now)
 	l.loadTracingFiles(now)
+	l.loadConsoleFiles(now)
 }
 
 // loadDirectoryFiles reads the files of one directory.
@@ -397,6 +400,7 @@ func (l *loader) addWarnings() {
 	l.warnOfV1()
 	l.warnOfProxies()
 	l.warnOfTracing()
+	l.warnOfConsole()
 }
 
 // warnOfLab adds a warning for a directory whose URLs for browsers may be http or local.

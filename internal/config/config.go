@@ -50,12 +50,7 @@ type Config struct {
 	// The key file: what transaction ids are signed with, and rows of API keys and results sealed. Beside a store in a directory without API keys it is made, readable by its owner alone, when absent; it is by default `keys.json` in there. Required with PostgreSQL, where all nodes have the same.
 	Keys string `yaml:"keys"`
 
-	Console struct {
-		// Where operators reach /livez, /readyz and /metrics. Never open it to the outside.
-		Listen string `yaml:"listen"`
-		// The address of the console as operators see it: https, or http on this machine. With it the admin API is served there, below /admin/v1, for those who have a token (`threeds token create`). Unset, there is none. See [the admin API](operating/admin.md).
-		URL string `yaml:"url"`
-	} `yaml:"console"`
+	Console Console `yaml:"console"`
 
 	// Where the browsers of shoppers come: `threeds.js`, the hosted page, and the way back from issuers ([browser](browser.md)). Without it, `POST /authentications` refuses those of a browser.
 	Browser *Browser `yaml:"browser"`
@@ -169,6 +164,58 @@ type Config struct {
 	Ends         map[string]time.Time // when certificates expire; of several in one file the earliest
 	ListTerms    map[string]Term      // when revocation lists are valid; of several in one file the one that ends first
 	Certificates Certificates         // which parts have certificates that are not valid
+}
+
+// Console is the listener for operators.
+type Console struct {
+	// Where operators reach the console, and monitoring /livez, /readyz and /metrics. Never open it to the outside.
+	Listen string `yaml:"listen"`
+	// An address of their own for /livez, /readyz and /metrics, which `listen` then does not have.
+	MetricsListen string `yaml:"metrics_listen"`
+	// The origin of the console as operators see it, such as `https://console.example`: https, or http on this machine. With it the [console](operating/operators.md) is served there, and below /admin/v1 [the admin API](operating/admin.md). Unset, there is neither.
+	URL string `yaml:"url"`
+	// Certificate and key of `listen`. Without them it speaks plain HTTP and belongs behind a proxy that ends TLS.
+	TLS *KeyPair `yaml:"tls"`
+	// Whether operators log in with passkeys. They need `url` to have a host name, for a passkey belongs to one.
+	Passkeys bool `yaml:"passkeys"`
+	// How long an operator stays logged in.
+	Session time.Duration `yaml:"session"`
+	// How operators log in by OpenID Connect. Unset, they cannot.
+	OIDC *OIDC `yaml:"oidc"`
+}
+
+// OIDC says how operators log in by OpenID Connect.
+type OIDC struct {
+	// The issuer, as its metadata name it: https, or http on this machine. Its redirect URI is `console.url` and /login/oidc/callback.
+	Issuer string `yaml:"issuer"`
+	// What the issuer calls this server.
+	ClientID string `yaml:"client_id"`
+	// The file with the secret that the issuer has given this server. Unset, there is none, and PKCE alone protects the login.
+	ClientSecret string `yaml:"client_secret"`
+	// The authorities that the certificate of the issuer must chain to, in PEM. Unset, those of the machine.
+	CA CAFile `yaml:"ca"`
+	// What is asked for. Unset, openid and email.
+	Scopes []string `yaml:"scopes"`
+	// The claim of the ID token that is shown as the name of the operator.
+	NameClaim string `yaml:"name_claim"`
+	// The claim of the ID token with the groups of the operator.
+	RoleClaim string `yaml:"role_claim"`
+	// Which groups have which role. Who is in none of them is refused; who is in several has the highest.
+	Roles OIDCRoles `yaml:"roles"`
+	// Groups whose people see one merchant only, by the name of the group. They need a role too.
+	Merchants map[string]string `yaml:"merchants"`
+
+	Secret string // the content of ClientSecret, filled by Load
+}
+
+// OIDCRoles are the groups of each role.
+type OIDCRoles struct {
+	// Groups that may do all.
+	Admin []string `yaml:"admin"`
+	// Groups that may change merchants, keys, webhooks and certificates.
+	Operator []string `yaml:"operator"`
+	// Groups that may look.
+	Viewer []string `yaml:"viewer"`
 }
 
 // Browser is the listener for the browsers of shoppers.

@@ -29,10 +29,12 @@ func documentedKeys(t *testing.T) []documentedKey {
 	a, err := txtar.ParseFile("testdata/config/full.txtar")
 	must(t, err)
 	l := newParser("threeds.yaml")
+	group := regexp.MustCompile(`(oidc\.merchants)\.[a-z]+`)
 	item, version, scheme := regexp.MustCompile(`\[\d+\]`), regexp.MustCompile(`(reference_numbers)\.[0-9.]+`), regexp.MustCompile(`(\]\.per_directory)\.[a-z]+`)
 	l.described = func(path, page, standard string) {
 		path = item.ReplaceAllString(path, "[]")
 		path = version.ReplaceAllString(path, "$1.VERSION")
+		path = group.ReplaceAllString(path, "$1.GROUP")
 		path = scheme.ReplaceAllString(path, "$1.SCHEME")
 		if page == "section" && standard == "" && read[path] != [2]string{} {
 			return
@@ -86,6 +88,8 @@ func fieldComments(t *testing.T) iter.Seq2[string, string] {
 				at := join(path, reflect.StructTag(text).Get("yaml"))
 				inner, many := structOf(field.Type, types)
 				switch {
+				case many == "map" && strings.HasSuffix(at, "oidc.merchants"):
+					at += ".GROUP"
 				case many == "map" && inner == nil:
 					at += ".VERSION"
 				case many == "map":

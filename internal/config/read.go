@@ -136,6 +136,7 @@ func (l *loader) refuseFixedChanges(inUse *Config) {
 		{"api.listen", c.API.Listen == inUse.API.Listen},
 		{"results.listen", c.Results.Listen == inUse.Results.Listen},
 		{"console.listen", c.Console.Listen == inUse.Console.Listen},
+		{"console.metrics_listen", c.Console.MetricsListen == inUse.Console.MetricsListen},
 		{"console.url", c.Console.URL == inUse.Console.URL},
 		{"browser.listen", c.Browser.listen() == inUse.Browser.listen()},
 		{"store.url", c.Store.URL == inUse.Store.URL},

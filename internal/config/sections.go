@@ -21,10 +21,7 @@ func (l *loader) readFile(file *section) {
 
 	c.Keys = optional(file, "keys", l.path(), "")
 
-	console := file.section("console")
-	c.Console.Listen = optional(console, "listen", address, "127.0.0.1:8090")
-	c.Console.URL = optional(console, "url", consoleURL, "")
-	console.close()
+	c.Console = readConsole(file.section("console"))
 
 	c.Browser = optionalSection(file, "browser", readBrowser)
 	l.readLimits(file.section("limits"))

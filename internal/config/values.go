@@ -51,7 +51,8 @@ var (
 	address    = kind[string]{want: "HOST:PORT", parse: parseAddress}
 	httpsURL   = kind[string]{want: "https URL", parse: func(s string) (string, error) { return parseURL(s, "https") }}
 	httpURL    = kind[string]{want: "https or http URL", parse: func(s string) (string, error) { return parseURL(s, "https", "http") }}
-	consoleURL = kind[string]{want: "https URL, or http URL of this machine", parse: parseConsoleURL}
+	consoleURL = kind[string]{want: "https origin, or http origin of this machine", parse: func(s string) (string, error) { return parseOrigin(strings.TrimSuffix(s, "/")) }}
+	issuerURL  = kind[string]{want: "https URL, or http URL of this machine", parse: parseIssuer}
 	hostName   = kind[string]{want: "host name", ofMany: "list of host names", parse: parseHost}
 	network    = kind[string]{
 		want: "network such as 10.0.0.0/8", page: "network such as 10.0.0.0/8, or an address",
@@ -379,23 +380,4 @@ func parseCountry(s string) (string, error) {
 		return "", errors.New(`not a country (three digits of ISO 3166-1 in quotes, such as "208")`)
 	}
 	return s, nil
-}
-
-// parseConsoleURL reads an https URL, or an http URL of this machine: tokens do not go over a network in the clear.
-func parseConsoleURL(s string) (string, error) {
-	if text, err := parseURL(s, "https"); err == nil {
-		return text, nil
-	}
-	text, err := parseURL(s, "http")
-	if err != nil {
-		return "", err
-	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return "", err
-	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "", errors.New("http is for a loopback address or localhost")
-	}
-	return text, nil
 }

@@ -1,11 +1,13 @@
 // Package console is the listener for operators: whether the process lives,
 // whether it is ready for requests, and its metrics. It is meant for a private
-// address and shows nothing of any transaction.
+// address and itself shows nothing of any transaction. Set Admin and Pages of a
+// [Handler] for what asks who it is.
 package console
 
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -30,7 +32,10 @@ type Handler struct {
 	Conditions func() []Condition // of this moment
 	Metrics    http.Handler
 	Admin      http.Handler    // below /admin/; nil: there is no admin API
+	Pages      http.Handler    // of all other paths; nil: there are none
 	Identity   func() Identity // what this node runs with; nil: /readyz does not say it
+
+	HasOwnHealth bool // /livez, /readyz and /metrics are served by Health alone
 
 	stopping atomic.Bool
 }
@@ -75,14 +80,38 @@ func (h *Handler) Ready() bool {
 	return status == http.StatusOK
 }
 
-// ServeHTTP answers GET and HEAD, and whatever Admin answers.
+// ServeHTTP serves everything.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w)
+	switch isHealth := slices.Contains([]string{"/livez", "/readyz", "/metrics"}, r.URL.Path); {
+	case isHealth && !h.HasOwnHealth:
+		h.serveHealth(w, r)
+	case h.Admin != nil && strings.HasPrefix(r.URL.Path, "/admin/"):
+		h.Admin.ServeHTTP(w, r)
+	case h.Pages != nil && !isHealth:
+		h.Pages.ServeHTTP(w, r)
+	case isHealth:
+		http.NotFound(w, r)
+	default:
+		h.serveHealth(w, r) // which has no such path
+	}
+}
+
+// Health serves /livez, /readyz and /metrics alone.
+func (h *Handler) Health() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setHeaders(w)
+		h.serveHealth(w, r)
+	})
+}
+
+func setHeaders(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if h.Admin != nil && strings.HasPrefix(r.URL.Path, "/admin/") {
-		h.Admin.ServeHTTP(w, r)
-		return
-	}
+}
+
+// serveHealth answers GET and HEAD.
+func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		w.WriteHeader(http.StatusMethodNotAllowed)

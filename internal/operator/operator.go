@@ -1,5 +1,6 @@
-// Package operator knows who may use the admin API, and writes down what they do. Use a [Service] to make, list and
-// revoke tokens, to find the [Actor] of a token that a request brings, and to write and read the audit trail.
+// Package operator knows who may use the admin API and the console, and writes down what they do. Use a [Service] to make,
+// list and revoke tokens, to find the [Actor] of a token that a request brings, to keep the users of the console with
+// their invitations and sessions, and to write and read the audit trail.
 //
 // No token is kept. What is kept is the SHA-256 of its 256 random bits. The row of a token is sealed with the key file:
 // who can write to the store, but has no key file, can neither make a token nor change what one may do.
@@ -157,19 +158,27 @@ func (s *Service) CreateToken(ctx context.Context, t Token) (string, error) {
 func (s *Service) seal(row *store.Object, v any) []byte {
 	plain, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // a token has nothing that cannot be encoded
+		panic(err) // what is sealed has nothing that cannot be encoded
 	}
 	return s.Sealer.Seal(row.Name(), plain)
 }
 
-// openToken reads the row of a token.
-func (s *Service) openToken(row *store.Object) (sealed sealedToken, err error) {
+// open reads what seal has put into a row.
+func (s *Service) open(row *store.Object, v any) error {
 	plain, err := s.Sealer.Open(row.Name(), row.Data)
 	if err == nil {
-		err = json.Unmarshal(plain, &sealed)
+		err = json.Unmarshal(plain, v)
 	}
 	if err != nil {
-		return sealedToken{}, fmt.Errorf("token %s: %w", row.ID, err)
+		return fmt.Errorf("%s %s: %w", row.Kind, row.ID, err)
+	}
+	return nil
+}
+
+// openToken reads the row of a token.
+func (s *Service) openToken(row *store.Object) (sealed sealedToken, err error) {
+	if err := s.open(row, &sealed); err != nil {
+		return sealedToken{}, err
 	}
 	return sealed, nil
 }
@@ -217,21 +226,23 @@ func (s *Service) FindActor(ctx context.Context, token string) (Actor, error) {
 	return Actor{}, ErrNoToken
 }
 
-// ResealTokens seals every token anew, so that it outlives rotations of the key file.
-func (s *Service) ResealTokens(ctx context.Context) error {
-	rows, err := s.Store.Objects(ctx, store.TokenObjects)
-	if err != nil {
-		return err
-	}
-	for i := range rows {
-		sealed, err := s.openToken(&rows[i])
+// Reseal seals every token and every user anew, so that they outlive rotations of the key file.
+func (s *Service) Reseal(ctx context.Context) error {
+	for _, kind := range []string{store.TokenObjects, store.UserObjects} {
+		rows, err := s.Store.Objects(ctx, kind)
 		if err != nil {
-			continue // it is refused already, and the list says so
-		}
-		was := rows[i].Data
-		rows[i].Data = s.seal(&rows[i], sealed)
-		if err := s.Store.ChangeObject(ctx, rows[i], was); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
+		}
+		for i := range rows {
+			plain, err := s.Sealer.Open(rows[i].Name(), rows[i].Data)
+			if err != nil {
+				continue // it is refused already, and the list says so
+			}
+			was := rows[i].Data
+			rows[i].Data = s.Sealer.Seal(rows[i].Name(), plain)
+			if err := s.Store.ChangeObject(ctx, rows[i], was); err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
 		}
 	}
 	return nil

@@ -7,7 +7,10 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/login"
 	"github.com/openthreeds/threeds/internal/merchant"
+	"github.com/openthreeds/threeds/internal/operator"
 )
 
 // newAdminAPI returns the admin API, which uses the key ring and the merchants of the runtime in use.
@@ -30,18 +33,55 @@ func (s *Server) newAdminAPI() http.Handler {
 	return h
 }
 
-// tokensEvery is how often the tokens of the admin API are sealed anew.
+// newConsolePages returns the login of the console, and behind it the pages.
+func (s *Server) newConsolePages() http.Handler {
+	s.login = &login.Service{
+		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log,
+	}
+	mux := http.NewServeMux()
+	for _, path := range login.Paths() {
+		mux.Handle(path, s.login)
+	}
+	mux.Handle("/", s.login.Protect(http.HandlerFunc(s.login.Home)))
+	return mux
+}
+
+// loginSettings returns how operators log in by a configuration; nil: there is no console for them.
+func loginSettings(c *config.Console) *login.Settings {
+	if c.URL == "" {
+		return nil
+	}
+	settings := &login.Settings{URL: c.URL, Passkeys: c.Passkeys, Session: c.Session}
+	if o := c.OIDC; o != nil {
+		roles := make(map[string]operator.Role)
+		for _, of := range []struct {
+			role   operator.Role
+			groups []string
+		}{{operator.Viewer, o.Roles.Viewer}, {operator.Operator, o.Roles.Operator}, {operator.Admin, o.Roles.Admin}} {
+			for _, group := range of.groups {
+				roles[group] = of.role // of a group with several the highest
+			}
+		}
+		settings.OIDC = &login.OIDC{
+			Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.Secret, Roots: o.CA.Pool, Scopes: o.Scopes,
+			NameClaim: o.NameClaim, RoleClaim: o.RoleClaim, Roles: roles, Merchants: o.Merchants,
+		}
+	}
+	return settings
+}
+
+// tokensEvery is how often the tokens of the admin API and the users of the console are sealed anew.
 const tokensEvery = 24 * time.Hour
 
-// keepTokens frees those tokens that have ended and seals the others anew, until ctx ends.
+// keepTokens frees those tokens and sessions that have ended, and seals tokens and users anew, until ctx ends.
 func (s *Server) keepTokens(ctx context.Context) {
 	for {
 		err := s.db.SweepObjects(ctx, s.timestamp())
 		if err == nil {
-			err = s.operators.ResealTokens(ctx)
+			err = s.operators.Reseal(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.cfg.Log.Warn("tokens of the admin API not sealed anew", "err", err)
+			s.cfg.Log.Warn("tokens of the admin API and users of the console not sealed anew", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -60,7 +60,8 @@ func Serve(ctx context.Context, o Options) error {
 	if err := openListeners(ctx, c, cfg); err != nil {
 		return err
 	}
-	warnOfConsole(log, cfg.Console)
+	warnOfConsole(log, cfg.Console, cfg.ConsoleCert != nil)
+	warnOfConsole(log, cfg.Metrics, false)
 	if o.Change != nil {
 		o.Change(cfg)
 	}
@@ -93,9 +94,10 @@ func loadConfig(file string, log *slog.Logger, level *slog.LevelVar) (*config.Co
 	return c, files, nil
 }
 
-// warnOfConsole logs a warning if other machines reach the console, which has no TLS and asks for no password.
-func warnOfConsole(log *slog.Logger, l net.Listener) {
-	if l != nil && !listen.IsLoopback(l.Addr()) {
+// warnOfConsole logs a warning if other machines reach the console in the clear. Its health and metrics ask for no
+// password.
+func warnOfConsole(log *slog.Logger, l net.Listener, hasTLS bool) {
+	if l != nil && !hasTLS && !listen.IsLoopback(l.Addr()) {
 		log.Warn("the console listens beyond this machine, without TLS or password: let only your monitoring reach it", "address", l.Addr())
 	}
 }
@@ -103,7 +105,7 @@ func warnOfConsole(log *slog.Logger, l net.Listener) {
 // closeListeners closes the listeners of a server that does not run.
 func closeListeners(cfg *Config) error {
 	err := errors.Join(cfg.API.Close(), cfg.Results.Close())
-	for _, l := range []net.Listener{cfg.Console, cfg.Browser} {
+	for _, l := range []net.Listener{cfg.Console, cfg.Metrics, cfg.Browser} {
 		if l != nil {
 			err = errors.Join(err, l.Close())
 		}
@@ -136,7 +138,7 @@ func (cfg *Config) schemeOf(key string) string {
 // newConfig returns the values that a server is built from, of a checked configuration.
 func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release string) *Config {
 	cfg := &Config{
-		StoreURL: c.Store.URL, HasAdminAPI: c.Console.URL != "", Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
+		StoreURL: c.Store.URL, Login: loginSettings(&c.Console), Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
 		Server: auth.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
 		},
@@ -163,6 +165,9 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		for _, text := range b.TrustedProxies {
 			cfg.BrowserProxies = append(cfg.BrowserProxies, netip.MustParsePrefix(text)) // the reader has checked it
 		}
+	}
+	if c.Console.TLS != nil {
+		cfg.ConsoleCert = &c.Console.TLS.Certificate
 	}
 	if c.API.TLS != nil {
 		cfg.APICert = &c.API.TLS.Certificate
@@ -249,15 +254,17 @@ func openListeners(ctx context.Context, c *config.Config, cfg *Config) (err erro
 		name, address string
 	}{
 		{&cfg.API, "api", c.API.Listen}, {&cfg.Results, "results", c.Results.Listen}, {&cfg.Console, "console", c.Console.Listen},
-		{&cfg.Browser, "browser", ""},
+		{&cfg.Metrics, "metrics", c.Console.MetricsListen}, {&cfg.Browser, "browser", ""},
 	}
 	if c.Browser != nil {
-		wanted[3].address = c.Browser.Listen
-	} else {
-		wanted = wanted[:3]
+		wanted[4].address = c.Browser.Listen
 	}
+	keys := map[string]string{"metrics": "console.metrics_listen"}
 	var lc net.ListenConfig
 	for _, l := range wanted {
+		if l.address == "" { // there is no such listener, whatever is passed
+			continue
+		}
 		if *l.to = passed[l.name]; *l.to != nil {
 			continue
 		}
@@ -266,7 +273,7 @@ func openListeners(ctx context.Context, c *config.Config, cfg *Config) (err erro
 			for _, o := range opened {
 				_ = o.Close()
 			}
-			return fmt.Errorf("%s.listen: %w", l.name, err)
+			return fmt.Errorf("%s: %w", cmp.Or(keys[l.name], l.name+".listen"), err)
 		}
 		opened = append(opened, got)
 		*l.to = got

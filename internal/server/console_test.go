@@ -21,7 +21,7 @@ func TestConsoleBeyondLoopbackIsAWarning(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		warnOfConsole(slog.New(slog.NewTextHandler(&out, nil)), l)
+		warnOfConsole(slog.New(slog.NewTextHandler(&out, nil)), l, false)
 		if strings.Contains(out.String(), "beyond this machine") != isWarning {
 			t.Errorf("%s: the log is %q, want a warning: %t", address, out.String(), isWarning)
 		}
@@ -29,7 +29,7 @@ func TestConsoleBeyondLoopbackIsAWarning(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	warnOfConsole(slog.New(slog.DiscardHandler), nil) // there need not be one
+	warnOfConsole(slog.New(slog.DiscardHandler), nil, false) // there need not be one
 }
 
 // TestK11AdminAPIIsServedWhereConsoleURLIsSet: a token works on the console's listener, and without console.url nothing

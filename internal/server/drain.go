@@ -51,9 +51,9 @@ func (s *Server) drain(failed context.Context, rt *runtime) error {
 		group.Go(func() error { return srv.Shutdown(ctx) })
 	}
 	err := errors.Join(group.Wait(), s.awaitDrained(ctx), rt.engine.Drain(ctx))
-	if s.consoleServer != nil {
-		err = errors.Join(err, s.consoleServer.Shutdown(ctx))
-		servers = append(servers, s.consoleServer)
+	for _, srv := range s.consoleServers {
+		err = errors.Join(err, srv.Shutdown(ctx))
+		servers = append(servers, srv)
 	}
 	if err != nil {
 		for _, srv := range servers {

@@ -40,6 +40,7 @@ type runtime struct {
 	apiTLS     *tls.Config // nil means that the API speaks plain HTTP
 	resultsTLS *tls.Config
 	browserTLS *tls.Config // nil means that the listener for browsers speaks plain HTTP
+	consoleTLS *tls.Config // nil means that the console speaks plain HTTP
 
 	requests    sync.WaitGroup     // requests
 	stopRefresh context.CancelFunc // ends the refreshing of v1 card ranges; set by startRuntime
@@ -110,6 +111,12 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 			MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: []string{"h2", "http/1.1"},
 			Certificates: []tls.Certificate{*cfg.BrowserCert},
 		})
+	}
+	if cfg.ConsoleCert != nil {
+		rt.consoleTLS = &tls.Config{
+			MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: []string{"http/1.1"},
+			Certificates: []tls.Certificate{*cfg.ConsoleCert},
+		}
 	}
 	return rt, nil
 }

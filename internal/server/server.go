@@ -33,6 +33,7 @@ import (
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/listen"
+	"github.com/openthreeds/threeds/internal/login"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/operator"
@@ -74,7 +75,9 @@ type Config struct {
 	API             net.Listener                     // TCP; TLS is put on top where there is a certificate
 	Results         net.Listener                     // the same, always with TLS
 	Console         net.Listener                     // nil means that there is none
-	HasAdminAPI     bool                             // the admin API is served on the console
+	Metrics         net.Listener                     // of health and metrics; nil: the console has them
+	ConsoleCert     *tls.Certificate                 // nil means that the console speaks plain HTTP
+	Login           *login.Settings                  // of the console; nil: it has neither pages nor the admin API
 	BrowserURL      string                           // the origin under which browsers reach our pages; "": there are none
 	Browser         net.Listener                     // of these pages; nil: Front serves them, or nobody does
 	BrowserCert     *tls.Certificate                 // nil means that this listener speaks plain HTTP
@@ -125,7 +128,8 @@ type Server struct {
 	clock          *store.Clock        // nil means that the clock of this machine is used
 	timestamp      func() time.Time    // the clock that nodes stamp by, all by one
 	longMessages   *semaphore.Weighted // room for long messages of directory servers
-	consoleServer  *http.Server        // of operators; nil: none
+	login          *login.Service      // of the console; nil: it has no pages
+	consoleServers []*http.Server      // of operators, and of monitoring if that has its own
 	browser        *publicListener     // of browsers; nil: none of its own
 	maxRequestTime time.Duration       // what the servers were made for
 	startRuntime   func(*runtime)
@@ -208,10 +212,10 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.metrics.Lists(listEnds(cfg.ListTerms), cfg.schemeOf)
 	s.console = &console.Handler{Metrics: s.metrics.Handler(), Conditions: func() []console.Condition {
 		return s.readyConditions()
-	}, Identity: s.identity}
+	}, Identity: s.identity, HasOwnHealth: cfg.Metrics != nil}
 	s.operators = &operator.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp}
-	if cfg.HasAdminAPI {
-		s.console.Admin = s.newAdminAPI()
+	if cfg.Login != nil {
+		s.console.Admin, s.console.Pages = s.newAdminAPI(), s.newConsolePages()
 	}
 	return s, nil
 }
@@ -316,9 +320,18 @@ func (s *Server) listen(group *errgroup.Group) {
 		serve(s.browser.server, s.browser.listener)
 	}
 	if s.cfg.Console != nil {
-		s.consoleServer = listen.NewServer(s.console, 5*time.Second, s.cfg.Log)
-		serve(s.consoleServer, &listener{Listener: s.cfg.Console, config: noTLS})
+		s.serveConsole(s.cfg.Console, s.console, func() *tls.Config { return s.activeRuntime().consoleTLS }, serve)
 	}
+	if s.cfg.Metrics != nil {
+		s.serveConsole(s.cfg.Metrics, s.console.Health(), noTLS, serve)
+	}
+}
+
+// serveConsole serves a listener of operators or of monitoring.
+func (s *Server) serveConsole(l net.Listener, h http.Handler, secured func() *tls.Config, serve func(*http.Server, net.Listener)) {
+	server := listen.NewServer(h, 5*time.Second, s.cfg.Log)
+	s.consoleServers = append(s.consoleServers, server)
+	serve(server, &listener{Listener: l, config: secured})
 }
 
 // countConnection keeps count of connections.

@@ -36,7 +36,7 @@ func passedListeners() (map[string]net.Listener, error) {
 		given = strings.Split(names, ":")
 	}
 	if len(given) != int(n) {
-		return nil, fmt.Errorf("%d sockets are passed with %d names in LISTEN_FDNAMES (set FileDescriptorName= to api, results, console or browser)", n, len(given))
+		return nil, fmt.Errorf("%d sockets are passed with %d names in LISTEN_FDNAMES (set FileDescriptorName= to api, results, console, metrics or browser)", n, len(given))
 	}
 	passed := make(map[string]net.Listener)
 	for i, name := range given {
@@ -54,9 +54,9 @@ func addPassedListener(passed map[string]net.Listener, name string, fd uintptr) 
 	f := os.NewFile(fd, name)
 	defer f.Close() // the listener has a descriptor of its own
 	switch name {
-	case "api", "results", "console", "browser":
+	case "api", "results", "console", "metrics", "browser":
 	default:
-		return fmt.Errorf("unknown name%s (known: api, results, console, browser)", config.Hint(name, "api", "results", "console", "browser"))
+		return fmt.Errorf("unknown name%s (known: api, results, console, metrics, browser)", config.Hint(name, "api", "results", "console", "metrics", "browser"))
 	}
 	if passed[name] != nil {
 		return errors.New("passed twice")

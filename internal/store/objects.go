@@ -5,11 +5,17 @@ import (
 	"time"
 )
 
-// TokenObjects is the kind of the tokens of the admin API.
-const TokenObjects = "token"
+// The kinds of objects.
+const (
+	TokenObjects      = "token"      // tokens of the admin API
+	UserObjects       = "user"       // who may log in to the console
+	InvitationObjects = "invitation" // to the console, each for one passkey
+	SessionObjects    = "session"    // of the console
+	CeremonyObjects   = "ceremony"   // logins that have succeeded, so that none does twice
+)
 
 // ObjectsCondition is the condition, in the SQL of both stores, that selects the objects of a backup.
-const ObjectsCondition = "kind = '" + TokenObjects + "'"
+const ObjectsCondition = "kind IN ('" + TokenObjects + "', '" + UserObjects + "')"
 
 // An Object is something small that operators have made, such as a token.
 type Object struct {
