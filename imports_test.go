@@ -38,6 +38,7 @@ var may = map[string]string{
 	"internal/account":         "internal/store",
 	"internal/admin":           "internal/account internal/merchant internal/operator internal/store internal/journal",
 	"internal/operator":        "internal/store",
+	"internal/login":           "internal/operator internal/store",
 	"internal/merchant":        "internal/account internal/config internal/store",
 	"internal/rotation":        "internal/account internal/keyring internal/store",
 	"internal/record":          "internal/store",

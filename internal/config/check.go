@@ -400,7 +400,6 @@ func (l *loader) addWarnings() {
 	l.warnOfV1()
 	l.warnOfProxies()
 	l.warnOfTracing()
-	l.warnOfConsole()
 }
 
 // warnOfLab adds a warning for a directory whose URLs for browsers may be http or local.

@@ -17,7 +17,7 @@ func readConsole(s *section) (c Console) {
 	c.URL = optional(s, "url", consoleURL, "")
 	c.TLS = optionalSection(s, "tls", readKeyPair)
 	c.Passkeys = optional(s, "passkeys", boolean, "true")
-	c.Session = optional(s, "session", duration("5m", "168h"), "12h")
+	c.Session = optional(s, "session", duration("1s", "168h"), "12h")
 	c.OIDC = optionalSection(s, "oidc", readOIDC)
 	return c
 }
@@ -83,13 +83,15 @@ func (l *loader) checkConsole() {
 	if isUnset && c.OIDC != nil {
 		l.fault("console.oidc", "needs console.url, which the issuer sends operators back to")
 	}
-	switch isGiven := l.positions["console.passkeys"] != nil && c.Passkeys; {
-	case isUnset && isGiven:
+	if isUnset && c.Passkeys && l.positions["console.passkeys"] != nil {
 		l.fault("console.passkeys", "needs console.url, whose host name a passkey belongs to")
-	case host != "" && net.ParseIP(host) != nil && isGiven:
-		l.fault("console.passkeys", "console.url has an IP address, and a passkey belongs to a host name (such as localhost, or console.example)")
-	case net.ParseIP(host) != nil, isUnset:
+	}
+	if net.ParseIP(host) != nil && c.Passkeys {
+		l.warn("console.passkeys", "off, for console.url has an IP address, and a passkey belongs to a host name (such as localhost, or console.example)")
 		c.Passkeys = false
+	}
+	if c.Passkeys = c.Passkeys && !isUnset; c.URL != "" && !c.Passkeys && c.OIDC == nil {
+		l.warn("console.url", "nobody can log in to the console: neither by passkey nor by console.oidc")
 	}
 	if c.TLS != nil && strings.HasPrefix(c.URL, "http:") {
 		l.fault("console.tls", "console.url is http (write https there, or leave the certificate out)")
@@ -140,12 +142,5 @@ func (l *loader) loadConsoleFiles(now time.Time) {
 	c.OIDC.Secret = strings.TrimSpace(string(data))
 	if c.OIDC.Secret == "" || strings.ContainsFunc(c.OIDC.Secret, func(r rune) bool { return r < ' ' }) {
 		l.fault(path, "the file does not hold one line with a secret")
-	}
-}
-
-// warnOfConsole adds a warning if nobody can log in to the console.
-func (l *loader) warnOfConsole() {
-	if c := l.config.Console; c.URL != "" && !c.Passkeys && c.OIDC == nil {
-		l.warn("console.url", "nobody can log in to the console: passkeys need a host name, such as localhost, in place of an IP address or of passkeys: false; or set console.oidc")
 	}
 }

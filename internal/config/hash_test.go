@@ -51,13 +51,13 @@ func TestD108HashLeavesOutWhatNodesHaveOfTheirOwn(t *testing.T) {
 	write(t, filepath.Join(dir, "other-hook.secret"), []byte("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"))
 	for name, replace := range map[string][]string{
 		"another directory":   nil,
-		"listen":              {"listen: 127.0.0.1:8080", "listen: 127.0.0.1:8081", "listen: :8443", "listen: :8444", "console: {listen: 127.0.0.1:9090}", "console: {listen: 127.0.0.1:9099}"},
+		"listen":              {"listen: 127.0.0.1:8080", "listen: 127.0.0.1:8081", "listen: :8443", "listen: :8444", "console: {listen: 127.0.0.1:9090", "console: {listen: 127.0.0.1:9099", "127.0.0.1:9091", "127.0.0.1:9092"},
 		"log":                 {"log: {level: debug}", "log: {level: warn}"},
 		"tracing":             {"sampling_fraction: 0.25", "sampling_fraction: 0.5"},
 		"store":               {"file:threeds-data", "postgres://user@db.example/threeds?sslmode=verify-full"},
 		"name of a CA file":   {"server_ca: ca.pem", "server_ca: again.pem"},
 		"proxy's password":    {"proxy.secret", "other.secret"},
-		"webhook's secret":    {"webhook.secret", "other-hook.secret"},
+		"secrets of others":   {"webhook.secret", "other-hook.secret"}, // of webhooks and of the issuer
 		"written-out default": {"in_flight: 100", "in_flight: 100\n  connections: 4096"},
 	} {
 		if got := copyConfig(t, file, replace...).Hash(); got != want {
@@ -141,7 +141,7 @@ func changeValues(v reflect.Value, key string, check func(key string)) {
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
 			name := f.Tag.Get("yaml")
-			if (name != "" || key != "") && f.IsExported() && f.Name != "User" && f.Name != "Password" && f.Name != "Credentials" && f.Name != "Header" {
+			if (name != "" || key != "") && f.IsExported() && f.Name != "User" && f.Name != "Password" && f.Name != "Credentials" && f.Name != "Header" && f.Name != "Secret" {
 				changeValues(v.Field(i), strings.Trim(key+"."+name, "."), check)
 			}
 		}
