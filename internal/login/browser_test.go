@@ -1,0 +1,102 @@
+package login_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/webauthn"
+	"github.com/chromedp/chromedp"
+
+	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/operator"
+)
+
+// addAuthenticator gives the browser an authenticator of its own, which knows a PIN of its user or does not.
+func addAuthenticator(t *testing.T, ctx context.Context, isVerified bool) webauthn.AuthenticatorID {
+	t.Helper()
+	made, err := chromedp.Call(ctx, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
+		Options: &webauthn.VirtualAuthenticatorOptions{
+			Protocol: "ctap2", Transport: "internal", HasResidentKey: true, HasUserVerification: true,
+			AutomaticPresenceSimulation: true, IsUserVerified: isVerified,
+		},
+	})
+	must(t, err)
+	return made.AuthenticatorID
+}
+
+// pictures takes screenshots of a page, and checks that it does not scroll sideways.
+func pictures(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	for _, view := range []struct {
+		width  int64
+		scheme string
+	}{{1280, "light"}, {1280, "dark"}, {375, "light"}, {320, "dark"}, {320, "light"}} {
+		must(t, chromedp.Do(ctx, browsertest.View(view.width, 720, view.scheme)))
+		wide, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > document.documentElement.clientWidth`))
+		must(t, err)
+		if wide {
+			t.Errorf("%s scrolls sideways at %d", name, view.width)
+		}
+		browsertest.Screenshot(t, ctx, fmt.Sprintf("login-%s-%s-%d", name, view.scheme, view.width))
+	}
+	must(t, chromedp.Do(ctx, browsertest.View(1280, 720, "light")))
+}
+
+// logInButton and the like are buttons of the pages.
+const (
+	logInButton    = chromedp.CSS(`[data-action="login-passkey"]`)
+	registerButton = chromedp.CSS(`[data-action="register-passkey"]`)
+	logoutButton   = chromedp.CSS(`[data-action="logout"]`)
+	faultShown     = chromedp.CSS(`[data-fault]:not([hidden])`)
+)
+
+// TestK2PasskeyInChromium registers by the link of an invitation, logs out and logs in again, with Chromium's own
+// authenticator. Whoever does not prove who they are stays outside.
+func TestK2PasskeyInChromium(t *testing.T) {
+	s := newSite(t)
+	opened := browsertest.NewBrowser(t)
+	ctx, cancel := context.WithTimeout(opened, time.Minute)
+	defer cancel()
+	do := func(actions ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		if err := chromedp.Do(ctx, actions...); err != nil {
+			browsertest.Screenshot(t, opened, "login-failed")
+			t.Fatal(err)
+		}
+	}
+	if _, err := chromedp.Call(ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {
+		t.Fatal(err)
+	}
+	key := addAuthenticator(t, ctx, true)
+	verify := func(is bool) {
+		_, err := chromedp.Call(ctx, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: key, IsUserVerified: is})
+		must(t, err)
+	}
+	do(browsertest.View(1280, 720, "light"), chromedp.Navigate(s.URL+"/whoami"), chromedp.WaitVisible(logInButton))
+	pictures(t, ctx, "login")
+	do(chromedp.Click(logInButton), chromedp.WaitVisible(faultShown)) // there is no passkey yet
+	pictures(t, ctx, "fault")
+
+	invitation := s.invite(operator.Invitation{Name: "jo", Role: operator.Admin})
+	do(chromedp.Navigate(s.URL+invitation), chromedp.WaitVisible(registerButton))
+	pictures(t, ctx, "invitation")
+	verify(false)
+	do(chromedp.Click(registerButton), chromedp.WaitVisible(faultShown))
+	verify(true)
+	do(chromedp.Click(registerButton), chromedp.WaitVisible(logoutButton))
+	pictures(t, ctx, "home")
+	do(chromedp.Navigate(s.URL+invitation), chromedp.WaitVisible(chromedp.CSS("h1")))
+	pictures(t, ctx, "used")
+
+	do(chromedp.Navigate(s.URL), chromedp.Click(logoutButton), chromedp.WaitVisible(logInButton), chromedp.Navigate(s.URL+"/whoami"), chromedp.WaitVisible(logInButton))
+	verify(false)
+	do(chromedp.Click(logInButton), chromedp.WaitVisible(faultShown))
+	verify(true)
+	do(chromedp.Click(logInButton), chromedp.WaitVisible(chromedp.CSS("pre")))
+	if shown, err := chromedp.Run(ctx, chromedp.Text(chromedp.CSS("pre"))); err != nil || !strings.Contains(shown, `"passkey:jo"`) {
+		t.Errorf("the page that was asked for first shows %q, %v", shown, err)
+	}
+}
