@@ -40,6 +40,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"refuse":  refuseWrites,
 	"field":   setField,
 	"sign":    signDelivery,
+	"user":    addUser,
 }
 
 // seed SCHEME GENERATION FILE puts what a node would put into the store: the
