@@ -283,6 +283,16 @@ func TestD142FormsComeFromOurPages(t *testing.T) {
 			}
 		}
 	}
+	path, registering := s.invite(operator.Invitation{Role: operator.Admin}), s.newVisitor()
+	f := registering.get(path).form(t)
+	if a := registering.postFrom(path, url.Values{"csrf": {f.csrf}, "credential": {registering.key.create(s.URL, &f)}}, "https://evil.example"); a.StatusCode != http.StatusForbidden {
+		t.Errorf("a good registration from elsewhere: HTTP %d", a.StatusCode)
+	}
+	entering := &visitor{s, s.newVisitor().client, v.key}
+	f = entering.get("/login").form(t)
+	if a := entering.postFrom("/login", url.Values{"csrf": {f.csrf}, "credential": {v.key.get(s.URL, &f)}}, "https://evil.example"); a.StatusCode != http.StatusForbidden {
+		t.Errorf("a good login from elsewhere: HTTP %d", a.StatusCode)
+	}
 	for name, form := range map[string]url.Values{"none": {}, "an empty one": {"csrf": {""}}, "that of another session": {"csrf": {other.csrf()}}} {
 		if a := v.post("/whoami", form); a.StatusCode != http.StatusForbidden {
 			t.Errorf("with %s: HTTP %d", name, a.StatusCode)

@@ -342,6 +342,9 @@ func TestD143IssuerByHTTPSAlone(t *testing.T) {
 	if a := v.get("/login/oidc/callback?code=x&state=" + url.QueryEscape(to.Query().Get("state"))); a.StatusCode != http.StatusForbidden {
 		t.Errorf("HTTP %d", a.StatusCode)
 	}
+	if !strings.Contains(s.log.String(), "not https") {
+		t.Errorf("the log does not say why: %s", s.log.String())
+	}
 	i.server.Close()
 	gone := *s.settings.OIDC
 	gone.Issuer = i.server.URL

@@ -37,6 +37,7 @@ type site struct {
 	operators *operator.Service
 	db        *storetest.Memory
 	settings  *login.Settings
+	log       lockedText
 
 	mu  sync.Mutex
 	now time.Time
@@ -46,6 +47,24 @@ func (s *site) clock() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now
+}
+
+// A lockedText is a log.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // pass lets time go by.
@@ -65,7 +84,7 @@ func newSite(t *testing.T) *site {
 	s.operators = &operator.Service{Store: s.db, Sealer: ring, Now: s.clock}
 	s.settings = &login.Settings{Passkeys: true, Session: 12 * time.Hour}
 	service := &login.Service{
-		Operators: s.operators, Settings: func() *login.Settings { return s.settings }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Operators: s.operators, Settings: func() *login.Settings { return s.settings }, Log: slog.New(slog.NewTextHandler(&s.log, nil)),
 	}
 	server := httptest.NewServer(newHandler(service))
 	t.Cleanup(server.Close)
