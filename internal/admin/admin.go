@@ -43,6 +43,8 @@ type Handler struct {
 	Journal   journal.Store             // nil means that there is no journal
 	Now       func() time.Time
 	Log       *slog.Logger
+	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil: they do not.
+	PasskeyURL func() string
 
 	once sync.Once
 	mux  *http.ServeMux
@@ -76,6 +78,10 @@ func routes() []route {
 		{"GET", "tokens", operator.Admin, false, "List tokens of this API", listTokens},
 		{"POST", "tokens", operator.Admin, false, "Create a token, which is shown once", createToken},
 		{"DELETE", "tokens/{name}", operator.Admin, false, "Revoke a token", revokeToken},
+		{"GET", "operators", operator.Admin, false, "List who may log in to the console", listOperators},
+		{"POST", "operators", operator.Admin, false, "Make a link for a passkey, which is shown once", inviteOperator},
+		{"PATCH", "operators/{name}", operator.Admin, false, "Give an operator another role", changeOperator},
+		{"DELETE", "operators/{name}", operator.Admin, false, "Remove an operator", removeOperator},
 		{"GET", "audit", operator.Admin, false, "Search the audit trail", searchAudit},
 	}
 }

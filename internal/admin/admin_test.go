@@ -46,7 +46,7 @@ func newSite(t *testing.T) *site {
 	s := &site{t, &admin.Handler{
 		Operators: &operator.Service{Store: db, Sealer: ring, Now: time.Now}, Store: db, Now: time.Now,
 		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry },
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), PasskeyURL: func() string { return "https://console.example" },
 	}, db, map[string]string{}}
 	s.addJournal()
 	for _, name := range callers() {
@@ -73,6 +73,15 @@ func (s *site) call(caller, method, path, body string) *httptest.ResponseRecorde
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, r)
 	return w
+}
+
+// addOperator adds an operator of the console, an admin, and returns the name.
+func (s *site) addOperator(name string) string {
+	s.Helper()
+	if err := s.handler.Operators.AddUser(s.Context(), &operator.User{Name: name, Role: operator.Admin}); err != nil {
+		s.Fatal(err)
+	}
+	return name
 }
 
 // newKey makes a key for a merchant and returns its hash.
@@ -104,6 +113,10 @@ var matrix = map[string][6]int{
 	"GET tokens":                  {403, 403, 200, 403, 403, 403},
 	"POST tokens":                 {403, 403, 201, 403, 403, 403},
 	"DELETE tokens/{name}":        {403, 403, 204, 403, 403, 403},
+	"GET operators":               {403, 403, 200, 403, 403, 403},
+	"POST operators":              {403, 403, 201, 403, 403, 403},
+	"PATCH operators/{name}":      {403, 403, 200, 403, 403, 403},
+	"DELETE operators/{name}":     {403, 403, 204, 403, 403, 403},
 	"GET audit":                   {403, 403, 200, 403, 403, 403},
 }
 
@@ -160,6 +173,10 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			body = `{"last4": "0103"}`
 		case "GET reports":
 			at = "reports?by=day"
+		case "POST operators":
+			body = `{"role": "viewer"}`
+		case "PATCH operators/{name}", "DELETE operators/{name}":
+			at, body = "operators/"+s.addOperator(method+caller), `{"role": "viewer"}`
 		case "POST tokens":
 			body = fmt.Sprintf(`{"name": "for-%s", "role": "viewer"}`, caller)
 		case "DELETE tokens/{name}":
@@ -327,5 +344,53 @@ func TestD148MerchantsOfTheFileStay(t *testing.T) {
 	}
 	if w := s.call("admin", "GET", "audit?action=merchant.change", ""); strings.Count(w.Body.String(), `"seq"`) != 2 {
 		t.Errorf("two changes left: %s", w.Body)
+	}
+}
+
+// TestD141OperatorsByAPI: a link is for one passkey, a change of the role is at once and in the audit trail, and the role of
+// those whom the issuer knows is the issuer's.
+func TestD141OperatorsByAPI(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := s.call("admin", "POST", "operators", `{"name": "jo", "role": "operator", "merchant": "Corner Shop"}`)
+	var made struct{ Link, Name string }
+	err := json.Unmarshal(w.Body.Bytes(), &made)
+	secret, isLink := strings.CutPrefix(made.Link, "https://console.example/invite/")
+	if err != nil || !isLink || made.Name != "jo" {
+		t.Fatalf("an invitation: %d %s", w.Code, w.Body)
+	}
+	i, err := s.handler.Operators.FindInvitation(t.Context(), secret)
+	if err != nil || i.Role != operator.Operator || i.Merchant != "Corner Shop" {
+		t.Errorf("the invitation is %+v, %v", i, err)
+	}
+	s.addOperator("kim")
+	s.addOperator("oidc:4711")
+	for _, test := range []struct {
+		method, path, body string
+		want               int
+	}{
+		{"POST", "operators", `{"name": "kim", "role": "viewer"}`, 409}, {"POST", "operators", `{"name": "a/b", "role": "viewer"}`, 400},
+		{"POST", "operators", `{"role": "root"}`, 400}, {"PATCH", "operators/nobody", `{"role": "viewer"}`, 404}, {"PATCH", "operators/kim", `{"role": "root"}`, 400},
+		{"PATCH", "operators/oidc:4711", `{"role": "viewer"}`, 409}, {"PATCH", "operators/kim", `{"role": "viewer"}`, 200},
+		{"DELETE", "operators/nobody", "", 404}, {"DELETE", "operators/oidc:4711", "", 204},
+	} {
+		if w := s.call("admin", test.method, test.path, test.body); w.Code != test.want {
+			t.Errorf("%s %s %s: %d, want %d: %s", test.method, test.path, test.body, w.Code, test.want, w.Body)
+		}
+	}
+	body := s.call("admin", "GET", "operators", "").Body.String()
+	if !strings.Contains(body, `"name":"kim","role":"viewer"`) || strings.Contains(body, "4711") || strings.Contains(body, "ndle") {
+		t.Errorf("the list is %s", body)
+	}
+	audit := s.call("admin", "GET", "audit?action=operator.role", "").Body.String()
+	if !strings.Contains(audit, `"before":{"role":"admin"},"after":{"role":"viewer"}`) {
+		t.Errorf("the audit trail has %s", audit)
+	}
+	if all := s.call("admin", "GET", "audit", "").Body.String(); strings.Contains(all, secret) {
+		t.Error("the secret of the link is in the audit trail")
+	}
+	s.handler.PasskeyURL = nil
+	if w := s.call("admin", "POST", "operators", `{"role": "viewer"}`); w.Code != 409 {
+		t.Errorf("without passkeys: %d %s", w.Code, w.Body)
 	}
 }

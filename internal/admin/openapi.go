@@ -84,7 +84,9 @@ var bodies = map[string]any{
 	"merchants/{name}": newSchema([]string{"version"}, append([]string{"version"}, merchantMembers...)...),
 	"authentications/search": newSchema(nil,
 		append([]string{"acctNumber", "limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...)...),
-	"tokens": newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
+	"operators":        newSchema([]string{"role"}, "name", "role", "merchant"),
+	"operators/{name}": newSchema([]string{"role"}, "role"),
+	"tokens":           newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
 }
 
 // newSchema returns the schema of an object with members of the usual types.

@@ -27,6 +27,12 @@ func (s *Server) newAdminAPI() http.Handler {
 			return registry
 		},
 	}
+	h.PasskeyURL = func() string {
+		if settings := s.activeRuntime().cfg.Login; settings != nil && settings.Passkeys {
+			return settings.URL
+		}
+		return ""
+	}
 	if s.journal != nil {
 		h.Journal = s.journal.Store
 	}
