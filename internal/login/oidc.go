@@ -52,20 +52,25 @@ func (c issuerClient) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// An issuerCache keeps what an issuer has said of itself.
+// issuerPause is for how long an issuer that has not answered is not asked again.
+const issuerPause = 5 * time.Second
+
+// An issuerCache keeps what an issuer has said of itself, or for a while that it has not.
 type issuerCache struct {
 	mu       sync.Mutex
 	settings *OIDC // that the others are of
 	client   *http.Client
-	provider *oidc.Provider
+	provider *oidc.Provider // nil: it has not answered
+	failed   error
+	askedAt  time.Time
 }
 
 // get returns the issuer of settings, and the client for it. It asks the issuer the first time.
-func (c *issuerCache) get(ctx context.Context, settings *OIDC) (*oidc.Provider, *http.Client, error) {
+func (c *issuerCache) get(ctx context.Context, settings *OIDC, now time.Time) (*oidc.Provider, *http.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.settings == settings {
-		return c.provider, c.client, nil
+	if age := now.Sub(c.askedAt); c.settings == settings && (c.provider != nil || age >= 0 && age < issuerPause) {
+		return c.provider, c.client, c.failed
 	}
 	client := &http.Client{
 		Transport: issuerClient{&http.Transport{
@@ -76,10 +81,10 @@ func (c *issuerCache) get(ctx context.Context, settings *OIDC) (*oidc.Provider, 
 	}
 	provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), client), settings.Issuer)
 	if err != nil {
-		return nil, nil, fmt.Errorf("issuer: %w", err)
+		provider, err = nil, fmt.Errorf("issuer: %w", err)
 	}
-	c.settings, c.client, c.provider = settings, client, provider
-	return provider, client, nil
+	c.settings, c.client, c.provider, c.failed, c.askedAt = settings, client, provider, err, now
+	return provider, client, err
 }
 
 // clientOf returns this server as the issuer knows it.
@@ -101,7 +106,7 @@ func (s *Service) beginOIDC(w http.ResponseWriter, r *http.Request) {
 		s.showMessage(w, http.StatusNotFound, "There is no such page", "There is no login by OpenID Connect here.")
 		return
 	}
-	provider, _, err := s.issuers.get(r.Context(), settings)
+	provider, _, err := s.issuers.get(r.Context(), settings, s.Operators.Now())
 	if err != nil {
 		s.Log.Error("login by OpenID Connect", "err", err)
 		s.showMessage(w, http.StatusBadGateway, "The issuer does not answer", "Try again in a minute. The log of the server says why.")
@@ -194,7 +199,7 @@ func (s *Service) identify(r *http.Request, settings *OIDC, c *ceremony) (subjec
 	if iss := query.Get("iss"); iss != "" && iss != settings.Issuer {
 		return subject{}, errors.New("another issuer has sent the browser back")
 	}
-	provider, client, err := s.issuers.get(r.Context(), settings)
+	provider, client, err := s.issuers.get(r.Context(), settings, s.Operators.Now())
 	if err != nil {
 		return subject{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -351,5 +352,38 @@ func TestD143IssuerByHTTPSAlone(t *testing.T) {
 	s.settings.OIDC = &gone
 	if a := v.get("/login/oidc"); a.StatusCode != http.StatusBadGateway || strings.Contains(a.body, "refused") {
 		t.Errorf("an issuer that is gone: HTTP %d %s", a.StatusCode, a.body)
+	}
+}
+
+// TestD143SilentIssuerIsNotAskedByEachVisitor: an issuer that does not answer is asked again after a few seconds.
+func TestD143SilentIssuerIsNotAskedByEachVisitor(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	i := newIssuer(s)
+	var asked atomic.Int64
+	var isBack atomic.Bool
+	silent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1); !isBack.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		i.keys.ServeHTTP(w, r)
+	}))
+	t.Cleanup(silent.Close)
+	i.keys.SetIssuer(silent.URL)
+	s.settings.OIDC.Issuer = silent.URL
+	v := s.newVisitor()
+	for range 5 {
+		if a := v.get("/login/oidc"); a.StatusCode != http.StatusBadGateway {
+			t.Errorf("HTTP %d", a.StatusCode)
+		}
+	}
+	if asked.Load() != 1 {
+		t.Errorf("the issuer was asked %d times", asked.Load())
+	}
+	isBack.Store(true)
+	s.pass(5 * time.Second)
+	if a := v.get("/login/oidc"); a.StatusCode != http.StatusSeeOther {
+		t.Errorf("once it answers: HTTP %d", a.StatusCode)
 	}
 }
