@@ -426,3 +426,24 @@ func TestD149OpenConsole(t *testing.T) {
 		t.Errorf("/logout: HTTP %d", a.StatusCode)
 	}
 }
+
+// TestK2SessionsHaveTheirRole: a page hears of the role and the merchant of whoever asks, for each kind of operator.
+func TestK2SessionsHaveTheirRole(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, role := range operator.Roles() {
+		for _, merchant := range []string{"", "Corner Shop"} {
+			v := s.newVisitor()
+			v.register(s.invite(operator.Invitation{Role: role, Merchant: merchant}))
+			var session operator.Session
+			must(t, json.Unmarshal([]byte(v.get("/whoami").body), &session))
+			if session.Actor.Role != role || session.Actor.Merchant != merchant || len(session.CSRF) < 43 {
+				t.Errorf("%s of %q: the session is %+v", role, merchant, session)
+			}
+			home := v.get("/").body
+			if !strings.Contains(home, "<dd>"+string(role)+"</dd>") || strings.Contains(home, "Corner Shop only") != (merchant != "") {
+				t.Errorf("%s of %q: the page is %s", role, merchant, home)
+			}
+		}
+	}
+}
