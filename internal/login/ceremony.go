@@ -55,8 +55,8 @@ func hashOf(text string) []byte {
 	return hash[:]
 }
 
-// begin seals a ceremony, and binds it to the browser, which gets a cookie if it has none.
-func (s *Service) begin(w http.ResponseWriter, r *http.Request, kind string, c ceremony) string {
+// sealCeremony seals a ceremony, and binds it to the browser, which gets a cookie if it has none.
+func (s *Service) sealCeremony(w http.ResponseWriter, r *http.Request, kind string, c ceremony) string {
 	browser := ""
 	if cookie, err := r.Cookie(s.browserCookie()); err == nil {
 		browser = cookie.Value
@@ -75,8 +75,8 @@ func (s *Service) begin(w http.ResponseWriter, r *http.Request, kind string, c c
 
 func sealName(kind string) string { return "console ceremony " + kind }
 
-// resume opens what begin has sealed.
-func (s *Service) resume(r *http.Request, kind, text string) (c ceremony, err error) {
+// openCeremony opens what sealCeremony has sealed.
+func (s *Service) openCeremony(r *http.Request, kind, text string) (c ceremony, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return ceremony{}, errForeign
@@ -98,8 +98,8 @@ func (s *Service) resume(r *http.Request, kind, text string) (c ceremony, err er
 	return c, nil
 }
 
-// spend makes sure that a ceremony succeeds once.
-func (s *Service) spend(r *http.Request, c *ceremony) error {
+// spendCeremony makes sure that a ceremony succeeds once.
+func (s *Service) spendCeremony(r *http.Request, c *ceremony) error {
 	err := s.Operators.SpendOnce(r.Context(), c.ID, c.Ends)
 	if errors.Is(err, store.ErrExists) {
 		return errSpent

@@ -272,8 +272,8 @@ func (s *Service) setCookie(w http.ResponseWriter, name, value string, seconds i
 	})
 }
 
-// enter starts a session of a user who has logged in and sends the browser on.
-func (s *Service) enter(w http.ResponseWriter, r *http.Request, u *operator.User, groups []string, next string) {
+// startSession starts a session of a user who has logged in and sends the browser on.
+func (s *Service) startSession(w http.ResponseWriter, r *http.Request, u *operator.User, groups []string, next string) {
 	if old, err := r.Cookie(s.sessionCookie()); err == nil { // of whoever was logged in here before
 		if err := s.Operators.EndSession(r.Context(), old.Value); err != nil {
 			s.showFailure(w, err)

@@ -113,7 +113,7 @@ func (s *Service) beginOIDC(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := ceremony{Next: ownPath(r.URL.Query().Get("next")), Nonce: randomText(), Verifier: oauth2.GenerateVerifier()}
-	state := s.begin(w, r, oidcLogin, c)
+	state := s.sealCeremony(w, r, oidcLogin, c)
 	to := s.clientOf(settings, provider).AuthCodeURL(state, oauth2.S256ChallengeOption(c.Verifier), oidc.Nonce(c.Nonce))
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
@@ -158,7 +158,7 @@ func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 		s.showMessage(w, http.StatusNotFound, "There is no such page", "There is no login by OpenID Connect here.")
 		return
 	}
-	c, err := s.resume(r, oidcLogin, query.Get("state"))
+	c, err := s.openCeremony(r, oidcLogin, query.Get("state"))
 	if err != nil {
 		s.recordFailure(r, "unknown", err.Error())
 		s.showMessage(w, http.StatusForbidden, "The login was refused", "It did not work, for "+err.Error()+". Log in again.")
@@ -171,7 +171,7 @@ func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	}
 	who, err := s.identify(r, settings, &c)
 	if err == nil {
-		err = s.spend(r, &c)
+		err = s.spendCeremony(r, &c)
 	}
 	if err != nil {
 		s.Log.Warn("login by OpenID Connect", "err", err)
@@ -190,7 +190,7 @@ func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 		s.showFailure(w, err)
 		return
 	}
-	s.enter(w, r, &user, who.groups, c.Next)
+	s.startSession(w, r, &user, who.groups, c.Next)
 }
 
 // identify has the issuer say who has logged in.

@@ -91,7 +91,7 @@ func (s *Service) showLoginAgain(w http.ResponseWriter, r *http.Request, status 
 			return
 		}
 		p.Options = encode(options)
-		p.CSRF = s.begin(w, r, passkeyLogin, ceremony{Next: next, WebAuthn: data})
+		p.CSRF = s.sealCeremony(w, r, passkeyLogin, ceremony{Next: next, WebAuthn: data})
 	}
 	s.show(w, status, "login", p)
 }
@@ -113,7 +113,7 @@ func (s *Service) finishPasskey(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	next := ownPath(r.PostFormValue("next"))
-	c, err := s.resume(r, passkeyLogin, r.PostFormValue("csrf"))
+	c, err := s.openCeremony(r, passkeyLogin, r.PostFormValue("csrf"))
 	if errors.Is(err, errForeign) {
 		s.recordFailure(r, "unknown", err.Error())
 		s.refuseForm(w)
@@ -124,7 +124,7 @@ func (s *Service) finishPasskey(w http.ResponseWriter, r *http.Request) {
 		user, err = s.checkPasskey(r, &c)
 	}
 	if err == nil {
-		err = s.spend(r, &c)
+		err = s.spendCeremony(r, &c)
 	}
 	if failure, isOurs := errors.AsType[*storeError](err); isOurs {
 		s.showFailure(w, failure)
@@ -143,7 +143,7 @@ func (s *Service) finishPasskey(w http.ResponseWriter, r *http.Request) {
 		s.showLoginAgain(w, r, http.StatusUnauthorized, next, said)
 		return
 	}
-	s.enter(w, r, &user, nil, c.Next)
+	s.startSession(w, r, &user, nil, c.Next)
 }
 
 // A storeError is a failure of the store, and not of whoever logs in.
@@ -245,7 +245,7 @@ func (s *Service) showInvitationAgain(w http.ResponseWriter, r *http.Request, st
 	}
 	s.show(w, status, "invitation", page{
 		Title: "Register a passkey", Fault: fault, Name: invitation.Name, Role: invitation.Role, Merchant: invitation.Merchant,
-		Path: r.URL.Path, Options: encode(options), CSRF: s.begin(w, r, passkeyRegistration, ceremony{WebAuthn: data}),
+		Path: r.URL.Path, Options: encode(options), CSRF: s.sealCeremony(w, r, passkeyRegistration, ceremony{WebAuthn: data}),
 	})
 }
 
@@ -293,7 +293,7 @@ func (s *Service) finishInvitation(w http.ResponseWriter, r *http.Request) {
 		s.refuseInvitation(w, err)
 		return
 	}
-	c, err := s.resume(r, passkeyRegistration, r.PostFormValue("csrf"))
+	c, err := s.openCeremony(r, passkeyRegistration, r.PostFormValue("csrf"))
 	if errors.Is(err, errForeign) {
 		s.recordFailure(r, "passkey:"+user.name, err.Error())
 		s.refuseForm(w)
@@ -323,7 +323,7 @@ func (s *Service) finishInvitation(w http.ResponseWriter, r *http.Request) {
 	}
 	s.audit(r, &operator.Actor{Who: registered.Who(), Role: registered.Role}, "operator.register",
 		map[string]any{"role": registered.Role, "merchant": registered.Merchant})
-	s.enter(w, r, &registered, nil, "/")
+	s.startSession(w, r, &registered, nil, "/")
 }
 
 // checkNewPasskey returns the passkey that a browser has made for a ceremony.
