@@ -77,6 +77,9 @@ func TestK2PasskeyInChromium(t *testing.T) {
 	}
 	do(browsertest.View(1280, 720, "light"), chromedp.Navigate(s.URL+"/whoami"), chromedp.WaitVisible(logInButton))
 	pictures(t, ctx, "login")
+	newIssuer(s)
+	do(chromedp.Navigate(s.URL+"/login?next=/whoami"), chromedp.WaitVisible(chromedp.CSS(`[data-action="login-oidc"]`)))
+	pictures(t, ctx, "both")
 	do(chromedp.Click(logInButton), chromedp.WaitVisible(faultShown)) // there is no passkey yet
 	pictures(t, ctx, "fault")
 
