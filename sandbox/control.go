@@ -155,7 +155,11 @@ func (s *Sandbox) confirmOutside(w http.ResponseWriter, r *http.Request) {
 		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": fault})
 		return
 	}
-	peer.WriteJSON(w, http.StatusOK, map[string]string{"transStatus": passed.status})
+	out := map[string]string{"transStatus": passed.status}
+	if back := t.wayBack(); back != "" {
+		out["threeDSRequestorAppURL"] = back
+	}
+	peer.WriteJSON(w, http.StatusOK, out)
 }
 
 // guard refuses requests under names that are not of this machine, where only it can
