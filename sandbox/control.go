@@ -26,6 +26,7 @@ POST /spc                    {"acctNumber", "credentialId", "publicKey"}: a cred
 POST /app                    transID and result=pass, fail, cancel or timeout: the same by program,
                              also for a page of the issuer's that is open in a browser
 POST /oob                    acsTransID: the cardholder confirms in the app of the bank
+                             (an app's SDK: the answer has threeDSRequestorAppURL, the way back)
 
 ID is any of the transaction's ids.
 
