@@ -18,7 +18,7 @@ func (a *issuer) showBankApp(w http.ResponseWriter, r *http.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v := view{
-		Name: "bank", Title: "Confirm in the app of your bank", Scheme: t.dir.scheme.name, Unframed: true,
+		Name: "bankapp", Title: "Is this you?", Scheme: t.dir.scheme.name, Unframed: true,
 		Action: a.path + bankPath + "/" + t.ids.acs,
 	}
 	if t.phase != ended {
@@ -27,7 +27,7 @@ func (a *issuer) showBankApp(w http.ResponseWriter, r *http.Request) {
 		a.box.show(w, http.StatusOK, v)
 		return
 	}
-	v.Name, v.Title, v.Text = "bankover", "Confirmed", "Thank you. Go back to the app of the shop."
+	v.Name, v.Title, v.Text = "bankappover", "Confirmed", "Thank you. Go back to the app of the shop."
 	if t.outcome != "Y" {
 		v.Title, v.Text, v.Wrong = "Not confirmed", "Nothing is paid. Go back to the app of the shop.", true
 	}
