@@ -90,9 +90,6 @@ func (a *issuer) answerCReq(w http.ResponseWriter, text string) {
 		return
 	}
 	raw, err := t.sdk.Open(text)
-	if fault != nil {
-		err = fault
-	}
 	if err != nil {
 		t.refuseSDK(w, erro{code: "302", detail: err.Error()})
 		return
@@ -188,8 +185,6 @@ func (t *transaction) checkSDK(raw []byte) (erro, bool) {
 		return erro{code: "301", detail: "acsTransID"}, true
 	case wrong("sdkTransID", t.ids.sdk):
 		return erro{code: "301", detail: "sdkTransID"}, true
-	case !m.has("sdkCounterStoA"):
-		return erro{code: "201", detail: "sdkCounterStoA"}, true
 	case wrong("sdkCounterStoA", fmt.Sprintf("%03d", t.sdk.received)):
 		return erro{code: "302", detail: fmt.Sprintf("sdkCounterStoA: want %03d", t.sdk.received)}, true
 	}

@@ -376,6 +376,9 @@ func TestD86UnreadableCReq(t *testing.T) {
 		"header":              {jose, "302", "header", func(*appSDK) string { return "e.a.b.c.d" }, false},
 		"kid":                 {jose, "301", "acsTransID", func(k *appSDK) string { return k.seal(k.creq(nil).json(t), newID()) }, false},
 		"another id as kid":   {jose, "301", "acsTransID", func(k *appSDK) string { return k.seal(k.creq(nil).json(t), k.ares["dsTransID"]) }, false},
+		"an Erro with another id": {"application/json", "101", "acsTransID", func(k *appSDK) string {
+			return string(k.erro().with(members{"acsTransID": k.ares["dsTransID"]}).json(t))
+		}, false},
 		"an Erro of nothing": {"application/json", "101", "acsTransID", func(k *appSDK) string {
 			return `{"messageType":"Erro","acsTransID":"` + newID() + `"}`
 		}, false},
@@ -490,7 +493,8 @@ func TestT6WayBackIsAnApp(t *testing.T) {
 		k.result()
 	}
 	k := newSDK(t, s, "2.2.0", "4000000000000172", gojose.A128CBC_HS256, showing("01", "01"))
-	for _, id := range []any{k.ares["acsTransID"], newID(), k.areq["sdkTransID"]} {
+	outside := newSDK(t, s, "2.2.0", "4000000000000174", gojose.A128CBC_HS256, showing("01", "04"))
+	for _, id := range []any{k.ares["acsTransID"], newID(), outside.ares["dsTransID"]} {
 		if p := get(t, s.box.ACSURL()+"/bank/"+id.(string)); p.status != http.StatusNotFound {
 			t.Errorf("status %d for a challenge that is not out of band", p.status)
 		}

@@ -50,7 +50,7 @@ func (w *world) challengeSDK(version, pan string, enc gojose.ContentEncryption) 
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	signed, err := gojose.ParseSigned(k.ares.text("acsSignedContent"), []gojose.SignatureAlgorithm{gojose.PS256})
+	signed, err := gojose.ParseSignedCompact(k.ares.text("acsSignedContent"), []gojose.SignatureAlgorithm{gojose.PS256})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func (k *sandboxSDK) send(changes object) object {
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
 		return parseObject(k.t, body)
 	}
-	answer, err := gojose.ParseEncrypted(string(body), []gojose.KeyAlgorithm{gojose.DIRECT}, []gojose.ContentEncryption{k.enc})
+	answer, err := gojose.ParseEncryptedCompact(string(body), []gojose.KeyAlgorithm{gojose.DIRECT}, []gojose.ContentEncryption{k.enc})
 	if err != nil {
 		k.t.Fatalf("%v: %s", err, body)
 	}
