@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -162,6 +163,48 @@ func TestT6SDKOfAnApp(t *testing.T) {
 					t.Errorf("%s: authenticationValue in %v", name, rreq)
 				}
 			}
+		}
+	}
+}
+
+// TestT6SDKAtAPublicAddress: acsURL and the app of the bank are below the public address, and the cardholder confirms in
+// that app or by POST /_sandbox/oob.
+func TestT6SDKAtAPublicAddress(t *testing.T) {
+	w := startSandbox(t, "--public-url", "https://lab.example")
+	w.API = "http://" + w.Listen
+	reached := func(address string) string { return strings.Replace(address, "https://lab.example", w.API, 1) }
+	for name, confirm := range map[string]func(k *sandboxSDK, bank string) (body []byte){
+		"app of the bank": func(_ *sandboxSDK, bank string) []byte {
+			res, err := http.PostForm(reached(bank), url.Values{"action": {"approve"}})
+			must(t, err)
+			defer res.Body.Close()
+			body, err := io.ReadAll(res.Body)
+			must(t, err)
+			return body
+		},
+		"POST /_sandbox/oob": func(k *sandboxSDK, _ string) []byte {
+			_, body := w.call(http.MethodPost, "/_sandbox/oob", w.APIKey, object{"acsTransID": k.ares["acsTransID"]})
+			return body
+		},
+	} {
+		k := w.challengeSDK("2.3.1", "4000000000003174", gojose.A128GCM)
+		if k.url != "https://lab.example/acs/sdk" {
+			t.Fatalf("%s: acsURL %s", name, k.url)
+		}
+		k.url = reached(k.url)
+		const back = "shop-app://pay"
+		cres := k.send(object{"oobAppURLInd": "01", "threeDSRequestorAppURL": back})
+		if want := "https://lab.example/acs/bank/" + k.ares.text("acsTransID"); cres.text("oobAppURL") != want {
+			t.Errorf("%s: CRes %v, want oobAppURL %s", name, cres, want)
+		}
+		if body := confirm(k, cres.text("oobAppURL")); !strings.Contains(string(body), back) {
+			t.Errorf("%s: no way back in %s", name, body)
+		}
+		if cres := k.send(object{"oobContinue": "02"}); cres.text("transStatus") != "Y" || cres.text("challengeCompletionInd") != "Y" {
+			t.Errorf("%s: CRes %v, want the end with Y", name, cres)
+		}
+		if code, rreq := w.post("/postauth", object{"threeDSServerTransID": k.ares["threeDSServerTransID"]}); code != 200 || rreq.text("transStatus") != "Y" {
+			t.Errorf("%s: /postauth: %d %v", name, code, rreq)
 		}
 	}
 }
