@@ -63,7 +63,7 @@ func (a *issuer) findOutside(w http.ResponseWriter, r *http.Request) *transactio
 	return t
 }
 
-// wayBack is threeDSRequestorAppURL of the latest CReq, "" if there was none.
+// wayBack is the latest threeDSRequestorAppURL of a CReq, "" if there was none.
 func (t *transaction) wayBack() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

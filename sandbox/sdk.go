@@ -37,7 +37,7 @@ type sdkChallenge struct {
 	sent     int    // CRes, which the next one's acsCounterAtoS is
 	hasEnd   bool   // the final CRes or an Erro was sent, or an Erro came
 	opensApp bool   // the SDK opens the app of the bank by its address
-	backURL  string // threeDSRequestorAppURL of the latest CReq: the way back from the app of the bank
+	backURL  string // the latest threeDSRequestorAppURL of a CReq: the way back from the app of the bank
 	report   []byte // the Erro that ended the challenge, for the RReq
 }
 
@@ -203,8 +203,10 @@ func (t *transaction) checkSDK(raw []byte) (erro, bool) {
 // reactSDK does what a CReq says. A challenge that has ended meanwhile, in the bank's app or by itself, stays as it is.
 func (t *transaction) reactSDK(raw []byte) (erro, bool) {
 	m := readMessage(raw)
-	t.sdk.backURL = m.text("threeDSRequestorAppURL")
-	t.sdk.opensApp = m.text("oobAppURLInd") == "01" && m.text("oobAppStatus") == ""
+	if back := m.text("threeDSRequestorAppURL"); back != "" && t.version != v210 {
+		t.sdk.backURL = back
+	}
+	t.sdk.opensApp = t.version == v231 && m.text("oobAppURLInd") == "01" && m.text("oobAppStatus") == ""
 	switch cancel := m.text("challengeCancel"); {
 	case t.phase == ended:
 		return erro{}, false
@@ -347,7 +349,7 @@ func (t *transaction) sdkCRes() []byte {
 // putInterface adds what the SDK is to show.
 func (t *transaction) putInterface(o *object) {
 	what := t.describePayment()
-	if t.sdk.opensApp && isOutOfBand(t.sdk.ui) { // 2.3.1 alone
+	if t.sdk.opensApp && isOutOfBand(t.sdk.ui) {
 		o.put("oobAppURL", t.box.acs.url+bankPath+"/"+t.ids.acs).put("oobAppLabel", "Open the app of your bank")
 	}
 	if t.isHTML() {

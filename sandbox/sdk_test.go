@@ -435,9 +435,8 @@ func TestT6WayBack(t *testing.T) {
 		{"2.3.1", "02", "06", "approve", "Y", ""},
 	} {
 		k := newSDK(t, s, test.version, "4000000000000174", gojose.A128CBC_HS256, showing(test.face, "01", test.ui))
-		first, address := members{"threeDSRequestorAppURL": back}, s.box.ACSURL()+"/bank/"+k.ares["acsTransID"].(string)
+		first, address := members{"threeDSRequestorAppURL": back, "oobAppURLInd": "01"}, s.box.ACSURL()+"/bank/"+k.ares["acsTransID"].(string)
 		if test.version == "2.3.1" {
-			first["oobAppURLInd"] = "01"
 			if k.ares["threeDSRequestorAppURLInd"] != "Y" {
 				t.Errorf("ARes %v, want threeDSRequestorAppURLInd Y", k.ares)
 			}
@@ -461,11 +460,14 @@ func TestT6WayBack(t *testing.T) {
 		if p = send(t, address, url.Values{"action": {"approve"}}); p.part(`data-testid="back" href="([^"]*)"`) != back {
 			t.Errorf("the bank's app again: %s", p.text)
 		}
-		entry := members{"threeDSRequestorAppURL": back, "oobContinue": true}
+		entry := members{"oobContinue": true} // without the address: the first CReq had it
 		if test.version == "2.3.1" {
 			entry["oobContinue"] = "02"
 		}
 		k.wantEnd(test.version+" "+test.press, k.send(entry), test.status, test.reason, "")
+		if p = get(t, address); p.part(`data-testid="back" href="([^"]*)"`) != back {
+			t.Errorf("the bank's app after the end: %s", p.text)
+		}
 	}
 	s.none()
 }
