@@ -20,6 +20,7 @@ const (
 	silentMethodPath = "/method/silent"
 	challengePath    = "/challenge"
 	sdkPath          = "/sdk"
+	bankPath         = "/bank"
 )
 
 // An issuer is the ACS: what a browser opens. On a port of its own it is plain http, so
@@ -43,6 +44,8 @@ func newIssuer(s *Sandbox) (*issuer, error) {
 	mux.HandleFunc("POST "+challengePath+"/{acsTransID}", a.reply)
 	mux.HandleFunc("GET "+challengePath+"/{acsTransID}/over", a.tellEnd)
 	mux.HandleFunc("POST "+sdkPath, a.answerSDK)
+	mux.HandleFunc("GET "+bankPath+"/{acsTransID}", a.showBankApp)
+	mux.HandleFunc("POST "+bankPath+"/{acsTransID}", a.decideInBankApp)
 	mux.HandleFunc("POST "+v1Path+"{scheme}", a.payerAuthentication)
 	if s.PagesURL != "" {
 		base, err := url.Parse(s.PagesURL)
@@ -137,10 +140,11 @@ type view struct {
 	Wrong                        bool   // and whether it is bad news
 	Left                         int    // tries
 	Code                         string
-	Step                         int  // which of the challenge's pages it is
-	Framed                       bool // it stands in a page of the shop
-	Unframed                     bool // it may not
-	Tall                         bool // it is taller than its frame
+	Step                         int          // which of the challenge's pages it is
+	Framed                       bool         // it stands in a page of the shop
+	Unframed                     bool         // it may not
+	Back                         template.URL // opens the app of the shop again; "" if it has no address
+	Tall                         bool         // it is taller than its frame
 }
 
 // Terms are what a tall page has above its form.

@@ -172,15 +172,18 @@ func (t *transaction) extension() json.RawMessage {
 // putApp adds what an app's SDK needs.
 func (t *transaction) putApp(o *object) {
 	o.put("sdkTransID", t.ids.sdk)
+	if t.ares == "C" {
+		t.render = rendering(t.areq.object("deviceRenderOptions"), t.version, t.deed.how == "outside")
+		o.put("acsRenderingType", t.render)
+		o.put("acsSignedContent", t.openChannel())
+	}
 	if t.version == v231 {
-		o.put("threeDSRequestorAppURLInd", "N").put("deviceInfoRecognisedVersion", "1.6")
+		goesBack := "N"
+		if t.ares == "C" && t.isOutside() {
+			goesBack = "Y"
+		}
+		o.put("threeDSRequestorAppURLInd", goesBack).put("deviceInfoRecognisedVersion", "1.6")
 	}
-	if t.ares != "C" {
-		return
-	}
-	t.render = rendering(t.areq.object("deviceRenderOptions"), t.version, t.deed.how == "outside")
-	o.put("acsRenderingType", t.render)
-	o.put("acsSignedContent", t.openChannel())
 }
 
 // rendering chooses, among what the device can show, how the challenge looks: one that is confirmed outside the page
@@ -192,15 +195,18 @@ func rendering(options received, version string, outside bool) *object {
 	}
 	allowed := []string{"01", "02", "03", "04"}
 	if face == "02" {
-		allowed = []string{"01", "02", "03", "05"}
+		allowed = []string{"01", "02", "03", "04", "05"}
+		if version == v231 {
+			allowed = append(allowed, htmlOutside)
+		}
 	}
 	shown := slices.DeleteFunc(options.list("sdkUiType"), func(can string) bool { return !slices.Contains(allowed, can) })
 	template := allowed[0]
-	switch {
-	case outside && slices.Contains(shown, outOfBand):
-		template = outOfBand
-	case len(shown) > 0:
+	if len(shown) > 0 {
 		template = shown[0]
+	}
+	if at := slices.IndexFunc(shown, isOutOfBand); outside && at >= 0 {
+		template = shown[at]
 	}
 	o := new(object).put("acsInterface", face).put("acsUiTemplate", template)
 	if version == v231 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	gojose "github.com/go-jose/go-jose/v4"
 
 	"github.com/openthreeds/threeds/internal/browsertest"
 )
@@ -80,5 +81,49 @@ func TestCodePage(t *testing.T) {
 	fits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.documentElement.scrollHeight <= innerHeight`))
 	if err != nil || !fits {
 		t.Errorf("the page fits a large window: %t, %v", fits, err)
+	}
+}
+
+// TestT6BankApp is a person in the app of the bank: it fits the windows of phones, the keyboard reaches what is needed,
+// and the way back is a link to the app of the shop.
+func TestT6BankApp(t *testing.T) {
+	ctx := browsertest.NewBrowser(t)
+	s := newServer(t, start(t, nil))
+	do := func(steps ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		if err := chromedp.Do(ctx, steps...); err != nil {
+			browsertest.Screenshot(t, ctx, "sandbox-failed-"+t.Name())
+			t.Fatal(err)
+		}
+	}
+	const back = "shop-app://pay?transID=1"
+	for _, press := range []string{"approve", "decline"} {
+		k := newSDK(t, s, "2.2.0", "4000000000000174", gojose.A128CBC_HS256, showing("01", "04"))
+		k.send(members{"threeDSRequestorAppURL": back})
+		do(chromedp.Navigate(s.box.ACSURL() + "/bank/" + k.ares["acsTransID"].(string)))
+		show := func(name string) {
+			t.Helper()
+			for _, width := range []int64{1280, 375, 320} {
+				for _, scheme := range []string{"light", "dark"} {
+					do(browsertest.View(width, 700, scheme))
+					browsertest.Screenshot(t, ctx, fmt.Sprintf("sandbox-bank-%s-%d-%s", name, width, scheme))
+					fits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.documentElement.scrollWidth <= innerWidth && document.documentElement.scrollHeight <= innerHeight`))
+					if err != nil || !fits {
+						t.Errorf("%s fits %d px: %t, %v", name, width, fits, err)
+					}
+				}
+			}
+		}
+		if press == "approve" {
+			show("asks")
+		}
+		do(chromedp.Click(chromedp.CSS(`[data-testid="`+press+`"]`)), chromedp.WaitVisible(chromedp.CSS(`[data-testid="back"]`)))
+		show(press)
+		do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`), chromedp.KeyEvent("\t"))
+		focused, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.activeElement.getAttribute("href")`))
+		if err != nil || focused != back {
+			t.Errorf("the first stop of the keyboard after %s is %q, %v", press, focused, err)
+		}
+		k.result()
 	}
 }

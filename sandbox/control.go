@@ -26,6 +26,7 @@ POST /spc                    {"acctNumber", "credentialId", "publicKey"}: a cred
 POST /app                    transID and result=pass, fail, cancel or timeout: the same by program,
                              also for a page of the issuer's that is open in a browser
 POST /oob                    acsTransID: the cardholder confirms in the app of the bank
+                             (an app's SDK: the answer has threeDSRequestorAppURL, the way back)
 
 ID is any of the transaction's ids.
 
@@ -155,7 +156,11 @@ func (s *Sandbox) confirmOutside(w http.ResponseWriter, r *http.Request) {
 		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": fault})
 		return
 	}
-	peer.WriteJSON(w, http.StatusOK, map[string]string{"transStatus": passed.status})
+	out := map[string]string{"transStatus": passed.status}
+	if back := t.wayBack(); back != "" {
+		out["threeDSRequestorAppURL"] = back
+	}
+	peer.WriteJSON(w, http.StatusOK, out)
 }
 
 // guard refuses requests under names that are not of this machine, where only it can

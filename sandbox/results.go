@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -142,6 +143,9 @@ func (t *transaction) rreq(v verdict) []byte {
 		}
 		if t.ares != "D" {
 			o.put("acsRenderingType", t.render)
+		}
+		if t.sdk != nil {
+			o.put("challengeErrorReporting", json.RawMessage(t.sdk.report))
 		}
 	}
 	if extensions := t.bridging(v.status); extensions != nil {

@@ -23,7 +23,11 @@ const (
 	multiSelect  = "03"
 	outOfBand    = "04"
 	htmlPage     = "05"
+	htmlOutside  = "06" // a page as well, and out of band; 2.3.1 alone
 )
+
+// isOutOfBand reports whether a user interface has the cardholder confirm in the app of the bank.
+func isOutOfBand(ui string) bool { return ui == outOfBand || ui == htmlOutside }
 
 // An sdkChallenge is what the issuer keeps of a challenge in an app for its SDK. The lock of the transaction guards it.
 type sdkChallenge struct {
@@ -31,7 +35,10 @@ type sdkChallenge struct {
 	ui       string // the user interface, by acsUiTemplate
 	received int    // CReqs that were good, which the next one's sdkCounterStoA is
 	sent     int    // CRes, which the next one's acsCounterAtoS is
-	hasEnd   bool   // the final CRes was sent
+	hasEnd   bool   // the final CRes or an Erro was sent, or an Erro came
+	opensApp bool   // the SDK opens the app of the bank by its address
+	backURL  string // the latest threeDSRequestorAppURL of a CReq: the way back from the app of the bank
+	report   []byte // the Erro that ended the challenge, for the RReq
 }
 
 // sdkInterface is what the SDK is to show, by acsUiTemplate.
@@ -41,7 +48,7 @@ func (t *transaction) sdkInterface() string {
 
 // isOutside reports whether a challenge can be confirmed in the app of the bank.
 func (t *transaction) isOutside() bool {
-	return t.deed.how == "outside" || t.sdk != nil && t.sdk.ui == outOfBand
+	return t.deed.how == "outside" || t.sdk != nil && isOutOfBand(t.sdk.ui)
 }
 
 // answerSDK takes a CReq of an app's SDK, encrypted, and answers with a CRes that is, or with an Erro that is not. An
@@ -58,20 +65,21 @@ func (a *issuer) answerSDK(w http.ResponseWriter, r *http.Request) {
 	case "application/json":
 		a.takeErro(w, body)
 	default:
-		writeErro(w, erro{code: "101", detail: "Content-Type: want application/jose, or application/json for an Erro"})
+		writeErro(w, cReqErro(erro{code: "101", detail: "Content-Type: want application/jose, or application/json for an Erro"}))
 	}
 }
 
 // answerCReq answers an encrypted CReq.
 func (a *issuer) answerCReq(w http.ResponseWriter, text string) {
-	header, err := jose.ReadHeader(text)
-	if err != nil {
-		writeErro(w, erro{code: "302", detail: err.Error()})
-		return
-	}
+	header, fault := jose.ReadHeader(text)
 	t := a.box.journal.transaction(header.KeyID)
-	if t == nil || t.ids.acs != header.KeyID || t.sdk == nil {
-		writeErro(w, erro{code: "301", detail: "acsTransID: the header's kid names no challenge in an app"})
+	switch {
+	case t != nil && t.ids.acs == header.KeyID && t.sdk != nil:
+	case fault != nil:
+		writeErro(w, cReqErro(erro{code: "302", detail: fault.Error()}))
+		return
+	default:
+		writeErro(w, cReqErro(erro{code: "301", detail: "acsTransID: the header's kid names no challenge in an app"}))
 		return
 	}
 	t.mu.Lock()
@@ -99,40 +107,66 @@ func (a *issuer) answerCReq(w http.ResponseWriter, text string) {
 	t.sendCRes(w, header)
 }
 
-// refuseSDK answers with an Erro. The challenge goes on: the SDK may come again with what is right.
+// refuseSDK answers with an Erro, which ends the challenge if nothing else has: the RReq says that there was one. The
+// caller holds the lock.
 func (t *transaction) refuseSDK(w http.ResponseWriter, e erro) {
 	e.version, e.ids = t.version, t.ids
-	t.record("acs", "sdk", "Erro", writeErro(w, e), "")
+	body := cReqErro(e)
+	t.endByErro(erroOfACS, body)
+	t.record("acs", "sdk", "Erro", body, "")
+	writeErro(w, body)
 }
 
-// writeErro writes an Erro of the issuer's, which is never encrypted, and returns it.
-func writeErro(w http.ResponseWriter, e erro) []byte {
+// cReqErro is an Erro of the issuer's about a CReq.
+func cReqErro(e erro) []byte {
 	e.component, e.about = "A", "CReq"
-	body := e.bytes()
+	return e.bytes()
+}
+
+// writeErro answers with an Erro, which is never encrypted.
+func writeErro(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	_, _ = w.Write(body) // the SDK has gone, or reads it
-	return body
+}
+
+// The values of challengeCancel for a challenge that ended with an Erro: one for all before 2.3.1, which knows who
+// found the fault. EMV 3DS 2.3.1, table A.4.
+const (
+	transactionError = "06"
+	erroOfSDK        = "09" // about a CRes
+	erroOfACS        = "10" // about a CReq
+)
+
+// endByErro ends the challenge because of an Erro, unless it has ended. 2.3.1 has a copy of the Erro in the RReq, which
+// has to be a good one. The caller holds the lock.
+func (t *transaction) endByErro(cancel string, body []byte) {
+	t.sdk.hasEnd = true
+	if t.phase == ended {
+		return
+	}
+	v := verdict{status: "U", reason: "22", cancel: transactionError} // technical issue
+	if t.version == v210 {
+		v.reason = "03" // unsupported device: 2.1.0 has no better one
+	}
+	if _, bad := judgeMessage(body, receivedIn{types: []string{"Erro"}}); t.version == v231 && !bad {
+		v.cancel, t.sdk.report = cancel, body
+	}
+	t.finish(v)
 }
 
 // takeErro takes what an SDK says of a CRes that it cannot use: that ends the challenge.
 func (a *issuer) takeErro(w http.ResponseWriter, body []byte) {
 	m := readMessage(body)
-	t := a.box.journal.transaction(m.text("acsTransID"))
-	if m.text("messageType") != "Erro" || t == nil || t.sdk == nil {
-		writeErro(w, erro{code: "101", detail: "Want an Erro with the acsTransID of a challenge in an app"})
+	id := m.text("acsTransID")
+	t := a.box.journal.transaction(id)
+	if m.text("messageType") != "Erro" || t == nil || t.ids.acs != id || t.sdk == nil {
+		writeErro(w, cReqErro(erro{code: "101", detail: "Want an Erro with the acsTransID of a challenge in an app"}))
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.record("sdk", "acs", "Erro", body, "")
-	t.sdk.hasEnd = true
-	if t.phase != ended {
-		v := verdict{status: "U", reason: "22", cancel: "06"}
-		if t.version == v231 {
-			v.cancel = "09" // of 2.3.1 alone: an Erro was the answer to a CRes
-		}
-		t.finish(v)
-	}
+	t.endByErro(erroOfSDK, body)
 	w.WriteHeader(http.StatusOK)
 }
 
@@ -151,8 +185,6 @@ func (t *transaction) checkSDK(raw []byte) (erro, bool) {
 		return erro{code: "301", detail: "acsTransID"}, true
 	case wrong("sdkTransID", t.ids.sdk):
 		return erro{code: "301", detail: "sdkTransID"}, true
-	case !m.has("sdkCounterStoA"):
-		return erro{code: "201", detail: "sdkCounterStoA"}, true
 	case wrong("sdkCounterStoA", fmt.Sprintf("%03d", t.sdk.received)):
 		return erro{code: "302", detail: fmt.Sprintf("sdkCounterStoA: want %03d", t.sdk.received)}, true
 	}
@@ -171,16 +203,16 @@ func (t *transaction) checkSDK(raw []byte) (erro, bool) {
 // reactSDK does what a CReq says. A challenge that has ended meanwhile, in the bank's app or by itself, stays as it is.
 func (t *transaction) reactSDK(raw []byte) (erro, bool) {
 	m := readMessage(raw)
+	if back := m.text("threeDSRequestorAppURL"); back != "" && t.version != v210 {
+		t.sdk.backURL = back
+	}
+	t.sdk.opensApp = t.version == v231 && m.text("oobAppURLInd") == "01" && m.text("oobAppStatus") == ""
 	switch cancel := m.text("challengeCancel"); {
 	case t.phase == ended:
 		return erro{}, false
 	case cancel != "":
 		t.creq = raw
-		v := verdict{status: "N", reason: "01", cancel: cancel}
-		if cancel == "08" { // the SDK has waited too long
-			v.reason = "14"
-		}
-		t.finish(v)
+		t.finish(verdict{status: "N", reason: "01", cancel: cancel}) // reason 14 is for timeouts of the issuer's alone
 		return erro{}, false
 	case t.creq == nil:
 		t.creq = raw
@@ -188,6 +220,10 @@ func (t *transaction) reactSDK(raw []byte) (erro, bool) {
 		return erro{}, false
 	case m.text("resendChallenge") == "Y":
 		t.resend()
+		return erro{}, false
+	case m.text("oobAppStatus") != "":
+		t.note, t.wrong = "The app of your bank did not open. Please open it yourself.", true
+		t.wait(t.box.StepTimeout, notFinished)
 		return erro{}, false
 	}
 	ui, entry := t.sdk.ui, m.text("challengeDataEntry")
@@ -203,7 +239,7 @@ func (t *transaction) reactSDK(raw []byte) (erro, bool) {
 		entry = strings.Join(query["entry"], ",")
 	}
 	switch ui {
-	case outOfBand: // the second CReq is as good as the bank's app
+	case outOfBand, htmlOutside: // the second CReq is as good as the bank's app
 		t.tries++
 		t.finish(passed)
 	case singleSelect, multiSelect:
@@ -313,8 +349,15 @@ func (t *transaction) sdkCRes() []byte {
 // putInterface adds what the SDK is to show.
 func (t *transaction) putInterface(o *object) {
 	what := t.describePayment()
+	if t.sdk.opensApp && isOutOfBand(t.sdk.ui) {
+		o.put("oobAppURL", t.box.acs.url+bankPath+"/"+t.ids.acs).put("oobAppLabel", "Open the app of your bank")
+	}
 	if t.isHTML() {
-		o.put("acsUiType", htmlPage).put("acsHTML", base64.RawURLEncoding.EncodeToString(t.sdkPage(what)))
+		kind := htmlPage
+		if t.sdk.ui == htmlOutside {
+			kind = htmlOutside
+		}
+		o.put("acsUiType", kind).put("acsHTML", base64.RawURLEncoding.EncodeToString(t.sdkPage(what)))
 		return
 	}
 	o.put("acsUiType", t.sdk.ui).
@@ -354,7 +397,7 @@ func (t *transaction) describePayment() string {
 		text = p.Amount + " to " + p.Merchant
 	}
 	text += " with the card that ends in " + p.Last + "."
-	if t.sdk.ui == outOfBand {
+	if isOutOfBand(t.sdk.ui) {
 		return "Confirm in the app of your bank: " + text
 	}
 	return strings.TrimSpace(text)
@@ -366,7 +409,8 @@ func (t *transaction) sdkPage(what string) []byte {
 	var b bytes.Buffer
 	err := sdkPages.Execute(&b, struct {
 		What, Note, UI, Pass, Fail string
-	}{what, t.note, t.sdk.ui, optionPass, optionFail})
+		Outside                    bool
+	}{what, t.note, t.sdk.ui, optionPass, optionFail, isOutOfBand(t.sdk.ui)})
 	if err != nil {
 		panic("sandbox: writing a page: " + err.Error()) // of strings into memory
 	}
@@ -381,9 +425,9 @@ var sdkPages = template.Must(template.New("sdk").Parse(`<!DOCTYPE html>
 {{- $kind := "radio"}}{{if eq .UI "03"}}{{$kind = "checkbox"}}{{end}}
 <label><input type="{{$kind}}" name="entry" value="{{.Pass}}"> It is me</label>
 <label><input type="{{$kind}}" name="entry" value="{{.Fail}}"> It is not me</label>
-{{- else}}
+{{- else if not .Outside}}
 <label>Code <input name="entry" inputmode="numeric" autocomplete="one-time-code"></label>
 {{- end}}
-<button name="action" value="confirm">Confirm</button> <button name="action" value="cancel">Cancel</button>
+<button name="action" value="confirm">{{if .Outside}}I have confirmed it{{else}}Confirm{{end}}</button> <button name="action" value="cancel">Cancel</button>
 </form></body></html>
 `))

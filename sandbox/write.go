@@ -107,6 +107,7 @@ var descriptions = map[string]string{
 	"204": "An element occurs twice",
 	"207": "A value is reserved",
 	"301": "Transaction id not recognised",
+	"302": "Data could not be decrypted",
 	"303": "Access denied",
 	"304": "An ISO code is not valid",
 	"305": "Transaction data not valid",

@@ -129,18 +129,27 @@ type Header struct {
 	Encryption string `json:"enc"`
 }
 
-// ReadHeader reads the header of a compact JWE. It opens nothing.
+// ReadHeader reads the header of a compact JWE. It opens nothing. What could be read is returned even with an error.
 func ReadHeader(text string) (h Header, err error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 5 {
 		return h, errors.New("want the five parts of a compact JWE")
 	}
+	var in struct {
+		Header
+		Critical json.RawMessage `json:"crit"`
+		Zip      json.RawMessage `json:"zip"`
+	}
 	raw, err := b64.DecodeString(parts[0])
 	if err == nil {
-		err = json.Unmarshal(raw, &h)
+		err = json.Unmarshal(raw, &in)
 	}
 	if err != nil {
 		return h, errors.New("the header is not JSON in base64url")
+	}
+	h = in.Header
+	if in.Critical != nil || in.Zip != nil {
+		return h, errors.New("crit and zip have no place in the header")
 	}
 	if h.Algorithm != "dir" {
 		return h, errors.New("alg: want dir")

@@ -2,11 +2,15 @@ package jose_test
 
 import (
 	"crypto"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -39,6 +43,16 @@ func TestSignedContentOpensElsewhere(t *testing.T) {
 			t.Errorf("%s: %q, %v", algorithm, payload, err)
 		}
 		parts := strings.Split(text, ".")
+		if algorithm == gojose.PS256 { // with a salt as long as the hash, which not everybody verifies
+			digest := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
+			signature, err := base64.RawURLEncoding.DecodeString(parts[2])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := rsa.VerifyPSS(&rsaKey.PublicKey, crypto.SHA256, digest[:], signature, &rsa.PSSOptions{SaltLength: 32}); err != nil {
+				t.Errorf("%s: %v", algorithm, err)
+			}
+		}
 		other, err := gojose.ParseSignedCompact(parts[0]+".e30."+parts[2], []gojose.SignatureAlgorithm{algorithm})
 		if err != nil {
 			t.Fatal(err)
@@ -106,6 +120,41 @@ func TestChannelWithAnotherLibrary(t *testing.T) {
 	for _, text := range []string{"", "a.b.c", "e30....", "!.a.b.c.d", sealElsewhere(t, gojose.A256GCM, key, message)} {
 		if _, err := c.Open(text); err == nil {
 			t.Errorf("%q is opened", text)
+		}
+	}
+}
+
+// TestHeaderHasNothingElse: what changes how a message is read is refused, though its tag is good.
+func TestHeaderHasNothingElse(t *testing.T) {
+	key := []byte("0123456789abcdefFEDCBA9876543210")
+	block, err := aes.NewCipher(key[:16])
+	if err != nil {
+		t.Fatal(err)
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text64 := base64.RawURLEncoding.EncodeToString
+	for _, test := range []struct {
+		header, encryptedKey string
+		opens                bool
+	}{
+		{`{"alg":"dir","kid":"id","enc":"A128GCM"}`, "", true},
+		{`{"alg":"dir","kid":"id","enc":"A128GCM","typ":"JOSE"}`, "", true},
+		{`{"alg":"dir","kid":"id","enc":"A128GCM","zip":"DEF"}`, "", false},
+		{`{"alg":"dir","kid":"id","enc":"A128GCM","crit":["exp"],"exp":1}`, "", false},
+		{`{"alg":"A128KW","kid":"id","enc":"A128GCM"}`, "", false},
+		{`{"alg":"dir","kid":"id","enc":"A128GCM"}`, "AAAA", false},
+	} {
+		head := text64([]byte(test.header))
+		sealed := gcm.Seal(nil, make([]byte, 12), []byte("{}"), []byte(head))
+		text := strings.Join([]string{head, test.encryptedKey, text64(make([]byte, 12)), text64(sealed[:2]), text64(sealed[2:])}, ".")
+		if _, err := (jose.Channel{Key: key}).Open(text); (err == nil) != test.opens {
+			t.Errorf("%s with the encrypted key %q: %v", test.header, test.encryptedKey, err)
+		}
+		if h, _ := jose.ReadHeader(text); h.KeyID != "id" {
+			t.Errorf("%s: kid %q", test.header, h.KeyID)
 		}
 	}
 }
