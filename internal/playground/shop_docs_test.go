@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
 // The cards of the printed shop, and how each ends: result and action, and what the shopper presses at the bank.
@@ -108,6 +108,50 @@ func TestF11TheShopOfTheDocs(t *testing.T) {
 	}
 }
 
+// shortWayEnds are a few cards on the short page of the demo shop, one for each way that threeds.js goes.
+var shortWayEnds = []struct{ card, press, want string }{
+	{"4000 0000 0000 0103", "", "authenticated: authorise"},
+	{"4000000000000113", "", "not_authenticated: do_not_authorise"},
+	{"4000000000000003", "", "authenticated: authorise"}, // with a 3DS Method
+	{"4000000000000172", "submit", "authenticated: authorise"},
+	{"4000000000000172", "cancel", "abandoned: do_not_authorise"},
+	{"9000100111111111", "", "not_enrolled: authorise_without_authentication"},
+}
+
+// TestB10ShortWay: the demo shop's page of POST /authentications and threeds.js takes cards to their ends.
+func TestB10ShortWay(t *testing.T) {
+	tab := browsertest.NewBrowser(t)
+	base := startSandboxWithPages(t)
+	for _, c := range shortWayEnds {
+		t.Run(c.card+c.press, func(t *testing.T) {
+			must(t, chromedp.Do(tab, chromedp.Navigate(base+"/pay")))
+			until(t, tab, `!!globalThis.pay?.onclick`)
+			must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`form.card.value = %q; pay.click()`, c.card))))
+			if c.press != "" {
+				pressAtBank(t, tab, c.press)
+			}
+			until(t, tab, `location.pathname === "/order" && !!document.getElementById("ending")`)
+			got, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.getElementById("ending").innerText`))
+			if err != nil || got != c.want {
+				t.Errorf("%q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+	for _, look := range []struct {
+		width  int64
+		scheme string
+	}{{1280, "light"}, {375, "dark"}, {320, "light"}} {
+		for _, path := range []string{"/pay", "/order?authentication=none"} {
+			must(t, chromedp.Do(tab, browsertest.View(look.width, 800, look.scheme), chromedp.Navigate(base+path)))
+			wide, err := chromedp.Run(tab, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > innerWidth`))
+			if err != nil || wide {
+				t.Errorf("%s at %d is wider than the screen: %t, %v", path, look.width, wide, err)
+			}
+			browsertest.Screenshot(t, tab, fmt.Sprintf("shop-short%s-%s-%d", regexp.MustCompile(`\W.*`).ReplaceAllString(path[1:], ""), look.scheme, look.width))
+		}
+	}
+}
+
 // freePort is an address on which nobody listens.
 func freePort(t *testing.T) string {
 	t.Helper()
@@ -123,8 +167,10 @@ func startSandboxWithPages(t *testing.T) string {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	base := "http://" + l.Addr().String()
+	demo := &shop.Shop{API: base, APIKey: Key, PublicURL: base}
+	t.Cleanup(func() { must(t, demo.Close()) })
 	p, err := Start(t.Context(), Options{
-		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: http.NotFoundHandler()},
+		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: demo.Handler()},
 	})
 	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())

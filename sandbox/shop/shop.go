@@ -96,6 +96,10 @@ func (s *Shop) build() {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.home)
+	mux.HandleFunc("GET /pay", s.payPage)
+	mux.HandleFunc("GET /static/pay.js", s.payScript)
+	mux.HandleFunc("GET /order", s.orderPage)
+	mux.Handle("POST /pay", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.pay)))
 	mux.HandleFunc("GET /static/{name}", s.static)
 	mux.HandleFunc("GET /frame/{id}/method", s.onCheckout((*Shop).methodFrame))
 	mux.HandleFunc("GET /frame/{id}/challenge", s.onCheckout((*Shop).challengeFrame))

@@ -1,0 +1,52 @@
+package shop
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestB10LinesOfTheDocs: the script of the short page is the one that docs/browser.md prints.
+func TestB10LinesOfTheDocs(t *testing.T) {
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "browser.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page, _ := strings.Cut(string(docs), "```html page.html\n")
+	_, script, _ := strings.Cut(page, "<script type=\"module\">\n")
+	script, _, isPrinted := strings.Cut(script, "</script>")
+	var want strings.Builder
+	for line := range strings.Lines(script) {
+		want.WriteString(strings.TrimPrefix(line, "  "))
+	}
+	for public, address := range map[string]string{"": "http://127.0.0.1:8080", "https://lab.example": "https://lab.example"} {
+		s := &Shop{API: "http://127.0.0.1:8080", PublicURL: public}
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/static/pay.js", nil))
+		if want := strings.ReplaceAll(want.String(), "http://127.0.0.1:8080", address); !isPrinted || w.Body.String() != want {
+			t.Errorf("the shop's script at %q is\n%s\nwant what docs/browser.md prints:\n%s", public, w.Body, want)
+		}
+	}
+}
+
+// TestB10ScriptsOfTheServerAlone: the short page runs scripts of the shop and of the server, and nothing inline.
+func TestB10ScriptsOfTheServerAlone(t *testing.T) {
+	s := &Shop{API: "http://127.0.0.1:8080"}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/pay", nil))
+	got := w.Header().Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "script-src 'self' http://127.0.0.1:8080;", "style-src 'self';", "connect-src 'self' http://127.0.0.1:8080;"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the policy is %q, want %q in it", got, want)
+		}
+	}
+	if w := httptest.NewRecorder(); true {
+		r := httptest.NewRequest("POST", "http://localhost/pay", strings.NewReader(`{"card":"4000001234567890"}`))
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		if s.Handler().ServeHTTP(w, r); w.Code != 403 {
+			t.Errorf("a page elsewhere begins a payment: %d, want 403", w.Code)
+		}
+	}
+}
