@@ -101,7 +101,9 @@ func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.
 	}
 	e.Journal = st
 	for name, ask := range map[string]func(acc *account.Account) (*auth.Authentication, error){
-		"by id": func(acc *account.Account) (*auth.Authentication, error) { return e.Authentication(t.Context(), acc, id) },
+		"by id": func(acc *account.Account) (*auth.Authentication, error) {
+			return e.Authentication(t.Context(), acc, id)
+		},
 		"search": func(acc *account.Account) (*auth.Authentication, error) {
 			// The query names another merchant, which is not heeded.
 			all, _, err := e.SearchAuthentications(t.Context(), acc, journal.Query{ID: id, Merchant: "Shop"})

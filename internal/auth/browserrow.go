@@ -205,7 +205,7 @@ func (e *Engine) storePage(ctx context.Context, p *page, change func(*pageRecord
 
 const (
 	erasePage  = 100         // rows that EraseCards reads at once
-	eraseAhead = time.Minute // by how much a row may stay longer than its end and [Timeouts.Values]
+	eraseAhead = time.Minute // by how much a row may stay longer than its end and Timeouts.Values
 )
 
 // EraseCards takes the cards out of the rows of authentications whose page never came: those rows stay for a while, to
