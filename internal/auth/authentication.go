@@ -32,6 +32,8 @@ type Authentication struct {
 	Channel        string           // deviceChannel
 	ARes           []byte           // as it came; nil when none has come
 	RReq           []byte           // likewise
+	IsForAgent     bool             // it was made by [Engine.CreateForAgent]
+	MethodURL      string           // of the 3DS Method that an agent is to run; "" if there is none, or it is over
 }
 
 // A NamedNote says of one element what was done to it.
@@ -43,6 +45,14 @@ var (
 	ErrNoAuthentication = errors.New("auth: no such authentication")
 	// ErrStoreUnreachable says that the store could not be asked.
 	ErrStoreUnreachable = errors.New("auth: the store could not be reached")
+)
+
+// Errors of [Engine.AuthenticateForAgent].
+var (
+	// ErrAlreadySent says that the AReq has left, or that the authentication was cancelled.
+	ErrAlreadySent = errors.New("auth: the authentication has begun already")
+	// ErrOtherKey says that the request came with another API key of the merchant than the first.
+	ErrOtherKey = errors.New("auth: the authentication was created with another API key")
 )
 
 // Errors of [Engine.Cancel].
@@ -181,7 +191,12 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 	if a.Schemes == nil && t.Scheme != "" {
 		a.Schemes = []string{t.Scheme}
 	}
-	if status == outcome.RequiresBrowser && rec.Until != 0 {
+	a.IsForAgent = rec.API == agentsAPI
+	if rec.Agent != nil {
+		if status == outcome.RequiresBrowser {
+			a.MethodURL = rec.Agent.MethodURL
+		}
+	} else if status == outcome.RequiresBrowser && rec.Until != 0 {
 		a.BrowserExpires = time.UnixMilli(rec.Until).UTC()
 	}
 	if !status.IsFinal() {
@@ -266,6 +281,9 @@ func (e *Engine) cancelRow(ctx context.Context, was *store.Txn) error {
 		}
 		if rec.Page != nil {
 			rec.Page.Card = nil
+		}
+		if rec.Agent != nil {
+			rec.Agent.Request = nil
 		}
 		return e.advanceRow(t, rec, Cancelled, e.keepFinal())
 	}).run(ctx)

@@ -49,7 +49,8 @@ type txnRecord struct {
 	Changes     []string `json:",omitzero"` // what was normalised in the request
 	Findings    []string `json:",omitzero"` // what the scheme asks for and the request lacked
 
-	Page *pageRecord `json:",omitzero"` // of one that a browser carries out
+	Page  *pageRecord  `json:",omitzero"` // of one that a browser carries out
+	Agent *agentRecord `json:",omitzero"` // of one whose browser an agent looks after
 }
 
 // seal puts what, a txnRecord, sequence or firstAuthentication, into t; see [record.Seal].
@@ -253,8 +254,11 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, a *Authentication) 
 		Card:   journal.Card{Scheme: t.Scheme, BIN: rec.BIN, Last4: rec.Last4},
 		Status: string(a.Status), MessageVersion: rec.Version, DeviceChannel: a.Channel,
 	}
-	if rec.API != "" {
-		r.API, r.Operation = "authentications", "authentications"
+	switch rec.API {
+	case authenticationsAPI:
+		r.API, r.Operation = authenticationsAPI, "authentications"
+	case agentsAPI:
+		r.API, r.Operation = agentsAPI, "delegate_authentication"
 	}
 	if rec.Code != 0 {
 		r.ErrorCode = rec.Code.String()
