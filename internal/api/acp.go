@@ -22,8 +22,8 @@ const (
 
 // delegateEndpoints are what is served for agents, by the path with ID in the place of an id.
 var delegateEndpoints = map[string]*endpoint{
-	delegatePath:                              {acpProtocol{}, (*Handler).maxBody, true, nil, (*Handler).createSession},
-	delegatePath + "/ID":                      {acpProtocol{}, (*Handler).maxBody, true, []string{http.MethodGet}, (*Handler).session},
+	delegatePath:         {acpProtocol{}, (*Handler).maxBody, true, nil, (*Handler).createSession},
+	delegatePath + "/ID": {acpProtocol{}, (*Handler).maxBody, true, []string{http.MethodGet}, (*Handler).session},
 	delegatePath + "/ID" + authenticateSuffix: {acpProtocol{}, (*Handler).maxBody, true, nil, (*Handler).authenticateSession},
 }
 

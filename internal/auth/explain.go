@@ -56,7 +56,7 @@ type ExplainOptions struct {
 	// Placeholders are members for which the engine has no real value. Where the request has none either, they are null,
 	// and rules of the scheme about them do not count.
 	Placeholders []string
-	delegation *Delegation // of an agent's request; nil for all others
+	delegation   *Delegation // of an agent's request; nil for all others
 
 	// IsCreation has the body be that of a request for an authentication, not that of an /auth.
 	IsCreation bool
