@@ -118,6 +118,7 @@ var (
 	create         = operation{"/authentications", longTimeout}
 	authentication = operation{"/authentications/", shortTimeout}
 	outcome        = operation{"/outcome", shortTimeout}
+	search         = operation{"/authentications/search", shortTimeout}
 )
 
 // Authenticate begins an authentication. The request is a JSON object with the names of EMV 3DS; a browser payment needs
@@ -155,6 +156,47 @@ func (c *Client) Outcome(ctx context.Context, threeDSServerTransID string) (*Aut
 		return nil, err
 	}
 	return c.readAuthentication(ctx, http.MethodPost, outcome, body, "")
+}
+
+// A Search says which authentications are wanted. Members that are empty do not count.
+type Search struct {
+	AcctNumber string    `json:"acctNumber,omitempty"` // the whole card number; the server searches by a hash of it
+	Reference  string    `json:"reference,omitempty"`
+	Last4      string    `json:"last4,omitempty"`
+	Scheme     string    `json:"scheme,omitempty"`
+	Status     string    `json:"status,omitempty"`
+	Result     string    `json:"result,omitempty"`
+	From       time.Time `json:"from,omitzero"`
+	To         time.Time `json:"to,omitzero"`
+	Limit      int       `json:"limit,omitempty"` // 0 means 50, at most 100
+	Cursor     string    `json:"cursor,omitempty"`
+}
+
+// A Page is part of the authentications that a search has found, newest first.
+type Page struct {
+	Answer `json:"-"`
+
+	Data []*Authentication `json:"data"`
+	Next string            `json:"next"` // the cursor of the next page; empty at the end
+}
+
+// Search finds authentications of the merchant, as the server's journal has them: without messages and authentication
+// values. The error is a [Problem] with status 404 if the server keeps no journal.
+func (c *Client) Search(ctx context.Context, s Search) (*Page, error) {
+	body, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{"Apikey": {c.key}, "Content-Type": {"application/json; charset=utf-8"}}
+	answer, err := c.send(ctx, http.MethodPost, search, header, body)
+	if err != nil {
+		return nil, err
+	}
+	p := &Page{Answer: answer}
+	if err := answer.read(p); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func (c *Client) readAuthentication(

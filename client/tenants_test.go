@@ -40,7 +40,7 @@ func exchange(t *testing.T, server *threedstest.Server, apiKey, method, path, bo
 func TestF4NoRouteTellsOfAnotherMerchant(t *testing.T) {
 	t.Parallel()
 	server := threedstest.NewServer(t)
-	lists := []string{"/webhook-endpoints", "/events"}
+	lists := []string{"/webhook-endpoints", "/events", "/authentications"}
 	empty := map[string]string{}
 	for _, path := range lists {
 		empty[path] = exchange(t, server, server.OtherKey, "GET", path, "")
@@ -67,6 +67,8 @@ func TestF4NoRouteTellsOfAnotherMerchant(t *testing.T) {
 		{"GET", "/authentications/ID?wait=0", "", []string{authentication, final, "x"}, unknownID},
 		{"POST", "/authentications/ID/cancel", "{}", []string{authentication, final, "x"}, unknownID},
 		{"POST", "/outcome", `{"threeDSServerTransID":"ID"}`, []string{authentication, final, "x"}, unknownID},
+		{"GET", "/authentications?reference=ID", "", []string{"order-17"}, unknownID},
+		{"POST", "/authentications/search", `{"acctNumber":"ID"}`, []string{"4000000000000170", "4000000000000103"}, "4000000000000202"},
 		{"GET", "/webhook-endpoints/ID", "", []string{endpoint}, unknownName},
 		{"PATCH", "/webhook-endpoints/ID", `{"disabled":true}`, []string{endpoint}, unknownName},
 		{"DELETE", "/webhook-endpoints/ID", "", []string{endpoint}, unknownName},

@@ -42,6 +42,7 @@ func newIssuer(s *Sandbox) (*issuer, error) {
 	mux.HandleFunc("GET "+challengePath+"/{acsTransID}", a.showAgain)
 	mux.HandleFunc("POST "+challengePath+"/{acsTransID}", a.reply)
 	mux.HandleFunc("GET "+challengePath+"/{acsTransID}/over", a.tellEnd)
+	mux.HandleFunc("POST "+sdkPath, a.answerSDK)
 	mux.HandleFunc("POST "+v1Path+"{scheme}", a.payerAuthentication)
 	if s.PagesURL != "" {
 		base, err := url.Parse(s.PagesURL)

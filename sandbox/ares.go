@@ -178,13 +178,14 @@ func (t *transaction) putApp(o *object) {
 	if t.ares != "C" {
 		return
 	}
-	t.render = rendering(t.areq.object("deviceRenderOptions"), t.version)
+	t.render = rendering(t.areq.object("deviceRenderOptions"), t.version, t.deed.how == "outside")
 	o.put("acsRenderingType", t.render)
-	o.put("acsSignedContent", t.box.signedContent(t.areq["sdkEphemPubKey"]))
+	o.put("acsSignedContent", t.openChannel())
 }
 
-// rendering chooses, among what the device can show, how the challenge looks.
-func rendering(options received, version string) *object {
+// rendering chooses, among what the device can show, how the challenge looks: one that is confirmed outside the page
+// as such, any other as the device names it first.
+func rendering(options received, version string, outside bool) *object {
 	face := options.text("sdkInterface")
 	if face == "03" || face == "" {
 		face = "01"
@@ -193,12 +194,13 @@ func rendering(options received, version string) *object {
 	if face == "02" {
 		allowed = []string{"01", "02", "03", "05"}
 	}
+	shown := slices.DeleteFunc(options.list("sdkUiType"), func(can string) bool { return !slices.Contains(allowed, can) })
 	template := allowed[0]
-	for _, can := range options.list("sdkUiType") {
-		if slices.Contains(allowed, can) {
-			template = can
-			break
-		}
+	switch {
+	case outside && slices.Contains(shown, outOfBand):
+		template = outOfBand
+	case len(shown) > 0:
+		template = shown[0]
 	}
 	o := new(object).put("acsInterface", face).put("acsUiTemplate", template)
 	if version == v231 {

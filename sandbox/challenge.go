@@ -167,25 +167,38 @@ func (t *transaction) react(action, entered, step string) {
 		t.reactOutside(action)
 		return
 	case action == "resend":
-		t.note, t.wrong = "We have sent you a new code.", false
-	case entered == "":
-		t.note, t.wrong = "Please enter the code first.", true
-	case step != "" && t.judged == [2]string{step, entered}:
-		return // a double click sends the same page twice, which is one try
+		t.resend()
+	case step != "" && entered != "" && t.judged == [2]string{step, entered}:
+		// a double click sends the same page twice, which is one try
 	default:
-		t.tries++
 		t.judged = [2]string{step, entered}
-		if entered == code {
-			t.finish(passed)
-			return
-		}
-		if t.tries == triesAllowed {
-			t.finish(tooMany)
-			return
-		}
-		t.note, t.wrong = "That code is not right. "+left(triesAllowed-t.tries), true
+		t.enter(entered)
 	}
+}
+
+// resend says that there is a new code. The caller holds the lock.
+func (t *transaction) resend() {
+	t.note, t.wrong = "We have sent you a new code.", false
 	t.wait(t.box.StepTimeout, notFinished)
+}
+
+// enter takes a code that the cardholder entered. The caller holds the lock.
+func (t *transaction) enter(entered string) {
+	if entered == "" {
+		t.note, t.wrong = "Please enter the code first.", true
+		t.wait(t.box.StepTimeout, notFinished)
+		return
+	}
+	t.tries++
+	switch {
+	case entered == code:
+		t.finish(passed)
+	case t.tries == triesAllowed:
+		t.finish(tooMany)
+	default:
+		t.note, t.wrong = "That code is not right. "+left(triesAllowed-t.tries), true
+		t.wait(t.box.StepTimeout, notFinished)
+	}
 }
 
 // reactOutside does what a button of the page says whose challenge is decided in the app of

@@ -150,7 +150,7 @@ func (s *Sandbox) confirmOutside(w http.ResponseWriter, r *http.Request) {
 		in.ACSTransID = r.FormValue("acsTransID")
 	}
 	t := s.journal.transaction(in.ACSTransID)
-	if t == nil || t.deed.how != "outside" || !t.decide(passed) {
+	if t == nil || !t.isOutside() || !t.decide(passed) {
 		const fault = "no challenge waits for the app of the bank under this acsTransID"
 		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": fault})
 		return

@@ -2,13 +2,9 @@ package sandbox_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"math/big"
 	"net/http"
 	"runtime"
 	"slices"
@@ -275,53 +271,6 @@ func TestAlterChangesWhatIsSent(t *testing.T) {
 	}))
 	if got := s.ask(s.areq("2.2.0", "02", "4000000000000103")); got["was"] != "ARes" {
 		t.Errorf("got %v", got)
-	}
-}
-
-// TestSignedContent verifies the JWS as an SDK would.
-func TestSignedContent(t *testing.T) {
-	box := start(t, nil)
-	s := newServer(t, box)
-	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
-		areq := s.areq(version, "01", "4000000000000170")
-		ares := s.ask(areq)
-		parts := strings.Split(ares["acsSignedContent"].(string), ".")
-		if len(parts) != 3 {
-			t.Fatalf("%d parts", len(parts))
-		}
-		var raw [3][]byte
-		for i, part := range parts {
-			var err error
-			if raw[i], err = base64.RawURLEncoding.DecodeString(part); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var header struct {
-			Alg string   `json:"alg"`
-			X5c [][]byte `json:"x5c"`
-		}
-		if err := json.Unmarshal(raw[0], &header); err != nil || header.Alg != "ES256" {
-			t.Fatalf("header %s: %v", raw[0], err)
-		}
-		cert, err := x509.ParseCertificate(header.X5c[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM(box.IssuerCAPEM())
-		if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
-			t.Error(err)
-		}
-		hash := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-		r, q := new(big.Int).SetBytes(raw[2][:32]), new(big.Int).SetBytes(raw[2][32:])
-		if !ecdsa.Verify(cert.PublicKey.(*ecdsa.PublicKey), hash[:], r, q) {
-			t.Error("the signature is not valid")
-		}
-		content := read(t, raw[1])
-		key, _ := content["sdkEphemPubKey"].(map[string]any)
-		if key["x"] != areq["sdkEphemPubKey"].(members)["x"] || content["acsEphemPubKey"] == nil || content["acsURL"] == nil {
-			t.Errorf("content %s", raw[1])
-		}
 	}
 }
 

@@ -270,7 +270,8 @@ func TestSPCMerchantIsAnsweredWithS(t *testing.T) {
 func TestEveryMerchantFaultIsTested(t *testing.T) {
 	const others = "FAULT-ERRO101 FAULT-ERRO103 FAULT-ERRO303 FAULT-ERRO304 FAULT-ERRO306 FAULT-ERRO402 FAULT-ERRO403 FAULT-ERRO404 FAULT-ERRO405 " +
 		"FAULT-SILENCE FAULT-SLOW FAULT-HTTP500 FAULT-GARBAGE FAULT-CUT FAULT-ACSDOWN FAULT-UNFRAMED FAULT-STUCK FAULT-CRES FAULT-BASE64 " +
-		"FAULT-FORGED FAULT-LATE FAULT-NORESULT FAULT-AGAIN CANCEL TIMEOUT REASON-.. SPC "
+		"FAULT-FORGED FAULT-LATE FAULT-NORESULT FAULT-AGAIN CANCEL TIMEOUT REASON-.. SPC " +
+		"SDK-ES256 SDK-MAC SDK-ENC SDK-KID SDK-COUNTER SDK-TYPE SDK-CUT SDK-WHY SDK-NOLABEL SDK-VERSION SDK-CLEAR "
 	for _, found := range regexp.MustCompile(`(?m)^merchant (\S+)`).FindAllStringSubmatch(sandbox.MerchantTable(), -1) {
 		if _, known := aresFaults[found[1]]; !known && !strings.Contains(others, found[1]+" ") {
 			t.Errorf("%s is tried nowhere", found[1])

@@ -172,7 +172,7 @@ func (t *transaction) putMethod(o *object) {
 
 // interactions is how often the cardholder was asked and answered.
 func (t *transaction) interactions(v verdict) int {
-	if t.channel == browser && t.deed.hasPerson() || v.reason == "14" {
+	if (t.channel == browser || t.creq != nil) && t.deed.hasPerson() || v.reason == "14" {
 		return min(t.tries, 99)
 	}
 	return 1
@@ -188,7 +188,7 @@ func (t *transaction) writeCRes(v verdict) []byte {
 		put("messageVersion", t.version).
 		put("threeDSServerTransID", t.ids.server).
 		put("acsTransID", t.ids.acs).
-		put("transStatus", t.browserStatus(v.status))
+		put("transStatus", t.outcome)
 	if t.deed.completed && !t.box.Nice {
 		o.put("challengeCompletionInd", "Y")
 	}

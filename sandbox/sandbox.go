@@ -68,8 +68,8 @@ type Sandbox struct {
 	// device. Zero means 5 s.
 	DecoupledDelay time.Duration
 
-	// AppDelay is how long a challenge inside an app takes; there is no SDK
-	// here, so only its result is seen. Zero means 1 s.
+	// AppDelay is how long a challenge inside an app takes that no person decides, unless
+	// an SDK sends its CReq before. Zero means 1 s.
 	AppDelay time.Duration
 
 	// PageDelay is how long a page that needs no cardholder is shown before it sends
@@ -117,6 +117,8 @@ type Sandbox struct {
 	directories []*directory
 	schemes     map[string]*directory
 	certs       *certificates
+	rsaOnce     sync.Once
+	rsaCert     tls.Certificate // of rsaSigner
 	log         *slog.Logger
 	acs         *issuer
 	journal     *journal

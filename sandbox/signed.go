@@ -1,58 +1,61 @@
 package sandbox
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
+	"crypto"
+	"crypto/ecdh"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
+	"crypto/rsa"
+	"crypto/tls"
 	"encoding/json"
+	"sync"
+
+	"github.com/openthreeds/threeds/sandbox/internal/jose"
 )
 
-// signedContent is acsSignedContent: what the SDK needs to talk to the issuer,
-// as a compact JWS signed with ES256 by a certificate of the issuers' authority.
-// The address in it is not answered, there is no SDK in the sandbox.
-func (s *Sandbox) signedContent(sdkKey json.RawMessage) string {
-	ephemeral, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// openChannel makes acsSignedContent, which is what the SDK needs to talk to the issuer, and keeps the key that the SDK
+// derives of it. An sdkEphemPubKey that is no key on P-256 has no channel: its CReqs do not open.
+func (t *transaction) openChannel() string {
+	ephemeral, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
 		panic("sandbox: making a key: " + err.Error()) // P-256 with the system's randomness
 	}
-	chain := make([]string, 0, 2)
-	for _, der := range s.certs.signer.Certificate {
-		chain = append(chain, base64.StdEncoding.EncodeToString(der))
+	var public jose.Key
+	if json.Unmarshal(t.areq["sdkEphemPubKey"], &public) == nil {
+		if key, err := jose.DeriveKey(ephemeral, public, t.areq.text("sdkReferenceNumber")); err == nil {
+			t.sdk = &sdkChallenge{Channel: jose.Channel{Key: key}, ui: t.sdkInterface()}
+		}
 	}
-	header := new(object).put("alg", "ES256").put("x5c", chain)
 	content := new(object).
-		put("acsEphemPubKey", publicJWK(&ephemeral.PublicKey)).
-		put("sdkEphemPubKey", sdkKey).
-		put("acsURL", s.acs.url+sdkPath)
-	b64 := base64.RawURLEncoding
-	signed := b64.EncodeToString(header.bytes()) + "." + b64.EncodeToString(content.bytes())
-	return signed + "." + b64.EncodeToString(s.sign(signed))
+		put("acsEphemPubKey", jose.NewKey(ephemeral.PublicKey())).
+		put("sdkEphemPubKey", t.areq["sdkEphemPubKey"]).
+		put("acsURL", t.box.acs.url+sdkPath)
+	signer := t.box.certs.signer
+	if !t.fault.Is("ACS", "es256") {
+		signer = t.box.rsaSigner()
+	}
+	text, err := jose.Sign(signer.PrivateKey.(crypto.Signer), signer.Certificate, content.bytes())
+	if err != nil {
+		panic("sandbox: signing: " + err.Error()) // with keys of our own
+	}
+	return text
 }
 
-// sign makes the signature that JWS wants: r and s, 32 bytes each.
-func (s *Sandbox) sign(text string) []byte {
-	hash := sha256.Sum256([]byte(text))
-	key := s.certs.signer.PrivateKey.(*ecdsa.PrivateKey)
-	x, y, err := ecdsa.Sign(rand.Reader, key, hash[:])
+// rsaKey is the key under all certificates for PS256. It is made when the first is needed, since that takes long.
+var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
-		panic("sandbox: signing: " + err.Error()) // as above
+		panic("sandbox: making a key: " + err.Error()) // with the system's randomness
 	}
-	out := make([]byte, 64)
-	x.FillBytes(out[:32])
-	y.FillBytes(out[32:])
-	return out
-}
+	return key
+})
 
-func publicJWK(key *ecdsa.PublicKey) *object {
-	point, err := key.Bytes() // 4, x, y
-	if err != nil {
-		panic("sandbox: encoding a key: " + err.Error())
-	}
-	return new(object).
-		put("kty", "EC").
-		put("crv", "P-256").
-		put("x", base64.RawURLEncoding.EncodeToString(point[1:33])).
-		put("y", base64.RawURLEncoding.EncodeToString(point[33:]))
+// rsaSigner is the certificate that signs with PS256, and its key.
+func (s *Sandbox) rsaSigner() tls.Certificate {
+	s.rsaOnce.Do(func() {
+		var err error
+		if s.rsaCert, err = s.certs.issuers.IssueFor(rsaKey(), "acs.sandbox.test"); err != nil {
+			panic("sandbox: issuing a certificate: " + err.Error()) // with keys of our own
+		}
+	})
+	return s.rsaCert
 }

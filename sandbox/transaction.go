@@ -32,6 +32,7 @@ type transaction struct {
 	confirmation string // challenge of Secure Payment Confirmation that the ARes has
 
 	render *object
+	sdk    *sdkChallenge // of an app's challenge; nil if there is none
 
 	mu       sync.Mutex
 	phase    phase
@@ -42,6 +43,7 @@ type transaction struct {
 	note     string    // what the page says
 	wrong    bool      // and whether that is bad news
 	cres     []byte
+	outcome  string // transStatus of the CRes
 	round    int    // counts the waits
 	stopWait func() // ends the present one
 }
@@ -163,6 +165,7 @@ func (t *transaction) finish(v verdict) {
 	}
 	v = t.applyFault(v)
 	t.deliver(t.rreq(v))
+	t.outcome = t.browserStatus(v.status)
 	t.cres = t.writeCRes(v)
 }
 

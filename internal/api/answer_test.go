@@ -17,6 +17,7 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/faults"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/listen"
 )
 
@@ -55,6 +56,10 @@ func (n says) Lookup(context.Context, []byte) (string, []auth.CardScheme, []faul
 
 func (says) Create(context.Context, *account.Account, []byte) (*auth.Authentication, *auth.BrowserAccess, error) {
 	return nil, nil, auth.ErrNoRanges
+}
+
+func (says) SearchAuthentications(context.Context, *account.Account, journal.Query) ([]*auth.Authentication, string, error) {
+	return nil, "", auth.ErrNoJournal
 }
 
 func (says) Cancel(context.Context, *account.Account, string) (*auth.Authentication, error) {

@@ -29,6 +29,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/idempotency"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/shed"
@@ -58,6 +59,8 @@ type Engine interface {
 	Explain(acc *account.Account, body []byte, o auth.ExplainOptions) *auth.Explanation
 	// Create returns an *[auth.RefusedError], an *[auth.TooManyError], auth.ErrNoRanges or auth.ErrStoreUnreachable.
 	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *auth.BrowserAccess, error)
+	// SearchAuthentications returns auth.ErrNoJournal and auth.ErrStoreUnreachable.
+	SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) (found []*auth.Authentication, next string, err error)
 	// Cancel returns auth.ErrFinal and auth.ErrNotCancellable beside the errors of Authentication.
 	Cancel(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	// What follows is for agents. The errors are those of Create and Authentication, auth.ErrAlreadySent and auth.ErrOtherKey.
@@ -182,7 +185,8 @@ var endpoints = map[string]*endpoint{
 	"/preauth":         {v2{}, (*Handler).maxBody, false, nil, (*Handler).preauth},
 	"/auth":            {v2{}, (*Handler).maxAuthBody, true, nil, (*Handler).auth},
 	"/postauth":        {v2{}, (*Handler).maxBody, true, nil, (*Handler).postauth},
-	"/authentications": {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).create},
+	"/authentications": {problemProtocol{}, (*Handler).maxAuthBody, true, []string{http.MethodGet, http.MethodPost}, (*Handler).authentications},
+	searchPath:         {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).search},
 	"/outcome":         {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).outcome},
 	"/lookup":          {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).lookup},
 	"/explain":         {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).explain},
@@ -205,6 +209,9 @@ func (h *Handler) endpointOf(r *http.Request) *endpoint {
 	if ep := delegateEndpointOf(path); ep != nil && h.ACP != nil {
 		return ep
 	}
+	if ep := endpoints[path]; ep != nil {
+		return ep
+	}
 	if isCancelPath(path) {
 		return cancelEndpoint
 	}
@@ -214,7 +221,7 @@ func (h *Handler) endpointOf(r *http.Request) *endpoint {
 	if ep := hookEndpointOf(path); ep != nil {
 		return ep
 	}
-	return cmp.Or(endpoints[path], noEndpoint)
+	return noEndpoint
 }
 
 // pathOf returns the path of a request as it was sent. A path that is encoded needlessly,

@@ -182,7 +182,7 @@ func objectOf(a *auth.Authentication) (*authenticationObject, error) {
 	for _, text := range a.Findings {
 		o.SchemeFindings = append(o.SchemeFindings, findingObject{text})
 	}
-	if a.Status == outcome.Challenge && a.Channel == "01" {
+	if a.Status == outcome.Challenge && a.Channel == "01" && a.ARes != nil {
 		var err error
 		if o.Challenge, err = challengeOf(a.ARes); err != nil {
 			return nil, err

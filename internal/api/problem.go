@@ -41,6 +41,7 @@ var titles = map[string]string{
 	"not-cancellable":        "The authentication cannot be cancelled",
 	"unsupported-version":    "The version cannot be used",
 	"browser-not-configured": "Browsers cannot be served",
+	"journal-off":            "There is no journal",
 	"in-progress":            "A request with this Idempotency-Key is in progress",
 	"idempotency-mismatch":   "The Idempotency-Key was used for another request",
 	"rate-limited":           "The rate limit of the key is reached",

@@ -22,6 +22,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/faults"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/shed"
@@ -88,6 +89,10 @@ func (e engine) Lookup(context.Context, []byte) (string, []auth.CardScheme, []fa
 
 func (engine) Create(context.Context, *account.Account, []byte) (*auth.Authentication, *auth.BrowserAccess, error) {
 	return nil, nil, auth.ErrNoRanges
+}
+
+func (engine) SearchAuthentications(context.Context, *account.Account, journal.Query) ([]*auth.Authentication, string, error) {
+	return nil, "", auth.ErrNoJournal
 }
 
 func (engine) Cancel(context.Context, *account.Account, string) (*auth.Authentication, error) {

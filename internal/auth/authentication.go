@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/transid"
@@ -45,6 +47,8 @@ var (
 	ErrNoAuthentication = errors.New("auth: no such authentication")
 	// ErrStoreUnreachable says that the store could not be asked.
 	ErrStoreUnreachable = errors.New("auth: the store could not be reached")
+	// ErrNoJournal says that there is no journal to search.
+	ErrNoJournal = errors.New("auth: there is no journal")
 )
 
 // Errors of [Engine.AuthenticateForAgent].
@@ -54,6 +58,13 @@ var (
 	// ErrOtherKey says that the request came with another API key of the merchant than the first.
 	ErrOtherKey = errors.New("auth: the authentication was created with another API key")
 )
+
+// A Journal is what an engine reads of the journal: what was, for those who ask later. It decides nothing.
+type Journal interface {
+	Search(ctx context.Context, q journal.Query) (journal.Page, error)
+	// Show returns journal.ErrNotFound for an id that it does not have.
+	Show(ctx context.Context, id string) (journal.Detail, error)
+}
 
 // Errors of [Engine.Cancel].
 var (
@@ -90,6 +101,9 @@ func (e *Engine) WaitForAuthentication(ctx context.Context, acc *account.Account
 
 func (e *Engine) authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
 	t, rec, err := e.readForOwner(ctx, acc, id)
+	if errors.Is(err, ErrNoAuthentication) {
+		return e.showAuthentication(ctx, acc, id)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +113,87 @@ func (e *Engine) authentication(ctx context.Context, acc *account.Account, id st
 	e.noteRecord(ctx, t, rec)
 	status := e.statusOf(t, rec)
 	if status.IsFinal() && e.areValuesGone(rec) {
-		return nil, ErrNoAuthentication
+		return e.showAuthentication(ctx, acc, id)
 	}
 	return e.describe(t, rec, status)
+}
+
+// journalTime is how long a request waits for the journal.
+const journalTime = 10 * time.Second
+
+// showAuthentication returns what the journal has of an authentication, to the merchant that began it. For any other
+// merchant the journal is asked for a record that never exists.
+func (e *Engine) showAuthentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	if e.Journal == nil {
+		return nil, ErrNoAuthentication
+	}
+	row := id
+	if !e.IDs.IsOwner(id, acc.Merchant.Name) {
+		row = noRow + id
+	}
+	ctx, cancel := context.WithTimeout(ctx, journalTime)
+	defer cancel()
+	d, err := e.Journal.Show(ctx, row)
+	switch {
+	case errors.Is(err, journal.ErrNotFound), err == nil && (d.ID != id || d.Merchant != acc.Merchant.Name || !isBegun(&d.Record)):
+		return nil, ErrNoAuthentication
+	case err != nil:
+		e.logStoreFailure(ctx, "journal not read", err, "threeDSServerTransID", id)
+		return nil, ErrStoreUnreachable
+	}
+	return ofJournal(&d.Record), nil
+}
+
+// SearchAuthentications returns a page of what the journal has of a merchant's authentications, newest first, and the
+// cursor of the next one. The errors are ErrNoJournal and ErrStoreUnreachable.
+func (e *Engine) SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) ([]*Authentication, string, error) {
+	if e.Journal == nil {
+		return nil, "", ErrNoJournal
+	}
+	q.Merchant, q.Begun = acc.Merchant.Name, true
+	ctx, cancel := context.WithTimeout(ctx, journalTime)
+	defer cancel()
+	page, err := e.Journal.Search(ctx, q)
+	if err != nil {
+		e.logStoreFailure(ctx, "journal not searched", err)
+		return nil, "", ErrStoreUnreachable
+	}
+	all := make([]*Authentication, 0, len(page.Records))
+	for i := range page.Records {
+		if r := &page.Records[i]; r.Merchant == acc.Merchant.Name {
+			all = append(all, ofJournal(r))
+		}
+	}
+	return all, page.Next, nil
+}
+
+// isBegun reports whether a record is of an authentication of EMV 3DS, and not of a refused request.
+func isBegun(r *journal.Record) bool { return r.API != "v1" && r.Status != "refused" }
+
+// ofJournal returns what a record says of an authentication: neither messages nor the authentication value.
+func ofJournal(r *journal.Record) *Authentication {
+	a := &Authentication{
+		ID: r.ID, Status: outcome.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
+		Scheme: r.Card.Scheme, MessageVersion: r.MessageVersion, Channel: r.DeviceChannel,
+	}
+	if a.Scheme != "" {
+		a.Schemes = []string{a.Scheme}
+	}
+	if !a.Status.IsFinal() {
+		return a
+	}
+	s := outcome.Summary{
+		Status: a.Status, Result: outcome.Result(r.Result), Scheme: a.Scheme, Channel: r.DeviceChannel, Category: r.MessageCategory,
+		Version: r.MessageVersion, TransStatus: r.TransStatus, TransStatusReason: r.TransStatusReason, ECI: r.ECI,
+		Challenged: r.Challenged, Shifts: outcome.Shifts(r.Liability), ServerID: r.ID, DSTransID: r.DSTransID, ACSTransID: r.ACSTransID,
+		Time: r.Updated,
+	}
+	if code, err := strconv.Atoi(r.ErrorCode); err == nil {
+		s.Code = message.Code(code)
+	}
+	o := outcome.OfSummary(s)
+	a.Outcome = &o
+	return a
 }
 
 // readForOwner is readOwned with the errors of [Engine.Authentication].

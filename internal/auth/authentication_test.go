@@ -1,13 +1,17 @@
 package auth_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -65,7 +69,72 @@ func TestO1StatusOfEachState(t *testing.T) {
 			if _, err := e.Authentication(t.Context(), other, id); !errors.Is(err, auth.ErrNoAuthentication) {
 				t.Errorf("another merchant: %v", err)
 			}
+			if a.Outcome != nil {
+				testOfJournal(t, w, e, id, a)
+			}
 		})
+	}
+}
+
+// testOfJournal holds that the journal says the same of an authentication when its row is gone, but for messages and
+// value, and that to its merchant alone.
+func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.Authentication) {
+	t.Helper()
+	row, err := w.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := journal.OpenFiles(t.TempDir(), journal.NewKeys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if _, err := st.Write(t.Context(), e.JournalEntries(row, w.clock(), true)); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(25 * time.Hour)
+	if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, auth.ErrNoAuthentication) {
+		t.Errorf("without a journal: %v", err)
+	}
+	if _, _, err := e.SearchAuthentications(t.Context(), shop, journal.Query{}); !errors.Is(err, auth.ErrNoJournal) {
+		t.Errorf("a search without a journal: %v", err)
+	}
+	e.Journal = st
+	for name, ask := range map[string]func(acc *account.Account) (*auth.Authentication, error){
+		"by id": func(acc *account.Account) (*auth.Authentication, error) { return e.Authentication(t.Context(), acc, id) },
+		"search": func(acc *account.Account) (*auth.Authentication, error) {
+			// The query names another merchant, which is not heeded.
+			all, _, err := e.SearchAuthentications(t.Context(), acc, journal.Query{ID: id, Merchant: "Shop"})
+			if err != nil || len(all) == 0 {
+				return nil, cmp.Or(err, auth.ErrNoAuthentication)
+			}
+			return all[0], nil
+		},
+	} {
+		if a, err := ask(other); !errors.Is(err, auth.ErrNoAuthentication) {
+			t.Errorf("%s: another merchant gets %+v, %v", name, a, err)
+		}
+		a, err := ask(shop)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, want := *a.Outcome, *was.Outcome
+		if got.Authorisation != nil && want.Authorisation != nil {
+			values := *want.Authorisation
+			values.AuthenticationValue, values.Expired = nil, true
+			want.Authorisation = &values
+		}
+		want.CardholderInfo = nil
+		if !reflect.DeepEqual(got, want) || a.Status != was.Status || a.Last4 != was.Last4 || a.Scheme != was.Scheme || !a.Created.Equal(was.Created) ||
+			a.MessageVersion != was.MessageVersion || a.ARes != nil || a.RReq != nil {
+			t.Errorf("%s: the journal says %+v of %+v, the row said %+v", name, got, a, want)
+		}
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, _, err := e.SearchAuthentications(gone, shop, journal.Query{}); !errors.Is(err, auth.ErrStoreUnreachable) {
+		t.Errorf("a journal that is away: %v", err)
 	}
 }
 

@@ -184,6 +184,8 @@ type Engine struct {
 	Announcer Announcer
 	// CardHash returns the hash by which the journal finds a card; nil means that there is no journal.
 	CardHash func(pan string) []byte
+	// Journal has the authentications whose rows are gone; nil means that there is none.
+	Journal Journal
 	// Findings and StoreFailures limit lines of the log; nil is no limit. Engines that follow each other in one process
 	// share them.
 	Findings      *FindingLimit

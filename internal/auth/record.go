@@ -268,6 +268,7 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, a *Authentication) 
 	}
 	if a.Outcome != nil {
 		r.Result, r.Challenged = string(a.Outcome.Result), a.Outcome.Challenged
+		r.Liability = string(a.Outcome.Liability.Shifts)
 	}
 	c, err := rec.context()
 	if err != nil {

@@ -146,7 +146,8 @@ func TestD64Headers(t *testing.T) {
 			t.Errorf("%s allows credentials", what)
 		}
 	}
-	if got := call(h, "GET", "/a/state", token, newSecret(), "https://evil.example"); got.Code != http.StatusForbidden || got.Header().Get("Access-Control-Allow-Origin") != "" {
+	if got := call(h, "GET", "/a/state", token, newSecret(), "https://evil.example"); got.Code != http.StatusForbidden ||
+		got.Header().Get("Access-Control-Allow-Origin") != "https://evil.example" || strings.Contains(got.Body.String(), "{") {
 		t.Errorf("another origin: %d %v", got.Code, got.Header())
 	}
 }

@@ -33,11 +33,11 @@ func (h *handler) serveStep(step func(r *http.Request, token, binding string) (*
 			return
 		}
 		looks := h.Looks(r.Context(), opened.Merchant)
-		if !h.isAllowed(origin, looks.Origins) {
-			http.Error(w, "The merchant's origins do not have this one.", http.StatusForbidden)
+		h.allowOrigin(w, origin)
+		if !h.isAllowed(origin, looks.Origins) { // the page may read that, so that its developer hears of it
+			http.Error(w, "The origins of the merchant's profile do not have that of this page.", http.StatusForbidden)
 			return
 		}
-		h.allowOrigin(w, origin)
 		binding := r.Header.Get(bindingHeader)
 		if binding == "" {
 			binding = h.readCookie(r, token)
@@ -69,8 +69,8 @@ func (h *handler) allowOrigin(w http.ResponseWriter, origin string) {
 	}
 }
 
-// preflight answers before the token is known. It allows the request to be made; whether the
-// page may read the answer is decided then.
+// preflight answers before the token is known. It allows the request to be made; whether it
+// is served is decided then.
 func (h *handler) preflight(w http.ResponseWriter, r *http.Request) {
 	h.allowOrigin(w, r.Header.Get("Origin"))
 	w.Header().Add("Vary", "Origin")

@@ -165,6 +165,27 @@ func inFrame(ctx context.Context, expression string) (bool, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[bool](expression, func(p *runtime.EvaluateParams) { p.ContextID = world.ExecutionContextID }))
 }
 
+// InAnyFrame reports whether an expression is true in one of the frames of the page, however deep and of whatever origin.
+func InAnyFrame(ctx context.Context, expression string) (bool, error) {
+	tree, err := chromedp.Call(ctx, page.GetFrameTree, cdp.Empty{})
+	if err != nil {
+		return false, err
+	}
+	all := tree.FrameTree.ChildFrames
+	for i := 0; i < len(all); i++ {
+		all = append(all, all[i].ChildFrames...)
+		world, err := chromedp.Call(ctx, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: all[i].Frame.ID})
+		if err != nil {
+			continue // the frame has gone on to another page
+		}
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression, func(p *runtime.EvaluateParams) { p.ContextID = world.ExecutionContextID }))
+		if err == nil && is {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Screenshot writes what the tab's viewport shows to artifacts/NAME.png at the
 // root of the module.
 func Screenshot(t testing.TB, ctx context.Context, name string) {

@@ -49,6 +49,7 @@ type Record struct {
 	DSTransID         string    `json:"dsTransID,omitempty"`
 	ACSTransID        string    `json:"acsTransID,omitempty"`
 	Challenged        bool      `json:"challenged"`
+	Liability         string    `json:"liability,omitempty"` // yes, no or unknown, as the outcome said
 	ErrorCode         string    `json:"errorCode,omitempty"`
 	Elements          []string  `json:"elements,omitempty"`
 	DurationMS        int64     `json:"durationMs,omitempty"` // from AReq to ARes
@@ -114,6 +115,7 @@ type Query struct {
 	Result    string
 	Reason    string // transStatusReason
 	From, To  time.Time
+	Begun     bool   // authentications of EMV 3DS alone: no refused requests, none of 3-D Secure 1.0.2
 	Limit     int    // 0 means 50, at most 1000
 	Cursor    string // Next of the page before
 }

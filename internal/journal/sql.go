@@ -410,6 +410,9 @@ func (db *database) where(q Query) (string, []any) {
 		}
 		add("card IN ("+strings.Join(marks, ", ")+")", hashes...)
 	}
+	if q.Begun {
+		add("kind NOT IN (?, ?)", string(Refused), string(Version1))
+	}
 	if !q.From.IsZero() {
 		add("made >= ?", q.From.UnixMilli())
 	}

@@ -1,6 +1,8 @@
 package outcome
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -308,4 +310,63 @@ func optional(text string) *string {
 		return nil
 	}
 	return &text
+}
+
+// A Summary is what is kept of an authentication that is over, after its messages and its value are gone.
+type Summary struct {
+	Status                              Status // final
+	Result                              Result
+	Scheme                              string
+	Channel, Category, Version          string // deviceChannel, messageCategory, messageVersion
+	TransStatus, TransStatusReason, ECI string
+	Challenged                          bool
+	Shifts                              Shifts // what the outcome said of the liability; "" if that is not kept
+	Code                                message.Code
+	ServerID, DSTransID, ACSTransID     string
+	Time                                time.Time // of the end
+}
+
+// OfSummary returns the outcome of an authentication whose messages are gone. It has no authentication value, and no
+// text for the shopper. What it says of the liability is what the outcome said before, or Unknown.
+func OfSummary(s Summary) Outcome {
+	areq, _ := message.Parse(encode(map[string]string{"messageCategory": s.Category, "deviceChannel": s.Channel}), message.Limits{})
+	end := Ending{Status: s.Status, Scheme: s.Scheme, AReq: areq, ServerID: s.ServerID, Time: s.Time}
+	last, _ := message.Parse(encode(map[string]string{
+		"dsTransID": s.DSTransID, "acsTransID": s.ACSTransID, "messageVersion": s.Version,
+	}), message.Limits{})
+	if end.ARes = last; s.Challenged {
+		end.RReq = last
+	}
+	if s.Code != 0 {
+		end.Erro = &message.Error{Code: s.Code}
+	}
+	a := answer{result: s.Result, eci: s.ECI, value: "is gone"}
+	if s.Status == Completed {
+		a.status, a.reason = s.TransStatus, s.TransStatusReason
+	}
+	o := Outcome{
+		Result: s.Result, TransStatus: optional(a.status), TransStatusReason: optional(a.reason), Reason: optional(a.meaning(s.Scheme)),
+		Challenged: s.Challenged, Next: nextOf(&end, a), Liability: liabilityOf(&end, a),
+	}
+	if o.Liability.Shifts != s.Shifts {
+		o.Liability = Liability{Shifts: s.Shifts, Because: "what was said when the authentication ended"}
+		if s.Shifts == "" {
+			o.Liability = Liability{Shifts: Unknown, Because: "it is not kept whether there was an authentication value"}
+		}
+	}
+	if slices.Contains([]Result{Authenticated, Attempted, Informational, DataOnly}, s.Result) {
+		o.Authorisation = authorisationOf(&end, a)
+		o.Authorisation.AuthenticationValue, o.Authorisation.Expired = nil, true
+	}
+	return o
+}
+
+// encode returns the JSON of members, without those that are empty.
+func encode(members map[string]string) []byte {
+	maps.DeleteFunc(members, func(_, value string) bool { return value == "" })
+	text, err := json.Marshal(members)
+	if err != nil {
+		panic(err) // strings alone
+	}
+	return text
 }

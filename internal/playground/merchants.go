@@ -1,9 +1,6 @@
 package playground
 
 import (
-	"fmt"
-	"net"
-
 	"github.com/openthreeds/threeds/internal/account"
 )
 
@@ -16,21 +13,18 @@ const (
 )
 
 // merchants are the two merchants of a playground, whose profiles are complete for every scheme. The other one writes
-// all requests as 2.3.1 has them (docs/api.md, "Bridging"). Their pages are where the API is, for the demo shop is there.
-func (p *Playground) merchants(api net.Listener) []account.Merchant {
-	var origins []string
-	if tcp, ok := addressOf(api).(*net.TCPAddr); ok {
-		origins = []string{"http://" + tcp.String(), fmt.Sprintf("http://localhost:%d", tcp.Port)}
-	}
+// all requests as 2.3.1 has them (docs/api.md, "Bridging"). Pages of any origin may call, for every developer has their
+// own.
+func (p *Playground) merchants() []account.Merchant {
 	shop := account.Merchant{
 		Name: shopMerchant, MerchantName: shopMerchant, MCC: "5411", MerchantCountry: "208",
-		RequestorURL: "https://shop.example", Origins: origins,
-		Page: account.Page{Logo: []byte(shopLogo), LogoType: "image/svg+xml", Colour: "#0a5c36", Accent: "#ffb000"},
+		RequestorURL: "https://shop.example",
+		Page:         account.Page{Logo: []byte(shopLogo), LogoType: "image/svg+xml", Colour: "#0a5c36", Accent: "#ffb000"},
 	}
 	other := account.Merchant{
 		Name: otherMerchant, MerchantName: otherMerchant, MCC: "5732", MerchantCountry: "250", Bridging: true,
-		RequestorURL: "https://other.example", Origins: origins,
-		Page: account.Page{Logo: []byte(otherLogo), LogoType: "image/svg+xml", Colour: "#4a2a7a", Accent: "#e0457b"},
+		RequestorURL: "https://other.example",
+		Page:         account.Page{Logo: []byte(otherLogo), LogoType: "image/svg+xml", Colour: "#4a2a7a", Accent: "#e0457b"},
 	}
 	for _, m := range []*account.Merchant{&shop, &other} {
 		m.PerDirectory = make(map[string]account.Requestor)
@@ -40,12 +34,4 @@ func (p *Playground) merchants(api net.Listener) []account.Merchant {
 		other.PerDirectory[d.Scheme] = account.Requestor{AcquirerBIN: "526567", AcquirerMerchantID: "OTHER-1"}
 	}
 	return []account.Merchant{shop, other}
-}
-
-// addressOf returns the address of a listener, which may be nil in tests.
-func addressOf(l net.Listener) net.Addr {
-	if l == nil {
-		return nil
-	}
-	return l.Addr()
 }

@@ -53,25 +53,6 @@ func TestB2PagesAgainstTheSandbox(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// until waits until an expression is true in the page, whatever pages come before.
-	until := func(t *testing.T, expression string) {
-		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			is, err := chromedp.Run(tab, chromedp.Evaluate[bool](expression))
-			if is {
-				return
-			}
-			if time.Now().After(deadline) {
-				browsertest.Screenshot(t, tab, "pages-failed-"+strings.ReplaceAll(t.Name(), "/", "-"))
-				t.Fatalf("%s: %v", expression, err)
-			}
-		}
-	}
-	press := func(t *testing.T, button string) {
-		t.Helper()
-		bank := `[...document.querySelectorAll("div")].map((d) => d.shadowRoot?.querySelector("[data-threeds=challenge]")).find(Boolean)?.contentDocument.querySelector("iframe")?.contentDocument`
-		until(t, fmt.Sprintf(`(() => { const d = %s, b = d?.querySelector("[data-testid=%s]"), code = d?.querySelector("[data-testid=otp-input]"); if (b) { code.value = "123456"; b.click() } return !!b })()`, bank, button))
-	}
 	for _, c := range []struct{ name, card, button, status, result string }{
 		{"frictionless", "4000000000000003", "", "completed", "authenticated"},
 		{"challenge pass", "4000000000000072", "submit", "completed", "authenticated"},
@@ -80,12 +61,12 @@ func TestB2PagesAgainstTheSandbox(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			id, url := createAuthentication(t, base, c.card, base+"/")
 			do(t, chromedp.Navigate(base))
-			until(t, `window.isReady === true`)
+			until(t, tab, `window.isReady === true`)
 			do(t, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void pay(%q)`, url)))
 			if c.button != "" {
-				press(t, c.button)
+				pressAtBank(t, tab, c.button)
 			}
-			until(t, `window.end !== undefined`)
+			until(t, tab, `window.end !== undefined`)
 			end, err := chromedp.Run(tab, chromedp.Evaluate[string](`end.id + " " + end.status + " " + steps.at(-1)`))
 			if err != nil || end != id+" "+c.status+" end" {
 				t.Errorf("%s, want %s %s: %v", end, id, c.status, err)
@@ -98,13 +79,48 @@ func TestB2PagesAgainstTheSandbox(t *testing.T) {
 			id, url := createAuthentication(t, base, c.card, base+"/?order=1")
 			do(t, chromedp.Navigate(url))
 			if c.button != "" {
-				press(t, c.button)
+				pressAtBank(t, tab, c.button)
 			}
-			until(t, fmt.Sprintf(`location.href === %q`, base+"/?order=1&authentication="+id))
+			until(t, tab, fmt.Sprintf(`location.href === %q`, base+"/?order=1&authentication="+id))
 			if got := readResult(t, base, id); got != c.result {
 				t.Errorf("result %s, want %s", got, c.result)
 			}
 		})
+	}
+}
+
+// until waits until an expression is true in the page, whatever pages come before.
+func until(t *testing.T, tab context.Context, expression string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		is, err := chromedp.Run(tab, chromedp.Evaluate[bool](expression))
+		if is {
+			return
+		}
+		if time.Now().After(deadline) {
+			browsertest.Screenshot(t, tab, "pages-failed-"+strings.ReplaceAll(t.Name(), "/", "-"))
+			t.Fatalf("%s: %v", expression, err)
+		}
+	}
+}
+
+// pressAtBank enters the code at the bank's page, in whichever frame it is, and presses one of its buttons.
+func pressAtBank(t *testing.T, tab context.Context, button string) {
+	t.Helper()
+	press := fmt.Sprintf(`(() => {
+		const b = document.querySelector("[data-testid=%s]"), code = document.querySelector("[data-testid=otp-input]")
+		if (b && code) code.value = "123456"
+		b?.click()
+		return !!b
+	})()`, button)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		is, err := browsertest.InAnyFrame(tab, press)
+		if is {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no button %s: %v", button, err)
+		}
 	}
 }
 

@@ -147,7 +147,7 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		Journal:   &server.JournalSettings{},
 		Webhooks:  server.WebhookSettings{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
 		Limits:    server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
-		Merchants: p.merchants(o.API),
+		Merchants: p.merchants(),
 		Cards:     func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },
 	}
 	if o.Address != nil {

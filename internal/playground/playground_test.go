@@ -44,7 +44,8 @@ func TestServerConfig(t *testing.T) {
 	}
 }
 
-// TestF1SandboxMerchantsHaveCompleteProfiles: both merchants have all that an authentication wants, for every scheme.
+// TestF1SandboxMerchantsHaveCompleteProfiles: both merchants have all that an authentication wants, for every
+// scheme, and pages of any origin may call: those of developers are anywhere.
 func TestF1SandboxMerchantsHaveCompleteProfiles(t *testing.T) {
 	p := &Playground{Sandbox: &sandbox.Sandbox{Log: slog.New(slog.DiscardHandler)}}
 	must(t, p.Sandbox.Start())
@@ -58,7 +59,7 @@ func TestF1SandboxMerchantsHaveCompleteProfiles(t *testing.T) {
 	}
 	for _, m := range merchants {
 		if m.MerchantName == "" || m.MCC == "" || m.MerchantCountry == "" || m.RequestorURL == "" ||
-			!slices.Contains(m.Origins, "http://"+api.Addr().String()) || m.Page.Colour == "" || m.Page.Accent == "" {
+			len(m.Origins) > 0 || m.Page.Colour == "" || m.Page.Accent == "" {
 			t.Errorf("%+v", m)
 		}
 		if got, err := config.CheckLogo(m.Page.Logo); err != nil || got != m.Page.LogoType {

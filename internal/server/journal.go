@@ -132,6 +132,7 @@ func (s *Server) journalOf(e *auth.Engine) {
 		return
 	}
 	e.CardHash = s.journal.CardHash
+	e.Journal = s.journal.Store
 	e.Store = journaledStore{e.Store, func(t store.Txn) {
 		at := s.timestamp()
 		s.journal.AddLater(func() []journal.Entry { return e.JournalEntries(t, at, false) })

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/iso"
@@ -27,14 +28,22 @@ func XID(orderID string) string {
 }
 
 // NewMessageID makes a Message id: 30 hexadecimal digits, which is as long as
-// old peers allow. It reads 15 bytes of rand, which must not fail.
+// old peers allow. It has no 13 decimal digits in a row, which the log would hide
+// as a card number. It reads 15 bytes of rand at a time, which must not fail.
 func NewMessageID(rand io.Reader) string {
-	var id [15]byte
-	if _, err := io.ReadFull(rand, id[:]); err != nil {
-		panic("v1: random source: " + err.Error())
+	for {
+		var id [15]byte
+		if _, err := io.ReadFull(rand, id[:]); err != nil {
+			panic("v1: random source: " + err.Error())
+		}
+		if text := hex.EncodeToString(id[:]); !cardDigits.MatchString(text) {
+			return text
+		}
 	}
-	return hex.EncodeToString(id[:])
 }
+
+// cardDigits are as many digits as the shortest card number has.
+var cardDigits = regexp.MustCompile(`[0-9]{13}`)
 
 // DisplayAmount returns an amount as the cardholder is shown it, "216.01 DKK". The amount
 // is 1-12 digits in minor units, the currency the three letters of one that we know; ok is

@@ -43,6 +43,10 @@ export function newAPI(o, onTrouble) {
           ...init, headers: { ...headers, ...init?.headers }, signal: stop.signal, cache: 'no-store',
           credentials: o.hosted ? 'same-origin' : 'omit', referrerPolicy: 'no-referrer'
         })
+        if (answer.status == 403) {
+          console.error('threeds: ' + await answer.text())
+          throw new End('unreachable')
+        }
         if (answer.status == 404) throw new End('expired')
         if (answer.status == 409) throw new End('elsewhere')
         if (answer.ok) {

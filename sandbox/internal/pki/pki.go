@@ -3,6 +3,7 @@ package pki
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -46,6 +47,11 @@ func (a *Authority) Issue(name string, hosts ...string) (tls.Certificate, error)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
+	return a.IssueFor(key, name, hosts...)
+}
+
+// IssueFor is Issue for a key of the caller's.
+func (a *Authority) IssueFor(key crypto.Signer, name string, hosts ...string) (tls.Certificate, error) {
 	t := Template(name)
 	t.KeyUsage = x509.KeyUsageDigitalSignature
 	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}

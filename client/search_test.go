@@ -1,0 +1,143 @@
+package client_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/threedstest"
+)
+
+// found asks until a search finds so many authentications: the journal is written within a second.
+func found(t *testing.T, c *client.Client, s client.Search, want int) *client.Page {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		p, err := c.Search(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Data) == want {
+			return p
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v: %d found, want %d: %s", s, len(p.Data), want, p.Raw)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestF7ListAndSearch: a merchant finds its own authentications by each name, newest first, page by page.
+func TestF7ListAndSearch(t *testing.T) {
+	t.Parallel()
+	server := threedstest.NewServer(t)
+	c, ctx := server.Client(), t.Context()
+	var ids []string
+	for _, r := range []struct{ card, reference string }{
+		{"4000000000000103", "order-1"}, {"4000000000000113", "order-2"}, {"5100000000000107", "order-3"},
+	} {
+		request := appRequest(r.card)
+		request["reference"] = r.reference
+		a, err := c.Authenticate(ctx, request, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, a.ID)
+	}
+	waiting := authenticate(t, c, "4000000000000170").ThreeDSServerTransID
+	_, err := c.Authenticate(ctx, map[string]any{"acctNumber": "4000000000000103", "purchaseAmount": "?"}, "") // refused: a record of its own
+	wantProblem(t, err, http.StatusBadRequest, "invalid")
+	foreign, err := client.New(server.URL, server.OtherKey).Authenticate(ctx, appRequest("4000000000000103"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	all := found(t, c, client.Search{}, 4)
+	for i, id := range []string{waiting, ids[2], ids[1], ids[0]} {
+		if all.Data[i].ID != id {
+			t.Errorf("number %d is %s, want %s: newest first", i, all.Data[i].ID, id)
+		}
+	}
+	if strings.Contains(string(all.Raw), foreign.ID) {
+		t.Errorf("another merchant's is in the list: %s", all.Raw)
+	}
+	one := all.Data[3]
+	if one.Status != "completed" || one.Outcome.Result != "authenticated" || one.Outcome.Authorisation.AuthenticationValue != "" ||
+		!one.Outcome.Authorisation.Expired || one.Outcome.Authorisation.ECI != "05" || one.Reference != "order-1" || one.Card.Last4 != "0103" ||
+		one.Outcome.Liability.Shifts == "" || one.Outcome.Next.Action != "authorise" {
+		t.Errorf("%+v %+v", one, one.Outcome)
+	}
+	now, err := c.Authentication(ctx, ids[0], 0)
+	if err != nil || now.Outcome.Liability != one.Outcome.Liability || now.Outcome.Next != one.Outcome.Next {
+		t.Errorf("the journal says %+v, the row %+v", one.Outcome, now.Outcome)
+	}
+	for _, word := range []string{`"ares"`, `"rreq"`, `"browser"`, now.Outcome.Authorisation.AuthenticationValue, "4000000000000103"} {
+		if strings.Contains(string(all.Raw), word) {
+			t.Errorf("%q is in the list", word)
+		}
+	}
+
+	hour := time.Hour
+	for name, tt := range map[string]struct {
+		search client.Search
+		want   []string
+	}{
+		"card":      {client.Search{AcctNumber: "4000000000000103"}, []string{ids[0]}},
+		"reference": {client.Search{Reference: "order-2"}, []string{ids[1]}},
+		"last4":     {client.Search{Last4: "0113"}, []string{ids[1]}},
+		"scheme":    {client.Search{Scheme: "mastercard"}, []string{ids[2]}},
+		"status":    {client.Search{Status: "challenge"}, []string{waiting}},
+		"result":    {client.Search{Result: "not_authenticated"}, []string{ids[1]}},
+		"since":     {client.Search{From: time.Now().Add(-hour), Scheme: "mastercard"}, []string{ids[2]}},
+		"before":    {client.Search{To: time.Now().Add(-hour)}, nil},
+		"two":       {client.Search{Scheme: "visa", Reference: "order-3"}, nil},
+	} {
+		page := found(t, c, tt.search, len(tt.want))
+		for i := range tt.want {
+			if page.Data[i].ID != tt.want[i] {
+				t.Errorf("%s: %s, want %s", name, page.Raw, tt.want[i])
+			}
+		}
+	}
+	page := found(t, c, client.Search{Limit: 3}, 3)
+	if rest := found(t, c, client.Search{Limit: 3, Cursor: page.Next}, 1); rest.Data[0].ID != ids[0] || rest.Next != "" {
+		t.Errorf("the second page: %s", rest.Raw)
+	}
+	list := exchange(t, server, server.Key, "GET", "/authentications?last4=0113&limit=100", "")
+	if !strings.Contains(list, ids[1]) || strings.Contains(list, ids[0]) {
+		t.Errorf("GET: %s", list)
+	}
+}
+
+// TestF7WrongSearches: each wrong member is named, with what would be right, and no value is repeated.
+func TestF7WrongSearches(t *testing.T) {
+	t.Parallel()
+	server := threedstest.NewServer(t)
+	for query, want := range map[string]string{
+		"limit=101": `"parameter":"limit"`, "limit=0": `"rule":"range"`, "limit=x": `"rule":"range"`, "last4=12": `"pattern":"^[0-9]{4}$"`,
+		"acctNumber=4000000000000103": "POST /authentications/search", "status=done": `"requires_browser"`, "result=yes": `"data_only"`,
+		"from=yesterday": `"parameter":"from"`, "cursor=%20": `"parameter":"cursor"`, "colour=crimson": `"rule":"unknown"`, "scheme=nobody": `"unknown-code"`,
+		"reference=": `"parameter":"reference"`, "last4=1234&last4=4321": `"rule":"duplicate"`, "reference=" + strings.Repeat("x", 65): `"max":64`,
+		"a=%zz": "urn:threeds:problem:malformed",
+	} {
+		got := exchange(t, server, server.Key, "GET", "/authentications?"+query, "")
+		if !strings.Contains(got, "400") || !strings.Contains(got, want) || strings.Contains(got, "4000000000000103") || strings.Contains(got, "crimson") {
+			t.Errorf("%s: %s, want 400 with %s", query, got, want)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"acctNumber":"4000-0000"}`: `"pointer":"/acctNumber"`, `{"limit":"5"}`: `"rule":"type"`, `{"limit":1.5}`: `"pointer":"/limit"`,
+		`{"last4":1234}`: `"pointer":"/last4"`, `[]`: "malformed", `{"last4":"1234","last4":"1234"}`: "malformed", `{"a/b":"x"}`: `"pointer":""`,
+	} {
+		if got := exchange(t, server, server.Key, "POST", "/authentications/search", body); !strings.Contains(got, "400") || !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want 400 with %s", body, got, want)
+		}
+	}
+	for _, method := range []string{"PUT", "DELETE"} {
+		if got := exchange(t, server, server.Key, method, "/authentications", ""); !strings.Contains(got, "405") {
+			t.Errorf("%s: %s, want 405", method, got)
+		}
+	}
+}
