@@ -66,6 +66,18 @@ func (says) Cancel(context.Context, *account.Account, string) (*auth.Authenticat
 	return nil, auth.ErrNoAuthentication
 }
 
+func (says) CreateForAgent(context.Context, *account.Account, auth.Delegation, []byte) (*auth.Authentication, error) {
+	return nil, auth.ErrNoAuthentication
+}
+
+func (says) AuthenticateForAgent(context.Context, *account.Account, auth.Delegation, string, []byte) (*auth.Authentication, error) {
+	return nil, auth.ErrNoAuthentication
+}
+
+func (says) AgentAuthentication(context.Context, *account.Account, string) (*auth.Authentication, error) {
+	return nil, auth.ErrNoAuthentication
+}
+
 func (n says) Explain(*account.Account, []byte, auth.ExplainOptions) *auth.Explanation {
 	return new(auth.Explanation)
 }

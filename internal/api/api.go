@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/acp"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/idempotency"
@@ -62,6 +63,10 @@ type Engine interface {
 	SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) (found []*auth.Authentication, next string, err error)
 	// Cancel returns auth.ErrFinal and auth.ErrNotCancellable beside the errors of Authentication.
 	Cancel(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
+	// What follows is for agents. The errors are those of Create and Authentication, auth.ErrAlreadySent and auth.ErrOtherKey.
+	CreateForAgent(ctx context.Context, acc *account.Account, d auth.Delegation, body []byte) (*auth.Authentication, error)
+	AuthenticateForAgent(ctx context.Context, acc *account.Account, d auth.Delegation, id string, body []byte) (*auth.Authentication, error)
+	AgentAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 }
 
 // A Keeper knows the API keys.
@@ -81,6 +86,9 @@ type Handler struct {
 
 	// Idempotency keeps the answers of requests with an Idempotency-Key. Nil means that the header is ignored.
 	Idempotency *idempotency.Keeper
+
+	// ACP checks the signatures of agents. Nil means that there is no /delegate_authentication.
+	ACP *acp.Signature
 
 	Gate   *shed.LoadShedder // sheds load; nil means that nothing is shed
 	Limits *Limiter          // limits the rate of each key; nil means no limit
@@ -149,6 +157,7 @@ type protocol interface {
 // A request is what an operation gets.
 type request struct {
 	account *account.Account
+	apiKey  string // as it was presented
 	header  http.Header
 	method  string
 	path    string
@@ -195,8 +204,11 @@ func (h *Handler) maxBody() int64     { return cmp.Or(h.Body, maxBody) }
 func (h *Handler) maxAuthBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
 
 // endpointOf returns what is served under the path of a request.
-func endpointOf(r *http.Request) *endpoint {
+func (h *Handler) endpointOf(r *http.Request) *endpoint {
 	path := pathOf(r)
+	if ep := delegateEndpointOf(path); ep != nil && h.ACP != nil {
+		return ep
+	}
 	if ep := endpoints[path]; ep != nil {
 		return ep
 	}
@@ -233,6 +245,8 @@ func operationOf(r *http.Request) string {
 		return "/authentications/ID/cancel"
 	case strings.HasPrefix(path, authenticationsPath):
 		return "/authentications/ID"
+	case delegateEndpointOf(path) != nil:
+		return delegateOperationOf(path)
 	case hookEndpointOf(path) != nil:
 		return hookOperationOf(path)
 	}
@@ -244,9 +258,12 @@ func operationOf(r *http.Request) string {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w, r, line := h.Requests.Begin(w, r, operationOf(r))
 	defer h.Requests.End(line)
-	ep := endpointOf(r)
+	ep := h.endpointOf(r)
 	defer h.recoverPanic(w, r, ep)
 	w.Header().Set("Cache-Control", "no-store")
+	if _, ok := ep.protocol.(acpProtocol); ok {
+		echoHeaders(w, r)
+	}
 	if !h.Gate.Admit(classOf(pathOf(r))) {
 		h.refuse(w, r, func() { h.writeOverloaded(w, r, ep, Overload) })
 		return
@@ -358,7 +375,15 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 		return
 	}
 	listen.Arrived(r.Context())
-	req := &request{account: acc, header: r.Header, method: r.Method, path: pathOf(r), query: r.URL.RawQuery, body: body}
+	req := &request{
+		account: acc, apiKey: ep.protocol.apiKey(r), header: r.Header, method: r.Method, path: pathOf(r), query: r.URL.RawQuery, body: body,
+	}
+	if p, ok := ep.protocol.(acpProtocol); ok {
+		if err := p.checkWhole(h, w, req); err != nil {
+			p.writeError(h, w, r, err)
+			return
+		}
+	}
 	req.pause = func(wait time.Duration) {
 		a.release()
 		extendTime(w, wait)

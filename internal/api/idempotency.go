@@ -12,9 +12,20 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// isIdempotent reports whether a request may carry an Idempotency-Key: every POST whose errors are problems.
+// A keyProtocol is a protocol whose POSTs may carry an Idempotency-Key.
+type keyProtocol interface {
+	protocol
+	// writeKeyError answers a request whose key cannot be claimed: errBadKey, idempotency.ErrInProgress,
+	// idempotency.ErrMismatch, or an error of the store.
+	writeKeyError(h *Handler, w http.ResponseWriter, r *http.Request, err error)
+}
+
+// errBadKey says that a header is no key.
+var errBadKey = errors.New("api: not an Idempotency-Key")
+
+// isIdempotent reports whether a request may carry an Idempotency-Key.
 func isIdempotent(ep *endpoint, r *http.Request) bool {
-	_, is := ep.protocol.(problemProtocol)
+	_, is := ep.protocol.(keyProtocol)
 	return is && r.Method == http.MethodPost
 }
 
@@ -34,8 +45,12 @@ var (
 // answerOnce answers a request with an Idempotency-Key: with the answer that is kept, or by doing its work and keeping
 // the answer. The work goes on if the client leaves, for the client is told of it when it comes again.
 func (h *Handler) answerOnce(w http.ResponseWriter, r *http.Request, ep *endpoint, req *request, keys []string) {
+	p, ok := ep.protocol.(keyProtocol)
+	if !ok {
+		panic("api: the protocol has no Idempotency-Key")
+	}
 	if len(keys) > 1 || !idempotency.IsKey(keys[0]) {
-		h.writeProblem(w, r, badIdempotencyKey)
+		p.writeKeyError(h, w, r, errBadKey)
 		return
 	}
 	r = r.WithContext(context.WithoutCancel(r.Context()))
@@ -44,16 +59,12 @@ func (h *Handler) answerOnce(w http.ResponseWriter, r *http.Request, ep *endpoin
 		Method: req.method, Path: req.path, Body: req.body,
 	})
 	switch {
-	case errors.Is(err, idempotency.ErrInProgress):
-		setRetryAfter(w)
-		h.writeProblem(w, r, inProgress)
-		return
-	case errors.Is(err, idempotency.ErrMismatch):
-		h.writeProblem(w, r, idempotencyMismatch)
+	case errors.Is(err, idempotency.ErrInProgress), errors.Is(err, idempotency.ErrMismatch):
+		p.writeKeyError(h, w, r, err)
 		return
 	case err != nil:
 		h.logIdempotencyFailure(r.Context(), "key not claimed", err)
-		h.writeProblem(w, r, storeAway)
+		p.writeKeyError(h, w, r, err)
 		return
 	case kept != nil:
 		maps.Copy(w.Header(), kept.Header)
@@ -66,6 +77,21 @@ func (h *Handler) answerOnce(w http.ResponseWriter, r *http.Request, ep *endpoin
 	h.answerClaimed(&answer, r, ep, req)
 	maps.Copy(w.Header(), answer.Answer.Header)
 	h.writeRecorded(w, &answer.Answer)
+}
+
+// writeKeyError answers a request whose Idempotency-Key cannot be claimed.
+func (problemProtocol) writeKeyError(h *Handler, w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, errBadKey):
+		h.writeProblem(w, r, badIdempotencyKey)
+	case errors.Is(err, idempotency.ErrInProgress):
+		setRetryAfter(w)
+		h.writeProblem(w, r, inProgress)
+	case errors.Is(err, idempotency.ErrMismatch):
+		h.writeProblem(w, r, idempotencyMismatch)
+	default:
+		h.writeProblem(w, r, storeAway)
+	}
 }
 
 // answerClaimed does the work of a request that has claimed its key, and ends the claim. It frees the key when there is

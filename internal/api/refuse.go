@@ -30,9 +30,10 @@ const (
 // step before it, so it counts as a beginning; so does a path without an endpoint.
 func classOf(path string) shed.Priority {
 	switch {
-	case path == "/auth":
+	case path == "/auth", strings.HasSuffix(path, authenticateSuffix):
 		return shed.Middle
-	case path == "/postauth", path == "/check", path == "/outcome", strings.HasPrefix(path, authenticationsPath):
+	case path == "/postauth", path == "/check", path == "/outcome", strings.HasPrefix(path, authenticationsPath),
+		strings.HasPrefix(path, delegatePath+"/"):
 		return shed.High
 	}
 	return shed.Low

@@ -37,6 +37,9 @@ type authRequest struct {
 	reference  string   // of the request
 	returnURL  string
 
+	// delegation is that of a request by which an agent takes the browser's steps; nil for all others.
+	delegation *Delegation
+
 	// These are set for an explanation only.
 	isHypothetical bool      // nothing will be sent, and the state of the id does not count
 	wantedScheme   string    // goes before ds and the id; "" if the caller names none
@@ -259,7 +262,7 @@ func (req *authRequest) read(msg *message.Request) {
 // (docs/api.md, A1). Without such a version it takes the highest of the directory, or of all
 // directories, so that the other faults of the request are found.
 func (e *Engine) chooseVersion(req *authRequest, to target, msg *message.Request) {
-	if req.account.Strict || msg.Has("messageVersion") {
+	if req.isStrict() || msg.Has("messageVersion") {
 		return
 	}
 	var usable []message.Version
@@ -372,7 +375,7 @@ func (e *Engine) build(req *authRequest, c *contentCheck) {
 	found = append(found, problems...)
 	found = append(found, checkExtensions(req, areq)...)
 	found = append(found, e.checkRules(req, c)...)
-	if areq != nil && req.account.Strict {
+	if areq != nil && req.isStrict() {
 		found = append(found, areq.CheckExponents()...)
 	}
 	if req.version < message.V220 && msg.Text("deviceChannel") == "03" && msg.Text("messageCategory") == "01" {
@@ -433,9 +436,11 @@ func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 		msg.Default(name, ofServer)
 	}
 	requestor := merchant.Requestor(dir.Scheme)
-	setOwned("threeDSRequestorID", requestor.ID, dir.RequestorID, e.Server.RequestorID)
+	if req.delegation == nil || !msg.Has("threeDSRequestorID") {
+		setOwned("threeDSRequestorID", requestor.ID, dir.RequestorID, e.Server.RequestorID)
+	}
 	setOwned("threeDSRequestorName", requestor.Name, dir.RequestorName, e.Server.RequestorName)
-	if req.account.Strict {
+	if req.isStrict() {
 		return
 	}
 	const acquirer = "acquirerCountryCode"
@@ -455,6 +460,9 @@ func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 		}
 	}
 }
+
+// isStrict reports whether the request is taken as it is. That of an agent is not: the server itself writes its elements.
+func (req *authRequest) isStrict() bool { return req.account.Strict && req.delegation == nil }
 
 // twoDigits returns s if it has the form of a code of two digits, else "".
 func twoDigits(s string) string {

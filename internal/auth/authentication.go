@@ -34,6 +34,8 @@ type Authentication struct {
 	Channel        string           // deviceChannel
 	ARes           []byte           // as it came; nil when none has come
 	RReq           []byte           // likewise
+	IsForAgent     bool             // it was made by [Engine.CreateForAgent]
+	MethodURL      string           // of the 3DS Method that an agent is to run; "" if there is none, or it is over
 }
 
 // Errors of [Engine.Authentication].
@@ -44,6 +46,14 @@ var (
 	ErrStoreUnreachable = errors.New("auth: the store could not be reached")
 	// ErrNoJournal says that there is no journal to search.
 	ErrNoJournal = errors.New("auth: there is no journal")
+)
+
+// Errors of [Engine.AuthenticateForAgent].
+var (
+	// ErrAlreadySent says that the AReq has left, or that the authentication was cancelled.
+	ErrAlreadySent = errors.New("auth: the authentication has begun already")
+	// ErrOtherKey says that the request came with another API key of the merchant than the first.
+	ErrOtherKey = errors.New("auth: the authentication was created with another API key")
 )
 
 // A Journal is what an engine reads of the journal: what was, for those who ask later. It decides nothing.
@@ -272,7 +282,12 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 	if a.Schemes == nil && t.Scheme != "" {
 		a.Schemes = []string{t.Scheme}
 	}
-	if status == outcome.RequiresBrowser && rec.Until != 0 {
+	a.IsForAgent = rec.API == agentsAPI
+	if rec.Agent != nil {
+		if status == outcome.RequiresBrowser {
+			a.MethodURL = rec.Agent.MethodURL
+		}
+	} else if status == outcome.RequiresBrowser && rec.Until != 0 {
 		a.BrowserExpires = time.UnixMilli(rec.Until).UTC()
 	}
 	if !status.IsFinal() {
@@ -357,6 +372,9 @@ func (e *Engine) cancelRow(ctx context.Context, was *store.Txn) error {
 		}
 		if rec.Page != nil {
 			rec.Page.Card = nil
+		}
+		if rec.Agent != nil {
+			rec.Agent.Request = nil
 		}
 		return e.advanceRow(t, rec, Cancelled, e.keepFinal())
 	}).run(ctx)

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +11,10 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/message/extension"
 )
 
 // sendPoll is how often the store is asked whether the 3DS Method has ended on another node.
@@ -207,3 +210,139 @@ func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, 
 
 // pageMembers are members that a page may add.
 var pageMembers = []string{"threeDSMethodId", "spcIncompInd"}
+
+// AuthenticateForAgent sends the AReq of an authentication that [Engine.CreateForAgent] made. The body has members of the
+// AReq that were not known then. The request may be made again with [WithOnce], whose note says that the AReq may have
+// left. The error is as that of Create, or ErrNoAuthentication, ErrAlreadySent or ErrOtherKey. One that will never
+// have an AReq, for it has expired or no directory has its card, is returned as it is.
+func (e *Engine) AuthenticateForAgent(
+	ctx context.Context, acc *account.Account, d Delegation, id string, body []byte,
+) (*Authentication, error) {
+	id = strings.ToLower(id)
+	req := &authRequest{account: acc, start: e.Now(), version: message.V220, isCreation: true, delegation: &d}
+	once, _ := ctx.Value(onceKey{}).(Once)
+	req.once = Once{ID: id, Note: once.Note}
+	a, err := e.authenticateForAgent(context.WithoutCancel(ctx), req, once.ID != "", body)
+	e.noteRequest(ctx, req)
+	e.noteAuthentication(ctx, agentsOperation, a, err)
+	return a, err
+}
+
+// authenticateForAgent does the work of AuthenticateForAgent. The request is a repetition if an earlier one with the same
+// Idempotency-Key may have sent the AReq.
+func (e *Engine) authenticateForAgent(ctx context.Context, req *authRequest, isRepetition bool, body []byte) (*Authentication, error) {
+	a, err := e.authentication(ctx, req.account, req.once.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case !a.IsForAgent:
+		return nil, ErrNoAuthentication
+	}
+	t, rec, err := e.readForOwner(ctx, req.account, req.once.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case rec.Agent == nil, t.State == Waiting && e.isOver(rec), t.State != Waiting && isRepetition:
+		return a, nil
+	case t.State != Waiting:
+		return nil, ErrAlreadySent
+	}
+	c, err := e.checkAgentsRequest(req, t, rec, body)
+	if err != nil {
+		return nil, err
+	}
+	leave, ok := e.Directories.Enter(c.to.peer.Scheme, t.Owner)
+	if !ok {
+		return nil, &TooManyError{tooMany(req.version, "")}
+	}
+	defer leave()
+	if err := e.noteID(ctx, req); err != nil {
+		return nil, err
+	}
+	claimed := &claim{
+		target: c.to, id: t.ID, merchant: t.Owner, version: req.version, start: req.start,
+		bridging: extension.VersionOf(c.areq, extension.BridgingID),
+	}
+	if err := e.claimForAgent(ctx, req, claimed, t, c.areq); err != nil {
+		return nil, err
+	}
+	e.logFindings(ctx, req, c.to)
+	e.notify(t.ID)
+	_, _ = e.exchange(ctx, claimed, c.areq.Bytes()) // its end stands in the row
+	return e.authentication(ctx, req.account, t.ID)
+}
+
+// checkAgentsRequest makes the AReq of what the two requests of an agent tell, and checks it as that of any other request.
+func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnRecord, body []byte) (*contentCheck, error) {
+	d := req.delegation
+	first, err := cardKey(t.ID, d.secret()).Open(nil, nil, rec.Agent.Request, nil)
+	if err != nil {
+		return nil, ErrOtherKey
+	}
+	members := map[string]json.RawMessage{}
+	for _, text := range [][]byte{first, body} {
+		if err := json.Unmarshal(text, &members); err != nil {
+			return nil, err
+		}
+	}
+	members["ds"], _ = json.Marshal(t.Scheme)
+	members["messageVersion"], _ = json.Marshal(rec.Version)
+	whole, err := json.Marshal(members)
+	if err != nil {
+		return nil, err
+	}
+	d.NotificationURL = cmp.Or(d.NotificationURL, rec.Agent.NotificationURL)
+	switch {
+	case rec.Agent.MethodURL == "":
+		d.Completion = "U"
+	case d.Completion != "Y":
+		d.Completion = "N" // U is for cards without a 3DS Method
+	}
+	original := slices.Clone(whole)
+	c, err := e.checkContent(req, whole)
+	if err != nil || len(c.problems) > 0 || len(c.own) > 0 || c.to.peer != nil && !req.isVersionUsable(c.to) {
+		return nil, e.refuseCreation(req, original)
+	}
+	for _, name := range []string{"browserAcceptHeader", "notificationURL"} {
+		if slices.Contains(req.awaited, name) {
+			entry := faults.New(message.Missing, message.Path(name), "required", "Send it in one of the two requests.")
+			return nil, &RefusedError{Faults: []faults.Entry{entry}}
+		}
+	}
+	if c.to.peer == nil {
+		return nil, ErrNoRanges // the range was there when the authentication was created
+	}
+	if e.Observer != nil && c.rulesChecked {
+		e.Observer.RulesChecked(req.account.Merchant.Name, c.to.peer.Scheme, c.findings)
+	}
+	return &c, nil
+}
+
+// claimForAgent commits that the AReq leaves. Of any number of calls, on all nodes, one succeeds.
+func (e *Engine) claimForAgent(ctx context.Context, req *authRequest, c *claim, was *store.Txn, areq *message.Message) error {
+	mayLeave := false
+	_, err := e.newWrite(*was, func(t *store.Txn) error {
+		if t.State != Waiting {
+			return errArrow
+		}
+		rec, err := e.unseal(t)
+		if err != nil {
+			return err
+		}
+		if e.isOver(rec) {
+			return store.ErrNotFound
+		}
+		rec.Sent, rec.AReq, rec.Purchase, rec.Agent.Request = e.Now().UnixMilli(), areq.Facts(), e.purchaseOf(req, areq), nil
+		rec.Changes, rec.Findings, rec.Defaulted = describeChanges(req.changes), describeFindings(req.findings), req.defaulted
+		c.rec, mayLeave = rec, true
+		return e.advanceRow(t, rec, Sent, e.keepFinal())
+	}).run(ctx)
+	switch {
+	case err == nil && mayLeave:
+		return nil
+	case errors.Is(err, errArrow), errors.Is(err, store.ErrNotFound), err == nil:
+		return ErrAlreadySent
+	}
+	e.logStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", c.id)
+	return ErrStoreUnreachable
+}

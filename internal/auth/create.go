@@ -55,20 +55,30 @@ const (
 // AReq of an app or of a 3RI request. One of a browser waits for the page: its BrowserAccess is not nil. The error is
 // a *RefusedError, a *TooManyError, ErrNoRanges or ErrStoreUnreachable, or a fault of ours.
 func (e *Engine) Create(ctx context.Context, acc *account.Account, body []byte) (*Authentication, *BrowserAccess, error) {
-	once, _ := ctx.Value(onceKey{}).(Once)
-	req := &authRequest{account: acc, start: e.Now(), version: message.V220, isCreation: true, once: once}
+	return e.createNoted(ctx, &authRequest{account: acc}, body, "authentications")
+}
+
+// createNoted is Create for a request of any API, recorded under the name of an operation.
+func (e *Engine) createNoted(ctx context.Context, req *authRequest, body []byte, operation string) (*Authentication, *BrowserAccess, error) {
+	req.start, req.version, req.isCreation = e.Now(), message.V220, true
+	req.once, _ = ctx.Value(onceKey{}).(Once)
 	ctx = context.WithoutCancel(ctx)
 	a, access, err := e.createdOnce(ctx, req)
 	if errors.Is(err, ErrNoAuthentication) {
 		a, access, err = e.create(ctx, req, body)
 	}
 	e.noteRequest(ctx, req)
+	e.noteAuthentication(ctx, operation, a, err)
+	return a, access, err
+}
+
+// noteAuthentication records how an operation on an authentication ended. The authentication is nil if there is an error.
+func (e *Engine) noteAuthentication(ctx context.Context, operation string, a *Authentication, err error) {
 	status, name := "", ""
 	if a != nil {
 		status, name = string(a.Status), a.Scheme
 	}
-	e.noteEnd(ctx, "authentications", name, outcomeOf(status, err))
-	return a, access, err
+	e.noteEnd(ctx, operation, name, outcomeOf(status, err))
 }
 
 func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Authentication, *BrowserAccess, error) {
@@ -89,6 +99,9 @@ func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Au
 		return nil, nil, ErrNoRanges
 	case c.to.peer == nil:
 		a, err := e.createNotEnrolled(ctx, req)
+		return a, nil, err
+	case req.delegation != nil:
+		a, err := e.createForAgent(ctx, req, &c)
 		return a, nil, err
 	case c.areq.Text("deviceChannel") == browser && e.BrowserURL == "":
 		return nil, nil, &RefusedError{NoBrowser: true}
@@ -143,7 +156,7 @@ func (e *Engine) keptCorrections(req *authRequest, body []byte, areq *message.Me
 
 // refuseCreation returns the faults of a request that cannot be an authentication, as Explain finds them.
 func (e *Engine) refuseCreation(req *authRequest, body []byte) error {
-	x := e.Explain(req.account, body, ExplainOptions{IsCreation: true})
+	x := e.Explain(req.account, body, ExplainOptions{IsCreation: true, delegation: req.delegation})
 	if len(x.Faults) == 0 {
 		return errors.New("auth: a request was refused that Explain calls valid")
 	}
@@ -226,12 +239,20 @@ func (e *Engine) addProfileDefaults(req *authRequest, to target, msg *message.Re
 	if msg.Text("deviceChannel") != browser {
 		return
 	}
+	hasNoScript := req.delegation != nil && string(msg.RawAt("browserJavascriptEnabled")) == "false"
 	for _, p := range browserMembers {
 		if table.Field(p.name) == nil || msg.Has(p.name) {
 			continue
 		}
+		if f := table.Field("browserJavascriptEnabled"); f != nil && hasNoScript && !p.isBasic {
+			continue // this version does not want it of a browser without scripts
+		}
 		msg.SetRaw(p.name, []byte(p.raw))
 		req.awaited = append(req.awaited, p.name)
+	}
+	if d := req.delegation; d != nil {
+		d.complete(req, msg)
+		return
 	}
 	msg.Set("notificationURL", cmp.Or(e.BrowserURL, "https://browser.invalid")+"/n/"+strings.Repeat("A", 64)+"/challenge")
 	req.awaited = append(req.awaited, "notificationURL")
@@ -295,7 +316,7 @@ func (e *Engine) isReturnURL(text string) bool {
 // newCreated returns the record of an authentication that was created and has not been sent.
 func (e *Engine) newCreated(req *authRequest) *txnRecord {
 	return &txnRecord{
-		API: authenticationsAPI, Version: req.version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
+		API: req.api(), Version: req.version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
 		CardHash: e.cardHash(req.pan),
 		BIN:      binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.allSchemesOf(req.pan),
 		Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
@@ -303,8 +324,19 @@ func (e *Engine) newCreated(req *authRequest) *txnRecord {
 	}
 }
 
-// authenticationsAPI is the API of a record that /authentications made.
-const authenticationsAPI = "authentications"
+// authenticationsAPI is the API of a record that /authentications made, and agentsAPI that of one for an agent.
+const (
+	authenticationsAPI = "authentications"
+	agentsAPI          = "acp"
+)
+
+// api returns the API that a request came by.
+func (req *authRequest) api() string {
+	if req.delegation != nil {
+		return agentsAPI
+	}
+	return authenticationsAPI
+}
 
 // allSchemesOf returns the words of all directories that hold a card, the preferred one first.
 func (e *Engine) allSchemesOf(pan string) []string {
@@ -383,18 +415,8 @@ func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *cont
 	if err := e.createRow(ctx, &t, rec, e.Timeouts.Browser); err != nil {
 		return nil, nil, err
 	}
-	// The event that the page never came lies ahead. Without it nobody was told of the authentication yet.
-	if e.Announcer != nil && e.Announcer.Wants(t.Owner) {
-		err := e.Store.Update(ctx, store.Txn{ID: t.ID}, func(t *store.Txn) error {
-			if err := e.addEvent(t, rec); err != nil {
-				return err
-			}
-			return e.seal(t, rec)
-		})
-		if err != nil {
-			e.logStoreFailure(ctx, "event not stored", err, "threeDSServerTransID", t.ID)
-			return nil, nil, ErrStoreUnreachable
-		}
+	if err := e.addExpiryEvent(ctx, &t, rec); err != nil {
+		return nil, nil, err
 	}
 	e.logFindings(ctx, req, c.to)
 	a, err := e.authentication(ctx, req.account, t.ID)
@@ -402,6 +424,25 @@ func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *cont
 		return nil, nil, err
 	}
 	return a, e.newAccess(a, token), nil
+}
+
+// addExpiryEvent stores the event that nobody went on with an authentication, which lies ahead. Without it nobody was told
+// of the authentication yet.
+func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txnRecord) error {
+	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
+		return nil
+	}
+	err := e.Store.Update(ctx, store.Txn{ID: t.ID}, func(t *store.Txn) error {
+		if err := e.addEvent(t, rec); err != nil {
+			return err
+		}
+		return e.seal(t, rec)
+	})
+	if err != nil {
+		e.logStoreFailure(ctx, "event not stored", err, "threeDSServerTransID", t.ID)
+		return ErrStoreUnreachable
+	}
+	return nil
 }
 
 func (e *Engine) newAccess(a *Authentication, token string) *BrowserAccess {
@@ -465,4 +506,82 @@ func (e *Engine) methodURLOf(req *authRequest, to target) string {
 		return ""
 	}
 	return methodURL(to.peer, acs)
+}
+
+// A Delegation is what a request of an agent says beside the members of the AReq. An agent takes the steps of a browser
+// itself: it runs the 3DS Method, and shows the page of the issuer.
+type Delegation struct {
+	// APIKey is the key that came with the request. The card is sealed under it until the AReq leaves.
+	APIKey string
+	// NotificationURL is where the issuer sends the browser back. Empty means that it is told later.
+	NotificationURL string
+	// Completion says what became of the 3DS Method: Y, N or U. Empty means that the AReq is not to leave yet.
+	Completion string
+
+	body []byte // of the request
+}
+
+// An agentRecord is what a row keeps of an authentication whose browser an agent looks after.
+type agentRecord struct {
+	Request         []byte `json:",omitzero"` // the request, sealed under the API key; gone once the AReq has left
+	NotificationURL string `json:",omitzero"` // "" if it is to be told later
+	MethodURL       string `json:",omitzero"` // of the 3DS Method; "" if there is none
+}
+
+// secret returns what the request is sealed under. Only the SHA-256 of the key rests anywhere, and that opens nothing.
+func (d *Delegation) secret() []byte { return []byte("agent " + strings.ToLower(d.APIKey)) }
+
+// complete fills in what an agent says of its browser, and notes what it is to tell later.
+func (d *Delegation) complete(req *authRequest, msg *message.Request) {
+	msg.Set("notificationURL", cmp.Or(d.NotificationURL, "https://agent.invalid/"))
+	if d.NotificationURL == "" {
+		req.awaited = append(req.awaited, "notificationURL")
+	}
+	if d.Completion != "" {
+		msg.Set("threeDSCompInd", d.Completion)
+	}
+}
+
+// CreateForAgent is [Engine.Create] for an agent. The AReq waits for [Engine.AuthenticateForAgent].
+func (e *Engine) CreateForAgent(ctx context.Context, acc *account.Account, d Delegation, body []byte) (*Authentication, error) {
+	d.body, d.Completion = slices.Clone(body), ""
+	a, _, err := e.createNoted(ctx, &authRequest{account: acc, delegation: &d}, body, agentsOperation)
+	return a, err
+}
+
+// agentsOperation is the name of the operations of agents.
+const agentsOperation = "delegate_authentication"
+
+// createForAgent stores an authentication that waits for its agent.
+func (e *Engine) createForAgent(ctx context.Context, req *authRequest, c *contentCheck) (*Authentication, error) {
+	if err := e.noteID(ctx, req); err != nil {
+		return nil, err
+	}
+	d, rec := req.delegation, e.newCreated(req)
+	rec.AReq = c.areq.Facts()
+	rec.Agent = &agentRecord{
+		Request: sealCard(req.id.value, d.secret(), d.body), NotificationURL: d.NotificationURL, MethodURL: e.methodURLOf(req, c.to),
+	}
+	if string(c.areq.Raw("browserJavascriptEnabled")) == "false" {
+		rec.Agent.MethodURL = "" // such a browser cannot run it
+	}
+	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, Scheme: c.to.peer.Scheme, State: Waiting}
+	if err := e.createRow(ctx, &t, rec, e.Timeouts.Browser); err != nil {
+		return nil, err
+	}
+	if err := e.addExpiryEvent(ctx, &t, rec); err != nil {
+		return nil, err
+	}
+	e.logFindings(ctx, req, c.to)
+	return e.authentication(ctx, req.account, t.ID)
+}
+
+// AgentAuthentication is [Engine.Authentication] for authentications of [Engine.CreateForAgent] alone.
+func (e *Engine) AgentAuthentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	a, err := e.authentication(ctx, acc, strings.ToLower(id))
+	if err == nil && !a.IsForAgent {
+		a, err = nil, ErrNoAuthentication
+	}
+	e.noteAuthentication(ctx, agentsOperation, a, err)
+	return a, err
 }

@@ -651,3 +651,126 @@ func TestD17RepeatedCreationIsTheSameAuthentication(t *testing.T) {
 		}
 	}
 }
+
+// agentKey is the API key of an agent.
+const agentKey = "5a5a5a5a-0000-4000-8000-00000000000a"
+
+// agentBrowser is what an agent tells of its browser.
+func agentBrowser() object {
+	return object{
+		"browserAcceptHeader": "*/*", "browserIP": "192.0.2.1", "browserJavascriptEnabled": true, "browserLanguage": "en",
+		"browserUserAgent": "Agent/1", "browserColorDepth": "24", "browserJavaEnabled": false, "browserScreenHeight": "800",
+		"browserScreenWidth": "600", "browserTZ": "0",
+	}
+}
+
+// newAgent creates an authentication for an agent, which is to tell of its browser later.
+func (w *world) newAgent(t *testing.T) (*auth.Engine, auth.Delegation, *auth.Authentication) {
+	t.Helper()
+	e, d := w.engine(0), auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+	o := four()
+	o["deviceChannel"] = "02"
+	a, err := e.CreateForAgent(t.Context(), profiled, d, o.json())
+	if err != nil || a.Status != outcome.RequiresBrowser || len(w.sends) != 0 {
+		t.Fatal(told(err), a)
+	}
+	d.Completion = "Y"
+	return e, d, a
+}
+
+// TestD54AgentThatNeverComesBack: after 30 minutes the authentication has expired, and no AReq leaves any more.
+func TestD54AgentThatNeverComesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	e, d, a := w.newAgent(t)
+	w.pass(30*time.Minute - time.Second)
+	if got, err := e.AgentAuthentication(t.Context(), profiled, a.ID); err != nil || got.Status != outcome.RequiresBrowser {
+		t.Errorf("%+v, %v", got, err)
+	}
+	w.pass(2 * time.Second)
+	for range 2 {
+		got, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json())
+		if err != nil || got.Status != outcome.Expired || len(w.sends) != 0 {
+			t.Errorf("%+v, %v, %d AReqs", got, err, len(w.sends))
+		}
+	}
+}
+
+// TestD52CardWaitsUnderTheKey: the row does not show the card, another key of the merchant does not open it, and nothing is
+// left of it once the AReq has gone. What was refused before does not use the authentication up.
+func TestD52CardWaitsUnderTheKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	e, d, a := w.newAgent(t)
+	data := w.txns[a.ID].Data
+	for i := range 3 {
+		b := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(" ", i) + pan))[4:16]
+		if bytes.Contains(data, []byte(b)) || bytes.Contains(data, []byte(pan)) {
+			t.Errorf("the row shows the card: %s", data)
+		}
+	}
+	other := d
+	other.APIKey = "5a5a5a5a-0000-4000-8000-00000000000b"
+	if _, err := e.AuthenticateForAgent(t.Context(), profiled, other, a.ID, agentBrowser().json()); !errors.Is(err, auth.ErrOtherKey) {
+		t.Errorf("with another key: %v", err)
+	}
+	stranger := &account.Account{Merchant: &account.Merchant{Name: "Other"}}
+	if _, err := e.AuthenticateForAgent(t.Context(), stranger, d, a.ID, agentBrowser().json()); !errors.Is(err, auth.ErrNoAuthentication) {
+		t.Errorf("another merchant: %v", err)
+	}
+	if _, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, []byte("{}")); err == nil {
+		t.Error("an AReq left without a browser")
+	}
+	bad := agentBrowser()
+	bad["browserIP"] = "nowhere"
+	if _, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, bad.json()); err == nil || len(w.sends) != 0 {
+		t.Errorf("%v, %d AReqs", err, len(w.sends))
+	}
+	d.APIKey = strings.ToUpper(d.APIKey) // capital letters make no other key
+	got, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json())
+	if err != nil || got.Status != outcome.Completed || len(w.sends) != 1 {
+		t.Fatal(told(err), got, len(w.sends))
+	}
+	if bytes.Contains(w.txns[a.ID].Data, []byte(`"Request"`)) {
+		t.Errorf("the sealed request stays: %s", w.txns[a.ID].Data)
+	}
+	if _, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json()); !errors.Is(err, auth.ErrAlreadySent) {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
+// TestD52RepetitionOfAnAgentSendsNothing: a request that repeats one that may have sent the AReq is told how it is.
+func TestD52RepetitionOfAnAgentSendsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	e, d, a := w.newAgent(t)
+	noted := ""
+	once := auth.Once{Note: func(_ context.Context, id string) error { noted = id; return nil }}
+	if _, err := e.AuthenticateForAgent(auth.WithOnce(t.Context(), once), profiled, d, a.ID, agentBrowser().json()); err != nil || noted != a.ID {
+		t.Fatal(told(err), noted)
+	}
+	once.ID = noted
+	got, err := e.AuthenticateForAgent(auth.WithOnce(t.Context(), once), profiled, d, a.ID, agentBrowser().json())
+	if err != nil || got.Status != outcome.Completed || len(w.sends) != 1 {
+		t.Errorf("%v %+v, %d AReqs", err, got, len(w.sends))
+	}
+}
+
+// TestD55StrictKeyOfAnAgent: the server writes the elements of the AReq, so a strict key changes nothing.
+func TestD55StrictKeyOfAnAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	strict := &account.Account{Merchant: profiled.Merchant, Strict: true}
+	d := auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+	o := four()
+	maps.Copy(o, agentBrowser())
+	o["threeDSRequestorChallengeInd"] = "03"
+	a, err := w.engine(0).CreateForAgent(t.Context(), strict, d, o.json())
+	if err != nil {
+		t.Fatal(told(err))
+	}
+	d.Completion = "N"
+	if got, err := w.engine(0).AuthenticateForAgent(t.Context(), strict, d, a.ID, []byte("{}")); err != nil || got.Status != outcome.Completed {
+		t.Errorf("%v %+v", told(err), got)
+	}
+}

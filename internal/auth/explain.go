@@ -56,6 +56,8 @@ type ExplainOptions struct {
 	// Placeholders are members for which the engine has no real value. Where the request has none either, they are null,
 	// and rules of the scheme about them do not count.
 	Placeholders []string
+	delegation   *Delegation // of an agent's request; nil for all others
+
 	// IsCreation has the body be that of a request for an authentication, not that of an /auth.
 	IsCreation bool
 }
@@ -106,7 +108,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 	x := &Explanation{}
 	req := &authRequest{
 		account: acc, start: e.Now(), version: message.V220, isHypothetical: true, wantedScheme: o.Scheme, asOf: o.AsOf,
-		isCreation: o.IsCreation,
+		isCreation: o.IsCreation, delegation: o.delegation,
 	}
 	original, err := message.ReadRequest(slices.Clone(body), e.Limits)
 	if err != nil {

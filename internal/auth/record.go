@@ -51,7 +51,8 @@ type txnRecord struct {
 
 	Corrections []Correction `json:",omitzero"` // Changes with pointers and values, of one that was created
 
-	Page *pageRecord `json:",omitzero"` // of one that a browser carries out
+	Page  *pageRecord  `json:",omitzero"` // of one that a browser carries out
+	Agent *agentRecord `json:",omitzero"` // of one whose browser an agent looks after
 }
 
 // seal puts what, a txnRecord, sequence or firstAuthentication, into t; see [record.Seal].
@@ -255,8 +256,11 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, a *Authentication) 
 		Card:   journal.Card{Scheme: t.Scheme, BIN: rec.BIN, Last4: rec.Last4},
 		Status: string(a.Status), MessageVersion: rec.Version, DeviceChannel: a.Channel,
 	}
-	if rec.API != "" {
-		r.API, r.Operation = "authentications", "authentications"
+	switch rec.API {
+	case authenticationsAPI:
+		r.API, r.Operation = authenticationsAPI, "authentications"
+	case agentsAPI:
+		r.API, r.Operation = agentsAPI, "delegate_authentication"
 	}
 	if rec.Code != 0 {
 		r.ErrorCode = rec.Code.String()

@@ -152,6 +152,7 @@ func (l *loader) loadFiles(now time.Time) {
 	l.loadV1Files(now)
 	l.loadProxyFiles(now)
 	l.loadWebhookFiles(now)
+	l.loadAgentSecret()
 	l.loadTracingFiles(now)
 	l.loadConsoleFiles(now)
 }

@@ -148,6 +148,14 @@ type Config struct {
 		Operator     []WebhookOperator `yaml:"operator"`
 	} `yaml:"webhooks"`
 
+	// Delegate Authentication of the Agentic Commerce Protocol, for agents that pay in the place of shoppers. See [ACP](acp.md).
+	ACP struct {
+		// Whether /delegate_authentication is served, on the listener of the API.
+		Enabled bool `yaml:"enabled"`
+		// The file of the secret that agents sign requests with, at least 16 bytes; blanks around it do not count. Unset, signatures are not looked at.
+		Signature AgentSecret `yaml:"signature"`
+	} `yaml:"acp"`
+
 	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating/network.md#through-a-forward-proxy).
 	ForwardProxy *Proxy `yaml:"forward_proxy"`
 
@@ -416,6 +424,12 @@ type WebhookOperator struct {
 type SigningSecret struct {
 	File string
 	Key  webhook.Secret // what the file holds, filled by Load
+}
+
+// An AgentSecret is the file of the secret that agents sign requests with.
+type AgentSecret struct {
+	File string
+	Key  []byte // what the file holds, filled by Load
 }
 
 // Proxy is a forward proxy.

@@ -42,7 +42,7 @@ func hashValue(sum hash.Hash, key string, v reflect.Value) {
 	case CAFile:
 		hashText(sum, key, certificateDigests(value.Certs)...)
 		return
-	case SigningSecret:
+	case SigningSecret, AgentSecret:
 		return
 	case CRLFile:
 		hashText(sum, key, fmt.Sprint(value.File != ""))

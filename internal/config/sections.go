@@ -1,5 +1,7 @@
 package config
 
+import "bytes"
+
 // readFile fills the configuration from the mapping that the file is.
 func (l *loader) readFile(file *section) {
 	c := l.config
@@ -41,6 +43,7 @@ func (l *loader) readFile(file *section) {
 	l.readTimeouts(file.section("timeouts"))
 	l.readJournal(file)
 	l.readWebhooks(file.section("webhooks"))
+	l.readACP(file.section("acp"))
 	c.ForwardProxy = optionalSection(file, "forward_proxy", readProxySection)
 	c.Tracing = optionalSection(file, "tracing", readTracing)
 	c.Directories = sections(file, "directories", true, readDirectory)
@@ -98,6 +101,34 @@ func (l *loader) readJournal(file *section) {
 	c.Keep = optional(s, "keep", days("1d", "4000d"), "400d")
 	c.URL = optional(s, "url", l.storeURL(), "")
 	c.Keys = optional(s, "keys", l.path(), "")
+}
+
+func (l *loader) readACP(s *section) {
+	defer s.close()
+	c := &l.config.ACP
+	c.Enabled = optional(s, "enabled", boolean, "false")
+	c.Signature = optional(s, "signature", fileKind(l, func(path string) AgentSecret { return AgentSecret{File: path} }), "")
+}
+
+// minAgentSecret is the least length of an AgentSecret, in bytes.
+const minAgentSecret = 16
+
+// loadAgentSecret reads the file of the secret that agents sign requests with.
+func (l *loader) loadAgentSecret() {
+	s := &l.config.ACP.Signature
+	if s.File == "" {
+		return
+	}
+	data, ok := l.openFile(s.File, "acp.signature")
+	if !ok {
+		return
+	}
+	if isWorldReadable(s.File) {
+		l.warn("acp.signature", "every user of this machine may read the secret: chmod o-r %s", s.File)
+	}
+	if s.Key = bytes.TrimSpace(data); len(s.Key) < minAgentSecret {
+		l.fault("acp.signature", "the secret has less than %d bytes", minAgentSecret)
+	}
 }
 
 // HasJournal reports whether there is a journal.

@@ -143,6 +143,7 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 			Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
 			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute,
 		},
+		ACP:       &server.ACPSettings{},
 		Journal:   &server.JournalSettings{},
 		Webhooks:  server.WebhookSettings{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
 		Limits:    server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},

@@ -148,7 +148,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
 			Browser: c.Timeouts.Browser,
 		},
-		Webhooks: webhookSettings(c), Journal: journalSettings(c),
+		Webhooks: webhookSettings(c), Journal: journalSettings(c), ACP: acpSettings(c),
 		Limits: Limits{
 			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections, Wait: c.Limits.Wait,
 			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
@@ -305,6 +305,14 @@ func tracing(t *config.Tracing, release string) *obs.Tracing {
 		Endpoint: endpoint, Header: t.Header, Fraction: t.SamplingFraction, Version: release,
 		TLS: &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), RootCAs: t.CA.Pool},
 	}
+}
+
+// acpSettings returns how agents are served by a configuration; nil if they are not.
+func acpSettings(c *config.Config) *ACPSettings {
+	if !c.ACP.Enabled {
+		return nil
+	}
+	return &ACPSettings{Secret: c.ACP.Signature.Key}
 }
 
 // webhookSettings returns how events are delivered by a configuration.

@@ -189,7 +189,7 @@ func (s *Server) journalRequest(r *obs.Request) {
 func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 	kind, operation := journal.Refused, r.Operation()
 	switch operation {
-	case "/preauth", "/auth", "/authentications":
+	case "/preauth", "/auth", "/authentications", "/delegate_authentication":
 		if r.Status() < 400 || r.AskedDirectory() {
 			return journal.Entry{}, false
 		}
@@ -210,6 +210,8 @@ func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 	switch {
 	case operation == "/authentications":
 		record.API = "authentications"
+	case operation == "/delegate_authentication":
+		record.API = "acp"
 	case kind == journal.Version1:
 		record.API, record.MessageVersion = "v1", "1.0.2"
 		record.TransStatus, record.ECI = r.Value("transStatus"), r.Value("eci")

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/acp"
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/browser"
@@ -90,6 +91,9 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Idempotency: &idempotency.Keeper{
 			Store: db, Sealer: records, Now: s.timestamp, Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime,
 		},
+	}
+	if cfg.ACP != nil {
+		requests.ACP = &acp.Signature{Secret: cfg.ACP.Secret, Now: s.timestamp}
 	}
 	if rt.api = requests; cfg.BrowserURL != "" {
 		requests.BrowserScript, requests.BrowserIntegrity = cfg.BrowserURL+browser.ScriptPath(), web.Integrity()

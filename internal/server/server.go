@@ -62,6 +62,7 @@ type Config struct {
 	Timeouts        auth.Timeouts
 	Idempotency     time.Duration // how long an Idempotency-Key stands for one request; 0 means 24 hours
 	Webhooks        WebhookSettings
+	ACP             *ACPSettings     // nil means that agents are not served
 	Journal         *JournalSettings // nil means that there is no journal
 	Shutdown        time.Duration    // for what is in flight when the process is to end
 	LameDuck        time.Duration    // before that, for requests of those who have not heard yet that it ends
@@ -93,6 +94,11 @@ type Config struct {
 	Release         string                           // the version of the program, for the metrics
 	Log             *slog.Logger
 	Now             func() time.Time // of the engines; nil: that of this machine
+}
+
+// ACPSettings say how agents are served.
+type ACPSettings struct {
+	Secret []byte // with which agents sign requests; empty means that signatures are not looked at
 }
 
 // A Front serves other paths than those of the API at its listener. browser serves the pages for browsers.

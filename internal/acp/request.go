@@ -1,0 +1,244 @@
+package acp
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/iso"
+)
+
+// maxReference is the length of the longest merchant_id that is kept as reference, in characters.
+const maxReference = 64
+
+type createRequest struct {
+	MerchantID string `json:"merchant_id"`
+	Acquirer   *struct {
+		BIN          string `json:"acquirer_bin"`
+		Country      string `json:"acquirer_country"`
+		MerchantID   string `json:"acquirer_merchant_id"`
+		MerchantName string `json:"merchant_name"`
+		RequestorID  string `json:"requestor_id"`
+	} `json:"acquirer_details"`
+	Card struct {
+		Number string `json:"number"`
+		Month  string `json:"exp_month"`
+		Year   string `json:"exp_year"`
+		Name   string `json:"name"`
+	} `json:"payment_method"`
+	Amount struct {
+		Value    int64  `json:"value"`
+		Currency string `json:"currency"`
+	} `json:"amount"`
+	Flow *struct {
+		Type      string `json:"type"`
+		Challenge struct {
+			Type string `json:"type"`
+		} `json:"challenge"`
+	} `json:"flow_preference"`
+	laterRequest
+}
+
+// A laterRequest has the members that either request may have.
+type laterRequest struct {
+	Channel *struct {
+		Browser browserInfo `json:"browser"`
+	} `json:"channel"`
+	NotificationURL string `json:"challenge_notification_url"`
+	Shopper         *struct {
+		Email   string `json:"email"`
+		Phone   string `json:"phone_number"`
+		Address *struct {
+			Line1    string `json:"line_one"`
+			Line2    string `json:"line_two"`
+			City     string `json:"city"`
+			State    string `json:"state"`
+			Country  string `json:"country"`
+			PostCode string `json:"postal_code"`
+		} `json:"address"`
+	} `json:"shopper_details"`
+}
+
+type browserInfo struct {
+	Accept       string `json:"accept_header"`
+	IP           string `json:"ip_address"`
+	HasScript    bool   `json:"javascript_enabled"`
+	Language     string `json:"language"`
+	UserAgent    string `json:"user_agent"`
+	ColorDepth   *int64 `json:"color_depth"`
+	HasJava      *bool  `json:"java_enabled"`
+	ScreenHeight *int64 `json:"screen_height"`
+	ScreenWidth  *int64 `json:"screen_width"`
+	TimeZone     *int64 `json:"timezone_offset"`
+}
+
+// An areq is members of an AReq, each a string, a boolean, or an object of them.
+type areq map[string]any
+
+// set adds a member unless its text is empty.
+func (a areq) set(name, value string) {
+	if value != "" {
+		a[name] = value
+	}
+}
+
+// ReadCreate reads the body of a request that creates a session. It returns the members of an AReq, and what is beside
+// them. The error is an *[Error].
+func ReadCreate(body []byte) (auth.Delegation, []byte, error) {
+	var r createRequest
+	if err := readShape(body, createShape, &r); err != nil {
+		return auth.Delegation{}, nil, err
+	}
+	expiry, err := expiryDate(r.Card.Month, r.Card.Year)
+	if err != nil {
+		return auth.Delegation{}, nil, err
+	}
+	currency, _, ok := iso.CurrencyAlpha(r.Amount.Currency)
+	switch {
+	case r.Amount.Value <= 0:
+		return auth.Delegation{}, nil, newFault("$.amount.value", "$.amount.value must be more than 0")
+	case !ok:
+		return auth.Delegation{}, nil, newFault("$.amount.currency", "$.amount.currency is no currency of ISO 4217")
+	}
+	a := areq{
+		"acctNumber": r.Card.Number, "cardExpiryDate": expiry, "deviceChannel": "02", "messageCategory": "01",
+		"purchaseAmount": strconv.FormatInt(r.Amount.Value, 10), "purchaseCurrency": currency,
+	}
+	a.set("cardholderName", r.Card.Name)
+	if isReference(r.MerchantID) {
+		a["reference"] = r.MerchantID
+	}
+	if r.Acquirer != nil {
+		country, ok := iso.CountryAlpha2(strings.ToUpper(r.Acquirer.Country))
+		if !ok {
+			const path = "$.acquirer_details.acquirer_country"
+			return auth.Delegation{}, nil, newFault(path, path+" is no country of ISO 3166-1")
+		}
+		a.set("acquirerBIN", r.Acquirer.BIN)
+		a.set("acquirerMerchantID", r.Acquirer.MerchantID)
+		a.set("acquirerCountryCode", country)
+		a.set("merchantName", r.Acquirer.MerchantName)
+		a.set("threeDSRequestorID", r.Acquirer.RequestorID)
+	}
+	if f := r.Flow; f != nil {
+		switch {
+		case f.Type == "frictionless":
+			a["threeDSRequestorChallengeInd"] = "02"
+		case f.Challenge.Type == "mandated":
+			a["threeDSRequestorChallengeInd"] = "04"
+		default:
+			a["threeDSRequestorChallengeInd"] = "03"
+		}
+	}
+	text, err := r.encode(a)
+	return auth.Delegation{NotificationURL: r.NotificationURL}, text, err
+}
+
+// ReadAuthenticate reads the body of a request that has the AReq sent. It returns what ReadCreate does.
+func ReadAuthenticate(body []byte) (auth.Delegation, []byte, error) {
+	var r struct {
+		Completion string `json:"fingerprint_completion"`
+		laterRequest
+	}
+	if err := readShape(body, authenticateShape, &r); err != nil {
+		return auth.Delegation{}, nil, err
+	}
+	text, err := r.encode(areq{})
+	return auth.Delegation{NotificationURL: r.NotificationURL, Completion: r.Completion}, text, err
+}
+
+// encode adds to members those of either request, and returns them as JSON.
+func (r *laterRequest) encode(a areq) ([]byte, error) {
+	if r.Channel != nil {
+		if err := r.Channel.Browser.addTo(a); err != nil {
+			return nil, err
+		}
+	}
+	if s := r.Shopper; s != nil {
+		a.set("email", s.Email)
+		if code, subscriber, ok := splitPhone(s.Phone); ok {
+			a["mobilePhone"] = areq{"cc": code, "subscriber": subscriber}
+		}
+		if at := s.Address; at != nil {
+			country, ok := iso.CountryAlpha2(strings.ToUpper(at.Country))
+			if !ok {
+				const path = "$.shopper_details.address.country"
+				return nil, newFault(path, path+" is no country of ISO 3166-1")
+			}
+			a["billAddrCountry"] = country
+			a.set("billAddrLine1", at.Line1)
+			a.set("billAddrLine2", at.Line2)
+			a.set("billAddrCity", at.City)
+			a.set("billAddrPostCode", at.PostCode)
+			a.set("billAddrState", stateOf(at.State, at.Country))
+		}
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		return nil, NewError(http.StatusBadRequest, "", "The body cannot be read")
+	}
+	return text, nil
+}
+
+// addTo adds what is said of a browser to members of an AReq.
+func (b *browserInfo) addTo(a areq) error {
+	a["browserAcceptHeader"], a["browserIP"], a["browserJavascriptEnabled"] = b.Accept, b.IP, b.HasScript
+	a["browserLanguage"], a["browserUserAgent"], a["acceptLanguage"] = b.Language, b.UserAgent, []string{b.Language}
+	for _, m := range []struct {
+		path, name string
+		value      *int64
+	}{
+		{"color_depth", "browserColorDepth", b.ColorDepth}, {"screen_height", "browserScreenHeight", b.ScreenHeight},
+		{"screen_width", "browserScreenWidth", b.ScreenWidth}, {"timezone_offset", "browserTZ", b.TimeZone},
+	} {
+		switch path := "$.channel.browser." + m.path; {
+		case m.value != nil:
+			a[m.name] = strconv.FormatInt(*m.value, 10)
+		case b.HasScript:
+			return newFault(path, path+" is missing: the browser has JavaScript")
+		}
+	}
+	switch {
+	case b.HasJava != nil:
+		a["browserJavaEnabled"] = *b.HasJava
+	case b.HasScript:
+		const path = "$.channel.browser.java_enabled"
+		return newFault(path, path+" is missing: the browser has JavaScript")
+	}
+	return nil
+}
+
+// expiryDate returns the end of a card as an AReq has it: YYMM.
+func expiryDate(month, year string) (string, error) {
+	m, err := strconv.ParseUint(month, 10, 8)
+	if err != nil || m < 1 || m > 12 {
+		return "", newFault(cardPath+".exp_month", "$.payment_method.exp_month must be 01 to 12")
+	}
+	y, err := strconv.ParseUint(year, 10, 16)
+	if err != nil || len(year) != 4 || y < 2000 || y > 2099 {
+		return "", newFault(cardPath+".exp_year", "$.payment_method.exp_year must be four digits, 2000 to 2099")
+	}
+	return fmt.Sprintf("%02d%02d", y-2000, m), nil
+}
+
+// isReference reports whether a merchant_id can be kept as the reference of an authentication.
+func isReference(id string) bool {
+	return id != "" && utf8.RuneCountInString(id) <= maxReference &&
+		!strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// stateOf returns a state as an AReq has it, without the country that may stand before it. It returns "" for one that is
+// written out.
+func stateOf(state, country string) string {
+	state = strings.ToUpper(state)
+	state = strings.TrimPrefix(state, strings.ToUpper(country)+"-")
+	if len(state) > 3 || strings.Trim(state, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
+		return ""
+	}
+	return state
+}
