@@ -39,6 +39,7 @@ var may = map[string]string{
 	"internal/admin":           "internal/account internal/merchant internal/operator internal/store internal/journal",
 	"internal/operator":        "internal/store",
 	"internal/login":           "internal/operator internal/store",
+	"internal/pages":           "internal/admin internal/iso internal/journal internal/operator internal/outcome internal/scheme message",
 	"internal/merchant":        "internal/account internal/config internal/store",
 	"internal/rotation":        "internal/account internal/keyring internal/store",
 	"internal/record":          "internal/store",

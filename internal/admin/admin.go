@@ -92,6 +92,14 @@ func (rt *route) canCall(a *operator.Actor) bool {
 	return rank[a.Role] >= rank[rt.least] && (rt.isForOwn || a.Merchant == "")
 }
 
+// check refuses an actor who may not call the operation.
+func (rt *route) check(a *operator.Actor) error {
+	if !rt.canCall(a) {
+		return refuse(http.StatusForbidden, "This needs the role %s.", rt.least)
+	}
+	return nil
+}
+
 // A request is one that may be answered.
 type request struct {
 	*http.Request
@@ -99,18 +107,18 @@ type request struct {
 	body  []byte
 }
 
-// A problem is an answer that is not a success, as RFC 9457 has it.
-type problem struct {
+// A Problem is an answer that is not a success, as RFC 9457 has it.
+type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 }
 
-func (p *problem) Error() string { return p.Detail }
+func (p *Problem) Error() string { return p.Detail }
 
-func refuse(status int, format string, args ...any) *problem {
-	return &problem{"about:blank", http.StatusText(status), status, fmt.Sprintf(format, args...)}
+func refuse(status int, format string, args ...any) *Problem {
+	return &Problem{"about:blank", http.StatusText(status), status, fmt.Sprintf(format, args...)}
 }
 
 // A created is the answer of an operation that has made something.
@@ -151,8 +159,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 		if err != nil {
 			return nil, err
 		}
-		if !rt.canCall(&actor) {
-			return nil, refuse(http.StatusForbidden, "This needs the role %s.", rt.least)
+		if err := rt.check(&actor); err != nil {
+			return nil, err
 		}
 		asked := &request{Request: r, actor: actor}
 		if rt.method == http.MethodPost || rt.method == http.MethodPatch {
@@ -191,7 +199,7 @@ func (h *Handler) answer(w http.ResponseWriter, start time.Time, value any, err 
 		status, value = http.StatusCreated, made.value
 	}
 	if err != nil {
-		p, isProblem := errors.AsType[*problem](err)
+		p, isProblem := errors.AsType[*Problem](err)
 		if !isProblem {
 			h.Log.Error("admin API", "err", err)
 			p = refuse(http.StatusServiceUnavailable, "The store could not be read or written. The log of the server says why.")

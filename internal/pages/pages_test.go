@@ -1,0 +1,254 @@
+package pages_test
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/operator"
+)
+
+// matrix has the status of each page, in the order of callers.
+var matrix = map[string][6]int{
+	"/authentications":             {200, 200, 200, 200, 200, 200},
+	"/authentications/search":      {200, 200, 200, 200, 200, 200},
+	"/authentications/" + passedID:  {200, 200, 200, 200, 200, 200},
+	"/authentications/" + foreignID: {200, 200, 200, 404, 404, 404},
+	"/authentications/00000000-0000-4000-8000-00000000abcd": {404, 404, 404, 404, 404, 404},
+	"/nowhere": {404, 404, 404, 404, 404, 404},
+}
+
+// TestK2MatrixOfPagesIsExact gets each page as each role.
+func TestK2MatrixOfPagesIsExact(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for at, statuses := range matrix {
+		for i, caller := range callers() {
+			if w := s.get(caller, at); w.Code != statuses[i] {
+				t.Errorf("%s as %s: %d, want %d", at, caller, w.Code, statuses[i])
+			}
+		}
+	}
+}
+
+// TestK2ForeignRecordIsUnknown: another merchant's record is, byte for byte, one that never was.
+func TestK2ForeignRecordIsUnknown(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	foreign := s.get("own-admin", "/authentications/"+foreignID).Body.String()
+	unknown := s.get("own-admin", "/authentications/00000000-0000-4000-8000-00000000abcd").Body.String()
+	if foreign != unknown {
+		t.Errorf("the pages differ:\n%s\n%s", foreign, unknown)
+	}
+	for _, at := range []string{"/authentications?time=all", "/authentications?time=all&merchant=Other+Shop", "/authentications?time=all&q=order-19"} {
+		if body := s.get("own-admin", at).Body.String(); strings.Contains(body, foreignID) {
+			t.Errorf("%s shows another merchant's record", at)
+		}
+	}
+}
+
+// TestK1PagesHaveNoInlineCode: nothing but our own style and script, small and with its time.
+func TestK1PagesHaveNoInlineCode(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	inline := regexp.MustCompile(`(?i)<[a-z][^>]*\s(style|on[a-z]+)\s*=|<style|<script>|javascript:|https?://[^"<> ]+\.(js|css)`)
+	timing := regexp.MustCompile(`^total;dur=([0-9.]+)`)
+	for at := range matrix {
+		w := s.get("admin", at)
+		if found := inline.FindString(w.Body.String()); found != "" {
+			t.Errorf("%s: %q", at, found)
+		}
+		policy := w.Header().Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
+			t.Errorf("%s: %q", at, policy)
+		}
+		if n := w.Body.Len(); n > 60_000 {
+			t.Errorf("%s has %d bytes", at, n)
+		}
+		match := timing.FindStringSubmatch(w.Header().Get("Server-Timing"))
+		if match == nil {
+			t.Errorf("%s: Server-Timing %q", at, w.Header().Get("Server-Timing"))
+			continue
+		}
+		if ms, _ := strconv.ParseFloat(match[1], 64); ms > 100 && at != "/" {
+			t.Errorf("%s took %v ms", at, ms)
+		}
+		if !strings.Contains(w.Body.String(), `action="/logout" method="post"`) {
+			t.Errorf("%s has no logout", at)
+		}
+	}
+	for _, name := range []string{"console.css", "console.js"} {
+		if w := s.get("viewer", "/assets/"+name); w.Code != 200 || w.Body.Len() < 500 {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+}
+
+// TestD142FormsWantCSRF: a form without the csrf of its session changes and shows nothing, nor does one without a session.
+func TestD142FormsWantCSRF(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, given := range []string{"", "x", csrf + "x"} {
+		form := url.Values{"csrf": {given}, "card": {card}}
+		r := httptest.NewRequest(http.MethodPost, "/authentications/search", strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if w := s.serve("admin", r); w.Code != 403 || strings.Contains(w.Body.String(), passedID) {
+			t.Errorf("csrf %q: %d", given, w.Code)
+		}
+	}
+	w := httptest.NewRecorder()
+	s.pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/authentications", nil))
+	if w.Code != 403 || strings.Contains(w.Body.String(), shop) {
+		t.Errorf("without a session: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestK4SearchPage: by each field, each finds what it should, and nothing more.
+func TestK4SearchPage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	all := []string{passedID, lostID, foreignID, refusedID}
+	for query, want := range map[string][]string{
+		"": all, "q=0103": all, "q=9999": nil, "q=order-17": {passedID}, "q=" + passedID: {passedID}, "merchant=Other+Shop": {foreignID},
+		"scheme=visa": all, "scheme=jcb": nil, "result=abandoned": {lostID}, "status=refused": {refusedID}, "acs=BANK-01": {passedID, lostID, foreignID},
+		"reason=12": {foreignID}, "from=2027-03-01T11:30:30": {lostID, refusedID}, "to=2027-03-01": nil, "from=2027-03-01&to=2027-03-02": all,
+		"time=all&q=order-18": {lostID},
+	} {
+		body := s.get("viewer", "/authentications?"+query).Body.String()
+		for _, id := range all {
+			is, should := strings.Contains(body, "/authentications/"+id), false
+			for _, w := range want {
+				should = should || w == id
+			}
+			if is != should {
+				t.Errorf("%q: %s is there: %t, want %t", query, id, is, should)
+			}
+		}
+	}
+	s.want(s.get("viewer", "/authentications?from=yesterday"), 400, "needs a form such as")
+	s.want(s.get("viewer", "/authentications?q=9999"), 200, "No authentication found", "card ending in 9999", "Search last 30 days", "time=30d")
+	w := s.post("viewer", "/authentications/search", url.Values{"card": {"4000 0000 0000 0103"}})
+	s.want(w, 200, passedID, foreignID)
+	if !strings.Contains(w.Header().Get("Server-Timing"), "db;dur=") {
+		t.Errorf("Server-Timing: %s", w.Header().Get("Server-Timing"))
+	}
+	if body := s.post("own-viewer", "/authentications/search", url.Values{"card": {card}}).Body.String(); strings.Contains(body, foreignID) ||
+		!strings.Contains(body, passedID) {
+		t.Error("the shop's own people find another's card, or not their own")
+	}
+	s.want(s.post("viewer", "/authentications/search", url.Values{"card": {"4000"}}), 400, "12 to 19 digits")
+	s.checkTrail("record.search", "passkey:viewer")
+}
+
+// checkTrail checks that the audit trail has an action of somebody.
+func (s *site) checkTrail(action, who string) {
+	s.Helper()
+	entries, err := s.admin.Operators.Search(s.Context(), operator.Query{Action: action, Who: who, Limit: 1})
+	if err != nil || len(entries) != 1 || entries[0].From != "192.0.2.1" {
+		s.Errorf("%s of %s in the audit trail: %v, %v", action, who, entries, err)
+	}
+}
+
+// TestK4SearchPages: older ones are a link away, and no record is shown twice.
+func TestK4SearchPages(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for i := range 60 {
+		r := recordOf("10000000-0000-4000-8000-0000000000" + strconv.Itoa(10+i))
+		r.Created = s.now.Add(-2 * 60 * 60 * 1e9)
+		s.add("answered", r)
+	}
+	first := s.get("viewer", "/authentications").Body.String()
+	older := regexp.MustCompile(`href="(/authentications\?[^"]*cursor=[^"]*)">Older`).FindStringSubmatch(first)
+	if older == nil {
+		t.Fatal("no link to older ones")
+	}
+	second := s.get("viewer", strings.ReplaceAll(older[1], "&amp;", "&")).Body.String()
+	row := regexp.MustCompile(`href="/authentications/([0-9a-f-]{36})"`)
+	seen := map[string]bool{}
+	for _, m := range append(row.FindAllStringSubmatch(first, -1), row.FindAllStringSubmatch(second, -1)...) {
+		if seen[m[1]] {
+			t.Errorf("%s twice", m[1])
+		}
+		seen[m[1]] = true
+	}
+	if len(seen) != 64 {
+		t.Errorf("%d records, want 64", len(seen))
+	}
+	s.want(s.get("viewer", strings.ReplaceAll(older[1], "&amp;", "&")), 200, "Newest")
+}
+
+// TestK4CardInAnAddressIsRefused: it is neither looked for nor shown again.
+func TestK4CardInAnAddressIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, name := range []string{"q", "reference", "id", "last4", "acs", "reason"} {
+		for _, typed := range []string{card, "4000+0000+0000+0103", "4000-0000-0000-0103"} {
+			w := s.get("viewer", "/authentications?"+name+"="+typed)
+			body := w.Body.String()
+			if w.Code != 400 || !strings.Contains(body, "Type it on its own page") || hasCard(body) {
+				t.Errorf("%s=%s: %d", name, typed, w.Code)
+			}
+		}
+	}
+	entries, err := s.admin.Operators.Search(t.Context(), operator.Query{Limit: 10})
+	if err != nil || len(entries) != 0 {
+		t.Errorf("searched: %v, %v", entries, err)
+	}
+}
+
+// TestK4Timeline: who waited for whom, each message explained and masked, what was changed, and what to do.
+func TestK4Timeline(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := s.get("viewer", "/authentications/"+passedID)
+	s.want(w, 200, "129.00 EUR, Visa", "order-17", "Authenticated, after a challenge", "transStatus Y · ECI 05", "Shifts to the issuer", "Authorise",
+		"POST /authentications", ">AReq<", ">ARes<", ">RReq<", ">RRes<", "22.8 s, and who they went to",
+		`aria-label="1.46 s: ARes C, Visa to threeds"`, "while the shopper is at the bank, cut", "648 ms", "The result of the challenge: the shopper passed.",
+		"What decides", "transStatus", "<span class=\"masked\">***</span>", "purchaseAmount: a number was made a string", "visa asks for cardholder e-mail")
+	s.want(s.get("viewer", "/authentications/"+passedID+"?step=ares&beside=areq"), 200,
+		"The bank wants to ask the shopper.", "What we asked the directory server", "400000******0103", "What is bought", "amount in minor units")
+	s.want(s.get("viewer", "/authentications/"+lostID+"?step=expired"), 200, "Abandoned", "Nobody came back in time.")
+	s.want(s.get("viewer", "/authentications/"+refusedID), 200, "Refused by us", "<code>mcc</code>", "Correct the request")
+	s.checkTrail("record.view", "passkey:viewer")
+}
+
+// hasCard reports whether a text has a whole card number, also with something between its digits.
+func hasCard(text string) bool {
+	return regexp.MustCompile(`4[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0103`).MatchString(text)
+}
+
+// TestJ6NoSecretOnAnyPage: no card number, authentication value or hash of a session, in any encoding.
+func TestJ6NoSecretOnAnyPage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	value, err := base64.StdEncoding.DecodeString(avValue)
+	must(t, err)
+	secrets := []string{avValue, hex.EncodeToString(value), base64.RawURLEncoding.EncodeToString(value), card, base64.StdEncoding.EncodeToString([]byte(card))[:20],
+		url.QueryEscape(avValue)}
+	pages := []string{}
+	for at := range matrix {
+		pages = append(pages, s.get("admin", at).Body.String())
+	}
+	for _, step := range []string{"request", "areq", "ares", "answered", "rreq", "rres"} {
+		pages = append(pages, s.get("admin", "/authentications/"+passedID+"?step="+step).Body.String())
+	}
+	w := s.post("admin", "/authentications/search", url.Values{"card": {card}})
+	pages = append(pages, w.Body.String(), w.Header().Get("Location"))
+	for _, body := range pages {
+		for _, secret := range secrets {
+			if strings.Contains(strings.ToLower(body), strings.ToLower(secret)) {
+				t.Errorf("%q is on a page that begins with %.300s", secret, body)
+			}
+		}
+		if hasCard(body) {
+			t.Errorf("a card number is on a page")
+		}
+	}
+}
