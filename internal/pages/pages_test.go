@@ -16,10 +16,10 @@ import (
 
 // matrix has the status of each page, in the order of callers.
 var matrix = map[string][6]int{
-	"/authentications":             {200, 200, 200, 200, 200, 200},
-	"/authentications/search":      {200, 200, 200, 200, 200, 200},
-	"/authentications/" + passedID:  {200, 200, 200, 200, 200, 200},
-	"/authentications/" + foreignID: {200, 200, 200, 404, 404, 404},
+	"/authentications":                                      {200, 200, 200, 200, 200, 200},
+	"/authentications/search":                               {200, 200, 200, 200, 200, 200},
+	"/authentications/" + passedID:                          {200, 200, 200, 200, 200, 200},
+	"/authentications/" + foreignID:                         {200, 200, 200, 404, 404, 404},
 	"/authentications/00000000-0000-4000-8000-00000000abcd": {404, 404, 404, 404, 404, 404},
 	"/nowhere": {404, 404, 404, 404, 404, 404},
 }
