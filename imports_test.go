@@ -60,7 +60,7 @@ var may = map[string]string{
 	"internal/listen":          "internal/socket",
 	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/webhook internal/xmldsig message",
 	"internal/server": "internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/config internal/console internal/directory" +
-		" internal/keyring internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
+		" internal/keyring internal/pages internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
 		" internal/journal internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook internal/idempotency message web",
 	"internal/playground": "internal/account internal/auth internal/browser internal/certs internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
 		" internal/server internal/store internal/xmldsig message sandbox",

@@ -129,6 +129,7 @@ func describeSandbox(p *playground.Playground, o playground.Options, ready *read
 		"api": api, "mpi": api, "results": p.ResultsURL(), "ds": ds, "acs": p.Sandbox.ACSURL(), "shop": public,
 		"apiKey": playground.Key, "otherApiKey": playground.OtherKey, "ca": ca, "control": control,
 		"public": public, "listen": o.API.Addr().String(), "browser": public, "directories": p.Sandbox.DirectoriesURL(),
+		"console": p.ConsoleURL(),
 	})
 	if err != nil {
 		return err
@@ -139,13 +140,14 @@ func describeSandbox(p *playground.Playground, o playground.Options, ready *read
   API         %s
   API key     %s
   Peers saw   %s
+  Console     %s
 
 Try it:
 
   curl -sS %s/preauth -H 'APIKey: %s' -H 'Content-Type: application/json' -d '{"acctNumber": "3000100000000103"}'
 
 Ctrl-C ends it.
-`, public, api, playground.Key, control, api, playground.Key)
+`, public, api, playground.Key, control, p.ConsoleURL(), api, playground.Key)
 	return err
 }
 

@@ -69,10 +69,23 @@ type route struct {
 // routes returns the table of pages.
 func routes() []route {
 	return []route{
+		{"GET /{$}", homePage},
 		{"GET /authentications", searchPage},
 		{"GET /authentications/search", cardPage},
 		{"POST /authentications/search", searchByCard},
 		{"GET /authentications/{id}", authenticationPage},
+		{"GET /reports", reportsPage},
+		{"GET /merchants", merchantsPage},
+		{"POST /merchants", addMerchant},
+		{"GET /merchants/{name}", merchantPage},
+		{"POST /merchants/{name}", changeMerchant},
+		{"GET /keys", keysPage},
+		{"POST /keys", createKey},
+		{"POST /keys/{hash}/revoke", revokeKey},
+		{"GET /tokens", tokensPage},
+		{"POST /tokens", createToken},
+		{"POST /tokens/{name}/revoke", revokeToken},
+		{"GET /audit", auditPage},
 	}
 }
 
@@ -122,6 +135,12 @@ func (h *Handler) init() {
 		h.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, rt.do) })
 	}
 	h.mux.HandleFunc("GET /assets/{name}", h.serveAsset)
+	h.mux.HandleFunc("GET /reports.csv", func(w http.ResponseWriter, r *http.Request) {
+		h.serveFile(w, r, "text/csv; charset=utf-8", "reports.csv", writeReport)
+	})
+	h.mux.HandleFunc("GET /audit.jsonl", func(w http.ResponseWriter, r *http.Request) {
+		h.serveFile(w, r, "application/jsonl", "audit.jsonl", writeAudit)
+	})
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, errNoPage })
 	})
@@ -206,6 +225,24 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 	}
 	_, _ = w.Write(page.Bytes()) // the browser that has gone needs no answer
 }
+
+// serveFile answers with a file to keep. A failure is a page.
+func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, kind, name string, write func(*Handler, *visit, *bytes.Buffer) error) {
+	start := time.Now()
+	session, _ := operator.SessionOf(r.Context())
+	var file bytes.Buffer
+	if err := write(h, &visit{r, session}, &file); err != nil {
+		h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, err })
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	w.Header().Set("Server-Timing", "total;dur="+milliseconds(time.Since(start)))
+	_, _ = w.Write(file.Bytes()) // the browser that has gone needs no answer
+}
+
+// homePage is the first page after the login.
+func homePage(*Handler, *visit) (result, error) { return result{to: "/authentications"}, nil }
 
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000) }
 
@@ -302,7 +339,7 @@ func navigation(v *visit) []navGroup {
 		if l.path == "/" {
 			shown = "/{$}"
 		}
-		if !have[shown] || !v.can(method, l.operation) {
+		if l.path == "/" || !have[shown] || !v.can(method, l.operation) {
 			continue
 		}
 		if n := len(groups); n == 0 || groups[n-1].Name != l.group {

@@ -22,6 +22,13 @@ var matrix = map[string][6]int{
 	"/authentications/" + foreignID:                         {200, 200, 200, 404, 404, 404},
 	"/authentications/00000000-0000-4000-8000-00000000abcd": {404, 404, 404, 404, 404, 404},
 	"/nowhere": {404, 404, 404, 404, 404, 404},
+	"/":        {303, 303, 303, 303, 303, 303},
+	"/reports": {200, 200, 200, 200, 200, 200}, "/reports?by=day&time=all": {200, 200, 200, 200, 200, 200},
+	"/reports?by=nothing": {400, 400, 400, 400, 400, 400}, "/reports.csv": {200, 200, 200, 200, 200, 200},
+	"/merchants": {200, 200, 200, 200, 200, 200}, "/merchants/Corner%20Shop": {200, 200, 200, 200, 200, 200},
+	"/merchants/Other%20Shop": {200, 200, 200, 404, 404, 404}, "/merchants/Nobody": {404, 404, 404, 404, 404, 404},
+	"/keys": {200, 200, 200, 200, 200, 200}, "/tokens": {403, 403, 200, 403, 403, 403},
+	"/audit": {403, 403, 200, 403, 403, 403}, "/audit.jsonl": {403, 403, 200, 403, 403, 403},
 }
 
 // TestK2MatrixOfPagesIsExact gets each page as each role.
@@ -61,6 +68,9 @@ func TestK1PagesHaveNoInlineCode(t *testing.T) {
 	timing := regexp.MustCompile(`^total;dur=([0-9.]+)`)
 	for at := range matrix {
 		w := s.get("admin", at)
+		if w.Code == 303 {
+			continue
+		}
 		if found := inline.FindString(w.Body.String()); found != "" {
 			t.Errorf("%s: %q", at, found)
 		}
@@ -79,7 +89,7 @@ func TestK1PagesHaveNoInlineCode(t *testing.T) {
 		if ms, _ := strconv.ParseFloat(match[1], 64); ms > 100 && at != "/" {
 			t.Errorf("%s took %v ms", at, ms)
 		}
-		if !strings.Contains(w.Body.String(), `action="/logout" method="post"`) {
+		if strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") && !strings.Contains(w.Body.String(), `action="/logout" method="post"`) {
 			t.Errorf("%s has no logout", at)
 		}
 	}

@@ -19,8 +19,12 @@ func functions() template.FuncMap {
 		"icon": icon, "scheme": schemeName, "amount": amount, "pill": pillOf, "clock": clock, "moment": moment,
 		"took": took, "percent": percent, "number": number, "why": why, "words": words, "width": width, "card": cardName,
 		"list": func(of ...string) []string { return of }, "ms": span,
+		"secret": func(title, text, back string) secret { return secret{title, text, back} },
 	}
 }
+
+// A secret is something that is shown once.
+type secret struct{ Title, Text, Back string }
 
 // icons are the shapes of the icons, in a square of 16.
 var icons = map[string]string{

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
 )
@@ -65,3 +66,5 @@ func TestK1AttacksAreText(t *testing.T) {
 func quote(text string) string {
 	return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
 }
+
+func stepOf(name string, at time.Time) journal.Step { return journal.Step{Step: name, At: at} }

@@ -74,6 +74,7 @@ type Playground struct {
 
 	server     *server.Server
 	resultsURL string
+	consoleURL string
 }
 
 // Start starts the sandbox and builds a server for it, with the keys [Key] and [OtherKey]
@@ -98,7 +99,16 @@ func Start(ctx context.Context, o Options) (_ *Playground, err error) {
 		return nil, errors.Join(err, o.API.Close(), p.Sandbox.Close())
 	}
 	p.resultsURL = "https://" + received.Addr().String() + "/results"
-	if p.server, err = server.New(ctx, *p.serverConfig(o, ring, received)); err != nil {
+	cfg := p.serverConfig(o, ring, received)
+	if o.Address != nil {
+		if err := p.addConsole(ctx, cfg, o.Address); err != nil {
+			return nil, errors.Join(err, o.API.Close(), received.Close(), p.Sandbox.Close())
+		}
+	}
+	if p.server, err = server.New(ctx, *cfg); err != nil {
+		if cfg.Console != nil {
+			err = errors.Join(err, cfg.Console.Close())
+		}
 		return nil, errors.Join(err, o.API.Close(), received.Close(), p.Sandbox.Close())
 	}
 	if err := putKeys(ctx, p.server.Store(), ring); err != nil {
@@ -117,6 +127,20 @@ func (p *Playground) Close() error { return errors.Join(p.server.Close(), p.Sand
 
 // ResultsURL is where the directory servers of the sandbox post results.
 func (p *Playground) ResultsURL() string { return p.resultsURL }
+
+// ConsoleURL is the address of the console, which is open to this machine; "" without an [Address].
+func (p *Playground) ConsoleURL() string { return p.consoleURL }
+
+// addConsole gives a server a console for browsers of this machine.
+func (p *Playground) addConsole(ctx context.Context, cfg *server.Config, a *Address) (err error) {
+	var lc net.ListenConfig
+	if cfg.Console, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	p.consoleURL = "http://" + cfg.Console.Addr().String()
+	cfg.OpenConsole = &server.OpenConsole{Origin: p.consoleURL, Shop: a.PublicURL}
+	return nil
+}
 
 // putKeys makes the well-known keys valid, in a new store and in one that is kept.
 func putKeys(ctx context.Context, db store.Store, ring *keyring.Ring) error {

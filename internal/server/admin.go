@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -11,10 +12,11 @@ import (
 	"github.com/openthreeds/threeds/internal/login"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/pages"
 )
 
 // newAdminAPI returns the admin API, which uses the key ring and the merchants of the runtime in use.
-func (s *Server) newAdminAPI() http.Handler {
+func (s *Server) newAdminAPI() *admin.Handler {
 	h := &admin.Handler{
 		Operators: s.operators, Store: s.db, Now: s.timestamp, Log: s.cfg.Log,
 		Ring: func() account.Ring { return s.ring.Load() },
@@ -39,17 +41,36 @@ func (s *Server) newAdminAPI() http.Handler {
 	return h
 }
 
-// newConsolePages returns the login of the console, and behind it the pages.
-func (s *Server) newConsolePages() http.Handler {
+// newConsolePages returns the login of the console, and behind it the pages, which ask the admin API.
+func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 	s.login = &login.Service{
 		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log,
+	}
+	console := &pages.Handler{Admin: api, Now: s.timestamp, Log: s.cfg.Log}
+	if open := s.cfg.OpenConsole; open != nil {
+		s.login = login.Open(open.Origin)
+		s.login.Operators, s.login.Log, console.Shop = s.operators, s.cfg.Log, open.Shop
 	}
 	mux := http.NewServeMux()
 	for _, path := range login.Paths() {
 		mux.Handle(path, s.login)
 	}
-	mux.Handle("/", s.login.Protect(http.HandlerFunc(s.login.Home)))
+	mux.Handle("/", s.login.Protect(console))
+	if open := s.cfg.OpenConsole; open != nil {
+		return requireHost(strings.TrimPrefix(open.Origin, "http://"), mux)
+	}
 	return mux
+}
+
+// requireHost serves requests for one host alone: a foreign name that was made to resolve to this machine is not ours.
+func requireHost(host string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != host {
+			http.Error(w, "The console answers to "+host+" only.", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // loginSettings returns how operators log in by a configuration; nil: there is no console for them.

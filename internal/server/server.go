@@ -79,6 +79,7 @@ type Config struct {
 	Metrics         net.Listener                     // of health and metrics; nil: the console has them
 	ConsoleCert     *tls.Certificate                 // nil means that the console speaks plain HTTP
 	Login           *login.Settings                  // of the console; nil: it has neither pages nor the admin API
+	OpenConsole     *OpenConsole                     // of the sandbox, in place of Login; nil: operators log in
 	BrowserURL      string                           // the origin under which browsers reach our pages; "": there are none
 	Browser         net.Listener                     // of these pages; nil: Front serves them, or nobody does
 	BrowserCert     *tls.Certificate                 // nil means that this listener speaks plain HTTP
@@ -103,6 +104,12 @@ type ACPSettings struct {
 
 // A Front serves other paths than those of the API at its listener. browser serves the pages for browsers.
 type Front func(api, browser http.Handler) http.Handler
+
+// An OpenConsole is one that has no login: whoever reaches it is admin.
+type OpenConsole struct {
+	Origin string // under which browsers reach it
+	Shop   string // the address of a shop to try payments in
+}
 
 // Limits bound what the listeners take.
 type Limits struct {
@@ -220,8 +227,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return s.readyConditions()
 	}, Identity: s.identity, HasOwnHealth: cfg.Metrics != nil}
 	s.operators = &operator.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp}
-	if cfg.Login != nil {
-		s.console.Admin, s.console.Pages = s.newAdminAPI(), s.newConsolePages()
+	if cfg.Login != nil || cfg.OpenConsole != nil {
+		api := s.newAdminAPI()
+		s.console.Admin, s.console.Pages = api, s.newConsolePages(api)
 	}
 	return s, nil
 }

@@ -1,0 +1,54 @@
+package pages_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/operator"
+)
+
+// TestK1PagesFitEveryScreen: in Chromium, at three widths, light and dark, no page is wider than its screen, and the
+// script of the console has no error.
+func TestK1PagesFitEveryScreen(t *testing.T) {
+	s := newSite(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		session := &operator.Session{Actor: actor("admin"), CSRF: csrf}
+		s.pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), session)))
+	}))
+	defer server.Close()
+	s.post("operator", "/keys", map[string][]string{"merchant": {shop}, "label": {"till 4"}})
+	tab := browsertest.NewBrowser(t)
+	for name, at := range map[string]string{
+		"search": "/authentications", "empty": "/authentications?q=9999", "card": "/authentications/search", "authentication": "/authentications/" + passedID,
+		"beside": "/authentications/" + passedID + "?step=ares&beside=areq", "reports": "/reports?by=merchant", "merchants": "/merchants",
+		"merchant": "/merchants/Corner%20Shop", "keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere",
+	} {
+		for _, view := range []struct {
+			width, height int64
+			scheme, name  string
+		}{{1280, 900, "light", "1280"}, {1280, 900, "dark", "1280-dark"}, {375, 800, "light", "375"}, {320, 700, "dark", "320-dark"}} {
+			if err := chromedp.Do(tab, browsertest.View(view.width, view.height, view.scheme), chromedp.Navigate(server.URL+at)); err != nil {
+				t.Fatal(err)
+			}
+			wide, err := chromedp.Run(tab, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
+			if err != nil || wide > view.width {
+				t.Errorf("%s at %s is %d wide, %v", at, view.name, wide, err)
+			}
+			browsertest.FullScreenshot(t, tab, "console-"+name+"-"+view.name)
+		}
+	}
+	if err := chromedp.Do(tab, browsertest.View(375, 800, "light"), chromedp.Navigate(server.URL+"/authentications"),
+		chromedp.Click(chromedp.CSS(".menu summary")), chromedp.WaitVisible(chromedp.CSS(".menu nav a"))); err != nil {
+		t.Fatal(err)
+	}
+	browsertest.Screenshot(t, tab, "console-menu-375")
+	body, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.activeElement.tagName`))
+	if err != nil || !strings.EqualFold(body, "summary") {
+		t.Errorf("the focus is on %s, %v", body, err)
+	}
+}

@@ -1,0 +1,178 @@
+package pages
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/operator"
+)
+
+// A tokensView is the data of the page of tokens.
+type tokensView struct {
+	Tokens               []operator.Token
+	Merchants, Roles     []choice
+	Fault, Name, Expires string
+	New, NewName         string // a token that was just made, this once
+}
+
+func (h *Handler) newTokensView(v *visit) (*tokensView, error) {
+	var all list[operator.Token]
+	if err := h.call(v, http.MethodGet, "tokens", nil, nil, &all); err != nil {
+		return nil, err
+	}
+	view := &tokensView{Tokens: all.Data}
+	for _, role := range operator.Roles() {
+		view.Roles = append(view.Roles, choice{string(role), words(string(role)), string(role) == v.PostForm.Get("role")})
+	}
+	var merchants list[struct{ Name string }]
+	err := h.call(v, http.MethodGet, "merchants", nil, nil, &merchants)
+	for _, m := range merchants.Data {
+		view.Merchants = append(view.Merchants, choice{m.Name, m.Name, m.Name == v.PostForm.Get("merchant")})
+	}
+	return view, err
+}
+
+func tokensPage(h *Handler, v *visit) (result, error) {
+	view, err := h.newTokensView(v)
+	return result{template: "tokens", title: "Tokens", data: view}, err
+}
+
+// createToken makes a token. The answer shows it, and nothing shows it again.
+func createToken(h *Handler, v *visit) (result, error) {
+	form := v.PostForm
+	body := map[string]any{"name": strings.TrimSpace(form.Get("name")), "role": form.Get("role"), "merchant": form.Get("merchant")}
+	fault := ""
+	if text := strings.TrimSpace(form.Get("expires")); text != "" {
+		at, err := readTime(text)
+		if err != nil {
+			fault = "The end needs a form such as 2028-01-31."
+		}
+		body["expires"] = at.Format(time.RFC3339)
+	}
+	var made struct{ Token, Name string }
+	if fault == "" {
+		err := h.call(v, http.MethodPost, "tokens", nil, body, &made)
+		if p := problemOf(err); p != nil {
+			fault = p.Detail
+		} else if err != nil {
+			return result{}, err
+		}
+	}
+	view, err := h.newTokensView(v)
+	if err != nil {
+		return result{}, err
+	}
+	got := result{template: "tokens", title: "Tokens", data: view}
+	if view.Fault = fault; fault != "" {
+		view.Name, view.Expires = form.Get("name"), form.Get("expires")
+		got.status = http.StatusBadRequest
+	}
+	view.New, view.NewName = made.Token, made.Name
+	return got, nil
+}
+
+func revokeToken(h *Handler, v *visit) (result, error) {
+	err := h.call(v, http.MethodDelete, "tokens/"+url.PathEscape(v.PathValue("name")), nil, nil, nil)
+	return result{to: "/tokens"}, err
+}
+
+// auditNames are the fields of a search in the audit trail.
+var auditNames = []string{"who", "action", "object"}
+
+// An auditView is the data of the page of the audit trail.
+type auditView struct {
+	Fields  map[string]string
+	Entries []auditEntry
+	Older   string
+	Fault   string
+}
+
+// An auditEntry is one line of the audit trail.
+type auditEntry struct {
+	operator.Entry
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+}
+
+// Change returns what a line says beside its object.
+func (e *auditEntry) Change() string {
+	return joinNonEmpty(" → ", shorten(string(e.Before), 200), shorten(string(e.After), 200))
+}
+
+// auditQuery returns the search that an address asks for, and what is wrong with it.
+func auditQuery(v *visit) (query url.Values, fields map[string]string, fault string) {
+	asked := v.URL.Query()
+	query, fields = url.Values{}, map[string]string{}
+	for _, name := range auditNames {
+		if fields[name] = strings.TrimSpace(asked.Get(name)); fields[name] != "" {
+			query.Set(name, fields[name])
+		}
+	}
+	for _, name := range []string{"from", "to"} {
+		if fields[name] = strings.TrimSpace(asked.Get(name)); fields[name] == "" {
+			continue
+		}
+		at, err := readTime(fields[name])
+		if err != nil {
+			return query, fields, "The time \"" + name + "\" needs a form such as 2027-01-31 or 2027-01-31T09:30 (UTC)."
+		}
+		query.Set(name, at.Format(time.RFC3339))
+	}
+	return query, fields, ""
+}
+
+func auditPage(h *Handler, v *visit) (result, error) {
+	query, fields, fault := auditQuery(v)
+	view := &auditView{Fields: fields, Fault: fault}
+	got := result{template: "audit", title: "Audit", data: view}
+	if cursor := v.URL.Query().Get("cursor"); cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	var all list[auditEntry]
+	start := time.Now()
+	err := h.call(v, http.MethodGet, "audit", query, nil, &all)
+	got.db = time.Since(start)
+	if p := problemOf(err); p != nil {
+		view.Fault = p.Detail
+	} else if err != nil {
+		return result{}, err
+	}
+	if view.Fault != "" {
+		got.status = http.StatusBadRequest
+		return got, nil
+	}
+	if view.Entries = all.Data; all.Next != nil {
+		view.Older = "/audit?" + without(v.URL.Query(), "cursor") + "&" + url.Values{"cursor": {*all.Next}}.Encode()
+	}
+	return got, nil
+}
+
+// maxAuditFile is how many lines the file of the audit trail has; `threeds audit export` has all, with their chain.
+const maxAuditFile = 10_000
+
+// writeAudit writes what a search in the audit trail finds, a line each.
+func writeAudit(h *Handler, v *visit, to *bytes.Buffer) error {
+	query, _, fault := auditQuery(v)
+	if fault != "" {
+		return errNoPage
+	}
+	query.Set("limit", "500")
+	for lines := 0; lines < maxAuditFile; {
+		var all list[json.RawMessage]
+		if err := h.call(v, http.MethodGet, "audit", query, nil, &all); err != nil {
+			return err
+		}
+		for _, line := range all.Data {
+			to.Write(append(line, '\n'))
+		}
+		if lines += len(all.Data); all.Next == nil {
+			break
+		}
+		query.Set("cursor", *all.Next)
+	}
+	return nil
+}
