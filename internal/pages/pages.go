@@ -69,7 +69,7 @@ type route struct {
 // routes returns the table of pages.
 func routes() []route {
 	return []route{
-		{"GET /{$}", homePage},
+		{"GET /{$}", overviewPage},
 		{"GET /authentications", searchPage},
 		{"GET /authentications/search", cardPage},
 		{"POST /authentications/search", searchByCard},
@@ -241,9 +241,6 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, kind, name s
 	_, _ = w.Write(file.Bytes()) // the browser that has gone needs no answer
 }
 
-// homePage is the first page after the login.
-func homePage(*Handler, *visit) (result, error) { return result{to: "/authentications"}, nil }
-
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000) }
 
 // A failed is the data of a page that could not be shown.
@@ -312,7 +309,7 @@ func navigation(v *visit) []navGroup {
 	all := []struct {
 		group, path, name, icon, operation string
 	}{
-		{"Watch", "/", "Overview", "home", "overview"},
+		{"Watch", "/", "Overview", "home", "reports"},
 		{"Watch", "/authentications", "Authentications", "rows", "authentications"},
 		{"Watch", "/reports", "Reports", "bars", "reports"},
 		{"Watch", "/explain", "Explain", "question", "explain"},
@@ -339,7 +336,7 @@ func navigation(v *visit) []navGroup {
 		if l.path == "/" {
 			shown = "/{$}"
 		}
-		if l.path == "/" || !have[shown] || !v.can(method, l.operation) {
+		if !have[shown] || !v.can(method, l.operation) {
 			continue
 		}
 		if n := len(groups); n == 0 || groups[n-1].Name != l.group {

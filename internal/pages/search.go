@@ -269,6 +269,7 @@ func (h *Handler) widen(view *searchView, asked url.Values) {
 	for name, values := range asked {
 		wider[name] = values
 	}
+	view.IsNew = len(asked) == 0 && view.Shop != ""
 	next := spans[max(at+1, 2)] // from 24 hours to 30 days at once
 	wider.Set("time", next.value)
 	view.Wider = &link{Link: "/authentications?" + wider.Encode(), Name: "Search " + strings.ToLower(next.name[:1]) + next.name[1:]}

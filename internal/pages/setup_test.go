@@ -122,6 +122,19 @@ func TestK5Reports(t *testing.T) {
 	}
 }
 
+// TestK3Overview: the sums and each scheme, of one's own merchant alone.
+func TestK3Overview(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(s.get("viewer", "/"), 200, "<dt>Authentications</dt><dd>3</dd>", "<dd>33.3 %</dd>", `href="/authentications?scheme=visa"`)
+	s.want(s.get("own-viewer", "/"), 200, "<dt>Authentications</dt><dd>2</dd>", "<dd>50.0 %</dd>")
+	s.now = s.now.AddDate(0, 0, 20)
+	s.want(s.get("viewer", "/"), 200, "Nothing has happened in this time", "Open the shop")
+	s.want(s.get("viewer", "/?time=30d"), 200, "<dt>Authentications</dt><dd>3</dd>")
+	s.admin.Journal = nil
+	s.want(s.get("viewer", "/"), 200, "The journal is off")
+}
+
 // TestK10Audit: what was done and looked at is there, with a file.
 func TestK10Audit(t *testing.T) {
 	t.Parallel()
