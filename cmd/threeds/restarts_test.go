@@ -243,7 +243,7 @@ func TestSocketsRefused(t *testing.T) {
 		want string
 		last *os.File // in the place of the console's socket
 	}{
-		{[]string{"LISTEN_FDNAMES=api:results:other"}, `socket "other" of the service manager: unknown name (known: api, results, console, browser)`, nil},
+		{[]string{"LISTEN_FDNAMES=api:results:other"}, `socket "other" of the service manager: unknown name (known: api, results, console, metrics, browser)`, nil},
 		{[]string{"LISTEN_FDNAMES=api:results:consol"}, `unknown name, did you mean "console"?`, nil},
 		{[]string{"LISTEN_FDNAMES=api:results"}, "3 sockets are passed with 2 names", nil},
 		{[]string{"LISTEN_FDNAMES=api:results:api"}, `socket "api" of the service manager: passed twice`, nil},
