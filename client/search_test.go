@@ -118,8 +118,9 @@ func TestF7WrongSearches(t *testing.T) {
 	for query, want := range map[string]string{
 		"limit=101": `"parameter":"limit"`, "limit=0": `"rule":"range"`, "limit=x": `"rule":"range"`, "last4=12": `"pattern":"^[0-9]{4}$"`,
 		"acctNumber=4000000000000103": "POST /authentications/search", "status=done": `"requires_browser"`, "result=yes": `"data_only"`,
-		"from=yesterday": `"parameter":"from"`, "cursor=%20": `"parameter":"cursor"`, "colour=crimson": `"rule":"unknown"`, "scheme=nobody": `"unknown-code"`,
-		"reference=": `"parameter":"reference"`, "last4=1234&last4=4321": `"rule":"duplicate"`, "reference=" + strings.Repeat("x", 65): `"max":64`,
+		"from=yesterday": `"parameter":"from"`, "cursor=%20": `"parameter":"cursor"`, "colour=crimson": `"rule":"unknown-member"`, "scheme=nobody": `"unknown-code"`,
+		"reference=": `"parameter":"reference"`, "reference=%00": `"parameter":"reference"`, "reference=%ff": `"parameter":"reference"`,
+		"cursor=1.%00": `"parameter":"cursor"`, "last4=1234&last4=4321": `"rule":"duplicate-member"`, "reference=" + strings.Repeat("x", 65): `"max":64`,
 		"a=%zz": "urn:threeds:problem:malformed",
 	} {
 		got := exchange(t, server, server.Key, "GET", "/authentications?"+query, "")

@@ -44,7 +44,7 @@ func (h *Handler) authentications(ctx context.Context, req *request) (response, 
 	s := search{isQuery: true}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if len(values[name]) > 1 {
-			s.fault(name, "duplicate", "Give it once.", nil)
+			s.fault(name, "duplicate-member", "Give it once.", nil)
 			continue
 		}
 		s.set(name, values.Get(name))
@@ -94,8 +94,8 @@ func (s *search) set(name, value string) {
 	q := &s.query
 	switch name {
 	case "reference":
-		if q.Reference = value; value == "" || len(value) > 64 {
-			s.fault(name, "length", "Send 1 to 64 characters.", limitOf(1, 64))
+		if q.Reference = value; !isReference(value) {
+			s.fault(name, "length", "Send 1 to 64 characters that can be printed.", limitOf(1, maxReference))
 		}
 	case "last4":
 		if q.Last4 = value; !lastFour.MatchString(value) {
@@ -131,7 +131,7 @@ func (s *search) set(name, value string) {
 			s.fault(name, "pattern", "Send the whole card number: 13 to 19 digits.", &faults.Limit{Pattern: cardNumber.String()})
 		}
 	default:
-		s.fault(name, "unknown", "Leave it out, or correct its name.", &faults.Limit{Allowed: searchNames})
+		s.fault(name, "unknown-member", "Leave it out, or correct its name.", &faults.Limit{Allowed: searchNames})
 	}
 }
 
@@ -153,7 +153,7 @@ func (s *search) time(name, value string) time.Time {
 
 // fault notes what is wrong with a member. A name that is not ours may be anything, and is not repeated.
 func (s *search) fault(name, rule, cure string, limit *faults.Limit) {
-	if rule == "unknown" && !slices.Contains(searchNames, name) {
+	if rule == "unknown-member" && !slices.Contains(searchNames, name) {
 		name = ""
 	}
 	e := faults.Entry{Code: message.Format, Rule: rule, Cure: cure, Limit: limit}

@@ -188,11 +188,16 @@ func readReference(ctx context.Context, header http.Header) (string, error) {
 		return "", nil
 	}
 	reference := values[0]
-	if len(values) > 1 || reference == "" || !utf8.ValidString(reference) || utf8.RuneCountInString(reference) > maxReference ||
-		strings.ContainsFunc(reference, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if len(values) > 1 || !isReference(reference) {
 		return "", badReference
 	}
 	reference = obs.Mask(reference)
 	obs.Note(ctx, "reference", reference)
 	return reference, nil
+}
+
+// isReference reports whether a text may be a reference: 1 to 64 characters that can be printed.
+func isReference(text string) bool {
+	return text != "" && utf8.ValidString(text) && utf8.RuneCountInString(text) <= maxReference &&
+		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }

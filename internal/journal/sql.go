@@ -434,7 +434,8 @@ func cursorOf(r *Record) string { return strconv.FormatInt(r.Created.UnixMilli()
 func parseCursor(cursor string) (made int64, id string, ok bool) {
 	first, id, ok := strings.Cut(cursor, ".")
 	made, err := strconv.ParseInt(first, 36, 64)
-	return made, id, ok && err == nil
+	isStrange := func(r rune) bool { return r <= ' ' || r > '~' } // ids are of printable ASCII
+	return made, id, ok && err == nil && !strings.ContainsFunc(id, isStrange)
 }
 
 // ValidCursor reports whether a cursor has the form of one.
