@@ -10,8 +10,8 @@ import (
 	"github.com/openthreeds/threeds/threedstest"
 )
 
-// found asks until a search finds so many authentications: the journal is written within a second.
-func found(t *testing.T, c *client.Client, s client.Search, want int) *client.Page {
+// searchUntil asks until a search finds so many authentications: the journal is written within a second.
+func searchUntil(t *testing.T, c *client.Client, s client.Search, want int) *client.Page {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
@@ -54,7 +54,7 @@ func TestF7ListAndSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	all := found(t, c, client.Search{}, 4)
+	all := searchUntil(t, c, client.Search{}, 4)
 	for i, id := range []string{waiting, ids[2], ids[1], ids[0]} {
 		if all.Data[i].ID != id {
 			t.Errorf("number %d is %s, want %s: newest first", i, all.Data[i].ID, id)
@@ -94,15 +94,15 @@ func TestF7ListAndSearch(t *testing.T) {
 		"before":    {client.Search{To: time.Now().Add(-hour)}, nil},
 		"two":       {client.Search{Scheme: "visa", Reference: "order-3"}, nil},
 	} {
-		page := found(t, c, tt.search, len(tt.want))
+		page := searchUntil(t, c, tt.search, len(tt.want))
 		for i := range tt.want {
 			if page.Data[i].ID != tt.want[i] {
 				t.Errorf("%s: %s, want %s", name, page.Raw, tt.want[i])
 			}
 		}
 	}
-	page := found(t, c, client.Search{Limit: 3}, 3)
-	if rest := found(t, c, client.Search{Limit: 3, Cursor: page.Next}, 1); rest.Data[0].ID != ids[0] || rest.Next != "" {
+	page := searchUntil(t, c, client.Search{Limit: 3}, 3)
+	if rest := searchUntil(t, c, client.Search{Limit: 3, Cursor: page.Next}, 1); rest.Data[0].ID != ids[0] || rest.Next != "" {
 		t.Errorf("the second page: %s", rest.Raw)
 	}
 	list := exchange(t, server, server.Key, "GET", "/authentications?last4=0113&limit=100", "")

@@ -94,7 +94,7 @@ type checkReport struct {
 	kind     string
 	shown    *message.Message // nil for a PARes and for lines of the request log
 	xml      []byte           // of a PARes
-	lines    []requestLine    // of the request log
+	lines    []requestLine    // the lines of the request log that were read
 	problems message.Problems
 	foreign  string   // what it is, if it is no message of the protocol
 	ofScheme []string // what the scheme says, one line each

@@ -429,7 +429,7 @@ func TestSecondSignal(t *testing.T) {
 		case <-proc.exited:
 			return true
 		default:
-			_ = proc.cmd.Process.Signal(syscall.SIGTERM) // it may have ended just now
+			_ = proc.cmd.Process.Signal(syscall.SIGTERM) // The process may have ended just now.
 			return false
 		}
 	})

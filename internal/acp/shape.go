@@ -29,9 +29,9 @@ type member struct {
 	kind       kind
 	isRequired bool
 	min, max   int      // characters of a text; a max of 0 is no limit
-	words      []string // that a text may be; none means any
+	words      []string // the texts that are allowed; none means any text
 	pattern    *regexp.Regexp
-	of         []member // of an object
+	of         []member // the members of a nested object
 }
 
 var currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)

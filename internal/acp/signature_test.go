@@ -15,7 +15,7 @@ func TestD50SignatureCoversTimestampAndBody(t *testing.T) {
 	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(`2026-11-26T12:00:00Z.{"a":1}`))
-	good := base64.URLEncoding.EncodeToString(mac.Sum(nil)) // with padding, which does not matter
+	good := base64.URLEncoding.EncodeToString(mac.Sum(nil)) // Padding does not matter.
 	for _, tt := range []struct {
 		name, timestamp, signature, body string
 		after                            time.Duration

@@ -76,8 +76,8 @@ func (h *Handler) search(ctx context.Context, req *request) (response, error) {
 
 // A search is what a merchant wants to find, and what is wrong with it.
 type search struct {
-	isQuery bool // it stands in the query, where no card number may
-	query   journal.Query
+	isQuery bool          // the search stands in the query of the address, where no card number may stand
+	query   journal.Query // what is wanted
 	wrong   []faults.Entry
 }
 

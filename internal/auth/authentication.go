@@ -34,8 +34,8 @@ type Authentication struct {
 	Channel        string           // deviceChannel
 	ARes           []byte           // as it came; nil when none has come
 	RReq           []byte           // likewise
-	IsForAgent     bool             // it was made by [Engine.CreateForAgent]
-	MethodURL      string           // of the 3DS Method that an agent is to run; "" if there is none, or it is over
+	IsForAgent     bool             // the authentication was made by [Engine.CreateForAgent]
+	MethodURL      string           // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
 }
 
 // Errors of [Engine.Authentication].

@@ -90,17 +90,11 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 	c := &claim{target: to, id: p.id, merchant: p.row.Owner, version: req.version, start: req.start}
 	mayLeave := false
 	sure, err := e.newWrite(p.row, func(t *store.Txn) error {
-		if t.State != Waiting {
-			return errArrow
-		}
-		rec, err := e.unseal(t)
+		rec, err := e.claimWaiting(t, req, areq)
 		if err != nil {
 			return err
 		}
-		if e.isOver(rec) {
-			return store.ErrNotFound
-		}
-		rec.Sent, rec.AReq, rec.Purchase, rec.Page.Card = e.Now().UnixMilli(), areq.Facts(), e.purchaseOf(req, areq), nil
+		rec.Page.Card = nil
 		c.rec, mayLeave = rec, true
 		return e.advanceRow(t, rec, Sent, e.keepFinal())
 	}).run(ctx)
@@ -318,21 +312,32 @@ func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnReco
 	return &c, nil
 }
 
+// claimWaiting returns the record of a row that waits for its AReq, with what is kept of the one that is about to leave.
+// The error is errArrow if it does not wait, and store.ErrNotFound if its time is over.
+func (e *Engine) claimWaiting(t *store.Txn, req *authRequest, areq *message.Message) (*txnRecord, error) {
+	if t.State != Waiting {
+		return nil, errArrow
+	}
+	rec, err := e.unseal(t)
+	if err != nil {
+		return nil, err
+	}
+	if e.isOver(rec) {
+		return nil, store.ErrNotFound
+	}
+	rec.Sent, rec.AReq, rec.Purchase = e.Now().UnixMilli(), areq.Facts(), e.purchaseOf(req, areq)
+	return rec, nil
+}
+
 // claimForAgent commits that the AReq leaves. Of any number of calls, on all nodes, one succeeds.
 func (e *Engine) claimForAgent(ctx context.Context, req *authRequest, c *claim, was *store.Txn, areq *message.Message) error {
 	mayLeave := false
 	_, err := e.newWrite(*was, func(t *store.Txn) error {
-		if t.State != Waiting {
-			return errArrow
-		}
-		rec, err := e.unseal(t)
+		rec, err := e.claimWaiting(t, req, areq)
 		if err != nil {
 			return err
 		}
-		if e.isOver(rec) {
-			return store.ErrNotFound
-		}
-		rec.Sent, rec.AReq, rec.Purchase, rec.Agent.Request = e.Now().UnixMilli(), areq.Facts(), e.purchaseOf(req, areq), nil
+		rec.Agent.Request = nil
 		rec.Changes, rec.Findings, rec.Defaulted = describeChanges(req.changes), describeFindings(req.findings), req.defaulted
 		c.rec, mayLeave = rec, true
 		return e.advanceRow(t, rec, Sent, e.keepFinal())

@@ -148,17 +148,20 @@ type Next struct {
 
 // Of returns the outcome of an authentication that is over.
 func Of(end Ending) Outcome {
-	a := answerOf(&end)
+	o := newOutcome(&end, answerOf(&end))
+	o.Challenged = end.RReq != nil || end.ARes != nil && slices.Contains([]string{"C", "D", "S"}, end.ARes.Text("transStatus"))
+	o.CardholderInfo = optional(CardholderInfo(end.ARes, end.RReq))
+	return o
+}
+
+// newOutcome returns what follows from an answer.
+func newOutcome(end *Ending, a answer) Outcome {
 	o := Outcome{
 		Result: a.result, TransStatus: optional(a.status), TransStatusReason: optional(a.reason),
-		Reason:     optional(a.meaning(end.Scheme)),
-		Challenged: end.RReq != nil || end.ARes != nil && slices.Contains([]string{"C", "D", "S"}, end.ARes.Text("transStatus")),
-		Next:       nextOf(&end, a),
-		Liability:  liabilityOf(&end, a),
+		Reason: optional(a.meaning(end.Scheme)), Next: nextOf(end, a), Liability: liabilityOf(end, a),
 	}
-	o.CardholderInfo = optional(CardholderInfo(end.ARes, end.RReq))
 	if slices.Contains([]Result{Authenticated, Attempted, Informational, DataOnly}, a.result) {
-		o.Authorisation = authorisationOf(&end, a)
+		o.Authorisation = authorisationOf(end, a)
 	}
 	return o
 }
@@ -340,22 +343,19 @@ func OfSummary(s Summary) Outcome {
 	if s.Code != 0 {
 		end.Erro = &message.Error{Code: s.Code}
 	}
-	a := answer{result: s.Result, eci: s.ECI, value: "is gone"}
+	a := answer{result: s.Result, eci: s.ECI, value: "was there"} // Shifts says below whether it was
 	if s.Status == Completed {
 		a.status, a.reason = s.TransStatus, s.TransStatusReason
 	}
-	o := Outcome{
-		Result: s.Result, TransStatus: optional(a.status), TransStatusReason: optional(a.reason), Reason: optional(a.meaning(s.Scheme)),
-		Challenged: s.Challenged, Next: nextOf(&end, a), Liability: liabilityOf(&end, a),
-	}
+	o := newOutcome(&end, a)
+	o.Challenged = s.Challenged
 	if o.Liability.Shifts != s.Shifts {
 		o.Liability = Liability{Shifts: s.Shifts, Because: "what was said when the authentication ended"}
 		if s.Shifts == "" {
 			o.Liability = Liability{Shifts: Unknown, Because: "it is not kept whether there was an authentication value"}
 		}
 	}
-	if slices.Contains([]Result{Authenticated, Attempted, Informational, DataOnly}, s.Result) {
-		o.Authorisation = authorisationOf(&end, a)
+	if o.Authorisation != nil {
 		o.Authorisation.AuthenticationValue, o.Authorisation.Expired = nil, true
 	}
 	return o
@@ -366,7 +366,7 @@ func encode(members map[string]string) []byte {
 	maps.DeleteFunc(members, func(_, value string) bool { return value == "" })
 	text, err := json.Marshal(members)
 	if err != nil {
-		panic(err) // strings alone
+		panic(err) // strings can be encoded
 	}
 	return text
 }

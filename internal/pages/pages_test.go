@@ -254,3 +254,14 @@ func TestJ6NoSecretOnAnyPage(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkPages makes each page once. Its figure is the time of all of them on the server, each of which may take 100 ms.
+func BenchmarkPages(b *testing.B) {
+	s := newSite(b)
+	for b.Loop() {
+		for at := range matrix {
+			s.get("admin", at)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N*len(matrix)), "ms/page")
+}

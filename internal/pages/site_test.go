@@ -37,7 +37,7 @@ const (
 
 // A site is the console with a store of two merchants and a journal.
 type site struct {
-	*testing.T
+	testing.TB
 	pages *pages.Handler
 	admin *admin.Handler
 	db    *storetest.Memory
@@ -46,12 +46,12 @@ type site struct {
 	now   time.Time
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t testing.TB) *site {
 	t.Helper()
 	dir := t.TempDir()
 	ring, err := keyring.LoadOrCreate(filepath.Join(dir, "keys.json"))
 	must(t, err)
-	s := &site{T: t, now: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)}
+	s := &site{TB: t, now: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return s.now }
 	s.db = storetest.NewMemory(now)
 	registry := &merchant.Registry{Store: s.db, Ring: ring, InFile: []account.Merchant{{Name: shop}, {Name: otherShop}}}
@@ -71,7 +71,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func must(t *testing.T, err error) {
 }
 
 // masked returns a message as the journal has it.
-func masked(t *testing.T, members string) json.RawMessage {
+func masked(t testing.TB, members string) json.RawMessage {
 	t.Helper()
 	m, err := message.Parse([]byte(members), message.Limits{})
 	must(t, err)
@@ -91,14 +91,14 @@ func (s *site) addRecords() {
 	s.Helper()
 	began := s.now.Add(-30 * time.Minute)
 	ids := `"threeDSServerTransID": "` + passedID + `", "dsTransID": "94e6ace8-0000-4000-8000-0000d319dd15", "acsTransID": "f9394117-0000-4000-8000-0000464b1880", "messageVersion": "2.2.0", `
-	areq := masked(s.T, `{"messageType": "AReq", "messageVersion": "2.2.0", "threeDSServerTransID": "`+passedID+`", "deviceChannel": "02", "messageCategory": "01",
+	areq := masked(s.TB, `{"messageType": "AReq", "messageVersion": "2.2.0", "threeDSServerTransID": "`+passedID+`", "deviceChannel": "02", "messageCategory": "01",
 		"acctNumber": "`+card+`", "cardExpiryDate": "2912", "cardholderName": "Zoe Example", "purchaseAmount": "12900", "purchaseCurrency": "978", "purchaseExponent": "2",
 		"purchaseDate": "20270301113000", "mcc": "5411", "merchantName": "Corner Shop", "merchantCountryCode": "276", "acquirerBIN": "412345", "acquirerMerchantID": "m-17",
 		"threeDSCompInd": "Y", "threeDSRequestorAuthenticationInd": "01", "threeDSRequestorID": "r-1", "threeDSRequestorName": "Corner", "threeDSRequestorURL": "https://shop.example",
 		"browserUserAgent": "Mozilla/5.0", "browserIP": "192.0.2.7", "browserLanguage": "en", "notificationURL": "https://shop.example/n"}`)
-	ares := masked(s.T, `{"messageType": "ARes", `+ids+`"transStatus": "C", "acsChallengeMandated": "Y", "authenticationType": "02",
+	ares := masked(s.TB, `{"messageType": "ARes", `+ids+`"transStatus": "C", "acsChallengeMandated": "Y", "authenticationType": "02",
 		"acsURL": "https://acs.bank.example/c", "acsReferenceNumber": "ACS-1", "acsOperatorID": "BANK-01", "dsReferenceNumber": "DS-1"}`)
-	rreq := masked(s.T, `{"messageType": "RReq", `+ids+`"transStatus": "Y", "eci": "05", "authenticationValue": "`+avValue+`", "authenticationMethod": "02", "authenticationType": "02",
+	rreq := masked(s.TB, `{"messageType": "RReq", `+ids+`"transStatus": "Y", "eci": "05", "authenticationValue": "`+avValue+`", "authenticationMethod": "02", "authenticationType": "02",
 		"interactionCounter": "01", "messageCategory": "01"}`)
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 	one := journal.Record{
@@ -130,7 +130,7 @@ func (s *site) addRecords() {
 func (s *site) add(kind journal.Kind, r journal.Record, steps ...journal.Step) {
 	s.Helper()
 	_, err := s.st.Write(s.Context(), []journal.Entry{{Kind: kind, Record: r, Steps: steps, CardHash: s.keys.CardHash(card)}})
-	must(s.T, err)
+	must(s.TB, err)
 }
 
 // actor returns who a caller of the matrix is: a role, and with "own-" in front that of the shop's own people.

@@ -12,7 +12,8 @@ import (
 )
 
 // visible is a text of somebody else's as a page shows it: each character that cannot be seen is written as \uXXXX,
-// line ends and tabs excepted. Among them are those that turn the direction of the text around them.
+// line ends and tabs excepted. Among them are those that turn the direction of the text around them. The shop has its
+// own, for it uses no package of the server but client.
 func visible(text string) string {
 	isVisible := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsGraphic(r) }
 	if !strings.ContainsFunc(text, func(r rune) bool { return !isVisible(r) }) {

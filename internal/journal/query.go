@@ -1,0 +1,199 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// where returns the condition of a query. Word is that of the table: records have more columns than entries.
+func (db *database) where(q Query) (string, []any) {
+	var all []string
+	var args []any
+	add := func(condition string, values ...any) {
+		all, args = append(all, condition), append(args, values...)
+	}
+	if q.ID != "" {
+		id := strings.ToLower(q.ID)
+		add("(id = ? OR ds_trans_id = ? OR acs_trans_id = ?)", id, id, id)
+	}
+	for _, c := range []struct{ column, value string }{
+		{"reference", q.Reference}, {"last4", q.Last4}, {"merchant", q.Merchant}, {"scheme", q.Scheme}, {"acs", q.ACS},
+		{"status", q.Status}, {"result", q.Result}, {"reason", q.Reason},
+	} {
+		if c.value != "" {
+			add(c.column+" = ?", c.value)
+		}
+	}
+	if q.Card != "" {
+		var marks []string
+		var hashes []any
+		for _, hash := range db.ours.cardHashes(q.Card) {
+			marks, hashes = append(marks, "?"), append(hashes, hash)
+		}
+		add("card IN ("+strings.Join(marks, ", ")+")", hashes...)
+	}
+	if q.Begun {
+		add("kind NOT IN (?, ?)", string(Refused), string(Version1))
+	}
+	if !q.From.IsZero() {
+		add("made >= ?", q.From.UnixMilli())
+	}
+	if !q.To.IsZero() {
+		add("made < ?", q.To.UnixMilli())
+	}
+	if made, id, ok := parseCursor(q.Cursor); ok {
+		add("(made, id) < (?, ?)", made, id)
+	}
+	if len(all) == 0 {
+		return "1 = 1", nil
+	}
+	return strings.Join(all, " AND "), args
+}
+
+// cursorOf is the cursor behind a record.
+func cursorOf(r *Record) string { return strconv.FormatInt(r.Created.UnixMilli(), 36) + "." + r.ID }
+
+func parseCursor(cursor string) (made int64, id string, ok bool) {
+	first, id, ok := strings.Cut(cursor, ".")
+	made, err := strconv.ParseInt(first, 36, 64)
+	isStrange := func(r rune) bool { return r <= ' ' || r > '~' } // ids are of printable ASCII
+	return made, id, ok && err == nil && !strings.ContainsFunc(id, isStrange)
+}
+
+// ValidCursor reports whether a cursor has the form of one.
+func ValidCursor(cursor string) bool {
+	_, _, ok := parseCursor(cursor)
+	return ok
+}
+
+// search returns at most limit records, newest first.
+func (db *database) search(ctx context.Context, q Query, limit int) ([]Record, error) {
+	condition, args := db.where(q)
+	rows, err := db.QueryContext(ctx, db.query(`SELECT data FROM journal_records WHERE `+condition+
+		` ORDER BY made DESC, id DESC LIMIT `+strconv.Itoa(limit)), args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []Record
+	for rows.Next() {
+		var data []byte
+		var r Record
+		if err := rows.Scan(&data); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(data, &r); err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+// show returns the detail of an id.
+func (db *database) show(ctx context.Context, id string) (Detail, error) {
+	var d Detail
+	rows, err := db.QueryContext(ctx, db.query(`SELECT day, kind, body FROM journal_entries WHERE id = ? AND body IS NOT NULL`), id)
+	if err != nil {
+		return d, err
+	}
+	defer rows.Close()
+	type row struct {
+		day, kind string
+		body      []byte
+	}
+	var all []row
+	for rows.Next() {
+		var r row
+		if err := rows.Scan(&r.day, &r.kind, &r.body); err != nil {
+			return d, err
+		}
+		all = append(all, r)
+	}
+	if err := rows.Err(); err != nil {
+		return d, err
+	}
+	if len(all) == 0 {
+		return d, ErrNotFound
+	}
+	slices.SortStableFunc(all, func(a, b row) int { return rankOf(Kind(a.kind)) - rankOf(Kind(b.kind)) })
+	for _, r := range all {
+		content, err := db.open(ctx, r.day, id, r.kind, r.body)
+		if err != nil {
+			return d, err
+		}
+		var e Entry
+		if err := json.Unmarshal(content, &e); err != nil {
+			return d, err
+		}
+		d.Record, d.Steps = e.Record, append(d.Steps, e.Steps...)
+	}
+	slices.SortStableFunc(d.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	return d, nil
+}
+
+// rollups counts the authentications of the hours from from until to.
+func (db *database) rollups(ctx context.Context, from, to time.Time) ([]Rollup, error) {
+	const hour = int64(time.Hour / time.Millisecond)
+	rows, err := db.QueryContext(ctx, db.query(fmt.Sprintf(`SELECT made / %d, merchant, scheme, bin, acs, version, channel, reason,
+		bucket, status, result, trans_status, challenged, count(*) FROM journal_records
+		WHERE kind NOT IN ('refused', 'v1') AND made >= ? AND made < ?
+		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8`, hour)), from.UnixMilli(), to.UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []Rollup
+	for rows.Next() {
+		var r Rollup
+		var at, count int64
+		var bucket, challenged int
+		var status, result, transStatus string
+		if err := rows.Scan(&at, &r.Merchant, &r.Scheme, &r.BIN, &r.ACS, &r.Version, &r.Channel, &r.Reason,
+			&bucket, &status, &result, &transStatus, &challenged, &count); err != nil {
+			return nil, err
+		}
+		r.Hour = time.UnixMilli(at * hour).UTC()
+		if n := len(all); n == 0 || !all[n-1].isSameAs(&r) {
+			r.Times = map[int]int64{}
+			all = append(all, r)
+		}
+		all[len(all)-1].add(bucket, status, result, transStatus, challenged == 1, count)
+	}
+	return all, rows.Err()
+}
+
+// isSameAs reports whether two rollups count the same authentications.
+func (r *Rollup) isSameAs(o *Rollup) bool {
+	return r.Hour.Equal(o.Hour) && r.Merchant == o.Merchant && r.Scheme == o.Scheme && r.BIN == o.BIN && r.ACS == o.ACS &&
+		r.Version == o.Version && r.Channel == o.Channel && r.Reason == o.Reason
+}
+
+// add counts authentications that ended alike.
+func (r *Rollup) add(bucket int, status, result, transStatus string, challenged bool, n int64) {
+	r.All += n
+	if bucket > 0 {
+		r.Times[bucket] += n
+	}
+	switch {
+	case status == "completed" && (transStatus == "Y" || transStatus == "A"):
+		r.Successful += n
+	case status == "failed" && !challenged:
+		r.Failed += n
+	}
+	if !challenged {
+		return
+	}
+	r.Challenged += n
+	if status == "expired" {
+		r.Lost += n
+	}
+	if result == "abandoned" {
+		r.Abandoned += n
+	}
+}
