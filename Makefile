@@ -37,11 +37,12 @@ lint:
 	$(GO) tool staticcheck ./...
 
 # Tests that measure memory, which the race detector changes, those that are a
-# loop over thousands of cases in a single goroutine, and those that watch another
-# process, or kill it.
+# loop over thousands of cases in a single goroutine, those that watch another
+# process, or kill it, long walks of a browser, and those of what takes how long.
 LOOPS = ^TestGeneratedCases$$|^TestRearrangedPAResIsRefused$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestSimulation$$|^TestScenarios$$|^TestQueues$$|^TestJ8AnyChangedByteIsFound$$
-PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$|^TestW3|^TestF5OneEffect|^TestF11
-PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)
+PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$|^TestW3|^TestF5OneEffect|^TestF11|^TestD102Three|^TestD103Forward
+WALKS = ^TestBrowserV1$$|^TestBrowserBanksOfTheirOwnKind$$|^TestBrowserTroubles$$|^TestEdges
+PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)|$(WALKS)
 
 plain:
 	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...

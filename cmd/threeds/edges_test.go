@@ -137,7 +137,7 @@ func (e edge) expected(version, transID string) expected {
 
 // edgeLimit is the time limit where only that ends a fault. For all others it is
 // the real one, which is far away on a busy machine too.
-const edgeLimit = time.Second
+const edgeLimit = 3 * time.Second
 
 // hostile puts a directory server with faults in the place of the one that
 // takes AReqs. Card ranges still come from the other.
