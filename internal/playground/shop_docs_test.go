@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -164,13 +165,22 @@ func freePort(t *testing.T) string {
 // startSandboxWithPages runs the sandbox on one address, and returns it.
 func startSandboxWithPages(t *testing.T) string {
 	t.Helper()
+	return startSandboxWithShop(t, &shop.Shop{}, func(h http.Handler) http.Handler { return h })
+}
+
+// startSandboxWithShop runs the sandbox with a demo shop whose pages are wrapped, on one address, and returns it.
+func startSandboxWithShop(t *testing.T, demo *shop.Shop, wrap func(http.Handler) http.Handler) string {
+	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	base := "http://" + l.Addr().String()
-	demo := &shop.Shop{API: base, APIKey: Key, PublicURL: base}
+	demo.API, demo.APIKey, demo.PublicURL = base, Key, base
+	if demo.HookURL == "" {
+		demo.HookURL = base + shop.HookPath
+	}
 	t.Cleanup(func() { must(t, demo.Close()) })
 	p, err := Start(t.Context(), Options{
-		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: demo.Handler()},
+		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: wrap(demo.Handler())},
 	})
 	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())

@@ -3,6 +3,7 @@ package shop
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -48,20 +49,29 @@ func (s *Shop) payScript(w http.ResponseWriter, _ *http.Request) {
 
 // pay begins an authentication, and tells the page what threeds.js needs. There is no url if it is over already.
 func (s *Shop) pay(w http.ResponseWriter, r *http.Request) {
-	var payment struct{ Card, Expiry string }
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrder)).Decode(&payment); err != nil {
+	var form struct{ Card, Expiry string }
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrder)).Decode(&form); err != nil {
 		writeJSON(w, http.StatusBadRequest, faults{"": "The payment could not be read."})
 		return
 	}
+	s.registerHook(r.Context())
+	p, err := s.payments.open()
+	if err != nil {
+		w.Header().Set("Retry-After", "60")
+		writeJSON(w, http.StatusServiceUnavailable, faults{"": "The shop is full at the moment. Please try again in a minute."})
+		return
+	}
 	a, err := s.api.Authenticate(r.Context(), map[string]string{
-		"acctNumber": strings.ReplaceAll(payment.Card, " ", ""), "cardExpiryDate": payment.Expiry,
-		"purchaseAmount": productAmount, "purchaseCurrency": productCurrency,
+		"acctNumber": strings.ReplaceAll(form.Card, " ", ""), "cardExpiryDate": form.Expiry,
+		"purchaseAmount": productAmount, "purchaseCurrency": productCurrency, "reference": p.reference,
 	}, "")
 	if err != nil {
+		s.payments.begin(p, "")
 		s.Log.Warn("shop: POST /authentications", "err", err)
 		writeJSON(w, http.StatusBadGateway, faults{"": "The payment could not be made."})
 		return
 	}
+	s.payments.begin(p, a.ID)
 	answer := map[string]string{"id": a.ID}
 	if a.Browser != nil {
 		answer["url"] = a.Browser.URL
@@ -69,17 +79,57 @@ func (s *Shop) pay(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// orderPage asks the server how an authentication ended, and shows that.
+// orderPage shows how an authentication ended, and how the shop came to know.
 func (s *Shop) orderPage(w http.ResponseWriter, r *http.Request) {
-	a, err := s.api.Authentication(r.Context(), r.FormValue("authentication"), orderWait)
+	a, event, err := s.awaitEnd(r.Context(), r.FormValue("authentication"))
 	if err != nil {
 		s.Log.Warn("shop: GET /authentications", "err", err)
 		s.page(w, http.StatusBadGateway, "order.html", map[string]any{"Ending": "", "Card": client.CardSummary{}})
 		return
 	}
-	end := a.Status + ": wait"
+	end, info := a.Status+": wait", ""
 	if a.Outcome != nil {
-		end = a.Outcome.Result + ": " + a.Outcome.Next.Action
+		end, info = a.Outcome.Result+": "+a.Outcome.Next.Action, visible(a.Outcome.CardholderInfo)
 	}
-	s.page(w, http.StatusOK, "order.html", map[string]any{"Ending": end, "Outcome": a.Outcome, "Card": a.Card, "ID": a.ID})
+	s.page(w, http.StatusOK, "order.html", map[string]any{
+		"Ending": end, "Outcome": a.Outcome, "Info": info, "Card": a.Card, "ID": a.ID, "Event": event,
+	})
+}
+
+// An eventView is what the page of an order says of the event that told the shop.
+type eventView struct {
+	IsPushed bool // the event was there before the shop asked
+	ID, At   string
+}
+
+// awaitEnd waits for the event that ends a payment, and asks the server if none comes in time. The authentication is
+// not final if there is no end so far.
+func (s *Shop) awaitEnd(ctx context.Context, id string) (*client.Authentication, eventView, error) {
+	p := s.payments.findByID(id)
+	if p == nil { // not of this shop, or of an earlier run
+		a, err := s.api.Authentication(ctx, id, orderWait)
+		return a, eventView{}, err
+	}
+	if s.isTold.Load() {
+		waiting, stop := context.WithTimeout(ctx, s.EventWait)
+		select {
+		case <-p.ended:
+		case <-waiting.Done():
+		}
+		stop()
+	}
+	state := s.payments.snapshot(p)
+	if state.end == nil {
+		a, err := s.api.Authentication(ctx, id, orderWait)
+		if err != nil || !a.IsFinal() {
+			return a, eventView{}, err
+		}
+		s.payments.recordAnswer(p, a)
+		state = s.payments.snapshot(p)
+	}
+	event := eventView{IsPushed: state.isPushed, ID: state.event}
+	if state.event != "" {
+		event.At = state.eventAt.UTC().Format(time.TimeOnly)
+	}
+	return state.end, event, nil
 }

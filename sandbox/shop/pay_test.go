@@ -50,3 +50,26 @@ func TestB10ScriptsOfTheServerAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestW1LinesOfTheDocs: the lines that docs/webhooks.md prints for Go are those of the shop.
+func TestW1LinesOfTheDocs(t *testing.T) {
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "webhooks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("webhook.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, printed, _ := strings.Cut(string(docs), "```go\n")
+	printed, _, isPrinted := strings.Cut(printed, "```")
+	_, body, isShop := strings.Cut(string(source), "receiveEvent(w http.ResponseWriter, r *http.Request) {\n")
+	body, _, _ = strings.Cut(body, "\n}\n")
+	var want strings.Builder
+	for line := range strings.Lines(body) {
+		want.WriteString(strings.TrimPrefix(line, "\t"))
+	}
+	if want.WriteString("\n"); !isPrinted || !isShop || printed != want.String() {
+		t.Errorf("docs/webhooks.md prints\n%s\nthe shop has\n%s", printed, want.String())
+	}
+}
