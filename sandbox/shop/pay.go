@@ -24,8 +24,9 @@ func (s *Shop) serverAddress() string {
 	return strings.TrimSuffix(cmp.Or(s.PublicURL, s.API), "/")
 }
 
-// payPage is the checkout of a shop that leaves all to POST /authentications and threeds.js.
-func (s *Shop) payPage(w http.ResponseWriter, _ *http.Request) {
+// home is the checkout of a shop that leaves all to POST /authentications and threeds.js. The address may name one of
+// the examples by its last four digits; it never has a card number.
+func (s *Shop) home(w http.ResponseWriter, r *http.Request) {
 	allowed := policy
 	if u, err := url.Parse(s.serverAddress()); err == nil && u.Host != "" {
 		origin := u.Scheme + "://" + u.Host
@@ -33,18 +34,39 @@ func (s *Shop) payPage(w http.ResponseWriter, _ *http.Request) {
 			"connect-src 'self'", "connect-src 'self' "+origin).Replace(policy)
 	}
 	w.Header().Set("Content-Security-Policy", allowed)
-	s.page(w, http.StatusOK, "pay.html", map[string]any{"Product": productName, "Price": productPrice, "Cards": testCards})
+	script, err := s.payLines()
+	if err != nil {
+		http.Error(w, "The script could not be read.", http.StatusInternalServerError)
+		return
+	}
+	chosen := firstCard
+	for _, c := range shortCards {
+		if c.Last4() == r.FormValue("ends") {
+			chosen = c.Number
+		}
+	}
+	s.page(w, http.StatusOK, "pay.html", map[string]any{
+		"Product": productName, "Price": productPrice, "Amount": productAmount, "Currency": productCurrency,
+		"Cards": shortCards, "Chosen": chosen, "Digits": strings.ReplaceAll(chosen, " ", ""),
+		"Script": string(script), "Server": s.serverAddress(),
+	})
 }
 
-// payScript is the script that docs/browser.md prints, with the address of this server.
-func (s *Shop) payScript(w http.ResponseWriter, _ *http.Request) {
+// payLines is the script that docs/browser.md prints, with the address of this server.
+func (s *Shop) payLines() ([]byte, error) {
 	text, err := assets.ReadFile("assets/pay.js")
+	return bytes.ReplaceAll(text, []byte(printedAddress), []byte(s.serverAddress())), err
+}
+
+// payScript serves the script of the page.
+func (s *Shop) payScript(w http.ResponseWriter, _ *http.Request) {
+	text, err := s.payLines()
 	if err != nil {
 		http.Error(w, "The script could not be read.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", types[".js"])
-	_, _ = w.Write(bytes.ReplaceAll(text, []byte(printedAddress), []byte(s.serverAddress()))) // the browser may be gone
+	_, _ = w.Write(text) // the browser may be gone
 }
 
 // pay begins an authentication, and tells the page what threeds.js needs. There is no url if it is over already.

@@ -35,7 +35,7 @@ func TestB10LinesOfTheDocs(t *testing.T) {
 func TestB10ScriptsOfTheServerAlone(t *testing.T) {
 	s := &Shop{API: "http://127.0.0.1:8080"}
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/pay", nil))
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/", nil))
 	got := w.Header().Get("Content-Security-Policy")
 	for _, want := range []string{"default-src 'none'", "script-src 'self' http://127.0.0.1:8080;", "style-src 'self';", "connect-src 'self' http://127.0.0.1:8080;"} {
 		if !strings.Contains(got, want) {

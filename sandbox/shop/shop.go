@@ -72,8 +72,8 @@ type Shop struct {
 	server    *http.Server
 	served    chan struct{} // closed when server.Serve has returned
 
-	registering sync.Mutex
-	isTold      atomic.Bool // the server knows HookURL
+	registering chan struct{} // has room for the one that adds the endpoint
+	isTold      atomic.Bool   // the server knows HookURL
 	verifier    atomic.Pointer[standardwebhooks.Webhook]
 }
 
@@ -102,6 +102,7 @@ func (s *Shop) build() {
 	s.checkouts = newCheckoutStore(s.MaxCheckouts, s.CheckoutAge, s.Now)
 	s.payments = newPaymentStore(s.MaxCheckouts, s.CheckoutAge, s.Now)
 	s.verifier.Store(noKey())
+	s.registering = make(chan struct{}, 1)
 
 	own := http.NewServeMux() // only for the shop's own pages
 	own.HandleFunc("POST /checkout", s.openCheckout)
@@ -114,7 +115,8 @@ func (s *Shop) build() {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.home)
-	mux.HandleFunc("GET /pay", s.payPage)
+	mux.HandleFunc("GET /steps", s.stepsPage)
+	mux.Handle("GET /pay", http.RedirectHandler("/", http.StatusSeeOther)) // where the page was once
 	mux.HandleFunc("GET /static/pay.js", s.payScript)
 	mux.HandleFunc("GET /order", s.orderPage)
 	mux.HandleFunc("POST "+HookPath, s.receiveEvent)

@@ -71,9 +71,16 @@ func noKey() *standardwebhooks.Webhook {
 
 // registerHook makes sure that the shop has an endpoint at the server. Without one the shop asks for results.
 func (s *Shop) registerHook(ctx context.Context) {
-	s.registering.Lock()
-	defer s.registering.Unlock()
 	if s.HookURL == "" || s.isTold.Load() {
+		return
+	}
+	select {
+	case s.registering <- struct{}{}:
+		defer func() { <-s.registering }()
+	case <-ctx.Done():
+		return
+	}
+	if s.isTold.Load() {
 		return
 	}
 	if err := s.addEndpoint(ctx); err != nil {
