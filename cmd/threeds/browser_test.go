@@ -69,7 +69,7 @@ func TestBrowserFlow(t *testing.T) {
 			} {
 				t.Run(end.name, func(t *testing.T) {
 					s := &shopper{t, s.ctx}
-					s.pay(w.Shop, "4000000000000"+method.digit+end.digits, end.name)
+					s.pay(w.Shop+"/steps", "4000000000000"+method.digit+end.digits, end.name)
 					s.do(chromedp.WaitVisible(testID("result-word")))
 					if word, status := s.text("result-word"), s.text("result-status"); word != end.word || status != end.status {
 						t.Errorf("result %q %q, want %q %q", word, status, end.word, end.status)
@@ -115,7 +115,7 @@ func TestBrowserFrictionless(t *testing.T) {
 	s.do(browsertest.View(390, 844, "dark"))
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		s.do(
-			chromedp.Navigate(w.Shop),
+			chromedp.Navigate(w.Shop+"/steps"),
 			chromedp.WaitVisible(testID("pay")),
 			chromedp.SetValue(testID("card-number"), "4000000000000003"),
 			chromedp.SetValue(testID("version"), version),
@@ -135,7 +135,7 @@ func TestBrowserTroubles(t *testing.T) {
 	t.Parallel() // there is much to be waited for
 	w := startSandbox(t)
 	s := &shopper{t, browsertest.NewBrowser(t)}
-	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(w.Shop), chromedp.WaitVisible(testID("pay")))
+	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(w.Shop+"/steps"), chromedp.WaitVisible(testID("pay")))
 	offered, err := chromedp.Run(s.ctx, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#trouble option")].map(o => o.value).filter(v => v)`))
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestBrowserTroubles(t *testing.T) {
 		{"REASON-10", "113", "failed"},
 	} {
 		s.do(
-			chromedp.Navigate(w.Shop),
+			chromedp.Navigate(w.Shop+"/steps"),
 			chromedp.WaitVisible(testID("pay")),
 			chromedp.SetValue(testID("card-number"), "4000000000000"+end.digits),
 			chromedp.SetValue(testID("trouble-kind"), end.trouble),
