@@ -3,7 +3,6 @@ package browsertest
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -135,10 +134,10 @@ func (trap *Trap) Sprung() []string {
 	return slices.Compact(heard)
 }
 
-// Check fails the test if an attack worked since the last call. where says in which places the attack was.
-func (trap *Trap) Check(attack, where string) {
+// Check fails the test if an attack worked since the last call. where says in which places the attacks were.
+func (trap *Trap) Check(where string) {
 	trap.t.Helper()
-	if sprung := trap.Sprung(); len(sprung) > 0 {
-		trap.t.Errorf("%q in %s: %s", attack, where, strings.Join(sprung, "; "))
+	for _, sprung := range trap.Sprung() {
+		trap.t.Errorf("%s: %s", where, sprung)
 	}
 }
