@@ -19,11 +19,13 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/lanes"
 	"github.com/openthreeds/threeds/internal/operator"
 )
 
@@ -150,14 +152,14 @@ func (h *Handler) init() {
 var errNoPage = &admin.Problem{Status: http.StatusNotFound, Detail: "The address is wrong, or what it showed has gone."}
 
 func (h *Handler) initTemplates() {
-	tokens, _ := files.ReadFile("assets/tokens.css") // they are in the binary
-	rules, _ := files.ReadFile("assets/ui.css")
-	h.styles = append(tokens, rules...)
+	rules, _ := files.ReadFile("assets/ui.css") // it is in the binary
+	h.styles = slices.Concat(lanes.Tokens(), rules, lanes.Styles())
 	script, _ := files.ReadFile("assets/console.js")
 	sum := sha256.Sum256(append(bytes.Clone(h.styles), script...))
 	h.version = hex.EncodeToString(sum[:6])
 	h.templates = map[string]*template.Template{}
 	base := template.Must(template.New("").Funcs(functions()).ParseFS(files, "templates/layout.html", "templates/parts.html"))
+	lanes.AddTemplates(base)
 	names, _ := files.ReadDir("templates")
 	for _, entry := range names {
 		name := strings.TrimSuffix(entry.Name(), ".html")
