@@ -70,7 +70,7 @@ type route struct {
 
 // routes returns the table of pages.
 func routes() []route {
-	return []route{
+	return slices.Concat([]route{
 		{"GET /{$}", overviewPage},
 		{"GET /authentications", searchPage},
 		{"GET /authentications/search", cardPage},
@@ -88,7 +88,7 @@ func routes() []route {
 		{"POST /tokens", createToken},
 		{"POST /tokens/{name}/revoke", revokeToken},
 		{"GET /audit", auditPage},
-	}
+	}, hookPages())
 }
 
 // A visit is one request for a page.
