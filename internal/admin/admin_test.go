@@ -50,6 +50,7 @@ func newSite(t *testing.T) *site {
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), PasskeyURL: func() string { return "https://console.example" },
 	}, db, map[string]string{}}
 	s.addJournal()
+	s.addNode()
 	for _, name := range callers() {
 		role, isOwn := strings.CutPrefix(name, "own-")
 		token := operator.Token{Name: name, Role: operator.Role(role)}

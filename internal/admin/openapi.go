@@ -75,6 +75,7 @@ var queries = map[string][]string{
 	"GET audit":           {"who", "action", "object", "from", "to", "limit", "cursor"},
 	"GET authentications": append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
 	"GET reports":         {"by", "from", "to"},
+	"GET overview":        {"from", "to"},
 }
 
 // bodies are the schemas of bodies, by path.

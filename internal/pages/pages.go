@@ -75,6 +75,7 @@ func routes() []route {
 		{"POST /authentications/search", searchByCard},
 		{"GET /authentications/{id}", authenticationPage},
 		{"GET /reports", reportsPage},
+		{"GET /directories", directoriesPage},
 		{"GET /merchants", merchantsPage},
 		{"POST /merchants", addMerchant},
 		{"GET /merchants/{name}", merchantPage},
@@ -152,7 +153,8 @@ var errNoPage = &admin.Problem{Status: http.StatusNotFound, Detail: "The address
 func (h *Handler) initTemplates() {
 	tokens, _ := files.ReadFile("assets/tokens.css") // they are in the binary
 	rules, _ := files.ReadFile("assets/ui.css")
-	h.styles = append(tokens, rules...)
+	more, _ := files.ReadFile("assets/directories.css")
+	h.styles = append(append(tokens, rules...), more...)
 	script, _ := files.ReadFile("assets/console.js")
 	sum := sha256.Sum256(append(bytes.Clone(h.styles), script...))
 	h.version = hex.EncodeToString(sum[:6])
@@ -309,13 +311,14 @@ func navigation(v *visit) []navGroup {
 	all := []struct {
 		group, path, name, icon, operation string
 	}{
-		{"Watch", "/", "Overview", "home", "reports"},
+		{"Watch", "/", "Overview", "home", "overview"},
 		{"Watch", "/authentications", "Authentications", "rows", "authentications"},
 		{"Watch", "/reports", "Reports", "bars", "reports"},
 		{"Watch", "/explain", "Explain", "question", "explain"},
 		{"Set up", "/merchants", "Merchants", "shop", "merchants"},
 		{"Set up", "/keys", "Keys", "key", "keys"},
-		{"Set up", "/directories", "Directories", "certificate", "directories"},
+		{"Set up", "/directories", "Directories", "link", "directories"},
+		{"Set up", "/certificates", "Certificates", "certificate", "certificates"},
 		{"Set up", "/ranges", "Card ranges", "ranges", "ranges"},
 		{"Set up", "/webhooks", "Webhooks", "hook", "webhook-endpoints"},
 		{"House", "/audit", "Audit", "book", "audit"},
