@@ -27,6 +27,7 @@ var may = map[string]string{
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "internal/browserurl message",
+	"internal/rangequery":      "internal/ranges",
 	"internal/directory":       "internal/ranges internal/certs internal/store internal/tasks internal/tunnel internal/uuid internal/wire message",
 	"internal/tunnel":          "internal/certs",
 	"internal/wire":            "internal/socket",
@@ -36,7 +37,7 @@ var may = map[string]string{
 	"internal/store/storetest": "internal/store",
 	"internal/backup":          "internal/store",
 	"internal/account":         "internal/store",
-	"internal/admin":           "internal/account internal/merchant internal/operator internal/store internal/journal internal/webhook",
+	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/store internal/journal internal/webhook",
 	"internal/operator":        "internal/store",
 	"internal/login":           "internal/operator internal/store",
 	"internal/lanes":           "message",

@@ -81,6 +81,7 @@ var queries = map[string][]string{
 	"GET reports":           {"by", "from", "to"},
 	"GET webhook-endpoints": {"merchant"},
 	"GET events":            {"merchant", "endpoint", "type", "authentication", "from", "to", "limit", "cursor"},
+	"GET overview":          {"from", "to"},
 }
 
 // bodies are the schemas of bodies, by path.

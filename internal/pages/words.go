@@ -19,7 +19,8 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"icon": icon, "scheme": schemeName, "amount": amount, "pill": pillOf, "clock": clock, "moment": moment,
 		"took": took, "percent": percent, "number": number, "why": why, "words": words, "width": width, "card": cardName,
-		"list": func(of ...string) []string { return of }, "ms": lanes.Span,
+		"number64": func(n int) string { return number(int64(n)) },
+		"list":     func(of ...string) []string { return of }, "ms": lanes.Span,
 		"secret": func(title, text, back string) secret { return secret{title, text, back} },
 	}
 }

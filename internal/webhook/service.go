@@ -153,6 +153,21 @@ func (s *Service) Endpoints(ctx context.Context, merchant string) ([]*Endpoint, 
 	return s.currentEndpoints().ofMerchant[merchant], nil
 }
 
+// DisabledEndpoints returns those of all merchants to which nothing is delivered.
+func (s *Service) DisabledEndpoints(ctx context.Context) ([]*Endpoint, error) {
+	if err := s.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	var all []*Endpoint
+	for _, e := range s.currentEndpoints().byID {
+		if e.Disabled {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Endpoint) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
 // Endpoint returns an endpoint of a merchant, or ErrNoEndpoint.
 func (s *Service) Endpoint(ctx context.Context, merchant, id string) (*Endpoint, error) {
 	if err := s.Refresh(ctx); err != nil {
