@@ -229,13 +229,13 @@ func (e *fakeEngine) EndBrowserMethod(_ context.Context, tag, data string) error
 
 // newBank returns the pages of an issuer that come back to origin. A bank of /method never
 // answers silently with ?silent; one of /challenge passes by itself with ?pass, forbids framing with
-// ?deny and never answers with ?dead.
+// ?deny, and passes by itself at the top, and never answers with ?dead.
 func newBank(t *testing.T, origin string) http.Handler {
 	page := func(w http.ResponseWriter, target string, fields string) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><title>Bank</title><h1>Test bank</h1>
 <form method="post" action="%s">%s<button id="go">Confirm</button></form><script>
-if (location.search.includes("pass") || location.pathname == "/method") document.forms[0].submit()</script>`, origin+target, fields)
+if (location.search.includes("pass") || location.search == "?deny" || location.pathname == "/method") document.forms[0].submit()</script>`, origin+target, fields)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /method", func(w http.ResponseWriter, r *http.Request) {
