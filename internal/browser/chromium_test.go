@@ -142,7 +142,7 @@ func (w *world) start(token, options string) {
 // until waits until an expression is true in the page.
 func (w *world) until(expression string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
 	if err := chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression)); err != nil {
 		browsertest.Screenshot(w.t, w.ctx, "browser-failed-"+strings.ReplaceAll(w.t.Name(), "/", "-"))

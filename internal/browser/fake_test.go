@@ -111,7 +111,7 @@ func (e *fakeEngine) OpenBrowser(_ context.Context, token string) (*auth.Browser
 	if row == nil {
 		return nil, auth.ErrNoAuthentication
 	}
-	v := auth.BrowserView{ID: row.view.ID, Merchant: row.view.Merchant, Amount: row.view.Amount, Currency: row.view.Currency, Exponent: row.view.Exponent, Step: row.view.Step}
+	v := auth.BrowserView{ID: row.view.ID, Language: row.view.Language, Merchant: row.view.Merchant, Amount: row.view.Amount, Currency: row.view.Currency, Exponent: row.view.Exponent, Step: row.view.Step}
 	return &v, nil
 }
 
