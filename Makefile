@@ -46,7 +46,7 @@ WALKS = ^TestBrowserV1$$|^TestBrowserBanksOfTheirOwnKind$$|^TestBrowserTroubles$
 PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)|$(WALKS)
 
 plain:
-	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...
+	@GO=$(GO) .ci/tests plain -timeout=25m -run='$(PLAIN)' ./...
 
 # All others, the browser's included, and those that hold generated files fresh. They
 # wait much, so there are half as many packages more at once than processors.
