@@ -89,7 +89,7 @@ func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if _, err := st.Write(t.Context(), e.JournalEntries(row, w.clock(), true)); err != nil {
+	if _, err := st.Write(t.Context(), e.JournalEntries(row, w.clock(), true, nil)); err != nil {
 		t.Fatal(err)
 	}
 	w.pass(25 * time.Hour)

@@ -59,7 +59,6 @@ type hop struct {
 // hopsOf are the messages by the names of the journal's steps.
 var hopsOf = map[string]hop{
 	"request":  {Name: "request", From: shopLane, To: ourLane, Waits: ourLane},
-	"created":  {Name: "201", Gist: "waits for the browser", From: ourLane, To: shopLane, Waits: browserLane, Doing: "page loads"},
 	"lookup":   {Name: "look-up", Self: true, From: ourLane, To: ourLane, Waits: ourLane},
 	"method":   {Name: "3DS Method", Gist: "hidden frame", From: browserLane, To: issuerLane, Waits: issuerLane, Doing: "3DS Method"},
 	"areq":     {Name: "AReq", From: ourLane, To: directoryLane, Dashed: true, Waits: directoryLane, Doing: "directory and issuer decide"},
@@ -77,15 +76,12 @@ var hopsOf = map[string]hop{
 		Name: "cancel", Gist: "the merchant or the shopper ended it", From: shopLane, To: ourLane, Waits: ourLane,
 	},
 	"expired":  {Name: "expired", Gist: "the wait was over", Self: true, From: ourLane, To: ourLane, Waits: ourLane},
+	"postauth": {Name: "/postauth", Gist: "the result is fetched", From: shopLane, To: ourLane, Waits: shopLane},
 	"webhook":  {Name: "webhook", From: ourLane, To: shopLane, Waits: shopLane},
 	"v1.vereq": {Name: "VEReq", From: ourLane, To: directoryLane, Waits: directoryLane, Doing: "directory"},
 	"v1.veres": {Name: "VERes", From: directoryLane, To: ourLane, Waits: ourLane},
 	"v1.pareq": {Name: "PAReq", From: browserLane, To: issuerLane, Waits: issuerLane, Doing: "while the shopper is at the bank"},
 	"v1.pares": {Name: "PARes", From: issuerLane, To: browserLane, Waits: shopLane},
-	"refused":  {Name: "refused", Self: true, From: ourLane, To: ourLane, Waits: ourLane},
-	"given_up": {Name: "Erro", Gist: "given up by the directory", From: directoryLane, To: ourLane, Waits: ourLane},
-	"resulted": {Name: "RReq", From: directoryLane, To: ourLane, Dashed: true, Waits: ourLane},
-	"claimed":  {Name: "AReq", From: ourLane, To: directoryLane, Dashed: true, Waits: directoryLane},
 }
 
 // newHop returns how a step is drawn. A step that is not known is drawn as a dot of ours.
@@ -112,13 +108,28 @@ func newHop(d *journal.Detail, i int) hop {
 		if hasMessage {
 			h.Gist = joinNonEmpty(", ", m.Text("transStatus"), prefixed("ECI ", m.Text("eci")))
 		}
+	case "webhook":
+		if text := strings.Join(step.Findings, ", "); strings.Contains(text, "failed") {
+			h.Gist = "not delivered"
+		}
 	case "erro":
 		if hasMessage {
 			h.Gist = prefixed("error ", m.Text("errorCode"))
 		} else if d.ErrorCode != "" {
 			h.Gist = "error " + d.ErrorCode
 		}
+	case "challenge":
+		if d.API == "emv" {
+			h.From, h.Gist = shopLane, "the shop opens it"
+		}
 	case "answered":
+		isBefore := func(name string) bool {
+			return slices.ContainsFunc(d.Steps[i:], func(s journal.Step) bool { return s.Step == name })
+		}
+		if d.API != "emv" && d.DeviceChannel == "02" && !slices.ContainsFunc(d.Steps[:i], func(s journal.Step) bool { return s.Step == "areq" }) &&
+			(isBefore("areq") || d.Status == "requires_browser") {
+			h.Name, h.Gist, h.Waits, h.Doing = "201", "waits for the browser", browserLane, "page loads"
+		}
 		if d.Challenged && slices.ContainsFunc(d.Steps[:i], func(s journal.Step) bool { return s.Step == "ares" }) && i < len(d.Steps)-1 {
 			h.Waits, h.Doing = issuerLane, "while the shopper is at the bank"
 		}
