@@ -50,6 +50,7 @@ type Handler struct {
 	mux       *http.ServeMux
 	templates map[string]*template.Template
 	styles    []byte
+	script    []byte
 	version   string // of the assets
 }
 
@@ -155,7 +156,8 @@ func (h *Handler) initTemplates() {
 	rules, _ := files.ReadFile("assets/ui.css") // it is in the binary
 	h.styles = slices.Concat(lanes.Tokens(), rules, lanes.Styles())
 	script, _ := files.ReadFile("assets/console.js")
-	sum := sha256.Sum256(append(bytes.Clone(h.styles), script...))
+	h.script = slices.Concat(script, lanes.Script())
+	sum := sha256.Sum256(slices.Concat(h.styles, h.script))
 	h.version = hex.EncodeToString(sum[:6])
 	h.templates = map[string]*template.Template{}
 	base := template.Must(template.New("").Funcs(functions()).ParseFS(files, "templates/layout.html", "templates/parts.html"))
@@ -283,7 +285,7 @@ func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request) {
 	case "console.css":
 	case "console.js":
 		kind = "text/javascript; charset=utf-8"
-		text, _ = files.ReadFile("assets/console.js")
+		text = h.script
 	default:
 		http.NotFound(w, r)
 		return

@@ -167,12 +167,13 @@ func startSandboxWithPages(t *testing.T) string {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	base := "http://" + l.Addr().String()
-	demo := &shop.Shop{API: base, APIKey: Key, PublicURL: base}
+	demo := &shop.Shop{API: base, APIKey: Key, PublicKey: Key, PublicURL: base}
 	t.Cleanup(func() { must(t, demo.Close()) })
 	p, err := Start(t.Context(), Options{
 		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: demo.Handler()},
 	})
 	must(t, err)
+	demo.Source = p
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()

@@ -23,8 +23,8 @@ func (s *Shop) serverAddress() string {
 	return strings.TrimSuffix(cmp.Or(s.PublicURL, s.API), "/")
 }
 
-// payPage is the checkout of a shop that leaves all to POST /authentications and threeds.js.
-func (s *Shop) payPage(w http.ResponseWriter, _ *http.Request) {
+// allowServer lets a page load threeds.js.
+func (s *Shop) allowServer(w http.ResponseWriter) {
 	allowed := policy
 	if u, err := url.Parse(s.serverAddress()); err == nil && u.Host != "" {
 		origin := u.Scheme + "://" + u.Host
@@ -32,6 +32,11 @@ func (s *Shop) payPage(w http.ResponseWriter, _ *http.Request) {
 			"connect-src 'self'", "connect-src 'self' "+origin).Replace(policy)
 	}
 	w.Header().Set("Content-Security-Policy", allowed)
+}
+
+// payPage is the checkout of a shop that leaves all to POST /authentications and threeds.js.
+func (s *Shop) payPage(w http.ResponseWriter, _ *http.Request) {
+	s.allowServer(w)
 	s.page(w, http.StatusOK, "pay.html", map[string]any{"Product": productName, "Price": productPrice, "Cards": testCards})
 }
 
@@ -81,5 +86,8 @@ func (s *Shop) orderPage(w http.ResponseWriter, r *http.Request) {
 	if a.Outcome != nil {
 		end = a.Outcome.Result + ": " + a.Outcome.Next.Action
 	}
-	s.page(w, http.StatusOK, "order.html", map[string]any{"Ending": end, "Outcome": a.Outcome, "Card": a.Card, "ID": a.ID})
+	s.allowServer(w)
+	s.page(w, http.StatusOK, "order.html", map[string]any{
+		"Ending": end, "Outcome": a.Outcome, "Card": a.Card, "ID": a.ID, "Run": s.runs.View(r.Context(), a.ID, r.URL.Query()),
+	})
 }

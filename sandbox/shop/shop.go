@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/sandbox/shop/runs"
 )
 
 // A Shop is the demonstration merchant. Set the fields, then call Start, or
@@ -51,6 +52,12 @@ type Shop struct {
 
 	Now func() time.Time // nil: time.Now
 
+	// Source tells what passed beyond the shop, for the lanes of a payment. Nil: they show what the shop itself knows.
+	// It may be set until the first request.
+	Source runs.Source
+	// PublicKey is an API key that everybody may know, for lines to copy. Empty: these have $KEY in its place.
+	PublicKey string
+
 	noticeWait time.Duration // for the CRes, when the result was there before it
 
 	once      sync.Once
@@ -58,6 +65,7 @@ type Shop struct {
 	api       *client.Client
 	mpi       *client.Client
 	checkouts *checkoutStore
+	runs      *runs.History
 	server    *http.Server
 	served    chan struct{} // closed when server.Serve has returned
 }
@@ -80,7 +88,8 @@ func (s *Shop) build() {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	s.api = newClient(s.API, s.APIKey, s.Client)
+	s.runs = s.newRuns()
+	s.api = newClient(s.API, s.APIKey, s.runs.Transport(s.Client))
 	setDefault(&s.MPI, s.API)
 	s.mpi = newClient(s.MPI, s.APIKey, s.Client)
 	s.checkouts = newCheckoutStore(s.MaxCheckouts, s.CheckoutAge, s.Now)
@@ -98,8 +107,9 @@ func (s *Shop) build() {
 	mux.HandleFunc("GET /{$}", s.home)
 	mux.HandleFunc("GET /pay", s.payPage)
 	mux.HandleFunc("GET /static/pay.js", s.payScript)
-	mux.HandleFunc("GET /order", s.orderPage)
-	mux.Handle("POST /pay", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.pay)))
+	mux.Handle("GET /order", s.runs.Watch("order", http.HandlerFunc(s.orderPage)))
+	mux.Handle("POST /pay", http.NewCrossOriginProtection().Handler(s.runs.Watch("pay", http.HandlerFunc(s.pay))))
+	s.runs.Register(mux)
 	mux.HandleFunc("GET /static/{name}", s.static)
 	mux.HandleFunc("GET /frame/{id}/method", s.onCheckout((*Shop).methodFrame))
 	mux.HandleFunc("GET /frame/{id}/challenge", s.onCheckout((*Shop).challengeFrame))
