@@ -23,7 +23,8 @@ var may = map[string]string{
 	"sandbox":                  "internal/uuid message sandbox/ranges sandbox/v1 sandbox/internal/jose sandbox/internal/peer sandbox/internal/pki sandbox/internal/scenario",
 	"sandbox/ranges":           "internal/uuid sandbox/internal/peer",
 	"sandbox/v1":               "sandbox/internal/pki sandbox/internal/scenario",
-	"sandbox/shop":             "client",
+	"sandbox/shop":             "client sandbox/shop/runs",
+	"sandbox/shop/runs":        "client internal/lanes message",
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "internal/browserurl message",
@@ -64,7 +65,7 @@ var may = map[string]string{
 	"internal/server": "internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/config internal/console internal/directory" +
 		" internal/keyring internal/pages internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
 		" internal/journal internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook internal/idempotency message web",
-	"internal/playground": "internal/account internal/auth internal/browser internal/certs internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
+	"internal/playground": "internal/account internal/auth internal/browser internal/certs internal/config internal/directory internal/keyring internal/lanes internal/mpi internal/ranges" +
 		" internal/server internal/store internal/xmldsig message sandbox",
 	"threedstest":  "client internal/obs internal/playground sandbox",
 	"tools/docgen": "internal/charset internal/faults message message/extension internal/outcome internal/scheme",

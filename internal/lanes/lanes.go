@@ -57,6 +57,7 @@ const (
 // A Step is something that happened at a time.
 type Step struct {
 	Step     string // its name, one of the journal's or of [HopOf]
+	Name     string // as on the wire; "" means what [HopOf] says
 	At       time.Time
 	Gist     string // in a few words; "" means what [HopOf] says
 	Message  []byte // masked JSON; nil if it has none, or it is not kept
@@ -149,7 +150,7 @@ func HopOf(step string, masked []byte) Hop {
 	return h
 }
 
-//go:embed assets/*.css assets/*.html
+//go:embed assets/*.css assets/*.html assets/*.js
 var assets embed.FS
 
 // AddTemplates adds the templates to a set: "lanes" shows a [Drawing], "strip" its sum, and "message" a [Card].
@@ -166,5 +167,12 @@ func Tokens() []byte {
 // Styles returns the style sheet of the templates. It stands after that of the page.
 func Styles() []byte {
 	text, _ := assets.ReadFile("assets/lanes.css") // it is in the binary
+	return text
+}
+
+// Script returns the script of the templates, a part of a module. They work without it; with it, the arrow keys go from
+// message to message.
+func Script() []byte {
+	text, _ := assets.ReadFile("assets/lanes.js") // it is in the binary
 	return text
 }

@@ -50,6 +50,7 @@ type Handler struct {
 	mux       *http.ServeMux
 	templates map[string]*template.Template
 	styles    []byte
+	script    []byte
 	version   string // of the assets
 }
 
@@ -157,7 +158,8 @@ func (h *Handler) initTemplates() {
 	more, _ := files.ReadFile("assets/directories.css")
 	h.styles = slices.Concat(lanes.Tokens(), rules, more, lanes.Styles())
 	script, _ := files.ReadFile("assets/console.js")
-	sum := sha256.Sum256(append(bytes.Clone(h.styles), script...))
+	h.script = slices.Concat(script, lanes.Script())
+	sum := sha256.Sum256(slices.Concat(h.styles, h.script))
 	h.version = hex.EncodeToString(sum[:6])
 	h.templates = map[string]*template.Template{}
 	base := template.Must(template.New("").Funcs(functions()).ParseFS(files, "templates/layout.html", "templates/parts.html"))
@@ -285,7 +287,7 @@ func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request) {
 	case "console.css":
 	case "console.js":
 		kind = "text/javascript; charset=utf-8"
-		text, _ = files.ReadFile("assets/console.js")
+		text = h.script
 	default:
 		http.NotFound(w, r)
 		return

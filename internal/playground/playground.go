@@ -75,6 +75,7 @@ type Playground struct {
 	server     *server.Server
 	resultsURL string
 	consoleURL string
+	browsers   *browserLog // nil without an [Address]
 }
 
 // Start starts the sandbox and builds a server for it, with the keys [Key] and [OtherKey]
@@ -176,8 +177,9 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 	}
 	if o.Address != nil {
 		cfg.BrowserURL = o.Address.PublicURL
+		p.browsers = newBrowserLog()
 		cfg.Front = func(api, browser http.Handler) http.Handler {
-			return newFront(*o.Address, o.API.Addr().String(), api, browser, p.Sandbox)
+			return newFront(*o.Address, o.API.Addr().String(), api, p.browsers.watch(browser), p.Sandbox)
 		}
 	}
 	for i, d := range p.Sandbox.Directories() {

@@ -188,7 +188,7 @@ func startSandboxWithShop(t *testing.T, demo *shop.Shop, wrap func(http.Handler)
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	base := "http://" + l.Addr().String()
-	demo.API, demo.APIKey, demo.PublicURL = base, Key, base
+	demo.API, demo.APIKey, demo.PublicKey, demo.PublicURL = base, Key, Key, base
 	if demo.HookURL == "" {
 		demo.HookURL = base + shop.HookPath
 	}
@@ -197,6 +197,7 @@ func startSandboxWithShop(t *testing.T, demo *shop.Shop, wrap func(http.Handler)
 		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: wrap(demo.Handler())},
 	})
 	must(t, err)
+	demo.Source = p
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()

@@ -113,6 +113,12 @@ func beginAndLeave(t *testing.T, url string) {
 	must(t, page.Body.Close())
 }
 
+// orderHead returns the part of the page of an order that says how it ended, without the lanes.
+func orderHead(page string) string {
+	head, _, _ := strings.Cut(page, `<div class="run">`)
+	return head
+}
+
 // readOrder returns the page of an order.
 func readOrder(t *testing.T, base, id string) string {
 	t.Helper()
@@ -192,7 +198,7 @@ func TestW1TheShopLearnsByWebhook(t *testing.T) {
 		t.Errorf("after what others posted, the order that was cancelled shows\n%s", page)
 	}
 	for id, page := range pages {
-		if now := readOrder(t, base, id); now != page {
+		if now := readOrder(t, base, id); orderHead(now) != orderHead(page) {
 			t.Errorf("after what others posted, %s shows\n%s\nwas\n%s", id, now, page)
 		}
 	}

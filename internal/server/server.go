@@ -370,6 +370,14 @@ func (s *Server) countRefusal(operation string, why api.Refusal) {
 // Store is where the server keeps everything.
 func (s *Server) Store() store.Store { return s.db }
 
+// Journal is what the server keeps of each authentication; nil if it keeps none.
+func (s *Server) Journal() journal.Store {
+	if s.journal == nil {
+		return nil
+	}
+	return s.journal.Store
+}
+
 // eraseEvery is how often cards are looked for whose browser did not come in time.
 const eraseEvery = 5 * time.Second
 

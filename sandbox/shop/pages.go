@@ -6,14 +6,16 @@ import (
 	"html/template"
 	"net/http"
 	"path"
+
+	"github.com/openthreeds/threeds/sandbox/shop/runs"
 )
 
 //go:embed assets
 var assets embed.FS
 
-var pages = template.Must(template.New("pages").
+var pages = runs.AddTemplates(template.Must(template.New("pages").
 	Funcs(template.FuncMap{"fieldValue": fieldValue}).
-	ParseFS(assets, "assets/*.html"))
+	ParseFS(assets, "assets/*.html")))
 
 // fieldValue is the attribute value of a hidden field. The template alone would write "+" as "&#43;",
 // which programs that read the page as text do not undo.
@@ -78,4 +80,17 @@ func (s *Shop) page(w http.ResponseWriter, status int, name string, data any) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = b.WriteTo(w) // the browser may be gone
+}
+
+// newRuns returns the history of the short way.
+func (s *Shop) newRuns() *runs.History {
+	return &runs.History{
+		Server: s.serverAddress(), Key: s.PublicKey, Price: productPrice, Now: s.Now, Log: s.Log, Base: s.base,
+		Source:       func() runs.Source { return s.Source },
+		Authenticate: s.beginPayment,
+		Page: func(w http.ResponseWriter, status int, name string, data any) {
+			s.allowServer(w)
+			s.page(w, status, name, data)
+		},
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -24,9 +25,8 @@ func (s *Shop) serverAddress() string {
 	return strings.TrimSuffix(cmp.Or(s.PublicURL, s.API), "/")
 }
 
-// home is the checkout of a shop that leaves all to POST /authentications and threeds.js. The address may name one of
-// the examples by its last four digits; it never has a card number.
-func (s *Shop) home(w http.ResponseWriter, r *http.Request) {
+// allowServer lets a page load threeds.js.
+func (s *Shop) allowServer(w http.ResponseWriter) {
 	allowed := policy
 	if u, err := url.Parse(s.serverAddress()); err == nil && u.Host != "" {
 		origin := u.Scheme + "://" + u.Host
@@ -34,6 +34,12 @@ func (s *Shop) home(w http.ResponseWriter, r *http.Request) {
 			"connect-src 'self'", "connect-src 'self' "+origin).Replace(policy)
 	}
 	w.Header().Set("Content-Security-Policy", allowed)
+}
+
+// home is the checkout of a shop that leaves all to POST /authentications and threeds.js. The address may name one of
+// the examples by its last four digits; it never has a card number.
+func (s *Shop) home(w http.ResponseWriter, r *http.Request) {
+	s.allowServer(w)
 	script, err := s.payLines()
 	if err != nil {
 		http.Error(w, "The script could not be read.", http.StatusInternalServerError)
@@ -69,6 +75,24 @@ func (s *Shop) payScript(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(text) // the browser may be gone
 }
 
+// beginPayment makes a request of the short way under a reference of its own. The error is errFull if there are too many
+// payments that have not ended.
+func (s *Shop) beginPayment(ctx context.Context, request map[string]any) (*client.Authentication, error) {
+	s.registerHook(ctx)
+	p, err := s.payments.open()
+	if err != nil {
+		return nil, err
+	}
+	request["reference"] = p.reference
+	a, err := s.api.Authenticate(ctx, request, "")
+	if err != nil {
+		s.payments.begin(p, "")
+		return nil, err
+	}
+	s.payments.begin(p, a.ID)
+	return a, nil
+}
+
 // pay begins an authentication, and tells the page what threeds.js needs. There is no url if it is over already.
 func (s *Shop) pay(w http.ResponseWriter, r *http.Request) {
 	var form struct{ Card, Expiry string }
@@ -76,24 +100,20 @@ func (s *Shop) pay(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusBadRequest, faults{"": "The payment could not be read."})
 		return
 	}
-	s.registerHook(r.Context())
-	p, err := s.payments.open()
-	if err != nil {
+	a, err := s.beginPayment(r.Context(), map[string]any{
+		"acctNumber": strings.ReplaceAll(form.Card, " ", ""), "cardExpiryDate": form.Expiry,
+		"purchaseAmount": productAmount, "purchaseCurrency": productCurrency,
+	})
+	switch {
+	case errors.Is(err, errFull):
 		w.Header().Set("Retry-After", "60")
 		writeJSON(w, http.StatusServiceUnavailable, faults{"": "The shop is full at the moment. Please try again in a minute."})
 		return
-	}
-	a, err := s.api.Authenticate(r.Context(), map[string]string{
-		"acctNumber": strings.ReplaceAll(form.Card, " ", ""), "cardExpiryDate": form.Expiry,
-		"purchaseAmount": productAmount, "purchaseCurrency": productCurrency, "reference": p.reference,
-	}, "")
-	if err != nil {
-		s.payments.begin(p, "")
+	case err != nil:
 		s.Log.Warn("shop: POST /authentications", "err", err)
 		writeJSON(w, http.StatusBadGateway, faults{"": "The payment could not be made."})
 		return
 	}
-	s.payments.begin(p, a.ID)
 	answer := map[string]string{"id": a.ID}
 	if a.Browser != nil {
 		answer["url"] = a.Browser.URL
@@ -113,8 +133,10 @@ func (s *Shop) orderPage(w http.ResponseWriter, r *http.Request) {
 	if a.Outcome != nil {
 		end, info = a.Outcome.Result+": "+a.Outcome.Next.Action, visible(a.Outcome.CardholderInfo)
 	}
+	s.allowServer(w)
 	s.page(w, http.StatusOK, "order.html", map[string]any{
 		"Ending": end, "Outcome": a.Outcome, "Info": info, "Card": a.Card, "ID": a.ID, "Event": event,
+		"Run": s.runs.View(r.Context(), a.ID, r.URL.Query()),
 	})
 }
 

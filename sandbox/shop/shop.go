@@ -16,6 +16,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/sandbox/shop/runs"
 )
 
 // A Shop is the demonstration merchant. Set the fields, then call Start, or
@@ -61,6 +62,12 @@ type Shop struct {
 
 	Now func() time.Time // nil: time.Now
 
+	// Source tells what passed beyond the shop, for the lanes of a payment. Nil: they show what the shop itself knows.
+	// It may be set until the first request.
+	Source runs.Source
+	// PublicKey is an API key that everybody may know, for lines to copy. Empty: these have $KEY in its place.
+	PublicKey string
+
 	noticeWait time.Duration // for the CRes, when the result was there before it
 
 	once      sync.Once
@@ -69,6 +76,7 @@ type Shop struct {
 	mpi       *client.Client
 	checkouts *checkoutStore
 	payments  *paymentStore
+	runs      *runs.History
 	server    *http.Server
 	served    chan struct{} // closed when server.Serve has returned
 
@@ -96,7 +104,8 @@ func (s *Shop) build() {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	s.api = newClient(s.API, s.APIKey, s.Client)
+	s.runs = s.newRuns()
+	s.api = newClient(s.API, s.APIKey, s.runs.Transport(s.Client))
 	setDefault(&s.MPI, s.API)
 	s.mpi = newClient(s.MPI, s.APIKey, s.Client)
 	s.checkouts = newCheckoutStore(s.MaxCheckouts, s.CheckoutAge, s.Now)
@@ -118,9 +127,10 @@ func (s *Shop) build() {
 	mux.HandleFunc("GET /steps", s.stepsPage)
 	mux.Handle("GET /pay", http.RedirectHandler("/", http.StatusSeeOther)) // where the page was once
 	mux.HandleFunc("GET /static/pay.js", s.payScript)
-	mux.HandleFunc("GET /order", s.orderPage)
-	mux.HandleFunc("POST "+HookPath, s.receiveEvent)
-	mux.Handle("POST /pay", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.pay)))
+	mux.Handle("GET /order", s.runs.Watch("order", http.HandlerFunc(s.orderPage)))
+	mux.Handle("POST "+HookPath, s.runs.WatchEvents(http.HandlerFunc(s.receiveEvent)))
+	mux.Handle("POST /pay", http.NewCrossOriginProtection().Handler(s.runs.Watch("pay", http.HandlerFunc(s.pay))))
+	s.runs.Register(mux)
 	mux.HandleFunc("GET /static/{name}", s.static)
 	mux.HandleFunc("GET /frame/{id}/method", s.onCheckout((*Shop).methodFrame))
 	mux.HandleFunc("GET /frame/{id}/challenge", s.onCheckout((*Shop).challengeFrame))
