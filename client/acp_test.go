@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -165,6 +167,46 @@ func (a *agent) passChallenge(s *agentSession) {
 	}
 }
 
+// pressAtBank plays the issuer's page of a session with a shopper who enters the code and presses a button.
+func (a *agent) pressAtBank(s *agentSession, button string) {
+	a.t.Helper()
+	c := s.Action.Challenge
+	creq, _ := json.Marshal(map[string]string{
+		"messageType": "CReq", "messageVersion": c.Version, "challengeWindowSize": "05", "threeDSServerTransID": c.ID, "acsTransID": c.ACSID,
+	})
+	page, action := a.postForm(c.URL, url.Values{"creq": {base64.RawURLEncoding.EncodeToString(creq)}})
+	step := regexp.MustCompile(`name="step" value="([^"]*)"`).FindStringSubmatch(page)
+	if step == nil || action == "" {
+		a.t.Fatalf("no page for a code: %s", page)
+	}
+	page, _ = a.postForm(action, url.Values{"step": {step[1]}, "code": {"123456"}, "action": {button}})
+	if !strings.Contains(page, `name="cres"`) {
+		a.t.Fatalf("no page that leaves the bank: %s", page)
+	}
+}
+
+// postForm returns the page that answers a form, and where its own form goes.
+func (a *agent) postForm(address string, values url.Values) (page, action string) {
+	a.t.Helper()
+	res, err := http.PostForm(address, values)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		a.t.Fatalf("%s: %s, %v", address, res.Status, err)
+	}
+	if m := regexp.MustCompile(`<form method="post" action="([^"]*)"`).FindSubmatch(text); m != nil {
+		next, err := res.Request.URL.Parse(html.UnescapeString(string(m[1])))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		action = next.String()
+	}
+	return string(text), action
+}
+
 // countAReqs returns how many AReqs the sandbox has got of a session.
 func countAReqs(server *threedstest.Server, id string) (n int) {
 	for _, e := range server.Sandbox.Received(id) {
@@ -268,6 +310,38 @@ func TestD54AgentsEndings(t *testing.T) {
 		a.get(s.ID, "expired", "")
 		if again := a.call("POST", "/"+s.ID+"/authenticate", wholeCompletion); again.http.StatusCode != 409 {
 			t.Errorf("%d %s", again.http.StatusCode, again.content)
+		}
+	})
+	t.Run("challengeCancel", func(t *testing.T) {
+		a := in(t)
+		for button, want := range map[string]struct{ status, transStatus string }{
+			"cancel": {"challenge_abandoned", "N"}, "submit": {"authenticated", "Y"},
+		} {
+			s := a.create(payWith("4000000000000172", agentChannel), "pending")
+			s = a.authenticate(s.ID, wholeCompletion, "action_required")
+			a.pressAtBank(s, button)
+			got := a.get(s.ID, want.status, want.transStatus)
+			if isCanceled := got.Result.Cryptogram == "" && got.Result.ECI == "07"; isCanceled != (button == "cancel") {
+				t.Errorf("%s: %s", button, got.content)
+			}
+			rreq := ""
+			for _, e := range server.Sandbox.Received(s.ID) {
+				if e.Type == "RReq" {
+					rreq = e.Body
+				}
+			}
+			if strings.Contains(rreq, `"challengeCancel":"01"`) != (button == "cancel") {
+				t.Errorf("%s: the RReq is %s", button, rreq)
+			}
+			if again := a.call("POST", "/"+s.ID+"/authenticate", wholeCompletion); again.http.StatusCode != 409 {
+				t.Errorf("%s: %d %s", button, again.http.StatusCode, again.content)
+			}
+			recorded := map[string]string{"cancel": "abandoned", "submit": "authenticated"}[button]
+			search := client.Search{Last4: "0172", Status: "completed", Result: recorded, Reference: "order-7"}
+			page := searchUntil(t, server.Client(), search, 1) // the journal
+			if one := page.Data[0]; one.ID != s.ID || !one.Outcome.Challenged || one.Outcome.TransStatus != want.transStatus || strings.Contains(string(page.Raw), "4000000000000172") {
+				t.Errorf("%s: the journal says %s", button, page.Raw)
+			}
 		}
 	})
 	t.Run("the object of the Authentications API", func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -202,6 +203,25 @@ func TestF8AnswersAreAsDescribed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, press := range []string{"submit", "cancel", "hosted-cancel", ""} { // "" is a cancellation by the merchant
+		a, err := c.Authenticate(ctx, map[string]any{
+			"acctNumber": "4000000000000172", "cardExpiryDate": "3012", "purchaseAmount": "1250", "purchaseCurrency": "EUR",
+		}, "")
+		if err != nil || a.Browser == nil {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		if _, err := c.Authentication(ctx, a.ID, 0); err != nil { // without URL and token
+			t.Fatal(err)
+		}
+		if press == "" {
+			_, err = c.Cancel(ctx, a.ID)
+		} else if _, err = server.PlayShopper(ctx, a.Browser.URL, press); err == nil {
+			_, err = c.Authentication(ctx, a.ID, 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	ares := authenticate(t, client.New(server.URL, server.Key), "4000000000000170") // in a challenge
 	if _, err := c.Authentication(ctx, ares.ThreeDSServerTransID, 0); err != nil {
 		t.Fatal(err)
@@ -213,11 +233,11 @@ func TestF8AnswersAreAsDescribed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(page.Data) == 11 || search != (client.Search{}) {
+			if len(page.Data) == 15 || search != (client.Search{}) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("%d authentications in the list, want 11", len(page.Data))
+				t.Fatalf("%d authentications in the list, want 15", len(page.Data))
 			}
 			time.Sleep(50 * time.Millisecond) // the journal is written within a second
 		}
@@ -262,6 +282,17 @@ func TestF8AnswersAreAsDescribed(t *testing.T) {
 	} {
 		if res := send(server.Key, "POST", "/authentications", r.body, "Idempotency-Key", r.key); res.StatusCode != r.status {
 			t.Errorf("Idempotency-Key %s: %s, want %d", r.key, res.Status, r.status)
+		}
+	}
+	for path, operations := range d.doc["paths"].(map[string]any) {
+		if !regexp.MustCompile("^/(authentications|outcome|lookup|explain)(/|$)").MatchString(path) {
+			continue
+		}
+		for method := range operations.(map[string]any) {
+			operation := strings.ToUpper(method) + " " + path
+			if !d.seen[operation+" 200"] && !d.seen[operation+" 201"] {
+				t.Errorf("%s was not answered with success", operation)
+			}
 		}
 	}
 }

@@ -8,6 +8,10 @@
 // is a card that is authenticated without a challenge. [sandbox.Sandbox.Received] tells
 // what the directory servers and issuers got.
 //
+// An authentication of a browser that POST /authentications begins goes on at the address of
+// its page. A real browser may open that, with threeds.js or without. [Server.PlayShopper] does
+// what a shopper does there, without a browser.
+//
 // The sandbox is strict: a threeDSCompInd Y is refused with Erro 305 unless the 3DS Method
 // of the card has completed.
 //
@@ -37,6 +41,9 @@ type Server struct {
 	Key      string           // an API key, which goes into the header APIKey
 	OtherKey string           // the API key of another merchant
 	Sandbox  *sandbox.Sandbox // the directory servers and issuers
+
+	// BrowserURL is where browsers find threeds.js and the hosted page, on a port of its own.
+	BrowserURL string
 
 	client *client.Client
 	close  func() error
@@ -83,14 +90,22 @@ func start(dir string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, err
 	}
-	p, err := playground.Start(ctx, playground.Options{Dir: dir, API: l, Release: "test", Log: log, Strict: true})
+	pages, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, l.Close())
+	}
+	p, err := playground.Start(ctx, playground.Options{Dir: dir, API: l, Browser: pages, Release: "test", Log: log, Strict: true})
 	if err != nil {
 		stop()
 		return nil, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	s := &Server{URL: "http://" + l.Addr().String(), Key: playground.Key, OtherKey: playground.OtherKey, Sandbox: p.Sandbox}
+	s := &Server{
+		URL: "http://" + l.Addr().String(), Key: playground.Key, OtherKey: playground.OtherKey, Sandbox: p.Sandbox,
+		BrowserURL: "http://" + pages.Addr().String(),
+	}
 	s.client = client.New(s.URL, s.Key)
 	s.close = sync.OnceValue(func() error {
 		s.client.CloseIdleConnections()

@@ -756,6 +756,56 @@ func TestD52RepetitionOfAnAgentSendsNothing(t *testing.T) {
 	}
 }
 
+// TestD52AgentOnTwoNodes: each of an agent's three calls may come to another node, while a new secret of the key file comes into
+// use. One AReq leaves, whichever node is asked a second time; a stranger finds nothing on any.
+func TestD52AgentOnTwoNodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	ring := newKeyRing(t)
+	h, err := ring.NewHandover(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := []*auth.Engine{w.engine(0), w.engine(0)}
+	accepting, err := ring.Accept(&h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated, err := ring.Follow(&h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes[0].Sealer, nodes[1].Sealer = accepting, rotated
+	d := auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+	o := four()
+	o["deviceChannel"] = "02"
+	a, err := nodes[0].CreateForAgent(t.Context(), profiled, d, o.json())
+	if err != nil {
+		t.Fatal(told(err))
+	}
+	if got, err := nodes[1].AgentAuthentication(t.Context(), profiled, a.ID); err != nil || got.Status != outcome.RequiresBrowser {
+		t.Errorf("the other node: %+v, %v", got, err)
+	}
+	d.Completion = "Y"
+	if got, err := nodes[1].AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json()); err != nil || got.Status != outcome.Completed {
+		t.Fatal(told(err), got)
+	}
+	for i, e := range nodes {
+		if _, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json()); !errors.Is(err, auth.ErrAlreadySent) {
+			t.Errorf("node %d, a second time: %v", i, err)
+		}
+		if _, err := e.AgentAuthentication(t.Context(), other, a.ID); !errors.Is(err, auth.ErrNoAuthentication) {
+			t.Errorf("node %d, another merchant: %v", i, err)
+		}
+	}
+	if got, err := nodes[0].AgentAuthentication(t.Context(), profiled, a.ID); err != nil || got.Outcome == nil || got.Outcome.Result != outcome.Authenticated {
+		t.Errorf("the first node: %+v, %v", got, err)
+	}
+	if len(w.sends) != 1 || w.sends[a.ID] != 1 {
+		t.Errorf("AReqs that left: %v", w.sends)
+	}
+}
+
 // TestD55StrictKeyOfAnAgent: the server writes the elements of the AReq, so a strict key changes nothing.
 func TestD55StrictKeyOfAnAgent(t *testing.T) {
 	t.Parallel()

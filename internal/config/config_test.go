@@ -187,6 +187,32 @@ func TestPublicKeys(t *testing.T) {
 	}
 }
 
+// TestD50SecretOfAgentsIsChecked: a secret that cannot be used is a fault that names the key and the file, says what to
+// do, and shows nothing of the secret.
+func TestD50SecretOfAgentsIsChecked(t *testing.T) {
+	for name, tt := range map[string]struct{ content, want string }{
+		"short":   {"hunter2-hunter2", "has less than 16 bytes: make one by openssl rand -hex 32"},
+		"blanks":  {strings.Repeat(" ", 40) + "\n", "has less than 16 bytes"},
+		"empty":   {"", "has less than 16 bytes"},
+		"missing": {"-", "no such file"},
+		"good":    {"hunter2-hunter2-\n", ""},
+	} {
+		file, c := fullConfig(t)
+		secret := c.ACP.Signature.File
+		if err := os.Remove(secret); err != nil {
+			t.Fatal(err)
+		}
+		if tt.content != "-" {
+			write(t, secret, []byte(tt.content))
+		}
+		text := said(file)
+		isRefused := strings.Contains(text, "acp.signature: ") && strings.Contains(text, filepath.Base(secret)) && strings.Contains(text, tt.want)
+		if (tt.want == "") != strings.HasSuffix(text, "ok\n") || tt.want != "" && !isRefused || strings.Contains(text, "hunter2") {
+			t.Errorf("%s: %s, want %q", name, text, tt.want)
+		}
+	}
+}
+
 // TestPublicSecretsOfTheDatabase: the same of what the URL of the database names.
 func TestPublicSecretsOfTheDatabase(t *testing.T) {
 	file, _ := fullConfig(t)

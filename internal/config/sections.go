@@ -127,7 +127,7 @@ func (l *loader) loadAgentSecret() {
 		l.warn("acp.signature", "every user of this machine may read the secret: chmod o-r %s", s.File)
 	}
 	if s.Key = bytes.TrimSpace(data); len(s.Key) < minAgentSecret {
-		l.fault("acp.signature", "the secret has less than %d bytes", minAgentSecret)
+		l.fault("acp.signature", "the secret in %s has less than %d bytes: make one by openssl rand -hex 32, and give it to the agent", s.File, minAgentSecret)
 	}
 }
 

@@ -92,14 +92,21 @@ func TestB2PagesAgainstTheSandbox(t *testing.T) {
 // until waits until an expression is true in the page, whatever pages come before.
 func until(t *testing.T, tab context.Context, expression string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	if err := poll(tab, expression); err != nil {
+		browsertest.Screenshot(t, tab, "pages-failed-"+strings.ReplaceAll(t.Name(), "/", "-"))
+		t.Fatal(err)
+	}
+}
+
+// poll is until for goroutines: it returns an error after a minute.
+func poll(tab context.Context, expression string) error {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		is, err := chromedp.Run(tab, chromedp.Evaluate[bool](expression))
 		if is {
-			return
+			return nil
 		}
 		if time.Now().After(deadline) {
-			browsertest.Screenshot(t, tab, "pages-failed-"+strings.ReplaceAll(t.Name(), "/", "-"))
-			t.Fatalf("%s: %v", expression, err)
+			return fmt.Errorf("%s: %v", expression, err)
 		}
 	}
 }
@@ -107,19 +114,26 @@ func until(t *testing.T, tab context.Context, expression string) {
 // pressAtBank enters the code at the bank's page, in whichever frame it is, and presses one of its buttons.
 func pressAtBank(t *testing.T, tab context.Context, button string) {
 	t.Helper()
+	if err := pressButton(tab, button); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pressButton is pressAtBank for goroutines: it returns an error after a minute.
+func pressButton(tab context.Context, button string) error {
 	press := fmt.Sprintf(`(() => {
 		const b = document.querySelector("[data-testid=%s]"), code = document.querySelector("[data-testid=otp-input]")
 		if (b && code) code.value = "123456"
 		b?.click()
 		return !!b
 	})()`, button)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		is, err := browsertest.InAnyFrame(tab, press)
 		if is {
-			return
+			return nil
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("no button %s: %v", button, err)
+			return fmt.Errorf("no button %s: %v", button, err)
 		}
 	}
 }

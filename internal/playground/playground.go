@@ -54,7 +54,8 @@ type Options struct {
 	API     net.Listener // of the API; Start closes it when it fails
 	Release string       // the version of the program, for the metrics
 	Log     *slog.Logger
-	Address *Address // of what is served beside the API; nil: only the API is served there
+	Address *Address     // of what is served beside the API; nil: only the API is served there
+	Browser net.Listener // of pages for browsers without an Address; nil: none. Start closes it when it fails
 
 	// DirectoriesListen is where the directory servers listen together, each below a path
 	// of its own. Empty means that each has a port of the loopback interface.
@@ -66,6 +67,14 @@ type Options struct {
 
 	// PerKey is how many requests per second each API key may make. 0 means 500.
 	PerKey float64
+}
+
+// close closes the listeners.
+func (o *Options) close() error {
+	if o.Browser == nil {
+		return o.API.Close()
+	}
+	return errors.Join(o.API.Close(), o.Browser.Close())
 }
 
 // A Playground is a server and the sandbox that it talks to.
@@ -84,7 +93,7 @@ type Playground struct {
 func Start(ctx context.Context, o Options) (_ *Playground, err error) {
 	ring, err := keyring.LoadOrCreate(filepath.Join(o.Dir, "keys.json"))
 	if err != nil {
-		return nil, errors.Join(err, o.API.Close())
+		return nil, errors.Join(err, o.close())
 	}
 	p := &Playground{Sandbox: &sandbox.Sandbox{Log: o.Log, DirectoriesListen: o.DirectoriesListen, Strict: o.Strict}}
 	if o.Address != nil {
@@ -92,25 +101,25 @@ func Start(ctx context.Context, o Options) (_ *Playground, err error) {
 		p.Sandbox.PagesURL = o.Address.PublicURL + pagesPath
 	}
 	if err := p.Sandbox.Start(); err != nil {
-		return nil, errors.Join(err, o.API.Close())
+		return nil, errors.Join(err, o.close())
 	}
 	var lc net.ListenConfig
 	received, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, errors.Join(err, o.API.Close(), p.Sandbox.Close())
+		return nil, errors.Join(err, o.close(), p.Sandbox.Close())
 	}
 	p.resultsURL = "https://" + received.Addr().String() + "/results"
 	cfg := p.serverConfig(o, ring, received)
 	if o.Address != nil {
 		if err := p.addConsole(ctx, cfg, o.Address); err != nil {
-			return nil, errors.Join(err, o.API.Close(), received.Close(), p.Sandbox.Close())
+			return nil, errors.Join(err, o.close(), received.Close(), p.Sandbox.Close())
 		}
 	}
 	if p.server, err = server.New(ctx, *cfg); err != nil {
 		if cfg.Console != nil {
 			err = errors.Join(err, cfg.Console.Close())
 		}
-		return nil, errors.Join(err, o.API.Close(), received.Close(), p.Sandbox.Close())
+		return nil, errors.Join(err, o.close(), received.Close(), p.Sandbox.Close())
 	}
 	if err := putKeys(ctx, p.server.Store(), ring); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -181,6 +190,9 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		cfg.Front = func(api, browser http.Handler) http.Handler {
 			return newFront(*o.Address, o.API.Addr().String(), api, p.browsers.watch(browser), p.Sandbox)
 		}
+	}
+	if o.Browser != nil {
+		cfg.Browser, cfg.BrowserURL = o.Browser, "http://"+o.Browser.Addr().String()
 	}
 	for i, d := range p.Sandbox.Directories() {
 		p.addDirectory(cfg, i, d)

@@ -36,6 +36,11 @@ func generateFiles(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files["docs/test-cards.md"] = cards
+	browser, err := browserPage(root)
+	if err != nil {
+		return nil, err
+	}
+	files["docs/browser.md"] = browser
 	schemes, err := schemePage(root)
 	if err != nil {
 		return nil, err

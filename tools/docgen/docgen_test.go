@@ -64,7 +64,9 @@ func TestNoExpressionsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := regexp.MustCompile(`present\(|absent\(|==|!=| in \[| has \[`)
+	block := regexp.MustCompile("(?ms)^```.*?^```$") // code that is printed as such
 	for name, data := range files {
+		data = block.ReplaceAll(data, nil)
 		if loc := code.FindIndex(data); loc != nil {
 			t.Errorf("%s has an expression: %.80s", name, data[loc[0]:])
 		}
