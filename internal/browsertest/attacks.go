@@ -71,6 +71,7 @@ const watch = `
 globalThis.xss = (what) => hearXSS(String(what ?? "it ran"))
 addEventListener("securitypolicyviolation", (e) => xss("refused by " + e.effectiveDirective + ": " + (e.sample || e.blockedURI)))
 globalThis.findXSS = () => {
+	if (location.protocol == "chrome-error:") return // a page of the browser's own
 	const found = [], roots = [document]
 	const add = (text) => found.push(text.slice(0, 120))
 	for (const root of roots) for (const e of root.querySelectorAll("*")) {

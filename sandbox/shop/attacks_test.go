@@ -1,0 +1,139 @@
+package shop
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/openthreeds/threeds/internal/browsertest"
+)
+
+// TestB9AttacksOnTheDemoShopAreText: no text of the server, of a bank or of an address runs on the pages of the demo shop.
+func TestB9AttacksOnTheDemoShopAreText(t *testing.T) {
+	tab := browsertest.NewBrowser(t)
+	trap := browsertest.NewTrap(t, tab)
+	do := func(steps ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(tab, time.Minute)
+		defer cancel()
+		if err := chromedp.Do(ctx, steps...); err != nil {
+			browsertest.Screenshot(t, tab, "shop-attacks-failed")
+			t.Fatal(err)
+		}
+	}
+	joined := strings.Join(browsertest.Attacks, " ")
+	inputs := 0
+	check := func(where string, texts int) {
+		t.Helper()
+		inputs += texts * len(browsertest.Attacks)
+		trap.Check(where)
+	}
+	ares := object{"messageType": "ARes", "messageVersion": joined, "transStatus": "N", "eci": joined, "transStatusReason": joined,
+		"authenticationValue": joined, "cardholderInfo": joined, joined: joined, "scheme": joined}
+	for name, c := range map[string]struct {
+		path   string
+		answer object
+		with   object
+	}{
+		"CRD":               {"/preauth", ares, object{"messageType": "CRD"}},
+		"type of the CRD":   {"/preauth", ares, object{"messageType": joined}},
+		"Erro of /preauth":  {"/preauth", problem(joined, joined, joined, joined), nil},
+		"ARes":              {"/auth", ares, nil},
+		"ARes with D":       {"/auth", ares, object{"transStatus": "D"}},
+		"transStatus":       {"/auth", ares, object{"transStatus": joined}},
+		"type of the ARes":  {"/auth", ares, object{"messageType": joined}},
+		"Erro of /auth":     {"/auth", problem(joined, joined, joined, joined), nil},
+		"answer of /lookup": {"/enrolled", object{"enrolled": nil, "error": object{"message": joined, "detail": joined}}, nil},
+	} {
+		bank := newBank(t)
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != c.path {
+				bank.API.Config.Handler.ServeHTTP(w, r)
+				return
+			}
+			answer := maps.Clone(c.answer)
+			maps.Copy(answer, c.with)
+			bank.mu.Lock()
+			for id := range bank.trans {
+				answer["threeDSServerTransID"] = id
+			}
+			bank.mu.Unlock()
+			if answer["messageType"] == "Erro" {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+			w.Header().Set("X-Normalised", url.QueryEscape(joined))
+			_, _ = w.Write(marshal(answer))
+		}))
+		s := bank.shop()
+		s.API = front.URL
+		base, err := s.Start("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		card := "4000000000000103"
+		if c.path == "/enrolled" {
+			card = "9000100111111111"
+		}
+		do(chromedp.Navigate(base), chromedp.WaitVisible(id("pay")), chromedp.SetValue(id("card-number"), card), chromedp.Click(id("pay")))
+		if name != "ARes with D" { // whose result never comes
+			do(chromedp.WaitVisible(id("result-word")))
+		}
+		do(chromedp.Poll[chromedp.Void](`document.getElementById("wire-list").textContent.includes("onerror=xss()")`),
+			chromedp.Evaluate[chromedp.Void](`for (const d of document.querySelectorAll("details")) d.open = true`))
+		check(name, len(c.answer))
+		front.Close()
+		_ = s.Close()
+	}
+
+	// The order, and the documents around the bank.
+	bank := newBank(t)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/authentications/") {
+			bank.API.Config.Handler.ServeHTTP(w, r)
+			return
+		}
+		_, _ = w.Write(marshal(object{"id": joined, "status": joined, "card": object{"last4": joined, "scheme": joined}, "outcome": object{
+			"result": joined, "transStatus": joined, "cardholderInfo": joined, "next": object{"action": joined, "because": joined},
+		}}))
+	}))
+	defer front.Close()
+	s := bank.shop()
+	s.API = front.URL
+	frames := "<!doctype html>"
+	own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/frames" { // only pages of the shop may frame its documents
+			s.Handler().ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte(frames))
+	}))
+	defer own.Close()
+	base := own.URL
+	do(chromedp.Navigate(base+"/order?authentication="+url.QueryEscape(joined)), chromedp.WaitVisible(chromedp.CSS("#ending")))
+	check("the order", 8)
+	p := &page{t: t, shop: s}
+	for i, attack := range browsertest.Attacks {
+		v := p.toAuth(testOrder("4000000000000072"))
+		c := s.checkouts.find(v.ID)
+		c.mu.Lock()
+		c.ares.ACSURL = attack
+		c.mu.Unlock()
+		frames += fmt.Sprintf(`<iframe name="f%d" src="%s/frame/%s/challenge?%s"></iframe>`, i, base, v.ID, url.QueryEscape(attack))
+	}
+	do(chromedp.Navigate(base+"/frames"), chromedp.Poll[chromedp.Void](`document.readyState === "complete"`))
+	check("acsURL", 1)
+	for _, path := range []string{"/frame/" + url.PathEscape(joined) + "/challenge", "/frame/" + url.PathEscape(joined) + "/method", "/static/" + url.PathEscape(joined)} {
+		do(chromedp.Navigate(base + path))
+		check("a path such as "+path[:8], 1)
+	}
+	t.Logf("%d inputs", inputs)
+}
