@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +36,8 @@ type Authentication struct {
 	RReq           []byte           // likewise
 	IsForAgent     bool             // the authentication was made by [Engine.CreateForAgent]
 	MethodURL      string           // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
+
+	collected func() // notes in the journal that the merchant was told of the end; nil if that is not to be noted
 }
 
 // Errors of [Engine.Authentication].
@@ -76,6 +77,9 @@ var (
 // takes as long as one that does not exist.
 func (e *Engine) Authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
 	a, err := e.authentication(ctx, acc, strings.ToLower(id))
+	if err == nil && a.collected != nil {
+		a.collected()
+	}
 	status, scheme := "", ""
 	if a != nil {
 		status, scheme = string(a.Status), a.Scheme
@@ -115,7 +119,11 @@ func (e *Engine) authentication(ctx context.Context, acc *account.Account, id st
 	if status.IsFinal() && e.areValuesGone(rec) {
 		return e.showAuthentication(ctx, acc, id)
 	}
-	return e.describe(t, rec, status)
+	a, err := e.describe(t, rec, status)
+	if err == nil && status.IsFinal() && rec.Page != nil {
+		a.collected = func() { e.addMoment(t, rec, journal.Collected, journal.Step{Step: "answered"}) }
+	}
+	return a, err
 }
 
 // journalTime is how long a request waits for the journal.
@@ -315,7 +323,7 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 		return nil, err
 	}
 	a := &Authentication{
-		ID: t.ID, Status: status, Reference: rec.Reference, Created: time.UnixMilli(cmp.Or(rec.Made, rec.Sent)).UTC(),
+		ID: t.ID, Status: status, Reference: rec.Reference, Created: rec.createdAt(),
 		Last4: rec.Last4, Scheme: t.Scheme, Schemes: rec.Schemes, Defaulted: rec.Defaulted, MessageVersion: rec.Version, Findings: rec.Findings, Channel: c.AReq.Text("deviceChannel"),
 		ARes: rec.ARes, RReq: rec.RReq, Normalised: rec.Corrections,
 	}

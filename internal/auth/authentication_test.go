@@ -91,7 +91,7 @@ func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if _, err := st.Write(t.Context(), e.JournalEntries(row, w.clock(), true)); err != nil {
+	if _, err := st.Write(t.Context(), e.JournalEntries(row, w.clock(), true, nil)); err != nil {
 		t.Fatal(err)
 	}
 	w.pass(25 * time.Hour)
@@ -277,7 +277,7 @@ func TestF7CursorIsOfOneSearch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := st.Write(t.Context(), first.JournalEntries(row, w.clock(), true)); err != nil {
+		if _, err := st.Write(t.Context(), first.JournalEntries(row, w.clock(), true, nil)); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, id)

@@ -101,15 +101,12 @@ var hops = map[string]Hop{
 		Name: "cancel", Gist: "the merchant or the shopper ended it", From: Shop, To: Server, Waits: Server,
 	},
 	"expired":  {Name: "expired", Gist: "the wait was over", Self: true, From: Server, To: Server, Waits: Server},
+	"postauth": {Name: "/postauth", Gist: "the result is fetched", From: Shop, To: Server, Waits: Shop},
 	"webhook":  {Name: "webhook", From: Server, To: Shop, Waits: Shop},
 	"v1.vereq": {Name: "VEReq", From: Server, To: Directory, Waits: Directory, Doing: "directory"},
 	"v1.veres": {Name: "VERes", From: Directory, To: Server, Waits: Server},
 	"v1.pareq": {Name: "PAReq", From: Browser, To: Issuer, Waits: Issuer, Doing: atBank},
 	"v1.pares": {Name: "PARes", From: Issuer, To: Browser, Waits: Shop},
-	"refused":  {Name: "refused", Self: true, From: Server, To: Server, Waits: Server},
-	"given_up": {Name: "Erro", Gist: "given up by the directory", From: Directory, To: Server, Waits: Server},
-	"resulted": {Name: "RReq", From: Directory, To: Server, Beyond: Unseen, Waits: Server},
-	"claimed":  {Name: "AReq", From: Server, To: Directory, Beyond: Unseen, Waits: Directory},
 
 	// These are seen by the sandbox and its demo shop alone.
 	"pay":           {Name: "POST /pay", Gist: "card", From: Browser, To: Shop, Waits: Shop},

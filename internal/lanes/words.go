@@ -18,6 +18,8 @@ var sentences = map[string]string{
 	"erro":      "There was no answer that could be used.",
 	"expired":   "Nobody came back in time.",
 	"cancelled": "It was ended before there was a result.",
+	"lookup":    "The card range says which directory the card is of, and which versions its issuer speaks.",
+	"postauth":  "The shop has fetched the result.",
 	"created":   "The authentication waits for the shopper's browser.",
 
 	"method":        "In a hidden frame, the browser opens the page on which the issuer gets to know the device.",

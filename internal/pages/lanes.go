@@ -3,6 +3,7 @@ package pages
 import (
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/lanes"
@@ -24,11 +25,24 @@ func newHop(d *journal.Detail, i int) lanes.Hop {
 		}
 	case "areq":
 		h.Gist = d.MessageVersion
+	case "webhook":
+		if strings.Contains(strings.Join(step.Findings, ", "), "failed") {
+			h.Gist = "not delivered"
+		}
+	case "challenge":
+		if d.API == "emv" {
+			h.From, h.Gist = lanes.Shop, "the shop opens it"
+		}
 	case "erro":
 		if len(step.Message) == 0 && d.ErrorCode != "" {
 			h.Gist = "error " + d.ErrorCode
 		}
 	case "answered":
+		isAReq := func(s journal.Step) bool { return s.Step == "areq" }
+		if d.API != "emv" && d.DeviceChannel == "02" && !slices.ContainsFunc(d.Steps[:i], isAReq) &&
+			(slices.ContainsFunc(d.Steps[i:], isAReq) || d.Status == "requires_browser") {
+			h.Name, h.Gist, h.Waits, h.Doing = "201", "waits for the browser", lanes.Browser, "page loads"
+		}
 		if d.Challenged && slices.ContainsFunc(d.Steps[:i], func(s journal.Step) bool { return s.Step == "ares" }) && i < len(d.Steps)-1 {
 			h.Waits, h.Doing = lanes.Issuer, "while the shopper is at the bank"
 		}

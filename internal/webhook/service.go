@@ -48,11 +48,25 @@ type Service struct {
 	Sealer Sealer
 	Log    *slog.Logger
 	Now    func() time.Time
+	// Attempted is called after each attempt to deliver an event that is about a transaction; nil means that nobody is told.
+	// Set it before Run.
+	Attempted func(Attempt)
 
 	settings  atomic.Pointer[Settings]
 	endpoints atomic.Pointer[endpoints]
 	wake      wakeup
 	made      atomic.Bool // an event was made since Announced
+}
+
+// An Attempt is how an attempt to deliver an event has ended.
+type Attempt struct {
+	About, Merchant, Type string // of the event
+	Event, Endpoint       string
+	Number                int // 1 is the first
+	Began                 time.Time
+	Status                int    // of the answer, 0 if none came
+	Error                 string // "" if it was delivered
+	Body                  []byte // of the event
 }
 
 // endpoints are all that the store has.
