@@ -1,5 +1,10 @@
-// Package shop is a demonstration merchant: one product, one checkout, and the browser flow of EMV 3-D Secure as a
-// merchant sees it. Set the fields of a [Shop] and call [Shop.Start], or serve [Shop.Handler].
+// Package shop is a demonstration merchant: one product, and two ways to pay for it with EMV 3-D Secure. Set the fields
+// of a [Shop] and call [Shop.Start], or serve [Shop.Handler].
+//
+// The first page takes the short way: POST /authentications, threeds.js in the browser, and at the end a signed webhook
+// at [HookPath] or, if none comes, GET /authentications/ID. That is pay.go and webhook.go.
+//
+// The page at /steps makes each step itself:
 //
 //	browser ──────────────── shop back end ──────── 3DS server
 //	  │  card, browser data →   │  /preauth →          │
