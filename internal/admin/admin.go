@@ -46,8 +46,14 @@ type Handler struct {
 	Hooks     *webhook.Service          // endpoints of merchants, and what they were told
 	Now       func() time.Time
 	Log       *slog.Logger
+	// Explain says what is wrong with a pasted text; of a request, what /auth would make of it for a merchant, "" for one
+	// without a profile. It returns an object of JSON, or an error that says why the text cannot be read and quotes nothing.
+	// It keeps nothing.
+	Explain func(merchant string, text []byte) (json.RawMessage, error)
 	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil: they do not.
 	PasskeyURL func() string
+
+	operators sync.Mutex // held from the look for another admin to the change
 
 	once sync.Once
 	mux  *http.ServeMux
@@ -86,7 +92,7 @@ func routes() []route {
 		{"PATCH", "operators/{name}", operator.Admin, false, "Give an operator another role", changeOperator},
 		{"DELETE", "operators/{name}", operator.Admin, false, "Remove an operator", removeOperator},
 		{"GET", "audit", operator.Admin, false, "Search the audit trail", searchAudit},
-	}, hookRoutes())
+	}, hookRoutes(), explainRoutes())
 }
 
 // canCall reports whether an actor may call the operation.
@@ -171,8 +177,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 			if bodies[rt.path] != nil && (err != nil || kind != "application/json") {
 				return nil, refuse(http.StatusUnsupportedMediaType, "Content-Type: want application/json.")
 			}
-			if asked.body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
-				return nil, refuse(http.StatusBadRequest, "The body did not come, or has more than %d bytes.", maxBody)
+			if asked.body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, rt.maxBody())); err != nil {
+				return nil, refuse(http.StatusBadRequest, "The body did not come, or has more than %d bytes.", rt.maxBody())
 			}
 		}
 		return rt.do(h, asked)

@@ -87,7 +87,7 @@ func routes() []route {
 		{"POST /tokens", createToken},
 		{"POST /tokens/{name}/revoke", revokeToken},
 		{"GET /audit", auditPage},
-	}, hookPages())
+	}, hookPages(), explainPages(), operatorPages())
 }
 
 // A visit is one request for a page.
@@ -111,7 +111,7 @@ type list[T any] struct {
 }
 
 // maxForm is the length of the longest form: a pasted request, and what is around it.
-const maxForm = 64 << 10
+const maxForm = 1 << 20
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
