@@ -13,8 +13,8 @@ import (
 	"io"
 	"log/slog"
 	"mime"
-	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +22,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store"
@@ -46,6 +47,7 @@ type Handler struct {
 	Hooks     *webhook.Service          // endpoints of merchants, and what they were told
 	Now       func() time.Time
 	Log       *slog.Logger
+	Proxies   func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none
 	// Explain says what is wrong with a pasted text; of a request, what /auth would make of it for a merchant, "" for one
 	// without a profile. It returns an object of JSON, or an error that says why the text cannot be read and quotes nothing.
 	// It keeps nothing.
@@ -196,9 +198,11 @@ func (h *Handler) identify(r *http.Request) (operator.Actor, error) {
 	if errors.Is(err, operator.ErrNoToken) {
 		return actor, refuse(http.StatusUnauthorized, "Authorization: the token is unknown, was revoked or has ended.")
 	}
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		actor.From = host
+	var proxies []netip.Prefix
+	if h.Proxies != nil {
+		proxies = h.Proxies()
 	}
+	actor.From = listen.ClientName(r, proxies)
 	return actor, err
 }
 

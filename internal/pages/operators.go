@@ -17,9 +17,15 @@ func operatorPages() []route {
 	}
 }
 
+// An operatorEntry is an operator with the path of the form. A subject of the issuer may have a slash in it.
+type operatorEntry struct {
+	operator.User
+	Path string
+}
+
 // An operatorsView is the data of the page of operators.
 type operatorsView struct {
-	Operators        []operator.User
+	Operators        []operatorEntry
 	Merchants, Roles []choice
 	Fault, Name      string
 	Link, For        string // of an invitation that was just made, this once
@@ -31,7 +37,9 @@ func (h *Handler) showOperators(v *visit, view *operatorsView) (result, error) {
 	if err := h.call(v, http.MethodGet, "operators", nil, nil, &all); err != nil {
 		return result{}, err
 	}
-	view.Operators = all.Data
+	for _, u := range all.Data {
+		view.Operators = append(view.Operators, operatorEntry{u, "/operators/" + url.PathEscape(u.Name)})
+	}
 	for _, role := range operator.Roles() {
 		view.Roles = append(view.Roles, choice{string(role), words(string(role)), string(role) == v.PostForm.Get("role")})
 	}

@@ -140,7 +140,7 @@ func (h *Handler) init() {
 		h.serveFile(w, r, "text/csv; charset=utf-8", "reports.csv", writeReport)
 	})
 	h.mux.HandleFunc("GET /audit.jsonl", func(w http.ResponseWriter, r *http.Request) {
-		h.serveFile(w, r, "application/jsonl", "audit.jsonl", writeAudit)
+		h.serveAudit(w, r)
 	})
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, errNoPage })
