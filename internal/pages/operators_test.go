@@ -3,12 +3,14 @@ package pages_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/store"
 )
 
 // explainForTest explains every text that is JSON as an ARes with a fault, has what others wrote in all members, and reads
@@ -86,4 +88,20 @@ func TestK2OperatorsPage(t *testing.T) {
 	s.checkTrail("operator.role", "passkey:admin")
 	s.checkTrail("operator.invite", "passkey:admin")
 	s.checkTrail("operator.remove", "passkey:admin")
+}
+
+// TestK10AuditFileHasAll: every line of a trail that is longer than many pieces, each once, the newest first.
+func TestK10AuditFileHasAll(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const n = 10_600
+	for i := range n {
+		e := store.AuditEntry{Seq: int64(i + 1), At: s.now, Data: fmt.Appendf(nil, `{"seq": %d, "action": "key.create"}`, i+1)}
+		must(t, s.db.AppendAudit(t.Context(), e))
+	}
+	lines := strings.Split(strings.TrimSuffix(s.get("admin", "/audit.jsonl").Body.String(), "\n"), "\n")
+	if len(lines) != n || !strings.Contains(lines[0], `"seq":10600,`) || !strings.Contains(lines[n-1], `"seq":1,`) {
+		t.Errorf("%d lines from %s to %s", len(lines), lines[0], lines[len(lines)-1])
+	}
+	s.want(s.get("admin", "/audit.jsonl?from=never"), 404)
 }
