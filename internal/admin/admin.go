@@ -54,6 +54,8 @@ type Handler struct {
 	Explain func(merchant string, text []byte) (json.RawMessage, error)
 	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil: they do not.
 	PasskeyURL func() string
+	// Node is the server, as the operations on directories see it; nil: there are no directories.
+	Node *Node
 
 	operators sync.Mutex // held from the look for another admin to the change
 
@@ -86,6 +88,8 @@ func routes() []route {
 		{"GET", "authentications/{id}", operator.Viewer, true, "Show a record of the journal with its steps", showRecord},
 		{"POST", "authentications/search", operator.Viewer, true, "Search the journal, also by a whole card number", searchRecords},
 		{"GET", "reports", operator.Viewer, true, "Count authentications by something they have in common", report},
+		{"GET", "overview", operator.Viewer, true, "Say how authentications went, and what needs attention", overview},
+		{"GET", "directories", operator.Viewer, false, "List directory servers with how they are", listDirectories},
 		{"GET", "tokens", operator.Admin, false, "List tokens of this API", listTokens},
 		{"POST", "tokens", operator.Admin, false, "Create a token, which is shown once", createToken},
 		{"DELETE", "tokens/{name}", operator.Admin, false, "Revoke a token", revokeToken},

@@ -56,6 +56,7 @@ func newSite(t *testing.T) *site {
 	s.handler.Hooks = &webhook.Service{Store: db, Sealer: ring, Now: time.Now, Log: s.handler.Log}
 	s.handler.Hooks.Configure(hookSettings())
 	s.addJournal()
+	s.addNode()
 	for _, name := range callers() {
 		role, isOwn := strings.CutPrefix(name, "own-")
 		token := operator.Token{Name: name, Role: operator.Role(role)}

@@ -82,6 +82,7 @@ var queries = map[string][]string{
 	"GET webhook-endpoints": {"merchant"},
 	"POST explain":          {"merchant"},
 	"GET events":            {"merchant", "endpoint", "type", "authentication", "from", "to", "limit", "cursor"},
+	"GET overview":          {"from", "to"},
 }
 
 // bodies are the schemas of bodies, by path.

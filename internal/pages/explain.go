@@ -7,7 +7,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/lanes"
+	"github.com/openthreeds/threeds/internal/scheme"
 )
 
 // explainPages returns the pages that explain what is pasted.
@@ -41,7 +42,7 @@ type explainView struct {
 	Merchants []choice
 	Fault     string
 	Got       *explained
-	Groups    []group
+	Groups    []lanes.Group
 	Raw       string
 }
 
@@ -90,7 +91,8 @@ func explainText(h *Handler, v *visit) (result, error) {
 		if json.Indent(&text, shown, "", "  ") == nil {
 			view.Raw = text.String()
 		}
-		view.Groups = explainMessage(&journal.Detail{Record: journal.Record{Card: journal.Card{Scheme: answer.Scheme}}}, shown)
+		explainer := lanes.Explainer{Meaning: func(name, value string) string { return scheme.Meaning(answer.Scheme, name, value) }}
+		view.Groups = explainer.Explain(shown)
 	}
 	return got, nil
 }

@@ -48,11 +48,25 @@ type Service struct {
 	Sealer Sealer
 	Log    *slog.Logger
 	Now    func() time.Time
+	// Attempted is called after each attempt to deliver an event that is about a transaction; nil means that nobody is told.
+	// Set it before Run.
+	Attempted func(Attempt)
 
 	settings  atomic.Pointer[Settings]
 	endpoints atomic.Pointer[endpoints]
 	wake      wakeup
 	made      atomic.Bool // an event was made since Announced
+}
+
+// An Attempt is how an attempt to deliver an event has ended.
+type Attempt struct {
+	About, Merchant, Type string // of the event
+	Event, Endpoint       string
+	Number                int // 1 is the first
+	Began                 time.Time
+	Status                int    // of the answer, 0 if none came
+	Error                 string // "" if it was delivered
+	Body                  []byte // of the event
 }
 
 // endpoints are all that the store has.
@@ -151,6 +165,21 @@ func (s *Service) Endpoints(ctx context.Context, merchant string) ([]*Endpoint, 
 		return nil, err
 	}
 	return s.currentEndpoints().ofMerchant[merchant], nil
+}
+
+// DisabledEndpoints returns those of all merchants to which nothing is delivered.
+func (s *Service) DisabledEndpoints(ctx context.Context) ([]*Endpoint, error) {
+	if err := s.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	var all []*Endpoint
+	for _, e := range s.currentEndpoints().byID {
+		if e.Disabled {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Endpoint) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
 }
 
 // Endpoint returns an endpoint of a merchant, or ErrNoEndpoint.
