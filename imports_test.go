@@ -38,9 +38,9 @@ var may = map[string]string{
 	"internal/store/storetest": "internal/store",
 	"internal/backup":          "internal/store",
 	"internal/account":         "internal/store",
-	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/store internal/journal internal/webhook",
+	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/store internal/journal internal/listen internal/webhook",
 	"internal/operator":        "internal/store",
-	"internal/login":           "internal/operator internal/store",
+	"internal/login":           "internal/listen internal/operator internal/store",
 	"internal/lanes":           "message",
 	"internal/pages":           "internal/admin internal/iso internal/journal internal/lanes internal/operator internal/outcome internal/scheme internal/webhook message",
 	"internal/merchant":        "internal/account internal/config internal/store",
@@ -52,6 +52,7 @@ var may = map[string]string{
 	"internal/faults":          "message",
 	"internal/webhook":         "internal/store internal/uuid",
 	"internal/auth":            "internal/browserurl internal/faults internal/iso internal/journal message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
+	"internal/inspect":         "internal/scheme internal/v1 message message/extension",
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
 	"internal/api":             "message internal/acp internal/faults internal/idempotency internal/journal internal/record internal/store internal/uuid internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
@@ -62,8 +63,8 @@ var may = map[string]string{
 	"internal/certs":           "internal/obs",
 	"internal/listen":          "internal/socket",
 	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/webhook internal/xmldsig message",
-	"internal/server": "internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/config internal/console internal/directory" +
-		" internal/keyring internal/pages internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
+	"internal/server": "internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/config internal/console internal/directory internal/faults" +
+		" internal/inspect internal/keyring internal/pages internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
 		" internal/journal internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook internal/idempotency message web",
 	"internal/playground": "internal/account internal/auth internal/browser internal/certs internal/config internal/directory internal/keyring internal/lanes internal/mpi internal/ranges" +
 		" internal/server internal/store internal/xmldsig message sandbox",

@@ -15,6 +15,7 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/inspect"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/transid"
@@ -63,11 +64,11 @@ func runExplain(args []string, stdin io.Reader, stdout, stderr io.Writer) error 
 // explainBody explains the body of an /auth in a text of any form that check reads. Options of the body count where
 // there are none beside it.
 func explainBody(name string, data []byte, o auth.ExplainOptions) (*auth.Explanation, error) {
-	input, ok := readCheckInput(data)
-	if !ok || input.xml != nil {
+	input, ok := inspect.Read(data)
+	if !ok || input.XML != nil {
 		return nil, unreadableError{fmt.Errorf("%s: there is no body of an /auth in it%s", name, describeOther(data))}
 	}
-	m, err := message.Parse(input.data, message.Limits{Depth: -1, Members: -1})
+	m, err := message.Parse(input.Data, message.Limits{Depth: -1, Members: -1})
 	if err != nil {
 		return nil, unreadableError{fmt.Errorf("%s: %w", name, err)}
 	}
@@ -75,7 +76,7 @@ func explainBody(name string, data []byte, o auth.ExplainOptions) (*auth.Explana
 		err := fmt.Errorf("%s: it is no body of an /auth but the message %s: threeds check shows it", name, t)
 		return nil, unreadableError{err}
 	}
-	ofBody, wrong := auth.ReadExplainOptions(input.data)
+	ofBody, wrong := auth.ReadExplainOptions(input.Data)
 	if o.Scheme == "" {
 		o.Scheme = ofBody.Scheme
 	}
@@ -87,7 +88,7 @@ func explainBody(name string, data []byte, o auth.ExplainOptions) (*auth.Explana
 	}
 	acc := &account.Account{Merchant: &account.Merchant{Name: "explain"}}
 	o.Placeholders = []string{"threeDSServerRefNumber", "threeDSServerURL", "threeDSRequestorID", "threeDSRequestorName"}
-	x := serverlessEngine().Explain(acc, input.data, o)
+	x := serverlessEngine().Explain(acc, input.Data, o)
 	if len(wrong) > 0 {
 		x.Reject(wrong)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/inspect"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/message"
@@ -115,7 +116,7 @@ func readSet(ctx context.Context, name string, d config.Directory, used *ranges.
 		problems = response.Overlap.Problems(problems[0].Code) // which ranges, in every version
 	}
 	for _, p := range problems {
-		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, describeProblem(p))
+		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, inspect.DescribeProblem(p))
 	}
 	return nil, fmt.Errorf("%s: %s", name, countOf(len(problems), "fault"))
 }

@@ -13,8 +13,8 @@ import (
 	"io"
 	"log/slog"
 	"mime"
-	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +22,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store"
@@ -46,10 +47,17 @@ type Handler struct {
 	Hooks     *webhook.Service          // endpoints of merchants, and what they were told
 	Now       func() time.Time
 	Log       *slog.Logger
+	Proxies   func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none
+	// Explain says what is wrong with a pasted text; of a request, what /auth would make of it for a merchant, "" for one
+	// without a profile. It returns an object of JSON, or an error that says why the text cannot be read and quotes nothing.
+	// It keeps nothing.
+	Explain func(merchant string, text []byte) (json.RawMessage, error)
 	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil: they do not.
 	PasskeyURL func() string
 	// Node is the server, as the operations on directories see it; nil: there are no directories.
 	Node *Node
+
+	operators sync.Mutex // held from the look for another admin to the change
 
 	once sync.Once
 	mux  *http.ServeMux
@@ -90,7 +98,7 @@ func routes() []route {
 		{"PATCH", "operators/{name}", operator.Admin, false, "Give an operator another role", changeOperator},
 		{"DELETE", "operators/{name}", operator.Admin, false, "Remove an operator", removeOperator},
 		{"GET", "audit", operator.Admin, false, "Search the audit trail", searchAudit},
-	}, hookRoutes())
+	}, hookRoutes(), explainRoutes())
 }
 
 // canCall reports whether an actor may call the operation.
@@ -175,8 +183,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 			if bodies[rt.path] != nil && (err != nil || kind != "application/json") {
 				return nil, refuse(http.StatusUnsupportedMediaType, "Content-Type: want application/json.")
 			}
-			if asked.body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
-				return nil, refuse(http.StatusBadRequest, "The body did not come, or has more than %d bytes.", maxBody)
+			if asked.body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, rt.maxBody())); err != nil {
+				return nil, refuse(http.StatusBadRequest, "The body did not come, or has more than %d bytes.", rt.maxBody())
 			}
 		}
 		return rt.do(h, asked)
@@ -194,9 +202,11 @@ func (h *Handler) identify(r *http.Request) (operator.Actor, error) {
 	if errors.Is(err, operator.ErrNoToken) {
 		return actor, refuse(http.StatusUnauthorized, "Authorization: the token is unknown, was revoked or has ended.")
 	}
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		actor.From = host
+	var proxies []netip.Prefix
+	if h.Proxies != nil {
+		proxies = h.Proxies()
 	}
+	actor.From = listen.ClientName(r, proxies)
 	return actor, err
 }
 

@@ -50,6 +50,9 @@ func newSite(t *testing.T) *site {
 		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry },
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), PasskeyURL: func() string { return "https://console.example" },
 	}, db, map[string]string{}}
+	s.handler.Explain = func(merchant string, text []byte) (json.RawMessage, error) {
+		return json.Marshal(map[string]string{"verdict": "invalid", "merchant": merchant, "text": string(text)})
+	}
 	s.handler.Hooks = &webhook.Service{Store: db, Sealer: ring, Now: time.Now, Log: s.handler.Log}
 	s.handler.Hooks.Configure(hookSettings())
 	s.addJournal()
@@ -124,6 +127,7 @@ var matrix = map[string][6]int{
 	"DELETE operators/{name}":     {403, 403, 204, 403, 403, 403},
 	"GET audit":                   {403, 403, 200, 403, 403, 403},
 
+	"POST explain":                       {200, 200, 200, 200, 200, 200},
 	"GET webhook-endpoints":              {200, 200, 200, 200, 200, 200},
 	"POST webhook-endpoints":             {403, 201, 201, 403, 201, 201},
 	"GET webhook-endpoints/{id}":         {200, 200, 200, 200, 200, 200},
@@ -195,6 +199,8 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			at, body = "operators/"+s.addOperator(method+caller), `{"role": "viewer"}`
 		case "POST webhook-endpoints":
 			body = fmt.Sprintf(`{"merchant": %q, "url": "https://shop.example/hooks"}`, shop)
+		case "POST explain":
+			body = `{"acctNumber": "4000001234567890"}`
 		case "GET events":
 			at = "events?merchant=Corner+Shop"
 		case "POST tokens":

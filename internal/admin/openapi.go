@@ -80,6 +80,7 @@ var queries = map[string][]string{
 	"GET authentications":   append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
 	"GET reports":           {"by", "from", "to"},
 	"GET webhook-endpoints": {"merchant"},
+	"POST explain":          {"merchant"},
 	"GET events":            {"merchant", "endpoint", "type", "authentication", "from", "to", "limit", "cursor"},
 	"GET overview":          {"from", "to"},
 }
@@ -93,6 +94,7 @@ var bodies = map[string]any{
 		append([]string{"acctNumber", "limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...)...),
 	"operators":              newSchema([]string{"role"}, "name", "role", "merchant"),
 	"operators/{name}":       newSchema([]string{"role"}, "role"),
+	"explain":                explainSchema,
 	"webhook-endpoints":      newSchema([]string{"url"}, "merchant", "url", "types", "description", "disabled", "secret"),
 	"webhook-endpoints/{id}": newSchema(nil, "url", "types", "description", "disabled"),
 	"tokens":                 newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),

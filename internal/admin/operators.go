@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/operator"
@@ -76,6 +77,13 @@ func changeOperator(h *Handler, r *request) (any, error) {
 	if was.IsOIDC() {
 		return nil, refuse(http.StatusConflict, "The issuer says the role of this operator: see console.oidc.roles of the configuration.")
 	}
+	h.operators.Lock()
+	defer h.operators.Unlock()
+	if role != operator.Admin {
+		if err := h.checkOtherAdmin(r, &was); err != nil {
+			return nil, err
+		}
+	}
 	before, after := map[string]any{"role": was.Role}, map[string]any{"role": role}
 	if err := h.record(r, "operator.role", was.Name, before, after); err != nil {
 		return nil, err
@@ -96,6 +104,11 @@ func removeOperator(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.operators.Lock()
+	defer h.operators.Unlock()
+	if err := h.checkOtherAdmin(r, &was); err != nil {
+		return nil, err
+	}
 	if err := h.record(r, "operator.remove", was.Name, map[string]any{"role": was.Role}, nil); err != nil {
 		return nil, err
 	}
@@ -103,6 +116,23 @@ func removeOperator(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	return nil, errNoOperator
+}
+
+// checkOtherAdmin refuses that the last admin of all merchants goes, who logs in by passkey: nobody could invite another.
+// Whom the issuer knows comes back with the next login. A command can always invite somebody.
+func (h *Handler) checkOtherAdmin(r *request, going *operator.User) error {
+	isAdmin := func(u *operator.User) bool { return u.IsSealed && u.Role == operator.Admin && u.Merchant == "" }
+	if !isAdmin(going) || going.IsOIDC() {
+		return nil
+	}
+	all, err := h.Operators.Users(r.Context())
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(all, func(u operator.User) bool { return u.Name != going.Name && isAdmin(&u) }) {
+		return refuse(http.StatusConflict, "This is the last admin. Invite another one first.")
+	}
+	return nil
 }
 
 // findOperator returns the operator that a request names. One whose row was changed in the store has a name alone.

@@ -318,7 +318,7 @@ func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpo
 // authenticate finds the account of an API key.
 func (h *Handler) authenticate(r *http.Request, key string) (*account.Account, *failure) {
 	acc, err := h.Keys.Authenticate(r.Context(), key)
-	if err == nil && len(acc.Terms.Allow) > 0 && !acc.Terms.Allows(clientAddress(r, h.Proxies)) {
+	if err == nil && len(acc.Terms.Allow) > 0 && !acc.Terms.Allows(listen.ClientAddress(r, h.Proxies)) {
 		noteAccount(r, acc)
 		err = account.ErrUnknownKey // nobody elsewhere is told that the key is good
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/scheme"
@@ -184,12 +185,23 @@ type explainFinding struct {
 
 // explain answers what /auth would make of a body.
 func (h *Handler) explain(_ context.Context, req *request) (response, error) {
-	options, wrong := auth.ReadExplainOptions(req.body)
-	x := h.Engine.Explain(req.account, req.body, options)
+	return response{body: EncodeExplanation(ExplainBody(h.Engine, req.account, req.body, auth.ExplainOptions{}))}, nil
+}
+
+// An explainer says what /auth would make of a body.
+type explainer interface {
+	Explain(acc *account.Account, body []byte, o auth.ExplainOptions) *auth.Explanation
+}
+
+// ExplainBody says what /auth would make of a body, by the options in the body. What is set in further counts as well.
+func ExplainBody(e explainer, acc *account.Account, body []byte, further auth.ExplainOptions) *auth.Explanation {
+	options, wrong := auth.ReadExplainOptions(body)
+	options.AllowMaskedCard = further.AllowMaskedCard
+	x := e.Explain(acc, body, options)
 	if len(wrong) > 0 {
 		x.Reject(wrong)
 	}
-	return response{body: EncodeExplanation(x)}, nil
+	return x
 }
 
 // EncodeExplanation returns the JSON of an explanation, as /explain answers it.

@@ -29,7 +29,7 @@ type Config struct {
 		Listen string `yaml:"listen"`
 		// Certificate and key of this listener. Without them it speaks plain HTTP and belongs behind a proxy that ends TLS.
 		TLS *KeyPair `yaml:"tls"`
-		// Addresses of the proxies in front. From one of them, the address that `key create --allow` is about is the right-most entry of X-Forwarded-For that is no proxy.
+		// Addresses of the proxies in front. From one of them, the address that `key create --allow` is about is the right-most entry of X-Forwarded-For that is no proxy. The audit trail of the console believes them as well.
 		Proxies []string `yaml:"proxies"`
 	} `yaml:"api"`
 

@@ -11,8 +11,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/operator"
 )
 
@@ -50,6 +51,7 @@ type Service struct {
 	Operators *operator.Service
 	Settings  func() *Settings // those in use; the same pointer as long as nothing has changed
 	Log       *slog.Logger
+	Proxies   func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none
 
 	visitor  *operator.Session // who everybody is; nil: those who have logged in
 	origins  []string          // of an open console
@@ -149,7 +151,7 @@ func (s *Service) Session(r *http.Request) (operator.Session, bool) {
 func (s *Service) findSession(r *http.Request) (operator.Session, error) {
 	if s.visitor != nil {
 		session := *s.visitor
-		session.Actor.From = addressOf(r)
+		session.Actor.From = s.addressOf(r)
 		return session, nil
 	}
 	cookie, err := r.Cookie(s.sessionCookie())
@@ -163,7 +165,7 @@ func (s *Service) findSession(r *http.Request) (operator.Session, error) {
 	if !s.mayStay(&user, groups) {
 		return operator.Session{}, operator.ErrNoSession
 	}
-	session.Actor.From = addressOf(r)
+	session.Actor.From = s.addressOf(r)
 	return session, nil
 }
 
@@ -283,7 +285,7 @@ func (s *Service) startSession(w http.ResponseWriter, r *http.Request, u *operat
 	life := s.Settings().Session
 	secret, err := s.Operators.StartSession(r.Context(), u, groups, life)
 	if err == nil {
-		err = s.Operators.Record(r.Context(), operator.Entry{Who: u.Who(), Role: u.Role, From: addressOf(r), Action: "login"})
+		err = s.Operators.Record(r.Context(), operator.Entry{Who: u.Who(), Role: u.Role, From: s.addressOf(r), Action: "login"})
 	}
 	if err != nil { // nobody is logged in without a trace
 		s.showFailure(w, errors.Join(err, s.Operators.EndSession(r.Context(), secret)))
@@ -312,17 +314,17 @@ func ownPath(next string) string {
 }
 
 // addressOf returns the address that a request comes from.
-func addressOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return ""
+func (s *Service) addressOf(r *http.Request) string {
+	var proxies []netip.Prefix
+	if s.Proxies != nil {
+		proxies = s.Proxies()
 	}
-	return host
+	return listen.ClientName(r, proxies)
 }
 
 // audit writes to the audit trail what somebody does. That it fails is in the log.
 func (s *Service) audit(r *http.Request, a *operator.Actor, action string, after any) {
-	e := operator.Entry{Who: a.Who, Role: a.Role, From: addressOf(r), Action: action, After: after}
+	e := operator.Entry{Who: a.Who, Role: a.Role, From: s.addressOf(r), Action: action, After: after}
 	if err := s.Operators.Record(r.Context(), e); err != nil {
 		s.Log.Error("audit trail", "action", action, "err", err)
 	}

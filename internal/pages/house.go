@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -152,28 +151,48 @@ func auditPage(h *Handler, v *visit) (result, error) {
 	return got, nil
 }
 
-// maxAuditFile is how many lines the file of the audit trail has; `threeds audit export` has all, with their chain.
-const maxAuditFile = 10_000
+// auditFilePage is how many lines are read at once for the file of the audit trail.
+const auditFilePage = "500"
 
-// writeAudit writes what a search in the audit trail finds, a line each.
-func writeAudit(h *Handler, v *visit, to *bytes.Buffer) error {
+// serveAudit answers with what a search in the audit trail finds, a line each, and all of it. It is read and sent in
+// pieces. When a later piece cannot be read the connection is cut, so that nobody takes the file for a whole one.
+func (h *Handler) serveAudit(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	session, _ := operator.SessionOf(r.Context())
+	v := &visit{r, session}
 	query, _, fault := auditQuery(v)
-	if fault != "" {
-		return errNoPage
-	}
-	query.Set("limit", "500")
-	for lines := 0; lines < maxAuditFile; {
+	query.Set("limit", auditFilePage)
+	for isFirst := true; ; isFirst = false {
 		var all list[json.RawMessage]
-		if err := h.call(v, http.MethodGet, "audit", query, nil, &all); err != nil {
-			return err
+		err := h.call(v, http.MethodGet, "audit", query, nil, &all)
+		if fault != "" {
+			err = errNoPage
 		}
+		switch {
+		case err != nil && isFirst:
+			h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, err })
+			return
+		case err != nil:
+			h.Log.Error("console", "file", "audit.jsonl", "err", err)
+			panic(http.ErrAbortHandler)
+		case isFirst:
+			w.Header().Set("Content-Type", "application/jsonl")
+			w.Header().Set("Content-Disposition", `attachment; filename="audit.jsonl"`)
+			w.Header().Set("Server-Timing", "total;dur="+milliseconds(time.Since(start)))
+		}
+		// Each piece has its own time to be sent. A server that has no deadlines needs none.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(auditPieceTime))
 		for _, line := range all.Data {
-			to.Write(append(line, '\n'))
+			if _, err := w.Write(append(line, '\n')); err != nil {
+				return // the browser has gone
+			}
 		}
-		if lines += len(all.Data); all.Next == nil {
-			break
+		if all.Next == nil {
+			return
 		}
 		query.Set("cursor", *all.Next)
 	}
-	return nil
 }
+
+// auditPieceTime is how long one piece of the file may take to be sent.
+const auditPieceTime = 30 * time.Second

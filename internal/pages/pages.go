@@ -90,7 +90,7 @@ func routes() []route {
 		{"POST /tokens", createToken},
 		{"POST /tokens/{name}/revoke", revokeToken},
 		{"GET /audit", auditPage},
-	}, hookPages())
+	}, hookPages(), explainPages(), operatorPages())
 }
 
 // A visit is one request for a page.
@@ -114,7 +114,7 @@ type list[T any] struct {
 }
 
 // maxForm is the length of the longest form: a pasted request, and what is around it.
-const maxForm = 64 << 10
+const maxForm = 1 << 20
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -143,7 +143,7 @@ func (h *Handler) init() {
 		h.serveFile(w, r, "text/csv; charset=utf-8", "reports.csv", writeReport)
 	})
 	h.mux.HandleFunc("GET /audit.jsonl", func(w http.ResponseWriter, r *http.Request) {
-		h.serveFile(w, r, "application/jsonl", "audit.jsonl", writeAudit)
+		h.serveAudit(w, r)
 	})
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, errNoPage })

@@ -21,6 +21,9 @@ var forms = map[string]struct {
 	"/keys":                      {url.Values{"merchant": {shop}}, [6]int{403, 200, 200, 403, 200, 200}},
 	"/keys/00/revoke":            {url.Values{}, [6]int{403, 404, 404, 403, 404, 404}},
 	"/tokens":                    {url.Values{"name": {"t"}, "role": {"viewer"}}, [6]int{403, 403, 200, 403, 403, 403}},
+	"/explain":                   {url.Values{"text": {"{}"}}, [6]int{200, 200, 200, 200, 200, 200}},
+	"/operators":                 {url.Values{"role": {"viewer"}}, [6]int{403, 403, 200, 403, 403, 403}},
+	"/operators/nobody":          {url.Values{"do": {"remove"}}, [6]int{403, 403, 404, 403, 403, 403}},
 	"/webhooks":                  {url.Values{"merchant": {shop}, "url": {"https://shop.example/h"}, "type": webhook.Types()}, [6]int{403, 200, 200, 403, 200, 200}},
 	"/webhooks/" + hookID:        {url.Values{"do": {"rotate"}}, [6]int{403, 200, 200, 403, 200, 200}},
 	"/webhooks/ep_x":             {url.Values{"do": {"remove"}}, [6]int{403, 404, 404, 403, 404, 404}},
@@ -194,6 +197,12 @@ func TestK1AttacksInFormsAreText(t *testing.T) {
 			form.Set(name, attack)
 			all["/tokens?"+name] = form
 		}
+		for _, name := range []string{"name", "role", "merchant"} {
+			form := url.Values{"name": {"jo"}, "role": {"viewer"}}
+			form.Set(name, attack)
+			all["/operators?"+name], all["/operators/"+url.PathEscape(attack)+"?"+name] = form, form
+		}
+		all["/explain"], all["/explain?merchant"] = url.Values{"text": {attack}}, url.Values{"text": {"{}"}, "merchant": {attack}}
 		for _, name := range []string{"merchant", "url", "description", "type"} {
 			form := url.Values{"merchant": {shop}, "url": {"https://shop.example/"}, "type": {webhook.Failed}}
 			form.Set(name, attack)
@@ -207,7 +216,7 @@ func TestK1AttacksInFormsAreText(t *testing.T) {
 			}
 		}
 		for _, at := range []string{
-			"/keys", "/tokens", "/merchants", "/webhooks", "/webhooks/" + hookID, "/webhooks/" + hookID + "?cursor=" + url.QueryEscape(attack),
+			"/keys", "/tokens", "/merchants", "/webhooks", "/webhooks/" + hookID, "/operators", "/explain", "/webhooks/" + hookID + "?cursor=" + url.QueryEscape(attack),
 			"/merchants/" + url.PathEscape(attack), "/audit", "/audit?who=" + url.QueryEscape(attack),
 			"/audit?action=" + url.QueryEscape(attack), "/audit?object=" + url.QueryEscape(attack), "/audit?from=" + url.QueryEscape(attack),
 			"/reports?by=" + url.QueryEscape(attack), "/reports?time=" + url.QueryEscape(attack), "/audit?cursor=" + url.QueryEscape(attack),

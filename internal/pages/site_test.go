@@ -62,6 +62,8 @@ func newSite(t testing.TB) *site {
 		Operators: &operator.Service{Store: s.db, Sealer: ring, Now: now}, Store: s.db, Now: now,
 		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry }, Log: log,
 	}
+	s.admin.PasskeyURL = func() string { return "https://console.example" }
+	s.admin.Explain = explainForTest
 	s.admin.Hooks, s.events = newHooks(t, s.db, ring, now, log)
 	s.keys, err = journal.LoadOrCreateKeys(filepath.Join(dir, "journal-keys.json"))
 	must(t, err)

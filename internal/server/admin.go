@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // newAdminAPI returns the admin API, which uses the key ring and the merchants of the runtime in use.
 func (s *Server) newAdminAPI() *admin.Handler {
 	h := &admin.Handler{
-		Operators: s.operators, Store: s.db, Now: s.timestamp, Log: s.cfg.Log, Hooks: s.hooks,
+		Operators: s.operators, Store: s.db, Now: s.timestamp, Log: s.cfg.Log, Hooks: s.hooks, Explain: s.explainText, Proxies: s.proxies,
 		Ring: func() account.Ring { return s.ring.Load() },
 		Merchants: func() *merchant.Registry {
 			cfg := &s.activeRuntime().cfg
@@ -45,7 +46,7 @@ func (s *Server) newAdminAPI() *admin.Handler {
 // newConsolePages returns the login of the console, and behind it the pages, which ask the admin API.
 func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 	s.login = &login.Service{
-		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log,
+		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log, Proxies: s.proxies,
 	}
 	console := &pages.Handler{Admin: api, Now: s.timestamp, Log: s.cfg.Log}
 	if open := s.cfg.OpenConsole; open != nil {
@@ -62,6 +63,9 @@ func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 	}
 	return mux
 }
+
+// proxies returns those in front of the API by the configuration in use. They stand in front of the console, too.
+func (s *Server) proxies() []netip.Prefix { return s.activeRuntime().cfg.Proxies }
 
 // requireHost serves requests for one host alone: a foreign name that was made to resolve to this machine is not ours.
 func requireHost(host string, next http.Handler) http.Handler {

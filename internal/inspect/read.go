@@ -1,4 +1,7 @@
-package main
+// Package inspect reads what people who support payments hold, and says what is wrong with it: a message, a request, a line
+// of a log, a form, a base64url creq, or a PARes of 3-D Secure 1.0.2. Use [Read] to find the message in a text, and [Check]
+// to check it. Nothing of a text is kept or logged, and what a [Report] shows of a message is masked.
+package inspect
 
 import (
 	"bytes"
@@ -14,31 +17,31 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// A checkInput is what a text that check was given turned out to be.
-type checkInput struct {
-	kind  string        // areq, auth-body, ares, …, log-line, creq, cres, form, pares; message if it has no known type
-	data  []byte        // the JSON of the message; nil for a PARes and for lines
-	xml   []byte        // the XML of a PARes
-	lines []requestLine // lines of this server's request log, which hold no message
-	other int           // lines of its log about something else, among them
+// An Input is what a text turned out to be.
+type Input struct {
+	Kind  string        // areq, auth-body, ares, …, log-line, creq, cres, form, pares; message if it has no known type
+	Data  []byte        // the JSON of the message; nil for a PARes and for lines
+	XML   []byte        // of a PARes
+	Lines []RequestLine // of this server's request log, which hold no message
+	Other int           // lines of its log about something else, among them
 }
 
 // The fields of forms that hold a message.
 var messageFields = []string{"creq", "cres", "threeDSMethodData", "PaRes", "pares", "PaReq"}
 
-// readCheckInput finds the message in a text: JSON, a log line with JSON in it, base64url, a
+// Read finds the message in a text: JSON, a log line with JSON in it, base64url, a
 // form, or a PARes. Lines of this server's request log have none, and are read themselves. It returns false if there
 // is nothing of these.
-func readCheckInput(data []byte) (in checkInput, ok bool) {
+func Read(data []byte) (in Input, ok bool) {
 	text := bytes.TrimSpace(data)
 	if bytes.HasPrefix(text, []byte("{")) {
 		if lines, other := readRequestLines(text); len(lines) > 0 {
-			return checkInput{kind: "log-line", lines: lines, other: other}, true
+			return Input{Kind: "log-line", Lines: lines, Other: other}, true
 		}
 		if inner, ok := messageInLog(text); ok {
-			return checkInput{kind: "log-line", data: inner}, true
+			return Input{Kind: "log-line", Data: inner}, true
 		}
-		return checkInput{kind: kindOfMessage(text), data: data}, true
+		return Input{Kind: kindOfMessage(text), Data: data}, true
 	}
 	if in, ok := readEncoded(string(text)); ok {
 		return in, true
@@ -46,17 +49,17 @@ func readCheckInput(data []byte) (in checkInput, ok bool) {
 	if form, err := url.ParseQuery(string(text)); err == nil && bytes.IndexByte(text, '=') > 0 {
 		for _, name := range messageFields {
 			if inner, ok := readEncoded(form.Get(name)); ok {
-				inner.kind = "form"
+				inner.Kind = "form"
 				return inner, true
 			}
 		}
 	}
 	if i := bytes.IndexByte(text, '{'); i > 0 && text[0] != '<' && !bytes.HasPrefix(text, []byte("\ufeff")) {
 		if inner := firstObject(text[i:]); inner != nil && bytes.Contains(inner, []byte(`"messageType"`)) {
-			return checkInput{kind: "log-line", data: inner}, true
+			return Input{Kind: "log-line", Data: inner}, true
 		}
 	}
-	return checkInput{}, false
+	return Input{}, false
 }
 
 // kindOfMessage names the kind of a JSON message: by its type, or as a body for /auth if it is an AReq
@@ -77,15 +80,15 @@ func kindOfMessage(data []byte) string {
 }
 
 // readEncoded reads a message in base64url, as creq and cres are, or a packed PARes.
-func readEncoded(text string) (in checkInput, ok bool) {
+func readEncoded(text string) (in Input, ok bool) {
 	plain := strings.NewReplacer("+", "-", "/", "_", "\r", "", "\n", "", " ", "").Replace(text)
 	if data, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(plain, "=")); err == nil && bytes.HasPrefix(data, []byte("{")) {
-		return checkInput{kind: kindOfMessage(data), data: data}, true
+		return Input{Kind: kindOfMessage(data), Data: data}, true
 	}
 	if doc, _, err := v1.Inflate(text); err == nil && bytes.Contains(doc, []byte("<PARes")) {
-		return checkInput{kind: "pares", xml: doc}, true
+		return Input{Kind: "pares", XML: doc}, true
 	}
-	return checkInput{}, false
+	return Input{}, false
 }
 
 // messageInLog returns the message that a log line in JSON has as one of its values, as an object or
@@ -107,8 +110,8 @@ func messageInLog(line []byte) (inner []byte, ok bool) {
 	return nil, false
 }
 
-// A requestLine is what a line of the request log says, as docs/operating/logs.md has it.
-type requestLine struct {
+// A RequestLine is what a line of the request log says, as docs/operating/logs.md has it.
+type RequestLine struct {
 	Time, Level, Msg, Operation, Merchant, ID, Message, Scheme, Last4, Version, Status, Reason, ECI, ResultsStatus, Code, Detail string
 
 	Number   int `json:"-"` // of the line in the text, from 1
@@ -119,14 +122,14 @@ type requestLine struct {
 
 // readRequestLines reads a text of which each line is one of this server's log, and counts those that are about no
 // request. It returns nil for any other text.
-func readRequestLines(text []byte) (all []requestLine, other int) {
+func readRequestLines(text []byte) (all []RequestLine, other int) {
 	number := 0
 	for line := range bytes.Lines(text) {
 		number++
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
-		l := requestLine{Number: number}
+		l := RequestLine{Number: number}
 		if json.Unmarshal(line, &l) != nil || l.Msg == "" || l.Level == "" {
 			return nil, 0
 		}
@@ -139,8 +142,8 @@ func readRequestLines(text []byte) (all []requestLine, other int) {
 	return all, other
 }
 
-// describe returns what happened, in one line.
-func (l *requestLine) describe() string {
+// Describe returns what happened, in one line.
+func (l *RequestLine) Describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q", l.Operation)
 	if l.HTTP != 0 {
@@ -161,7 +164,7 @@ func (l *requestLine) describe() string {
 }
 
 // problems returns what was wrong with the request: its code, for each of the elements.
-func (l *requestLine) problems(note string) (all message.Problems) {
+func (l *RequestLine) problems(note string) (all message.Problems) {
 	code, err := strconv.Atoi(l.Code)
 	if err != nil {
 		return nil
@@ -254,12 +257,4 @@ func describeUnjudged(m *message.Message) string {
 		}
 	}
 	return strings.Join(all, "; ")
-}
-
-// pointerOf returns the JSON pointer of a path.
-func pointerOf(p message.Path) string {
-	if p == "" {
-		return ""
-	}
-	return "/" + strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(string(p))
 }

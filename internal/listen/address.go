@@ -1,4 +1,4 @@
-package api
+package listen
 
 import (
 	"net/http"
@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// clientAddress returns the address that a request comes from: that of the connection. Where that is
+// ClientAddress returns the address that a request comes from: that of the connection. Where that is
 // one of the proxies, it is the right-most entry of X-Forwarded-For that is none; what stands left of it
 // anybody may have written. The address is not valid if such an entry is none, or nothing but proxies is there.
-func clientAddress(r *http.Request, proxies []netip.Prefix) netip.Addr {
+func ClientAddress(r *http.Request, proxies []netip.Prefix) netip.Addr {
 	from := parseAddress(r.RemoteAddr)
 	if !isAmong(proxies, from) {
 		return from
@@ -36,4 +36,17 @@ func parseAddress(text string) netip.Addr {
 
 func isAmong(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+}
+
+// ClientName returns the address that a request comes from as text: as [ClientAddress] says or, where proxies do not say,
+// that of the connection. It is for records, and no rule may depend on it.
+func ClientName(r *http.Request, proxies []netip.Prefix) string {
+	from := ClientAddress(r, proxies)
+	if !from.IsValid() {
+		from = parseAddress(r.RemoteAddr)
+	}
+	if !from.IsValid() {
+		return ""
+	}
+	return from.String()
 }

@@ -1,0 +1,61 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/openthreeds/threeds/internal/merchant"
+	"github.com/openthreeds/threeds/internal/operator"
+)
+
+// explainRoutes returns the operation that explains a text.
+func explainRoutes() []route {
+	return []route{
+		{"POST", "explain", operator.Viewer, true, "Say what is wrong with a request, or with a message in a JSON string; nothing is kept", explain},
+	}
+}
+
+// maxExplained is the length of the longest body to explain.
+const maxExplained = 256 << 10
+
+// maxBody returns the length of the longest body of an operation.
+func (rt *route) maxBody() int64 {
+	if rt.path == "explain" {
+		return maxExplained
+	}
+	return maxBody
+}
+
+// explainSchema describes a body of explain: one of /auth or of an authentication, or a text with a message.
+var explainSchema = map[string]any{"type": []string{"object", "string"}}
+
+// explain explains the body of a request, or the text that a JSON string has. It is in no log and no audit trail.
+func explain(h *Handler, r *request) (any, error) {
+	name := r.URL.Query().Get("merchant")
+	if r.actor.Merchant != "" && name == "" {
+		name = r.actor.Merchant
+	}
+	if !r.actor.CanSee(name) {
+		return nil, errNoMerchant
+	}
+	if name != "" {
+		if _, err := h.Merchants().Get(r.Context(), name); errors.Is(err, merchant.ErrNotFound) {
+			return nil, errNoMerchant
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	text, pasted := r.body, ""
+	if json.Unmarshal(r.body, &pasted) == nil {
+		text = []byte(pasted)
+	}
+	if len(text) > maxExplained {
+		return nil, refuse(http.StatusBadRequest, "The text has more than %d bytes.", maxExplained)
+	}
+	answer, err := h.Explain(name, text)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "There is nothing to explain in it: %v.", err)
+	}
+	return answer, nil
+}

@@ -1,0 +1,98 @@
+package pages
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/lanes"
+	"github.com/openthreeds/threeds/internal/scheme"
+)
+
+// explainPages returns the pages that explain what is pasted.
+func explainPages() []route {
+	return []route{{"GET /explain", explainPage}, {"POST /explain", explainText}}
+}
+
+// An explained is what the admin API says of a text.
+type explained struct {
+	Kind, Verdict          string
+	Scheme, MessageVersion string
+	Errors                 []struct{ Pointer, Code, Rule, Cure, Source string }
+	Warnings               []struct{ Text string }
+	Normalised             []struct{ Pointer, Rule string }
+	SchemeFindings         []struct {
+		Element, Level, Since, Text, Source string
+		InForce                             bool
+	}
+	Lines              []string
+	Message, WouldSend json.RawMessage // masked
+}
+
+// IsValid reports whether nothing is wrong.
+func (e *explained) IsValid() bool { return e.Verdict == "valid" }
+
+// IsRequest reports whether the text was a request of a merchant.
+func (e *explained) IsRequest() bool { return e.Kind == "request" }
+
+// An explainView is the data of the page. What was pasted is not in it: it may have a whole card number.
+type explainView struct {
+	Merchants []choice
+	Fault     string
+	Got       *explained
+	Groups    []lanes.Group
+	Raw       string
+}
+
+func (h *Handler) newExplainView(v *visit) (*explainView, error) {
+	view := &explainView{}
+	var merchants list[struct{ Name string }]
+	err := h.call(v, http.MethodGet, "merchants", nil, nil, &merchants)
+	for _, m := range merchants.Data {
+		view.Merchants = append(view.Merchants, choice{m.Name, m.Name, m.Name == v.PostForm.Get("merchant")})
+	}
+	return view, err
+}
+
+func explainPage(h *Handler, v *visit) (result, error) {
+	view, err := h.newExplainView(v)
+	return result{template: "explain", title: "Explain", data: view}, err
+}
+
+// explainText explains what was pasted. Nothing keeps it, and the page shows it masked.
+func explainText(h *Handler, v *visit) (result, error) {
+	view, err := h.newExplainView(v)
+	if err != nil {
+		return result{}, err
+	}
+	got := result{template: "explain", title: "Explain", data: view}
+	var answer explained
+	query := url.Values{}
+	if name := v.PostForm.Get("merchant"); name != "" {
+		query.Set("merchant", name)
+	}
+	err = h.call(v, http.MethodPost, "explain", query, strings.TrimSpace(v.PostForm.Get("text")), &answer)
+	if p := problemOf(err); p != nil {
+		view.Fault, got.status = p.Detail, p.Status
+		return got, nil
+	}
+	if err != nil {
+		return result{}, err
+	}
+	view.Got = &answer
+	shown := answer.WouldSend
+	if !answer.IsRequest() {
+		shown = answer.Message
+	}
+	if len(shown) > 0 && string(shown) != "null" {
+		var text bytes.Buffer
+		if json.Indent(&text, shown, "", "  ") == nil {
+			view.Raw = text.String()
+		}
+		explainer := lanes.Explainer{Meaning: func(name, value string) string { return scheme.Meaning(answer.Scheme, name, value) }}
+		view.Groups = explainer.Explain(shown)
+	}
+	return got, nil
+}
