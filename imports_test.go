@@ -37,7 +37,7 @@ var may = map[string]string{
 	"internal/store/storetest": "internal/store",
 	"internal/backup":          "internal/store",
 	"internal/account":         "internal/store",
-	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/store internal/journal",
+	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/store internal/journal",
 	"internal/operator":        "internal/store",
 	"internal/login":           "internal/operator internal/store",
 	"internal/pages":           "internal/admin internal/iso internal/journal internal/operator internal/outcome internal/scheme message",

@@ -20,7 +20,7 @@ func describe(*Handler, *request) (any, error) {
 		success := "200"
 		switch rt.method {
 		case "POST":
-			if success = "201"; strings.HasSuffix(rt.path, "/search") {
+			if success = "201"; strings.HasSuffix(rt.path, "/search") || strings.Contains(rt.path, "{scheme}") {
 				success = "200"
 			}
 		case "DELETE":
@@ -76,6 +76,9 @@ var queries = map[string][]string{
 	"GET authentications": append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
 	"GET reports":         {"by", "from", "to"},
 	"GET overview":        {"from", "to"},
+
+	"GET ranges/{scheme}":      {"prefix"},
+	"GET ranges/{scheme}/diff": {"old", "new"},
 }
 
 // bodies are the schemas of bodies, by path.
@@ -88,6 +91,9 @@ var bodies = map[string]any{
 	"operators":        newSchema([]string{"role"}, "name", "role", "merchant"),
 	"operators/{name}": newSchema([]string{"role"}, "role"),
 	"tokens":           newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
+
+	"ranges/{scheme}/accept":  newSchema(nil, "held"),
+	"ranges/{scheme}/refresh": newSchema(nil),
 }
 
 // newSchema returns the schema of an object with members of the usual types.
@@ -95,7 +101,7 @@ func newSchema(required []string, members ...string) map[string]any {
 	properties := map[string]any{}
 	for _, name := range members {
 		switch name {
-		case "limit":
+		case "limit", "held", "bits":
 			properties[name] = map[string]any{"type": "integer"}
 		case "strict", "bridging", "transliterate":
 			properties[name] = map[string]any{"type": "boolean"}
