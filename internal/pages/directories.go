@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/lanes"
 )
 
 // A directoryRow is a directory as the pages show it.
@@ -32,7 +33,7 @@ func directoryRows(all []admin.Directory, now time.Time) (rows []directoryRow) {
 			row.Spark = newSpark(d.Day.Hours)
 		}
 		if d.Ranges.Loaded != nil {
-			row.Age = span(d.Ranges.AgeSeconds * 1000)
+			row.Age = lanes.Span(d.Ranges.AgeSeconds * 1000)
 		}
 		if d.Certificate != nil {
 			row.Days, row.IsSoon = daysLeft(d.Certificate.Expires, now)

@@ -19,11 +19,13 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/lanes"
 	"github.com/openthreeds/threeds/internal/operator"
 )
 
@@ -68,7 +70,7 @@ type route struct {
 
 // routes returns the table of pages.
 func routes() []route {
-	return []route{
+	return slices.Concat([]route{
 		{"GET /{$}", overviewPage},
 		{"GET /authentications", searchPage},
 		{"GET /authentications/search", cardPage},
@@ -90,7 +92,7 @@ func routes() []route {
 		{"POST /tokens", createToken},
 		{"POST /tokens/{name}/revoke", revokeToken},
 		{"GET /audit", auditPage},
-	}
+	}, hookPages())
 }
 
 // A visit is one request for a page.
@@ -154,15 +156,15 @@ func (h *Handler) init() {
 var errNoPage = &admin.Problem{Status: http.StatusNotFound, Detail: "The address is wrong, or what it showed has gone."}
 
 func (h *Handler) initTemplates() {
-	tokens, _ := files.ReadFile("assets/tokens.css") // they are in the binary
-	rules, _ := files.ReadFile("assets/ui.css")
+	rules, _ := files.ReadFile("assets/ui.css") // they are in the binary
 	more, _ := files.ReadFile("assets/directories.css")
-	h.styles = append(append(tokens, rules...), more...)
+	h.styles = slices.Concat(lanes.Tokens(), rules, more, lanes.Styles())
 	script, _ := files.ReadFile("assets/console.js")
 	sum := sha256.Sum256(append(bytes.Clone(h.styles), script...))
 	h.version = hex.EncodeToString(sum[:6])
 	h.templates = map[string]*template.Template{}
 	base := template.Must(template.New("").Funcs(functions()).ParseFS(files, "templates/layout.html", "templates/parts.html"))
+	lanes.AddTemplates(base)
 	names, _ := files.ReadDir("templates")
 	for _, entry := range names {
 		name := strings.TrimSuffix(entry.Name(), ".html")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/lanes"
 )
 
 // A rangeStatus is how things stand with the card ranges of a scheme, as the admin API has it.
@@ -94,7 +95,7 @@ func rangesPage(h *Handler, v *visit) (result, error) {
 func (s *rangeStatus) describe() {
 	s.Age = "none yet"
 	if s.Loaded != nil {
-		s.Age = span(s.AgeSeconds*1000) + " old"
+		s.Age = lanes.Span(s.AgeSeconds*1000) + " old"
 	}
 	at := "/ranges/" + url.PathEscape(s.Scheme) + "/diff?"
 	if s.Held != 0 {

@@ -203,6 +203,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.metrics.LoadShedder(s.gate)
 	s.hooks = &webhook.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Log: cfg.Log, Now: s.timestamp}
 	s.hooks.Configure(cfg.Webhooks.forDeliveries(s.timestamp))
+	if s.journal != nil {
+		s.hooks.Attempted = s.journalDelivery
+	}
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	registerKeyMetrics(s.metrics, s.apiKeys)
 	s.api = s.newListener("api", listen.Pace(cfg.API, s.isOverloaded), 2, func(rt *runtime) *tls.Config { return rt.apiTLS })
