@@ -16,6 +16,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/rangequery"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/server"
@@ -55,7 +56,8 @@ func runRanges(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 type rangeStore struct {
 	directory.Keeper // nil means that there is no store yet
 	*config.Config
-	file string // of the configuration
+	file  string         // of the configuration
+	audit operator.Store // nil without a store
 }
 
 // withRanges opens the store that a configuration names, and closes it again.
@@ -84,7 +86,7 @@ func openRanges(ctx context.Context, file string, create bool, do func(*rangeSto
 	if err != nil {
 		return err
 	}
-	s.Keeper = db
+	s.Keeper, s.audit = db, db
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return do(s)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/operator"
 )
 
 // rangesRefresh requests that a directory server is asked as soon as possible.
@@ -20,6 +21,9 @@ func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 		}
 		if s.Keeper == nil {
 			return fmt.Errorf("ranges refresh: nothing was served from %s yet; the first start asks anyway", s.Store.URL.Dir)
+		}
+		if err := s.record(ctx, "ranges.refresh", d.Scheme, nil, nil); err != nil {
+			return err
 		}
 		now := time.Now().UTC()
 		if err := directory.PutRefreshRequest(ctx, s, d.Scheme, newLeaseHolder(), directory.RefreshRequest{At: now, Refresh: true}); err != nil {
@@ -49,6 +53,11 @@ func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
 		if status.Held == 0 {
 			return fmt.Errorf("ranges accept: nothing of %s is held back", d.Scheme)
 		}
+		before := map[string]any{"generation": status.Generation, "ranges": status.Ranges}
+		after := map[string]any{"held": status.Held, "ranges": status.HeldRanges}
+		if err := s.record(ctx, "ranges.accept", d.Scheme, before, after); err != nil {
+			return err
+		}
 		if err := directory.PutRefreshRequest(ctx, s, d.Scheme, newLeaseHolder(), directory.RefreshRequest{At: time.Now().UTC(), Accept: status.Held}); err != nil {
 			return err
 		}
@@ -60,6 +69,12 @@ func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
 			d.Scheme, status.Held, countOf(status.HeldRanges, "range"), place)
 		return err
 	})
+}
+
+// record writes to the audit trail what a command does.
+func (s *rangeStore) record(ctx context.Context, action, scheme string, before, after any) error {
+	trail := &operator.Service{Store: s.audit, Now: time.Now}
+	return trail.Record(ctx, operator.Entry{Who: commandActor(), Action: action, Object: scheme, Before: before, After: after})
 }
 
 // withDirectory reads a command line that names a scheme, and calls do with its directory.

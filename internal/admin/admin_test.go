@@ -191,6 +191,8 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			at = "authentications/" + passedID
 		case "POST authentications/search":
 			body = `{"last4": "0103"}`
+		case "GET ranges/{scheme}", "GET ranges/{scheme}/diff", "POST ranges/{scheme}/accept", "POST ranges/{scheme}/refresh":
+			at, body = strings.ReplaceAll(path, "{scheme}", "visa")+"?old=0&new=0", "{}"
 		case "GET reports":
 			at = "reports?by=day"
 		case "POST operators":

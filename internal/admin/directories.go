@@ -12,6 +12,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/ranges"
 )
 
 // A Node is the server that an API belongs to, as the operations on directories see it. Set its fields before use.
@@ -26,6 +27,8 @@ type Node struct {
 	DisabledEndpoints func(ctx context.Context) ([]DisabledEndpoint, error)
 	// Keeper has the state of the card ranges.
 	Keeper directory.Keeper
+	// Generation returns the card ranges of a scheme that this node uses; nil if it has none.
+	Generation func(scheme string) *ranges.Generation
 }
 
 // A DisabledEndpoint is a webhook endpoint to which nothing is delivered.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/ranges"
 )
 
 // addNode gives the API a server of one directory.
@@ -23,6 +24,7 @@ func (s *site) addNode() *admin.Node {
 		Endings:           func() map[string]time.Time { return map[string]time.Time{} },
 		DisabledEndpoints: func(context.Context) ([]admin.DisabledEndpoint, error) { return nil, nil },
 		Keeper:            s.db,
+		Generation:        func(string) *ranges.Generation { return nil },
 	}
 	s.handler.Node = n
 	return n
@@ -32,6 +34,12 @@ func init() {
 	maps.Copy(matrix, map[string][6]int{
 		"GET overview":    {200, 200, 200, 200, 200, 200},
 		"GET directories": {200, 200, 200, 403, 403, 403},
+
+		"GET ranges":                   {200, 200, 200, 403, 403, 403},
+		"GET ranges/{scheme}":          {200, 200, 200, 403, 403, 403},
+		"GET ranges/{scheme}/diff":     {200, 200, 200, 403, 403, 403},
+		"POST ranges/{scheme}/accept":  {403, 409, 409, 403, 403, 403}, // nothing is held back
+		"POST ranges/{scheme}/refresh": {403, 200, 200, 403, 403, 403},
 	})
 }
 

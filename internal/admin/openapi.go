@@ -76,13 +76,15 @@ func newParameter(name, in string) map[string]any {
 
 // queries are the names of parameters in addresses, by operation.
 var queries = map[string][]string{
-	"GET audit":             {"who", "action", "object", "from", "to", "limit", "cursor"},
-	"GET authentications":   append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
-	"GET reports":           {"by", "from", "to"},
-	"GET webhook-endpoints": {"merchant"},
-	"POST explain":          {"merchant"},
-	"GET events":            {"merchant", "endpoint", "type", "authentication", "from", "to", "limit", "cursor"},
-	"GET overview":          {"from", "to"},
+	"GET audit":                {"who", "action", "object", "from", "to", "limit", "cursor"},
+	"GET authentications":      append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
+	"GET reports":              {"by", "from", "to"},
+	"GET webhook-endpoints":    {"merchant"},
+	"GET events":               {"merchant", "endpoint", "type", "authentication", "from", "to", "limit", "cursor"},
+	"GET overview":             {"from", "to"},
+	"GET ranges/{scheme}":      {"prefix"},
+	"GET ranges/{scheme}/diff": {"old", "new"},
+	"POST explain":             {"merchant"},
 }
 
 // bodies are the schemas of bodies, by path.
@@ -92,12 +94,14 @@ var bodies = map[string]any{
 	"merchants/{name}": newSchema([]string{"version"}, append([]string{"version"}, merchantMembers...)...),
 	"authentications/search": newSchema(nil,
 		append([]string{"acctNumber", "limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...)...),
-	"operators":              newSchema([]string{"role"}, "name", "role", "merchant"),
-	"operators/{name}":       newSchema([]string{"role"}, "role"),
-	"explain":                explainSchema,
-	"webhook-endpoints":      newSchema([]string{"url"}, "merchant", "url", "types", "description", "disabled", "secret"),
-	"webhook-endpoints/{id}": newSchema(nil, "url", "types", "description", "disabled"),
-	"tokens":                 newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
+	"operators":               newSchema([]string{"role"}, "name", "role", "merchant"),
+	"operators/{name}":        newSchema([]string{"role"}, "role"),
+	"webhook-endpoints":       newSchema([]string{"url"}, "merchant", "url", "types", "description", "disabled", "secret"),
+	"webhook-endpoints/{id}":  newSchema(nil, "url", "types", "description", "disabled"),
+	"tokens":                  newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
+	"ranges/{scheme}/accept":  newSchema(nil, "held"),
+	"ranges/{scheme}/refresh": newSchema(nil),
+	"explain":                 explainSchema,
 }
 
 // newSchema returns the schema of an object with members of the usual types.
@@ -105,7 +109,7 @@ func newSchema(required []string, members ...string) map[string]any {
 	properties := map[string]any{}
 	for _, name := range members {
 		switch name {
-		case "limit":
+		case "limit", "held":
 			properties[name] = map[string]any{"type": "integer"}
 		case "strict", "disabled", "bridging", "transliterate":
 			properties[name] = map[string]any{"type": "boolean"}

@@ -220,7 +220,7 @@ func (h *Handler) noticesOfCertificates(directories []Directory, problems map[st
 		n := Notice{
 			LevelWarning, fmt.Sprintf("A certificate ends in %s: %s", describeDays(left), name),
 			fmt.Sprintf("It is good until %s. Get its successor now; who checks it refuses connections from then on.", formatMoment(ends[key])),
-			"/certificates", "See certificates",
+			"/directories", "See directories",
 		}
 		switch {
 		case left <= 0:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/openthreeds/threeds/internal/admin"
 	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/internal/operator"
 )
@@ -22,11 +23,16 @@ func TestK1PagesFitEveryScreen(t *testing.T) {
 	}))
 	defer server.Close()
 	s.post("operator", "/keys", map[string][]string{"merchant": {shop}, "label": {"till 4"}})
+	n := s.addNode()
+	s.twoRanges()
+	n.directories[0].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &s.now, Fault: "Connection refused", Refused: 1234}
+	n.endings["directories[1].client_cert.cert"] = s.now.AddDate(0, 0, 13)
 	tab := browsertest.NewBrowser(t)
 	for name, at := range map[string]string{
 		"search": "/authentications", "empty": "/authentications?q=9999", "card": "/authentications/search", "authentication": "/authentications/" + passedID,
 		"beside": "/authentications/" + passedID + "?step=ares&beside=areq", "reports": "/reports?by=merchant", "merchants": "/merchants",
 		"merchant": "/merchants/Corner%20Shop", "keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks", "webhook": "/webhooks/" + hookID, "operators": "/operators", "explain": "/explain", "overview": "/",
+		"directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
 	} {
 		for _, view := range []struct {
 			width, height int64

@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -10,6 +11,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math/big"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -18,6 +20,9 @@ import (
 	"github.com/openthreeds/threeds/internal/admin"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/message"
 )
 
 // A node is the server that a site belongs to, as a test has it.
@@ -67,6 +72,7 @@ func (s *site) addNode() *node {
 		Endings:           func() map[string]time.Time { return n.endings },
 		DisabledEndpoints: func(context.Context) ([]admin.DisabledEndpoint, error) { return n.disabled, nil },
 		Keeper:            s.db,
+		Generation:        func(string) *ranges.Generation { return nil },
 	}
 	return n
 }
@@ -178,5 +184,177 @@ func TestK3ChartOfResults(t *testing.T) {
 	}
 	if len(o.Chart) > 62 || counted != 13 {
 		t.Errorf("%d bars count %d", len(o.Chart), counted)
+	}
+}
+
+// useRanges stores generations of card ranges, the newest last, puts the last but one into use and holds the last back.
+func (s *site) useRanges(generations ...*ranges.Generation) {
+	s.Helper()
+	for i, g := range generations {
+		if i < len(generations)-1 {
+			_, err := directory.Import(s.Context(), s.db, "visa", "test", g)
+			must(s.TB, err)
+			continue
+		}
+		lease, err := s.db.Acquire(s.Context(), "test", "test", time.Minute)
+		must(s.TB, err)
+		var content bytes.Buffer
+		_, err = g.WriteTo(&content)
+		must(s.TB, err)
+		must(s.TB, s.db.PutSnapshot(s.Context(), store.Snapshot{Scheme: "visa/held", Generation: 7, Created: s.now}, lease, &content, 1))
+		must(s.TB, s.db.Release(s.Context(), lease))
+	}
+	used := generations[len(generations)-2]
+	s.putStatus("visa", directory.RefreshStatus{
+		Generation: int64(len(generations) - 1), Ranges: used.Len(), Loaded: s.now.Add(-12 * time.Minute), Held: 7, HeldRanges: generations[len(generations)-1].Len(),
+	})
+	s.admin.Node.Generation = func(scheme string) *ranges.Generation {
+		if scheme == "visa" {
+			return used
+		}
+		return nil
+	}
+}
+
+// newGeneration makes card ranges of a few bounds, each with the same that is said of it.
+func newGeneration(t testing.TB, method string, bounds ...[2]string) *ranges.Generation {
+	t.Helper()
+	var b ranges.Builder
+	info := &ranges.Info{
+		ACSStart: "2.1.0", ACSEnd: "2.3.1", DSStart: "2.1.0", DSEnd: "2.3.1", DSVersions: []string{"2.1.0", "2.2.0", "2.3.1"},
+		ACS: []ranges.ACSVersion{{Version: "2.1.0"}, {Version: "2.2.0", MethodURL: method}, {Version: "2.3.1"}},
+	}
+	for _, pair := range bounds {
+		must(t, b.Add(pair[0], pair[1], info))
+	}
+	table, err := b.Build()
+	must(t, err)
+	return &ranges.Generation{Scheme: "visa", Version: message.V220, Table: table, DSURLs: []ranges.DSURL{{URL: "https://second.visa.example/areq"}}}
+}
+
+// twoRanges gives the console card ranges, of which one goes with those that are held back.
+func (s *site) twoRanges() {
+	s.Helper()
+	first, second := [2]string{"4000001000000000", "4000001999999999"}, [2]string{"4000002000000000", "4000002999999999"}
+	s.useRanges(newGeneration(s.TB, "", first), newGeneration(s.TB, "https://acs.bank.example/method", first, second),
+		newGeneration(s.TB, "https://acs.bank.example/method", first))
+}
+
+// TestK8RangesByPrefix: what the server would do with the cards of each range, and no whole card number in the address.
+func TestK8RangesByPrefix(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.addNode()
+	s.twoRanges()
+	s.want(s.get("viewer", "/ranges"), 200, "2 ranges, generation 2", "1 ranges are held back", "12 min old", "1 and 2")
+	w := s.get("viewer", "/ranges?prefix=4000+001")
+	s.want(w, 200, "4000001000000000–4000001999999999", "2.2.0, 2.1.0</td>", "is run in the browser first", "https://ds.visa.example/areq, then https://second.visa.example/areq",
+		"2.2.0 https://acs.bank.example/method", "in none of 0 ranges")
+	if strings.Contains(w.Body.String(), "4000002000000000") {
+		t.Error("a range of other cards is there")
+	}
+	s.want(s.get("viewer", "/ranges?prefix=4111"), 200, "Visa: in none of 2 ranges")
+	for typed, want := range map[string]string{
+		card: "whole card number", "4000+0000+0000+0103": "whole card number", "4000x": "want 1 to 12 digits",
+	} {
+		w := s.get("viewer", "/ranges?prefix="+typed)
+		s.want(w, 400, want)
+		if hasCard(w.Body.String()) {
+			t.Errorf("%s is shown again", typed)
+		}
+	}
+	if err := s.admin.Call(t.Context(), actor("viewer"), "GET", "ranges/visa", url.Values{"prefix": {card}}, nil, nil); err == nil || strings.Contains(err.Error(), card) {
+		t.Errorf("a card asked of the API: %v", err)
+	}
+}
+
+// TestK8AcceptIsAsked: what is held back is compared, and accepted only as it was seen, by those who may, with a line in the
+// audit trail.
+func TestK8AcceptIsAsked(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.addNode()
+	s.twoRanges()
+	s.want(s.get("viewer", "/ranges/visa/diff?old=2&new=held"), 200, "0 added, 1 removed, 0 changed", "4000002000000000–4000002999999999")
+	s.want(s.get("viewer", "/ranges/visa/diff?old=1&new=2"), 200, "1 added, 0 removed, 1 changed", "→ ", "https://acs.bank.example/method")
+	s.want(s.get("viewer", "/ranges/visa/diff"), 200, "what is held back")
+	for _, at := range []string{"/ranges/visa/diff?old=9", "/ranges/visa/diff?new=-1", "/ranges/visa/diff?new=x", "/ranges/mastercard/diff?new=held"} {
+		s.want(s.get("viewer", at), 400, "the number of a generation")
+	}
+	s.want(s.get("viewer", "/ranges/nobody/diff"), 404)
+	if body := s.get("viewer", "/ranges/visa/diff?new=held").Body.String() + s.get("viewer", "/ranges").Body.String(); strings.Contains(body, `action="/ranges/visa`) {
+		t.Error("a viewer has a form")
+	}
+	s.want(s.get("operator", "/ranges/visa/diff?new=held"), 200, `name="held" value="7"`)
+	s.want(s.post("operator", "/ranges/visa/accept", url.Values{"held": {"6"}}), 409)
+	s.want(s.post("operator", "/ranges/mastercard/accept", url.Values{}), 409)
+	if request, err := directory.ReadRefreshRequest(t.Context(), s.db, "visa", directory.RefreshStatus{}); err != nil || !request.At.IsZero() {
+		t.Errorf("a refused form asked for %+v, %v", request, err)
+	}
+	if w := s.post("operator", "/ranges/visa/accept", url.Values{"held": {"7"}}); w.Code != 303 || w.Header().Get("Location") != "/ranges?done=accept" {
+		t.Errorf("accept: %d %s", w.Code, w.Header().Get("Location"))
+	}
+	if w := s.post("operator", "/ranges/visa/refresh", url.Values{}); w.Code != 303 {
+		t.Errorf("refresh: %d", w.Code)
+	}
+	request, err := directory.ReadRefreshRequest(t.Context(), s.db, "visa", directory.RefreshStatus{})
+	if err != nil || request.Accept != 7 || !request.Refresh {
+		t.Errorf("asked for %+v, %v", request, err)
+	}
+	s.want(s.get("operator", "/ranges?done=accept"), 200, "What was held back is accepted", "Accepted. A node that serves")
+	s.checkTrail("ranges.accept", "passkey:operator")
+	s.checkTrail("ranges.refresh", "passkey:operator")
+}
+
+// TestK8MatrixIsExact gets and sends each page of directories and card ranges as each role, and without csrf.
+func TestK8MatrixIsExact(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[string][6]int{
+		"GET /directories": {200, 200, 200, 403, 403, 403}, "GET /ranges": {200, 200, 200, 403, 403, 403},
+		"GET /ranges?prefix=4000": {200, 200, 200, 403, 403, 403}, "GET /ranges/visa/diff": {200, 200, 200, 403, 403, 403},
+		"POST /ranges/visa/accept": {403, 303, 303, 403, 403, 403}, "POST /ranges/visa/refresh": {403, 303, 303, 403, 403, 403},
+		"POST /ranges/visa/remove": {404, 404, 404, 404, 404, 404},
+	} {
+		method, path, _ := strings.Cut(at, " ")
+		for i, caller := range callers() {
+			s := newSite(t)
+			s.addNode()
+			s.twoRanges()
+			w := s.get(caller, path)
+			if method == "POST" {
+				if w := s.serve(caller, httptest.NewRequest(method, path, nil)); w.Code != 403 {
+					t.Errorf("%s as %s without csrf: %d", at, caller, w.Code)
+				}
+				w = s.post(caller, path, url.Values{})
+			}
+			if w.Code != want[i] {
+				t.Errorf("%s as %s: %d, want %d", at, caller, w.Code, want[i])
+			}
+		}
+	}
+}
+
+// TestK1AttacksInDirectoriesAreText: in what is typed, in what a directory server wrote, and in the configuration.
+func TestK1AttacksInDirectoriesAreText(t *testing.T) {
+	t.Parallel()
+	for _, attack := range attacks {
+		s := newSite(t)
+		n := s.addNode()
+		d := &n.directories[0]
+		d.AReqURL, d.PReqURL, d.ResultsURL, d.Proxy, d.OperatorID, d.Versions, d.ClientNames = attack, attack, attack, attack, attack, []string{"2.2.0", attack}, []string{attack}
+		d.Certificate.Subject, d.Breaker = attack, admin.Breaker{State: admin.BreakerOpen, Fault: attack}
+		n.problems["directory visa"], n.problems["journal"], n.endings[attack] = attack, attack, s.now
+		n.disabled = []admin.DisabledEndpoint{{Merchant: attack}}
+		pair := [2]string{"4000001000000000", "4000001999999999"}
+		s.useRanges(newGeneration(t, "", pair), newGeneration(t, attack, pair), newGeneration(t, "", pair))
+		s.putStatus("visa", directory.RefreshStatus{Generation: 2, Ranges: 1, Loaded: s.now.Add(-48 * time.Hour), Fault: attack, Serial: attack, Version: attack, Held: 7, HeldRanges: 1})
+		for _, at := range []string{
+			"/", "/directories", "/ranges", "/ranges?prefix=4000", "/ranges/visa/diff", "/ranges?prefix=" + url.QueryEscape(attack), "/ranges?done=" + url.QueryEscape(attack),
+			"/ranges/visa/diff?old=" + url.QueryEscape(attack), "/ranges/" + url.PathEscape(attack) + "/diff",
+		} {
+			if body := s.get("admin", at).Body.String(); isHarmful(body, attack) {
+				t.Errorf("%s: %q is on the page", at, attack)
+			}
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/admin"
 	"github.com/openthreeds/threeds/internal/certs"
+	"github.com/openthreeds/threeds/internal/ranges"
 )
 
 // DirectoryCAs are the CA certificates of one directory, for those who look at it.
@@ -25,6 +26,7 @@ func (s *Server) newNode() *admin.Node {
 		Problems:    s.console.Problems,
 		Endings:     func() map[string]time.Time { return s.activeRuntime().cfg.CertificateEnds },
 		Keeper:      s.db,
+		Generation:  func(scheme string) *ranges.Generation { return s.activeRuntime().cards.Generation(scheme) },
 		DisabledEndpoints: func(ctx context.Context) ([]admin.DisabledEndpoint, error) {
 			endpoints, err := s.hooks.DisabledEndpoints(ctx)
 			var all []admin.DisabledEndpoint
