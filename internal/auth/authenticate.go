@@ -451,6 +451,9 @@ func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 		setOwned("threeDSRequestorID", requestor.ID, dir.RequestorID, e.Server.RequestorID)
 	}
 	setOwned("threeDSRequestorName", requestor.Name, dir.RequestorName, e.Server.RequestorName)
+	if req.isCreation {
+		withdrawSPCOfPage(req, msg)
+	}
 	if req.isStrict() {
 		return
 	}

@@ -203,7 +203,7 @@ func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, 
 }
 
 // pageMembers are members that a page may add.
-var pageMembers = []string{"threeDSMethodId", "spcIncompInd"}
+var pageMembers = []string{"threeDSMethodId"}
 
 // AuthenticateForAgent sends the AReq of an authentication that [Engine.CreateForAgent] made. The body has members of the
 // AReq that were not known then. The request may be made again with [WithOnce], whose note says that the AReq may have

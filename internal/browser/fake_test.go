@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -49,7 +50,7 @@ func (e *fakeEngine) add(row fakeRow) string {
 	copy(id[16:], newSecret())
 	token := base64.RawURLEncoding.EncodeToString(id)
 	row.view.ID = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
-	row.view.Step, row.view.Merchant = auth.StepBegin, "shop"
+	row.view.Step, row.view.Merchant = auth.StepBegin, cmp.Or(row.view.Merchant, "shop")
 	if row.view.Amount == "" {
 		row.view.Amount, row.view.Currency, row.view.Exponent = "12900", "EUR", "2"
 	}
@@ -110,7 +111,7 @@ func (e *fakeEngine) OpenBrowser(_ context.Context, token string) (*auth.Browser
 	if row == nil {
 		return nil, auth.ErrNoAuthentication
 	}
-	v := auth.BrowserView{ID: row.view.ID, Merchant: row.view.Merchant, Amount: row.view.Amount, Currency: row.view.Currency, Exponent: row.view.Exponent, Step: row.view.Step}
+	v := auth.BrowserView{ID: row.view.ID, Language: row.view.Language, Merchant: row.view.Merchant, Amount: row.view.Amount, Currency: row.view.Currency, Exponent: row.view.Exponent, Step: row.view.Step}
 	return &v, nil
 }
 
@@ -228,13 +229,13 @@ func (e *fakeEngine) EndBrowserMethod(_ context.Context, tag, data string) error
 
 // newBank returns the pages of an issuer that come back to origin. A bank of /method never
 // answers silently with ?silent; one of /challenge passes by itself with ?pass, forbids framing with
-// ?deny and never answers with ?dead.
+// ?deny, and passes by itself at the top, and never answers with ?dead.
 func newBank(t *testing.T, origin string) http.Handler {
 	page := func(w http.ResponseWriter, target string, fields string) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><title>Bank</title><h1>Test bank</h1>
 <form method="post" action="%s">%s<button id="go">Confirm</button></form><script>
-if (location.search.includes("pass") || location.pathname == "/method") document.forms[0].submit()</script>`, origin+target, fields)
+if (location.search.includes("pass") || location.search == "?deny" || location.pathname == "/method") document.forms[0].submit()</script>`, origin+target, fields)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /method", func(w http.ResponseWriter, r *http.Request) {

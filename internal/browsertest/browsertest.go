@@ -32,10 +32,22 @@ const Limit = 5 * time.Minute
 // line, such as "--lang=da".
 func NewBrowser(t testing.TB, flags ...string) context.Context {
 	t.Helper()
+	return newBrowser(t, Limit, "", flags...)
+}
+
+// newBrowser is NewBrowser with another limit, and with preferences of the profile as JSON.
+func newBrowser(t testing.TB, limit time.Duration, preferences string, flags ...string) context.Context {
+	t.Helper()
 	program := find(t)
 	profile, err := os.MkdirTemp("", "browsertest")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if preferences != "" {
+		file := filepath.Join(profile, "Default", "Preferences")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(preferences), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(program),
@@ -69,7 +81,7 @@ func NewBrowser(t testing.TB, flags ...string) context.Context {
 	}
 	allocator, cancelBrowser := chromedp.NewExecAllocator(context.Background(), options...)
 	tab, cancelTab := chromedp.NewContext(allocator)
-	ctx, cancelLimit := context.WithTimeout(tab, Limit)
+	ctx, cancelLimit := context.WithTimeout(tab, limit)
 	t.Cleanup(func() {
 		cancelLimit()
 		end, cancel := context.WithTimeout(tab, 10*time.Second)
@@ -194,7 +206,7 @@ func Screenshot(t testing.TB, ctx context.Context, name string) {
 	if err != nil {
 		t.Fatalf("screenshot %s: %v", name, err)
 	}
-	save(t, name, png)
+	save(t, name+".png", png)
 }
 
 // FullScreenshot is Screenshot for the whole page, however long it is.
@@ -204,17 +216,17 @@ func FullScreenshot(t testing.TB, ctx context.Context, name string) {
 	if err != nil {
 		t.Fatalf("screenshot %s: %v", name, err)
 	}
-	save(t, name, png)
+	save(t, name+".png", png)
 }
 
-func save(t testing.TB, name string, png []byte) {
+func save(t testing.TB, name string, content []byte) {
 	t.Helper()
 	root, err := moduleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(root, "artifacts", name+".png")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, png, 0o644)); err != nil {
+	file := filepath.Join(root, "artifacts", name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -184,7 +184,16 @@ type Rollup struct {
 	Abandoned  int64     `json:"abandoned"`  // challenges that the shopper did not bring to an end, those of Lost among them
 	// Times are the times from AReq to ARes: number by bucket. Bucket n ends at 1.1 to the n milliseconds.
 	Times map[int]int64 `json:"times"`
+	// Results are the numbers by result, "" while there is none. Those that were authenticated after a challenge are
+	// counted under AfterChallenge.
+	Results map[string]int64 `json:"results"`
 }
+
+// AfterChallenge stands in Results of a [Rollup] for authenticated after a challenge.
+const AfterChallenge = "authenticated_after_challenge"
+
+// NewRollup returns a rollup that counts nothing yet.
+func NewRollup() *Rollup { return &Rollup{Times: map[int]int64{}, Results: map[string]int64{}} }
 
 // Add adds what another rollup counts.
 func (r *Rollup) Add(o *Rollup) {
@@ -196,6 +205,9 @@ func (r *Rollup) Add(o *Rollup) {
 	r.Abandoned += o.Abandoned
 	for bucket, n := range o.Times {
 		r.Times[bucket] += n
+	}
+	for result, n := range o.Results {
+		r.Results[result] += n
 	}
 }
 

@@ -167,7 +167,7 @@ func (db *database) rollups(ctx context.Context, from, to time.Time) ([]Rollup, 
 		}
 		r.Hour = time.UnixMilli(at * hour).UTC()
 		if n := len(all); n == 0 || !all[n-1].isSameAs(&r) {
-			r.Times = map[int]int64{}
+			r.Times, r.Results = map[int]int64{}, map[string]int64{}
 			all = append(all, r)
 		}
 		all[len(all)-1].add(bucket, status, result, transStatus, challenged == 1, count)
@@ -184,6 +184,11 @@ func (r *Rollup) isSameAs(o *Rollup) bool {
 // add counts authentications that ended alike.
 func (r *Rollup) add(bucket int, status, result, transStatus string, challenged bool, n int64) {
 	r.All += n
+	if result == "authenticated" && challenged {
+		r.Results[AfterChallenge] += n
+	} else {
+		r.Results[result] += n
+	}
 	if bucket > 0 {
 		r.Times[bucket] += n
 	}

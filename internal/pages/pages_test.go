@@ -29,6 +29,8 @@ var matrix = map[string][6]int{
 	"/merchants/Other%20Shop": {200, 200, 200, 404, 404, 404}, "/merchants/Nobody": {404, 404, 404, 404, 404, 404},
 	"/keys": {200, 200, 200, 200, 200, 200}, "/tokens": {403, 403, 200, 403, 403, 403},
 	"/audit": {403, 403, 200, 403, 403, 403}, "/audit.jsonl": {403, 403, 200, 403, 403, 403},
+	"/webhooks": {200, 200, 200, 200, 200, 200}, "/webhooks/ep_x": {404, 404, 404, 404, 404, 404},
+	"/webhooks/" + hookID: {200, 200, 200, 200, 200, 200}, "/webhooks/" + foreignHookID: {200, 200, 200, 404, 404, 404},
 }
 
 // TestK2MatrixOfPagesIsExact gets each page as each role.

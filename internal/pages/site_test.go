@@ -44,6 +44,8 @@ type site struct {
 	keys  *journal.Keys
 	st    journal.Store
 	now   time.Time
+
+	events map[string]string // for each merchant the id of an event
 }
 
 func newSite(t testing.TB) *site {
@@ -60,6 +62,7 @@ func newSite(t testing.TB) *site {
 		Operators: &operator.Service{Store: s.db, Sealer: ring, Now: now}, Store: s.db, Now: now,
 		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry }, Log: log,
 	}
+	s.admin.Hooks, s.events = newHooks(t, s.db, ring, now, log)
 	s.keys, err = journal.LoadOrCreateKeys(filepath.Join(dir, "journal-keys.json"))
 	must(t, err)
 	s.st, err = journal.OpenFiles(dir, s.keys)

@@ -1,0 +1,204 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
+	"github.com/chromedp/chromedp"
+)
+
+// A chromiumTab is driven by the DevTools protocol.
+type chromiumTab struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	frames map[target.ID]context.Context // frames of other sites, which have processes of their own
+}
+
+// gridLimit is how long all steps of a browser of [Open] may take together.
+const gridLimit = 15 * time.Minute
+
+func openChromium(t testing.TB, o Options) Tab {
+	t.Helper()
+	preferences := ""
+	if o.NoThirdPartyStorage {
+		preferences = `{"profile":{"block_third_party_cookies":true,"cookie_controls_mode":1}}`
+	}
+	ctx := newBrowser(t, gridLimit, preferences)
+	tab := &chromiumTab{ctx: ctx, frames: map[target.ID]context.Context{}}
+	if o.NoScript {
+		err := chromedp.Do(ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+			_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+			return err
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tab
+}
+
+func (c *chromiumTab) do(steps ...chromedp.Action[chromedp.Void]) error {
+	return chromedp.Do(c.ctx, steps...)
+}
+
+// Navigate waits for the document alone: a frame may load for ever.
+func (c *chromiumTab) Navigate(url string) error {
+	return c.load(func() error {
+		_, err := chromedp.Call(c.ctx, page.Navigate, page.NavigateParams{URL: url})
+		return err
+	})
+}
+
+func (c *chromiumTab) Reload() error {
+	return c.load(func() error {
+		_, err := chromedp.Call(c.ctx, page.Reload, page.ReloadParams{})
+		return err
+	})
+}
+
+func (c *chromiumTab) Back() error {
+	return c.load(func() error { return c.do(chromedp.Evaluate[chromedp.Void](`history.back()`)) })
+}
+
+// load waits until another document than the present one has been read.
+func (c *chromiumTab) load(start func() error) error {
+	const age = `performance.timeOrigin + " " + location.href`
+	var before, now string
+	if err := c.Eval(age, &before); err != nil {
+		return err
+	}
+	if err := start(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, 2*time.Minute)
+	defer cancel()
+	return Wait(ctx, func() (bool, error) {
+		err := c.Eval(`document.readyState == "loading" ? "" : `+age, &now)
+		return now != "" && now != before, err
+	})
+}
+
+func (c *chromiumTab) Eval(expression string, into any) error {
+	return evaluateIn(c.ctx, expression, into)
+}
+
+func evaluateIn(ctx context.Context, expression string, into any, options ...func(*runtime.EvaluateParams)) error {
+	raw, err := chromedp.Run(ctx, chromedp.Evaluate[[]byte](expression, append(options, chromedp.EvalAwaitPromise, chromedp.EvalAsValue)...))
+	if err != nil {
+		return err
+	}
+	return decodeInto(json.RawMessage(raw), into)
+}
+
+// AnyFrame asks the frames of the page's own process and those of others, which are targets of their own.
+func (c *chromiumTab) AnyFrame(expression string) (bool, error) {
+	is, err := InAnyFrame(c.ctx, expression)
+	if is || err != nil {
+		return is, err
+	}
+	targets, err := chromedp.Targets(c.ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, info := range targets {
+		if info.Type != "iframe" {
+			continue
+		}
+		frame := c.frames[info.TargetID]
+		if frame == nil {
+			frame, _ = chromedp.NewContext(c.ctx, chromedp.WithTargetID(info.TargetID)) // it ends with the tab
+			c.frames[info.TargetID] = frame
+		}
+		ctx, cancel := context.WithTimeout(frame, 5*time.Second)
+		err := evaluateIn(ctx, expression, &is)
+		if !is {
+			is, _ = InAnyFrame(ctx, expression)
+		}
+		cancel()
+		if err != nil {
+			delete(c.frames, info.TargetID) // the frame has gone on to another page
+			continue
+		}
+		if is {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (c *chromiumTab) ClickAt(x, y float64, count int) error {
+	for i := range count {
+		if err := c.do(chromedp.MouseClickXY(x, y, chromedp.ClickCount(i+1))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *chromiumTab) Press(keys string) error {
+	for _, r := range keys {
+		step := chromedp.KeyEvent(string(r))
+		if string(r) == KeyShiftTab {
+			step = chromedp.KeyEvent(KeyTab, chromedp.KeyModifiers(chromedp.ModifierShift))
+		}
+		if err := c.do(step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *chromiumTab) ClickFirst(selector string) error {
+	return Click(c, fmt.Sprintf("document.querySelector(%q)", selector), 1)
+}
+
+func (c *chromiumTab) FirstText(selector string) (text string, err error) {
+	err = c.Eval(fmt.Sprintf("document.querySelector(%q).innerText.trim()", selector), &text)
+	return text, err
+}
+
+func (c *chromiumTab) URL() (url string, err error) {
+	err = c.Eval("location.href", &url)
+	return url, err
+}
+
+func (c *chromiumTab) Resize(width, height int) error {
+	return c.do(chromedp.EmulateViewport(int64(width), int64(height)))
+}
+
+func (c *chromiumTab) PNG() ([]byte, error) { return chromedp.Run(c.ctx, chromedp.CaptureScreenshot()) }
+
+func (c *chromiumTab) NewTab() (Tab, error) {
+	ctx, cancel := chromedp.NewContext(c.ctx)
+	if err := chromedp.Do(ctx); err != nil {
+		cancel()
+		return nil, err
+	}
+	return &chromiumTab{ctx: ctx, cancel: cancel, frames: c.frames}, nil
+}
+
+func (c *chromiumTab) Windows() (int, error) {
+	targets, err := chromedp.Targets(c.ctx)
+	n := 0
+	for _, info := range targets {
+		if info.Type == "page" {
+			n++
+		}
+	}
+	return n, err
+}
+
+func (c *chromiumTab) Close() error {
+	if c.cancel != nil {
+		c.cancel()
+	}
+	return nil
+}
