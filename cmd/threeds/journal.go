@@ -18,7 +18,7 @@ import (
 )
 
 // journalCommands are what "threeds journal" does.
-var journalCommands = []string{"search", "show", "export", "erase", "verify", "key"}
+var journalCommands = []string{"search", "show", "export", "erase", "verify", "key", "generate"}
 
 // runJournal reads the journal, exports it, erases from it, and verifies exports.
 func runJournal(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -39,6 +39,8 @@ func runJournal(ctx context.Context, args []string, stdin io.Reader, stdout, std
 		return verifyJournal(rest, stdin, stdout)
 	case "key":
 		return printJournalKey(ctx, rest, stdout)
+	case "generate":
+		return generateJournal(ctx, rest, stdout, stderr)
 	}
 	return usageErrorf("journal: unknown command %q%s", args[0], config.Hint(args[0], journalCommands...))
 }
@@ -317,6 +319,34 @@ func printJournalKey(ctx context.Context, args []string, stdout io.Writer) error
 		text, err := keys.PEM()
 		if err == nil {
 			_, err = stdout.Write(text)
+		}
+		return err
+	})
+}
+
+// generateJournal fills an empty journal, to try out searches.
+func generateJournal(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	fs := flag.NewFlagSet("journal generate", flag.ContinueOnError)
+	g := journal.Generation{}
+	fs.IntVar(&g.Authentications, "authentications", 10000, "how many")
+	fs.IntVar(&g.Days, "days", 30, "over how many days, up to now, they are spread")
+	fs.IntVar(&g.Merchants, "merchants", 50, "of how many merchants they are")
+	fs.Uint64Var(&g.Seed, "seed", 1, "the same one makes the same records")
+	file := configFlag(fs)
+	if _, err := parseFlags(fs, args, 0); err != nil {
+		return err
+	}
+	if g.Authentications < 1 || g.Days < 1 || g.Merchants < 1 {
+		return usageErrorf("journal generate: want a number from 1 for --authentications, --days and --merchants")
+	}
+	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		err := journal.Generate(ctx, st, keys, g, time.Now(), func(n int) {
+			if n%100_000 == 0 {
+				fmt.Fprintf(stderr, "threeds: %d written\n", n)
+			}
+		})
+		if err == nil {
+			_, err = fmt.Fprintf(stdout, "generated: %s\n", countOf(g.Authentications, "authentication"))
 		}
 		return err
 	})

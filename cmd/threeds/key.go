@@ -98,6 +98,9 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		broken := make(chan os.Signal, 1)
 		signal.Notify(broken, syscall.SIGPIPE) // it would end the process before a key that cannot be printed is revoked
 		defer signal.Stop(broken)
+		if err := recordCommand(ctx, st, ring, "key.create", *name, nil); err != nil {
+			return err
+		}
 		key, err := account.Create(ctx, st, ring, *name, *strict, terms)
 		if err != nil {
 			return err
@@ -300,12 +303,12 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 			return usageErrorf("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", minHashDigits)
 		}
 	}
-	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, _ *keyring.Ring) error {
+	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
 		match, err := keyMatcher(rest, stdin)
 		if err != nil {
 			return err
 		}
-		k, err := revokeKey(ctx, st, match)
+		k, err := revokeKey(ctx, st, ring, match)
 		if err != nil {
 			return err
 		}
@@ -315,7 +318,7 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 }
 
 // revokeKey removes the one key that match finds.
-func revokeKey(ctx context.Context, st store.Store, match func(hash []byte) bool) (store.Key, error) {
+func revokeKey(ctx context.Context, st store.Store, ring *keyring.Ring, match func(hash []byte) bool) (store.Key, error) {
 	keys, err := st.Keys(ctx)
 	if err != nil {
 		return store.Key{}, err
@@ -326,6 +329,9 @@ func revokeKey(ctx context.Context, st store.Store, match func(hash []byte) bool
 	}
 	err = store.ErrNotFound
 	if len(keys) == 1 {
+		if err := recordCommand(ctx, st, ring, "key.revoke", hex.EncodeToString(keys[0].Hash), nil); err != nil {
+			return store.Key{}, err
+		}
 		err = st.RevokeKey(ctx, keys[0].Hash)
 	}
 	switch {

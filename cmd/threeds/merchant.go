@@ -57,6 +57,11 @@ func runMerchant(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	}
 	return withKeys(ctx, *c.file, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
 		c.merchants, c.keys = merchant.FromConfig(conf, st, ring), st
+		if name != "list" {
+			if err := recordCommand(ctx, st, ring, "merchant.change", c.name, map[string]string{"command": name}); err != nil {
+				return err
+			}
+		}
 		return c.explain(do(ctx))
 	})
 }

@@ -55,6 +55,16 @@ func commandActor() string {
 	return "cli:" + name + "@" + host
 }
 
+// recordCommand adds what a command is about to do to the audit trail. When that fails, the command does nothing.
+func recordCommand(ctx context.Context, st store.Store, ring *keyring.Ring, action, object string, after any) error {
+	trail := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
+	err := trail.Record(ctx, operator.Entry{Who: commandActor(), From: "command line", Action: action, Object: object, After: after})
+	if err != nil {
+		return fmt.Errorf("audit trail: %w", err)
+	}
+	return nil
+}
+
 func tokenCreate(ctx context.Context, args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("token create", flag.ContinueOnError)
 	var token operator.Token

@@ -80,6 +80,12 @@ func runWebhook(ctx context.Context, args []string, stdin io.Reader, stdout, std
 		if c.isConfigured = err == nil; err != nil && !errors.Is(err, merchant.ErrNotFound) {
 			return err
 		}
+		if slices.Contains([]string{"add", "remove", "enable", "disable", "rotate", "resend"}, args[0]) {
+			asked := map[string]string{"command": args[0], "argument": c.argument}
+			if err := recordCommand(ctx, st, ring, "webhook.change", c.merchant, asked); err != nil {
+				return err
+			}
+		}
 		return c.explain(do(ctx))
 	})
 }

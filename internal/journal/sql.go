@@ -61,6 +61,7 @@ CREATE INDEX IF NOT EXISTS journal_records_reference ON journal_records (referen
 CREATE INDEX IF NOT EXISTS journal_records_card ON journal_records (card, made) WHERE card IS NOT NULL;
 CREATE INDEX IF NOT EXISTS journal_records_last4 ON journal_records (last4, made);
 CREATE INDEX IF NOT EXISTS journal_records_merchant ON journal_records (merchant, made);
+CREATE INDEX IF NOT EXISTS journal_records_scheme ON journal_records (scheme, made);
 CREATE INDEX IF NOT EXISTS journal_records_status ON journal_records (status, made);
 CREATE INDEX IF NOT EXISTS journal_records_reason ON journal_records (reason, made);
 CREATE INDEX IF NOT EXISTS journal_records_name_of_acs ON journal_records (acs, made);

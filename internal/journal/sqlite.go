@@ -31,7 +31,11 @@ type fileStore struct {
 
 // OpenFiles opens the journal in a directory. Its files are journal-YYYY-MM.db.
 func OpenFiles(dir string, keys *Keys) (Store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir, err := filepath.Abs(dir) // the driver takes the first part of another one for a host
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	return &fileStore{dir: dir, keys: keys, months: map[string]*database{}}, nil

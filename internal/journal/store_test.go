@@ -290,3 +290,25 @@ func TestJ3AFullJournalDropsAndCounts(t *testing.T) {
 		t.Errorf("%d dropped, %d wait", dropped, waiting)
 	}
 }
+
+// TestD124GenerateFillsAnEmptyJournalOnly: what is generated is found, and never stands among other records.
+func TestD124GenerateFillsAnEmptyJournalOnly(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		g := journal.Generation{Authentications: 1500, Days: 3, Merchants: 5, Seed: 7}
+		written := 0
+		if err := journal.Generate(t.Context(), st, keys, g, day, func(n int) { written = n }); err != nil || written != 1500 {
+			t.Fatalf("%d written, %v", written, err)
+		}
+		page, err := st.Search(t.Context(), journal.Query{Card: g.Card(1499)})
+		if err != nil || len(page.Records) == 0 || page.Records[0].Card.Last4 != g.Card(1499)[12:] {
+			t.Errorf("%+v, %v", page, err)
+		}
+		if d, err := st.Show(t.Context(), g.ID(1499)); err != nil || len(d.Steps) != 4 {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if err := journal.Generate(t.Context(), st, keys, g, day, func(int) {}); !errors.Is(err, journal.ErrNotEmpty) {
+			t.Errorf("a second time: %v", err)
+		}
+	})
+}

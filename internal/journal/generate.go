@@ -1,0 +1,107 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// ErrNotEmpty says that a journal has records already.
+var ErrNotEmpty = errors.New("journal: it has records: what is generated would stand among them")
+
+// A Generation says which records [Generate] makes. The same one makes the same records, but for their time.
+type Generation struct {
+	Authentications int
+	Days            int // that they are spread over, up to now
+	Merchants       int
+	Seed            uint64
+}
+
+// generatedBatch is how many records are written at once.
+const generatedBatch = 1000
+
+// Generate fills an empty journal with records as busy merchants leave them, to try out searches and to measure. It calls
+// progress after each batch with the number of records that are written. It returns [ErrNotEmpty] if there are records.
+func Generate(ctx context.Context, st Store, keys *Keys, g Generation, now time.Time, progress func(int)) error {
+	page, err := st.Search(ctx, Query{Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(page.Records) > 0 {
+		return ErrNotEmpty
+	}
+	random := rand.New(rand.NewPCG(g.Seed, 1))
+	span := time.Duration(g.Days) * 24 * time.Hour
+	step := max(span/time.Duration(max(g.Authentications, 1)), 1)
+	entries := make([]Entry, 0, generatedBatch)
+	for n := range g.Authentications {
+		entries = append(entries, g.entry(n, now.Add(-span+time.Duration(n)*step).UTC().Truncate(time.Millisecond), keys, random))
+		if len(entries) < generatedBatch && n < g.Authentications-1 {
+			continue
+		}
+		if _, err := st.Write(ctx, entries); err != nil {
+			return err
+		}
+		entries = entries[:0]
+		progress(n + 1)
+	}
+	return nil
+}
+
+// Card returns the nth card of the generation: a test number that is shared by about ten authentications.
+func (g Generation) Card(n int) string {
+	return fmt.Sprintf("400000%010d", uint64(n)*7919%max(uint64(g.Authentications)/10, 1))
+}
+
+// ID returns the id of the nth authentication.
+func (g Generation) ID(n int) string {
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(g.Seed), n)
+}
+
+// generatedEnds are how authentications end, each with its share in a hundred.
+var generatedEnds = []struct {
+	share                                    int
+	status, result, transStatus, reason, eci string
+	challenged                               bool
+}{
+	{62, "completed", "authenticated", "Y", "", "05", false}, {16, "completed", "authenticated", "Y", "", "05", true},
+	{6, "completed", "attempted", "A", "", "06", false}, {5, "completed", "not_authenticated", "N", "01", "", true},
+	{3, "completed", "not_authenticated", "N", "12", "", false}, {4, "expired", "abandoned", "C", "", "", true},
+	{2, "completed", "rejected", "R", "11", "", false}, {2, "failed", "error", "", "", "", false},
+}
+
+// entry returns the nth entry.
+func (g Generation) entry(n int, at time.Time, keys *Keys, random *rand.Rand) Entry {
+	end, at100 := generatedEnds[0], random.IntN(100)
+	for _, e := range generatedEnds {
+		if end = e; at100 < e.share {
+			break
+		}
+		at100 -= e.share
+	}
+	schemes := []string{"visa", "visa", "visa", "visa", "visa", "mastercard", "mastercard", "mastercard", "amex", "jcb"}
+	// Few merchants and issuers have most of the authentications.
+	merchant := int(math.Pow(random.Float64(), 3) * float64(max(g.Merchants, 1)))
+	acs, card := int(math.Pow(random.Float64(), 2)*200), g.Card(n)
+	took := int64(150 + random.ExpFloat64()*400)
+	r := Record{
+		ID: g.ID(n), Created: at, Updated: at.Add(time.Duration(took) * time.Millisecond), API: "emv", Operation: "auth",
+		Merchant: fmt.Sprintf("Shop %d", merchant), Reference: fmt.Sprintf("order-%d", n),
+		Card:   Card{Scheme: schemes[random.IntN(len(schemes))], BIN: card[:8], Last4: card[len(card)-4:]},
+		Amount: fmt.Sprint(100 + random.IntN(20000)), Currency: "978", MessageVersion: "2.2.0", DeviceChannel: "02", MessageCategory: "01",
+		Status: end.status, Result: end.result, TransStatus: end.transStatus, TransStatusReason: end.reason, ECI: end.eci,
+		ACS: fmt.Sprintf("ACS-%03d", acs), Challenged: end.challenged, DurationMS: took,
+		DSTransID: fmt.Sprintf("%08x-0001-4000-8000-%012x", uint32(g.Seed), n), ACSTransID: fmt.Sprintf("%08x-0002-4000-8000-%012x", uint32(g.Seed), n),
+	}
+	message := func(kind string) []byte {
+		return fmt.Appendf(nil, `{"messageType":%q,"messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,"acsTransID":%q}`,
+			kind, r.ID, r.DSTransID, r.ACSTransID)
+	}
+	return Entry{Kind: Answered, Record: r, CardHash: keys.CardHash(card), Steps: []Step{
+		{Step: "request", At: at}, {Step: "areq", At: at, Message: message("AReq")},
+		{Step: "ares", At: r.Updated, Message: message("ARes")}, {Step: "answered", At: r.Updated},
+	}}
+}
