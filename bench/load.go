@@ -18,6 +18,7 @@ type Load struct {
 	api     *pool
 	direct  *pool // to the directory server, as the server under test would
 	results *pool // to the results listener, as the directory server would
+	browser *pool // to the browser listener, as the page of a shopper would
 
 	loops         map[string]*requestLoop
 	rreqs         [][]byte    // requests with the results of challenges, to be sent
@@ -28,10 +29,10 @@ type Load struct {
 
 // Peers is where load goes, and how the generator shows itself there.
 type Peers struct {
-	Key                     string
-	API, Results, Directory string // addresses
-	CA                      []byte
-	AsServer, AsDirectory   Certificate
+	Key                              string
+	API, Results, Browser, Directory string // addresses
+	CA                               []byte
+	AsServer, AsDirectory            Certificate
 }
 
 // SetPeers sets the peers. It is called first.
@@ -48,6 +49,7 @@ func (l *Load) SetPeers(p Peers, _ *int) error {
 	l.api = &pool{address: p.API}
 	l.direct = &pool{address: p.Directory, tls: asServer}
 	l.results = &pool{address: p.Results, tls: asDirectory}
+	l.browser = &pool{address: p.Browser}
 	return nil
 }
 

@@ -35,6 +35,7 @@ Figures, all of them unless some are named:
     auth      time that /auth adds to the directory server's own
     memory    memory of an /auth in flight
     rreq      time and throughput of results
+    cost      what POST /authentications takes of a processor, against /preauth and /auth
     postgres  both of them, and what they cost, with PostgreSQL
     keys      what API keys cost a node that rests, and its database
     overload  what a whole authentication takes of a processor; what is served when five times as much comes, and with slow connections
@@ -64,6 +65,7 @@ var figures = []figure{
 	{"auth", 2 * time.Minute, addedTime},
 	{"memory", 4 * time.Minute, inFlightMemory},
 	{"rreq", 5 * time.Minute, resultTime},
+	{"cost", 5 * time.Minute, costOfAuthentications},
 	{"postgres", 6 * time.Minute, onPostgres},
 	{"keys", 5 * time.Minute, restingKeys},
 	{"overload", 5 * time.Minute, overload},

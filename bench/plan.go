@@ -37,6 +37,9 @@ type plan struct {
 	resultConns int     // connections of a burst
 	bursts      int     // how many bursts are measured
 
+	costTurns int // how often each way to authenticate has its turn
+	costBurst int // authentications of a turn
+
 	inserts         int           // bare ones into PostgreSQL, by each number of writers
 	snapshot        int           // bytes of card ranges that PostgreSQL stores
 	shoppersFrom    float64       // shoppers per second that the search for capacity begins with
@@ -64,6 +67,7 @@ var fullPlan = plan{
 	authRate: 200, auths: 4000, warmAuths: 200,
 	inFlight: 5000, slowAnswer: 2 * time.Second, coldRate: 400, warmRate: 2800, warmTimes: 3,
 	resultRate: 500, results: 5000, resultBurst: 5000, resultConns: 256, bursts: 5,
+	costTurns: 9, costBurst: 1000,
 	inserts: 5000, snapshot: 40 << 20,
 	keyCounts: []int{0, 100, 2000, 20_000}, idleTime: 12 * time.Second,
 	shoppersFrom: 200, shoppersTo: 20_000, searchStep: 3 * time.Second, overloadStep: 10 * time.Second, recoveryTime: 10 * time.Second,
@@ -78,6 +82,7 @@ var quickPlan = plan{
 	authRate: 200, auths: 40, warmAuths: 10,
 	inFlight: 50, slowAnswer: 300 * time.Millisecond, coldRate: 400, warmRate: 400, warmTimes: 1,
 	resultRate: 200, results: 40, resultBurst: 60, resultConns: 8, bursts: 1,
+	costTurns: 1, costBurst: 40,
 	inserts: 60, snapshot: 1 << 20,
 	shoppersFrom: 50, shoppersTo: 50, searchStep: 200 * time.Millisecond, overloadStep: 200 * time.Millisecond, recoveryTime: 500 * time.Millisecond,
 	slowClients: 60, slowClientsStay: 500 * time.Millisecond,

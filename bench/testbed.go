@@ -51,6 +51,7 @@ const configuration = `
 api: {listen: %[1]s}
 results: {listen: %[2]s, url: "https://%[2]s/results", tls: {cert: results.pem, key: results-key.pem}}
 console: {listen: %[3]s}
+browser: {listen: %[9]s, url: "https://pay.bench.example"}
 store: {url: "%[7]s"}
 keys: keys.json
 limits: {per_key: 1000000/s%[8]s}
@@ -103,13 +104,13 @@ func newTestbedOf(ctx context.Context, b *bench, s setup) (w *testbed, err error
 	if err != nil {
 		return w, err
 	}
-	for _, address := range []*string{&peers.API, &peers.Results, &w.console} {
+	for _, address := range []*string{&peers.API, &peers.Results, &peers.Browser, &w.console} {
 		if *address, err = freeAddress(ctx); err != nil {
 			return w, err
 		}
 	}
 	w.api = peers.API
-	text := fmt.Sprintf(configuration, peers.API, peers.Results, w.console, peers.Directory, s.versions, s.refresh, cmp.Or(s.store, "file:data"), s.limits)
+	text := fmt.Sprintf(configuration, peers.API, peers.Results, w.console, peers.Directory, s.versions, s.refresh, cmp.Or(s.store, "file:data"), s.limits, peers.Browser)
 	if err := os.WriteFile(filepath.Join(w.dir, "threeds.yaml"), []byte(text), 0o600); err != nil {
 		return w, err
 	}

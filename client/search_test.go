@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"testing"
@@ -105,9 +106,46 @@ func TestF7ListAndSearch(t *testing.T) {
 	if rest := searchUntil(t, c, client.Search{Limit: 3, Cursor: page.Next}, 1); rest.Data[0].ID != ids[0] || rest.Next != "" {
 		t.Errorf("the second page: %s", rest.Raw)
 	}
+	testCursor(t, server, page.Next, ids)
 	list := exchange(t, server, server.Key, "GET", "/authentications?last4=0113&limit=100", "")
 	if !strings.Contains(list, ids[1]) || strings.Contains(list, ids[0]) {
 		t.Errorf("GET: %s", list)
+	}
+}
+
+// testCursor holds that the cursor of a search without filters says nothing, and continues no other search.
+func testCursor(t *testing.T, server *threedstest.Server, cursor string, ids []string) {
+	t.Helper()
+	sealed, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		t.Errorf("the cursor: %v", err)
+	}
+	for _, id := range ids {
+		if strings.Contains(cursor, id) || strings.Contains(string(sealed), id) {
+			t.Errorf("the cursor %s shows the id %s", cursor, id)
+		}
+	}
+	if got := exchange(t, server, server.Key, "GET", "/authentications?limit=100&cursor="+cursor, ""); !strings.Contains(got, "200") || !strings.Contains(got, ids[0]) {
+		t.Errorf("with another limit: %s", got)
+	}
+	changed := []byte(sealed)
+	changed[len(changed)-1] ^= 1
+	for name, tt := range map[string]struct{ key, query string }{
+		"another merchant": {server.OtherKey, "cursor=" + cursor},
+		"another filter":   {server.Key, "scheme=visa&cursor=" + cursor},
+		"another time":     {server.Key, "from=2020-01-01T00:00:00Z&cursor=" + cursor},
+		"changed":          {server.Key, "cursor=" + base64.RawURLEncoding.EncodeToString(changed)},
+		"of the journal":   {server.Key, "cursor=1"},
+	} {
+		got := exchange(t, server, tt.key, "GET", "/authentications?"+tt.query, "")
+		if !strings.Contains(got, "400") || !strings.Contains(got, `"parameter":"cursor"`) || strings.Contains(got, cursor) {
+			t.Errorf("%s: %s, want 400 that names cursor", name, got)
+		}
+	}
+	for _, body := range []string{`{"acctNumber":"4000000000000103","cursor":"` + cursor + `"}`, `{"last4":"0103","cursor":"` + cursor + `"}`} {
+		if got := exchange(t, server, server.Key, "POST", "/authentications/search", body); !strings.Contains(got, "400") || !strings.Contains(got, `"pointer":"/cursor"`) {
+			t.Errorf("%s: %s, want 400 that names cursor", body, got)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package client_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/threedstest"
 )
 
@@ -219,4 +221,51 @@ func BenchmarkW4ResultToDelivery(b *testing.B) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
 	b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "max-ms")
+}
+
+// TestW6ClientOfEndpoints: the client adds, lists and removes endpoints, and reads the event of a delivery.
+func TestW6ClientOfEndpoints(t *testing.T) {
+	t.Parallel()
+	server := threedstest.NewServer(t)
+	c, other := server.Client(), client.New(server.URL, server.OtherKey)
+	r := newReceiver(t)
+	added, err := c.AddWebhookEndpoint(t.Context(), r.URL+"/hooks", "Orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.secret = added.Secret
+	all, err := c.WebhookEndpoints(t.Context())
+	if err != nil || len(all) != 1 || all[0].ID != added.ID || all[0].URL != r.URL+"/hooks" || all[0].Description != "Orders" || all[0].Secret != "" {
+		t.Errorf("listed: %+v, %v", all, err)
+	}
+	if all, err := other.WebhookEndpoints(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("another merchant lists %+v, %v", all, err)
+	}
+	ares := authenticate(t, c, "4000000000000103")
+	var event client.Event
+	got := r.next(t)
+	if err := json.Unmarshal([]byte(got.raw), &event); err != nil {
+		t.Fatal(err)
+	}
+	if event.ID != got.id || event.Type != "authentication.completed" || event.Timestamp.IsZero() || event.Data.ID != ares.ThreeDSServerTransID ||
+		!event.Data.IsFinal() || event.Data.Outcome.Result != "authenticated" || event.Data.Outcome.Authorisation.AuthenticationValue != "" {
+		t.Errorf("the event reads %+v", event)
+	}
+	var problem *client.Problem
+	if err := other.RemoveWebhookEndpoint(t.Context(), added.ID); !errors.As(err, &problem) || problem.Status != 404 {
+		t.Errorf("another merchant removes it: %v", err)
+	}
+	if err := c.RemoveWebhookEndpoint(t.Context(), added.ID); err != nil {
+		t.Error(err)
+	}
+	if all, err := c.WebhookEndpoints(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("after the removal: %+v, %v", all, err)
+	}
+	if _, err := c.AddWebhookEndpoint(t.Context(), "http://192.0.2.1/hooks", ""); !errors.As(err, &problem) || problem.Status != 400 || len(problem.Faults) != 1 {
+		t.Errorf("an address that is refused: %v", err)
+	}
+	wrongKey := client.New(server.URL, "3f2a9c1e-5b7d-4e8f-a6c4-0d1e2f3a4b5c")
+	if _, err := wrongKey.WebhookEndpoints(t.Context()); err == nil {
+		t.Error("endpoints are listed for a wrong key")
+	}
 }

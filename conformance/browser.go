@@ -226,7 +226,7 @@ var browserChecks = []check{
 	}},
 	{id: "BR-21", do: func(t *T) { // the processing screen: two seconds at least, with the scheme
 		s := t.openShop()
-		home := s.page("/")
+		home := s.page("/steps")
 		wantParts(t, "the shop's page", home, `data-processing="2000"`, `id="scheme"`)
 		if got := s.pay(cardNoMethod, "").view.text("scheme"); got != "visa" {
 			t.Errorf("the page is told the scheme %q, want visa", got)

@@ -68,7 +68,7 @@ func TestD80OnePortHasEverything(t *testing.T) {
 		status int
 		text   string
 	}{
-		"/": {200, "Fjord Audio"}, "/static/shop.css": {200, "--surface"}, "/_sandbox/cards": {200, "asks"},
+		"/": {200, "POST /authentications"}, "/steps": {200, "/postauth"}, "/hooks": {405, ""}, "/static/shop.css": {200, "--surface"}, "/_sandbox/cards": {200, "asks"},
 		"/acs/challenge/x": {404, "There is no such challenge."}, "/nothing": {401, ""}, "/console/": {401, ""},
 	} {
 		if res, text := send(t, http.DefaultClient, "GET", w.API+path, ""); res.StatusCode != want.status || !strings.Contains(text, want.text) {
@@ -263,11 +263,22 @@ func (lab *proxiedLab) submit(page string, more url.Values) string {
 	return lab.page("POST", address, fields.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 }
 
+// TestW1ShopBehindTLSProxy: the shop whose browsers come by way of a proxy is told by events, which do not.
+func TestW1ShopBehindTLSProxy(t *testing.T) {
+	lab := startProxiedLab(t)
+	begun := parseObject(t, []byte(lab.page("POST", lab.origin+"/pay", `{"card": "9000100111111111", "expiry": "3012"}`)))
+	page := lab.page("GET", lab.origin+"/order?authentication="+begun.text("id"), "")
+	if !strings.Contains(page, "not_enrolled: authorise_without_authentication") || !strings.Contains(page, "Pushed: ") {
+		t.Errorf("the order shows\n%s", page)
+	}
+}
+
 // TestT1ChallengeThroughTLSProxy: a client that only knows the public address completes the 3DS
 // Method and a challenge in the shop, and every URL that it gets is below that address.
 func TestT1ChallengeThroughTLSProxy(t *testing.T) {
 	lab := startProxiedLab(t)
 	lab.page("GET", lab.Shop+"/", "")
+	lab.page("GET", lab.Shop+"/steps", "")
 	order := `{"card": "4000001234560072", "expiry": "12/30", "name": "Alex Example", "plan": "once", "window": "05",
 		"browser": {"language": "en-GB", "colorDepth": 24, "screenHeight": 800, "screenWidth": 1280, "tz": -60, "userAgent": "Test/1"}}`
 	var checkout object

@@ -33,7 +33,7 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 			}
 		}
 
-		s.payAt(w.Shop, "4000000000000174", "")
+		s.payAt(w.Shop+"/steps", "4000000000000174", "")
 		frame := s.issuer("approve")
 		shot("outside")
 		s.do(chromedp.Click(testID("submit"), chromedp.FromNode(frame)))
@@ -42,7 +42,7 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 		confirmOutside(t, w) // the page notices by itself
 		ends("outside", "authenticated")
 
-		s.payAt(w.Shop, "4000000000000175", "")
+		s.payAt(w.Shop+"/steps", "4000000000000175", "")
 		frame = s.issuer("otp-input")
 		shot("tall")
 		browsertest.InFrame(t, s.ctx, `document.querySelector("[data-testid=submit]").getBoundingClientRect().top > innerHeight`)
@@ -52,7 +52,7 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 		)
 		ends("tall", "authenticated")
 
-		s.payAt(w.Shop, "4000000000000172", "FAULT-UNFRAMED")
+		s.payAt(w.Shop+"/steps", "4000000000000172", "FAULT-UNFRAMED")
 		s.do(chromedp.WaitVisible(testID("challenge-open")))
 		shot("unframed")
 		s.do(chromedp.Click(testID("challenge-open")), chromedp.WaitVisible(testID("otp-input")))
@@ -60,7 +60,7 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 		s.do(chromedp.SendKeys(testID("otp-input"), "123456"), chromedp.Click(testID("submit")))
 		ends("unframed", "authenticated")
 
-		s.payAt(w.Shop, "4000000000000172", "FAULT-ACSDOWN")
+		s.payAt(w.Shop+"/steps", "4000000000000172", "FAULT-ACSDOWN")
 		browsertest.IssuerFrame(t, s.ctx, `[data-testid="challenge-frame"]`)
 		browsertest.InFrame(t, s.ctx, `document.querySelector("h1")?.textContent === "Your bank cannot be reached"`)
 		shot("down")

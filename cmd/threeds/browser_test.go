@@ -2,10 +2,22 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/browsertest"
@@ -69,7 +81,7 @@ func TestBrowserFlow(t *testing.T) {
 			} {
 				t.Run(end.name, func(t *testing.T) {
 					s := &shopper{t, s.ctx}
-					s.pay(w.Shop, "4000000000000"+method.digit+end.digits, end.name)
+					s.pay(w.Shop+"/steps", "4000000000000"+method.digit+end.digits, end.name)
 					s.do(chromedp.WaitVisible(testID("result-word")))
 					if word, status := s.text("result-word"), s.text("result-status"); word != end.word || status != end.status {
 						t.Errorf("result %q %q, want %q %q", word, status, end.word, end.status)
@@ -115,7 +127,7 @@ func TestBrowserFrictionless(t *testing.T) {
 	s.do(browsertest.View(390, 844, "dark"))
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		s.do(
-			chromedp.Navigate(w.Shop),
+			chromedp.Navigate(w.Shop+"/steps"),
 			chromedp.WaitVisible(testID("pay")),
 			chromedp.SetValue(testID("card-number"), "4000000000000003"),
 			chromedp.SetValue(testID("version"), version),
@@ -135,7 +147,7 @@ func TestBrowserTroubles(t *testing.T) {
 	t.Parallel() // there is much to be waited for
 	w := startSandbox(t)
 	s := &shopper{t, browsertest.NewBrowser(t)}
-	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(w.Shop), chromedp.WaitVisible(testID("pay")))
+	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(w.Shop+"/steps"), chromedp.WaitVisible(testID("pay")))
 	offered, err := chromedp.Run(s.ctx, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#trouble option")].map(o => o.value).filter(v => v)`))
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +168,7 @@ func TestBrowserTroubles(t *testing.T) {
 		{"REASON-10", "113", "failed"},
 	} {
 		s.do(
-			chromedp.Navigate(w.Shop),
+			chromedp.Navigate(w.Shop+"/steps"),
 			chromedp.WaitVisible(testID("pay")),
 			chromedp.SetValue(testID("card-number"), "4000000000000"+end.digits),
 			chromedp.SetValue(testID("trouble-kind"), end.trouble),
@@ -172,5 +184,93 @@ func TestBrowserTroubles(t *testing.T) {
 		if end.trouble == "REASON-10" && s.text("result-reason") != "10, stolen card" {
 			t.Errorf("the shop says %q", s.text("result-reason"))
 		}
+	}
+}
+
+// TestB3HostedPageOfServeOverTLS: serve has a listener for browsers with a name, an address and a certificate of its own. A real
+// browser walks the hosted page there from the redirect to the way back, with a bank that is of another origin.
+func TestB3HostedPageOfServeOverTLS(t *testing.T) {
+	ca := newAuthority(t)
+	ds := newWire(t, ca)
+	pageCert, bankCert := ca.issue("pay.example"), ca.issue("acs.example")
+	cert, key := ca.write(t.TempDir(), pageCert, "pay")
+	address := freeAddresses(t, 1)[0]
+	_, port, _ := strings.Cut(address, ":")
+	origin := "https://pay.example:" + port
+
+	// The bank, which confirms by itself, and where the shop takes the browser back.
+	var s *site
+	var answered sync.Map // areq and ares by the id of the ACS
+	bank := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		if r.URL.Path == "/back" {
+			_, _ = io.WriteString(w, "<!doctype html><title>Back</title><p id=back>Back in the shop")
+			return
+		}
+		var creq object
+		raw, _ := base64.RawURLEncoding.DecodeString(r.PostFormValue("creq"))
+		_ = json.Unmarshal(raw, &creq)
+		pair, known := answered.Load(creq.text("acsTransID"))
+		if !known {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		areq, ares := pair.([2]object)[0], pair.([2]object)[1]
+		if status, rres, err := ds.post(s.results, marshal(rreq(areq, ares, "Y"))); err != nil || status != http.StatusOK || rres.text("messageType") != "RRes" {
+			t.Errorf("RReq: %d %v %v", status, rres, err)
+		}
+		_, _ = fmt.Fprintf(w, `<!doctype html><title>Bank</title><form method=post action="%s"><input type=hidden name=cres value=x>
+<input type=hidden name=threeDSSessionData value="%s"></form><script>document.forms[0].submit()</script>`,
+			html.EscapeString(areq.text("notificationURL")), html.EscapeString(r.PostFormValue("threeDSSessionData")))
+	}))
+	bank.TLS = &tls.Config{Certificates: []tls.Certificate{bankCert}}
+	bank.StartTLS()
+	defer bank.Close()
+	_, bankPort, _ := strings.Cut(bank.Listener.Addr().String(), ":")
+	bankOrigin := "https://acs.example:" + bankPort
+
+	s, _ = spawnSite(t, ca, ds, plan{sections: fmt.Sprintf("browser: {listen: %q, url: %q, tls: {cert: %q, key: %q}}", address, origin, cert, key)})
+	ds.setAnswer(func(areq object) (int, []byte) {
+		o := answerTo(areq, "C").with(object{"acsURL": bankOrigin + "/challenge"})
+		answered.Store(o.text("acsTransID"), [2]object{areq, o})
+		return http.StatusOK, marshal(o)
+	})
+	code, made := s.post("/authentications", object{
+		"acctNumber": "4000000000000103", "cardExpiryDate": "3012", "purchaseAmount": "12900", "purchaseCurrency": "978", "messageVersion": "2.2.0",
+		"returnUrl": bankOrigin + "/back?order=17", "acquirerBIN": "400000", "acquirerMerchantID": "M1", "mcc": "5411", "merchantCountryCode": "208",
+		"merchantName": "Fjord Audio", "threeDSRequestorURL": "https://shop.example",
+	})
+	page, _ := made["browser"].(map[string]any)
+	at, _ := page["url"].(string)
+	if code != http.StatusCreated || !strings.HasPrefix(at, origin+"/a/") || !strings.HasPrefix(page["script"].(string), origin+"/threeds.") {
+		t.Fatalf("%d %v", code, made)
+	}
+
+	var pins []string // the browser trusts these two certificates, and no other
+	for _, c := range []tls.Certificate{pageCert, bankCert} {
+		leaf, err := x509.ParseCertificate(c.Certificate[0])
+		must(t, err)
+		sum := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
+		pins = append(pins, base64.StdEncoding.EncodeToString(sum[:]))
+	}
+	ctx := browsertest.NewBrowser(t, "--host-resolver-rules=MAP pay.example 127.0.0.1, MAP acs.example 127.0.0.1",
+		"--ignore-certificate-errors-spki-list="+strings.Join(pins, ","))
+	must(t, chromedp.Do(ctx, browsertest.View(1280, 900, "light"), chromedp.Navigate(at)))
+	want := bankOrigin + "/back?order=17&authentication=" + made.text("id")
+	waitFor(t, "the way back to "+want, func() bool {
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](fmt.Sprintf(`location.href === %q && !!document.getElementById("back")`, want)))
+		return is && err == nil
+	})
+	cookies, err := chromedp.Call(ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{origin + "/"}})
+	if must(t, err); len(cookies.Cookies) != 1 || !strings.HasPrefix(cookies.Cookies[0].Name, "__Host-") || !cookies.Cookies[0].Secure || !cookies.Cookies[0].HTTPOnly {
+		t.Errorf("cookies %v", cookies.Cookies)
+	}
+	_, body := s.call("GET", "/authentications/"+made.text("id"), s.APIKey, nil)
+	var got struct{ Outcome struct{ Result string } }
+	if must(t, json.Unmarshal(body, &got)); got.Outcome.Result != "authenticated" {
+		t.Errorf("result: %s", body)
+	}
+	if areq := ds.sent(made.text("id")); len(areq) != 1 || !strings.HasPrefix(areq[0].text("notificationURL"), origin+"/n/") || areq[0].text("browserIP") != "127.0.0.1" {
+		t.Errorf("AReq %v", areq)
 	}
 }

@@ -33,7 +33,7 @@ func TestBrowserV1(t *testing.T) {
 		t.Run(test.pan, func(t *testing.T) {
 			s := &shopper{t, s.ctx}
 			s.do(
-				chromedp.Navigate(w.Shop),
+				chromedp.Navigate(w.Shop+"/steps"),
 				chromedp.WaitVisible(testID("pay")),
 				chromedp.SetValue(testID("card-number"), test.pan),
 				chromedp.Click(testID("pay")),

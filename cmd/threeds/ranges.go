@@ -16,6 +16,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/rangequery"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
@@ -229,14 +230,8 @@ func (s *rangeStore) configArgument() string {
 // newLeaseHolder returns a name for this process as the holder of a lease.
 func newLeaseHolder() string { return "threeds ranges " + rand.Text() }
 
-// maskDigits returns a text without a card number: of 13 digits or more it keeps the first
-// six and the last four.
-func maskDigits(s string) string {
-	if len(s) < 13 || !isDigits(s) {
-		return s
-	}
-	return s[:6] + strings.Repeat("*", len(s)-10) + s[len(s)-4:]
-}
+// maskDigits returns a text without a card number.
+func maskDigits(s string) string { return rangequery.MaskDigits(s) }
 
 func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 

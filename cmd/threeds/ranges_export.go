@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/rangequery"
 	"github.com/openthreeds/threeds/internal/ranges"
 )
 
@@ -66,7 +67,7 @@ func writeCSV(ctx context.Context, stdout io.Writer, g *ranges.Generation) error
 			said = csvColumns(info)
 			known[info] = said
 		}
-		record[0], record[1] = bounds(r)
+		record[0], record[1] = rangequery.Bounds(r)
 		copy(record[2:], said)
 		if err := w.Write(record); err != nil {
 			return err

@@ -7,24 +7,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/rangequery"
 )
-
-const (
-	mostFound   = 20 // ranges of a scheme that lookup shows
-	mostChanges = 50 // changes that diff shows
-)
-
-// schemeMatch is what lookup finds in one scheme.
-type schemeMatch struct {
-	Scheme     string       `json:"scheme"`
-	Generation int64        `json:"generation"` // 0: the scheme has no ranges
-	Count      int          `json:"count"`
-	Ranges     []shownRange `json:"ranges"`
-
-	used  *ranges.Generation
-	infos []*ranges.Info // of Ranges
-}
 
 func rangesLookup(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	for _, arg := range args { // no complaint may quote a card number
@@ -50,7 +34,7 @@ func rangesLookup(ctx context.Context, args []string, stdin io.Reader, stdout, s
 				return err
 			}
 		}
-		all := []*schemeMatch{}
+		all := []*rangequery.Match{}
 		for _, d := range s.Directories {
 			if *only != "" && d.Scheme != *only {
 				continue
@@ -59,14 +43,14 @@ func rangesLookup(ctx context.Context, args []string, stdin io.Reader, stdout, s
 			if err != nil {
 				return err
 			}
-			all = append(all, matchPrefix(d.Scheme, number, g, prefix))
+			all = append(all, rangequery.Find(d.Scheme, number, g, prefix))
 		}
 		if *asJSON {
 			return writeJSON(stdout, struct {
-				Digits  string         `json:"digits"`
-				Card    bool           `json:"card"` // a whole card number was looked up
-				Schemes []*schemeMatch `json:"schemes"`
-			}{maskDigits(prefix), isCard(prefix), all})
+				Digits  string              `json:"digits"`
+				Card    bool                `json:"card"` // a whole card number was looked up
+				Schemes []*rangequery.Match `json:"schemes"`
+			}{maskDigits(prefix), rangequery.IsCard(prefix), all})
 		}
 		_, err := io.WriteString(stdout, describeMatches(prefix, all))
 		return err
@@ -96,66 +80,23 @@ func readPrefix(args []string, stdin io.Reader) (string, error) {
 	return prefix, nil
 }
 
-// isCard reports whether so many digits are a card number, not the beginning of
-// one.
-func isCard(digits string) bool { return len(digits) >= 13 }
-
-// matchPrefix looks in one generation: for the narrowest range that holds a card
-// number, or for all that hold one with the prefix.
-func matchPrefix(scheme string, number int64, g *ranges.Generation, prefix string) *schemeMatch {
-	f := &schemeMatch{Scheme: scheme, Generation: number, Ranges: []shownRange{}, used: g}
-	if g == nil {
-		return f
-	}
-	if isCard(prefix) {
-		info := g.Table.Lookup(prefix)
-		if info == nil {
-			return f
-		}
-		var narrowest ranges.Range
-		for r := range g.Table.Prefixed(prefix) {
-			if r.Digits <= len(prefix) {
-				narrowest = r // those with longer bounds, and those within another, come later
-			}
-		}
-		start, end := boundsAround(narrowest, prefix)
-		f.add(start, end, info)
-		return f
-	}
-	for r, info := range g.Table.Prefixed(prefix) {
-		if f.Count < mostFound {
-			start, end := bounds(r)
-			f.add(start, end, info)
-		} else {
-			f.Count++
-		}
-	}
-	return f
-}
-
-func (f *schemeMatch) add(start, end string, info *ranges.Info) {
-	f.Count++
-	f.Ranges = append(f.Ranges, shownRange{start, end, showInfo(info)})
-	f.infos = append(f.infos, info)
-}
-
-func describeMatches(prefix string, all []*schemeMatch) string {
+func describeMatches(prefix string, all []*rangequery.Match) string {
 	var b strings.Builder
 	for _, f := range all {
 		switch {
 		case f.Generation == 0:
 			fmt.Fprintf(&b, "%s: no card ranges yet\n", f.Scheme)
-		case f.Count == 0 && isCard(prefix):
-			fmt.Fprintf(&b, "%s: %s is in no range of %d\n", f.Scheme, maskDigits(prefix), f.used.Len())
-		case isCard(prefix):
-			fmt.Fprintf(&b, "%s: %s is in a range of %d\n", f.Scheme, maskDigits(prefix), f.used.Len())
+		case f.Count == 0 && rangequery.IsCard(prefix):
+			fmt.Fprintf(&b, "%s: %s is in no range of %d\n", f.Scheme, maskDigits(prefix), f.Used.Len())
+		case rangequery.IsCard(prefix):
+			fmt.Fprintf(&b, "%s: %s is in a range of %d\n", f.Scheme, maskDigits(prefix), f.Used.Len())
 		default:
-			fmt.Fprintf(&b, "%s: %d of %d ranges hold cards that begin with %s\n", f.Scheme, f.Count, f.used.Len(), prefix)
+			fmt.Fprintf(&b, "%s: %d of %d ranges hold cards that begin with %s\n", f.Scheme, f.Count, f.Used.Len(), prefix)
 		}
 		for i, r := range f.Ranges {
 			writeLines(&b, "    ", r.Start+"-"+r.End)
-			writeLines(&b, "        ", describeInfo(f.infos[i])...)
-			if urls := dsURLs(f.used, r.Country); urls != "" {
+			writeLines(&b, "        ", rangequery.DescribeInfo(f.Infos[i])...)
+			if urls := rangequery.DSURLs(f.Used, r.Country); urls != "" {
 				writeLines(&b, "        ", "reached at "+urls)
 			}
 		}
@@ -164,27 +105,6 @@ func describeMatches(prefix string, all []*schemeMatch) string {
 		}
 	}
 	return b.String()
-}
-
-// difference is what diff finds.
-type difference struct {
-	Scheme  string        `json:"scheme"`
-	Old     string        `json:"old"`
-	New     string        `json:"new"`
-	Added   int           `json:"added"`
-	Removed int           `json:"removed"`
-	Changed int           `json:"changed"`
-	First   []shownChange `json:"first"` // of all of them, in the order of the ranges
-}
-
-type shownChange struct {
-	Change string     `json:"change"` // added, removed or changed
-	Start  string     `json:"start"`
-	End    string     `json:"end"`
-	Old    *shownInfo `json:"old,omitempty"`
-	New    *shownInfo `json:"new,omitempty"`
-
-	line string
 }
 
 func rangesDiff(ctx context.Context, args []string, stdout io.Writer) error {
@@ -222,53 +142,31 @@ func rangesDiff(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		d := difference{Scheme: *scheme, Old: rest[0], New: rest[1], First: []shownChange{}}
-		for c := range ranges.Diff(old.Table, now.Table) {
-			d.addChange(c)
-		}
+		d := rangequery.Compare(*scheme, rest[0], rest[1], old, now)
 		if *asJSON {
 			return writeJSON(stdout, d)
 		}
-		_, err = io.WriteString(stdout, d.String())
+		_, err = io.WriteString(stdout, describeDifference(d))
 		return err
 	})
 }
 
-// count counts a change, and keeps it while there is room.
-func (d *difference) addChange(c ranges.Change) {
-	start, end := bounds(c.Range)
-	shown := shownChange{Start: start, End: end, Old: showInfo(c.Old), New: showInfo(c.New)}
-	room := len(d.First) < mostChanges
-	switch {
-	case c.Old == nil:
-		d.Added++
-		if room {
-			shown.Change, shown.line = "added", "+ "+c.Range.String()+"  "+infoLine(c.New)
-		}
-	case c.New == nil:
-		d.Removed++
-		if room {
-			shown.Change, shown.line = "removed", "- "+c.Range.String()+"  "+infoLine(c.Old)
-		}
-	default:
-		d.Changed++
-		if room {
-			shown.Change, shown.line = "changed", "~ "+c.Range.String()+"  "+infoLine(c.Old)+"  ->  "+infoLine(c.New)
-		}
-	}
-	if room {
-		d.First = append(d.First, shown)
-	}
-}
-
-func (d *difference) String() string {
+// describeDifference says in lines what differs.
+func describeDifference(d *rangequery.Difference) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s to %s: %d added, %d removed, %d changed\n", d.Scheme, d.Old, d.New, d.Added, d.Removed, d.Changed)
 	for _, c := range d.First {
-		writeLines(&b, "", c.line)
+		writeLines(&b, "", c.Line)
 	}
 	if left := d.Added + d.Removed + d.Changed - len(d.First); left > 0 {
 		fmt.Fprintf(&b, "… and %d more\n", left)
 	}
 	return b.String()
+}
+
+// writeLines writes lines with the same indent.
+func writeLines(b *strings.Builder, indent string, lines ...string) {
+	for _, line := range lines {
+		fmt.Fprintf(b, "%s%s\n", indent, line)
+	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/rangequery"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/ranges/rangestest"
 	"github.com/openthreeds/threeds/internal/store"
@@ -288,9 +289,9 @@ func TestLookupKeepsTheCard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := matchPrefix("visa", 1, &ranges.Generation{Table: table}, pan)
+		f := rangequery.Find("visa", 1, &ranges.Generation{Table: table}, pan)
 		data, _ := json.Marshal(f)
-		for _, text := range []string{describeMatches(pan, []*schemeMatch{f}), string(data)} {
+		for _, text := range []string{describeMatches(pan, []*rangequery.Match{f}), string(data)} {
 			if strings.Contains(text, pan) || strings.Contains(text, pan[:15]) {
 				t.Errorf("%v: %s", bounds, text)
 			}

@@ -282,16 +282,18 @@ func TestSandboxPages(t *testing.T) {
 			t.Errorf("%s is at %q", name, address)
 		}
 	}
-	res, err := http.Get(w.Shop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != 200 || res.Header.Get("Content-Security-Policy") == "" {
-		t.Errorf("the shop: %d %v", res.StatusCode, res.Header)
+	for _, path := range []string{"", "/steps"} {
+		res, err := http.Get(w.Shop + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if res.StatusCode != 200 || res.Header.Get("Content-Security-Policy") == "" {
+			t.Errorf("the shop's page %q: %d %v", path, res.StatusCode, res.Header)
+		}
 	}
 	order := `{"card": "4000001234560003", "expiry": "12/30", "name": "Alex Example", "plan": "once", "window": "05"}`
-	res, err = http.Post(w.Shop+"/checkout", "application/json", strings.NewReader(order))
+	res, err := http.Post(w.Shop+"/checkout", "application/json", strings.NewReader(order))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func warnOfSandbox(log *slog.Logger, at net.Addr) {
 // elsewhere reach them by; "" means that only browsers of this machine do.
 func serveSandbox(ctx context.Context, o playground.Options, publicURL string, ready *readyFile, stdout io.Writer) (err error) {
 	api := "http://" + callableAddress(o.API.Addr())
-	demo := &shop.Shop{API: api, APIKey: playground.Key, Log: o.Log, PublicURL: publicURL}
+	demo := &shop.Shop{API: api, APIKey: playground.Key, Log: o.Log, PublicURL: publicURL, HookURL: api + shop.HookPath}
 	o.Address = &playground.Address{PublicURL: cmp.Or(publicURL, api), IsBehindProxy: publicURL != "", Shop: demo.Handler()}
 	defer func() { err = errors.Join(err, demo.Close()) }()
 	p, err := playground.Start(ctx, o)

@@ -44,7 +44,7 @@ func TestSPCInChromium(t *testing.T) {
 		},
 	})
 	must(t, err)
-	at := strings.Replace(w.Shop, "127.0.0.1", "localhost", 1)
+	at := strings.Replace(w.Shop, "127.0.0.1", "localhost", 1) + "/steps"
 	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(at), chromedp.WaitVisible(testID("pay")))
 	made, err := chromedp.Run(ctx, chromedp.Evaluate[string](enrolCredential, chromedp.EvalAwaitPromise))
 	must(t, err)

@@ -15,6 +15,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ import (
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/webhook"
 )
 
 // Prefix begins the path of every route.
@@ -41,10 +43,13 @@ type Handler struct {
 	Ring      func() account.Ring       // the key ring in use
 	Merchants func() *merchant.Registry // those of the configuration in use, and of the store
 	Journal   journal.Store             // nil means that there is no journal
+	Hooks     *webhook.Service          // endpoints of merchants, and what they were told
 	Now       func() time.Time
 	Log       *slog.Logger
 	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil: they do not.
 	PasskeyURL func() string
+	// Node is the server, as the operations on directories see it; nil: there are no directories.
+	Node *Node
 
 	once sync.Once
 	mux  *http.ServeMux
@@ -61,7 +66,7 @@ type route struct {
 
 // routes returns the one table of operations and roles.
 func routes() []route {
-	return []route{
+	return slices.Concat([]route{
 		{"GET", "openapi.json", operator.Viewer, true, "This description", describe},
 		{"GET", "keys", operator.Viewer, true, "List API keys", listKeys},
 		{"POST", "keys", operator.Operator, true, "Create an API key, which is shown once", createKey},
@@ -75,6 +80,8 @@ func routes() []route {
 		{"GET", "authentications/{id}", operator.Viewer, true, "Show a record of the journal with its steps", showRecord},
 		{"POST", "authentications/search", operator.Viewer, true, "Search the journal, also by a whole card number", searchRecords},
 		{"GET", "reports", operator.Viewer, true, "Count authentications by something they have in common", report},
+		{"GET", "overview", operator.Viewer, true, "Say how authentications went, and what needs attention", overview},
+		{"GET", "directories", operator.Viewer, false, "List directory servers with how they are", listDirectories},
 		{"GET", "tokens", operator.Admin, false, "List tokens of this API", listTokens},
 		{"POST", "tokens", operator.Admin, false, "Create a token, which is shown once", createToken},
 		{"DELETE", "tokens/{name}", operator.Admin, false, "Revoke a token", revokeToken},
@@ -83,7 +90,7 @@ func routes() []route {
 		{"PATCH", "operators/{name}", operator.Admin, false, "Give an operator another role", changeOperator},
 		{"DELETE", "operators/{name}", operator.Admin, false, "Remove an operator", removeOperator},
 		{"GET", "audit", operator.Admin, false, "Search the audit trail", searchAudit},
-	}
+	}, hookRoutes())
 }
 
 // canCall reports whether an actor may call the operation.
@@ -164,7 +171,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 		}
 		asked := &request{Request: r, actor: actor}
 		if rt.method == http.MethodPost || rt.method == http.MethodPatch {
-			if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+			kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+			if bodies[rt.path] != nil && (err != nil || kind != "application/json") {
 				return nil, refuse(http.StatusUnsupportedMediaType, "Content-Type: want application/json.")
 			}
 			if asked.body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {

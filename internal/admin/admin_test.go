@@ -19,6 +19,7 @@ import (
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/internal/webhook"
 )
 
 // A site is the API with a store of two merchants and a token of each kind, which have the names that callers returns.
@@ -49,7 +50,10 @@ func newSite(t *testing.T) *site {
 		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry },
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), PasskeyURL: func() string { return "https://console.example" },
 	}, db, map[string]string{}}
+	s.handler.Hooks = &webhook.Service{Store: db, Sealer: ring, Now: time.Now, Log: s.handler.Log}
+	s.handler.Hooks.Configure(hookSettings())
 	s.addJournal()
+	s.addNode()
 	for _, name := range callers() {
 		role, isOwn := strings.CutPrefix(name, "own-")
 		token := operator.Token{Name: name, Role: operator.Role(role)}
@@ -119,6 +123,17 @@ var matrix = map[string][6]int{
 	"PATCH operators/{name}":      {403, 403, 200, 403, 403, 403},
 	"DELETE operators/{name}":     {403, 403, 204, 403, 403, 403},
 	"GET audit":                   {403, 403, 200, 403, 403, 403},
+
+	"GET webhook-endpoints":              {200, 200, 200, 200, 200, 200},
+	"POST webhook-endpoints":             {403, 201, 201, 403, 201, 201},
+	"GET webhook-endpoints/{id}":         {200, 200, 200, 200, 200, 200},
+	"PATCH webhook-endpoints/{id}":       {403, 200, 200, 403, 200, 200},
+	"DELETE webhook-endpoints/{id}":      {403, 204, 204, 403, 204, 204},
+	"POST webhook-endpoints/{id}/rotate": {403, 200, 200, 403, 200, 200},
+	"POST webhook-endpoints/{id}/test":   {403, 200, 200, 403, 200, 200},
+	"GET events":                         {200, 200, 200, 200, 200, 200},
+	"GET events/{id}":                    {200, 200, 200, 200, 200, 200},
+	"POST events/{id}/resend":            {403, 200, 200, 403, 200, 200},
 }
 
 // TestK11MatrixOfRolesIsExact calls each operation that the description names, as each role.
@@ -178,11 +193,21 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			body = `{"role": "viewer"}`
 		case "PATCH operators/{name}", "DELETE operators/{name}":
 			at, body = "operators/"+s.addOperator(method+caller), `{"role": "viewer"}`
+		case "POST webhook-endpoints":
+			body = fmt.Sprintf(`{"merchant": %q, "url": "https://shop.example/hooks"}`, shop)
+		case "GET events":
+			at = "events?merchant=Corner+Shop"
 		case "POST tokens":
 			body = fmt.Sprintf(`{"name": "for-%s", "role": "viewer"}`, caller)
 		case "DELETE tokens/{name}":
 			at = "tokens/t" + caller
 			s.call("admin", "POST", "tokens", fmt.Sprintf(`{"name": "t%s", "role": "viewer"}`, caller))
+		}
+		switch {
+		case strings.HasPrefix(path, "webhook-endpoints/{id}"):
+			at, body = strings.Replace(path, "{id}", s.newHook(shop), 1), `{"description": "till"}`
+		case strings.HasPrefix(path, "events/{id}"):
+			at = strings.Replace(path, "{id}", s.newEvent(shop), 1)
 		}
 		if w := s.call(caller, method, at, body); w.Code != want[i] {
 			s.Errorf("%s as %s: %d, want %d: %s", operation, caller, w.Code, want[i], w.Body)

@@ -217,7 +217,7 @@ func report(h *Handler, r *request) (any, error) {
 		}
 		sum := sums[by(c)]
 		if sum == nil {
-			sum = &journal.Rollup{Times: map[int]int64{}}
+			sum = journal.NewRollup()
 			sums[by(c)] = sum
 		}
 		sum.Add(c)

@@ -12,6 +12,10 @@ var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
 // describe returns the description of this API in OpenAPI, made from the table of routes.
 func describe(*Handler, *request) (any, error) {
 	paths := map[string]map[string]any{}
+	isCollection := map[string]bool{}
+	for _, rt := range routes() {
+		isCollection[rt.path] = isCollection[rt.path] || rt.method == "GET"
+	}
 	for _, rt := range routes() {
 		path := Prefix + rt.path
 		if paths[path] == nil {
@@ -20,8 +24,8 @@ func describe(*Handler, *request) (any, error) {
 		success := "200"
 		switch rt.method {
 		case "POST":
-			if success = "201"; strings.HasSuffix(rt.path, "/search") {
-				success = "200"
+			if isCollection[rt.path] {
+				success = "201"
 			}
 		case "DELETE":
 			success = "204"
@@ -36,7 +40,7 @@ func describe(*Handler, *request) (any, error) {
 				"default": map[string]any{"description": "An application/problem+json, as RFC 9457 has it"},
 			},
 		}
-		if rt.method == "POST" || rt.method == "PATCH" {
+		if bodies[rt.path] != nil && (rt.method == "POST" || rt.method == "PATCH") {
 			operation["requestBody"] = map[string]any{
 				"required": true, "content": map[string]any{"application/json": map[string]any{"schema": bodies[rt.path]}},
 			}
@@ -72,9 +76,12 @@ func newParameter(name, in string) map[string]any {
 
 // queries are the names of parameters in addresses, by operation.
 var queries = map[string][]string{
-	"GET audit":           {"who", "action", "object", "from", "to", "limit", "cursor"},
-	"GET authentications": append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
-	"GET reports":         {"by", "from", "to"},
+	"GET audit":             {"who", "action", "object", "from", "to", "limit", "cursor"},
+	"GET authentications":   append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
+	"GET reports":           {"by", "from", "to"},
+	"GET webhook-endpoints": {"merchant"},
+	"GET events":            {"merchant", "endpoint", "type", "authentication", "from", "to", "limit", "cursor"},
+	"GET overview":          {"from", "to"},
 }
 
 // bodies are the schemas of bodies, by path.
@@ -84,9 +91,11 @@ var bodies = map[string]any{
 	"merchants/{name}": newSchema([]string{"version"}, append([]string{"version"}, merchantMembers...)...),
 	"authentications/search": newSchema(nil,
 		append([]string{"acctNumber", "limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...)...),
-	"operators":        newSchema([]string{"role"}, "name", "role", "merchant"),
-	"operators/{name}": newSchema([]string{"role"}, "role"),
-	"tokens":           newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
+	"operators":              newSchema([]string{"role"}, "name", "role", "merchant"),
+	"operators/{name}":       newSchema([]string{"role"}, "role"),
+	"webhook-endpoints":      newSchema([]string{"url"}, "merchant", "url", "types", "description", "disabled", "secret"),
+	"webhook-endpoints/{id}": newSchema(nil, "url", "types", "description", "disabled"),
+	"tokens":                 newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
 }
 
 // newSchema returns the schema of an object with members of the usual types.
@@ -96,11 +105,11 @@ func newSchema(required []string, members ...string) map[string]any {
 		switch name {
 		case "limit":
 			properties[name] = map[string]any{"type": "integer"}
-		case "strict", "bridging", "transliterate":
+		case "strict", "disabled", "bridging", "transliterate":
 			properties[name] = map[string]any{"type": "boolean"}
 		case "page", "per_directory":
 			properties[name] = map[string]any{"type": "object"}
-		case "allow", "origins":
+		case "allow", "origins", "types":
 			properties[name] = map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
 		case "expires":
 			properties[name] = map[string]any{"type": "string", "format": "date-time"}

@@ -59,7 +59,7 @@ type Engine interface {
 	Explain(acc *account.Account, body []byte, o auth.ExplainOptions) *auth.Explanation
 	// Create returns an *[auth.RefusedError], an *[auth.TooManyError], auth.ErrNoRanges or auth.ErrStoreUnreachable.
 	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *auth.BrowserAccess, error)
-	// SearchAuthentications returns auth.ErrNoJournal and auth.ErrStoreUnreachable.
+	// SearchAuthentications returns auth.ErrNoJournal, auth.ErrCursor and auth.ErrStoreUnreachable.
 	SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) (found []*auth.Authentication, next string, err error)
 	// Cancel returns auth.ErrFinal and auth.ErrNotCancellable beside the errors of Authentication.
 	Cancel(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)

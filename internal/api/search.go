@@ -87,7 +87,10 @@ var searchNames = []string{"reference", "last4", "scheme", "status", "result", "
 var (
 	lastFour   = regexp.MustCompile(`^[0-9]{4}$`)
 	cardNumber = regexp.MustCompile(`^[0-9]{13,19}$`)
+	cursorForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,512}$`)
 )
+
+const cursorCure = "Send what the answer before had as next, with the same search; only limit may be another."
 
 // set sets one member of a search.
 func (s *search) set(name, value string) {
@@ -120,8 +123,8 @@ func (s *search) set(name, value string) {
 			s.fault(name, "range", "Send a whole number from 1 to 100.", limitOf(1, maxSearchLimit))
 		}
 	case "cursor":
-		if q.Cursor = value; !journal.ValidCursor(value) {
-			s.fault(name, "pattern", "Send what the answer before had as next, and nothing else.", nil)
+		if q.Cursor = value; !cursorForm.MatchString(value) {
+			s.fault(name, "pattern", cursorCure, &faults.Limit{Pattern: cursorForm.String()})
 		}
 	case "acctNumber":
 		switch q.Card = value; {
@@ -203,6 +206,10 @@ func (h *Handler) answerSearch(ctx context.Context, req *request, s *search) (re
 	found, next, err := h.Engine.SearchAuthentications(ctx, req.account, s.query)
 	if errors.Is(err, auth.ErrNoJournal) {
 		return response{}, noJournal
+	}
+	if errors.Is(err, auth.ErrCursor) {
+		s.fault("cursor", "condition", cursorCure, nil)
+		return response{}, problemOf(s.wrong)
 	}
 	if err != nil {
 		return response{}, err

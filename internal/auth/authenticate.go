@@ -46,7 +46,9 @@ type authRequest struct {
 	asOf           time.Time // the time at which the rules of the scheme are applied
 
 	// What the log says of the request. A value that does not have its form is "".
-	loggedVersion, loggedChannel, loggedCategory string
+	loggedVersion, loggedChannel, loggedCategory, loggedAmount, loggedCurrency string
+
+	lookedUp time.Time // when the card range was found
 
 	changes  []message.Change  // what was normalised or filled in
 	findings []*scheme.Finding // rules of the scheme that the request breaks without being refused
@@ -131,6 +133,8 @@ func (e *Engine) noteRequest(ctx context.Context, req *authRequest) {
 	e.note(ctx, "messageVersion", req.loggedVersion)
 	e.note(ctx, "deviceChannel", req.loggedChannel)
 	e.note(ctx, "messageCategory", req.loggedCategory)
+	e.note(ctx, "amount", req.loggedAmount)
+	e.note(ctx, "currency", req.loggedCurrency)
 	if len(req.changes) > 0 {
 		e.Recorder.NoteChanges(ctx, describeChanges(req.changes))
 	}
@@ -213,6 +217,7 @@ func (e *Engine) checkContent(req *authRequest, body []byte) (contentCheck, erro
 		req.ds = ds
 	}
 	c.to = e.locate(req, msg)
+	req.lookedUp = e.Now()
 	e.chooseVersion(req, c.to, msg)
 	if req.isCreation {
 		e.addProfileDefaults(req, c.to, msg)
@@ -254,6 +259,12 @@ func (req *authRequest) read(msg *message.Request) {
 		req.version, req.loggedVersion = v, v.String()
 	}
 	req.loggedChannel, req.loggedCategory = twoDigits(msg.Text("deviceChannel")), twoDigits(msg.Text("messageCategory"))
+	if amount := msg.Text("purchaseAmount"); len(amount) <= 48 && strings.Trim(amount, "0123456789") == "" {
+		req.loggedAmount = amount
+	}
+	if currency := msg.Text("purchaseCurrency"); len(currency) == 3 && strings.Trim(currency, "0123456789") == "" {
+		req.loggedCurrency = currency
+	}
 	req.pan = msg.Text("acctNumber")
 	req.hasDS = msg.Has("ds")
 }
@@ -440,6 +451,9 @@ func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 		setOwned("threeDSRequestorID", requestor.ID, dir.RequestorID, e.Server.RequestorID)
 	}
 	setOwned("threeDSRequestorName", requestor.Name, dir.RequestorName, e.Server.RequestorName)
+	if req.isCreation {
+		withdrawSPCOfPage(req, msg)
+	}
 	if req.isStrict() {
 		return
 	}
@@ -535,7 +549,9 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 		target: to, id: req.id.value, merchant: req.account.Merchant.Name, version: req.version, start: req.start,
 		bridging: extension.VersionOf(areq, extension.BridgingID),
 		rec: &txnRecord{
+			Began: req.start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(),
 			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
+			Amount: areq.Text("purchaseAmount"), Currency: areq.Text("purchaseCurrency"),
 			CardHash: e.cardHash(req.pan),
 			AReq:     areq.Facts(), Purchase: e.purchaseOf(req, areq),
 			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings), Reference: referenceOf(ctx),
@@ -550,7 +566,7 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 	if err := e.seal(&t, c.rec); err != nil {
 		return nil, err
 	}
-	switch err := e.Store.Create(ctx, t); {
+	switch err := e.Store.Create(e.withSent(ctx, areq), t); {
 	case errors.Is(err, store.ErrExists):
 		return nil, erro(req.version, message.UnknownTransaction, "The threeDSServerTransID has been used", c.id)
 	case err != nil:

@@ -1,9 +1,9 @@
 package auth
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +36,8 @@ type Authentication struct {
 	RReq           []byte           // likewise
 	IsForAgent     bool             // the authentication was made by [Engine.CreateForAgent]
 	MethodURL      string           // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
+
+	collected func() // notes in the journal that the merchant was told of the end; nil if that is not to be noted
 }
 
 // Errors of [Engine.Authentication].
@@ -46,6 +48,8 @@ var (
 	ErrStoreUnreachable = errors.New("auth: the store could not be reached")
 	// ErrNoJournal says that there is no journal to search.
 	ErrNoJournal = errors.New("auth: there is no journal")
+	// ErrCursor says that a cursor is none that this search gave to this merchant.
+	ErrCursor = errors.New("auth: not a cursor of this search")
 )
 
 // Errors of [Engine.AuthenticateForAgent].
@@ -73,6 +77,9 @@ var (
 // takes as long as one that does not exist.
 func (e *Engine) Authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
 	a, err := e.authentication(ctx, acc, strings.ToLower(id))
+	if err == nil && a.collected != nil {
+		a.collected()
+	}
 	status, scheme := "", ""
 	if a != nil {
 		status, scheme = string(a.Status), a.Scheme
@@ -112,7 +119,11 @@ func (e *Engine) authentication(ctx context.Context, acc *account.Account, id st
 	if status.IsFinal() && e.areValuesGone(rec) {
 		return e.showAuthentication(ctx, acc, id)
 	}
-	return e.describe(t, rec, status)
+	a, err := e.describe(t, rec, status)
+	if err == nil && status.IsFinal() && rec.Page != nil {
+		a.collected = func() { e.addMoment(t, rec, journal.Collected, journal.Step{Step: "answered"}) }
+	}
+	return a, err
 }
 
 // journalTime is how long a request waits for the journal.
@@ -142,12 +153,21 @@ func (e *Engine) showAuthentication(ctx context.Context, acc *account.Account, i
 }
 
 // SearchAuthentications returns a page of what the journal has of a merchant's authentications, newest first, and the
-// cursor of the next one. The errors are ErrNoJournal and ErrStoreUnreachable.
+// cursor of the next one. It is good for the same merchant and the same query, on every node, and Limit may change. The
+// errors are ErrNoJournal, ErrCursor and ErrStoreUnreachable.
 func (e *Engine) SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) ([]*Authentication, string, error) {
 	if e.Journal == nil {
 		return nil, "", ErrNoJournal
 	}
 	q.Merchant, q.Begun = acc.Merchant.Name, true
+	name := cursorName(q)
+	if q.Cursor != "" {
+		cursor, err := e.openCursor(name, q.Cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		q.Cursor = cursor
+	}
 	ctx, cancel := context.WithTimeout(ctx, journalTime)
 	defer cancel()
 	page, err := e.Journal.Search(ctx, q)
@@ -161,7 +181,41 @@ func (e *Engine) SearchAuthentications(ctx context.Context, acc *account.Account
 			all = append(all, ofJournal(r))
 		}
 	}
-	return all, page.Next, nil
+	if page.Next == "" {
+		return all, "", nil
+	}
+	return all, base64URL.EncodeToString(e.Sealer.Seal(name, []byte(page.Next))), nil
+}
+
+// cursorName is what the cursor of a search is sealed under: the merchant, and all that the search asks for. So a cursor
+// opens for the same search of the same merchant alone.
+func cursorName(q journal.Query) string {
+	q.Limit, q.Cursor = 0, ""
+	return fmt.Sprintf("cursor of %q", []string{
+		q.Merchant, q.ID, q.Reference, q.Card, q.Last4, q.Scheme, q.ACS, q.Status, q.Result, q.Reason,
+		strconv.FormatBool(q.Begun), timeText(q.From), timeText(q.To),
+	})
+}
+
+// timeText writes a time as the journal compares it, and no time as "".
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
+}
+
+// openCursor returns the journal's cursor in that of a search, or ErrCursor.
+func (e *Engine) openCursor(name, cursor string) (string, error) {
+	sealed, err := base64URL.Strict().DecodeString(cursor)
+	if err != nil {
+		return "", ErrCursor
+	}
+	plain, err := e.Sealer.Open(name, sealed)
+	if err != nil || !journal.ValidCursor(string(plain)) {
+		return "", ErrCursor
+	}
+	return string(plain), nil
 }
 
 // isBegun reports whether a record is of an authentication of EMV 3DS, and not of a refused request.
@@ -269,7 +323,7 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 		return nil, err
 	}
 	a := &Authentication{
-		ID: t.ID, Status: status, Reference: rec.Reference, Created: time.UnixMilli(cmp.Or(rec.Made, rec.Sent)).UTC(),
+		ID: t.ID, Status: status, Reference: rec.Reference, Created: rec.createdAt(),
 		Last4: rec.Last4, Scheme: t.Scheme, Schemes: rec.Schemes, Defaulted: rec.Defaulted, MessageVersion: rec.Version, Findings: rec.Findings, Channel: c.AReq.Text("deviceChannel"),
 		ARes: rec.ARes, RReq: rec.RReq, Normalised: rec.Corrections,
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"path/filepath"
 	"reflect"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -89,7 +91,7 @@ func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if _, err := st.Write(t.Context(), e.JournalEntries(row, w.clock(), true)); err != nil {
+	if _, err := st.Write(t.Context(), e.JournalEntries(row, w.clock(), true, nil)); err != nil {
 		t.Fatal(err)
 	}
 	w.pass(25 * time.Hour)
@@ -253,4 +255,94 @@ func TestAuthenticationWhileTheStoreIsAway(t *testing.T) {
 	if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, auth.ErrStoreUnreachable) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestF7CursorIsOfOneSearch: the pages of a search go on after a restart, on another node and with a new secret in the
+// key file. Any other search, and any other merchant, is refused.
+func TestF7CursorIsOfOneSearch(t *testing.T) {
+	w := newWorld()
+	ring := newKeyRing(t)
+	first := w.engine(0)
+	first.Sealer = ring
+	st, err := journal.OpenFiles(t.TempDir(), journal.NewKeys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	first.Journal = st
+	var ids []string
+	for range 3 {
+		id := authenticated(t, w, first, "Y")
+		row, err := w.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Write(t.Context(), first.JournalEntries(row, w.clock(), true, nil)); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+		w.pass(time.Second)
+	}
+	q := journal.Query{Status: "completed", Limit: 1, From: w.clock().Add(-time.Hour)}
+	page, cursor, err := first.SearchAuthentications(t.Context(), shop, q)
+	if err != nil || len(page) != 1 || page[0].ID != ids[2] || cursor == "" {
+		t.Fatalf("%+v, %q, %v", page, cursor, err)
+	}
+
+	h, err := ring.NewHandover(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated, err := ring.Follow(&h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := w.engine(0)
+	second.Sealer, second.Journal = rotated, st
+	for name, tt := range map[string]struct {
+		acc    *account.Account
+		change func(q *journal.Query)
+		err    error
+	}{
+		"the same":         {shop, func(q *journal.Query) { q.Limit = 5 }, nil},
+		"another merchant": {other, func(*journal.Query) {}, auth.ErrCursor},
+		"another names it": {other, func(q *journal.Query) { q.Merchant = "Shop" }, auth.ErrCursor},
+		"no status":        {shop, func(q *journal.Query) { q.Status = "" }, auth.ErrCursor},
+		"as a result":      {shop, func(q *journal.Query) { q.Status, q.Result = "", q.Status }, auth.ErrCursor},
+		"a card":           {shop, func(q *journal.Query) { q.Card = "4000000000000103" }, auth.ErrCursor},
+		"a reference":      {shop, func(q *journal.Query) { q.Reference = "order-1" }, auth.ErrCursor},
+		"last four":        {shop, func(q *journal.Query) { q.Last4 = "0103" }, auth.ErrCursor},
+		"a scheme":         {shop, func(q *journal.Query) { q.Scheme = "visa" }, auth.ErrCursor},
+		"earlier":          {shop, func(q *journal.Query) { q.From = q.From.Add(-time.Second) }, auth.ErrCursor},
+		"an end":           {shop, func(q *journal.Query) { q.To = w.clock() }, auth.ErrCursor},
+		"no base64":        {shop, func(q *journal.Query) { q.Cursor += "!" }, auth.ErrCursor},
+		"cut off":          {shop, func(q *journal.Query) { q.Cursor = q.Cursor[:8] }, auth.ErrCursor},
+	} {
+		q := q
+		q.Cursor = cursor
+		tt.change(&q)
+		page, next, err := second.SearchAuthentications(t.Context(), tt.acc, q)
+		if !errors.Is(err, tt.err) {
+			t.Errorf("%s: %+v, %v, want %v", name, page, err, tt.err)
+		}
+		if tt.err == nil && (len(page) != 2 || page[0].ID != ids[1] || page[1].ID != ids[0] || next != "") {
+			t.Errorf("%s: %+v, %q, want the two older ones", name, page, next)
+		}
+	}
+
+	second.Sealer = newKeyRing(t)
+	q.Cursor = cursor
+	if page, _, err := second.SearchAuthentications(t.Context(), shop, q); !errors.Is(err, auth.ErrCursor) {
+		t.Errorf("with another key file: %+v, %v", page, err)
+	}
+}
+
+// newKeyRing returns a ring of a new key file.
+func newKeyRing(t *testing.T) *keyring.Ring {
+	t.Helper()
+	ring, err := keyring.LoadOrCreate(filepath.Join(t.TempDir(), "keys.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/message"
@@ -148,6 +149,9 @@ func (e *Engine) startMethod(rec *txnRecord) {
 	if p.MethodURL == "" || p.Data["browserJavascriptEnabled"] == "false" {
 		limit = 0
 	}
+	if limit > 0 {
+		p.Begun = e.Now().UnixMilli()
+	}
 	p.MethodEnds = e.Now().Add(limit).UnixMilli()
 }
 
@@ -171,10 +175,19 @@ func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after i
 		v := e.viewOf(p)
 		if v.Version > after || !awaitChange(ctx, changed) {
 			forget()
+			if v.Step == StepChallenge && v.Version > after {
+				e.addChallenge(p, v.Challenge)
+			}
 			return v, nil
 		}
 		forget()
 	}
+}
+
+// addChallenge notes in the journal that the browser got the form that opens the issuer's page.
+func (e *Engine) addChallenge(p *page, form *BrowserChallenge) {
+	creq, _ := base64URL.DecodeString(form.CReq) // it was encoded here
+	e.addMoment(&p.row, p.rec, journal.Shown, journal.Step{Step: "challenge"}, journal.Step{Step: "creq", Message: maskedMessage(creq)})
 }
 
 // ConfirmBrowser notes that the text of the issuer was shown.
@@ -228,6 +241,8 @@ func (e *Engine) EndBrowserChallenge(ctx context.Context, tag string) (*BrowserV
 		if err := e.storePage(ctx, p, func(r *pageRecord) { r.Returned = now }); err != nil {
 			return nil, err
 		}
+	} else {
+		e.addMoment(&p.row, p.rec, journal.Returned, journal.Step{Step: "cres"}) // most results are here before the browser
 	}
 	return e.viewOf(p), nil
 }

@@ -25,6 +25,7 @@ type pageRecord struct {
 	Card         []byte            `json:",omitzero"` // the AReq, sealed under that secret; gone once the AReq has left
 	Binding      []byte            `json:",omitzero"` // digest of the secret of the browser that began it
 	Awaited      []string          `json:",omitzero"` // members that the request left to the page
+	Begun        int64             `json:",omitzero"` // when a browser began it, Unix milliseconds
 	Data         map[string]string `json:",omitzero"` // what the page told
 	ReturnURL    string            `json:",omitzero"`
 	Amount       string            `json:",omitzero"`

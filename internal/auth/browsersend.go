@@ -97,7 +97,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 		rec.Page.Card = nil
 		c.rec, mayLeave = rec, true
 		return e.advanceRow(t, rec, Sent, e.keepFinal())
-	}).run(ctx)
+	}).run(e.withSent(ctx, areq))
 	if err != nil || !mayLeave {
 		if !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
 			e.logStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", p.id)
@@ -203,7 +203,7 @@ func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, 
 }
 
 // pageMembers are members that a page may add.
-var pageMembers = []string{"threeDSMethodId", "spcIncompInd"}
+var pageMembers = []string{"threeDSMethodId"}
 
 // AuthenticateForAgent sends the AReq of an authentication that [Engine.CreateForAgent] made. The body has members of the
 // AReq that were not known then. The request may be made again with [WithOnce], whose note says that the AReq may have
@@ -337,11 +337,11 @@ func (e *Engine) claimForAgent(ctx context.Context, req *authRequest, c *claim, 
 		if err != nil {
 			return err
 		}
-		rec.Agent.Request = nil
+		rec.Agent.Request, rec.Agent.Continued = nil, req.start.UnixMilli()
 		rec.Changes, rec.Findings, rec.Defaulted = describeChanges(req.changes), describeFindings(req.findings), req.defaulted
 		c.rec, mayLeave = rec, true
 		return e.advanceRow(t, rec, Sent, e.keepFinal())
-	}).run(ctx)
+	}).run(e.withSent(ctx, areq))
 	switch {
 	case err == nil && mayLeave:
 		return nil

@@ -316,6 +316,7 @@ func (e *Engine) isReturnURL(text string) bool {
 // newCreated returns the record of an authentication that was created and has not been sent.
 func (e *Engine) newCreated(req *authRequest) *txnRecord {
 	return &txnRecord{
+		Began: req.start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(), Amount: req.loggedAmount, Currency: req.loggedCurrency,
 		API: req.api(), Version: req.version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
 		CardHash: e.cardHash(req.pan),
 		BIN:      binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.allSchemesOf(req.pan),
@@ -405,6 +406,7 @@ func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *cont
 	token, secret := newToken(req.id.value, req.once.randomOf(e))
 	rec := e.newCreated(req)
 	rec.AReq = c.areq.Facts()
+	rec.Amount, rec.Currency = c.areq.Text("purchaseAmount"), c.areq.Text("purchaseCurrency")
 	rec.Page = &pageRecord{
 		Token: e.Sealer.Digest(tokenText(req.id.value, secret)), Card: sealCard(req.id.value, secret, c.areq.Bytes()),
 		Awaited: req.awaited, ReturnURL: req.returnURL,
@@ -524,6 +526,7 @@ type Delegation struct {
 // An agentRecord is what a row keeps of an authentication whose browser an agent looks after.
 type agentRecord struct {
 	Request         []byte `json:",omitzero"` // the request, sealed under the API key; gone once the AReq has left
+	Continued       int64  `json:",omitzero"` // when the request came that the AReq left for, Unix milliseconds
 	NotificationURL string `json:",omitzero"` // "" if it is to be told later
 	MethodURL       string `json:",omitzero"` // of the 3DS Method; "" if there is none
 }
@@ -559,6 +562,7 @@ func (e *Engine) createForAgent(ctx context.Context, req *authRequest, c *conten
 	}
 	d, rec := req.delegation, e.newCreated(req)
 	rec.AReq = c.areq.Facts()
+	rec.Amount, rec.Currency = c.areq.Text("purchaseAmount"), c.areq.Text("purchaseCurrency")
 	rec.Agent = &agentRecord{
 		Request: sealCard(req.id.value, d.secret(), d.body), NotificationURL: d.NotificationURL, MethodURL: e.methodURLOf(req, c.to),
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/scheme"
@@ -184,6 +185,8 @@ type Engine struct {
 	Announcer Announcer
 	// CardHash returns the hash by which the journal finds a card; nil means that there is no journal.
 	CardHash func(pan string) []byte
+	// AddToJournal adds an entry to the journal, without waiting; nil means that there is no journal.
+	AddToJournal func(journal.Entry)
 	// Journal has the authentications whose rows are gone; nil means that there is none.
 	Journal Journal
 	// Findings and StoreFailures limit lines of the log; nil is no limit. Engines that follow each other in one process

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/message"
 )
@@ -153,6 +154,9 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 	bad.SDKTransID = areq.Text("sdkTransID")
 	if m != nil {
 		bad.DSTransID, bad.ACSTransID = idOf(m, "dsTransID"), idOf(m, "acsTransID")
+		e.addMoment(&store.Txn{ID: c.id, Owner: c.merchant}, c.rec, journal.RefusedAnswer, journal.Step{
+			Step: "ares", Message: m.MaskedJSON(), Findings: []string{"refused: " + code.String() + " " + ownDetail(code, detail)},
+		})
 	}
 	e.Directories.Report(ctx, c.peer.Scheme, c.info.IssuerCountry, bad.JSON())
 	bad.Detail = ownDetail(code, detail)
@@ -167,7 +171,7 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 // fail commits that the transaction has failed, and returns bad. A failed commit is
 // harmless: a claim without an outcome expires as failed.
 func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
-	c.rec.Code = bad.Code
+	c.rec.Code, c.rec.Detail = bad.Code, bad.Detail
 	if err := e.commitFinal(ctx, c, Failed, e.keepFinal()); err != nil {
 		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", Failed)
 	}

@@ -168,6 +168,18 @@ func withdrawSPC(req *authRequest, to target, msg *message.Request) {
 	}
 }
 
+// withdrawSPCOfPage takes back the offer of SPC of an authentication that a page of ours carries out: that page does not
+// show the browser's dialog, so nobody could go on after an ARes S.
+func withdrawSPCOfPage(req *authRequest, msg *message.Request) {
+	if msg.Text("deviceChannel") != browser || req.version < message.V231 || !msg.Has("threeDSRequestorSpcSupport") {
+		return
+	}
+	for _, name := range []string{"threeDSRequestorSpcSupport", "payeeOrigin"} {
+		msg.Set(name, "")
+	}
+	req.addChange("threeDSRequestorSpcSupport", "left out, threeds.js and the hosted page have no SPC")
+}
+
 // checkFollowUp checks an AReq that is a follow-up against the first authentication. It
 // accepts every other AReq.
 func (e *Engine) checkFollowUp(ctx context.Context, req *authRequest, to target, areq *message.Message) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/message"
 )
@@ -196,7 +197,11 @@ func (r *receipt) acknowledgeLate(ctx context.Context) (Receipt, string) {
 	if r.facts.ARes == nil {
 		status = "02"
 	}
-	return r.newRRes(ctx, status), r.msg.Text("transStatus")
+	receipt := r.newRRes(ctx, status)
+	r.addMoment(&r.txn, r.rec, journal.LateResult,
+		journal.Step{Step: "rreq", Message: r.msg.MaskedJSON(), Findings: []string{"after the end: it changes nothing"}},
+		journal.Step{Step: "rres", Message: maskedMessage(receipt.Body)})
+	return receipt, r.msg.Text("transStatus")
 }
 
 // refusalTime is how long storeRefusal may take. The directory server waits for its Erro meanwhile.
@@ -370,6 +375,10 @@ func (r *receipt) refuse(ctx context.Context, code message.Code, detail, kind st
 	}
 	body := bad.JSON()
 	bad.Detail = ownDetail(code, detail)
+	if r.rec != nil {
+		refused := journal.Step{Step: strings.ToLower(kind), Message: r.msg.MaskedJSON(), Findings: []string{"refused: " + code.String() + " " + bad.Detail}}
+		r.addMoment(&r.txn, r.rec, journal.RefusedResult, refused)
+	}
 	r.Log.WarnContext(ctx, "message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
 		"errorCode", code, "errorDetail", bad.Detail)
 	return Receipt{Body: body, Version: version, Refused: &bad}, code.String()

@@ -2,9 +2,11 @@ package auth
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
@@ -24,6 +26,8 @@ type txnRecord struct {
 	Version  string    // of the transaction; "" if no directory has the card
 	BIN      string    `json:",omitzero"` // the beginning of the card number, as far as it may be shown
 	Last4    string    `json:",omitzero"` // the end of the card number
+	Began    int64     `json:",omitzero"` // when its request came, Unix milliseconds; 0 in rows of an earlier release
+	LookedUp int64     `json:",omitzero"` // when its card range was found, Unix milliseconds
 	Made     int64     `json:",omitzero"` // when it was created, if that was before Sent, Unix milliseconds
 	Sent     int64     // when the id was claimed, just before the AReq leaves, Unix milliseconds
 	Until    int64     `json:",omitzero"` // when all but the id is forgotten, Unix milliseconds; 0: not before the row expires
@@ -36,7 +40,11 @@ type txnRecord struct {
 	CardHash []byte    `json:",omitzero"` // by which the journal finds the card
 	Ended    int64     `json:",omitzero"` // when it came to its end, Unix milliseconds; 0: it has not, or not before a wait is over
 
-	Code message.Code `json:",omitzero"` // of the Erro with which the /auth failed
+	Code   message.Code `json:",omitzero"` // of the Erro with which the /auth failed
+	Detail string       `json:",omitzero"` // what that Erro says beside; it has no text of the other side
+
+	Amount   string `json:",omitzero"` // purchaseAmount
+	Currency string `json:",omitzero"` // purchaseCurrency
 
 	Decoupled   bool     `json:",omitzero"` // the ARes said D
 	Gone        bool     `json:",omitzero"` // the requestor seemed to have gone when the ARes came
@@ -190,7 +198,8 @@ func (e *Engine) cardHash(pan string) []byte {
 
 // JournalEntries returns what the journal keeps of a row that was read or written at a time: the entry of its last
 // step, or with all set those of all its steps. Rows that are no transactions, and those that do not open, have none.
-func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool) []journal.Entry {
+// Sent is what [SentMessage] returns for the write; nil means that the AReq is shown by what the row keeps of it.
+func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent []byte) []journal.Entry {
 	if arrows[t.State] == nil && !isAtEnd(&t) {
 		return nil
 	}
@@ -212,9 +221,8 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool) []journal.E
 	var entries []journal.Entry
 	for _, kind := range kinds {
 		entry := journal.Entry{Kind: kind, Record: base, CardHash: rec.CardHash}
-		for _, step := range journalSteps(kind, rec, a, at) {
+		for _, step := range journalSteps(kind, rec, a, at, sent) {
 			step.At = step.At.UTC()
-			step.MS = step.At.Sub(base.Created).Milliseconds()
 			entry.Steps = append(entry.Steps, step)
 		}
 		entries = append(entries, entry)
@@ -228,11 +236,17 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 	if rec.Made != 0 {
 		kinds = append(kinds, journal.Created)
 	}
-	if rec.Sent != 0 {
+	if p := rec.Page; p != nil && p.Begun != 0 && p.MethodURL != "" {
+		kinds = append(kinds, journal.Method)
+	}
+	if rec.Sent != 0 && rec.Version != "" {
 		kinds = append(kinds, journal.Claimed)
 	}
 	if rec.Answered != 0 || t.State == Sent && status == outcome.Failed {
 		kinds = append(kinds, journal.Answered)
+	}
+	if p := rec.Page; p != nil && p.Returned != 0 {
+		kinds = append(kinds, journal.Returned)
 	}
 	switch {
 	case t.State == Result:
@@ -254,6 +268,7 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, a *Authentication) 
 	r := journal.Record{
 		ID: t.ID, Created: a.Created, API: "emv", Operation: "auth", Merchant: t.Owner, Reference: rec.Reference,
 		Card:   journal.Card{Scheme: t.Scheme, BIN: rec.BIN, Last4: rec.Last4},
+		Amount: rec.Amount, Currency: rec.Currency,
 		Status: string(a.Status), MessageVersion: rec.Version, DeviceChannel: a.Channel,
 	}
 	switch rec.API {
@@ -277,13 +292,12 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, a *Authentication) 
 		return r
 	}
 	r.MessageCategory = c.AReq.Text("messageCategory")
-	r.Amount, r.Currency = c.AReq.Text("purchaseAmount"), c.AReq.Text("purchaseCurrency")
 	last := c.ARes
 	if last == nil {
 		return r
 	}
 	r.ACS, r.DSTransID, r.ACSTransID = last.Text("acsReferenceNumber"), last.Text("dsTransID"), last.Text("acsTransID")
-	r.Challenged = slices.Contains([]string{"C", "D", "S"}, last.Text("transStatus"))
+	r.Challenged = isChallenge(last)
 	if rec.RReq != nil {
 		if last, err = message.Parse(rec.RReq, message.Limits{}); err != nil {
 			return r
@@ -293,24 +307,38 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, a *Authentication) 
 	return r
 }
 
+// isChallenge reports whether an ARes asks for a challenge.
+func isChallenge(ares *message.Message) bool {
+	return slices.Contains([]string{"C", "D", "S"}, ares.Text("transStatus"))
+}
+
 // journalSteps returns what happened in one step. A message is masked.
-func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.Time) []journal.Step {
+func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.Time, sent []byte) []journal.Step {
 	switch kind {
 	case journal.Created:
-		return []journal.Step{{Step: "request", At: a.Created, Findings: rec.Changes}}
-	case journal.Claimed:
-		sent := time.UnixMilli(rec.Sent)
-		steps := []journal.Step{{Step: "areq", At: sent, Message: maskedMessage(rec.AReq), Findings: rec.Findings}}
-		if rec.Made == 0 {
-			steps = append([]journal.Step{{Step: "request", At: a.Created, Findings: rec.Changes}}, steps...)
+		steps := requestSteps(rec, a)
+		if rec.Version != "" {
+			steps = append(steps, journal.Step{Step: "answered", At: time.UnixMilli(rec.Made)})
 		}
 		return steps
-	case journal.Answered:
-		answered := time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli()))
-		if rec.ARes == nil {
-			return []journal.Step{{Step: "erro", At: answered}}
+	case journal.Method:
+		return []journal.Step{{Step: "method", At: time.UnixMilli(rec.Page.Begun)}}
+	case journal.Claimed:
+		if sent == nil {
+			sent = maskedMessage(rec.AReq)
 		}
-		return []journal.Step{{Step: "ares", At: answered, Message: maskedMessage(rec.ARes)}, {Step: "answered", At: answered}}
+		areq := journal.Step{Step: "areq", At: time.UnixMilli(rec.Sent), Message: sent, Findings: rec.Findings}
+		if rec.Made == 0 {
+			return append(requestSteps(rec, a), areq)
+		}
+		if rec.Agent != nil && rec.Agent.Continued != 0 {
+			return []journal.Step{{Step: "request", At: time.UnixMilli(rec.Agent.Continued), Findings: rec.Changes}, areq}
+		}
+		return []journal.Step{areq}
+	case journal.Answered:
+		return answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
+	case journal.Returned:
+		return []journal.Step{{Step: "cres", At: time.UnixMilli(rec.Page.Returned)}}
 	case journal.Resulted:
 		ended := time.UnixMilli(rec.Ended)
 		return []journal.Step{{Step: "rreq", At: ended, Message: maskedMessage(rec.RReq)}, {Step: "rres", At: ended}}
@@ -320,6 +348,46 @@ func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.
 	return []journal.Step{{Step: string(kind), At: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, at.UnixMilli()))}}
 }
 
+// requestSteps are the first steps: the request, and the look-up of its card.
+func requestSteps(rec *txnRecord, a *Authentication) []journal.Step {
+	steps := []journal.Step{{Step: "request", At: a.Created, Findings: rec.Changes}}
+	if rec.LookedUp == 0 {
+		return steps
+	}
+	lookup := journal.Step{Step: "lookup", At: time.UnixMilli(rec.LookedUp)}
+	if rec.Version == "" {
+		lookup.Findings = []string{"no directory has the card"}
+	}
+	return append(steps, lookup)
+}
+
+// answerSteps are the answer of the directory, or what came instead, and what follows from it at once.
+func answerSteps(rec *txnRecord, at time.Time) []journal.Step {
+	answered := journal.Step{Step: "answered", At: at}
+	if rec.ARes == nil {
+		if rec.Version == "" {
+			return []journal.Step{answered}
+		}
+		erro := journal.Step{Step: "erro", At: at}
+		if text := strings.TrimSpace(rec.Code.String() + " " + rec.Detail); rec.Code != 0 {
+			erro.Findings = []string{text}
+		}
+		if rec.Page != nil {
+			return []journal.Step{erro}
+		}
+		return []journal.Step{erro, answered}
+	}
+	steps := []journal.Step{{Step: "ares", At: at, Message: maskedMessage(rec.ARes)}}
+	if rec.Page != nil {
+		return steps // the browser is shown what comes next, and the merchant asks later
+	}
+	steps = append(steps, answered)
+	if ares, err := message.Parse(rec.ARes, message.Limits{}); err == nil && ares.Text("transStatus") == "C" {
+		steps = append(steps, journal.Step{Step: "challenge", At: at}) // the requestor opens it
+	}
+	return steps
+}
+
 // maskedMessage returns a message masked, nil if it cannot be read.
 func maskedMessage(text []byte) []byte {
 	m, err := message.Parse(text, message.Limits{})
@@ -327,4 +395,39 @@ func maskedMessage(text []byte) []byte {
 		return nil
 	}
 	return m.MaskedJSON()
+}
+
+type sentKey struct{}
+
+// withSent returns a context for the write by which an AReq may leave. The journal gets all of the message, masked.
+func (e *Engine) withSent(ctx context.Context, areq *message.Message) context.Context {
+	if e.AddToJournal == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, sentKey{}, areq.MaskedJSON())
+}
+
+// SentMessage returns the AReq, masked, that may leave when the write with this context has succeeded; nil if none may.
+func SentMessage(ctx context.Context) []byte {
+	sent, _ := ctx.Value(sentKey{}).([]byte)
+	return sent
+}
+
+// addMoment adds steps to the journal that change nothing in the row of their transaction. Their times are now.
+func (e *Engine) addMoment(t *store.Txn, rec *txnRecord, kind journal.Kind, steps ...journal.Step) {
+	if e.AddToJournal == nil {
+		return
+	}
+	now := e.Now().UTC()
+	for i := range steps {
+		steps[i].At = now
+	}
+	e.AddToJournal(journal.Entry{Kind: kind, Steps: steps, CardHash: rec.CardHash, Record: journal.Record{
+		ID: t.ID, Created: rec.createdAt(), Updated: now, Merchant: t.Owner,
+	}})
+}
+
+// createdAt is when the transaction began.
+func (r *txnRecord) createdAt() time.Time {
+	return time.UnixMilli(cmp.Or(r.Began, r.Made, r.Sent)).UTC()
 }

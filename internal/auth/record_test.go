@@ -1,11 +1,16 @@
 package auth_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/message"
 )
 
 // TestChangedInTheDatabase: whoever can write to the database, but has no keys, gets
@@ -68,5 +73,260 @@ func TestFailedTransactionIsReadable(t *testing.T) {
 	}
 	if _, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": id}.json()); codeOf(err) != "203" {
 		t.Errorf("Result: %v, want 203", err)
+	}
+}
+
+// A journaled store adds an entry to a journal for each row that was written.
+type journaled struct {
+	*world
+	add func(context.Context, store.Txn)
+}
+
+func (j journaled) Create(ctx context.Context, t store.Txn) error {
+	err := j.world.Create(ctx, t)
+	if err == nil {
+		j.add(ctx, t)
+	}
+	return err
+}
+
+func (j journaled) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	err := j.world.Update(ctx, was, change)
+	if now, gone := j.world.Get(ctx, was.ID); err == nil && gone == nil {
+		j.add(ctx, now)
+	}
+	return err
+}
+
+// TestJ1StepsOfEveryEnding: whatever becomes of an authentication, the journal has its steps in their order, each with its
+// time, and the amount. The AReq is there as it left, masked.
+func TestJ1StepsOfEveryEnding(t *testing.T) {
+	t.Parallel()
+	const begun, atTheBank = "request lookup answered areq ares ", "request lookup answered areq ares challenge creq "
+	var asked object // the AReq
+	reply := func(status string) func(*world) {
+		return func(w *world) {
+			w.reply = func(_ string, areq object) ([]byte, error) {
+				asked = areq
+				w.pass(90 * time.Millisecond)
+				return ares(areq, status), nil
+			}
+		}
+	}
+	result := func(w *world, e *auth.Engine) {
+		w.pass(time.Minute)
+		e.Receive(t.Context(), []string{"visa"}, rreq(asked, "Y", 1).json())
+	}
+	expired := func(w *world, e *auth.Engine, id string) {
+		w.pass(25 * time.Hour)
+	}
+	auth1 := func(t *testing.T, _ *world, e *auth.Engine) string {
+		id := preauth(t, e, shop)
+		_, _, _ = e.Authenticate(t.Context(), shop, areq("2.2.0", id).json())
+		return id
+	}
+	paged := func(end func(p *pageTest)) func(*testing.T, *world, *auth.Engine) string {
+		return func(t *testing.T, w *world, _ *auth.Engine) string {
+			p := w.newPage(t)
+			w.pass(time.Second)
+			end(p)
+			return p.id
+		}
+	}
+	atBank := func(end func(p *pageTest, tag string)) func(*testing.T, *world, *auth.Engine) string {
+		return paged(func(p *pageTest) {
+			p.startBrowser()
+			p.await(auth.StepChallenge)
+			end(p, strings.Split(asked.text("notificationURL"), "/")[4])
+		})
+	}
+	for _, tt := range []struct {
+		name   string
+		world  func(*world)
+		do     func(t *testing.T, w *world, e *auth.Engine) string // returns the id
+		status string
+		want   string
+	}{
+		{"frictionless", reply("Y"), auth1, "completed", "request lookup areq ares answered"},
+		{"challenge", reply("C"), auth1, "challenge", "request lookup areq ares answered challenge"},
+		{"challenge and result, fetched twice", reply("C"), func(t *testing.T, w *world, e *auth.Engine) string {
+			id := auth1(t, w, e)
+			result(w, e)
+			for range 2 {
+				w.pass(time.Second)
+				if _, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": id}.json()); err != nil {
+					t.Error(err)
+				}
+			}
+			return id
+		}, "completed", "request lookup areq ares answered challenge rreq rres postauth"},
+		{"a result that is refused, and a good one", reply("C"), func(t *testing.T, w *world, e *auth.Engine) string {
+			id := auth1(t, w, e)
+			bad := rreq(asked, "Y", 1)
+			delete(bad, "transStatus")
+			e.Receive(t.Context(), []string{"visa"}, bad.json())
+			result(w, e)
+			return id
+		}, "completed", "request lookup areq ares answered challenge rreq rreq rres"},
+		{"given up by the directory", reply("C"), func(t *testing.T, w *world, e *auth.Engine) string {
+			id := auth1(t, w, e)
+			w.pass(time.Minute)
+			e.Receive(t.Context(), []string{"visa"}, object{
+				"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "402", "errorComponent": "D",
+				"errorDescription": "x", "errorDetail": "y", "threeDSServerTransID": id,
+			}.json())
+			return id
+		}, "failed", "request lookup areq ares answered challenge erro"},
+		{"a challenge that nobody ends", reply("C"), func(t *testing.T, w *world, e *auth.Engine) string {
+			id := auth1(t, w, e)
+			expired(w, e, id)
+			return id
+		}, "expired", "request lookup areq ares answered challenge expired"},
+		{"decoupled", func(w *world) {
+			w.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "D"), nil }
+		}, func(t *testing.T, w *world, e *auth.Engine) string {
+			id := preauth(t, e, shop)
+			o := areq("2.2.0", id)
+			o["threeDSRequestorDecReqInd"], o["threeDSRequestorDecMaxTime"] = "Y", "00010"
+			_, _, _ = e.Authenticate(t.Context(), shop, o.json())
+			return id
+		}, "decoupled", "request lookup areq ares answered"},
+		{"no answer", func(w *world) {
+			w.reply = func(string, object) ([]byte, error) { return nil, context.DeadlineExceeded }
+		}, auth1, "failed", "request lookup areq erro answered"},
+		{"an answer that is refused", func(w *world) {
+			w.reply = func(_ string, areq object) ([]byte, error) {
+				o := aresObject(areq, "Y")
+				delete(o, "acsTransID")
+				return o.json(), nil
+			}
+		}, auth1, "failed", "request lookup areq ares erro answered"},
+		{"Erro for an answer", func(w *world) {
+			w.reply = func(_ string, areq object) ([]byte, error) {
+				return object{
+					"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "405", "errorComponent": "D",
+					"errorDescription": "x", "errorDetail": "y", "threeDSServerTransID": areq["threeDSServerTransID"],
+				}.json(), nil
+			}
+		}, auth1, "failed", "request lookup areq erro answered"},
+		{"3RI", reply("Y"), func(t *testing.T, _ *world, e *auth.Engine) string {
+			a, _, err := e.Create(t.Context(), profiled, threeRI().json())
+			if err != nil {
+				t.Fatal(told(err))
+			}
+			return a.ID
+		}, "completed", "request lookup areq ares answered"},
+		{"not enrolled", func(w *world) { w.hits = nil }, func(t *testing.T, w *world, _ *auth.Engine) string {
+			a, _, err := w.browserEngine().Create(t.Context(), profiled, four().json())
+			if err != nil {
+				t.Fatal(told(err))
+			}
+			return a.ID
+		}, "completed", "request lookup answered"},
+		{"an agent", reply("Y"), func(t *testing.T, w *world, _ *auth.Engine) string {
+			e, d, a := w.newAgent(t)
+			w.pass(time.Second)
+			if _, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json()); err != nil {
+				t.Error(told(err))
+			}
+			return a.ID
+		}, "completed", "request lookup answered request areq ares answered"},
+		{"a page, frictionless, and asked for", reply("Y"), paged(func(p *pageTest) {
+			p.startBrowser()
+			p.await(auth.StepEnd)
+			p.pass(time.Second)
+			for range 2 {
+				if _, err := p.Authentication(t.Context(), profiled, p.id); err != nil {
+					t.Error(err)
+				}
+			}
+		}), "completed", begun + "answered"},
+		{"a page with a 3DS Method", func(w *world) {
+			reply("Y")(w)
+			w.hits = []ranges.Hit{{Scheme: "visa", Info: allVersions("https://acs.example/method")}}
+		}, paged(func(p *pageTest) {
+			p.startBrowser()
+			p.pass(11 * time.Second)
+			p.await(auth.StepEnd)
+		}), "completed", "request lookup answered method areq ares"},
+		{"a page, result before the return", reply("C"), atBank(func(p *pageTest, tag string) {
+			result(p.world, p.Engine)
+			p.pass(time.Second)
+			_, _ = p.EndBrowserChallenge(t.Context(), tag)
+		}), "completed", atTheBank + "rreq rres cres"},
+		{"a page, return before the result", reply("C"), atBank(func(p *pageTest, tag string) {
+			p.pass(time.Second)
+			_, _ = p.EndBrowserChallenge(t.Context(), tag)
+			result(p.world, p.Engine)
+		}), "completed", atTheBank + "cres rreq rres"},
+		{"a page, left at the bank", reply("C"), atBank(func(p *pageTest, _ string) { expired(p.world, p.Engine, p.id) }), "expired",
+			atTheBank + "expired"},
+		{"a page that never comes", reply("Y"), paged(func(p *pageTest) { p.pass(31 * time.Minute) }), "expired",
+			"request lookup answered expired"},
+		{"cancelled before the browser comes", reply("Y"), paged(func(p *pageTest) {
+			_, _ = p.Cancel(t.Context(), profiled, p.id)
+		}), "cancelled", "request lookup answered cancelled answered"},
+		{"cancelled, and a late result", reply("C"), atBank(func(p *pageTest, _ string) {
+			_, _ = p.Cancel(t.Context(), profiled, p.id)
+			result(p.world, p.Engine)
+		}), "cancelled", atTheBank + "cancelled answered rreq rres"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			tt.world(w)
+			st, err := journal.OpenFiles(t.TempDir(), journal.NewKeys())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			write := func(entries ...journal.Entry) {
+				if _, err := st.Write(context.WithoutCancel(t.Context()), entries); err != nil {
+					t.Error(err)
+				}
+			}
+			w.journal = func(e *auth.Engine) {
+				e.AddToJournal = func(entry journal.Entry) { write(entry) }
+				e.Store = journaled{w, func(ctx context.Context, t store.Txn) {
+					write(e.JournalEntries(t, w.clock(), false, auth.SentMessage(ctx))...)
+				}}
+			}
+			e := w.engine(0)
+			id := tt.do(t, w, e)
+			row, err := w.Get(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(e.JournalEntries(row, w.clock(), true, nil)...) // the sweep adds what nothing was written for
+			d, err := st.Show(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var steps []string
+			for i, s := range d.Steps {
+				steps = append(steps, s.Step)
+				if s.At.Before(d.Created) || s.At.After(w.clock()) || i > 0 && s.At.Before(d.Steps[i-1].At) || s.MS != s.At.Sub(d.Created).Milliseconds() {
+					t.Errorf("%s is at %s, %d ms", s.Step, s.At, s.MS)
+				}
+				switch s.Step {
+				case "areq", "ares", "rreq", "creq":
+					m, err := message.Parse(s.Message, message.Limits{})
+					if kind, _ := m.Type(); err != nil || !strings.EqualFold(kind.String(), s.Step) {
+						t.Errorf("%s has the message %s", s.Step, s.Message)
+					}
+					if strings.Contains(string(s.Message), pan) || strings.Contains(string(s.Message), value) {
+						t.Errorf("%s shows a secret", s.Step)
+					}
+					if s.Step == "areq" && (m.Text("mcc") == "" || m.Text("acctNumber") == "") {
+						t.Errorf("the AReq is %s", s.Message)
+					}
+				}
+			}
+			if got := strings.Join(steps, " "); got != tt.want || d.Status != tt.status {
+				t.Errorf("%s: %s, want %s: %s", d.Status, got, tt.status, tt.want)
+			}
+			if d.Amount == "" || d.Currency != "978" || d.Card.Last4 == "" {
+				t.Errorf("amount %q, currency %q, last four digits %q", d.Amount, d.Currency, d.Card.Last4)
+			}
+		})
 	}
 }

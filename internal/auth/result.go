@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/message"
 )
@@ -103,6 +104,7 @@ func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (h
 		return handedOut{}, err
 	}
 	e.noteResult(ctx, m)
+	e.addMoment(t, rec, journal.Collected, journal.Step{Step: "postauth"})
 	return handedOut{rreq, m.Text("transStatus"), t.Scheme}, nil
 }
 

@@ -42,6 +42,8 @@ type world struct {
 	pending   string // the one directory that was not asked yet
 	rand      *rand.ChaCha8
 
+	journal func(*auth.Engine) // has the journal know of what an engine does; nil: there is none
+
 	unswept bool // what is expired keeps its id
 	down    bool // nothing can be read or written
 }
@@ -77,7 +79,7 @@ func (w *world) engine(skew time.Duration) *auth.Engine {
 			ResultsURL: "https://results.example/" + scheme,
 		})
 	}
-	return &auth.Engine{
+	e := &auth.Engine{
 		Store: w, Cards: w, Directories: w, Sealer: plain{}, IDs: transid.NewKeys(make([]byte, 32)),
 		Server:   auth.Server{RefNumber: func(v message.Version) string { return "REF-" + v.String() }, RequestorID: "R", RequestorName: "N"},
 		Peers:    peers,
@@ -86,6 +88,10 @@ func (w *world) engine(skew time.Duration) *auth.Engine {
 		Now:      func() time.Time { return w.clock().Add(skew) },
 		Rand:     w.rand,
 	}
+	if w.journal != nil {
+		w.journal(e)
+	}
+	return e
 }
 
 func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()).UTC() }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,6 +62,10 @@ type world struct {
 	base   string // of the browser listener
 	bank   string
 	shop   string
+	looks  sync.Map // of merchants that do not look like the others
+	echo   sync.Map // further pages of the shop, by path
+
+	handler http.Handler // of the browser listener
 }
 
 func newWorld(t *testing.T) *world {
@@ -70,11 +75,16 @@ func newWorld(t *testing.T) *world {
 	bank := httptest.NewServer(newBank(t, w.base))
 	shop := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		if page, has := w.echo.Load(r.URL.Path); has {
+			_, _ = rw.Write([]byte(page.(string)))
+			return
+		}
 		rw.Header().Set("Content-Security-Policy", fmt.Sprintf(shopPolicy, w.base))
 		_, _ = fmt.Fprintf(rw, `<!doctype html><html lang="en"><title>Shop</title><h1>Shop</h1><button id="pay">Pay</button><div id="inline"></div>
 <script type="module" nonce="n">
 import { authenticate } from %q
 window.steps = []
+window.call = authenticate
 window.authenticate = (o) => {
   return authenticate({ onStep: (s) => steps.push(s), ...o }).then((end) => (window.end = end))
 }
@@ -83,9 +93,14 @@ window.isReady = true
 	}))
 	handler := New(Settings{
 		URL: w.base, Engine: w.engine, IsLab: true, Log: slog.New(slog.DiscardHandler),
-		Looks: func(context.Context, string) Looks { return Looks{Name: "Fjord Audio"} },
+		Looks: func(_ context.Context, merchant string) Looks {
+			if looks, has := w.looks.Load(merchant); has {
+				return looks.(Looks)
+			}
+			return Looks{Name: "Fjord Audio"}
+		},
 	})
-	listener.Config.Handler = handler
+	listener.Config.Handler, w.handler = handler, handler
 	listener.Start()
 	w.bank, w.shop = bank.URL, shop.URL
 	t.Cleanup(func() { // the browser ends first
@@ -127,7 +142,7 @@ func (w *world) start(token, options string) {
 // until waits until an expression is true in the page.
 func (w *world) until(expression string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
 	if err := chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression)); err != nil {
 		browsertest.Screenshot(w.t, w.ctx, "browser-failed-"+strings.ReplaceAll(w.t.Name(), "/", "-"))

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -49,7 +50,7 @@ func (e *fakeEngine) add(row fakeRow) string {
 	copy(id[16:], newSecret())
 	token := base64.RawURLEncoding.EncodeToString(id)
 	row.view.ID = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
-	row.view.Step, row.view.Merchant = auth.StepBegin, "shop"
+	row.view.Step, row.view.Merchant = auth.StepBegin, cmp.Or(row.view.Merchant, "shop")
 	if row.view.Amount == "" {
 		row.view.Amount, row.view.Currency, row.view.Exponent = "12900", "EUR", "2"
 	}
@@ -110,7 +111,7 @@ func (e *fakeEngine) OpenBrowser(_ context.Context, token string) (*auth.Browser
 	if row == nil {
 		return nil, auth.ErrNoAuthentication
 	}
-	v := auth.BrowserView{ID: row.view.ID, Merchant: row.view.Merchant, Amount: row.view.Amount, Currency: row.view.Currency, Exponent: row.view.Exponent, Step: row.view.Step}
+	v := auth.BrowserView{ID: row.view.ID, Language: row.view.Language, Merchant: row.view.Merchant, Amount: row.view.Amount, Currency: row.view.Currency, Exponent: row.view.Exponent, Step: row.view.Step}
 	return &v, nil
 }
 

@@ -2,7 +2,9 @@ package browser
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"html/template"
 	"net/http"
 	"sync"
@@ -27,6 +29,16 @@ var templates = sync.OnceValue(func() *template.Template {
 		"script": func(text string) template.JS { return template.JS(text) },   //nolint:gosec // our own script
 		"colour": func(text string) template.CSS { return template.CSS(text) }, //nolint:gosec // checked by isColour
 	}).ParseFS(pageFiles, "pages/*.html"))
+})
+
+// styleDigest is the source of a policy that allows the style of the pages.
+var styleDigest = sync.OnceValue(func() string {
+	css, err := pageFiles.ReadFile("pages/page.css")
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	sum := sha256.Sum256(css)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 })
 
 // page is what all templates get.
@@ -68,8 +80,9 @@ type noticePage struct {
 // showNotice answers with one sentence in the language of the browser.
 func (h *handler) showNotice(w http.ResponseWriter, r *http.Request, status int, key string) {
 	p := noticePage{page: h.newPage(r, "", "", ""), Mark: "hosted-notice"}
-	p.Nonce = "" // the bytes of a refusal are always the same, so it has no style of its own
+	p.Nonce = "" // the bytes of a refusal are always the same: the policy names the style by its digest
 	p.Text = p.Texts[key]
+	setPolicy(w, "default-src 'none'; style-src '"+styleDigest()+"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.render(w, status, "notice.html", p)
 }
 

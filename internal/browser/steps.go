@@ -83,7 +83,7 @@ func (h *handler) preflight(w http.ResponseWriter, r *http.Request) {
 // fromPage are the members that the page tells. All others are the server's to find out.
 var fromPage = []string{
 	"browserJavaEnabled", "browserLanguage", "browserColorDepth", "browserScreenHeight", "browserScreenWidth",
-	"browserTZ", "browserAcceptHeader", "challengeWindowSize", "spcIncompInd",
+	"browserTZ", "browserAcceptHeader", "challengeWindowSize",
 }
 
 func (h *handler) startAuthentication(r *http.Request, token, binding string) (*auth.BrowserView, error) {

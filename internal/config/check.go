@@ -137,6 +137,15 @@ func (l *loader) loadFiles(now time.Time) {
 			return "api"
 		})
 	}
+	if c.Browser != nil && c.Browser.TLS != nil {
+		l.loadPart("browser", func() { l.loadKeyPair(c.Browser.TLS, "browser.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
+			if former.Browser == nil || former.Browser.TLS == nil {
+				return ""
+			}
+			c.Browser.TLS.Certificate = former.Browser.TLS.Certificate
+			return "browser"
+		})
+	}
 	l.loadPart("results", func() { l.loadKeyPair(&c.Results.TLS, "results.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
 		c.Results.TLS.Certificate = former.Results.TLS.Certificate
 		return "results"

@@ -80,6 +80,12 @@ func (h *Handler) Ready() bool {
 	return status == http.StatusOK
 }
 
+// Problems returns what is wrong now, by the part as /readyz names it; nil if nothing is.
+func (h *Handler) Problems() map[string]string {
+	got, _ := h.state()
+	return got.Problems
+}
+
 // ServeHTTP serves everything.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w)

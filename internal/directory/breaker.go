@@ -44,6 +44,34 @@ type breaker struct {
 	oldestTrial       time.Time            // the earliest trial among the merchants that were refused since the latest trial
 }
 
+// A BreakerState is what keeps AReqs from a directory server on this node.
+type BreakerState struct {
+	Disabled bool      // nothing ever does
+	Open     bool      // most AReqs are refused at once
+	Since    time.Time // when the first of the failures ended; zero without any
+	Fault    string    // the latest failure; "" without any
+	Refused  int64     // how many AReqs were refused since the breaker opened
+}
+
+// Breaker returns the state of the breaker of a scheme's directory server. It is the zero value for an unknown scheme.
+func (c *Client) Breaker(scheme string) BreakerState {
+	p := c.peers[scheme]
+	if p == nil {
+		return BreakerState{}
+	}
+	b := &p.breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	state := BreakerState{Disabled: b.disabled, Open: b.isOpen}
+	if b.failures > 0 {
+		state.Since, state.Fault = b.since, b.last.Text
+	}
+	if b.isOpen {
+		state.Refused = b.refused
+	}
+	return state
+}
+
 // admit returns nil if a request of a merchant may be sent, else the *Error that answers it.
 func (b *breaker) admit(now time.Time, merchant string) error {
 	b.mu.Lock()

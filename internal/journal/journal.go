@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -57,7 +58,7 @@ type Record struct {
 
 // A Step is something that happened at a time.
 type Step struct {
-	Step     string          `json:"step"` // request, lookup, areq, ares, challenge, rreq, rres, answered, erro, …
+	Step     string          `json:"step"` // those of docs/operating/journal.md
 	At       time.Time       `json:"at"`
 	MS       int64           `json:"ms"` // since the record was created
 	Node     string          `json:"node,omitempty"`
@@ -81,7 +82,38 @@ const (
 	Version1  Kind = "v1"        // a request of 3-D Secure 1.0.2
 )
 
-// rankOf orders the kinds: the record of the highest one is the newest.
+// Kinds of moments. The entry of a moment adds steps to an authentication, and its record says no more than which
+// authentication that is.
+const (
+	Method        Kind = "method"         // a browser has begun with the 3DS Method
+	Shown         Kind = "shown"          // the browser got the form that opens the issuer's page
+	Returned      Kind = "returned"       // the issuer's page has sent the browser back
+	Collected     Kind = "collected"      // the merchant has fetched the result
+	RefusedAnswer Kind = "refused_answer" // an ARes came that is not valid
+	RefusedResult Kind = "refused_result" // an RReq came that is not valid
+	LateResult    Kind = "late_result"    // an RReq came after the end
+)
+
+// Delivered is the kind of an attempt to deliver an event of an authentication to an endpoint.
+func Delivered(event, endpoint string, attempt int) Kind {
+	return Kind(fmt.Sprintf("webhook %s %s %d", event, endpoint, attempt))
+}
+
+// kindOrder is the order of steps that have the same time. Kinds of [Delivered] come last.
+var kindOrder = []Kind{
+	Refused, Version1, Created, Method, Claimed, RefusedAnswer, Answered, Shown, RefusedResult, Resulted, Returned, GivenUp, Cancelled,
+	Expired, LateResult, Collected,
+}
+
+// orderOf returns the place of a kind in kindOrder.
+func orderOf(k Kind) int {
+	if i := slices.Index(kindOrder, k); i >= 0 {
+		return i
+	}
+	return len(kindOrder)
+}
+
+// rankOf orders the kinds: the record of the highest one is the newest. That of a moment is negative.
 func rankOf(k Kind) int {
 	switch k {
 	case Created:
@@ -90,8 +122,10 @@ func rankOf(k Kind) int {
 		return 1
 	case Answered:
 		return 2
+	case Resulted, GivenUp, Cancelled, Expired, Refused, Version1:
+		return 3
 	}
-	return 3
+	return -1
 }
 
 // An Entry is one line of the journal. It is never changed.
@@ -150,7 +184,16 @@ type Rollup struct {
 	Abandoned  int64     `json:"abandoned"`  // challenges that the shopper did not bring to an end, those of Lost among them
 	// Times are the times from AReq to ARes: number by bucket. Bucket n ends at 1.1 to the n milliseconds.
 	Times map[int]int64 `json:"times"`
+	// Results are the numbers by result, "" while there is none. Those that were authenticated after a challenge are
+	// counted under AfterChallenge.
+	Results map[string]int64 `json:"results"`
 }
+
+// AfterChallenge stands in Results of a [Rollup] for authenticated after a challenge.
+const AfterChallenge = "authenticated_after_challenge"
+
+// NewRollup returns a rollup that counts nothing yet.
+func NewRollup() *Rollup { return &Rollup{Times: map[int]int64{}, Results: map[string]int64{}} }
 
 // Add adds what another rollup counts.
 func (r *Rollup) Add(o *Rollup) {
@@ -162,6 +205,9 @@ func (r *Rollup) Add(o *Rollup) {
 	r.Abandoned += o.Abandoned
 	for bucket, n := range o.Times {
 		r.Times[bucket] += n
+	}
+	for result, n := range o.Results {
+		r.Results[result] += n
 	}
 }
 

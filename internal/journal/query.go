@@ -121,7 +121,8 @@ func (db *database) show(ctx context.Context, id string) (Detail, error) {
 	if len(all) == 0 {
 		return d, ErrNotFound
 	}
-	slices.SortStableFunc(all, func(a, b row) int { return rankOf(Kind(a.kind)) - rankOf(Kind(b.kind)) })
+	slices.SortStableFunc(all, func(a, b row) int { return orderOf(Kind(a.kind)) - orderOf(Kind(b.kind)) })
+	newest := -1
 	for _, r := range all {
 		content, err := db.open(ctx, r.day, id, r.kind, r.body)
 		if err != nil {
@@ -131,9 +132,15 @@ func (db *database) show(ctx context.Context, id string) (Detail, error) {
 		if err := json.Unmarshal(content, &e); err != nil {
 			return d, err
 		}
-		d.Record, d.Steps = e.Record, append(d.Steps, e.Steps...)
+		if rank := rankOf(e.Kind); rank >= newest {
+			d.Record, newest = e.Record, max(rank, 0)
+		}
+		d.Steps = append(d.Steps, e.Steps...)
 	}
 	slices.SortStableFunc(d.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	for i := range d.Steps {
+		d.Steps[i].MS = d.Steps[i].At.Sub(d.Created).Milliseconds()
+	}
 	return d, nil
 }
 
@@ -160,7 +167,7 @@ func (db *database) rollups(ctx context.Context, from, to time.Time) ([]Rollup, 
 		}
 		r.Hour = time.UnixMilli(at * hour).UTC()
 		if n := len(all); n == 0 || !all[n-1].isSameAs(&r) {
-			r.Times = map[int]int64{}
+			r.Times, r.Results = map[int]int64{}, map[string]int64{}
 			all = append(all, r)
 		}
 		all[len(all)-1].add(bucket, status, result, transStatus, challenged == 1, count)
@@ -177,6 +184,11 @@ func (r *Rollup) isSameAs(o *Rollup) bool {
 // add counts authentications that ended alike.
 func (r *Rollup) add(bucket int, status, result, transStatus string, challenged bool, n int64) {
 	r.All += n
+	if result == "authenticated" && challenged {
+		r.Results[AfterChallenge] += n
+	} else {
+		r.Results[result] += n
+	}
 	if bucket > 0 {
 		r.Times[bucket] += n
 	}

@@ -173,29 +173,33 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 
 func (db *database) chainName(day string) string { return day + "/" + db.writer }
 
-// withoutKnown returns the entries that the database lacks, each once.
+// withoutKnown returns the entries that the database lacks, each once. Nothing is added to what was erased.
 func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entry) ([]Entry, error) {
 	marks, args := make([]string, len(entries)), make([]any, len(entries))
 	for i := range entries {
 		marks[i], args[i] = "?", entries[i].Record.ID
 	}
-	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind FROM journal_entries WHERE id IN (`+strings.Join(marks, ",")+`)`), args...)
+	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind, body IS NULL FROM journal_entries WHERE id IN (`+strings.Join(marks, ",")+`)`), args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	known := map[[2]string]bool{}
+	known, erased := map[[2]string]bool{}, map[string]bool{}
 	for rows.Next() {
 		var id, kind string
-		if err := rows.Scan(&id, &kind); err != nil {
+		var isErased bool
+		if err := rows.Scan(&id, &kind, &isErased); err != nil {
 			return nil, err
 		}
 		known[[2]string{id, kind}] = true
+		if isErased {
+			erased[id] = true
+		}
 	}
 	var fresh []Entry
 	for i := range entries {
 		name := [2]string{entries[i].Record.ID, string(entries[i].Kind)}
-		if !known[name] {
+		if !known[name] && !erased[name[0]] {
 			known[name] = true
 			fresh = append(fresh, entries[i])
 		}
@@ -343,6 +347,9 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 	var order []string
 	for i := range entries {
 		e := &entries[i]
+		if rankOf(e.Kind) < 0 {
+			continue // a moment says nothing of the record
+		}
 		was := newest[e.Record.ID]
 		if was == nil {
 			order = append(order, e.Record.ID)
@@ -386,23 +393,26 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 // erase removes what belongs to a card or a merchant.
 func (db *database) erase(ctx context.Context, q Query) (authentications, records int, err error) {
 	condition, args := db.where(Query{Card: q.Card, Merchant: q.Merchant})
+	twice := slices.Concat(args, args)
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer tx.Rollback() // nothing after a commit
-	changed := func(statement string) (int, error) {
-		result, err := tx.ExecContext(ctx, db.query(statement+condition), args...)
+	changed := func(statement string, args []any) (int, error) {
+		result, err := tx.ExecContext(ctx, db.query(statement), args...)
 		if err != nil {
 			return 0, err
 		}
 		n, err := result.RowsAffected()
 		return int(n), err
 	}
-	if authentications, err = changed(`DELETE FROM journal_records WHERE `); err != nil {
+	// Moments are found by the id of their record, for they need not have the card.
+	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE body IS NOT NULL
+		AND (`+condition+` OR id IN (SELECT id FROM journal_records WHERE `+condition+`))`, twice); err != nil {
 		return 0, 0, err
 	}
-	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE body IS NOT NULL AND `); err != nil {
+	if authentications, err = changed(`DELETE FROM journal_records WHERE `+condition, args); err != nil {
 		return 0, 0, err
 	}
 	return authentications, records, tx.Commit()

@@ -54,7 +54,8 @@ type Request struct {
 
 // requestMembers are the members of a request's line that are texts, in the order of the
 // line, with the name by which [Note] knows each. Values are codes, words and ids, never
-// text of a message's own. The reference alone is a text of the requestor's.
+// text of a message's own. The reference alone is a text of the requestor's. Those that are logged as "" are for the
+// journal, and stand in no line.
 var requestMembers = [...]struct{ noted, logged string }{
 	{"merchant", "merchant"},
 	{"key", "key"},
@@ -76,7 +77,12 @@ var requestMembers = [...]struct{ noted, logged string }{
 	{"errorComponent", "component"},
 	{"errorDetail", "detail"},
 	{"reference", "reference"},
+	{"amount", ""},
+	{"currency", ""},
 }
+
+// isForJournal reports whether [Note] knows a name that stands neither in the line nor in a span.
+func isForJournal(name string) bool { return name == "amount" || name == "currency" }
 
 // Indexes of requestMembers that are used here by themselves.
 const (
@@ -143,8 +149,8 @@ func (r *Request) attrs(took time.Duration) []slog.Attr {
 	all := make([]slog.Attr, 0, len(r.values)+10)
 	all = append(all, slog.String("operation", r.operation))
 	for i, value := range r.values {
-		if value != "" {
-			all = append(all, slog.String(requestMembers[i].logged, value))
+		if name := requestMembers[i].logged; value != "" && name != "" {
+			all = append(all, slog.String(name, value))
 		}
 	}
 	if r.writer.status != 0 {

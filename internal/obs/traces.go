@@ -192,6 +192,9 @@ func Note(ctx context.Context, name, value string) {
 	if r := RequestOf(ctx); r != nil {
 		r.set(name, value)
 	}
+	if isForJournal(name) {
+		return
+	}
 	NoteSpan(ctx, name, value)
 }
 

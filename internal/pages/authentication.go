@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/lanes"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/message"
 )
@@ -20,8 +21,8 @@ type authenticationView struct {
 	Good     bool
 	Icon     string
 	Outcome  *outcome.Outcome // nil: it is not over, or was refused
-	Drawing  *drawing
-	Cards    []*messageCard
+	Drawing  *lanes.Drawing
+	Cards    []*lanes.Card
 	Changes  []string
 	Findings []string
 	Near     string // a search for what is like it
@@ -68,20 +69,20 @@ func (view *authenticationView) addDrawing(asked url.Values) {
 			chosen = telling
 		}
 	}
-	view.Drawing = newDrawing(d, chosen, asked)
+	view.Drawing = newDrawing(d, keys, chosen, asked)
 	shown := []string{chosen}
 	if beside := asked.Get("beside"); beside != chosen && slices.Contains(keys, beside) {
 		shown = append(shown, beside)
 	}
 	for _, key := range shown {
-		r := &view.Drawing.Rows[slices.Index(keys, key)]
-		card := newMessageCard(d, r)
+		at := slices.Index(keys, key)
+		card := newMessageCard(d, &view.Drawing.Rows[at], &d.Steps[at])
 		for i, other := range keys {
 			if len(d.Steps[i].Message) == 0 || slices.Contains(shown, other) || len(card.Groups) == 0 {
 				continue
 			}
 			to := url.Values{"step": {chosen}, "beside": {other}}
-			card.Others = append(card.Others, link{Link: "?" + to.Encode() + "#message", Name: view.Drawing.Rows[i].Name})
+			card.Others = append(card.Others, lanes.Other{Link: "?" + to.Encode() + "#message", Name: view.Drawing.Rows[i].Name})
 		}
 		view.Cards = append(view.Cards, card)
 	}

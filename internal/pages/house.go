@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/lanes"
 	"github.com/openthreeds/threeds/internal/operator"
 )
 
@@ -100,7 +101,7 @@ type auditEntry struct {
 
 // Change returns what a line says beside its object.
 func (e *auditEntry) Change() string {
-	return joinNonEmpty(" → ", shorten(string(e.Before), 200), shorten(string(e.After), 200))
+	return joinNonEmpty(" → ", lanes.Shorten(string(e.Before), 200), lanes.Shorten(string(e.After), 200))
 }
 
 // auditQuery returns the search that an address asks for, and what is wrong with it.

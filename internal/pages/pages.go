@@ -19,11 +19,13 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/lanes"
 	"github.com/openthreeds/threeds/internal/operator"
 )
 
@@ -68,13 +70,14 @@ type route struct {
 
 // routes returns the table of pages.
 func routes() []route {
-	return []route{
+	return slices.Concat([]route{
 		{"GET /{$}", overviewPage},
 		{"GET /authentications", searchPage},
 		{"GET /authentications/search", cardPage},
 		{"POST /authentications/search", searchByCard},
 		{"GET /authentications/{id}", authenticationPage},
 		{"GET /reports", reportsPage},
+		{"GET /directories", directoriesPage},
 		{"GET /merchants", merchantsPage},
 		{"POST /merchants", addMerchant},
 		{"GET /merchants/{name}", merchantPage},
@@ -86,7 +89,7 @@ func routes() []route {
 		{"POST /tokens", createToken},
 		{"POST /tokens/{name}/revoke", revokeToken},
 		{"GET /audit", auditPage},
-	}
+	}, hookPages())
 }
 
 // A visit is one request for a page.
@@ -150,14 +153,15 @@ func (h *Handler) init() {
 var errNoPage = &admin.Problem{Status: http.StatusNotFound, Detail: "The address is wrong, or what it showed has gone."}
 
 func (h *Handler) initTemplates() {
-	tokens, _ := files.ReadFile("assets/tokens.css") // they are in the binary
-	rules, _ := files.ReadFile("assets/ui.css")
-	h.styles = append(tokens, rules...)
+	rules, _ := files.ReadFile("assets/ui.css") // they are in the binary
+	more, _ := files.ReadFile("assets/directories.css")
+	h.styles = slices.Concat(lanes.Tokens(), rules, more, lanes.Styles())
 	script, _ := files.ReadFile("assets/console.js")
 	sum := sha256.Sum256(append(bytes.Clone(h.styles), script...))
 	h.version = hex.EncodeToString(sum[:6])
 	h.templates = map[string]*template.Template{}
 	base := template.Must(template.New("").Funcs(functions()).ParseFS(files, "templates/layout.html", "templates/parts.html"))
+	lanes.AddTemplates(base)
 	names, _ := files.ReadDir("templates")
 	for _, entry := range names {
 		name := strings.TrimSuffix(entry.Name(), ".html")
@@ -309,13 +313,14 @@ func navigation(v *visit) []navGroup {
 	all := []struct {
 		group, path, name, icon, operation string
 	}{
-		{"Watch", "/", "Overview", "home", "reports"},
+		{"Watch", "/", "Overview", "home", "overview"},
 		{"Watch", "/authentications", "Authentications", "rows", "authentications"},
 		{"Watch", "/reports", "Reports", "bars", "reports"},
 		{"Watch", "/explain", "Explain", "question", "explain"},
 		{"Set up", "/merchants", "Merchants", "shop", "merchants"},
 		{"Set up", "/keys", "Keys", "key", "keys"},
-		{"Set up", "/directories", "Directories", "certificate", "directories"},
+		{"Set up", "/directories", "Directories", "link", "directories"},
+		{"Set up", "/certificates", "Certificates", "certificate", "certificates"},
 		{"Set up", "/ranges", "Card ranges", "ranges", "ranges"},
 		{"Set up", "/webhooks", "Webhooks", "hook", "webhook-endpoints"},
 		{"House", "/audit", "Audit", "book", "audit"},

@@ -29,6 +29,8 @@ var matrix = map[string][6]int{
 	"/merchants/Other%20Shop": {200, 200, 200, 404, 404, 404}, "/merchants/Nobody": {404, 404, 404, 404, 404, 404},
 	"/keys": {200, 200, 200, 200, 200, 200}, "/tokens": {403, 403, 200, 403, 403, 403},
 	"/audit": {403, 403, 200, 403, 403, 403}, "/audit.jsonl": {403, 403, 200, 403, 403, 403},
+	"/webhooks": {200, 200, 200, 200, 200, 200}, "/webhooks/ep_x": {404, 404, 404, 404, 404, 404},
+	"/webhooks/" + hookID: {200, 200, 200, 200, 200, 200}, "/webhooks/" + foreignHookID: {200, 200, 200, 404, 404, 404},
 }
 
 // TestK2MatrixOfPagesIsExact gets each page as each role.
@@ -211,7 +213,7 @@ func TestK4Timeline(t *testing.T) {
 	s := newSite(t)
 	w := s.get("viewer", "/authentications/"+passedID)
 	s.want(w, 200, "129.00 EUR, Visa", "order-17", "Authenticated, after a challenge", "transStatus Y · ECI 05", "Shifts to the issuer", "Authorise",
-		"POST /authentications", ">AReq<", ">ARes<", ">RReq<", ">RRes<", "22.8 s, and who they went to",
+		"POST /authentications", ">AReq<", ">ARes<", ">RReq<", ">RRes<", "23.1 s, and who they went to",
 		`aria-label="1.46 s: ARes C, Visa to threeds"`, "while the shopper is at the bank, cut", "648 ms", "The result of the challenge: the shopper passed.",
 		"What decides", "transStatus", "<span class=\"masked\">***</span>", "purchaseAmount: a number was made a string", "visa asks for cardholder e-mail")
 	s.want(s.get("viewer", "/authentications/"+passedID+"?step=ares&beside=areq"), 200,
@@ -264,4 +266,16 @@ func BenchmarkPages(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N*len(matrix)), "ms/page")
+}
+
+// TestJ1PageHasEveryStep: the timeline of an authentication in a browser names each of its steps, and each can be chosen.
+func TestJ1PageHasEveryStep(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(s.get("viewer", "/authentications/"+passedID), 200, "POST /authentications", "look-up", "201", "3DS Method", "AReq", "ARes", "challenge",
+		"CReq", "RReq", "RRes", "CRes", "webhook", "answer")
+	for _, step := range []string{"request", "lookup", "answered", "method", "areq", "ares", "challenge", "creq", "rreq", "rres", "cres", "webhook", "answered-2"} {
+		s.want(s.get("viewer", "/authentications/"+passedID+"?step="+step), 200, `step=`+step)
+	}
+	s.want(s.get("viewer", "/authentications/"+passedID+"?step=webhook"), 200, "authentication.completed to we_1: 200")
 }

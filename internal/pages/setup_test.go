@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/webhook"
 )
 
 // forms are those of every page with one, and who may send them, in the order of callers.
@@ -15,12 +16,16 @@ var forms = map[string]struct {
 	form url.Values
 	want [6]int
 }{
-	"/merchants":               {url.Values{"name": {"New"}}, [6]int{403, 303, 303, 403, 403, 403}},
-	"/merchants/Corner%20Shop": {url.Values{"version": {"1"}, "mcc": {"5411"}}, [6]int{403, 409, 409, 403, 403, 403}},
-	"/keys":                    {url.Values{"merchant": {shop}}, [6]int{403, 200, 200, 403, 200, 200}},
-	"/keys/00/revoke":          {url.Values{}, [6]int{403, 404, 404, 403, 404, 404}},
-	"/tokens":                  {url.Values{"name": {"t"}, "role": {"viewer"}}, [6]int{403, 403, 200, 403, 403, 403}},
-	"/tokens/nobody/revoke":    {url.Values{}, [6]int{403, 403, 404, 403, 403, 403}},
+	"/merchants":                 {url.Values{"name": {"New"}}, [6]int{403, 303, 303, 403, 403, 403}},
+	"/merchants/Corner%20Shop":   {url.Values{"version": {"1"}, "mcc": {"5411"}}, [6]int{403, 409, 409, 403, 403, 403}},
+	"/keys":                      {url.Values{"merchant": {shop}}, [6]int{403, 200, 200, 403, 200, 200}},
+	"/keys/00/revoke":            {url.Values{}, [6]int{403, 404, 404, 403, 404, 404}},
+	"/tokens":                    {url.Values{"name": {"t"}, "role": {"viewer"}}, [6]int{403, 403, 200, 403, 403, 403}},
+	"/webhooks":                  {url.Values{"merchant": {shop}, "url": {"https://shop.example/h"}, "type": webhook.Types()}, [6]int{403, 200, 200, 403, 200, 200}},
+	"/webhooks/" + hookID:        {url.Values{"do": {"rotate"}}, [6]int{403, 200, 200, 403, 200, 200}},
+	"/webhooks/ep_x":             {url.Values{"do": {"remove"}}, [6]int{403, 404, 404, 403, 404, 404}},
+	"/webhooks/" + foreignHookID: {url.Values{"do": {"disable"}}, [6]int{403, 303, 303, 403, 404, 404}},
+	"/tokens/nobody/revoke":      {url.Values{}, [6]int{403, 403, 404, 403, 403, 403}},
 }
 
 // TestK6MatrixOfFormsIsExact sends each form as each role, and without csrf, which changes nothing.
@@ -189,6 +194,11 @@ func TestK1AttacksInFormsAreText(t *testing.T) {
 			form.Set(name, attack)
 			all["/tokens?"+name] = form
 		}
+		for _, name := range []string{"merchant", "url", "description", "type"} {
+			form := url.Values{"merchant": {shop}, "url": {"https://shop.example/"}, "type": {webhook.Failed}}
+			form.Set(name, attack)
+			all["/webhooks?"+name], all["/webhooks/"+hookID+"?"+name] = form, form
+		}
 		all["/merchants"] = url.Values{"name": {attack}}
 		all["/authentications/search"] = url.Values{"card": {attack}}
 		for at, form := range all {
@@ -197,7 +207,8 @@ func TestK1AttacksInFormsAreText(t *testing.T) {
 			}
 		}
 		for _, at := range []string{
-			"/keys", "/tokens", "/merchants", "/merchants/" + url.PathEscape(attack), "/audit", "/audit?who=" + url.QueryEscape(attack),
+			"/keys", "/tokens", "/merchants", "/webhooks", "/webhooks/" + hookID, "/webhooks/" + hookID + "?cursor=" + url.QueryEscape(attack),
+			"/merchants/" + url.PathEscape(attack), "/audit", "/audit?who=" + url.QueryEscape(attack),
 			"/audit?action=" + url.QueryEscape(attack), "/audit?object=" + url.QueryEscape(attack), "/audit?from=" + url.QueryEscape(attack),
 			"/reports?by=" + url.QueryEscape(attack), "/reports?time=" + url.QueryEscape(attack), "/audit?cursor=" + url.QueryEscape(attack),
 		} {

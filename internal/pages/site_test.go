@@ -44,6 +44,8 @@ type site struct {
 	keys  *journal.Keys
 	st    journal.Store
 	now   time.Time
+
+	events map[string]string // for each merchant the id of an event
 }
 
 func newSite(t testing.TB) *site {
@@ -60,6 +62,7 @@ func newSite(t testing.TB) *site {
 		Operators: &operator.Service{Store: s.db, Sealer: ring, Now: now}, Store: s.db, Now: now,
 		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry }, Log: log,
 	}
+	s.admin.Hooks, s.events = newHooks(t, s.db, ring, now, log)
 	s.keys, err = journal.LoadOrCreateKeys(filepath.Join(dir, "journal-keys.json"))
 	must(t, err)
 	s.st, err = journal.OpenFiles(dir, s.keys)
@@ -107,10 +110,19 @@ func (s *site) addRecords() {
 		DeviceChannel: "02", MessageCategory: "01", Status: "completed", Result: "authenticated", TransStatus: "Y", ECI: "05", ACS: "BANK-01",
 		Challenged: true, DurationMS: 648,
 	}
-	s.add(journal.Claimed, one, journal.Step{Step: "request", At: at(0), Findings: []string{"purchaseAmount: a number was made a string"}},
-		journal.Step{Step: "areq", At: at(809), Message: areq, Findings: []string{"visa asks for cardholder e-mail or telephone"}})
-	s.add(journal.Answered, one, journal.Step{Step: "ares", At: at(1457), Message: ares}, journal.Step{Step: "answered", At: at(1461)})
+	creq := masked(s.TB, `{"messageType": "CReq", "messageVersion": "2.2.0", "threeDSServerTransID": "`+passedID+`",
+		"acsTransID": "f9394117-0000-4000-8000-0000464b1880", "challengeWindowSize": "02"}`)
+	s.add(journal.Created, one, journal.Step{Step: "request", At: at(0), Findings: []string{"purchaseAmount: a number was made a string"}},
+		journal.Step{Step: "lookup", At: at(0)}, journal.Step{Step: "answered", At: at(3)})
+	s.add(journal.Method, one, journal.Step{Step: "method", At: at(420)})
+	s.add(journal.Claimed, one, journal.Step{Step: "areq", At: at(809), Message: areq, Findings: []string{"visa asks for cardholder e-mail or telephone"}})
+	s.add(journal.Answered, one, journal.Step{Step: "ares", At: at(1457), Message: ares})
+	s.add(journal.Shown, one, journal.Step{Step: "challenge", At: at(1461)}, journal.Step{Step: "creq", At: at(1461), Message: creq})
 	s.add(journal.Resulted, one, journal.Step{Step: "rreq", At: at(22816), Message: rreq}, journal.Step{Step: "rres", At: at(22819)})
+	s.add(journal.Returned, one, journal.Step{Step: "cres", At: at(22900)})
+	s.add(journal.Delivered("evt_1", "we_1", 1), one,
+		journal.Step{Step: "webhook", At: at(22850), Findings: []string{"authentication.completed to we_1: 200"}})
+	s.add(journal.Collected, one, journal.Step{Step: "answered", At: at(23100)})
 	lost := one
 	lost.ID, lost.Created, lost.Updated, lost.Status, lost.Result, lost.TransStatus, lost.ECI, lost.Reference = lostID, at(60000), at(90000), "expired", "abandoned", "C", "", "order-18"
 	s.add(journal.Claimed, lost, journal.Step{Step: "request", At: at(60000)}, journal.Step{Step: "areq", At: at(60010), Message: areq})

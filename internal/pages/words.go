@@ -10,6 +10,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/iso"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/lanes"
 	"github.com/openthreeds/threeds/internal/outcome"
 )
 
@@ -18,7 +19,8 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"icon": icon, "scheme": schemeName, "amount": amount, "pill": pillOf, "clock": clock, "moment": moment,
 		"took": took, "percent": percent, "number": number, "why": why, "words": words, "width": width, "card": cardName,
-		"list": func(of ...string) []string { return of }, "ms": span,
+		"number64": func(n int) string { return number(int64(n)) },
+		"list":     func(of ...string) []string { return of }, "ms": lanes.Span,
 		"secret": func(title, text, back string) secret { return secret{title, text, back} },
 	}
 }
@@ -92,22 +94,7 @@ func took(ms int64) string {
 	if ms <= 0 {
 		return ""
 	}
-	return span(ms)
-}
-
-// span returns a number of milliseconds for people.
-func span(ms int64) string {
-	switch {
-	case ms < 1000:
-		return strconv.FormatInt(ms, 10) + " ms"
-	case ms < 10_000:
-		return fmt.Sprintf("%.3g s", float64(ms)/1000)
-	case ms < 120_000:
-		return fmt.Sprintf("%.1f s", float64(ms)/1000)
-	case ms < 2*60*60*1000:
-		return strconv.FormatInt(ms/60_000, 10) + " min"
-	}
-	return strconv.FormatInt(ms/3_600_000, 10) + " h"
+	return lanes.Span(ms)
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", share*100) }

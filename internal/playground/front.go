@@ -116,7 +116,7 @@ func (f *front) findPage(r *http.Request) http.Handler {
 		if !isDeeper && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			return f.address.Shop
 		}
-	case "/checkout", "/frame", "/notify", "/order", "/pay", "/static":
+	case "/checkout", "/frame", "/hooks", "/notify", "/order", "/pay", "/static", "/steps":
 		return f.address.Shop
 	case "/a", "/n":
 		if isDeeper {

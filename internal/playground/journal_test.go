@@ -84,7 +84,7 @@ func TestJ1AuthenticationsAndRefusalsAreInTheJournal(t *testing.T) {
 	for _, s := range d.Steps {
 		steps = append(steps, s.Step)
 	}
-	if got, want := strings.Join(steps, " "), "request areq ares answered"; got != want {
+	if got, want := strings.Join(steps, " "), "request lookup areq ares answered"; got != want {
 		t.Errorf("the steps are %s, want %s", got, want)
 	}
 	page, err := st.Search(t.Context(), journal.Query{Status: "refused"})

@@ -169,7 +169,7 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		},
 		ACP:       &server.ACPSettings{},
 		Journal:   &server.JournalSettings{},
-		Webhooks:  server.WebhookSettings{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
+		Webhooks:  server.WebhookSettings{Allow: hookNetworks(o.API), HTTP: true},
 		Limits:    server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
 		Merchants: p.merchants(),
 		Cards:     func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },
@@ -187,6 +187,19 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		addV1Directory(cfg, d)
 	}
 	return cfg
+}
+
+// hookNetworks are the networks in which webhooks may be: this machine, and the address on which the shop is.
+func hookNetworks(api net.Listener) []netip.Prefix {
+	all := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	if api == nil {
+		return all
+	}
+	at, err := netip.ParseAddrPort(api.Addr().String())
+	if addr := at.Addr().Unmap().WithZone(""); err == nil && !addr.IsUnspecified() {
+		all = append(all, netip.PrefixFrom(addr, addr.BitLen()))
+	}
+	return all
 }
 
 // addDirectory adds a directory server of the sandbox to a configuration.

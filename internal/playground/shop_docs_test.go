@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,13 +119,15 @@ var shortWayEnds = []struct{ card, press, want string }{
 	{"9000100111111111", "", "not_enrolled: authorise_without_authentication"},
 }
 
-// TestB10ShortWay: the demo shop's page of POST /authentications and threeds.js takes cards to their ends.
+// TestB10ShortWay: the first page of the demo shop, which has POST /authentications and threeds.js, takes cards to their
+// ends, of which events tell the shop. It offers cards, and links to the page with each step, which links back.
 func TestB10ShortWay(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
-	base := startSandboxWithPages(t)
+	demo := &shop.Shop{EventWait: time.Minute}
+	base := startSandboxWithShop(t, demo, func(h http.Handler) http.Handler { return h })
 	for _, c := range shortWayEnds {
 		t.Run(c.card+c.press, func(t *testing.T) {
-			must(t, chromedp.Do(tab, chromedp.Navigate(base+"/pay")))
+			must(t, chromedp.Do(tab, chromedp.Navigate(base)))
 			until(t, tab, `!!globalThis.pay?.onclick`)
 			must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`form.card.value = %q; pay.click()`, strings.ReplaceAll(c.card, " ", "")))))
 			if c.press != "" {
@@ -135,19 +138,31 @@ func TestB10ShortWay(t *testing.T) {
 			if err != nil || got != c.want {
 				t.Errorf("%q, %v; want %q", got, err, c.want)
 			}
+			until(t, tab, `document.getElementById("learned").innerText.startsWith("Pushed: the server told the shop")`)
 		})
 	}
+	order, err := chromedp.Run(tab, chromedp.Evaluate[string](`location.pathname + location.search`))
+	must(t, err)
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+"/pay"))) // where the page was once
+	until(t, tab, `location.pathname === "/" && form.card.value === "4000 0000 0000 0072"`)
+	must(t, chromedp.Do(tab, chromedp.Click(chromedp.CSS(`[href="/?ends=0033"]`))))
+	until(t, tab, `location.search === "?ends=0033" && form.card.value === "4000 0000 0000 0033"`)
+	until(t, tab, `document.querySelectorAll("[aria-current]").length === 1`)
+	must(t, chromedp.Do(tab, chromedp.Click(chromedp.CSS(`[href="/steps"]`))))
+	until(t, tab, `location.pathname === "/steps" && !!document.querySelector("[data-testid=trouble-kind]")`)
+	must(t, chromedp.Do(tab, chromedp.Click(chromedp.CSS(`[href="/"]`))))
+	until(t, tab, `location.pathname === "/" && !!globalThis.pay?.onclick`)
 	for _, look := range []struct {
 		width  int64
 		scheme string
-	}{{1280, "light"}, {375, "dark"}, {320, "light"}} {
-		for _, path := range []string{"/pay", "/order?authentication=none"} {
+	}{{1280, "light"}, {1280, "dark"}, {375, "dark"}, {320, "light"}} {
+		for name, path := range map[string]string{"pay": "/", "steps": "/steps", "order": order, "none": "/order?authentication=none"} {
 			must(t, chromedp.Do(tab, browsertest.View(look.width, 800, look.scheme), chromedp.Navigate(base+path)))
 			wide, err := chromedp.Run(tab, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > innerWidth`))
 			if err != nil || wide {
 				t.Errorf("%s at %d is wider than the screen: %t, %v", path, look.width, wide, err)
 			}
-			browsertest.Screenshot(t, tab, fmt.Sprintf("shop-short%s-%s-%d", regexp.MustCompile(`\W.*`).ReplaceAllString(path[1:], ""), look.scheme, look.width))
+			browsertest.FullScreenshot(t, tab, fmt.Sprintf("shop-short-%s-%s-%d", name, look.scheme, look.width))
 		}
 	}
 }
@@ -164,13 +179,22 @@ func freePort(t *testing.T) string {
 // startSandboxWithPages runs the sandbox on one address, and returns it.
 func startSandboxWithPages(t *testing.T) string {
 	t.Helper()
+	return startSandboxWithShop(t, &shop.Shop{}, func(h http.Handler) http.Handler { return h })
+}
+
+// startSandboxWithShop runs the sandbox with a demo shop whose pages are wrapped, on one address, and returns it.
+func startSandboxWithShop(t *testing.T, demo *shop.Shop, wrap func(http.Handler) http.Handler) string {
+	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	base := "http://" + l.Addr().String()
-	demo := &shop.Shop{API: base, APIKey: Key, PublicURL: base}
+	demo.API, demo.APIKey, demo.PublicURL = base, Key, base
+	if demo.HookURL == "" {
+		demo.HookURL = base + shop.HookPath
+	}
 	t.Cleanup(func() { must(t, demo.Close()) })
 	p, err := Start(t.Context(), Options{
-		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: demo.Handler()},
+		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: wrap(demo.Handler())},
 	})
 	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())

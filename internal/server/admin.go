@@ -18,7 +18,7 @@ import (
 // newAdminAPI returns the admin API, which uses the key ring and the merchants of the runtime in use.
 func (s *Server) newAdminAPI() *admin.Handler {
 	h := &admin.Handler{
-		Operators: s.operators, Store: s.db, Now: s.timestamp, Log: s.cfg.Log,
+		Operators: s.operators, Store: s.db, Now: s.timestamp, Log: s.cfg.Log, Hooks: s.hooks,
 		Ring: func() account.Ring { return s.ring.Load() },
 		Merchants: func() *merchant.Registry {
 			cfg := &s.activeRuntime().cfg
@@ -35,6 +35,7 @@ func (s *Server) newAdminAPI() *admin.Handler {
 		}
 		return ""
 	}
+	h.Node = s.newNode()
 	if s.journal != nil {
 		h.Journal = s.journal.Store
 	}

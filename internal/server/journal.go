@@ -3,6 +3,8 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/webhook"
 )
 
 // JournalSettings say where the journal is.
@@ -101,13 +104,13 @@ func journalCondition(j *journal.Journal) console.Condition {
 // A journaledStore has the journal know of each write of a transaction that has succeeded.
 type journaledStore struct {
 	auth.Store
-	add func(store.Txn)
+	add func(context.Context, store.Txn)
 }
 
 func (s journaledStore) Create(ctx context.Context, t store.Txn) error {
 	err := s.Store.Create(ctx, t)
 	if err == nil {
-		s.add(t)
+		s.add(ctx, t)
 	}
 	return err
 }
@@ -121,7 +124,7 @@ func (s journaledStore) Update(ctx context.Context, was store.Txn, change func(*
 	})
 	if err == nil {
 		last.ID = was.ID
-		s.add(last)
+		s.add(ctx, last)
 	}
 	return err
 }
@@ -131,11 +134,11 @@ func (s *Server) journalOf(e *auth.Engine) {
 	if s.journal == nil {
 		return
 	}
-	e.CardHash = s.journal.CardHash
+	e.CardHash, e.AddToJournal = s.journal.CardHash, s.journal.Add
 	e.Journal = s.journal.Store
-	e.Store = journaledStore{e.Store, func(t store.Txn) {
-		at := s.timestamp()
-		s.journal.AddLater(func() []journal.Entry { return e.JournalEntries(t, at, false) })
+	e.Store = journaledStore{e.Store, func(ctx context.Context, t store.Txn) {
+		at, sent := s.timestamp(), auth.SentMessage(ctx)
+		s.journal.AddLater(func() []journal.Entry { return e.JournalEntries(t, at, false, sent) })
 	}}
 }
 
@@ -165,7 +168,7 @@ func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
 		engine := s.activeRuntime().engine
 		var entries []journal.Entry
 		for _, t := range rows {
-			entries = append(entries, engine.JournalEntries(t, now, true)...)
+			entries = append(entries, engine.JournalEntries(t, now, true, nil)...)
 		}
 		if _, err := s.journal.Store.Write(ctx, entries); err != nil {
 			return err
@@ -205,6 +208,7 @@ func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 		ID: r.ID(), Created: r.Began().UTC(), Updated: now.UTC(), API: "emv", Operation: operation[1:], Merchant: r.Value("merchant"),
 		Reference: r.Value("reference"), Card: journal.Card{Scheme: r.Value("scheme"), BIN: r.Value("bin"), Last4: r.Value("last4")},
 		MessageVersion: r.Value("messageVersion"), DeviceChannel: r.Value("deviceChannel"), MessageCategory: r.Value("messageCategory"),
+		Amount: r.Value("amount"), Currency: r.Value("currency"),
 		Status: "refused", ErrorCode: r.Value("errorCode"), Elements: r.Elements(),
 	}
 	switch {
@@ -222,4 +226,28 @@ func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 	step := journal.Step{Step: "request", At: record.Created}
 	answered := journal.Step{Step: "answered", At: record.Updated, MS: record.Updated.Sub(record.Created).Milliseconds()}
 	return journal.Entry{Kind: kind, Record: record, Steps: []journal.Step{step, answered}}, true
+}
+
+// journalDelivery adds an attempt to tell a merchant of the end of an authentication.
+func (s *Server) journalDelivery(a webhook.Attempt) {
+	s.journal.AddLater(func() []journal.Entry {
+		var body struct {
+			Data struct {
+				ID      string    `json:"id"`
+				Created time.Time `json:"created"`
+			} `json:"data"`
+		}
+		if json.Unmarshal(a.Body, &body) != nil || body.Data.ID != a.About {
+			return nil // it is about something else
+		}
+		finding := fmt.Sprintf("%s to %s: %d", a.Type, a.Endpoint, a.Status)
+		if a.Error != "" {
+			finding = fmt.Sprintf("%s to %s: attempt %d failed, %s", a.Type, a.Endpoint, a.Number, a.Error)
+		}
+		return []journal.Entry{{
+			Kind:   journal.Delivered(a.Event, a.Endpoint, a.Number),
+			Record: journal.Record{ID: a.About, Created: body.Data.Created.UTC(), Updated: a.Began.UTC(), Merchant: a.Merchant},
+			Steps:  []journal.Step{{Step: "webhook", At: a.Began.UTC(), Findings: []string{finding}}},
+		}}
+	})
 }

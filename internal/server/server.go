@@ -54,11 +54,12 @@ type Config struct {
 	Ring            *keyring.Ring // nil for activate: the one in use stays
 	Server          auth.Server
 	Merchants       []account.Merchant
-	Peers           []directory.Peer   // the directory servers, as their client wants them
-	Directories     []auth.Directory   // the same, as the engine wants them
-	Clients         []certs.Client     // and as the listener for results
-	V1Peers         []directory.V1Peer // those of 3-D Secure 1.0.2, may be none
-	V1Directories   []mpi.Directory    // the same, as their engine wants them
+	Peers           []directory.Peer        // the directory servers, as their client wants them
+	Directories     []auth.Directory        // the same, as the engine wants them
+	Clients         []certs.Client          // and as the listener for results
+	CAs             map[string]DirectoryCAs // by scheme, to be shown
+	V1Peers         []directory.V1Peer      // those of 3-D Secure 1.0.2, may be none
+	V1Directories   []mpi.Directory         // the same, as their engine wants them
 	Timeouts        auth.Timeouts
 	Idempotency     time.Duration // how long an Idempotency-Key stands for one request; 0 means 24 hours
 	Webhooks        WebhookSettings
@@ -202,6 +203,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.metrics.LoadShedder(s.gate)
 	s.hooks = &webhook.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Log: cfg.Log, Now: s.timestamp}
 	s.hooks.Configure(cfg.Webhooks.forDeliveries(s.timestamp))
+	if s.journal != nil {
+		s.hooks.Attempted = s.journalDelivery
+	}
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	registerKeyMetrics(s.metrics, s.apiKeys)
 	s.api = s.newListener("api", listen.Pace(cfg.API, s.isOverloaded), 2, func(rt *runtime) *tls.Config { return rt.apiTLS })

@@ -172,6 +172,9 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 		}
 	}
 	d.storeEnd(ctx, one)
+	if d.Attempted != nil && row.About != "" {
+		d.Attempted(Attempt{row.About, row.Merchant, row.Type, one.Event, one.Endpoint, one.Attempt, now, status, one.Error, event.Body})
+	}
 	switch {
 	case !isOperator(e.ID):
 		d.noteHealth(ctx, e, err, now)

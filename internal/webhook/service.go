@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,11 +48,25 @@ type Service struct {
 	Sealer Sealer
 	Log    *slog.Logger
 	Now    func() time.Time
+	// Attempted is called after each attempt to deliver an event that is about a transaction; nil means that nobody is told.
+	// Set it before Run.
+	Attempted func(Attempt)
 
 	settings  atomic.Pointer[Settings]
 	endpoints atomic.Pointer[endpoints]
 	wake      wakeup
 	made      atomic.Bool // an event was made since Announced
+}
+
+// An Attempt is how an attempt to deliver an event has ended.
+type Attempt struct {
+	About, Merchant, Type string // of the event
+	Event, Endpoint       string
+	Number                int // 1 is the first
+	Began                 time.Time
+	Status                int    // of the answer, 0 if none came
+	Error                 string // "" if it was delivered
+	Body                  []byte // of the event
 }
 
 // endpoints are all that the store has.
@@ -151,6 +167,21 @@ func (s *Service) Endpoints(ctx context.Context, merchant string) ([]*Endpoint, 
 	return s.currentEndpoints().ofMerchant[merchant], nil
 }
 
+// DisabledEndpoints returns those of all merchants to which nothing is delivered.
+func (s *Service) DisabledEndpoints(ctx context.Context) ([]*Endpoint, error) {
+	if err := s.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	var all []*Endpoint
+	for _, e := range s.currentEndpoints().byID {
+		if e.Disabled {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Endpoint) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
 // Endpoint returns an endpoint of a merchant, or ErrNoEndpoint.
 func (s *Service) Endpoint(ctx context.Context, merchant, id string) (*Endpoint, error) {
 	if err := s.Refresh(ctx); err != nil {
@@ -166,7 +197,7 @@ func (s *Service) Endpoint(ctx context.Context, merchant, id string) (*Endpoint,
 // Add adds an endpoint of a merchant. Without an id or a secret it gets them. When there is an endpoint of the merchant
 // with its id, that is returned.
 func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoint, error) {
-	if err := e.check(&s.settings.Load().Addresses); err != nil {
+	if err := s.Check(&e); err != nil {
 		return nil, err
 	}
 	e.ID = cmp.Or(e.ID, "ep_"+uuid.New())
@@ -185,6 +216,9 @@ func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoi
 	return &e, s.Refresh(ctx)
 }
 
+// Check returns what is wrong with what is said of an endpoint, a *FaultError; nil if nothing is.
+func (s *Service) Check(e *Endpoint) error { return e.check(&s.settings.Load().Addresses) }
+
 // Change changes an endpoint of a merchant.
 func (s *Service) Change(ctx context.Context, merchant, id string, change func(*Endpoint) error) (*Endpoint, error) {
 	for {
@@ -196,7 +230,7 @@ func (s *Service) Change(ctx context.Context, merchant, id string, change func(*
 		if err := change(&e); err != nil {
 			return nil, err
 		}
-		if err := e.check(&s.settings.Load().Addresses); err != nil {
+		if err := s.Check(&e); err != nil {
 			return nil, err
 		}
 		e.sealed = e.seal(s.Sealer)
@@ -349,4 +383,25 @@ func (w *wakeup) signal() {
 	case w.channel() <- struct{}{}:
 	default:
 	}
+}
+
+// AllEndpoints returns the endpoints of all merchants, oldest first. The operator's own are not among them.
+func (s *Service) AllEndpoints(ctx context.Context) ([]*Endpoint, error) {
+	if err := s.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	all := slices.Collect(maps.Values(s.currentEndpoints().byID))
+	slices.SortFunc(all, func(a, b *Endpoint) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
+	})
+	return all, nil
+}
+
+// MerchantOfEvent returns whose an event is, or ErrNoEvent. What the operator is told belongs to no merchant.
+func (s *Service) MerchantOfEvent(ctx context.Context, id string) (string, error) {
+	row, err := s.Store.Event(ctx, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Merchant == operatorMerchant {
+		return "", ErrNoEvent
+	}
+	return row.Merchant, err
 }

@@ -71,12 +71,8 @@ type DeliveryView struct {
 	Next     *string `json:"next"` // of the next attempt
 }
 
-// View returns the event as it is delivered, with what became of its deliveries.
-func (e *Event) View() (map[string]json.RawMessage, error) {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(e.Body, &all); err != nil {
-		return nil, err
-	}
+// DeliveryViews returns what became of the deliveries of the event.
+func (e *Event) DeliveryViews() []DeliveryView {
 	deliveries := []DeliveryView{}
 	for _, d := range e.Deliveries {
 		v := DeliveryView{Endpoint: d.Endpoint, Attempt: d.Attempt, At: timeOrNull(d.Last), Next: timeOrNull(d.Due)}
@@ -88,8 +84,17 @@ func (e *Event) View() (map[string]json.RawMessage, error) {
 		}
 		deliveries = append(deliveries, v)
 	}
+	return deliveries
+}
+
+// View returns the event as it is delivered, with what became of its deliveries.
+func (e *Event) View() (map[string]json.RawMessage, error) {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(e.Body, &all); err != nil {
+		return nil, err
+	}
 	var err error
-	all["deliveries"], err = json.Marshal(deliveries)
+	all["deliveries"], err = json.Marshal(e.DeliveryViews())
 	return all, err
 }
 

@@ -21,7 +21,7 @@ type tab struct {
 	ctx  context.Context
 	bank *bank
 	shop *Shop
-	url  string
+	url  string // of the page with each step
 }
 
 // open starts a shop and shows it in a browser. set may change the shop before.
@@ -39,8 +39,8 @@ func open(t *testing.T, set func(*Shop)) *tab {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	tb := &tab{t, ctx, b, s, base}
-	tb.do(browsertest.View(1280, 800, "light"), chromedp.Navigate(base))
+	tb := &tab{t, ctx, b, s, base + "/steps"}
+	tb.do(browsertest.View(1280, 800, "light"), chromedp.Navigate(tb.url))
 	return tb
 }
 

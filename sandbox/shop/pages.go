@@ -40,9 +40,9 @@ func (s *Shop) static(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data) // the browser may be gone
 }
 
-// home is the product and the checkout.
-func (s *Shop) home(w http.ResponseWriter, _ *http.Request) {
-	s.page(w, http.StatusOK, "shop.html", map[string]any{
+// stepsPage is the checkout that makes each step by itself, with the operations of the compatible API.
+func (s *Shop) stepsPage(w http.ResponseWriter, _ *http.Request) {
+	s.page(w, http.StatusOK, "steps.html", map[string]any{
 		"Product": productName, "Price": productPrice, "Monthly": monthlyPrice,
 		"First": firstCard, "Cards": testCards, "Digits": digits, "Versions": versions, "Troubles": troubles,
 		"Processing": s.Processing.Milliseconds(), "NoticeWait": s.noticeWait.Milliseconds(),

@@ -3,6 +3,7 @@ package shop
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -23,8 +24,9 @@ func (s *Shop) serverAddress() string {
 	return strings.TrimSuffix(cmp.Or(s.PublicURL, s.API), "/")
 }
 
-// payPage is the checkout of a shop that leaves all to POST /authentications and threeds.js.
-func (s *Shop) payPage(w http.ResponseWriter, _ *http.Request) {
+// home is the checkout of a shop that leaves all to POST /authentications and threeds.js. The address may name one of
+// the examples by its last four digits; it never has a card number.
+func (s *Shop) home(w http.ResponseWriter, r *http.Request) {
 	allowed := policy
 	if u, err := url.Parse(s.serverAddress()); err == nil && u.Host != "" {
 		origin := u.Scheme + "://" + u.Host
@@ -32,36 +34,66 @@ func (s *Shop) payPage(w http.ResponseWriter, _ *http.Request) {
 			"connect-src 'self'", "connect-src 'self' "+origin).Replace(policy)
 	}
 	w.Header().Set("Content-Security-Policy", allowed)
-	s.page(w, http.StatusOK, "pay.html", map[string]any{"Product": productName, "Price": productPrice, "Cards": testCards})
+	script, err := s.payLines()
+	if err != nil {
+		http.Error(w, "The script could not be read.", http.StatusInternalServerError)
+		return
+	}
+	chosen := firstCard
+	for _, c := range shortCards {
+		if c.Last4() == r.FormValue("ends") {
+			chosen = c.Number
+		}
+	}
+	s.page(w, http.StatusOK, "pay.html", map[string]any{
+		"Product": productName, "Price": productPrice, "Amount": productAmount, "Currency": productCurrency,
+		"Cards": shortCards, "Chosen": chosen, "Digits": strings.ReplaceAll(chosen, " ", ""),
+		"Script": string(script), "Server": s.serverAddress(),
+	})
 }
 
-// payScript is the script that docs/browser.md prints, with the address of this server.
-func (s *Shop) payScript(w http.ResponseWriter, _ *http.Request) {
+// payLines is the script that docs/browser.md prints, with the address of this server.
+func (s *Shop) payLines() ([]byte, error) {
 	text, err := assets.ReadFile("assets/pay.js")
+	return bytes.ReplaceAll(text, []byte(printedAddress), []byte(s.serverAddress())), err
+}
+
+// payScript serves the script of the page.
+func (s *Shop) payScript(w http.ResponseWriter, _ *http.Request) {
+	text, err := s.payLines()
 	if err != nil {
 		http.Error(w, "The script could not be read.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", types[".js"])
-	_, _ = w.Write(bytes.ReplaceAll(text, []byte(printedAddress), []byte(s.serverAddress()))) // the browser may be gone
+	_, _ = w.Write(text) // the browser may be gone
 }
 
 // pay begins an authentication, and tells the page what threeds.js needs. There is no url if it is over already.
 func (s *Shop) pay(w http.ResponseWriter, r *http.Request) {
-	var payment struct{ Card, Expiry string }
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrder)).Decode(&payment); err != nil {
+	var form struct{ Card, Expiry string }
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrder)).Decode(&form); err != nil {
 		writeJSON(w, http.StatusBadRequest, faults{"": "The payment could not be read."})
 		return
 	}
+	s.registerHook(r.Context())
+	p, err := s.payments.open()
+	if err != nil {
+		w.Header().Set("Retry-After", "60")
+		writeJSON(w, http.StatusServiceUnavailable, faults{"": "The shop is full at the moment. Please try again in a minute."})
+		return
+	}
 	a, err := s.api.Authenticate(r.Context(), map[string]string{
-		"acctNumber": strings.ReplaceAll(payment.Card, " ", ""), "cardExpiryDate": payment.Expiry,
-		"purchaseAmount": productAmount, "purchaseCurrency": productCurrency,
+		"acctNumber": strings.ReplaceAll(form.Card, " ", ""), "cardExpiryDate": form.Expiry,
+		"purchaseAmount": productAmount, "purchaseCurrency": productCurrency, "reference": p.reference,
 	}, "")
 	if err != nil {
+		s.payments.begin(p, "")
 		s.Log.Warn("shop: POST /authentications", "err", err)
 		writeJSON(w, http.StatusBadGateway, faults{"": "The payment could not be made."})
 		return
 	}
+	s.payments.begin(p, a.ID)
 	answer := map[string]string{"id": a.ID}
 	if a.Browser != nil {
 		answer["url"] = a.Browser.URL
@@ -69,17 +101,57 @@ func (s *Shop) pay(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// orderPage asks the server how an authentication ended, and shows that.
+// orderPage shows how an authentication ended, and how the shop came to know.
 func (s *Shop) orderPage(w http.ResponseWriter, r *http.Request) {
-	a, err := s.api.Authentication(r.Context(), r.FormValue("authentication"), orderWait)
+	a, event, err := s.awaitEnd(r.Context(), r.FormValue("authentication"))
 	if err != nil {
 		s.Log.Warn("shop: GET /authentications", "err", err)
 		s.page(w, http.StatusBadGateway, "order.html", map[string]any{"Ending": "", "Card": client.CardSummary{}})
 		return
 	}
-	end := a.Status + ": wait"
+	end, info := a.Status+": wait", ""
 	if a.Outcome != nil {
-		end = a.Outcome.Result + ": " + a.Outcome.Next.Action
+		end, info = a.Outcome.Result+": "+a.Outcome.Next.Action, visible(a.Outcome.CardholderInfo)
 	}
-	s.page(w, http.StatusOK, "order.html", map[string]any{"Ending": end, "Outcome": a.Outcome, "Card": a.Card, "ID": a.ID})
+	s.page(w, http.StatusOK, "order.html", map[string]any{
+		"Ending": end, "Outcome": a.Outcome, "Info": info, "Card": a.Card, "ID": a.ID, "Event": event,
+	})
+}
+
+// An eventView is what the page of an order says of the event that told the shop.
+type eventView struct {
+	IsPushed bool // the event was there before the shop asked
+	ID, At   string
+}
+
+// awaitEnd waits for the event that ends a payment, and asks the server if none comes in time. The authentication is
+// not final if there is no end so far.
+func (s *Shop) awaitEnd(ctx context.Context, id string) (*client.Authentication, eventView, error) {
+	p := s.payments.findByID(id)
+	if p == nil { // not of this shop, or of an earlier run
+		a, err := s.api.Authentication(ctx, id, orderWait)
+		return a, eventView{}, err
+	}
+	if s.isTold.Load() {
+		waiting, stop := context.WithTimeout(ctx, s.EventWait)
+		select {
+		case <-p.ended:
+		case <-waiting.Done():
+		}
+		stop()
+	}
+	state := s.payments.snapshot(p)
+	if state.end == nil {
+		a, err := s.api.Authentication(ctx, id, orderWait)
+		if err != nil || !a.IsFinal() {
+			return a, eventView{}, err
+		}
+		s.payments.recordAnswer(p, a)
+		state = s.payments.snapshot(p)
+	}
+	event := eventView{IsPushed: state.isPushed, ID: state.event}
+	if state.event != "" {
+		event.At = state.eventAt.UTC().Format(time.TimeOnly)
+	}
+	return state.end, event, nil
 }

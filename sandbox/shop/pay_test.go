@@ -35,7 +35,7 @@ func TestB10LinesOfTheDocs(t *testing.T) {
 func TestB10ScriptsOfTheServerAlone(t *testing.T) {
 	s := &Shop{API: "http://127.0.0.1:8080"}
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/pay", nil))
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/", nil))
 	got := w.Header().Get("Content-Security-Policy")
 	for _, want := range []string{"default-src 'none'", "script-src 'self' http://127.0.0.1:8080;", "style-src 'self';", "connect-src 'self' http://127.0.0.1:8080;"} {
 		if !strings.Contains(got, want) {
@@ -48,5 +48,28 @@ func TestB10ScriptsOfTheServerAlone(t *testing.T) {
 		if s.Handler().ServeHTTP(w, r); w.Code != 403 {
 			t.Errorf("a page elsewhere begins a payment: %d, want 403", w.Code)
 		}
+	}
+}
+
+// TestW1LinesOfTheDocs: the lines that docs/webhooks.md prints for Go are those of the shop.
+func TestW1LinesOfTheDocs(t *testing.T) {
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "webhooks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("webhook.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, printed, _ := strings.Cut(string(docs), "```go\n")
+	printed, _, isPrinted := strings.Cut(printed, "```")
+	_, body, isShop := strings.Cut(string(source), "receiveEvent(w http.ResponseWriter, r *http.Request) {\n")
+	body, _, _ = strings.Cut(body, "\n}\n")
+	var want strings.Builder
+	for line := range strings.Lines(body) {
+		want.WriteString(strings.TrimPrefix(line, "\t"))
+	}
+	if want.WriteString("\n"); !isPrinted || !isShop || printed != want.String() {
+		t.Errorf("docs/webhooks.md prints\n%s\nthe shop has\n%s", printed, want.String())
 	}
 }

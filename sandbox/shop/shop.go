@@ -10,7 +10,10 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/openthreeds/threeds/client"
 )
@@ -23,6 +26,10 @@ type Shop struct {
 	APIKey string       // the merchant's key; never leaves the back end
 	Client *http.Client // for calls to both; nil: one with the timeouts of package client
 	Log    *slog.Logger // nil: discards
+
+	// HookURL is where the server reaches HookPath of the shop, to tell how payments of the short way ended. The shop
+	// adds an endpoint with that URL before its first payment. Empty: the shop asks for results.
+	HookURL string
 
 	// PublicURL is where browsers and ACSs reach the shop, without a slash at
 	// the end. Empty: taken from the Host of each request, which is a name of
@@ -44,7 +51,10 @@ type Shop struct {
 	// 2 s, which is what the protocol asks for.
 	Processing time.Duration
 
-	// MaxCheckouts bounds the checkouts that are kept at a time, zero: 1000.
+	// EventWait is how long the page of an order waits for the event before the shop asks. Zero: 3 s.
+	EventWait time.Duration
+
+	// MaxCheckouts bounds the checkouts and payments that are kept at a time, zero: 1000.
 	// Each is forgotten CheckoutAge after it began, zero: 30 minutes.
 	MaxCheckouts int
 	CheckoutAge  time.Duration
@@ -58,8 +68,13 @@ type Shop struct {
 	api       *client.Client
 	mpi       *client.Client
 	checkouts *checkoutStore
+	payments  *paymentStore
 	server    *http.Server
 	served    chan struct{} // closed when server.Serve has returned
+
+	registering chan struct{} // has room for the one that adds the endpoint
+	isTold      atomic.Bool   // the server knows HookURL
+	verifier    atomic.Pointer[standardwebhooks.Webhook]
 }
 
 // Handler returns the shop's pages and what they call.
@@ -75,6 +90,7 @@ func (s *Shop) build() {
 	setDefault(&s.CancelWait, 3*time.Second)
 	setDefault(&s.Processing, 2*time.Second)
 	setDefault(&s.noticeWait, 5*time.Second)
+	setDefault(&s.EventWait, 3*time.Second)
 	setDefault(&s.MaxCheckouts, 1000)
 	setDefault(&s.CheckoutAge, 30*time.Minute)
 	if s.Now == nil {
@@ -84,6 +100,9 @@ func (s *Shop) build() {
 	setDefault(&s.MPI, s.API)
 	s.mpi = newClient(s.MPI, s.APIKey, s.Client)
 	s.checkouts = newCheckoutStore(s.MaxCheckouts, s.CheckoutAge, s.Now)
+	s.payments = newPaymentStore(s.MaxCheckouts, s.CheckoutAge, s.Now)
+	s.verifier.Store(noKey())
+	s.registering = make(chan struct{}, 1)
 
 	own := http.NewServeMux() // only for the shop's own pages
 	own.HandleFunc("POST /checkout", s.openCheckout)
@@ -96,9 +115,11 @@ func (s *Shop) build() {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.home)
-	mux.HandleFunc("GET /pay", s.payPage)
+	mux.HandleFunc("GET /steps", s.stepsPage)
+	mux.Handle("GET /pay", http.RedirectHandler("/", http.StatusSeeOther)) // where the page was once
 	mux.HandleFunc("GET /static/pay.js", s.payScript)
 	mux.HandleFunc("GET /order", s.orderPage)
+	mux.HandleFunc("POST "+HookPath, s.receiveEvent)
 	mux.Handle("POST /pay", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.pay)))
 	mux.HandleFunc("GET /static/{name}", s.static)
 	mux.HandleFunc("GET /frame/{id}/method", s.onCheckout((*Shop).methodFrame))

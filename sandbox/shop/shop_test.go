@@ -230,12 +230,16 @@ func TestHeaders(t *testing.T) {
 		method, target string
 		want           int
 	}{
-		{"GET", "/", 200},
+		{"GET", "/steps", 200},
+		{"GET", "/pay", 303},
 		{"GET", "/static/shop.css", 200},
 		{"GET", "/static/shop.html", 404},
 		{"GET", "/static/..%2fshop.go", 404},
 		{"GET", "/nowhere", 404},
 		{"DELETE", "/", 405},
+		{"DELETE", "/steps", 405},
+		{"POST", "/hooks", 401},
+		{"GET", "/hooks", 405},
 		{"GET", "/checkout/" + v.ID, 200},
 		{"GET", "/checkout/unknown", 404},
 		{"POST", "/checkout", 400},
@@ -265,9 +269,13 @@ func TestHeaders(t *testing.T) {
 // go to the page's own address, card number and all.
 func TestPayNeedsScript(t *testing.T) {
 	p := &page{t: t, shop: newBank(t).shop()}
-	text, err := io.ReadAll(p.do("GET", "/", "", "").Body)
+	text, err := io.ReadAll(p.do("GET", "/steps", "", "").Body)
 	if err != nil || !regexp.MustCompile(`<button id="pay"[^>]* disabled>`).Match(text) {
 		t.Errorf("the button can be pressed: %v", err)
+	}
+	text, err = io.ReadAll(p.do("GET", "/", "", "").Body)
+	if err != nil || strings.Count(string(text), "<button") != 1 || !regexp.MustCompile(`<button type="button" id="pay"`).Match(text) {
+		t.Errorf("the short page has a button that sends its form: %v", err)
 	}
 }
 
@@ -278,7 +286,7 @@ func TestKeyStaysInside(t *testing.T) {
 		bank := newBank(t)
 		bank.echo = " " + testKey + " " + card
 		p := &page{t: t, shop: bank.shop()}
-		p.do("GET", "/", "", "")
+		p.do("GET", "/steps", "", "")
 		v := p.toAuth(testOrder(card))
 		p.do("GET", "/frame/"+v.ID+"/challenge", "", "")
 		p.do("POST", "/checkout/"+v.ID+"/result", "application/json", "{}")
@@ -342,13 +350,15 @@ func TestStartClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := http.Get(base + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	if res.StatusCode != 200 {
-		t.Errorf("status %d, want 200", res.StatusCode)
+	for _, path := range []string{"/", "/steps"} {
+		res, err := http.Get(base + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != 200 {
+			t.Errorf("%s: status %d, want 200", path, res.StatusCode)
+		}
 	}
 	http.DefaultClient.CloseIdleConnections()
 	if err := s.Close(); err != nil {
@@ -399,7 +409,8 @@ func TestHighest(t *testing.T) {
 func TestPages(t *testing.T) {
 	s := newBank(t).shop()
 	for name, write := range map[string]func(http.ResponseWriter){
-		"home":    func(w http.ResponseWriter) { s.home(w, nil) },
+		"home":    func(w http.ResponseWriter) { s.home(w, httptest.NewRequest("GET", "/", nil)) },
+		"steps":   func(w http.ResponseWriter) { s.stepsPage(w, nil) },
 		"form":    func(w http.ResponseWriter) { s.form(w, "http://127.0.0.1:8082/", field{"creq", "e30"}) },
 		"notice":  func(w http.ResponseWriter) { s.notice(w, "challenge") },
 		"neutral": func(w http.ResponseWriter) { s.showNeutral(w, http.StatusNotFound) },

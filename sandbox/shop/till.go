@@ -6,6 +6,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/openthreeds/threeds/client"
 )
 
 // A checkoutStore keeps the checkouts that are going on, in memory, bounded in number
@@ -99,4 +101,121 @@ func (t *checkoutStore) get(from map[string]*checkout, id string) *checkout {
 		return nil
 	}
 	return c
+}
+
+// A payment is one payment of the short way.
+type payment struct {
+	reference string // by which the server knows the payment before the shop knows id
+	opened    time.Time
+	begun     chan struct{} // closed when id is set
+	ended     chan struct{} // closed when end is set
+
+	id  string // of the authentication; empty if the server has refused
+	end *client.Authentication
+
+	isPushed bool   // an event has told end
+	event    string // id of the event, which may come after the shop has asked
+	eventAt  time.Time
+}
+
+// A paymentStore keeps the payments of the short way in memory, bounded in number and in age.
+type paymentStore struct {
+	max int
+	age time.Duration
+	now func() time.Time
+
+	mu          sync.Mutex
+	byReference map[string]*payment
+	byID        map[string]*payment
+}
+
+func newPaymentStore(max int, age time.Duration, now func() time.Time) *paymentStore {
+	return &paymentStore{max: max, age: age, now: now, byReference: make(map[string]*payment), byID: make(map[string]*payment)}
+}
+
+// open opens a payment under a fresh reference. The error is errFull if there are too many that have not ended.
+func (t *paymentStore) open() (*payment, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var oldest *payment
+	for _, p := range t.byReference {
+		switch {
+		case t.now().Sub(p.opened) >= t.age:
+			t.remove(p)
+		case p.end != nil && (oldest == nil || p.opened.Before(oldest.opened)):
+			oldest = p
+		}
+	}
+	if len(t.byReference) >= t.max {
+		if oldest == nil {
+			return nil, errFull
+		}
+		t.remove(oldest)
+	}
+	p := &payment{reference: rand.Text(), opened: t.now(), begun: make(chan struct{}), ended: make(chan struct{})}
+	t.byReference[p.reference] = p
+	return p, nil
+}
+
+// remove forgets a payment. The caller holds the lock.
+func (t *paymentStore) remove(p *payment) {
+	delete(t.byReference, p.reference)
+	delete(t.byID, p.id)
+}
+
+// begin notes the authentication of a payment. An empty id means that there is none, and the payment is forgotten.
+func (t *paymentStore) begin(p *payment, id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if id == "" {
+		t.remove(p)
+	} else {
+		p.id, t.byID[id] = id, p
+	}
+	close(p.begun)
+}
+
+// recordAnswer ends a payment with what the server has answered when asked. The first end stays.
+func (t *paymentStore) recordAnswer(p *payment, end *client.Authentication) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p.end == nil {
+		p.end = end
+		close(p.ended)
+	}
+}
+
+// recordEvent ends a payment with what an event tells. The first event and the first end stay.
+func (t *paymentStore) recordEvent(p *payment, event *client.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p.event != "" { // most likely this event, which may be delivered more than once
+		return
+	}
+	p.event, p.eventAt = event.ID, t.now()
+	if p.end == nil {
+		p.end, p.isPushed = &event.Data, true
+		close(p.ended)
+	}
+}
+
+// findByReference returns the payment with a reference, nil if there is none.
+func (t *paymentStore) findByReference(reference string) *payment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byReference[reference]
+}
+
+// findByID returns the payment of an authentication, nil if there is none.
+func (t *paymentStore) findByID(id string) *payment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
+}
+
+// snapshot returns a copy of a payment as it is now.
+func (t *paymentStore) snapshot(p *payment) payment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return *p
 }

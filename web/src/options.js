@@ -17,7 +17,7 @@ export function checkOptions(options) {
   o.size ??= innerWidth < frames.phone[0] || innerHeight < frames.phone[1] ? '05' : '03'
   if (!Object.hasOwn(frames.sizes, o.size)) throw new TypeError("size: want '01', '02', '03', '04' or '05'")
   if (o.container != null && !(o.container instanceof Element)) throw new TypeError('container: want an element')
-  if (o.locale != null && typeof o.locale != 'string') throw new TypeError("locale: want a language such as 'de'")
+  if (o.locale != null && !/^[\w-]{0,35}$/.test(o.locale)) throw new TypeError("locale: want a language such as 'de'")
   if (o.signal != null && !(o.signal instanceof AbortSignal)) throw new TypeError('signal: want an AbortSignal')
   if (o.onStep != null && typeof o.onStep != 'function') throw new TypeError('onStep: want a function')
   return o

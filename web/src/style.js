@@ -13,6 +13,7 @@ section.full{height:auto;min-height:600px}
 header,footer{display:flex;align-items:center;gap:12px;padding:8px 8px 8px 16px;justify-content:space-between}
 [dir=rtl] header{padding:8px 16px 8px 8px}
 h2,h3,p{margin:0;overflow-wrap:anywhere}
+header button{flex:none;max-width:50%}
 h2{font-size:15px;font-weight:600}
 h2:focus{outline:0}
 h3{font-size:17px;font-weight:650}
@@ -22,7 +23,7 @@ footer{padding:8px 16px;font-size:13px;border-top:1px solid var(--line);flex-wra
 main,.ask{display:flex;flex-direction:column;flex:1;min-height:0}
 .panel{display:flex;flex-direction:column;justify-content:center;gap:12px;padding:24px;flex:1;min-height:300px;max-width:560px;margin:0 auto;width:100%}
 .mid{text-align:center;align-items:center}
-button{font:600 15px/1.3 inherit;font-family:inherit;color:inherit;background:none;border:1px solid var(--edge);border-radius:10px;padding:8px 16px;
+button{font-family:inherit;font-size:15px;font-weight:600;line-height:1.3;color:inherit;background:none;border:1px solid var(--edge);border-radius:10px;padding:8px 16px;
 min-height:44px;cursor:pointer;max-width:100%;overflow-wrap:anywhere}
 button.quiet{border-color:transparent;color:var(--accent)}
 button.main{background:var(--main,var(--accent));border-color:var(--main,var(--accent));color:var(--on)}

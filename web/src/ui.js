@@ -190,7 +190,7 @@ export function openUI(o, onCancel) {
     },
     showInfo: (info, signal) => new Promise((resolve) => {
       const button = make('button', { mark: 'continue', type: 'button', className: 'main', textContent: text('continue'), onclick: resolve })
-      panel({ className: 'panel' }, make('h3', { textContent: text('infoTitle') }), make('p', { className: 'note', textContent: info }),
+      panel({ className: 'panel' }, make('h3', { textContent: text('infoTitle') }), make('p', { className: 'note', dir: 'auto', textContent: info }),
         make('p', { textContent: text('infoSource') }), button)
       button.focus()
       signal.addEventListener('abort', resolve)

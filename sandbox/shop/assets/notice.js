@@ -6,5 +6,5 @@ if (window.parent !== window) {
   document.getElementById("way-back").hidden = true;
   if (step) window.parent.postMessage({ shop: step }, location.origin);
 } else if (step) {
-  location.replace("/");
+  location.replace("/steps");
 }

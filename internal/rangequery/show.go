@@ -1,84 +1,85 @@
-package main
+package rangequery
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/ranges"
 )
 
-// shownRange is a range as the commands write it in JSON, in the words of the
-// protocol.
-type shownRange struct {
+// A Range is a range in JSON, in the words of the protocol.
+type Range struct {
 	Start string `json:"start"`
 	End   string `json:"end"`
-	*shownInfo
+	*Info
 }
 
-// shownInfo is what is said of a range.
-type shownInfo struct {
-	ACS     []shownACS `json:"acsProtocolVersions"`
-	DS      []string   `json:"dsProtocolVersions"`
-	Country string     `json:"issuerCountryCode,omitempty"`
+// An Info is what is said of a range.
+type Info struct {
+	ACS     []ACS    `json:"acsProtocolVersions"`
+	DS      []string `json:"dsProtocolVersions"`
+	Country string   `json:"issuerCountryCode,omitempty"`
 }
 
-type shownACS struct {
-	Version    string           `json:"version"`
-	MethodURL  string           `json:"threeDSMethodURL,omitempty"`
-	InfoInd    []string         `json:"acsInfoInd,omitempty"`
-	Extensions []shownExtension `json:"supportedMsgExt,omitempty"`
+// An ACS is one version of an issuer.
+type ACS struct {
+	Version    string      `json:"version"`
+	MethodURL  string      `json:"threeDSMethodURL,omitempty"`
+	InfoInd    []string    `json:"acsInfoInd,omitempty"`
+	Extensions []Extension `json:"supportedMsgExt,omitempty"`
 }
 
-type shownExtension struct {
+// An Extension is a message extension.
+type Extension struct {
 	ID      string `json:"id"`
 	Version string `json:"version"`
 }
 
-func showInfo(info *ranges.Info) *shownInfo {
+// ShowInfo returns what is said of a range in JSON.
+func ShowInfo(info *ranges.Info) *Info {
 	if info == nil {
 		return nil
 	}
-	shown := &shownInfo{ACS: []shownACS{}, DS: append([]string{}, info.DSVersions...), Country: info.IssuerCountry}
+	shown := &Info{ACS: []ACS{}, DS: append([]string{}, info.DSVersions...), Country: info.IssuerCountry}
 	for _, v := range info.ACS {
-		one := shownACS{Version: v.Version, MethodURL: v.MethodURL, InfoInd: v.InfoInd}
+		one := ACS{Version: v.Version, MethodURL: v.MethodURL, InfoInd: v.InfoInd}
 		for _, e := range v.Extensions {
-			one.Extensions = append(one.Extensions, shownExtension(e))
+			one.Extensions = append(one.Extensions, Extension(e))
 		}
 		shown.ACS = append(shown.ACS, one)
 	}
 	return shown
 }
 
-// bounds are the first and the last number of a range.
-func bounds(r ranges.Range) (start, end string) {
+// Bounds returns the first and the last number of a range.
+func Bounds(r ranges.Range) (start, end string) {
 	start, end, _ = strings.Cut(r.String(), "-")
 	return start, end
 }
 
-// narrow is how many numbers a range must have for its bounds not to give away
+// narrow is how many numbers a range must have for its Bounds not to give away
 // those within it.
 const narrow = 10_000
 
-// boundsAround are the bounds of a range that holds a card number, so that they
+// boundsAround are the Bounds of a range that holds a card number, so that they
 // do not give it away.
 func boundsAround(r ranges.Range, pan string) (start, end string) {
-	start, end = bounds(r)
+	start, end = Bounds(r)
 	if r.End-r.Start < narrow-1 {
-		return maskDigits(start), maskDigits(end)
+		return MaskDigits(start), MaskDigits(end)
 	}
 	if strings.HasPrefix(pan, start) {
-		start = maskDigits(start)
+		start = MaskDigits(start)
 	}
 	if strings.HasPrefix(pan, end) {
-		end = maskDigits(end)
+		end = MaskDigits(end)
 	}
 	return start, end
 }
 
-// describeInfo says in lines what is said of a range: one for the versions that
+// DescribeInfo says in lines what is said of a range: one for the versions that
 // have the same of all else, one for the rest.
-func describeInfo(info *ranges.Info) []string {
+func DescribeInfo(info *ranges.Info) []string {
 	var lines []string
 	for rest := info.ACS; len(rest) > 0; {
 		first, n := rest[0], 1
@@ -126,12 +127,12 @@ func versionsOf(acs []ranges.ACSVersion) string {
 	return strings.Join(versions, ",")
 }
 
-// infoLine is describe for a table.
-func infoLine(info *ranges.Info) string { return strings.Join(describeInfo(info), "; ") }
+// InfoLine is DescribeInfo for a table.
+func InfoLine(info *ranges.Info) string { return strings.Join(DescribeInfo(info), "; ") }
 
-// dsURLs says where the directory server is reached for ranges of an issuer's
+// DSURLs says where the directory server is reached for ranges of an issuer's
 // country, beside the address that is configured.
-func dsURLs(g *ranges.Generation, country string) string {
+func DSURLs(g *ranges.Generation, country string) string {
 	var all []string
 	for _, u := range g.URLs(country) {
 		in := ""
@@ -143,11 +144,4 @@ func dsURLs(g *ranges.Generation, country string) string {
 		all = append(all, oneLine(u)+in)
 	}
 	return strings.Join(all, ", ")
-}
-
-// writeLines writes lines with the same indent.
-func writeLines(b *strings.Builder, indent string, lines ...string) {
-	for _, line := range lines {
-		fmt.Fprintf(b, "%s%s\n", indent, line)
-	}
 }

@@ -1,0 +1,75 @@
+package browser
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/browsertest"
+)
+
+// TestB6HostedPageFitsEveryScreen: each face of the hosted page, with JavaScript and without, is no wider than its screen, in
+// both directions of writing, and the pictures of it can be looked at.
+func TestB6HostedPageFitsEveryScreen(t *testing.T) {
+	w := newWorld(t)
+	logo := `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#1f5f57"/></svg>`
+	w.looks.Store("fjord", Looks{Name: "Fjord Audio", Logo: []byte(logo), LogoType: "image/svg+xml"})
+	w.looks.Store("plum", Looks{Name: "A merchant with a name as long as one can be, and Averyverylongwordwithoutanyspaceinit", Colour: "#7a4379", Accent: "#ffb000"})
+	const info = "Your card was used abroad today. Please call the number on the back of it, 0800 123 456 789, before you try again."
+	for _, language := range []string{"en", "ar"} {
+		for _, merchant := range []string{"fjord", "plum"} {
+			view := auth.BrowserView{Merchant: merchant, Language: language}
+			noScript := func(name string, row fakeRow) string {
+				row.view = view
+				w.echo.Store("/"+name, w.documentOf(w.engine.add(row), name != "begin"))
+				return w.shop + "/" + name
+			}
+			hosted := func(row fakeRow) string {
+				row.view = view
+				return w.base + "/a/" + w.engine.add(row)
+			}
+			for name, face := range map[string]struct{ at, until string }{
+				"begin":     {noScript("begin", fakeRow{}), `true`},
+				"challenge": {noScript("challenge", fakeRow{acsURL: w.bank + "/challenge"}), `true`},
+				"confirm":   {noScript("confirm", fakeRow{info: info}), `true`},
+				"wait":      {noScript("wait", fakeRow{isSlow: true}), `true`},
+				"js-wait":   {hosted(fakeRow{isSlow: true}), "!!" + hostedMark("spinner")},
+				"js-bank":   {hosted(fakeRow{acsURL: w.bank + "/challenge"}), "!!" + hostedMark("challenge")},
+				"js-info":   {hosted(fakeRow{info: info}), "!!" + hostedMark("continue")},
+				"end":       {hosted(fakeRow{}), `!!document.querySelector("[data-testid=hosted-end]")`},
+				"gone":      {w.base + "/a/gone", `getComputedStyle(document.body).backgroundColor === "rgb(246, 244, 239)"`},
+			} {
+				w.do(browsertest.View(1280, 800, "light"))
+				_ = chromedp.Do(w.ctx, chromedp.Navigate(face.at)) // the page may go on to the next by itself
+				w.arrive(face.until)
+				for _, width := range []int64{1280, 375, 320} {
+					for _, scheme := range []string{"light", "dark"} {
+						w.do(browsertest.View(width, 667, scheme))
+						wide, err := chromedp.Run(w.ctx, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
+						if err != nil || wide > width {
+							t.Errorf("%s of %s in %s is %d wide at %d: %v", name, merchant, language, wide, width, err)
+						}
+						browsertest.Screenshot(t, w.ctx, fmt.Sprintf("hosted-%s-%s-%s-%d-%s", name, merchant, language, width, scheme))
+					}
+				}
+			}
+		}
+	}
+}
+
+// arrive waits until an expression is true in a loaded page, whatever pages come before.
+func (w *world) arrive(expression string) {
+	w.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		is, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool](`document.readyState === "complete" && `+expression))
+		if is && err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%s: %v", expression, err)
+		}
+	}
+}
