@@ -44,7 +44,7 @@ window.isReady = true
 func newGridWorld(t *testing.T, browser browsertest.Engine, o browsertest.Options) *gridWorld {
 	w := &gridWorld{t: t, engine: newFakeEngine(), browser: browser, network: &browsertest.Network{}}
 	listener := httptest.NewUnstartedServer(nil)
-	_, port, _ := net.SplitHostPort(w.network.Listen(t, listener.Listener.Addr().String()))
+	_, port, _ := net.SplitHostPort(w.network.Listen(t, "127.0.0.1", listener.Listener.Addr().String()))
 	w.base = "http://localhost:" + port // another site than the shop and the bank
 	bank := httptest.NewServer(newBank(t, w.base))
 	shop := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -52,8 +52,8 @@ func newGridWorld(t *testing.T, browser browsertest.Engine, o browsertest.Option
 		rw.Header().Set("Content-Security-Policy", fmt.Sprintf(shopPolicy, w.base))
 		_, _ = fmt.Fprintf(rw, shopPage, w.base)
 	}))
-	w.bank = "http://" + w.network.Listen(t, bank.Listener.Addr().String())
-	w.shop = "http://" + w.network.Listen(t, shop.Listener.Addr().String())
+	w.bank = "http://" + w.network.Listen(t, "127.0.0.1", bank.Listener.Addr().String())
+	w.shop = "http://" + w.network.Listen(t, "127.0.0.1", shop.Listener.Addr().String())
 	listener.Config.Handler = New(Settings{
 		URL: w.base, Engine: w.engine, IsLab: true, Log: slog.New(slog.DiscardHandler),
 		Looks: func(context.Context, string) Looks { return Looks{Name: "Fjord Audio"} },
@@ -146,7 +146,8 @@ func (w *gridWorld) atBank(deed string) {
 	})
 }
 
-const confirm = `document.getElementById("go").click()`
+// confirm clicks a moment later, for the answer of a frame that goes to another page may be lost.
+const confirm = `setTimeout(() => document.getElementById("go").click(), 100)`
 
 // ends waits for the end of authenticate, and compares its status, the steps and the number of AReqs.
 func (w *gridWorld) ends(token, status, steps string) {

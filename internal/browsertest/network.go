@@ -19,10 +19,10 @@ type Network struct {
 	connections map[net.Conn]bool
 }
 
-// Listen returns an address that leads to the one of a server, until the test ends.
-func (n *Network) Listen(t testing.TB, server string) string {
+// Listen returns an address of a host of this machine that leads to the one of a server, until the test ends.
+func (n *Network) Listen(t testing.TB, host, server string) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

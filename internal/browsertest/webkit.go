@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -81,12 +82,11 @@ func startXvfb(t testing.TB, program string) string {
 	startProcess(t, command)
 	_ = writer.Close() // the process has its own
 	_ = reader.SetReadDeadline(time.Now().Add(time.Minute))
-	var number [16]byte
-	n, err := reader.Read(number[:])
+	number, err := bufio.NewReader(reader).ReadString('\n') // it ends if nobody reads the end of the line
 	if err != nil {
 		t.Fatalf("%s: %v", program, err)
 	}
-	return ":" + strings.TrimSpace(string(number[:n]))
+	return ":" + strings.TrimSpace(number)
 }
 
 // startProcess starts a process that ends with the test.
@@ -161,7 +161,12 @@ func (w *webKit) call(command string, params map[string]any, into any) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	// A command to a frame that goes on to another page at the same moment gets no answer. Callers ask again.
+	limit := time.Minute
+	if strings.HasPrefix(command, "SwitchTo") || command == "ExecuteScript" {
+		limit = 15 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, w.base+path, bytes.NewReader(body))
 	if err != nil {
