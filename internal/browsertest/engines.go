@@ -29,7 +29,7 @@ type Options struct {
 	NoScript            bool // pages run no JavaScript; expressions of the test may be refused, too
 }
 
-// Keys that [Tab.Press] has beside letters and digits. ShiftTab is the only one with a modifier.
+// Keys that the Press of a [Tab] has beside letters and digits. ShiftTab is the only one with a modifier.
 const (
 	KeyTab      = "\t"
 	KeyShiftTab = "\v"

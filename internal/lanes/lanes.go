@@ -1,5 +1,5 @@
 // Package lanes draws what passed between the five parties of an authentication, for the console and the demo shop. Use
-// [HopOf] for each step, [Draw] for the drawing, and [Explain] for the elements of a message. [AddTemplates] has the
+// [HopOf] for each step, [Draw] for the drawing, and [NewCard] for the elements of a message. [AddTemplates] has the
 // templates that show them, [Tokens] and [Styles] their style.
 //
 // The parties are always drawn in the same order and with the same words. Nothing here masks: what is drawn has been
