@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 2s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size images goals examples generators bench bench-ranges overload timing microbench linear update generate sandbox clean
+.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size images goals browsers examples generators bench bench-ranges overload timing microbench linear update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -41,7 +41,7 @@ lint:
 # process, or kill it, long walks of a browser, and those of what takes how long.
 LOOPS = ^TestGeneratedCases$$|^TestRearrangedPAResIsRefused$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestSimulation$$|^TestScenarios$$|^TestQueues$$|^TestJ8AnyChangedByteIsFound$$|^TestE3|^TestD109DamagedBackup$$|$(GRIDS)
 GRIDS = ^TestEveryCardInEveryVersionAndChannel$$|^TestSchemesDefineWhatTheirProfilesDefine$$|^TestV1OpenedByServer$$|^TestV1FaultsAtServer$$
-PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$|^TestW3|^TestF5OneEffect|^TestF11|^TestD102Three|^TestD103Forward|^TestD114Licenses
+PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$|^TestW3|^TestJ3No|^TestF5OneEffect|^TestF11|^TestD102Three|^TestD103Forward|^TestD114Licenses
 WALKS = ^TestBrowserV1$$|^TestBrowserBanksOfTheirOwnKind$$|^TestBrowserTroubles$$|^TestEdges|^TestB6Grid$$
 PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)|$(WALKS)
 
@@ -120,6 +120,11 @@ webhook-kills:
 	HOOK_KILLS=200 $(GO) test ./cmd/threeds -count=1 -timeout=20m -run='^TestW3NoEventIsLost' -v
 	$(GO) test ./client -run='^$$' -bench='ResultToDelivery' -benchtime=500x
 
+# The server killed 200 times under load: each result that it acknowledged is in the journal afterwards. A few kills are
+# part of make test.
+journal-kills:
+	JOURNAL_KILLS=200 $(GO) test ./cmd/threeds -count=1 -timeout=30m -run='^TestJ3NoResult' -v
+
 # What a crash leaves, out of a recording of every call of 200 transactions: each call as the
 # last one, and 100,000 times any sectors of what was not synced. About an hour.
 IMAGES ?= 100000
@@ -132,6 +137,11 @@ SOAK ?= 2h
 goals:
 	RECORDS=1000000 PAUSES=200 BACKUPS=100 UPGRADE_RECORDS=10000 SOAK=$(SOAK) $(GO) test ./cmd/threeds -count=1 -timeout=24h -v \
 		-run='^TestCrashManyRecords$$|^TestCrashPaused$$|^TestD109BackupHasAllBefore$$|^TestD103ForwardAndBackUnderLoad$$|^TestSoak$$'
+
+# What a shopper does, in Chromium, Firefox and WebKit, and a table of it in artifacts/. make test has Chromium alone.
+browsers:
+	@.ci/needs browsers
+	BROWSERS=all $(GO) test ./internal/browser -count=1 -timeout=20m -run='^TestB6Grid$$' -v
 
 # The programs of docs/quickstart.md, as they are printed, in Go, Node, Python, PHP and
 # Java. Those in Go and Node are part of make test.

@@ -273,7 +273,7 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 	if r.Held != 0 && !r.Accepted {
 		all = append(all, Notice{
 			LevelWarning, fmt.Sprintf("New card ranges of %s are held back", d.Scheme),
-			fmt.Sprintf("The directory server sent %d ranges in place of %d. They wait until somebody accepts them, or an answer is as usual again.", r.HeldRanges, r.Ranges),
+			fmt.Sprintf("The directory server sent %d of them in place of %d. They wait until somebody accepts them, or an answer is as usual again.", r.HeldRanges, r.Ranges),
 			"/ranges", "Compare them",
 		})
 	}

@@ -246,7 +246,7 @@ func TestK8RangesByPrefix(t *testing.T) {
 	s := newSite(t)
 	s.addNode()
 	s.twoRanges()
-	s.want(s.get("viewer", "/ranges"), 200, "2 ranges, generation 2", "1 ranges are held back", "12 min old", "1 and 2")
+	s.want(s.get("viewer", "/ranges"), 200, "2 ranges, generation 2", "1 range is held back", "12 min old", "1 and 2")
 	w := s.get("viewer", "/ranges?prefix=4000+001")
 	s.want(w, 200, "4000001000000000–4000001999999999", "2.2.0, 2.1.0</td>", "is run in the browser first", "https://ds.visa.example/areq, then https://second.visa.example/areq",
 		"2.2.0 https://acs.bank.example/method", "in none of 0 ranges")

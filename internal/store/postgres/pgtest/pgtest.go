@@ -90,6 +90,15 @@ func Stop() {
 	}
 }
 
+// Start starts a server of its own for one test, which may halt it. The test fails or is skipped as with [Get].
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s, err := start()
+	need(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
 // Run starts a server for a program that is no test, which has to close it.
 func Run() (*Server, error) { return start() }
 
