@@ -42,7 +42,7 @@ lint:
 LOOPS = ^TestGeneratedCases$$|^TestRearrangedPAResIsRefused$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestSimulation$$|^TestScenarios$$|^TestQueues$$|^TestJ8AnyChangedByteIsFound$$|^TestE3|^TestD109DamagedBackup$$|$(GRIDS)
 GRIDS = ^TestEveryCardInEveryVersionAndChannel$$|^TestSchemesDefineWhatTheirProfilesDefine$$|^TestV1OpenedByServer$$|^TestV1FaultsAtServer$$
 PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$|^TestW3|^TestJ3No|^TestF5OneEffect|^TestF11|^TestD102Three|^TestD103Forward|^TestD114Licenses
-WALKS = ^TestBrowserV1$$|^TestBrowserBanksOfTheirOwnKind$$|^TestBrowserTroubles$$|^TestEdges|^TestB6Grid$$
+WALKS = ^TestBrowserV1$$|^TestBrowserBanksOfTheirOwnKind$$|^TestBrowserTroubles$$|^TestEdges|^TestB6Grid$$|FitsEveryScreen$$|Attacks|^TestB10Lanes|^TestK6MatrixOfForms|^TestK8MatrixIsExact$$
 PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)|$(WALKS)
 
 plain:
