@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -244,6 +245,55 @@ func TestW4EndpointIsDisabledAfterFiveDays(t *testing.T) {
 			t.Errorf("%d deliveries after it was enabled, want 1", n-before)
 		}
 	})
+}
+
+// A slowStore answers the first question for endpoints late, with what was there when it was asked.
+type slowStore struct {
+	store.Events
+	asked, release chan struct{}
+	questions      atomic.Int32
+}
+
+func (s *slowStore) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
+	rows, err := s.Events.Endpoints(ctx)
+	if s.questions.Add(1) == 1 {
+		close(s.asked)
+		<-s.release
+	}
+	return rows, err
+}
+
+// TestW4ChangeOutlivesARefreshBeforeIt: what a refresh read before a change does not take the place of the change.
+func TestW4ChangeOutlivesARefreshBeforeIt(t *testing.T) {
+	slow := &slowStore{Events: storetest.NewMemory(time.Now), asked: make(chan struct{}), release: make(chan struct{})}
+	s := &Service{Store: slow.Events, Sealer: clear{}, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	s.Configure(Settings{Addresses: Addresses{Allowed: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, HTTP: true}})
+	e, err := s.Add(t.Context(), "shop", Endpoint{URL: "http://10.0.0.1/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Store = slow
+	var refreshes sync.WaitGroup
+	refreshes.Go(func() { _ = s.Refresh(t.Context()) })
+	<-slow.asked
+	changed := make(chan error, 1)
+	go func() {
+		_, err := s.Change(t.Context(), "shop", e.ID, func(e *Endpoint) error { e.Disabled = true; return nil })
+		changed <- err
+	}()
+	select { // The change ends before the refresh only if it does not wait for it.
+	case err := <-changed:
+		changed <- err
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(slow.release)
+	refreshes.Wait()
+	if err := <-changed; err != nil {
+		t.Fatal(err)
+	}
+	if now := s.endpoint(e.ID); !now.Disabled { // which deliveries go by, and which reads nothing
+		t.Error("after the change deliveries still go to the endpoint")
+	}
 }
 
 // TestD32GoneDisablesAtOnce holds what an endpoint says that is there no more.

@@ -56,6 +56,8 @@ type Service struct {
 	endpoints atomic.Pointer[endpoints]
 	wake      wakeup
 	made      atomic.Bool // an event was made since Announced
+
+	refreshing sync.Mutex // held from reading the endpoints to replacing them
 }
 
 // An Attempt is how an attempt to deliver an event has ended.
@@ -84,8 +86,10 @@ var (
 // Configure sets how events are delivered from now on.
 func (s *Service) Configure(settings Settings) { s.settings.Store(&settings) }
 
-// Refresh reads the endpoints from the store.
+// Refresh reads the endpoints from the store. Of several at once, the one that reads last counts.
 func (s *Service) Refresh(ctx context.Context) error {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
 	rows, err := s.Store.Endpoints(ctx)
 	if err != nil {
 		return err
