@@ -317,6 +317,18 @@ func newLedger(p *peer) *ledger {
 	}
 }
 
+// watch returns a channel that has the number of a result that was acknowledged: the first one since the last was read.
+func (led *ledger) watch() <-chan int {
+	acknowledged := make(chan int, 1)
+	led.acknowledged = func(n int) {
+		select {
+		case acknowledged <- n:
+		default:
+		}
+	}
+	return acknowledged
+}
+
 // challenge runs one authentication with a challenge and notes what became of it.
 func (v *victim) challenge(led *ledger) {
 	if result, ok := v.begin(led); ok {

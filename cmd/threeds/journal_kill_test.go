@@ -22,13 +22,7 @@ func TestJ3NoResultIsLostFromTheJournalWhenTheServerIsKilled(t *testing.T) {
 	p.setAnswer(challenges)
 	v := newVictimAt(t, p.ca, p, `store: {url: "file:data"}`+keptLong)
 	led := newLedger(p)
-	acknowledged := make(chan struct{}, 1)
-	led.acknowledged = func(int) {
-		select {
-		case acknowledged <- struct{}{}:
-		default:
-		}
-	}
+	acknowledged := led.watch()
 	random := rand.New(rand.NewPCG(3, 4))
 	v.start()
 	for range kills {
@@ -55,13 +49,7 @@ func TestJ3NoAuthenticationFailsWhileTheJournalIsAway(t *testing.T) {
 	p.setAnswer(challenges)
 	v := newVictimAt(t, p.ca, p, fmt.Sprintf("store: {url: \"file:data\"}\njournal: {url: %q, keys: journal-keys.json}", database.URL())+keptLong)
 	led := newLedger(p)
-	acknowledged := make(chan int, 1)
-	led.acknowledged = func(n int) {
-		select {
-		case acknowledged <- n:
-		default:
-		}
-	}
+	acknowledged := led.watch()
 	more := func(n int) {
 		for first := <-acknowledged; <-acknowledged < first+n; {
 		}

@@ -56,7 +56,7 @@ func runRanges(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 type rangeStore struct {
 	directory.Keeper // nil means that there is no store yet
 	*config.Config
-	file  string         // of the configuration
+	file  string         // the configuration file
 	audit operator.Store // nil without a store
 }
 

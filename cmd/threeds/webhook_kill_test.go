@@ -127,13 +127,7 @@ func killBeforeDelivery(t *testing.T, kills int, place string) {
 	v := newVictimAt(t, ca, p, place+keptLong+
 		"\nwebhooks: {allow: [127.0.0.0/8], http: true, timeout: 1s, retry: [1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s]}")
 	led := newLedger(p)
-	acknowledged := make(chan struct{}, 1)
-	led.acknowledged = func(int) {
-		select {
-		case acknowledged <- struct{}{}:
-		default:
-		}
-	}
+	acknowledged := led.watch()
 	random := rand.New(rand.NewPCG(1, 2))
 	v.start()
 	r.register(t, v)

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/journal"
@@ -249,11 +250,17 @@ func (r *request) decode(v any) error {
 	if err := d.Decode(v); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
-			return refuse(http.StatusBadRequest, "%s: want %s.", wrong.Field, wrong.Type)
+			return refuse(http.StatusBadRequest, "%s: want %s.", memberPath(wrong.Field), wrong.Type)
 		}
 		return refuse(http.StatusBadRequest, "The body is no JSON object with the members that openapi.json names.")
 	}
 	return nil
+}
+
+// memberPath returns the path of a member without the names of embedded types, which begin with a capital.
+func memberPath(field string) string {
+	parts := strings.Split(field, ".")
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p != "" && unicode.IsUpper(rune(p[0])) }), ".")
 }
 
 // record writes to the audit trail what the actor does.

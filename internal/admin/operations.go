@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -67,6 +68,19 @@ func listKeys(h *Handler, r *request) (any, error) {
 	return all, nil
 }
 
+// chooseMerchant returns the merchant that something is made for: the named one, or that of the actor if none is named.
+func (h *Handler) chooseMerchant(r *request, name string) (string, error) {
+	name = cmp.Or(name, r.actor.Merchant)
+	if !r.actor.CanSee(name) {
+		return "", errNoMerchant
+	}
+	_, err := h.Merchants().Get(r.Context(), name)
+	if errors.Is(err, merchant.ErrNotFound) {
+		return "", refuse(http.StatusBadRequest, "merchant: there is none of this name. Create the merchant first.")
+	}
+	return name, err
+}
+
 func createKey(h *Handler, r *request) (any, error) {
 	var asked struct {
 		Merchant string         `json:"merchant"`
@@ -78,15 +92,8 @@ func createKey(h *Handler, r *request) (any, error) {
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	if r.actor.Merchant != "" && asked.Merchant == "" {
-		asked.Merchant = r.actor.Merchant
-	}
-	if !r.actor.CanSee(asked.Merchant) {
-		return nil, errNoMerchant
-	}
-	if _, err := h.Merchants().Get(r.Context(), asked.Merchant); errors.Is(err, merchant.ErrNotFound) {
-		return nil, refuse(http.StatusBadRequest, "merchant: there is none of this name. Create the merchant first.")
-	} else if err != nil {
+	var err error
+	if asked.Merchant, err = h.chooseMerchant(r, asked.Merchant); err != nil {
 		return nil, err
 	}
 	isUnprintable := func(c rune) bool { return !unicode.IsPrint(c) }

@@ -70,13 +70,19 @@ func (h *Handler) readRangesOf(ctx context.Context, d *Directory) (*RangesOfSche
 	return one, err
 }
 
-// showRanges looks for the ranges that hold cards with a prefix, in what this node uses.
-func showRanges(h *Handler, r *request) (any, error) {
+// findRanges returns the directory that a path names, and its card ranges.
+func (h *Handler) findRanges(r *request) (*Directory, *RangesOfScheme, error) {
 	d, err := h.findDirectory(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	status, err := h.readRangesOf(r.Context(), d)
+	return d, status, err
+}
+
+// showRanges looks for the ranges that hold cards with a prefix, in what this node uses.
+func showRanges(h *Handler, r *request) (any, error) {
+	d, status, err := h.findRanges(r)
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +133,7 @@ const heldName = "held"
 
 // compareRanges says how two generations differ: without names, what is held back or the newest from the one before it.
 func compareRanges(h *Handler, r *request) (any, error) {
-	d, err := h.findDirectory(r)
-	if err != nil {
-		return nil, err
-	}
-	status, err := h.readRangesOf(r.Context(), d)
+	d, status, err := h.findRanges(r)
 	if err != nil {
 		return nil, err
 	}
@@ -192,11 +194,7 @@ func acceptRanges(h *Handler, r *request) (any, error) {
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	d, err := h.findDirectory(r)
-	if err != nil {
-		return nil, err
-	}
-	status, err := h.readRangesOf(r.Context(), d)
+	d, status, err := h.findRanges(r)
 	if err != nil {
 		return nil, err
 	}

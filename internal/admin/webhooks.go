@@ -14,7 +14,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/webhook"
@@ -111,30 +110,9 @@ func showHook(h *Handler, r *request) (any, error) {
 
 // A hookBody is what a request says of an endpoint. What is absent stays as it is.
 type hookBody struct {
-	Merchant    string    `json:"merchant"`
-	URL         *string   `json:"url"`
-	Types       *[]string `json:"types"`
-	Description *string   `json:"description"`
-	Disabled    *bool     `json:"disabled"`
-	Secret      string    `json:"secret"`
-}
-
-// apply puts into an endpoint what a request says of it.
-func (b *hookBody) apply(e *webhook.Endpoint) {
-	if b.URL != nil {
-		e.URL = *b.URL
-	}
-	if b.Types != nil {
-		e.Types = *b.Types
-	}
-	if b.Description != nil {
-		e.Description = *b.Description
-	}
-	if b.Disabled != nil {
-		if e.Disabled = *b.Disabled; !e.Disabled {
-			e.Failing = time.Time{}
-		}
-	}
+	Merchant string `json:"merchant"`
+	webhook.Change
+	Secret string `json:"secret"`
 }
 
 func addHook(h *Handler, r *request) (any, error) {
@@ -142,21 +120,13 @@ func addHook(h *Handler, r *request) (any, error) {
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	if r.actor.Merchant != "" && asked.Merchant == "" {
-		asked.Merchant = r.actor.Merchant
-	}
-	if !r.actor.CanSee(asked.Merchant) {
-		return nil, errNoMerchant
-	}
-	if _, err := h.Merchants().Get(r.Context(), asked.Merchant); errors.Is(err, merchant.ErrNotFound) {
-		return nil, refuse(http.StatusBadRequest, "merchant: there is none of this name. Create the merchant first.")
-	} else if err != nil {
+	var err error
+	if asked.Merchant, err = h.chooseMerchant(r, asked.Merchant); err != nil {
 		return nil, err
 	}
 	var e webhook.Endpoint
-	asked.apply(&e)
+	asked.Apply(&e)
 	if asked.Secret != "" {
-		var err error
 		if e.Secret, err = webhook.ParseSecret(asked.Secret); err != nil {
 			return nil, refuse(http.StatusBadRequest, "secret: leave it out, or: %v.", err)
 		}
@@ -188,7 +158,7 @@ func changeHook(h *Handler, r *request) (any, error) {
 		return nil, refuse(http.StatusBadRequest, "secret: POST %swebhook-endpoints/ID/rotate makes a new one.", Prefix)
 	}
 	after := *was
-	asked.apply(&after)
+	asked.Apply(&after)
 	if err := h.Hooks.Check(&after); err != nil {
 		return nil, hookProblem(err)
 	}
@@ -196,7 +166,7 @@ func changeHook(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	now, err := h.Hooks.Change(r.Context(), was.Merchant, was.ID, func(e *webhook.Endpoint) error {
-		asked.apply(e)
+		asked.Apply(e)
 		return nil
 	})
 	if err != nil {

@@ -85,6 +85,7 @@ func TestK9WebhooksByAPI(t *testing.T) {
 		{"PATCH", at, `{"merchant": "Other Shop"}`, 400, "merchant: "}, {"PATCH", at, `{"secret": "whsec_x"}`, 400, "rotate"},
 		{"POST", "webhook-endpoints", `{"merchant": "Nobody", "url": "https://shop.example/"}`, 400, "merchant: "},
 		{"POST", "webhook-endpoints", `{"merchant": "Corner Shop"}`, 400, "url: "},
+		{"PATCH", at, `{"url": 3}`, 400, `"url: want string.`},
 		{"POST", "webhook-endpoints", `{"merchant": "Corner Shop", "url": "https://shop.example/", "secret": "x"}`, 400, "secret: "},
 		{"GET", at, "", 200, `"description":"till 4"`}, {"GET", "webhook-endpoints?merchant=Corner+Shop", "", 200, made.ID},
 		{"GET", "webhook-endpoints?merchant=Other+Shop", "", 200, `"data":[]`}, {"DELETE", at, "", 204, ""}, {"DELETE", at, "", 404, ""}, {"GET", at, "", 404, ""},
@@ -110,7 +111,7 @@ func TestK9EventsByAPI(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first := s.newEvent(shop)
-	latest := s.newHook(shop) // it was there for the second event alone
+	latest := s.newHook(shop) // This endpoint was made after the first event and has the second alone.
 	second := s.newEvent(shop)
 	foreign := s.newEvent(otherShop)
 	page := func(query string) (ids []string, next string, text string) {

@@ -88,11 +88,8 @@ var (
 
 // A hookRequest is what a merchant says of an endpoint. What is absent stays as it is.
 type hookRequest struct {
-	URL         *string   `json:"url"`
-	Types       *[]string `json:"types"`
-	Description *string   `json:"description"`
-	Disabled    *bool     `json:"disabled"`
-	Secret      *string   `json:"secret"`
+	webhook.Change
+	Secret *string `json:"secret"`
 }
 
 // readHook reads the body of a request about an endpoint.
@@ -108,24 +105,6 @@ func readHook(body []byte) (hookRequest, error) {
 		})
 	}
 	return r, nil
-}
-
-// apply puts into an endpoint what a request says of it.
-func (r *hookRequest) apply(e *webhook.Endpoint) {
-	if r.URL != nil {
-		e.URL = *r.URL
-	}
-	if r.Types != nil {
-		e.Types = *r.Types
-	}
-	if r.Description != nil {
-		e.Description = *r.Description
-	}
-	if r.Disabled != nil {
-		if e.Disabled = *r.Disabled; !e.Disabled {
-			e.Failing = time.Time{}
-		}
-	}
 }
 
 // hooks lists the endpoints of a merchant, or adds one.
@@ -147,7 +126,7 @@ func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
 		return response{}, err
 	}
 	var e webhook.Endpoint
-	said.apply(&e)
+	said.Apply(&e)
 	if said.Secret != nil {
 		if e.Secret, err = webhook.ParseSecret(*said.Secret); err != nil {
 			return response{}, hookProblem(&webhook.FaultError{Member: "secret", Rule: "pattern", Cure: "Leave it out, or: " + err.Error() + "."})
@@ -188,7 +167,7 @@ func (h *Handler) hook(ctx context.Context, req *request) (response, error) {
 				Member: "secret", Rule: "condition", Cure: "Ask for a new one by POST " + hooksPath + "/ID/rotate.",
 			})
 		}
-		e, err = h.Hooks.Change(ctx, merchant, id, func(e *webhook.Endpoint) error { said.apply(e); return nil })
+		e, err = h.Hooks.Change(ctx, merchant, id, func(e *webhook.Endpoint) error { said.Apply(e); return nil })
 	default:
 		e, err = h.Hooks.Endpoint(ctx, merchant, id)
 	}

@@ -59,13 +59,13 @@ type world struct {
 	t      *testing.T
 	ctx    context.Context
 	engine *fakeEngine
-	base   string // of the browser listener
+	base   string // address of the browser listener
 	bank   string
 	shop   string
-	looks  sync.Map // of merchants that do not look like the others
+	looks  sync.Map // the looks of merchants that differ from the others, by name
 	echo   sync.Map // further pages of the shop, by path
 
-	handler http.Handler // of the browser listener
+	handler http.Handler // pages and steps of the browser listener
 }
 
 func newWorld(t *testing.T) *world {

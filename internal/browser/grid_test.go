@@ -23,7 +23,7 @@ type gridWorld struct {
 	browser browsertest.Engine
 	tab     browsertest.Tab
 	network *browsertest.Network
-	base    string // of the browser listener
+	base    string // address of the browser listener
 	bank    string
 	shop    string
 }
@@ -253,7 +253,7 @@ func TestB6Grid(t *testing.T) {
 			column := make([]string, len(gridRows))
 			cells[engine] = column
 			t.Run(string(engine), func(t *testing.T) {
-				t.Parallel() // there is much to be waited for
+				t.Parallel() // The engines wait for banks most of the time.
 				w := newGridWorld(t, engine, browsertest.Options{})
 				for i, row := range gridRows {
 					column[i] = "FAILED"

@@ -101,7 +101,7 @@ func NewTrap(t testing.TB, ctx context.Context) *Trap {
 	trap := &Trap{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, func(ev any) {
 		if called, is := ev.(*runtime.EventBindingCalled); is && called.Name == "hearXSS" {
-			trap.hear("script: " + called.Payload)
+			trap.record("script: " + called.Payload)
 		}
 	}); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,8 @@ func NewTrap(t testing.TB, ctx context.Context) *Trap {
 	return trap
 }
 
-func (trap *Trap) hear(what string) {
+// record notes what an attack did.
+func (trap *Trap) record(what string) {
 	trap.mu.Lock()
 	defer trap.mu.Unlock()
 	trap.heard = append(trap.heard, what)

@@ -114,7 +114,7 @@ func (c *chromiumTab) AnyFrame(expression string) (bool, error) {
 		}
 		frame := c.frames[info.TargetID]
 		if frame == nil {
-			frame, _ = chromedp.NewContext(c.ctx, chromedp.WithTargetID(info.TargetID)) // it ends with the tab
+			frame, _ = chromedp.NewContext(c.ctx, chromedp.WithTargetID(info.TargetID)) // The frame's context ends with that of the tab.
 			c.frames[info.TargetID] = frame
 		}
 		ctx, cancel := context.WithTimeout(frame, 5*time.Second)

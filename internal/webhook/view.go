@@ -5,6 +5,32 @@ import (
 	"time"
 )
 
+// A Change is what a request says of an endpoint. What is absent stays as it is.
+type Change struct {
+	URL         *string   `json:"url"`
+	Types       *[]string `json:"types"`
+	Description *string   `json:"description"`
+	Disabled    *bool     `json:"disabled"`
+}
+
+// Apply puts the change into an endpoint. One that is enabled counts as never having failed.
+func (c *Change) Apply(e *Endpoint) {
+	if c.URL != nil {
+		e.URL = *c.URL
+	}
+	if c.Types != nil {
+		e.Types = *c.Types
+	}
+	if c.Description != nil {
+		e.Description = *c.Description
+	}
+	if c.Disabled != nil {
+		if e.Disabled = *c.Disabled; !e.Disabled {
+			e.Failing = time.Time{}
+		}
+	}
+}
+
 // An EndpointView is an endpoint as its merchant sees it.
 type EndpointView struct {
 	ID          string   `json:"id"`
@@ -41,7 +67,7 @@ type SecretView struct {
 // RotationView returns the secret of an endpoint after [Service.Rotate].
 func (e *Endpoint) RotationView() SecretView { return SecretView{e.Secret.Text(), formatTime(e.Until)} }
 
-// A AttemptView says how the delivery of a test event has ended.
+// An AttemptView says how the delivery of a test event has ended.
 type AttemptView struct {
 	Delivered bool    `json:"delivered"`
 	Status    *int    `json:"status"`

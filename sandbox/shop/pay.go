@@ -86,10 +86,10 @@ func (s *Shop) beginPayment(ctx context.Context, request map[string]any) (*clien
 	request["reference"] = p.reference
 	a, err := s.api.Authenticate(ctx, request, "")
 	if err != nil {
-		s.payments.begin(p, "")
+		s.payments.setID(p, "")
 		return nil, err
 	}
-	s.payments.begin(p, a.ID)
+	s.payments.setID(p, a.ID)
 	return a, nil
 }
 

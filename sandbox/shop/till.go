@@ -163,8 +163,8 @@ func (t *paymentStore) remove(p *payment) {
 	delete(t.byID, p.id)
 }
 
-// begin notes the authentication of a payment. An empty id means that there is none, and the payment is forgotten.
-func (t *paymentStore) begin(p *payment, id string) {
+// setID notes the authentication of a payment. An empty id means that there is none, and the payment is forgotten.
+func (t *paymentStore) setID(p *payment, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if id == "" {

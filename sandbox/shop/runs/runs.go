@@ -162,8 +162,8 @@ func (h *History) addEvent(body []byte) {
 	}
 }
 
-// begin remembers a run that has just begun. The caller holds the lock.
-func (h *History) begin(r *run) {
+// add remembers a run that has just begun. The caller holds the lock.
+func (h *History) add(r *run) {
 	h.runs = slices.Insert(h.runs, 0, r)
 	h.runs = h.runs[:min(len(h.runs), keep)]
 }

@@ -102,7 +102,7 @@ func (h *History) addRun(v *visit, sent time.Time, request []byte, a *client.Aut
 	n.steps = append(n.steps,
 		lanes.Step{Step: "request", Name: "POST /authentications", Gist: h.Price, At: sent, Message: mask(request)},
 		lanes.Step{Step: "created", Gist: cmp.Or(a.Status, "begun"), At: h.Now(), Message: mask(raw)})
-	h.begin(n)
+	h.add(n)
 }
 
 // addAnswer remembers what the server told of a run. Once the end is known, more of the same is not kept.
