@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -20,6 +21,16 @@ type fakeEngine struct {
 	rows    map[string]*fakeRow // by token
 	tags    map[string]*fakeRow
 	number  int
+	lost    map[string]bool // steps of which the next answer is lost after it has had its effect
+}
+
+var errAnswerLost = errors.New("the answer is lost")
+
+// lose reports whether the answer to a step is to be lost, once. The caller holds the lock.
+func (e *fakeEngine) lose(step string) bool {
+	isLost := e.lost[step]
+	delete(e.lost, step)
+	return isLost
 }
 
 type fakeRow struct {
@@ -33,6 +44,7 @@ type fakeRow struct {
 	end       string // how it ends
 	areqs     int    // how many AReqs left
 	isSlow    bool   // the result does not come
+	version   string // messageVersion; "": 2.2.0
 	methodEnd time.Duration
 }
 
@@ -83,7 +95,7 @@ func (e *fakeEngine) set(row *fakeRow, step auth.BrowserStep) {
 	case auth.StepMethod:
 		row.view.Method = &auth.BrowserMethod{URL: row.methodURL, Data: row.tag}
 	case auth.StepChallenge:
-		row.view.Challenge = &auth.BrowserChallenge{ACSURL: row.acsURL, CReq: row.tag, MessageVersion: "2.2.0"}
+		row.view.Challenge = &auth.BrowserChallenge{ACSURL: row.acsURL, CReq: row.tag, MessageVersion: cmp.Or(row.version, "2.2.0")}
 	case auth.StepConfirm:
 		row.view.CardholderInfo = row.info
 	case auth.StepEnd:
@@ -131,6 +143,9 @@ func (e *fakeEngine) BeginBrowser(_ context.Context, token, binding string, data
 	if err != nil {
 		return nil, "", err
 	}
+	if e.lose("begin") {
+		return nil, "", errAnswerLost
+	}
 	v := row.view
 	return &v, binding, nil
 }
@@ -165,8 +180,11 @@ func (e *fakeEngine) ViewBrowser(ctx context.Context, token, binding string, aft
 			e.mu.Unlock()
 			return nil, err
 		}
-		v, changed := row.view, e.changed
+		v, changed, isLost := row.view, e.changed, e.lose("state")
 		e.mu.Unlock()
+		if isLost {
+			return nil, errAnswerLost
+		}
 		if v.Version > after {
 			return &v, nil
 		}
@@ -200,6 +218,9 @@ func (e *fakeEngine) finish(token, binding, end string) (*auth.BrowserView, erro
 		row.end = end
 	}
 	e.set(row, auth.StepEnd)
+	if e.lose("finish") {
+		return nil, errAnswerLost
+	}
 	v := row.view
 	return &v, nil
 }
