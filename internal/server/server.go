@@ -203,7 +203,11 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		s.cfg.Now = time.Now
 	}
 	s.timestamp = s.cfg.Now
-	if shared, ok := db.(store.ClockSource); ok {
+	shared, ok := s.db.(store.ClockSource) // what stands in front of the store may turn its clock
+	if !ok {
+		shared, ok = db.(store.ClockSource)
+	}
+	if ok {
 		s.clock = store.NewClock(ctx, s.cfg.Now, shared, cfg.Log)
 		s.timestamp = s.clock.Now
 	}
