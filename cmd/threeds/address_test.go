@@ -69,7 +69,7 @@ func TestD80OnePortHasEverything(t *testing.T) {
 		text   string
 	}{
 		"/": {200, "POST /authentications"}, "/steps": {200, "/postauth"}, "/hooks": {405, ""}, "/static/shop.css": {200, "--surface"}, "/_sandbox/cards": {200, "asks"},
-		"/acs/challenge/x": {404, "There is no such challenge."}, "/nothing": {401, ""}, "/console/": {401, ""},
+		"/acs/challenge/x": {404, "There is no such challenge."}, "/nothing": {401, ""}, "/console/": {200, "<h1>Overview</h1>"},
 	} {
 		if res, text := send(t, http.DefaultClient, "GET", w.API+path, ""); res.StatusCode != want.status || !strings.Contains(text, want.text) {
 			t.Errorf("%s: %d, want %d and %q", path, res.StatusCode, want.status, want.text)
@@ -83,7 +83,7 @@ func TestD80OnePortHasEverything(t *testing.T) {
 // to resolve to this machine reads nothing.
 func TestD80NamesElsewhereAreRefused(t *testing.T) {
 	w := startSandbox(t)
-	for _, path := range []string{"/", "/acs/challenge/x", "/_sandbox/transactions", "/notify/method"} {
+	for _, path := range []string{"/", "/acs/challenge/x", "/_sandbox/transactions", "/notify/method", "/console/", "/console/keys"} {
 		if res, _ := send(t, http.DefaultClient, "GET", w.API+path, "", "Host", "page.example"); res.StatusCode != http.StatusMisdirectedRequest {
 			t.Errorf("%s under another name: %d", path, res.StatusCode)
 		}
@@ -274,6 +274,31 @@ func TestW1ShopBehindTLSProxy(t *testing.T) {
 		}
 		return strings.Contains(page, "<code>evt_")
 	})
+}
+
+// TestK13ConsoleBehindTLSProxy: a browser that knows the public address alone comes from the order to its timeline in the
+// console, and can use the forms there.
+func TestK13ConsoleBehindTLSProxy(t *testing.T) {
+	lab := startProxiedLab(t)
+	if lab.Console != lab.origin+"/console" {
+		t.Fatalf("console of the ready file is %q", lab.Console)
+	}
+	id := parseObject(t, []byte(lab.page("POST", lab.origin+"/pay", `{"card": "9000100111111111", "expiry": "3012"}`))).text("id")
+	order := lab.page("GET", lab.origin+"/order?authentication="+id, "")
+	timeline := lab.Console + "/authentications/" + id
+	if !strings.Contains(order, `href="`+timeline+`"`) {
+		t.Fatalf("the order does not lead to %s", timeline)
+	}
+	waitFor(t, "the record", func() bool {
+		res, text := send(t, lab.client, "GET", timeline, "")
+		return res.StatusCode == 200 && strings.Contains(text, id)
+	})
+	csrf := regexp.MustCompile(`name="csrf" value="([^"]*)"`).FindStringSubmatch(lab.page("GET", lab.Console+"/keys", ""))
+	form := url.Values{"csrf": csrf[1:], "merchant": {"Sandbox Shop"}, "label": {"till 4"}}.Encode()
+	made := lab.page("POST", lab.Console+"/keys", form, "Content-Type", "application/x-www-form-urlencoded")
+	if !strings.Contains(made, "copy it now") {
+		t.Errorf("no key was made: %.300s", made)
+	}
 }
 
 // TestT1ChallengeThroughTLSProxy: a client that only knows the public address completes the 3DS

@@ -30,6 +30,7 @@ type ready struct {
 	OtherAPIKey string `json:"otherApiKey"`
 	CA          string `json:"ca"`
 	Control     string `json:"control"`
+	Console     string `json:"console"`
 	Public      string `json:"public"`
 	Listen      string `json:"listen"`
 	Browser     string `json:"browser"`

@@ -55,6 +55,8 @@ type Handler struct {
 	Explain func(merchant string, text []byte) (json.RawMessage, error)
 	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil: they do not.
 	PasskeyURL func() string
+	// TakesNoToken has the API answer every request with 401: it is for the pages of a console without login alone.
+	TakesNoToken bool
 	// Node is the server, as the operations on directories see it; nil: there are no directories.
 	Node *Node
 
@@ -200,6 +202,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 
 // identify returns who asks.
 func (h *Handler) identify(r *http.Request) (operator.Actor, error) {
+	if h.TakesNoToken {
+		return operator.Actor{}, refuse(http.StatusUnauthorized, "The admin API takes no token here: what it does is on the pages of the console.")
+	}
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "Bearer") {
 		return operator.Actor{}, refuse(http.StatusUnauthorized, "Authorization: want Bearer and a token.")

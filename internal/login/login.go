@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,8 +52,8 @@ type Service struct {
 	Log       *slog.Logger
 	Proxies   func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none
 
-	visitor  *operator.Session // who everybody is; nil: those who have logged in
-	origins  []string          // of an open console
+	visitor  *operator.Session      // who everybody is; nil: those who have logged in
+	isOwn    func(host string) bool // which hosts an open console has beside that of its URL
 	failures struct {
 		sync.Mutex
 		limit      *rate.Limiter
@@ -71,10 +70,11 @@ func Paths() []string {
 }
 
 // Open returns a Service of a console without login, whose visitor is admin: that of the sandbox. Its forms still bring
-// csrf, and their Origin must be one of the origins.
-func Open(origins ...string) *Service {
+// csrf, and their Origin must be origin. It may also be the host that a form is sent to, by plain HTTP, if isOwn says
+// that nobody else can have pages of that host.
+func Open(origin string, isOwn func(host string) bool) *Service {
 	return &Service{
-		Settings: func() *Settings { return &Settings{URL: origins[0]} }, origins: origins,
+		Settings: func() *Settings { return &Settings{URL: origin} }, isOwn: isOwn,
 		visitor: &operator.Session{Actor: operator.Actor{Who: "sandbox", Role: operator.Admin}, CSRF: randomText()},
 	}
 }
@@ -193,11 +193,11 @@ func hasToken(w http.ResponseWriter, r *http.Request, token string) bool {
 
 // isOwnOrigin reports whether a request comes from a page of the console.
 func (s *Service) isOwnOrigin(r *http.Request) bool {
-	own, given := s.origins, r.Header.Values("Origin")
-	if own == nil {
-		own = []string{s.Settings().URL}
+	given := r.Header.Values("Origin")
+	if len(given) != 1 {
+		return false
 	}
-	return len(given) == 1 && slices.Contains(own, given[0])
+	return given[0] == s.Settings().URL || s.isOwn != nil && given[0] == "http://"+r.Host && s.isOwn(r.Host)
 }
 
 // isSecure reports whether browsers reach the console by https.

@@ -401,7 +401,7 @@ func TestD149OpenConsole(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	base := "http://" + server.Listener.Addr().String()
 	localhost := strings.Replace(base, "127.0.0.1", "localhost", 1)
-	server.Config.Handler = newHandler(login.Open(base, localhost))
+	server.Config.Handler = newHandler(login.Open(base, func(host string) bool { return "http://"+host == localhost }))
 	server.Start()
 	t.Cleanup(server.Close)
 	v := (&site{T: t, URL: base}).newVisitor()
@@ -411,11 +411,19 @@ func TestD149OpenConsole(t *testing.T) {
 		t.Errorf("the visitor is %+v", session.Actor)
 	}
 	good := url.Values{"csrf": {session.CSRF}}
-	for origin, want := range map[string]int{base: 200, localhost: 200, "https://evil.example": 403, "null": 403} {
+	for origin, want := range map[string]int{base: 200, localhost: 403, "https://evil.example": 403, "null": 403} {
 		if a := v.postFrom("/whoami", good, origin); a.StatusCode != want {
 			t.Errorf("from %s: HTTP %d, want %d", origin, a.StatusCode, want)
 		}
 	}
+	v.URL = localhost
+	evil := strings.Replace(localhost, "localhost", "evil.localhost", 1)
+	for origin, want := range map[string]int{base: 200, localhost: 200, "https" + strings.TrimPrefix(localhost, "http"): 403, evil: 403} {
+		if a := v.postFrom("/whoami", good, origin); a.StatusCode != want {
+			t.Errorf("to %s from %s: HTTP %d, want %d", localhost, origin, a.StatusCode, want)
+		}
+	}
+	v.URL = base
 	if a := v.post("/whoami", url.Values{"csrf": {"x"}}); a.StatusCode != http.StatusForbidden {
 		t.Errorf("without the token: HTTP %d", a.StatusCode)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/lanes"
 	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/message"
 )
 
 // explainPages returns the pages that explain what is pasted.
@@ -20,10 +21,13 @@ func explainPages() []route {
 type explained struct {
 	Kind, Verdict          string
 	Scheme, MessageVersion string
-	Errors                 []struct{ Pointer, Code, Rule, Cure, Source string }
-	Warnings               []struct{ Text string }
-	Normalised             []struct{ Pointer, Rule string }
-	SchemeFindings         []struct {
+	Errors                 []struct {
+		Pointer, Rule, Cure, Source string
+		Code                        message.Code
+	}
+	Warnings       []struct{ Text string }
+	Normalised     []struct{ Pointer, Rule string }
+	SchemeFindings []struct {
 		Element, Level, Since, Text, Source string
 		InForce                             bool
 	}

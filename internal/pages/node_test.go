@@ -254,6 +254,8 @@ func TestK8RangesByPrefix(t *testing.T) {
 		t.Error("a range of other cards is there")
 	}
 	s.want(s.get("viewer", "/ranges?prefix=4111"), 200, "Visa: in none of 2 ranges")
+	s.want(s.get("viewer", "/ranges?prefix=4000001234560"), 400, "whole card number")
+	s.want(s.get("viewer", "/ranges?prefix=400000123456"), 200, "4000001000000000–4000001999999999") // as long as a prefix may be
 	for typed, want := range map[string]string{
 		card: "whole card number", "4000+0000+0000+0103": "whole card number", "4000x": "want 1 to 12 digits",
 	} {

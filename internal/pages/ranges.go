@@ -50,6 +50,9 @@ type rangesView struct {
 	Done       string
 }
 
+// maxPrefix is how many digits are looked up at most: one less than the shortest card number.
+const maxPrefix = 12
+
 func rangesPage(h *Handler, v *visit) (result, error) {
 	asked := v.URL.Query()
 	view := rangesView{
@@ -60,7 +63,7 @@ func rangesPage(h *Handler, v *visit) (result, error) {
 	}[asked.Get("done")]
 	got := result{template: "ranges", title: "Card ranges"}
 	prefix := strings.ReplaceAll(strings.TrimSpace(asked.Get("prefix")), " ", "")
-	if isCardNumber(prefix) { // it is not shown again
+	if len(prefix) > maxPrefix && isCardNumber(prefix) { // it is not shown again
 		view.Fault, prefix = "This looks like a whole card number. Its first 6 to 12 digits are enough.", ""
 	}
 	var all list[rangeStatus]

@@ -17,6 +17,7 @@ import (
 const (
 	pagesPath   = "/acs"
 	ControlPath = "/_sandbox"
+	consolePath = "/console"
 )
 
 // An Address says under which origin everything is served on the port of the API.
@@ -73,6 +74,7 @@ type front struct {
 	browser    http.Handler
 	pages      http.Handler
 	control    http.Handler
+	console    http.Handler
 }
 
 func newFront(a Address, listen string, api, pages http.Handler, s *sandbox.Sandbox) *front {
@@ -96,7 +98,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.api.ServeHTTP(w, r)
 		return
 	}
-	if !f.isExposed && !sandbox.IsPrivateHost(r.Host) && !strings.EqualFold(r.Host, f.publicHost) {
+	if !f.isOwnName(r) {
 		http.Error(w, "The sandbox answers only to names of this machine and to its --public-url.", http.StatusMisdirectedRequest)
 		return
 	}
@@ -106,6 +108,16 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = &known
 	}
 	page.ServeHTTP(w, r)
+}
+
+// isOwnName reports whether a page is asked for under a name of this sandbox. A listener that other machines reach has any
+// number of them. The console, whose visitor is admin, is then shown under those alone that nobody can make.
+func (f *front) isOwnName(r *http.Request) bool {
+	if strings.EqualFold(r.Host, f.publicHost) || sandbox.IsPrivateHost(r.Host) {
+		return true
+	}
+	isConsole := r.URL.Path == consolePath || strings.HasPrefix(r.URL.Path, consolePath+"/")
+	return f.isExposed && (!isConsole || f.address.IsBehindProxy || f.address.isOwnHost(r.Host))
 }
 
 // findPage returns what serves a request beside the API, nil if the API does.
@@ -126,6 +138,8 @@ func (f *front) findPage(r *http.Request) http.Handler {
 		return f.browser
 	case pagesPath:
 		return f.pages
+	case consolePath:
+		return f.console
 	case ControlPath:
 		if isDeeper {
 			return f.control

@@ -110,15 +110,7 @@ func Start(ctx context.Context, o Options) (_ *Playground, err error) {
 	}
 	p.resultsURL = "https://" + received.Addr().String() + "/results"
 	cfg := p.serverConfig(o, ring, received)
-	if o.Address != nil {
-		if err := p.addConsole(ctx, cfg, o.Address); err != nil {
-			return nil, errors.Join(err, o.close(), received.Close(), p.Sandbox.Close())
-		}
-	}
 	if p.server, err = server.New(ctx, *cfg); err != nil {
-		if cfg.Console != nil {
-			err = errors.Join(err, cfg.Console.Close())
-		}
 		return nil, errors.Join(err, o.close(), received.Close(), p.Sandbox.Close())
 	}
 	if err := putKeys(ctx, p.server.Store(), ring); err != nil {
@@ -138,19 +130,8 @@ func (p *Playground) Close() error { return errors.Join(p.server.Close(), p.Sand
 // ResultsURL is where the directory servers of the sandbox post results.
 func (p *Playground) ResultsURL() string { return p.resultsURL }
 
-// ConsoleURL is the address of the console, which is open to this machine; "" without an [Address].
+// ConsoleURL is the address of the console, without a slash at the end; "" without an [Address].
 func (p *Playground) ConsoleURL() string { return p.consoleURL }
-
-// addConsole gives a server a console for browsers of this machine.
-func (p *Playground) addConsole(ctx context.Context, cfg *server.Config, a *Address) (err error) {
-	var lc net.ListenConfig
-	if cfg.Console, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
-		return err
-	}
-	p.consoleURL = "http://" + cfg.Console.Addr().String()
-	cfg.OpenConsole = &server.OpenConsole{Origin: p.consoleURL, Shop: a.PublicURL}
-	return nil
-}
 
 // putKeys makes the well-known keys valid, in a new store and in one that is kept.
 func putKeys(ctx context.Context, db store.Store, ring *keyring.Ring) error {
@@ -187,8 +168,12 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 	if o.Address != nil {
 		cfg.BrowserURL = o.Address.PublicURL
 		p.browsers = newBrowserLog()
-		cfg.Front = func(api, browser http.Handler) http.Handler {
-			return newFront(*o.Address, o.API.Addr().String(), api, p.browsers.watch(browser), p.Sandbox)
+		p.consoleURL = o.Address.PublicURL + consolePath
+		cfg.OpenConsole = &server.OpenConsole{Origin: o.Address.PublicURL, IsOwnHost: o.Address.isOwnHost, Shop: o.Address.PublicURL}
+		cfg.Front = func(api, browser, console http.Handler) http.Handler {
+			f := newFront(*o.Address, o.API.Addr().String(), api, p.browsers.watch(browser), p.Sandbox)
+			f.console = serveBelow(consolePath, console)
+			return f
 		}
 	}
 	if o.Browser != nil {

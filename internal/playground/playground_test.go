@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -11,8 +12,15 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 	"github.com/openthreeds/threeds/sandbox"
 )
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	pgtest.Stop()
+	os.Exit(code)
+}
 
 func must(t *testing.T, err error) {
 	t.Helper()

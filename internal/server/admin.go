@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -50,33 +49,20 @@ func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 	}
 	console := &pages.Handler{Admin: api, Now: s.timestamp, Log: s.cfg.Log}
 	if open := s.cfg.OpenConsole; open != nil {
-		s.login = login.Open(open.Origin)
+		s.login = login.Open(open.Origin, open.IsOwnHost)
 		s.login.Operators, s.login.Log, console.Shop = s.operators, s.cfg.Log, open.Shop
+		api.TakesNoToken = true
 	}
 	mux := http.NewServeMux()
 	for _, path := range login.Paths() {
 		mux.Handle(path, s.login)
 	}
 	mux.Handle("/", s.login.Protect(console))
-	if open := s.cfg.OpenConsole; open != nil {
-		return requireHost(strings.TrimPrefix(open.Origin, "http://"), mux)
-	}
 	return mux
 }
 
 // proxies returns those in front of the API by the configuration in use. They stand in front of the console, too.
 func (s *Server) proxies() []netip.Prefix { return s.activeRuntime().cfg.Proxies }
-
-// requireHost serves requests for one host alone: a foreign name that was made to resolve to this machine is not ours.
-func requireHost(host string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Host != host {
-			http.Error(w, "The console answers to "+host+" only.", http.StatusMisdirectedRequest)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
 
 // loginSettings returns how operators log in by a configuration; nil: there is no console for them.
 func loginSettings(c *config.Console) *login.Settings {

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,13 +104,25 @@ type ACPSettings struct {
 	Secret []byte // with which agents sign requests; empty means that signatures are not looked at
 }
 
-// A Front serves other paths than those of the API at its listener. browser serves the pages for browsers.
-type Front func(api, browser http.Handler) http.Handler
+// A Front serves other paths than those of the API at its listener. browser serves the pages for browsers, and console
+// those for operators.
+type Front func(api, browser, console http.Handler) http.Handler
 
-// An OpenConsole is one that has no login: whoever reaches it is admin.
+// An OpenConsole is one that has no login: whoever reaches it is admin. Only a server of the sandbox may have one, and no
+// configuration file can ask for it. What serves it refuses requests under names of others.
 type OpenConsole struct {
-	Origin string // under which browsers reach it
-	Shop   string // the address of a shop to try payments in
+	Origin    string                 // under which browsers reach it
+	IsOwnHost func(host string) bool // whether forms may come from, and go to, this host, too
+	Shop      string                 // the address of a shop to try payments in
+}
+
+// check refuses an open console of a server that is not the sandbox's.
+func (o *OpenConsole) check(cfg *Config) error {
+	isReal := func(d auth.Directory) bool { return !d.Lab }
+	if o != nil && (!cfg.Loopback || cfg.Login != nil || slices.ContainsFunc(cfg.Directories, isReal)) {
+		return errors.New("only the sandbox has a console without login")
+	}
+	return nil
 }
 
 // Limits bound what the listeners take.
@@ -172,6 +185,9 @@ type Server struct {
 
 // New builds a server. Requests wait until Run is called.
 func New(ctx context.Context, cfg Config) (*Server, error) {
+	if err := cfg.OpenConsole.check(&cfg); err != nil {
+		return nil, err
+	}
 	db, err := OpenStore(ctx, cfg.StoreURL)
 	if err != nil {
 		return nil, err
@@ -187,7 +203,11 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		s.cfg.Now = time.Now
 	}
 	s.timestamp = s.cfg.Now
-	if shared, ok := db.(store.ClockSource); ok {
+	shared, ok := s.db.(store.ClockSource) // what stands in front of the store may turn its clock
+	if !ok {
+		shared, ok = db.(store.ClockSource)
+	}
+	if ok {
 		s.clock = store.NewClock(ctx, s.cfg.Now, shared, cfg.Log)
 		s.timestamp = s.clock.Now
 	}
@@ -324,7 +344,7 @@ func (s *Server) listen(group *errgroup.Group) {
 	front := s.serveActive(func(rt *runtime) http.Handler { return rt.api })
 	pages := s.serveActive(func(rt *runtime) http.Handler { return rt.browser })
 	if s.cfg.Front != nil {
-		front = s.cfg.Front(front, pages)
+		front = s.cfg.Front(front, pages, s.console)
 	}
 	requests := listen.NewServer(front, s.maxRequestTime, s.cfg.Log)
 	received := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.results }), 5*time.Second, s.cfg.Log)
