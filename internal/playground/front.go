@@ -122,7 +122,7 @@ func (f *front) findPage(r *http.Request) http.Handler {
 		if isDeeper {
 			return f.browser
 		}
-	case "/threeds.js", "/threeds.d.ts", browser.ScriptPath():
+	case "/threeds.d.ts":
 		return f.browser
 	case pagesPath:
 		return f.pages
@@ -130,6 +130,9 @@ func (f *front) findPage(r *http.Request) http.Handler {
 		if isDeeper {
 			return f.control
 		}
+	}
+	if browser.IsScriptPath(r.URL.Path) {
+		return f.browser
 	}
 	return nil
 }
