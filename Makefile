@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 2s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size images goals browsers examples generators bench bench-ranges overload timing microbench linear update generate sandbox clean
+.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size images goals browsers examples generators bench bench-ranges overload timing microbench linear update generate script-release sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -204,6 +204,11 @@ update: generate
 
 generate:
 	$(GO) generate ./...
+
+# For a release: keep threeds.js as that of the version in web/package.json. It stays served at
+# its address until five later versions were kept. Commit what it writes in web/releases.
+script-release:
+	cd web && $(GO) run ../tools/bundle -release
 
 sandbox:
 	$(GO) run ./cmd/threeds sandbox

@@ -69,6 +69,7 @@ var may = map[string]string{
 	"internal/playground": "internal/account internal/auth internal/browser internal/certs internal/config internal/directory internal/keyring internal/lanes internal/mpi internal/ranges" +
 		" internal/server internal/store internal/xmldsig message sandbox",
 	"threedstest":  "client internal/obs internal/playground sandbox",
+	"tools/bundle": "web",
 	"tools/docgen": "internal/charset internal/faults message message/extension internal/outcome internal/scheme",
 }
 

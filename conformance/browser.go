@@ -115,8 +115,21 @@ var browserChecks = []check{
 				t.Errorf("window %s: CReq %s and a frame of %s, want that window and the width %s", window, creq.bytes(), encode(s.view["size"]), width)
 			}
 		}
-		frames := t.openShop().page("/static/frames.js")
-		wantParts(t, "frames.js", frames, "allow-forms", "allow-scripts", "allow-same-origin", "allow-pointer-lock", "payment *", "publickey-credentials-get *", "publickey-credentials-create *")
+		s := t.openShop()
+		frames, css := s.page("/static/frames.js"), s.page("/static/shop.css")
+		for window, size := range map[string]string{
+			"01": "width: 250px; height: 400px;", "02": "width: 390px; height: 400px;", "03": "width: 500px; height: 600px;",
+			"04": "width: 600px; height: 400px;", "05": "width: 100%; height: 100%;",
+		} {
+			wantParts(t, "shop.css", css, `dialog[data-window="`+window+`"] iframe { `+size+" }")
+		}
+		const attributes = "allow-forms allow-scripts allow-same-origin allow-pointer-lock"
+		wantConstant(t, frames, "challengeSandbox", attributes)
+		wantConstant(t, frames, "challengeSandboxBefore231", attributes+" allow-popups")
+		challenge := section(t, "frames.js", frames, "export function challenge", "\n}\n")
+		wantParts(t, "the challenge's frame", challenge, "dialog.dataset.window = view.window",
+			`view.version >= "2.3.1" ? challengeSandbox : challengeSandboxBefore231)`,
+			`if (view.version >= "2.3.1") frame.allow = "payment *; publickey-credentials-get *; publickey-credentials-create *";`)
 	}},
 	{id: "BR-12", do: func(t *T) { // without JavaScript there is a button
 		s := t.openShop().startChallenge(v220)

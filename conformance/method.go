@@ -100,10 +100,16 @@ var methodChecks = []check{
 		if _, values := fields(page); len(values) != 1 || values["threeDSMethodData"] == "" || !strings.Contains(page, `method="post"`) {
 			t.Errorf("the form of the 3DS Method is %s, want a post of threeDSMethodData alone", page)
 		}
-		frames, css := s.page("/static/frames.js"), s.page("/static/shop.css")
-		wantParts(t, "frames.js", frames, `className = "method-frame"`, "allow-forms", "allow-scripts", "allow-same-origin")
-		rule, _, _ := strings.Cut(css[strings.Index(css, ".method-frame"):], "}")
-		wantParts(t, "shop.css", rule, "visibility: hidden")
+		frames := s.page("/static/frames.js")
+		hidden := section(t, "frames.js", frames, "export function hiddenFrame", "\n}\n")
+		wantParts(t, "hiddenFrame", hidden, `, methodSandbox)`, `className = "method-frame"`)
+		wantParts(t, "makeFrame", section(t, "frames.js", frames, "function makeFrame", "\n}\n"), `setAttribute("sandbox", sandbox)`)
+		wantConstant(t, frames, "methodSandbox", "allow-forms allow-scripts allow-same-origin")
+		rule := section(t, "shop.css", s.page("/static/shop.css"), ".method-frame {", "}")
+		wantParts(t, "the rule of .method-frame", rule, "visibility: hidden")
+		if strings.Contains(rule, "display:") { // browsers may not load what is not displayed
+			t.Errorf("the frame of the 3DS Method is not displayed: %s", rule)
+		}
 	}},
 	{id: "TM-09", do: func(t *T) { // the ACS's notification, with or without padding
 		for _, encode := range []func(object) string{unpadded, padded} {
@@ -148,6 +154,24 @@ var methodChecks = []check{
 			}
 		}
 	}},
+}
+
+// section returns a part of a text, from its beginning to its end.
+func section(t *T, what, text, begin, end string) string {
+	_, rest, isThere := strings.Cut(text, begin)
+	if !isThere {
+		t.Errorf("%s has no %q", what, begin)
+		return ""
+	}
+	part, _, _ := strings.Cut(rest, end)
+	return part
+}
+
+// wantConstant wants a constant of a script to have this text, and no other.
+func wantConstant(t *T, script, name, want string) {
+	if got := section(t, "frames.js", script, "const "+name+` = "`, `"`); got != want {
+		t.Errorf("frames.js: %s is %q, want %q", name, got, want)
+	}
 }
 
 // wantParts wants all parts to be in a text.

@@ -55,13 +55,17 @@ func (m received) has(name string) bool {
 	return ok && string(raw) != "null"
 }
 
-// decode reads base64url, padded or not, in lines or in one.
+// decode reads base64url, padded or not, in lines or in one. The standard alphabet is taken too, which is what
+// btoa of a shop's page writes.
 func decode(text string) ([]byte, error) {
 	if text == "" {
 		return nil, errors.New("empty")
 	}
-	return base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(text, "=\r\n"))
+	return base64.RawURLEncoding.Strict().DecodeString(urlAlphabet.Replace(strings.TrimRight(text, "=\r\n")))
 }
+
+// urlAlphabet writes base64 in the alphabet of base64url.
+var urlAlphabet = strings.NewReplacer("+", "-", "/", "_")
 
 // base64Faults says which of a form's fields are not base64url as the protocol writes
 // it, without padding and in one line: "" where all are. They are taken here all

@@ -1,14 +1,10 @@
 // Package web holds threeds.js, the script of a merchant's page, and the scripts of the
-// pages of the browser listener. Use [Script] and [Integrity] to serve it. The source is in
-// src; go generate bundles it.
+// pages of the browser listener. Use [Script] and [Integrity] to serve it, and [Releases] for
+// those that were released before. The source is in src; go generate bundles it.
 package web
 
 import (
-	"crypto/sha256"
-	"crypto/sha512"
 	_ "embed"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 )
 
@@ -52,14 +48,8 @@ func ReadFrames() (f Frames) {
 	return f
 }
 
-// Hash returns the name of a version of threeds.js in its URL.
-func Hash() string {
-	sum := sha256.Sum256(Script)
-	return hex.EncodeToString(sum[:8])
-}
+// Hash returns the name of the threeds.js that is built in, in its URL.
+func Hash() string { return hash(Script) }
 
-// Integrity returns the value for the integrity attribute of a script element.
-func Integrity() string {
-	sum := sha512.Sum384(Script)
-	return "sha384-" + base64.StdEncoding.EncodeToString(sum[:])
-}
+// Integrity returns the value for the integrity attribute of a script element with the threeds.js that is built in.
+func Integrity() string { return integrity(Script) }

@@ -15,10 +15,14 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/web"
 )
 
 // Settings are what the listener is built from.
 type Settings struct {
+	// Releases are the releases of threeds.js before; nil means [web.Releases].
+	Releases []web.Release
+
 	URL    string // the origin under which browsers reach the listener, without a slash at the end
 	Engine Engine
 	// Looks returns how pages look for the customers of a merchant.
@@ -61,6 +65,9 @@ type handler struct {
 
 // New returns the handler of the browser listener.
 func New(s Settings) http.Handler {
+	if s.Releases == nil {
+		s.Releases = web.Releases()
+	}
 	h := &handler{Settings: s, mux: http.NewServeMux(), isSecure: strings.HasPrefix(s.URL, "https:")}
 	h.mux.HandleFunc("POST /a/begin", h.serveStep(h.startAuthentication))
 	h.mux.HandleFunc("GET /a/state", h.serveStep(h.state))
@@ -78,8 +85,7 @@ func New(s Settings) http.Handler {
 	h.mux.HandleFunc("POST /a/{token}/{action}", h.act)
 	h.mux.HandleFunc("POST /n/{tag}/method", h.methodNotice)
 	h.mux.HandleFunc("POST /n/{tag}/challenge", h.challengeNotice)
-	h.mux.HandleFunc("GET /threeds.js", h.script)
-	h.mux.HandleFunc("GET "+ScriptPath(), h.script)
+	h.serveScripts()
 	h.mux.HandleFunc("GET /threeds.d.ts", h.types)
 	h.mux.HandleFunc("/", h.notFound)
 	return h

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"crypto/sha512"
 	"encoding/base64"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/web"
 )
 
 const testOrigin = "https://pay.example"
@@ -246,6 +248,37 @@ func TestD75Scripts(t *testing.T) {
 	for _, w := range []*httptest.ResponseRecorder{newest, fixed, get(h, "/threeds.d.ts")} {
 		if w.Code != 200 || w.Header().Get("Access-Control-Allow-Origin") != "*" {
 			t.Errorf("%d %v", w.Code, w.Header())
+		}
+	}
+}
+
+// TestD75LastReleasesStayServed: each of the last releases is served at its own address with its own bytes, for ever, and
+// its integrity is that of these bytes. Nobody else is told of a script that was not released.
+func TestD75LastReleasesStayServed(t *testing.T) {
+	t.Parallel()
+	var releases []web.Release
+	for _, version := range []string{"1.4.0", "1.3.0", "1.2.1", "1.2.0", "1.1.0"} {
+		releases = append(releases, web.Release{Version: version, Script: []byte("export const version = " + version + "\n")})
+	}
+	releases = append(releases, web.Release{Version: "1.0.0", Script: releases[4].Script}, web.Release{Version: "1.5.0", Script: web.Script})
+	h, _ := newTestHandler(func(s *Settings) { s.Releases = releases })
+	for _, r := range releases {
+		w := get(h, "/threeds."+r.Hash()+".js")
+		sum := sha512.Sum384(w.Body.Bytes())
+		if w.Code != 200 || w.Body.String() != string(r.Script) || r.Integrity() != "sha384-"+base64.StdEncoding.EncodeToString(sum[:]) {
+			t.Errorf("%s: %d %q, want its script, which is %s", r.Version, w.Code, w.Body, r.Integrity())
+		}
+		if header := w.Header(); !strings.Contains(header.Get("Cache-Control"), "immutable") || header.Get("Access-Control-Allow-Origin") != "*" ||
+			header.Get("Content-Type") != "text/javascript; charset=utf-8" {
+			t.Errorf("%s: %v", r.Version, header)
+		}
+	}
+	if newest := get(h, "/threeds.js"); newest.Body.String() != string(web.Script) {
+		t.Error("/threeds.js is not the script that is built in")
+	}
+	for _, path := range []string{"/threeds.0011223344556677.js", "/threeds." + strings.ToUpper(releases[0].Hash()) + ".js", "/releases/1.4.0.js"} {
+		if w := get(h, path); w.Code != 404 {
+			t.Errorf("%s: %d, want 404", path, w.Code)
 		}
 	}
 }

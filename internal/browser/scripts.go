@@ -2,19 +2,41 @@ package browser
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/openthreeds/threeds/web"
 )
 
-// ScriptPath returns the path of the threeds.js of this release. Its bytes never change.
-func ScriptPath() string { return "/threeds." + web.Hash() + ".js" }
+// ScriptPath returns the path of the threeds.js that is built in. Its bytes never change.
+func ScriptPath() string { return scriptPath(web.Hash()) }
 
-func (h *handler) script(w http.ResponseWriter, r *http.Request) {
-	age := "public, max-age=3600"
-	if r.URL.Path == ScriptPath() {
-		age = "public, max-age=31536000, immutable"
+// IsScriptPath says whether a path is that of a threeds.js: the newest, the one that is built in, or a release before.
+func IsScriptPath(path string) bool {
+	if path == "/threeds.js" || path == ScriptPath() {
+		return true
 	}
-	serveAsset(w, "text/javascript; charset=utf-8", age, web.Script)
+	return slices.ContainsFunc(web.Releases(), func(r web.Release) bool { return path == scriptPath(r.Hash()) })
+}
+
+func scriptPath(hash string) string { return "/threeds." + hash + ".js" }
+
+// serveScripts serves the newest threeds.js, and each release at its own address.
+func (h *handler) serveScripts() {
+	serve := func(path, age string, script []byte) {
+		h.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			serveAsset(w, "text/javascript; charset=utf-8", age, script)
+		})
+	}
+	const forEver = "public, max-age=31536000, immutable"
+	serve("/threeds.js", "public, max-age=3600", web.Script)
+	serve(ScriptPath(), forEver, web.Script)
+	isServed := map[string]bool{ScriptPath(): true}
+	for _, r := range h.Releases {
+		if path := scriptPath(r.Hash()); !isServed[path] { // releases may have the same script
+			isServed[path] = true
+			serve(path, forEver, r.Script)
+		}
+	}
 }
 
 func (h *handler) types(w http.ResponseWriter, _ *http.Request) {

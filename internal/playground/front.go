@@ -134,7 +134,7 @@ func (f *front) findPage(r *http.Request) http.Handler {
 		if isDeeper {
 			return f.browser
 		}
-	case "/threeds.js", "/threeds.d.ts", browser.ScriptPath():
+	case "/threeds.d.ts":
 		return f.browser
 	case pagesPath:
 		return f.pages
@@ -144,6 +144,9 @@ func (f *front) findPage(r *http.Request) http.Handler {
 		if isDeeper {
 			return f.control
 		}
+	}
+	if browser.IsScriptPath(r.URL.Path) {
+		return f.browser
 	}
 	return nil
 }

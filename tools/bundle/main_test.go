@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openthreeds/threeds/web"
 )
 
 const webDir = "../../web"
@@ -25,6 +27,76 @@ func TestB1ScriptsAreCurrent(t *testing.T) {
 		got, err := os.ReadFile(filepath.Join(webDir, name))
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("web/%s is not made of web/src: run go generate ./web (%v)", name, err)
+		}
+	}
+}
+
+// TestD75ReleaseKeepsTheLastFive: each release keeps its script, the sixth takes the first one's place, and the list has
+// the integrity of each. A version is released once. Versions are ordered by number, not as texts.
+func TestD75ReleaseKeepsTheLastFive(t *testing.T) {
+	dir := t.TempDir()
+	releases := filepath.Join(dir, "releases")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(releases, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	release := func(version, script string) error {
+		write("package.json", `{"version": "`+version+`"}`)
+		write("threeds.js", script)
+		return keepRelease(dir)
+	}
+	versions := []string{"0.1.0", "0.2.0", "0.9.0", "0.10.0", "1.0.0", "1.0.1"}
+	for i, version := range versions {
+		if err := release(version, "export const n = "+version); err != nil {
+			t.Fatal(err)
+		}
+		all, err := web.ReadReleases(os.DirFS(releases))
+		if err != nil || len(all) != min(i+1, web.KeptReleases) || all[0].Version != version {
+			t.Fatalf("after %s: %d releases, %v, want the last five, the newest first", version, len(all), err)
+		}
+	}
+	all, err := web.ReadReleases(os.DirFS(releases))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range all {
+		if want := versions[len(versions)-1-i]; r.Version != want || string(r.Script) != "export const n = "+want {
+			t.Errorf("release %d is %s: %s, want %s", i, r.Version, r.Script, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(releases, "0.1.0.js")); err == nil {
+		t.Error("the first of six releases is still there")
+	}
+	if err := release("1.0.1", "export const n = 1.0.1"); err != nil {
+		t.Errorf("the same release again: %v", err)
+	}
+	if err := release("1.0.1", "export const n = 2"); err == nil {
+		t.Error("1.0.1 could be released with another script")
+	}
+	if err := release("next", "export const n = 3"); err == nil {
+		t.Error("a version that is no number could be released")
+	}
+	if err := os.WriteFile(filepath.Join(releases, "1.0.0.js"), []byte("changed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := web.ReadReleases(os.DirFS(releases)); err == nil {
+		t.Error("a release that was changed is read")
+	}
+}
+
+// TestD75ReleasesOfThisProgram: what is built in can be served, and fits its list.
+func TestD75ReleasesOfThisProgram(t *testing.T) {
+	if _, err := web.ReadReleases(os.DirFS(filepath.Join(webDir, "releases"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range web.Releases() {
+		if _, err := readNumbers(r.Version); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -4,7 +4,8 @@ const $ = (id) => document.getElementById(id);
 
 // The attributes that the protocol gives the frame of the 3DS Method, and that of the challenge.
 const methodSandbox = "allow-forms allow-scripts allow-same-origin";
-const challengeSandbox = methodSandbox + " allow-pointer-lock";
+const challengeSandbox = "allow-forms allow-scripts allow-same-origin allow-pointer-lock";
+const challengeSandboxBefore231 = "allow-forms allow-scripts allow-same-origin allow-pointer-lock allow-popups";
 
 // notice resolves when the shop's own notification page reports from a frame.
 function noticeFrom(frame, step) {
@@ -40,7 +41,8 @@ export function hiddenFrame(src) {
 // back, and cancelled to "cancel" when the dialog was closed.
 export function challenge(view) {
   const dialog = $("dialog");
-  const frame = makeFrame(`/frame/${view.id}/challenge`, "Question of your bank", challengeSandbox);
+  const frame = makeFrame(`/frame/${view.id}/challenge`, "Question of your bank",
+    view.version >= "2.3.1" ? challengeSandbox : challengeSandboxBefore231);
   frame.dataset.testid = "challenge-frame";
   if (view.version >= "2.3.1") frame.allow = "payment *; publickey-credentials-get *; publickey-credentials-create *";
   dialog.dataset.window = view.window;
