@@ -20,7 +20,7 @@ import (
 
 // Settings are what the listener is built from.
 type Settings struct {
-	// Releases are the releases of threeds.js before; nil means [web.Releases].
+	// Releases are earlier releases of threeds.js that stay served; nil means [web.Releases].
 	Releases []web.Release
 
 	URL    string // the origin under which browsers reach the listener, without a slash at the end

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func TestD60EndsAreAClosedList(t *testing.T) {
 	w.start(taken, "")
 	w.ends("elsewhere", "begin end")
 
-	// Nothing listens at port 9. The clock of the page runs so that a minute is over at the third try.
+	// The page has no network. The clock of the page runs so that a minute is over at the third try.
 	w.do(chromedp.Evaluate[chromedp.Void](`window.realNow = Date.now; window.jumped = 0; Date.now = () => realNow() + (jumped += 30000); undefined`))
 	token := w.engine.add(fakeRow{})
 	w.do(chromedp.Evaluate[chromedp.Void](`window.realFetch = fetch; window.fetch = () => Promise.reject(new TypeError("no network")); undefined`))
@@ -101,7 +102,7 @@ func TestD66EndIsFrozenAndStepsComeOnce(t *testing.T) {
 	token = w.engine.add(fakeRow{acsURL: w.bank + "/challenge"})
 	w.start(token, `signal: late.signal`)
 	w.until("!!" + mark("challenge"))
-	w.engine.mu.Lock() // The challenge has another version, and is told only once all the same.
+	w.engine.mu.Lock() // The state of the challenge changes, and an answer is lost: the challenge is told once all the same.
 	w.engine.set(w.engine.rows[token], auth.StepChallenge)
 	w.engine.lost = map[string]bool{"state": true}
 	w.engine.mu.Unlock()
@@ -171,7 +172,7 @@ addEventListener("load", () => fetch("/measured", { method: "POST", body: [inner
 </script>`
 
 // TestB5FramesAreOfTheProtocol: the page of the bank has one of the sizes of the protocol, without margins, and may use
-// what the protocol allows, and nothing else. Both frames around it say so.
+// what the protocol allows, and no camera. The frame around it names the origin of the bank.
 func TestB5FramesAreOfTheProtocol(t *testing.T) {
 	w := newWorld(t)
 	measured := make(chan string, 1)
@@ -253,9 +254,13 @@ func TestD70SandboxOfEachVersion(t *testing.T) {
 func TestD66ExportsAuthenticateAndVersion(t *testing.T) {
 	w := newGridWorld(t, browsertest.Chromium, browsertest.Options{})
 	w.openShop("")
+	text, err := os.ReadFile("../../web/package.json")
+	w.must(err)
+	var pkg struct{ Version string }
+	w.must(json.Unmarshal(text, &pkg))
 	var got string
-	w.must(w.tab.Eval(fmt.Sprintf(`import(%q).then((m) => JSON.stringify([Object.keys(m).sort(), typeof m.version]))`, w.base+"/threeds.js"), &got))
-	if want, _ := json.Marshal([]any{[]string{"authenticate", "version"}, "string"}); got != string(want) {
+	w.must(w.tab.Eval(fmt.Sprintf(`import(%q).then((m) => Object.keys(m).sort() + " " + m.version)`, w.base+"/threeds.js"), &got))
+	if want := "authenticate,version " + pkg.Version; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // ScriptPath returns the path of the threeds.js that is built in. Its bytes never change.
 func ScriptPath() string { return scriptPath(web.Hash()) }
 
-// IsScriptPath says whether a path is that of a threeds.js: the newest, the one that is built in, or a release before.
+// IsScriptPath reports whether a path is that of a threeds.js: the newest, the one that is built in, or an earlier release.
 func IsScriptPath(path string) bool {
 	if path == "/threeds.js" || path == ScriptPath() {
 		return true

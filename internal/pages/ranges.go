@@ -63,7 +63,8 @@ func rangesPage(h *Handler, v *visit) (result, error) {
 	}[asked.Get("done")]
 	got := result{template: "ranges", title: "Card ranges"}
 	prefix := strings.ReplaceAll(strings.TrimSpace(asked.Get("prefix")), " ", "")
-	if len(prefix) > maxPrefix && isCardNumber(prefix) { // it is not shown again
+	// A whole card number is refused, and the page does not show it again.
+	if len(prefix) > maxPrefix && isCardNumber(prefix) {
 		view.Fault, prefix = "This looks like a whole card number. Its first 6 to 12 digits are enough.", ""
 	}
 	var all list[rangeStatus]

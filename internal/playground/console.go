@@ -47,7 +47,7 @@ type belowWriter struct {
 	path   string
 	status int // 0 means that nothing has been written
 	isPage bool
-	page   bytes.Buffer // of HTML, until all of it is there
+	page   bytes.Buffer // collects a page of HTML until the whole page has been written
 }
 
 // WriteHeader implements [http.ResponseWriter].

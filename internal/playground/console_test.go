@@ -28,7 +28,7 @@ import (
 type openConsole struct {
 	*testing.T
 	*Playground
-	base string // of the port of the sandbox
+	base string // the origin of the port that the sandbox listens on
 }
 
 // startConsole starts a sandbox, whose public address is publicURL; "" means that of its port. It listens on listen.
