@@ -685,7 +685,7 @@ func TestCrashKill(t *testing.T) {
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		database := pgtest.Get(t)
+		database := pgtest.Start(t)
 		const share = 10
 		kills := kills
 		if os.Getenv("CRASH") == "" {
@@ -716,7 +716,7 @@ func TestCrashKillControl(t *testing.T) {
 		if os.Getenv("CRASH") == "" {
 			t.Skip("PostgreSQL writes whenever a page of its log is full: a result or two are lost in some of the crashes alone, so that it takes twenty to be sure; make crash has them")
 		}
-		database := pgtest.Get(t)
+		database := pgtest.Start(t)
 		url := database.Schema(t)
 		led := killLoop(t, killPlan{
 			kills: 20, store: onPostgres(t, url), database: database, share: 1,

@@ -526,7 +526,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 // for it, and no connection from before costs one its outcome. When the server is away
 // for longer than a call may take, calls fail at once.
 func TestOutage(t *testing.T) {
-	server := pgtest.Get(t)
+	server := pgtest.Start(t)
 	url := server.Schema(t)
 	patient, quick := openAt(t, url, Options{Timeout: time.Minute}), openHasty(t, url, Options{Timeout: 200 * time.Millisecond})
 	ctx := context.Background()

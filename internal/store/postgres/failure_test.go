@@ -49,7 +49,7 @@ func known(err error) bool { return err != nil && isFact(err) }
 // call gets nil or an error that is no fact, what got nil is there, whole, and the
 // store works on by itself.
 func TestServerCrash(t *testing.T) {
-	server := pgtest.Get(t)
+	server := pgtest.Start(t)
 	db := openAt(t, server.Schema(t), Options{Timeout: time.Second}) // for which calls wait for a server
 	ctx := context.Background()
 	const crashes, writers = 3, 8

@@ -92,7 +92,7 @@ func (c *clock) setClock(o operator) func(to int64) error {
 // statements, one loses connections when its writes are done, and one works at the
 // isolation level where the server refuses with 40001 what others have changed.
 func TestLinear(t *testing.T) {
-	c := newClock(t)
+	c := newClockAt(t, pgtest.Start(t))
 	url := c.server.Schema(t)
 	impatient := c.options()
 	impatient.Timeout = 100 * time.Millisecond

@@ -61,7 +61,11 @@ type clock struct {
 
 func newClock(t *testing.T) *clock {
 	t.Helper()
-	s := pgtest.Get(t)
+	return newClockAt(t, pgtest.Get(t))
+}
+
+func newClockAt(t *testing.T, s *pgtest.Server) *clock {
+	t.Helper()
 	c := &clock{t: t, server: s, url: s.Schema(t), at: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	s.Exec(t, c.url, `DROP TABLE IF EXISTS public.test_clock`)
 	s.Exec(t, c.url, `CREATE TABLE public.test_clock AS SELECT $1::bigint AS ms`, c.at.UnixMilli())

@@ -25,7 +25,7 @@ import (
 )
 
 // patience is how long the server may take for anything, on a busy machine.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 var errMissing = errors.New("no PostgreSQL under /usr/lib/postgresql (Debian package postgresql)")
 
@@ -55,7 +55,8 @@ var (
 )
 
 // Get returns the server of the test binary, which starts with the first call and
-// ends with [Stop]. Without PostgreSQL on the machine the test is skipped, in CI it
+// ends with [Stop]. A test that halts a server takes one of its own, from [Start]: after
+// a crash PostgreSQL reads every file of the cluster, and all tests have theirs here. Without PostgreSQL on the machine the test is skipped, in CI it
 // fails.
 func Get(t testing.TB) *Server {
 	t.Helper()
