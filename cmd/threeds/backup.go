@@ -32,24 +32,12 @@ func runBackup(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return usageErrorf("backup: FILE is missing (- is standard output)")
 	}
 	return withArchive(ctx, *file, false, func(st store.Archive) error {
-		to, closeFile := exactWriter(stdout), func(err error) error { return err }
-		if rest[0] != "-" {
-			f, err := os.OpenFile(rest[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-			if err != nil {
-				return err
-			}
-			to, closeFile = f, func(err error) error {
-				if err == nil {
-					err = f.Sync()
-				}
-				if err = errors.Join(err, f.Close()); err != nil {
-					err = errors.Join(err, os.Remove(rest[0])) // part of a backup is of no use
-				}
-				return err
-			}
-		}
-		counts, err := backup.Write(ctx, to, st, time.Now())
-		if err := closeFile(err); err != nil {
+		var counts backup.Counts
+		err := writeNewFile(rest, stdout, func(to io.Writer) (err error) {
+			counts, err = backup.Write(ctx, to, st, time.Now())
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("backup: %w", err)
 		}
 		_, err = fmt.Fprintf(stderr, "threeds: backed up %s; back up the key file too, in another place\n", describeCounts(counts))
