@@ -72,6 +72,12 @@ func linkOf(before, data []byte) []byte {
 	return append(salt, journal.NextLink(before, journal.DigestOf(salt, data))...)
 }
 
+// LinkOf returns the link in what a store keeps as the link of an entry.
+func LinkOf(kept []byte) []byte {
+	_, link := splitLink(kept)
+	return link
+}
+
 // splitLink returns the salt and the link of what a store keeps. Entries of early builds have no salt.
 func splitLink(kept []byte) (salt, link []byte) {
 	if len(kept) <= sha256.Size {
