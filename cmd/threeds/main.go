@@ -125,6 +125,9 @@ const usage = `Usage:
     threeds journal export [--from T] [--to T] [--merchant NAME] [--format jsonl|csv]
                     [--config FILE] [FILE]
         write days of the journal; only JSON lines can be verified
+    threeds journal import [--key PEM] [--config FILE] FILE
+        add what an export of another journal has and this one lacks, if the export is as it
+        was written; --key is that of the other journal
     threeds journal erase (--card - | --merchant NAME) --yes [--config FILE]
         remove what belongs to a card or a merchant, and say how much that was
     threeds journal verify [--key PEM] [--config FILE] FILE

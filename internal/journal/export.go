@@ -27,6 +27,7 @@ type ExportedEntry struct {
 	Digest    []byte
 	Salt      []byte
 	Content   []byte // JSON of an [Entry], or of an entry of the audit trail
+	CardHash  []byte // of an [Entry]
 	Merchant  string
 	Signature []byte // of the day, if this is its last entry in the chain and the day was signed
 	IsLeftOut bool   // the query does not want the content
@@ -87,7 +88,7 @@ func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry
 
 // exportChain calls line for each entry of a chain.
 func (db *database) exportChain(ctx context.Context, chain, day string, line func(ExportedEntry) error) error {
-	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, salt, digest, link, body FROM journal_entries
+	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, body FROM journal_entries
 		WHERE chain = ? ORDER BY seq`), chain)
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func (db *database) exportChain(ctx context.Context, chain, day string, line fun
 		var id, kind string
 		var body []byte
 		e := ExportedEntry{Chain: chain}
-		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.Salt, &e.Digest, &e.Link, &body); err != nil {
+		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.CardHash, &e.Salt, &e.Digest, &e.Link, &body); err != nil {
 			return err
 		}
 		if body != nil {
@@ -134,9 +135,11 @@ type exportLine struct {
 	Type      string          `json:"type"` // header, record, link, day or end
 	Version   int             `json:"version,omitempty"`
 	KeyID     string          `json:"keyId,omitempty"`
+	CardKeys  []string        `json:"cardKeys,omitempty"` // names of the keys of card hashes
 	Chain     string          `json:"chain,omitempty"`
 	Seq       int64           `json:"seq,omitempty"`
 	IsErased  bool            `json:"erased,omitempty"`
+	Card      string          `json:"card,omitempty"` // the hash of the card
 	Salt      string          `json:"salt,omitempty"`
 	Digest    string          `json:"digest,omitempty"`
 	Link      string          `json:"link,omitempty"`
@@ -163,8 +166,11 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, 
 		_, err = w.Write(text)
 		return err
 	}
-	id := keyID(keys.PublicKey())
-	if err := put(exportLine{Type: "header", Version: exportVersion, KeyID: id}); err != nil {
+	header := exportLine{Type: "header", Version: exportVersion, KeyID: keyID(keys.PublicKey())}
+	if _, isJournal := st.(Store); isJournal { // the audit trail has no card
+		header.CardKeys = keys.cardKeyNames()
+	}
+	if err := put(header); err != nil {
 		return 0, err
 	}
 	err = st.Export(ctx, q, func(e ExportedEntry) error {
@@ -175,7 +181,7 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, 
 		case e.IsLeftOut, q.Merchant != "" && e.Merchant != q.Merchant:
 			l.Type = "link"
 		default:
-			l.Salt, l.Record = hex.EncodeToString(e.Salt), e.Content
+			l.Salt, l.Card, l.Record = hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash), e.Content
 			records++
 		}
 		if err := put(l); err != nil || e.Signature == nil {
