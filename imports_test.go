@@ -38,7 +38,7 @@ var may = map[string]string{
 	"internal/store/storetest": "internal/store",
 	"internal/backup":          "internal/store",
 	"internal/account":         "internal/store",
-	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/store internal/journal internal/listen internal/webhook",
+	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/scheme internal/store internal/journal internal/listen internal/webhook",
 	"internal/operator":        "internal/store",
 	"internal/login":           "internal/listen internal/operator internal/store",
 	"internal/lanes":           "message",
