@@ -57,10 +57,11 @@ func (s *Server) describeDirectories() []admin.Directory {
 	rt := s.activeRuntime()
 	all := []admin.Directory{}
 	for i, p := range rt.cfg.Peers {
+		rules := rt.cfg.Directories[i].Rules
 		d := admin.Directory{
 			Scheme: p.Scheme, Key: fmt.Sprintf("directories[%d]", i), AReqURL: p.AReqURL, PReqURL: p.PReqURL, OperatorID: p.OperatorID,
 			ResultsURL: rt.cfg.Directories[i].ResultsURL, TimeoutMS: p.Timeout.Milliseconds(), Versions: []string{}, ClientNames: []string{},
-			RIDs: rt.cfg.Directories[i].Rules.RIDs(), ECI: rt.cfg.Directories[i].Rules.Codes("eci"), Colour: rt.cfg.Colours[p.Scheme],
+			RIDs: append([]string{}, rules.RIDs()...), ECI: append([]scheme.CodeMeaning{}, rules.Codes("eci")...), Colour: rt.cfg.Colours[p.Scheme],
 			Breaker: admin.NewBreaker(rt.client.Breaker(p.Scheme)),
 		}
 		for _, v := range p.Versions {
