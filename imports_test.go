@@ -39,7 +39,7 @@ var may = map[string]string{
 	"internal/backup":          "internal/store",
 	"internal/account":         "internal/store",
 	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/scheme internal/store internal/journal internal/listen internal/webhook",
-	"internal/operator":        "internal/store",
+	"internal/operator":        "internal/journal internal/store",
 	"internal/login":           "internal/listen internal/operator internal/store",
 	"internal/lanes":           "message",
 	"internal/pages":           "internal/admin internal/iso internal/journal internal/lanes internal/operator internal/outcome internal/scheme internal/webhook message",

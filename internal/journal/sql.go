@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/flate"
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
@@ -225,8 +224,8 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 	}
 	salt := make([]byte, 16)
 	rand.Read(salt)
-	digest := digestOf(salt, content)
-	head.seq, head.link = head.seq+1, nextLink(head.link, digest)
+	digest := DigestOf(salt, content)
+	head.seq, head.link = head.seq+1, NextLink(head.link, digest)
 	packed, err := pack(content)
 	if err != nil {
 		return nil, err
@@ -243,17 +242,21 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 
 // firstLink is the link before the first entry of a chain.
 func firstLink(chain string) []byte {
+	if chain == AuditChain {
+		return nil
+	}
 	sum := sha256.Sum256([]byte("threeds journal " + chain))
 	return sum[:]
 }
 
-// nextLink is the link of an entry behind another.
-func nextLink(before, digest []byte) []byte {
+// NextLink returns the link of an entry behind another: SHA-256 over that link and the digest of the entry.
+func NextLink(before, digest []byte) []byte {
 	sum := sha256.Sum256(append(slices.Clone(before), digest...))
 	return sum[:]
 }
 
-func digestOf(salt, content []byte) []byte {
+// DigestOf returns the digest of an entry: SHA-256 over its salt and content.
+func DigestOf(salt, content []byte) []byte {
 	sum := sha256.Sum256(append(slices.Clone(salt), content...))
 	return sum[:]
 }
@@ -443,9 +446,9 @@ func (db *database) sign(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, c := range all {
-		signature := ed25519.Sign(db.ours.signer(), dayText(c.name, c.seq, c.link))
+		keyName, signature := db.ours.SignDay(c.name, c.seq, c.link)
 		if _, err := db.ExecContext(ctx, db.query(`UPDATE journal_chains SET signed = ?, key_id = ?, signature = ?
-			WHERE chain = ? AND seq = ?`), c.seq, keyID(db.ours.PublicKey()), signature, c.name, c.seq); err != nil {
+			WHERE chain = ? AND seq = ?`), c.seq, keyName, signature, c.name, c.seq); err != nil {
 			return err
 		}
 	}

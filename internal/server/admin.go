@@ -36,6 +36,7 @@ func (s *Server) newAdminAPI() *admin.Handler {
 		return ""
 	}
 	h.Node = s.newNode()
+	h.JournalKeys = s.trailKeys
 	if s.journal != nil {
 		h.Journal = s.journal.Store
 	}
