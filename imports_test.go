@@ -27,6 +27,7 @@ var may = map[string]string{
 	"sandbox/shop/runs":        "client internal/lanes message",
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
+	"internal/journal":         "internal/transid",
 	"internal/ranges":          "internal/browserurl message",
 	"internal/rangequery":      "internal/ranges",
 	"internal/directory":       "internal/ranges internal/certs internal/store internal/tasks internal/tunnel internal/uuid internal/wire message",
