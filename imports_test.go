@@ -27,6 +27,7 @@ var may = map[string]string{
 	"sandbox/shop/runs":        "client internal/lanes message",
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
+	"internal/journal":         "internal/transid",
 	"internal/ranges":          "internal/browserurl message",
 	"internal/rangequery":      "internal/ranges",
 	"internal/directory":       "internal/ranges internal/certs internal/store internal/tasks internal/tunnel internal/uuid internal/wire message",
@@ -38,7 +39,7 @@ var may = map[string]string{
 	"internal/store/storetest": "internal/store",
 	"internal/backup":          "internal/store",
 	"internal/account":         "internal/store",
-	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/store internal/journal internal/listen internal/webhook",
+	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/scheme internal/store internal/journal internal/listen internal/webhook",
 	"internal/operator":        "internal/journal internal/store",
 	"internal/login":           "internal/listen internal/operator internal/store",
 	"internal/lanes":           "message",

@@ -88,8 +88,13 @@ func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry
 
 // exportChain calls line for each entry of a chain.
 func (db *database) exportChain(ctx context.Context, chain, day string, line func(ExportedEntry) error) error {
+	at, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return err
+	}
+	begin, end := spanOfDay(at)
 	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, body FROM journal_entries
-		WHERE chain = ? ORDER BY seq`), chain)
+		WHERE chain = ? AND made >= ? AND made < ? ORDER BY seq`), chain, begin, end)
 	if err != nil {
 		return err
 	}

@@ -304,7 +304,7 @@ func TestD124GenerateFillsAnEmptyJournalOnly(t *testing.T) {
 		if err != nil || len(page.Records) == 0 || page.Records[0].Card.Last4 != g.Card(1499)[12:] {
 			t.Errorf("%+v, %v", page, err)
 		}
-		if d, err := st.Show(t.Context(), g.ID(1499)); err != nil || len(d.Steps) != 4 {
+		if d, err := st.Show(t.Context(), g.ID(1499, day)); err != nil || len(d.Steps) != 4 {
 			t.Errorf("%+v, %v", d, err)
 		}
 		if err := journal.Generate(t.Context(), st, keys, g, day, func(int) {}); !errors.Is(err, journal.ErrNotEmpty) {

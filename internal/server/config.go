@@ -139,6 +139,7 @@ func (cfg *Config) schemeOf(key string) string {
 func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release string) *Config {
 	cfg := &Config{
 		CAs:      make(map[string]DirectoryCAs),
+		Colours:  make(map[string]string),
 		StoreURL: c.Store.URL, Login: loginSettings(&c.Console), Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
 		Server: auth.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
@@ -218,6 +219,7 @@ func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 		ResultsURL: url, Informational: d.Informational == "any",
 		CriticalExtensions: d.CriticalExtensions, ExtensionIDs: map[string]string{"visaDAF": d.DAFExtension}, Lab: d.Lab, Rules: scheme.NewSheet(d.Scheme, d.Rules.Rules),
 	})
+	cfg.Colours[d.Scheme] = d.Colour
 	cfg.CAs[d.Scheme] = DirectoryCAs{Server: d.ServerCA.Certs, Client: d.ClientCA.Certs}
 	cfg.Clients = append(cfg.Clients, certs.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
 }

@@ -59,6 +59,7 @@ type Config struct {
 	Directories     []auth.Directory        // the same, as the engine wants them
 	Clients         []certs.Client          // and as the listener for results
 	CAs             map[string]DirectoryCAs // by scheme, to be shown
+	Colours         map[string]string       // of the marks of schemes on pages, #rrggbb
 	V1Peers         []directory.V1Peer      // those of 3-D Secure 1.0.2, may be none
 	V1Directories   []mpi.Directory         // the same, as their engine wants them
 	Timeouts        auth.Timeouts
