@@ -109,9 +109,10 @@ const usage = `Usage:
                     [--config FILE] [FILE]
         write the audit trail in the form of "threeds journal export", for "threeds journal
         verify"; exit status 1 means that somebody has changed it in the store
-    threeds backup FILE [--config FILE]
-        write API keys, revoked keys and card ranges into a new file (- is standard output),
-        which fits both kinds of store
+    threeds backup [--journal] [--config FILE] FILE
+        write API keys, revoked keys, merchants, operators, the audit trail and card ranges
+        into a new file (- is standard output), which fits both kinds of store; with
+        --journal the journal, too
     threeds restore [--replace] FILE [--config FILE]
         load such a file (- is standard input) into an empty store, or with --replace in the
         place of what the store has
