@@ -38,6 +38,7 @@ var may = map[string]string{
 	"internal/store/postgres":  "internal/store internal/socket",
 	"internal/store/storetest": "internal/store",
 	"internal/backup":          "internal/journal internal/store",
+	"internal/clientcert":      "internal/store",
 	"internal/account":         "internal/store",
 	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/scheme internal/store internal/journal internal/listen internal/webhook",
 	"internal/operator":        "internal/journal internal/store",

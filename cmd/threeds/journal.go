@@ -17,7 +17,9 @@ import (
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/store"
 )
 
 // journalCommands are what "threeds journal" does.
@@ -39,7 +41,7 @@ func runJournal(ctx context.Context, args []string, stdin io.Reader, stdout, std
 	case "import":
 		return importJournal(ctx, rest, stdout)
 	case "erase":
-		return eraseJournal(ctx, rest, stdin, stdout)
+		return eraseJournal(ctx, rest, stdin, stdout, stderr)
 	case "verify":
 		return verifyJournal(rest, stdin, stdout)
 	case "key":
@@ -271,7 +273,7 @@ func exportJournal(ctx context.Context, args []string, stdout, stderr io.Writer)
 	})
 }
 
-func eraseJournal(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+func eraseJournal(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("journal erase", flag.ContinueOnError)
 	card := fs.String("card", "", "- reads the whole card number from standard input")
 	merchant := fs.String("merchant", "", "all of this merchant")
@@ -290,13 +292,23 @@ func eraseJournal(ctx context.Context, args []string, stdin io.Reader, stdout io
 	if err != nil {
 		return err
 	}
-	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
-		authentications, records, err := st.Erase(ctx, journal.Query{Card: number, Merchant: *merchant})
-		if err != nil {
+	object := "merchant " + *merchant
+	if number != "" {
+		object = "card"
+	}
+	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		return withKeys(ctx, *file, func(_ *config.Config, db store.Store, ring *keyring.Ring) error {
+			if err := recordCommand(ctx, db, ring, "journal.erase", object, nil); err != nil {
+				return err
+			}
+			done, err := server.EraseFromJournal(ctx, st, keys, db, ring, journal.Query{Card: number, Merchant: *merchant})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(stderr, "threeds: erased %s, %s\n", countOf(done.Events, "event"), countOf(done.Answers, "kept answer"))
+			_, err = fmt.Fprintf(stdout, "erased: %s, %s\n", countOf(done.Authentications, "authentication"), countOf(done.Records, "record"))
 			return err
-		}
-		_, err = fmt.Fprintf(stdout, "erased: %s, %s\n", countOf(authentications, "authentication"), countOf(records, "record"))
-		return err
+		})
 	})
 }
 

@@ -142,6 +142,9 @@ func (k *Keys) CardHash(pan string) []byte {
 	return k.cardHashes(pan)[0]
 }
 
+// CardHashes returns the hash of a card number under each key that the file has, the newest first.
+func (k *Keys) CardHashes(pan string) [][]byte { return k.cardHashes(pan) }
+
 // cardHashes returns the hash of a card number under each key, the newest first.
 func (k *Keys) cardHashes(pan string) [][]byte {
 	var all [][]byte

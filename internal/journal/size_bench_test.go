@@ -82,7 +82,9 @@ func benchmarkSize(b *testing.B, st journal.Store, keys *journal.Keys) {
 			return journal.Query{Last4: g.Card(n)[12:], Merchant: shop(n), From: at.Add(-time.Minute), To: at.Add(time.Minute)}
 		}},
 		{"last4 and merchant", func(n int) journal.Query { return journal.Query{Last4: g.Card(n)[12:], Merchant: shop(n)} }},
-		{"merchant and scheme", func(n int) journal.Query { return journal.Query{Merchant: shop(n), Scheme: one(n, "visa", "jcb", "none")} }},
+		{"merchant and scheme", func(n int) journal.Query {
+			return journal.Query{Merchant: shop(n), Scheme: one(n, "visa", "jcb", "none")}
+		}},
 		{"merchant and status", func(n int) journal.Query { return journal.Query{Merchant: shop(n), Status: one(n, "failed", "none")} }},
 		{"merchant and reason", func(n int) journal.Query { return journal.Query{Merchant: shop(n), Reason: one(n, "11", "12", "99")} }},
 		{"merchant and acs", func(n int) journal.Query { return journal.Query{Merchant: shop(n), ACS: "ACS-" + strconv.Itoa(n%220)} }},

@@ -163,6 +163,11 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 		return 0, err
 	}
 	defer tx.Rollback() // nothing after a commit
+	if db.numbered {    // in SQLite one writes at a time
+		if _, err := tx.ExecContext(ctx, lockForWrite); err != nil {
+			return 0, err
+		}
+	}
 	fresh, err := db.withoutKnown(ctx, tx, entries)
 	if err != nil || len(fresh) == 0 {
 		return 0, err
@@ -446,34 +451,6 @@ func recordRow(e *Entry) ([]any, error) {
 		r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ACS, r.DSTransID,
 		r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data),
 	}, err
-}
-
-// erase removes what belongs to a card or a merchant.
-func (db *database) erase(ctx context.Context, q Query) (authentications, records int, err error) {
-	condition, args := db.where(Query{Card: q.Card, Merchant: q.Merchant})
-	twice := slices.Concat(args, args)
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer tx.Rollback() // nothing after a commit
-	changed := func(statement string, args []any) (int, error) {
-		result, err := tx.ExecContext(ctx, db.query(statement), args...)
-		if err != nil {
-			return 0, err
-		}
-		n, err := result.RowsAffected()
-		return int(n), err
-	}
-	// Moments are found by the id of their record, for they need not have the card.
-	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE body IS NOT NULL
-		AND (`+condition+` OR id IN (SELECT id FROM journal_records WHERE `+condition+`))`, twice); err != nil {
-		return 0, 0, err
-	}
-	if authentications, err = changed(`DELETE FROM journal_records WHERE `+condition, args); err != nil {
-		return 0, 0, err
-	}
-	return authentications, records, tx.Commit()
 }
 
 // sign signs the chains of days before today that have grown since they were signed.
