@@ -1,5 +1,5 @@
 // Package journal keeps what happened to each authentication, for those who have to answer for it later. Make a [Journal]
-// over a [Store], add entries with [Journal.Add], and read them with Search, Show and Rollups of the Store.
+// over a [Store], add entries with [Journal.Add], and read them with Search, Show and Count of the Store.
 //
 // A journal decides nothing. What cannot be written is counted and tried again; no request ever waits for it.
 package journal
@@ -168,16 +168,19 @@ type Detail struct {
 	Steps []Step `json:"steps"`
 }
 
-// A Rollup counts the authentications of an hour that agree in all that it names. It holds no card.
+// A CountQuery says which authentications are counted, and by what.
+type CountQuery struct {
+	By       string // scheme, issuer (the first digits of the card), acs, version, reason or merchant; "" for all together
+	Merchant string // "" for those of all merchants
+	From, To time.Time
+	Hourly   bool // each count is of one hour; otherwise days that are over may be counted as one
+	Whole    bool // all hours and days are added up, so that each value has one count
+}
+
+// A Rollup counts the authentications of an hour, of a day, or of all the time of a query, that have a value in common. It holds no card.
 type Rollup struct {
-	Hour       time.Time `json:"hour"`
-	Merchant   string    `json:"merchant"`
-	Scheme     string    `json:"scheme"`
-	BIN        string    `json:"bin"`
-	ACS        string    `json:"acs"`
-	Version    string    `json:"version"`
-	Channel    string    `json:"channel"`
-	Reason     string    `json:"reason"`
+	Hour       time.Time `json:"hour"` // the begin of the hour, the day or the time
+	Value      string    `json:"value"`
 	All        int64     `json:"all"`        // authentications with an AReq
 	Challenged int64     `json:"challenged"` // of which transStatus C or D of the ARes
 	Successful int64     `json:"successful"` // of which the last transStatus is Y or A
@@ -236,8 +239,11 @@ type Store interface {
 	Search(ctx context.Context, q Query) (Page, error)
 	// Show returns a record by the id of the 3DS Server or an X-Request-Id, or ErrNotFound.
 	Show(ctx context.Context, id string) (Detail, error)
-	// Rollups returns the counts of the hours from from until to.
-	Rollups(ctx context.Context, from, to time.Time) ([]Rollup, error)
+	// Count counts authentications. The counts are those of the records at this moment, the oldest ones first.
+	Count(ctx context.Context, q CountQuery) ([]Rollup, error)
+	// Roll makes the rollups that let Count be fast, of hours and days that are over. It begins nothing new after a limit,
+	// and goes on with the next call.
+	Roll(ctx context.Context, now time.Time, limit time.Duration) error
 	// Erase removes what belongs to a card or to a merchant, and says how much that was. Of entries the digests
 	// stay.
 	Erase(ctx context.Context, q Query) (authentications, records int, err error)

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 )
 
 // BenchmarkSearchOfSize searches among JOURNAL_RECORDS generated records of JOURNAL_DAYS days in PostgreSQL by each field,
-// and drops the oldest day. Of each it reports the 95th percentile.
+// makes reports, and drops the oldest days. Of each it reports the 95th percentile.
 func BenchmarkSearchOfSize(b *testing.B) {
 	keys := journal.NewKeys()
 	st, err := journal.OpenPostgres(b.Context(), pgtest.Get(b).Schema(b), keys)
@@ -82,7 +83,9 @@ func benchmarkSize(b *testing.B, st journal.Store, keys *journal.Keys) {
 			return journal.Query{Last4: g.Card(n)[12:], Merchant: shop(n), From: at.Add(-time.Minute), To: at.Add(time.Minute)}
 		}},
 		{"last4 and merchant", func(n int) journal.Query { return journal.Query{Last4: g.Card(n)[12:], Merchant: shop(n)} }},
-		{"merchant and scheme", func(n int) journal.Query { return journal.Query{Merchant: shop(n), Scheme: one(n, "visa", "jcb", "none")} }},
+		{"merchant and scheme", func(n int) journal.Query {
+			return journal.Query{Merchant: shop(n), Scheme: one(n, "visa", "jcb", "none")}
+		}},
 		{"merchant and status", func(n int) journal.Query { return journal.Query{Merchant: shop(n), Status: one(n, "failed", "none")} }},
 		{"merchant and reason", func(n int) journal.Query { return journal.Query{Merchant: shop(n), Reason: one(n, "11", "12", "99")} }},
 		{"merchant and acs", func(n int) journal.Query { return journal.Query{Merchant: shop(n), ACS: "ACS-" + strconv.Itoa(n%220)} }},
@@ -119,6 +122,37 @@ func benchmarkSize(b *testing.B, st journal.Store, keys *journal.Keys) {
 		}
 		reportP95(b, times)
 	})
+	rolled := time.Now()
+	if err := st.Roll(b.Context(), now, 24*time.Hour); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("the hours of %d days are counted after %s", g.Days, time.Since(rolled).Round(time.Millisecond))
+	for _, count := range []journal.CountQuery{
+		{By: "scheme"}, {By: "merchant"}, {By: "issuer"}, {By: "acs"}, {By: "reason"}, {By: ""}, {By: "acs", Merchant: "Shop 0"},
+		{By: "scheme", From: now.Add(-24 * time.Hour), Hourly: true},
+	} {
+		name := "report by " + cmp.Or(count.By, "day")
+		if count.Merchant != "" {
+			name += " of a merchant"
+		}
+		count.Whole = count.By != "" && !count.Hourly
+		if count.To = now; count.From.IsZero() {
+			count.From = now.AddDate(0, 0, -g.Days)
+		} else {
+			name += " and hour"
+		}
+		b.Run(name, func(b *testing.B) {
+			var times []time.Duration
+			for range b.N {
+				begun := time.Now()
+				if _, err := st.Count(b.Context(), count); err != nil {
+					b.Fatal(err)
+				}
+				times = append(times, time.Since(begun))
+			}
+			reportP95(b, times)
+		})
+	}
 	b.Run("drop a day", func(b *testing.B) {
 		var times []time.Duration
 		for i := range b.N {

@@ -28,8 +28,10 @@ type database struct {
 	prepareDay func(ctx context.Context, day time.Time) error
 	// insert adds rows of entries in a transaction.
 	insert func(ctx context.Context, conn *sql.Conn, rows [][]any) error
-	// putRecords adds rows of records, or has them take the place of older ones.
-	putRecords func(ctx context.Context, tx *sql.Tx, rows [][]any) error
+	// putRows adds rows by a statement that begins with insert and ends with end.
+	putRows func(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error
+	// lockRollups reports whether this transaction, and no other, makes rollups.
+	lockRollups func(ctx context.Context, tx *sql.Tx) (bool, error)
 
 	mu     sync.Mutex
 	heads  map[string]*chainHead // by day
@@ -62,6 +64,12 @@ CREATE INDEX IF NOT EXISTS journal_records_acs ON journal_records (acs_trans_id)
 CREATE INDEX IF NOT EXISTS journal_records_reference ON journal_records (reference, made) WHERE reference <> '';
 CREATE INDEX IF NOT EXISTS journal_records_card ON journal_records (card, made) WHERE card IS NOT NULL;
 CREATE INDEX IF NOT EXISTS journal_records_last4 ON journal_records (last4, made);
+CREATE TABLE IF NOT EXISTS journal_rollups (start bigint NOT NULL, hours bigint NOT NULL, merchant text NOT NULL,
+	counts bytea NOT NULL, PRIMARY KEY (merchant, hours, start));
+CREATE INDEX IF NOT EXISTS journal_rollups_start ON journal_rollups (start);
+CREATE TABLE IF NOT EXISTS journal_dirty (hour bigint NOT NULL, writer text NOT NULL, n bigint NOT NULL, PRIMARY KEY (hour, writer));
+INSERT INTO journal_dirty (hour, writer, n) SELECT DISTINCT made / 3600000, 'start', 1 FROM journal_records
+	WHERE NOT EXISTS (SELECT 1 FROM journal_rollups) AND NOT EXISTS (SELECT 1 FROM journal_dirty);
 CREATE TABLE IF NOT EXISTS journal_chains (chain text PRIMARY KEY, day text NOT NULL, seq bigint NOT NULL, link bytea NOT NULL,
 	signed bigint NOT NULL, key_id text NOT NULL, signature bytea);
 CREATE TABLE IF NOT EXISTS journal_keys (day text PRIMARY KEY, wrapped bytea NOT NULL);
@@ -411,7 +419,14 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 			return err
 		}
 	}
-	return db.putRecords(ctx, tx, rows)
+	hours := map[int64]bool{}
+	for _, id := range order {
+		hours[newest[id].Record.Created.UnixMilli()/hourLen] = true
+	}
+	if err := db.putRows(ctx, tx, insertRecords, rows, replaceRecords); err != nil {
+		return err
+	}
+	return db.markDirty(ctx, tx, hours)
 }
 
 // recordColumns are those of a row of journal_records.
@@ -465,6 +480,9 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 	// Moments are found by the id of their record, for they need not have the card.
 	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE body IS NOT NULL
 		AND (`+condition+` OR id IN (SELECT id FROM journal_records WHERE `+condition+`))`, twice); err != nil {
+		return 0, 0, err
+	}
+	if err := db.forgetRollups(ctx, tx, condition, args); err != nil {
 		return 0, 0, err
 	}
 	if authentications, err = changed(`DELETE FROM journal_records WHERE `+condition, args); err != nil {
