@@ -14,7 +14,9 @@ import (
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/store"
 )
 
 // journalCommands are what "threeds journal" does.
@@ -34,7 +36,7 @@ func runJournal(ctx context.Context, args []string, stdin io.Reader, stdout, std
 	case "export":
 		return exportJournal(ctx, rest, stdout, stderr)
 	case "erase":
-		return eraseJournal(ctx, rest, stdin, stdout)
+		return eraseJournal(ctx, rest, stdin, stdout, stderr)
 	case "verify":
 		return verifyJournal(rest, stdin, stdout)
 	case "key":
@@ -203,26 +205,16 @@ func exportJournal(ctx context.Context, args []string, stdout, stderr io.Writer)
 	if *format != "jsonl" && *format != "csv" {
 		return usageErrorf("journal export: --format is neither jsonl nor csv")
 	}
-	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) (err error) {
-		to := exactWriter(stdout)
-		if len(rest) > 0 && rest[0] != "-" {
-			f, err := os.OpenFile(rest[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-			if err != nil {
-				return err
-			}
-			to = f
-			defer func() {
-				if err = errors.Join(err, f.Close()); err != nil {
-					err = errors.Join(err, os.Remove(rest[0])) // part of an export is of no use
-				}
-			}()
-		}
+	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
 		var n int
-		if *format == "csv" {
-			n, err = journal.WriteCSV(ctx, to, st, q)
-		} else {
-			n, err = journal.WriteJSONLines(ctx, to, st, keys, q)
-		}
+		err := writeNewFile(rest, stdout, func(to io.Writer) (err error) {
+			if *format == "csv" {
+				n, err = journal.WriteCSV(ctx, to, st, q)
+			} else {
+				n, err = journal.WriteJSONLines(ctx, to, st, keys, q)
+			}
+			return err
+		})
 		if err == nil {
 			_, err = fmt.Fprintf(stderr, "threeds: exported %s\n", countOf(n, "record"))
 		}
@@ -230,7 +222,7 @@ func exportJournal(ctx context.Context, args []string, stdout, stderr io.Writer)
 	})
 }
 
-func eraseJournal(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+func eraseJournal(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("journal erase", flag.ContinueOnError)
 	card := fs.String("card", "", "- reads the whole card number from standard input")
 	merchant := fs.String("merchant", "", "all of this merchant")
@@ -249,13 +241,23 @@ func eraseJournal(ctx context.Context, args []string, stdin io.Reader, stdout io
 	if err != nil {
 		return err
 	}
-	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
-		authentications, records, err := st.Erase(ctx, journal.Query{Card: number, Merchant: *merchant})
-		if err != nil {
+	object := "merchant " + *merchant
+	if number != "" {
+		object = "card"
+	}
+	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		return withKeys(ctx, *file, func(_ *config.Config, db store.Store, ring *keyring.Ring) error {
+			if err := recordCommand(ctx, db, ring, "journal.erase", object, nil); err != nil {
+				return err
+			}
+			done, err := server.EraseFromJournal(ctx, st, keys, db, ring, journal.Query{Card: number, Merchant: *merchant})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(stderr, "threeds: erased %s, %s\n", countOf(done.Events, "event"), countOf(done.Answers, "kept answer"))
+			_, err = fmt.Fprintf(stdout, "erased: %s, %s\n", countOf(done.Authentications, "authentication"), countOf(done.Records, "record"))
 			return err
-		}
-		_, err = fmt.Fprintf(stdout, "erased: %s, %s\n", countOf(authentications, "authentication"), countOf(records, "record"))
-		return err
+		})
 	})
 }
 
@@ -294,11 +296,11 @@ func verifyJournal(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	key, err := journal.ParsePEM(text)
+	signers, err := journal.ParsePEM(text)
 	if err != nil {
 		return err
 	}
-	got, err := journal.Verify(from, key)
+	got, err := journal.Verify(from, signers...)
 	if wrong, ok := errors.AsType[*journal.LineError](err); ok {
 		return fmt.Errorf("%s:%w", rest[0], wrong)
 	}

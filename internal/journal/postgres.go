@@ -112,7 +112,7 @@ const monthPrefix = "journal_records_m"
 
 // lockRollups takes the lock for making rollups until the end of the transaction, if no other node has it.
 func lockRollups(ctx context.Context, tx *sql.Tx) (isFirst bool, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(7733100022)`).Scan(&isFirst)
+	err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(7733100023)`).Scan(&isFirst)
 	return isFirst, err
 }
 

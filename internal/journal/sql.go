@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/flate"
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
@@ -172,6 +171,11 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 		return 0, err
 	}
 	defer tx.Rollback() // nothing after a commit
+	if db.numbered {    // in SQLite one writes at a time
+		if _, err := tx.ExecContext(ctx, lockForWrite); err != nil {
+			return 0, err
+		}
+	}
 	fresh, err := db.withoutKnown(ctx, tx, entries)
 	if err != nil || len(fresh) == 0 {
 		return 0, err
@@ -274,8 +278,8 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 	}
 	salt := make([]byte, 16)
 	rand.Read(salt)
-	digest := digestOf(salt, content)
-	head.seq, head.link = head.seq+1, nextLink(head.link, digest)
+	digest := DigestOf(salt, content)
+	head.seq, head.link = head.seq+1, NextLink(head.link, digest)
 	packed, err := pack(content)
 	if err != nil {
 		return nil, err
@@ -292,17 +296,21 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 
 // firstLink is the link before the first entry of a chain.
 func firstLink(chain string) []byte {
+	if chain == AuditChain {
+		return nil
+	}
 	sum := sha256.Sum256([]byte("threeds journal " + chain))
 	return sum[:]
 }
 
-// nextLink is the link of an entry behind another.
-func nextLink(before, digest []byte) []byte {
+// NextLink returns the link of an entry behind another: SHA-256 over that link and the digest of the entry.
+func NextLink(before, digest []byte) []byte {
 	sum := sha256.Sum256(append(slices.Clone(before), digest...))
 	return sum[:]
 }
 
-func digestOf(salt, content []byte) []byte {
+// DigestOf returns the digest of an entry: SHA-256 over its salt and content.
+func DigestOf(salt, content []byte) []byte {
 	sum := sha256.Sum256(append(slices.Clone(salt), content...))
 	return sum[:]
 }
@@ -460,37 +468,6 @@ func recordRow(e *Entry) ([]any, error) {
 	}, err
 }
 
-// erase removes what belongs to a card or a merchant.
-func (db *database) erase(ctx context.Context, q Query) (authentications, records int, err error) {
-	condition, args := db.where(Query{Card: q.Card, Merchant: q.Merchant})
-	twice := slices.Concat(args, args)
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer tx.Rollback() // nothing after a commit
-	changed := func(statement string, args []any) (int, error) {
-		result, err := tx.ExecContext(ctx, db.query(statement), args...)
-		if err != nil {
-			return 0, err
-		}
-		n, err := result.RowsAffected()
-		return int(n), err
-	}
-	// Moments are found by the id of their record, for they need not have the card.
-	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE body IS NOT NULL
-		AND (`+condition+` OR id IN (SELECT id FROM journal_records WHERE `+condition+`))`, twice); err != nil {
-		return 0, 0, err
-	}
-	if err := db.forgetRollups(ctx, tx, condition, args); err != nil {
-		return 0, 0, err
-	}
-	if authentications, err = changed(`DELETE FROM journal_records WHERE `+condition, args); err != nil {
-		return 0, 0, err
-	}
-	return authentications, records, tx.Commit()
-}
-
 // sign signs the chains of days before today that have grown since they were signed.
 func (db *database) sign(ctx context.Context, now time.Time) error {
 	rows, err := db.QueryContext(ctx, db.query(`SELECT chain, seq, link FROM journal_chains WHERE day < ? AND signed < seq`), dayOf(now))
@@ -515,9 +492,9 @@ func (db *database) sign(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, c := range all {
-		signature := ed25519.Sign(db.ours.signer(), dayText(c.name, c.seq, c.link))
+		keyName, signature := db.ours.SignDay(c.name, c.seq, c.link)
 		if _, err := db.ExecContext(ctx, db.query(`UPDATE journal_chains SET signed = ?, key_id = ?, signature = ?
-			WHERE chain = ? AND seq = ?`), c.seq, keyID(db.ours.PublicKey()), signature, c.name, c.seq); err != nil {
+			WHERE chain = ? AND seq = ?`), c.seq, keyName, signature, c.name, c.seq); err != nil {
 			return err
 		}
 	}

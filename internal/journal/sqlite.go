@@ -244,8 +244,8 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 	err = s.each(ctx, func(db *database) (bool, error) {
 		a, r, err := db.erase(ctx, q)
 		authentications, records = authentications+a, records+r
-		if err == nil { // what was overwritten must not stay in the log of the database
-			_, err = db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+		if err == nil {
+			err = db.truncateLog(ctx)
 		}
 		return false, err
 	})

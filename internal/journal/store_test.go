@@ -262,7 +262,7 @@ func TestD120KeysFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if key, err := journal.ParsePEM(text); err != nil || !key.Equal(first.PublicKey()) {
+	if all, err := journal.ParsePEM(text); err != nil || len(all) != 1 || !all[0].Equal(first.PublicKey()) {
 		t.Errorf("public key: %v", err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
