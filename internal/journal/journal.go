@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -188,7 +187,7 @@ type Rollup struct {
 	Lost       int64     `json:"lost"`       // challenges whose wait ended without an RReq
 	Abandoned  int64     `json:"abandoned"`  // challenges that the shopper did not bring to an end, those of Lost among them
 	// Times are the times from AReq to ARes: number by bucket. Bucket n ends at 1.1 to the n milliseconds.
-	Times map[int]int64 `json:"times"`
+	Times []int64 `json:"times"`
 	// Results are the numbers by result, "" while there is none. Those that were authenticated after a challenge are
 	// counted under AfterChallenge.
 	Results map[string]int64 `json:"results"`
@@ -198,7 +197,7 @@ type Rollup struct {
 const AfterChallenge = "authenticated_after_challenge"
 
 // NewRollup returns a rollup that counts nothing yet.
-func NewRollup() *Rollup { return &Rollup{Times: map[int]int64{}, Results: map[string]int64{}} }
+func NewRollup() *Rollup { return &Rollup{Results: map[string]int64{}} }
 
 // Add adds what another rollup counts.
 func (r *Rollup) Add(o *Rollup) {
@@ -209,11 +208,19 @@ func (r *Rollup) Add(o *Rollup) {
 	r.Lost += o.Lost
 	r.Abandoned += o.Abandoned
 	for bucket, n := range o.Times {
-		r.Times[bucket] += n
+		r.addTimes(bucket, n)
 	}
 	for result, n := range o.Results {
 		r.Results[result] += n
 	}
+}
+
+// addTimes counts times of a bucket.
+func (r *Rollup) addTimes(bucket int, n int64) {
+	if missing := bucket + 1 - len(r.Times); missing > 0 {
+		r.Times = append(r.Times, make([]int64, missing)...)
+	}
+	r.Times[bucket] += n
 }
 
 // Quantile returns the time in milliseconds that a share of the times does not exceed, to a tenth of it. It is 0 if no
@@ -223,8 +230,8 @@ func (r *Rollup) Quantile(share float64) float64 {
 	for _, n := range r.Times {
 		all += n
 	}
-	for _, bucket := range slices.Sorted(maps.Keys(r.Times)) {
-		if before += r.Times[bucket]; float64(before) >= share*float64(all) {
+	for bucket, n := range r.Times {
+		if before += n; n > 0 && float64(before) >= share*float64(all) {
 			return math.Round(math.Pow(1.1, float64(bucket)))
 		}
 	}

@@ -391,12 +391,15 @@ func (db *database) open(ctx context.Context, day, id, kind string, body []byte)
 	return unpack(packed)
 }
 
+// buckets is how many buckets there are of times from AReq to ARes: those until hours.
+const buckets = 200
+
 // bucketOf is the bucket of a time from AReq to ARes.
 func bucketOf(ms int64) int {
 	if ms <= 1 {
 		return 0
 	}
-	return int(math.Ceil(math.Log(float64(ms)) / math.Log(1.1)))
+	return min(int(math.Ceil(math.Log(float64(ms))/math.Log(1.1))), buckets-1)
 }
 
 // upsertRecords has the records of entries take the place of older ones.

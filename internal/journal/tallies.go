@@ -23,7 +23,7 @@ func (r *Rollup) add(e *ending, n int64) {
 		r.Results[e.result] += n
 	}
 	if e.bucket > 0 {
-		r.Times[e.bucket] += n
+		r.addTimes(e.bucket, n)
 	}
 	switch {
 	case e.status == "completed" && (e.transStatus == "Y" || e.transStatus == "A"):
@@ -107,9 +107,17 @@ func (r *Rollup) append(to []byte, index map[string]uint64) []byte {
 	for _, name := range slices.Sorted(maps.Keys(r.Results)) {
 		to = binary.AppendUvarint(binary.AppendUvarint(to, index[name]), uint64(r.Results[name]))
 	}
-	to = binary.AppendUvarint(to, uint64(len(r.Times)))
-	for _, bucket := range slices.Sorted(maps.Keys(r.Times)) {
-		to = binary.AppendUvarint(binary.AppendUvarint(to, uint64(bucket)), uint64(r.Times[bucket]))
+	used := 0
+	for _, n := range r.Times {
+		if n > 0 {
+			used++
+		}
+	}
+	to = binary.AppendUvarint(to, uint64(used))
+	for bucket, n := range r.Times {
+		if n > 0 {
+			to = binary.AppendUvarint(binary.AppendUvarint(to, uint64(bucket)), uint64(n))
+		}
 	}
 	return to
 }
@@ -192,7 +200,11 @@ func (r *reader) addTo(to *Rollup, names []string) {
 		to.Results[names[i]] += n
 	}
 	for range r.length() {
-		bucket := int(r.number())
-		to.Times[bucket] += r.number()
+		bucket, n := r.number(), r.number()
+		if bucket >= buckets {
+			r.isDamaged = true
+			return
+		}
+		to.addTimes(int(bucket), n)
 	}
 }
