@@ -143,7 +143,7 @@ func TestD122ShowHasAllSteps(t *testing.T) {
 		if _, err := st.Show(t.Context(), "00000000-0000-4000-8000-000000000002"); !errors.Is(err, journal.ErrNotFound) {
 			t.Errorf("an unknown id: %v", err)
 		}
-		rollups, err := st.Rollups(t.Context(), day, day.Add(24*time.Hour))
+		rollups, err := st.Count(t.Context(), journal.CountQuery{From: day, To: day.Add(24 * time.Hour)})
 		if err != nil || len(rollups) != 1 || rollups[0].All != 1 || rollups[0].Successful != 1 {
 			t.Errorf("rollups %+v, %v", rollups, err)
 		}
