@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/backup"
 	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -32,24 +34,12 @@ func runBackup(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return usageErrorf("backup: FILE is missing (- is standard output)")
 	}
 	return withArchive(ctx, *file, false, func(st store.Archive) error {
-		to, closeFile := exactWriter(stdout), func(err error) error { return err }
-		if rest[0] != "-" {
-			f, err := os.OpenFile(rest[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-			if err != nil {
-				return err
-			}
-			to, closeFile = f, func(err error) error {
-				if err == nil {
-					err = f.Sync()
-				}
-				if err = errors.Join(err, f.Close()); err != nil {
-					err = errors.Join(err, os.Remove(rest[0])) // part of a backup is of no use
-				}
-				return err
-			}
-		}
-		counts, err := backup.Write(ctx, to, st, time.Now())
-		if err := closeFile(err); err != nil {
+		var counts backup.Counts
+		err := writeNewFile(rest, stdout, func(to io.Writer) (err error) {
+			counts, err = backup.Write(ctx, to, st, time.Now())
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("backup: %w", err)
 		}
 		_, err = fmt.Fprintf(stderr, "threeds: backed up %s; back up the key file too, in another place\n", describeCounts(counts))
@@ -87,8 +77,24 @@ func runRestore(ctx context.Context, args []string, stdin io.Reader, stdout io.W
 		case err != nil:
 			return fmt.Errorf("restore: %s: %w; nothing was changed", name, err)
 		}
+		if err := recordRestore(ctx, st, &report); err != nil {
+			return fmt.Errorf("restore: done, but the audit trail does not say so: %w", err)
+		}
 		return writeReport(stdout, report)
 	})
+}
+
+// recordRestore adds a restore to the audit trail, and what another trail has taken the place of.
+func recordRestore(ctx context.Context, st store.Archive, report *backup.Report) error {
+	audit, ok := st.(operator.Store)
+	if !ok {
+		return errors.New("this kind of store keeps none")
+	}
+	e := operator.Entry{Who: commandActor(), From: "command line", Action: "store.restore", After: report.Added}
+	if report.ReplacedTrail != nil {
+		e.Before = map[string]any{"entries": report.Replaced[store.AuditRows], "link": hex.EncodeToString(operator.LinkOf(report.ReplacedTrail))}
+	}
+	return (&operator.Service{Store: audit, Now: time.Now}).Record(ctx, e)
 }
 
 func writeReport(stdout io.Writer, report backup.Report) error {
@@ -96,6 +102,10 @@ func writeReport(stdout io.Writer, report backup.Report) error {
 	fmt.Fprintf(w, "restored: %s\n", describeCounts(report.Added))
 	if len(report.Replaced) > 0 {
 		fmt.Fprintf(w, "replaced: %s\n", describeCounts(report.Replaced))
+	}
+	if report.ReplacedTrail != nil {
+		fmt.Fprintf(w, "replaced: the audit trail of another store, %s, the last link %x\n", countEntries(report.Replaced[store.AuditRows]),
+			operator.LinkOf(report.ReplacedTrail))
 	}
 	for _, k := range report.Refused {
 		fmt.Fprintf(w, "not brought back: API key %s of merchant %q, which this store knows as revoked\n",

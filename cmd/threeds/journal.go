@@ -205,26 +205,16 @@ func exportJournal(ctx context.Context, args []string, stdout, stderr io.Writer)
 	if *format != "jsonl" && *format != "csv" {
 		return usageErrorf("journal export: --format is neither jsonl nor csv")
 	}
-	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) (err error) {
-		to := exactWriter(stdout)
-		if len(rest) > 0 && rest[0] != "-" {
-			f, err := os.OpenFile(rest[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-			if err != nil {
-				return err
-			}
-			to = f
-			defer func() {
-				if err = errors.Join(err, f.Close()); err != nil {
-					err = errors.Join(err, os.Remove(rest[0])) // part of an export is of no use
-				}
-			}()
-		}
+	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
 		var n int
-		if *format == "csv" {
-			n, err = journal.WriteCSV(ctx, to, st, q)
-		} else {
-			n, err = journal.WriteJSONLines(ctx, to, st, keys, q)
-		}
+		err := writeNewFile(rest, stdout, func(to io.Writer) (err error) {
+			if *format == "csv" {
+				n, err = journal.WriteCSV(ctx, to, st, q)
+			} else {
+				n, err = journal.WriteJSONLines(ctx, to, st, keys, q)
+			}
+			return err
+		})
 		if err == nil {
 			_, err = fmt.Fprintf(stderr, "threeds: exported %s\n", countOf(n, "record"))
 		}
@@ -306,11 +296,11 @@ func verifyJournal(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	key, err := journal.ParsePEM(text)
+	signers, err := journal.ParsePEM(text)
 	if err != nil {
 		return err
 	}
-	got, err := journal.Verify(from, key)
+	got, err := journal.Verify(from, signers...)
 	if wrong, ok := errors.AsType[*journal.LineError](err); ok {
 		return fmt.Errorf("%s:%w", rest[0], wrong)
 	}

@@ -261,12 +261,15 @@ type Report struct {
 	// Refused are the keys of the backup that were not brought back, because the store says
 	// that they were revoked.
 	Refused []RevokedKey
+	// ReplacedTrail is what the store kept as the link of the last entry of its audit trail, if
+	// another trail took the place of that one; else nil.
+	ReplacedTrail []byte
 }
 
 // Restore loads a backup into a store, in one transaction: after an error the store is as it
 // was. A store that has rows is refused with [ErrNotEmpty], unless replace is set; then the
 // backup takes the place of these rows. Keys that the store knows as revoked stay revoked.
-// Transactions are not touched.
+// Transactions are not touched. An audit trail that goes on where that of the backup ends stays.
 func Restore(ctx context.Context, to store.Archive, from io.Reader, replace bool) (Report, error) {
 	r := &lineReader{from: bufio.NewReaderSize(from, 64<<10), sum: sha256.New()}
 	if err := r.readHeader(); err != nil {
@@ -297,6 +300,7 @@ type loader struct {
 	revoked map[string]RevokedKey // by hash: the store has these
 	report  Report
 	ranges  content
+	trail   trail
 }
 
 // makeRoom removes the rows that the store has, if it may, but for revoked keys.
@@ -304,8 +308,11 @@ func (l *loader) makeRoom(ctx context.Context, replace bool) error {
 	for _, kind := range kinds {
 		err := l.tx.Each(ctx, kind, func(row store.Row) error {
 			l.report.Replaced[row.Kind]++
-			if kind == store.RevokedRows {
+			switch kind {
+			case store.RevokedRows:
 				l.revoked[string(row.Bytes["hash"])] = revokedKeyOf(row)
+			case store.AuditRows:
+				l.trail.present = append(l.trail.present, row.Bytes["link"])
 			}
 			return nil
 		})
@@ -317,8 +324,9 @@ func (l *loader) makeRoom(ctx context.Context, replace bool) error {
 		return ErrNotEmpty
 	}
 	delete(l.report.Replaced, store.RevokedRows) // for they stay
+	delete(l.report.Replaced, store.AuditRows)   // for they stay, too, if they can
 	for _, kind := range kinds {
-		if kind == store.RevokedRows {
+		if kind == store.RevokedRows || kind == store.AuditRows {
 			continue
 		}
 		if err := l.tx.Clear(ctx, kind); err != nil {
@@ -379,11 +387,44 @@ func (l *loader) add(ctx context.Context, row store.Row) error {
 		if err := l.ranges.add(row.Bytes["data"]); err != nil {
 			return err
 		}
-	case store.MerchantRows, store.EndpointRows, store.ObjectRows, store.AuditRows, store.StateRows:
+	case store.AuditRows:
+		return l.addAudit(ctx, row)
+	case store.MerchantRows, store.EndpointRows, store.ObjectRows, store.StateRows:
 	default:
 		return fmt.Errorf("a row of type %q: %w (it knows %v)", row.Kind, store.ErrUnknownRow, kinds)
 	}
 	l.report.Added[row.Kind]++
+	return l.tx.Add(ctx, row)
+}
+
+// A trail is the audit trail that the store had, and how far that of the backup agrees with it. A link stands for its entry
+// and for all before it.
+type trail struct {
+	present [][]byte    // links
+	same    []store.Row // those of the backup that the store has
+}
+
+// addAudit adds an entry of the audit trail. The first one that is not as the store has it removes the trail of the store.
+func (l *loader) addAudit(ctx context.Context, row store.Row) error {
+	t := &l.trail
+	if n := len(t.same); n < len(t.present) {
+		if bytes.Equal(row.Bytes["link"], t.present[n]) {
+			t.same = append(t.same, row)
+			return nil
+		}
+		l.report.ReplacedTrail = t.present[len(t.present)-1]
+		l.report.Replaced[store.AuditRows] = len(t.present)
+		if err := l.tx.Clear(ctx, store.AuditRows); err != nil {
+			return err
+		}
+		for _, was := range t.same {
+			if err := l.tx.Add(ctx, was); err != nil {
+				return err
+			}
+		}
+		t.present = nil
+	}
+	l.report.Added[store.AuditRows]++
 	return l.tx.Add(ctx, row)
 }
 

@@ -109,15 +109,15 @@ func (c *chromiumTab) AnyFrame(expression string) (bool, error) {
 		return false, err
 	}
 	for _, info := range targets {
-		if info.Type != "iframe" {
-			continue
+		if info.Type != "iframe" || info.URL == "" || info.URL == "about:blank" {
+			continue // A frame without its first page may move to another process, which leaves the question unanswered.
 		}
 		frame := c.frames[info.TargetID]
 		if frame == nil {
 			frame, _ = chromedp.NewContext(c.ctx, chromedp.WithTargetID(info.TargetID)) // The frame's context ends with that of the tab.
 			c.frames[info.TargetID] = frame
 		}
-		ctx, cancel := context.WithTimeout(frame, 5*time.Second)
+		ctx, cancel := context.WithTimeout(frame, time.Second) // callers ask again
 		err := evaluateIn(ctx, expression, &is)
 		if !is {
 			is, _ = InAnyFrame(ctx, expression)

@@ -345,6 +345,8 @@ type Directory struct {
 	Lab bool `yaml:"lab"`
 	// What this directory asks of AReqs beside the public rules of its scheme, for merchants with scheme_rules. See [schemes](schemes.md#rules-of-your-own).
 	Rules RulesFile `yaml:"rules"`
+	// The mark of the scheme on pages of the console. Without one it has none.
+	Colour string `yaml:"colour"`
 	// Certificate and key that we show it.
 	ClientCert KeyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to, for AReq and PReq.

@@ -183,6 +183,7 @@ func readDirectory(s *section) (d Directory) {
 	d.RequestorName = optional(s, "requestor_name", text(1, 40), "")
 	d.Lab = optional(s, "lab", boolean, "false")
 	d.Rules = optional(s, "rules", s.l.rulesFile(), "")
+	d.Colour = optional(s, "colour", colour, "")
 	d.ClientCert = readKeyPair(s.section("client_cert"))
 	d.ServerCA = required(s, "server_ca", s.l.caFile())
 	d.ClientCA = required(s, "client_ca", s.l.caFile())

@@ -152,6 +152,8 @@ type Query struct {
 	Begun     bool   // authentications of EMV 3DS alone: no refused requests, none of 3-D Secure 1.0.2
 	Limit     int    // 0 means 50, at most 1000
 	Cursor    string // Next of the page before
+
+	isOwnID bool // ID is one of ours, and looked for in the time that it names
 }
 
 // A Page is part of the records of a query, newest first.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/flate"
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
@@ -26,8 +25,10 @@ type database struct {
 	numbered bool // parameters are $1, $2 … in place of ?
 	// prepareDay makes room for the entries of a day; nil means that none is needed.
 	prepareDay func(ctx context.Context, day time.Time) error
-	// insert adds rows in a transaction.
+	// insert adds rows of entries in a transaction.
 	insert func(ctx context.Context, conn *sql.Conn, rows [][]any) error
+	// putRecords adds rows of records, or has them take the place of older ones.
+	putRecords func(ctx context.Context, tx *sql.Tx, rows [][]any) error
 
 	mu     sync.Mutex
 	heads  map[string]*chainHead // by day
@@ -53,22 +54,46 @@ CREATE TABLE IF NOT EXISTS journal_records (made bigint NOT NULL, id text NOT NU
 	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
 	last4 text NOT NULL, version text NOT NULL, channel text NOT NULL, status text NOT NULL, result text NOT NULL,
 	trans_status text NOT NULL, reason text NOT NULL, acs text NOT NULL, ds_trans_id text NOT NULL, acs_trans_id text NOT NULL,
-	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, PRIMARY KEY (made, id)) PARTITION;
-CREATE INDEX IF NOT EXISTS journal_records_id ON journal_records (id);
+	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, PRIMARY KEY (id, made)) PARTITION;
+CREATE INDEX IF NOT EXISTS journal_records_newest ON journal_records ((-made), id DESC);
 CREATE INDEX IF NOT EXISTS journal_records_ds ON journal_records (ds_trans_id) WHERE ds_trans_id <> '';
 CREATE INDEX IF NOT EXISTS journal_records_acs ON journal_records (acs_trans_id) WHERE acs_trans_id <> '';
 CREATE INDEX IF NOT EXISTS journal_records_reference ON journal_records (reference, made) WHERE reference <> '';
 CREATE INDEX IF NOT EXISTS journal_records_card ON journal_records (card, made) WHERE card IS NOT NULL;
 CREATE INDEX IF NOT EXISTS journal_records_last4 ON journal_records (last4, made);
-CREATE INDEX IF NOT EXISTS journal_records_merchant ON journal_records (merchant, made);
-CREATE INDEX IF NOT EXISTS journal_records_scheme ON journal_records (scheme, made);
-CREATE INDEX IF NOT EXISTS journal_records_status ON journal_records (status, made);
-CREATE INDEX IF NOT EXISTS journal_records_reason ON journal_records (reason, made);
-CREATE INDEX IF NOT EXISTS journal_records_name_of_acs ON journal_records (acs, made);
 CREATE TABLE IF NOT EXISTS journal_chains (chain text PRIMARY KEY, day text NOT NULL, seq bigint NOT NULL, link bytea NOT NULL,
 	signed bigint NOT NULL, key_id text NOT NULL, signature bytea);
 CREATE TABLE IF NOT EXISTS journal_keys (day text PRIMARY KEY, wrapped bytea NOT NULL);
 `
+
+// coarse are the columns of journal_records that many records have the same value of. Each has an index for the whole
+// journal and one for each merchant, both in the order of time. So a search reads no more than the records that it
+// returns, however rare the value is. No index begins with the time alone, for a plan that reads all records of a time
+// may look cheaper and take seconds; journal_records_newest has the opposite of the time, which such a plan cannot use.
+var coarse = []string{"scheme", "acs", "status", "result", "reason"}
+
+// indexes returns the statements that make the indexes of the coarse columns, and drop those that they replace.
+func indexes() (all []string) {
+	all = []string{
+		`CREATE INDEX IF NOT EXISTS journal_records_of_merchant ON journal_records (merchant, made, id)`,
+		`DROP INDEX IF EXISTS journal_records_merchant`, `DROP INDEX IF EXISTS journal_records_name_of_acs`,
+		`DROP INDEX IF EXISTS journal_records_scheme`, `DROP INDEX IF EXISTS journal_records_status`, `DROP INDEX IF EXISTS journal_records_reason`,
+	}
+	for _, column := range coarse {
+		where := ""
+		if isMostlyEmpty[column] {
+			where = " WHERE " + column + " <> ''"
+		}
+		all = append(all,
+			fmt.Sprintf(`CREATE INDEX IF NOT EXISTS journal_records_of_%s ON journal_records (%[1]s, made, id)%s`, column, where),
+			fmt.Sprintf(`CREATE INDEX IF NOT EXISTS journal_records_of_merchant_%s ON journal_records (merchant, %[1]s, made, id)%s`, column, where))
+	}
+	return all
+}
+
+// isMostlyEmpty has the columns whose indexes leave out the rows that have no value. For SQLite to use them, a condition
+// has to say that, too; PostgreSQL would expect fewer rows than there are.
+var isMostlyEmpty = map[string]bool{"reference": true, "reason": true}
 
 // columns are those of a row of journal_entries.
 var columns = []string{"made", "id", "kind", "day", "chain", "seq", "merchant", "card", "salt", "digest", "link", "body"}
@@ -101,6 +126,12 @@ func (db *database) query(text string) string {
 
 // dayOf is the day of a time, as the journal names it.
 func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// spanOfDay returns when the day of a time begins and ends, as made has it.
+func spanOfDay(t time.Time) (begin, end int64) {
+	day := t.UTC().Truncate(24 * time.Hour)
+	return day.UnixMilli(), day.Add(24 * time.Hour).UnixMilli()
+}
 
 // write adds the entries that the database lacks, in one transaction.
 func (db *database) write(ctx context.Context, entries []Entry) (added int, err error) {
@@ -182,10 +213,19 @@ func (db *database) chainName(day string) string { return day + "/" + db.writer 
 // withoutKnown returns the entries that the database lacks, each once. Nothing is added to what was erased.
 func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entry) ([]Entry, error) {
 	marks, args := make([]string, len(entries)), make([]any, len(entries))
+	first, last := entries[0].Record.Created, entries[0].Record.Created
 	for i := range entries {
 		marks[i], args[i] = "?", entries[i].Record.ID
+		if at := entries[i].Record.Created; at.Before(first) {
+			first = at
+		} else if at.After(last) {
+			last = at
+		}
 	}
-	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind, body IS NULL FROM journal_entries WHERE id IN (`+strings.Join(marks, ",")+`)`), args...)
+	begin, _ := spanOfDay(first)
+	_, end := spanOfDay(last)
+	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind, body IS NULL FROM journal_entries
+		WHERE id IN (`+strings.Join(marks, ",")+`) AND made >= ? AND made < ?`), append(args, begin, end)...)
 	if err != nil {
 		return nil, err
 	}
@@ -230,8 +270,8 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 	}
 	salt := make([]byte, 16)
 	rand.Read(salt)
-	digest := digestOf(salt, content)
-	head.seq, head.link = head.seq+1, nextLink(head.link, digest)
+	digest := DigestOf(salt, content)
+	head.seq, head.link = head.seq+1, NextLink(head.link, digest)
 	packed, err := pack(content)
 	if err != nil {
 		return nil, err
@@ -248,17 +288,21 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 
 // firstLink is the link before the first entry of a chain.
 func firstLink(chain string) []byte {
+	if chain == AuditChain {
+		return nil
+	}
 	sum := sha256.Sum256([]byte("threeds journal " + chain))
 	return sum[:]
 }
 
-// nextLink is the link of an entry behind another.
-func nextLink(before, digest []byte) []byte {
+// NextLink returns the link of an entry behind another: SHA-256 over that link and the digest of the entry.
+func NextLink(before, digest []byte) []byte {
 	sum := sha256.Sum256(append(slices.Clone(before), digest...))
 	return sum[:]
 }
 
-func digestOf(salt, content []byte) []byte {
+// DigestOf returns the digest of an entry: SHA-256 over its salt and content.
+func DigestOf(salt, content []byte) []byte {
 	sum := sha256.Sum256(append(slices.Clone(salt), content...))
 	return sum[:]
 }
@@ -364,36 +408,49 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 			newest[e.Record.ID] = e
 		}
 	}
-	st, err := tx.PrepareContext(ctx, db.query(`INSERT INTO journal_records (made, id, rank, kind, api, merchant, reference, scheme,
-		bin, last4, version, channel, status, result, trans_status, reason, acs, ds_trans_id, acs_trans_id, challenged, bucket, card, data)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (made, id) DO UPDATE SET rank = excluded.rank, kind = excluded.kind, status = excluded.status,
+	if len(order) == 0 {
+		return nil
+	}
+	slices.Sort(order) // nodes that write the same records lock them in the same order
+	rows := make([][]any, len(order))
+	for i, id := range order {
+		var err error
+		if rows[i], err = recordRow(newest[id]); err != nil {
+			return err
+		}
+	}
+	return db.putRecords(ctx, tx, rows)
+}
+
+// recordColumns are those of a row of journal_records.
+var recordColumns = []string{
+	"made", "id", "rank", "kind", "api", "merchant", "reference", "scheme", "bin", "last4", "version", "channel", "status", "result",
+	"trans_status", "reason", "acs", "ds_trans_id", "acs_trans_id", "challenged", "bucket", "card", "data",
+}
+
+// insertRecords and replaceRecords are the two ends of the statement that adds rows to journal_records. An older record
+// gives way to a newer one.
+var (
+	insertRecords  = `INSERT INTO journal_records (` + strings.Join(recordColumns, ", ") + `) `
+	replaceRecords = ` ON CONFLICT (made, id) DO UPDATE SET rank = excluded.rank, kind = excluded.kind, status = excluded.status,
 		result = excluded.result, trans_status = excluded.trans_status, reason = excluded.reason, acs = excluded.acs,
 		ds_trans_id = excluded.ds_trans_id, acs_trans_id = excluded.acs_trans_id, challenged = excluded.challenged,
-		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank >= journal_records.rank`))
-	if err != nil {
-		return err
+		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank >= journal_records.rank`
+)
+
+// recordRow makes the row of the record of an entry.
+func recordRow(e *Entry) ([]any, error) {
+	r := &e.Record
+	data, err := json.Marshal(r)
+	challenged := int64(0)
+	if r.Challenged {
+		challenged = 1
 	}
-	defer st.Close()
-	for _, id := range order {
-		e := newest[id]
-		r := &e.Record
-		data, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		challenged := 0
-		if r.Challenged {
-			challenged = 1
-		}
-		if _, err := st.ExecContext(ctx, r.Created.UnixMilli(), r.ID, rankOf(e.Kind), string(e.Kind), r.API, r.Merchant, r.Reference,
-			r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus,
-			r.TransStatusReason, r.ACS, r.DSTransID, r.ACSTransID, challenged, bucketOf(r.DurationMS), e.CardHash, string(data),
-		); err != nil {
-			return err
-		}
-	}
-	return nil
+	return []any{
+		r.Created.UnixMilli(), r.ID, int64(rankOf(e.Kind)), string(e.Kind), r.API, r.Merchant, r.Reference, r.Card.Scheme, r.Card.BIN,
+		r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ACS, r.DSTransID,
+		r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data),
+	}, err
 }
 
 // sign signs the chains of days before today that have grown since they were signed.
@@ -420,9 +477,9 @@ func (db *database) sign(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, c := range all {
-		signature := ed25519.Sign(db.ours.signer(), dayText(c.name, c.seq, c.link))
+		keyName, signature := db.ours.SignDay(c.name, c.seq, c.link)
 		if _, err := db.ExecContext(ctx, db.query(`UPDATE journal_chains SET signed = ?, key_id = ?, signature = ?
-			WHERE chain = ? AND seq = ?`), c.seq, keyID(db.ours.PublicKey()), signature, c.name, c.seq); err != nil {
+			WHERE chain = ? AND seq = ?`), c.seq, keyName, signature, c.name, c.seq); err != nil {
 			return err
 		}
 	}

@@ -71,11 +71,11 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 	if err != nil {
 		return nil, err
 	}
-	if _, err := pool.ExecContext(ctx, strings.ReplaceAll(schema, " PARTITION", "")); err != nil {
+	if _, err := pool.ExecContext(ctx, strings.ReplaceAll(schema, " PARTITION", "")+strings.Join(indexes(), ";\n")); err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
 	db := newDatabase(pool, s.keys)
-	db.insert = insertRows
+	db.insert, db.putRecords = insertRows, putRecordRows
 	s.months[month] = db
 	return db, nil
 }
@@ -84,6 +84,22 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 func insertRows(ctx context.Context, conn *sql.Conn, rows [][]any) error {
 	marks := strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",")
 	st, err := conn.PrepareContext(ctx, `INSERT INTO journal_entries (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	for _, row := range rows {
+		if _, err := st.ExecContext(ctx, row...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putRecordRows adds rows of records one by one.
+func putRecordRows(ctx context.Context, tx *sql.Tx, rows [][]any) error {
+	marks := strings.TrimSuffix(strings.Repeat("?,", len(recordColumns)), ",")
+	st, err := tx.PrepareContext(ctx, insertRecords+`VALUES (`+marks+`)`+replaceRecords)
 	if err != nil {
 		return err
 	}

@@ -262,7 +262,7 @@ func TestD120KeysFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if key, err := journal.ParsePEM(text); err != nil || !key.Equal(first.PublicKey()) {
+	if all, err := journal.ParsePEM(text); err != nil || len(all) != 1 || !all[0].Equal(first.PublicKey()) {
 		t.Errorf("public key: %v", err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
@@ -304,7 +304,7 @@ func TestD124GenerateFillsAnEmptyJournalOnly(t *testing.T) {
 		if err != nil || len(page.Records) == 0 || page.Records[0].Card.Last4 != g.Card(1499)[12:] {
 			t.Errorf("%+v, %v", page, err)
 		}
-		if d, err := st.Show(t.Context(), g.ID(1499)); err != nil || len(d.Steps) != 4 {
+		if d, err := st.Show(t.Context(), g.ID(1499, day)); err != nil || len(d.Steps) != 4 {
 			t.Errorf("%+v, %v", d, err)
 		}
 		if err := journal.Generate(t.Context(), st, keys, g, day, func(int) {}); !errors.Is(err, journal.ErrNotEmpty) {

@@ -79,6 +79,43 @@ func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
 	return j
 }
 
+// loadTrailKeys returns the keys that sign the audit trail: those of the journal, or without one those of its file. What
+// is wrong with them keeps no server from starting.
+func (s *Server) loadTrailKeys() *journal.Keys {
+	switch {
+	case s.journal != nil:
+		return s.journal.Keys
+	case s.cfg.Journal != nil || s.cfg.TrailKeys == "":
+		return nil // what is wrong with the keys of the journal was logged
+	}
+	keys, err := journal.LoadOrCreateKeys(s.cfg.TrailKeys)
+	if err != nil {
+		s.cfg.Log.Error("the audit trail is not signed", "err", err)
+	}
+	return keys
+}
+
+// signTrail signs the days of the audit trail that are over, until ctx ends.
+func (s *Server) signTrail(ctx context.Context) {
+	if s.trailKeys == nil {
+		return
+	}
+	host, _ := os.Hostname() // without a name the entry says so
+	ticker := time.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for {
+		today := s.timestamp().UTC().Truncate(24 * time.Hour)
+		if err := s.operators.SignDay(ctx, s.trailKeys, "node:"+cmp.Or(host, "unknown"), today); err != nil && ctx.Err() == nil {
+			s.cfg.Log.Warn("audit trail not signed", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
 // registerJournalMetrics adds the metrics of the journal.
 func (s *Server) registerJournalMetrics(j *journal.Journal) {
 	const help = "Entries of the journal: written, dropped because too many waited, or failed to be written and tried again."
