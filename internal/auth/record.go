@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
@@ -41,7 +42,7 @@ type txnRecord struct {
 	Ended    int64     `json:",omitzero"` // when it came to its end, Unix milliseconds; 0: it has not, or not before a wait is over
 
 	Code   message.Code `json:",omitzero"` // of the Erro with which the /auth failed
-	Detail string       `json:",omitzero"` // what that Erro says beside; it has no text of the other side
+	Detail string       `json:",omitzero"` // what that Erro says beside; of an Erro that was passed on, a text of the other side
 
 	Amount   string `json:",omitzero"` // purchaseAmount
 	Currency string `json:",omitzero"` // purchaseCurrency
@@ -369,7 +370,7 @@ func answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 			return []journal.Step{answered}
 		}
 		erro := journal.Step{Step: "erro", At: at}
-		if text := strings.TrimSpace(rec.Code.String() + " " + rec.Detail); rec.Code != 0 {
+		if text := strings.TrimSpace(rec.Code.String() + " " + journalDetail(rec.Detail)); rec.Code != 0 {
 			erro.Findings = []string{text}
 		}
 		if rec.Page != nil {
@@ -394,8 +395,45 @@ func maskedMessage(text []byte) []byte {
 	if err != nil {
 		return nil
 	}
-	return m.MaskedJSON()
+	return journalMessage(m)
 }
+
+// journalMessage returns a message as the journal has it: masked. A message of another party is without what its texts
+// quote, and an AReq has its card number in no other element either.
+func journalMessage(m *message.Message) []byte {
+	if kind, _ := m.Type(); kind == message.AReq {
+		return withoutCard(m.MaskedJSON(), m.Text("acctNumber"))
+	}
+	return journal.ScrubMessage(m.MaskedJSON(), isElementName)
+}
+
+// journalDetail returns an errorDetail as the journal has it.
+func journalDetail(detail string) string { return journal.ScrubText(detail, isElementName) }
+
+// isElementName reports whether a word is the name of an element of a message.
+func isElementName(word string) bool { return elementNames()[word] }
+
+// elementNames are the names of all elements of the messages that the journal shows.
+var elementNames = sync.OnceValue(func() map[string]bool {
+	all := map[string]bool{}
+	var add func(t *message.Table)
+	add = func(t *message.Table) {
+		for i := range t.Fields {
+			all[t.Fields[i].Name] = true
+			if of := t.Fields[i].Of; of != nil {
+				add(of)
+			}
+		}
+	}
+	for _, kind := range []message.Type{message.AReq, message.ARes, message.RReq, message.Erro} {
+		for _, version := range []message.Version{message.V210, message.V220, message.V231} {
+			if t := message.TableOf(kind, version); t != nil {
+				add(t)
+			}
+		}
+	}
+	return all
+})
 
 type sentKey struct{}
 
@@ -404,7 +442,7 @@ func (e *Engine) withSent(ctx context.Context, areq *message.Message) context.Co
 	if e.AddToJournal == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, sentKey{}, areq.MaskedJSON())
+	return context.WithValue(ctx, sentKey{}, journalMessage(areq))
 }
 
 // SentMessage returns the AReq, masked, that may leave when the write with this context has succeeded; nil if none may.
