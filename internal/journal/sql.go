@@ -402,6 +402,12 @@ func bucketOf(ms int64) int {
 	return min(int(math.Ceil(math.Log(float64(ms))/math.Log(1.1))), buckets-1)
 }
 
+// isBefore reports whether a kind of the same rank comes before another. Those of Secure Payment Confirmation have the rank
+// of Answered, and no rank of their own: nodes of an earlier release compare with the ranks that are stored.
+func isBefore(a, b Kind) bool {
+	return a == Answered && (b == SecondAReq || b == SecondAnswer) || a == SecondAReq && b == SecondAnswer
+}
+
 // upsertRecords has the records of entries take the place of older ones.
 func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Entry) error {
 	newest := map[string]*Entry{}
@@ -415,7 +421,7 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 		if was == nil {
 			order = append(order, e.Record.ID)
 		}
-		if was == nil || rankOf(was.Kind) <= rankOf(e.Kind) {
+		if was == nil || rankOf(was.Kind) < rankOf(e.Kind) || rankOf(was.Kind) == rankOf(e.Kind) && !isBefore(e.Kind, was.Kind) {
 			newest[e.Record.ID] = e
 		}
 	}
@@ -453,7 +459,9 @@ var (
 	replaceRecords = ` ON CONFLICT (made, id) DO UPDATE SET rank = excluded.rank, kind = excluded.kind, status = excluded.status,
 		result = excluded.result, trans_status = excluded.trans_status, reason = excluded.reason, acs = excluded.acs,
 		ds_trans_id = excluded.ds_trans_id, acs_trans_id = excluded.acs_trans_id, challenged = excluded.challenged,
-		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank >= journal_records.rank`
+		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank > journal_records.rank
+		OR excluded.rank = journal_records.rank AND NOT (excluded.kind = 'answered' AND journal_records.kind IN ('second_areq', 'second_ares'))
+		AND NOT (excluded.kind = 'second_areq' AND journal_records.kind = 'second_ares')`
 )
 
 // recordRow makes the row of the record of an entry.
