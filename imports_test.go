@@ -37,7 +37,7 @@ var may = map[string]string{
 	"internal/store/sqlite":    "internal/store",
 	"internal/store/postgres":  "internal/store internal/socket",
 	"internal/store/storetest": "internal/store",
-	"internal/backup":          "internal/store",
+	"internal/backup":          "internal/journal internal/store",
 	"internal/clientcert":      "internal/store",
 	"internal/account":         "internal/store",
 	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/scheme internal/store internal/journal internal/listen internal/webhook",

@@ -109,9 +109,10 @@ const usage = `Usage:
                     [--config FILE] [FILE]
         write the audit trail in the form of "threeds journal export", for "threeds journal
         verify"; exit status 1 means that somebody has changed it in the store
-    threeds backup FILE [--config FILE]
-        write API keys, revoked keys and card ranges into a new file (- is standard output),
-        which fits both kinds of store
+    threeds backup [--journal] [--config FILE] FILE
+        write API keys, revoked keys, merchants, operators, the audit trail and card ranges
+        into a new file (- is standard output), which fits both kinds of store; with
+        --journal the journal, too
     threeds restore [--replace] FILE [--config FILE]
         load such a file (- is standard input) into an empty store, or with --replace in the
         place of what the store has
@@ -125,6 +126,9 @@ const usage = `Usage:
     threeds journal export [--from T] [--to T] [--merchant NAME] [--format jsonl|csv]
                     [--config FILE] [FILE]
         write days of the journal; only JSON lines can be verified
+    threeds journal import [--key PEM] [--config FILE] FILE
+        add what an export of another journal has and this one lacks, if the export is as it
+        was written; --key is that of the other journal
     threeds journal erase (--card - | --merchant NAME) --yes [--config FILE]
         remove what belongs to a card or a merchant, and say how much that was
     threeds journal verify [--key PEM] [--config FILE] FILE

@@ -218,22 +218,24 @@ func (h *Handler) readTraffic(ctx context.Context, all []Directory) error {
 		return nil
 	}
 	now := h.Now()
-	day, err := h.Journal.Rollups(ctx, now.Add(-hoursOfDay*time.Hour), now)
+	q := journal.CountQuery{By: "scheme", From: now.Add(-hoursOfDay * time.Hour), To: now, Hourly: true}
+	day, err := h.Journal.Count(ctx, q)
 	if err != nil {
 		return err
 	}
-	hour, err := h.Journal.Rollups(ctx, now.Add(-time.Hour), now)
+	q.From = now.Add(-time.Hour)
+	hour, err := h.Journal.Count(ctx, q)
 	if err != nil {
 		return err
 	}
 	for i := range all {
 		d := &all[i]
-		d.Hour = newTraffic(sumOf(hour, func(r *journal.Rollup) bool { return r.Scheme == d.Scheme }))
-		d.Day = newTraffic(sumOf(day, func(r *journal.Rollup) bool { return r.Scheme == d.Scheme }))
+		d.Hour = newTraffic(sumOf(hour, func(r *journal.Rollup) bool { return r.Value == d.Scheme }))
+		d.Day = newTraffic(sumOf(day, func(r *journal.Rollup) bool { return r.Value == d.Scheme }))
 		first := now.UTC().Truncate(time.Hour).Add(-(hoursOfDay - 1) * time.Hour)
 		for n := range hoursOfDay {
 			at := first.Add(time.Duration(n) * time.Hour)
-			sum := sumOf(day, func(r *journal.Rollup) bool { return r.Scheme == d.Scheme && r.Hour.Equal(at) })
+			sum := sumOf(day, func(r *journal.Rollup) bool { return r.Value == d.Scheme && r.Hour.Equal(at) })
 			d.Day.Hours = append(d.Day.Hours, HourCount{at, sum.All, sum.Quantile(0.95)})
 		}
 	}

@@ -170,11 +170,11 @@ const (
 )
 
 // arrows are all changes of state there are (invariant I4); the states without a row
-// never change. Two more states, Leg and Operations, mark rows that are no transactions.
+// never change. Three more states, Leg, Second and Operations, mark rows that are no transactions.
 var arrows = map[store.State][]store.State{
 	Waiting:   {Sent, Final, Failed, Cancelled},
 	Sent:      {Challenge, Final, Failed, Cancelled},
-	Challenge: {Result, Failed, Cancelled},
+	Challenge: {Sent, Result, Failed, Cancelled}, // back to Sent for the second AReq of SPC alone, see claimSecond
 }
 
 // errArrow is returned when a transaction is not where its next step starts.
@@ -243,8 +243,13 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 	if rec.Sent != 0 && rec.Version != "" {
 		kinds = append(kinds, journal.Claimed)
 	}
+	answered := journal.Answered
+	if rec.isSecond() {
+		kinds = append(kinds, journal.Answered, journal.SecondAReq)
+		answered = journal.SecondAnswer
+	}
 	if rec.Answered != 0 || t.State == Sent && status == outcome.Failed {
-		kinds = append(kinds, journal.Answered)
+		kinds = append(kinds, answered)
 	}
 	if p := rec.Page; p != nil && p.Returned != 0 {
 		kinds = append(kinds, journal.Returned)
@@ -259,7 +264,7 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 	case status == outcome.Expired:
 		kinds = append(kinds, journal.Expired)
 	case len(kinds) == 0 || isAtEnd(t) && rec.Answered == 0:
-		kinds = append(kinds, journal.Answered) // it ended before an AReq left
+		kinds = append(kinds, answered) // it ended before an AReq left
 	}
 	return kinds
 }
@@ -324,7 +329,17 @@ func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.
 		return steps
 	case journal.Method:
 		return []journal.Step{{Step: "method", At: time.UnixMilli(rec.Page.Begun)}}
+	case journal.SecondAReq:
+		if sent == nil {
+			sent = maskedMessage(rec.AReq)
+		}
+		at := time.UnixMilli(rec.Sent)
+		told := journal.Step{Step: "spc.answer", At: at, Findings: []string{spcFinding(rec.Page.SPC.Outcome)}}
+		return []journal.Step{told, {Step: "areq", At: at, Message: sent}}
+	case journal.SecondAnswer:
+		return answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
 	case journal.Claimed:
+		rec = rec.first()
 		if sent == nil {
 			sent = maskedMessage(rec.AReq)
 		}
@@ -337,6 +352,7 @@ func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.
 		}
 		return []journal.Step{areq}
 	case journal.Answered:
+		rec = rec.first()
 		return answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
 	case journal.Returned:
 		return []journal.Step{{Step: "cres", At: time.UnixMilli(rec.Page.Returned)}}
@@ -347,6 +363,19 @@ func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.
 		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())), Message: maskedMessage(rec.Erro)}}
 	}
 	return []journal.Step{{Step: string(kind), At: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, at.UnixMilli()))}}
+}
+
+// spcFinding says what became of Secure Payment Confirmation.
+func spcFinding(outcome string) string {
+	switch outcome {
+	case "01":
+		return "the browser could not confirm (spcIncompInd 01)"
+	case "02":
+		return "the cardholder cancelled (spcIncompInd 02)"
+	case "03":
+		return "nothing came within 540 s (spcIncompInd 03)"
+	}
+	return "the cardholder confirmed"
 }
 
 // requestSteps are the first steps: the request, and the look-up of its card.

@@ -44,6 +44,9 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 		AND (`+condition+` OR id IN (SELECT id FROM journal_records WHERE `+condition+`))`, twice); err != nil {
 		return 0, 0, err
 	}
+	if err := db.forgetRollups(ctx, tx, condition, args); err != nil {
+		return 0, 0, err
+	}
 	if authentications, err = changed(`DELETE FROM journal_records WHERE `+condition, args); err != nil {
 		return 0, 0, err
 	}

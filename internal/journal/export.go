@@ -28,6 +28,7 @@ type ExportedEntry struct {
 	Salt      []byte
 	Content   []byte // JSON of an [Entry], or of an entry of the audit trail
 	Messages  []byte // JSON of the messages of the entry that are kept
+	CardHash  []byte // of an [Entry]
 	Merchant  string
 	Signature []byte // of the day, if this is its last entry in the chain and the day was signed
 	IsLeftOut bool   // the query does not want the content
@@ -93,7 +94,7 @@ func (db *database) exportChain(ctx context.Context, chain, day string, line fun
 		return err
 	}
 	begin, end := spanOfDay(at)
-	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, salt, digest, link, body,
+	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, body,
 		(SELECT m.body FROM journal_messages m WHERE m.id = e.id AND m.kind = e.kind AND m.made = e.made) FROM journal_entries e
 		WHERE chain = ? AND made >= ? AND made < ? ORDER BY seq`), chain, begin, end)
 	if err != nil {
@@ -104,7 +105,7 @@ func (db *database) exportChain(ctx context.Context, chain, day string, line fun
 		var id, kind string
 		var body, messages []byte
 		e := ExportedEntry{Chain: chain}
-		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.Salt, &e.Digest, &e.Link, &body, &messages); err != nil {
+		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.CardHash, &e.Salt, &e.Digest, &e.Link, &body, &messages); err != nil {
 			return err
 		}
 		if messages != nil {
@@ -146,9 +147,11 @@ type exportLine struct {
 	Type      string          `json:"type"` // header, record, link, day or end
 	Version   int             `json:"version,omitempty"`
 	KeyID     string          `json:"keyId,omitempty"`
+	CardKeys  []string        `json:"cardKeys,omitempty"` // names of the keys of card hashes
 	Chain     string          `json:"chain,omitempty"`
 	Seq       int64           `json:"seq,omitempty"`
 	IsErased  bool            `json:"erased,omitempty"`
+	Card      string          `json:"card,omitempty"` // the hash of the card
 	Salt      string          `json:"salt,omitempty"`
 	Digest    string          `json:"digest,omitempty"`
 	Link      string          `json:"link,omitempty"`
@@ -176,8 +179,11 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, 
 		_, err = w.Write(text)
 		return err
 	}
-	id := keyID(keys.PublicKey())
-	if err := put(exportLine{Type: "header", Version: exportVersion, KeyID: id}); err != nil {
+	header := exportLine{Type: "header", Version: exportVersion, KeyID: keyID(keys.PublicKey())}
+	if _, isJournal := st.(Store); isJournal { // the audit trail has no card
+		header.CardKeys = keys.cardKeyNames()
+	}
+	if err := put(header); err != nil {
 		return 0, err
 	}
 	err = st.Export(ctx, q, func(e ExportedEntry) error {
@@ -188,7 +194,7 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, 
 		case e.IsLeftOut, q.Merchant != "" && e.Merchant != q.Merchant:
 			l.Type = "link"
 		default:
-			l.Salt, l.Record, l.Messages = hex.EncodeToString(e.Salt), e.Content, e.Messages
+			l.Salt, l.Card, l.Record, l.Messages = hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash), e.Content, e.Messages
 			records++
 		}
 		if err := put(l); err != nil || e.Signature == nil {

@@ -75,8 +75,8 @@ func (db *database) openMessages(ctx context.Context, day, id, kind string, body
 	return db.openNamed(ctx, day, messagesName(id, kind), body)
 }
 
-// showMessages puts the messages that are kept into the steps of an entry. Of others the findings say how long they were.
-func showMessages(steps []Step, text []byte) error {
+// putMessages puts the messages that are kept into the steps of an entry.
+func putMessages(steps []Step, text []byte) error {
 	var kept []keptMessage
 	if text != nil {
 		if err := json.Unmarshal(text, &kept); err != nil {
@@ -88,10 +88,19 @@ func showMessages(steps []Step, text []byte) error {
 			steps[m.Step].Message = m.Message
 		}
 	}
+	return nil
+}
+
+// showMessages is putMessages for people: of messages that are not kept the findings say how long they were.
+func showMessages(steps []Step, text []byte) error {
+	if err := putMessages(steps, text); err != nil {
+		return err
+	}
 	for i := range steps {
 		if s := &steps[i]; s.Digest != "" && s.Message == nil {
 			s.Findings = append(slices.Clone(s.Findings), fmt.Sprintf("message [withheld, %d bytes]", s.Bytes))
 		}
+		steps[i].Digest = "" // it says nothing without its salt
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func OpenPostgres(ctx context.Context, at string, keys *Keys) (Store, error) {
 	pool := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(preparePlans))
 	pool.SetMaxOpenConns(8)
 	db := newDatabase(pool, keys)
-	db.numbered, db.insert, db.putRecords, db.prepareDay = true, copyRows, unnestRecords, db.makePartitions
+	db.numbered, db.insert, db.putRows, db.prepareDay = true, copyRows, unnestRows, db.makePartitions
+	db.lockRollups = lockRollups
 	if err := db.locked(ctx, func(conn *sql.Conn) error { return makeTables(ctx, conn) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("journal: %w", err), pool.Close())
 	}
@@ -112,9 +113,15 @@ func (db *database) makePartitions(ctx context.Context, at time.Time) error {
 // monthPrefix is what the names of partitions of months begin with. They are after those of any day.
 const monthPrefix = "journal_records_m"
 
-// unnestRecords adds rows of records with one statement.
-func unnestRecords(ctx context.Context, tx *sql.Tx, rows [][]any) error {
-	columns, marks := make([]any, len(recordColumns)), make([]string, len(recordColumns))
+// lockRollups takes the lock for making rollups until the end of the transaction, if no other node has it.
+func lockRollups(ctx context.Context, tx *sql.Tx) (isFirst bool, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(7733100023)`).Scan(&isFirst)
+	return isFirst, err
+}
+
+// unnestRows adds rows with one statement.
+func unnestRows(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error {
+	columns, marks := make([]any, len(rows[0])), make([]string, len(rows[0]))
 	for i, value := range rows[0] {
 		switch value.(type) {
 		case int64:
@@ -125,7 +132,7 @@ func unnestRecords(ctx context.Context, tx *sql.Tx, rows [][]any) error {
 			columns[i], marks[i] = columnOf[string](rows, i), fmt.Sprintf("$%d::text[]", i+1)
 		}
 	}
-	_, err := tx.ExecContext(ctx, insertRecords+`SELECT * FROM unnest(`+strings.Join(marks, ", ")+`)`+replaceRecords, columns...)
+	_, err := tx.ExecContext(ctx, insert+`SELECT * FROM unnest(`+strings.Join(marks, ", ")+`)`+end, columns...)
 	return err
 }
 
@@ -163,8 +170,12 @@ func (s *tableStore) Show(ctx context.Context, id string) (Detail, error) {
 	return s.show(ctx, strings.ToLower(id))
 }
 
-func (s *tableStore) Rollups(ctx context.Context, from, to time.Time) ([]Rollup, error) {
-	return s.rollups(ctx, from, to)
+func (s *tableStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
+	return s.count(ctx, q)
+}
+
+func (s *tableStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
+	return s.roll(ctx, now, limit)
 }
 
 func (s *tableStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {
@@ -181,8 +192,8 @@ func (s *tableStore) Export(ctx context.Context, q Query, line func(ExportedEntr
 func (s *tableStore) Sign(ctx context.Context, now time.Time) error { return s.sign(ctx, now) }
 
 const (
-	expireLen  = 5000            // records that are deleted at once
-	expireTime = 2 * time.Second // how long one call of Expire begins to delete records
+	expireLen  = 5000                   // records that are deleted at once
+	expireTime = 500 * time.Millisecond // how long one call of Expire begins to delete records
 )
 
 // Expire drops the partitions of the days, and of the months, that ended before a time. Of the month that goes on, it
@@ -214,6 +225,13 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	}
 	for _, table := range []string{"journal_chains", "journal_keys"} {
 		if _, err := s.ExecContext(ctx, `DELETE FROM `+table+` WHERE day < $1`, dayOf(last)); err != nil {
+			return err
+		}
+	}
+	for statement, first := range map[string]int64{
+		`DELETE FROM journal_rollups WHERE start < $1`: last.UnixMilli(), `DELETE FROM journal_dirty WHERE hour < $1`: last.UnixMilli() / hourLen,
+	} {
+		if _, err := s.ExecContext(ctx, statement, first); err != nil {
 			return err
 		}
 	}

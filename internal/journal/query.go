@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,70 +216,4 @@ func (db *database) showOf(ctx context.Context, id string, begin, end int64) (De
 		d.Steps[i].MS = d.Steps[i].At.Sub(d.Created).Milliseconds()
 	}
 	return d, nil
-}
-
-// rollups counts the authentications of the hours from from until to.
-func (db *database) rollups(ctx context.Context, from, to time.Time) ([]Rollup, error) {
-	const hour = int64(time.Hour / time.Millisecond)
-	rows, err := db.QueryContext(ctx, db.query(fmt.Sprintf(`SELECT made / %d, merchant, scheme, bin, acs, version, channel, reason,
-		bucket, status, result, trans_status, challenged, count(*) FROM journal_records
-		WHERE kind NOT IN ('refused', 'v1') AND made >= ? AND made < ?
-		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8`, hour)), from.UnixMilli(), to.UnixMilli())
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []Rollup
-	for rows.Next() {
-		var r Rollup
-		var at, count int64
-		var bucket, challenged int
-		var status, result, transStatus string
-		if err := rows.Scan(&at, &r.Merchant, &r.Scheme, &r.BIN, &r.ACS, &r.Version, &r.Channel, &r.Reason,
-			&bucket, &status, &result, &transStatus, &challenged, &count); err != nil {
-			return nil, err
-		}
-		r.Hour = time.UnixMilli(at * hour).UTC()
-		if n := len(all); n == 0 || !all[n-1].isSameAs(&r) {
-			r.Times, r.Results = map[int]int64{}, map[string]int64{}
-			all = append(all, r)
-		}
-		all[len(all)-1].add(bucket, status, result, transStatus, challenged == 1, count)
-	}
-	return all, rows.Err()
-}
-
-// isSameAs reports whether two rollups count the same authentications.
-func (r *Rollup) isSameAs(o *Rollup) bool {
-	return r.Hour.Equal(o.Hour) && r.Merchant == o.Merchant && r.Scheme == o.Scheme && r.BIN == o.BIN && r.ACS == o.ACS &&
-		r.Version == o.Version && r.Channel == o.Channel && r.Reason == o.Reason
-}
-
-// add counts authentications that ended alike.
-func (r *Rollup) add(bucket int, status, result, transStatus string, challenged bool, n int64) {
-	r.All += n
-	if result == "authenticated" && challenged {
-		r.Results[AfterChallenge] += n
-	} else {
-		r.Results[result] += n
-	}
-	if bucket > 0 {
-		r.Times[bucket] += n
-	}
-	switch {
-	case status == "completed" && (transStatus == "Y" || transStatus == "A"):
-		r.Successful += n
-	case status == "failed" && !challenged:
-		r.Failed += n
-	}
-	if !challenged {
-		return
-	}
-	r.Challenged += n
-	if status == "expired" {
-		r.Lost += n
-	}
-	if result == "abandoned" {
-		r.Abandoned += n
-	}
 }

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 )
 
 // BenchmarkSearchOfSize searches among JOURNAL_RECORDS generated records of JOURNAL_DAYS days in PostgreSQL by each field,
-// and drops the oldest day. Of each it reports the 95th percentile.
+// makes reports, and drops the oldest days. Of each it reports the 95th percentile.
 func BenchmarkSearchOfSize(b *testing.B) {
 	keys := journal.NewKeys()
 	st, err := journal.OpenPostgres(b.Context(), pgtest.Get(b).Schema(b), keys)
@@ -121,6 +122,37 @@ func benchmarkSize(b *testing.B, st journal.Store, keys *journal.Keys) {
 		}
 		reportP95(b, times)
 	})
+	rolled := time.Now()
+	if err := st.Roll(b.Context(), now, 24*time.Hour); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("the hours of %d days are counted after %s", g.Days, time.Since(rolled).Round(time.Millisecond))
+	for _, count := range []journal.CountQuery{
+		{By: "scheme"}, {By: "merchant"}, {By: "issuer"}, {By: "acs"}, {By: "reason"}, {By: ""}, {By: "acs", Merchant: "Shop 0"},
+		{By: "scheme", From: now.Add(-24 * time.Hour), Hourly: true},
+	} {
+		name := "report by " + cmp.Or(count.By, "day")
+		if count.Merchant != "" {
+			name += " of a merchant"
+		}
+		count.Whole = count.By != "" && !count.Hourly
+		if count.To = now; count.From.IsZero() {
+			count.From = now.AddDate(0, 0, -g.Days)
+		} else {
+			name += " and hour"
+		}
+		b.Run(name, func(b *testing.B) {
+			var times []time.Duration
+			for range b.N {
+				begun := time.Now()
+				if _, err := st.Count(b.Context(), count); err != nil {
+					b.Fatal(err)
+				}
+				times = append(times, time.Since(begun))
+			}
+			reportP95(b, times)
+		})
+	}
 	b.Run("drop a day", func(b *testing.B) {
 		var times []time.Duration
 		for i := range b.N {

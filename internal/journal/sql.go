@@ -27,8 +27,10 @@ type database struct {
 	prepareDay func(ctx context.Context, day time.Time) error
 	// insert adds rows to a table in a transaction.
 	insert func(ctx context.Context, conn *sql.Conn, table string, columns []string, rows [][]any) error
-	// putRecords adds rows of records, or has them take the place of older ones.
-	putRecords func(ctx context.Context, tx *sql.Tx, rows [][]any) error
+	// putRows adds rows by a statement that begins with insert and ends with end.
+	putRows func(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error
+	// lockRollups reports whether this transaction, and no other, makes rollups.
+	lockRollups func(ctx context.Context, tx *sql.Tx) (bool, error)
 
 	mu     sync.Mutex
 	heads  map[string]*chainHead // by day
@@ -63,6 +65,12 @@ CREATE INDEX IF NOT EXISTS journal_records_card ON journal_records (card, made) 
 CREATE INDEX IF NOT EXISTS journal_records_last4 ON journal_records (last4, made);
 CREATE TABLE IF NOT EXISTS journal_messages (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, body bytea NOT NULL,
 	PRIMARY KEY (id, kind, made)) PARTITION;
+CREATE TABLE IF NOT EXISTS journal_rollups (start bigint NOT NULL, hours bigint NOT NULL, merchant text NOT NULL,
+	counts bytea NOT NULL, PRIMARY KEY (merchant, hours, start));
+CREATE INDEX IF NOT EXISTS journal_rollups_start ON journal_rollups (start);
+CREATE TABLE IF NOT EXISTS journal_dirty (hour bigint NOT NULL, writer text NOT NULL, n bigint NOT NULL, PRIMARY KEY (hour, writer));
+INSERT INTO journal_dirty (hour, writer, n) SELECT DISTINCT made / 3600000, 'start', 1 FROM journal_records
+	WHERE NOT EXISTS (SELECT 1 FROM journal_rollups) AND NOT EXISTS (SELECT 1 FROM journal_dirty);
 CREATE TABLE IF NOT EXISTS journal_chains (chain text PRIMARY KEY, day text NOT NULL, seq bigint NOT NULL, link bytea NOT NULL,
 	signed bigint NOT NULL, key_id text NOT NULL, signature bytea);
 CREATE TABLE IF NOT EXISTS journal_keys (day text PRIMARY KEY, wrapped bytea NOT NULL);
@@ -404,12 +412,21 @@ func (db *database) openNamed(ctx context.Context, day, name string, body []byte
 	return unpack(packed)
 }
 
+// buckets is how many buckets there are of times from AReq to ARes: those until hours.
+const buckets = 200
+
 // bucketOf is the bucket of a time from AReq to ARes.
 func bucketOf(ms int64) int {
 	if ms <= 1 {
 		return 0
 	}
-	return int(math.Ceil(math.Log(float64(ms)) / math.Log(1.1)))
+	return min(int(math.Ceil(math.Log(float64(ms))/math.Log(1.1))), buckets-1)
+}
+
+// isBefore reports whether a kind of the same rank comes before another. Those of Secure Payment Confirmation have the rank
+// of Answered, and no rank of their own: nodes of an earlier release compare with the ranks that are stored.
+func isBefore(a, b Kind) bool {
+	return a == Answered && (b == SecondAReq || b == SecondAnswer) || a == SecondAReq && b == SecondAnswer
 }
 
 // upsertRecords has the records of entries take the place of older ones.
@@ -425,7 +442,7 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 		if was == nil {
 			order = append(order, e.Record.ID)
 		}
-		if was == nil || rankOf(was.Kind) <= rankOf(e.Kind) {
+		if was == nil || rankOf(was.Kind) < rankOf(e.Kind) || rankOf(was.Kind) == rankOf(e.Kind) && !isBefore(e.Kind, was.Kind) {
 			newest[e.Record.ID] = e
 		}
 	}
@@ -440,7 +457,14 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 			return err
 		}
 	}
-	return db.putRecords(ctx, tx, rows)
+	hours := map[int64]bool{}
+	for _, id := range order {
+		hours[newest[id].Record.Created.UnixMilli()/hourLen] = true
+	}
+	if err := db.putRows(ctx, tx, insertRecords, rows, replaceRecords); err != nil {
+		return err
+	}
+	return db.markDirty(ctx, tx, hours)
 }
 
 // recordColumns are those of a row of journal_records.
@@ -456,7 +480,9 @@ var (
 	replaceRecords = ` ON CONFLICT (made, id) DO UPDATE SET rank = excluded.rank, kind = excluded.kind, status = excluded.status,
 		result = excluded.result, trans_status = excluded.trans_status, reason = excluded.reason, acs = excluded.acs,
 		ds_trans_id = excluded.ds_trans_id, acs_trans_id = excluded.acs_trans_id, challenged = excluded.challenged,
-		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank >= journal_records.rank`
+		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank > journal_records.rank
+		OR excluded.rank = journal_records.rank AND NOT (excluded.kind = 'answered' AND journal_records.kind IN ('second_areq', 'second_ares'))
+		AND NOT (excluded.kind = 'second_areq' AND journal_records.kind = 'second_ares')`
 )
 
 // recordRow makes the row of the record of an entry.

@@ -75,7 +75,8 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 		return nil, errors.Join(err, pool.Close())
 	}
 	db := newDatabase(pool, s.keys)
-	db.insert, db.putRecords = insertRows, putRecordRows
+	db.insert, db.putRows = insertRows, putRows
+	db.lockRollups = func(context.Context, *sql.Tx) (bool, error) { return true, nil } // the transaction locks the file
 	s.months[month] = db
 	return db, nil
 }
@@ -99,10 +100,10 @@ func insertRows(ctx context.Context, conn *sql.Conn, table string, columns []str
 	return nil
 }
 
-// putRecordRows adds rows of records one by one.
-func putRecordRows(ctx context.Context, tx *sql.Tx, rows [][]any) error {
-	marks := strings.TrimSuffix(strings.Repeat("?,", len(recordColumns)), ",")
-	st, err := tx.PrepareContext(ctx, insertRecords+`VALUES (`+marks+`)`+replaceRecords)
+// putRows adds rows one by one.
+func putRows(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error {
+	marks := strings.TrimSuffix(strings.Repeat("?,", len(rows[0])), ",")
+	st, err := tx.PrepareContext(ctx, insert+`VALUES (`+marks+`)`+end)
 	if err != nil {
 		return err
 	}
@@ -218,14 +219,25 @@ func (s *fileStore) Show(ctx context.Context, id string) (Detail, error) {
 	return found, last
 }
 
-func (s *fileStore) Rollups(ctx context.Context, from, to time.Time) ([]Rollup, error) {
+func (s *fileStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
 	var all []Rollup
 	err := s.each(ctx, func(db *database) (bool, error) {
-		some, err := db.rollups(ctx, from, to)
+		some, err := db.count(ctx, q)
 		all = append(some, all...)
 		return false, err
 	})
 	return all, err
+}
+
+func (s *fileStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
+	began := time.Now()
+	return s.each(ctx, func(db *database) (bool, error) {
+		left := limit - time.Since(began)
+		if left <= 0 {
+			return true, nil
+		}
+		return false, db.roll(ctx, now, left)
+	})
 }
 
 func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {

@@ -12,6 +12,7 @@ const (
 	batchLen  = 500                    // entries that are written at once
 	batchWait = 100 * time.Millisecond // how long an entry waits for others
 	writeTime = 5 * time.Second        // how long one batch may take
+	rollTime  = 5 * time.Second        // how long rollups are made in each minute
 )
 
 // A Journal takes entries from requests and writes them in the background. Make it with [New], and have [Journal.Run] run.
@@ -151,7 +152,8 @@ func (j *Journal) write(ctx context.Context, batch []Entry) bool {
 	return false
 }
 
-// RunDuties catches up what is missing, signs the days that are over and removes those that are too old, until ctx ends.
+// RunDuties catches up what is missing, signs the days that are over, removes those that are too old and counts what is
+// over, until ctx ends.
 func (j *Journal) RunDuties(ctx context.Context) {
 	ticker := time.NewTicker(time.Minute)
 	defer ticker.Stop()
@@ -185,5 +187,8 @@ func (j *Journal) doDuties(ctx context.Context, isFirst bool) error {
 	if err := j.Store.Expire(ctx, now.Add(-j.Keep)); err != nil {
 		return err
 	}
-	return j.Store.ExpireMessages(ctx, now.Add(-j.Messages))
+	if err := j.Store.ExpireMessages(ctx, now.Add(-j.Messages)); err != nil {
+		return err
+	}
+	return j.Store.Roll(ctx, now, rollTime)
 }
