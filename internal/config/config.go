@@ -125,6 +125,8 @@ type Config struct {
 	Journal struct {
 		// How long it is kept. With `off` in the place of the section it is nothing.
 		Keep time.Duration `yaml:"keep"`
+		// How long the messages of its records are kept, at most as long as `keep`. Then a record still has its ids, status and times, and can be verified. Unset, 90 days, or `keep` if that is shorter.
+		Messages time.Duration `yaml:"messages"`
 		// Where it is kept. Unset, beside the transactions, where `store.url` says.
 		URL StoreURL `yaml:"url"`
 		// The file of its keys, which all nodes have. It is made, readable by its owner alone, when absent. Unset, `journal-keys.json` in the directory of the store or, with PostgreSQL, beside `keys`.

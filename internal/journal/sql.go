@@ -25,8 +25,8 @@ type database struct {
 	numbered bool // parameters are $1, $2 … in place of ?
 	// prepareDay makes room for the entries of a day; nil means that none is needed.
 	prepareDay func(ctx context.Context, day time.Time) error
-	// insert adds rows of entries in a transaction.
-	insert func(ctx context.Context, conn *sql.Conn, rows [][]any) error
+	// insert adds rows to a table in a transaction.
+	insert func(ctx context.Context, conn *sql.Conn, table string, columns []string, rows [][]any) error
 	// putRows adds rows by a statement that begins with insert and ends with end.
 	putRows func(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error
 	// lockRollups reports whether this transaction, and no other, makes rollups.
@@ -63,6 +63,8 @@ CREATE INDEX IF NOT EXISTS journal_records_acs ON journal_records (acs_trans_id)
 CREATE INDEX IF NOT EXISTS journal_records_reference ON journal_records (reference, made) WHERE reference <> '';
 CREATE INDEX IF NOT EXISTS journal_records_card ON journal_records (card, made) WHERE card IS NOT NULL;
 CREATE INDEX IF NOT EXISTS journal_records_last4 ON journal_records (last4, made);
+CREATE TABLE IF NOT EXISTS journal_messages (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, body bytea NOT NULL,
+	PRIMARY KEY (id, kind, made)) PARTITION;
 CREATE TABLE IF NOT EXISTS journal_rollups (start bigint NOT NULL, hours bigint NOT NULL, merchant text NOT NULL,
 	counts bytea NOT NULL, PRIMARY KEY (merchant, hours, start));
 CREATE INDEX IF NOT EXISTS journal_rollups_start ON journal_rollups (start);
@@ -181,15 +183,29 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 		return 0, err
 	}
 	heads := map[string]*chainHead{}
-	var rows [][]any
+	var rows, messages [][]any
 	for i := range fresh {
-		row, err := db.chain(&fresh[i], heads)
+		bare, kept, err := splitMessages(&fresh[i])
+		if err != nil {
+			return 0, err
+		}
+		row, err := db.chain(&bare, heads)
 		if err != nil {
 			return 0, err
 		}
 		rows = append(rows, row)
+		row, err = db.messageRow(&bare, kept)
+		if err != nil {
+			return 0, err
+		}
+		if row != nil {
+			messages = append(messages, row)
+		}
 	}
-	if err := db.insert(ctx, conn, rows); err != nil {
+	if err := db.insert(ctx, conn, "journal_entries", columns, rows); err != nil {
+		return 0, err
+	}
+	if err := db.insert(ctx, conn, "journal_messages", messageColumns, messages); err != nil {
 		return 0, err
 	}
 	if err := db.upsertRecords(ctx, tx, fresh); err != nil {
@@ -378,13 +394,18 @@ func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte
 
 // open returns the content of a row.
 func (db *database) open(ctx context.Context, day, id, kind string, body []byte) ([]byte, error) {
+	return db.openNamed(ctx, day, id+" "+kind, body)
+}
+
+// openNamed returns what was sealed on a day under a name.
+func (db *database) openNamed(ctx context.Context, day, name string, body []byte) ([]byte, error) {
 	db.mu.Lock()
 	key, err := db.dayKey(ctx, day, false)
 	db.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	packed, err := openSealed(key, body, id+" "+kind)
+	packed, err := openSealed(key, body, name)
 	if err != nil {
 		return nil, err
 	}
