@@ -45,7 +45,7 @@ var may = map[string]string{
 	"internal/lanes":           "message",
 	"internal/pages":           "internal/admin internal/iso internal/journal internal/lanes internal/operator internal/outcome internal/scheme internal/webhook message",
 	"internal/merchant":        "internal/account internal/config internal/store",
-	"internal/rotation":        "internal/account internal/keyring internal/store",
+	"internal/rotation":        "internal/account internal/clientcert internal/keyring internal/store",
 	"internal/record":          "internal/store",
 	"internal/idempotency":     "internal/record internal/store",
 	"internal/scheme":          "message",
@@ -64,7 +64,7 @@ var may = map[string]string{
 	"internal/certs":           "internal/obs",
 	"internal/listen":          "internal/socket",
 	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/webhook internal/xmldsig message",
-	"internal/server": "internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/config internal/console internal/directory internal/faults" +
+	"internal/server": "internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/clientcert internal/config internal/console internal/directory internal/faults" +
 		" internal/inspect internal/keyring internal/pages internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
 		" internal/journal internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook internal/idempotency message web",
 	"internal/playground": "internal/account internal/auth internal/browser internal/certs internal/config internal/directory internal/keyring internal/lanes internal/mpi internal/ranges" +

@@ -96,7 +96,8 @@ var (
 	oidOrganisation = asn1.ObjectIdentifier{2, 5, 4, 97} // organizationIdentifier, as in certificates of payment services
 )
 
-// ParseSubject reads a subject such as CN=3ds.example,O=Example\, Inc.,C=NL. A backslash takes the next character as it is.
+// ParseSubject reads a subject such as CN=3ds.example,O=Example\, Inc.,C=NL, as [pkix.Name.String] writes it. A backslash
+// takes the next character as it is.
 func ParseSubject(text string) (name pkix.Name, err error) {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return name, refuse("subject", "the subject has characters that cannot be printed")
@@ -134,12 +135,12 @@ func ParseSubject(text string) (name pkix.Name, err error) {
 	return name, nil
 }
 
-// splitSubject cuts a subject at the commas that no backslash stands before.
+// splitSubject cuts a subject at the commas and plus signs that no backslash stands before.
 func splitSubject(text string) (parts []string) {
 	var part strings.Builder
 	isEscaped := false
 	for _, r := range text {
-		if r == ',' && !isEscaped {
+		if (r == ',' || r == '+') && !isEscaped {
 			parts = append(parts, part.String())
 			part.Reset()
 			continue
@@ -164,5 +165,5 @@ func unescape(text string) string {
 
 // EscapeSubject returns a value for a subject that ParseSubject reads as it is.
 func EscapeSubject(value string) string {
-	return strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(value)
+	return strings.NewReplacer(`\`, `\\`, `,`, `\,`, `+`, `\+`).Replace(value)
 }

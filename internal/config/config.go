@@ -345,7 +345,7 @@ type Directory struct {
 	Lab bool `yaml:"lab"`
 	// What this directory asks of AReqs beside the public rules of its scheme, for merchants with scheme_rules. See [schemes](schemes.md#rules-of-your-own).
 	Rules RulesFile `yaml:"rules"`
-	// Certificate and key that we show it.
+	// Certificate and key that we show it. The word `managed` in place of both: they are in the store. See [certificates](operating/certificates.md).
 	ClientCert KeyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to, for AReq and PReq.
 	ServerCA CAFile `yaml:"server_ca"`
@@ -466,6 +466,7 @@ type KeyPair struct {
 	Key string `yaml:"key"`
 
 	Certificate tls.Certificate // filled by loadFiles
+	IsManaged   bool            // the store has both, and there are no files
 }
 
 // CAFile is a file of CA certificates in PEM form.
