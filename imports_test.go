@@ -39,7 +39,7 @@ var may = map[string]string{
 	"internal/backup":          "internal/store",
 	"internal/clientcert":      "internal/store",
 	"internal/account":         "internal/store",
-	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/store internal/journal internal/listen internal/webhook",
+	"internal/admin":           "internal/account internal/clientcert internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/store internal/journal internal/listen internal/webhook",
 	"internal/operator":        "internal/store",
 	"internal/login":           "internal/listen internal/operator internal/store",
 	"internal/lanes":           "message",

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"os"
 	"slices"
 	"text/tabwriter"
@@ -160,7 +159,11 @@ func (c *certCommand) request(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.spec.Subject = defaultSubject(&status, c.config, c.directory)
+		address := c.config.Results.URL
+		if c.directory.Results != nil {
+			address = c.directory.Results.URL
+		}
+		c.spec.Subject = status.DefaultSubject(address)
 	}
 	csr, status, err := c.Request(ctx, scheme, c.spec, c.record(ctx, "certificate.request"))
 	if err != nil {
@@ -170,22 +173,6 @@ func (c *certCommand) request(ctx context.Context) error {
 	c.report("key %s (%s) waits for a certificate of %s; the CSR follows", made.KeyID, made.Key, oneLine(made.Subject))
 	_, err = c.stdout.Write(csr)
 	return err
-}
-
-// defaultSubject is that of the certificate in use, else the host of the address for results.
-func defaultSubject(status *clientcert.Status, c *config.Config, d *config.Directory) string {
-	if status.Current != nil {
-		return status.Current.Subject
-	}
-	address := c.Results.URL
-	if d.Results != nil {
-		address = cmp.Or(d.Results.URL, address)
-	}
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return "CN=" + clientcert.EscapeSubject(u.Hostname())
 }
 
 func (c *certCommand) install(ctx context.Context) error {

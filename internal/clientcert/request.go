@@ -12,6 +12,7 @@ import (
 	"encoding/asn1"
 	"encoding/pem"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 	"unicode"
@@ -161,6 +162,19 @@ func unescape(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// DefaultSubject returns the subject of a request that names none: that of the certificate in use, else the host of the
+// address to which a directory server posts results.
+func (s *Status) DefaultSubject(resultsURL string) string {
+	if s.Current != nil {
+		return s.Current.Subject
+	}
+	u, err := url.Parse(resultsURL)
+	if err != nil {
+		return ""
+	}
+	return "CN=" + EscapeSubject(u.Hostname())
 }
 
 // EscapeSubject returns a value for a subject that ParseSubject reads as it is.
