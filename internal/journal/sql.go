@@ -49,8 +49,7 @@ type chainHead struct {
 const schema = `
 CREATE TABLE IF NOT EXISTS journal_entries (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, day text NOT NULL,
 	chain text NOT NULL, seq bigint NOT NULL, merchant text NOT NULL, card bytea, salt bytea, digest bytea NOT NULL,
-	link bytea NOT NULL, body bytea, PRIMARY KEY (made, id, kind)) PARTITION;
-CREATE INDEX IF NOT EXISTS journal_entries_id ON journal_entries (id);
+	link bytea NOT NULL, body bytea, PRIMARY KEY (id, kind, made)) PARTITION;
 CREATE INDEX IF NOT EXISTS journal_entries_chain ON journal_entries (chain, seq);
 CREATE TABLE IF NOT EXISTS journal_records (made bigint NOT NULL, id text NOT NULL, rank int NOT NULL, kind text NOT NULL,
 	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
@@ -220,10 +219,9 @@ func (db *database) chainName(day string) string { return day + "/" + db.writer 
 
 // withoutKnown returns the entries that the database lacks, each once. Nothing is added to what was erased.
 func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entry) ([]Entry, error) {
-	marks, args := make([]string, len(entries)), make([]any, len(entries))
-	first, last := entries[0].Record.Created, entries[0].Record.Created
+	ids, first, last := make([]string, len(entries)), entries[0].Record.Created, entries[0].Record.Created
 	for i := range entries {
-		marks[i], args[i] = "?", entries[i].Record.ID
+		ids[i] = entries[i].Record.ID
 		if at := entries[i].Record.Created; at.Before(first) {
 			first = at
 		} else if at.After(last) {
@@ -232,8 +230,16 @@ func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entr
 	}
 	begin, _ := spanOfDay(first)
 	_, end := spanOfDay(last)
-	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind, body IS NULL FROM journal_entries
-		WHERE id IN (`+strings.Join(marks, ",")+`) AND made >= ? AND made < ?`), append(args, begin, end)...)
+	args, among := []any{begin, end}, "id = ANY(?)"
+	if db.numbered {
+		args = append(args, ids)
+	} else {
+		among = "id IN (" + strings.TrimSuffix(strings.Repeat("?,", len(ids)), ",") + ")"
+		for _, id := range ids {
+			args = append(args, id)
+		}
+	}
+	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind, body IS NULL FROM journal_entries WHERE made >= ? AND made < ? AND `+among), args...)
 	if err != nil {
 		return nil, err
 	}
