@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"bytes"
-	"compress/flate"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -286,11 +283,7 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 	rand.Read(salt)
 	digest := DigestOf(salt, content)
 	head.seq, head.link = head.seq+1, NextLink(head.link, digest)
-	packed, err := pack(content)
-	if err != nil {
-		return nil, err
-	}
-	body, err := seal(db.keys[day], packed, e.Record.ID+" "+string(e.Kind))
+	body, err := seal(db.keys[day], pack(content), e.Record.ID+" "+string(e.Kind))
 	if err != nil {
 		return nil, err
 	}
@@ -319,38 +312,6 @@ func NextLink(before, digest []byte) []byte {
 func DigestOf(salt, content []byte) []byte {
 	sum := sha256.Sum256(append(slices.Clone(salt), content...))
 	return sum[:]
-}
-
-// packers are reused: a new one takes more time than the text.
-var packers = sync.Pool{New: func() any {
-	w, err := flate.NewWriterDict(nil, flate.BestSpeed, []byte(dictionary))
-	if err != nil {
-		panic(err) // the level is good
-	}
-	return w
-}}
-
-// dictionary has texts that most entries have.
-const dictionary = `{"kind":"answered","record":{"id":"","created":"20","updated":"20","api":"emv","merchant":"","reference":"","card":{` +
-	`"scheme":"","bin":"","last4":""},"amount":"","currency":"","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01",` +
-	`"status":"completed","transStatus":"Y","eci":"05","acs":"","dsTransID":"","acsTransID":"","challenged":false,"durationMs":` +
-	`},"steps":[{"step":"areq","at":"","ms":0,"node":"","message":{"messageType":"AReq","acctNumber":"","***"`
-
-// pack compresses a text.
-func pack(text []byte) ([]byte, error) {
-	var b bytes.Buffer
-	w := packers.Get().(*flate.Writer)
-	defer packers.Put(w)
-	w.Reset(&b)
-	if _, err := w.Write(text); err != nil {
-		return nil, err
-	}
-	err := w.Close()
-	return b.Bytes(), err
-}
-
-func unpack(packed []byte) ([]byte, error) {
-	return io.ReadAll(flate.NewReaderDict(bytes.NewReader(packed), []byte(dictionary)))
 }
 
 // dayKey returns the key of a day. It is made when create is set and there is none; else nil is returned.
