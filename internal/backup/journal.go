@@ -78,6 +78,7 @@ func (j *Journal) write(ctx context.Context, put func(store.Row) error) (err err
 			putBytes(row, "card", e.Card)
 			putBytes(row, "salt", e.Salt)
 			putBytes(row, "body", e.Body)
+			putBytes(row, "messages", e.Messages)
 			return put(row)
 		},
 	})
@@ -152,6 +153,7 @@ func addTo(ctx context.Context, to *journal.Restorer, row store.Row) error {
 		return to.AddEntry(ctx, journal.ArchivedEntry{
 			Made: row.Number["made"], ID: row.Text["id"], Kind: row.Text["kind"], Merchant: row.Text["merchant"], Seq: row.Number["seq"],
 			Card: row.Bytes["card"], Salt: row.Bytes["salt"], Digest: row.Bytes["digest"], Link: row.Bytes["link"], Body: row.Bytes["body"],
+			Messages: row.Bytes["messages"],
 		})
 	}
 	return nil

@@ -46,7 +46,7 @@ func entryOf(keys *journal.Keys, n int, kind journal.Kind) journal.Entry {
 	at := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC).AddDate(0, 0, n)
 	card := []string{cardKept, cardErased}[n%2]
 	return journal.Entry{
-		Kind: kind, CardHash: keys.CardHash(card), Steps: []journal.Step{{Step: string(kind), At: at}},
+		Kind: kind, CardHash: keys.CardHash(card), Steps: []journal.Step{{Step: string(kind), At: at, Message: []byte(`{"messageType":"AReq"}`)}},
 		Record: journal.Record{
 			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Created: at, Updated: at, API: "emv", Merchant: "Shop 1", Status: "completed",
 			Reference: fmt.Sprintf("order %d", n), Card: journal.Card{Scheme: "visa", BIN: card[:8], Last4: card[12:]}, TransStatus: "Y",

@@ -26,14 +26,14 @@ type ArchivedChain struct {
 	Signature  []byte
 }
 
-// An ArchivedEntry is an entry as a store has it: Body is sealed under the key of its day. An entry that was erased has
-// neither Body nor Salt.
+// An ArchivedEntry is an entry as a store has it: Body and Messages are sealed under the key of its day. An entry that was
+// erased has neither Body nor Salt, and one has no Messages when it had none, or when their time is over.
 type ArchivedEntry struct {
 	Made                     int64 // milliseconds since 1970
 	ID, Kind, Merchant       string
 	Seq                      int64
 	Card, Salt, Digest, Link []byte
-	Body                     []byte
+	Body, Messages           []byte
 }
 
 // A Visitor is told what a journal has: first all days of a part of it, then each chain with its entries behind it.
@@ -137,7 +137,8 @@ func (db *database) visitEntries(ctx context.Context, c *ArchivedChain, do func(
 		return err
 	}
 	begin, end := spanOfDay(day)
-	rows, err := db.QueryContext(ctx, db.query(`SELECT made, id, kind, merchant, seq, card, salt, digest, link, body FROM journal_entries
+	rows, err := db.QueryContext(ctx, db.query(`SELECT made, id, kind, merchant, seq, card, salt, digest, link, body,
+		(SELECT m.body FROM journal_messages m WHERE m.id = e.id AND m.kind = e.kind AND m.made = e.made) FROM journal_entries e
 		WHERE chain = ? AND seq <= ? AND made >= ? AND made < ? ORDER BY seq`), c.Chain, c.Seq, begin, end)
 	if err != nil {
 		return err
@@ -145,7 +146,7 @@ func (db *database) visitEntries(ctx context.Context, c *ArchivedChain, do func(
 	defer rows.Close()
 	for rows.Next() {
 		var e ArchivedEntry
-		if err := rows.Scan(&e.Made, &e.ID, &e.Kind, &e.Merchant, &e.Seq, &e.Card, &e.Salt, &e.Digest, &e.Link, &e.Body); err != nil {
+		if err := rows.Scan(&e.Made, &e.ID, &e.Kind, &e.Merchant, &e.Seq, &e.Card, &e.Salt, &e.Digest, &e.Link, &e.Body, &e.Messages); err != nil {
 			return err
 		}
 		if err := do(e); err != nil {
@@ -186,6 +187,7 @@ type Restorer struct {
 	chain   ArchivedChain
 	head    chainHead
 	rows    [][]any
+	texts   [][]any // rows of messages
 	entries []Entry
 	added   int
 }
@@ -244,6 +246,20 @@ func (r *Restorer) AddEntry(ctx context.Context, e ArchivedEntry) error {
 		if err := json.Unmarshal(content, &entry); err != nil {
 			return err
 		}
+		if e.Messages != nil {
+			packed, err := openSealed(key, e.Messages, messagesName(e.ID, e.Kind))
+			if err != nil {
+				return err
+			}
+			text, err := unpack(packed)
+			if err != nil {
+				return err
+			}
+			if err := putMessages(entry.Steps, text); err != nil {
+				return err
+			}
+			r.texts = append(r.texts, []any{e.Made, e.ID, e.Kind, packed})
+		}
 		r.entries = append(r.entries, entry)
 	}
 	if r.isEmpty {
@@ -278,7 +294,7 @@ func (r *Restorer) endChain(ctx context.Context) error {
 
 // flush writes what has come of the chain.
 func (r *Restorer) flush(ctx context.Context) error {
-	defer func() { r.rows, r.entries = nil, nil }()
+	defer func() { r.rows, r.texts, r.entries = nil, nil, nil }()
 	if !r.isEmpty {
 		if len(r.entries) == 0 {
 			return nil
@@ -291,7 +307,7 @@ func (r *Restorer) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := db.restore(ctx, &r.chain, &r.head, r.rows, r.entries); err != nil {
+	if err := db.restore(ctx, &r.chain, &r.head, r.rows, r.texts, r.entries); err != nil {
 		return err
 	}
 	r.added += len(r.entries)
@@ -304,8 +320,8 @@ func (r *Restorer) Close(ctx context.Context) (added int, err error) {
 	return r.added, err
 }
 
-// restore adds rows of a chain, whose bodies are packed and not sealed, and the records of their entries.
-func (db *database) restore(ctx context.Context, c *ArchivedChain, head *chainHead, rows [][]any, entries []Entry) error {
+// restore adds rows of a chain and of its messages, whose bodies are packed and not sealed, and the records of its entries.
+func (db *database) restore(ctx context.Context, c *ArchivedChain, head *chainHead, rows, texts [][]any, entries []Entry) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	day, err := time.Parse(time.DateOnly, c.Day)
@@ -328,6 +344,11 @@ func (db *database) restore(ctx context.Context, c *ArchivedChain, head *chainHe
 			}
 		}
 	}
+	for _, row := range texts {
+		if row[3], err = seal(key, row[3].([]byte), messagesName(row[1].(string), row[2].(string))); err != nil {
+			return err
+		}
+	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
@@ -338,7 +359,10 @@ func (db *database) restore(ctx context.Context, c *ArchivedChain, head *chainHe
 		return err
 	}
 	defer tx.Rollback() // nothing after a commit
-	if err := db.insert(ctx, conn, rows); err != nil {
+	if err := db.insert(ctx, conn, "journal_entries", columns, rows); err != nil {
+		return err
+	}
+	if err := db.insert(ctx, conn, "journal_messages", messageColumns, texts); err != nil {
 		return err
 	}
 	if err := db.upsertRecords(ctx, tx, entries); err != nil {

@@ -27,6 +27,7 @@ type ExportedEntry struct {
 	Digest    []byte
 	Salt      []byte
 	Content   []byte // JSON of an [Entry], or of an entry of the audit trail
+	Messages  []byte // JSON of the messages of the entry that are kept
 	CardHash  []byte // of an [Entry]
 	Merchant  string
 	Signature []byte // of the day, if this is its last entry in the chain and the day was signed
@@ -93,7 +94,8 @@ func (db *database) exportChain(ctx context.Context, chain, day string, line fun
 		return err
 	}
 	begin, end := spanOfDay(at)
-	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, body FROM journal_entries
+	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, body,
+		(SELECT m.body FROM journal_messages m WHERE m.id = e.id AND m.kind = e.kind AND m.made = e.made) FROM journal_entries e
 		WHERE chain = ? AND made >= ? AND made < ? ORDER BY seq`), chain, begin, end)
 	if err != nil {
 		return err
@@ -101,10 +103,15 @@ func (db *database) exportChain(ctx context.Context, chain, day string, line fun
 	defer rows.Close()
 	for rows.Next() {
 		var id, kind string
-		var body []byte
+		var body, messages []byte
 		e := ExportedEntry{Chain: chain}
-		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.CardHash, &e.Salt, &e.Digest, &e.Link, &body); err != nil {
+		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.CardHash, &e.Salt, &e.Digest, &e.Link, &body, &messages); err != nil {
 			return err
+		}
+		if messages != nil {
+			if e.Messages, err = db.openMessages(ctx, day, id, kind, messages); err != nil {
+				return err
+			}
 		}
 		if body != nil {
 			if e.Content, err = db.open(ctx, day, id, kind, body); err != nil {
@@ -151,6 +158,7 @@ type exportLine struct {
 	Lines     int64           `json:"lines,omitempty"`
 	Signature string          `json:"signature,omitempty"`
 	Record    json.RawMessage `json:"record,omitempty"`
+	Messages  json.RawMessage `json:"messages,omitempty"`
 }
 
 // exportVersion is the version of the format of exports.
@@ -186,7 +194,7 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, 
 		case e.IsLeftOut, q.Merchant != "" && e.Merchant != q.Merchant:
 			l.Type = "link"
 		default:
-			l.Salt, l.Card, l.Record = hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash), e.Content
+			l.Salt, l.Card, l.Record, l.Messages = hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash), e.Content, e.Messages
 			records++
 		}
 		if err := put(l); err != nil || e.Signature == nil {
@@ -363,6 +371,9 @@ func (v *verifier) checkEntry(l *exportLine) string {
 		salt, err := hex.DecodeString(l.Salt)
 		if err != nil || !bytes.Equal(DigestOf(salt, l.Record), digest) {
 			return "the digest does not fit the record"
+		}
+		if what := checkMessages(l.Record, l.Messages); what != "" {
+			return what
 		}
 		v.Records++
 	} else if l.IsErased {

@@ -118,7 +118,7 @@ func TestD124ImportTakesAnExportIntoAnotherStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := to.Show(t.Context(), want.ID); err != nil || fmt.Sprint(got) != fmt.Sprint(want) || len(got.Steps) != 3 {
+			if got, err := to.Show(t.Context(), want.ID); err != nil || fmt.Sprint(got) != fmt.Sprint(want) || len(got.Steps) != 3 || len(got.Steps[0].Message) == 0 {
 				t.Errorf("%s: shows %+v, %v", name, got, err)
 			}
 			if got, err := importOf(t, to, ours, text, old); err != nil || got != (journal.Imported{Present: 90}) {

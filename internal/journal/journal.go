@@ -63,6 +63,8 @@ type Step struct {
 	Node     string          `json:"node,omitempty"`
 	Message  json.RawMessage `json:"message,omitempty"` // masked
 	Findings []string        `json:"findings,omitempty"`
+	Bytes    int             `json:"bytes,omitempty"`  // length of the message, also of one that is not kept any more
+	Digest   string          `json:"digest,omitempty"` // of the message, which stands apart from the chained entry
 }
 
 // A Kind is the part of an authentication that an entry is about. An authentication has at most one entry of each.
@@ -266,5 +268,7 @@ type Store interface {
 	Sign(ctx context.Context, now time.Time) error
 	// Expire removes the days that ended before a time.
 	Expire(ctx context.Context, before time.Time) error
+	// ExpireMessages removes the messages of the days that ended before a time. Their records stay, and verify.
+	ExpireMessages(ctx context.Context, before time.Time) error
 	Close() error
 }

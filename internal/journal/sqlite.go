@@ -64,7 +64,7 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 		}
 	}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)", "temp_store(MEMORY)"},
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)", "temp_store(MEMORY)", "cache_size(-16000)", "wal_autocheckpoint(4000)"},
 		"_txlock": {"immediate"},
 	}.Encode()}
 	pool, err := sql.Open("sqlite", u.String())
@@ -81,10 +81,13 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 	return db, nil
 }
 
-// insertRows adds rows of entries one by one.
-func insertRows(ctx context.Context, conn *sql.Conn, rows [][]any) error {
+// insertRows adds rows to a table one by one.
+func insertRows(ctx context.Context, conn *sql.Conn, table string, columns []string, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	marks := strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",")
-	st, err := conn.PrepareContext(ctx, `INSERT INTO journal_entries (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`)
+	st, err := conn.PrepareContext(ctx, `INSERT INTO `+table+` (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`)
 	if err != nil {
 		return err
 	}
