@@ -278,6 +278,9 @@ func (e *Engine) readOwned(ctx context.Context, acc *account.Account, id string)
 		e.logStoreFailure(ctx, "transaction not read", err, "threeDSServerTransID", id)
 		return nil, nil, errStore
 	}
+	if t.State == Second {
+		return nil, nil, store.ErrNotFound // the authentication is known by its first id
+	}
 	rec, err := e.unseal(&t)
 	return &t, rec, err
 }
@@ -303,6 +306,8 @@ func (e *Engine) statusOf(t *store.Txn, rec *txnRecord) outcome.Status {
 			return outcome.Expired
 		case rec.Decoupled:
 			return outcome.Decoupled
+		case rec.isAwaitingSPC(t):
+			return outcome.InProgress
 		}
 		return outcome.Challenge
 	case Final, Result:
@@ -348,7 +353,7 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 		return a, nil
 	}
 	end := outcome.Ending{
-		Status: status, Scheme: t.Scheme, AReq: c.AReq, ARes: c.ARes, ServerID: t.ID, Time: time.UnixMilli(rec.Ended),
+		Status: status, Scheme: t.Scheme, AReq: c.AReq, ARes: c.ARes, ServerID: rec.currentID(t.ID), Time: time.UnixMilli(rec.Ended),
 		Rules: e.rulesOf(t.Scheme),
 	}
 	if rec.Code != 0 {

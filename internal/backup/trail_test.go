@@ -43,7 +43,7 @@ func TestK10RestoreDoesNotShortenTheAuditTrail(t *testing.T) {
 			newer := backUp(t, st)
 			restore := func(into archive, text string) Report {
 				t.Helper()
-				report, err := Restore(t.Context(), into, strings.NewReader(text), true)
+				report, err := Restore(t.Context(), into, strings.NewReader(text), true, nil)
 				must(t, err)
 				return report
 			}

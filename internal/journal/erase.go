@@ -35,6 +35,10 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 		n, err := result.RowsAffected()
 		return int(n), err
 	}
+	if _, err := changed(`DELETE FROM journal_messages WHERE id IN (SELECT id FROM journal_entries WHERE `+condition+`)
+		OR id IN (SELECT id FROM journal_records WHERE `+condition+`)`, twice); err != nil {
+		return 0, 0, err
+	}
 	// Moments are found by the id of their record, for they need not have the card.
 	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE body IS NOT NULL
 		AND (`+condition+` OR id IN (SELECT id FROM journal_records WHERE `+condition+`))`, twice); err != nil {

@@ -27,6 +27,8 @@ type ExportedEntry struct {
 	Digest    []byte
 	Salt      []byte
 	Content   []byte // JSON of an [Entry], or of an entry of the audit trail
+	Messages  []byte // JSON of the messages of the entry that are kept
+	CardHash  []byte // of an [Entry]
 	Merchant  string
 	Signature []byte // of the day, if this is its last entry in the chain and the day was signed
 	IsLeftOut bool   // the query does not want the content
@@ -92,7 +94,8 @@ func (db *database) exportChain(ctx context.Context, chain, day string, line fun
 		return err
 	}
 	begin, end := spanOfDay(at)
-	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, salt, digest, link, body FROM journal_entries
+	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, body,
+		(SELECT m.body FROM journal_messages m WHERE m.id = e.id AND m.kind = e.kind AND m.made = e.made) FROM journal_entries e
 		WHERE chain = ? AND made >= ? AND made < ? ORDER BY seq`), chain, begin, end)
 	if err != nil {
 		return err
@@ -100,10 +103,15 @@ func (db *database) exportChain(ctx context.Context, chain, day string, line fun
 	defer rows.Close()
 	for rows.Next() {
 		var id, kind string
-		var body []byte
+		var body, messages []byte
 		e := ExportedEntry{Chain: chain}
-		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.Salt, &e.Digest, &e.Link, &body); err != nil {
+		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.CardHash, &e.Salt, &e.Digest, &e.Link, &body, &messages); err != nil {
 			return err
+		}
+		if messages != nil {
+			if e.Messages, err = db.openMessages(ctx, day, id, kind, messages); err != nil {
+				return err
+			}
 		}
 		if body != nil {
 			if e.Content, err = db.open(ctx, day, id, kind, body); err != nil {
@@ -139,15 +147,18 @@ type exportLine struct {
 	Type      string          `json:"type"` // header, record, link, day or end
 	Version   int             `json:"version,omitempty"`
 	KeyID     string          `json:"keyId,omitempty"`
+	CardKeys  []string        `json:"cardKeys,omitempty"` // names of the keys of card hashes
 	Chain     string          `json:"chain,omitempty"`
 	Seq       int64           `json:"seq,omitempty"`
 	IsErased  bool            `json:"erased,omitempty"`
+	Card      string          `json:"card,omitempty"` // the hash of the card
 	Salt      string          `json:"salt,omitempty"`
 	Digest    string          `json:"digest,omitempty"`
 	Link      string          `json:"link,omitempty"`
 	Lines     int64           `json:"lines,omitempty"`
 	Signature string          `json:"signature,omitempty"`
 	Record    json.RawMessage `json:"record,omitempty"`
+	Messages  json.RawMessage `json:"messages,omitempty"`
 }
 
 // exportVersion is the version of the format of exports.
@@ -168,8 +179,11 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, 
 		_, err = w.Write(text)
 		return err
 	}
-	id := keyID(keys.PublicKey())
-	if err := put(exportLine{Type: "header", Version: exportVersion, KeyID: id}); err != nil {
+	header := exportLine{Type: "header", Version: exportVersion, KeyID: keyID(keys.PublicKey())}
+	if _, isJournal := st.(Store); isJournal { // the audit trail has no card
+		header.CardKeys = keys.cardKeyNames()
+	}
+	if err := put(header); err != nil {
 		return 0, err
 	}
 	err = st.Export(ctx, q, func(e ExportedEntry) error {
@@ -180,7 +194,7 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, 
 		case e.IsLeftOut, q.Merchant != "" && e.Merchant != q.Merchant:
 			l.Type = "link"
 		default:
-			l.Salt, l.Record = hex.EncodeToString(e.Salt), e.Content
+			l.Salt, l.Card, l.Record, l.Messages = hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash), e.Content, e.Messages
 			records++
 		}
 		if err := put(l); err != nil || e.Signature == nil {
@@ -358,6 +372,9 @@ func (v *verifier) checkEntry(l *exportLine) string {
 		if err != nil || !bytes.Equal(DigestOf(salt, l.Record), digest) {
 			return "the digest does not fit the record"
 		}
+		if what := checkMessages(l.Record, l.Messages); what != "" {
+			return what
+		}
 		v.Records++
 	} else if l.IsErased {
 		v.Erased++
@@ -373,7 +390,7 @@ func (v *verifier) checkEntry(l *exportLine) string {
 var csvHeader = []string{
 	"id", "created", "updated", "api", "operation", "merchant", "reference", "scheme", "bin", "last4", "amount", "currency",
 	"messageVersion", "deviceChannel", "messageCategory", "status", "result", "transStatus", "transStatusReason", "eci", "acs",
-	"dsTransID", "acsTransID", "challenged", "errorCode", "elements", "durationMs",
+	"dsTransID", "acsTransID", "challenged", "liability", "errorCode", "elements", "durationMs",
 }
 
 // WriteCSV exports the records of a query for spreadsheets, newest first.
@@ -406,7 +423,7 @@ func csvRow(r *Record) []string {
 		r.ID, r.Created.UTC().Format(time.RFC3339Nano), r.Updated.UTC().Format(time.RFC3339Nano), r.API, r.Operation, r.Merchant,
 		r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.MessageVersion, r.DeviceChannel,
 		r.MessageCategory, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ECI, r.ACS, r.DSTransID, r.ACSTransID,
-		strconv.FormatBool(r.Challenged), r.ErrorCode, strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
+		strconv.FormatBool(r.Challenged), r.Liability, r.ErrorCode, strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
 	}
 	for i, text := range row {
 		if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {

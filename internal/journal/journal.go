@@ -63,6 +63,8 @@ type Step struct {
 	Node     string          `json:"node,omitempty"`
 	Message  json.RawMessage `json:"message,omitempty"` // masked
 	Findings []string        `json:"findings,omitempty"`
+	Bytes    int             `json:"bytes,omitempty"`  // length of the message, also of one that is not kept any more
+	Digest   string          `json:"digest,omitempty"` // of the message, which stands apart from the chained entry
 }
 
 // A Kind is the part of an authentication that an entry is about. An authentication has at most one entry of each.
@@ -70,9 +72,14 @@ type Kind string
 
 // The kinds, in the order in which they follow each other.
 const (
-	Created   Kind = "created"   // it waits for its browser
-	Claimed   Kind = "claimed"   // the AReq may have left
-	Answered  Kind = "answered"  // the ARes, or what came instead
+	Created  Kind = "created"  // it waits for its browser
+	Claimed  Kind = "claimed"  // the AReq may have left
+	Answered Kind = "answered" // the ARes, or what came instead
+
+	// The next two belong to Secure Payment Confirmation.
+	SecondAReq   Kind = "second_areq" // the second AReq may have left
+	SecondAnswer Kind = "second_ares" // the ARes of that, or what came instead
+
 	Resulted  Kind = "resulted"  // the RReq was acknowledged
 	GivenUp   Kind = "given_up"  // the directory server gave it up with an Erro
 	Cancelled Kind = "cancelled" // the merchant or the shopper ended it
@@ -86,6 +93,7 @@ const (
 const (
 	Method        Kind = "method"         // a browser has begun with the 3DS Method
 	Shown         Kind = "shown"          // the browser got the form that opens the issuer's page
+	Confirming    Kind = "confirming"     // the browser got what its dialog for Secure Payment Confirmation shows
 	Returned      Kind = "returned"       // the issuer's page has sent the browser back
 	Collected     Kind = "collected"      // the merchant has fetched the result
 	RefusedAnswer Kind = "refused_answer" // an ARes came that is not valid
@@ -100,7 +108,7 @@ func Delivered(event, endpoint string, attempt int) Kind {
 
 // kindOrder is the order of steps that have the same time. Kinds of [Delivered] come last.
 var kindOrder = []Kind{
-	Refused, Version1, Created, Method, Claimed, RefusedAnswer, Answered, Shown, RefusedResult, Resulted, Returned, GivenUp, Cancelled,
+	Refused, Version1, Created, Method, Claimed, RefusedAnswer, Answered, Confirming, SecondAReq, SecondAnswer, Shown, RefusedResult, Resulted, Returned, GivenUp, Cancelled,
 	Expired, LateResult, Collected,
 }
 
@@ -119,7 +127,7 @@ func rankOf(k Kind) int {
 		return 0
 	case Claimed:
 		return 1
-	case Answered:
+	case Answered, SecondAReq, SecondAnswer: // isBefore orders them
 		return 2
 	case Resulted, GivenUp, Cancelled, Expired, Refused, Version1:
 		return 3
@@ -260,5 +268,7 @@ type Store interface {
 	Sign(ctx context.Context, now time.Time) error
 	// Expire removes the days that ended before a time.
 	Expire(ctx context.Context, before time.Time) error
+	// ExpireMessages removes the messages of the days that ended before a time. Their records stay, and verify.
+	ExpireMessages(ctx context.Context, before time.Time) error
 	Close() error
 }

@@ -156,6 +156,16 @@ func (k *Keys) cardHashes(pan string) [][]byte {
 	return all
 }
 
+// cardKeyNames returns the names of the keys of card hashes, the newest first. A name gives away nothing of its key.
+func (k *Keys) cardKeyNames() (all []string) {
+	for _, key := range k.hash {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte("name of this key"))
+		all = append(all, hex.EncodeToString(mac.Sum(nil)[:8]))
+	}
+	return all
+}
+
 func (k *Keys) signer() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(k.signing[0]) }
 
 // PublicKey returns the key by which exports are verified.

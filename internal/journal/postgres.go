@@ -61,7 +61,7 @@ func makeTables(ctx context.Context, conn *sql.Conn) error {
 			`ALTER TABLE journal_records DROP CONSTRAINT journal_records_pkey, ADD PRIMARY KEY (id, made)`,
 			`DROP INDEX IF EXISTS journal_records_id`)
 	}
-	for _, statement := range slices.Concat(statements, indexes()) {
+	for _, statement := range slices.Concat(statements, []string{messagesRest}, indexes()) {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
 		}
@@ -96,6 +96,9 @@ func (db *database) makePartitions(ctx context.Context, at time.Time) error {
 			return err
 		}
 		if err := make("journal_entries", "journal_entries_"+day, begin, end); err != nil {
+			return err
+		}
+		if err := makeMessagePartitions(ctx, conn, at); err != nil {
 			return err
 		}
 		err := make("journal_records", monthPrefix+month.Format("200601"), month.UnixMilli(), month.AddDate(0, 1, 0).UnixMilli())
@@ -143,10 +146,13 @@ func columnOf[T any](rows [][]any, i int) []T {
 	return column
 }
 
-// copyRows adds rows of entries by COPY, in the transaction of the connection.
-func copyRows(ctx context.Context, conn *sql.Conn, rows [][]any) error {
+// copyRows adds rows to a table by COPY, in the transaction of the connection.
+func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []string, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	return conn.Raw(func(driver any) error {
-		_, err := driver.(*stdlib.Conn).Conn().CopyFrom(ctx, pgx.Identifier{"journal_entries"}, columns, pgx.CopyFromRows(rows))
+		_, err := driver.(*stdlib.Conn).Conn().CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromRows(rows))
 		return err
 	})
 }
@@ -196,7 +202,7 @@ const (
 func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	last := before.UTC().Truncate(24 * time.Hour)
 	rows, err := s.QueryContext(ctx, `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-		WHERE i.inhparent IN (to_regclass('journal_entries'), to_regclass('journal_records'))`)
+		WHERE i.inhparent IN (to_regclass('journal_entries'), to_regclass('journal_records'), to_regclass('journal_messages'))`)
 	if err != nil {
 		return err
 	}

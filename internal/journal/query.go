@@ -189,6 +189,10 @@ func (db *database) showOf(ctx context.Context, id string, begin, end int64) (De
 		return d, ErrNotFound
 	}
 	slices.SortStableFunc(all, func(a, b row) int { return orderOf(Kind(a.kind)) - orderOf(Kind(b.kind)) })
+	messages, err := db.readMessages(ctx, id, begin, end)
+	if err != nil {
+		return d, err
+	}
 	newest := -1
 	for _, r := range all {
 		content, err := db.open(ctx, r.day, id, r.kind, r.body)
@@ -197,6 +201,9 @@ func (db *database) showOf(ctx context.Context, id string, begin, end int64) (De
 		}
 		var e Entry
 		if err := json.Unmarshal(content, &e); err != nil {
+			return d, err
+		}
+		if err := showMessages(e.Steps, messages[r.kind]); err != nil {
 			return d, err
 		}
 		if rank := rankOf(e.Kind); rank >= newest {

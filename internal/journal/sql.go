@@ -22,8 +22,8 @@ type database struct {
 	numbered bool // parameters are $1, $2 … in place of ?
 	// prepareDay makes room for the entries of a day; nil means that none is needed.
 	prepareDay func(ctx context.Context, day time.Time) error
-	// insert adds rows of entries in a transaction.
-	insert func(ctx context.Context, conn *sql.Conn, rows [][]any) error
+	// insert adds rows to a table in a transaction.
+	insert func(ctx context.Context, conn *sql.Conn, table string, columns []string, rows [][]any) error
 	// putRows adds rows by a statement that begins with insert and ends with end.
 	putRows func(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error
 	// lockRollups reports whether this transaction, and no other, makes rollups.
@@ -59,6 +59,8 @@ CREATE INDEX IF NOT EXISTS journal_records_acs ON journal_records (acs_trans_id)
 CREATE INDEX IF NOT EXISTS journal_records_reference ON journal_records (reference, made) WHERE reference <> '';
 CREATE INDEX IF NOT EXISTS journal_records_card ON journal_records (card, made) WHERE card IS NOT NULL;
 CREATE INDEX IF NOT EXISTS journal_records_last4 ON journal_records (last4, made);
+CREATE TABLE IF NOT EXISTS journal_messages (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, body bytea NOT NULL,
+	PRIMARY KEY (id, kind, made)) PARTITION;
 CREATE TABLE IF NOT EXISTS journal_rollups (start bigint NOT NULL, hours bigint NOT NULL, merchant text NOT NULL,
 	counts bytea NOT NULL, PRIMARY KEY (merchant, hours, start));
 CREATE INDEX IF NOT EXISTS journal_rollups_start ON journal_rollups (start);
@@ -177,15 +179,29 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 		return 0, err
 	}
 	heads := map[string]*chainHead{}
-	var rows [][]any
+	var rows, messages [][]any
 	for i := range fresh {
-		row, err := db.chain(&fresh[i], heads)
+		bare, kept, err := splitMessages(&fresh[i])
+		if err != nil {
+			return 0, err
+		}
+		row, err := db.chain(&bare, heads)
 		if err != nil {
 			return 0, err
 		}
 		rows = append(rows, row)
+		row, err = db.messageRow(&bare, kept)
+		if err != nil {
+			return 0, err
+		}
+		if row != nil {
+			messages = append(messages, row)
+		}
 	}
-	if err := db.insert(ctx, conn, rows); err != nil {
+	if err := db.insert(ctx, conn, "journal_entries", columns, rows); err != nil {
+		return 0, err
+	}
+	if err := db.insert(ctx, conn, "journal_messages", messageColumns, messages); err != nil {
 		return 0, err
 	}
 	if err := db.upsertRecords(ctx, tx, fresh); err != nil {
@@ -345,13 +361,18 @@ func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte
 
 // open returns the content of a row.
 func (db *database) open(ctx context.Context, day, id, kind string, body []byte) ([]byte, error) {
+	return db.openNamed(ctx, day, id+" "+kind, body)
+}
+
+// openNamed returns what was sealed on a day under a name.
+func (db *database) openNamed(ctx context.Context, day, name string, body []byte) ([]byte, error) {
 	db.mu.Lock()
 	key, err := db.dayKey(ctx, day, false)
 	db.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	packed, err := openSealed(key, body, id+" "+kind)
+	packed, err := openSealed(key, body, name)
 	if err != nil {
 		return nil, err
 	}
@@ -369,6 +390,12 @@ func bucketOf(ms int64) int {
 	return min(int(math.Ceil(math.Log(float64(ms))/math.Log(1.1))), buckets-1)
 }
 
+// isBefore reports whether a kind of the same rank comes before another. Those of Secure Payment Confirmation have the rank
+// of Answered, and no rank of their own: nodes of an earlier release compare with the ranks that are stored.
+func isBefore(a, b Kind) bool {
+	return a == Answered && (b == SecondAReq || b == SecondAnswer) || a == SecondAReq && b == SecondAnswer
+}
+
 // upsertRecords has the records of entries take the place of older ones.
 func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Entry) error {
 	newest := map[string]*Entry{}
@@ -382,7 +409,7 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 		if was == nil {
 			order = append(order, e.Record.ID)
 		}
-		if was == nil || rankOf(was.Kind) <= rankOf(e.Kind) {
+		if was == nil || rankOf(was.Kind) < rankOf(e.Kind) || rankOf(was.Kind) == rankOf(e.Kind) && !isBefore(e.Kind, was.Kind) {
 			newest[e.Record.ID] = e
 		}
 	}
@@ -420,7 +447,9 @@ var (
 	replaceRecords = ` ON CONFLICT (made, id) DO UPDATE SET rank = excluded.rank, kind = excluded.kind, status = excluded.status,
 		result = excluded.result, trans_status = excluded.trans_status, reason = excluded.reason, acs = excluded.acs,
 		ds_trans_id = excluded.ds_trans_id, acs_trans_id = excluded.acs_trans_id, challenged = excluded.challenged,
-		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank >= journal_records.rank`
+		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank > journal_records.rank
+		OR excluded.rank = journal_records.rank AND NOT (excluded.kind = 'answered' AND journal_records.kind IN ('second_areq', 'second_ares'))
+		AND NOT (excluded.kind = 'second_areq' AND journal_records.kind = 'second_ares')`
 )
 
 // recordRow makes the row of the record of an entry.

@@ -81,10 +81,13 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 	return db, nil
 }
 
-// insertRows adds rows of entries one by one.
-func insertRows(ctx context.Context, conn *sql.Conn, rows [][]any) error {
+// insertRows adds rows to a table one by one.
+func insertRows(ctx context.Context, conn *sql.Conn, table string, columns []string, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	marks := strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",")
-	st, err := conn.PrepareContext(ctx, `INSERT INTO journal_entries (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`)
+	st, err := conn.PrepareContext(ctx, `INSERT INTO `+table+` (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,9 @@ type Journal struct {
 	Now   func() time.Time
 	Keep  time.Duration // how long entries are kept
 
+	// Messages is how long the messages of entries are kept, Keep at most.
+	Messages time.Duration
+
 	// CatchUp adds what the journal lacks of the transactions that the store has. It is called at the start and after
 	// entries were dropped with all set, and once a minute. Nil means that nothing is caught up.
 	CatchUp func(ctx context.Context, all bool) error
@@ -182,6 +185,9 @@ func (j *Journal) doDuties(ctx context.Context, isFirst bool) error {
 		return err
 	}
 	if err := j.Store.Expire(ctx, now.Add(-j.Keep)); err != nil {
+		return err
+	}
+	if err := j.Store.ExpireMessages(ctx, now.Add(-j.Messages)); err != nil {
 		return err
 	}
 	return j.Store.Roll(ctx, now, rollTime)

@@ -83,7 +83,9 @@ var requestMembers = [...]struct{ noted, logged string }{
 }
 
 // isForJournal reports whether [Note] knows a name that stands neither in the line nor in a span.
-func isForJournal(name string) bool { return name == "amount" || name == "currency" || name == "cardHash" }
+func isForJournal(name string) bool {
+	return name == "amount" || name == "currency" || name == "cardHash"
+}
 
 // Indexes of requestMembers that are used here by themselves.
 const (

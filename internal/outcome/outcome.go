@@ -29,7 +29,7 @@ const (
 // arrows are all changes of a status that there are.
 var arrows = map[Status][]Status{
 	RequiresBrowser: {InProgress, Completed, Failed, Cancelled, Expired},
-	InProgress:      {Challenge, Decoupled, Completed, Failed, Cancelled},
+	InProgress:      {Challenge, Decoupled, Completed, Failed, Cancelled, Expired},
 	Challenge:       {Completed, Failed, Cancelled, Expired},
 	Decoupled:       {Completed, Failed, Cancelled, Expired},
 }

@@ -24,20 +24,24 @@ import (
 
 // JournalSettings say where the journal is.
 type JournalSettings struct {
-	URL  config.StoreURL // zero means that of the store
-	Keys string          // the file of its keys; "" is journal-keys.json in the directory of the store
-	Keep time.Duration   // 0 means 400 days
+	URL      config.StoreURL // zero means that of the store
+	Keys     string          // the file of its keys; "" is journal-keys.json in the directory of the store
+	Keep     time.Duration   // 0 means 400 days
+	Messages time.Duration   // how long messages are kept; 0 means 90 days
 }
 
-// defaultKeep is how long a journal is kept that says nothing.
-const defaultKeep = 400 * 24 * time.Hour
+// How long a journal is kept that says nothing, and how long its messages.
+const (
+	defaultKeep     = 400 * 24 * time.Hour
+	defaultMessages = 90 * 24 * time.Hour
+)
 
 // journalSettings returns those of a configuration; nil means that there is no journal.
 func journalSettings(c *config.Config) *JournalSettings {
 	if !c.HasJournal() {
 		return nil
 	}
-	return &JournalSettings{URL: c.Journal.URL, Keys: c.Journal.Keys, Keep: c.Journal.Keep}
+	return &JournalSettings{URL: c.Journal.URL, Keys: c.Journal.Keys, Keep: c.Journal.Keep, Messages: c.Journal.Messages}
 }
 
 // OpenJournal opens the journal of a configuration for a command.
@@ -72,7 +76,7 @@ func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
 	j := journal.New(journal.Lazy(func(ctx context.Context) (journal.Store, error) {
 		return openJournalStore(ctx, at, keys)
 	}), keys, s.cfg.Log, s.timestamp)
-	j.Keep = cmp.Or(settings.Keep, defaultKeep)
+	j.Keep, j.Messages = cmp.Or(settings.Keep, defaultKeep), cmp.Or(settings.Messages, defaultMessages)
 	j.Node, _ = os.Hostname() // without a name the steps have none
 	j.CatchUp = s.catchUpJournal
 	s.registerJournalMetrics(j)
