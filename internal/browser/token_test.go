@@ -22,7 +22,9 @@ func TestD65TokenIsInTheHeaderOfSteps(t *testing.T) {
 		{"no token", func(*http.Request) {}, 404},
 		{"another scheme", func(r *http.Request) { r.Header.Set("Authorization", "Basic "+token) }, 404},
 		{"an address", func(r *http.Request) { r.URL.RawQuery = "token=" + token + "&access_token=" + token }, 404},
-		{"a cookie", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "token", Value: token, Secure: true, HttpOnly: true}) }, 404},
+		{"a cookie", func(r *http.Request) {
+			r.AddCookie(&http.Cookie{Name: "token", Value: token, Secure: true, HttpOnly: true})
+		}, 404},
 	} {
 		r := httptest.NewRequest("POST", "/a/begin", strings.NewReader(`{"data": {}}`))
 		r.Header.Set(bindingHeader, binding)
