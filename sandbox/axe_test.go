@@ -63,7 +63,7 @@ func TestB9AxeFindsNothingOnTheIssuersPages(t *testing.T) {
 	}
 	press := func(name, button string) {
 		t.Helper()
-		click := `document.title = "before"; document.querySelector('[data-testid="` + button + `"]').click()`
+		click := `document.title = "before"; document.querySelector('button[value="` + button + `"]').click()`
 		if err := chromedp.Do(ctx, chromedp.Evaluate[chromedp.Void](click)); err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -77,4 +79,25 @@ func TestK1ConsoleByKeyboardAlone(t *testing.T) {
 	pressUntil(t, tab, "\r", isOn+`.parentNode.open`)
 	browsertest.TabTo(t, tab, `e.matches(".menu a[href='/reports']")`)
 	pressUntil(t, tab, "\r", `location.pathname === "/reports"`)
+}
+
+// TestK1EachPageOfTheMenuIsWalked: a page that is added to the menu is added to the walks of these tests.
+func TestK1EachPageOfTheMenuIsWalked(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.addNode()
+	links := regexp.MustCompile(`<li><a href="([^"]+)"`).FindAllStringSubmatch(s.get("admin", "/").Body.String(), -1)
+	var walked []string
+	for _, at := range consoleFaces {
+		path, _, _ := strings.Cut(at, "?")
+		walked = append(walked, path)
+	}
+	for _, link := range links {
+		if !slices.Contains(walked, link[1]) {
+			t.Errorf("consoleFaces has no %s", link[1])
+		}
+	}
+	if len(links) < 20 { // The menu is there twice, for wide screens and for phones.
+		t.Errorf("the menu has %d links", len(links))
+	}
 }

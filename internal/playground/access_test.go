@@ -63,9 +63,9 @@ func TestB10ShopByKeyboardAlone(t *testing.T) {
 	press("4000000000000072") // Tab has selected what was there
 	browsertest.TabTo(t, tab, `e.id === "pay"`)
 	press("\r")
-	const isAtCode = `document.activeElement?.dataset.testid === "otp-input"`
+	const isAtCode = `document.activeElement?.dataset.testid === "challenge-code"`
 	must(t, browsertest.Wait(tab, func() (bool, error) {
-		return browsertest.InAnyFrame(tab, `!!document.querySelector("[data-testid=otp-input]")`)
+		return browsertest.InAnyFrame(tab, `!!document.querySelector("[data-testid=challenge-code]")`)
 	}))
 	for presses := 0; ; presses++ {
 		is, err := browsertest.InAnyFrame(tab, isAtCode)
