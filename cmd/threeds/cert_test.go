@@ -328,3 +328,34 @@ func TestD145FilesGiveWayToManaged(t *testing.T) {
 		t.Errorf("status %s", out)
 	}
 }
+
+// TestD145ChangeOverKeepsTheSecretsInUse: a node that changes over after a rotation of the key file goes on with the new
+// secret.
+func TestD145ChangeOverKeepsTheSecretsInUse(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca), plan{unready: true, prepare: manageVisa(t)})
+	current := func() string {
+		res, err := http.Get(s.console + "/readyz")
+		must(t, err)
+		defer res.Body.Close()
+		var got struct{ KeyFile struct{ Current string } }
+		must(t, json.NewDecoder(res.Body).Decode(&got))
+		return got.KeyFile.Current
+	}
+	s.installCert("first")
+	before := current()
+	var said strings.Builder
+	if code := run(t.Context(), []string{"key", "rotate", "--config", s.config}, nil, &said, &said); code != 0 {
+		t.Fatal(said.String())
+	}
+	rotated := current()
+	if rotated == before || !strings.Contains(said.String(), "client certificates under the new secret: directories 1") {
+		t.Fatalf("the secret was %s and is %s: %s", before, rotated, said.String())
+	}
+	s.cert(0, "activate", "visa")
+	waitFor(t, "the change", func() bool { return strings.Contains(s.log.String(), "client certificate changed over") })
+	if now := current(); now != rotated {
+		t.Errorf("after the change the secret in use is %s, want %s", now, rotated)
+	}
+}
