@@ -115,15 +115,17 @@ const usage = `Usage:
         give an operator another role, and end their sessions
     threeds operator remove NAME [--config FILE]
         remove an operator, and end their sessions
-    threeds audit search [--who W] [--action A] [--object O] [--limit N] [--json]
-                    [--config FILE]
+    threeds audit search [--who W] [--action A] [--object O] [--from T] [--to T] [--limit N]
+                    [--json] [--config FILE]
         say who changed what, the newest first
-    threeds audit export [--config FILE]
-        print the whole audit trail as JSON lines, oldest first; exit status 1 means that
-        somebody has changed it in the store
-    threeds backup FILE [--config FILE]
-        write API keys, revoked keys and card ranges into a new file (- is standard output),
-        which fits both kinds of store
+    threeds audit export [--who W] [--action A] [--object O] [--from T] [--to T]
+                    [--config FILE] [FILE]
+        write the audit trail in the form of "threeds journal export", for "threeds journal
+        verify"; exit status 1 means that somebody has changed it in the store
+    threeds backup [--journal] [--config FILE] FILE
+        write API keys, revoked keys, merchants, operators, the audit trail and card ranges
+        into a new file (- is standard output), which fits both kinds of store; with
+        --journal the journal, too
     threeds restore [--replace] FILE [--config FILE]
         load such a file (- is standard input) into an empty store, or with --replace in the
         place of what the store has
@@ -137,12 +139,16 @@ const usage = `Usage:
     threeds journal export [--from T] [--to T] [--merchant NAME] [--format jsonl|csv]
                     [--config FILE] [FILE]
         write days of the journal; only JSON lines can be verified
+    threeds journal import [--key PEM] [--config FILE] FILE
+        add what an export of another journal has and this one lacks, if the export is as it
+        was written; --key is that of the other journal
     threeds journal erase (--card - | --merchant NAME) --yes [--config FILE]
         remove what belongs to a card or a merchant, and say how much that was
     threeds journal verify [--key PEM] [--config FILE] FILE
-        say whether an export is as it was written (- is standard input)
+        say whether an export of the journal or the audit trail is as it was written (- is
+        standard input)
     threeds journal key [--config FILE]
-        print the public key by which exports are verified
+        print the public keys by which exports are verified, the one in use first
     threeds check [--scheme SCHEME] [--json] FILE
         read a message (- is standard input), show it masked, say all that is wrong with it,
         and what a card scheme asks for beside the protocol, or means by a code of its own;
@@ -269,7 +275,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 	case "operator":
 		return runOperator(ctx, rest, stdout, stderr)
 	case "audit":
-		return runAudit(ctx, rest, stdout)
+		return runAudit(ctx, rest, stdout, stderr)
 	case "backup":
 		return runBackup(ctx, rest, stdout, stderr)
 	case "restore":

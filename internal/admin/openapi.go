@@ -77,6 +77,8 @@ func newParameter(name, in string) map[string]any {
 // queries are the names of parameters in addresses, by operation.
 var queries = map[string][]string{
 	"GET audit":                {"who", "action", "object", "from", "to", "limit", "cursor"},
+	"GET audit/export":         {"who", "action", "object", "from", "to"},
+	"GET journal/export":       {"merchant", "from", "to", "format"},
 	"GET authentications":      append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
 	"GET reports":              {"by", "from", "to"},
 	"GET webhook-endpoints":    {"merchant"},

@@ -266,6 +266,17 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 		{"cancelled before the browser comes", reply("Y"), paged(func(p *pageTest) {
 			_, _ = p.Cancel(t.Context(), profiled, p.id)
 		}), "cancelled", "request lookup answered cancelled answered"},
+		{"a page with SPC, and a challenge", func(w *world) { w.hits = spcWorld().hits }, func(t *testing.T, w *world, _ *auth.Engine) string {
+			p, sent := spcPage(t, w, "C")
+			p.pass(time.Second)
+			if _, err := p.answer(p.Engine, auth.SPCAnswer{Incomplete: "02"}); err != nil {
+				t.Fatal(err)
+			}
+			p.await(auth.StepChallenge)
+			p.pass(time.Second)
+			p.Receive(t.Context(), []string{"visa"}, rreq(sent.list()[1], "Y", 1).json())
+			return p.id
+		}, "completed", begun + "spc spc.answer areq ares challenge creq rreq rres"},
 		{"cancelled, and a late result", reply("C"), atBank(func(p *pageTest, _ string) {
 			_, _ = p.Cancel(t.Context(), profiled, p.id)
 			result(p.world, p.Engine)

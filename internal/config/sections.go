@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -95,6 +96,9 @@ func (l *loader) readTimeouts(s *section) {
 	c.LameDuck = optional(s, "lame_duck", duration("0s", "5m"), "0s")
 }
 
+// defaultMessages is how long messages of the journal are kept if nothing is said.
+const defaultMessages = 90 * 24 * time.Hour
+
 func (l *loader) readJournal(file *section) {
 	c := &l.config.Journal
 	if n := file.value("journal"); n != nil && n.GetToken().Value == "off" {
@@ -103,6 +107,13 @@ func (l *loader) readJournal(file *section) {
 	s := file.section("journal")
 	defer s.close()
 	c.Keep = optional(s, "keep", days("1d", "4000d"), "400d")
+	c.Messages = optional(s, "messages", days("1d", "4000d"), "")
+	switch {
+	case c.Messages == 0:
+		c.Messages = min(c.Keep, defaultMessages)
+	case c.Messages > c.Keep && c.Keep > 0:
+		l.fault("journal.messages", "messages cannot be kept for longer than their records, which are kept for %dd: lower it, or raise journal.keep", int(c.Keep.Hours())/24)
+	}
 	c.URL = optional(s, "url", l.storeURL(), "")
 	c.Keys = optional(s, "keys", l.path(), "")
 }
@@ -187,6 +198,7 @@ func readDirectory(s *section) (d Directory) {
 	d.RequestorName = optional(s, "requestor_name", text(1, 40), "")
 	d.Lab = optional(s, "lab", boolean, "false")
 	d.Rules = optional(s, "rules", s.l.rulesFile(), "")
+	d.Colour = optional(s, "colour", colour, "")
 	d.ClientCert = readClientCert(s)
 	d.ServerCA = required(s, "server_ca", s.l.caFile())
 	d.ClientCA = required(s, "client_ca", s.l.caFile())

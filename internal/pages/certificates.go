@@ -113,7 +113,7 @@ func (h *Handler) showCertificate(v *visit, view *certificateView) (result, erro
 	for _, k := range keyKinds {
 		view.Keys = append(view.Keys, choice{k.value, k.name, k.value == v.PostForm.Get("key")})
 	}
-	page := result{template: "certificate", title: "Certificate of " + schemeName(got.Scheme), data: view, db: time.Since(start)}
+	page := result{template: "certificate", title: "Certificate of " + h.schemeName(got.Scheme), data: view, db: time.Since(start)}
 	if view.Fault != "" {
 		page.status = http.StatusBadRequest
 	}

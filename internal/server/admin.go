@@ -36,6 +36,7 @@ func (s *Server) newAdminAPI() *admin.Handler {
 		return ""
 	}
 	h.Node = s.newNode()
+	h.JournalKeys = s.trailKeys
 	if s.journal != nil {
 		h.Journal = s.journal.Store
 	}
@@ -47,7 +48,7 @@ func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 	s.login = &login.Service{
 		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log, Proxies: s.proxies,
 	}
-	console := &pages.Handler{Admin: api, Now: s.timestamp, Log: s.cfg.Log}
+	console := &pages.Handler{Admin: api, Now: s.timestamp, Log: s.cfg.Log, Schemes: s.describeScheme}
 	if open := s.cfg.OpenConsole; open != nil {
 		s.login = login.Open(open.Origin, open.IsOwnHost)
 		s.login.Operators, s.login.Log, console.Shop = s.operators, s.cfg.Log, open.Shop

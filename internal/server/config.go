@@ -139,6 +139,7 @@ func (cfg *Config) schemeOf(key string) string {
 func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release string) *Config {
 	cfg := &Config{
 		CAs:      make(map[string]DirectoryCAs),
+		Colours:  make(map[string]string),
 		Managed:  make(map[string]string),
 		StoreURL: c.Store.URL, Login: loginSettings(&c.Console), Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
 		Server: auth.Server{
@@ -150,7 +151,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
 			Browser: c.Timeouts.Browser,
 		},
-		Webhooks: webhookSettings(c), Journal: journalSettings(c), ACP: acpSettings(c),
+		Webhooks: webhookSettings(c), Journal: journalSettings(c), TrailKeys: c.Journal.Keys, ACP: acpSettings(c),
 		Limits: Limits{
 			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections, Wait: c.Limits.Wait,
 			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
@@ -222,6 +223,7 @@ func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 		ResultsURL: url, Informational: d.Informational == "any",
 		CriticalExtensions: d.CriticalExtensions, ExtensionIDs: map[string]string{"visaDAF": d.DAFExtension}, Lab: d.Lab, Rules: scheme.NewSheet(d.Scheme, d.Rules.Rules),
 	})
+	cfg.Colours[d.Scheme] = d.Colour
 	cfg.CAs[d.Scheme] = DirectoryCAs{Server: d.ServerCA.Certs, Client: d.ClientCA.Certs}
 	cfg.Clients = append(cfg.Clients, certs.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
 }

@@ -78,6 +78,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Directories: cfg.V1Directories, Client: rt.v1, Store: db, Sealer: records,
 		Log: s.cfg.Log, Now: s.timestamp, Recorder: obs.Recorder{}, StoreFailures: &s.storeFailures,
 	}
+	rt.mpi.CardHash = rt.engine.CardHash
 	rt.limits = api.NewLimiter(cfg.Limits.PerKey)
 	if former != nil {
 		rt.mpi.Follow(former.mpi)
@@ -91,7 +92,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, Waits: s.waits, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
 		Traces: s.traces, Requests: s.requests, Log: s.cfg.Log,
 		Idempotency: &idempotency.Keeper{
-			Store: db, Sealer: records, Now: s.timestamp, Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime,
+			Store: db, Sealer: records, Now: s.timestamp, Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime, CardHash: rt.engine.CardHash,
 		},
 	}
 	if cfg.ACP != nil {

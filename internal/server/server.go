@@ -60,6 +60,7 @@ type Config struct {
 	Directories     []auth.Directory        // the same, as the engine wants them
 	Clients         []certs.Client          // and as the listener for results
 	CAs             map[string]DirectoryCAs // by scheme, to be shown
+	Colours         map[string]string       // of the marks of schemes on pages, #rrggbb
 	Managed         map[string]string       // directories whose client certificate the store has: scheme and key of the configuration
 	V1Peers         []directory.V1Peer      // those of 3-D Secure 1.0.2, may be none
 	V1Directories   []mpi.Directory         // the same, as their engine wants them
@@ -68,6 +69,7 @@ type Config struct {
 	Webhooks        WebhookSettings
 	ACP             *ACPSettings     // nil means that agents are not served
 	Journal         *JournalSettings // nil means that there is no journal
+	TrailKeys       string           // the file of the keys that sign the audit trail without a journal; "" means that none do
 	Shutdown        time.Duration    // for what is in flight when the process is to end
 	LameDuck        time.Duration    // before that, for requests of those who have not heard yet that it ends
 	ClaimTime       time.Duration    // of an Idempotency-Key whose node has died; 0 means a minute
@@ -146,6 +148,7 @@ type Server struct {
 	apiKeys        *account.KeyCache
 	hooks          *webhook.Service
 	journal        *journal.Journal // nil means that there is none
+	trailKeys      *journal.Keys    // those that sign the audit trail; nil means that none do
 	operators      *operator.Service
 	metrics        *obs.Metrics
 	requests       *obs.RequestLog
@@ -218,6 +221,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.requests = obs.NewRequestLog(cfg.Log, s.metrics, s.cfg.Now)
 	s.journal = s.newJournal(cfg.Journal)
+	s.trailKeys = s.loadTrailKeys()
 	s.requests.Ended = s.journalRequest
 	s.registerMetrics()
 	registerStoreMetrics(s.metrics, db)
@@ -309,6 +313,7 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 	goRun(failed, s.sweep)
 	goRun(failed, s.eraseCards)
 	goRun(failed, s.keepTokens)
+	goRun(failed, s.signTrail)
 	goRun(failed, s.hooks.Run)
 	if s.journal != nil {
 		goRun(failed, s.journal.Run)
