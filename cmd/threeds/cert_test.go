@@ -25,6 +25,7 @@ import (
 	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/tunnel/tunneltest"
 )
 
 // shownCerts notes which client certificates a directory server is shown, and on how many connections that are open.
@@ -357,5 +358,38 @@ func TestD145ChangeOverKeepsTheSecretsInUse(t *testing.T) {
 	waitFor(t, "the change", func() bool { return strings.Contains(s.log.String(), "client certificate changed over") })
 	if now := current(); now != rotated {
 		t.Errorf("after the change the secret in use is %s, want %s", now, rotated)
+	}
+}
+
+// TestD145TestOfACertificateUsesForwardProxy: the command connects in the way that AReqs go, with the password of the proxy,
+// and tells its refusal from that of the directory server.
+func TestD145TestOfACertificateUsesForwardProxy(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	ds := newWire(t, ca)
+	proxy := tunneltest.Start(t, nil)
+	address := strings.TrimPrefix(ds.server.URL, "https://")
+	proxy.Way(address, address)
+	proxy.Demand("Basic dGhyZWVkczpodXNo")
+	s := startSite(t, ca, ds, plan{
+		unready: true, sections: fmt.Sprintf(`forward_proxy: {url: "http://%s", credentials: proxy.secret}`, proxy.Address),
+		prepare: func(dir string) {
+			write(t, filepath.Join(dir, "proxy.secret"), []byte("threeds:hush\n"))
+			must(t, os.Chmod(filepath.Join(dir, "proxy.secret"), 0o600))
+			manageVisa(t)(dir)
+		},
+	})
+	s.installCert("first")
+	asked := proxy.Asked()[address]
+	out, _ := s.cert(0, "test", "visa")
+	if !strings.Contains(out, "through") || !strings.Contains(out, "http://"+proxy.Address) || strings.Contains(out, "hush") {
+		t.Errorf("the test says %s", out)
+	}
+	if proxy.Asked()[address] <= asked {
+		t.Error("the handshake did not go through the proxy")
+	}
+	proxy.Demand("Basic of somebody else")
+	if out, said := s.cert(1, "test", "visa"); !strings.Contains(out+said, "failed") || !strings.Contains(said, "Proxy: ") {
+		t.Errorf("a proxy that refuses: %s%s", out, said)
 	}
 }
