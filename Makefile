@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 2s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size journal-size-files journal-kills images goals browsers examples generators bench bench-ranges overload timing microbench linear update generate script-release sandbox clean
+.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size journal-size-files journal-kills images goals browsers axe examples generators bench bench-ranges overload timing microbench linear update generate script-release sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -146,6 +146,15 @@ goals:
 browsers:
 	@.ci/needs browsers
 	BROWSERS=all $(GO) test ./internal/browser -count=1 -timeout=20m -run='^TestB6Grid$$' -v
+
+# What axe-core finds on the pages that people see, in Chromium, in light and dark, wide and on a phone: about two
+# minutes. It needs a registry of npm, so make test does without.
+axe:
+	@.ci/needs axe
+	@mkdir -p artifacts/axe && cp .ci/axe/package.json .ci/axe/package-lock.json artifacts/axe/
+	@cd artifacts/axe && npm ci --ignore-scripts --no-audit --no-fund
+	AXE=$(CURDIR)/artifacts/axe/node_modules/axe-core/axe.min.js $(GO) test -count=1 -timeout=20m -run='Axe' -v \
+		$$(grep -rl --include='*_test.go' 'browsertest.NewAxe' . | xargs -n1 dirname | sort -u)
 
 # The programs of docs/quickstart.md, as they are printed, in Go, Node, Python, PHP and
 # Java. Those in Go and Node are part of make test.

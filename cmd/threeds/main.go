@@ -86,6 +86,19 @@ const usage = `Usage:
         ask the directory server as soon as the protocol lets us
     threeds ranges accept SCHEME [--config FILE]
         use the generation that is held back
+    threeds cert request SCHEME [--bits N | --curve NAME] [--subject NAME] [--config FILE]
+        make a key for the client certificate of a directory and print its CSR; the key is
+        never printed
+    threeds cert install SCHEME [--at TIME] [--config FILE] FILE
+        take the certificate that the CA has made, with those of the CAs behind it (- is
+        standard input); nodes change over at TIME, else when it is activated
+    threeds cert activate|rollback SCHEME [--config FILE]
+        bring the installed certificate into use, or the one before; no node restarts
+    threeds cert test SCHEME [--json] [--config FILE]
+        make a TLS handshake with the directory server, with the installed certificate or
+        the one in use; exit status 1 means that it was not taken
+    threeds cert status [--json] [--config FILE] [SCHEME]
+        say which certificates there are, and which keys wait for one
     threeds token create --name NAME --role viewer|operator|admin [--merchant M]
                     [--expires 90d|DATE] [--config FILE]
         make a token of the admin API and print it, once
@@ -253,6 +266,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runWebhook(ctx, rest, stdin, stdout, stderr)
 	case "ranges":
 		return runRanges(ctx, rest, stdin, stdout, stderr)
+	case "cert":
+		return runCert(ctx, rest, stdin, stdout, stderr)
 	case "journal":
 		return runJournal(ctx, rest, stdin, stdout, stderr)
 	case "token":
@@ -280,7 +295,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "journal", "token", "operator", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
+		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "cert", "journal", "token", "operator", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
 		"version", "help"))
 }
 

@@ -108,7 +108,7 @@ func routes() []route {
 		{"PATCH", "operators/{name}", operator.Admin, false, "Give an operator another role", changeOperator},
 		{"DELETE", "operators/{name}", operator.Admin, false, "Remove an operator", removeOperator},
 		{"GET", "audit", operator.Admin, false, "Search the audit trail", searchAudit},
-	}, exportRoutes(), hookRoutes(), explainRoutes())
+	}, exportRoutes(), certificateRoutes(), hookRoutes(), explainRoutes())
 }
 
 // canCall reports whether an actor may call the operation.

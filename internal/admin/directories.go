@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -26,6 +27,10 @@ type Node struct {
 	Endings func() map[string]time.Time
 	// DisabledEndpoints returns the webhook endpoints to which nothing is delivered.
 	DisabledEndpoints func(ctx context.Context) ([]DisabledEndpoint, error)
+	// Certificates has the client certificates of directories that the store has.
+	Certificates *clientcert.Service
+	// TryCertificate makes a handshake with the directory server of a scheme, in which it shows a client certificate.
+	TryCertificate handshakeTrier
 	// Keeper has the state of the card ranges.
 	Keeper directory.Keeper
 	// Generation returns the card ranges of a scheme that this node uses; nil if it has none.
@@ -53,6 +58,7 @@ type Directory struct {
 	TimeoutMS    int64                `json:"timeoutMs"`
 	Proxy        string               `json:"proxy,omitzero"`
 	Certificate  *Certificate         `json:"certificate"` // that we show it; null: there is none yet
+	Managed      bool                 `json:"managed"`     // the store has that, and no file
 	ServerRoots  []Certificate        `json:"serverRoots"` // its own certificate must chain to one of these
 	ClientRoots  []Certificate        `json:"clientRoots"` // and when it posts a result to one of these
 	ClientNames  []string             `json:"clientNames"` // one of which must be in that certificate; none: any

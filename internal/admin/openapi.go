@@ -104,6 +104,12 @@ var bodies = map[string]any{
 	"ranges/{scheme}/accept":  newSchema(nil, "held"),
 	"ranges/{scheme}/refresh": newSchema(nil),
 	"explain":                 explainSchema,
+
+	"certificates/{scheme}/request":  newSchema(nil, "bits", "curve", "subject"),
+	"certificates/{scheme}/install":  newSchema([]string{"certificate"}, "certificate", "at"),
+	"certificates/{scheme}/activate": newSchema(nil),
+	"certificates/{scheme}/rollback": newSchema(nil),
+	"certificates/{scheme}/test":     newSchema(nil),
 }
 
 // newSchema returns the schema of an object with members of the usual types.
@@ -111,7 +117,7 @@ func newSchema(required []string, members ...string) map[string]any {
 	properties := map[string]any{}
 	for _, name := range members {
 		switch name {
-		case "limit", "held":
+		case "limit", "held", "bits":
 			properties[name] = map[string]any{"type": "integer"}
 		case "strict", "disabled", "bridging", "transliterate":
 			properties[name] = map[string]any{"type": "boolean"}
@@ -119,7 +125,7 @@ func newSchema(required []string, members ...string) map[string]any {
 			properties[name] = map[string]any{"type": "object"}
 		case "allow", "origins", "types":
 			properties[name] = map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
-		case "expires":
+		case "expires", "at":
 			properties[name] = map[string]any{"type": "string", "format": "date-time"}
 		case "role":
 			properties[name] = map[string]any{"type": "string", "enum": []string{"viewer", "operator", "admin"}}

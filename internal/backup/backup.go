@@ -9,9 +9,9 @@
 //	{"type":"key","text":{"merchant":"Corner Shop"},"number":{"created":…,"strict":0},"bytes":{"hash":"…","seal":"…"}}
 //	{"type":"end","lines":2,"sha256":"…"}
 //
-// It holds API keys as their sealed rows, when they were last used, revoked keys, merchants, webhook endpoints, and card
-// ranges. It never holds transactions, events or key files. Without the key file its API keys, merchants and endpoints
-// are of no use.
+// It holds API keys as their sealed rows, when they were last used, revoked keys, merchants, webhook endpoints, operators,
+// tokens, client certificates of directories with their keys, and card ranges. It never holds transactions, events or key
+// files. Without the key file all that is sealed is of no use.
 package backup
 
 import (

@@ -3,10 +3,12 @@ package browsertest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
@@ -22,14 +24,22 @@ type chromiumTab struct {
 	frames map[target.ID]context.Context // frames of other sites, which have processes of their own
 }
 
+// frameAnswer is how long a frame of another process has for an answer. A question may be lost when it changes its process.
+const frameAnswer = 2 * time.Second
+
 // gridLimit is how long all steps of a browser of [Open] may take together.
 const gridLimit = 15 * time.Minute
+
+// noThirdPartyStorage are preferences that refuse cookies to frames of other sites. The exceptions refuse them storage,
+// too: a page of localhost in one of 127.0.0.1, and the other way round.
+const noThirdPartyStorage = `{"profile":{"block_third_party_cookies":true,"cookie_controls_mode":1,
+	"content_settings":{"exceptions":{"cookies":{"localhost,127.0.0.1":{"setting":2},"127.0.0.1,localhost":{"setting":2}}}}}}`
 
 func openChromium(t testing.TB, o Options) Tab {
 	t.Helper()
 	preferences := ""
 	if o.NoThirdPartyStorage {
-		preferences = `{"profile":{"block_third_party_cookies":true,"cookie_controls_mode":1}}`
+		preferences = noThirdPartyStorage
 	}
 	ctx := newBrowser(t, gridLimit, preferences)
 	tab := &chromiumTab{ctx: ctx, frames: map[target.ID]context.Context{}}
@@ -115,9 +125,12 @@ func (c *chromiumTab) AnyFrame(expression string) (bool, error) {
 		frame := c.frames[info.TargetID]
 		if frame == nil {
 			frame, _ = chromedp.NewContext(c.ctx, chromedp.WithTargetID(info.TargetID)) // The frame's context ends with that of the tab.
+			if err := chromedp.Do(frame); err != nil {                                  // without frameAnswer: a connection ends with the context that began it
+				continue
+			}
 			c.frames[info.TargetID] = frame
 		}
-		ctx, cancel := context.WithTimeout(frame, time.Second) // callers ask again
+		ctx, cancel := context.WithTimeout(frame, frameAnswer)
 		err := evaluateIn(ctx, expression, &is)
 		if !is {
 			is, _ = InAnyFrame(ctx, expression)
@@ -163,6 +176,26 @@ func (c *chromiumTab) ClickFirst(selector string) error {
 func (c *chromiumTab) FirstText(selector string) (text string, err error) {
 	err = c.Eval(fmt.Sprintf("document.querySelector(%q).innerText.trim()", selector), &text)
 	return text, err
+}
+
+func (c *chromiumTab) Accessible(element string) (role, name string, err error) {
+	object, err := chromedp.Run(c.ctx, chromedp.Evaluate[*runtime.RemoteObject](element))
+	if err != nil {
+		return "", "", err
+	}
+	if object == nil || object.ObjectID == "" {
+		return "", "", fmt.Errorf("no element %s", element)
+	}
+	onlyThis := false
+	tree, err := chromedp.Call(c.ctx, accessibility.GetPartialAXTree, accessibility.GetPartialAXTreeParams{ObjectID: object.ObjectID, FetchRelatives: &onlyThis})
+	if err != nil {
+		return "", "", err
+	}
+	if len(tree.Nodes) == 0 || tree.Nodes[0].Ignored || tree.Nodes[0].Role == nil || tree.Nodes[0].Name == nil {
+		return "", "", fmt.Errorf("assistive technology does not have %s", element)
+	}
+	err = errors.Join(json.Unmarshal(tree.Nodes[0].Role.Value, &role), json.Unmarshal(tree.Nodes[0].Name.Value, &name))
+	return role, name, err
 }
 
 func (c *chromiumTab) URL() (url string, err error) {

@@ -56,6 +56,8 @@ type Tab interface {
 	ClickFirst(selector string) error
 	// FirstText returns the text of the first element of a CSS selector, also where pages run no script.
 	FirstText(selector string) (string, error)
+	// Accessible returns role and name that assistive technology has of the element that an expression finds.
+	Accessible(element string) (role, name string, err error)
 	// URL returns the address of the page.
 	URL() (string, error)
 	// Resize sets the size of the viewport in CSS pixels.

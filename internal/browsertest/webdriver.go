@@ -3,6 +3,7 @@ package browsertest
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -130,7 +131,34 @@ var webDriverKeys = map[string]string{KeyTab: "\ue004", KeyEnter: "\ue007", KeyE
 
 const shiftKey = "\ue008"
 
+// Press presses the keys in the frame that has the focus, as a keyboard does. Drivers press them in the frame of the session.
 func (w *webDriverTab) Press(keys string) error {
+	err := w.enterFocusedFrame()
+	if err == nil {
+		err = w.press(keys)
+	}
+	return errors.Join(err, w.send("SwitchToFrame", map[string]any{"id": nil}, nil))
+}
+
+// enterFocusedFrame goes into the frame that has the focus, however deep.
+func (w *webDriverTab) enterFocusedFrame() error {
+	const focusedFrame = `(() => {
+		let e = document.activeElement
+		while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement
+		return e?.localName == "iframe" ? e : null
+	})()`
+	for {
+		var frame map[string]string
+		if err := w.Eval(focusedFrame, &frame); err != nil || frame == nil {
+			return err
+		}
+		if err := w.send("SwitchToFrame", map[string]any{"id": frame}, nil); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *webDriverTab) press(keys string) error {
 	var actions []map[string]any
 	for _, r := range keys {
 		key, hasShift := string(r), false
@@ -180,6 +208,22 @@ func (w *webDriverTab) FirstText(selector string) (string, error) {
 	var text string
 	err = w.send("GetElementText", element, &text)
 	return strings.TrimSpace(text), err
+}
+
+func (w *webDriverTab) Accessible(element string) (role, name string, err error) {
+	var found map[string]string
+	if err := w.Eval(element, &found); err != nil {
+		return "", "", err
+	}
+	if found[elementKey] == "" {
+		return "", "", fmt.Errorf("no element %s", element)
+	}
+	id := map[string]any{"id": found[elementKey]}
+	if err := w.send("GetComputedRole", id, &role); err != nil {
+		return "", "", err
+	}
+	err = w.send("GetComputedLabel", id, &name)
+	return role, name, err
 }
 
 func (w *webDriverTab) URL() (string, error) {

@@ -146,6 +146,8 @@ var webDriverPaths = map[string]string{
 	"FindElement":         "POST /element",
 	"ElementClick":        "POST /element/{id}/click",
 	"GetElementText":      "GET /element/{id}/text",
+	"GetComputedRole":     "GET /element/{id}/computedrole",
+	"GetComputedLabel":    "GET /element/{id}/computedlabel",
 	"TakeScreenshot":      "GET /screenshot",
 }
 

@@ -1,6 +1,6 @@
 // Package clientcert keeps the client certificates that directory servers see, with their keys, in the store. Use a
 // [Service]: [Service.Request] makes a key and its certificate signing request, [Service.Install] takes the certificate,
-// [Service.Activate] and [Service.Rollback] change over, [Service.Status] says how things stand, and [Service.InUse]
+// [Service.Activate] and [Service.Rollback] change over, [Service.Status] says how things stand, and [Service.Load]
 // returns what a node shows to directory servers.
 //
 // Each directory has one row, sealed with the key file. It holds up to three certificates: the next one, the current one
@@ -9,6 +9,7 @@
 package clientcert
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/sha256"
@@ -17,6 +18,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
@@ -219,32 +221,67 @@ func (s *Service) Status(ctx context.Context, scheme string) (Status, error) {
 
 // A Shown is what a node shows to the directory server of a scheme.
 type Shown struct {
-	Certificate *tls.Certificate // nil if none is in use, or if Fault is not ""
+	Certificate *tls.Certificate // nil if none is in use
 	Fault       string           // why the row cannot be used
 }
 
-// InUse returns what all directories that have a row are shown at this time, by scheme.
-func (s *Service) InUse(ctx context.Context) (map[string]Shown, error) {
+// A Set is what the store had for all directories at one moment. It also knows what comes into use later, so that a node
+// changes over in time while the store is away.
+type Set struct {
+	rows   map[string][]byte // sealed, by scheme
+	states map[string]state
+	faults map[string]string
+	parsed map[string]*tls.Certificate // by the certificate in DER
+}
+
+// Load reads what the store has. What it has in common with former, which may be nil, is not opened again. Of a row that
+// cannot be opened what former has stays in use.
+func (s *Service) Load(ctx context.Context, former *Set) (*Set, error) {
 	rows, err := s.Store.Objects(ctx, store.CertificateObjects)
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]Shown, len(rows))
-	now := s.Now()
+	if former == nil {
+		former = &Set{}
+	}
+	next := &Set{map[string][]byte{}, map[string]state{}, map[string]string{}, map[string]*tls.Certificate{}}
 	for i := range rows {
-		var shown Shown
+		scheme := rows[i].ID
+		was, isKnown := former.states[scheme]
+		if isKnown && former.faults[scheme] == "" && bytes.Equal(former.rows[scheme], rows[i].Data) {
+			next.rows[scheme], next.states[scheme] = rows[i].Data, was
+			continue
+		}
 		st, err := s.open(&rows[i])
-		if err == nil {
-			if current := st.settled(now).Current; current != nil {
-				shown.Certificate, err = current.tls()
+		if err != nil {
+			next.faults[scheme], st = err.Error(), was
+		}
+		next.rows[scheme], next.states[scheme] = rows[i].Data, st
+	}
+	for _, st := range next.states {
+		for _, p := range []*pair{st.Next, st.Current} {
+			if p == nil {
+				continue
+			}
+			id := string(p.Chain[0])
+			if next.parsed[id] = former.parsed[id]; next.parsed[id] == nil || !slices.EqualFunc(next.parsed[id].Certificate, p.Chain, bytes.Equal) {
+				if next.parsed[id], err = p.tls(); err != nil {
+					return nil, err
+				}
 			}
 		}
-		if err != nil {
-			shown.Fault = err.Error()
-		}
-		all[rows[i].ID] = shown
 	}
-	return all, nil
+	return next, nil
+}
+
+// InUse returns what the directory server of a scheme is shown at a time.
+func (s *Set) InUse(scheme string, now time.Time) Shown {
+	shown := Shown{Fault: s.faults[scheme]}
+	st := s.states[scheme]
+	if current := st.settled(now).Current; current != nil {
+		shown.Certificate = s.parsed[string(current.Chain[0])]
+	}
+	return shown
 }
 
 // Candidate returns the certificate that a test is about: the next one, else the current one. what says which.
@@ -263,4 +300,29 @@ func (s *Service) Candidate(ctx context.Context, scheme string) (cert *tls.Certi
 	}
 	cert, err = p.tls()
 	return cert, what, err
+}
+
+// A Summary is what the audit trail has of a status.
+type Summary struct {
+	Requests []string  `json:"requests,omitempty"` // ids of the keys that wait
+	Next     string    `json:"next,omitzero"`
+	At       time.Time `json:"at,omitzero"`
+	Current  string    `json:"current,omitzero"`
+	Previous string    `json:"previous,omitzero"`
+}
+
+// Summary returns what the audit trail has of a status: certificates by serial number and end.
+func (s *Status) Summary() Summary {
+	sum := Summary{At: s.At, Next: s.Next.short(), Current: s.Current.short(), Previous: s.Previous.short()}
+	for _, r := range s.Requests {
+		sum.Requests = append(sum.Requests, r.KeyID)
+	}
+	return sum
+}
+
+func (i *Info) short() string {
+	if i == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, serial %s, until %s", i.Subject, i.Serial, i.NotAfter.Format(time.RFC3339))
 }

@@ -150,9 +150,9 @@ func (w *world) install(root *ca, name string, at time.Time) {
 // shown returns the name in the certificate that nodes show to visa.
 func (w *world) shown() string {
 	w.t.Helper()
-	all, err := w.InUse(w.t.Context())
+	set, err := w.Load(w.t.Context(), nil)
 	must(w.t, err)
-	shown := all["visa"]
+	shown := set.InUse("visa", w.now)
 	switch {
 	case shown.Fault != "":
 		return shown.Fault
@@ -218,23 +218,26 @@ func TestD145KeyIsSealed(t *testing.T) {
 	must(t, err)
 	row, err := w.Store.Object(t.Context(), store.CertificateObjects, "visa")
 	must(t, err)
-	all, err := w.InUse(t.Context())
+	set, err := w.Load(t.Context(), nil)
 	must(t, err)
-	key, err := x509.MarshalPKCS8PrivateKey(all["visa"].Certificate.PrivateKey)
+	cert := set.InUse("visa", w.now).Certificate
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
 	must(t, err)
 	status, err := w.Status(t.Context(), "visa")
 	must(t, err)
 	shown, err := json.Marshal(status)
 	must(t, err)
-	for _, form := range [][]byte{key, key[len(key)-40:], all["visa"].Certificate.Certificate[0]} {
+	for _, form := range [][]byte{key, key[len(key)-40:], cert.Certificate[0]} {
 		if bytes.Contains(row.Data, form) || bytes.Contains(shown, form) {
 			t.Error("the row or the status has the key or the certificate in the clear")
 		}
 	}
 	row.ID = "mastercard"
 	must(t, w.Store.AddObject(t.Context(), row))
-	if all, err = w.InUse(t.Context()); err != nil || all["mastercard"].Fault == "" || all["mastercard"].Certificate != nil {
-		t.Errorf("the row of another directory: %+v, %v", all["mastercard"], err)
+	set, err = w.Load(t.Context(), set)
+	must(t, err)
+	if shown := set.InUse("mastercard", w.now); shown.Fault == "" || shown.Certificate != nil {
+		t.Errorf("the row of another directory: %+v", shown)
 	}
 	if status, err := w.Status(t.Context(), "mastercard"); err != nil || !status.IsRefused {
 		t.Errorf("status %+v, %v, want refused", status, err)
@@ -448,6 +451,46 @@ func TestRequestsWaitTogether(t *testing.T) {
 	}
 }
 
+// TestSetOutlivesTheStore: what was read changes over in time without the store, and a row that does not open any more leaves
+// in use what was.
+func TestSetOutlivesTheStore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	root := newCA(t, "root", nil)
+	w.install(root, "a", start.Add(time.Minute))
+	set, err := w.Load(t.Context(), nil)
+	must(t, err)
+	want := func(name string, now time.Time) {
+		t.Helper()
+		if shown := set.InUse("visa", now); shown.Certificate == nil || shown.Certificate.Leaf.Subject.CommonName != name {
+			t.Errorf("shown is %+v, want %s", shown, name)
+		}
+	}
+	want("a", start.Add(time.Minute))
+	w.now = start.Add(time.Hour)
+	w.install(root, "b", start.Add(2*time.Hour))
+	set, err = w.Load(t.Context(), set)
+	must(t, err)
+	want("a", start.Add(time.Hour))
+	want("b", start.Add(2*time.Hour))
+	row, err := w.Store.Object(t.Context(), store.CertificateObjects, "visa")
+	must(t, err)
+	must(t, w.Store.ChangeObject(t.Context(), store.Object{Kind: row.Kind, ID: row.ID, Data: []byte("x")}, row.Data))
+	set, err = w.Load(t.Context(), set)
+	must(t, err)
+	want("a", start.Add(time.Hour))
+	if set.InUse("visa", start).Fault == "" {
+		t.Error("a row that does not open is no fault")
+	}
+	must(t, w.Store.ChangeObject(t.Context(), row, []byte("x")))
+	set, err = w.Load(t.Context(), set)
+	must(t, err)
+	want("a", start.Add(time.Hour))
+	if fault := set.InUse("visa", start).Fault; fault != "" {
+		t.Error(fault)
+	}
+}
+
 // TestResealKeepsWhatIsInUse: after a rotation the row is sealed under the new secret, and the same is shown.
 func TestResealKeepsWhatIsInUse(t *testing.T) {
 	t.Parallel()
@@ -481,6 +524,10 @@ func FuzzParseSubject(f *testing.F) {
 		name, err := clientcert.ParseSubject(text)
 		if err != nil {
 			return
+		}
+		whole, err := clientcert.ParseSubject(name.String())
+		if err != nil || whole.String() != name.String() {
+			t.Errorf("%q: %q, %v, want %q", text, whole.String(), err, name.String())
 		}
 		again, err := clientcert.ParseSubject("CN=" + clientcert.EscapeSubject(name.CommonName))
 		if err != nil || again.CommonName != name.CommonName {

@@ -12,6 +12,7 @@ import (
 	"encoding/asn1"
 	"encoding/pem"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 	"unicode"
@@ -96,7 +97,8 @@ var (
 	oidOrganisation = asn1.ObjectIdentifier{2, 5, 4, 97} // organizationIdentifier, as in certificates of payment services
 )
 
-// ParseSubject reads a subject such as CN=3ds.example,O=Example\, Inc.,C=NL. A backslash takes the next character as it is.
+// ParseSubject reads a subject such as CN=3ds.example,O=Example\, Inc.,C=NL, as [pkix.Name.String] writes it. A backslash
+// takes the next character as it is.
 func ParseSubject(text string) (name pkix.Name, err error) {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return name, refuse("subject", "the subject has characters that cannot be printed")
@@ -134,12 +136,12 @@ func ParseSubject(text string) (name pkix.Name, err error) {
 	return name, nil
 }
 
-// splitSubject cuts a subject at the commas that no backslash stands before.
+// splitSubject cuts a subject at the commas and plus signs that no backslash stands before.
 func splitSubject(text string) (parts []string) {
 	var part strings.Builder
 	isEscaped := false
 	for _, r := range text {
-		if r == ',' && !isEscaped {
+		if (r == ',' || r == '+') && !isEscaped {
 			parts = append(parts, part.String())
 			part.Reset()
 			continue
@@ -162,7 +164,20 @@ func unescape(text string) string {
 	return b.String()
 }
 
+// DefaultSubject returns the subject of a request that names none: that of the certificate in use, else the host of the
+// address to which a directory server posts results.
+func (s *Status) DefaultSubject(resultsURL string) string {
+	if s.Current != nil {
+		return s.Current.Subject
+	}
+	u, err := url.Parse(resultsURL)
+	if err != nil {
+		return ""
+	}
+	return "CN=" + EscapeSubject(u.Hostname())
+}
+
 // EscapeSubject returns a value for a subject that ParseSubject reads as it is.
 func EscapeSubject(value string) string {
-	return strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(value)
+	return strings.NewReplacer(`\`, `\\`, `,`, `\,`, `+`, `\+`).Replace(value)
 }

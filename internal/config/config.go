@@ -349,7 +349,7 @@ type Directory struct {
 	Rules RulesFile `yaml:"rules"`
 	// The mark of the scheme on pages of the console. Without one it has none.
 	Colour string `yaml:"colour"`
-	// Certificate and key that we show it.
+	// Certificate and key that we show it. The word `managed` in place of both: they are in the store. See [certificates](operating/certificates.md).
 	ClientCert KeyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to, for AReq and PReq.
 	ServerCA CAFile `yaml:"server_ca"`
@@ -470,6 +470,7 @@ type KeyPair struct {
 	Key string `yaml:"key"`
 
 	Certificate tls.Certificate // filled by loadFiles
+	IsManaged   bool            // the store has both, and there are no files
 }
 
 // CAFile is a file of CA certificates in PEM form.

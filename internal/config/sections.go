@@ -3,6 +3,8 @@ package config
 import (
 	"bytes"
 	"time"
+
+	"github.com/goccy/go-yaml/ast"
 )
 
 // readFile fills the configuration from the mapping that the file is.
@@ -197,7 +199,7 @@ func readDirectory(s *section) (d Directory) {
 	d.Lab = optional(s, "lab", boolean, "false")
 	d.Rules = optional(s, "rules", s.l.rulesFile(), "")
 	d.Colour = optional(s, "colour", colour, "")
-	d.ClientCert = readKeyPair(s.section("client_cert"))
+	d.ClientCert = readClientCert(s)
 	d.ServerCA = required(s, "server_ca", s.l.caFile())
 	d.ClientCA = required(s, "client_ca", s.l.caFile())
 	d.CRLs = optional(s, "crls", s.l.crlFile(), "")
@@ -251,6 +253,22 @@ func readTracing(s *section) (t Tracing) {
 	t.Headers = optional(s, "headers", s.l.secretFile("NAME: VALUE"), "")
 	t.SamplingFraction = optional(s, "sampling_fraction", fraction, "0.01")
 	return t
+}
+
+// managed is the word for a client certificate that the store has.
+const managed = "managed"
+
+// readClientCert reads what a directory server is shown: files, or the word managed.
+func readClientCert(s *section) KeyPair {
+	const key = "client_cert"
+	n, isText := s.value(key).(*ast.StringNode)
+	if !isText {
+		return readKeyPair(s.section(key))
+	}
+	if word := n.GetToken().Value; word != managed {
+		s.l.fault(join(s.path, key), "is neither managed nor a mapping with cert and key%s", Hint(word, managed))
+	}
+	return KeyPair{IsManaged: true}
 }
 
 func readKeyPair(s *section) (k KeyPair) {

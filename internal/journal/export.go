@@ -390,7 +390,7 @@ func (v *verifier) checkEntry(l *exportLine) string {
 var csvHeader = []string{
 	"id", "created", "updated", "api", "operation", "merchant", "reference", "scheme", "bin", "last4", "amount", "currency",
 	"messageVersion", "deviceChannel", "messageCategory", "status", "result", "transStatus", "transStatusReason", "eci", "acs",
-	"dsTransID", "acsTransID", "challenged", "errorCode", "elements", "durationMs",
+	"dsTransID", "acsTransID", "challenged", "liability", "errorCode", "elements", "durationMs",
 }
 
 // WriteCSV exports the records of a query for spreadsheets, newest first.
@@ -423,7 +423,7 @@ func csvRow(r *Record) []string {
 		r.ID, r.Created.UTC().Format(time.RFC3339Nano), r.Updated.UTC().Format(time.RFC3339Nano), r.API, r.Operation, r.Merchant,
 		r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.MessageVersion, r.DeviceChannel,
 		r.MessageCategory, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ECI, r.ACS, r.DSTransID, r.ACSTransID,
-		strconv.FormatBool(r.Challenged), r.ErrorCode, strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
+		strconv.FormatBool(r.Challenged), r.Liability, r.ErrorCode, strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
 	}
 	for i, text := range row {
 		if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {

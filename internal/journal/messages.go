@@ -59,11 +59,7 @@ func (db *database) messageRow(e *Entry, kept []keptMessage) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	packed, err := pack(text)
-	if err != nil {
-		return nil, err
-	}
-	body, err := seal(db.keys[dayOf(e.Record.Created)], packed, messagesName(e.Record.ID, string(e.Kind)))
+	body, err := seal(db.keys[dayOf(e.Record.Created)], pack(text), messagesName(e.Record.ID, string(e.Kind)))
 	return []any{e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), body}, err
 }
 

@@ -113,9 +113,10 @@ func (db *database) makePartitions(ctx context.Context, at time.Time) error {
 // monthPrefix is what the names of partitions of months begin with. They are after those of any day.
 const monthPrefix = "journal_records_m"
 
-// lockRollups takes the lock for making rollups until the end of the transaction, if no other node has it.
+// lockRollups takes the lock for making the rollups of this schema until the end of the transaction, if no other node has
+// it.
 func lockRollups(ctx context.Context, tx *sql.Tx) (isFirst bool, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(7733100023)`).Scan(&isFirst)
+	err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(77331, hashtext(current_schema()))`).Scan(&isFirst)
 	return isFirst, err
 }
 
@@ -193,13 +194,13 @@ func (s *tableStore) Sign(ctx context.Context, now time.Time) error { return s.s
 
 const (
 	expireLen  = 5000                   // records that are deleted at once
-	expireTime = 500 * time.Millisecond // how long one call of Expire begins to delete records
+	expireTime = 500 * time.Millisecond // how long one call of Expire goes on to delete records
 )
 
 // Expire drops the partitions of the days, and of the months, that ended before a time. Of the month that goes on, it
 // deletes the records of those days, and what its time does not suffice for the next time.
 func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
-	last, began := before.UTC().Truncate(24*time.Hour), time.Now()
+	last := before.UTC().Truncate(24 * time.Hour)
 	rows, err := s.QueryContext(ctx, `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		WHERE i.inhparent IN (to_regclass('journal_entries'), to_regclass('journal_records'), to_regclass('journal_messages'))`)
 	if err != nil {
@@ -235,17 +236,16 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 			return err
 		}
 	}
-	for time.Since(began) < expireTime {
+	for began := time.Now(); ; {
 		result, err := s.ExecContext(ctx, `DELETE FROM journal_records WHERE (id, made) IN
 			(SELECT id, made FROM journal_records WHERE made < $1 AND -made > $2 LIMIT $3) AND made < $1`, last.UnixMilli(), -last.UnixMilli(), expireLen)
 		if err != nil {
 			return err
 		}
-		if n, err := result.RowsAffected(); err != nil || n < expireLen {
+		if n, err := result.RowsAffected(); err != nil || n < expireLen || time.Since(began) >= expireTime {
 			return err
 		}
 	}
-	return nil
 }
 
 // isOfBefore reports whether all days of a partition, by its name, ended before a day begins.

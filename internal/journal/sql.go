@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"bytes"
-	"compress/flate"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -49,8 +46,7 @@ type chainHead struct {
 const schema = `
 CREATE TABLE IF NOT EXISTS journal_entries (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, day text NOT NULL,
 	chain text NOT NULL, seq bigint NOT NULL, merchant text NOT NULL, card bytea, salt bytea, digest bytea NOT NULL,
-	link bytea NOT NULL, body bytea, PRIMARY KEY (made, id, kind)) PARTITION;
-CREATE INDEX IF NOT EXISTS journal_entries_id ON journal_entries (id);
+	link bytea NOT NULL, body bytea, PRIMARY KEY (id, kind, made)) PARTITION;
 CREATE INDEX IF NOT EXISTS journal_entries_chain ON journal_entries (chain, seq);
 CREATE TABLE IF NOT EXISTS journal_records (made bigint NOT NULL, id text NOT NULL, rank int NOT NULL, kind text NOT NULL,
 	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
@@ -236,10 +232,9 @@ func (db *database) chainName(day string) string { return day + "/" + db.writer 
 
 // withoutKnown returns the entries that the database lacks, each once. Nothing is added to what was erased.
 func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entry) ([]Entry, error) {
-	marks, args := make([]string, len(entries)), make([]any, len(entries))
-	first, last := entries[0].Record.Created, entries[0].Record.Created
+	ids, first, last := make([]string, len(entries)), entries[0].Record.Created, entries[0].Record.Created
 	for i := range entries {
-		marks[i], args[i] = "?", entries[i].Record.ID
+		ids[i] = entries[i].Record.ID
 		if at := entries[i].Record.Created; at.Before(first) {
 			first = at
 		} else if at.After(last) {
@@ -248,8 +243,16 @@ func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entr
 	}
 	begin, _ := spanOfDay(first)
 	_, end := spanOfDay(last)
-	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind, body IS NULL FROM journal_entries
-		WHERE id IN (`+strings.Join(marks, ",")+`) AND made >= ? AND made < ?`), append(args, begin, end)...)
+	args, among := []any{begin, end}, "id = ANY(?)"
+	if db.numbered {
+		args = append(args, ids)
+	} else {
+		among = "id IN (" + strings.TrimSuffix(strings.Repeat("?,", len(ids)), ",") + ")"
+		for _, id := range ids {
+			args = append(args, id)
+		}
+	}
+	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind, body IS NULL FROM journal_entries WHERE made >= ? AND made < ? AND `+among), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -296,11 +299,7 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 	rand.Read(salt)
 	digest := DigestOf(salt, content)
 	head.seq, head.link = head.seq+1, NextLink(head.link, digest)
-	packed, err := pack(content)
-	if err != nil {
-		return nil, err
-	}
-	body, err := seal(db.keys[day], packed, e.Record.ID+" "+string(e.Kind))
+	body, err := seal(db.keys[day], pack(content), e.Record.ID+" "+string(e.Kind))
 	if err != nil {
 		return nil, err
 	}
@@ -329,38 +328,6 @@ func NextLink(before, digest []byte) []byte {
 func DigestOf(salt, content []byte) []byte {
 	sum := sha256.Sum256(append(slices.Clone(salt), content...))
 	return sum[:]
-}
-
-// packers are reused: a new one takes more time than the text.
-var packers = sync.Pool{New: func() any {
-	w, err := flate.NewWriterDict(nil, flate.BestSpeed, []byte(dictionary))
-	if err != nil {
-		panic(err) // the level is good
-	}
-	return w
-}}
-
-// dictionary has texts that most entries have.
-const dictionary = `{"kind":"answered","record":{"id":"","created":"20","updated":"20","api":"emv","merchant":"","reference":"","card":{` +
-	`"scheme":"","bin":"","last4":""},"amount":"","currency":"","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01",` +
-	`"status":"completed","transStatus":"Y","eci":"05","acs":"","dsTransID":"","acsTransID":"","challenged":false,"durationMs":` +
-	`},"steps":[{"step":"areq","at":"","ms":0,"node":"","message":{"messageType":"AReq","acctNumber":"","***"`
-
-// pack compresses a text.
-func pack(text []byte) ([]byte, error) {
-	var b bytes.Buffer
-	w := packers.Get().(*flate.Writer)
-	defer packers.Put(w)
-	w.Reset(&b)
-	if _, err := w.Write(text); err != nil {
-		return nil, err
-	}
-	err := w.Close()
-	return b.Bytes(), err
-}
-
-func unpack(packed []byte) ([]byte, error) {
-	return io.ReadAll(flate.NewReaderDict(bytes.NewReader(packed), []byte(dictionary)))
 }
 
 // dayKey returns the key of a day. It is made when create is set and there is none; else nil is returned.

@@ -64,7 +64,7 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 		}
 	}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)", "temp_store(MEMORY)"},
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)", "temp_store(MEMORY)", "cache_size(-16000)", "wal_autocheckpoint(4000)"},
 		"_txlock": {"immediate"},
 	}.Encode()}
 	pool, err := sql.Open("sqlite", u.String())

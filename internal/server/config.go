@@ -140,6 +140,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 	cfg := &Config{
 		CAs:      make(map[string]DirectoryCAs),
 		Colours:  make(map[string]string),
+		Managed:  make(map[string]string),
 		StoreURL: c.Store.URL, Login: loginSettings(&c.Console), Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
 		Server: auth.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
@@ -199,6 +200,9 @@ func refNumber(c *config.Config) func(message.Version) string {
 // add puts one directory into cfg, in the three forms that its users want.
 func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 	versions, revoked := d.MessageVersions(), d.CRLs.Policy(d.Revocation)
+	if d.ClientCert.IsManaged {
+		cfg.Managed[d.Scheme] = fmt.Sprintf("directories[%d].client_cert", len(cfg.Peers))
+	}
 	cfg.Peers = append(cfg.Peers, directory.Peer{
 		Scheme: d.Scheme, AReqURL: d.AReqURL, PReqURL: d.PReqURL, OperatorID: d.OperatorID,
 		RefNumber: refNumber(c), Versions: versions,

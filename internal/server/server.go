@@ -28,6 +28,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/browser"
 	"github.com/openthreeds/threeds/internal/certs"
+	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
@@ -60,6 +61,7 @@ type Config struct {
 	Clients         []certs.Client          // and as the listener for results
 	CAs             map[string]DirectoryCAs // by scheme, to be shown
 	Colours         map[string]string       // of the marks of schemes on pages, #rrggbb
+	Managed         map[string]string       // directories whose client certificate the store has: scheme and key of the configuration
 	V1Peers         []directory.V1Peer      // those of 3-D Secure 1.0.2, may be none
 	V1Directories   []mpi.Directory         // the same, as their engine wants them
 	Timeouts        auth.Timeouts
@@ -158,11 +160,14 @@ type Server struct {
 	clock          *store.Clock        // nil means that the clock of this machine is used
 	timestamp      func() time.Time    // the clock that nodes stamp by, all by one
 	longMessages   *semaphore.Weighted // room for long messages of directory servers
-	login          *login.Service      // of the console; nil: it has no pages
-	consoleServers []*http.Server      // of operators, and of monitoring if that has its own
-	browser        *publicListener     // of browsers; nil: none of its own
-	maxRequestTime time.Duration       // what the servers were made for
+	managed        *managedCertificates
+	login          *login.Service  // of the console; nil: it has no pages
+	consoleServers []*http.Server  // of operators, and of monitoring if that has its own
+	browser        *publicListener // of browsers; nil: none of its own
+	maxRequestTime time.Duration   // what the servers were made for
 	startRuntime   func(*runtime)
+
+	activating sync.Mutex // held while another runtime takes the place of the active one
 
 	mu       sync.RWMutex // guards now, and its work.Add against Wait
 	active   *runtime
@@ -242,11 +247,20 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 			return nil, errors.Join(fmt.Errorf("tracing: %w", err), db.Close())
 		}
 	}
+	s.managed = &managedCertificates{
+		service: &clientcert.Service{Store: s.db, Sealer: sealer{&s.ring, new(atomic.Uint64)}, Now: s.timestamp},
+		log:     cfg.Log, now: s.timestamp, degraded: make(map[string]bool),
+	}
+	if len(cfg.Managed) > 0 {
+		s.managed.refresh(ctx)
+	}
 	s.active, err = s.newRuntime(cfg, nil)
 	if err != nil {
 		s.closeTraces()
 		return nil, errors.Join(err, db.Close())
 	}
+	cfg = s.active.cfg
+	s.managed.logFaults(&cfg)
 	s.initMetrics(s.active)
 	s.maxRequestTime = s.active.maxRequestTime()
 	s.metrics.Certificates(cfg.CertificateEnds, cfg.schemeOf)
@@ -306,6 +320,7 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 		goRun(failed, s.journal.RunDuties)
 	}
 	goRun(failed, s.watchExpiry)
+	goRun(failed, s.watchManaged)
 	goRun(failed, s.watchForOperator)
 	goRun(failed, s.requests.Run)
 	if s.clock != nil {

@@ -39,7 +39,7 @@ export function newAPI(o, onTrouble) {
       const abort = () => stop.abort()
       signal?.addEventListener('abort', abort)
       try {
-        const answer = await fetch(o.base + path, {
+        const answer = await fetch(o.base + path(!!since), {
           ...init, headers: { ...headers, ...init?.headers }, signal: stop.signal, cache: 'no-store',
           credentials: o.hosted ? 'same-origin' : 'omit', referrerPolicy: 'no-referrer'
         })
@@ -70,10 +70,11 @@ export function newAPI(o, onTrouble) {
   }
 
   const post = (path, body = {}) =>
-    call(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }, 20)
+    call(() => path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }, 20)
   return {
     begin: (body) => post('begin', body),
-    state: (after, signal) => call('state?wait=20&after=' + after, null, 30, signal),
+    // After trouble the first answer comes at once, so that the shopper sees that the connection is back.
+    state: (after, signal) => call((isRetry) => 'state?wait=' + (isRetry ? 0 : 20) + '&after=' + after, null, 30, signal),
     confirm: () => post('confirm'),
     cancel: () => post('cancel')
   }

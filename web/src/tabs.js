@@ -38,13 +38,19 @@ async function withLock(id, channel, run) {
   if (!locks || !channel) return run()
   const waiting = new AbortController()
   const ended = new Promise((resolve) => {
-    channel.onmessage = (event) => resolve(String(event.data))
+    channel.onmessage = (event) => resolve((waiting.status = String(event.data)))
   })
-  const turn = locks.request(prefix + id, { signal: waiting.signal }, () => (waiting.status ? waiting.status : run()))
+  const first = await locks.request(prefix + id, { ifAvailable: true }, async (lock) => lock && { status: await run() })
+  if (first) return first.status
+  const turn = locks.request(prefix + id, { signal: waiting.signal }, async () => {
+    // The status of the other tab may arrive a moment after its lock.
+    await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 300))])
+    return waiting.status || run()
+  })
   turn.catch(() => {})
-  const first = await Promise.race([ended.then((status) => (waiting.status = status)), turn])
+  const status = await Promise.race([ended, turn])
   waiting.abort()
-  return first
+  return status
 }
 
 /** loadBinding returns the second secret that this tab has for an authentication, or makes it. */
