@@ -127,7 +127,7 @@ webhook-kills:
 # The server killed 200 times under load: each result that it acknowledged is in the journal afterwards. A few kills are
 # part of make test.
 journal-kills:
-	JOURNAL_KILLS=200 $(GO) test ./cmd/threeds -count=1 -timeout=30m -run='^TestJ3NoResult' -v
+	JOURNAL_KILLS=200 $(GO) test ./cmd/threeds -count=1 -timeout=30m -run='^TestD125Nothing' -v
 
 # What a crash leaves, out of a recording of every call of 200 transactions: each call as the
 # last one, and 100,000 times any sectors of what was not synced. About an hour.
