@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 2s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size images goals browsers examples generators bench bench-ranges overload timing microbench linear update generate script-release sandbox clean
+.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size journal-size-files journal-kills images goals browsers axe examples generators bench bench-ranges overload timing microbench linear update generate script-release sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -42,7 +42,7 @@ lint:
 LOOPS = ^TestGeneratedCases$$|^TestRearrangedPAResIsRefused$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestSimulation$$|^TestScenarios$$|^TestQueues$$|^TestJ8AnyChangedByteIsFound$$|^TestE3|^TestD109DamagedBackup$$|$(GRIDS)
 GRIDS = ^TestEveryCardInEveryVersionAndChannel$$|^TestSchemesDefineWhatTheirProfilesDefine$$|^TestV1OpenedByServer$$|^TestV1FaultsAtServer$$
 PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$|^TestW3|^TestJ3No|^TestF5OneEffect|^TestF11|^TestD102Three|^TestD103Forward|^TestJ5Two|^TestD114Licenses
-WALKS = ^TestBrowserV1$$|^TestBrowserBanksOfTheirOwnKind$$|^TestBrowserTroubles$$|^TestEdges|^TestB6Grid$$|FitsEveryScreen$$|Attacks|^TestB10Lanes|^TestK6MatrixOfForms|^TestK8MatrixIsExact$$
+WALKS = ^TestBrowserV1$$|^TestBrowserBanksOfTheirOwnKind$$|^TestBrowserTroubles$$|^TestEdges|^TestB6Grid$$|FitsEveryScreen$$|^TestK1TabReaches|Attacks|^TestB10Lanes|^TestK6MatrixOfForms|^TestK8MatrixIsExact$$
 PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)|$(WALKS)
 
 plain:
@@ -98,11 +98,15 @@ cluster:
 	CLUSTER=long $(GO) test ./cmd/threeds -count=1 -timeout=60m -run='^TestCluster' -v
 	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v
 
-# Searches by each field, and the end of a day, among RECORDS records in PostgreSQL, of which it prints the 95th
-# percentile. Ten million take about an hour to write.
+# Searches by each field, and the end of a day, among RECORDS records of DAYS days in PostgreSQL, of which it prints the
+# 95th percentile. The second does the same with files of SQLite.
 RECORDS ?= 10000000
+DAYS ?= 30
 journal-size:
-	JOURNAL_RECORDS=$(RECORDS) $(GO) test ./internal/journal -run='^$$' -bench='SearchOfSize' -benchtime=200x -timeout=6h -v
+	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/journal -run='^$$' -bench='SearchOfSize' -benchtime=200x -timeout=6h -v
+
+journal-size-files:
+	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/journal -run='^$$' -bench='FilesOfSize' -benchtime=200x -timeout=6h -v
 
 # The server under load killed 2,000 times on each kind of store, the power of its
 # disk lost 1,000 times, the disk full, failing and damaged: about an hour on a quiet
@@ -123,7 +127,7 @@ webhook-kills:
 # The server killed 200 times under load: each result that it acknowledged is in the journal afterwards. A few kills are
 # part of make test.
 journal-kills:
-	JOURNAL_KILLS=200 $(GO) test ./cmd/threeds -count=1 -timeout=30m -run='^TestJ3NoResult' -v
+	JOURNAL_KILLS=200 $(GO) test ./cmd/threeds -count=1 -timeout=30m -run='^TestD125Nothing' -v
 
 # What a crash leaves, out of a recording of every call of 200 transactions: each call as the
 # last one, and 100,000 times any sectors of what was not synced. About an hour.
@@ -142,6 +146,15 @@ goals:
 browsers:
 	@.ci/needs browsers
 	BROWSERS=all $(GO) test ./internal/browser -count=1 -timeout=20m -run='^TestB6Grid$$' -v
+
+# What axe-core finds on the pages that people see, in Chromium, in light and dark, wide and on a phone: about three
+# minutes. It needs a registry of npm, so make test does without.
+axe:
+	@.ci/needs axe
+	@mkdir -p artifacts/axe && cp .ci/axe/package.json .ci/axe/package-lock.json artifacts/axe/
+	@cd artifacts/axe && npm ci --ignore-scripts --no-audit --no-fund
+	AXE=$(CURDIR)/artifacts/axe/node_modules/axe-core/axe.min.js $(GO) test -count=1 -timeout=20m -run='Axe' -v \
+		$$(grep -rl --include='*_test.go' 'NewAxe(t)' . | xargs -n1 dirname | sort -u)
 
 # The programs of docs/quickstart.md, as they are printed, in Go, Node, Python, PHP and
 # Java. Those in Go and Node are part of make test.

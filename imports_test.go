@@ -27,6 +27,7 @@ var may = map[string]string{
 	"sandbox/shop/runs":        "client internal/lanes message",
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
+	"internal/journal":         "internal/transid",
 	"internal/ranges":          "internal/browserurl message",
 	"internal/rangequery":      "internal/ranges",
 	"internal/directory":       "internal/ranges internal/certs internal/store internal/tasks internal/tunnel internal/uuid internal/wire message",
@@ -36,15 +37,16 @@ var may = map[string]string{
 	"internal/store/sqlite":    "internal/store",
 	"internal/store/postgres":  "internal/store internal/socket",
 	"internal/store/storetest": "internal/store",
-	"internal/backup":          "internal/store",
+	"internal/backup":          "internal/journal internal/store",
+	"internal/clientcert":      "internal/store",
 	"internal/account":         "internal/store",
-	"internal/admin":           "internal/account internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/store internal/journal internal/listen internal/webhook",
-	"internal/operator":        "internal/store",
+	"internal/admin":           "internal/account internal/clientcert internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/scheme internal/store internal/journal internal/listen internal/webhook",
+	"internal/operator":        "internal/journal internal/store",
 	"internal/login":           "internal/listen internal/operator internal/store",
 	"internal/lanes":           "message",
 	"internal/pages":           "internal/admin internal/iso internal/journal internal/lanes internal/operator internal/outcome internal/scheme internal/webhook message",
 	"internal/merchant":        "internal/account internal/config internal/store",
-	"internal/rotation":        "internal/account internal/keyring internal/store",
+	"internal/rotation":        "internal/account internal/clientcert internal/keyring internal/store",
 	"internal/record":          "internal/store",
 	"internal/idempotency":     "internal/record internal/store",
 	"internal/scheme":          "message",
@@ -63,7 +65,7 @@ var may = map[string]string{
 	"internal/certs":           "internal/obs",
 	"internal/listen":          "internal/socket",
 	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/webhook internal/xmldsig message",
-	"internal/server": "internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/config internal/console internal/directory internal/faults" +
+	"internal/server": "internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/clientcert internal/config internal/console internal/directory internal/faults" +
 		" internal/inspect internal/keyring internal/pages internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
 		" internal/journal internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook internal/idempotency message web",
 	"internal/playground": "internal/account internal/auth internal/browser internal/certs internal/config internal/directory internal/keyring internal/lanes internal/mpi internal/ranges" +

@@ -31,7 +31,7 @@ func TestFigures(t *testing.T) {
 	}
 	for _, f := range figures {
 		t.Run(f.name, func(t *testing.T) {
-			if (f.name == "postgres" || f.name == "keys") && os.Getenv("FIGURES") != "all" {
+			if (f.name == "postgres" || f.name == "pgjournal" || f.name == "keys") && os.Getenv("FIGURES") != "all" {
 				t.Skip("starts databases, which takes longer than all other figures together: FIGURES=all runs it too")
 			}
 			dir := t.TempDir()

@@ -36,7 +36,9 @@ Figures, all of them unless some are named:
     memory    memory of an /auth in flight
     rreq      time and throughput of results
     cost      what POST /authentications takes of a processor, against /preauth and /auth
+    journal   what the journal costs of a processor, and of the time of /auth
     postgres  both of them, and what they cost, with PostgreSQL
+    pgjournal the journal's costs with PostgreSQL
     keys      what API keys cost a node that rests, and its database
     overload  what a whole authentication takes of a processor; what is served when five times as much comes, and with slow connections
 
@@ -66,7 +68,9 @@ var figures = []figure{
 	{"memory", 4 * time.Minute, inFlightMemory},
 	{"rreq", 5 * time.Minute, resultTime},
 	{"cost", 5 * time.Minute, costOfAuthentications},
+	{"journal", 5 * time.Minute, journalCost},
 	{"postgres", 6 * time.Minute, onPostgres},
+	{"pgjournal", 5 * time.Minute, journalOnPostgres},
 	{"keys", 5 * time.Minute, restingKeys},
 	{"overload", 5 * time.Minute, overload},
 }

@@ -56,6 +56,7 @@ store: {url: "%[7]s"}
 keys: keys.json
 limits: {per_key: 1000000/s%[8]s}
 timeouts: {authentication: 60s}
+%[10]s
 server: {reference_number: 3DS_LOA_SER_BENCH_020200_00001, requestor_id: R1, requestor_name: Requestor}
 directories:
   - scheme: visa
@@ -75,6 +76,7 @@ type setup struct {
 	refresh  string               // more configuration of the directory
 	store    string               // URL of the database; empty: the embedded store
 	limits   string               // more configuration of the limits, ", name: value"
+	journal  string               // configuration of the journal; empty: that of a server that says nothing
 	env      []string             // more environment of the program under test
 	before   func(*testbed) error // called before the program under test starts; may be nil
 }
@@ -110,7 +112,7 @@ func newTestbedOf(ctx context.Context, b *bench, s setup) (w *testbed, err error
 		}
 	}
 	w.api = peers.API
-	text := fmt.Sprintf(configuration, peers.API, peers.Results, w.console, peers.Directory, s.versions, s.refresh, cmp.Or(s.store, "file:data"), s.limits, peers.Browser)
+	text := fmt.Sprintf(configuration, peers.API, peers.Results, w.console, peers.Directory, s.versions, s.refresh, cmp.Or(s.store, "file:data"), s.limits, peers.Browser, s.journal)
 	if err := os.WriteFile(filepath.Join(w.dir, "threeds.yaml"), []byte(text), 0o600); err != nil {
 		return w, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/backup"
 	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -23,6 +26,7 @@ import (
 // without one.
 func runBackup(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("backup", flag.ContinueOnError)
+	withAll := fs.Bool("journal", false, "back up the journal, too")
 	file := configFlag(fs)
 	rest, err := parseFlags(fs, args, 1)
 	if err != nil {
@@ -32,25 +36,26 @@ func runBackup(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return usageErrorf("backup: FILE is missing (- is standard output)")
 	}
 	return withArchive(ctx, *file, false, func(st store.Archive) error {
-		to, closeFile := exactWriter(stdout), func(err error) error { return err }
-		if rest[0] != "-" {
-			f, err := os.OpenFile(rest[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-			if err != nil {
-				return err
+		var counts backup.Counts
+		var j *backup.Journal
+		if *withAll {
+			if j, err = journalOf(*file); err != nil {
+				return fmt.Errorf("backup: %w", err)
 			}
-			to, closeFile = f, func(err error) error {
-				if err == nil {
-					err = f.Sync()
-				}
-				if err = errors.Join(err, f.Close()); err != nil {
-					err = errors.Join(err, os.Remove(rest[0])) // part of a backup is of no use
-				}
-				return err
+			if j == nil {
+				return errors.New("backup: --journal: the journal is off in the configuration")
 			}
 		}
-		counts, err := backup.Write(ctx, to, st, time.Now())
-		if err := closeFile(err); err != nil {
+		err := writeNewFile(rest, stdout, func(to io.Writer) (err error) {
+			counts, err = backup.Write(ctx, to, st, j, time.Now())
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("backup: %w", err)
+		}
+		if *withAll {
+			_, err = fmt.Fprintf(stderr, "threeds: backed up %s; back up the key file and journal-keys.json too, in another place\n", describeCounts(counts))
+			return err
 		}
 		_, err = fmt.Fprintf(stderr, "threeds: backed up %s; back up the key file too, in another place\n", describeCounts(counts))
 		return err
@@ -69,26 +74,88 @@ func runRestore(ctx context.Context, args []string, stdin io.Reader, stdout io.W
 	if len(rest) == 0 {
 		return usageErrorf("restore: FILE is missing (- is standard input)")
 	}
-	name, from := "standard input", stdin
+	name, from := "standard input", (*os.File)(nil)
 	if rest[0] != "-" {
-		f, err := os.Open(rest[0])
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		name, from = rest[0], f
+		name = rest[0]
+		from, err = os.Open(name)
+	} else {
+		from, err = spool(stdin)
 	}
+	if err != nil {
+		return err
+	}
+	defer from.Close() // only read
 	return withArchive(ctx, *file, true, func(st store.Archive) error {
-		report, err := backup.Restore(ctx, st, from, *replace)
+		j, err := journalOf(*file)
+		if err != nil {
+			return fmt.Errorf("restore: %w", err)
+		}
+		report, err := backup.Restore(ctx, st, from, *replace, j)
+		broken, isJournal := errors.AsType[*backup.JournalError](err)
 		switch {
 		case errors.Is(err, backup.ErrNotEmpty):
 			return errors.New("restore: the store has API keys (or revoked ones) or card ranges already; nothing was changed " +
 				"(--replace puts the backup in their place)")
-		case err != nil:
+		case err != nil && !isJournal:
 			return fmt.Errorf("restore: %s: %w; nothing was changed", name, err)
 		}
-		return writeReport(stdout, report)
+		if err := recordRestore(ctx, st, &report); err != nil {
+			return fmt.Errorf("restore: done, but the audit trail does not say so: %w", err)
+		}
+		err = writeReport(stdout, report)
+		if isJournal {
+			return fmt.Errorf("restore: %s: the journal is restored in part: %w (run it again with --replace: what is there stays)", name, broken)
+		}
+		return err
 	})
+}
+
+// spool copies a stream into a file that has no name, so that it can be read twice.
+func spool(from io.Reader) (*os.File, error) {
+	f, err := os.CreateTemp("", "threeds-restore-*") // mode 0600
+	if err != nil {
+		return nil, err
+	}
+	err = os.Remove(f.Name())
+	if err == nil {
+		_, err = io.Copy(f, from)
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// journalOf returns the journal of a configuration, with the keys that its file has; nil if it is off.
+func journalOf(file string) (*backup.Journal, error) {
+	c, err := config.Read(file)
+	if err != nil || !c.HasJournal() {
+		return nil, err
+	}
+	keys, err := journal.LoadOrCreateKeys(c.Journal.Keys)
+	if err != nil {
+		return nil, err
+	}
+	return &backup.Journal{Keys: keys, Open: func(ctx context.Context) (journal.Store, error) {
+		st, _, err := server.OpenJournal(ctx, c)
+		return st, err
+	}}, nil
+}
+
+// recordRestore adds a restore to the audit trail, and what another trail has taken the place of.
+func recordRestore(ctx context.Context, st store.Archive, report *backup.Report) error {
+	audit, ok := st.(operator.Store)
+	if !ok {
+		return errors.New("this kind of store keeps none")
+	}
+	e := operator.Entry{Who: commandActor(), From: "command line", Action: "store.restore", After: report.Added}
+	if report.ReplacedTrail != nil {
+		e.Before = map[string]any{"entries": report.Replaced[store.AuditRows], "link": hex.EncodeToString(operator.LinkOf(report.ReplacedTrail))}
+	}
+	return (&operator.Service{Store: audit, Now: time.Now}).Record(ctx, e)
 }
 
 func writeReport(stdout io.Writer, report backup.Report) error {
@@ -96,6 +163,10 @@ func writeReport(stdout io.Writer, report backup.Report) error {
 	fmt.Fprintf(w, "restored: %s\n", describeCounts(report.Added))
 	if len(report.Replaced) > 0 {
 		fmt.Fprintf(w, "replaced: %s\n", describeCounts(report.Replaced))
+	}
+	if report.ReplacedTrail != nil {
+		fmt.Fprintf(w, "replaced: the audit trail of another store, %s, the last link %x\n", countEntries(report.Replaced[store.AuditRows]),
+			operator.LinkOf(report.ReplacedTrail))
 	}
 	for _, k := range report.Refused {
 		fmt.Fprintf(w, "not brought back: API key %s of merchant %q, which this store knows as revoked\n",
@@ -150,6 +221,9 @@ func describeCounts(counts backup.Counts) string {
 		all = append(all, countOf(n, "webhook endpoint"))
 	}
 	all = append(all, countOf(counts[store.RangeRows], "generation")+" of card ranges")
+	if n := counts[backup.EntryRows]; n > 0 {
+		all = append(all, countEntries(n)+" of the journal")
+	}
 	return strings.Join(all, ", ")
 }
 

@@ -3,22 +3,27 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/store"
 )
 
 // journalCommands are what "threeds journal" does.
-var journalCommands = []string{"search", "show", "export", "erase", "verify", "key", "generate"}
+var journalCommands = []string{"search", "show", "export", "import", "erase", "verify", "key", "generate"}
 
 // runJournal reads the journal, exports it, erases from it, and verifies exports.
 func runJournal(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -33,8 +38,10 @@ func runJournal(ctx context.Context, args []string, stdin io.Reader, stdout, std
 		return showJournal(ctx, rest, stdout)
 	case "export":
 		return exportJournal(ctx, rest, stdout, stderr)
+	case "import":
+		return importJournal(ctx, rest, stdout)
 	case "erase":
-		return eraseJournal(ctx, rest, stdin, stdout)
+		return eraseJournal(ctx, rest, stdin, stdout, stderr)
 	case "verify":
 		return verifyJournal(rest, stdin, stdout)
 	case "key":
@@ -62,6 +69,31 @@ func withJournal(ctx context.Context, file string, do func(journal.Store, *journ
 	return do(st, keys)
 }
 
+// recordJournal adds a look at the journal, or a change of it, to the audit trail. When that fails, the command does nothing.
+func recordJournal(ctx context.Context, file, action, object string, after any) (err error) {
+	c, err := config.Read(file)
+	if err != nil {
+		return err
+	}
+	st, err := server.OpenStore(ctx, c.Store.URL)
+	if err != nil {
+		return fmt.Errorf("audit trail: %w", err)
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	return recordCommand(ctx, st, nil, action, object, after)
+}
+
+// flagsOf returns the flags that were given and their texts, but for some.
+func flagsOf(fs *flag.FlagSet, but ...string) map[string]string {
+	given := map[string]string{}
+	fs.Visit(func(f *flag.Flag) {
+		if !slices.Contains(but, f.Name) {
+			given[f.Name] = f.Value.String()
+		}
+	})
+	return given
+}
+
 // readTypedCard returns the card number of --card: - is standard input, for a command line is seen by others.
 func readTypedCard(flag string, stdin io.Reader) (string, error) {
 	switch flag {
@@ -84,18 +116,30 @@ func readTypedCard(flag string, stdin io.Reader) (string, error) {
 
 // timeFlag adds a flag that is a time of RFC 3339, or a span back from now.
 func timeFlag(fs *flag.FlagSet, name, usage string, into *time.Time) {
-	fs.Func(name, usage+", RFC 3339 or a span back such as 24h", func(text string) error {
-		if at, err := time.Parse(time.RFC3339, text); err == nil {
-			*into = at
-			return nil
-		}
-		span, err := time.ParseDuration(text)
-		if err != nil || span < 0 {
-			return errors.New("want a time such as 2026-11-26T14:00:00Z, or a span back such as 24h")
-		}
-		*into = time.Now().Add(-span)
+	fs.Var((*timeValue)(into), name, usage+", RFC 3339 or a span back such as 24h")
+}
+
+// A timeValue is the value of a timeFlag.
+type timeValue time.Time
+
+func (v *timeValue) String() string {
+	if v == nil || time.Time(*v).IsZero() {
+		return ""
+	}
+	return time.Time(*v).UTC().Format(time.RFC3339)
+}
+
+func (v *timeValue) Set(text string) error {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		*v = timeValue(at)
 		return nil
-	})
+	}
+	span, err := time.ParseDuration(text)
+	if err != nil || span < 0 {
+		return errors.New("want a time such as 2026-11-26T14:00:00Z, or a span back such as 24h")
+	}
+	*v = timeValue(time.Now().Add(-span))
+	return nil
 }
 
 func searchJournal(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
@@ -129,6 +173,9 @@ func searchJournal(ctx context.Context, args []string, stdin io.Reader, stdout i
 		return err
 	}
 	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
+		if err := recordJournal(ctx, *file, "record.search", "", map[string]any{"query": flagsOf(fs, "card", "config", "json"), "byCard": q.Card != ""}); err != nil {
+			return err
+		}
 		page, err := st.Search(ctx, q)
 		if err != nil {
 			return err
@@ -165,6 +212,9 @@ func showJournal(ctx context.Context, args []string, stdout io.Writer) error {
 		return usageErrorf("journal show: ID is missing")
 	}
 	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
+		if err := recordJournal(ctx, *file, "record.view", rest[0], nil); err != nil {
+			return err
+		}
 		d, err := st.Show(ctx, rest[0])
 		if errors.Is(err, journal.ErrNotFound) {
 			return errors.New("journal: no record has this id")
@@ -203,26 +253,19 @@ func exportJournal(ctx context.Context, args []string, stdout, stderr io.Writer)
 	if *format != "jsonl" && *format != "csv" {
 		return usageErrorf("journal export: --format is neither jsonl nor csv")
 	}
-	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) (err error) {
-		to := exactWriter(stdout)
-		if len(rest) > 0 && rest[0] != "-" {
-			f, err := os.OpenFile(rest[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-			if err != nil {
-				return err
-			}
-			to = f
-			defer func() {
-				if err = errors.Join(err, f.Close()); err != nil {
-					err = errors.Join(err, os.Remove(rest[0])) // part of an export is of no use
-				}
-			}()
+	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		if err := recordJournal(ctx, *file, "journal.export", "", flagsOf(fs, "config")); err != nil {
+			return err
 		}
 		var n int
-		if *format == "csv" {
-			n, err = journal.WriteCSV(ctx, to, st, q)
-		} else {
-			n, err = journal.WriteJSONLines(ctx, to, st, keys, q)
-		}
+		err := writeNewFile(rest, stdout, func(to io.Writer) (err error) {
+			if *format == "csv" {
+				n, err = journal.WriteCSV(ctx, to, st, q)
+			} else {
+				n, err = journal.WriteJSONLines(ctx, to, st, keys, q)
+			}
+			return err
+		})
 		if err == nil {
 			_, err = fmt.Fprintf(stderr, "threeds: exported %s\n", countOf(n, "record"))
 		}
@@ -230,7 +273,7 @@ func exportJournal(ctx context.Context, args []string, stdout, stderr io.Writer)
 	})
 }
 
-func eraseJournal(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+func eraseJournal(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("journal erase", flag.ContinueOnError)
 	card := fs.String("card", "", "- reads the whole card number from standard input")
 	merchant := fs.String("merchant", "", "all of this merchant")
@@ -249,13 +292,23 @@ func eraseJournal(ctx context.Context, args []string, stdin io.Reader, stdout io
 	if err != nil {
 		return err
 	}
-	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
-		authentications, records, err := st.Erase(ctx, journal.Query{Card: number, Merchant: *merchant})
-		if err != nil {
+	object := "merchant " + *merchant
+	if number != "" {
+		object = "card"
+	}
+	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		return withKeys(ctx, *file, func(_ *config.Config, db store.Store, ring *keyring.Ring) error {
+			if err := recordCommand(ctx, db, ring, "journal.erase", object, nil); err != nil {
+				return err
+			}
+			done, err := server.EraseFromJournal(ctx, st, keys, db, ring, journal.Query{Card: number, Merchant: *merchant})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(stderr, "threeds: erased %s, %s\n", countOf(done.Events, "event"), countOf(done.Answers, "kept answer"))
+			_, err = fmt.Fprintf(stdout, "erased: %s, %s\n", countOf(done.Authentications, "authentication"), countOf(done.Records, "record"))
 			return err
-		}
-		_, err = fmt.Fprintf(stdout, "erased: %s, %s\n", countOf(authentications, "authentication"), countOf(records, "record"))
-		return err
+		})
 	})
 }
 
@@ -279,26 +332,11 @@ func verifyJournal(args []string, stdin io.Reader, stdout io.Writer) error {
 		defer f.Close() // only read
 		from = f
 	}
-	var text []byte
-	if *keyFile != "" {
-		text, err = os.ReadFile(*keyFile)
-	} else {
-		var c *config.Config
-		var keys *journal.Keys
-		if c, err = config.Read(*file); err == nil {
-			if keys, err = journal.LoadKeys(c.Journal.Keys); err == nil {
-				text, err = keys.PEM()
-			}
-		}
-	}
+	signers, err := readSigners(*keyFile, *file)
 	if err != nil {
 		return err
 	}
-	key, err := journal.ParsePEM(text)
-	if err != nil {
-		return err
-	}
-	got, err := journal.Verify(from, key)
+	got, err := journal.Verify(from, signers...)
 	if wrong, ok := errors.AsType[*journal.LineError](err); ok {
 		return fmt.Errorf("%s:%w", rest[0], wrong)
 	}
@@ -307,6 +345,64 @@ func verifyJournal(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	_, err = fmt.Fprintf(stdout, "ok: %d records, %d erased, %d days\n", got.Records, got.Erased, got.Days)
 	return err
+}
+
+// readSigners returns the public keys in a file, or without one those of the journal of a configuration.
+func readSigners(keyFile, configFile string) ([]ed25519.PublicKey, error) {
+	var text []byte
+	var err error
+	if keyFile != "" {
+		text, err = os.ReadFile(keyFile)
+	} else {
+		var c *config.Config
+		var keys *journal.Keys
+		if c, err = config.Read(configFile); err == nil {
+			if keys, err = journal.LoadKeys(c.Journal.Keys); err == nil {
+				text, err = keys.PEM()
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return journal.ParsePEM(text)
+}
+
+// importJournal adds the entries of an export. All of it is verified first, so it must be a file.
+func importJournal(ctx context.Context, args []string, stdout io.Writer) error {
+	fs := flag.NewFlagSet("journal import", flag.ContinueOnError)
+	keyFile := fs.String("key", "", "the public keys of the journal that the export is of; unset, those of the configuration")
+	file := configFlag(fs)
+	rest, err := parseFlags(fs, args, 1)
+	if err != nil {
+		return err
+	}
+	if len(rest) == 0 || rest[0] == "-" {
+		return usageErrorf("journal import: FILE is missing (it is read twice, so standard input is none)")
+	}
+	f, err := os.Open(rest[0])
+	if err != nil {
+		return err
+	}
+	defer f.Close() // only read
+	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		signers, err := readSigners(*keyFile, *file)
+		if err != nil {
+			return err
+		}
+		if err := recordJournal(ctx, *file, "journal.import", filepath.Base(rest[0]), nil); err != nil {
+			return err
+		}
+		done, err := journal.Import(ctx, st, keys, f, signers...)
+		if wrong, ok := errors.AsType[*journal.LineError](err); ok {
+			return fmt.Errorf("%s:%w", rest[0], wrong)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(stdout, "imported: %s, %d were there\n", countOf(done.Added, "record"), done.Present)
+		return err
+	})
 }
 
 func printJournalKey(ctx context.Context, args []string, stdout io.Writer) error {

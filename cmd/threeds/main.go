@@ -86,6 +86,19 @@ const usage = `Usage:
         ask the directory server as soon as the protocol lets us
     threeds ranges accept SCHEME [--config FILE]
         use the generation that is held back
+    threeds cert request SCHEME [--bits N | --curve NAME] [--subject NAME] [--config FILE]
+        make a key for the client certificate of a directory and print its CSR; the key is
+        never printed
+    threeds cert install SCHEME [--at TIME] [--config FILE] FILE
+        take the certificate that the CA has made, with those of the CAs behind it (- is
+        standard input); nodes change over at TIME, else when it is activated
+    threeds cert activate|rollback SCHEME [--config FILE]
+        bring the installed certificate into use, or the one before; no node restarts
+    threeds cert test SCHEME [--json] [--config FILE]
+        make a TLS handshake with the directory server, with the installed certificate or
+        the one in use; exit status 1 means that it was not taken
+    threeds cert status [--json] [--config FILE] [SCHEME]
+        say which certificates there are, and which keys wait for one
     threeds token create --name NAME --role viewer|operator|admin [--merchant M]
                     [--expires 90d|DATE] [--config FILE]
         make a token of the admin API and print it, once
@@ -102,15 +115,17 @@ const usage = `Usage:
         give an operator another role, and end their sessions
     threeds operator remove NAME [--config FILE]
         remove an operator, and end their sessions
-    threeds audit search [--who W] [--action A] [--object O] [--limit N] [--json]
-                    [--config FILE]
+    threeds audit search [--who W] [--action A] [--object O] [--from T] [--to T] [--limit N]
+                    [--json] [--config FILE]
         say who changed what, the newest first
-    threeds audit export [--config FILE]
-        print the whole audit trail as JSON lines, oldest first; exit status 1 means that
-        somebody has changed it in the store
-    threeds backup FILE [--config FILE]
-        write API keys, revoked keys and card ranges into a new file (- is standard output),
-        which fits both kinds of store
+    threeds audit export [--who W] [--action A] [--object O] [--from T] [--to T]
+                    [--config FILE] [FILE]
+        write the audit trail in the form of "threeds journal export", for "threeds journal
+        verify"; exit status 1 means that somebody has changed it in the store
+    threeds backup [--journal] [--config FILE] FILE
+        write API keys, revoked keys, merchants, operators, the audit trail and card ranges
+        into a new file (- is standard output), which fits both kinds of store; with
+        --journal the journal, too
     threeds restore [--replace] FILE [--config FILE]
         load such a file (- is standard input) into an empty store, or with --replace in the
         place of what the store has
@@ -124,12 +139,16 @@ const usage = `Usage:
     threeds journal export [--from T] [--to T] [--merchant NAME] [--format jsonl|csv]
                     [--config FILE] [FILE]
         write days of the journal; only JSON lines can be verified
+    threeds journal import [--key PEM] [--config FILE] FILE
+        add what an export of another journal has and this one lacks, if the export is as it
+        was written; --key is that of the other journal
     threeds journal erase (--card - | --merchant NAME) --yes [--config FILE]
         remove what belongs to a card or a merchant, and say how much that was
     threeds journal verify [--key PEM] [--config FILE] FILE
-        say whether an export is as it was written (- is standard input)
+        say whether an export of the journal or the audit trail is as it was written (- is
+        standard input)
     threeds journal key [--config FILE]
-        print the public key by which exports are verified
+        print the public keys by which exports are verified, the one in use first
     threeds check [--scheme SCHEME] [--json] FILE
         read a message (- is standard input), show it masked, say all that is wrong with it,
         and what a card scheme asks for beside the protocol, or means by a code of its own;
@@ -247,6 +266,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runWebhook(ctx, rest, stdin, stdout, stderr)
 	case "ranges":
 		return runRanges(ctx, rest, stdin, stdout, stderr)
+	case "cert":
+		return runCert(ctx, rest, stdin, stdout, stderr)
 	case "journal":
 		return runJournal(ctx, rest, stdin, stdout, stderr)
 	case "token":
@@ -254,7 +275,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 	case "operator":
 		return runOperator(ctx, rest, stdout, stderr)
 	case "audit":
-		return runAudit(ctx, rest, stdout)
+		return runAudit(ctx, rest, stdout, stderr)
 	case "backup":
 		return runBackup(ctx, rest, stdout, stderr)
 	case "restore":
@@ -274,7 +295,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "journal", "token", "operator", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
+		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "cert", "journal", "token", "operator", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
 		"version", "help"))
 }
 

@@ -42,6 +42,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"field":   setField,
 	"sign":    signDelivery,
 	"user":    addUser,
+	"certify": certify,
 }
 
 // seed SCHEME GENERATION FILE puts what a node would put into the store: the

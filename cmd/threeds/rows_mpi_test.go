@@ -594,9 +594,9 @@ func TestM9PAResMustFitThePAReq(t *testing.T) {
 	})
 }
 
-// TestCanariesV1: nothing that a server writes of these operations holds a card
+// TestJ6CanariesOfVersion1AreNowhere: nothing that a server writes of these operations holds a card
 // number, an authentication value or a key.
-func TestCanariesV1(t *testing.T) {
+func TestJ6CanariesOfVersion1AreNowhere(t *testing.T) {
 	spans := newCollector(t)
 	s := startLegacy(t, plan{change: quickly, sections: spans.section("1")})
 	const value = "Q0FOQVJZVkFMVUVDQU5BUlk9PT0="

@@ -2,29 +2,143 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"compress/zlib"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
+	"io"
 	"net/url"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // scan looks for a secret in all the forms in which it might have been written
 // down, and names the first one found.
-func scan(data []byte, secret string) string {
-	lower := bytes.ToLower(data)
-	for name, form := range disguises(secret) {
-		in := data
-		if strings.HasPrefix(name, "any case") {
-			in, form = lower, strings.ToLower(form)
+func scan(data []byte, secret string) string { return scanViews(viewsOf(data), secret) }
+
+// scanViews is scan for a text whose views are there already.
+func scanViews(views []view, secret string) string {
+	made, ok := knownForms.Load(secret)
+	if !ok {
+		forms := map[string]string{} // without those that others have in them
+		for name, form := range disguises(secret) {
+			if strings.HasPrefix(name, "any case") {
+				form = strings.ToLower(form)
+			}
+			forms[form] = name
 		}
-		if bytes.Contains(in, []byte(form)) {
-			return name
+		made, _ = knownForms.LoadOrStore(secret, forms)
+	}
+	for _, v := range views {
+		for form, name := range made.(map[string]string) {
+			in := v.data
+			if strings.HasPrefix(name, "any case") {
+				in = v.lower
+			}
+			if bytes.Contains(in, []byte(form)) {
+				return strings.TrimPrefix(v.name+", "+name, ", ")
+			}
 		}
 	}
 	return ""
+}
+
+// knownForms are the disguises of secrets that were made before, by secret: names by form.
+var knownForms sync.Map
+
+// A view is a text as somebody reads it who knows an encoding.
+type view struct {
+	name        string
+	data, lower []byte
+}
+
+func newView(name string, data []byte) view { return view{name, data, bytes.ToLower(data)} }
+
+var (
+	percentForm = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+	unicodeForm = regexp.MustCompile(`\\u00[0-9A-Fa-f]{2}`)
+	hexRunForm  = regexp.MustCompile(`[0-9A-Fa-f]{26,}`)
+	base64Form  = regexp.MustCompile(`[A-Za-z0-9+/_-]{18,}`)
+	separators  = strings.NewReplacer(" ", "", "-", "", ".", "", "\u00a0", "", "\t", "", "\n", "")
+)
+
+// viewsOf are a text as it is, and what is in it once it is decoded, twice if need be: escapes, base64, hexadecimal, and
+// whatever was compressed.
+func viewsOf(data []byte) []view {
+	all := []view{newView("", data)}
+	for round, from := 0, 0; round < 2; round++ {
+		to := len(all)
+		for _, v := range all[from:to] {
+			for _, d := range decodings(v.data) {
+				all = append(all, newView(strings.TrimPrefix(v.name+", "+d.name, ", "), d.data))
+			}
+		}
+		from = to
+	}
+	return append(all, newView("digits apart", []byte(separators.Replace(string(data)))))
+}
+
+// decodings are what a text becomes when one encoding is taken off, for each that it has.
+func decodings(data []byte) []view {
+	var all []view
+	add := func(name string, decoded []byte) {
+		if len(decoded) > 0 && !bytes.Equal(decoded, data) {
+			all = append(all, view{name: name, data: decoded})
+		}
+	}
+	unhex := func(digits []byte) []byte {
+		b, err := hex.DecodeString(string(digits))
+		if err != nil {
+			return digits
+		}
+		return b
+	}
+	add("percent-encoded", percentForm.ReplaceAllFunc(data, func(m []byte) []byte { return unhex(m[1:]) }))
+	add("escaped", unicodeForm.ReplaceAllFunc(data, func(m []byte) []byte { return unhex(m[4:]) }))
+	add("of HTML", []byte(html.UnescapeString(string(data))))
+	var runs, texts []byte
+	for _, run := range hexRunForm.FindAll(data, -1) {
+		runs = append(append(runs, unhex(run[:len(run)/2*2])...), '\n')
+	}
+	for _, run := range base64Form.FindAll(data, -1) {
+		plain := strings.NewReplacer("-", "+", "_", "/").Replace(string(run[:len(run)/4*4]))
+		if b, err := base64.StdEncoding.DecodeString(plain); err == nil {
+			texts = append(append(texts, b...), '\n')
+		}
+	}
+	add("in hexadecimal", runs)
+	add("in base64", texts)
+	add("compressed", inflated(data))
+	return all
+}
+
+// inflated is what is compressed in data: by gzip, by zlib, or bare.
+func inflated(data []byte) []byte {
+	const most = 1 << 20
+	var all []byte
+	read := func(r io.Reader, err error) {
+		if err == nil {
+			text, _ := io.ReadAll(io.LimitReader(r, most)) // what comes before a fault counts
+			all = append(append(all, text...), '\n')
+		}
+	}
+	for i := range data {
+		rest := data[i:]
+		switch {
+		case bytes.HasPrefix(rest, []byte{0x1f, 0x8b, 8}):
+			r, err := gzip.NewReader(bytes.NewReader(rest))
+			read(r, err)
+		case len(rest) > 1 && rest[0] == 0x78 && (int(rest[0])<<8|int(rest[1]))%31 == 0:
+			r, err := zlib.NewReader(bytes.NewReader(rest))
+			read(r, err)
+		}
+	}
+	return all
 }
 
 // disguises are the forms of a secret.
@@ -69,6 +183,10 @@ func TestScan(t *testing.T) {
 		strings.ToUpper(hex.EncodeToString([]byte(secret))), `\u0034\u0030\u0030\u0030\u0030\u0030\u0031\u0032\u0033\u0034\u0035\u0036\u0030\u0031\u0030\u0033`,
 		base64.StdEncoding.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte("x" + secret + "y")),
 		base64.RawURLEncoding.EncodeToString([]byte("xy" + secret + "?~")), "%34%30%30%30%30%30%31%32%33%34%35%36%30%31%30%33",
+		"4 0 0 0 0 0 1 2 3 4 5 6 0 1 0 3", "4-000.0012\u00a03456-0103", "4%30000012345601%303", `40\u003000012345601\u00303`, "4&#48;00001234560103",
+		packed(t, `{"acctNumber":"`+secret+`"}`), base64.StdEncoding.EncodeToString([]byte(packed(t, secret))),
+		base64.RawURLEncoding.EncodeToString([]byte(`{"acctNumber":"4\u003000001234560103"}`)), hex.EncodeToString([]byte("4%3000001234560103")),
+		url.QueryEscape(base64.StdEncoding.EncodeToString([]byte("?>~" + secret + "?>~"))),
 	} {
 		if scan([]byte("before "+planted+" after"), secret) == "" {
 			t.Errorf("not found: %s", planted)
@@ -82,6 +200,17 @@ func TestScan(t *testing.T) {
 			t.Errorf("not found: %s", planted)
 		}
 	}
+}
+
+// packed is a text that gzip has compressed.
+func packed(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := io.WriteString(w, text)
+	must(t, err)
+	must(t, w.Close())
+	return b.String()
 }
 
 func parseObject(t *testing.T, data []byte) object {

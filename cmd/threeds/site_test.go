@@ -123,6 +123,7 @@ type site struct {
 type plan struct {
 	store    string               // lines of the configuration; empty: SQLite
 	sections string               // of the configuration, whole
+	console  string               // its section; empty: one without pages
 	visa     string               // keys of the directory visa
 	master   *wire                // a second directory for the same cards
 	apiTLS   bool                 // the API over TLS
@@ -204,12 +205,12 @@ func (s *site) yaml(dir string, p plan) string {
 	fmt.Fprintf(&b, `api: %s
 results: {listen: 127.0.0.1:0, url: "https://results.example/results", tls: {cert: results.pem, key: results-key.pem}}
 %s
-console: {listen: 127.0.0.1:0}
+%s
 log: {level: debug}
 server: {reference_number: 3DS_LOA_SER_TEST_020301_00001, requestor_id: ServerID, requestor_name: Server Name}
 %s
 directories:
-`, api, cmp.Or(p.store, `store: {url: "file:data"}`), p.sections)
+`, api, cmp.Or(p.store, `store: {url: "file:data"}`), cmp.Or(p.console, "console: {listen: 127.0.0.1:0}"), p.sections)
 	directory := func(scheme, n, extra string, ds *wire) {
 		fmt.Fprintf(&b, `  - scheme: %s
     areq_url: %s/

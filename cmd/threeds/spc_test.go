@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,14 +29,14 @@ const enrolCredential = `(async () => {
 	return JSON.stringify({ acctNumber: "4000000000000103", credentialId: base64url(made.rawId), publicKey: base64url(made.response.getPublicKey()) })
 })()`
 
-// TestSPCInChromium: the cardholder confirms in the browser's own dialog, with a key that the
-// issuer knows, and the second AReq is authenticated; a dialog that is cancelled is told so.
-func TestSPCInChromium(t *testing.T) {
-	w := startSandbox(t)
+// openConfirming starts a Chromium that has Secure Payment Confirmation, with an authenticator in it, and has it make a
+// credential that the issuer of the sandbox is told of.
+func openConfirming(t *testing.T, w *world) *shopper {
+	t.Helper()
 	opened := browsertest.NewBrowser(t, "--enable-features=SecurePaymentConfirmationBrowser,SecurePaymentConfirmation",
 		"--enable-blink-features=SecurePaymentConfirmation,SecurePaymentConfirmationAvailabilityAPI")
-	ctx, cancel := context.WithTimeout(opened, time.Minute)
-	defer cancel()
+	ctx, cancel := context.WithTimeout(opened, 2*time.Minute)
+	t.Cleanup(cancel)
 	s := &shopper{t, ctx}
 	if _, err := chromedp.Call(ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {
 		t.Fatal(err)
@@ -44,22 +48,38 @@ func TestSPCInChromium(t *testing.T) {
 		},
 	})
 	must(t, err)
-	at := strings.Replace(w.Shop, "127.0.0.1", "localhost", 1) + "/steps"
-	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(at), chromedp.WaitVisible(testID("pay")))
+	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(w.localShop()+"/steps"), chromedp.WaitVisible(testID("pay")))
 	made, err := chromedp.Run(ctx, chromedp.Evaluate[string](enrolCredential, chromedp.EvalAwaitPromise))
 	must(t, err)
 	res, said := send(t, http.DefaultClient, "POST", w.Control+"/spc", made)
 	if res.StatusCode != http.StatusCreated {
 		t.Fatalf("the issuer does not take the credential: %d %s", res.StatusCode, said)
 	}
+	return s
+}
+
+// localShop is the address of the demo shop under the name that credentials have.
+func (w *world) localShop() string { return strings.Replace(w.Shop, "127.0.0.1", "localhost", 1) }
+
+// setDialog chooses what the cardholder does in the browser's dialog.
+func (s *shopper) setDialog(mode page.SetSPCTransactionModeMode) {
+	s.t.Helper()
+	_, err := chromedp.Call(s.ctx, page.SetSPCTransactionMode, page.SetSPCTransactionModeParams{Mode: mode})
+	must(s.t, err)
+}
+
+// TestSPCInChromium: the cardholder confirms in the browser's own dialog, with a key that the
+// issuer knows, and the second AReq is authenticated; a dialog that is cancelled is told so.
+func TestSPCInChromium(t *testing.T) {
+	w := startSandbox(t)
+	s := openConfirming(t, w)
 	for mode, want := range map[page.SetSPCTransactionModeMode]string{
 		page.SetSPCTransactionModeModeAutoAccept: `"threeDSReqAuthMethod": "09"`,
 		page.SetSPCTransactionModeModeAutoReject: `"spcIncompInd": "02"`,
 	} {
-		_, err = chromedp.Call(ctx, page.SetSPCTransactionMode, page.SetSPCTransactionModeParams{Mode: mode})
-		must(t, err)
+		s.setDialog(mode)
 		s.do(
-			chromedp.Navigate(at), chromedp.WaitVisible(testID("pay")),
+			chromedp.Navigate(w.localShop()+"/steps"), chromedp.WaitVisible(testID("pay")),
 			chromedp.SetValue(testID("card-number"), "4000000000000103"), chromedp.SetValue(testID("version"), "2.3.1"),
 			chromedp.SetValue(testID("trouble-kind"), "SPC"), chromedp.Click(testID("pay")),
 			chromedp.WaitVisible(testID("result-word")),
@@ -67,10 +87,81 @@ func TestSPCInChromium(t *testing.T) {
 		if word, status := s.text("result-word"), s.text("result-status"); word != "authenticated" || status != "Y" {
 			t.Errorf("%s: the second AReq ends %q %q", mode, word, status)
 		}
-		second, err := chromedp.Run(ctx, chromedp.Evaluate[string](
+		second, err := chromedp.Run(s.ctx, chromedp.Evaluate[string](
 			`document.querySelectorAll('[data-testid="wire-message"][data-name="AReq"] pre')[1]?.textContent ?? "none"`))
 		if must(t, err); !strings.Contains(second, want) {
 			t.Errorf("%s: the second AReq has no %s: %s", mode, want, second)
 		}
 	}
+}
+
+// TestB8StepsOfSPCWithTheSandbox: the steps that threeds.js makes, without a browser: a strict directory server takes the
+// second AReq, and an issuer that asks for a challenge then sends its result to the one authentication.
+func TestB8StepsOfSPCWithTheSandbox(t *testing.T) {
+	w := startSandbox(t, "--strict")
+	for _, test := range []struct{ card, told, want, result string }{
+		{"4000000000000103", `{"incomplete":"02"}`, `"spcIncompInd":"02"`, "authenticated"},
+		{"4000000000000103", `{"incomplete":"03"}`, `"spcIncompInd":"01"`, "authenticated"}, // a page cannot say that the time is over
+		{"4000000000000103", `{"assertion":{"id":"x","type":"public-key"}}`, `"threeDSReqAuthMethod":"09"`, "authenticated"},
+		{"4000000000000170", `{"incomplete":"01"}`, `"spcIncompInd":"01"`, "authenticated"},
+	} {
+		a := w.createOffer(test.card)
+		id := a.text("id")
+		browser, _ := a["browser"].(map[string]any)
+		base, token, _ := strings.Cut(object(browser).text("url"), "/a/")
+		step := func(method, path, body string) object {
+			t.Helper()
+			res, text := send(t, http.DefaultClient, method, base+"/a/"+path, body, "Authorization", "Bearer "+token,
+				"Threeds-Binding", strings.Repeat("b", 42)+"A", "Content-Type", "application/json")
+			var v object
+			if err := json.Unmarshal([]byte(text), &v); err != nil || res.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %d %s", path, res.StatusCode, text)
+			}
+			return v
+		}
+		until := func(v object, steps ...string) object {
+			t.Helper()
+			for !slices.Contains(steps, v.text("step")) {
+				v = step("GET", fmt.Sprintf("state?wait=20&after=%v", v["version"]), "")
+			}
+			return v
+		}
+		v := until(step("POST", "begin", `{"data":{"browserLanguage":"en","browserAcceptHeader":"text/html"},"spc":true}`), "spc", "end")
+		if _, has := v["spc"].(map[string]any); !has {
+			t.Fatalf("%s: %v", test.card, v)
+		}
+		v = until(step("POST", "spc", test.told), "challenge", "end")
+		if form, ok := v["challenge"].(map[string]any); ok {
+			creq, _ := form["creq"].(string)
+			send(t, http.DefaultClient, "POST", object(form).text("url"), url.Values{"creq": {creq}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+		}
+		_, text := w.call("GET", "/authentications/"+id+"?wait=10", w.APIKey, nil)
+		var got object
+		must(t, json.Unmarshal(text, &got))
+		outcome, _ := got["outcome"].(map[string]any)
+		last, _ := got["ares"].(map[string]any)
+		second := object(last).text("threeDSServerTransID")
+		if object(outcome).text("result") != test.result || second == id || second == "" {
+			t.Errorf("%s %s: the object is %s", test.card, test.told, text)
+		}
+		_, exchanges := send(t, http.DefaultClient, "GET", w.Control+"/exchanges?transID="+second, "")
+		if compact := strings.NewReplacer(" ", "", "\n", "", `\"`, `"`).Replace(exchanges); !strings.Contains(compact, test.want) {
+			t.Errorf("%s %s: the second AReq has no %s: %s", test.card, test.told, test.want, exchanges)
+		}
+	}
+}
+
+// createOffer creates an authentication of a browser that offers SPC, with the merchant whose issuers ask for it.
+func (w *world) createOffer(card string) object {
+	w.t.Helper()
+	res, text := w.call("POST", "/authentications", w.APIKey, object{
+		"acctNumber": card, "cardExpiryDate": "3012", "purchaseAmount": "1250", "purchaseCurrency": "978",
+		"messageVersion": "2.3.1", "acquirerMerchantID": "SPC", "acquirerCountryCode": "208", "acquirerCountryCodeSource": "01",
+		"threeDSRequestorSpcSupport": "Y", "payeeOrigin": "https://shop.example",
+	})
+	var a object
+	if err := json.Unmarshal(text, &a); err != nil || res.StatusCode != http.StatusCreated {
+		w.t.Fatalf("POST /authentications: %d %s", res.StatusCode, text)
+	}
+	return a
 }

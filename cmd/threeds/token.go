@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -155,65 +154,6 @@ func tokenRevoke(ctx context.Context, args []string, stderr io.Writer) error {
 		}
 		fmt.Fprintf(stderr, "threeds: revoked token %s\n", oneLine(rest[0]))
 		return s.Record(ctx, operator.Entry{Who: commandActor(), Action: "token.revoke", Object: rest[0]})
-	})
-}
-
-// runAudit searches and exports the audit trail.
-func runAudit(ctx context.Context, args []string, stdout io.Writer) error {
-	if len(args) == 0 {
-		return usageErrorf("audit: no command (search or export)")
-	}
-	switch args[0] {
-	case "-h", "-help", "--help":
-		return helpRequest{"threeds audit takes a command: search or export"}
-	case "search":
-		return auditSearch(ctx, args[1:], stdout)
-	case "export":
-		return auditExport(ctx, args[1:], stdout)
-	}
-	return usageErrorf("audit: unknown command %q%s", args[0], config.Hint(args[0], "search", "export"))
-}
-
-func auditSearch(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("audit search", flag.ContinueOnError)
-	var q operator.Query
-	fs.StringVar(&q.Who, "who", "", "who did it, such as token:ci")
-	fs.StringVar(&q.Action, "action", "", "what was done, such as key.create")
-	fs.StringVar(&q.Object, "object", "", "what it was done to")
-	fs.IntVar(&q.Limit, "limit", 50, "how many entries at most")
-	asJSON, file := jsonFlag(fs), configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
-		return err
-	}
-	if q.Limit < 1 {
-		return usageErrorf("audit search: --limit: want a number from 1")
-	}
-	return withOperators(ctx, *file, func(s *operator.Service) error {
-		all, err := s.Search(ctx, q)
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return writeJSON(stdout, all)
-		}
-		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "AT\tWHO\tACTION\tOBJECT\tFROM")
-		for _, e := range all {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.At.Format(time.RFC3339), oneLine(e.Who), e.Action, oneLine(e.Object), e.From)
-		}
-		return w.Flush()
-	})
-}
-
-func auditExport(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("audit export", flag.ContinueOnError)
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
-		return err
-	}
-	return withOperators(ctx, *file, func(s *operator.Service) error {
-		lines := json.NewEncoder(exactWriter(stdout))
-		return s.Export(ctx, func(line operator.Line) error { return lines.Encode(line) })
 	})
 }
 

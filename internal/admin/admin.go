@@ -45,10 +45,12 @@ type Handler struct {
 	Ring      func() account.Ring       // the key ring in use
 	Merchants func() *merchant.Registry // those of the configuration in use, and of the store
 	Journal   journal.Store             // nil means that there is no journal
-	Hooks     *webhook.Service          // endpoints of merchants, and what they were told
-	Now       func() time.Time
-	Log       *slog.Logger
-	Proxies   func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none
+	// JournalKeys sign exports of the journal and of the audit trail; nil: there is no such export.
+	JournalKeys *journal.Keys
+	Hooks       *webhook.Service // endpoints of merchants, and what they were told
+	Now         func() time.Time
+	Log         *slog.Logger
+	Proxies     func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none
 	// Explain says what is wrong with a pasted text; of a request, what /auth would make of it for a merchant, "" for one
 	// without a profile. It returns an object of JSON, or an error that says why the text cannot be read and quotes nothing.
 	// It keeps nothing.
@@ -106,7 +108,7 @@ func routes() []route {
 		{"PATCH", "operators/{name}", operator.Admin, false, "Give an operator another role", changeOperator},
 		{"DELETE", "operators/{name}", operator.Admin, false, "Remove an operator", removeOperator},
 		{"GET", "audit", operator.Admin, false, "Search the audit trail", searchAudit},
-	}, hookRoutes(), explainRoutes())
+	}, exportRoutes(), certificateRoutes(), hookRoutes(), explainRoutes())
 }
 
 // canCall reports whether an actor may call the operation.
@@ -241,6 +243,10 @@ func (h *Handler) answer(w http.ResponseWriter, start time.Time, value any, err 
 	w.Header().Set("Server-Timing", fmt.Sprintf("total;dur=%.1f", float64(time.Since(start).Microseconds())/1000))
 	if value == nil {
 		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if s, ok := value.(stream); ok {
+		h.answerStream(w, s)
 		return
 	}
 	w.Header().Set("Content-Type", kind)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
@@ -56,6 +57,7 @@ func newSite(t *testing.T) *site {
 	s.handler.Hooks = &webhook.Service{Store: db, Sealer: ring, Now: time.Now, Log: s.handler.Log}
 	s.handler.Hooks.Configure(hookSettings())
 	s.addJournal()
+	s.handler.JournalKeys = journal.NewKeys()
 	s.addNode()
 	for _, name := range callers() {
 		role, isOwn := strings.CutPrefix(name, "own-")
@@ -126,6 +128,8 @@ var matrix = map[string][6]int{
 	"PATCH operators/{name}":      {403, 403, 200, 403, 403, 403},
 	"DELETE operators/{name}":     {403, 403, 204, 403, 403, 403},
 	"GET audit":                   {403, 403, 200, 403, 403, 403},
+	"GET audit/export":            {403, 403, 200, 403, 403, 403},
+	"GET journal/export":          {403, 200, 200, 403, 403, 403},
 
 	"POST explain":                       {200, 200, 200, 200, 200, 200},
 	"GET webhook-endpoints":              {200, 200, 200, 200, 200, 200},
@@ -212,6 +216,8 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			s.call("admin", "POST", "tokens", fmt.Sprintf(`{"name": "t%s", "role": "viewer"}`, caller))
 		}
 		switch {
+		case strings.HasPrefix(path, "certificates/{scheme}"):
+			at, body = strings.Replace(path, "{scheme}", "visa", 1), "{}"
 		case strings.HasPrefix(path, "webhook-endpoints/{id}"):
 			at, body = strings.Replace(path, "{id}", s.newHook(shop), 1), `{"description": "till"}`
 		case strings.HasPrefix(path, "events/{id}"):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,6 +24,7 @@ func Can(a *operator.Actor, method, path string) bool {
 
 // Call does what a request of an actor to a path does, and reads the answer into a value: same operations, same roles, same
 // audit trail. The path has no [Prefix], and its elements are escaped as in an address. A refusal is a *[Problem].
+// Of an operation that answers with a file, the value is an [io.Writer], and nothing is written before a refusal.
 func (h *Handler) Call(ctx context.Context, actor operator.Actor, method, path string, query url.Values, body, answer any) error {
 	rt, names := findRoute(method, path)
 	if rt == nil {
@@ -47,6 +49,13 @@ func (h *Handler) Call(ctx context.Context, actor operator.Actor, method, path s
 	value, err := rt.do(h, asked)
 	if err != nil || answer == nil {
 		return err
+	}
+	if s, ok := value.(stream); ok {
+		to, ok := answer.(io.Writer)
+		if !ok {
+			return errors.New("admin: this operation wants a writer for its answer")
+		}
+		return s.write(to)
 	}
 	if made, ok := value.(created); ok {
 		value = made.value

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/scheme"
 )
 
 // A Node is the server that an API belongs to, as the operations on directories see it. Set its fields before use.
@@ -25,6 +27,10 @@ type Node struct {
 	Endings func() map[string]time.Time
 	// DisabledEndpoints returns the webhook endpoints to which nothing is delivered.
 	DisabledEndpoints func(ctx context.Context) ([]DisabledEndpoint, error)
+	// Certificates has the client certificates of directories that the store has.
+	Certificates *clientcert.Service
+	// TryCertificate makes a handshake with the directory server of a scheme, in which it shows a client certificate.
+	TryCertificate handshakeTrier
 	// Keeper has the state of the card ranges.
 	Keeper directory.Keeper
 	// Generation returns the card ranges of a scheme that this node uses; nil if it has none.
@@ -39,24 +45,28 @@ type DisabledEndpoint struct {
 
 // A Directory is a directory server: how it is configured, and how this node gets on with it.
 type Directory struct {
-	Scheme       string            `json:"scheme"`
-	Key          string            `json:"key"` // of the configuration, such as directories[0]
-	AReqURL      string            `json:"areqURL"`
-	PReqURL      string            `json:"preqURL"`
-	ResultsURL   string            `json:"resultsURL"`
-	OperatorID   string            `json:"operatorID,omitzero"`
-	Versions     []string          `json:"versions"`
-	TimeoutMS    int64             `json:"timeoutMs"`
-	Proxy        string            `json:"proxy,omitzero"`
-	Certificate  *Certificate      `json:"certificate"` // that we show it; null: there is none yet
-	ServerRoots  []Certificate     `json:"serverRoots"` // its own certificate must chain to one of these
-	ClientRoots  []Certificate     `json:"clientRoots"` // and when it posts a result to one of these
-	ClientNames  []string          `json:"clientNames"` // one of which must be in that certificate; none: any
-	Breaker      Breaker           `json:"breaker"`     // of this node
-	Problems     map[string]string `json:"problems"`    // of /readyz, those of this directory
-	Ranges       Ranges            `json:"ranges"`
-	Hour         *Traffic          `json:"hour"` // of the last hour; null without a journal
-	Day          *Traffic          `json:"day"`  // of the last 24 hours; null without a journal
+	Scheme       string               `json:"scheme"`
+	Key          string               `json:"key"` // of the configuration, such as directories[0]
+	AReqURL      string               `json:"areqURL"`
+	PReqURL      string               `json:"preqURL"`
+	ResultsURL   string               `json:"resultsURL"`
+	OperatorID   string               `json:"operatorID,omitzero"`
+	RIDs         []string             `json:"rids"` // by which an app's SDK calls it; none if they are not known
+	ECI          []scheme.CodeMeaning `json:"eci"`  // what the scheme's values mean
+	Colour       string               `json:"colour,omitzero"`
+	Versions     []string             `json:"versions"`
+	TimeoutMS    int64                `json:"timeoutMs"`
+	Proxy        string               `json:"proxy,omitzero"`
+	Certificate  *Certificate         `json:"certificate"` // that we show it; null: there is none yet
+	Managed      bool                 `json:"managed"`     // the store has that, and no file
+	ServerRoots  []Certificate        `json:"serverRoots"` // its own certificate must chain to one of these
+	ClientRoots  []Certificate        `json:"clientRoots"` // and when it posts a result to one of these
+	ClientNames  []string             `json:"clientNames"` // one of which must be in that certificate; none: any
+	Breaker      Breaker              `json:"breaker"`     // of this node
+	Problems     map[string]string    `json:"problems"`    // of /readyz, those of this directory
+	Ranges       Ranges               `json:"ranges"`
+	Hour         *Traffic             `json:"hour"` // of the last hour; null without a journal
+	Day          *Traffic             `json:"day"`  // of the last 24 hours; null without a journal
 	refresh      time.Duration
 	minRefresh   time.Duration
 	certificates []*x509.Certificate // all roots
@@ -214,22 +224,24 @@ func (h *Handler) readTraffic(ctx context.Context, all []Directory) error {
 		return nil
 	}
 	now := h.Now()
-	day, err := h.Journal.Rollups(ctx, now.Add(-hoursOfDay*time.Hour), now)
+	q := journal.CountQuery{By: "scheme", From: now.Add(-hoursOfDay * time.Hour), To: now, Hourly: true}
+	day, err := h.Journal.Count(ctx, q)
 	if err != nil {
 		return err
 	}
-	hour, err := h.Journal.Rollups(ctx, now.Add(-time.Hour), now)
+	q.From = now.Add(-time.Hour)
+	hour, err := h.Journal.Count(ctx, q)
 	if err != nil {
 		return err
 	}
 	for i := range all {
 		d := &all[i]
-		d.Hour = newTraffic(sumOf(hour, func(r *journal.Rollup) bool { return r.Scheme == d.Scheme }))
-		d.Day = newTraffic(sumOf(day, func(r *journal.Rollup) bool { return r.Scheme == d.Scheme }))
+		d.Hour = newTraffic(sumOf(hour, func(r *journal.Rollup) bool { return r.Value == d.Scheme }))
+		d.Day = newTraffic(sumOf(day, func(r *journal.Rollup) bool { return r.Value == d.Scheme }))
 		first := now.UTC().Truncate(time.Hour).Add(-(hoursOfDay - 1) * time.Hour)
 		for n := range hoursOfDay {
 			at := first.Add(time.Duration(n) * time.Hour)
-			sum := sumOf(day, func(r *journal.Rollup) bool { return r.Scheme == d.Scheme && r.Hour.Equal(at) })
+			sum := sumOf(day, func(r *journal.Rollup) bool { return r.Value == d.Scheme && r.Hour.Equal(at) })
 			d.Day.Hours = append(d.Day.Hours, HourCount{at, sum.All, sum.Quantile(0.95)})
 		}
 	}

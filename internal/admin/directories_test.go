@@ -2,12 +2,15 @@ package admin_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"maps"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/clientcert"
+	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/ranges"
 )
 
@@ -16,7 +19,7 @@ func (s *site) addNode() *admin.Node {
 	s.Helper()
 	n := &admin.Node{
 		Directories: func() []admin.Directory {
-			d := admin.Directory{Scheme: "visa", Key: "directories[0]", Versions: []string{"2.2.0"}}
+			d := admin.Directory{Scheme: "visa", Key: "directories[0]", ResultsURL: "https://3ds.example/results", Versions: []string{"2.2.0"}}
 			d.SetRefresh(4*time.Hour, time.Hour)
 			return []admin.Directory{d}
 		},
@@ -24,7 +27,11 @@ func (s *site) addNode() *admin.Node {
 		Endings:           func() map[string]time.Time { return map[string]time.Time{} },
 		DisabledEndpoints: func(context.Context) ([]admin.DisabledEndpoint, error) { return nil, nil },
 		Keeper:            s.db,
-		Generation:        func(string) *ranges.Generation { return nil },
+		Certificates:      &clientcert.Service{Store: s.db, Sealer: s.handler.Operators.Sealer, Now: time.Now},
+		TryCertificate: func(_ context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
+			return directory.HandshakeReport{Result: directory.HandshakeAccepted, Detail: cert.Leaf.Subject.CommonName + " at " + scheme}, nil
+		},
+		Generation: func(string) *ranges.Generation { return nil },
 	}
 	s.handler.Node = n
 	return n

@@ -21,8 +21,11 @@ const maxExplained = 256 << 10
 
 // maxBody returns the length of the longest body of an operation.
 func (rt *route) maxBody() int64 {
-	if rt.path == "explain" {
+	switch rt.path {
+	case "explain":
 		return maxExplained
+	case "certificates/{scheme}/install":
+		return maxCertificates
 	}
 	return maxBody
 }

@@ -77,6 +77,8 @@ func newParameter(name, in string) map[string]any {
 // queries are the names of parameters in addresses, by operation.
 var queries = map[string][]string{
 	"GET audit":                {"who", "action", "object", "from", "to", "limit", "cursor"},
+	"GET audit/export":         {"who", "action", "object", "from", "to"},
+	"GET journal/export":       {"merchant", "from", "to", "format"},
 	"GET authentications":      append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
 	"GET reports":              {"by", "from", "to"},
 	"GET webhook-endpoints":    {"merchant"},
@@ -102,6 +104,12 @@ var bodies = map[string]any{
 	"ranges/{scheme}/accept":  newSchema(nil, "held"),
 	"ranges/{scheme}/refresh": newSchema(nil),
 	"explain":                 explainSchema,
+
+	"certificates/{scheme}/request":  newSchema(nil, "bits", "curve", "subject"),
+	"certificates/{scheme}/install":  newSchema([]string{"certificate"}, "certificate", "at"),
+	"certificates/{scheme}/activate": newSchema(nil),
+	"certificates/{scheme}/rollback": newSchema(nil),
+	"certificates/{scheme}/test":     newSchema(nil),
 }
 
 // newSchema returns the schema of an object with members of the usual types.
@@ -109,7 +117,7 @@ func newSchema(required []string, members ...string) map[string]any {
 	properties := map[string]any{}
 	for _, name := range members {
 		switch name {
-		case "limit", "held":
+		case "limit", "held", "bits":
 			properties[name] = map[string]any{"type": "integer"}
 		case "strict", "disabled", "bridging", "transliterate":
 			properties[name] = map[string]any{"type": "boolean"}
@@ -117,7 +125,7 @@ func newSchema(required []string, members ...string) map[string]any {
 			properties[name] = map[string]any{"type": "object"}
 		case "allow", "origins", "types":
 			properties[name] = map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
-		case "expires":
+		case "expires", "at":
 			properties[name] = map[string]any{"type": "string", "format": "date-time"}
 		case "role":
 			properties[name] = map[string]any{"type": "string", "enum": []string{"viewer", "operator", "admin"}}

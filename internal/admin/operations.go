@@ -239,16 +239,12 @@ func revokeToken(h *Handler, r *request) (any, error) {
 const auditLimit, maxAuditLimit = 50, 500
 
 func searchAudit(h *Handler, r *request) (any, error) {
-	asked := r.URL.Query()
-	q := operator.Query{Who: asked.Get("who"), Action: asked.Get("action"), Object: asked.Get("object"), Limit: auditLimit}
-	var err error
-	for name, to := range map[string]*time.Time{"from": &q.From, "to": &q.To} {
-		if text := asked.Get(name); text != "" {
-			if *to, err = time.Parse(time.RFC3339, text); err != nil {
-				return nil, refuse(http.StatusBadRequest, "%s: want a date such as 2027-01-31T00:00:00Z.", name)
-			}
-		}
+	q, err := readAuditQuery(r)
+	if err != nil {
+		return nil, err
 	}
+	q.Limit = auditLimit
+	asked := r.URL.Query()
 	if text := asked.Get("limit"); text != "" {
 		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > maxAuditLimit {
 			return nil, refuse(http.StatusBadRequest, "limit: want a number from 1 to %d.", maxAuditLimit)

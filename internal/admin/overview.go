@@ -128,19 +128,24 @@ func (h *Handler) countForOverview(r *request, o *Overview) error {
 		return nil
 	}
 	o.HasJournal = true
-	counts, err := h.Journal.Rollups(r.Context(), o.From, o.To)
+	q := journal.CountQuery{By: "scheme", Merchant: r.actor.Merchant, From: o.From, To: o.To}
+	q.Hourly = chartStep(o.To.Sub(o.From)) < 24*time.Hour
+	counts, err := h.Journal.Count(r.Context(), q)
+	if err == nil && o.From.Unix() <= 0 && len(counts) > 0 && chartStep(o.To.Sub(counts[0].Hour)) < 24*time.Hour {
+		q.From, q.Hourly = counts[0].Hour, true // it began lately, and the bars are hours
+		counts, err = h.Journal.Count(r.Context(), q)
+	}
 	if err != nil {
 		return err
 	}
-	counts = slices.DeleteFunc(counts, func(c journal.Rollup) bool { return !r.actor.CanSee(c.Merchant) })
 	schemes := map[string]*journal.Rollup{}
 	first := o.To
 	for i := range counts {
 		c := &counts[i]
-		if schemes[c.Scheme] == nil {
-			schemes[c.Scheme] = journal.NewRollup()
+		if schemes[c.Value] == nil {
+			schemes[c.Value] = journal.NewRollup()
 		}
-		schemes[c.Scheme].Add(c)
+		schemes[c.Value].Add(c)
 		if c.Hour.Before(first) {
 			first = c.Hour
 		}

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -89,7 +90,15 @@ type claim struct {
 	start    time.Time // of the /auth
 	rec      *txnRecord
 	bridging string // the version of the Bridging extension in the AReq; "" if it has none
+
+	// row is the id of the row that has the transaction. It is another than id for a second AReq of SPC; "" means id.
+	row string
+	// offer has what the second AReq of SPC is made of, should the issuer ask for it; nil if no page of ours offers SPC.
+	offer *spcOffer
 }
+
+// rowID is the id of the row that has the transaction.
+func (c *claim) rowID() string { return cmp.Or(c.row, c.id) }
 
 // An answer is the ARes that the requestor gets.
 type answer struct {
@@ -452,7 +461,8 @@ func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 	}
 	setOwned("threeDSRequestorName", requestor.Name, dir.RequestorName, e.Server.RequestorName)
 	if req.isCreation {
-		withdrawSPCOfPage(req, msg)
+		withdrawSPCOfAgent(req, msg)
+		withdrawSPC(req, to, msg)
 	}
 	if req.isStrict() {
 		return

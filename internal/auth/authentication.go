@@ -149,7 +149,7 @@ func (e *Engine) showAuthentication(ctx context.Context, acc *account.Account, i
 		e.logStoreFailure(ctx, "journal not read", err, "threeDSServerTransID", id)
 		return nil, ErrStoreUnreachable
 	}
-	return ofJournal(&d.Record), nil
+	return e.ofJournal(&d.Record), nil
 }
 
 // SearchAuthentications returns a page of what the journal has of a merchant's authentications, newest first, and the
@@ -178,7 +178,7 @@ func (e *Engine) SearchAuthentications(ctx context.Context, acc *account.Account
 	all := make([]*Authentication, 0, len(page.Records))
 	for i := range page.Records {
 		if r := &page.Records[i]; r.Merchant == acc.Merchant.Name {
-			all = append(all, ofJournal(r))
+			all = append(all, e.ofJournal(r))
 		}
 	}
 	if page.Next == "" {
@@ -222,7 +222,7 @@ func (e *Engine) openCursor(name, cursor string) (string, error) {
 func isBegun(r *journal.Record) bool { return r.API != "v1" && r.Status != "refused" }
 
 // ofJournal returns what a record says of an authentication: neither messages nor the authentication value.
-func ofJournal(r *journal.Record) *Authentication {
+func (e *Engine) ofJournal(r *journal.Record) *Authentication {
 	a := &Authentication{
 		ID: r.ID, Status: outcome.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
 		Scheme: r.Card.Scheme, MessageVersion: r.MessageVersion, Channel: r.DeviceChannel,
@@ -237,7 +237,7 @@ func ofJournal(r *journal.Record) *Authentication {
 		Status: a.Status, Result: outcome.Result(r.Result), Scheme: a.Scheme, Channel: r.DeviceChannel, Category: r.MessageCategory,
 		Version: r.MessageVersion, TransStatus: r.TransStatus, TransStatusReason: r.TransStatusReason, ECI: r.ECI,
 		Challenged: r.Challenged, Shifts: outcome.Shifts(r.Liability), ServerID: r.ID, DSTransID: r.DSTransID, ACSTransID: r.ACSTransID,
-		Time: r.Updated,
+		Time: r.Updated, Rules: e.rulesOf(a.Scheme),
 	}
 	if code, err := strconv.Atoi(r.ErrorCode); err == nil {
 		s.Code = message.Code(code)
@@ -278,6 +278,9 @@ func (e *Engine) readOwned(ctx context.Context, acc *account.Account, id string)
 		e.logStoreFailure(ctx, "transaction not read", err, "threeDSServerTransID", id)
 		return nil, nil, errStore
 	}
+	if t.State == Second {
+		return nil, nil, store.ErrNotFound // the authentication is known by its first id
+	}
 	rec, err := e.unseal(&t)
 	return &t, rec, err
 }
@@ -303,6 +306,8 @@ func (e *Engine) statusOf(t *store.Txn, rec *txnRecord) outcome.Status {
 			return outcome.Expired
 		case rec.Decoupled:
 			return outcome.Decoupled
+		case rec.isAwaitingSPC(t):
+			return outcome.InProgress
 		}
 		return outcome.Challenge
 	case Final, Result:
@@ -348,7 +353,8 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 		return a, nil
 	}
 	end := outcome.Ending{
-		Status: status, Scheme: t.Scheme, AReq: c.AReq, ARes: c.ARes, ServerID: t.ID, Time: time.UnixMilli(rec.Ended),
+		Status: status, Scheme: t.Scheme, AReq: c.AReq, ARes: c.ARes, ServerID: rec.currentID(t.ID), Time: time.UnixMilli(rec.Ended),
+		Rules: e.rulesOf(t.Scheme),
 	}
 	if rec.Code != 0 {
 		end.Erro = &message.Error{Code: rec.Code}

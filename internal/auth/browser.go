@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,7 @@ const (
 	StepBegin          BrowserStep = "begin"          // no browser has begun it
 	StepMethod         BrowserStep = "method"         // the 3DS Method runs
 	StepAuthentication BrowserStep = "authentication" // the AReq is on its way
+	StepSPC            BrowserStep = "spc"            // the browser's dialog for Secure Payment Confirmation is to be shown
 	StepChallenge      BrowserStep = "challenge"      // the issuer's page is to be shown
 	StepResult         BrowserStep = "result"         // the issuer has sent the browser back, and the result has not come
 	StepConfirm        BrowserStep = "confirm"        // a text of the issuer is to be shown and confirmed
@@ -48,6 +50,7 @@ type BrowserView struct {
 	Step                       BrowserStep
 	Method                     *BrowserMethod    // at StepMethod
 	Challenge                  *BrowserChallenge // at StepChallenge
+	SPC                        *BrowserSPC       // at StepSPC
 	CardholderInfo             string            // at StepConfirm
 	End                        string            // at StepEnd: completed, failed, cancelled, expired, decoupled or pending
 	Version                    int               // grows with every change
@@ -58,6 +61,14 @@ type BrowserMethod struct{ URL, Data string }
 
 // A BrowserChallenge is the form that opens the issuer's page: CReq is the value of creq.
 type BrowserChallenge struct{ ACSURL, CReq, MessageVersion string }
+
+// A BrowserSPC is what the browser's dialog for Secure Payment Confirmation gets: webAuthnCredList and spcTransData of the
+// ARes, as they came.
+type BrowserSPC struct{ Credentials, Transaction json.RawMessage }
+
+// canShowSPC is the member of BrowserData by which a page says that its browser has Secure Payment Confirmation. It is
+// "true" then. It is no member of the AReq.
+const canShowSPC = "spc"
 
 // ErrOtherBrowser says that another browser has begun the authentication.
 var ErrOtherBrowser = errors.New("auth: another browser has begun the authentication")
@@ -175,8 +186,12 @@ func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after i
 		v := e.viewOf(p)
 		if v.Version > after || !awaitChange(ctx, changed) {
 			forget()
-			if v.Step == StepChallenge && v.Version > after {
+			switch {
+			case v.Version <= after:
+			case v.Step == StepChallenge:
 				e.addChallenge(p, v.Challenge)
+			case v.Step == StepSPC:
+				e.addMoment(&p.row, p.rec, journal.Confirming, journal.Step{Step: "spc"})
 			}
 			return v, nil
 		}
@@ -187,7 +202,35 @@ func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after i
 // addChallenge notes in the journal that the browser got the form that opens the issuer's page.
 func (e *Engine) addChallenge(p *page, form *BrowserChallenge) {
 	creq, _ := base64URL.DecodeString(form.CReq) // The form of the CReq is our own encoding, so it decodes.
-	e.addMoment(&p.row, p.rec, journal.Shown, journal.Step{Step: "challenge"}, journal.Step{Step: "creq", Message: maskedMessage(creq)})
+	e.addMoment(&p.row, p.rec, journal.Shown, journal.Step{Step: "challenge"}, journal.Step{Step: "creq", Message: e.maskedMessage(creq)})
+}
+
+// An SPCAnswer is what became of the browser's dialog for Secure Payment Confirmation.
+type SPCAnswer struct {
+	Assertion  json.RawMessage // what the browser returned, a JSON object; nil if it was not confirmed
+	Incomplete string          // spcIncompInd: 01 failed, 02 cancelled; "" with an assertion
+}
+
+// outcome returns what a row keeps of the answer.
+func (a *SPCAnswer) outcome() string { return cmp.Or(a.Incomplete, spcConfirmed) }
+
+// AnswerSPC sends the second AReq, with what the browser's dialog came to. Of any number of calls, on all nodes, one sends
+// it; the others return how far it is. The error may also be ErrBusy.
+func (e *Engine) AnswerSPC(ctx context.Context, token, binding string, answer SPCAnswer) (*BrowserView, error) {
+	ctx = context.WithoutCancel(ctx)
+	p, err := e.openPage(ctx, token)
+	if err == nil && !e.isBoundTo(p, binding) {
+		err = ErrOtherBrowser
+	}
+	if err == nil && p.rec.isAwaitingSPC(&p.row) && !e.isOver(p.rec) {
+		if err = e.sendSecond(ctx, p, answer); err == nil || errors.Is(err, errUsed) {
+			p, err = e.openPage(ctx, token)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.viewOf(p), nil
 }
 
 // ConfirmBrowser notes that the text of the issuer was shown.
@@ -288,10 +331,12 @@ func (e *Engine) viewOf(p *page) *BrowserView {
 		} else {
 			v.Step = StepAuthentication
 		}
+	case status == outcome.InProgress && p.rec.isAwaitingSPC(&p.row):
+		v.Step, v.SPC = StepSPC, &BrowserSPC{facts.ARes.Raw("webAuthnCredList"), facts.ARes.Raw("spcTransData")}
 	case status == outcome.InProgress:
 		v.Step = StepAuthentication
 	case status == outcome.Challenge && page.Returned == 0:
-		v.Step, v.Challenge = StepChallenge, challengeForm(p.id, page, facts.ARes)
+		v.Step, v.Challenge = StepChallenge, challengeForm(p.rec.currentID(p.id), page, facts.ARes)
 	case status == outcome.Challenge && e.Now().Sub(time.UnixMilli(page.Returned)) < pendingAfter:
 		v.Step = StepResult
 	case status == outcome.Challenge:
@@ -302,11 +347,25 @@ func (e *Engine) viewOf(p *page) *BrowserView {
 			v.Step, v.End, v.CardholderInfo = StepConfirm, "", info
 		}
 	}
-	v.Version = slices.Index(stepOrder, v.Step)
-	if v.Step == StepEnd && v.End != "pending" {
-		v.Version++
-	}
+	v.Version = versionOf(v, page.SPC)
 	return v
+}
+
+// versionOf returns the version of a view. Nodes of all releases give the same to steps that they all know. So with SPC,
+// the steps after the first AReq count on from where its ARes would have led: the dialog has the version of a challenge,
+// and what follows has two more than without SPC.
+func versionOf(v *BrowserView, s *spcRecord) int {
+	if v.Step == StepSPC {
+		return slices.Index(stepOrder, StepChallenge)
+	}
+	version := slices.Index(stepOrder, v.Step)
+	if v.Step == StepEnd && v.End != "pending" {
+		version++
+	}
+	if s != nil && s.Outcome != "" {
+		version += 2
+	}
+	return version
 }
 
 // cardholderInfo returns the text of the issuer that the shopper is to read, "" if there is none.

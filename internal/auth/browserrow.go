@@ -36,6 +36,7 @@ type pageRecord struct {
 	IsMethodDone bool              `json:",omitzero"` // its notification has come
 	Returned     int64             `json:",omitzero"` // when the issuer sent the browser back, Unix milliseconds
 	IsConfirmed  bool              `json:",omitzero"` // the text of the issuer was shown
+	SPC          *spcRecord        `json:",omitzero"` // since the issuer has asked for Secure Payment Confirmation
 }
 
 const (
@@ -157,7 +158,7 @@ func (e *Engine) readPage(ctx context.Context, id string) (*page, error) {
 		e.logStoreFailure(ctx, "authentication not read", err, "threeDSServerTransID", id)
 		return nil, ErrStoreUnreachable
 	}
-	if row.State == Leg || row.State == Operations {
+	if row.State == Leg || row.State == Second || row.State == Operations {
 		return nil, ErrNoAuthentication
 	}
 	rec, err := e.unseal(&row)

@@ -28,6 +28,7 @@ func (e *Engine) isMethodOver(p *pageRecord) bool {
 // startSending sends the AReq of an authentication that a browser has begun once its 3DS Method is over. Any number of
 // calls, on all nodes, send it once: the row says who may.
 func (e *Engine) startSending(p *page) {
+	e.startSPCTimer(p)
 	if p.row.State != Waiting || len(p.rec.Page.Binding) == 0 {
 		return
 	}
@@ -88,6 +89,9 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 	}
 	defer leave()
 	c := &claim{target: to, id: p.id, merchant: p.row.Owner, version: req.version, start: req.start}
+	if areq.Has(spcSupport) {
+		c.offer = &spcOffer{areq: areq.Bytes(), secret: p.secret, pan: req.pan}
+	}
 	mayLeave := false
 	sure, err := e.newWrite(p.row, func(t *store.Txn) error {
 		rec, err := e.claimWaiting(t, req, areq)
@@ -107,6 +111,10 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 	e.notify(p.id)
 	_, _ = e.exchange(ctx, c, areq.Bytes()) // its end stands in the row
 	e.notify(p.id)
+	if now, err := e.readPage(ctx, p.id); err == nil {
+		now.secret = p.secret
+		e.startSPCTimer(now)
+	}
 	return true
 }
 
@@ -132,18 +140,9 @@ func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, 
 		return target{}, nil, err
 	}
 	req.pan = msg.Text("acctNumber")
-	peer, ok := e.peer(p.row.Scheme)
-	if !ok {
-		return target{}, nil, errors.New("its directory is no longer configured")
-	}
-	to := target{peer: peer}
-	for _, hit := range e.Cards.Lookup(req.pan) {
-		if hit.Scheme == peer.Scheme {
-			to.info = hit.Info
-		}
-	}
-	if to.info == nil {
-		return target{}, nil, errors.New("its card range is gone")
+	to, err := e.targetOfPage(p, req.pan)
+	if err != nil {
+		return target{}, nil, err
 	}
 	page, table := p.rec.Page, message.TableOf(message.AReq, req.version)
 	hasScript := page.Data["browserJavascriptEnabled"] != "false"
@@ -184,7 +183,11 @@ func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, 
 	}
 	msg.Set("threeDSCompInd", compInd)
 	msg.Set("notificationURL", e.BrowserURL+"/n/"+e.tagOf(p.id)+"/challenge")
-	ctx := peer.context(message.Context{Loopback: e.Loopback})
+	if !hasScript || page.Data[canShowSPC] != "true" {
+		msg.Set(spcSupport, "")
+		msg.Set("payeeOrigin", "")
+	}
+	ctx := to.peer.context(message.Context{Loopback: e.Loopback})
 	areq, problems := msg.Build(message.Context{Loopback: ctx.Loopback, KnownExtension: ctx.KnownExtension})
 	if len(problems) == 0 {
 		return to, areq, nil
@@ -200,6 +203,24 @@ func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, 
 		return to, nil, errors.New("the browser's members are not good: " + string(problems[0].Path))
 	}
 	return to, areq, nil
+}
+
+// targetOfPage returns where the AReqs of an authentication go.
+func (e *Engine) targetOfPage(p *page, pan string) (target, error) {
+	peer, ok := e.peer(p.row.Scheme)
+	if !ok {
+		return target{}, errors.New("its directory is no longer configured")
+	}
+	to := target{peer: peer}
+	for _, hit := range e.Cards.Lookup(pan) {
+		if hit.Scheme == peer.Scheme {
+			to.info = hit.Info
+		}
+	}
+	if to.info == nil {
+		return target{}, errors.New("its card range is gone")
+	}
+	return to, nil
 }
 
 // pageMembers are members that a page may add.

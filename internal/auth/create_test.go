@@ -36,6 +36,9 @@ func four() object {
 func (w *world) browserEngine() *auth.Engine {
 	e := w.engine(0)
 	e.BrowserURL = "https://3ds.example"
+	if w.onStore != nil {
+		w.onStore(e)
+	}
 	return e
 }
 
@@ -822,45 +825,5 @@ func TestD55StrictKeyOfAnAgent(t *testing.T) {
 	d.Completion = "N"
 	if got, err := w.engine(0).AuthenticateForAgent(t.Context(), strict, d, a.ID, []byte("{}")); err != nil || got.Status != outcome.Completed {
 		t.Errorf("%v %+v", told(err), got)
-	}
-}
-
-// TestB8OfferOfSPCIsWithdrawnFromPages: threeds.js and the hosted page cannot go on after an ARes S, so nobody is asked for
-// one, whether the key is strict or not. What the page tells of SPC does not count: only a second AReq has it.
-func TestB8OfferOfSPCIsWithdrawnFromPages(t *testing.T) {
-	t.Parallel()
-	for _, isStrict := range []bool{false, true} {
-		w := spcWorld()
-		var sent object
-		w.reply = func(_ string, areq object) ([]byte, error) {
-			sent = areq
-			return ares(areq, "Y"), nil
-		}
-		e, acc := w.browserEngine(), *profiled
-		acc.Strict = isStrict
-		o := four()
-		maps.Copy(o, offered)
-		maps.Copy(o, object{"messageVersion": "2.3.1", "acquirerCountryCode": "208", "acquirerCountryCodeSource": "01"})
-		a, access, err := e.Create(t.Context(), &acc, o.json())
-		if err != nil {
-			t.Fatal(told(err))
-		}
-		p := &pageTest{world: w, Engine: e, t: t, id: a.ID, token: access.Token}
-		said := maps.Clone(seen)
-		said["spcIncompInd"] = "02"
-		if _, p.binding, err = p.BeginBrowser(t.Context(), p.token, "", said); err != nil {
-			t.Fatal(err)
-		}
-		if v := p.await(auth.StepEnd); v.End != "completed" {
-			t.Errorf("strict %t: %+v", isStrict, v)
-		}
-		for _, name := range []string{"threeDSRequestorSpcSupport", "payeeOrigin", "spcIncompInd"} {
-			if sent[name] != nil || sent == nil {
-				t.Errorf("strict %t: the AReq has %s: %v", isStrict, name, sent[name])
-			}
-		}
-		if !slices.ContainsFunc(a.Normalised, func(c auth.Correction) bool { return c.Pointer == "/threeDSRequestorSpcSupport" }) {
-			t.Errorf("strict %t: the back end is not told: %+v", isStrict, a.Normalised)
-		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"io"
 	"log/slog"
 	"slices"
@@ -134,7 +135,7 @@ type Recorder interface {
 	// Note notes an id, a word or a code, by the name that the messages have for it.
 	// Beside those there are "outcome": a transStatus, the opStatus of an ORes, an error
 	// code, "internal", "erro", "received", "no_ranges" or "ok"; and "merchant", "scheme",
-	// "bin" and "last4".
+	// "bin", "last4" and "cardHash", in hexadecimal.
 	Note(ctx context.Context, name, value string)
 	// NoteDirectory notes how long the directory server took.
 	NoteDirectory(ctx context.Context, took time.Duration)
@@ -264,6 +265,7 @@ func (e *Engine) noteCard(ctx context.Context, pan string) {
 	}
 	e.note(ctx, "bin", binOf(pan))
 	e.note(ctx, "last4", pan[len(pan)-4:])
+	e.note(ctx, "cardHash", hex.EncodeToString(e.cardHash(pan)))
 }
 
 // binOf is the beginning of a card number that may be shown beside its last four digits.

@@ -70,6 +70,9 @@ func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err er
 		code, detail := found.Pick(message.ForPeer)
 		return refuse(ares, code, detail, "ARes")
 	}
+	if c.rec.Page != nil && c.offer == nil && ares.Text("transStatus") == "S" {
+		return refuse(ares, message.Format, "transStatus", "ARes") // the second AReq of SPC has said what became of it
+	}
 	return e.acceptARes(ctx, c, facts.AReq, ares)
 }
 
@@ -154,8 +157,8 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 	bad.SDKTransID = areq.Text("sdkTransID")
 	if m != nil {
 		bad.DSTransID, bad.ACSTransID = idOf(m, "dsTransID"), idOf(m, "acsTransID")
-		e.addMoment(&store.Txn{ID: c.id, Owner: c.merchant}, c.rec, journal.RefusedAnswer, journal.Step{
-			Step: "ares", Message: m.MaskedJSON(), Findings: []string{"refused: " + code.String() + " " + ownDetail(code, detail)},
+		e.addMoment(&store.Txn{ID: c.rowID(), Owner: c.merchant}, c.rec, journal.RefusedAnswer, journal.Step{
+			Step: "ares", Message: e.journalMessage(m), Findings: []string{"refused: " + code.String() + " " + journalDetail(ownDetail(code, detail))},
 		})
 	}
 	e.Directories.Report(ctx, c.peer.Scheme, c.info.IssuerCountry, bad.JSON())
@@ -184,8 +187,8 @@ func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
 func (e *Engine) commitFinal(ctx context.Context, c *claim, next store.State, keep time.Duration) error {
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
-	defer e.notify(c.id) // a /postauth may wait for the end of the /auth
-	return e.Store.Update(ctx, store.Txn{ID: c.id}, func(t *store.Txn) error {
+	defer e.notify(c.rowID()) // a /postauth may wait for the end of the /auth
+	return e.Store.Update(ctx, store.Txn{ID: c.rowID()}, func(t *store.Txn) error {
 		t.Lazy = true
 		return e.advanceClaim(t, c, next, keep)
 	})
@@ -201,6 +204,9 @@ func (e *Engine) commitContext(ctx context.Context, c *claim) (context.Context, 
 func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep time.Duration) error {
 	if t.State == Cancelled {
 		return e.keepLateARes(t, c)
+	}
+	if err := e.checkLeg(t, c.rec); err != nil {
+		return err
 	}
 	if err := advance(t, next); err != nil {
 		return err
@@ -232,7 +238,7 @@ func (e *Engine) commitPending(ctx context.Context, c *claim, next store.State, 
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
 	again := false
-	w := e.newWrite(store.Txn{ID: c.id}, func(t *store.Txn) error {
+	w := e.newWrite(store.Txn{ID: c.rowID()}, func(t *store.Txn) error {
 		if again && t.State != Sent {
 			return nil // an earlier try was made, and the result has come since
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
@@ -29,6 +31,10 @@ const (
 	// Leg is the state of a row that holds a first authentication instead of a transaction.
 	// It never changes.
 	Leg store.State = "leg"
+
+	// Second is the state of a row that stands under the id of a second AReq of SPC. It never changes. The authentication
+	// itself has the row of its first id.
+	Second store.State = "second"
 )
 
 // Kinds of a follow-up authentication.
@@ -38,6 +44,9 @@ const (
 )
 
 const browser = "02" // the deviceChannel of browsers
+
+// spcSupport is the element of the AReq that offers SPC.
+const spcSupport = "threeDSRequestorSpcSupport"
 
 // A purchase is what a follow-up authentication must have in common with the first one.
 type purchase struct {
@@ -64,7 +73,7 @@ var commonElements = []string{
 // never does.
 func (e *Engine) purchaseOf(req *authRequest, areq *message.Message) *purchase {
 	if req.version < message.V231 ||
-		areq.Text("threeDSRequestorSpcSupport") != "Y" && !slices.Contains([]string{"F", "B"}, areq.Text("threeDSRequestorDecReqInd")) {
+		areq.Text(spcSupport) != "Y" && !slices.Contains([]string{"F", "B"}, areq.Text("threeDSRequestorDecReqInd")) {
 		return nil
 	}
 	p := &purchase{Values: make(map[string]string), Card: e.Sealer.Digest(cardText(req.id.value, req.pan))}
@@ -140,6 +149,9 @@ func (e *Engine) storeFirstOfSPC(ctx context.Context, c *claim, status string, a
 	}
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
+	if c.rec.Page != nil {
+		return e.storeSecond(ctx, c)
+	}
 	t := &store.Txn{ID: c.id, Owner: c.merchant, Scheme: c.peer.Scheme}
 	return e.storeFirst(ctx, spc, ares.Text("acsTransID"), t, c.rec.Purchase)
 }
@@ -147,15 +159,15 @@ func (e *Engine) storeFirstOfSPC(ctx context.Context, c *claim, status string, a
 // withdrawSPC takes back the offer of SPC to an issuer that cannot use it: one whose
 // acsInfoInd lacks 07 (Req 448). An offer that says N is none.
 func withdrawSPC(req *authRequest, to target, msg *message.Request) {
-	const support = "threeDSRequestorSpcSupport"
-	if message.TableOf(message.AReq, req.version).Field(support) == nil || msg.Text("deviceChannel") != browser {
+	if message.TableOf(message.AReq, req.version).Field(spcSupport) == nil || msg.Text("deviceChannel") != browser {
 		return
 	}
 	withdraw := func(why string) {
-		msg.Set(support, "")
-		req.addChange(support, "left out, "+why)
+		msg.Set(spcSupport, "")
+		msg.Set("payeeOrigin", "")
+		req.addChange(spcSupport, "left out, "+why)
 	}
-	switch msg.Text(support) {
+	switch msg.Text(spcSupport) {
 	case "N":
 		withdraw("there is no N")
 	case "Y":
@@ -168,16 +180,15 @@ func withdrawSPC(req *authRequest, to target, msg *message.Request) {
 	}
 }
 
-// withdrawSPCOfPage takes back the offer of SPC of an authentication that a page of ours carries out: that page does not
-// show the browser's dialog, so nobody could go on after an ARes S.
-func withdrawSPCOfPage(req *authRequest, msg *message.Request) {
-	if msg.Text("deviceChannel") != browser || req.version < message.V231 || !msg.Has("threeDSRequestorSpcSupport") {
+// withdrawSPCOfAgent takes back the offer of SPC of an agent, which has no way to tell what came of it.
+func withdrawSPCOfAgent(req *authRequest, msg *message.Request) {
+	if req.delegation == nil || req.version < message.V231 || !msg.Has(spcSupport) {
 		return
 	}
-	for _, name := range []string{"threeDSRequestorSpcSupport", "payeeOrigin"} {
+	for _, name := range []string{spcSupport, "payeeOrigin"} {
 		msg.Set(name, "")
 	}
-	req.addChange("threeDSRequestorSpcSupport", "left out, threeds.js and the hosted page have no SPC")
+	req.addChange(spcSupport, "left out, agents have no SPC")
 }
 
 // checkFollowUp checks an AReq that is a follow-up against the first authentication. It
@@ -313,4 +324,324 @@ func (first *firstAuthentication) checkTime(req *authRequest, areq *message.Mess
 		return erro(req.version, message.BadTransactionData, "spcIncompInd: the 540 s after the ARes are over", req.knownID())
 	}
 	return nil
+}
+
+// A spcRecord is what the row of an authentication keeps of Secure Payment Confirmation, when a page of ours shows the
+// browser's dialog and the server itself sends the second AReq. Beyond Outcome, all is about the first one.
+type spcRecord struct {
+	ID       string // the threeDSServerTransID of the second AReq
+	At       int64  // when the ARes S came, Unix milliseconds
+	Outcome  string `json:",omitzero"` // spcConfirmed or spcIncompInd, once the second AReq may have left
+	AReq     []byte `json:",omitzero"` // facts of the first AReq, JSON, once the second may have left
+	ARes     []byte `json:",omitzero"` // facts of the first ARes, JSON, likewise
+	Sent     int64  `json:",omitzero"` // when the first AReq left, likewise
+	Answered int64  `json:",omitzero"` // when the first ARes came, likewise
+}
+
+// A secondRecord is what a row in the state Second keeps.
+type secondRecord struct {
+	First string // the id of the row that has the authentication
+	Card  []byte `json:",omitzero"` // the first AReq, sealed under the secret of the token; gone once the second may have left
+	Sent  int64  `json:",omitzero"` // when the second AReq may have left, Unix milliseconds
+}
+
+// A spcOffer has what the second AReq is made of, while the first one is on its way.
+type spcOffer struct {
+	areq, secret []byte
+	pan          string
+}
+
+const (
+	spcConfirmed = "confirmed"     // the Outcome of a dialog that gave an assertion
+	spcGrace     = 2 * time.Minute // how long after spcTime the second AReq may leave at the latest
+)
+
+// errUsed says that a second AReq was permitted before.
+var errUsed = errors.New("auth: the second AReq has left, or nobody has its card any more")
+
+// ErrBusy says that too many AReqs of the merchant are on their way. Nothing has left.
+var ErrBusy = errors.New("auth: too many AReqs are on their way")
+
+// isSecond reports whether the second AReq of SPC may have left. AReq, ARes, Sent and Answered are those of it then.
+func (r *txnRecord) isSecond() bool {
+	return r.Page != nil && r.Page.SPC != nil && r.Page.SPC.Outcome != ""
+}
+
+// isAwaitingSPC reports whether the browser's dialog is to tell what becomes of SPC.
+func (r *txnRecord) isAwaitingSPC(t *store.Txn) bool {
+	return t.State == Challenge && r.Page != nil && r.Page.SPC != nil && r.Page.SPC.Outcome == ""
+}
+
+// currentID returns the threeDSServerTransID of the last AReq, when that of the first is id.
+func (r *txnRecord) currentID(id string) string {
+	if r.isSecond() {
+		return r.Page.SPC.ID
+	}
+	return id
+}
+
+// first returns the record as it was before the second AReq, as far as messages are checked against it.
+func (r *txnRecord) first() *txnRecord {
+	if !r.isSecond() {
+		return r
+	}
+	was, s := *r, r.Page.SPC
+	was.AReq, was.ARes, was.Sent, was.Answered, was.RReq = s.AReq, s.ARes, s.Sent, s.Answered, nil
+	return &was
+}
+
+// checkLeg returns errArrow if rec, which is about to be stored in t, was read before the second AReq of SPC left.
+func (e *Engine) checkLeg(t *store.Txn, rec *txnRecord) error {
+	if rec.Page == nil {
+		return nil
+	}
+	now, err := e.unseal(t)
+	if err != nil {
+		return err
+	}
+	if now.currentID(t.ID) != rec.currentID(t.ID) {
+		return errArrow
+	}
+	return nil
+}
+
+// storeSecond stores the row of a second AReq, before a page is asked for the browser's dialog. The id of that AReq can be
+// used for nothing else: it has no life of its own.
+func (e *Engine) storeSecond(ctx context.Context, c *claim) error {
+	id := e.IDs.New(e.Now(), 0, e.rand(), numberOf(c.peer.Scheme), c.merchant, c.offer.pan)
+	row := store.Txn{ID: id, Owner: c.merchant, Scheme: c.peer.Scheme, State: Second, Expires: e.expiryIn(spcTime + spcGrace)}
+	second := secondRecord{First: c.rowID(), Card: sealCard(id, c.offer.secret, c.offer.areq)}
+	if err := e.seal(&row, second); err != nil {
+		return err
+	}
+	if err := e.Store.Create(ctx, row); err != nil {
+		return err
+	}
+	c.rec.Page.SPC = &spcRecord{ID: id, At: e.Now().UnixMilli()}
+	return nil
+}
+
+// followSecond returns the row of the authentication that a second AReq belongs to.
+func (e *Engine) followSecond(ctx context.Context, row store.Txn) (store.Txn, error) {
+	var second secondRecord
+	if err := e.open(&row, &second); err != nil {
+		return store.Txn{}, err
+	}
+	t, err := e.Store.Get(ctx, second.First)
+	if err == nil && (t.Owner != row.Owner || t.Scheme != row.Scheme) {
+		err = store.ErrNotFound
+	}
+	return t, err
+}
+
+// startSPCTimer has the second AReq leave when the time for SPC is over and the page has told nothing. Each node that has
+// seen the token meanwhile tries, and one of them sends it. If none is left, the issuer ends the first AReq by itself.
+func (e *Engine) startSPCTimer(p *page) {
+	if !p.rec.isAwaitingSPC(&p.row) || e.isOver(p.rec) {
+		return
+	}
+	key, end := "spc "+p.id, time.UnixMilli(p.rec.Page.SPC.At).Add(spcTime)
+	if _, isUnderWay := e.sending.LoadOrStore(key, true); isUnderWay {
+		return
+	}
+	e.taskGroup().Start(func(ctx context.Context) {
+		defer e.sending.Delete(key)
+		for tasks.Sleep(ctx, sendPoll) {
+			switch now := e.Now(); {
+			case now.Before(end):
+				continue
+			case now.After(end.Add(spcGrace)):
+				return
+			}
+			now, err := e.readPage(ctx, p.id)
+			if errors.Is(err, ErrNoAuthentication) || err == nil && !now.rec.isAwaitingSPC(&now.row) {
+				return
+			}
+			if err != nil {
+				continue
+			}
+			now.secret = p.secret
+			if err := e.sendSecond(ctx, now, SPCAnswer{Incomplete: "03"}); err == nil || errors.Is(err, errUsed) {
+				return
+			}
+		}
+	})
+}
+
+// sendSecond sends the second AReq of an authentication whose page has told what became of SPC. Of any number of calls, on
+// all nodes, one sends it; the error of the others is errUsed. After any other error nothing has left.
+func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) error {
+	s := p.rec.Page.SPC
+	if e.Now().Sub(time.UnixMilli(s.At)) >= spcTime {
+		answer = SPCAnswer{Incomplete: "03"}
+	}
+	row, text, err := e.openSecond(ctx, p)
+	if err != nil {
+		return err
+	}
+	req := &authRequest{version: p.rec.version(), start: e.Now()}
+	to, areq, err := e.buildSecond(req, p, text, &answer)
+	if err != nil {
+		e.Log.ErrorContext(ctx, "second AReq of an authentication not built", "threeDSServerTransID", p.id, "err", err)
+		e.failPage(ctx, p, message.PermanentFailure)
+		return errUsed
+	}
+	leave, ok := e.Directories.Enter(to.peer.Scheme, p.row.Owner)
+	if !ok {
+		return ErrBusy
+	}
+	c := &claim{target: to, id: s.ID, row: p.id, merchant: p.row.Owner, version: req.version, start: req.start}
+	if err := e.claimSecond(ctx, p, c, areq, answer.outcome()); err != nil {
+		leave()
+		return err
+	}
+	e.notify(p.id)
+	if err := e.useSecond(ctx, row, areq); err != nil {
+		leave()
+		e.Log.ErrorContext(ctx, "second AReq of an authentication not sent", "threeDSServerTransID", p.id, "err", err)
+		return errUsed
+	}
+	e.taskGroup().Start(func(ctx context.Context) {
+		defer leave()
+		_, _ = e.exchange(ctx, c, areq.Bytes()) // its end stands in the row
+		e.notify(p.id)
+	})
+	return nil
+}
+
+// openSecond reads the row of a second AReq, and opens the first AReq in it.
+func (e *Engine) openSecond(ctx context.Context, p *page) (row store.Txn, text []byte, err error) {
+	id := p.rec.Page.SPC.ID
+	row, err = e.Store.Get(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return row, nil, errUsed
+	case err != nil:
+		e.logStoreFailure(ctx, "second AReq not read", err, "threeDSServerTransID", p.id)
+		return row, nil, ErrStoreUnreachable
+	}
+	var second secondRecord
+	if err := e.open(&row, &second); err != nil {
+		return row, nil, err
+	}
+	if second.Card == nil || second.First != p.id {
+		return row, nil, errUsed
+	}
+	text, err = cardKey(id, p.secret).Open(nil, nil, second.Card, nil)
+	return row, text, err
+}
+
+// claimSecond is the first of two permissions for a second AReq: the row of the authentication goes from the wait for SPC
+// to Sent. Whoever comes later finds it elsewhere.
+func (e *Engine) claimSecond(ctx context.Context, p *page, c *claim, areq *message.Message, outcome string) error {
+	mayLeave := false
+	_, err := e.newWrite(p.row, func(t *store.Txn) error {
+		rec, err := e.unseal(t)
+		switch {
+		case err != nil:
+			return err
+		case !rec.isAwaitingSPC(t) || rec.Page.SPC.ID != c.id || e.isOver(rec):
+			return errUsed
+		}
+		ares, err := message.Parse(rec.ARes, message.Limits{})
+		if err != nil {
+			return err
+		}
+		s := rec.Page.SPC
+		s.Outcome, s.AReq, s.ARes, s.Sent, s.Answered = outcome, rec.AReq, ares.Facts(), rec.Sent, rec.Answered
+		rec.Sent, rec.AReq, rec.ARes, rec.Answered, rec.BadResult = e.Now().UnixMilli(), areq.Facts(), nil, 0, false
+		c.rec, mayLeave = rec, true
+		return e.advanceRow(t, rec, Sent, e.keepFinal())
+	}).run(e.withSent(ctx, areq))
+	switch {
+	case err == nil && mayLeave:
+		return nil
+	case errors.Is(err, errUsed), errors.Is(err, store.ErrNotFound), err == nil:
+		return errUsed
+	}
+	e.logStoreFailure(ctx, "second claim not stored", err, "threeDSServerTransID", p.id)
+	return ErrStoreUnreachable
+}
+
+// useSecond is the other permission: the row of the second AReq gives its card away once. From then on the row stays as
+// long as a result may come for that AReq.
+func (e *Engine) useSecond(ctx context.Context, row store.Txn, areq *message.Message) error {
+	mayLeave := false
+	_, err := e.newWrite(row, func(t *store.Txn) error {
+		var second secondRecord
+		if err := e.open(t, &second); err != nil {
+			return err
+		}
+		if second.Sent != 0 {
+			return errUsed
+		}
+		second.Sent, second.Card = e.Now().UnixMilli(), nil
+		t.Expires = e.expiryIn(max(e.keepFinal(), e.Timeouts.Challenge, decoupledWait(areq)) + keepExpired)
+		mayLeave = true
+		return e.seal(t, second)
+	}).run(ctx)
+	if err == nil && !mayLeave {
+		err = errUsed
+	}
+	return err
+}
+
+// buildSecond makes the second AReq: the first one, with what became of SPC, and a reference to the first ARes. An
+// assertion in a form that the protocol does not have counts as SPC that has failed.
+func (e *Engine) buildSecond(req *authRequest, p *page, text []byte, answer *SPCAnswer) (target, *message.Message, error) {
+	msg, err := message.ReadRequest(text, message.Limits{Depth: -1, Members: -1})
+	if err != nil {
+		return target{}, nil, err
+	}
+	req.pan = msg.Text("acctNumber")
+	to, err := e.targetOfPage(p, req.pan)
+	if err != nil {
+		return target{}, nil, err
+	}
+	facts, err := p.rec.context()
+	if err != nil {
+		return target{}, nil, err
+	}
+	const layout, authInfo = "200601021504", "threeDSRequestorAuthenticationInfo"
+	msg.Set("threeDSServerTransID", p.rec.Page.SPC.ID)
+	if p.rec.Page.IsMethodDone {
+		msg.Set("threeDSMethodId", p.id) // it has run for the first id
+	}
+	appendEntry(msg, "threeDSRequestorPriorAuthenticationInfo", map[string]string{
+		"threeDSReqPriorAuthMethod": "05", "threeDSReqPriorRef": facts.ARes.Text("acsTransID"),
+		"threeDSReqPriorAuthTimestamp": time.UnixMilli(p.rec.Page.SPC.At).UTC().Format(layout),
+	})
+	switch answer.Incomplete {
+	case "":
+		appendEntry(msg, authInfo, map[string]any{
+			"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": e.Now().UTC().Format(layout), "threeDSReqAuthData": answer.Assertion,
+		})
+	case "03":
+		msg.Set(authInfo, "")
+		fallthrough
+	default:
+		msg.Set("spcIncompInd", answer.Incomplete)
+	}
+	areq, problems := msg.Build(to.peer.context(message.Context{Loopback: e.Loopback}))
+	switch {
+	case len(problems) == 0:
+		return to, areq, nil
+	case answer.Incomplete == "":
+		*answer = SPCAnswer{Incomplete: "01"}
+		return e.buildSecond(req, p, text, answer)
+	}
+	return to, nil, errors.New("it is not good: " + string(problems[0].Path))
+}
+
+// maxEntries is how many entries the lists have that appendEntry extends.
+const maxEntries = 3
+
+// appendEntry adds an entry to a list of the AReq. In a full one it takes the place of the last.
+func appendEntry(msg *message.Request, name string, entry any) {
+	var list []json.RawMessage
+	_ = json.Unmarshal(msg.RawAt(message.Path(name)), &list) // a list that is absent is empty, and any other was checked
+	added, _ := json.Marshal(entry)                          // texts, and JSON that was read
+	list = append(list[:min(len(list), maxEntries-1)], added)
+	raw, _ := json.Marshal(list)
+	msg.SetRaw(name, raw)
 }

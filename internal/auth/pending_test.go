@@ -18,9 +18,22 @@ func challengedAt(t *testing.T, w *world, version string) object {
 	return req
 }
 
-// TestP1RefusedResultIsTold: the requestor hears that an RReq was refused, on every node, until a
-// valid one has come. An RReq of another directory server is none.
+// TestP1RefusedResultIsTold: case 12 and its siblings. The requestor hears that an RReq was refused, on every node,
+// until a valid one has come. An RReq of another directory server is none.
 func TestP1RefusedResultIsTold(t *testing.T) {
+	for name, change := range map[string]object{
+		"an empty challengeCancel":    {"challengeCancel": ""},
+		"an empty transStatusReason":  {"transStatusReason": ""},
+		"no transStatusReason":        {"transStatusReason": nil},
+		"a count that is no number":   {"interactionCounter": "x"},
+		"a transStatus of challenges": {"transStatus": "C"},
+		"an eci of three characters":  {"eci": "055"},
+	} {
+		t.Run(name, func(t *testing.T) { wantRefusedResultTold(t, change) })
+	}
+}
+
+func wantRefusedResultTold(t *testing.T, change object) {
 	const pending = "305 No response from directory server yet"
 	const refused = "305 A result was received and refused; no valid one has been received yet"
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
@@ -34,7 +47,13 @@ func TestP1RefusedResultIsTold(t *testing.T) {
 			}
 		}
 		say("before", pending)
-		bad := with(rreq(req, "N", 1), "challengeCancel", "").json()
+		broken := rreq(req, "N", 1)
+		for member, value := range change {
+			if broken[member] = value; value == nil {
+				delete(broken, member)
+			}
+		}
+		bad := broken.json()
 		w.engine(0).Receive(t.Context(), []string{"mastercard"}, bad)
 		say("after an RReq of another directory", pending)
 		for range 2 {

@@ -31,6 +31,8 @@ type receipt struct {
 	txn     store.Txn
 	rec     *txnRecord
 	facts   message.Context // facts of the AReq and ARes, once the transaction was read
+
+	isSuperseded bool // the message names the first AReq of an authentication whose second one has left
 }
 
 // Receive takes an RReq, an OReq or an Erro that one of the given schemes'
@@ -111,6 +113,9 @@ func (r *receipt) load(ctx context.Context) error {
 		return store.ErrNotFound
 	}
 	t, err := r.Store.Get(ctx, id)
+	if err == nil && t.State == Second {
+		t, err = r.followSecond(ctx, t)
+	}
 	if err != nil {
 		return err
 	}
@@ -128,6 +133,12 @@ func (r *receipt) load(ctx context.Context) error {
 	}
 	if err := r.checkPutBack(ctx, &t, rec); err != nil {
 		return err
+	}
+	if current := rec.currentID(t.ID); id != current {
+		if id != t.ID {
+			return store.ErrNotFound // the second AReq has not left
+		}
+		rec, r.isSuperseded = rec.first(), true
 	}
 	r.txn, r.rec = t, rec
 	return nil
@@ -157,7 +168,7 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		code, detail := found.Pick(message.ForPeer)
 		return r.refuse(ctx, code, detail, "RReq")
 	}
-	if known && isLate(&r.txn, r.rec, r.isOver(r.rec)) {
+	if known && (r.isSuperseded || isLate(&r.txn, r.rec, r.isOver(r.rec))) {
 		return r.acknowledgeLate(ctx)
 	}
 	if code, detail := r.refusalIn(r.txn.State); code != 0 && !r.isRepeated() {
@@ -199,8 +210,8 @@ func (r *receipt) acknowledgeLate(ctx context.Context) (Receipt, string) {
 	}
 	receipt := r.newRRes(ctx, status)
 	r.addMoment(&r.txn, r.rec, journal.LateResult,
-		journal.Step{Step: "rreq", Message: r.msg.MaskedJSON(), Findings: []string{"after the end: it changes nothing"}},
-		journal.Step{Step: "rres", Message: maskedMessage(receipt.Body)})
+		journal.Step{Step: "rreq", Message: r.journalMessage(r.msg), Findings: []string{"after the end: it changes nothing"}},
+		journal.Step{Step: "rres", Message: r.maskedMessage(receipt.Body)})
 	return receipt, r.msg.Text("transStatus")
 }
 
@@ -210,7 +221,7 @@ const refusalTime = 500 * time.Millisecond
 // storeRefusal notes in a transaction that waits for its result that one was refused, so that the
 // requestor hears of it (docs/api.md, P1). If that fails, the requestor hears only that there is no result.
 func (r *receipt) storeRefusal(ctx context.Context) {
-	if r.rec == nil || r.txn.State != Challenge || r.rec.BadResult {
+	if r.rec == nil || r.txn.State != Challenge || r.rec.BadResult || r.isSuperseded {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, refusalTime)
@@ -276,6 +287,9 @@ func (r *receipt) commitResult(ctx context.Context) (store.State, error) {
 		}
 		if r.isOver(r.rec) {
 			return store.ErrNotFound // the wait has ended since the row was read
+		}
+		if err := r.checkLeg(t, &rec); err != nil {
+			return err
 		}
 		if err := advance(t, Result); err != nil {
 			return err
@@ -376,7 +390,7 @@ func (r *receipt) refuse(ctx context.Context, code message.Code, detail, kind st
 	body := bad.JSON()
 	bad.Detail = ownDetail(code, detail)
 	if r.rec != nil {
-		refused := journal.Step{Step: strings.ToLower(kind), Message: r.msg.MaskedJSON(), Findings: []string{"refused: " + code.String() + " " + bad.Detail}}
+		refused := journal.Step{Step: strings.ToLower(kind), Message: r.journalMessage(r.msg), Findings: []string{"refused: " + code.String() + " " + journalDetail(bad.Detail)}}
 		r.addMoment(&r.txn, r.rec, journal.RefusedResult, refused)
 	}
 	r.Log.WarnContext(ctx, "message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
@@ -404,7 +418,7 @@ func (r *receipt) takeErro(ctx context.Context) {
 		log.WarnContext(ctx, "Erro from a directory for no transaction of ours", "err", err)
 		return
 	}
-	if facts, err := r.rec.context(); err != nil || namesOtherIDs(r.msg, facts.ARes) {
+	if facts, err := r.rec.context(); err != nil || r.isSuperseded || namesOtherIDs(r.msg, facts.ARes) {
 		log.WarnContext(ctx, "Erro from a directory with ids of another transaction", "err", err)
 		return
 	}
@@ -416,6 +430,9 @@ func (r *receipt) takeErro(ctx context.Context) {
 		}
 		if r.isOver(r.rec) {
 			return store.ErrNotFound
+		}
+		if err := r.checkLeg(t, &rec); err != nil {
+			return err
 		}
 		if err := advance(t, Failed); err != nil {
 			return err

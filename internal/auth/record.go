@@ -3,10 +3,12 @@ package auth
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
@@ -41,7 +43,7 @@ type txnRecord struct {
 	Ended    int64     `json:",omitzero"` // when it came to its end, Unix milliseconds; 0: it has not, or not before a wait is over
 
 	Code   message.Code `json:",omitzero"` // of the Erro with which the /auth failed
-	Detail string       `json:",omitzero"` // what that Erro says beside; it has no text of the other side
+	Detail string       `json:",omitzero"` // what that Erro says beside; of an Erro that was passed on, a text of the other side
 
 	Amount   string `json:",omitzero"` // purchaseAmount
 	Currency string `json:",omitzero"` // purchaseCurrency
@@ -169,11 +171,11 @@ const (
 )
 
 // arrows are all changes of state there are (invariant I4); the states without a row
-// never change. Two more states, Leg and Operations, mark rows that are no transactions.
+// never change. Three more states, Leg, Second and Operations, mark rows that are no transactions.
 var arrows = map[store.State][]store.State{
 	Waiting:   {Sent, Final, Failed, Cancelled},
 	Sent:      {Challenge, Final, Failed, Cancelled},
-	Challenge: {Result, Failed, Cancelled},
+	Challenge: {Sent, Result, Failed, Cancelled}, // back to Sent for the second AReq of SPC alone, see claimSecond
 }
 
 // errArrow is returned when a transaction is not where its next step starts.
@@ -221,7 +223,7 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent []byte
 	var entries []journal.Entry
 	for _, kind := range kinds {
 		entry := journal.Entry{Kind: kind, Record: base, CardHash: rec.CardHash}
-		for _, step := range journalSteps(kind, rec, a, at, sent) {
+		for _, step := range e.journalSteps(kind, rec, a, at, sent) {
 			step.At = step.At.UTC()
 			entry.Steps = append(entry.Steps, step)
 		}
@@ -242,8 +244,13 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 	if rec.Sent != 0 && rec.Version != "" {
 		kinds = append(kinds, journal.Claimed)
 	}
+	answered := journal.Answered
+	if rec.isSecond() {
+		kinds = append(kinds, journal.Answered, journal.SecondAReq)
+		answered = journal.SecondAnswer
+	}
 	if rec.Answered != 0 || t.State == Sent && status == outcome.Failed {
-		kinds = append(kinds, journal.Answered)
+		kinds = append(kinds, answered)
 	}
 	if p := rec.Page; p != nil && p.Returned != 0 {
 		kinds = append(kinds, journal.Returned)
@@ -258,7 +265,7 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 	case status == outcome.Expired:
 		kinds = append(kinds, journal.Expired)
 	case len(kinds) == 0 || isAtEnd(t) && rec.Answered == 0:
-		kinds = append(kinds, journal.Answered) // it ended before an AReq left
+		kinds = append(kinds, answered) // it ended before an AReq left
 	}
 	return kinds
 }
@@ -313,7 +320,7 @@ func isChallenge(ares *message.Message) bool {
 }
 
 // journalSteps returns what happened in one step. A message is masked.
-func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.Time, sent []byte) []journal.Step {
+func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.Time, sent []byte) []journal.Step {
 	switch kind {
 	case journal.Created:
 		steps := requestSteps(rec, a)
@@ -323,9 +330,19 @@ func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.
 		return steps
 	case journal.Method:
 		return []journal.Step{{Step: "method", At: time.UnixMilli(rec.Page.Begun)}}
-	case journal.Claimed:
+	case journal.SecondAReq:
 		if sent == nil {
-			sent = maskedMessage(rec.AReq)
+			sent = e.maskedMessage(rec.AReq)
+		}
+		at := time.UnixMilli(rec.Sent)
+		told := journal.Step{Step: "spc.answer", At: at, Findings: []string{spcFinding(rec.Page.SPC.Outcome)}}
+		return []journal.Step{told, {Step: "areq", At: at, Message: sent}}
+	case journal.SecondAnswer:
+		return e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
+	case journal.Claimed:
+		rec = rec.first()
+		if sent == nil {
+			sent = e.maskedMessage(rec.AReq)
 		}
 		areq := journal.Step{Step: "areq", At: time.UnixMilli(rec.Sent), Message: sent, Findings: rec.Findings}
 		if rec.Made == 0 {
@@ -336,16 +353,30 @@ func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.
 		}
 		return []journal.Step{areq}
 	case journal.Answered:
-		return answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
+		rec = rec.first()
+		return e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
 	case journal.Returned:
 		return []journal.Step{{Step: "cres", At: time.UnixMilli(rec.Page.Returned)}}
 	case journal.Resulted:
 		ended := time.UnixMilli(rec.Ended)
-		return []journal.Step{{Step: "rreq", At: ended, Message: maskedMessage(rec.RReq)}, {Step: "rres", At: ended}}
+		return []journal.Step{{Step: "rreq", At: ended, Message: e.maskedMessage(rec.RReq)}, {Step: "rres", At: ended}}
 	case journal.GivenUp:
-		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())), Message: maskedMessage(rec.Erro)}}
+		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())), Message: e.maskedMessage(rec.Erro)}}
 	}
 	return []journal.Step{{Step: string(kind), At: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, at.UnixMilli()))}}
+}
+
+// spcFinding says what became of Secure Payment Confirmation.
+func spcFinding(outcome string) string {
+	switch outcome {
+	case "01":
+		return "the browser could not confirm (spcIncompInd 01)"
+	case "02":
+		return "the cardholder cancelled (spcIncompInd 02)"
+	case "03":
+		return "nothing came within 540 s (spcIncompInd 03)"
+	}
+	return "the cardholder confirmed"
 }
 
 // requestSteps are the first steps: the request, and the look-up of its card.
@@ -362,14 +393,14 @@ func requestSteps(rec *txnRecord, a *Authentication) []journal.Step {
 }
 
 // answerSteps are the answer of the directory, or what came instead, and what follows from it at once.
-func answerSteps(rec *txnRecord, at time.Time) []journal.Step {
+func (e *Engine) answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 	answered := journal.Step{Step: "answered", At: at}
 	if rec.ARes == nil {
 		if rec.Version == "" {
 			return []journal.Step{answered}
 		}
 		erro := journal.Step{Step: "erro", At: at}
-		if text := strings.TrimSpace(rec.Code.String() + " " + rec.Detail); rec.Code != 0 {
+		if text := strings.TrimSpace(rec.Code.String() + " " + journalDetail(rec.Detail)); rec.Code != 0 {
 			erro.Findings = []string{text}
 		}
 		if rec.Page != nil {
@@ -377,7 +408,7 @@ func answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 		}
 		return []journal.Step{erro, answered}
 	}
-	steps := []journal.Step{{Step: "ares", At: at, Message: maskedMessage(rec.ARes)}}
+	steps := []journal.Step{{Step: "ares", At: at, Message: e.maskedMessage(rec.ARes)}}
 	if rec.Page != nil {
 		return steps // the browser is shown what comes next, and the merchant asks later
 	}
@@ -389,13 +420,59 @@ func answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 }
 
 // maskedMessage returns a message masked, nil if it cannot be read.
-func maskedMessage(text []byte) []byte {
+func (e *Engine) maskedMessage(text []byte) []byte {
 	m, err := message.Parse(text, message.Limits{})
 	if err != nil {
 		return nil
 	}
-	return m.MaskedJSON()
+	return e.journalMessage(m)
 }
+
+// journalMessage returns a message as the journal has it: masked. A message of another party is without what its texts
+// quote, and an AReq has its card number in no other element either.
+func (e *Engine) journalMessage(m *message.Message) []byte {
+	if kind, _ := m.Type(); kind == message.AReq {
+		return withoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
+	}
+	return journal.ScrubMessage(m.WithheldJSON(e.hashValue), isElementName)
+}
+
+// hashValue returns the beginning of a keyed hash of an authentication value, so that somebody who has the value can show
+// that this was it; "" for every other element. The key is that of the journal's card hashes.
+func (e *Engine) hashValue(name string, value []byte) string {
+	if name != "authenticationValue" || e.CardHash == nil {
+		return ""
+	}
+	return hex.EncodeToString(e.CardHash("authenticationValue " + string(value))[:4])
+}
+
+// journalDetail returns an errorDetail as the journal has it.
+func journalDetail(detail string) string { return journal.ScrubText(detail, isElementName) }
+
+// isElementName reports whether a word is the name of an element of a message.
+func isElementName(word string) bool { return elementNames()[word] }
+
+// elementNames are the names of all elements of the messages that the journal shows.
+var elementNames = sync.OnceValue(func() map[string]bool {
+	all := map[string]bool{}
+	var add func(t *message.Table)
+	add = func(t *message.Table) {
+		for i := range t.Fields {
+			all[t.Fields[i].Name] = true
+			if of := t.Fields[i].Of; of != nil {
+				add(of)
+			}
+		}
+	}
+	for _, kind := range []message.Type{message.AReq, message.ARes, message.RReq, message.Erro} {
+		for _, version := range []message.Version{message.V210, message.V220, message.V231} {
+			if t := message.TableOf(kind, version); t != nil {
+				add(t)
+			}
+		}
+	}
+	return all
+})
 
 type sentKey struct{}
 
@@ -404,7 +481,7 @@ func (e *Engine) withSent(ctx context.Context, areq *message.Message) context.Co
 	if e.AddToJournal == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, sentKey{}, areq.MaskedJSON())
+	return context.WithValue(ctx, sentKey{}, e.journalMessage(areq))
 }
 
 // SentMessage returns the AReq, masked, that may leave when the write with this context has succeeded; nil if none may.

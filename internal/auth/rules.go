@@ -24,6 +24,14 @@ func (d *Directory) rules() *scheme.Sheet {
 	return scheme.Public(d.Scheme)
 }
 
+// rulesOf returns the rules of a scheme: those of its directory, or what is public if there is no such directory any more.
+func (e *Engine) rulesOf(schemeName string) *scheme.Sheet {
+	if peer, ok := e.peer(schemeName); ok {
+		return peer.rules()
+	}
+	return scheme.Public(schemeName)
+}
+
 // checkRules checks an AReq against what its scheme asks for beyond the protocol. It
 // returns the problems to refuse the request for, which only merchants with scheme_rules
 // "enforce" get; all others go into req.findings.
@@ -62,10 +70,7 @@ func (e *Engine) logFindings(ctx context.Context, req *authRequest, to target) {
 // explainReason logs what the transStatusReason of a message means, if it is one that only
 // this scheme defines.
 func (e *Engine) explainReason(ctx context.Context, id, schemeName string, m *message.Message) {
-	rules := scheme.Public(schemeName)
-	if peer, ok := e.peer(schemeName); ok {
-		rules = peer.rules()
-	}
+	rules := e.rulesOf(schemeName)
 	reason := m.Text("transStatusReason")
 	if meaning := rules.Meaning("transStatusReason", reason); meaning != "" {
 		e.Log.InfoContext(ctx, "reason of the scheme's own", "threeDSServerTransID", id, "scheme", schemeName,

@@ -42,6 +42,7 @@ type world struct {
 	pending   string // the one directory that was not asked yet
 	rand      *rand.ChaCha8
 
+	onStore func(*auth.Engine) // gives the engines of browsers another store; nil: they have that of the world
 	journal func(*auth.Engine) // has the journal know of what an engine does; nil: there is none
 
 	unswept bool // what is expired keeps its id

@@ -9,9 +9,9 @@
 //	{"type":"key","text":{"merchant":"Corner Shop"},"number":{"created":…,"strict":0},"bytes":{"hash":"…","seal":"…"}}
 //	{"type":"end","lines":2,"sha256":"…"}
 //
-// It holds API keys as their sealed rows, when they were last used, revoked keys, merchants, webhook endpoints, and card
-// ranges. It never holds transactions, events or key files. Without the key file its API keys, merchants and endpoints
-// are of no use.
+// It holds API keys as their sealed rows, when they were last used, revoked keys, merchants, webhook endpoints, operators,
+// tokens, client certificates of directories with their keys, and card ranges. It never holds transactions, events or key
+// files. Without the key file all that is sealed is of no use.
 package backup
 
 import (
@@ -72,28 +72,34 @@ type end struct {
 }
 
 // Write writes a backup of a store, as it is at one moment, and returns what is in it. A
-// backup is whole only if the error is nil.
-func Write(ctx context.Context, to io.Writer, from store.Archive, now time.Time) (Counts, error) {
+// backup is whole only if the error is nil. It holds the journal j too, unless that is nil: as it is just after that moment.
+func Write(ctx context.Context, to io.Writer, from store.Archive, j *Journal, now time.Time) (Counts, error) {
 	counts := make(Counts)
 	w := &lineWriter{to: bufio.NewWriterSize(to, 64<<10), sum: sha256.New()}
+	put := func(row store.Row) error {
+		counts[row.Kind]++
+		return w.write(row)
+	}
 	err := from.ViewRows(ctx, func(tx store.RowTx) error {
 		if err := w.write(header{headerLine, format, version, now.UTC().Truncate(time.Second)}); err != nil {
 			return err
 		}
 		for _, kind := range kinds {
-			err := tx.Each(ctx, kind, func(row store.Row) error {
-				counts[row.Kind]++
-				return w.write(row)
-			})
-			if err != nil {
+			if err := tx.Each(ctx, kind, put); err != nil {
 				return err
 			}
 		}
-		if err := w.write(end{endLine, w.lines, hex.EncodeToString(w.sum.Sum(nil))}); err != nil {
-			return err
-		}
-		return w.to.Flush()
+		return nil
 	})
+	if err == nil && j != nil {
+		err = j.write(ctx, put)
+	}
+	if err == nil {
+		err = w.write(end{endLine, w.lines, hex.EncodeToString(w.sum.Sum(nil))})
+	}
+	if err == nil {
+		err = w.to.Flush()
+	}
 	return counts, err
 }
 
@@ -261,34 +267,51 @@ type Report struct {
 	// Refused are the keys of the backup that were not brought back, because the store says
 	// that they were revoked.
 	Refused []RevokedKey
+	// ReplacedTrail is what the store kept as the link of the last entry of its audit trail, if
+	// another trail took the place of that one; else nil.
+	ReplacedTrail []byte
 }
 
 // Restore loads a backup into a store, in one transaction: after an error the store is as it
 // was. A store that has rows is refused with [ErrNotEmpty], unless replace is set; then the
 // backup takes the place of these rows. Keys that the store knows as revoked stay revoked.
-// Transactions are not touched.
-func Restore(ctx context.Context, to store.Archive, from io.Reader, replace bool) (Report, error) {
-	r := &lineReader{from: bufio.NewReaderSize(from, 64<<10), sum: sha256.New()}
+// Transactions are not touched. An audit trail that goes on where that of the backup ends stays.
+//
+// The journal of a backup goes into j, which is nil if there is none to take it; the backup is then refused. It comes last,
+// and from is read a second time for it. An error about that is a [*JournalError]: the rest is restored.
+func Restore(ctx context.Context, to store.Archive, from io.ReadSeeker, replace bool, j *Journal) (Report, error) {
+	r := newLineReader(from)
 	if err := r.readHeader(); err != nil {
 		return Report{}, fmt.Errorf("line 1: %w", err)
 	}
+	hasJournal := false
 	var report Report
 	err := to.ChangeRows(ctx, func(tx store.RowTx) (err error) {
-		l := &loader{tx: tx, revoked: make(map[string]RevokedKey), report: Report{Added: Counts{}, Replaced: Counts{}}}
+		l := &loader{tx: tx, journal: j, revoked: make(map[string]RevokedKey), report: Report{Added: Counts{}, Replaced: Counts{}}}
 		if err := l.makeRoom(ctx, replace); err != nil {
 			return err
 		}
 		if err := l.load(ctx, r); err != nil {
 			return err
 		}
-		report = l.report
+		report, hasJournal = l.report, l.hasJournal
 		report.Revoked, err = readRevoked(ctx, tx)
 		return err
 	})
+	if err != nil || !hasJournal {
+		return report, err
+	}
+	if _, err = from.Seek(0, io.SeekStart); err == nil {
+		report.Added[entryRows], err = j.restore(ctx, newLineReader(from))
+	}
 	if err != nil {
-		return Report{}, err
+		return report, &JournalError{err}
 	}
 	return report, nil
+}
+
+func newLineReader(from io.Reader) *lineReader {
+	return &lineReader{from: bufio.NewReaderSize(from, 64<<10), sum: sha256.New()}
 }
 
 // A loader is a Restore under way.
@@ -297,6 +320,10 @@ type loader struct {
 	revoked map[string]RevokedKey // by hash: the store has these
 	report  Report
 	ranges  content
+	trail   trail
+
+	journal    *Journal // where the journal of the backup goes later; nil means that it has no place
+	hasJournal bool
 }
 
 // makeRoom removes the rows that the store has, if it may, but for revoked keys.
@@ -304,8 +331,11 @@ func (l *loader) makeRoom(ctx context.Context, replace bool) error {
 	for _, kind := range kinds {
 		err := l.tx.Each(ctx, kind, func(row store.Row) error {
 			l.report.Replaced[row.Kind]++
-			if kind == store.RevokedRows {
+			switch kind {
+			case store.RevokedRows:
 				l.revoked[string(row.Bytes["hash"])] = revokedKeyOf(row)
+			case store.AuditRows:
+				l.trail.present = append(l.trail.present, row.Bytes["link"])
 			}
 			return nil
 		})
@@ -317,8 +347,9 @@ func (l *loader) makeRoom(ctx context.Context, replace bool) error {
 		return ErrNotEmpty
 	}
 	delete(l.report.Replaced, store.RevokedRows) // for they stay
+	delete(l.report.Replaced, store.AuditRows)   // for they stay, too, if they can
 	for _, kind := range kinds {
-		if kind == store.RevokedRows {
+		if kind == store.RevokedRows || kind == store.AuditRows {
 			continue
 		}
 		if err := l.tx.Clear(ctx, kind); err != nil {
@@ -379,11 +410,47 @@ func (l *loader) add(ctx context.Context, row store.Row) error {
 		if err := l.ranges.add(row.Bytes["data"]); err != nil {
 			return err
 		}
-	case store.MerchantRows, store.EndpointRows, store.ObjectRows, store.AuditRows, store.StateRows:
+	case store.AuditRows:
+		return l.addAudit(ctx, row)
+	case store.MerchantRows, store.EndpointRows, store.ObjectRows, store.StateRows:
+	case journalRows, dayRows, chainRows, entryRows:
+		l.hasJournal = true
+		return l.journal.check(row)
 	default:
 		return fmt.Errorf("a row of type %q: %w (it knows %v)", row.Kind, store.ErrUnknownRow, kinds)
 	}
 	l.report.Added[row.Kind]++
+	return l.tx.Add(ctx, row)
+}
+
+// A trail is the audit trail that the store had, and how far that of the backup agrees with it. A link stands for its entry
+// and for all before it.
+type trail struct {
+	present [][]byte    // links
+	same    []store.Row // those of the backup that the store has
+}
+
+// addAudit adds an entry of the audit trail. The first one that is not as the store has it removes the trail of the store.
+func (l *loader) addAudit(ctx context.Context, row store.Row) error {
+	t := &l.trail
+	if n := len(t.same); n < len(t.present) {
+		if bytes.Equal(row.Bytes["link"], t.present[n]) {
+			t.same = append(t.same, row)
+			return nil
+		}
+		l.report.ReplacedTrail = t.present[len(t.present)-1]
+		l.report.Replaced[store.AuditRows] = len(t.present)
+		if err := l.tx.Clear(ctx, store.AuditRows); err != nil {
+			return err
+		}
+		for _, was := range t.same {
+			if err := l.tx.Add(ctx, was); err != nil {
+				return err
+			}
+		}
+		t.present = nil
+	}
+	l.report.Added[store.AuditRows]++
 	return l.tx.Add(ctx, row)
 }
 

@@ -105,7 +105,7 @@ func fill(t *testing.T, st archive) {
 func backUp(t *testing.T, st archive) string {
 	t.Helper()
 	var b strings.Builder
-	_, err := Write(t.Context(), &b, st, at)
+	_, err := Write(t.Context(), &b, st, nil, at)
 	must(t, err)
 	return b.String()
 }
@@ -157,7 +157,7 @@ func TestD109BackupOfOneKindIntoTheOther(t *testing.T) {
 			if strings.Contains(text, "never") || strings.Contains(text, "sealed secret") {
 				t.Error("the backup has a transaction or a value that is not about card ranges")
 			}
-			report, err := Restore(t.Context(), to, strings.NewReader(text), false)
+			report, err := Restore(t.Context(), to, strings.NewReader(text), false, nil)
 			must(t, err)
 			checkFilled(t, to)
 			if len(report.Revoked) != 1 || report.Revoked[0].Merchant != "Shop 2" || time.Since(report.Revoked[0].At) > time.Minute {
@@ -192,7 +192,7 @@ func TestD109RestoreRefusesAStoreThatIsNotEmpty(t *testing.T) {
 	must(t, to.PutKey(ctx, key(9)))
 	must(t, to.Create(ctx, store.Txn{ID: "stays", Expires: time.Now().Add(time.Hour)}))
 	before := backUp(t, to)
-	if _, err := Restore(ctx, to, strings.NewReader(text), false); !errors.Is(err, ErrNotEmpty) {
+	if _, err := Restore(ctx, to, strings.NewReader(text), false, nil); !errors.Is(err, ErrNotEmpty) {
 		t.Errorf("error is %v, want %v", err, ErrNotEmpty)
 	}
 	if backUp(t, to) != before {
@@ -200,7 +200,7 @@ func TestD109RestoreRefusesAStoreThatIsNotEmpty(t *testing.T) {
 	}
 	_, mark, err := to.KeysUnless(ctx, "")
 	must(t, err)
-	report, err := Restore(ctx, to, strings.NewReader(text), true)
+	report, err := Restore(ctx, to, strings.NewReader(text), true, nil)
 	must(t, err)
 	if report.Replaced[store.KeyRows] != 1 {
 		t.Errorf("replaced is %v, want one key", report.Replaced)
@@ -222,7 +222,7 @@ func TestD109RevokedKeyStaysRevoked(t *testing.T) {
 	text := backUp(t, st)
 	ctx := t.Context()
 	must(t, st.RevokeKey(ctx, key(1).Hash))
-	report, err := Restore(ctx, st, strings.NewReader(text), true)
+	report, err := Restore(ctx, st, strings.NewReader(text), true, nil)
 	must(t, err)
 	if _, err := st.Key(ctx, key(1).Hash); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the revoked key: %v, want %v", err, store.ErrNotFound)
@@ -281,7 +281,7 @@ func TestD109DamagedBackup(t *testing.T) {
 		{"ranges not whole", resum(strings.Replace(text, `"size":599994`, `"size":599993`, 1)), errContent.Error()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := Restore(t.Context(), to, strings.NewReader(test.text), false)
+			_, err := Restore(t.Context(), to, strings.NewReader(test.text), false, nil)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error is %v, want %q", err, test.want)
 			}

@@ -77,6 +77,7 @@ func New(s Settings) http.Handler {
 	h.mux.HandleFunc("POST /a/confirm", h.serveStep(func(r *http.Request, token, binding string) (*auth.BrowserView, error) {
 		return h.Engine.ConfirmBrowser(r.Context(), token, binding)
 	}))
+	h.mux.HandleFunc("POST /a/spc", h.serveStep(h.answerSPC))
 	h.mux.HandleFunc("OPTIONS /a/{step}", h.preflight)
 	h.mux.HandleFunc("GET /a/frame", h.wrapper)
 	h.mux.HandleFunc("GET /a/open", h.wrapper)
@@ -119,6 +120,9 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		h.showNotice(w, r, http.StatusConflict, "elsewhere")
 	case r.Context().Err() != nil:
 		// The browser has gone.
+	case errors.Is(err, auth.ErrBusy): // the page tries again
+		w.Header().Set("Retry-After", "1")
+		h.showNotice(w, r, http.StatusServiceUnavailable, "offlineTitle")
 	default:
 		h.Log.Error("browser step failed", "err", err)
 		w.Header().Set("Retry-After", "1")

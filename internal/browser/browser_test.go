@@ -87,7 +87,7 @@ func TestB4StolenToken(t *testing.T) {
 			t.Errorf("%s: %d %s", what, w.Code, w.Body)
 		}
 	}
-	for _, step := range []string{"POST /a/begin", "GET /a/state", "GET /a/state?after=-1", "POST /a/cancel", "POST /a/confirm"} {
+	for _, step := range []string{"POST /a/begin", "GET /a/state", "GET /a/state?after=-1", "POST /a/cancel", "POST /a/confirm", "POST /a/spc"} {
 		method, path, _ := strings.Cut(step, " ")
 		for name, binding := range map[string]string{"no secret": "", "another secret": newSecret(), "a short one": mine[:42], "the token": token[:43]} {
 			refused(step+" with "+name, call(h, method, path, token, binding, "https://shop.example"))

@@ -12,6 +12,7 @@ type Engine interface {
 	OpenBrowser(ctx context.Context, token string) (*auth.BrowserView, error)
 	BeginBrowser(ctx context.Context, token, binding string, data auth.BrowserData) (*auth.BrowserView, string, error)
 	ViewBrowser(ctx context.Context, token, binding string, after int) (*auth.BrowserView, error)
+	AnswerSPC(ctx context.Context, token, binding string, answer auth.SPCAnswer) (*auth.BrowserView, error)
 	ConfirmBrowser(ctx context.Context, token, binding string) (*auth.BrowserView, error)
 	CancelBrowser(ctx context.Context, token, binding string) (*auth.BrowserView, error)
 	EndBrowserChallenge(ctx context.Context, tag string) (*auth.BrowserView, error)

@@ -46,6 +46,8 @@ type fakeRow struct {
 	isSlow    bool   // the result does not come
 	version   string // messageVersion; "": 2.2.0
 	methodEnd time.Duration
+	spc       *auth.BrowserSPC // what the issuer asks for before it decides; nil: nothing
+	answers   []auth.SPCAnswer // what became of that
 }
 
 func newFakeEngine() *fakeEngine {
@@ -90,12 +92,14 @@ func (e *fakeEngine) set(row *fakeRow, step auth.BrowserStep) {
 	}
 	row.view.Step = step
 	row.view.Version++
-	row.view.Method, row.view.Challenge, row.view.CardholderInfo = nil, nil, ""
+	row.view.Method, row.view.Challenge, row.view.SPC, row.view.CardholderInfo = nil, nil, nil, ""
 	switch step {
 	case auth.StepMethod:
 		row.view.Method = &auth.BrowserMethod{URL: row.methodURL, Data: row.tag}
 	case auth.StepChallenge:
 		row.view.Challenge = &auth.BrowserChallenge{ACSURL: row.acsURL, CReq: row.tag, MessageVersion: cmp.Or(row.version, "2.2.0")}
+	case auth.StepSPC:
+		row.view.SPC = row.spc
 	case auth.StepConfirm:
 		row.view.CardholderInfo = row.info
 	case auth.StepEnd:
@@ -153,6 +157,8 @@ func (e *fakeEngine) BeginBrowser(_ context.Context, token, binding string, data
 func (e *fakeEngine) sendAReq(row *fakeRow) {
 	row.areqs++
 	switch {
+	case row.spc != nil && row.data["spc"] == "true" && len(row.answers) == 0:
+		e.set(row, auth.StepSPC)
 	case row.acsURL != "":
 		e.set(row, auth.StepChallenge)
 	case row.info != "":
@@ -194,6 +200,24 @@ func (e *fakeEngine) ViewBrowser(ctx context.Context, token, binding string, aft
 		case <-changed:
 		}
 	}
+}
+
+func (e *fakeEngine) AnswerSPC(_ context.Context, token, binding string, answer auth.SPCAnswer) (*auth.BrowserView, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	row, err := e.find(token, binding)
+	if err != nil {
+		return nil, err
+	}
+	if row.view.Step == auth.StepSPC {
+		row.answers = append(row.answers, answer)
+		e.sendAReq(row)
+	}
+	if e.lose("spc") {
+		return nil, errAnswerLost
+	}
+	v := row.view
+	return &v, nil
 }
 
 func (e *fakeEngine) ConfirmBrowser(_ context.Context, token, binding string) (*auth.BrowserView, error) {

@@ -15,6 +15,22 @@ import (
 // both directions of writing, and the pictures of it can be looked at.
 func TestB6HostedPageFitsEveryScreen(t *testing.T) {
 	w := newWorld(t)
+	w.walkHosted(func(face string) {
+		for _, width := range []int64{1280, 375, 320} {
+			for _, scheme := range []string{"light", "dark"} {
+				w.do(browsertest.View(width, 667, scheme))
+				wide, err := chromedp.Run(w.ctx, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
+				if err != nil || wide > width {
+					t.Errorf("%s is %d wide at %d: %v", face, wide, width, err)
+				}
+				browsertest.Screenshot(t, w.ctx, fmt.Sprintf("hosted-%s-%d-%s", face, width, scheme))
+			}
+		}
+	})
+}
+
+// walkHosted opens each face of the hosted page, for two merchants and in both directions of writing, and calls show.
+func (w *world) walkHosted(show func(face string)) {
 	logo := `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#1f5f57"/></svg>`
 	w.looks.Store("fjord", Looks{Name: "Fjord Audio", Logo: []byte(logo), LogoType: "image/svg+xml"})
 	w.looks.Store("plum", Looks{Name: "A merchant with a name as long as one can be, and Averyverylongwordwithoutanyspaceinit", Colour: "#7a4379", Accent: "#ffb000"})
@@ -45,16 +61,7 @@ func TestB6HostedPageFitsEveryScreen(t *testing.T) {
 				w.do(browsertest.View(1280, 800, "light"))
 				_ = chromedp.Do(w.ctx, chromedp.Navigate(face.at)) // the page may go on to the next by itself
 				w.arrive(face.until)
-				for _, width := range []int64{1280, 375, 320} {
-					for _, scheme := range []string{"light", "dark"} {
-						w.do(browsertest.View(width, 667, scheme))
-						wide, err := chromedp.Run(w.ctx, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
-						if err != nil || wide > width {
-							t.Errorf("%s of %s in %s is %d wide at %d: %v", name, merchant, language, wide, width, err)
-						}
-						browsertest.Screenshot(t, w.ctx, fmt.Sprintf("hosted-%s-%s-%s-%d-%s", name, merchant, language, width, scheme))
-					}
-				}
+				show(name + "-" + merchant + "-" + language)
 			}
 		}
 	}

@@ -87,7 +87,10 @@ var fromPage = []string{
 }
 
 func (h *handler) startAuthentication(r *http.Request, token, binding string) (*auth.BrowserView, error) {
-	var told struct{ Data map[string]string }
+	var told struct {
+		Data map[string]string
+		SPC  bool // the browser has Secure Payment Confirmation
+	}
 	if err := json.NewDecoder(r.Body).Decode(&told); err != nil {
 		return nil, auth.ErrNoAuthentication
 	}
@@ -98,8 +101,31 @@ func (h *handler) startAuthentication(r *http.Request, token, binding string) (*
 		}
 	}
 	data["browserJavascriptEnabled"] = "true"
+	if told.SPC {
+		data["spc"] = "true"
+	}
 	v, _, err := h.Engine.BeginBrowser(r.Context(), token, binding, data)
 	return v, err
+}
+
+// answerSPC takes what the browser's dialog for Secure Payment Confirmation came to. What is neither an assertion nor a
+// word that it knows counts as a dialog that has failed. When the time was over is for the engine to say.
+func (h *handler) answerSPC(r *http.Request, token, binding string) (*auth.BrowserView, error) {
+	var told struct {
+		Assertion  json.RawMessage
+		Incomplete string
+	}
+	if err := json.NewDecoder(r.Body).Decode(&told); err != nil {
+		return nil, auth.ErrNoAuthentication
+	}
+	answer := auth.SPCAnswer{Incomplete: "01"}
+	switch {
+	case told.Incomplete == "02":
+		answer.Incomplete = "02"
+	case told.Incomplete == "" && len(told.Assertion) > 0 && told.Assertion[0] == '{':
+		answer = auth.SPCAnswer{Assertion: told.Assertion}
+	}
+	return h.Engine.AnswerSPC(r.Context(), token, binding, answer)
 }
 
 // readHeaders returns what a request itself tells of its browser.
@@ -137,6 +163,7 @@ type answer struct {
 	Version   int               `json:"version"`
 	Method    *methodAnswer     `json:"method,omitempty"`
 	Challenge *challengeAnswer  `json:"challenge,omitempty"`
+	SPC       *spcAnswer        `json:"spc,omitempty"`
 	Info      string            `json:"info,omitempty"`
 	End       string            `json:"end,omitempty"`
 	Texts     map[string]string `json:"texts"`
@@ -158,6 +185,12 @@ type challengeAnswer struct {
 	Popups bool   `json:"popups,omitempty"` // before 2.3.1 the frame may open windows
 }
 
+// spcAnswer has webAuthnCredList and spcTransData, for the browser's dialog.
+type spcAnswer struct {
+	Credentials json.RawMessage `json:"credentials"`
+	Transaction json.RawMessage `json:"transaction"`
+}
+
 func (h *handler) newAnswer(v *auth.BrowserView, looks Looks, language string) answer {
 	a := answer{
 		Step: v.Step, Version: v.Version, Info: v.CardholderInfo, End: v.End,
@@ -171,6 +204,9 @@ func (h *handler) newAnswer(v *auth.BrowserView, looks Looks, language string) a
 	}
 	if v.Method != nil && v.Method.URL != "" {
 		a.Method = &methodAnswer{v.Method.URL, v.Method.Data}
+	}
+	if s := v.SPC; s != nil {
+		a.SPC = &spcAnswer{s.Credentials, s.Transaction}
 	}
 	if c := v.Challenge; c != nil {
 		a.Challenge = &challengeAnswer{c.ACSURL, c.CReq, isBefore231(c.MessageVersion)}

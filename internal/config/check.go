@@ -168,7 +168,9 @@ func (l *loader) loadFiles(now time.Time) {
 
 // loadDirectoryFiles reads the files of one directory.
 func (l *loader) loadDirectoryFiles(d *Directory, at string, now time.Time) {
-	l.loadKeyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
+	if !d.ClientCert.IsManaged {
+		l.loadKeyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
+	}
 	l.loadCA(&d.ServerCA, at+".server_ca", now)
 	l.loadCA(&d.ClientCA, at+".client_ca", now)
 	l.loadCRLs(&d.CRLs, d.Revocation, at, now, &d.ServerCA, &d.ClientCA)
@@ -183,7 +185,7 @@ func (l *loader) loadDirectoryFiles(d *Directory, at string, now time.Time) {
 func (d *Directory) keepFiles(former *Config) string {
 	for i := range former.Directories {
 		was := &former.Directories[i]
-		if was.Scheme != d.Scheme || (was.Results == nil) != (d.Results == nil) {
+		if was.Scheme != d.Scheme || (was.Results == nil) != (d.Results == nil) || was.ClientCert.IsManaged != d.ClientCert.IsManaged {
 			continue
 		}
 		d.ClientCert.Certificate = was.ClientCert.Certificate

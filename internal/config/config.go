@@ -125,6 +125,8 @@ type Config struct {
 	Journal struct {
 		// How long it is kept. With `off` in the place of the section it is nothing.
 		Keep time.Duration `yaml:"keep"`
+		// How long the messages of its records are kept, at most as long as `keep`. Then a record still has its ids, status and times, and can be verified. Unset, 90 days, or `keep` if that is shorter.
+		Messages time.Duration `yaml:"messages"`
 		// Where it is kept. Unset, beside the transactions, where `store.url` says.
 		URL StoreURL `yaml:"url"`
 		// The file of its keys, which all nodes have. It is made, readable by its owner alone, when absent. Unset, `journal-keys.json` in the directory of the store or, with PostgreSQL, beside `keys`.
@@ -345,7 +347,9 @@ type Directory struct {
 	Lab bool `yaml:"lab"`
 	// What this directory asks of AReqs beside the public rules of its scheme, for merchants with scheme_rules. See [schemes](schemes.md#rules-of-your-own).
 	Rules RulesFile `yaml:"rules"`
-	// Certificate and key that we show it.
+	// The mark of the scheme on pages of the console. Without one it has none.
+	Colour string `yaml:"colour"`
+	// Certificate and key that we show it. The word `managed` in place of both: they are in the store. See [certificates](operating/certificates.md).
 	ClientCert KeyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to, for AReq and PReq.
 	ServerCA CAFile `yaml:"server_ca"`
@@ -466,6 +470,7 @@ type KeyPair struct {
 	Key string `yaml:"key"`
 
 	Certificate tls.Certificate // filled by loadFiles
+	IsManaged   bool            // the store has both, and there are no files
 }
 
 // CAFile is a file of CA certificates in PEM form.

@@ -63,6 +63,40 @@ func (c *Certificates) Faults(now time.Time) map[string]string {
 	return faults
 }
 
+// A ManagedCertificate is what the store has for the client certificate of a directory.
+type ManagedCertificate struct {
+	Scheme, Key string
+	Chain       []*x509.Certificate // the certificate itself first; none: there is none
+	Fault       string              // why the store's cannot be used, "" if that is not so
+}
+
+// WithManaged returns c with the certificates of directories that the store has. c may be nil.
+func (c *Certificates) WithManaged(all []ManagedCertificate) *Certificates {
+	next := &Certificates{}
+	if c != nil {
+		*next = *c
+	}
+	next.lifetimes, next.formerFiles, next.parts = slices.Clone(next.lifetimes), slices.Clone(next.formerFiles), slices.Clone(next.parts)
+	for _, m := range all {
+		part := "directory " + m.Scheme
+		next.addPart(part)
+		if m.Fault != "" {
+			next.formerFiles = append(next.formerFiles, partFault{part, m.Key + ": " + m.Fault})
+		}
+		if len(m.Chain) > 0 {
+			next.addCertificate(part, m.Key, m.Chain[0])
+		}
+	}
+	return next
+}
+
+// AddEnds adds to ends when the certificates of a directory end, by their keys in the configuration.
+func (m *ManagedCertificate) AddEnds(ends map[string]time.Time) {
+	for _, cert := range m.Chain {
+		addEnd(ends, m.Key, cert)
+	}
+}
+
 // Parts are all parts that have certificates.
 func (c *Certificates) Parts() []string { return c.parts }
 

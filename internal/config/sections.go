@@ -1,6 +1,11 @@
 package config
 
-import "bytes"
+import (
+	"bytes"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
 
 // readFile fills the configuration from the mapping that the file is.
 func (l *loader) readFile(file *section) {
@@ -91,6 +96,9 @@ func (l *loader) readTimeouts(s *section) {
 	c.LameDuck = optional(s, "lame_duck", duration("0s", "5m"), "0s")
 }
 
+// defaultMessages is how long messages of the journal are kept if nothing is said.
+const defaultMessages = 90 * 24 * time.Hour
+
 func (l *loader) readJournal(file *section) {
 	c := &l.config.Journal
 	if n := file.value("journal"); n != nil && n.GetToken().Value == "off" {
@@ -99,6 +107,13 @@ func (l *loader) readJournal(file *section) {
 	s := file.section("journal")
 	defer s.close()
 	c.Keep = optional(s, "keep", days("1d", "4000d"), "400d")
+	c.Messages = optional(s, "messages", days("1d", "4000d"), "")
+	switch {
+	case c.Messages == 0:
+		c.Messages = min(c.Keep, defaultMessages)
+	case c.Messages > c.Keep && c.Keep > 0:
+		l.fault("journal.messages", "messages cannot be kept for longer than their records, which are kept for %dd: lower it, or raise journal.keep", int(c.Keep.Hours())/24)
+	}
 	c.URL = optional(s, "url", l.storeURL(), "")
 	c.Keys = optional(s, "keys", l.path(), "")
 }
@@ -183,7 +198,8 @@ func readDirectory(s *section) (d Directory) {
 	d.RequestorName = optional(s, "requestor_name", text(1, 40), "")
 	d.Lab = optional(s, "lab", boolean, "false")
 	d.Rules = optional(s, "rules", s.l.rulesFile(), "")
-	d.ClientCert = readKeyPair(s.section("client_cert"))
+	d.Colour = optional(s, "colour", colour, "")
+	d.ClientCert = readClientCert(s)
 	d.ServerCA = required(s, "server_ca", s.l.caFile())
 	d.ClientCA = required(s, "client_ca", s.l.caFile())
 	d.CRLs = optional(s, "crls", s.l.crlFile(), "")
@@ -237,6 +253,22 @@ func readTracing(s *section) (t Tracing) {
 	t.Headers = optional(s, "headers", s.l.secretFile("NAME: VALUE"), "")
 	t.SamplingFraction = optional(s, "sampling_fraction", fraction, "0.01")
 	return t
+}
+
+// managed is the word for a client certificate that the store has.
+const managed = "managed"
+
+// readClientCert reads what a directory server is shown: files, or the word managed.
+func readClientCert(s *section) KeyPair {
+	const key = "client_cert"
+	n, isText := s.value(key).(*ast.StringNode)
+	if !isText {
+		return readKeyPair(s.section(key))
+	}
+	if word := n.GetToken().Value; word != managed {
+		s.l.fault(join(s.path, key), "is neither managed nor a mapping with cert and key%s", Hint(word, managed))
+	}
+	return KeyPair{IsManaged: true}
 }
 
 func readKeyPair(s *section) (k KeyPair) {

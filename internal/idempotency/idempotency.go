@@ -73,6 +73,10 @@ type Keeper struct {
 
 	// ClaimTime is for how long a claim that is not renewed counts as in progress. 0 means a minute.
 	ClaimTime time.Duration
+
+	// CardHash returns the hash by which [Keeper.Erase] finds what is kept about a card. Nil means that it finds nothing
+	// by cards.
+	CardHash func(pan string) []byte
 }
 
 func (k *Keeper) claimTime() time.Duration { return cmp.Or(k.ClaimTime, claimTime) }
@@ -111,11 +115,12 @@ func IsKey(text string) bool {
 
 // A rowRecord is what a row holds, sealed with the key file.
 type rowRecord struct {
-	KeyHash []byte    `json:"keyHash"` // SHA-256 of the API key
-	Token   []byte    `json:"token"`   // of the request that has the claim
-	Until   time.Time `json:"until"`   // the claim counts as in progress until then
-	Ends    time.Time `json:"ends"`    // when the key may be used anew
-	Inner   []byte    `json:"inner"`   // an innerRecord, sealed with the API key and the Idempotency-Key too
+	KeyHash []byte    `json:"keyHash"`         // SHA-256 of the API key
+	Token   []byte    `json:"token"`           // of the request that has the claim
+	Until   time.Time `json:"until"`           // the claim counts as in progress until then
+	Ends    time.Time `json:"ends"`            // when the key may be used anew
+	Inner   []byte    `json:"inner"`           // an innerRecord, sealed with the API key and the Idempotency-Key too
+	About   subjects  `json:"about,omitempty"` // what the request and the answer are about
 }
 
 // An innerRecord is what only a request with the same keys can read.
@@ -137,6 +142,7 @@ type Claim struct {
 	keyHash []byte
 	token   []byte
 	inner   innerRecord
+	about   subjects
 
 	mu    sync.Mutex
 	timer *time.Timer // nil once the claim has ended
@@ -149,6 +155,9 @@ func (k *Keeper) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) 
 	apiKey := sha256.Sum256([]byte(r.APIKey))
 	c := &Claim{keeper: k, request: &r, id: rowID(&r), keyHash: apiKey[:], token: make([]byte, 16)}
 	rand.Read(c.token)
+	c.about.addIDs([]byte(r.Path))
+	c.about.addIDs(r.Body)
+	c.about.addCards(r.Body, k.CardHash)
 	c.inner = innerRecord{Fingerprint: fingerprint(&r), Seed: make([]byte, 32)}
 	rand.Read(c.inner.Seed)
 	now := k.Now()
@@ -193,10 +202,13 @@ func (k *Keeper) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) 
 	return c, nil, nil
 }
 
+// rowPrefix begins the ids of rows.
+const rowPrefix = "idempotency-"
+
 // rowID returns the id of the row of a merchant's key. Neither can be read from it.
 func rowID(r *Request) string {
 	sum := sha256.Sum256([]byte("idempotency " + strconv.Itoa(len(r.Merchant)) + ":" + r.Merchant + r.Key))
-	return "idempotency-" + hex.EncodeToString(sum[:])
+	return rowPrefix + hex.EncodeToString(sum[:])
 }
 
 // fingerprint returns a hash of what must be equal in requests with the same key.
@@ -259,7 +271,7 @@ func (c *Claim) seal(t *store.Txn, ends, now time.Time) error {
 	}
 	return record.Seal(c.keeper.Sealer, t, &rowRecord{
 		KeyHash: c.keyHash, Token: c.token, Until: now.Add(c.keeper.claimTime()), Ends: ends,
-		Inner: c.keeper.Sealer.Seal(c.innerName(), plain),
+		Inner: c.keeper.Sealer.Seal(c.innerName(), plain), About: c.about,
 	})
 }
 
@@ -292,6 +304,7 @@ func (c *Claim) Noted() string { return c.inner.Note }
 // Finish keeps the answer of the request, and ends the claim.
 func (c *Claim) Finish(ctx context.Context, a *Answer) error {
 	c.inner.Answer = a
+	c.about.addIDs(a.Body)
 	return c.end(ctx, answered)
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -303,6 +305,78 @@ func requestAtOnce(t *testing.T, stores ...store.Store) {
 		answers[i].Range(func(_, _ any) bool { n++; return true })
 		if n != 1 {
 			t.Errorf("key %d has %d answers", i, n)
+		}
+	}
+}
+
+// TestD127EraseFreesTheKeyOfAKeptAnswer: answers about a card, about an authentication or of a merchant go, and their
+// keys may be used anew. Other answers stay, and so does the claim of a request that is in progress.
+func TestD127EraseFreesTheKeyOfAKeptAnswer(t *testing.T) {
+	const pan, id = "4000000000000002", "00000000-0000-4000-8000-00000000ABCD"
+	hashOf := func(pan string) []byte { return []byte("hash of " + pan) }
+	newRequest := func(key, merchant, path, body string) idempotency.Request {
+		r := order()
+		r.Key, r.Merchant, r.Path, r.Body = key, merchant, path, []byte(body)
+		return r
+	}
+	byCard := newRequest("card", "Shop", "/lookup", `{"acctNumber":"`+pan+`"}`)
+	escaped := newRequest("escaped", "Shop", "/lookup", `{"acctNumber":"\u0034000000000000002"}`)
+	byPath := newRequest("path", "Shop", "/authentications/"+strings.ToLower(id)+"/cancel", "")
+	byAnswer := newRequest("answer", "Shop", "/authentications/search", "{}")
+	other := newRequest("other", "Shop", "/lookup", `{"acctNumber":"4000000000000010"}`)
+	ofOther := newRequest("card", "Other", "/lookup", `{"acctNumber":"4000000000000010"}`)
+	inWork := newRequest("in work", "Shop", "/lookup", `{"acctNumber":"`+pan+`"}`)
+	for _, tt := range []struct {
+		name     string
+		merchant string
+		ids      []string
+		cards    [][]byte
+		want     int
+		gone     []idempotency.Request
+	}{
+		{"nothing", "", nil, nil, 0, nil},
+		{"a card", "", nil, [][]byte{hashOf("another"), hashOf(pan)}, 2, []idempotency.Request{byCard, escaped}},
+		{"an authentication", "", []string{strings.ToUpper(id)}, nil, 2, []idempotency.Request{byPath, byAnswer}},
+		{"a merchant", "Other", nil, nil, 1, []idempotency.Request{ofOther}},
+	} {
+		w := newWorld(t)
+		db, err := sqlite.Open(t.TempDir(), sqlite.Options{Now: w.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Store, w.CardHash = db, hashOf
+		answers := []idempotency.Request{byCard, escaped, byPath, byAnswer, other, ofOther}
+		for i := range answers {
+			body := "{}"
+			if answers[i].Key == byAnswer.Key {
+				body = `{"data":[{"id":"` + id + `"}]}`
+			}
+			if err := w.claimKey(answers[i], 0, nil).Finish(t.Context(), &idempotency.Answer{Status: 200, Body: []byte(body)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		claim := w.claimKey(inWork, 0, nil)
+		for _, want := range []int{tt.want, 0} { // a second time nothing is left
+			if n, err := w.Erase(t.Context(), db, tt.merchant, tt.ids, tt.cards); n != want || err != nil {
+				t.Errorf("%s: %d erased, %v, want %d", tt.name, n, err, want)
+			}
+		}
+		isGone := func(r idempotency.Request) bool {
+			return slices.ContainsFunc(tt.gone, func(g idempotency.Request) bool { return g.Key == r.Key && g.Merchant == r.Merchant })
+		}
+		for _, r := range answers {
+			if !isGone(r) {
+				w.claimKey(r, 200, nil)
+			} else if c := w.claimKey(r, 0, nil); c == nil || c.IsRepeat {
+				t.Errorf("%s: the key %q is not free", tt.name, r.Key)
+			}
+		}
+		w.claimKey(inWork, 0, idempotency.ErrInProgress)
+		if err := claim.Finish(t.Context(), &idempotency.Answer{Status: 200}); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

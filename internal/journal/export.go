@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,10 +26,23 @@ type ExportedEntry struct {
 	Link      []byte
 	Digest    []byte
 	Salt      []byte
-	Content   []byte // JSON of an [Entry]
+	Content   []byte // JSON of an [Entry], or of an entry of the audit trail
+	Messages  []byte // JSON of the messages of the entry that are kept
+	CardHash  []byte // of an [Entry]
 	Merchant  string
-	Signature []byte // of the day, if this is the last entry of its chain and the day was signed
+	Signature []byte // of the day, if this is its last entry in the chain and the day was signed
+	IsLeftOut bool   // the query does not want the content
 }
+
+// An Exporter has chained entries: a [Store], or the audit trail.
+type Exporter interface {
+	// Export calls line for each entry of a time, in the order of their chains.
+	Export(ctx context.Context, q Query, line func(ExportedEntry) error) error
+}
+
+// AuditChain is the name of the one chain of the audit trail. No chain of a journal has it. The link before its first entry
+// is empty.
+const AuditChain = "audit"
 
 // export calls line for each entry of the days of a time, chain by chain.
 func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
@@ -75,18 +89,29 @@ func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry
 
 // exportChain calls line for each entry of a chain.
 func (db *database) exportChain(ctx context.Context, chain, day string, line func(ExportedEntry) error) error {
-	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, salt, digest, link, body FROM journal_entries
-		WHERE chain = ? ORDER BY seq`), chain)
+	at, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return err
+	}
+	begin, end := spanOfDay(at)
+	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, body,
+		(SELECT m.body FROM journal_messages m WHERE m.id = e.id AND m.kind = e.kind AND m.made = e.made) FROM journal_entries e
+		WHERE chain = ? AND made >= ? AND made < ? ORDER BY seq`), chain, begin, end)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var id, kind string
-		var body []byte
+		var body, messages []byte
 		e := ExportedEntry{Chain: chain}
-		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.Salt, &e.Digest, &e.Link, &body); err != nil {
+		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.CardHash, &e.Salt, &e.Digest, &e.Link, &body, &messages); err != nil {
 			return err
+		}
+		if messages != nil {
+			if e.Messages, err = db.openMessages(ctx, day, id, kind, messages); err != nil {
+				return err
+			}
 		}
 		if body != nil {
 			if e.Content, err = db.open(ctx, day, id, kind, body); err != nil {
@@ -122,22 +147,25 @@ type exportLine struct {
 	Type      string          `json:"type"` // header, record, link, day or end
 	Version   int             `json:"version,omitempty"`
 	KeyID     string          `json:"keyId,omitempty"`
+	CardKeys  []string        `json:"cardKeys,omitempty"` // names of the keys of card hashes
 	Chain     string          `json:"chain,omitempty"`
 	Seq       int64           `json:"seq,omitempty"`
 	IsErased  bool            `json:"erased,omitempty"`
+	Card      string          `json:"card,omitempty"` // the hash of the card
 	Salt      string          `json:"salt,omitempty"`
 	Digest    string          `json:"digest,omitempty"`
 	Link      string          `json:"link,omitempty"`
 	Lines     int64           `json:"lines,omitempty"`
 	Signature string          `json:"signature,omitempty"`
 	Record    json.RawMessage `json:"record,omitempty"`
+	Messages  json.RawMessage `json:"messages,omitempty"`
 }
 
 // exportVersion is the version of the format of exports.
 const exportVersion = 1
 
 // WriteJSONLines exports the entries of a time, of one merchant if the query names one. Entries of others are links.
-func WriteJSONLines(ctx context.Context, to io.Writer, st Store, keys *Keys, q Query) (records int, err error) {
+func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, q Query) (records int, err error) {
 	w := bufio.NewWriter(to)
 	sum := sha256.New()
 	var lines int64
@@ -151,8 +179,11 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Store, keys *Keys, q Q
 		_, err = w.Write(text)
 		return err
 	}
-	id := keyID(keys.PublicKey())
-	if err := put(exportLine{Type: "header", Version: exportVersion, KeyID: id}); err != nil {
+	header := exportLine{Type: "header", Version: exportVersion, KeyID: keyID(keys.PublicKey())}
+	if _, isJournal := st.(Store); isJournal { // the audit trail has no card
+		header.CardKeys = keys.cardKeyNames()
+	}
+	if err := put(header); err != nil {
 		return 0, err
 	}
 	err = st.Export(ctx, q, func(e ExportedEntry) error {
@@ -160,10 +191,10 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Store, keys *Keys, q Q
 		switch {
 		case e.Content == nil:
 			l.Type, l.IsErased = "link", true
-		case q.Merchant != "" && e.Merchant != q.Merchant:
+		case e.IsLeftOut, q.Merchant != "" && e.Merchant != q.Merchant:
 			l.Type = "link"
 		default:
-			l.Salt, l.Record = hex.EncodeToString(e.Salt), e.Content
+			l.Salt, l.Card, l.Record, l.Messages = hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash), e.Content, e.Messages
 			records++
 		}
 		if err := put(l); err != nil || e.Signature == nil {
@@ -215,9 +246,15 @@ type LineError struct {
 
 func (e *LineError) Error() string { return strconv.Itoa(e.Line) + ": " + e.What }
 
-// Verify checks an export. Key is that by which it was signed.
-func Verify(from io.Reader, key ed25519.PublicKey) (Verified, error) {
-	v := verifier{key: key, sum: sha256.New()}
+// Verify checks an export. The keys are those by which it and its days may have been signed.
+func Verify(from io.Reader, keys ...ed25519.PublicKey) (Verified, error) {
+	return verifyEach(from, keys, func(*exportLine) string { return "" })
+}
+
+// verifyEach checks an export, and calls do with each of its lines once that was checked. Do returns what is wrong with
+// the line, or "".
+func verifyEach(from io.Reader, keys []ed25519.PublicKey, do func(*exportLine) string) (Verified, error) {
+	v := verifier{keys: keys, sum: sha256.New()}
 	in := bufio.NewReader(from)
 	for n := 1; ; n++ {
 		text, err := in.ReadBytes('\n')
@@ -230,7 +267,11 @@ func Verify(from io.Reader, key ed25519.PublicKey) (Verified, error) {
 			}
 			return v.Verified, nil
 		}
-		if what := v.check(text); what != "" {
+		l, what := v.check(text)
+		if what == "" {
+			what = do(l)
+		}
+		if what != "" {
 			return v.Verified, &LineError{n, what}
 		}
 	}
@@ -239,8 +280,9 @@ func Verify(from io.Reader, key ed25519.PublicKey) (Verified, error) {
 // A verifier checks an export line by line.
 type verifier struct {
 	Verified
-	key ed25519.PublicKey
-	sum interface {
+	keys []ed25519.PublicKey
+	key  ed25519.PublicKey // the one that the header names
+	sum  interface {
 		io.Writer
 		Sum([]byte) []byte
 	}
@@ -251,24 +293,29 @@ type verifier struct {
 	isEnded bool
 }
 
-// check returns what is wrong with the next line, "" if nothing is.
-func (v *verifier) check(text []byte) string {
+// check returns the next line, and what is wrong with it, "" if nothing is.
+func (v *verifier) check(text []byte) (*exportLine, string) {
 	if v.isEnded {
-		return "nothing may follow the line of type end"
+		return nil, "nothing may follow the line of type end"
 	}
-	var l exportLine
+	l := new(exportLine)
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&l); err != nil {
-		return "not a line of an export"
+	if err := dec.Decode(l); err != nil {
+		return nil, "not a line of an export"
 	}
-	if same, err := encodeLine(l); err != nil || !bytes.Equal(same, text) {
-		return "not written as an export writes it"
+	if same, err := encodeLine(*l); err != nil || !bytes.Equal(same, text) {
+		return nil, "not written as an export writes it"
 	}
-	what := v.checkMembers(&l)
+	what := v.checkMembers(l)
 	v.lines++
 	_, _ = v.sum.Write(text) // a hash takes everything
-	return what
+	return l, what
+}
+
+// isSigned reports whether one of the keys has signed a text.
+func (v *verifier) isSigned(text, signature []byte) bool {
+	return slices.ContainsFunc(v.keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, text, signature) })
 }
 
 func (v *verifier) checkMembers(l *exportLine) string {
@@ -280,15 +327,17 @@ func (v *verifier) checkMembers(l *exportLine) string {
 		if l.Version != exportVersion {
 			return fmt.Sprintf("version is not %d", exportVersion)
 		}
-		if l.KeyID != keyID(v.key) {
+		i := slices.IndexFunc(v.keys, func(key ed25519.PublicKey) bool { return l.KeyID == keyID(key) })
+		if i < 0 {
 			return "keyId names another key than the one that was given"
 		}
+		v.key = v.keys[i]
 	case "record", "link":
 		return v.checkEntry(l)
 	case "day":
 		signature, err := base64.StdEncoding.DecodeString(l.Signature)
 		if err != nil || l.Chain != v.chain || l.Seq != v.seq || l.Link != hex.EncodeToString(v.link) ||
-			!ed25519.Verify(v.key, dayText(l.Chain, l.Seq, v.link), signature) {
+			!v.isSigned(dayText(l.Chain, l.Seq, v.link), signature) {
 			return "the signature of the day does not fit the entries before it"
 		}
 		v.Days++
@@ -320,14 +369,17 @@ func (v *verifier) checkEntry(l *exportLine) string {
 	}
 	if l.Type == "record" {
 		salt, err := hex.DecodeString(l.Salt)
-		if err != nil || !bytes.Equal(digestOf(salt, l.Record), digest) {
+		if err != nil || !bytes.Equal(DigestOf(salt, l.Record), digest) {
 			return "the digest does not fit the record"
+		}
+		if what := checkMessages(l.Record, l.Messages); what != "" {
+			return what
 		}
 		v.Records++
 	} else if l.IsErased {
 		v.Erased++
 	}
-	v.seq, v.link = l.Seq, nextLink(v.link, digest)
+	v.seq, v.link = l.Seq, NextLink(v.link, digest)
 	if l.Link != hex.EncodeToString(v.link) {
 		return "the link does not fit the entry before"
 	}
@@ -338,7 +390,7 @@ func (v *verifier) checkEntry(l *exportLine) string {
 var csvHeader = []string{
 	"id", "created", "updated", "api", "operation", "merchant", "reference", "scheme", "bin", "last4", "amount", "currency",
 	"messageVersion", "deviceChannel", "messageCategory", "status", "result", "transStatus", "transStatusReason", "eci", "acs",
-	"dsTransID", "acsTransID", "challenged", "errorCode", "elements", "durationMs",
+	"dsTransID", "acsTransID", "challenged", "liability", "errorCode", "elements", "durationMs",
 }
 
 // WriteCSV exports the records of a query for spreadsheets, newest first.
@@ -371,7 +423,7 @@ func csvRow(r *Record) []string {
 		r.ID, r.Created.UTC().Format(time.RFC3339Nano), r.Updated.UTC().Format(time.RFC3339Nano), r.API, r.Operation, r.Merchant,
 		r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.MessageVersion, r.DeviceChannel,
 		r.MessageCategory, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ECI, r.ACS, r.DSTransID, r.ACSTransID,
-		strconv.FormatBool(r.Challenged), r.ErrorCode, strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
+		strconv.FormatBool(r.Challenged), r.Liability, r.ErrorCode, strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
 	}
 	for i, text := range row {
 		if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/transid"
 )
 
 // ErrNotEmpty says that a journal has records already.
@@ -33,12 +35,10 @@ func Generate(ctx context.Context, st Store, keys *Keys, g Generation, now time.
 	if len(page.Records) > 0 {
 		return ErrNotEmpty
 	}
-	random := rand.New(rand.NewPCG(g.Seed, 1))
-	span := time.Duration(g.Days) * 24 * time.Hour
-	step := max(span/time.Duration(max(g.Authentications, 1)), 1)
+	random := newRandom(g)
 	entries := make([]Entry, 0, generatedBatch)
 	for n := range g.Authentications {
-		entries = append(entries, g.entry(n, now.Add(-span+time.Duration(n)*step).UTC().Truncate(time.Millisecond), keys, random))
+		entries = append(entries, g.entry(n, now, keys, random))
 		if len(entries) < generatedBatch && n < g.Authentications-1 {
 			continue
 		}
@@ -56,10 +56,33 @@ func (g Generation) Card(n int) string {
 	return fmt.Sprintf("400000%010d", uint64(n)*7919%max(uint64(g.Authentications)/10, 1))
 }
 
-// ID returns the id of the nth authentication.
-func (g Generation) ID(n int) string {
-	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(g.Seed), n)
+func newRandom(g Generation) *rand.Rand { return rand.New(rand.NewPCG(g.Seed, 1)) }
+
+// At returns the time of the nth authentication of a generation that ends now.
+func (g Generation) At(n int, now time.Time) time.Time {
+	span := time.Duration(g.Days) * 24 * time.Hour
+	step := max(span/time.Duration(max(g.Authentications, 1)), 1)
+	return now.Add(-span + time.Duration(n)*step).UTC().Truncate(time.Millisecond)
 }
+
+// generatedIDs makes ids that no server accepts.
+var generatedIDs = transid.NewKeys([]byte("ids of generated records"))
+
+// ID returns the id of the nth authentication of a generation that ends now. It has its time, as all ids have.
+func (g Generation) ID(n int, now time.Time) string {
+	random := rand.NewChaCha8([32]byte(fmt.Appendf(nil, "%16x%16x", g.Seed, n)))
+	return generatedIDs.New(g.At(n, now), time.Hour, random, 0, "", "")
+}
+
+// foreignID returns the id of the nth authentication that another party made.
+func (g Generation) foreignID(n int, party byte) string {
+	var b [16]byte
+	_, _ = rand.NewChaCha8([32]byte(fmt.Appendf(nil, "%15x%c%16x", g.Seed, party, n))).Read(b[:]) // it always reads
+	return fmt.Sprintf("%x-%x-4%03x-8%03x-%x", b[:4], b[4:6], uint16(b[6])<<4|uint16(b[7]>>4), uint16(b[8])<<4|uint16(b[9]>>4), b[10:])
+}
+
+// DSTransID returns the id that the directory server gave to the nth authentication.
+func (g Generation) DSTransID(n int) string { return g.foreignID(n, 'd') }
 
 // generatedEnds are how authentications end, each with its share in a hundred.
 var generatedEnds = []struct {
@@ -74,7 +97,8 @@ var generatedEnds = []struct {
 }
 
 // entry returns the nth entry.
-func (g Generation) entry(n int, at time.Time, keys *Keys, random *rand.Rand) Entry {
+func (g Generation) entry(n int, now time.Time, keys *Keys, random *rand.Rand) Entry {
+	at := g.At(n, now)
 	end, at100 := generatedEnds[0], random.IntN(100)
 	for _, e := range generatedEnds {
 		if end = e; at100 < e.share {
@@ -88,13 +112,13 @@ func (g Generation) entry(n int, at time.Time, keys *Keys, random *rand.Rand) En
 	acs, card := int(math.Pow(random.Float64(), 2)*200), g.Card(n)
 	took := int64(150 + random.ExpFloat64()*400)
 	r := Record{
-		ID: g.ID(n), Created: at, Updated: at.Add(time.Duration(took) * time.Millisecond), API: "emv", Operation: "auth",
+		ID: g.ID(n, now), Created: at, Updated: at.Add(time.Duration(took) * time.Millisecond), API: "emv", Operation: "auth",
 		Merchant: fmt.Sprintf("Shop %d", merchant), Reference: fmt.Sprintf("order-%d", n),
 		Card:   Card{Scheme: schemes[random.IntN(len(schemes))], BIN: card[:8], Last4: card[len(card)-4:]},
 		Amount: fmt.Sprint(100 + random.IntN(20000)), Currency: "978", MessageVersion: "2.2.0", DeviceChannel: "02", MessageCategory: "01",
 		Status: end.status, Result: end.result, TransStatus: end.transStatus, TransStatusReason: end.reason, ECI: end.eci,
 		ACS: fmt.Sprintf("ACS-%03d", acs), Challenged: end.challenged, DurationMS: took,
-		DSTransID: fmt.Sprintf("%08x-0001-4000-8000-%012x", uint32(g.Seed), n), ACSTransID: fmt.Sprintf("%08x-0002-4000-8000-%012x", uint32(g.Seed), n),
+		DSTransID: g.DSTransID(n), ACSTransID: g.foreignID(n, 'a'),
 	}
 	message := func(kind string) []byte {
 		return fmt.Appendf(nil, `{"messageType":%q,"messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,"acsTransID":%q}`,

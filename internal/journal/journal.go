@@ -1,5 +1,5 @@
 // Package journal keeps what happened to each authentication, for those who have to answer for it later. Make a [Journal]
-// over a [Store], add entries with [Journal.Add], and read them with Search, Show and Rollups of the Store.
+// over a [Store], add entries with [Journal.Add], and read them with Search, Show and Count of the Store.
 //
 // A journal decides nothing. What cannot be written is counted and tried again; no request ever waits for it.
 package journal
@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -64,6 +63,8 @@ type Step struct {
 	Node     string          `json:"node,omitempty"`
 	Message  json.RawMessage `json:"message,omitempty"` // masked
 	Findings []string        `json:"findings,omitempty"`
+	Bytes    int             `json:"bytes,omitempty"`  // length of the message, also of one that is not kept any more
+	Digest   string          `json:"digest,omitempty"` // of the message, which stands apart from the chained entry
 }
 
 // A Kind is the part of an authentication that an entry is about. An authentication has at most one entry of each.
@@ -71,9 +72,14 @@ type Kind string
 
 // The kinds, in the order in which they follow each other.
 const (
-	Created   Kind = "created"   // it waits for its browser
-	Claimed   Kind = "claimed"   // the AReq may have left
-	Answered  Kind = "answered"  // the ARes, or what came instead
+	Created  Kind = "created"  // it waits for its browser
+	Claimed  Kind = "claimed"  // the AReq may have left
+	Answered Kind = "answered" // the ARes, or what came instead
+
+	// The next two belong to Secure Payment Confirmation.
+	SecondAReq   Kind = "second_areq" // the second AReq may have left
+	SecondAnswer Kind = "second_ares" // the ARes of that, or what came instead
+
 	Resulted  Kind = "resulted"  // the RReq was acknowledged
 	GivenUp   Kind = "given_up"  // the directory server gave it up with an Erro
 	Cancelled Kind = "cancelled" // the merchant or the shopper ended it
@@ -87,6 +93,7 @@ const (
 const (
 	Method        Kind = "method"         // a browser has begun with the 3DS Method
 	Shown         Kind = "shown"          // the browser got the form that opens the issuer's page
+	Confirming    Kind = "confirming"     // the browser got what its dialog for Secure Payment Confirmation shows
 	Returned      Kind = "returned"       // the issuer's page has sent the browser back
 	Collected     Kind = "collected"      // the merchant has fetched the result
 	RefusedAnswer Kind = "refused_answer" // an ARes came that is not valid
@@ -101,7 +108,7 @@ func Delivered(event, endpoint string, attempt int) Kind {
 
 // kindOrder is the order of steps that have the same time. Kinds of [Delivered] come last.
 var kindOrder = []Kind{
-	Refused, Version1, Created, Method, Claimed, RefusedAnswer, Answered, Shown, RefusedResult, Resulted, Returned, GivenUp, Cancelled,
+	Refused, Version1, Created, Method, Claimed, RefusedAnswer, Answered, Confirming, SecondAReq, SecondAnswer, Shown, RefusedResult, Resulted, Returned, GivenUp, Cancelled,
 	Expired, LateResult, Collected,
 }
 
@@ -120,7 +127,7 @@ func rankOf(k Kind) int {
 		return 0
 	case Claimed:
 		return 1
-	case Answered:
+	case Answered, SecondAReq, SecondAnswer: // isBefore orders them
 		return 2
 	case Resulted, GivenUp, Cancelled, Expired, Refused, Version1:
 		return 3
@@ -152,6 +159,8 @@ type Query struct {
 	Begun     bool   // authentications of EMV 3DS alone: no refused requests, none of 3-D Secure 1.0.2
 	Limit     int    // 0 means 50, at most 1000
 	Cursor    string // Next of the page before
+
+	isOwnID bool // ID is one of ours, and looked for in the time that it names
 }
 
 // A Page is part of the records of a query, newest first.
@@ -166,16 +175,19 @@ type Detail struct {
 	Steps []Step `json:"steps"`
 }
 
-// A Rollup counts the authentications of an hour that agree in all that it names. It holds no card.
+// A CountQuery says which authentications are counted, and by what.
+type CountQuery struct {
+	By       string // scheme, issuer (the first digits of the card), acs, version, reason or merchant; "" for all together
+	Merchant string // "" for those of all merchants
+	From, To time.Time
+	Hourly   bool // each count is of one hour; otherwise days that are over may be counted as one
+	Whole    bool // all hours and days are added up, so that each value has one count
+}
+
+// A Rollup counts the authentications of an hour, of a day, or of all the time of a query, that have a value in common. It holds no card.
 type Rollup struct {
-	Hour       time.Time `json:"hour"`
-	Merchant   string    `json:"merchant"`
-	Scheme     string    `json:"scheme"`
-	BIN        string    `json:"bin"`
-	ACS        string    `json:"acs"`
-	Version    string    `json:"version"`
-	Channel    string    `json:"channel"`
-	Reason     string    `json:"reason"`
+	Hour       time.Time `json:"hour"` // the begin of the hour, the day or the time
+	Value      string    `json:"value"`
 	All        int64     `json:"all"`        // authentications with an AReq
 	Challenged int64     `json:"challenged"` // of which transStatus C or D of the ARes
 	Successful int64     `json:"successful"` // of which the last transStatus is Y or A
@@ -183,7 +195,7 @@ type Rollup struct {
 	Lost       int64     `json:"lost"`       // challenges whose wait ended without an RReq
 	Abandoned  int64     `json:"abandoned"`  // challenges that the shopper did not bring to an end, those of Lost among them
 	// Times are the times from AReq to ARes: number by bucket. Bucket n ends at 1.1 to the n milliseconds.
-	Times map[int]int64 `json:"times"`
+	Times []int64 `json:"times"`
 	// Results are the numbers by result, "" while there is none. Those that were authenticated after a challenge are
 	// counted under AfterChallenge.
 	Results map[string]int64 `json:"results"`
@@ -193,7 +205,7 @@ type Rollup struct {
 const AfterChallenge = "authenticated_after_challenge"
 
 // NewRollup returns a rollup that counts nothing yet.
-func NewRollup() *Rollup { return &Rollup{Times: map[int]int64{}, Results: map[string]int64{}} }
+func NewRollup() *Rollup { return &Rollup{Results: map[string]int64{}} }
 
 // Add adds what another rollup counts.
 func (r *Rollup) Add(o *Rollup) {
@@ -204,11 +216,19 @@ func (r *Rollup) Add(o *Rollup) {
 	r.Lost += o.Lost
 	r.Abandoned += o.Abandoned
 	for bucket, n := range o.Times {
-		r.Times[bucket] += n
+		r.addTimes(bucket, n)
 	}
 	for result, n := range o.Results {
 		r.Results[result] += n
 	}
+}
+
+// addTimes counts times of a bucket.
+func (r *Rollup) addTimes(bucket int, n int64) {
+	if missing := bucket + 1 - len(r.Times); missing > 0 {
+		r.Times = append(r.Times, make([]int64, missing)...)
+	}
+	r.Times[bucket] += n
 }
 
 // Quantile returns the time in milliseconds that a share of the times does not exceed, to a tenth of it. It is 0 if no
@@ -218,8 +238,8 @@ func (r *Rollup) Quantile(share float64) float64 {
 	for _, n := range r.Times {
 		all += n
 	}
-	for _, bucket := range slices.Sorted(maps.Keys(r.Times)) {
-		if before += r.Times[bucket]; float64(before) >= share*float64(all) {
+	for bucket, n := range r.Times {
+		if before += n; n > 0 && float64(before) >= share*float64(all) {
 			return math.Round(math.Pow(1.1, float64(bucket)))
 		}
 	}
@@ -234,8 +254,11 @@ type Store interface {
 	Search(ctx context.Context, q Query) (Page, error)
 	// Show returns a record by the id of the 3DS Server or an X-Request-Id, or ErrNotFound.
 	Show(ctx context.Context, id string) (Detail, error)
-	// Rollups returns the counts of the hours from from until to.
-	Rollups(ctx context.Context, from, to time.Time) ([]Rollup, error)
+	// Count counts authentications. The counts are those of the records at this moment, the oldest ones first.
+	Count(ctx context.Context, q CountQuery) ([]Rollup, error)
+	// Roll makes the rollups that let Count be fast, of hours and days that are over. It begins nothing new after a limit,
+	// and goes on with the next call.
+	Roll(ctx context.Context, now time.Time, limit time.Duration) error
 	// Erase removes what belongs to a card or to a merchant, and says how much that was. Of entries the digests
 	// stay.
 	Erase(ctx context.Context, q Query) (authentications, records int, err error)
@@ -245,5 +268,7 @@ type Store interface {
 	Sign(ctx context.Context, now time.Time) error
 	// Expire removes the days that ended before a time.
 	Expire(ctx context.Context, before time.Time) error
+	// ExpireMessages removes the messages of the days that ended before a time. Their records stay, and verify.
+	ExpireMessages(ctx context.Context, before time.Time) error
 	Close() error
 }

@@ -142,6 +142,9 @@ func (k *Keys) CardHash(pan string) []byte {
 	return k.cardHashes(pan)[0]
 }
 
+// CardHashes returns the hash of a card number under each key that the file has, the newest first.
+func (k *Keys) CardHashes(pan string) [][]byte { return k.cardHashes(pan) }
+
 // cardHashes returns the hash of a card number under each key, the newest first.
 func (k *Keys) cardHashes(pan string) [][]byte {
 	var all [][]byte
@@ -153,31 +156,58 @@ func (k *Keys) cardHashes(pan string) [][]byte {
 	return all
 }
 
+// cardKeyNames returns the names of the keys of card hashes, the newest first. A name gives away nothing of its key.
+func (k *Keys) cardKeyNames() (all []string) {
+	for _, key := range k.hash {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte("name of this key"))
+		all = append(all, hex.EncodeToString(mac.Sum(nil)[:8]))
+	}
+	return all
+}
+
 func (k *Keys) signer() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(k.signing[0]) }
 
 // PublicKey returns the key by which exports are verified.
 func (k *Keys) PublicKey() ed25519.PublicKey { return k.signer().Public().(ed25519.PublicKey) }
 
-// PEM returns PublicKey in PEM form.
+// SignDay signs the end of a day: the entry with the number seq is its last one, and has this link. It returns the name
+// of the key, too.
+func (k *Keys) SignDay(chain string, seq int64, link []byte) (keyName string, signature []byte) {
+	return keyID(k.PublicKey()), ed25519.Sign(k.signer(), dayText(chain, seq, link))
+}
+
+// PEM returns the keys by which exports and days are verified in PEM form, that of PublicKey first. Those behind it have
+// signed what is older.
 func (k *Keys) PEM() ([]byte, error) {
-	der, err := x509.MarshalPKIXPublicKey(k.PublicKey())
-	if err != nil {
-		return nil, err
+	var text []byte
+	for _, seed := range k.signing {
+		der, err := x509.MarshalPKIXPublicKey(ed25519.NewKeyFromSeed(seed).Public())
+		if err != nil {
+			return nil, err
+		}
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})...)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil
+	return text, nil
 }
 
 // ParsePEM reads what PEM returns.
-func ParsePEM(text []byte) (ed25519.PublicKey, error) {
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "PUBLIC KEY" {
-		return nil, errors.New("journal: not a public key in PEM form")
+func ParsePEM(text []byte) (all []ed25519.PublicKey, err error) {
+	for {
+		block, rest := pem.Decode(text)
+		if block == nil && len(all) > 0 {
+			return all, nil
+		}
+		if block == nil || block.Type != "PUBLIC KEY" {
+			return nil, errors.New("journal: not a public key in PEM form")
+		}
+		key, err := x509.ParsePKIXPublicKey(block.Bytes)
+		public, ok := key.(ed25519.PublicKey)
+		if err != nil || !ok {
+			return nil, errors.New("journal: not a public key of Ed25519")
+		}
+		all, text = append(all, public), rest
 	}
-	key, err := x509.ParsePKIXPublicKey(block.Bytes)
-	if public, ok := key.(ed25519.PublicKey); err == nil && ok {
-		return public, nil
-	}
-	return nil, errors.New("journal: not a public key of Ed25519")
 }
 
 // keyID names a public key.

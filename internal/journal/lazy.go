@@ -55,12 +55,20 @@ func (l *lazyStore) Show(ctx context.Context, id string) (Detail, error) {
 	return st.Show(ctx, id)
 }
 
-func (l *lazyStore) Rollups(ctx context.Context, from, to time.Time) ([]Rollup, error) {
+func (l *lazyStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
 	st, err := l.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return st.Rollups(ctx, from, to)
+	return st.Count(ctx, q)
+}
+
+func (l *lazyStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
+	st, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	return st.Roll(ctx, now, limit)
 }
 
 func (l *lazyStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {

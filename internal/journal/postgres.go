@@ -5,18 +5,17 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// A tableStore is a journal in PostgreSQL. Its two large tables are partitioned by day.
+// A tableStore is a journal in PostgreSQL. Its entries are partitioned by day, its records by month.
 type tableStore struct{ *database }
-
-// partitioned are the tables that are partitioned by day.
-var partitioned = []string{"journal_entries", "journal_records"}
 
 // lockTables keeps nodes from making tables at the same time.
 const lockTables = `SELECT pg_advisory_lock(7733100021)`
@@ -26,24 +25,48 @@ const unlockTables = `SELECT pg_advisory_unlock(7733100021)`
 
 // OpenPostgres opens the journal in a database. Tables that are missing are made.
 func OpenPostgres(ctx context.Context, at string, keys *Keys) (Store, error) {
-	pool, err := sql.Open("pgx", at)
+	cfg, err := pgx.ParseConfig(at)
 	if err != nil {
 		return nil, errors.New("journal: the URL of the database cannot be read")
 	}
+	pool := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(preparePlans))
 	pool.SetMaxOpenConns(8)
 	db := newDatabase(pool, keys)
-	db.numbered, db.insert, db.prepareDay = true, copyRows, db.makePartitions
-	if err := db.locked(ctx, func(conn *sql.Conn) error {
-		for _, statement := range strings.Split(strings.ReplaceAll(schema, " PARTITION", " PARTITION BY RANGE (made)"), ";\n") {
-			if _, err := conn.ExecContext(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
-	}); err != nil {
+	db.numbered, db.insert, db.putRows, db.prepareDay = true, copyRows, unnestRows, db.makePartitions
+	db.lockRollups = lockRollups
+	if err := db.locked(ctx, func(conn *sql.Conn) error { return makeTables(ctx, conn) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("journal: %w", err), pool.Close())
 	}
 	return &tableStore{db}, nil
+}
+
+// preparePlans has the plan of each statement made for its values, for a plan for any value may read all records of a
+// month to find one. A page that is read by an index costs little more than the next one, as it is with memory and solid
+// disks. No plan is worth compiling.
+func preparePlans(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SET plan_cache_mode = force_custom_plan; SET random_page_cost = 1.1; SET jit = off`)
+	return err
+}
+
+// makeTables makes the tables and indexes that are missing. Tables of an earlier build get the indexes of this one.
+func makeTables(ctx context.Context, conn *sql.Conn) error {
+	var isEarlier bool
+	if err := conn.QueryRowContext(ctx, `SELECT to_regclass('journal_records') IS NOT NULL
+		AND to_regclass('journal_records_newest') IS NULL`).Scan(&isEarlier); err != nil {
+		return err
+	}
+	statements := strings.Split(strings.ReplaceAll(schema, " PARTITION", " PARTITION BY RANGE (made)"), ";\n")
+	if isEarlier {
+		statements = slices.Insert(statements, 0,
+			`ALTER TABLE journal_records DROP CONSTRAINT journal_records_pkey, ADD PRIMARY KEY (id, made)`,
+			`DROP INDEX IF EXISTS journal_records_id`)
+	}
+	for _, statement := range slices.Concat(statements, []string{messagesRest}, indexes()) {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // locked calls do on a connection that has the lock for making tables.
@@ -61,24 +84,75 @@ func (db *database) locked(ctx context.Context, do func(*sql.Conn) error) error 
 	return errors.Join(err, unlocked)
 }
 
-// makePartitions makes the partitions of a day.
+// makePartitions makes the partitions of a day: one for its entries, and one for the records of its month. A search may
+// have to look into each partition of records, so there are few.
 func (db *database) makePartitions(ctx context.Context, at time.Time) error {
-	day := at.UTC().Truncate(24 * time.Hour)
+	begin, end := spanOfDay(at)
+	day := at.UTC().Format("20060102")
+	month := time.Date(at.UTC().Year(), at.UTC().Month(), 1, 0, 0, 0, 0, time.UTC)
 	return db.locked(ctx, func(conn *sql.Conn) error {
-		for _, table := range partitioned {
-			if _, err := conn.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s_%s PARTITION OF %s FOR VALUES FROM (%d) TO (%d)`,
-				table, day.Format("20060102"), table, day.UnixMilli(), day.Add(24*time.Hour).UnixMilli())); err != nil {
-				return err
-			}
+		make := func(table, name string, from, to int64) error {
+			_, err := conn.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%d) TO (%d)`, name, table, from, to))
+			return err
 		}
-		return nil
+		if err := make("journal_entries", "journal_entries_"+day, begin, end); err != nil {
+			return err
+		}
+		if err := makeMessagePartitions(ctx, conn, at); err != nil {
+			return err
+		}
+		err := make("journal_records", monthPrefix+month.Format("200601"), month.UnixMilli(), month.AddDate(0, 1, 0).UnixMilli())
+		if fault, ok := errors.AsType[*pgconn.PgError](err); ok && fault.Code == "42P17" {
+			// An earlier build has made partitions of days in this month: it goes on with them.
+			err = make("journal_records", "journal_records_"+day, begin, end)
+		}
+		return err
 	})
 }
 
-// copyRows adds rows of entries by COPY, in the transaction of the connection.
-func copyRows(ctx context.Context, conn *sql.Conn, rows [][]any) error {
+// monthPrefix is what the names of partitions of months begin with. They are after those of any day.
+const monthPrefix = "journal_records_m"
+
+// lockRollups takes the lock for making the rollups of this schema until the end of the transaction, if no other node has
+// it.
+func lockRollups(ctx context.Context, tx *sql.Tx) (isFirst bool, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(77331, hashtext(current_schema()))`).Scan(&isFirst)
+	return isFirst, err
+}
+
+// unnestRows adds rows with one statement.
+func unnestRows(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error {
+	columns, marks := make([]any, len(rows[0])), make([]string, len(rows[0]))
+	for i, value := range rows[0] {
+		switch value.(type) {
+		case int64:
+			columns[i], marks[i] = columnOf[int64](rows, i), fmt.Sprintf("$%d::bigint[]", i+1)
+		case []byte:
+			columns[i], marks[i] = columnOf[[]byte](rows, i), fmt.Sprintf("$%d::bytea[]", i+1)
+		default:
+			columns[i], marks[i] = columnOf[string](rows, i), fmt.Sprintf("$%d::text[]", i+1)
+		}
+	}
+	_, err := tx.ExecContext(ctx, insert+`SELECT * FROM unnest(`+strings.Join(marks, ", ")+`)`+end, columns...)
+	return err
+}
+
+// columnOf returns a column of rows.
+func columnOf[T any](rows [][]any, i int) []T {
+	column := make([]T, len(rows))
+	for n, row := range rows {
+		column[n] = row[i].(T)
+	}
+	return column
+}
+
+// copyRows adds rows to a table by COPY, in the transaction of the connection.
+func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []string, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	return conn.Raw(func(driver any) error {
-		_, err := driver.(*stdlib.Conn).Conn().CopyFrom(ctx, pgx.Identifier{"journal_entries"}, columns, pgx.CopyFromRows(rows))
+		_, err := driver.(*stdlib.Conn).Conn().CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromRows(rows))
 		return err
 	})
 }
@@ -97,8 +171,12 @@ func (s *tableStore) Show(ctx context.Context, id string) (Detail, error) {
 	return s.show(ctx, strings.ToLower(id))
 }
 
-func (s *tableStore) Rollups(ctx context.Context, from, to time.Time) ([]Rollup, error) {
-	return s.rollups(ctx, from, to)
+func (s *tableStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
+	return s.count(ctx, q)
+}
+
+func (s *tableStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
+	return s.roll(ctx, now, limit)
 }
 
 func (s *tableStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {
@@ -114,30 +192,36 @@ func (s *tableStore) Export(ctx context.Context, q Query, line func(ExportedEntr
 
 func (s *tableStore) Sign(ctx context.Context, now time.Time) error { return s.sign(ctx, now) }
 
-// Expire drops the partitions of the days that ended before a time.
+const (
+	expireLen  = 5000                   // records that are deleted at once
+	expireTime = 500 * time.Millisecond // how long one call of Expire goes on to delete records
+)
+
+// Expire drops the partitions of the days, and of the months, that ended before a time. Of the month that goes on, it
+// deletes the records of those days, and what its time does not suffice for the next time.
 func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	last := before.UTC().Truncate(24 * time.Hour)
-	for _, table := range partitioned {
-		rows, err := s.QueryContext(ctx, `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-			WHERE i.inhparent = to_regclass($1) AND c.relname < $2`, table, table+"_"+last.Format("20060102"))
-		if err != nil {
-			return err
+	rows, err := s.QueryContext(ctx, `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+		WHERE i.inhparent IN (to_regclass('journal_entries'), to_regclass('journal_records'), to_regclass('journal_messages'))`)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return errors.Join(err, rows.Close())
 		}
-		var names []string
-		for rows.Next() {
-			var name string
-			if err := rows.Scan(&name); err != nil {
-				return errors.Join(err, rows.Close())
-			}
+		if isOfBefore(name, last) {
 			names = append(names, name)
 		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := s.ExecContext(ctx, `DROP TABLE IF EXISTS `+pgx.Identifier{name}.Sanitize()); err != nil {
 			return err
-		}
-		for _, name := range names {
-			if _, err := s.ExecContext(ctx, `DROP TABLE IF EXISTS `+pgx.Identifier{name}.Sanitize()); err != nil {
-				return err
-			}
 		}
 	}
 	for _, table := range []string{"journal_chains", "journal_keys"} {
@@ -145,7 +229,33 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 			return err
 		}
 	}
-	return nil
+	for statement, first := range map[string]int64{
+		`DELETE FROM journal_rollups WHERE start < $1`: last.UnixMilli(), `DELETE FROM journal_dirty WHERE hour < $1`: last.UnixMilli() / hourLen,
+	} {
+		if _, err := s.ExecContext(ctx, statement, first); err != nil {
+			return err
+		}
+	}
+	for began := time.Now(); ; {
+		result, err := s.ExecContext(ctx, `DELETE FROM journal_records WHERE (id, made) IN
+			(SELECT id, made FROM journal_records WHERE made < $1 AND -made > $2 LIMIT $3) AND made < $1`, last.UnixMilli(), -last.UnixMilli(), expireLen)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n < expireLen || time.Since(began) >= expireTime {
+			return err
+		}
+	}
+}
+
+// isOfBefore reports whether all days of a partition, by its name, ended before a day begins.
+func isOfBefore(name string, day time.Time) bool {
+	if text, ok := strings.CutPrefix(name, monthPrefix); ok {
+		month, err := time.Parse("200601", text)
+		return err == nil && !month.AddDate(0, 1, 0).After(day)
+	}
+	end, err := time.Parse("20060102", name[strings.LastIndexByte(name, '_')+1:])
+	return err == nil && end.Before(day)
 }
 
 func (s *tableStore) Close() error { return s.database.Close() }

@@ -2,12 +2,15 @@ package journal
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/transid"
 )
 
 // where returns the condition of a query. Word is that of the table: records have more columns than entries.
@@ -17,9 +20,11 @@ func (db *database) where(q Query) (string, []any) {
 	add := func(condition string, values ...any) {
 		all, args = append(all, condition), append(args, values...)
 	}
-	if q.ID != "" {
-		id := strings.ToLower(q.ID)
-		add("(id = ? OR ds_trans_id = ? OR acs_trans_id = ?)", id, id, id)
+	if id := strings.ToLower(q.ID); id != "" && q.isOwnID {
+		from, until, _ := transid.Span(id)
+		add("id = ? AND made >= ? AND made < ?", id, from.UnixMilli(), until.UnixMilli())
+	} else if id != "" {
+		add("(id = ? OR ds_trans_id = ? AND ds_trans_id <> '' OR acs_trans_id = ? AND acs_trans_id <> '')", id, id, id)
 	}
 	for _, c := range []struct{ column, value string }{
 		{"reference", q.Reference}, {"last4", q.Last4}, {"merchant", q.Merchant}, {"scheme", q.Scheme}, {"acs", q.ACS},
@@ -27,6 +32,9 @@ func (db *database) where(q Query) (string, []any) {
 	} {
 		if c.value != "" {
 			add(c.column+" = ?", c.value)
+			if isMostlyEmpty[c.column] && !db.numbered {
+				add(c.column + " <> ''")
+			}
 		}
 	}
 	if q.Card != "" {
@@ -37,17 +45,27 @@ func (db *database) where(q Query) (string, []any) {
 		}
 		add("card IN ("+strings.Join(marks, ", ")+")", hashes...)
 	}
+	isOfTimeAlone := q.isOfTimeAlone()
 	if q.Begun {
 		add("kind NOT IN (?, ?)", string(Refused), string(Version1))
 	}
 	if !q.From.IsZero() {
 		add("made >= ?", q.From.UnixMilli())
+		if isOfTimeAlone {
+			add("-made <= ?", -q.From.UnixMilli())
+		}
 	}
 	if !q.To.IsZero() {
 		add("made < ?", q.To.UnixMilli())
+		if isOfTimeAlone {
+			add("-made > ?", -q.To.UnixMilli())
+		}
 	}
 	if made, id, ok := parseCursor(q.Cursor); ok {
-		add("(made, id) < (?, ?)", made, id)
+		add("made <= ? AND (made, id) < (?, ?)", made, made, id) // the first for partitions that are not read at all
+		if isOfTimeAlone {
+			add("-made >= ?", -made)
+		}
 	}
 	if len(all) == 0 {
 		return "1 = 1", nil
@@ -71,11 +89,37 @@ func ValidCursor(cursor string) bool {
 	return ok
 }
 
-// search returns at most limit records, newest first.
+// isOfTimeAlone reports whether a query has no condition that an index begins with but that of the time.
+func (q *Query) isOfTimeAlone() bool {
+	return q.ID == "" && q.Reference == "" && q.Card == "" && q.Last4 == "" && q.Merchant == "" && q.Scheme == "" && q.ACS == "" &&
+		q.Status == "" && q.Result == "" && q.Reason == ""
+}
+
+// search returns at most limit records, newest first. An id that has the form of ours is looked for in its own time first.
 func (db *database) search(ctx context.Context, q Query, limit int) ([]Record, error) {
+	if _, _, ok := transid.Span(q.ID); ok {
+		q.isOwnID = true
+		if all, err := db.searchOnce(ctx, q, limit); err != nil || len(all) > 0 {
+			return all, err
+		}
+		q.isOwnID = false
+	}
+	return db.searchOnce(ctx, q, limit)
+}
+
+// searchText returns the statement of a search.
+func (db *database) searchText(q Query, limit int) (string, []any) {
 	condition, args := db.where(q)
-	rows, err := db.QueryContext(ctx, db.query(`SELECT data FROM journal_records WHERE `+condition+
-		` ORDER BY made DESC, id DESC LIMIT `+strconv.Itoa(limit)), args...)
+	order := "made DESC, id DESC"
+	if q.isOfTimeAlone() {
+		order = "-made, id DESC"
+	}
+	return db.query(`SELECT data FROM journal_records WHERE ` + condition + ` ORDER BY ` + order + ` LIMIT ` + strconv.Itoa(limit)), args
+}
+
+func (db *database) searchOnce(ctx context.Context, q Query, limit int) ([]Record, error) {
+	text, args := db.searchText(q, limit)
+	rows, err := db.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +141,31 @@ func (db *database) search(ctx context.Context, q Query, limit int) ([]Record, e
 
 // show returns the detail of an id.
 func (db *database) show(ctx context.Context, id string) (Detail, error) {
+	if from, until, ok := transid.Span(id); ok {
+		if d, err := db.showOf(ctx, id, from.UnixMilli(), until.UnixMilli()); !errors.Is(err, ErrNotFound) {
+			return d, err
+		}
+	}
+	// It is none of ours: a record without moments, which were written with the record's own time.
+	var made int64
+	err := db.QueryRowContext(ctx, db.query(`SELECT made FROM journal_records WHERE id = ?`), id).Scan(&made)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Detail{}, ErrNotFound
+	}
+	if err != nil {
+		return Detail{}, err
+	}
+	begin, end := spanOfDay(time.UnixMilli(made))
+	return db.showOf(ctx, id, begin, end)
+}
+
+// showText is the statement that reads the entries of an id and a time.
+const showText = `SELECT day, kind, body FROM journal_entries WHERE id = ? AND body IS NOT NULL AND made >= ? AND made < ?`
+
+// showOf returns the detail of an id out of the entries of a time.
+func (db *database) showOf(ctx context.Context, id string, begin, end int64) (Detail, error) {
 	var d Detail
-	rows, err := db.QueryContext(ctx, db.query(`SELECT day, kind, body FROM journal_entries WHERE id = ? AND body IS NOT NULL`), id)
+	rows, err := db.QueryContext(ctx, db.query(showText), id, begin, end)
 	if err != nil {
 		return d, err
 	}
@@ -122,6 +189,10 @@ func (db *database) show(ctx context.Context, id string) (Detail, error) {
 		return d, ErrNotFound
 	}
 	slices.SortStableFunc(all, func(a, b row) int { return orderOf(Kind(a.kind)) - orderOf(Kind(b.kind)) })
+	messages, err := db.readMessages(ctx, id, begin, end)
+	if err != nil {
+		return d, err
+	}
 	newest := -1
 	for _, r := range all {
 		content, err := db.open(ctx, r.day, id, r.kind, r.body)
@@ -130,6 +201,9 @@ func (db *database) show(ctx context.Context, id string) (Detail, error) {
 		}
 		var e Entry
 		if err := json.Unmarshal(content, &e); err != nil {
+			return d, err
+		}
+		if err := showMessages(e.Steps, messages[r.kind]); err != nil {
 			return d, err
 		}
 		if rank := rankOf(e.Kind); rank >= newest {
@@ -142,70 +216,4 @@ func (db *database) show(ctx context.Context, id string) (Detail, error) {
 		d.Steps[i].MS = d.Steps[i].At.Sub(d.Created).Milliseconds()
 	}
 	return d, nil
-}
-
-// rollups counts the authentications of the hours from from until to.
-func (db *database) rollups(ctx context.Context, from, to time.Time) ([]Rollup, error) {
-	const hour = int64(time.Hour / time.Millisecond)
-	rows, err := db.QueryContext(ctx, db.query(fmt.Sprintf(`SELECT made / %d, merchant, scheme, bin, acs, version, channel, reason,
-		bucket, status, result, trans_status, challenged, count(*) FROM journal_records
-		WHERE kind NOT IN ('refused', 'v1') AND made >= ? AND made < ?
-		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8`, hour)), from.UnixMilli(), to.UnixMilli())
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []Rollup
-	for rows.Next() {
-		var r Rollup
-		var at, count int64
-		var bucket, challenged int
-		var status, result, transStatus string
-		if err := rows.Scan(&at, &r.Merchant, &r.Scheme, &r.BIN, &r.ACS, &r.Version, &r.Channel, &r.Reason,
-			&bucket, &status, &result, &transStatus, &challenged, &count); err != nil {
-			return nil, err
-		}
-		r.Hour = time.UnixMilli(at * hour).UTC()
-		if n := len(all); n == 0 || !all[n-1].isSameAs(&r) {
-			r.Times, r.Results = map[int]int64{}, map[string]int64{}
-			all = append(all, r)
-		}
-		all[len(all)-1].add(bucket, status, result, transStatus, challenged == 1, count)
-	}
-	return all, rows.Err()
-}
-
-// isSameAs reports whether two rollups count the same authentications.
-func (r *Rollup) isSameAs(o *Rollup) bool {
-	return r.Hour.Equal(o.Hour) && r.Merchant == o.Merchant && r.Scheme == o.Scheme && r.BIN == o.BIN && r.ACS == o.ACS &&
-		r.Version == o.Version && r.Channel == o.Channel && r.Reason == o.Reason
-}
-
-// add counts authentications that ended alike.
-func (r *Rollup) add(bucket int, status, result, transStatus string, challenged bool, n int64) {
-	r.All += n
-	if result == "authenticated" && challenged {
-		r.Results[AfterChallenge] += n
-	} else {
-		r.Results[result] += n
-	}
-	if bucket > 0 {
-		r.Times[bucket] += n
-	}
-	switch {
-	case status == "completed" && (transStatus == "Y" || transStatus == "A"):
-		r.Successful += n
-	case status == "failed" && !challenged:
-		r.Failed += n
-	}
-	if !challenged {
-		return
-	}
-	r.Challenged += n
-	if status == "expired" {
-		r.Lost += n
-	}
-	if result == "abandoned" {
-		r.Abandoned += n
-	}
 }

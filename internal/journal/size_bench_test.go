@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"strconv"
@@ -11,22 +12,41 @@ import (
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
 
-// BenchmarkSearchOfSize searches among JOURNAL_RECORDS generated records in PostgreSQL by each field, and drops the oldest
-// day. Of each it reports the 95th percentile.
+// BenchmarkSearchOfSize searches among JOURNAL_RECORDS generated records of JOURNAL_DAYS days in PostgreSQL by each field,
+// makes reports, and drops the oldest days. Of each it reports the 95th percentile.
 func BenchmarkSearchOfSize(b *testing.B) {
-	size, err := strconv.Atoi(os.Getenv("JOURNAL_RECORDS"))
-	if err != nil {
-		size = 2000
-	}
 	keys := journal.NewKeys()
 	st, err := journal.OpenPostgres(b.Context(), pgtest.Get(b).Schema(b), keys)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer st.Close()
-	g := journal.Generation{Authentications: size, Days: 30, Merchants: 500, Seed: 1}
+	benchmarkSize(b, st, keys)
+}
+
+// BenchmarkFilesOfSize does the same with files of SQLite.
+func BenchmarkFilesOfSize(b *testing.B) {
+	keys := journal.NewKeys()
+	st, err := journal.OpenFiles(b.TempDir(), keys)
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchmarkSize(b, st, keys)
+}
+
+// sizeOf returns a number of the environment, or another one if there is none.
+func sizeOf(name string, or int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return or
+}
+
+func benchmarkSize(b *testing.B, st journal.Store, keys *journal.Keys) {
+	b.Cleanup(func() { _ = st.Close() })
+	size := sizeOf("JOURNAL_RECORDS", 2000)
+	g := journal.Generation{Authentications: size, Days: sizeOf("JOURNAL_DAYS", 30), Merchants: 500, Seed: 1}
 	now := time.Now()
-	err = journal.Generate(b.Context(), st, keys, g, now, func(n int) {
+	err := journal.Generate(b.Context(), st, keys, g, now, func(n int) {
 		if n%100_000 == 0 {
 			b.Logf("%d records after %s", n, time.Since(now).Round(time.Second))
 		}
@@ -34,28 +54,49 @@ func BenchmarkSearchOfSize(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	span := time.Duration(g.Days) * 24 * time.Hour
+	shop := func(n int) string { return "Shop " + strconv.Itoa(n%500) }
+	one := func(n int, values ...string) string { return values[n%len(values)] }
 	for _, search := range []struct {
 		name string
 		q    func(n int) journal.Query
 	}{
-		{"id", func(n int) journal.Query { return journal.Query{ID: g.ID(n)} }},
+		{"id", func(n int) journal.Query { return journal.Query{ID: g.ID(n, now)} }},
+		{"id of the directory server", func(n int) journal.Query { return journal.Query{ID: g.DSTransID(n)} }},
+		{"id of nothing", func(n int) journal.Query { return journal.Query{ID: g.DSTransID(size + n)} }},
 		{"reference", func(n int) journal.Query { return journal.Query{Reference: "order-" + strconv.Itoa(n)} }},
 		{"card", func(n int) journal.Query { return journal.Query{Card: g.Card(n)} }},
 		{"last4", func(n int) journal.Query { return journal.Query{Last4: g.Card(n)[12:]} }},
-		{"merchant", func(n int) journal.Query { return journal.Query{Merchant: "Shop " + strconv.Itoa(n%500)} }},
-		{"scheme", func(n int) journal.Query { return journal.Query{Scheme: []string{"visa", "jcb"}[n%2]} }},
+		{"merchant", func(n int) journal.Query { return journal.Query{Merchant: shop(n)} }},
+		{"scheme", func(n int) journal.Query { return journal.Query{Scheme: one(n, "visa", "jcb")} }},
 		{"acs", func(n int) journal.Query { return journal.Query{ACS: "ACS-" + strconv.Itoa(100+n%100)} }},
-		{"status", func(n int) journal.Query { return journal.Query{Status: []string{"completed", "failed"}[n%2]} }},
-		{"reason", func(n int) journal.Query { return journal.Query{Reason: []string{"12", "11"}[n%2]} }},
+		{"status", func(n int) journal.Query { return journal.Query{Status: one(n, "completed", "failed")} }},
+		{"result", func(n int) journal.Query { return journal.Query{Result: one(n, "authenticated", "rejected")} }},
+		{"reason", func(n int) journal.Query { return journal.Query{Reason: one(n, "12", "11")} }},
 		{"time", func(n int) journal.Query {
-			from := now.Add(-time.Duration(n%29+1) * 24 * time.Hour)
+			from := now.Add(-span * time.Duration(n) / time.Duration(size))
 			return journal.Query{From: from, To: from.Add(time.Minute)}
 		}},
+		{"everything", func(int) journal.Query { return journal.Query{} }},
 		{"last4 and merchant and minute", func(n int) journal.Query {
-			at := now.Add(-time.Duration(float64(30*24*time.Hour) * (1 - float64(n)/float64(size))))
-			return journal.Query{Last4: g.Card(n)[12:], From: at.Add(-time.Minute), To: at.Add(time.Minute)}
+			at := g.At(n, now)
+			return journal.Query{Last4: g.Card(n)[12:], Merchant: shop(n), From: at.Add(-time.Minute), To: at.Add(time.Minute)}
 		}},
-		{"nothing that is there", func(int) journal.Query { return journal.Query{Scheme: "nowhere"} }},
+		{"last4 and merchant", func(n int) journal.Query { return journal.Query{Last4: g.Card(n)[12:], Merchant: shop(n)} }},
+		{"merchant and scheme", func(n int) journal.Query {
+			return journal.Query{Merchant: shop(n), Scheme: one(n, "visa", "jcb", "none")}
+		}},
+		{"merchant and status", func(n int) journal.Query { return journal.Query{Merchant: shop(n), Status: one(n, "failed", "none")} }},
+		{"merchant and reason", func(n int) journal.Query { return journal.Query{Merchant: shop(n), Reason: one(n, "11", "12", "99")} }},
+		{"merchant and acs", func(n int) journal.Query { return journal.Query{Merchant: shop(n), ACS: "ACS-" + strconv.Itoa(n%220)} }},
+		{"scheme and status and time", func(n int) journal.Query {
+			return journal.Query{Scheme: "jcb", Status: "failed", From: g.At(n, now), To: g.At(n, now).Add(24 * time.Hour)}
+		}},
+		{"merchant and result and acs", func(n int) journal.Query {
+			return journal.Query{Merchant: shop(n), Result: "rejected", ACS: "ACS-" + strconv.Itoa(n%220)}
+		}},
+		{"a scheme that is not there", func(int) journal.Query { return journal.Query{Scheme: "nowhere"} }},
+		{"a merchant that is not there", func(int) journal.Query { return journal.Query{Merchant: "nobody"} }},
 	} {
 		b.Run(search.name, func(b *testing.B) {
 			var times []time.Duration
@@ -67,22 +108,69 @@ func BenchmarkSearchOfSize(b *testing.B) {
 				}
 				times = append(times, time.Since(begun))
 			}
-			slices.Sort(times)
-			b.ReportMetric(float64(times[len(times)*95/100])/1e6, "p95-ms")
+			reportP95(b, times)
 		})
 	}
 	b.Run("show", func(b *testing.B) {
+		var times []time.Duration
 		for i := range b.N {
-			if _, err := st.Show(b.Context(), g.ID(i*7919%size)); err != nil {
+			begun := time.Now()
+			if _, err := st.Show(b.Context(), g.ID(i*7919%size, now)); err != nil {
 				b.Fatal(err)
 			}
+			times = append(times, time.Since(begun))
 		}
+		reportP95(b, times)
 	})
+	rolled := time.Now()
+	if err := st.Roll(b.Context(), now, 24*time.Hour); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("the hours of %d days are counted after %s", g.Days, time.Since(rolled).Round(time.Millisecond))
+	for _, count := range []journal.CountQuery{
+		{By: "scheme"}, {By: "merchant"}, {By: "issuer"}, {By: "acs"}, {By: "reason"}, {By: ""}, {By: "acs", Merchant: "Shop 0"},
+		{By: "scheme", From: now.Add(-24 * time.Hour), Hourly: true},
+	} {
+		name := "report by " + cmp.Or(count.By, "day")
+		if count.Merchant != "" {
+			name += " of a merchant"
+		}
+		count.Whole = count.By != "" && !count.Hourly
+		if count.To = now; count.From.IsZero() {
+			count.From = now.AddDate(0, 0, -g.Days)
+		} else {
+			name += " and hour"
+		}
+		b.Run(name, func(b *testing.B) {
+			var times []time.Duration
+			for range b.N {
+				begun := time.Now()
+				if _, err := st.Count(b.Context(), count); err != nil {
+					b.Fatal(err)
+				}
+				times = append(times, time.Since(begun))
+			}
+			reportP95(b, times)
+		})
+	}
 	b.Run("drop a day", func(b *testing.B) {
+		var times []time.Duration
 		for i := range b.N {
-			if err := st.Expire(b.Context(), now.AddDate(0, 0, -29+i%20)); err != nil {
+			begun := time.Now()
+			if err := st.Expire(b.Context(), now.AddDate(0, 0, -g.Days+1+i)); err != nil {
 				b.Fatal(err)
 			}
+			if times = append(times, time.Since(begun)); i == g.Days/2 {
+				break
+			}
 		}
+		reportP95(b, times)
+		b.ReportMetric(float64(slices.Max(times))/1e6, "max-ms")
 	})
+}
+
+// reportP95 reports the 95th percentile of times.
+func reportP95(b *testing.B, times []time.Duration) {
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)*95/100])/1e6, "p95-ms")
 }

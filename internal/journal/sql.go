@@ -1,17 +1,13 @@
 package journal
 
 import (
-	"bytes"
-	"compress/flate"
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -26,8 +22,12 @@ type database struct {
 	numbered bool // parameters are $1, $2 … in place of ?
 	// prepareDay makes room for the entries of a day; nil means that none is needed.
 	prepareDay func(ctx context.Context, day time.Time) error
-	// insert adds rows in a transaction.
-	insert func(ctx context.Context, conn *sql.Conn, rows [][]any) error
+	// insert adds rows to a table in a transaction.
+	insert func(ctx context.Context, conn *sql.Conn, table string, columns []string, rows [][]any) error
+	// putRows adds rows by a statement that begins with insert and ends with end.
+	putRows func(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error
+	// lockRollups reports whether this transaction, and no other, makes rollups.
+	lockRollups func(ctx context.Context, tx *sql.Tx) (bool, error)
 
 	mu     sync.Mutex
 	heads  map[string]*chainHead // by day
@@ -46,29 +46,60 @@ type chainHead struct {
 const schema = `
 CREATE TABLE IF NOT EXISTS journal_entries (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, day text NOT NULL,
 	chain text NOT NULL, seq bigint NOT NULL, merchant text NOT NULL, card bytea, salt bytea, digest bytea NOT NULL,
-	link bytea NOT NULL, body bytea, PRIMARY KEY (made, id, kind)) PARTITION;
-CREATE INDEX IF NOT EXISTS journal_entries_id ON journal_entries (id);
+	link bytea NOT NULL, body bytea, PRIMARY KEY (id, kind, made)) PARTITION;
 CREATE INDEX IF NOT EXISTS journal_entries_chain ON journal_entries (chain, seq);
 CREATE TABLE IF NOT EXISTS journal_records (made bigint NOT NULL, id text NOT NULL, rank int NOT NULL, kind text NOT NULL,
 	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
 	last4 text NOT NULL, version text NOT NULL, channel text NOT NULL, status text NOT NULL, result text NOT NULL,
 	trans_status text NOT NULL, reason text NOT NULL, acs text NOT NULL, ds_trans_id text NOT NULL, acs_trans_id text NOT NULL,
-	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, PRIMARY KEY (made, id)) PARTITION;
-CREATE INDEX IF NOT EXISTS journal_records_id ON journal_records (id);
+	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, PRIMARY KEY (id, made)) PARTITION;
+CREATE INDEX IF NOT EXISTS journal_records_newest ON journal_records ((-made), id DESC);
 CREATE INDEX IF NOT EXISTS journal_records_ds ON journal_records (ds_trans_id) WHERE ds_trans_id <> '';
 CREATE INDEX IF NOT EXISTS journal_records_acs ON journal_records (acs_trans_id) WHERE acs_trans_id <> '';
 CREATE INDEX IF NOT EXISTS journal_records_reference ON journal_records (reference, made) WHERE reference <> '';
 CREATE INDEX IF NOT EXISTS journal_records_card ON journal_records (card, made) WHERE card IS NOT NULL;
 CREATE INDEX IF NOT EXISTS journal_records_last4 ON journal_records (last4, made);
-CREATE INDEX IF NOT EXISTS journal_records_merchant ON journal_records (merchant, made);
-CREATE INDEX IF NOT EXISTS journal_records_scheme ON journal_records (scheme, made);
-CREATE INDEX IF NOT EXISTS journal_records_status ON journal_records (status, made);
-CREATE INDEX IF NOT EXISTS journal_records_reason ON journal_records (reason, made);
-CREATE INDEX IF NOT EXISTS journal_records_name_of_acs ON journal_records (acs, made);
+CREATE TABLE IF NOT EXISTS journal_messages (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, body bytea NOT NULL,
+	PRIMARY KEY (id, kind, made)) PARTITION;
+CREATE TABLE IF NOT EXISTS journal_rollups (start bigint NOT NULL, hours bigint NOT NULL, merchant text NOT NULL,
+	counts bytea NOT NULL, PRIMARY KEY (merchant, hours, start));
+CREATE INDEX IF NOT EXISTS journal_rollups_start ON journal_rollups (start);
+CREATE TABLE IF NOT EXISTS journal_dirty (hour bigint NOT NULL, writer text NOT NULL, n bigint NOT NULL, PRIMARY KEY (hour, writer));
+INSERT INTO journal_dirty (hour, writer, n) SELECT DISTINCT made / 3600000, 'start', 1 FROM journal_records
+	WHERE NOT EXISTS (SELECT 1 FROM journal_rollups) AND NOT EXISTS (SELECT 1 FROM journal_dirty);
 CREATE TABLE IF NOT EXISTS journal_chains (chain text PRIMARY KEY, day text NOT NULL, seq bigint NOT NULL, link bytea NOT NULL,
 	signed bigint NOT NULL, key_id text NOT NULL, signature bytea);
 CREATE TABLE IF NOT EXISTS journal_keys (day text PRIMARY KEY, wrapped bytea NOT NULL);
 `
+
+// coarse are the columns of journal_records that many records have the same value of. Each has an index for the whole
+// journal and one for each merchant, both in the order of time. So a search reads no more than the records that it
+// returns, however rare the value is. No index begins with the time alone, for a plan that reads all records of a time
+// may look cheaper and take seconds; journal_records_newest has the opposite of the time, which such a plan cannot use.
+var coarse = []string{"scheme", "acs", "status", "result", "reason"}
+
+// indexes returns the statements that make the indexes of the coarse columns, and drop those that they replace.
+func indexes() (all []string) {
+	all = []string{
+		`CREATE INDEX IF NOT EXISTS journal_records_of_merchant ON journal_records (merchant, made, id)`,
+		`DROP INDEX IF EXISTS journal_records_merchant`, `DROP INDEX IF EXISTS journal_records_name_of_acs`,
+		`DROP INDEX IF EXISTS journal_records_scheme`, `DROP INDEX IF EXISTS journal_records_status`, `DROP INDEX IF EXISTS journal_records_reason`,
+	}
+	for _, column := range coarse {
+		where := ""
+		if isMostlyEmpty[column] {
+			where = " WHERE " + column + " <> ''"
+		}
+		all = append(all,
+			fmt.Sprintf(`CREATE INDEX IF NOT EXISTS journal_records_of_%s ON journal_records (%[1]s, made, id)%s`, column, where),
+			fmt.Sprintf(`CREATE INDEX IF NOT EXISTS journal_records_of_merchant_%s ON journal_records (merchant, %[1]s, made, id)%s`, column, where))
+	}
+	return all
+}
+
+// isMostlyEmpty has the columns whose indexes leave out the rows that have no value. For SQLite to use them, a condition
+// has to say that, too; PostgreSQL would expect fewer rows than there are.
+var isMostlyEmpty = map[string]bool{"reference": true, "reason": true}
 
 // columns are those of a row of journal_entries.
 var columns = []string{"made", "id", "kind", "day", "chain", "seq", "merchant", "card", "salt", "digest", "link", "body"}
@@ -102,6 +133,12 @@ func (db *database) query(text string) string {
 // dayOf is the day of a time, as the journal names it.
 func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
+// spanOfDay returns when the day of a time begins and ends, as made has it.
+func spanOfDay(t time.Time) (begin, end int64) {
+	day := t.UTC().Truncate(24 * time.Hour)
+	return day.UnixMilli(), day.Add(24 * time.Hour).UnixMilli()
+}
+
 // write adds the entries that the database lacks, in one transaction.
 func (db *database) write(ctx context.Context, entries []Entry) (added int, err error) {
 	db.mu.Lock()
@@ -132,20 +169,39 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 		return 0, err
 	}
 	defer tx.Rollback() // nothing after a commit
+	if db.numbered {    // in SQLite one writes at a time
+		if _, err := tx.ExecContext(ctx, lockForWrite); err != nil {
+			return 0, err
+		}
+	}
 	fresh, err := db.withoutKnown(ctx, tx, entries)
 	if err != nil || len(fresh) == 0 {
 		return 0, err
 	}
 	heads := map[string]*chainHead{}
-	var rows [][]any
+	var rows, messages [][]any
 	for i := range fresh {
-		row, err := db.chain(&fresh[i], heads)
+		bare, kept, err := splitMessages(&fresh[i])
+		if err != nil {
+			return 0, err
+		}
+		row, err := db.chain(&bare, heads)
 		if err != nil {
 			return 0, err
 		}
 		rows = append(rows, row)
+		row, err = db.messageRow(&bare, kept)
+		if err != nil {
+			return 0, err
+		}
+		if row != nil {
+			messages = append(messages, row)
+		}
 	}
-	if err := db.insert(ctx, conn, rows); err != nil {
+	if err := db.insert(ctx, conn, "journal_entries", columns, rows); err != nil {
+		return 0, err
+	}
+	if err := db.insert(ctx, conn, "journal_messages", messageColumns, messages); err != nil {
 		return 0, err
 	}
 	if err := db.upsertRecords(ctx, tx, fresh); err != nil {
@@ -176,11 +232,27 @@ func (db *database) chainName(day string) string { return day + "/" + db.writer 
 
 // withoutKnown returns the entries that the database lacks, each once. Nothing is added to what was erased.
 func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entry) ([]Entry, error) {
-	marks, args := make([]string, len(entries)), make([]any, len(entries))
+	ids, first, last := make([]string, len(entries)), entries[0].Record.Created, entries[0].Record.Created
 	for i := range entries {
-		marks[i], args[i] = "?", entries[i].Record.ID
+		ids[i] = entries[i].Record.ID
+		if at := entries[i].Record.Created; at.Before(first) {
+			first = at
+		} else if at.After(last) {
+			last = at
+		}
 	}
-	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind, body IS NULL FROM journal_entries WHERE id IN (`+strings.Join(marks, ",")+`)`), args...)
+	begin, _ := spanOfDay(first)
+	_, end := spanOfDay(last)
+	args, among := []any{begin, end}, "id = ANY(?)"
+	if db.numbered {
+		args = append(args, ids)
+	} else {
+		among = "id IN (" + strings.TrimSuffix(strings.Repeat("?,", len(ids)), ",") + ")"
+		for _, id := range ids {
+			args = append(args, id)
+		}
+	}
+	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind, body IS NULL FROM journal_entries WHERE made >= ? AND made < ? AND `+among), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -225,13 +297,9 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 	}
 	salt := make([]byte, 16)
 	rand.Read(salt)
-	digest := digestOf(salt, content)
-	head.seq, head.link = head.seq+1, nextLink(head.link, digest)
-	packed, err := pack(content)
-	if err != nil {
-		return nil, err
-	}
-	body, err := seal(db.keys[day], packed, e.Record.ID+" "+string(e.Kind))
+	digest := DigestOf(salt, content)
+	head.seq, head.link = head.seq+1, NextLink(head.link, digest)
+	body, err := seal(db.keys[day], pack(content), e.Record.ID+" "+string(e.Kind))
 	if err != nil {
 		return nil, err
 	}
@@ -243,51 +311,23 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 
 // firstLink is the link before the first entry of a chain.
 func firstLink(chain string) []byte {
+	if chain == AuditChain {
+		return nil
+	}
 	sum := sha256.Sum256([]byte("threeds journal " + chain))
 	return sum[:]
 }
 
-// nextLink is the link of an entry behind another.
-func nextLink(before, digest []byte) []byte {
+// NextLink returns the link of an entry behind another: SHA-256 over that link and the digest of the entry.
+func NextLink(before, digest []byte) []byte {
 	sum := sha256.Sum256(append(slices.Clone(before), digest...))
 	return sum[:]
 }
 
-func digestOf(salt, content []byte) []byte {
+// DigestOf returns the digest of an entry: SHA-256 over its salt and content.
+func DigestOf(salt, content []byte) []byte {
 	sum := sha256.Sum256(append(slices.Clone(salt), content...))
 	return sum[:]
-}
-
-// packers are reused: a new one takes more time than the text.
-var packers = sync.Pool{New: func() any {
-	w, err := flate.NewWriterDict(nil, flate.BestSpeed, []byte(dictionary))
-	if err != nil {
-		panic(err) // the level is good
-	}
-	return w
-}}
-
-// dictionary has texts that most entries have.
-const dictionary = `{"kind":"answered","record":{"id":"","created":"20","updated":"20","api":"emv","merchant":"","reference":"","card":{` +
-	`"scheme":"","bin":"","last4":""},"amount":"","currency":"","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01",` +
-	`"status":"completed","transStatus":"Y","eci":"05","acs":"","dsTransID":"","acsTransID":"","challenged":false,"durationMs":` +
-	`},"steps":[{"step":"areq","at":"","ms":0,"node":"","message":{"messageType":"AReq","acctNumber":"","***"`
-
-// pack compresses a text.
-func pack(text []byte) ([]byte, error) {
-	var b bytes.Buffer
-	w := packers.Get().(*flate.Writer)
-	defer packers.Put(w)
-	w.Reset(&b)
-	if _, err := w.Write(text); err != nil {
-		return nil, err
-	}
-	err := w.Close()
-	return b.Bytes(), err
-}
-
-func unpack(packed []byte) ([]byte, error) {
-	return io.ReadAll(flate.NewReaderDict(bytes.NewReader(packed), []byte(dictionary)))
 }
 
 // dayKey returns the key of a day. It is made when create is set and there is none; else nil is returned.
@@ -321,25 +361,39 @@ func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte
 
 // open returns the content of a row.
 func (db *database) open(ctx context.Context, day, id, kind string, body []byte) ([]byte, error) {
+	return db.openNamed(ctx, day, id+" "+kind, body)
+}
+
+// openNamed returns what was sealed on a day under a name.
+func (db *database) openNamed(ctx context.Context, day, name string, body []byte) ([]byte, error) {
 	db.mu.Lock()
 	key, err := db.dayKey(ctx, day, false)
 	db.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	packed, err := openSealed(key, body, id+" "+kind)
+	packed, err := openSealed(key, body, name)
 	if err != nil {
 		return nil, err
 	}
 	return unpack(packed)
 }
 
+// buckets is how many buckets there are of times from AReq to ARes: those until hours.
+const buckets = 200
+
 // bucketOf is the bucket of a time from AReq to ARes.
 func bucketOf(ms int64) int {
 	if ms <= 1 {
 		return 0
 	}
-	return int(math.Ceil(math.Log(float64(ms)) / math.Log(1.1)))
+	return min(int(math.Ceil(math.Log(float64(ms))/math.Log(1.1))), buckets-1)
+}
+
+// isBefore reports whether a kind of the same rank comes before another. Those of Secure Payment Confirmation have the rank
+// of Answered, and no rank of their own: nodes of an earlier release compare with the ranks that are stored.
+func isBefore(a, b Kind) bool {
+	return a == Answered && (b == SecondAReq || b == SecondAnswer) || a == SecondAReq && b == SecondAnswer
 }
 
 // upsertRecords has the records of entries take the place of older ones.
@@ -355,68 +409,62 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 		if was == nil {
 			order = append(order, e.Record.ID)
 		}
-		if was == nil || rankOf(was.Kind) <= rankOf(e.Kind) {
+		if was == nil || rankOf(was.Kind) < rankOf(e.Kind) || rankOf(was.Kind) == rankOf(e.Kind) && !isBefore(e.Kind, was.Kind) {
 			newest[e.Record.ID] = e
 		}
 	}
-	st, err := tx.PrepareContext(ctx, db.query(`INSERT INTO journal_records (made, id, rank, kind, api, merchant, reference, scheme,
-		bin, last4, version, channel, status, result, trans_status, reason, acs, ds_trans_id, acs_trans_id, challenged, bucket, card, data)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (made, id) DO UPDATE SET rank = excluded.rank, kind = excluded.kind, status = excluded.status,
-		result = excluded.result, trans_status = excluded.trans_status, reason = excluded.reason, acs = excluded.acs,
-		ds_trans_id = excluded.ds_trans_id, acs_trans_id = excluded.acs_trans_id, challenged = excluded.challenged,
-		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank >= journal_records.rank`))
-	if err != nil {
+	if len(order) == 0 {
+		return nil
+	}
+	slices.Sort(order) // nodes that write the same records lock them in the same order
+	rows := make([][]any, len(order))
+	for i, id := range order {
+		var err error
+		if rows[i], err = recordRow(newest[id]); err != nil {
+			return err
+		}
+	}
+	hours := map[int64]bool{}
+	for _, id := range order {
+		hours[newest[id].Record.Created.UnixMilli()/hourLen] = true
+	}
+	if err := db.putRows(ctx, tx, insertRecords, rows, replaceRecords); err != nil {
 		return err
 	}
-	defer st.Close()
-	for _, id := range order {
-		e := newest[id]
-		r := &e.Record
-		data, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		challenged := 0
-		if r.Challenged {
-			challenged = 1
-		}
-		if _, err := st.ExecContext(ctx, r.Created.UnixMilli(), r.ID, rankOf(e.Kind), string(e.Kind), r.API, r.Merchant, r.Reference,
-			r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus,
-			r.TransStatusReason, r.ACS, r.DSTransID, r.ACSTransID, challenged, bucketOf(r.DurationMS), e.CardHash, string(data),
-		); err != nil {
-			return err
-		}
-	}
-	return nil
+	return db.markDirty(ctx, tx, hours)
 }
 
-// erase removes what belongs to a card or a merchant.
-func (db *database) erase(ctx context.Context, q Query) (authentications, records int, err error) {
-	condition, args := db.where(Query{Card: q.Card, Merchant: q.Merchant})
-	twice := slices.Concat(args, args)
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return 0, 0, err
+// recordColumns are those of a row of journal_records.
+var recordColumns = []string{
+	"made", "id", "rank", "kind", "api", "merchant", "reference", "scheme", "bin", "last4", "version", "channel", "status", "result",
+	"trans_status", "reason", "acs", "ds_trans_id", "acs_trans_id", "challenged", "bucket", "card", "data",
+}
+
+// insertRecords and replaceRecords are the two ends of the statement that adds rows to journal_records. An older record
+// gives way to a newer one.
+var (
+	insertRecords  = `INSERT INTO journal_records (` + strings.Join(recordColumns, ", ") + `) `
+	replaceRecords = ` ON CONFLICT (made, id) DO UPDATE SET rank = excluded.rank, kind = excluded.kind, status = excluded.status,
+		result = excluded.result, trans_status = excluded.trans_status, reason = excluded.reason, acs = excluded.acs,
+		ds_trans_id = excluded.ds_trans_id, acs_trans_id = excluded.acs_trans_id, challenged = excluded.challenged,
+		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank > journal_records.rank
+		OR excluded.rank = journal_records.rank AND NOT (excluded.kind = 'answered' AND journal_records.kind IN ('second_areq', 'second_ares'))
+		AND NOT (excluded.kind = 'second_areq' AND journal_records.kind = 'second_ares')`
+)
+
+// recordRow makes the row of the record of an entry.
+func recordRow(e *Entry) ([]any, error) {
+	r := &e.Record
+	data, err := json.Marshal(r)
+	challenged := int64(0)
+	if r.Challenged {
+		challenged = 1
 	}
-	defer tx.Rollback() // nothing after a commit
-	changed := func(statement string, args []any) (int, error) {
-		result, err := tx.ExecContext(ctx, db.query(statement), args...)
-		if err != nil {
-			return 0, err
-		}
-		n, err := result.RowsAffected()
-		return int(n), err
-	}
-	// Moments are found by the id of their record, for they need not have the card.
-	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE body IS NOT NULL
-		AND (`+condition+` OR id IN (SELECT id FROM journal_records WHERE `+condition+`))`, twice); err != nil {
-		return 0, 0, err
-	}
-	if authentications, err = changed(`DELETE FROM journal_records WHERE `+condition, args); err != nil {
-		return 0, 0, err
-	}
-	return authentications, records, tx.Commit()
+	return []any{
+		r.Created.UnixMilli(), r.ID, int64(rankOf(e.Kind)), string(e.Kind), r.API, r.Merchant, r.Reference, r.Card.Scheme, r.Card.BIN,
+		r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ACS, r.DSTransID,
+		r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data),
+	}, err
 }
 
 // sign signs the chains of days before today that have grown since they were signed.
@@ -443,9 +491,9 @@ func (db *database) sign(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, c := range all {
-		signature := ed25519.Sign(db.ours.signer(), dayText(c.name, c.seq, c.link))
+		keyName, signature := db.ours.SignDay(c.name, c.seq, c.link)
 		if _, err := db.ExecContext(ctx, db.query(`UPDATE journal_chains SET signed = ?, key_id = ?, signature = ?
-			WHERE chain = ? AND seq = ?`), c.seq, keyID(db.ours.PublicKey()), signature, c.name, c.seq); err != nil {
+			WHERE chain = ? AND seq = ?`), c.seq, keyName, signature, c.name, c.seq); err != nil {
 			return err
 		}
 	}

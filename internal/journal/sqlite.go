@@ -64,26 +64,46 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 		}
 	}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)", "temp_store(MEMORY)"},
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)", "temp_store(MEMORY)", "cache_size(-16000)", "wal_autocheckpoint(4000)"},
 		"_txlock": {"immediate"},
 	}.Encode()}
 	pool, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, err
 	}
-	if _, err := pool.ExecContext(ctx, strings.ReplaceAll(schema, " PARTITION", "")); err != nil {
+	if _, err := pool.ExecContext(ctx, strings.ReplaceAll(schema, " PARTITION", "")+strings.Join(indexes(), ";\n")); err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
 	db := newDatabase(pool, s.keys)
-	db.insert = insertRows
+	db.insert, db.putRows = insertRows, putRows
+	db.lockRollups = func(context.Context, *sql.Tx) (bool, error) { return true, nil } // the transaction locks the file
 	s.months[month] = db
 	return db, nil
 }
 
-// insertRows adds rows of entries one by one.
-func insertRows(ctx context.Context, conn *sql.Conn, rows [][]any) error {
+// insertRows adds rows to a table one by one.
+func insertRows(ctx context.Context, conn *sql.Conn, table string, columns []string, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	marks := strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",")
-	st, err := conn.PrepareContext(ctx, `INSERT INTO journal_entries (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`)
+	st, err := conn.PrepareContext(ctx, `INSERT INTO `+table+` (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	for _, row := range rows {
+		if _, err := st.ExecContext(ctx, row...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putRows adds rows one by one.
+func putRows(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error {
+	marks := strings.TrimSuffix(strings.Repeat("?,", len(rows[0])), ",")
+	st, err := tx.PrepareContext(ctx, insert+`VALUES (`+marks+`)`+end)
 	if err != nil {
 		return err
 	}
@@ -199,14 +219,25 @@ func (s *fileStore) Show(ctx context.Context, id string) (Detail, error) {
 	return found, last
 }
 
-func (s *fileStore) Rollups(ctx context.Context, from, to time.Time) ([]Rollup, error) {
+func (s *fileStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
 	var all []Rollup
 	err := s.each(ctx, func(db *database) (bool, error) {
-		some, err := db.rollups(ctx, from, to)
+		some, err := db.count(ctx, q)
 		all = append(some, all...)
 		return false, err
 	})
 	return all, err
+}
+
+func (s *fileStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
+	began := time.Now()
+	return s.each(ctx, func(db *database) (bool, error) {
+		left := limit - time.Since(began)
+		if left <= 0 {
+			return true, nil
+		}
+		return false, db.roll(ctx, now, left)
+	})
 }
 
 func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {
@@ -216,8 +247,8 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 	err = s.each(ctx, func(db *database) (bool, error) {
 		a, r, err := db.erase(ctx, q)
 		authentications, records = authentications+a, records+r
-		if err == nil { // what was overwritten must not stay in the log of the database
-			_, err = db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+		if err == nil {
+			err = db.truncateLog(ctx)
 		}
 		return false, err
 	})

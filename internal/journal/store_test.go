@@ -143,11 +143,59 @@ func TestD122ShowHasAllSteps(t *testing.T) {
 		if _, err := st.Show(t.Context(), "00000000-0000-4000-8000-000000000002"); !errors.Is(err, journal.ErrNotFound) {
 			t.Errorf("an unknown id: %v", err)
 		}
-		rollups, err := st.Rollups(t.Context(), day, day.Add(24*time.Hour))
+		rollups, err := st.Count(t.Context(), journal.CountQuery{From: day, To: day.Add(24 * time.Hour)})
 		if err != nil || len(rollups) != 1 || rollups[0].All != 1 || rollups[0].Successful != 1 {
 			t.Errorf("rollups %+v, %v", rollups, err)
 		}
 	})
+}
+
+// TestJ5SecondAReqIsNewer: of an authentication with two AReqs the record is the newest, in whatever order its entries
+// come. Nodes of earlier releases compare with stored ranks, so those of their kinds stay as they are.
+func TestJ5SecondAReqIsNewer(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		kinds := []journal.Kind{journal.Claimed, journal.Answered, journal.SecondAReq, journal.SecondAnswer, journal.Resulted}
+		n := 0
+		for _, last := range []int{3, 4, 5} { // how many of the kinds there are
+			for _, isAtOnce := range []bool{false, true} {
+				for shift := range last {
+					n++
+					var entries []journal.Entry
+					for i := range last {
+						e := entry(keys, n, kinds[(i*2+shift)%last])
+						if last == 4 {
+							e = entry(keys, n, kinds[(i+shift)%last])
+						}
+						e.Record.TransStatusReason = string(e.Kind)
+						entries = append(entries, e)
+					}
+					if isAtOnce {
+						write(t, st, entries...)
+					} else {
+						for _, e := range entries {
+							write(t, st, e)
+						}
+					}
+					id, want := entries[0].Record.ID, string(kinds[last-1])
+					d, err := st.Show(t.Context(), id)
+					page, err2 := st.Search(t.Context(), journal.Query{ID: id})
+					if err != nil || err2 != nil || d.TransStatusReason != want || len(d.Steps) != last || len(page.Records) != 1 ||
+						page.Records[0].TransStatusReason != want {
+						t.Errorf("%v: shown %q with %d steps, found %+v, %v, %v", kindsOf(entries), d.TransStatusReason, len(d.Steps), page.Records, err, err2)
+					}
+				}
+			}
+		}
+	})
+}
+
+// kindsOf returns the kinds of entries.
+func kindsOf(entries []journal.Entry) (kinds []journal.Kind) {
+	for i := range entries {
+		kinds = append(kinds, entries[i].Kind)
+	}
+	return kinds
 }
 
 // TestJ6EraseLeavesNoCard: search and export have nothing of the card any more, and the export still verifies.
@@ -262,7 +310,7 @@ func TestD120KeysFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if key, err := journal.ParsePEM(text); err != nil || !key.Equal(first.PublicKey()) {
+	if all, err := journal.ParsePEM(text); err != nil || len(all) != 1 || !all[0].Equal(first.PublicKey()) {
 		t.Errorf("public key: %v", err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
@@ -304,7 +352,7 @@ func TestD124GenerateFillsAnEmptyJournalOnly(t *testing.T) {
 		if err != nil || len(page.Records) == 0 || page.Records[0].Card.Last4 != g.Card(1499)[12:] {
 			t.Errorf("%+v, %v", page, err)
 		}
-		if d, err := st.Show(t.Context(), g.ID(1499)); err != nil || len(d.Steps) != 4 {
+		if d, err := st.Show(t.Context(), g.ID(1499, day)); err != nil || len(d.Steps) != 4 {
 			t.Errorf("%+v, %v", d, err)
 		}
 		if err := journal.Generate(t.Context(), st, keys, g, day, func(int) {}); !errors.Is(err, journal.ErrNotEmpty) {

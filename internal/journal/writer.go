@@ -12,6 +12,7 @@ const (
 	batchLen  = 500                    // entries that are written at once
 	batchWait = 100 * time.Millisecond // how long an entry waits for others
 	writeTime = 5 * time.Second        // how long one batch may take
+	rollTime  = 5 * time.Second        // how long rollups are made in each minute
 )
 
 // A Journal takes entries from requests and writes them in the background. Make it with [New], and have [Journal.Run] run.
@@ -22,6 +23,9 @@ type Journal struct {
 	Log   *slog.Logger
 	Now   func() time.Time
 	Keep  time.Duration // how long entries are kept
+
+	// Messages is how long the messages of entries are kept, Keep at most.
+	Messages time.Duration
 
 	// CatchUp adds what the journal lacks of the transactions that the store has. It is called at the start and after
 	// entries were dropped with all set, and once a minute. Nil means that nothing is caught up.
@@ -148,7 +152,8 @@ func (j *Journal) write(ctx context.Context, batch []Entry) bool {
 	return false
 }
 
-// RunDuties catches up what is missing, signs the days that are over and removes those that are too old, until ctx ends.
+// RunDuties catches up what is missing, signs the days that are over, removes those that are too old and counts what is
+// over, until ctx ends.
 func (j *Journal) RunDuties(ctx context.Context) {
 	ticker := time.NewTicker(time.Minute)
 	defer ticker.Stop()
@@ -179,5 +184,11 @@ func (j *Journal) doDuties(ctx context.Context, isFirst bool) error {
 	if err := j.Store.Sign(ctx, now); err != nil {
 		return err
 	}
-	return j.Store.Expire(ctx, now.Add(-j.Keep))
+	if err := j.Store.Expire(ctx, now.Add(-j.Keep)); err != nil {
+		return err
+	}
+	if err := j.Store.ExpireMessages(ctx, now.Add(-j.Messages)); err != nil {
+		return err
+	}
+	return j.Store.Roll(ctx, now, rollTime)
 }

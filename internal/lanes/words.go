@@ -26,6 +26,8 @@ var sentences = map[string]string{
 	"method.asked":  "The browser is told where the issuer's 3DS Method is.",
 	"method.done":   "The issuer has seen the device, and sends the frame back to us.",
 	"method.notice": "The frame came back in time, so threeDSCompInd is Y.",
+	"spc":           "The browser is to show its own dialog, in which the cardholder confirms the payment with a key that the issuer knows.",
+	"spc.answer":    "The dialog is over. What came of it goes to the issuer in a second AReq, which has an id of its own.",
 	"challenge":     "The browser gets the CReq, which opens the bank's page.",
 	"creq":          "The bank's page opens with this message. The browser carries it; it can be read by the shopper.",
 	"cres":          "The bank's page is over. What it says is never the result: the shopper could have changed it.",

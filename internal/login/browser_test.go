@@ -55,7 +55,17 @@ const (
 
 // TestK2PasskeyInChromium registers by the link of an invitation, logs out and logs in again, with Chromium's own
 // authenticator. Whoever does not prove who they are stays outside.
-func TestK2PasskeyInChromium(t *testing.T) {
+func TestK2PasskeyInChromium(t *testing.T) { walkLogin(t, pictures) }
+
+// TestK2AxeFindsNothingAtTheLogin: each page of the login, in its states.
+func TestK2AxeFindsNothingAtTheLogin(t *testing.T) {
+	axe := browsertest.NewAxe(t)
+	walkLogin(t, func(_ *testing.T, ctx context.Context, name string) { axe.CheckViews(ctx, name) })
+}
+
+// walkLogin is the way of TestK2PasskeyInChromium. It calls show for each page.
+func walkLogin(t *testing.T, show func(t *testing.T, ctx context.Context, name string)) {
+	t.Helper()
 	s := newSite(t)
 	opened := browsertest.NewBrowser(t)
 	ctx, cancel := context.WithTimeout(opened, time.Minute)
@@ -76,23 +86,27 @@ func TestK2PasskeyInChromium(t *testing.T) {
 		must(t, err)
 	}
 	do(browsertest.View(1280, 720, "light"), chromedp.Navigate(s.URL+"/whoami"), chromedp.WaitVisible(logInButton))
-	pictures(t, ctx, "login")
+	show(t, ctx, "login")
+	s.settings.Passkeys = false
+	do(chromedp.Navigate(s.URL+"/login"), chromedp.WaitVisible(chromedp.CSS(".note.warn")))
+	show(t, ctx, "closed")
+	s.settings.Passkeys = true
 	newIssuer(s)
 	do(chromedp.Navigate(s.URL+"/login?next=/whoami"), chromedp.WaitVisible(chromedp.CSS(`[data-action="login-oidc"]`)))
-	pictures(t, ctx, "both")
+	show(t, ctx, "both")
 	do(chromedp.Click(logInButton), chromedp.WaitVisible(faultShown)) // there is no passkey yet
-	pictures(t, ctx, "fault")
+	show(t, ctx, "fault")
 
 	invitation := s.invite(operator.Invitation{Name: "jo", Role: operator.Admin})
 	do(chromedp.Navigate(s.URL+invitation), chromedp.WaitVisible(registerButton))
-	pictures(t, ctx, "invitation")
+	show(t, ctx, "invitation")
 	verify(false)
 	do(chromedp.Click(registerButton), chromedp.WaitVisible(faultShown))
 	verify(true)
 	do(chromedp.Click(registerButton), chromedp.WaitVisible(logoutButton))
-	pictures(t, ctx, "home")
+	show(t, ctx, "home")
 	do(chromedp.Navigate(s.URL+invitation), chromedp.WaitVisible(chromedp.CSS("h1")))
-	pictures(t, ctx, "used")
+	show(t, ctx, "used")
 
 	do(chromedp.Navigate(s.URL), chromedp.Click(logoutButton), chromedp.WaitVisible(logInButton), chromedp.Navigate(s.URL+"/whoami"), chromedp.WaitVisible(logInButton))
 	verify(false)

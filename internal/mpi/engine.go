@@ -73,6 +73,8 @@ type Engine struct {
 	Log         *slog.Logger
 	Now         func() time.Time
 	Recorder    Recorder // nil means that nothing is recorded
+	// CardHash returns the hash by which the journal finds a card; nil means that there is no journal.
+	CardHash func(pan string) []byte
 	// StoreFailures limits the lines of the log about failures of the store; nil is no limit.
 	StoreFailures record.LogLimit
 
@@ -122,6 +124,14 @@ func (e *Engine) directory(scheme string) *Directory {
 		}
 	}
 	return nil
+}
+
+// cardHash returns the hash by which the journal finds a card; nil when there is no journal.
+func (e *Engine) cardHash(pan string) []byte {
+	if e.CardHash == nil {
+		return nil
+	}
+	return e.CardHash(pan)
 }
 
 // note records what is known of the request of a context; nothing when value is "".

@@ -3,6 +3,7 @@ package mpi
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"strings"
 
@@ -75,6 +76,7 @@ func (n *enrollment) noteCard(ctx context.Context) {
 	}
 	n.note(ctx, "bin", pan[:first])
 	n.note(ctx, "last4", pan[len(pan)-4:])
+	n.note(ctx, "cardHash", hex.EncodeToString(n.cardHash(pan)))
 }
 
 // enroll returns the answer, and in a word how it came about.
@@ -206,6 +208,7 @@ func (n *enrollment) makePAReq(ctx context.Context, res *v1.VERes) (string, erro
 	err := n.storeRequest(ctx, n.owner, n.scheme, n.id, &storedRequest{
 		AcqBIN: n.merchant.AcqBIN, MerID: n.merchant.ID, XID: req.XID, Date: v1.FormatTime(made),
 		Amount: amount, Currency: numeric, Exponent: exponent, Last4: pan[len(pan)-4:], PANLength: len(pan),
+		CardHash: n.cardHash(pan),
 	})
 	if err != nil {
 		return "", err

@@ -35,6 +35,7 @@ type storedRequest struct {
 	Exponent                                   int
 	Last4                                      string
 	PANLength                                  int
+	CardHash                                   []byte `json:",omitempty"` // by which the journal finds the card
 	Used                                       []byte `json:",omitempty"` // digest of the first PARes
 }
 
@@ -163,12 +164,13 @@ func (e *Engine) acceptOnce(ctx context.Context, was store.Txn, p *v1.Opened) (l
 	if err != nil {
 		return "", err
 	}
+	var card []byte
 	err = e.Store.Update(ctx, was, func(t *store.Txn) error {
 		var k storedRequest
 		if err := record.Open(e.Sealer, t, &k); err != nil {
 			return err
 		}
-		last4 = k.Last4
+		last4, card = k.Last4, k.CardHash
 		if differs := k.differences(&p.PARes, t.Scheme, p.Signature.Policy); len(differs) > 0 {
 			return &mismatch{differs}
 		}
@@ -183,6 +185,9 @@ func (e *Engine) acceptOnce(ctx context.Context, was store.Txn, p *v1.Opened) (l
 	})
 	if errors.Is(err, errSamePARes) {
 		err = nil
+	}
+	if err == nil {
+		e.note(ctx, "cardHash", hex.EncodeToString(card))
 	}
 	return last4, err
 }

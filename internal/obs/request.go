@@ -79,10 +79,13 @@ var requestMembers = [...]struct{ noted, logged string }{
 	{"reference", "reference"},
 	{"amount", ""},
 	{"currency", ""},
+	{"cardHash", ""}, // hexadecimal
 }
 
 // isForJournal reports whether [Note] knows a name that stands neither in the line nor in a span.
-func isForJournal(name string) bool { return name == "amount" || name == "currency" }
+func isForJournal(name string) bool {
+	return name == "amount" || name == "currency" || name == "cardHash"
+}
 
 // Indexes of requestMembers that are used here by themselves.
 const (

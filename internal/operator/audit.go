@@ -1,14 +1,15 @@
 package operator
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -34,32 +35,55 @@ var ErrBusy = errors.New("operator: the audit trail is busy")
 // Record appends an entry to the audit trail. Its Seq and At are set here. It is durable when Record has returned nil.
 func (s *Service) Record(ctx context.Context, e Entry) error {
 	for range appendTries {
-		last, err := s.Store.AuditEntries(ctx, store.AuditQuery{Limit: 1})
-		if err != nil {
-			return err
-		}
-		row := store.AuditEntry{Seq: 1, At: s.Now().UTC().Truncate(time.Millisecond)}
-		var before []byte
-		if len(last) > 0 {
-			row.Seq, before = last[0].Seq+1, last[0].Link
-		}
-		e.Seq, e.At = row.Seq, row.At
-		if row.Data, err = json.Marshal(e); err != nil {
-			return fmt.Errorf("audit entry: %w", err)
-		}
-		row.Link = linkOf(before, row.Data)
-		if err := s.Store.AppendAudit(ctx, row); !errors.Is(err, store.ErrExists) {
+		if err := s.append(ctx, e); !errors.Is(err, store.ErrExists) {
 			return err
 		}
 	}
 	return ErrBusy
 }
 
-// linkOf returns the link of an entry: SHA-256 over the link before it and the SHA-256 of its data.
+// append appends an entry. It returns store.ErrExists, and changes nothing, if another one was appended meanwhile.
+func (s *Service) append(ctx context.Context, e Entry) error {
+	last, err := s.Store.AuditEntries(ctx, store.AuditQuery{Limit: 1})
+	if err != nil {
+		return err
+	}
+	row := store.AuditEntry{Seq: 1, At: s.Now().UTC().Truncate(time.Millisecond)}
+	var before []byte
+	if len(last) > 0 {
+		row.Seq = last[0].Seq + 1
+		_, before = splitLink(last[0].Link)
+	}
+	e.Seq, e.At = row.Seq, row.At
+	if row.Data, err = json.Marshal(e); err != nil {
+		return fmt.Errorf("audit entry: %w", err)
+	}
+	row.Link = linkOf(before, row.Data)
+	return s.Store.AppendAudit(ctx, row)
+}
+
+// saltLen is the length of the salt of an entry. A digest with a salt does not give away what somebody could guess.
+const saltLen = 16
+
+// linkOf returns what a store keeps as the link of an entry: a new salt, and the link that follows from it.
 func linkOf(before, data []byte) []byte {
-	digest := sha256.Sum256(data)
-	link := sha256.Sum256(append(bytes.Clone(before), digest[:]...))
-	return link[:]
+	salt := make([]byte, saltLen)
+	rand.Read(salt) // it never fails, it ends the process
+	return append(salt, journal.NextLink(before, journal.DigestOf(salt, data))...)
+}
+
+// LinkOf returns the link in what a store keeps as the link of an entry.
+func LinkOf(kept []byte) []byte {
+	_, link := splitLink(kept)
+	return link
+}
+
+// splitLink returns the salt and the link of what a store keeps. Entries of early builds have no salt.
+func splitLink(kept []byte) (salt, link []byte) {
+	if len(kept) <= sha256.Size {
+		return nil, kept
+	}
+	return kept[:len(kept)-sha256.Size], kept[len(kept)-sha256.Size:]
 }
 
 // A Query says which entries are wanted. The zero value of a field but Limit means any.
@@ -71,7 +95,7 @@ type Query struct {
 }
 
 func (q *Query) wants(e *Entry) bool {
-	return (q.Who == "" || q.Who == e.Who) && (q.Action == "" || q.Action == e.Action) &&
+	return (q.From.IsZero() || !e.At.Before(q.From)) && (q.To.IsZero() || e.At.Before(q.To)) && (q.Who == "" || q.Who == e.Who) && (q.Action == "" || q.Action == e.Action) &&
 		(q.Object == "" || q.Object == e.Object)
 }
 
@@ -103,48 +127,5 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Entry, error) {
 			return all, nil
 		}
 		page.Before = rows[len(rows)-1].Seq
-	}
-}
-
-// A Line is one entry of an export, with what chains it to the one before. Link is SHA-256 over the link before and
-// digest; digest is SHA-256 over the bytes of entry.
-type Line struct {
-	Link   []byte          `json:"link"`
-	Digest []byte          `json:"digest"`
-	Entry  json.RawMessage `json:"entry"`
-}
-
-// A ChainError says at which entry the audit trail is not as it was written.
-type ChainError struct{ Seq int64 }
-
-func (e *ChainError) Error() string {
-	return fmt.Sprintf("the audit trail was changed: entry %d does not fit the one before it", e.Seq)
-}
-
-// Export calls do with all entries, the oldest first, and checks that each fits the one before it. An entry that does
-// not is a *ChainError, after all lines.
-func (s *Service) Export(ctx context.Context, do func(Line) error) error {
-	var before []byte
-	var broken error
-	page := store.AuditQuery{Oldest: true, Limit: auditPage}
-	for {
-		rows, err := s.Store.AuditEntries(ctx, page)
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			isNext := row.Seq == page.After+1 && bytes.Equal(row.Link, linkOf(before, row.Data))
-			if !isNext && broken == nil {
-				broken = &ChainError{row.Seq}
-			}
-			digest := sha256.Sum256(row.Data)
-			if err := do(Line{row.Link, digest[:], row.Data}); err != nil {
-				return err
-			}
-			page.After, before = row.Seq, row.Link
-		}
-		if len(rows) < auditPage {
-			return broken
-		}
 	}
 }

@@ -2,11 +2,9 @@ package operator_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -97,45 +95,6 @@ func TestTokenRowsAreSealed(t *testing.T) {
 	if all, err := s.Tokens(t.Context()); err != nil || len(all) != 1 || all[0].IsSealed {
 		t.Errorf("Tokens = %+v, %v; want one that is not sealed", all, err)
 	}
-}
-
-func TestK10AuditIsChained(t *testing.T) {
-	t.Parallel()
-	s, db, _ := newService(t)
-	var wg sync.WaitGroup
-	for range 6 {
-		wg.Go(func() {
-			if err := s.Record(t.Context(), operator.Entry{Who: "token:ci", Action: "key.create", Object: "c0ffee"}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	n := 0
-	count := func(operator.Line) error { n++; return nil }
-	if err := s.Export(t.Context(), count); err != nil || n != 6 {
-		t.Errorf("Export = %d lines, %v", n, err)
-	}
-	err := (&operator.Service{Store: changedAudit{db, 4}}).Export(t.Context(), func(operator.Line) error { return nil })
-	if broken, ok := errors.AsType[*operator.ChainError](err); !ok || broken.Seq != 4 {
-		t.Errorf("after a change of entry 4: %v", err)
-	}
-}
-
-// changedAudit is a store in which somebody has changed one entry.
-type changedAudit struct {
-	*storetest.Memory
-	seq int64
-}
-
-func (c changedAudit) AuditEntries(ctx context.Context, q store.AuditQuery) ([]store.AuditEntry, error) {
-	all, err := c.Memory.AuditEntries(ctx, q)
-	for i := range all {
-		if all[i].Seq == c.seq {
-			all[i].Data = bytes.Replace(all[i].Data, []byte("c0ffee"), []byte("c0ffef"), 1)
-		}
-	}
-	return all, err
 }
 
 func TestD146AuditSearch(t *testing.T) {

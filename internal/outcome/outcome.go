@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -28,7 +29,7 @@ const (
 // arrows are all changes of a status that there are.
 var arrows = map[Status][]Status{
 	RequiresBrowser: {InProgress, Completed, Failed, Cancelled, Expired},
-	InProgress:      {Challenge, Decoupled, Completed, Failed, Cancelled},
+	InProgress:      {Challenge, Decoupled, Completed, Failed, Cancelled, Expired},
 	Challenge:       {Completed, Failed, Cancelled, Expired},
 	Decoupled:       {Completed, Failed, Cancelled, Expired},
 }
@@ -107,6 +108,8 @@ type Ending struct {
 	Erro     *message.Error   // with which a failed one ended; nil if it is not known
 	ServerID string           // threeDSServerTransID
 	Time     time.Time        // of the end
+
+	Rules *scheme.Sheet // what Scheme's own codes mean; nil: what is public
 }
 
 // An Outcome is what a back end is told.
@@ -158,7 +161,7 @@ func Of(end Ending) Outcome {
 func newOutcome(end *Ending, a answer) Outcome {
 	o := Outcome{
 		Result: a.result, TransStatus: optional(a.status), TransStatusReason: optional(a.reason),
-		Reason: optional(a.meaning(end.Scheme)), Next: nextOf(end, a), Liability: liabilityOf(end, a),
+		Reason: optional(a.meaning(end)), Next: nextOf(end, a), Liability: liabilityOf(end, a),
 	}
 	if slices.Contains([]Result{Authenticated, Attempted, Informational, DataOnly}, a.result) {
 		o.Authorisation = authorisationOf(end, a)
@@ -244,9 +247,10 @@ func isDataOnly(end *Ending, a *answer) bool {
 }
 
 // meaning returns what the reason means in words: by the scheme from 80 on, else by the protocol.
-func (a *answer) meaning(of string) string {
+func (a *answer) meaning(end *Ending) string {
 	if a.reason >= "80" {
-		if text := scheme.Meaning(of, "transStatusReason", a.reason); text != "" {
+		rules := cmp.Or(end.Rules, scheme.Public(end.Scheme))
+		if text := rules.Meaning("transStatusReason", a.reason); text != "" {
 			return text
 		}
 		if a.reason <= "99" {
@@ -326,14 +330,15 @@ type Summary struct {
 	Shifts                              Shifts // what the outcome said of the liability; "" if that is not kept
 	Code                                message.Code
 	ServerID, DSTransID, ACSTransID     string
-	Time                                time.Time // of the end
+	Time                                time.Time     // of the end
+	Rules                               *scheme.Sheet // as in Ending
 }
 
 // OfSummary returns the outcome of an authentication whose messages are gone. It has no authentication value, and no
 // text for the shopper. What it says of the liability is what the outcome said before, or Unknown.
 func OfSummary(s Summary) Outcome {
 	areq, _ := message.Parse(encode(map[string]string{"messageCategory": s.Category, "deviceChannel": s.Channel}), message.Limits{})
-	end := Ending{Status: s.Status, Scheme: s.Scheme, AReq: areq, ServerID: s.ServerID, Time: s.Time}
+	end := Ending{Status: s.Status, Scheme: s.Scheme, AReq: areq, ServerID: s.ServerID, Time: s.Time, Rules: s.Rules}
 	last, _ := message.Parse(encode(map[string]string{
 		"dsTransID": s.DSTransID, "acsTransID": s.ACSTransID, "messageVersion": s.Version,
 	}), message.Limits{})

@@ -208,6 +208,19 @@ func TestO5ReasonsInWords(t *testing.T) {
 			t.Errorf("%s %s: %v, want %q", c.scheme, c.reason, got, c.want)
 		}
 	}
+	own, err := scheme.ReadOwn("jcb", "scheme jcb Ours\ncode transStatusReason 97 as our contract has it ; vendor-doc sure\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := scheme.NewSheet("jcb", own)
+	ares := messageOf(t, `{"transStatus":"N","transStatusReason":"97"}`)
+	of := Of(Ending{Status: Completed, Scheme: "jcb", AReq: messageOf(t, payment), ARes: ares, Time: today, Rules: rules}).Reason
+	later := OfSummary(Summary{Status: Completed, Result: NotAuthenticated, Scheme: "jcb", TransStatus: "N", TransStatusReason: "97", Rules: rules}).Reason
+	for _, got := range []*string{of, later} {
+		if got == nil || *got != "as our contract has it" {
+			t.Errorf("a reason of the operator's own: %v", got)
+		}
+	}
 }
 
 // TestO7AuthorisationHasTheValuesAsTheyCame holds that values are passed on unchanged, and that those of the RReq

@@ -35,11 +35,11 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 		return result{}, err
 	}
 	view := &authenticationView{Detail: &d}
-	view.Title = joinNonEmpty(", ", amount(d.Amount, d.Currency), schemeName(d.Card.Scheme))
+	view.Title = joinNonEmpty(", ", amount(d.Amount, d.Currency), h.schemeName(d.Card.Scheme))
 	state := pillOf(&d.Record)
 	view.Heading, view.Icon, view.Good = joinNonEmpty(", ", state.Word, why(&d.Record)), state.Icon, state.Class == "good"
 	view.Codes = joinNonEmpty(" · ", prefixed("transStatus ", d.TransStatus), prefixed("ECI ", d.ECI), prefixed("error ", d.ErrorCode))
-	if o := outcomeOf(&d); o != nil {
+	if o := h.outcomeOf(&d); o != nil {
 		view.Outcome = o
 		if o.Reason != nil {
 			view.Reason = *o.Reason
@@ -54,13 +54,13 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 		}
 	}
 	if len(d.Steps) > 0 {
-		view.addDrawing(v.URL.Query())
+		view.addDrawing(h, v.URL.Query())
 	}
 	return result{template: "authentication", title: view.Title, data: view}, nil
 }
 
 // addDrawing draws the timeline, with the messages that the address chooses.
-func (view *authenticationView) addDrawing(asked url.Values) {
+func (view *authenticationView) addDrawing(h *Handler, asked url.Values) {
 	d := view.Detail
 	keys := stepKeys(d.Steps)
 	chosen := asked.Get("step")
@@ -69,14 +69,14 @@ func (view *authenticationView) addDrawing(asked url.Values) {
 			chosen = telling
 		}
 	}
-	view.Drawing = newDrawing(d, keys, chosen, asked)
+	view.Drawing = h.newDrawing(d, keys, chosen, asked)
 	shown := []string{chosen}
 	if beside := asked.Get("beside"); beside != chosen && slices.Contains(keys, beside) {
 		shown = append(shown, beside)
 	}
 	for _, key := range shown {
 		at := slices.Index(keys, key)
-		card := newMessageCard(d, &view.Drawing.Rows[at], &d.Steps[at])
+		card := h.newMessageCard(d, &view.Drawing.Rows[at], &d.Steps[at])
 		for i, other := range keys {
 			if len(d.Steps[i].Message) == 0 || slices.Contains(shown, other) || len(card.Groups) == 0 {
 				continue
@@ -89,8 +89,8 @@ func (view *authenticationView) addDrawing(asked url.Values) {
 }
 
 // outcomeOf returns how an authentication ended; nil when it is not over, or nothing was sent.
-func outcomeOf(d *journal.Detail) *outcome.Outcome {
-	end := outcome.Ending{Status: outcome.Status(d.Status), Scheme: d.Card.Scheme, ServerID: d.ID, Time: d.Updated}
+func (h *Handler) outcomeOf(d *journal.Detail) *outcome.Outcome {
+	end := outcome.Ending{Status: outcome.Status(d.Status), Scheme: d.Card.Scheme, ServerID: d.ID, Time: d.Updated, Rules: h.scheme(d.Card.Scheme).Rules}
 	if !end.Status.IsFinal() || d.API == "v1" {
 		return nil
 	}

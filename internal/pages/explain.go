@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/lanes"
-	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -95,7 +94,7 @@ func explainText(h *Handler, v *visit) (result, error) {
 		if json.Indent(&text, shown, "", "  ") == nil {
 			view.Raw = text.String()
 		}
-		explainer := lanes.Explainer{Meaning: func(name, value string) string { return scheme.Meaning(answer.Scheme, name, value) }}
+		explainer := lanes.Explainer{Meaning: h.scheme(answer.Scheme).Rules.Meaning}
 		view.Groups = explainer.Explain(shown)
 	}
 	return got, nil

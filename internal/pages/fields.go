@@ -6,14 +6,13 @@ import (
 
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/lanes"
-	"github.com/openthreeds/threeds/internal/scheme"
 )
 
 // newMessageCard explains a step of a record.
-func newMessageCard(d *journal.Detail, r *lanes.Row, step *journal.Step) *lanes.Card {
+func (h *Handler) newMessageCard(d *journal.Detail, r *lanes.Row, step *journal.Step) *lanes.Card {
 	c := lanes.NewCard(r, lanes.Plain(step.Step, step.Message), step.Message, lanes.Explainer{
 		Amount:  amount(d.Amount, d.Currency),
-		Meaning: func(name, value string) string { return scheme.Meaning(d.Card.Scheme, name, value) },
+		Meaning: h.scheme(d.Card.Scheme).Rules.Meaning,
 	})
 	c.Findings = step.Findings
 	return c

@@ -151,48 +151,46 @@ func auditPage(h *Handler, v *visit) (result, error) {
 	return got, nil
 }
 
-// auditFilePage is how many lines are read at once for the file of the audit trail.
-const auditFilePage = "500"
-
-// serveAudit answers with what a search in the audit trail finds, a line each, and all of it. It is read and sent in
-// pieces. When a later piece cannot be read the connection is cut, so that nobody takes the file for a whole one.
+// serveAudit answers with the export of the audit trail, in which what a search does not want is a link. When it cannot be
+// read to its end the connection is cut, so that nobody takes the file for a whole one.
 func (h *Handler) serveAudit(w http.ResponseWriter, r *http.Request) {
-	start := time.Now()
 	session, _ := operator.SessionOf(r.Context())
 	v := &visit{r, session}
 	query, _, fault := auditQuery(v)
-	query.Set("limit", auditFilePage)
-	for isFirst := true; ; isFirst = false {
-		var all list[json.RawMessage]
-		err := h.call(v, http.MethodGet, "audit", query, nil, &all)
-		if fault != "" {
-			err = errNoPage
-		}
-		switch {
-		case err != nil && isFirst:
-			h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, err })
-			return
-		case err != nil:
-			h.Log.Error("console", "file", "audit.jsonl", "err", err)
-			panic(http.ErrAbortHandler)
-		case isFirst:
-			w.Header().Set("Content-Type", "application/jsonl")
-			w.Header().Set("Content-Disposition", `attachment; filename="audit.jsonl"`)
-			w.Header().Set("Server-Timing", "total;dur="+milliseconds(time.Since(start)))
-		}
-		// Each piece has its own time to be sent. A server that has no deadlines needs none.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(auditPieceTime))
-		for _, line := range all.Data {
-			if _, err := w.Write(append(line, '\n')); err != nil {
-				return // the browser has gone
-			}
-		}
-		if all.Next == nil {
-			return
-		}
-		query.Set("cursor", *all.Next)
+	to := &fileWriter{ResponseWriter: w, kind: "application/jsonl", name: "audit.jsonl", begun: time.Now()}
+	var err error = errNoPage
+	if fault == "" {
+		err = h.call(v, http.MethodGet, "audit/export", query, nil, to)
+	}
+	switch {
+	case err == nil:
+	case to.isBegun:
+		h.Log.Error("console", "file", to.name, "err", err)
+		panic(http.ErrAbortHandler)
+	default:
+		h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, err })
 	}
 }
 
-// auditPieceTime is how long one piece of the file may take to be sent.
-const auditPieceTime = 30 * time.Second
+// A fileWriter sends a file to keep. Its headers go with the first piece, and each piece has its own time to be sent.
+type fileWriter struct {
+	http.ResponseWriter
+	kind, name string
+	begun      time.Time
+	isBegun    bool
+}
+
+func (w *fileWriter) Write(piece []byte) (int, error) {
+	if !w.isBegun {
+		w.isBegun = true
+		w.Header().Set("Content-Type", w.kind)
+		w.Header().Set("Content-Disposition", `attachment; filename="`+w.name+`"`)
+		w.Header().Set("Server-Timing", "total;dur="+milliseconds(time.Since(w.begun)))
+	}
+	// A server that has no deadlines needs none.
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(filePieceTime))
+	return w.ResponseWriter.Write(piece)
+}
+
+// filePieceTime is how long one piece of a file may take to be sent.
+const filePieceTime = 30 * time.Second

@@ -51,13 +51,13 @@ func newHop(d *journal.Detail, i int) lanes.Hop {
 }
 
 // newDrawing draws the steps of a record. Chosen is the key of the step that is shown beside.
-func newDrawing(d *journal.Detail, keys []string, chosen string, asked url.Values) *lanes.Drawing {
+func (h *Handler) newDrawing(d *journal.Detail, keys []string, chosen string, asked url.Values) *lanes.Drawing {
 	hops := make([]lanes.Hop, len(d.Steps))
 	for i := range d.Steps {
 		hops[i] = newHop(d, i)
 		hops[i].Key, hops[i].Link = keys[i], stepLink(d.ID, asked, keys[i])
 	}
-	return lanes.Draw(parties(d), hops, chosen)
+	return lanes.Draw(h.parties(d), hops, chosen)
 }
 
 // stepKeys returns the names by which addresses choose a step.
@@ -79,10 +79,10 @@ func stepLink(id string, asked url.Values, key string) string {
 }
 
 // parties returns what stands above the lanes.
-func parties(d *journal.Detail) []lanes.Party {
+func (h *Handler) parties(d *journal.Detail) []lanes.Party {
 	directory := "Directory"
 	if d.Card.Scheme != "" {
-		directory = schemeName(d.Card.Scheme)
+		directory = h.schemeName(d.Card.Scheme)
 	}
 	browser := map[string]string{"01": "app", "02": "of the shopper", "03": "none, 3RI"}[d.DeviceChannel]
 	return []lanes.Party{

@@ -27,6 +27,7 @@ import (
 	"github.com/openthreeds/threeds/internal/admin"
 	"github.com/openthreeds/threeds/internal/lanes"
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/scheme"
 )
 
 //go:embed assets/*.css assets/*.js templates/*.html
@@ -45,6 +46,8 @@ type Handler struct {
 	Now   func() time.Time
 	Log   *slog.Logger
 	Shop  string // the address of a shop to try payments in; "": there is none
+	// Schemes returns what the configuration says of a card scheme; nil: what is public is all.
+	Schemes func(word string) Scheme
 
 	once      sync.Once
 	mux       *http.ServeMux
@@ -52,6 +55,20 @@ type Handler struct {
 	styles    []byte
 	script    []byte
 	version   string // of the assets
+}
+
+// A Scheme is what is known of a card scheme beside its word.
+type Scheme struct {
+	Rules  *scheme.Sheet // nil: none are known
+	Colour string        // of its mark, #rrggbb; "": it has none
+}
+
+// scheme returns what is known of a scheme.
+func (h *Handler) scheme(word string) Scheme {
+	if h.Schemes == nil {
+		return Scheme{Rules: scheme.Public(word)}
+	}
+	return h.Schemes(word)
 }
 
 // A result is what a page answers with: a template and its data, or another page to go to.
@@ -93,7 +110,7 @@ func routes() []route {
 		{"POST /tokens", createToken},
 		{"POST /tokens/{name}/revoke", revokeToken},
 		{"GET /audit", auditPage},
-	}, hookPages(), explainPages(), operatorPages())
+	}, certificatePages(), hookPages(), explainPages(), operatorPages())
 }
 
 // A visit is one request for a page.
@@ -165,7 +182,7 @@ func (h *Handler) initTemplates() {
 	sum := sha256.Sum256(slices.Concat(h.styles, h.script))
 	h.version = hex.EncodeToString(sum[:6])
 	h.templates = map[string]*template.Template{}
-	base := template.Must(template.New("").Funcs(functions()).ParseFS(files, "templates/layout.html", "templates/parts.html"))
+	base := template.Must(template.New("").Funcs(h.functions()).ParseFS(files, "templates/layout.html", "templates/parts.html"))
 	lanes.AddTemplates(base)
 	names, _ := files.ReadDir("templates")
 	for _, entry := range names {
@@ -325,6 +342,7 @@ func navigation(v *visit) []navGroup {
 		{"Set up", "/merchants", "Merchants", "shop", "merchants"},
 		{"Set up", "/keys", "Keys", "key", "keys"},
 		{"Set up", "/directories", "Directories", "link", "directories"},
+		{"Set up", "/certificates", "Certificates", "certificate", "certificates"},
 		{"Set up", "/ranges", "Card ranges", "ranges", "ranges"},
 		{"Set up", "/webhooks", "Webhooks", "hook", "webhook-endpoints"},
 		{"House", "/audit", "Audit", "book", "audit"},

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/pages"
+	"github.com/openthreeds/threeds/internal/scheme"
 )
 
 // matrix has the status of each page, in the order of callers.
@@ -227,6 +229,23 @@ func TestK4Timeline(t *testing.T) {
 // hasCard reports whether a text has a whole card number, also with something between its digits.
 func hasCard(text string) bool {
 	return regexp.MustCompile(`4[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0[ -]?0103`).MatchString(text)
+}
+
+// TestA2CodesOfOnesOwnAreExplained: a record's messages and outcome say what the operator's file says of a code.
+func TestA2CodesOfOnesOwnAreExplained(t *testing.T) {
+	s := newSite(t)
+	const meaning = "as our contract has it"
+	address := "/authentications/" + passedID + "?step=rreq"
+	if page := s.get("viewer", address).Body.String(); strings.Contains(page, meaning) || strings.Contains(page, `class="mark"`) {
+		t.Fatal("it is there without the file")
+	}
+	own, err := scheme.ReadOwn("visa", "scheme visa Ours\ncode eci 05 "+meaning+" ; vendor-doc sure\n")
+	must(t, err)
+	s.pages.Schemes = func(word string) pages.Scheme {
+		return pages.Scheme{Rules: scheme.NewSheet(word, map[string]*scheme.Profile{"visa": own}[word]), Colour: "#0a5c36"}
+	}
+	s.want(s.get("viewer", address), 200, meaning)
+	s.want(s.get("viewer", "/authentications"), 200, `<svg class="mark" viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="4.5" fill="#0a5c36"/></svg>Visa`)
 }
 
 // TestJ6NoSecretOnAnyPage: no card number, authentication value or hash of a session, in any encoding.

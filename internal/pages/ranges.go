@@ -178,7 +178,7 @@ func rangeDiffPage(h *Handler, v *visit) (result, error) {
 		}
 		view.Held = status.Held
 	}
-	return result{template: "rangediff", title: "Card ranges of " + schemeName(view.Scheme), data: view, db: time.Since(start)}, nil
+	return result{template: "rangediff", title: "Card ranges of " + h.schemeName(view.Scheme), data: view, db: time.Since(start)}, nil
 }
 
 // changeRanges accepts what is held back, or has the directory server asked.

@@ -217,7 +217,7 @@ func (h *Handler) newSearchView(v *visit, asked url.Values) *searchView {
 		}
 	}
 	for _, word := range scheme.Names() {
-		view.Schemes = append(view.Schemes, choice{word, schemeName(word), word == asked.Get("scheme")})
+		view.Schemes = append(view.Schemes, choice{word, h.schemeName(word), word == asked.Get("scheme")})
 	}
 	for _, r := range outcome.Results() {
 		view.Results = append(view.Results, choice{string(r), words(string(r)), string(r) == asked.Get("result")})

@@ -70,7 +70,7 @@ func newSite(t testing.TB) *site {
 	s.st, err = journal.OpenFiles(dir, s.keys)
 	must(t, err)
 	t.Cleanup(func() { _ = s.st.Close() })
-	s.admin.Journal = s.st
+	s.admin.Journal, s.admin.JournalKeys = s.st, s.keys
 	s.addRecords()
 	s.pages = &pages.Handler{Admin: s.admin, Now: now, Log: log, Shop: "/shop"}
 	return s

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"slices"
@@ -15,9 +16,9 @@ import (
 )
 
 // functions returns what templates call.
-func functions() template.FuncMap {
+func (h *Handler) functions() template.FuncMap {
 	return template.FuncMap{
-		"icon": icon, "scheme": schemeName, "amount": amount, "pill": pillOf, "clock": clock, "moment": moment,
+		"icon": icon, "scheme": h.schemeMark, "amount": amount, "pill": pillOf, "clock": clock, "moment": moment,
 		"took": took, "percent": percent, "number": number, "why": why, "words": words, "width": width, "card": cardName,
 		"number64": func(n int) string { return number(int64(n)) },
 		"list":     func(of ...string) []string { return of }, "ms": lanes.Span,
@@ -51,8 +52,19 @@ func icon(name string, classes ...string) template.HTML {
 	return template.HTML(`<svg class="` + class + `" viewBox="0 0 16 16" aria-hidden="true"><path d="` + icons[name] + `"/></svg>`)
 }
 
+// schemeMark returns the name of a scheme, after its mark if the configuration has a colour for it.
+func (h *Handler) schemeMark(word string) template.HTML {
+	name := template.HTML(template.HTMLEscapeString(h.schemeName(word)))
+	colour := h.scheme(word).Colour
+	if colour == "" {
+		return name
+	}
+	return `<svg class="mark" viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="4.5" fill="` +
+		template.HTML(template.HTMLEscapeString(colour)) + `"/></svg>` + name
+}
+
 // schemeName returns the name of a scheme for people.
-func schemeName(word string) string {
+func (h *Handler) schemeName(word string) string {
 	names := map[string]string{
 		"visa": "Visa", "mastercard": "Mastercard", "amex": "American Express", "jcb": "JCB", "upi": "UnionPay", "protectbuy": "ProtectBuy",
 		"cb": "Cartes Bancaires", "eftpos": "eftpos", "elo": "Elo", "rupay": "RuPay", "mada": "mada", "troy": "Troy", "mir": "Mir",
@@ -61,7 +73,7 @@ func schemeName(word string) string {
 	if name, ok := names[word]; ok {
 		return name
 	}
-	return word
+	return cmp.Or(h.scheme(word).Rules.Name(), word)
 }
 
 // cardName returns the last digits of a card as the pages show them.

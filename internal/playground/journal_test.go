@@ -71,7 +71,7 @@ func TestJ1AuthenticationsAndRefusalsAreInTheJournal(t *testing.T) {
 	must(t, err)
 	defer st.Close()
 	for name, q := range map[string]journal.Query{
-		"card": {Card: frictionless}, "last4": {Last4: "0103", Status: "completed"}, "id": {ID: id}, "merchant": {Merchant: shopMerchant, Status: "completed"},
+		"card": {Card: frictionless, Status: "completed"}, "last4": {Last4: "0103", Status: "completed"}, "id": {ID: id}, "merchant": {Merchant: shopMerchant, Status: "completed"},
 	} {
 		page, err := st.Search(t.Context(), q)
 		if err != nil || len(page.Records) != 1 || page.Records[0].ID != id || page.Records[0].TransStatus != "Y" || page.Records[0].Card.BIN != "40000000" {
@@ -87,7 +87,7 @@ func TestJ1AuthenticationsAndRefusalsAreInTheJournal(t *testing.T) {
 	if got, want := strings.Join(steps, " "), "request lookup areq ares answered"; got != want {
 		t.Errorf("the steps are %s, want %s", got, want)
 	}
-	page, err := st.Search(t.Context(), journal.Query{Status: "refused"})
+	page, err := st.Search(t.Context(), journal.Query{Card: frictionless, Status: "refused"})
 	if err != nil || len(page.Records) != 1 || page.Records[0].ErrorCode != "201" || strings.Join(page.Records[0].Elements, " ") != "mcc" {
 		t.Errorf("the refused request: %+v, %v", page.Records, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -240,6 +241,16 @@ func (r *run) seal(ctx context.Context) error {
 		r.Say("%d API keys are refused as before, and are not sealed under the new secret: see key list", refused)
 	}
 	r.Say("%d rows of API keys are sealed under the new secret", sealed)
+	sealed, refused, err = clientcert.Reseal(ctx, r.Store, r.ring)
+	if err != nil {
+		return err
+	}
+	if refused > 0 {
+		r.Say("client certificates that are refused as before, see cert status: directories %d", refused)
+	}
+	if sealed > 0 {
+		r.Say("client certificates under the new secret: directories %d", sealed)
+	}
 	return nil
 }
 

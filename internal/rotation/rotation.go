@@ -46,6 +46,7 @@ type Store interface {
 	store.Leases
 	store.States
 	store.Nodes
+	store.Objects
 	account.ResealStore
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
@@ -191,6 +192,35 @@ func TestD102RotateReplacesTheSecretEverywhere(t *testing.T) {
 		must(t, err)
 		if ids := a.ring.Load().KeyIDs(); strings.Contains(ids.Previous, ",") {
 			t.Errorf("two weeks later the secrets are %+v, want one previous one", ids)
+		}
+	})
+}
+
+// TestD102ClientCertificatesAreSealedAnew: the keys of client certificates are sealed under the new secret when the command
+// ends, and open with it.
+func TestD102ClientCertificatesAreSealedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.stopAll()
+		node := w.start("a", w.first)
+		certs := &clientcert.Service{Store: w.store, Sealer: node.ring.Load(), Now: time.Now}
+		spec := clientcert.Spec{Curve: "P-256", Subject: "CN=3ds.example"}
+		_, _, err := certs.Request(t.Context(), "visa", spec, func(_, _ clientcert.Status) error { return nil })
+		must(t, err)
+		said, err := w.rotate(w.store, w.first)
+		must(t, err)
+		row, err := w.store.Object(t.Context(), store.CertificateObjects, "visa")
+		must(t, err)
+		ring := node.ring.Load()
+		if id := keyring.IDOfSeal(row.Data); id != ring.KeyIDs().Current {
+			t.Errorf("the row is sealed under %s, want %s", id, ring.KeyIDs().Current)
+		}
+		certs.Sealer = ring
+		if status, err := certs.Status(t.Context(), "visa"); err != nil || status.IsRefused || len(status.Requests) != 1 {
+			t.Errorf("status %+v, %v", status, err)
+		}
+		if !strings.Contains(said, "client certificates under the new secret: directories 1") {
+			t.Errorf("said %q", said)
 		}
 	})
 }

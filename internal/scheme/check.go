@@ -30,6 +30,7 @@ type Finding struct {
 // A Sheet has the rules of one scheme in the form in which they are applied to AReqs. It is
 // immutable. A nil *Sheet has no rules.
 type Sheet struct {
+	name  string // in the operator's own rules
 	facts []Fact
 	codes map[string]map[string]string // meanings, by element and code
 	rules [message.V231 + 1][anyChannel + 1][anyCategory + 1][]rule
@@ -250,6 +251,49 @@ func (s *Sheet) Check(areq *message.Message, now time.Time) []*Finding {
 		}
 	}
 	return found
+}
+
+// Name is how the operator's own rules call the scheme; "" without such rules.
+func (s *Sheet) Name() string {
+	if s == nil {
+		return ""
+	}
+	return s.name
+}
+
+// RIDs returns the registered application provider identifiers of the scheme, by which an app's
+// SDK calls its directory server (EMV 3DS 2.2.0, SDK: directoryServerID). Those of the operator
+// stand first; nil if none is known.
+func (s *Sheet) RIDs() (rids []string) {
+	if s == nil {
+		return nil
+	}
+	for _, f := range slices.Backward(s.facts) {
+		if f.Kind == RID && !slices.Contains(rids, f.Element) {
+			rids = append(rids, f.Element)
+		}
+	}
+	return rids
+}
+
+// A CodeMeaning is a code of a scheme's own and what it means.
+type CodeMeaning struct {
+	Code    string `json:"code"`
+	Meaning string `json:"meaning"`
+}
+
+// Codes returns the codes of an element that have a meaning of the scheme's own, such as its table
+// of eci, in their order.
+func (s *Sheet) Codes(element string) []CodeMeaning {
+	if s == nil {
+		return nil
+	}
+	codes := make([]CodeMeaning, 0, len(s.codes[element]))
+	for code, meaning := range s.codes[element] {
+		codes = append(codes, CodeMeaning{code, meaning})
+	}
+	slices.SortFunc(codes, func(a, b CodeMeaning) int { return strings.Compare(a.Code, b.Code) })
+	return codes
 }
 
 // Meaning returns what a code means that the scheme itself defines, such as a

@@ -39,5 +39,7 @@ func NewSheet(scheme string, own *Profile) *Sheet {
 	if p := public.profile(scheme); p != nil {
 		facts = slices.Concat(p.Facts, facts)
 	}
-	return newSheet(slices.Concat(facts, public.common()))
+	s := newSheet(slices.Concat(facts, public.common()))
+	s.name = own.Name
+	return s
 }

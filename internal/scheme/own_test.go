@@ -2,6 +2,7 @@ package scheme
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,34 @@ func TestOwnRulesStandBesideThePublicOnes(t *testing.T) {
 	}
 	if NewSheet("girocard", nil) != nil || NewSheet("visa", nil) != Public("visa") {
 		t.Error("without rules of an operator the public ones count, if there are any")
+	}
+}
+
+// TestA2OwnRIDAndCodesComeFirst: what an operator's file says of codes replaces what is public, and its RID stands first.
+func TestA2OwnRIDAndCodesComeFirst(t *testing.T) {
+	t.Parallel()
+	own, err := ReadOwn("visa", "scheme visa Ours\nrid A000000999 ; vendor-doc sure\ncode eci 05 ours ; vendor-doc sure\ncode eci 55 more ; vendor-doc sure\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSheet("visa", own)
+	if got := s.RIDs(); !slices.Equal(got, []string{"A000000999", "A000000003"}) {
+		t.Errorf("RIDs %v", got)
+	}
+	want := Public("visa").Codes("eci")
+	if want[0].Code != "05" || !slices.IsSortedFunc(want, func(a, b CodeMeaning) int { return strings.Compare(a.Code, b.Code) }) {
+		t.Fatalf("public codes %v", want)
+	}
+	want[0].Meaning = "ours"
+	if got := s.Codes("eci"); !slices.Equal(got, append(want, CodeMeaning{"55", "more"})) || s.Meaning("eci", "05") != "ours" {
+		t.Errorf("codes %v", got)
+	}
+	if s.Name() != "Ours" || Public("visa").Name() != "" {
+		t.Errorf("names %q and %q", s.Name(), Public("visa").Name())
+	}
+	var none *Sheet
+	if none.Name() != "" || none.RIDs() != nil || none.Codes("eci") != nil {
+		t.Error("a scheme of which nothing is known has something")
 	}
 }
 

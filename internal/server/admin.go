@@ -8,6 +8,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/login"
 	"github.com/openthreeds/threeds/internal/merchant"
@@ -36,6 +37,7 @@ func (s *Server) newAdminAPI() *admin.Handler {
 		return ""
 	}
 	h.Node = s.newNode()
+	h.JournalKeys = s.trailKeys
 	if s.journal != nil {
 		h.Journal = s.journal.Store
 	}
@@ -47,7 +49,7 @@ func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 	s.login = &login.Service{
 		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log, Proxies: s.proxies,
 	}
-	console := &pages.Handler{Admin: api, Now: s.timestamp, Log: s.cfg.Log}
+	console := &pages.Handler{Admin: api, Now: s.timestamp, Log: s.cfg.Log, Schemes: s.describeScheme}
 	if open := s.cfg.OpenConsole; open != nil {
 		s.login = login.Open(open.Origin, open.IsOwnHost)
 		s.login.Operators, s.login.Log, console.Shop = s.operators, s.cfg.Log, open.Shop
@@ -88,18 +90,27 @@ func loginSettings(c *config.Console) *login.Settings {
 	return settings
 }
 
+// resealObjects frees what has ended of what operators have made, and seals the rest anew. A command that was at work during
+// a rotation of the key file may have sealed with the former secret.
+func (s *Server) resealObjects(ctx context.Context) error {
+	if err := s.db.SweepObjects(ctx, s.timestamp()); err != nil {
+		return err
+	}
+	if err := s.operators.Reseal(ctx); err != nil {
+		return err
+	}
+	_, _, err := clientcert.Reseal(ctx, s.db, s.ring.Load())
+	return err
+}
+
 // tokensEvery is how often the tokens of the admin API and the users of the console are sealed anew.
 const tokensEvery = 24 * time.Hour
 
 // keepTokens frees those tokens and sessions that have ended, and seals tokens and users anew, until ctx ends.
 func (s *Server) keepTokens(ctx context.Context) {
 	for {
-		err := s.db.SweepObjects(ctx, s.timestamp())
-		if err == nil {
-			err = s.operators.Reseal(ctx)
-		}
-		if err != nil && ctx.Err() == nil {
-			s.cfg.Log.Warn("tokens of the admin API and users of the console not sealed anew", "err", err)
+		if err := s.resealObjects(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Log.Warn("tokens of the admin API, users of the console and client certificates not sealed anew", "err", err)
 		}
 		select {
 		case <-ctx.Done():

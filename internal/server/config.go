@@ -139,6 +139,8 @@ func (cfg *Config) schemeOf(key string) string {
 func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release string) *Config {
 	cfg := &Config{
 		CAs:      make(map[string]DirectoryCAs),
+		Colours:  make(map[string]string),
+		Managed:  make(map[string]string),
 		StoreURL: c.Store.URL, Login: loginSettings(&c.Console), Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
 		Server: auth.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
@@ -149,7 +151,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
 			Browser: c.Timeouts.Browser,
 		},
-		Webhooks: webhookSettings(c), Journal: journalSettings(c), ACP: acpSettings(c),
+		Webhooks: webhookSettings(c), Journal: journalSettings(c), TrailKeys: c.Journal.Keys, ACP: acpSettings(c),
 		Limits: Limits{
 			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections, Wait: c.Limits.Wait,
 			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
@@ -198,6 +200,9 @@ func refNumber(c *config.Config) func(message.Version) string {
 // add puts one directory into cfg, in the three forms that its users want.
 func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 	versions, revoked := d.MessageVersions(), d.CRLs.Policy(d.Revocation)
+	if d.ClientCert.IsManaged {
+		cfg.Managed[d.Scheme] = fmt.Sprintf("directories[%d].client_cert", len(cfg.Peers))
+	}
 	cfg.Peers = append(cfg.Peers, directory.Peer{
 		Scheme: d.Scheme, AReqURL: d.AReqURL, PReqURL: d.PReqURL, OperatorID: d.OperatorID,
 		RefNumber: refNumber(c), Versions: versions,
@@ -218,6 +223,7 @@ func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 		ResultsURL: url, Informational: d.Informational == "any",
 		CriticalExtensions: d.CriticalExtensions, ExtensionIDs: map[string]string{"visaDAF": d.DAFExtension}, Lab: d.Lab, Rules: scheme.NewSheet(d.Scheme, d.Rules.Rules),
 	})
+	cfg.Colours[d.Scheme] = d.Colour
 	cfg.CAs[d.Scheme] = DirectoryCAs{Server: d.ServerCA.Certs, Client: d.ClientCA.Certs}
 	cfg.Clients = append(cfg.Clients, certs.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
 }

@@ -3,7 +3,9 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +14,9 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
+	"github.com/openthreeds/threeds/internal/idempotency"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/webhook"
@@ -20,20 +24,24 @@ import (
 
 // JournalSettings say where the journal is.
 type JournalSettings struct {
-	URL  config.StoreURL // zero means that of the store
-	Keys string          // the file of its keys; "" is journal-keys.json in the directory of the store
-	Keep time.Duration   // 0 means 400 days
+	URL      config.StoreURL // zero means that of the store
+	Keys     string          // the file of its keys; "" is journal-keys.json in the directory of the store
+	Keep     time.Duration   // 0 means 400 days
+	Messages time.Duration   // how long messages are kept; 0 means 90 days
 }
 
-// defaultKeep is how long a journal is kept that says nothing.
-const defaultKeep = 400 * 24 * time.Hour
+// How long a journal is kept that says nothing, and how long its messages.
+const (
+	defaultKeep     = 400 * 24 * time.Hour
+	defaultMessages = 90 * 24 * time.Hour
+)
 
 // journalSettings returns those of a configuration; nil means that there is no journal.
 func journalSettings(c *config.Config) *JournalSettings {
 	if !c.HasJournal() {
 		return nil
 	}
-	return &JournalSettings{URL: c.Journal.URL, Keys: c.Journal.Keys, Keep: c.Journal.Keep}
+	return &JournalSettings{URL: c.Journal.URL, Keys: c.Journal.Keys, Keep: c.Journal.Keep, Messages: c.Journal.Messages}
 }
 
 // OpenJournal opens the journal of a configuration for a command.
@@ -68,11 +76,48 @@ func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
 	j := journal.New(journal.Lazy(func(ctx context.Context) (journal.Store, error) {
 		return openJournalStore(ctx, at, keys)
 	}), keys, s.cfg.Log, s.timestamp)
-	j.Keep = cmp.Or(settings.Keep, defaultKeep)
+	j.Keep, j.Messages = cmp.Or(settings.Keep, defaultKeep), cmp.Or(settings.Messages, defaultMessages)
 	j.Node, _ = os.Hostname() // without a name the steps have none
 	j.CatchUp = s.catchUpJournal
 	s.registerJournalMetrics(j)
 	return j
+}
+
+// loadTrailKeys returns the keys that sign the audit trail: those of the journal, or without one those of its file. What
+// is wrong with them keeps no server from starting.
+func (s *Server) loadTrailKeys() *journal.Keys {
+	switch {
+	case s.journal != nil:
+		return s.journal.Keys
+	case s.cfg.Journal != nil || s.cfg.TrailKeys == "":
+		return nil // what is wrong with the keys of the journal was logged
+	}
+	keys, err := journal.LoadOrCreateKeys(s.cfg.TrailKeys)
+	if err != nil {
+		s.cfg.Log.Error("the audit trail is not signed", "err", err)
+	}
+	return keys
+}
+
+// signTrail signs the days of the audit trail that are over, until ctx ends.
+func (s *Server) signTrail(ctx context.Context) {
+	if s.trailKeys == nil {
+		return
+	}
+	host, _ := os.Hostname() // without a name the entry says so
+	ticker := time.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for {
+		today := s.timestamp().UTC().Truncate(24 * time.Hour)
+		if err := s.operators.SignDay(ctx, s.trailKeys, "node:"+cmp.Or(host, "unknown"), today); err != nil && ctx.Err() == nil {
+			s.cfg.Log.Warn("audit trail not signed", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // registerJournalMetrics adds the metrics of the journal.
@@ -225,7 +270,11 @@ func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 	}
 	step := journal.Step{Step: "request", At: record.Created}
 	answered := journal.Step{Step: "answered", At: record.Updated, MS: record.Updated.Sub(record.Created).Milliseconds()}
-	return journal.Entry{Kind: kind, Record: record, Steps: []journal.Step{step, answered}}, true
+	hash, err := hex.DecodeString(r.Value("cardHash"))
+	if err != nil || len(hash) == 0 {
+		hash = nil // no card is known
+	}
+	return journal.Entry{Kind: kind, Record: record, Steps: []journal.Step{step, answered}, CardHash: hash}, true
 }
 
 // journalDelivery adds an attempt to tell a merchant of the end of an authentication.
@@ -250,4 +299,63 @@ func (s *Server) journalDelivery(a webhook.Attempt) {
 			Steps:  []journal.Step{{Step: "webhook", At: a.Began.UTC(), Findings: []string{finding}}},
 		}}
 	})
+}
+
+// An Erasure says how much was erased.
+type Erasure struct {
+	Authentications, Records int // of the journal
+	Events                   int // for webhooks
+	Answers                  int // kept for an Idempotency-Key
+}
+
+// EraseFromJournal removes what belongs to the card or to the merchant of a query: from the journal, from the events for
+// webhooks, and from the answers that are kept for an Idempotency-Key. The journal comes last, for it says which
+// authentications are the card's: after an error the same call finds what is left.
+func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, db store.Store, ring *keyring.Ring, q journal.Query) (done Erasure, err error) {
+	q = journal.Query{Card: q.Card, Merchant: q.Merchant}
+	if q.Card == "" && q.Merchant == "" {
+		return done, errors.New("journal: name a card or a merchant to erase")
+	}
+	rows, ok := db.(store.Lister)
+	if !ok {
+		return done, errors.New("journal: the store does not list what it has")
+	}
+	var ids []string
+	var cards [][]byte
+	if q.Card != "" {
+		cards = keys.CardHashes(q.Card)
+		if ids, err = recordIDs(ctx, j, q); err != nil {
+			return done, err
+		}
+	}
+	merchant := q.Merchant
+	if q.Card != "" {
+		merchant = "" // of a card at a merchant only what is about the card
+	}
+	if done.Events, err = db.EraseEvents(ctx, merchant, ids); err != nil {
+		return done, err
+	}
+	answers := &idempotency.Keeper{Store: db, Sealer: ring, Now: time.Now}
+	if done.Answers, err = answers.Erase(ctx, rows, merchant, ids, cards); err != nil {
+		return done, err
+	}
+	done.Authentications, done.Records, err = j.Erase(ctx, q)
+	return done, err
+}
+
+// recordIDs returns the ids of all records that a query finds.
+func recordIDs(ctx context.Context, j journal.Store, q journal.Query) ([]string, error) {
+	var ids []string
+	for q.Limit = 1000; ; {
+		page, err := j.Search(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Records {
+			ids = append(ids, page.Records[i].ID)
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return ids, nil
+		}
+	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"slices"
@@ -10,7 +11,10 @@ import (
 
 	"github.com/openthreeds/threeds/internal/admin"
 	"github.com/openthreeds/threeds/internal/certs"
+	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/pages"
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/scheme"
 )
 
 // DirectoryCAs are the CA certificates of one directory, for those who look at it.
@@ -26,7 +30,12 @@ func (s *Server) newNode() *admin.Node {
 		Problems:    s.console.Problems,
 		Endings:     func() map[string]time.Time { return s.activeRuntime().cfg.CertificateEnds },
 		Keeper:      s.db,
-		Generation:  func(scheme string) *ranges.Generation { return s.activeRuntime().cards.Generation(scheme) },
+
+		Certificates: s.managed.service,
+		TryCertificate: func(ctx context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
+			return tryCertificate(ctx, &s.activeRuntime().cfg, scheme, cert)
+		},
+		Generation: func(scheme string) *ranges.Generation { return s.activeRuntime().cards.Generation(scheme) },
 		DisabledEndpoints: func(ctx context.Context) ([]admin.DisabledEndpoint, error) {
 			endpoints, err := s.hooks.DisabledEndpoints(ctx)
 			var all []admin.DisabledEndpoint
@@ -38,15 +47,29 @@ func (s *Server) newNode() *admin.Node {
 	}
 }
 
+// describeScheme returns what the configuration in use says of a scheme, for pages.
+func (s *Server) describeScheme(word string) pages.Scheme {
+	rt := s.activeRuntime()
+	got := pages.Scheme{Rules: scheme.Public(word), Colour: rt.cfg.Colours[word]}
+	for i := range rt.cfg.Directories {
+		if d := &rt.cfg.Directories[i]; d.Scheme == word && d.Rules != nil {
+			got.Rules = d.Rules
+		}
+	}
+	return got
+}
+
 // describeDirectories returns the directories of the runtime in use.
 func (s *Server) describeDirectories() []admin.Directory {
 	rt := s.activeRuntime()
 	all := []admin.Directory{}
 	for i, p := range rt.cfg.Peers {
+		rules := rt.cfg.Directories[i].Rules
 		d := admin.Directory{
 			Scheme: p.Scheme, Key: fmt.Sprintf("directories[%d]", i), AReqURL: p.AReqURL, PReqURL: p.PReqURL, OperatorID: p.OperatorID,
 			ResultsURL: rt.cfg.Directories[i].ResultsURL, TimeoutMS: p.Timeout.Milliseconds(), Versions: []string{}, ClientNames: []string{},
-			Breaker: admin.NewBreaker(rt.client.Breaker(p.Scheme)),
+			RIDs: append([]string{}, rules.RIDs()...), ECI: append([]scheme.CodeMeaning{}, rules.Codes("eci")...), Colour: rt.cfg.Colours[p.Scheme],
+			Breaker: admin.NewBreaker(rt.client.Breaker(p.Scheme)), Managed: rt.cfg.Managed[p.Scheme] != "",
 		}
 		for _, v := range p.Versions {
 			d.Versions = append(d.Versions, v.String())

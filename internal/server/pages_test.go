@@ -86,8 +86,14 @@ func startConsoleSite(t *testing.T) *consoleSite {
 	t.Helper()
 	file, text := writeConfig(t)
 	newExpired(t, filepath.Dir(file))
+	write(t, filepath.Join(filepath.Dir(file), "girocard.rules"), []byte(`scheme girocard Girocard
+rid A000000359 ; vendor-doc sure
+code eci 31 the cardholder was authenticated ; vendor-doc sure
+code eci 30 nobody was authenticated ; vendor-doc sure
+`))
 	text = strings.Replace(text, `{url: "https://results`, `{listen: "127.0.0.1:0", url: "https://results`, 1)
 	text += `  - {scheme: mastercard, areq_url: "https://127.0.0.1:1/mc", preq_url: "https://127.0.0.1:1/mc-preq", versions: [2.2.0], client_cert: {cert: old.pem, key: old.key}, server_ca: cert.pem, client_ca: cert.pem, client_names: [ds.mastercard.example]}
+  - {scheme: girocard, areq_url: "https://127.0.0.1:1/gc", preq_url: "https://127.0.0.1:1/gc-preq", versions: [2.2.0], client_cert: {cert: old.pem, key: old.key}, server_ca: cert.pem, client_ca: cert.pem, client_names: [ds.girocard.example], rules: girocard.rules, colour: "#0A5C36"}
 merchants:
   - {name: Corner Shop, merchant_name: Corner Shop, mcc: "5411", merchant_country: 208, requestor_url: "https://shop.example", per_directory: {visa: {requestor_id: R-1, requestor_name: Corner Shop, acquirer_bin: "400551", acquirer_merchant_id: M-1}}}
 api: {listen: "127.0.0.1:0"}
@@ -220,6 +226,7 @@ func TestK3PagesShowWhatTheServerDoes(t *testing.T) {
 	page := s.want("/directories", "https://127.0.0.1:1/mc", "https://127.0.0.1:1/mc-preq", "https://results.example/results", "2.1.0, 2.2.0, 2.3.1",
 		"CN=3ds.expired.example", "CN=Test CA", "ds.mastercard.example", "the certificate has expired", "1, confirmed", `<span class="tw b">old</span>`, "Lets through")
 	ofVisa, ofMastercard, _ := strings.Cut(page, `id="mastercard"`)
+	ofMastercard, _, _ = strings.Cut(ofMastercard, `id="girocard"`)
 	if strings.Count(ofMastercard, "CN=Test CA") != 2 || !strings.Contains(ofMastercard, "ds.mastercard.example") || strings.Contains(ofVisa, "ds.mastercard.example") {
 		t.Errorf("mastercard has not its own authorities and names: %s", ofMastercard)
 	}
@@ -244,7 +251,7 @@ func TestK3PagesShowWhatTheServerDoes(t *testing.T) {
 		_, page = s.request("GET", "/directories", "")
 		return strings.Contains(page, "Holds back")
 	})
-	if held, free := strings.Count(page, "Holds back"), strings.Count(page, "Lets through"); held != free {
+	if held, free := strings.Count(page, "Holds back"), strings.Count(page, "Lets through"); 2*held != free {
 		t.Errorf("%d times that a breaker holds back, and %d that one lets through", held, free)
 	}
 	s.want("/", "The directory server of visa cannot be reached since "+begun.UTC().Format("2 Jan 2006"))
@@ -252,6 +259,24 @@ func TestK3PagesShowWhatTheServerDoes(t *testing.T) {
 	request, err := directory.ReadRefreshRequest(t.Context(), s.db, "visa", directory.RefreshStatus{})
 	if code != http.StatusSeeOther || err != nil {
 		t.Errorf("a refresh: HTTP %d, %+v, %v", code, request, err)
+	}
+}
+
+// TestA2RulesOfOnesOwnAreShown: what an operator's file says of a scheme, its name, RID, eci and codes, and the colour of
+// its mark are on the pages, at its directory alone.
+func TestA2RulesOfOnesOwnAreShown(t *testing.T) {
+	t.Parallel()
+	s := startConsoleSite(t)
+	page := s.want("/directories", `<circle cx="5" cy="5" r="4.5" fill="#0a5c36"/></svg>Girocard`)
+	before, own, _ := strings.Cut(page, `<section class="card flush" id="girocard"`)
+	_, before, _ = strings.Cut(before, `<section class="card flush" id="visa"`)
+	for _, text := range []string{"A000000359", "<code>31</code> the cardholder was authenticated", "<code>30</code> nobody was authenticated", "#0a5c36"} {
+		if !strings.Contains(own, text) || strings.Contains(before, text) {
+			t.Errorf("%q is not at girocard alone: %s", text, own)
+		}
+	}
+	if !strings.Contains(before, "A000000003") || !strings.Contains(before, "<code>05</code>") || strings.Contains(before, "<circle") {
+		t.Errorf("visa has not what is public of it, or a mark that nobody configured: %s", before)
 	}
 }
 

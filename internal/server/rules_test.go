@@ -24,7 +24,7 @@ func TestOwnRulesReachTheEngine(t *testing.T) {
 		rules *scheme.Profile
 		want  scheme.Kind // the strictest of what is said of acctType
 	}{{nil, scheme.Advise}, {own, scheme.Require}} {
-		cfg := &Config{CAs: make(map[string]DirectoryCAs)}
+		cfg := &Config{CAs: make(map[string]DirectoryCAs), Colours: make(map[string]string)}
 		cfg.addDirectory(config.Directory{Scheme: "visa", Rules: config.RulesFile{Rules: tt.rules}}, new(config.Config))
 		got := map[scheme.Kind]bool{}
 		for _, f := range cfg.Directories[0].Rules.Check(areq, time.Now()) {

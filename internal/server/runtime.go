@@ -28,7 +28,8 @@ import (
 // A request is served to its end by the runtime that was active when it came. The store,
 // the listeners, the API keys and the metrics belong to the Server and outlive it.
 type runtime struct {
-	cfg        Config
+	given      Config // as it was given
+	cfg        Config // with the client certificates that the store has
 	cards      *ranges.Schemes
 	client     *directory.Client
 	v1         *directory.V1Client
@@ -50,7 +51,8 @@ type runtime struct {
 // newRuntime builds the runtime of a configuration, to follow former, which is nil at the
 // start. Nothing runs in it yet, and a runtime that is not activated needs no closing.
 func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
-	rt := &runtime{cfg: cfg}
+	rt := &runtime{given: cfg, cfg: s.managed.apply(cfg)}
+	cfg = rt.cfg
 	schemes := make([]string, len(cfg.Directories))
 	for i, d := range cfg.Directories {
 		schemes[i] = d.Scheme
@@ -76,6 +78,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Directories: cfg.V1Directories, Client: rt.v1, Store: db, Sealer: records,
 		Log: s.cfg.Log, Now: s.timestamp, Recorder: obs.Recorder{}, StoreFailures: &s.storeFailures,
 	}
+	rt.mpi.CardHash = rt.engine.CardHash
 	rt.limits = api.NewLimiter(cfg.Limits.PerKey)
 	if former != nil {
 		rt.mpi.Follow(former.mpi)
@@ -89,7 +92,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, Waits: s.waits, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
 		Traces: s.traces, Requests: s.requests, Log: s.cfg.Log,
 		Idempotency: &idempotency.Keeper{
-			Store: db, Sealer: records, Now: s.timestamp, Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime,
+			Store: db, Sealer: records, Now: s.timestamp, Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime, CardHash: rt.engine.CardHash,
 		},
 	}
 	if cfg.ACP != nil {
@@ -159,13 +162,24 @@ func (s *Server) activeRuntime() *runtime {
 }
 
 // activate puts another configuration into use, or returns why that is not possible and
-// changes nothing. It must not be called concurrently.
+// changes nothing.
 func (s *Server) activate(ctx context.Context, cfg Config) error {
+	s.activating.Lock()
+	defer s.activating.Unlock()
+	if len(cfg.Managed) > 0 {
+		s.managed.refresh(ctx)
+	}
+	return s.activateLocked(ctx, cfg)
+}
+
+// activateLocked is activate for a caller that holds activating.
+func (s *Server) activateLocked(ctx context.Context, cfg Config) error {
 	former := s.activeRuntime()
 	rt, err := s.newRuntime(cfg, former)
 	if err != nil {
 		return err
 	}
+	cfg = rt.cfg
 	s.initMetrics(rt)
 	rt.client.Resume(ctx)
 	s.apiKeys.SetMerchants(cfg.Merchants)

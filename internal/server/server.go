@@ -28,6 +28,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/browser"
 	"github.com/openthreeds/threeds/internal/certs"
+	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
@@ -59,6 +60,8 @@ type Config struct {
 	Directories     []auth.Directory        // the same, as the engine wants them
 	Clients         []certs.Client          // and as the listener for results
 	CAs             map[string]DirectoryCAs // by scheme, to be shown
+	Colours         map[string]string       // of the marks of schemes on pages, #rrggbb
+	Managed         map[string]string       // directories whose client certificate the store has: scheme and key of the configuration
 	V1Peers         []directory.V1Peer      // those of 3-D Secure 1.0.2, may be none
 	V1Directories   []mpi.Directory         // the same, as their engine wants them
 	Timeouts        auth.Timeouts
@@ -66,6 +69,7 @@ type Config struct {
 	Webhooks        WebhookSettings
 	ACP             *ACPSettings     // nil means that agents are not served
 	Journal         *JournalSettings // nil means that there is no journal
+	TrailKeys       string           // the file of the keys that sign the audit trail without a journal; "" means that none do
 	Shutdown        time.Duration    // for what is in flight when the process is to end
 	LameDuck        time.Duration    // before that, for requests of those who have not heard yet that it ends
 	ClaimTime       time.Duration    // of an Idempotency-Key whose node has died; 0 means a minute
@@ -144,6 +148,7 @@ type Server struct {
 	apiKeys        *account.KeyCache
 	hooks          *webhook.Service
 	journal        *journal.Journal // nil means that there is none
+	trailKeys      *journal.Keys    // those that sign the audit trail; nil means that none do
 	operators      *operator.Service
 	metrics        *obs.Metrics
 	requests       *obs.RequestLog
@@ -155,11 +160,14 @@ type Server struct {
 	clock          *store.Clock        // nil means that the clock of this machine is used
 	timestamp      func() time.Time    // the clock that nodes stamp by, all by one
 	longMessages   *semaphore.Weighted // room for long messages of directory servers
-	login          *login.Service      // of the console; nil: it has no pages
-	consoleServers []*http.Server      // of operators, and of monitoring if that has its own
-	browser        *publicListener     // of browsers; nil: none of its own
-	maxRequestTime time.Duration       // what the servers were made for
+	managed        *managedCertificates
+	login          *login.Service  // of the console; nil: it has no pages
+	consoleServers []*http.Server  // of operators, and of monitoring if that has its own
+	browser        *publicListener // of browsers; nil: none of its own
+	maxRequestTime time.Duration   // what the servers were made for
 	startRuntime   func(*runtime)
+
+	activating sync.Mutex // held while another runtime takes the place of the active one
 
 	mu       sync.RWMutex // guards now, and its work.Add against Wait
 	active   *runtime
@@ -213,6 +221,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.requests = obs.NewRequestLog(cfg.Log, s.metrics, s.cfg.Now)
 	s.journal = s.newJournal(cfg.Journal)
+	s.trailKeys = s.loadTrailKeys()
 	s.requests.Ended = s.journalRequest
 	s.registerMetrics()
 	registerStoreMetrics(s.metrics, db)
@@ -238,11 +247,20 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 			return nil, errors.Join(fmt.Errorf("tracing: %w", err), db.Close())
 		}
 	}
+	s.managed = &managedCertificates{
+		service: &clientcert.Service{Store: s.db, Sealer: sealer{&s.ring, new(atomic.Uint64)}, Now: s.timestamp},
+		log:     cfg.Log, now: s.timestamp, degraded: make(map[string]bool),
+	}
+	if len(cfg.Managed) > 0 {
+		s.managed.refresh(ctx)
+	}
 	s.active, err = s.newRuntime(cfg, nil)
 	if err != nil {
 		s.closeTraces()
 		return nil, errors.Join(err, db.Close())
 	}
+	cfg = s.active.cfg
+	s.managed.logFaults(&cfg)
 	s.initMetrics(s.active)
 	s.maxRequestTime = s.active.maxRequestTime()
 	s.metrics.Certificates(cfg.CertificateEnds, cfg.schemeOf)
@@ -295,12 +313,14 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 	goRun(failed, s.sweep)
 	goRun(failed, s.eraseCards)
 	goRun(failed, s.keepTokens)
+	goRun(failed, s.signTrail)
 	goRun(failed, s.hooks.Run)
 	if s.journal != nil {
 		goRun(failed, s.journal.Run)
 		goRun(failed, s.journal.RunDuties)
 	}
 	goRun(failed, s.watchExpiry)
+	goRun(failed, s.watchManaged)
 	goRun(failed, s.watchForOperator)
 	goRun(failed, s.requests.Run)
 	if s.clock != nil {

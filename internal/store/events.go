@@ -92,6 +92,10 @@ type Events interface {
 	// SweepEvents removes events that were created before a time, with their deliveries, and says how many. It stops
 	// early when the context ends.
 	SweepEvents(ctx context.Context, before time.Time) (int, error)
+
+	// EraseEvents removes the events of a merchant, and those about transactions, with their deliveries, also those that
+	// lie ahead, and says how many. For merchant "" it removes those about transactions alone.
+	EraseEvents(ctx context.Context, merchant string, about []string) (int, error)
 }
 
 // Span returns the times that Created of the wanted events is at or after, and before.

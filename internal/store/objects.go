@@ -12,10 +12,12 @@ const (
 	InvitationObjects = "invitation" // to the console, each for one passkey
 	SessionObjects    = "session"    // of the console
 	CeremonyObjects   = "ceremony"   // logins that have succeeded, so that none does twice
+
+	CertificateObjects = "certificate" // client certificates of a directory with their keys
 )
 
 // ObjectsCondition is the condition, in the SQL of both stores, that selects the objects of a backup.
-const ObjectsCondition = "kind IN ('" + TokenObjects + "', '" + UserObjects + "')"
+const ObjectsCondition = "kind IN ('" + TokenObjects + "', '" + UserObjects + "', '" + CertificateObjects + "')"
 
 // An Object is something small that operators have made, such as a token.
 type Object struct {
@@ -73,7 +75,8 @@ type AuditQuery struct {
 	Limit    int
 }
 
-// Audit keeps the audit trail. Nothing in it is changed or removed.
+// Audit keeps the audit trail. Nothing in it is changed or removed: the databases refuse such statements. The one exception
+// is a restore of the trail of another store, see Clear of [RowTx].
 type Audit interface {
 	// AppendAudit adds an entry. It returns ErrExists, and changes nothing, unless Seq is one more than that of the last
 	// entry, or 1 where there is none.

@@ -86,6 +86,16 @@ func Life(id string) time.Duration {
 	return b.life()
 }
 
+// Span returns from when until when an id may have been used for the first time, whoever made it. It is not ok for a text
+// that has not the form of an id. A random UUID of version 4 has that form, and its span means nothing.
+func Span(id string) (from, until time.Time, ok bool) {
+	b, err := parse(id)
+	if err != nil {
+		return time.Time{}, time.Time{}, false
+	}
+	return b.made().Add(-MaxSkew), b.made().Add(b.life() + MaxSkew), true
+}
+
 // Keys make and check ids. They are safe for concurrent use, and printing them shows no
 // secret.
 type Keys struct {

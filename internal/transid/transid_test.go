@@ -448,3 +448,17 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// TestSpan: an id may be used for the first time from when it was made until its life is over, give or take the skew of
+// clocks; a text of another form says nothing.
+func TestSpan(t *testing.T) {
+	made := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	id := transid.NewKeys(make([]byte, 16)).New(made, 10*time.Minute, rand.Reader, 1, "Shop", "4000 0000 0000 0002")
+	from, until, ok := transid.Span(strings.ToUpper(id))
+	if !ok || !from.Equal(made.Add(-transid.MaxSkew)) || !until.Equal(made.Add(10*time.Minute+transid.MaxSkew)) {
+		t.Errorf("Span(%s) = %s, %s, %v", id, from, until, ok)
+	}
+	if _, _, ok := transid.Span(id[1:]); ok {
+		t.Error("a text that is too short has a span")
+	}
+}

@@ -10,17 +10,18 @@ dialog:not([open]){display:none}
 dialog::backdrop{background:rgb(17 21 20/.55)}
 .full{width:100%;height:100%;max-width:none;max-height:none;border:0;border-radius:0}
 section.full{height:auto;min-height:600px}
-header,footer{display:flex;align-items:center;gap:12px;padding:8px 8px 8px 16px;justify-content:space-between}
-[dir=rtl] header{padding:8px 16px 8px 8px}
-h2,h3,p{margin:0;overflow-wrap:anywhere}
-header button{flex:none;max-width:50%}
-h2{font-size:15px;font-weight:600}
-h2:focus{outline:0}
-h3{font-size:17px;font-weight:650}
-p,footer{color:var(--muted);font-size:14px}
-footer{padding:8px 16px;font-size:13px;border-top:1px solid var(--line);flex-wrap:wrap}
+.head,.foot{display:flex;align-items:center;gap:12px;padding:8px 8px 8px 16px;justify-content:space-between}
+[dir=rtl] .head{padding:8px 16px 8px 8px}
+h1,h2,h3,p{margin:0;overflow-wrap:anywhere}
+.head button{flex:none;max-width:50%}
+h2,h3{font-size:17px;font-weight:650}
+h2:empty,h3:empty{display:none}
+#t{font-size:15px;font-weight:600}
+#t:focus{outline:0}
+p,.foot{color:var(--muted);font-size:14px}
+.foot{padding:8px 16px;font-size:13px;border-top:1px solid var(--line);flex-wrap:wrap}
 .note{background:var(--note);color:var(--ink);border-radius:10px;padding:12px;white-space:pre-wrap;font-size:15px}
-main,.ask{display:flex;flex-direction:column;flex:1 1 auto;min-height:0}
+.body,.ask{display:flex;flex-direction:column;flex:1 1 auto;min-height:0}
 .panel{display:flex;flex-direction:column;justify-content:center;gap:12px;padding:24px;flex:1;min-height:300px;max-width:560px;margin:0 auto;width:100%}
 .mid{text-align:center;align-items:center}
 button{font-family:inherit;font-size:15px;font-weight:600;line-height:1.3;color:inherit;background:none;border:1px solid var(--edge);border-radius:10px;padding:8px 16px;

@@ -31,14 +31,18 @@ export function openUI(o, onCancel) {
   let isClosed = false
   let ask = null
 
-  const title = make('h2', { id: 't', tabIndex: -1 })
+  // A page has one heading of the first level, and the hosted page has no other. Landmarks are those of the page around us.
+  const level = o.hosted ? 1 : 2
+  const heading = (props) => make('h' + (level + 1), props)
+  const title = make('h' + level, { id: 't', tabIndex: -1, textContent: '3-D Secure' })
   const cancel = make('button', { mark: 'cancel', type: 'button', className: 'quiet', textContent: text('cancel'), onclick: () => showAsk() })
-  const head = make('header', null, title, cancel)
-  const main = make('main')
+  const head = make('div', { className: 'head' }, title, cancel)
+  const main = make('div', { className: 'body' })
   const amount = make('span')
-  const foot = make('footer', { hidden: true }, amount)
+  const foot = make('div', { className: 'foot', hidden: true }, amount)
   const box = make(o.container ? 'section' : 'dialog', { className: 'box', mark: o.container ? '' : 'dialog' }, head, main, foot)
-  box.ariaLabel = '3-D Secure'
+  box.setAttribute('aria-labelledby', 't')
+  if (o.container) box.role = 'group'
   root.append(box)
 
   const later = (seconds, action) => timers.push(setTimeout(action, seconds * 1000))
@@ -47,7 +51,7 @@ export function openUI(o, onCancel) {
     return main.firstChild
   }
 
-  const waitTitle = make('h3')
+  const waitTitle = heading()
   const waitText = make('p')
   const trouble = { is: false }
   const waiting = make('div', { className: 'panel mid', mark: 'spinner', role: 'status' }, make('span', { className: 'spin' }), waitTitle, waitText)
@@ -77,7 +81,7 @@ export function openUI(o, onCancel) {
       onCancel()
     } })
     ask = make('div', { className: 'panel', role: 'alertdialog' },
-      make('h3', { id: 'a', textContent: text('cancelTitle') }), make('p', { id: 'b', textContent: text('cancelText') }), keep, leave)
+      heading({ id: 'a', textContent: text('cancelTitle') }), make('p', { id: 'b', textContent: text('cancelText') }), keep, leave)
     ask.setAttribute('aria-labelledby', 'a')
     ask.setAttribute('aria-describedby', 'b')
     ask.focused = focused
@@ -129,9 +133,6 @@ export function openUI(o, onCancel) {
       box.dir = view.dir
       box.lang = view.lang
       title.textContent = text('title')
-      box.removeAttribute('aria-label')
-      box.setAttribute('aria-labelledby', 't')
-      if (o.container) box.role = 'group'
       cancel.textContent = text('cancel')
       amount.textContent = text('amount')
       foot.hidden = false
@@ -162,7 +163,7 @@ export function openUI(o, onCancel) {
         if (!opened) location.assign(to + 'top')
       } })
       const words = make('p', { role: 'status', textContent: text('openText') })
-      const way = make('div', { className: 'panel mid' }, make('h3', { textContent: text('openTitle') }), words)
+      const way = make('div', { className: 'panel mid' }, heading({ textContent: text('openTitle') }), words)
       // showBank shows the frame again when the bank's page came late. The button moves to the foot.
       const showBank = () => {
         if (!way.isConnected) return
@@ -190,7 +191,7 @@ export function openUI(o, onCancel) {
     },
     showInfo: (info, signal) => new Promise((resolve) => {
       const button = make('button', { mark: 'continue', type: 'button', className: 'main', textContent: text('continue'), onclick: resolve })
-      panel({ className: 'panel' }, make('h3', { textContent: text('infoTitle') }), make('p', { className: 'note', dir: 'auto', textContent: info }),
+      panel({ className: 'panel' }, heading({ textContent: text('infoTitle') }), make('p', { className: 'note', dir: 'auto', textContent: info }),
         make('p', { textContent: text('infoSource') }), button)
       button.focus()
       signal.addEventListener('abort', resolve)

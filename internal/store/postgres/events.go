@@ -39,6 +39,10 @@ const (
 				SELECT id FROM events WHERE created < $1 ORDER BY created LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING id),
 		d AS (DELETE FROM deliveries WHERE event IN (SELECT id FROM gone))
 		SELECT id FROM gone`
+	sqlEraseEvents = `WITH gone AS (DELETE FROM events WHERE id = ANY (ARRAY(
+				SELECT id FROM events WHERE ($1 <> '' AND merchant = $1) OR about = ANY ($2::text[]) ORDER BY id LIMIT $3 FOR UPDATE)) RETURNING id),
+		d AS (DELETE FROM deliveries WHERE event IN (SELECT id FROM gone))
+		SELECT id FROM gone`
 
 	// updateWithEvent is update of [statements], with an event. All parts see the tables as they were before.
 	sqlUpdateWithEvent = `WITH u AS (UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
@@ -157,11 +161,21 @@ func (db *DB) Redeliver(ctx context.Context, event string, at time.Time) error {
 }
 
 // SweepEvents implements [store.Events].
-func (db *DB) SweepEvents(ctx context.Context, before time.Time) (total int, err error) {
+func (db *DB) SweepEvents(ctx context.Context, before time.Time) (int, error) {
+	return db.removeEvents(ctx, "sweep events", sqlSweepEvents, before.UnixMilli(), sweepLen)
+}
+
+// EraseEvents implements [store.Events].
+func (db *DB) EraseEvents(ctx context.Context, merchant string, about []string) (int, error) {
+	return db.removeEvents(ctx, "erase events", sqlEraseEvents, merchant, append([]string{}, about...), sweepLen)
+}
+
+// removeEvents runs a statement that removes at most sweepLen events, until it removes fewer.
+func (db *DB) removeEvents(ctx context.Context, what, statement string, args ...any) (total int, err error) {
 	for {
 		var n int64
-		err := db.write(ctx, "sweep events", func(ctx context.Context, conn *pgx.Conn) error {
-			tag, err := conn.Exec(ctx, sqlSweepEvents, before.UnixMilli(), sweepLen)
+		err := db.write(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
+			tag, err := conn.Exec(ctx, statement, args...)
 			n = tag.RowsAffected()
 			return err
 		})

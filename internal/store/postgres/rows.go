@@ -168,11 +168,14 @@ func (tx *rowTx) eachRange(ctx context.Context, do func(store.Row) error) error 
 
 // Clear implements [store.RowTx].
 func (tx *rowTx) Clear(ctx context.Context, kind string) error {
-	if kind == store.RangeRows {
+	switch kind {
+	case store.RangeRows:
 		if err := tx.exec(ctx, sqlClearChunks); err != nil {
 			return err
 		}
 		return tx.exec(ctx, sqlClearRanges)
+	case store.AuditRows:
+		return tx.exec(ctx, sqlReplaceAudit)
 	}
 	table, ok := rowTables[kind]
 	if !ok {

@@ -156,7 +156,22 @@ var migrations = []string{
 		data bytea  NOT NULL
 	);
 	CREATE INDEX audit_at ON audit (at);`,
+
+	// The audit trail only grows: see sqlReplaceAudit for the one exception.
+	`CREATE FUNCTION keep_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		IF current_setting('threeds.restoring', true) IS DISTINCT FROM 'on' THEN
+			RAISE EXCEPTION 'the audit trail is append-only';
+		END IF;
+		RETURN NULL;
+	END $$;
+	CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
+		FOR EACH STATEMENT EXECUTE FUNCTION keep_audit();
+	ALTER TABLE audit ENABLE ALWAYS TRIGGER append_only;`,
 }
+
+// sqlReplaceAudit removes the whole audit trail, for the one of a backup that takes its place.
+const sqlReplaceAudit = `SET LOCAL threeds.restoring = 'on'; DELETE FROM audit; SET LOCAL threeds.restoring = 'off'`
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that
 // migrations make. Raise it with a step that those builds cannot live with.

@@ -44,6 +44,9 @@ const (
 	// These two belong together: the first leaves alone what the second needs.
 	sqlSweepDeliveries = `DELETE FROM delivery WHERE event IN (SELECT id FROM event WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
 	sqlSweepEvents     = `DELETE FROM event WHERE id IN (SELECT id FROM event WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
+	sqlEraseDeliveries = `DELETE FROM delivery WHERE event IN (` + sqlToErase + `)`
+	sqlEraseEvents     = `DELETE FROM event WHERE id IN (` + sqlToErase + `)`
+	sqlToErase         = `SELECT id FROM event WHERE (?1 <> '' AND merchant = ?1) OR about IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT ?3`
 )
 
 // eventStatements are the statements of the writer for events.
@@ -53,6 +56,7 @@ type eventStatements struct {
 	dropAheadDeliveries, dropAhead                            *sql.Stmt
 	claimDeliveries, endDelivery, redeliver                   *sql.Stmt
 	sweepDeliveries, sweepEvents                              *sql.Stmt
+	eraseDeliveries, eraseEvents                              *sql.Stmt
 }
 
 func (e *eventStatements) all() []statement {
@@ -70,6 +74,8 @@ func (e *eventStatements) all() []statement {
 		{&e.redeliver, sqlRedeliver},
 		{&e.sweepDeliveries, sqlSweepDeliveries},
 		{&e.sweepEvents, sqlSweepEvents},
+		{&e.eraseDeliveries, sqlEraseDeliveries},
+		{&e.eraseEvents, sqlEraseEvents},
 	}
 }
 
@@ -271,14 +277,34 @@ func (db *DB) Redeliver(ctx context.Context, event string, at time.Time) error {
 }
 
 // SweepEvents implements [store.Events].
-func (db *DB) SweepEvents(ctx context.Context, before time.Time) (total int, err error) {
+func (db *DB) SweepEvents(ctx context.Context, before time.Time) (int, error) {
+	return db.removeEvents(ctx, "sweep events", func(w *writer) (deliveries, events *sql.Stmt) {
+		return w.sweepDeliveries, w.sweepEvents
+	}, before.UnixMilli(), sweepLen)
+}
+
+// EraseEvents implements [store.Events].
+func (db *DB) EraseEvents(ctx context.Context, merchant string, about []string) (int, error) {
+	ids, err := json.Marshal(append([]string{}, about...))
+	if err != nil {
+		return 0, fmt.Errorf("sqlite: erase events: %w", err)
+	}
+	return db.removeEvents(ctx, "erase events", func(w *writer) (deliveries, events *sql.Stmt) {
+		return w.eraseDeliveries, w.eraseEvents
+	}, merchant, string(ids), sweepLen)
+}
+
+// removeEvents runs two statements that remove the deliveries of at most sweepLen events and these events, until they
+// remove fewer.
+func (db *DB) removeEvents(ctx context.Context, what string, of func(*writer) (deliveries, events *sql.Stmt), args ...any) (total int, err error) {
 	for {
 		var n int64
-		err := db.write(ctx, "sweep events", func(w *writer) (answer, failed error) {
+		err := db.write(ctx, what, func(w *writer) (answer, failed error) {
+			deliveries, events := of(w)
 			return nil, w.atomically(
-				func() (sql.Result, error) { return w.sweepDeliveries.Exec(before.UnixMilli(), sweepLen) },
+				func() (sql.Result, error) { return deliveries.Exec(args...) },
 				func() (result sql.Result, err error) {
-					result, err = w.sweepEvents.Exec(before.UnixMilli(), sweepLen)
+					result, err = events.Exec(args...)
 					if err == nil {
 						n, err = result.RowsAffected()
 					}

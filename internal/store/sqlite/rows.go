@@ -187,8 +187,11 @@ func (tx *rowTx) eachRange(ctx context.Context, do func(store.Row) error) error 
 
 // Clear implements [store.RowTx].
 func (tx *rowTx) Clear(ctx context.Context, kind string) error {
-	if kind == store.RangeRows {
+	switch kind {
+	case store.RangeRows:
 		return tx.exec(ctx, sqlClearChunks+";"+sqlClearRanges)
+	case store.AuditRows:
+		return tx.exec(ctx, sqlReplaceAudit)
 	}
 	table, ok := rowTables[kind]
 	if !ok {

@@ -160,7 +160,21 @@ var migrations = []string{
 		data BLOB NOT NULL
 	) STRICT;
 	CREATE INDEX audit_at ON audit (at);`,
+
+	// The audit trail only grows.
+	sqlKeepAudit,
 }
+
+// sqlKeepAudit has the database refuse what would change or remove entries of the audit trail.
+const sqlKeepAudit = `CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGIN
+		SELECT RAISE(ABORT, 'the audit trail is append-only');
+	END;
+	CREATE TRIGGER audit_kept BEFORE DELETE ON audit BEGIN
+		SELECT RAISE(ABORT, 'the audit trail is append-only');
+	END;`
+
+// sqlReplaceAudit removes the whole audit trail, for the one of a backup that takes its place.
+const sqlReplaceAudit = `DROP TRIGGER audit_kept; DROP TRIGGER audit_unchanged; DELETE FROM audit; ` + sqlKeepAudit
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that
 // migrations make. Raise it with a step that those builds cannot live with.

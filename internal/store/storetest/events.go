@@ -320,3 +320,37 @@ func testSweepEvents(c *check) {
 	c.wantNoEvent("evt_1")
 	c.wantEvent(recent)
 }
+
+// testEraseEvents: what is about a transaction goes, or what a merchant has, also ahead, and nothing else does.
+func testEraseEvents(c *check) {
+	ofCard, ahead, other, operator := c.event("evt_1", "t", "ep_1"), c.event("evt_2", "u", "ep_1"), c.event("evt_3", "v", "ep_1"), c.event("evt_4", "", "ep_1")
+	ahead.Created = ahead.Created.Add(time.Hour)
+	operator.Merchant = ""
+	for _, e := range []store.Event{ofCard, ahead, other, operator} {
+		c.putEvent(e)
+	}
+	erase := func(want int, merchant string, about ...string) {
+		c.Helper()
+		if n, err := c.s.EraseEvents(c.Context(), merchant, about); n != want || err != nil {
+			c.Errorf("EraseEvents(%q, %q) = %d, %v; want %d", merchant, about, n, err, want)
+		}
+	}
+	erase(0, "")
+	erase(0, "nobody", "none")
+	erase(2, "", "t", "u", "none")
+	c.wantNoEvent("evt_1")
+	c.wantNoEvent("evt_2")
+	c.wantEvent(other)
+	c.wantEvent(operator)
+	c.claim(nil, 9, "evt_3 to ep_1", "evt_4 to ep_1")
+	many := 1200 // more than any statement removes at once
+	for n := range many {
+		e := c.event(fmt.Sprintf("evt_many_%d", n), "w")
+		e.Merchant = "big"
+		c.putEvent(e)
+	}
+	erase(many, "big")
+	erase(1, "shop")
+	c.wantNoEvent("evt_3")
+	c.wantEvent(operator)
+}

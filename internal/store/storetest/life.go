@@ -51,6 +51,7 @@ func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	errs["EndDelivery"] = c.s.EndDelivery(ctx, store.Delivery{Event: "evt_new"})
 	errs["Redeliver"] = c.s.Redeliver(ctx, "evt_new", c.Now())
 	_, errs["SweepEvents"] = c.s.SweepEvents(ctx, c.Now().Add(time.Hour))
+	_, errs["EraseEvents"] = c.s.EraseEvents(ctx, "shop", []string{"a"})
 	errs["Ping"] = c.s.Ping(ctx)
 	return errs
 }

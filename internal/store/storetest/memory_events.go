@@ -232,3 +232,14 @@ func (s *Memory) SweepEvents(ctx context.Context, before time.Time) (int, error)
 	defer s.mu.Unlock()
 	return s.removeEvents(func(e store.Event) bool { return e.Created.Before(before) }), nil
 }
+
+// EraseEvents implements [store.Events].
+func (s *Memory) EraseEvents(ctx context.Context, merchant string, about []string) (int, error) {
+	if err := s.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	return s.removeEvents(func(e store.Event) bool {
+		return merchant != "" && e.Merchant == merchant || slices.Contains(about, e.About)
+	}), nil
+}

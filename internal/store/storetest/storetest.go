@@ -133,6 +133,7 @@ var tests = []test{
 	{"Deliveries", testDeliveries},
 	{"ClaimAtOnce", testClaimAtOnce},
 	{"SweepEvents", testSweepEvents},
+	{"EraseEvents", testEraseEvents},
 	{"Objects", testObjects},
 	{"ObjectChange", testObjectChange},
 	{"ObjectExpiry", testObjectExpiry},

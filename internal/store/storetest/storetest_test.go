@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -115,6 +116,7 @@ type broken struct {
 	get    func(context.Context, string) (store.Txn, error)
 	update func(context.Context, store.Txn, func(*store.Txn) error) error
 	sweep  func(context.Context, time.Time) (int, error)
+	erase  func(ctx context.Context, merchant string, about []string) (int, error)
 	putKey func(context.Context, store.Key) error
 	key    func(context.Context, []byte) (store.Key, error)
 	keys   func(context.Context) ([]store.Key, error)
@@ -153,6 +155,13 @@ func (b *broken) Sweep(ctx context.Context, now time.Time) (int, error) {
 		return b.sweep(ctx, now)
 	}
 	return b.Memory.Sweep(ctx, now)
+}
+
+func (b *broken) EraseEvents(ctx context.Context, merchant string, about []string) (int, error) {
+	if b.erase != nil {
+		return b.erase(ctx, merchant, about)
+	}
+	return b.Memory.EraseEvents(ctx, merchant, about)
 }
 
 func (b *broken) PutKey(ctx context.Context, k store.Key) error {
@@ -412,6 +421,26 @@ func TestBrokenStoresFail(t *testing.T) {
 					err = errors.New("no rows")
 				}
 				return x, err
+			}
+		}},
+		{"EraseEvents erases for no merchant", "EraseEvents", func(b *broken, _ *clock) {
+			b.erase = func(ctx context.Context, merchant string, about []string) (int, error) {
+				return b.Memory.removeEvents(func(e store.Event) bool { return e.Merchant == merchant || slices.Contains(about, e.About) }), nil
+			}
+		}},
+		{"EraseEvents leaves deliveries", "EraseEvents", func(b *broken, _ *clock) {
+			b.erase = func(ctx context.Context, merchant string, about []string) (int, error) {
+				before := maps.Clone(b.deliveries)
+				n, err := b.Memory.EraseEvents(ctx, merchant, about)
+				b.deliveries = before
+				return n, err
+			}
+		}},
+		{"EraseEvents leaves what lies ahead", "EraseEvents", func(b *broken, _ *clock) {
+			b.erase = func(_ context.Context, merchant string, about []string) (int, error) {
+				return b.Memory.removeEvents(func(e store.Event) bool {
+					return !e.Created.After(b.now()) && (merchant != "" && e.Merchant == merchant || slices.Contains(about, e.About))
+				}), nil
 			}
 		}},
 		{"Sweep frees nothing", "Sweep", func(b *broken, _ *clock) {

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// journalSettle is how long the journal may go on with what a burst has left: entries are written within a tenth of a
+// second.
+const journalSettle = 500 * time.Millisecond
+
+// journalCost measures what the journal costs with the embedded store.
+func journalCost(ctx context.Context, b *bench) ([]row, error) {
+	return compareJournals(ctx, b, "", [2]string{})
+}
+
+// compareJournals measures processor time and latency of two servers, one of which keeps no journal. They take turns,
+// since what else the machine does changes meanwhile. The stores are given by their URLs, "" is the embedded one.
+func compareJournals(ctx context.Context, b *bench, name string, stores [2]string) (rows []row, err error) {
+	var worlds [2]*testbed // without a journal, and with one
+	for i, journal := range []string{"journal: off", ""} {
+		w, err := newTestbedOf(ctx, b, setup{versions: "2.1.0, 2.2.0", limits: manyConns + allCome, store: stores[i], journal: journal})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, w.stop()) }()
+		worlds[i] = w
+	}
+	var costs [2][]float64 // µs of a processor for each authentication, by world
+	var latencies [2][]time.Duration
+	var ratios []float64
+	for turn := range b.plan.costTurns + 1 {
+		var each [2]float64
+		for i := range worlds {
+			i := (i + turn) % len(worlds)
+			used, took, err := worlds[i].turnOf(ctx, b)
+			if err != nil {
+				return nil, err
+			}
+			if each[i] = float64(used.Microseconds()) / float64(b.plan.costBurst); turn > 0 {
+				costs[i], latencies[i] = append(costs[i], each[i]), append(latencies[i], took...)
+			}
+		}
+		if turn == 0 {
+			continue // connections were made, and memory grew
+		}
+		b.printf("turn %d: %.0f µs without a journal, %.0f µs with one", turn, each[0], each[1])
+		ratios = append(ratios, each[1]/each[0])
+	}
+	ratio, more := median(ratios), percentile(latencies[1], 0.99)-percentile(latencies[0], 0.99)
+	return []row{{
+		what: "processor time of /preauth and /auth with a journal, ratio" + name, target: "<= 1.10", measured: fmt.Sprintf("%.2f", ratio), good: ratio <= 1.10,
+		note: fmt.Sprintf("turns %.2f to %.2f; %.0f µs to %.0f µs", percentile(ratios, 0), percentile(ratios, 1), median(costs[1]), median(costs[0])),
+	}, {
+		what: "p99 of /auth with a journal, more" + name, target: "<= 1 ms", measured: fmt.Sprintf("%.2f ms", ms(more)), good: more <= time.Millisecond,
+		note: fmt.Sprintf("%.2f ms to %.2f ms at %.0f/s; p50 %.2f ms to %.2f ms", ms(percentile(latencies[1], 0.99)), ms(percentile(latencies[0], 0.99)),
+			b.plan.authRate, ms(median(latencies[1])), ms(median(latencies[0]))),
+	}}, nil
+}
+
+// turnOf returns what the program used of a processor for a burst and for the entries of its journal, and then how long
+// /auth took at a steady rate, without the time of the directory server.
+func (w *testbed) turnOf(ctx context.Context, b *bench) (used time.Duration, took []time.Duration, err error) {
+	before, err := processorTimeOf(w.cmd.Process.Pid)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := w.ask(ctx, "Load.Authentications", Burst{Way: compatible, Count: b.plan.costBurst, Conns: 32}, new(int)); err != nil {
+		return 0, nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return 0, nil, ctx.Err()
+	case <-time.After(journalSettle):
+	}
+	after, err := processorTimeOf(w.cmd.Process.Pid)
+	if err != nil {
+		return 0, nil, err
+	}
+	var got Authenticated
+	err = w.ask(ctx, "Load.Authenticate", Authentications{Count: b.plan.auths / 8, Rate: b.plan.authRate, Dir: w.dir}, &got)
+	return after - before, got.Added.Calm, err
+}

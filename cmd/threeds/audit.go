@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// runAudit searches and exports the audit trail.
+func runAudit(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		return usageErrorf("audit: no command (search or export)")
+	}
+	switch args[0] {
+	case "-h", "-help", "--help":
+		return helpRequest{"threeds audit takes a command: search or export"}
+	case "search":
+		return auditSearch(ctx, args[1:], stdout)
+	case "export":
+		return auditExport(ctx, args[1:], stdout, stderr)
+	}
+	return usageErrorf("audit: unknown command %q%s", args[0], config.Hint(args[0], "search", "export"))
+}
+
+// auditFlags adds the flags of a search in the audit trail.
+func auditFlags(fs *flag.FlagSet, q *operator.Query) {
+	fs.StringVar(&q.Who, "who", "", "who did it, such as token:ci")
+	fs.StringVar(&q.Action, "action", "", "what was done, such as key.create")
+	fs.StringVar(&q.Object, "object", "", "what it was done to")
+	timeFlag(fs, "from", "from then on", &q.From)
+	timeFlag(fs, "to", "before then", &q.To)
+}
+
+func auditSearch(ctx context.Context, args []string, stdout io.Writer) error {
+	fs := flag.NewFlagSet("audit search", flag.ContinueOnError)
+	var q operator.Query
+	auditFlags(fs, &q)
+	fs.IntVar(&q.Limit, "limit", 50, "how many entries at most")
+	asJSON, file := jsonFlag(fs), configFlag(fs)
+	if _, err := parseFlags(fs, args, 0); err != nil {
+		return err
+	}
+	if q.Limit < 1 {
+		return usageErrorf("audit search: --limit: want a number from 1")
+	}
+	return withOperators(ctx, *file, func(s *operator.Service) error {
+		all, err := s.Search(ctx, q)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return writeJSON(stdout, all)
+		}
+		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "AT\tWHO\tACTION\tOBJECT\tFROM")
+		for _, e := range all {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.At.Format(time.RFC3339), oneLine(e.Who), e.Action, oneLine(e.Object), e.From)
+		}
+		return w.Flush()
+	})
+}
+
+// auditExport writes the audit trail as "journal verify" reads it. The export is in the trail, and so in itself.
+func auditExport(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	fs := flag.NewFlagSet("audit export", flag.ContinueOnError)
+	var q operator.Query
+	auditFlags(fs, &q)
+	file := configFlag(fs)
+	rest, err := parseFlags(fs, args, 1)
+	if err != nil {
+		return err
+	}
+	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		keys, err := journal.LoadOrCreateKeys(c.Journal.Keys)
+		if err != nil {
+			return err
+		}
+		if err := recordCommand(ctx, st, ring, "audit.export", "", nil); err != nil {
+			return err
+		}
+		s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
+		var n int
+		var broken *operator.ChainError
+		err = writeNewFile(rest, stdout, func(to io.Writer) (err error) {
+			n, err = s.Export(ctx, to, keys, q)
+			if errors.As(err, &broken) {
+				return nil // the file is whole, and shows what was changed
+			}
+			return err
+		})
+		if err == nil && broken != nil {
+			err = broken
+		}
+		if err == nil {
+			fmt.Fprintf(stderr, "threeds: exported %s\n", countEntries(n))
+		}
+		return err
+	})
+}
+
+// countEntries returns a number of entries in words.
+func countEntries(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+// writeNewFile calls write with a new file, which args name, for its owner alone; with standard output when args are empty
+// or "-". A file that could not be written to its end is removed.
+func writeNewFile(args []string, stdout io.Writer, write func(io.Writer) error) error {
+	if len(args) == 0 || args[0] == "-" {
+		return write(exactWriter(stdout))
+	}
+	f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = write(f); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		err = errors.Join(err, os.Remove(args[0])) // part of it is of no use
+	}
+	return err
+}

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/clientcert"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// certCommands are the commands of "threeds cert".
+var certCommands = []string{"request", "install", "activate", "rollback", "test", "status"}
+
+// runCert makes, installs and changes the client certificates of directories that the store has.
+func runCert(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		return usageErrorf("cert: no command (request, install, activate, rollback, test or status)")
+	}
+	name := args[0]
+	switch {
+	case slices.Contains([]string{"-h", "-help", "--help"}, name):
+		return helpRequest{"threeds cert takes a command: request, install, activate, rollback, test or status"}
+	case !slices.Contains(certCommands, name):
+		return usageErrorf("cert: unknown command %q%s", name, config.Hint(name, certCommands...))
+	}
+	c := &certCommand{stdin: stdin, stdout: stdout, stderr: stderr}
+	fs := flag.NewFlagSet("cert "+name, flag.ContinueOnError)
+	file := configFlag(fs)
+	most := 1
+	switch name {
+	case "request":
+		fs.IntVar(&c.spec.Bits, "bits", 0, "length of an RSA key: 2048, 3072 or 4096")
+		fs.StringVar(&c.spec.Curve, "curve", "", "an elliptic key in place of RSA: P-256 or P-384")
+		fs.StringVar(&c.spec.Subject, "subject", "", "such as CN=3ds.example,O=Example,C=NL")
+	case "install":
+		most = 2
+		fs.Func("at", "when nodes change over, in RFC 3339", func(text string) (err error) {
+			if c.at, err = time.Parse(time.RFC3339, text); err != nil {
+				return errors.New("want a time in RFC 3339, such as 2026-12-01T03:00:00Z")
+			}
+			return nil
+		})
+	case "status", "test":
+		c.asJSON = jsonFlag(fs)
+	}
+	rest, err := parseFlags(fs, args[1:], most)
+	if err != nil {
+		return err
+	}
+	c.rest = rest
+	if len(rest) == 0 && name != "status" {
+		return usageErrorf("%s: the scheme of the directory is missing", fs.Name())
+	}
+	if len(rest) < 2 && name == "install" {
+		return usageErrorf("%s: the file of the certificate is missing (- is standard input)", fs.Name())
+	}
+	do := map[string]func(context.Context) error{
+		"request": c.request, "install": c.install, "activate": c.activate, "rollback": c.rollback, "test": c.test, "status": c.status,
+	}[name]
+	read := config.Read
+	if name == "install" || name == "test" { // these need the files that it names
+		read = func(file string) (*config.Config, error) {
+			conf, _, err := config.Load(file, time.Now())
+			return conf, err
+		}
+	}
+	conf, err := read(*file)
+	if err != nil {
+		return err
+	}
+	c.config = conf
+	if err := c.open(ctx, do); err != nil {
+		if _, isRefusal := errors.AsType[*clientcert.RefusalError](err); isRefusal {
+			return fmt.Errorf("%s: %w", fs.Name(), err)
+		}
+		return err
+	}
+	return nil
+}
+
+// A certCommand is one command for client certificates.
+type certCommand struct {
+	*clientcert.Service
+	config         *config.Config
+	directory      *config.Directory // the one that the command is about; nil: all
+	trail          *operator.Service
+	rest           []string
+	spec           clientcert.Spec
+	at             time.Time
+	asJSON         *bool
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// open calls do with the store of the configuration.
+func (c *certCommand) open(ctx context.Context, do func(context.Context) error) error {
+	conf := c.config
+	if len(c.rest) > 0 {
+		i := slices.IndexFunc(conf.Directories, func(d config.Directory) bool { return d.Scheme == c.rest[0] })
+		if i < 0 {
+			var schemes []string
+			for _, d := range conf.Directories {
+				schemes = append(schemes, d.Scheme)
+			}
+			return fmt.Errorf("cert: no directory %q in the configuration%s", oneLine(c.rest[0]), config.Hint(c.rest[0], schemes...))
+		}
+		c.directory = &conf.Directories[i]
+	}
+	return withKeysOf(ctx, conf, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
+		now := time.Now
+		if shared, ok := st.(store.ClockSource); ok {
+			now = store.NewClock(ctx, time.Now, shared, slog.New(slog.DiscardHandler)).Now
+		}
+		c.Service = &clientcert.Service{Store: st, Sealer: ring, Now: now}
+		c.trail = &operator.Service{Store: st, Sealer: ring, Now: now}
+		return do(ctx)
+	})
+}
+
+// record returns what adds a change to the audit trail.
+func (c *certCommand) record(ctx context.Context, action string) clientcert.Recorder {
+	return func(before, after clientcert.Status) error {
+		err := c.trail.Record(ctx, operator.Entry{
+			Who: commandActor(), From: "command line", Action: action, Object: c.directory.Scheme, Before: before.Summary(), After: after.Summary(),
+		})
+		if err != nil {
+			return fmt.Errorf("audit trail: %w", err)
+		}
+		return nil
+	}
+}
+
+// report says what was done, and whether the directory uses the certificates of the store at all.
+func (c *certCommand) report(format string, args ...any) {
+	fmt.Fprintf(c.stderr, "threeds: "+format+"\n", args...)
+	if !c.directory.ClientCert.IsManaged {
+		fmt.Fprintf(c.stderr, "threeds: client_cert of %s names files in the configuration: write managed there to use the certificate of the store\n", c.directory.Scheme)
+	}
+}
+
+func (c *certCommand) request(ctx context.Context) error {
+	scheme := c.directory.Scheme
+	if c.spec.Subject == "" {
+		status, err := c.Status(ctx, scheme)
+		if err != nil {
+			return err
+		}
+		address := c.config.Results.URL
+		if c.directory.Results != nil {
+			address = c.directory.Results.URL
+		}
+		c.spec.Subject = status.DefaultSubject(address)
+	}
+	csr, status, err := c.Request(ctx, scheme, c.spec, c.record(ctx, "certificate.request"))
+	if err != nil {
+		return err
+	}
+	made := status.Requests[0]
+	c.report("key %s (%s) waits for a certificate of %s; the CSR follows", made.KeyID, made.Key, oneLine(made.Subject))
+	_, err = c.stdout.Write(csr)
+	return err
+}
+
+func (c *certCommand) install(ctx context.Context) error {
+	file, err := readCertificates(c.rest[1], c.stdin)
+	if err != nil {
+		return err
+	}
+	roots := slices.Concat(c.directory.ServerCA.Certs, c.directory.ClientCA.Certs)
+	status, err := c.Install(ctx, c.directory.Scheme, file, c.at, roots, c.record(ctx, "certificate.install"))
+	if err != nil {
+		return err
+	}
+	if c.at.IsZero() {
+		c.report("installed %s, until %s; \"threeds cert activate %s\" brings it into use", oneLine(status.Next.Subject), status.Next.NotAfter.Format(time.RFC3339), c.directory.Scheme)
+		return nil
+	}
+	c.report("installed %s, until %s; nodes change over at %s", oneLine(status.Next.Subject), status.Next.NotAfter.Format(time.RFC3339), status.At.Format(time.RFC3339))
+	return nil
+}
+
+// readCertificates reads a file of certificates, or standard input for -.
+func readCertificates(name string, stdin io.Reader) ([]byte, error) {
+	const most = 1 << 20 // more than any that is taken
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(stdin, most))
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
+func (c *certCommand) activate(ctx context.Context) error {
+	status, err := c.Activate(ctx, c.directory.Scheme, c.record(ctx, "certificate.activate"))
+	return c.reportChange(status, err)
+}
+
+func (c *certCommand) rollback(ctx context.Context) error {
+	status, err := c.Rollback(ctx, c.directory.Scheme, c.record(ctx, "certificate.rollback"))
+	return c.reportChange(status, err)
+}
+
+// reportChange says which certificate is in use now.
+func (c *certCommand) reportChange(status clientcert.Status, err error) error {
+	if err != nil {
+		return err
+	}
+	now := status.Current
+	c.report("in use is %s, serial %s, until %s; nodes that serve change over within seconds", oneLine(now.Subject), now.Serial, now.NotAfter.Format(time.RFC3339))
+	return nil
+}
+
+// A certTest is the result of a test.
+type certTest struct {
+	Scheme      string `json:"scheme"`
+	Certificate string `json:"certificate"` // next or current
+	Subject     string `json:"subject"`
+	directory.HandshakeReport
+}
+
+func (c *certCommand) test(ctx context.Context) error {
+	scheme := c.directory.Scheme
+	cert, what, err := c.Candidate(ctx, scheme)
+	if err != nil {
+		return err
+	}
+	report, err := server.TryCertificate(ctx, c.config, scheme, *cert)
+	if err != nil {
+		return fmt.Errorf("cert test: %w", err)
+	}
+	if *c.asJSON {
+		err = writeJSON(c.stdout, certTest{scheme, what, cert.Leaf.Subject.String(), report})
+	} else {
+		err = c.printTest(what, oneLine(cert.Leaf.Subject.String()), &report)
+	}
+	if err == nil && report.Result != directory.HandshakeAccepted {
+		err = fmt.Errorf("cert test: %s: %s", scheme, oneLine(report.Detail))
+	}
+	return err
+}
+
+func (c *certCommand) printTest(what, subject string, r *directory.HandshakeReport) error {
+	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "certificate\t%s (%s)\n", subject, what)
+	fmt.Fprintf(w, "address\t%s\n", r.Address)
+	if r.Proxy != "" {
+		fmt.Fprintf(w, "through\t%s\n", r.Proxy)
+	}
+	if r.TLS != "" {
+		fmt.Fprintf(w, "connection\t%s, %s\n", r.TLS, r.Suite)
+		fmt.Fprintf(w, "its certificate\t%s, until %s\n", oneLine(r.Server), r.Expires.Format(time.RFC3339))
+	}
+	fmt.Fprintf(w, "result\t%s, after %d ms\n", r.Result, r.MS)
+	return w.Flush()
+}
+
+func (c *certCommand) status(ctx context.Context) error {
+	all := []clientcert.Status{}
+	for i := range c.config.Directories {
+		d := &c.config.Directories[i]
+		if c.directory != nil && c.directory != d {
+			continue
+		}
+		status, err := c.Status(ctx, d.Scheme)
+		if err != nil {
+			return err
+		}
+		all = append(all, status)
+	}
+	if *c.asJSON {
+		return writeJSON(c.stdout, all)
+	}
+	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SCHEME\tSTATE\tKEY\tUNTIL\tSINCE\tSERIAL\tSUBJECT")
+	for i := range all {
+		printCertStatus(w, &all[i])
+	}
+	return w.Flush()
+}
+
+// printCertStatus prints a line for each certificate, and for each key that waits for one.
+func printCertStatus(w io.Writer, s *clientcert.Status) {
+	const form = time.RFC3339
+	line := func(state string, i *clientcert.Info, until, since string) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Scheme, state, i.Key, until, since, cmp.Or(i.Serial, "-"), oneLine(i.Subject))
+	}
+	if s.IsRefused {
+		line("refused: its seal does not open", &clientcert.Info{Key: "-"}, "-", "-")
+	}
+	for i := range s.Requests {
+		line("waits for a certificate", &s.Requests[i], "-", s.Requests[i].Requested.Format(form))
+	}
+	if i := s.Next; i != nil && s.At.IsZero() {
+		line("waits to be activated", i, i.NotAfter.Format(form), "-")
+	} else if i != nil {
+		line("next", i, i.NotAfter.Format(form), s.At.Format(form))
+	}
+	if i := s.Current; i != nil {
+		line("in use", i, i.NotAfter.Format(form), i.Since.Format(form))
+	}
+	if i := s.Previous; i != nil {
+		line("before", i, i.NotAfter.Format(form), i.Since.Format(form))
+	}
+}

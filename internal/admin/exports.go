@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/operator"
+)
+
+// A stream is the answer of an operation that has more to say than fits into memory.
+type stream struct {
+	name, kind string
+	write      func(io.Writer) error
+}
+
+// exportRoutes returns the operations that answer with a stream.
+func exportRoutes() []route {
+	return []route{
+		{"GET", "audit/export", operator.Admin, false, "Export the audit trail in a form that can be verified", exportAudit},
+		{"GET", "journal/export", operator.Operator, false, "Export the journal, as JSON lines that can be verified or as CSV", exportJournal},
+	}
+}
+
+// pieceTime is how long one piece of a stream may take to be sent.
+const pieceTime = 30 * time.Second
+
+// A pieceWriter gives each piece of a stream its own time to be sent. A server that has no deadlines needs none.
+type pieceWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (w *pieceWriter) Write(piece []byte) (int, error) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(pieceTime))
+	return w.ResponseWriter.Write(piece)
+}
+
+// answerStream sends a stream. When it cannot be read to its end the connection is cut, so that nobody takes what has come
+// for all of it.
+func (h *Handler) answerStream(w http.ResponseWriter, s stream) {
+	w.Header().Set("Content-Type", s.kind)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+s.name+`"`)
+	w.WriteHeader(http.StatusOK)
+	if err := s.write(&pieceWriter{w, http.NewResponseController(w)}); err != nil {
+		h.Log.Error("admin API", "file", s.name, "err", err)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+var errNoKeys = refuse(http.StatusServiceUnavailable, "There are no keys to sign an export with. The log of the server says why.")
+
+// readAuditQuery returns the search in the audit trail that a request asks for.
+func readAuditQuery(r *request) (q operator.Query, err error) {
+	asked := r.URL.Query()
+	q = operator.Query{Who: asked.Get("who"), Action: asked.Get("action"), Object: asked.Get("object")}
+	q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to"))
+	return q, err
+}
+
+// exportAudit answers with the audit trail, after that stands in it.
+func exportAudit(h *Handler, r *request) (any, error) {
+	q, err := readAuditQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	if h.JournalKeys == nil {
+		return nil, errNoKeys
+	}
+	if err := h.record(r, "audit.export", "", nil, nil); err != nil {
+		return nil, err
+	}
+	return stream{"audit.jsonl", "application/jsonl", func(w io.Writer) error {
+		_, err := h.Operators.Export(r.Context(), w, h.JournalKeys, q)
+		if broken, ok := errors.AsType[*operator.ChainError](err); ok {
+			h.Log.Error("admin API", "file", "audit.jsonl", "err", broken) // the file is whole, and shows what was changed
+			return nil
+		}
+		return err
+	}}, nil
+}
+
+// exportJournal answers with days of the journal, after that stands in the audit trail.
+func exportJournal(h *Handler, r *request) (any, error) {
+	st, err := h.openJournal()
+	if err != nil {
+		return nil, err
+	}
+	asked := r.URL.Query()
+	q := journal.Query{Merchant: asked.Get("merchant")}
+	if q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
+		return nil, err
+	}
+	answer := stream{"journal.jsonl", "application/jsonl", func(w io.Writer) error {
+		_, err := journal.WriteJSONLines(r.Context(), w, st, h.JournalKeys, q)
+		return err
+	}}
+	switch asked.Get("format") {
+	case "", "jsonl":
+		if h.JournalKeys == nil {
+			return nil, errNoKeys
+		}
+	case "csv":
+		answer = stream{"journal.csv", "text/csv; charset=utf-8", func(w io.Writer) error {
+			_, err := journal.WriteCSV(r.Context(), w, st, q)
+			return err
+		}}
+	default:
+		return nil, refuse(http.StatusBadRequest, "format: want jsonl or csv.")
+	}
+	what := map[string]string{"merchant": q.Merchant, "from": asked.Get("from"), "to": asked.Get("to"), "format": asked.Get("format")}
+	if err := h.record(r, "journal.export", "", nil, what); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}

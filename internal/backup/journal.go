@@ -1,0 +1,160 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// The kinds of rows of a journal, which come behind all others: one journalRows, and then what [journal.Archive] tells a
+// visitor, in that order.
+const (
+	journalRows = "journal"
+	dayRows     = "journalDay"
+	chainRows   = "journalChain"
+	entryRows   = "journalEntry"
+)
+
+// EntryRows is the kind under which [Counts] has the entries of the journal.
+const EntryRows = entryRows
+
+// A Journal is one that a backup holds, or that takes the one of a backup. Its entries are sealed in the backup as they are
+// in the store, so whoever restores them needs the same keys.
+type Journal struct {
+	Keys *journal.Keys
+	Open func(ctx context.Context) (journal.Store, error) // called when there is something to read or to write
+}
+
+// A JournalError says why the journal of a backup was not restored, or in part. All else was restored.
+type JournalError struct{ err error }
+
+func (e *JournalError) Error() string { return e.err.Error() }
+
+func (e *JournalError) Unwrap() error { return e.err }
+
+// errNoJournal refuses the journal of a backup where there is none.
+var errNoJournal = errors.New("has a journal, and the configuration has none (journal: off)")
+
+// write calls put with each row of the journal.
+func (j *Journal) write(ctx context.Context, put func(store.Row) error) (err error) {
+	st, err := j.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	archive, ok := st.(journal.Archive)
+	if !ok {
+		return errors.New("this kind of journal cannot be backed up")
+	}
+	first := store.NewRow(journalRows)
+	first.Text["cardKeys"] = strings.Join(j.Keys.CardKeys(), " ")
+	if err := put(first); err != nil {
+		return err
+	}
+	return archive.Visit(ctx, journal.Visitor{
+		Day: func(d journal.ArchivedDay) error {
+			row := store.NewRow(dayRows)
+			row.Text["day"], row.Bytes["wrapped"] = d.Day, d.Wrapped
+			return put(row)
+		},
+		Chain: func(c journal.ArchivedChain) error {
+			row := store.NewRow(chainRows)
+			row.Text["chain"], row.Text["day"], row.Text["keyId"] = c.Chain, c.Day, c.KeyID
+			row.Number["seq"], row.Number["signed"] = c.Seq, c.Signed
+			row.Bytes["link"] = c.Link
+			putBytes(row, "signature", c.Signature)
+			return put(row)
+		},
+		Entry: func(e journal.ArchivedEntry) error {
+			row := store.NewRow(entryRows)
+			row.Text["id"], row.Text["kind"], row.Text["merchant"] = e.ID, e.Kind, e.Merchant
+			row.Number["made"], row.Number["seq"] = e.Made, e.Seq
+			row.Bytes["digest"], row.Bytes["link"] = e.Digest, e.Link
+			putBytes(row, "card", e.Card)
+			putBytes(row, "salt", e.Salt)
+			putBytes(row, "body", e.Body)
+			putBytes(row, "messages", e.Messages)
+			return put(row)
+		},
+	})
+}
+
+// putBytes gives a row a value, unless there is none.
+func putBytes(row store.Row, name string, value []byte) {
+	if value != nil {
+		row.Bytes[name] = value
+	}
+}
+
+// check says whether the journal can take a row of the journal of a backup.
+func (j *Journal) check(row store.Row) error {
+	switch {
+	case j == nil:
+		return errNoJournal
+	case row.Kind == journalRows:
+		return j.Keys.CheckCardKeys(strings.Fields(row.Text["cardKeys"]))
+	case row.Kind == dayRows:
+		if _, err := j.Keys.OpenDay(dayOf(row)); err != nil {
+			return fmt.Errorf("%w; the backup wants that of its time", err)
+		}
+	}
+	return nil
+}
+
+func dayOf(row store.Row) journal.ArchivedDay {
+	return journal.ArchivedDay{Day: row.Text["day"], Wrapped: row.Bytes["wrapped"]}
+}
+
+// restore adds the rows of a backup, which was read to its end before.
+func (j *Journal) restore(ctx context.Context, r *lineReader) (added int, err error) {
+	if err := r.readHeader(); err != nil {
+		return 0, err
+	}
+	st, err := j.Open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	to, err := journal.NewRestorer(ctx, st, j.Keys)
+	if err != nil {
+		return 0, err
+	}
+	for ctx.Err() == nil {
+		row, err := r.readRow()
+		if err == io.EOF {
+			return to.Close(ctx)
+		}
+		if err == nil {
+			err = addTo(ctx, to, row)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("line %d: %w", r.lines, err)
+		}
+	}
+	return 0, ctx.Err()
+}
+
+// addTo adds one row to a journal. Rows of other kinds are left alone.
+func addTo(ctx context.Context, to *journal.Restorer, row store.Row) error {
+	switch row.Kind {
+	case dayRows:
+		return to.AddDay(dayOf(row))
+	case chainRows:
+		return to.BeginChain(ctx, journal.ArchivedChain{
+			Chain: row.Text["chain"], Day: row.Text["day"], KeyID: row.Text["keyId"], Seq: row.Number["seq"], Signed: row.Number["signed"],
+			Link: row.Bytes["link"], Signature: row.Bytes["signature"],
+		})
+	case entryRows:
+		return to.AddEntry(ctx, journal.ArchivedEntry{
+			Made: row.Number["made"], ID: row.Text["id"], Kind: row.Text["kind"], Merchant: row.Text["merchant"], Seq: row.Number["seq"],
+			Card: row.Bytes["card"], Salt: row.Bytes["salt"], Digest: row.Bytes["digest"], Link: row.Bytes["link"], Body: row.Bytes["body"],
+			Messages: row.Bytes["messages"],
+		})
+	}
+	return nil
+}

@@ -1,0 +1,384 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// An ArchivedDay is the key of a day, wrapped under the keys of the journal.
+type ArchivedDay struct {
+	Day     string
+	Wrapped []byte
+}
+
+// An ArchivedChain is a chain as far as it had come. Signature is that of its first Signed entries.
+type ArchivedChain struct {
+	Chain, Day string
+	Seq        int64
+	Link       []byte
+	Signed     int64
+	KeyID      string
+	Signature  []byte
+}
+
+// An ArchivedEntry is an entry as a store has it: Body and Messages are sealed under the key of its day. An entry that was
+// erased has neither Body nor Salt, and one has no Messages when it had none, or when their time is over.
+type ArchivedEntry struct {
+	Made                     int64 // milliseconds since 1970
+	ID, Kind, Merchant       string
+	Seq                      int64
+	Card, Salt, Digest, Link []byte
+	Body, Messages           []byte
+}
+
+// A Visitor is told what a journal has: first all days of a part of it, then each chain with its entries behind it.
+type Visitor struct {
+	Day   func(ArchivedDay) error
+	Chain func(ArchivedChain) error
+	Entry func(ArchivedEntry) error
+}
+
+// An Archive is a store whose rows a backup can hold. Both kinds of stores are one.
+type Archive interface {
+	Store
+	// Visit tells a visitor of all rows. Chains that grow meanwhile are told as far as they had come.
+	Visit(ctx context.Context, v Visitor) error
+	// part returns the database in which the entries of a day are, and makes room for them.
+	part(ctx context.Context, day string) (*database, error)
+}
+
+var _, _ Archive = (*fileStore)(nil), (*tableStore)(nil)
+
+// Visit implements [Archive].
+func (s *fileStore) Visit(ctx context.Context, v Visitor) error {
+	return s.each(ctx, func(db *database) (bool, error) { return false, db.visit(ctx, v) })
+}
+
+// Visit implements [Archive].
+func (s *tableStore) Visit(ctx context.Context, v Visitor) error { return s.visit(ctx, v) }
+
+func (s *fileStore) part(ctx context.Context, day string) (*database, error) {
+	at, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return nil, err
+	}
+	return s.month(ctx, at.Format(monthForm), true)
+}
+
+func (s *tableStore) part(context.Context, string) (*database, error) { return s.database, nil }
+
+// visit tells a visitor of the rows of a database.
+func (db *database) visit(ctx context.Context, v Visitor) error {
+	chains, err := db.archivedChains(ctx)
+	if err != nil {
+		return err
+	}
+	days, err := db.archivedDays(ctx)
+	if err != nil {
+		return err
+	}
+	for _, day := range days {
+		if err := v.Day(day); err != nil {
+			return err
+		}
+	}
+	for _, chain := range chains {
+		if err := v.Chain(chain); err != nil {
+			return err
+		}
+		if err := db.visitEntries(ctx, &chain, v.Entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (db *database) archivedChains(ctx context.Context) (all []ArchivedChain, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT chain, day, seq, link, signed, key_id, signature FROM journal_chains ORDER BY day, chain`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c ArchivedChain
+		if err := rows.Scan(&c.Chain, &c.Day, &c.Seq, &c.Link, &c.Signed, &c.KeyID, &c.Signature); err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, rows.Err()
+}
+
+func (db *database) archivedDays(ctx context.Context) (all []ArchivedDay, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT day, wrapped FROM journal_keys ORDER BY day`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var d ArchivedDay
+		if err := rows.Scan(&d.Day, &d.Wrapped); err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, rows.Err()
+}
+
+// visitEntries calls do with each entry of a chain, as far as it had come.
+func (db *database) visitEntries(ctx context.Context, c *ArchivedChain, do func(ArchivedEntry) error) error {
+	day, err := time.Parse(time.DateOnly, c.Day)
+	if err != nil {
+		return err
+	}
+	begin, end := spanOfDay(day)
+	rows, err := db.QueryContext(ctx, db.query(`SELECT made, id, kind, merchant, seq, card, salt, digest, link, body,
+		(SELECT m.body FROM journal_messages m WHERE m.id = e.id AND m.kind = e.kind AND m.made = e.made) FROM journal_entries e
+		WHERE chain = ? AND seq <= ? AND made >= ? AND made < ? ORDER BY seq`), c.Chain, c.Seq, begin, end)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var e ArchivedEntry
+		if err := rows.Scan(&e.Made, &e.ID, &e.Kind, &e.Merchant, &e.Seq, &e.Card, &e.Salt, &e.Digest, &e.Link, &e.Body, &e.Messages); err != nil {
+			return err
+		}
+		if err := do(e); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// CardKeys returns the names of the keys of card hashes, the newest first.
+func (k *Keys) CardKeys() []string { return k.cardKeyNames() }
+
+// CheckCardKeys returns an error unless there are keys of all these names: else no erasure would find the cards that were
+// hashed under the others.
+func (k *Keys) CheckCardKeys(names []string) error {
+	ours := k.cardKeyNames()
+	if slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(ours, name) }) {
+		return errors.New("journal-keys.json has other keys than the journal that was backed up, so that no erasure would find its cards: " +
+			"put the file of that time in place, or add its keys behind those that are there")
+	}
+	return nil
+}
+
+// OpenDay returns the key of a day of a backup, or an error that says that these are not the keys of its journal.
+func (k *Keys) OpenDay(d ArchivedDay) ([]byte, error) { return k.unwrap(d.Day, d.Wrapped) }
+
+// restoreBatch is how many entries are restored in one transaction.
+const restoreBatch = 500
+
+// A Restorer adds what an archive has to a journal. A journal that is empty gets the same chains, with their signatures.
+// Where there are entries already, others get a place in chains of their own, as in [Import], and what is there or was
+// erased stays. Call its methods in the order in which Visit of [Archive] tells of rows, and Close at the end.
+type Restorer struct {
+	to      Archive
+	keys    *Keys
+	dayKeys map[string][]byte
+	isEmpty bool // when it was made
+	chain   ArchivedChain
+	head    chainHead
+	rows    [][]any
+	texts   [][]any // rows of messages
+	entries []Entry
+	added   int
+}
+
+// NewRestorer returns a Restorer for a store of these keys.
+func NewRestorer(ctx context.Context, st Store, keys *Keys) (*Restorer, error) {
+	to, ok := st.(Archive)
+	if !ok {
+		return nil, errors.New("journal: this kind of store cannot be restored")
+	}
+	r := &Restorer{to: to, keys: keys, dayKeys: map[string][]byte{}, isEmpty: true}
+	stop := errors.New("there is a chain")
+	err := to.Visit(ctx, Visitor{Day: func(ArchivedDay) error { return nil }, Chain: func(ArchivedChain) error { return stop }})
+	if errors.Is(err, stop) {
+		r.isEmpty, err = false, nil
+	}
+	return r, err
+}
+
+// AddDay takes the key of a day, under which the entries that come later are sealed.
+func (r *Restorer) AddDay(d ArchivedDay) (err error) {
+	r.dayKeys[d.Day], err = r.keys.OpenDay(d)
+	return err
+}
+
+// BeginChain begins with a chain, whose entries follow.
+func (r *Restorer) BeginChain(ctx context.Context, c ArchivedChain) error {
+	if err := r.endChain(ctx); err != nil {
+		return err
+	}
+	r.chain, r.head = c, chainHead{link: firstLink(c.Chain)}
+	return nil
+}
+
+// AddEntry adds the next entry of the chain.
+func (r *Restorer) AddEntry(ctx context.Context, e ArchivedEntry) error {
+	if e.Seq != r.head.seq+1 || !bytes.Equal(e.Link, NextLink(r.head.link, e.Digest)) {
+		return fmt.Errorf("entry %d of the chain %s does not fit the one before it", e.Seq, r.chain.Chain)
+	}
+	r.head = chainHead{e.Seq, e.Link}
+	var packed []byte
+	if e.Body != nil {
+		key := r.dayKeys[r.chain.Day]
+		if key == nil {
+			return fmt.Errorf("the key of the day %s is missing", r.chain.Day)
+		}
+		var err error
+		if packed, err = openSealed(key, e.Body, e.ID+" "+e.Kind); err != nil {
+			return err
+		}
+		content, err := unpack(packed)
+		if err != nil {
+			return err
+		}
+		entry := Entry{CardHash: e.Card}
+		if err := json.Unmarshal(content, &entry); err != nil {
+			return err
+		}
+		if e.Messages != nil {
+			packed, err := openSealed(key, e.Messages, messagesName(e.ID, e.Kind))
+			if err != nil {
+				return err
+			}
+			text, err := unpack(packed)
+			if err != nil {
+				return err
+			}
+			if err := putMessages(entry.Steps, text); err != nil {
+				return err
+			}
+			r.texts = append(r.texts, []any{e.Made, e.ID, e.Kind, packed})
+		}
+		r.entries = append(r.entries, entry)
+	}
+	if r.isEmpty {
+		r.rows = append(r.rows, []any{
+			e.Made, e.ID, e.Kind, r.chain.Day, r.chain.Chain, e.Seq, e.Merchant, orNull(e.Card), orNull(e.Salt), e.Digest, e.Link, orNull(packed),
+		})
+	}
+	if max(len(r.rows), len(r.entries)) < restoreBatch {
+		return nil
+	}
+	return r.flush(ctx)
+}
+
+// orNull returns bytes, or NULL for nil.
+func orNull(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// endChain writes what is left of a chain.
+func (r *Restorer) endChain(ctx context.Context) error {
+	if r.chain.Chain == "" {
+		return nil
+	}
+	if r.head.seq != r.chain.Seq || !bytes.Equal(r.head.link, r.chain.Link) && r.chain.Seq > 0 {
+		return fmt.Errorf("the chain %s has %d entries, not %d", r.chain.Chain, r.head.seq, r.chain.Seq)
+	}
+	return r.flush(ctx)
+}
+
+// flush writes what has come of the chain.
+func (r *Restorer) flush(ctx context.Context) error {
+	defer func() { r.rows, r.texts, r.entries = nil, nil, nil }()
+	if !r.isEmpty {
+		if len(r.entries) == 0 {
+			return nil
+		}
+		n, err := r.to.Write(ctx, r.entries)
+		r.added += n
+		return err
+	}
+	db, err := r.to.part(ctx, r.chain.Day)
+	if err != nil {
+		return err
+	}
+	if err := db.restore(ctx, &r.chain, &r.head, r.rows, r.texts, r.entries); err != nil {
+		return err
+	}
+	r.added += len(r.entries)
+	return nil
+}
+
+// Close writes what is left, and returns how many entries were added.
+func (r *Restorer) Close(ctx context.Context) (added int, err error) {
+	err = r.endChain(ctx)
+	return r.added, err
+}
+
+// restore adds rows of a chain and of its messages, whose bodies are packed and not sealed, and the records of its entries.
+func (db *database) restore(ctx context.Context, c *ArchivedChain, head *chainHead, rows, texts [][]any, entries []Entry) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	day, err := time.Parse(time.DateOnly, c.Day)
+	if err != nil {
+		return err
+	}
+	if db.prepareDay != nil {
+		if err := db.prepareDay(ctx, day); err != nil {
+			return err
+		}
+	}
+	key, err := db.dayKey(ctx, c.Day, true)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if packed, _ := row[len(row)-1].([]byte); packed != nil {
+			if row[len(row)-1], err = seal(key, packed, row[1].(string)+" "+row[2].(string)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, row := range texts {
+		if row[3], err = seal(key, row[3].([]byte), messagesName(row[1].(string), row[2].(string))); err != nil {
+			return err
+		}
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() // it goes back to the pool
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // nothing after a commit
+	if err := db.insert(ctx, conn, "journal_entries", columns, rows); err != nil {
+		return err
+	}
+	if err := db.insert(ctx, conn, "journal_messages", messageColumns, texts); err != nil {
+		return err
+	}
+	if err := db.upsertRecords(ctx, tx, entries); err != nil {
+		return err
+	}
+	var signed int64
+	var keyName string
+	var signature []byte
+	if c.Signed == head.seq {
+		signed, keyName, signature = c.Signed, c.KeyID, c.Signature
+	}
+	if _, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_chains (chain, day, seq, link, signed, key_id, signature)
+		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, link = excluded.link,
+		signed = excluded.signed, key_id = excluded.key_id, signature = excluded.signature`),
+		c.Chain, c.Day, head.seq, head.link, signed, keyName, signature); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
