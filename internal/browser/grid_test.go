@@ -197,7 +197,7 @@ func (w *gridWorld) click(name string) {
 func (w *gridWorld) atBank() {
 	w.t.Helper()
 	w.poll("the page of the bank", func() (bool, error) {
-		return w.tab.AnyFrame(`document.title == "Bank" && document.readyState == "complete" && !!document.getElementById("go")`)
+		return w.tab.AnyFrame(`location.pathname == "/challenge" && document.readyState == "complete" && !!document.getElementById("go")`)
 	})
 }
 
@@ -210,7 +210,7 @@ func (w *gridWorld) confirm(token string) {
 			return true, nil
 		}
 		return w.tab.AnyFrame(`(() => {
-			const go = document.title == "Bank" && document.readyState == "complete" && document.getElementById("go")
+			const go = location.pathname == "/challenge" && document.readyState == "complete" && document.getElementById("go")
 			if (go) setTimeout(() => go.click(), 100)
 			return Boolean(go)
 		})()`)
@@ -334,5 +334,6 @@ const gridNote = `
 "yes, on the hosted page": threeds.js needs JavaScript. The link of the shop leads to the hosted page instead.
 "yes, cookies off": WebKit always refuses cookies to frames of other sites. Their storage, which is apart for each site that
 shows them, cannot be turned off.
+"yes, at N px": the window of the browser cannot be narrower than that.
 Slow 3G is 400 kbit/s and 400 ms. The network of the test makes it, so every engine has it.
 `

@@ -61,39 +61,21 @@ func (c *chromiumTab) do(steps ...chromedp.Action[chromedp.Void]) error {
 
 // Navigate waits for the document alone: a frame may load for ever.
 func (c *chromiumTab) Navigate(url string) error {
-	return c.load(func() error {
+	return loadByScript(c, 2*time.Minute, func() error {
 		_, err := chromedp.Call(c.ctx, page.Navigate, page.NavigateParams{URL: url})
 		return err
 	})
 }
 
 func (c *chromiumTab) Reload() error {
-	return c.load(func() error {
+	return loadByScript(c, 2*time.Minute, func() error {
 		_, err := chromedp.Call(c.ctx, page.Reload, page.ReloadParams{})
 		return err
 	})
 }
 
 func (c *chromiumTab) Back() error {
-	return c.load(func() error { return c.do(chromedp.Evaluate[chromedp.Void](`history.back()`)) })
-}
-
-// load waits until another document than the present one has been read.
-func (c *chromiumTab) load(start func() error) error {
-	const age = `performance.timeOrigin + " " + location.href`
-	var before, now string
-	if err := c.Eval(age, &before); err != nil {
-		return err
-	}
-	if err := start(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, 2*time.Minute)
-	defer cancel()
-	return Wait(ctx, func() (bool, error) {
-		err := c.Eval(`document.readyState == "loading" ? "" : `+age, &now)
-		return now != "" && now != before, err
-	})
+	return loadByScript(c, 2*time.Minute, func() error { return c.do(chromedp.Evaluate[chromedp.Void](`history.back()`)) })
 }
 
 func (c *chromiumTab) Eval(expression string, into any) error {

@@ -118,6 +118,7 @@ func openFirefox(t testing.TB, o Options) Tab {
 	if err != nil {
 		t.Fatalf("%s: %v", program, err)
 	}
+	tab.hasBack = true
 	tab.setWidth = func(width, height int) error { return m.setViewport(width, height) }
 	return tab
 }

@@ -1,11 +1,13 @@
 package browsertest
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // A remote sends commands of W3C WebDriver to a browser. Its names of commands are those of Marionette without "WebDriver:".
@@ -19,6 +21,7 @@ type webDriverTab struct {
 	session  *webDriverSession
 	handle   string
 	setWidth func(width, height int) error // nil means that the window itself can have every size
+	hasBack  bool                          // the driver answers the command Back also when the page comes from the browser's cache
 }
 
 // webDriverSession is what the tabs of one browser share.
@@ -53,7 +56,31 @@ func (w *webDriverTab) Navigate(url string) error {
 	return w.send("Navigate", map[string]any{"url": url}, nil)
 }
 func (w *webDriverTab) Reload() error { return w.send("Refresh", nil, nil) }
-func (w *webDriverTab) Back() error   { return w.send("Back", nil, nil) }
+
+func (w *webDriverTab) Back() error {
+	if w.hasBack {
+		return w.send("Back", nil, nil)
+	}
+	return loadByScript(w, time.Minute, func() error { return w.Eval(`void setTimeout(() => history.back())`, nil) })
+}
+
+// loadByScript waits until another document than the present one has been read.
+func loadByScript(tab Tab, limit time.Duration, start func() error) error {
+	const age = `performance.timeOrigin + " " + location.href`
+	var before, now string
+	if err := tab.Eval(age, &before); err != nil {
+		return err
+	}
+	if err := start(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return Wait(ctx, func() (bool, error) {
+		err := tab.Eval(`document.readyState == "loading" ? "" : `+age, &now)
+		return now != "" && now != before, err
+	})
+}
 
 func (w *webDriverTab) Eval(expression string, into any) error {
 	return w.evaluate("return ("+expression+")", into)

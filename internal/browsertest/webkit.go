@@ -163,9 +163,9 @@ func (w *webKit) call(command string, params map[string]any, into any) error {
 	if err != nil {
 		return err
 	}
-	// A command to a frame that goes on to another page at the same moment gets no answer. Callers ask again.
+	// A command to a page or frame that goes on to another one at the same moment gets no answer. Callers ask again.
 	limit := time.Minute
-	if strings.HasPrefix(command, "SwitchTo") || command == "ExecuteScript" {
+	if strings.HasPrefix(command, "SwitchTo") || command == "ExecuteScript" || command == "FindElement" {
 		limit = 15 * time.Second
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)

@@ -38,6 +38,9 @@ export function newAPI(o, onTrouble) {
       const timer = setTimeout(() => stop.abort(), seconds * 1000)
       const abort = () => stop.abort()
       signal?.addEventListener('abort', abort)
+      // A page that comes back from the cache of the browser may wait for an answer that was lost.
+      const restore = (event) => event.persisted && abort()
+      addEventListener('pageshow', restore)
       try {
         const answer = await fetch(o.base + path(!!since), {
           ...init, headers: { ...headers, ...init?.headers }, signal: stop.signal, cache: 'no-store',
@@ -58,6 +61,7 @@ export function newAPI(o, onTrouble) {
         if (error instanceof End) throw error
       } finally {
         clearTimeout(timer)
+        removeEventListener('pageshow', restore)
         signal?.removeEventListener('abort', abort)
       }
       if (signal?.aborted) return null

@@ -9,6 +9,8 @@ const form = document.getElementById('end')
 const o = checkOptions({ url: location.href, container: document.getElementById('flow'), locale: page.locale })
 o.hosted = true
 start.hidden = true
+// A page that comes back from the cache of the browser has sent its form already.
+addEventListener('pageshow', (event) => event.persisted && location.reload())
 runFlow(o).then((status) => {
   if (status == 'unreachable') return location.reload()
   form.submit()

@@ -21,7 +21,7 @@ h2:empty,h3:empty{display:none}
 p,.foot{color:var(--muted);font-size:14px}
 .foot{padding:8px 16px;font-size:13px;border-top:1px solid var(--line);flex-wrap:wrap}
 .note{background:var(--note);color:var(--ink);border-radius:10px;padding:12px;white-space:pre-wrap;font-size:15px}
-.body,.ask{display:flex;flex-direction:column;flex:1;min-height:0}
+.body,.ask{display:flex;flex-direction:column;flex:1 1 auto;min-height:0}
 .panel{display:flex;flex-direction:column;justify-content:center;gap:12px;padding:24px;flex:1;min-height:300px;max-width:560px;margin:0 auto;width:100%}
 .mid{text-align:center;align-items:center}
 button{font-family:inherit;font-size:15px;font-weight:600;line-height:1.3;color:inherit;background:none;border:1px solid var(--edge);border-radius:10px;padding:8px 16px;
