@@ -42,7 +42,7 @@ lint:
 LOOPS = ^TestGeneratedCases$$|^TestRearrangedPAResIsRefused$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestSimulation$$|^TestScenarios$$|^TestQueues$$|^TestJ8AnyChangedByteIsFound$$|^TestE3|^TestD109DamagedBackup$$|$(GRIDS)
 GRIDS = ^TestEveryCardInEveryVersionAndChannel$$|^TestSchemesDefineWhatTheirProfilesDefine$$|^TestV1OpenedByServer$$|^TestV1FaultsAtServer$$
 PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$|^TestW3|^TestJ3No|^TestF5OneEffect|^TestF11|^TestD102Three|^TestD103Forward|^TestJ5Two|^TestD114Licenses
-WALKS = ^TestBrowserV1$$|^TestBrowserBanksOfTheirOwnKind$$|^TestBrowserTroubles$$|^TestEdges|^TestB6Grid$$|FitsEveryScreen$$|Attacks|^TestB10Lanes|^TestK6MatrixOfForms|^TestK8MatrixIsExact$$
+WALKS = ^TestBrowserV1$$|^TestBrowserBanksOfTheirOwnKind$$|^TestBrowserTroubles$$|^TestEdges|^TestB6Grid$$|FitsEveryScreen$$|^TestK1TabReaches|Attacks|^TestB10Lanes|^TestK6MatrixOfForms|^TestK8MatrixIsExact$$
 PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)|$(WALKS)
 
 plain:
@@ -127,7 +127,7 @@ webhook-kills:
 # The server killed 200 times under load: each result that it acknowledged is in the journal afterwards. A few kills are
 # part of make test.
 journal-kills:
-	JOURNAL_KILLS=200 $(GO) test ./cmd/threeds -count=1 -timeout=30m -run='^TestJ3NoResult' -v
+	JOURNAL_KILLS=200 $(GO) test ./cmd/threeds -count=1 -timeout=30m -run='^TestD125Nothing' -v
 
 # What a crash leaves, out of a recording of every call of 200 transactions: each call as the
 # last one, and 100,000 times any sectors of what was not synced. About an hour.
@@ -147,14 +147,14 @@ browsers:
 	@.ci/needs browsers
 	BROWSERS=all $(GO) test ./internal/browser -count=1 -timeout=20m -run='^TestB6Grid$$' -v
 
-# What axe-core finds on the pages that people see, in Chromium, in light and dark, wide and on a phone: about two
+# What axe-core finds on the pages that people see, in Chromium, in light and dark, wide and on a phone: about three
 # minutes. It needs a registry of npm, so make test does without.
 axe:
 	@.ci/needs axe
 	@mkdir -p artifacts/axe && cp .ci/axe/package.json .ci/axe/package-lock.json artifacts/axe/
 	@cd artifacts/axe && npm ci --ignore-scripts --no-audit --no-fund
 	AXE=$(CURDIR)/artifacts/axe/node_modules/axe-core/axe.min.js $(GO) test -count=1 -timeout=20m -run='Axe' -v \
-		$$(grep -rl --include='*_test.go' 'browsertest.NewAxe' . | xargs -n1 dirname | sort -u)
+		$$(grep -rl --include='*_test.go' 'NewAxe(t)' . | xargs -n1 dirname | sort -u)
 
 # The programs of docs/quickstart.md, as they are printed, in Go, Node, Python, PHP and
 # Java. Those in Go and Node are part of make test.

@@ -62,12 +62,39 @@ type describer struct {
 	checker
 	show    func(path Path, f *Field, text string) // is called for each value that has a row
 	unknown int
+	hash    func(name string, value []byte) string // set for WithheldJSON
+}
+
+// placeholder is shown in place of a value in masked JSON.
+func (d *describer) placeholder(f *Field, i uint32) string {
+	if d.hash == nil {
+		return maskedValue
+	}
+	value := d.m.raw(i)
+	if d.m.nodes[i].kind == jsonString {
+		value = d.m.text(i, nil)
+	}
+	text := fmt.Sprintf("[withheld, %d bytes]", len(value))
+	if hash := d.hash(f.Name, value); hash != "" {
+		text += " hash " + hash
+	}
+	return text
 }
 
 // MaskedJSON returns m as JSON, masked as Describe does it. A value that must not be shown, or that has no row in
 // the table, is "***". The members in nulls, of the top level, are null.
 func (m *Message) MaskedJSON(nulls ...string) []byte {
-	d := &describer{checker: checker{m: m}}
+	return m.maskedJSON(nil, nulls)
+}
+
+// WithheldJSON returns m as MaskedJSON does, but says of a value that is not shown how long it was, as
+// "[withheld, 28 bytes]". Hash returns a text that stands behind it, as " hash 1f3a"; "" means that none does.
+func (m *Message) WithheldJSON(hash func(name string, value []byte) string) []byte {
+	return m.maskedJSON(hash, nil)
+}
+
+func (m *Message) maskedJSON(hash func(name string, value []byte) string, nulls []string) []byte {
+	d := &describer{checker: checker{m: m}, hash: hash}
 	t, hasType := m.Type()
 	v, hasVersion := m.Version()
 	if hasType && hasVersion {
@@ -127,7 +154,7 @@ func (d *describer) appendMaskedValue(out []byte, f *Field, i uint32) []byte {
 			case d.maskedString(f, j, lo, hi) != maskedValue:
 				out = append(out, d.m.raw(j)...)
 			default:
-				out = append(out, quote(maskedValue)...)
+				out = append(out, quote(d.placeholder(f, j))...)
 			}
 		}
 		return append(out, ']')
@@ -138,6 +165,9 @@ func (d *describer) appendMaskedValue(out []byte, f *Field, i uint32) []byte {
 	}
 	if f.Mask == Clear && text != maskedValue {
 		return append(out, d.m.raw(i)...)
+	}
+	if text == maskedValue {
+		text = d.placeholder(f, i)
 	}
 	return append(out, quote(text)...)
 }

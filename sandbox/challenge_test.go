@@ -229,7 +229,7 @@ func TestPageShowsThePayment(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		`data-testid="otp-input"`, `data-testid="submit"`, `data-testid="cancel"`, `data-testid="resend"`, `aria-live="polite"`,
+		`data-testid="challenge-code"`, `data-testid="challenge-submit"`, `data-testid="challenge-cancel"`, `data-testid="resend"`, `aria-live="polite"`,
 		`<label for="otp"`, `autocomplete="one-time-code"`, `inputmode="numeric"`, `lang="en"`, "•••• 0172", "123456",
 	} {
 		if !strings.Contains(p.text, want) {

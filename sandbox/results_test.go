@@ -112,7 +112,7 @@ func TestAppPage(t *testing.T) {
 	s.follow(areq, func(ares members) {
 		p := get(t, box.ControlURL()+"/app?transID="+ares["acsTransID"].(string))
 		p.guarded()
-		if p.testID("merchant") != "Bicycles & Sons" || !strings.Contains(p.text, `data-testid="pass"`) {
+		if p.testID("merchant") != "Bicycles & Sons" || !strings.Contains(p.text, `data-testid="challenge-pass"`) {
 			t.Errorf("page %s", p.text)
 		}
 		to, err := p.url.Parse(p.action())

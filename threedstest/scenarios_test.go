@@ -302,7 +302,7 @@ func TestBanksWithHabitsOfTheirOwn(t *testing.T) {
 		t.Errorf("base64 does not stand in the page as it is: %s", p.text)
 	}
 	ares, _ = pay(t, s, "2.2.0", "4000000000000175", nil)
-	if p := openChallenge(t, "2.2.0", ares); !strings.Contains(p.text, `data-testid="terms"`) || !strings.Contains(p.text, `data-testid="otp-input"`) {
+	if p := openChallenge(t, "2.2.0", ares); !strings.Contains(p.text, `data-testid="terms"`) || !strings.Contains(p.text, `data-testid="challenge-code"`) {
 		t.Errorf("the tall page: %s", p.text)
 	}
 	ares, _ = pay(t, s, "2.2.0", "4000000000000172", map[string]any{"acquirerMerchantID": "FAULT-ACSDOWN"})

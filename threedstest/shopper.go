@@ -127,7 +127,7 @@ func findForm(page, press string) (action string, values url.Values) {
 	for _, form := range formTag.FindAllStringSubmatch(page, -1) {
 		for _, b := range buttonTag.FindAllStringSubmatch(form[2], -1) {
 			button := attributesOf(b[1])
-			isPressed := button["data-testid"] == press
+			isPressed := button["data-testid"] == press || button["name"] != "" && button["value"] == press
 			if values != nil && !isPressed {
 				continue
 			}

@@ -36,28 +36,28 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 		s.payAt(w.Shop+"/steps", "4000000000000174", "")
 		frame := s.issuer("approve")
 		shot("outside")
-		s.do(chromedp.Click(testID("submit"), chromedp.FromNode(frame)))
+		s.do(chromedp.Click(testID("challenge-submit"), chromedp.FromNode(frame)))
 		browsertest.InFrame(t, s.ctx, `document.querySelector("#status")?.textContent.includes("has not seen it yet") === true`)
 		shot("outside-not-yet")
 		confirmOutside(t, w) // the page notices by itself
 		ends("outside", "authenticated")
 
 		s.payAt(w.Shop+"/steps", "4000000000000175", "")
-		frame = s.issuer("otp-input")
+		frame = s.issuer("challenge-code")
 		shot("tall")
-		browsertest.InFrame(t, s.ctx, `document.querySelector("[data-testid=submit]").getBoundingClientRect().top > innerHeight`)
+		browsertest.InFrame(t, s.ctx, `document.querySelector("[data-testid=challenge-submit]").getBoundingClientRect().top > innerHeight`)
 		s.do(
-			chromedp.SendKeys(testID("otp-input"), "123456", chromedp.FromNode(frame)),
-			chromedp.Click(testID("submit"), chromedp.FromNode(frame)),
+			chromedp.SendKeys(testID("challenge-code"), "123456", chromedp.FromNode(frame)),
+			chromedp.Click(testID("challenge-submit"), chromedp.FromNode(frame)),
 		)
 		ends("tall", "authenticated")
 
 		s.payAt(w.Shop+"/steps", "4000000000000172", "FAULT-UNFRAMED")
 		s.do(chromedp.WaitVisible(testID("challenge-open")))
 		shot("unframed")
-		s.do(chromedp.Click(testID("challenge-open")), chromedp.WaitVisible(testID("otp-input")))
+		s.do(chromedp.Click(testID("challenge-open")), chromedp.WaitVisible(testID("challenge-code")))
 		shot("unframed-opened")
-		s.do(chromedp.SendKeys(testID("otp-input"), "123456"), chromedp.Click(testID("submit")))
+		s.do(chromedp.SendKeys(testID("challenge-code"), "123456"), chromedp.Click(testID("challenge-submit")))
 		ends("unframed", "authenticated")
 
 		s.payAt(w.Shop+"/steps", "4000000000000172", "FAULT-ACSDOWN")

@@ -109,14 +109,14 @@ func (s *shopper) pay(shop, pan, deed string) {
 	)
 	switch deed {
 	case "person":
-		frame := s.issuer("otp-input")
+		frame := s.issuer("challenge-code")
 		browsertest.Screenshot(s.t, s.ctx, "flow-one-time-code-"+pan[len(pan)-3:])
 		s.do(
-			chromedp.SendKeys(testID("otp-input"), "123456", chromedp.FromNode(frame)),
-			chromedp.Click(testID("submit"), chromedp.FromNode(frame)),
+			chromedp.SendKeys(testID("challenge-code"), "123456", chromedp.FromNode(frame)),
+			chromedp.Click(testID("challenge-submit"), chromedp.FromNode(frame)),
 		)
 	case "cancel":
-		s.do(chromedp.Click(testID("cancel"), chromedp.FromNode(s.issuer("cancel"))))
+		s.do(chromedp.Click(testID("challenge-cancel"), chromedp.FromNode(s.issuer("challenge-cancel"))))
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/tunnel/tunneltest"
 )
 
 // shownCerts notes which client certificates a directory server is shown, and on how many connections that are open.
@@ -326,5 +327,69 @@ func TestD145FilesGiveWayToManaged(t *testing.T) {
 	must(t, json.Unmarshal([]byte(out), &all))
 	if len(all) != 1 || all[0].Current == nil || all[0].Current.Subject != "CN=managed" || strings.Contains(out, "PRIVATE") {
 		t.Errorf("status %s", out)
+	}
+}
+
+// TestD145ChangeOverKeepsTheSecretsInUse: a node that changes over after a rotation of the key file goes on with the new
+// secret.
+func TestD145ChangeOverKeepsTheSecretsInUse(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca), plan{unready: true, prepare: manageVisa(t)})
+	current := func() string {
+		res, err := http.Get(s.console + "/readyz")
+		must(t, err)
+		defer res.Body.Close()
+		var got struct{ KeyFile struct{ Current string } }
+		must(t, json.NewDecoder(res.Body).Decode(&got))
+		return got.KeyFile.Current
+	}
+	s.installCert("first")
+	before := current()
+	var said strings.Builder
+	if code := run(t.Context(), []string{"key", "rotate", "--config", s.config}, nil, &said, &said); code != 0 {
+		t.Fatal(said.String())
+	}
+	rotated := current()
+	if rotated == before || !strings.Contains(said.String(), "client certificates under the new secret: directories 1") {
+		t.Fatalf("the secret was %s and is %s: %s", before, rotated, said.String())
+	}
+	s.cert(0, "activate", "visa")
+	waitFor(t, "the change", func() bool { return strings.Contains(s.log.String(), "client certificate changed over") })
+	if now := current(); now != rotated {
+		t.Errorf("after the change the secret in use is %s, want %s", now, rotated)
+	}
+}
+
+// TestD145TestOfACertificateUsesForwardProxy: the command connects in the way that AReqs go, with the password of the proxy,
+// and tells its refusal from that of the directory server.
+func TestD145TestOfACertificateUsesForwardProxy(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	ds := newWire(t, ca)
+	proxy := tunneltest.Start(t, nil)
+	address := strings.TrimPrefix(ds.server.URL, "https://")
+	proxy.Way(address, address)
+	proxy.Demand("Basic dGhyZWVkczpodXNo")
+	s := startSite(t, ca, ds, plan{
+		unready: true, sections: fmt.Sprintf(`forward_proxy: {url: "http://%s", credentials: proxy.secret}`, proxy.Address),
+		prepare: func(dir string) {
+			write(t, filepath.Join(dir, "proxy.secret"), []byte("threeds:hush\n"))
+			must(t, os.Chmod(filepath.Join(dir, "proxy.secret"), 0o600))
+			manageVisa(t)(dir)
+		},
+	})
+	s.installCert("first")
+	asked := proxy.Asked()[address]
+	out, _ := s.cert(0, "test", "visa")
+	if !strings.Contains(out, "through") || !strings.Contains(out, "http://"+proxy.Address) || strings.Contains(out, "hush") {
+		t.Errorf("the test says %s", out)
+	}
+	if proxy.Asked()[address] <= asked {
+		t.Error("the handshake did not go through the proxy")
+	}
+	proxy.Demand("Basic of somebody else")
+	if out, said := s.cert(1, "test", "visa"); !strings.Contains(out+said, "failed") || !strings.Contains(said, "Proxy: ") {
+		t.Errorf("a proxy that refuses: %s%s", out, said)
 	}
 }

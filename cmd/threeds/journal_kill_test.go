@@ -14,9 +14,10 @@ import (
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
 
-// TestJ3NoResultIsLostFromTheJournalWhenTheServerIsKilled: each result that the server acknowledged is in the journal
-// after the next start, though the server died by SIGKILL under load, before it could write. JOURNAL_KILLS is how often.
-func TestJ3NoResultIsLostFromTheJournalWhenTheServerIsKilled(t *testing.T) {
+// TestD125NothingIsLostFromTheJournalWhenTheServerIsKilled: each AReq that the directory server got, and each result that
+// the server acknowledged, is in the journal after the next start, though the server died by SIGKILL under load, before it
+// could write. JOURNAL_KILLS is how often.
+func TestD125NothingIsLostFromTheJournalWhenTheServerIsKilled(t *testing.T) {
 	kills := readCount(t, "JOURNAL_KILLS", 4)
 	p := newPeer(t, newAuthority(t))
 	p.setAnswer(challenges)
@@ -38,7 +39,22 @@ func TestJ3NoResultIsLostFromTheJournalWhenTheServerIsKilled(t *testing.T) {
 	if led.lost+led.changed > 0 || len(led.kept) < kills {
 		t.Errorf("%d results, %d lost, %d changed", len(led.kept), led.lost, led.changed)
 	}
-	t.Logf("kills=%d results=%d, all in the journal", kills, len(led.kept))
+	led.mu.Lock()
+	sent := slices.Collect(maps.Keys(led.areqs))
+	led.mu.Unlock()
+	must(t, withJournal(t.Context(), v.config, func(st journal.Store, _ *journal.Keys) error {
+		for _, id := range sent {
+			waitFor(t, "the AReq of "+id, func() bool {
+				d, err := st.Show(t.Context(), id)
+				return err == nil && slices.ContainsFunc(d.Steps, func(s journal.Step) bool { return s.Step == "areq" })
+			})
+		}
+		return nil
+	}))
+	if len(sent) < len(led.kept) {
+		t.Errorf("%d AReqs, fewer than the %d results", len(sent), len(led.kept))
+	}
+	t.Logf("kills=%d AReqs=%d results=%d, all in the journal", kills, len(sent), len(led.kept))
 }
 
 // TestJ3NoAuthenticationFailsWhileTheJournalIsAway: while the database of the journal is down under load, each /auth and

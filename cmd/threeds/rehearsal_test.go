@@ -223,13 +223,13 @@ for n in $(seq 1200); do [ -e "$0" ] && [ ! -e "$0.closed" ] || exit 0; sleep 0.
 	s := &shopper{t, ctx}
 	s.do(
 		chromedp.Navigate(page), chromedp.Click(chromedp.CSS("button")),
-		chromedp.WaitVisible(testID("otp-input")), chromedp.SendKeys(testID("otp-input"), "123456"),
+		chromedp.WaitVisible(testID("challenge-code")), chromedp.SendKeys(testID("challenge-code"), "123456"),
 	)
 	at, err := chromedp.Run(s.ctx, chromedp.Evaluate[string]("location.href"))
 	if must(t, err); !strings.HasPrefix(at, r.ACS+"/") {
 		t.Errorf("the code is asked for at %s, want the issuer's page below %s", at, r.ACS)
 	}
-	s.do(chromedp.Click(testID("submit")))
+	s.do(chromedp.Click(testID("challenge-submit")))
 	waitFor(t, "the way back to the shop", func() bool {
 		at, err := chromedp.Run(s.ctx, chromedp.Evaluate[string]("location.href"))
 		return err == nil && !strings.HasPrefix(at, r.ACS+"/challenge")

@@ -202,7 +202,7 @@ func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after i
 // addChallenge notes in the journal that the browser got the form that opens the issuer's page.
 func (e *Engine) addChallenge(p *page, form *BrowserChallenge) {
 	creq, _ := base64URL.DecodeString(form.CReq) // The form of the CReq is our own encoding, so it decodes.
-	e.addMoment(&p.row, p.rec, journal.Shown, journal.Step{Step: "challenge"}, journal.Step{Step: "creq", Message: maskedMessage(creq)})
+	e.addMoment(&p.row, p.rec, journal.Shown, journal.Step{Step: "challenge"}, journal.Step{Step: "creq", Message: e.maskedMessage(creq)})
 }
 
 // An SPCAnswer is what became of the browser's dialog for Secure Payment Confirmation.

@@ -158,7 +158,7 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 	if m != nil {
 		bad.DSTransID, bad.ACSTransID = idOf(m, "dsTransID"), idOf(m, "acsTransID")
 		e.addMoment(&store.Txn{ID: c.rowID(), Owner: c.merchant}, c.rec, journal.RefusedAnswer, journal.Step{
-			Step: "ares", Message: journalMessage(m), Findings: []string{"refused: " + code.String() + " " + journalDetail(ownDetail(code, detail))},
+			Step: "ares", Message: e.journalMessage(m), Findings: []string{"refused: " + code.String() + " " + journalDetail(ownDetail(code, detail))},
 		})
 	}
 	e.Directories.Report(ctx, c.peer.Scheme, c.info.IssuerCountry, bad.JSON())

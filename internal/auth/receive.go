@@ -212,8 +212,8 @@ func (r *receipt) acknowledgeLate(ctx context.Context) (Receipt, string) {
 	}
 	receipt := r.newRRes(ctx, status)
 	r.addMoment(&r.txn, r.rec, journal.LateResult,
-		journal.Step{Step: "rreq", Message: journalMessage(r.msg), Findings: []string{"after the end: it changes nothing"}},
-		journal.Step{Step: "rres", Message: maskedMessage(receipt.Body)})
+		journal.Step{Step: "rreq", Message: r.journalMessage(r.msg), Findings: []string{"after the end: it changes nothing"}},
+		journal.Step{Step: "rres", Message: r.maskedMessage(receipt.Body)})
 	return receipt, r.msg.Text("transStatus")
 }
 
@@ -392,7 +392,7 @@ func (r *receipt) refuse(ctx context.Context, code message.Code, detail, kind st
 	body := bad.JSON()
 	bad.Detail = ownDetail(code, detail)
 	if r.rec != nil {
-		refused := journal.Step{Step: strings.ToLower(kind), Message: journalMessage(r.msg), Findings: []string{"refused: " + code.String() + " " + journalDetail(bad.Detail)}}
+		refused := journal.Step{Step: strings.ToLower(kind), Message: r.journalMessage(r.msg), Findings: []string{"refused: " + code.String() + " " + journalDetail(bad.Detail)}}
 		r.addMoment(&r.txn, r.rec, journal.RefusedResult, refused)
 	}
 	r.Log.WarnContext(ctx, "message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,

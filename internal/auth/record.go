@@ -3,6 +3,7 @@ package auth
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -222,7 +223,7 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent []byte
 	var entries []journal.Entry
 	for _, kind := range kinds {
 		entry := journal.Entry{Kind: kind, Record: base, CardHash: rec.CardHash}
-		for _, step := range journalSteps(kind, rec, a, at, sent) {
+		for _, step := range e.journalSteps(kind, rec, a, at, sent) {
 			step.At = step.At.UTC()
 			entry.Steps = append(entry.Steps, step)
 		}
@@ -319,7 +320,7 @@ func isChallenge(ares *message.Message) bool {
 }
 
 // journalSteps returns what happened in one step. A message is masked.
-func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.Time, sent []byte) []journal.Step {
+func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.Time, sent []byte) []journal.Step {
 	switch kind {
 	case journal.Created:
 		steps := requestSteps(rec, a)
@@ -331,17 +332,17 @@ func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.
 		return []journal.Step{{Step: "method", At: time.UnixMilli(rec.Page.Begun)}}
 	case journal.SecondAReq:
 		if sent == nil {
-			sent = maskedMessage(rec.AReq)
+			sent = e.maskedMessage(rec.AReq)
 		}
 		at := time.UnixMilli(rec.Sent)
 		told := journal.Step{Step: "spc.answer", At: at, Findings: []string{spcFinding(rec.Page.SPC.Outcome)}}
 		return []journal.Step{told, {Step: "areq", At: at, Message: sent}}
 	case journal.SecondAnswer:
-		return answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
+		return e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
 	case journal.Claimed:
 		rec = rec.first()
 		if sent == nil {
-			sent = maskedMessage(rec.AReq)
+			sent = e.maskedMessage(rec.AReq)
 		}
 		areq := journal.Step{Step: "areq", At: time.UnixMilli(rec.Sent), Message: sent, Findings: rec.Findings}
 		if rec.Made == 0 {
@@ -353,14 +354,14 @@ func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.
 		return []journal.Step{areq}
 	case journal.Answered:
 		rec = rec.first()
-		return answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
+		return e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
 	case journal.Returned:
 		return []journal.Step{{Step: "cres", At: time.UnixMilli(rec.Page.Returned)}}
 	case journal.Resulted:
 		ended := time.UnixMilli(rec.Ended)
-		return []journal.Step{{Step: "rreq", At: ended, Message: maskedMessage(rec.RReq)}, {Step: "rres", At: ended}}
+		return []journal.Step{{Step: "rreq", At: ended, Message: e.maskedMessage(rec.RReq)}, {Step: "rres", At: ended}}
 	case journal.GivenUp:
-		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())), Message: maskedMessage(rec.Erro)}}
+		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())), Message: e.maskedMessage(rec.Erro)}}
 	}
 	return []journal.Step{{Step: string(kind), At: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, at.UnixMilli()))}}
 }
@@ -392,7 +393,7 @@ func requestSteps(rec *txnRecord, a *Authentication) []journal.Step {
 }
 
 // answerSteps are the answer of the directory, or what came instead, and what follows from it at once.
-func answerSteps(rec *txnRecord, at time.Time) []journal.Step {
+func (e *Engine) answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 	answered := journal.Step{Step: "answered", At: at}
 	if rec.ARes == nil {
 		if rec.Version == "" {
@@ -407,7 +408,7 @@ func answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 		}
 		return []journal.Step{erro, answered}
 	}
-	steps := []journal.Step{{Step: "ares", At: at, Message: maskedMessage(rec.ARes)}}
+	steps := []journal.Step{{Step: "ares", At: at, Message: e.maskedMessage(rec.ARes)}}
 	if rec.Page != nil {
 		return steps // the browser is shown what comes next, and the merchant asks later
 	}
@@ -419,21 +420,30 @@ func answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 }
 
 // maskedMessage returns a message masked, nil if it cannot be read.
-func maskedMessage(text []byte) []byte {
+func (e *Engine) maskedMessage(text []byte) []byte {
 	m, err := message.Parse(text, message.Limits{})
 	if err != nil {
 		return nil
 	}
-	return journalMessage(m)
+	return e.journalMessage(m)
 }
 
 // journalMessage returns a message as the journal has it: masked. A message of another party is without what its texts
 // quote, and an AReq has its card number in no other element either.
-func journalMessage(m *message.Message) []byte {
+func (e *Engine) journalMessage(m *message.Message) []byte {
 	if kind, _ := m.Type(); kind == message.AReq {
-		return withoutCard(m.MaskedJSON(), m.Text("acctNumber"))
+		return withoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
 	}
-	return journal.ScrubMessage(m.MaskedJSON(), isElementName)
+	return journal.ScrubMessage(m.WithheldJSON(e.hashValue), isElementName)
+}
+
+// hashValue returns the beginning of a keyed hash of an authentication value, so that somebody who has the value can show
+// that this was it; "" for every other element. The key is that of the journal's card hashes.
+func (e *Engine) hashValue(name string, value []byte) string {
+	if name != "authenticationValue" || e.CardHash == nil {
+		return ""
+	}
+	return hex.EncodeToString(e.CardHash("authenticationValue " + string(value))[:4])
 }
 
 // journalDetail returns an errorDetail as the journal has it.
@@ -471,7 +481,7 @@ func (e *Engine) withSent(ctx context.Context, areq *message.Message) context.Co
 	if e.AddToJournal == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, sentKey{}, journalMessage(areq))
+	return context.WithValue(ctx, sentKey{}, e.journalMessage(areq))
 }
 
 // SentMessage returns the AReq, masked, that may leave when the write with this context has succeeded; nil if none may.

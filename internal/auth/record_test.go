@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -339,5 +340,69 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 				t.Errorf("amount %q, currency %q, last four digits %q", d.Amount, d.Currency, d.Card.Last4)
 			}
 		})
+	}
+}
+
+// TestD126WithheldValuesSayHowLongTheyWere: what the journal does not show of a message says its length, and an
+// authentication value has a keyed hash beside it: the same for the same value, another for another one.
+func TestD126WithheldValuesSayHowLongTheyWere(t *testing.T) {
+	t.Parallel()
+	keys := journal.NewKeys()
+	run := func(authenticationValue string) (areqText, aresText string) {
+		w := newWorld()
+		w.reply = func(_ string, o object) ([]byte, error) {
+			answer := aresObject(o, "Y")
+			answer["authenticationValue"] = authenticationValue
+			return answer.json(), nil
+		}
+		var entries []journal.Entry
+		w.journal = func(e *auth.Engine) {
+			e.CardHash, e.AddToJournal = keys.CardHash, func(journal.Entry) {}
+			e.Store = journaled{w, func(ctx context.Context, t store.Txn) {
+				entries = append(entries, e.JournalEntries(t, w.clock(), false, auth.SentMessage(ctx))...)
+			}}
+		}
+		e := w.engine(0)
+		request := areq("2.2.0", preauth(t, e, shop))
+		request["email"], request["mobilePhone"] = "ann@shop.example", object{"cc": "49", "subscriber": "3012345"}
+		if _, _, err := e.Authenticate(t.Context(), shop, request.json()); err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			for _, s := range entry.Steps {
+				switch s.Step {
+				case "areq":
+					areqText = string(s.Message)
+				case "ares":
+					aresText = string(s.Message)
+				}
+			}
+		}
+		return areqText, aresText
+	}
+	other := "BBBCCCJZUwAAAAAAUFlTAAAAAAA="
+	areqText, first := run(value)
+	_, again := run(value)
+	_, changed := run(other)
+	hashForm := regexp.MustCompile(`"authenticationValue":"\[withheld, 28 bytes\] hash ([0-9a-f]{8})"`)
+	hashOf := func(text string) string {
+		found := hashForm.FindStringSubmatch(text)
+		if found == nil {
+			t.Fatalf("the ARes is %s", text)
+		}
+		return found[1]
+	}
+	if hashOf(first) != hashOf(again) || hashOf(first) == hashOf(changed) {
+		t.Errorf("the hashes are %s, %s and, of another value, %s", hashOf(first), hashOf(again), hashOf(changed))
+	}
+	for _, want := range []string{`"email":"[withheld, 16 bytes]"`, `"mobilePhone":"[withheld, `, `"browserIP":"[withheld, `} {
+		if !strings.Contains(areqText, want) {
+			t.Errorf("the AReq has no %s: %s", want, areqText)
+		}
+	}
+	for _, secret := range []string{"***\"", pan, "ann@", "3012345"} {
+		if strings.Contains(areqText+first, secret) {
+			t.Errorf("%q is in %s %s", secret, areqText, first)
+		}
 	}
 }

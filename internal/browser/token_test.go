@@ -3,6 +3,7 @@ package browser
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -22,7 +23,9 @@ func TestD65TokenIsInTheHeaderOfSteps(t *testing.T) {
 		{"no token", func(*http.Request) {}, 404},
 		{"another scheme", func(r *http.Request) { r.Header.Set("Authorization", "Basic "+token) }, 404},
 		{"an address", func(r *http.Request) { r.URL.RawQuery = "token=" + token + "&access_token=" + token }, 404},
-		{"a cookie", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "token", Value: token, Secure: true, HttpOnly: true}) }, 404},
+		{"a cookie", func(r *http.Request) {
+			r.AddCookie(&http.Cookie{Name: "token", Value: token, Secure: true, HttpOnly: true})
+		}, 404},
 	} {
 		r := httptest.NewRequest("POST", "/a/begin", strings.NewReader(`{"data": {}}`))
 		r.Header.Set(bindingHeader, binding)
@@ -38,5 +41,32 @@ func TestD65TokenIsInTheHeaderOfSteps(t *testing.T) {
 	}
 	if w := get(h, "/a/"+engine.add(fakeRow{})); w.Code != 200 || w.Header().Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("the hosted page: %d, %v", w.Code, w.Header())
+	}
+}
+
+// TestD67HostedPageHasItsNames: without a script its buttons are of forms, and the end is a sentence.
+func TestD67HostedPageHasItsNames(t *testing.T) {
+	t.Parallel()
+	h, engine := newTestHandler(nil)
+	token := engine.add(fakeRow{acsURL: "https://bank.example/"})
+	first := get(h, "/a/"+token)
+	for _, want := range []string{`data-testid="hosted-continue"`, `data-testid="hosted-cancel"`} {
+		if !strings.Contains(first.Body.String(), want) {
+			t.Errorf("the hosted page has no %s", want)
+		}
+	}
+	cookies := first.Result().Cookies()
+	submit(h, "/a/"+token+"/begin", cookies, nil)
+	if page := get(h, "/a/"+token, cookies...); !strings.Contains(page.Body.String(), `data-threeds="open-bank" data-testid="hosted-continue"`) {
+		t.Errorf("during the challenge: %s", page.Body)
+	}
+	if end := submit(h, "/a/"+token+"/cancel", cookies, url.Values{}); !strings.Contains(end.Body.String(), `data-testid="hosted-end"`) {
+		t.Errorf("the end of the hosted page: %s", end.Body)
+	}
+	confirm := engine.add(fakeRow{info: "Please call"})
+	cookies = get(h, "/a/"+confirm).Result().Cookies()
+	submit(h, "/a/"+confirm+"/begin", cookies, nil)
+	if page := get(h, "/a/"+confirm, cookies...); !strings.Contains(page.Body.String(), `data-threeds="continue"`) {
+		t.Errorf("a text of the bank: %s", page.Body)
 	}
 }

@@ -219,3 +219,34 @@ func TestD124ImportRefusesWhatItCannotVouchFor(t *testing.T) {
 		t.Errorf("by the keys of another journal: %v", err)
 	}
 }
+
+// TestD124ImportReadsAllBeforeItWrites: of an export that is damaged at its end nothing is imported, though it has more entries
+// than are written at once.
+func TestD124ImportReadsAllBeforeItWrites(t *testing.T) {
+	t.Parallel()
+	keys := journal.NewKeys()
+	from, err := journal.OpenFiles(t.TempDir(), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = from.Close() })
+	g := journal.Generation{Authentications: 1200, Days: 2, Merchants: 2, Seed: 3}
+	if err := journal.Generate(t.Context(), from, keys, g, day, func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	text := export(t, from, keys, journal.Query{})
+	to, err := journal.OpenFiles(t.TempDir(), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = to.Close() })
+	if got, err := importOf(t, to, keys, strings.TrimSuffix(text, "\n")+" \n", keys); err == nil || got != (journal.Imported{}) {
+		t.Errorf("a changed last line: %+v, %v", got, err)
+	}
+	if page, err := to.Search(t.Context(), journal.Query{}); err != nil || len(page.Records) != 0 {
+		t.Errorf("%d records, %v", len(page.Records), err)
+	}
+	if got, err := importOf(t, to, keys, text, keys); err != nil || got.Added != 1200 {
+		t.Errorf("the export as it was: %+v, %v", got, err)
+	}
+}

@@ -113,9 +113,10 @@ func (db *database) makePartitions(ctx context.Context, at time.Time) error {
 // monthPrefix is what the names of partitions of months begin with. They are after those of any day.
 const monthPrefix = "journal_records_m"
 
-// lockRollups takes the lock for making rollups until the end of the transaction, if no other node has it.
+// lockRollups takes the lock for making the rollups of this schema until the end of the transaction, if no other node has
+// it.
 func lockRollups(ctx context.Context, tx *sql.Tx) (isFirst bool, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(7733100023)`).Scan(&isFirst)
+	err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(77331, hashtext(current_schema()))`).Scan(&isFirst)
 	return isFirst, err
 }
 

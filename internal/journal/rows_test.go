@@ -210,9 +210,10 @@ func (s *memoryStore) Write(_ context.Context, entries []journal.Entry) (int, er
 	return len(entries), nil
 }
 
-func (s *memoryStore) Sign(context.Context, time.Time) error           { return nil }
-func (s *memoryStore) Expire(context.Context, time.Time) error         { return nil }
-func (s *memoryStore) ExpireMessages(context.Context, time.Time) error { return nil }
+func (s *memoryStore) Sign(context.Context, time.Time) error                { return nil }
+func (s *memoryStore) Expire(context.Context, time.Time) error              { return nil }
+func (s *memoryStore) ExpireMessages(context.Context, time.Time) error      { return nil }
+func (s *memoryStore) Roll(context.Context, time.Time, time.Duration) error { return nil }
 
 // TestD125AnEntryIsWrittenWithinASecond: also one that comes alone, or among many.
 func TestD125AnEntryIsWrittenWithinASecond(t *testing.T) {

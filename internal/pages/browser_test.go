@@ -3,6 +3,7 @@ package pages_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ var consoleFaces = map[string]string{
 	"beside": "/authentications/" + passedID + "?step=ares&beside=areq", "reports": "/reports?by=merchant", "merchants": "/merchants",
 	"merchant": "/merchants/Corner%20Shop", "keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks", "webhook": "/webhooks/" + hookID, "operators": "/operators", "explain": "/explain", "overview": "/",
 	"directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
+	"certificates": "/certificates", "certificate": "/certificates/visa?done=request", "nocertificate": "/certificates/mastercard",
 }
 
 // fillConsole gives a console a key, directories and card ranges, with something that needs attention.
@@ -29,6 +31,11 @@ func (s *site) fillConsole() {
 	s.twoRanges()
 	n.directories[0].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &s.now, Fault: "Connection refused", Refused: 1234}
 	n.endings["directories[1].client_cert.cert"] = s.now.AddDate(0, 0, 13)
+	ca := newTestCA(s)
+	s.installCertificate(ca, "first.example", "")
+	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)
+	s.installCertificate(ca, "a-name-that-is-quite-long-and-has-no-end.third-department.example", "2028-01-31T03:00")
+	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"request"}, "key": {"p256"}, "subject": {"CN=third.example,O=Example Payments,C=NL"}}), 303)
 }
 
 // serveAs serves the console to a browser that is logged in as a caller, and returns its address.

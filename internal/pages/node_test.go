@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -74,7 +76,14 @@ func (s *site) addNode() *node {
 		Endings:           func() map[string]time.Time { return n.endings },
 		DisabledEndpoints: func(context.Context) ([]admin.DisabledEndpoint, error) { return n.disabled, nil },
 		Keeper:            s.db,
-		Generation:        func(string) *ranges.Generation { return nil },
+		Certificates:      &clientcert.Service{Store: s.db, Sealer: s.admin.Operators.Sealer, Now: func() time.Time { return s.now }},
+		TryCertificate: func(_ context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
+			return directory.HandshakeReport{
+				Result: directory.HandshakeAccepted, Detail: "The directory server asked for a client certificate and took this one",
+				Address: "ds." + scheme + ".example:443", TLS: "TLS 1.3", Suite: "TLS_AES_128_GCM_SHA256", MS: 42,
+			}, nil
+		},
+		Generation: func(string) *ranges.Generation { return nil },
 	}
 	return n
 }

@@ -110,7 +110,7 @@ func routes() []route {
 		{"POST /tokens", createToken},
 		{"POST /tokens/{name}/revoke", revokeToken},
 		{"GET /audit", auditPage},
-	}, hookPages(), explainPages(), operatorPages())
+	}, certificatePages(), hookPages(), explainPages(), operatorPages())
 }
 
 // A visit is one request for a page.
@@ -342,6 +342,7 @@ func navigation(v *visit) []navGroup {
 		{"Set up", "/merchants", "Merchants", "shop", "merchants"},
 		{"Set up", "/keys", "Keys", "key", "keys"},
 		{"Set up", "/directories", "Directories", "link", "directories"},
+		{"Set up", "/certificates", "Certificates", "certificate", "certificates"},
 		{"Set up", "/ranges", "Card ranges", "ranges", "ranges"},
 		{"Set up", "/webhooks", "Webhooks", "hook", "webhook-endpoints"},
 		{"House", "/audit", "Audit", "book", "audit"},

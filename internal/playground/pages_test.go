@@ -122,7 +122,7 @@ func pressAtBank(t *testing.T, tab context.Context, button string) {
 // pressButton is pressAtBank for goroutines: it returns an error after a minute.
 func pressButton(tab context.Context, button string) error {
 	press := fmt.Sprintf(`(() => {
-		const b = document.querySelector("[data-testid=%s]"), code = document.querySelector("[data-testid=otp-input]")
+		const b = document.querySelector("button[value=%s]"), code = document.querySelector("[data-testid=challenge-code]")
 		if (b && code) code.value = "123456"
 		b?.click()
 		return !!b

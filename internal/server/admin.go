@@ -8,6 +8,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/login"
 	"github.com/openthreeds/threeds/internal/merchant"
@@ -89,18 +90,27 @@ func loginSettings(c *config.Console) *login.Settings {
 	return settings
 }
 
+// resealObjects frees what has ended of what operators have made, and seals the rest anew. A command that was at work during
+// a rotation of the key file may have sealed with the former secret.
+func (s *Server) resealObjects(ctx context.Context) error {
+	if err := s.db.SweepObjects(ctx, s.timestamp()); err != nil {
+		return err
+	}
+	if err := s.operators.Reseal(ctx); err != nil {
+		return err
+	}
+	_, _, err := clientcert.Reseal(ctx, s.db, s.ring.Load())
+	return err
+}
+
 // tokensEvery is how often the tokens of the admin API and the users of the console are sealed anew.
 const tokensEvery = 24 * time.Hour
 
 // keepTokens frees those tokens and sessions that have ended, and seals tokens and users anew, until ctx ends.
 func (s *Server) keepTokens(ctx context.Context) {
 	for {
-		err := s.db.SweepObjects(ctx, s.timestamp())
-		if err == nil {
-			err = s.operators.Reseal(ctx)
-		}
-		if err != nil && ctx.Err() == nil {
-			s.cfg.Log.Warn("tokens of the admin API and users of the console not sealed anew", "err", err)
+		if err := s.resealObjects(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Log.Warn("tokens of the admin API, users of the console and client certificates not sealed anew", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -193,6 +193,9 @@ func (s *Server) changeOver(ctx context.Context) {
 		return
 	}
 	for i, p := range s.activeRuntime().cfg.Peers {
+		if given.Managed[p.Scheme] == "" {
+			continue
+		}
 		was := former.cfg.Peers[i].TLS.Certificates[0]
 		if now := p.TLS.Certificates[0]; now.Leaf != nil && !slices.EqualFunc(was.Certificate, now.Certificate, bytes.Equal) {
 			s.cfg.Log.Info("client certificate changed over", "scheme", p.Scheme, "serial", now.Leaf.SerialNumber.Text(16), "expires", now.Leaf.NotAfter.UTC())

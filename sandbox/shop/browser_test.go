@@ -463,6 +463,15 @@ func TestBrowserKeyboard(t *testing.T) {
 	tb.ends(authenticated, "Y", "05")
 }
 
+// TestB10TabReachesEachControlOfTheSteps: with the test cards opened, and one sees where the focus is.
+func TestB10TabReachesEachControlOfTheSteps(t *testing.T) {
+	tb := open(t, nil)
+	tb.do(chromedp.WaitVisible(id("pay")))
+	browsertest.CheckKeyboard(t, tb.ctx, "checkout")
+	tb.do(chromedp.Navigate(tb.url), chromedp.WaitVisible(id("pay")), chromedp.Evaluate[chromedp.Void](`document.getElementById("cards").open = true`))
+	browsertest.CheckKeyboard(t, tb.ctx, "checkout and cards")
+}
+
 func TestBrowserFaults(t *testing.T) {
 	tb := open(t, nil)
 	tb.pay("12")
