@@ -423,6 +423,11 @@ func (a *aviary) authentications() {
 	if got := create(direct, "Idempotency-Key", "order of "+canaryPAN); !strings.Contains(string(marshal(got)), canaryValue) {
 		a.t.Errorf("%v", got)
 	}
+	for _, reference := range []string{canaryPAN, "order 4000-0011 2233/4455"} {
+		if got := create(direct.with(object{"reference": reference})); got.text("id") == "" {
+			a.t.Errorf("%v", got)
+		}
+	}
 	for _, bad := range []object{
 		{"mcc": canaryPAN}, {"reference": strings.Repeat(canaryPAN, 5)}, {"acctNumber": canaryPAN + "0000"}, {canaryPAN: canaryPAN},
 		{"email": canaryEmail + " "}, {"ds": canaryOther}, {"purchaseCurrency": canaryValue}, {"messageVersion": canaryPAN},

@@ -21,7 +21,7 @@ func TestD123RefusedRequestsAreRecordsUnderTheirRequestID(t *testing.T) {
 		return res.StatusCode == http.StatusUnauthorized
 	})
 	good := s.request("2.2.0")
-	f1 := threeRI("2.2.0", testPAN, "").with(object{"messageType": nil, "threeDSServerTransID": nil})
+	f1 := threeRI("2.2.0", testPAN, "").with(object{"messageType": nil, "threeDSServerTransID": nil, "reference": "order-17"})
 	refused := map[string]*struct {
 		path, key string
 		body      any
@@ -32,7 +32,7 @@ func TestD123RefusedRequestsAreRecordsUnderTheirRequestID(t *testing.T) {
 		"no id":           {path: "/auth", body: browser("2.2.0", testPAN, "", "U").with(object{"mcc": nil, "threeDSServerTransID": nil}), want: journal.Record{API: "emv", Operation: "auth"}},
 		"a card":          {path: "/preauth", body: object{"acctNumber": "12"}, want: journal.Record{API: "emv", Operation: "preauth"}},
 		"no JSON":         {path: "/auth", body: "{", want: journal.Record{API: "emv", Operation: "auth"}},
-		"F1":              {path: "/authentications", body: f1.with(object{"mcc": "x"}), want: journal.Record{API: "authentications", Operation: "authentications"}},
+		"F1":              {path: "/authentications", body: f1.with(object{"mcc": "x"}), want: journal.Record{API: "authentications", Operation: "authentications", Reference: "order-17"}},
 		"a wrong key":     {path: "/auth", key: canaryWrong, body: good},
 		"no key":          {path: "/authentications", key: "-", body: f1},
 		"a revoked key":   {path: "/preauth", key: revoked, body: object{"acctNumber": "12"}},
@@ -70,7 +70,7 @@ func TestD123RefusedRequestsAreRecordsUnderTheirRequestID(t *testing.T) {
 				continue
 			}
 			if err != nil || d.ID != r.id || d.Status != "refused" || d.Merchant != "Shop" || d.API != r.want.API || d.Operation != r.want.Operation ||
-				d.ErrorCode == "" || len(d.Steps) != 2 {
+				d.Reference != r.want.Reference || d.ErrorCode == "" || len(d.Steps) != 2 {
 				t.Errorf("%s: %+v, %v", name, d, err)
 			}
 			if r.want.ErrorCode != "" && fmt.Sprint(d.ErrorCode, d.Elements) != fmt.Sprint(r.want.ErrorCode, r.want.Elements) {

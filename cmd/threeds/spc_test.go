@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -91,6 +92,95 @@ func TestSPCInChromium(t *testing.T) {
 			`document.querySelectorAll('[data-testid="wire-message"][data-name="AReq"] pre')[1]?.textContent ?? "none"`))
 		if must(t, err); !strings.Contains(second, want) {
 			t.Errorf("%s: the second AReq has no %s: %s", mode, want, second)
+		}
+	}
+}
+
+// confirmingPage is a page of a merchant that allows no more than D61 names.
+const confirmingPage = `<!doctype html><html lang="en"><title>Shop</title><button id="pay">Pay</button>
+<script type="module" nonce="n">
+import { authenticate } from %q
+pay.onclick = () => authenticate({ url: decodeURIComponent(location.hash.slice(1)) }).then((end) => (document.title = end.status))
+</script>`
+
+// TestB8SPCOfPages: threeds.js in a merchant's page, and the hosted page, show the browser's own dialog, and the server
+// sends the second AReq with what became of it. The issuer checks the assertion. A browser without SPC is not asked.
+func TestB8SPCOfPages(t *testing.T) {
+	w := startSandbox(t, "--strict")
+	s := openConfirming(t, w)
+	shop := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		rw.Header().Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; script-src 'nonce-n' %[1]s; connect-src %[1]s; "+
+			"frame-src %[1]s; form-action 'none'; base-uri 'none'; require-trusted-types-for 'script'", w.Browser))
+		_, _ = fmt.Fprintf(rw, confirmingPage, w.Browser+"/threeds.js")
+	}))
+	t.Cleanup(shop.Close)
+	const unconfirmed = "4000000000000003" // a card with a 3DS Method, of which the issuer knows no credential
+	for _, test := range []struct {
+		name, card string
+		isHosted   bool
+		mode       page.SetSPCTransactionModeMode
+		without    bool // the page says that the browser has no SPC
+		want       []string
+	}{
+		{name: "confirmed", card: "4000000000000103", mode: page.SetSPCTransactionModeModeAutoAccept, want: []string{`"threeDSReqAuthMethod":"09"`}},
+		{name: "cancelled", card: "4000000000000103", mode: page.SetSPCTransactionModeModeAutoReject, want: []string{`"spcIncompInd":"02"`}},
+		{name: "hosted, confirmed", card: "4000000000000103", isHosted: true, mode: page.SetSPCTransactionModeModeAutoAccept,
+			want: []string{`"threeDSReqAuthMethod":"09"`}},
+		{name: "hosted, cancelled", card: "4000000000000103", isHosted: true, mode: page.SetSPCTransactionModeModeAutoReject, want: []string{`"spcIncompInd":"02"`}},
+		{name: "a challenge follows", card: "4000000000000170", mode: page.SetSPCTransactionModeModeAutoReject, want: []string{`"spcIncompInd":"02"`}},
+		{name: "with a 3DS Method", card: unconfirmed, mode: page.SetSPCTransactionModeModeAutoReject,
+			want: []string{`"spcIncompInd":"0`, `"threeDSCompInd":"Y"`, `"threeDSMethodId":"ID"`}},
+		{name: "not offered", card: "4000000000000103", without: true},
+	} {
+		s.t = t
+		if !test.without {
+			s.setDialog(test.mode)
+		}
+		a := w.createOffer(test.card)
+		id := a.text("id")
+		browser, _ := a["browser"].(map[string]any)
+		address := object(browser).text("url")
+		end := `document.querySelector("[data-testid=hosted-end]") ? "completed" : ""`
+		if test.isHosted {
+			s.do(chromedp.Navigate(strings.Replace(address, "127.0.0.1", "localhost", 1)))
+		} else {
+			end = `document.title == "Shop" ? "" : document.title`
+			s.do(chromedp.Navigate("about:blank"), chromedp.Navigate(strings.Replace(shop.URL, "127.0.0.1", "localhost", 1)+"/#"+url.QueryEscape(address)),
+				chromedp.WaitVisible(chromedp.CSS("#pay")))
+			if test.without {
+				s.do(chromedp.Evaluate[chromedp.Void](`delete window.PaymentRequest; undefined`))
+			}
+			s.do(chromedp.Click(chromedp.CSS("#pay")))
+		}
+		status := ""
+		waitFor(t, test.name+" to end", func() bool {
+			var err error
+			status, err = chromedp.Run(s.ctx, chromedp.Evaluate[string](end))
+			return err == nil && status != ""
+		})
+		res, text := w.call("GET", "/authentications/"+id+"?wait=10", w.APIKey, nil)
+		var got object
+		must(t, json.Unmarshal(text, &got))
+		outcome, _ := got["outcome"].(map[string]any)
+		if status != "completed" || res.StatusCode != http.StatusOK || got.text("id") != id || object(outcome).text("result") != "authenticated" {
+			t.Errorf("%s: the page ends %s, the object is %s", test.name, status, text)
+		}
+		last, _ := got["ares"].(map[string]any)
+		second := object(last).text("threeDSServerTransID")
+		if (second == id) != test.without {
+			t.Errorf("%s: the last ARes is about %s", test.name, second)
+		}
+		_, first := send(t, http.DefaultClient, "GET", w.Control+"/exchanges?transID="+id, "")
+		if strings.Contains(first, "threeDSRequestorSpcSupport") == test.without {
+			t.Errorf("%s: the first AReq: %s", test.name, first)
+		}
+		_, exchanges := send(t, http.DefaultClient, "GET", w.Control+"/exchanges?transID="+second, "")
+		compact := strings.NewReplacer(" ", "", "\n", "", id, "ID", `\"`, `"`).Replace(exchanges)
+		for _, want := range test.want {
+			if !strings.Contains(compact, want) {
+				t.Errorf("%s: the second AReq has no %s: %s", test.name, want, exchanges)
+			}
 		}
 	}
 }

@@ -45,6 +45,8 @@ type Handler struct {
 	Ring      func() account.Ring       // the key ring in use
 	Merchants func() *merchant.Registry // those of the configuration in use, and of the store
 	Journal   journal.Store             // nil means that there is no journal
+	// Erase removes what belongs to the card or the merchant of a query, from the journal and from all that tells the same.
+	Erase func(ctx context.Context, q journal.Query) (Erased, error)
 	// JournalKeys sign exports of the journal and of the audit trail; nil: there is no such export.
 	JournalKeys *journal.Keys
 	Hooks       *webhook.Service // endpoints of merchants, and what they were told

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,6 +59,10 @@ func newSite(t *testing.T) *site {
 	s.handler.Hooks.Configure(hookSettings())
 	s.addJournal()
 	s.handler.JournalKeys = journal.NewKeys()
+	s.handler.Erase = func(ctx context.Context, q journal.Query) (admin.Erased, error) {
+		a, n, err := s.handler.Journal.Erase(ctx, q)
+		return admin.Erased{Authentications: a, Records: n}, err
+	}
 	s.addNode()
 	for _, name := range callers() {
 		role, isOwn := strings.CutPrefix(name, "own-")
@@ -130,6 +135,7 @@ var matrix = map[string][6]int{
 	"GET audit":                   {403, 403, 200, 403, 403, 403},
 	"GET audit/export":            {403, 403, 200, 403, 403, 403},
 	"GET journal/export":          {403, 200, 200, 403, 403, 403},
+	"POST journal/erase":          {403, 403, 200, 403, 403, 403},
 
 	"POST explain":                       {200, 200, 200, 200, 200, 200},
 	"GET webhook-endpoints":              {200, 200, 200, 200, 200, 200},
@@ -199,6 +205,8 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			at, body = strings.ReplaceAll(path, "{scheme}", "visa")+"?old=0&new=0", "{}"
 		case "GET reports":
 			at = "reports?by=day"
+		case "POST journal/erase":
+			body = `{"merchant": "Old Shop"}`
 		case "POST operators":
 			body = `{"role": "viewer"}`
 		case "PATCH operators/{name}", "DELETE operators/{name}":

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
@@ -16,11 +17,12 @@ type stream struct {
 	write      func(io.Writer) error
 }
 
-// exportRoutes returns the operations that answer with a stream.
+// exportRoutes returns the operations on the journal and the audit trail as a whole.
 func exportRoutes() []route {
 	return []route{
 		{"GET", "audit/export", operator.Admin, false, "Export the audit trail in a form that can be verified", exportAudit},
 		{"GET", "journal/export", operator.Operator, false, "Export the journal, as JSON lines that can be verified or as CSV", exportJournal},
+		{"POST", "journal/erase", operator.Admin, false, "Remove what belongs to a card or to a merchant, for good", eraseJournal},
 	}
 }
 
@@ -115,4 +117,41 @@ func exportJournal(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	return answer, nil
+}
+
+// An Erased says how much was erased.
+type Erased struct {
+	Authentications int `json:"authentications"`
+	Records         int `json:"records"`
+	Events          int `json:"events"`  // for webhooks
+	Answers         int `json:"answers"` // kept for an Idempotency-Key
+}
+
+// eraseJournal removes what belongs to a card or to a merchant, after that stands in the audit trail, without the card.
+func eraseJournal(h *Handler, r *request) (any, error) {
+	if _, err := h.openJournal(); err != nil {
+		return nil, err
+	}
+	var asked struct {
+		AcctNumber string `json:"acctNumber"`
+		Merchant   string `json:"merchant"`
+	}
+	if err := r.decode(&asked); err != nil {
+		return nil, err
+	}
+	object := "merchant " + asked.Merchant
+	if asked.AcctNumber != "" {
+		object = "card"
+	}
+	n := len(asked.AcctNumber)
+	switch {
+	case (asked.AcctNumber == "") == (asked.Merchant == ""):
+		return nil, refuse(http.StatusBadRequest, "Want either acctNumber or merchant.")
+	case n > 0 && (n < 13 || n > 19 || strings.Trim(asked.AcctNumber, "0123456789") != ""):
+		return nil, refuse(http.StatusBadRequest, "acctNumber: want a card number of 13 to 19 digits.")
+	}
+	if err := h.record(r, "journal.erase", object, nil, nil); err != nil {
+		return nil, err
+	}
+	return h.Erase(r.Context(), journal.Query{Card: asked.AcctNumber, Merchant: asked.Merchant})
 }

@@ -96,6 +96,7 @@ var bodies = map[string]any{
 	"merchants/{name}": newSchema([]string{"version"}, append([]string{"version"}, merchantMembers...)...),
 	"authentications/search": newSchema(nil,
 		append([]string{"acctNumber", "limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...)...),
+	"journal/erase":           newSchema(nil, "acctNumber", "merchant"),
 	"operators":               newSchema([]string{"role"}, "name", "role", "merchant"),
 	"operators/{name}":        newSchema([]string{"role"}, "role"),
 	"webhook-endpoints":       newSchema([]string{"url"}, "merchant", "url", "types", "description", "disabled", "secret"),

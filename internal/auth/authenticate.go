@@ -138,6 +138,9 @@ func (e *Engine) noteRequest(ctx context.Context, req *authRequest) {
 		return
 	}
 	e.note(ctx, "threeDSServerTransID", req.loggedID())
+	if req.isCreation && isReference(req.reference) {
+		e.note(ctx, "reference", req.reference)
+	}
 	e.noteCard(ctx, req.pan)
 	e.note(ctx, "messageVersion", req.loggedVersion)
 	e.note(ctx, "deviceChannel", req.loggedChannel)
@@ -222,6 +225,7 @@ func (e *Engine) checkContent(req *authRequest, body []byte) (contentCheck, erro
 		e.addProtocolDefaults(req, msg)
 	}
 	req.read(msg)
+	req.reference = referenceWithoutCard(req.reference, req.pan)
 	if ds := msg.Text("ds"); e.isKnownScheme(ds) {
 		req.ds = ds
 	}

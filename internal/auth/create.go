@@ -281,6 +281,11 @@ type browserMember struct {
 	isBasic   bool
 }
 
+// isReference reports whether a text may be a reference, or is empty.
+func isReference(text string) bool {
+	return utf8.RuneCountInString(text) <= maxReference && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
 // checkOwnMembers checks the members of a request for an authentication that are not of EMV 3DS.
 func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
 	var wrong []faults.Entry
@@ -289,8 +294,7 @@ func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
 	}
 	if raw := msg.RawAt("reference"); msg.Has("reference") {
 		text := msg.Text("reference")
-		isPrintable := !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
-		if len(raw) == 0 || raw[0] != '"' || utf8.RuneCountInString(text) > maxReference || !isPrintable {
+		if len(raw) == 0 || raw[0] != '"' || !isReference(text) {
 			add("reference", "length", "Send 1 to 64 printable characters.")
 		}
 	}

@@ -390,7 +390,10 @@ func (r *txnRecord) first() *txnRecord {
 	return &was
 }
 
-// checkLeg returns errArrow if rec, which is about to be stored in t, was read before the second AReq of SPC left.
+// errSuperseded says that what is to be stored was read before the second AReq of SPC left.
+var errSuperseded = fmt.Errorf("%w: the second AReq has left", errArrow)
+
+// checkLeg returns errSuperseded if rec, which is about to be stored in t, was read before the second AReq of SPC left.
 func (e *Engine) checkLeg(t *store.Txn, rec *txnRecord) error {
 	if rec.Page == nil {
 		return nil
@@ -400,7 +403,7 @@ func (e *Engine) checkLeg(t *store.Txn, rec *txnRecord) error {
 		return err
 	}
 	if now.currentID(t.ID) != rec.currentID(t.ID) {
-		return errArrow
+		return errSuperseded
 	}
 	return nil
 }

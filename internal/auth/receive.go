@@ -183,6 +183,8 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 	state, err := r.commitResult(ctx)
 	r.notify(r.txn.ID)
 	switch {
+	case errors.Is(err, errSuperseded):
+		return r.acknowledgeLate(ctx)
 	case errors.Is(err, errArrow):
 		code, detail := r.refusalIn(state)
 		return r.refuse(ctx, code, detail, "RReq")

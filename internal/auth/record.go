@@ -437,6 +437,21 @@ func (e *Engine) journalMessage(m *message.Message) []byte {
 	return journal.ScrubMessage(m.WithheldJSON(e.hashValue), isElementName)
 }
 
+// referenceWithoutCard returns a reference, of which only asterisks and the last four digits are left if it has the number
+// of the card in it, also with something between the digits.
+func referenceWithoutCard(reference, pan string) string {
+	digits := strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, reference)
+	if !isCardNumber(pan) || !strings.Contains(digits, pan) {
+		return reference
+	}
+	return "***" + pan[len(pan)-4:]
+}
+
 // hashValue returns the beginning of a keyed hash of an authentication value, so that somebody who has the value can show
 // that this was it; "" for every other element. The key is that of the journal's card hashes.
 func (e *Engine) hashValue(name string, value []byte) string {

@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -389,6 +390,53 @@ func TestB8ResultOfTheSecondAReq(t *testing.T) {
 	}
 	if v := p.await(auth.StepEnd); v.End != "completed" {
 		t.Errorf("%+v", v)
+	}
+}
+
+// interposed has something happen just before the first change of a row.
+type interposed struct {
+	auth.Store
+	once   sync.Once
+	before func()
+}
+
+func (s *interposed) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	s.once.Do(s.before)
+	return s.Store.Update(ctx, was, change)
+}
+
+// TestB8ResultCrossesTheSecondAReq: messages about the first AReq that were read before the second one left, and are to be
+// stored after it, change nothing. The directory server hears that its result has come.
+func TestB8ResultCrossesTheSecondAReq(t *testing.T) {
+	t.Parallel()
+	for _, message := range []string{"RReq", "Erro"} {
+		w := spcWorld()
+		p, sent := spcPage(t, w, "C")
+		about := rreq(sent.list()[0], "N", 1)
+		about["transStatusReason"], about["challengeCancel"] = "14", "05"
+		if message == "Erro" {
+			about = object{
+				"messageType": "Erro", "messageVersion": "2.3.1", "threeDSServerTransID": p.id, "errorCode": "402", "errorComponent": "D",
+				"errorDescription": "x", "errorDetail": "x",
+			}
+		}
+		slow := w.browserEngine()
+		slow.Store = &interposed{Store: w, before: func() {
+			if _, err := p.answer(p.Engine, confirmed); err != nil {
+				t.Error(err)
+			}
+			p.await(auth.StepChallenge)
+		}}
+		got := slow.Receive(t.Context(), []string{"visa"}, about.json())
+		if message == "RReq" && (got.Refused != nil || !bytes.Contains(got.Body, []byte(`"resultsStatus":"01"`))) {
+			t.Errorf("%s: %s", message, got.Body)
+		}
+		if v := p.await(auth.StepChallenge); v.Challenge == nil {
+			t.Errorf("%s: %+v", message, v)
+		}
+		if got := p.Receive(t.Context(), []string{"visa"}, rreq(sent.list()[1], "Y", 1).json()); got.Refused != nil {
+			t.Errorf("%s: the result of the second: %s", message, got.Body)
+		}
 	}
 }
 

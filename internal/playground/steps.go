@@ -38,12 +38,16 @@ func (p *Playground) Steps(ctx context.Context, id, token string) []lanes.Step {
 	if err != nil {
 		return all // it is written a moment later
 	}
+	seen := len(all)
+	isThere := map[string]bool{}
 	for _, s := range record.Steps {
 		if s.Step == "answered" || s.Step == "webhook" {
 			continue // the shop knows better when it was told
 		}
-		i := slices.IndexFunc(all, func(other lanes.Step) bool { return other.Step == s.Step })
-		if i < 0 {
+		i := slices.IndexFunc(all[:seen], func(other lanes.Step) bool { return other.Step == s.Step })
+		isAgain := isThere[s.Step] // the second AReq of SPC and its answer have another id, and are none that were seen
+		isThere[s.Step] = true
+		if i < 0 || isAgain {
 			all = append(all, lanes.Step{Step: s.Step, At: s.At, Message: s.Message, Findings: s.Findings})
 			continue
 		}

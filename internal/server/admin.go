@@ -10,6 +10,7 @@ import (
 	"github.com/openthreeds/threeds/internal/admin"
 	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/login"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
@@ -40,6 +41,10 @@ func (s *Server) newAdminAPI() *admin.Handler {
 	h.JournalKeys = s.trailKeys
 	if s.journal != nil {
 		h.Journal = s.journal.Store
+		h.Erase = func(ctx context.Context, q journal.Query) (admin.Erased, error) {
+			done, err := EraseFromJournal(ctx, s.journal.Store, s.journal.Keys, s.db, s.ring.Load(), q)
+			return admin.Erased(done), err
+		}
 	}
 	return h
 }

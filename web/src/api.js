@@ -79,6 +79,7 @@ export function newAPI(o, onTrouble) {
     begin: (body) => post('begin', body),
     // After trouble the first answer comes at once, so that the shopper sees that the connection is back.
     state: (after, signal) => call((isRetry) => 'state?wait=' + (isRetry ? 0 : 20) + '&after=' + after, null, 30, signal),
+    spc: (told) => post('spc', told),
     confirm: () => post('confirm'),
     cancel: () => post('cancel')
   }

@@ -3,6 +3,7 @@ import { End, newAPI } from './api.js'
 import { collectData } from './data.js'
 import { openFrame } from './frame.js'
 import { openUI } from './ui.js'
+import { confirmPayment, hasSPC } from './spc.js'
 import { dropBinding, loadBinding } from './tabs.js'
 
 const steps = ['begin', 'method', 'authentication', 'challenge', 'result', 'end']
@@ -58,9 +59,9 @@ async function follow(o, api, ui, signal, tell) {
   }
   tell('begin')
   const method = openFrame(o.base, ui, 'method')
-  const accept = await method.ready
+  const [accept, spc] = await Promise.all([method.ready, hasSPC()])
   const begun = api.begin({
-    data: { ...collectData(o.size), browserAcceptHeader: accept }
+    data: { ...collectData(o.size), browserAcceptHeader: accept }, spc
   })
   let view = await Promise.race([begun, aborted(signal)])
   if (!view) {
@@ -71,11 +72,21 @@ async function follow(o, api, ui, signal, tell) {
   let challenge
   let deadline = Infinity
   let hasMethod = false
+  let hasAsked = false
   for (;;) {
     if (view.step != 'begin' && view.step != 'confirm') tell(view.step == 'end' ? 'result' : view.step)
     if (view.step == 'method' && view.method && !hasMethod) {
       hasMethod = true
       method.show({ kind: 'method', url: view.method.url, fields: { threeDSMethodData: view.method.data } })
+    }
+    if (view.step == 'spc' && view.spc && !hasAsked) {
+      hasAsked = true
+      const told = await Promise.race([confirmPayment(view.spc, ui, signal), aborted(signal)])
+      if (!told) return cancel()
+      ui.showWaiting()
+      view = await api.spc(told)
+      deadline = Date.now() + frames.seconds.challenge * 1000
+      continue
     }
     if (view.step == 'challenge' && view.challenge && !challenge) {
       challenge = ui.showChallenge(view)

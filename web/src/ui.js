@@ -189,6 +189,12 @@ export function openUI(o, onCancel) {
       })
       return wrapper
     },
+    askForClick: (signal) => new Promise((resolve) => {
+      const button = make('button', { mark: 'continue', type: 'button', className: 'main', textContent: text('hostedContinue'), onclick: resolve })
+      panel({ className: 'panel' }, make('p', { textContent: text('hostedText') }), button)
+      button.focus()
+      signal.addEventListener('abort', resolve)
+    }),
     showInfo: (info, signal) => new Promise((resolve) => {
       const button = make('button', { mark: 'continue', type: 'button', className: 'main', textContent: text('continue'), onclick: resolve })
       panel({ className: 'panel' }, heading({ textContent: text('infoTitle') }), make('p', { className: 'note', dir: 'auto', textContent: info }),

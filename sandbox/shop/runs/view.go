@@ -131,7 +131,7 @@ func parties(scheme, version string) []lanes.Party {
 // order is how steps of the same millisecond follow each other.
 var order = []string{
 	"pay", "request", "created", "handed", "hosted", "begin", "method.asked", "method", "method.done", "method.notice", "lookup",
-	"areq", "ares", "erro", "complaint", "challenge", "creq", "rreq", "rres", "cres", "bank.erro", "cres.notice", "confirm",
+	"spc.answer", "areq", "ares", "spc", "erro", "complaint", "challenge", "creq", "rreq", "rres", "cres", "bank.erro", "cres.notice", "confirm",
 	"cancel", "cancelled", "expired", "end", "webhook", "order", "asked", "told",
 }
 

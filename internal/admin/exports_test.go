@@ -1,0 +1,59 @@
+package admin_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/journal"
+)
+
+// TestK11JournalIsExportedAndErased: an export is what a command would write, and is verified; of an erased card nothing is
+// found. Both are in the audit trail, and the card is not.
+func TestK11JournalIsExportedAndErased(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	verify := func(want int) {
+		t.Helper()
+		w := s.call("operator", "GET", "journal/export", "")
+		got, err := journal.Verify(w.Body, s.handler.JournalKeys.PublicKey())
+		if err != nil || got.Records != want || w.Header().Get("Content-Disposition") != `attachment; filename="journal.jsonl"` {
+			t.Errorf("export: %+v, %v, %v; want %d records", got, err, w.Header(), want)
+		}
+	}
+	before, err := s.handler.Journal.Search(t.Context(), journal.Query{})
+	if err != nil || len(before.Records) == 0 {
+		t.Fatalf("%d records, %v", len(before.Records), err)
+	}
+	verify(len(before.Records))
+	if csv := s.call("operator", "GET", "journal/export?format=csv", ""); csv.Code != 200 || !strings.HasPrefix(csv.Body.String(), "id,created,") {
+		t.Errorf("CSV: %d %.80s", csv.Code, csv.Body)
+	}
+	for query, want := range map[string]string{"format=xml": "format: want jsonl or csv.", "from=never": "from: want a date"} {
+		if w := s.call("operator", "GET", "journal/export?"+query, ""); w.Code != 400 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		}
+	}
+	for _, body := range []string{`{}`, `{"acctNumber": "12"}`, `{"acctNumber": "4000000000000103", "merchant": "Corner Shop"}`, `{"card": "x"}`} {
+		if w := s.call("admin", "POST", "journal/erase", body); w.Code != 400 {
+			t.Errorf("erase %s: %d %s", body, w.Code, w.Body)
+		}
+	}
+	w := s.call("admin", "POST", "journal/erase", fmt.Sprintf(`{"acctNumber": %q}`, journalCard))
+	if w.Code != 200 || strings.Contains(w.Body.String(), `"authentications":0`) {
+		t.Errorf("erase: %d %s", w.Code, w.Body)
+	}
+	if page, err := s.handler.Journal.Search(t.Context(), journal.Query{Card: journalCard}); err != nil || len(page.Records) != 0 {
+		t.Errorf("after the erasure %d records are found, %v", len(page.Records), err)
+	}
+	trail := s.call("admin", "GET", "audit", "").Body.String()
+	if !strings.Contains(trail, "journal.erase") || !strings.Contains(trail, "journal.export") || strings.Contains(trail, journalCard) {
+		t.Errorf("the audit trail: %s", trail)
+	}
+	s.handler.JournalKeys = nil
+	for _, path := range []string{"journal/export", "audit/export"} {
+		if w := s.call("admin", "GET", path, ""); w.Code != 503 {
+			t.Errorf("%s without keys: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
