@@ -285,6 +285,9 @@ func (w *webDriverTab) Resize(width, height int) error {
 	if err := w.Eval(`[innerWidth, innerHeight]`, &now); err != nil {
 		return err
 	}
+	if len(now) == 2 && now[0] == width && now[1] == height {
+		return nil
+	}
 	return fmt.Errorf("the viewport is %d wide and high, want %d and %d", now, width, height)
 }
 
