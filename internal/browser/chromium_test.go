@@ -139,12 +139,22 @@ func (w *world) start(token, options string) {
 	w.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void authenticate({ url: %q, %s })`, w.base+"/a/"+token, options)))
 }
 
+// isBetweenPages reports whether an expression was not read because the tab was on its way to another page.
+func isBetweenPages(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "Cannot find context") || strings.Contains(err.Error(), "Inspected target navigated"))
+}
+
 // until waits until an expression is true in the page.
 func (w *world) until(expression string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression)); err != nil {
+	err := chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression))
+	for isBetweenPages(err) {
+		time.Sleep(20 * time.Millisecond)
+		err = chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression))
+	}
+	if err != nil {
 		browsertest.Screenshot(w.t, w.ctx, "browser-failed-"+strings.ReplaceAll(w.t.Name(), "/", "-"))
 		w.t.Fatalf("%s: %v", expression, err)
 	}

@@ -1,0 +1,78 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestD68ABankThatForbidsFramingOpensInAWindow: the button comes five seconds after the frame was posted to, and posts the same
+// CReq into a window that the click opens. Where windows are blocked, the top window takes it.
+func TestD68ABankThatForbidsFramingOpensInAWindow(t *testing.T) {
+	w := newWorld(t)
+	for _, isBlocked := range []bool{false, true} {
+		w.openShop()
+		w.eval(holdTimers)
+		token := w.engine.add(fakeRow{acsURL: w.bank + "/challenge?deny"})
+		w.start(token, "")
+		w.until(`held.some((t) => t.ms == 5000)`)
+		if w.read(`String(`+mark("open-bank")+`)`) != "null" {
+			t.Error("the button is there before its time")
+		}
+		w.eval(`release(5000); undefined`)
+		w.until("!!" + mark("open-bank"))
+		w.eval(fmt.Sprintf(`window.opened = []; window.isBlocked = %t; window.realOpen = window.open
+window.open = (to, name) => { opened.push(to); return isBlocked ? null : {} }; undefined`, isBlocked))
+		w.eval(mark("open-bank") + `.click()`)
+		if isBlocked { // the bank posts itself back at once
+			w.until(fmt.Sprintf(`location.href.startsWith(%q) && document.querySelector("[data-testid]") !== null`, w.base+"/n/"))
+		} else {
+			at := fmt.Sprintf("%s/a/open#%s.", w.base, token)
+			if got := w.read(`opened.join(" ")`); !strings.HasPrefix(got, at) || !strings.HasSuffix(got, ".window") {
+				t.Errorf("the click opens %.80s, want %.80s….window", got, at)
+			}
+		}
+		if row := w.engine.row(token); row.areqs != 1 {
+			t.Errorf("%d AReqs", row.areqs)
+		}
+	}
+}
+
+// TestD68ADeadBankIsSaid: after 30 seconds a sentence says that the bank does not answer. The challenge ends when the shopper
+// closes it, when the result comes, or after ten and a half minutes.
+func TestD68ADeadBankIsSaid(t *testing.T) {
+	w := newWorld(t)
+	for status, end := range map[string]func(token string){
+		"cancelled": func(string) { w.eval(mark("cancel") + `.click()`); w.eval(mark("confirm-cancel") + `.click()`) },
+		"completed": func(token string) {
+			w.engine.mu.Lock()
+			defer w.engine.mu.Unlock()
+			row := w.engine.rows[token]
+			row.view.End = "completed"
+			w.engine.set(row, "end")
+		},
+		"pending": func(token string) { // the next view of the server comes after ten and a half minutes
+			w.eval(`window.realNow = Date.now; Date.now = () => realNow() + 631000; undefined`)
+			w.engine.mu.Lock()
+			defer w.engine.mu.Unlock()
+			w.engine.set(w.engine.rows[token], "challenge")
+		},
+	} {
+		w.openShop()
+		w.eval(holdTimers)
+		token := w.engine.add(fakeRow{acsURL: w.bank + "/challenge?dead"})
+		w.start(token, "")
+		w.until(`held.some((t) => t.ms == 5000)`)
+		w.until(`held[held.findIndex((t) => t.ms == 5000) + 1].ms == 30000`) // both are set in one go
+		w.eval(`window.dead = held[held.findIndex((t) => t.ms == 5000) + 1]; release(5000); undefined`)
+		w.until("!!" + mark("open-bank"))
+		said := mark("open-bank") + fmt.Sprintf(`.parentNode.querySelector("[role=status]").textContent == %q`, textsFor("en", "", "")["deadBank"])
+		if w.read(`String(`+said+`)`) != "false" {
+			t.Error("the bank is called dead before its time")
+		}
+		w.eval(`dead.f(); undefined`)
+		w.until(said)
+		end(token)
+		w.until(fmt.Sprintf(`window.end?.status == %q`, status))
+	}
+}
