@@ -373,6 +373,9 @@ func (db *database) replaceRollups(ctx context.Context, tx *sql.Tx, s span, hour
 	for merchant, t := range counts {
 		rows = append(rows, []any{s.begin, hours, merchant, t.encode()})
 	}
+	if len(rows) == 0 {
+		return nil // a day whose hours count nothing
+	}
 	return db.putRows(ctx, tx, `INSERT INTO journal_rollups (start, hours, merchant, counts) `, rows, "")
 }
 

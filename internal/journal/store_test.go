@@ -326,6 +326,15 @@ type brokenStore struct{ journal.Store }
 
 func (brokenStore) Write(context.Context, []journal.Entry) (int, error) { return 0, errors.New("away") }
 
+// TestJ3NothingIsWritten: a sweep of a store without transactions has no entries, and does no harm.
+func TestJ3NothingIsWritten(t *testing.T) {
+	eachStore(t, func(t *testing.T, st journal.Store, _ *journal.Keys) {
+		if n, err := st.Write(t.Context(), nil); n != 0 || err != nil {
+			t.Errorf("wrote %d, %v", n, err)
+		}
+	})
+}
+
 // TestJ3AFullJournalDropsAndCounts: nobody waits for a store that is away.
 func TestJ3AFullJournalDropsAndCounts(t *testing.T) {
 	t.Parallel()
