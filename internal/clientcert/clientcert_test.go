@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,13 +74,12 @@ type ca struct {
 	key  crypto.Signer
 }
 
-var serial = big.NewInt(1000)
+var serial atomic.Int64 // of the last certificate
 
 // sign returns a certificate for a key, signed by a CA; nil signs with self.
 func sign(t *testing.T, by *ca, self crypto.Signer, public crypto.PublicKey, template x509.Certificate) *x509.Certificate {
 	t.Helper()
-	serial.Add(serial, big.NewInt(1))
-	template.SerialNumber = new(big.Int).Set(serial)
+	template.SerialNumber = big.NewInt(1000 + serial.Add(1))
 	if template.NotBefore.IsZero() {
 		template.NotBefore = start.Add(-time.Hour)
 	}
