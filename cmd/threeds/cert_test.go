@@ -38,7 +38,7 @@ type shownCerts struct {
 // watchCerts has a directory server note the client certificates of connections from now on.
 func watchCerts(ds *wire) *shownCerts {
 	s := &shownCerts{names: make(map[net.Conn]string)}
-	ds.server.Config.ConnState = func(conn net.Conn, state http.ConnState) {
+	note := func(conn net.Conn, state http.ConnState) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if state == http.StateClosed || state == http.StateHijacked {
@@ -52,6 +52,7 @@ func watchCerts(ds *wire) *shownCerts {
 			}
 		}
 	}
+	ds.onConnState.Store(&note)
 	return s
 }
 

@@ -121,6 +121,8 @@ type peer struct {
 	client *http.Client               // as the DS, towards the results listener
 	tls    atomic.Pointer[tls.Config] // for connections from now on; nil: as it began
 
+	onConnState atomic.Pointer[func(net.Conn, http.ConnState)] // called from now on; nil: nobody is
+
 	mu    sync.Mutex
 	areqs []object
 	erros []object
@@ -141,6 +143,11 @@ func newPeer(t *testing.T, ca *authority) *peer {
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return p.tls.Load(), nil },
 	}
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that are killed complain
+	p.server.Config.ConnState = func(conn net.Conn, state http.ConnState) {
+		if call := p.onConnState.Load(); call != nil {
+			(*call)(conn, state)
+		}
+	}
 	p.server.StartTLS()
 	t.Cleanup(p.server.Close)
 	p.client = &http.Client{
