@@ -69,7 +69,9 @@ const shopPage = `<!doctype html><html lang="en"><meta name="viewport" content="
 import { authenticate } from "%[1]s/threeds.js"
 window.steps = []
 window.ends = []
+window.begun = 0
 window.start = (token, o) => {
+  begun++
   authenticate({ url: "%[1]s/a/" + token, onStep: (s) => steps.push(s), ...o }).then((end) => ends.push(end.status))
 }
 document.getElementById("pay").onclick = () => start("%[2]s")
