@@ -78,7 +78,8 @@ func TestB10ShopByKeyboardAlone(t *testing.T) {
 		press("\t")
 	}
 	press("123456\r")
-	until(t, tab, `location.pathname === "/order" && !!document.querySelector(".lanes")`)
+	until(t, tab, `location.pathname === "/order" && !!document.querySelector(".lanes") && document.readyState === "complete"`)
+	must(t, chromedp.Do(tab, chromedp.Reload())) // what came meanwhile is there, and Tab begins at the top
 	browsertest.CheckKeyboard(t, tab, "order")
 	must(t, chromedp.Do(tab, chromedp.Reload()))
 	browsertest.TabTo(t, tab, `e.matches("svg.big a") && e.getAttribute("aria-label").includes("ARes")`)
