@@ -460,6 +460,22 @@ func TestReloadRefused(t *testing.T) {
 	}
 }
 
+// countSecrets returns under how many secrets of the key file the API keys are sealed.
+func (s *site) countSecrets() int {
+	s.t.Helper()
+	var out, errs strings.Builder
+	if code := run(s.t.Context(), []string{"key", "list", "--json", "--config", s.config}, strings.NewReader(""), &out, &errs); code != 0 {
+		s.t.Fatalf("key list: %d %s", code, errs.String())
+	}
+	var all []struct{ Secret string }
+	must(s.t, json.Unmarshal([]byte(out.String()), &all))
+	secrets := map[string]bool{}
+	for _, key := range all {
+		secrets[key.Secret] = true
+	}
+	return len(secrets)
+}
+
 // TestReloadKeyFile rotates the key file under a server, twice: what was made with the
 // value before stays good, new API keys are known, and what may follow goes by the value
 // in use, not by that of the start. What is made then the next process knows.
@@ -488,6 +504,7 @@ func TestReloadKeyFile(t *testing.T) {
 			continue
 		}
 		s.APIKey = s.key("Shop") // whose row is sealed with the secret that is current
+		waitFor(t, "the other rows to be sealed with it", func() bool { return s.countSecrets() == 1 })
 		if code, got := s.post("/auth", made); code != 200 {
 			t.Errorf("/auth with an id from before the rotation: %d %v", code, got)
 		}
