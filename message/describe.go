@@ -65,8 +65,8 @@ type describer struct {
 	hash    func(name string, value []byte) string // set for WithheldJSON
 }
 
-// placeholder is shown in place of a value in masked JSON.
-func (d *describer) placeholder(f *Field, i uint32) string {
+// withheld returns what masked JSON shows in place of a value.
+func (d *describer) withheld(f *Field, i uint32) string {
 	if d.hash == nil {
 		return maskedValue
 	}
@@ -154,7 +154,7 @@ func (d *describer) appendMaskedValue(out []byte, f *Field, i uint32) []byte {
 			case d.maskedString(f, j, lo, hi) != maskedValue:
 				out = append(out, d.m.raw(j)...)
 			default:
-				out = append(out, quote(d.placeholder(f, j))...)
+				out = append(out, quote(d.withheld(f, j))...)
 			}
 		}
 		return append(out, ']')
@@ -167,7 +167,7 @@ func (d *describer) appendMaskedValue(out []byte, f *Field, i uint32) []byte {
 		return append(out, d.m.raw(i)...)
 	}
 	if text == maskedValue {
-		text = d.placeholder(f, i)
+		text = d.withheld(f, i)
 	}
 	return append(out, quote(text)...)
 }

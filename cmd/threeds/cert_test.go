@@ -31,8 +31,8 @@ import (
 // shownCerts notes which client certificates a directory server is shown, and on how many connections that are open.
 type shownCerts struct {
 	mu    sync.Mutex
-	names map[net.Conn]string // of open connections
-	all   []string            // of all handshakes, in their order
+	names map[net.Conn]string // the certificate of each open connection
+	all   []string            // the certificates of all handshakes, in their order
 }
 
 // watchCerts has a directory server note the client certificates of connections from now on.

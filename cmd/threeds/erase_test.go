@@ -25,8 +25,8 @@ type tracedCard struct {
 	*legacySite
 	pan        string
 	references []string // under which the merchant knows the authentications
-	ids        []string // of authentications
-	body       object   // of a request with the Idempotency-Key key
+	ids        []string // ids of authentications
+	body       object   // the request that was sent with the Idempotency-Key key
 	key        string
 }
 
@@ -83,8 +83,8 @@ func (c *tracedCard) traces(keys *journal.Keys) map[string]string {
 	return all
 }
 
-// found names the traces that data has.
-func (c *tracedCard) found(keys *journal.Keys, data []byte) []string {
+// tracesIn names the traces that data has.
+func (c *tracedCard) tracesIn(keys *journal.Keys, data []byte) []string {
 	var names []string
 	for name, trace := range c.traces(keys) {
 		if bytes.Contains(data, []byte(trace)) {
@@ -179,11 +179,11 @@ func eraseCard(t *testing.T, place string, dump func(*site) []byte) {
 			if !strings.HasPrefix(name, "reference") && name != "last4" {
 				continue
 			}
-			if !strings.Contains(strings.Join(erased.found(keys, before), ", "), name) {
+			if !strings.Contains(strings.Join(erased.tracesIn(keys, before), ", "), name) {
 				t.Errorf("the dump has no %s before: the test shows nothing", name)
 			}
 		}
-		if got := strings.Join(erased.found(keys, before), ", "); !strings.Contains(got, "hash") || strings.Contains(got, "number") {
+		if got := strings.Join(erased.tracesIn(keys, before), ", "); !strings.Contains(got, "hash") || strings.Contains(got, "number") {
 			t.Errorf("the dump has the %s before", got)
 		}
 		if n := len(events(t, s.site, erased.ids)); n != 2 {
@@ -196,20 +196,20 @@ func eraseCard(t *testing.T, place string, dump func(*site) []byte) {
 		}
 
 		after := dump(s.site)
-		if got := erased.found(keys, after); len(got) > 0 {
+		if got := erased.tracesIn(keys, after); len(got) > 0 {
 			t.Errorf("the dump has still the %q", got)
 		}
-		if got := other.found(keys, after); len(got) < 5 {
+		if got := other.tracesIn(keys, after); len(got) < 5 {
 			t.Errorf("of the other card the dump has the %q alone", got)
 		}
 		if page, err := st.Search(t.Context(), journal.Query{Card: erased.pan}); err != nil || len(page.Records) != 0 {
 			t.Errorf("a search by card finds %+v, %v", page.Records, err)
 		}
 		export := s.command("", "journal", "export")
-		if got := erased.found(keys, []byte(export)); len(got) > 0 || len(other.found(keys, []byte(export))) == 0 {
+		if got := erased.tracesIn(keys, []byte(export)); len(got) > 0 || len(other.tracesIn(keys, []byte(export))) == 0 {
 			t.Errorf("the export has the %q", got)
 		}
-		if got := erased.found(keys, []byte(s.command("", "audit", "export"))); len(got) > 0 {
+		if got := erased.tracesIn(keys, []byte(s.command("", "audit", "export"))); len(got) > 0 {
 			t.Errorf("the audit trail has the %q", got)
 		}
 		if _, err := journal.Verify(strings.NewReader(export[:strings.LastIndex(export, "threeds: exported")]), keys.PublicKey()); err != nil {

@@ -132,7 +132,7 @@ func (h *Handler) countForOverview(r *request, o *Overview) error {
 	q.Hourly = chartStep(o.To.Sub(o.From)) < 24*time.Hour
 	counts, err := h.Journal.Count(r.Context(), q)
 	if err == nil && o.From.Unix() <= 0 && len(counts) > 0 && chartStep(o.To.Sub(counts[0].Hour)) < 24*time.Hour {
-		q.From, q.Hourly = counts[0].Hour, true // it began lately, and the bars are hours
+		q.From, q.Hourly = counts[0].Hour, true // a journal that began lately has a bar for each hour
 		counts, err = h.Journal.Count(r.Context(), q)
 	}
 	if err != nil {

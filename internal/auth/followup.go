@@ -608,7 +608,7 @@ func (e *Engine) buildSecond(req *authRequest, p *page, text []byte, answer *SPC
 	const layout, authInfo = "200601021504", "threeDSRequestorAuthenticationInfo"
 	msg.Set("threeDSServerTransID", p.rec.Page.SPC.ID)
 	if p.rec.Page.IsMethodDone {
-		msg.Set("threeDSMethodId", p.id) // it has run for the first id
+		msg.Set("threeDSMethodId", p.id) // the 3DS Method has run for the first id
 	}
 	appendEntry(msg, "threeDSRequestorPriorAuthenticationInfo", map[string]string{
 		"threeDSReqPriorAuthMethod": "05", "threeDSReqPriorRef": facts.ARes.Text("acsTransID"),

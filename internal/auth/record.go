@@ -265,7 +265,7 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 	case status == outcome.Expired:
 		kinds = append(kinds, journal.Expired)
 	case len(kinds) == 0 || isAtEnd(t) && rec.Answered == 0:
-		kinds = append(kinds, answered) // it ended before an AReq left
+		kinds = append(kinds, answered) // the authentication ended before an AReq left
 	}
 	return kinds
 }

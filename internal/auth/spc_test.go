@@ -98,7 +98,7 @@ func TestB8SecondAReqOfAPage(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer auth.SPCAnswer
-		want   object // of the second AReq
+		want   object // members of the second AReq
 		parts  []object
 	}{
 		{name: "confirmed", answer: confirmed},

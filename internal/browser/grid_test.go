@@ -177,14 +177,14 @@ func (w *gridWorld) add(method, challenge string, row fakeRow) string {
 func (w *gridWorld) pay(token string) {
 	w.t.Helper()
 	w.openShop(token)
-	w.begin(1)
+	w.clickPay(1)
 }
 
 // payButtons are the ids of what begins a payment in the page of the shop.
 var payButtons = map[gridWay]string{scriptWay: "pay", hostedWay: "hosted"}
 
-// begin clicks what begins the payment, count times in a row.
-func (w *gridWorld) begin(count int) {
+// clickPay clicks what begins the payment, count times in a row.
+func (w *gridWorld) clickPay(count int) {
 	w.t.Helper()
 	w.must(browsertest.Click(w.tab, fmt.Sprintf("document.getElementById(%q)", payButtons[w.way]), count))
 }

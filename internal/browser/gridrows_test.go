@@ -161,7 +161,7 @@ var gridRows = []gridRow{
 	{"double click", func(w *gridWorld) string {
 		token := w.add("", "/challenge", fakeRow{})
 		w.openShop(token)
-		w.begin(2)
+		w.clickPay(2)
 		w.atBank()
 		if w.way == scriptWay {
 			var n int
@@ -338,7 +338,7 @@ func (w *gridWorld) goOn() {
 	var isOpen bool
 	w.must(w.tab.Eval("!!"+gridMark("dialog"), &isOpen))
 	if !isOpen {
-		w.begin(1)
+		w.clickPay(1)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -168,30 +167,10 @@ const messagesRest = `CREATE TABLE IF NOT EXISTS journal_messages_rest PARTITION
 // ExpireMessages drops the partitions of messages of the days that ended before a time.
 func (s *tableStore) ExpireMessages(ctx context.Context, before time.Time) error {
 	last := before.UTC().Truncate(24 * time.Hour)
-	rows, err := s.QueryContext(ctx, `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-		WHERE i.inhparent = to_regclass('journal_messages')`)
-	if err != nil {
+	if err := s.dropPartitions(ctx, last, "journal_messages"); err != nil {
 		return err
 	}
-	var names []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return errors.Join(err, rows.Close())
-		}
-		if isOfBefore(name, last) {
-			names = append(names, name)
-		}
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if _, err := s.ExecContext(ctx, `DROP TABLE IF EXISTS `+pgx.Identifier{name}.Sanitize()); err != nil {
-			return err
-		}
-	}
-	_, err = s.ExecContext(ctx, `DELETE FROM journal_messages WHERE made < $1`, last.UnixMilli())
+	_, err := s.ExecContext(ctx, `DELETE FROM journal_messages WHERE made < $1`, last.UnixMilli())
 	return err
 }
 

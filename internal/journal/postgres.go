@@ -197,12 +197,10 @@ const (
 	expireTime = 500 * time.Millisecond // how long one call of Expire goes on to delete records
 )
 
-// Expire drops the partitions of the days, and of the months, that ended before a time. Of the month that goes on, it
-// deletes the records of those days, and what its time does not suffice for the next time.
-func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
-	last := before.UTC().Truncate(24 * time.Hour)
+// dropPartitions drops the partitions of tables whose days, or months, ended before a day.
+func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, tables ...string) error {
 	rows, err := s.QueryContext(ctx, `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-		WHERE i.inhparent IN (to_regclass('journal_entries'), to_regclass('journal_records'), to_regclass('journal_messages'))`)
+		WHERE i.inhparent = ANY (SELECT to_regclass(name) FROM unnest($1::text[]) AS name)`, tables)
 	if err != nil {
 		return err
 	}
@@ -212,7 +210,7 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 		if err := rows.Scan(&name); err != nil {
 			return errors.Join(err, rows.Close())
 		}
-		if isOfBefore(name, last) {
+		if isOfBefore(name, day) {
 			names = append(names, name)
 		}
 	}
@@ -223,6 +221,16 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 		if _, err := s.ExecContext(ctx, `DROP TABLE IF EXISTS `+pgx.Identifier{name}.Sanitize()); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// Expire drops the partitions of the days, and of the months, that ended before a time. Of the month that goes on, it
+// deletes the records of those days, and what its time does not suffice for the next time.
+func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
+	last := before.UTC().Truncate(24 * time.Hour)
+	if err := s.dropPartitions(ctx, last, "journal_entries", "journal_records", "journal_messages"); err != nil {
+		return err
 	}
 	for _, table := range []string{"journal_chains", "journal_keys"} {
 		if _, err := s.ExecContext(ctx, `DELETE FROM `+table+` WHERE day < $1`, dayOf(last)); err != nil {
