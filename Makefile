@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 2s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size journal-size-files journal-kills images goals browsers axe examples generators bench bench-ranges overload timing microbench linear update generate script-release sandbox clean
+.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size console-size journal-fill journal-size-files journal-kills images goals browsers axe examples generators bench bench-ranges overload timing microbench linear update generate script-release sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -41,17 +41,17 @@ lint:
 # process, or kill it, long walks of a browser, and those of what takes how long.
 LOOPS = ^TestGeneratedCases$$|^TestRearrangedPAResIsRefused$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestSimulation$$|^TestScenarios$$|^TestQueues$$|^TestJ8AnyChangedByteIsFound$$|^TestE3|^TestD109DamagedBackup$$|$(GRIDS)
 GRIDS = ^TestEveryCardInEveryVersionAndChannel$$|^TestSchemesDefineWhatTheirProfilesDefine$$|^TestV1OpenedByServer$$|^TestV1FaultsAtServer$$
-PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$|^TestW3|^TestJ3No|^TestF5OneEffect|^TestF11|^TestD102Three|^TestD103Forward|^TestJ5Two|^TestD114Licenses
+PROCESSES = ^TestConformance$$|^TestScripts$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$|^TestW3|^TestJ3No|^TestJ6Canaries|^TestF5OneEffect|^TestF11|^TestD102Three|^TestD103Forward|^TestJ5Two|^TestD114Licenses
 WALKS = ^TestBrowserV1$$|^TestBrowserBanksOfTheirOwnKind$$|^TestBrowserTroubles$$|^TestEdges|^TestB6Grid$$|FitsEveryScreen$$|^TestK1TabReaches|Attacks|^TestB10Lanes|^TestK6MatrixOfForms|^TestK8MatrixIsExact$$
 PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)|$(WALKS)
 
 plain:
-	@GO=$(GO) .ci/tests plain -timeout=25m -run='$(PLAIN)' ./...
+	@GO=$(GO) .ci/tests plain -timeout=50m -run='$(PLAIN)' ./...
 
 # All others, the browser's included, and those that hold generated files fresh. They
 # wait much, so there are half as many packages more at once than processors.
 race:
-	@CGO_ENABLED=1 GO=$(GO) .ci/tests race -p=$$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)) -race -shuffle=on -timeout=25m -skip='$(PLAIN)' ./...
+	@CGO_ENABLED=1 GO=$(GO) .ci/tests race -p=$$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)) -race -shuffle=on -timeout=50m -skip='$(PLAIN)' ./...
 
 # Every benchmark once, so that none rots. Apart from the tests, for with benchmarks
 # go test runs one package after the other.
@@ -99,11 +99,21 @@ cluster:
 	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v
 
 # Searches by each field, and the end of a day, among RECORDS records of DAYS days in PostgreSQL, of which it prints the
-# 95th percentile. The second does the same with files of SQLite.
+# 95th percentile. The second does the same with files of SQLite. With JOURNAL_DATABASE=postgres://... an empty database is
+# filled once, by journal-fill or by the first that needs it, and stays for the next.
 RECORDS ?= 10000000
 DAYS ?= 30
 journal-size:
 	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/journal -run='^$$' -bench='SearchOfSize' -benchtime=200x -timeout=6h -v
+
+# Each page of the console that reads the journal, from a server on PostgreSQL: 95th percentile and bytes. A page has 100
+# ms on the server and 60 KB.
+console-size:
+	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/server -run='^$$' -bench='PagesOfSize' -benchtime=100x -timeout=6h -v
+
+journal-fill:
+	@test -n "$$JOURNAL_DATABASE" || { echo "journal-fill: want JOURNAL_DATABASE=postgres://..., an empty database"; exit 1; }
+	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/journal -run='^$$' -bench='SearchOfSize/none' -timeout=6h -v
 
 journal-size-files:
 	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/journal -run='^$$' -bench='FilesOfSize' -benchtime=200x -timeout=6h -v
@@ -145,7 +155,8 @@ goals:
 # What a shopper does, in Chromium, Firefox and WebKit, and a table of it in artifacts/. make test has Chromium alone.
 browsers:
 	@.ci/needs browsers
-	BROWSERS=all $(GO) test ./internal/browser -count=1 -timeout=20m -run='^TestB6Grid$$' -v
+	BROWSERS=all $(GO) test ./internal/browsertest ./internal/browser -count=1 -timeout=20m -v \
+		-run='^TestB6LookingIntoFramesKeepsTheFocus$$|^TestB6AKeyMayRemoveItsFrame$$|^TestD62ATabThatWaitsEnds$$|^TestB6Grid$$'
 
 # What axe-core finds on the pages that people see, in Chromium, in light and dark, wide and on a phone: about three
 # minutes. It needs a registry of npm, so make test does without.

@@ -26,15 +26,15 @@ var may = map[string]string{
 	"sandbox/shop":             "client sandbox/shop/runs",
 	"sandbox/shop/runs":        "client internal/lanes message",
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
-	"internal/keyring":         "internal/transid",
-	"internal/journal":         "internal/transid",
+	"internal/keyring":         "internal/keyfile internal/transid",
+	"internal/journal":         "internal/keyfile internal/outcome internal/scheme internal/transid message",
 	"internal/ranges":          "internal/browserurl message",
 	"internal/rangequery":      "internal/ranges",
 	"internal/directory":       "internal/ranges internal/certs internal/store internal/tasks internal/tunnel internal/uuid internal/wire message",
 	"internal/tunnel":          "internal/certs",
 	"internal/wire":            "internal/socket",
 	"internal/store/linear":    "internal/store",
-	"internal/store/sqlite":    "internal/store",
+	"internal/store/sqlite":    "internal/keyfile internal/store",
 	"internal/store/postgres":  "internal/store internal/socket",
 	"internal/store/storetest": "internal/store",
 	"internal/backup":          "internal/journal internal/store",
@@ -73,6 +73,8 @@ var may = map[string]string{
 	"threedstest":  "client internal/obs internal/playground sandbox",
 	"tools/bundle": "web",
 	"tools/docgen": "internal/charset internal/faults message message/extension internal/outcome internal/scheme",
+
+	"internal/journal/journaltest": "internal/journal internal/store/postgres/pgtest",
 }
 
 // pure are the packages that touch no network, clock, disk or database: they import

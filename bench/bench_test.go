@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestFigures(t *testing.T) {
 	}
 	for _, f := range figures {
 		t.Run(f.name, func(t *testing.T) {
-			if (f.name == "postgres" || f.name == "pgjournal" || f.name == "keys") && os.Getenv("FIGURES") != "all" {
+			if slices.Contains([]string{"away", "postgres", "pgjournal", "keys"}, f.name) && os.Getenv("FIGURES") != "all" {
 				t.Skip("starts databases, which takes longer than all other figures together: FIGURES=all runs it too")
 			}
 			dir := t.TempDir()

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
 
 // journalSettle is how long the journal may go on with what a burst has left: entries are written within a tenth of a
@@ -82,4 +87,61 @@ func (w *testbed) turnOf(ctx context.Context, b *bench) (used time.Duration, too
 	var got Authenticated
 	err = w.ask(ctx, "Load.Authenticate", Authentications{Count: b.plan.auths / 8, Rate: b.plan.authRate, Dir: w.dir}, &got)
 	return after - before, got.Added.Calm, err
+}
+
+// journalAway measures how long /auth takes while the database of the journal is away, against the time while it is there.
+// The store is the embedded one. A failed /auth ends the measurement.
+func journalAway(ctx context.Context, b *bench) (rows []row, err error) {
+	database, err := pgtest.Run()
+	if err != nil {
+		return nil, err
+	}
+	defer database.Close()
+	w, err := newTestbedOf(ctx, b, setup{
+		versions: "2.1.0, 2.2.0", limits: manyConns, journal: fmt.Sprintf("journal: {url: %q, keys: journal-keys.json}", database.URL()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.stop()) }()
+	var latencies [2][]time.Duration // while the database is there, and while it is away
+	for turn := range b.plan.costTurns + 1 {
+		for i, change := range []func() error{func() error { return nil }, database.Halt} {
+			if err := change(); err != nil {
+				return nil, err
+			}
+			var got Authenticated
+			if err := w.ask(ctx, "Load.Authenticate", Authentications{Count: b.plan.auths / 8, Rate: b.plan.authRate, Dir: w.dir}, &got); err != nil {
+				return nil, err
+			}
+			if turn > 0 { // connections are made in the first one
+				latencies[i] = append(latencies[i], got.Added.Calm...)
+			}
+		}
+		if err := database.Start(); err != nil {
+			return nil, err
+		}
+		if err := w.awaitJournal(ctx); err != nil {
+			return nil, err
+		}
+	}
+	there, away := percentile(latencies[0], 0.99), percentile(latencies[1], 0.99)
+	ratio := float64(away) / float64(there)
+	return []row{{
+		what: "p99 of /auth while the journal is away, ratio", target: "<= 1.05", measured: fmt.Sprintf("%.2f", ratio), good: ratio <= 1.05,
+		note: fmt.Sprintf("%.2f ms to %.2f ms at %.0f/s, none of %d failed; p50 %.2f ms to %.2f ms", ms(away), ms(there), b.plan.authRate,
+			len(latencies[1]), ms(median(latencies[1])), ms(median(latencies[0]))),
+	}}, nil
+}
+
+// awaitJournal waits until the journal of the program has written what waited.
+func (w *testbed) awaitJournal(ctx context.Context) error {
+	return poll(ctx, func() (bool, error) {
+		res, err := http.Get("http://" + w.console + "/metrics")
+		if err != nil {
+			return false, err
+		}
+		metrics, err := io.ReadAll(res.Body)
+		return bytes.Contains(metrics, []byte("\nthreeds_journal_waiting 0\n")), errors.Join(err, res.Body.Close())
+	})
 }

@@ -129,14 +129,20 @@ func (c *Client) Authenticate(ctx context.Context, request any, idempotencyKey s
 	if err != nil {
 		return nil, err
 	}
-	return c.readAuthentication(ctx, http.MethodPost, create, body, idempotencyKey)
+	header := c.jsonHeader()
+	if idempotencyKey != "" {
+		header.Set("Idempotency-Key", idempotencyKey)
+	}
+	a := new(Authentication)
+	return orNil(a, c.ask(ctx, http.MethodPost, create, header, body, a))
 }
 
 // Cancel ends an authentication that Authenticate has begun and that is not final. The error is a [Problem] with status
 // 409 for one that is over.
 func (c *Client) Cancel(ctx context.Context, threeDSServerTransID string) (*Authentication, error) {
 	o := operation{authentication.path + url.PathEscape(threeDSServerTransID) + "/cancel", shortTimeout}
-	return c.readAuthentication(ctx, http.MethodPost, o, nil, "")
+	a := new(Authentication)
+	return orNil(a, c.ask(ctx, http.MethodPost, o, c.jsonHeader(), nil, a))
 }
 
 // Authentication fetches an authentication, and its outcome once there is one. A wait of up to 60 s returns as soon as
@@ -146,16 +152,14 @@ func (c *Client) Authentication(ctx context.Context, threeDSServerTransID string
 	if seconds := int(wait / time.Second); seconds > 0 {
 		o.path += "?wait=" + strconv.Itoa(seconds)
 	}
-	return c.readAuthentication(ctx, http.MethodGet, o, nil, "")
+	a := new(Authentication)
+	return orNil(a, c.ask(ctx, http.MethodGet, o, c.jsonHeader(), nil, a))
 }
 
 // Outcome fetches the authentication that an /auth has begun, with its outcome once there is one.
 func (c *Client) Outcome(ctx context.Context, threeDSServerTransID string) (*Authentication, error) {
-	body, err := json.Marshal(map[string]string{"threeDSServerTransID": threeDSServerTransID})
-	if err != nil {
-		return nil, err
-	}
-	return c.readAuthentication(ctx, http.MethodPost, outcome, body, "")
+	a := new(Authentication)
+	return orNil(a, c.post(ctx, outcome, map[string]string{"threeDSServerTransID": threeDSServerTransID}, a))
 }
 
 // A Search says which authentications are wanted. Members that are empty do not count.
@@ -183,38 +187,27 @@ type Page struct {
 // Search finds authentications of the merchant, as the server's journal has them: without messages and authentication
 // values. The error is a [Problem] with status 404 if the server keeps no journal.
 func (c *Client) Search(ctx context.Context, s Search) (*Page, error) {
-	body, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	header := http.Header{"Apikey": {c.key}, "Content-Type": {"application/json; charset=utf-8"}}
-	answer, err := c.send(ctx, http.MethodPost, search, header, body)
-	if err != nil {
-		return nil, err
-	}
-	p := &Page{Answer: answer}
-	if err := answer.read(p); err != nil {
-		return nil, err
-	}
-	return p, nil
+	p := new(Page)
+	return orNil(p, c.post(ctx, search, s, p))
 }
 
-func (c *Client) readAuthentication(
-	ctx context.Context, method string, o operation, body []byte, idempotencyKey string,
-) (*Authentication, error) {
-	header := http.Header{"Apikey": {c.key}, "Content-Type": {"application/json; charset=utf-8"}}
-	if idempotencyKey != "" {
-		header.Set("Idempotency-Key", idempotencyKey)
+// post posts a request as JSON and reads the answer.
+func (c *Client) post(ctx context.Context, o operation, request any, into receiver) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
 	}
+	return c.ask(ctx, http.MethodPost, o, c.jsonHeader(), body, into)
+}
+
+// ask makes a request and reads the answer. The error is a [Problem] or a [RefusedError] if an answer came.
+func (c *Client) ask(ctx context.Context, method string, o operation, header http.Header, body []byte, into receiver) error {
 	answer, err := c.send(ctx, method, o, header, body)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	a := &Authentication{Answer: answer}
-	if err := answer.read(a); err != nil {
-		return nil, err
-	}
-	return a, nil
+	into.receive(answer)
+	return answer.read(into)
 }
 
 // read reads an answer of JSON into a value. The error is a [Problem] or a [RefusedError].

@@ -78,8 +78,7 @@ type Option func(*Client)
 // says: they would carry the API key to another address.
 func WithHTTPClient(c *http.Client) Option {
 	return func(to *Client) {
-		copied := *c
-		to.http = &copied
+		to.http = new(*c)
 	}
 }
 
@@ -128,8 +127,7 @@ func (c *Client) exchange(ctx context.Context, o operation, message any, want st
 			return fmt.Errorf("%s: %w", o.path, err)
 		}
 	}
-	header := http.Header{"Apikey": {c.key}, "Content-Type": {"application/json; charset=utf-8"}}
-	answer, err := c.post(ctx, o, header, body)
+	answer, err := c.send(ctx, http.MethodPost, o, c.jsonHeader(), body)
 	if err != nil {
 		return err
 	}
@@ -151,9 +149,9 @@ func (c *Client) exchange(ctx context.Context, o operation, message any, want st
 	return &RefusedError{answer}
 }
 
-// post makes a POST and reads the whole answer.
-func (c *Client) post(ctx context.Context, o operation, header http.Header, body []byte) (Answer, error) {
-	return c.send(ctx, http.MethodPost, o, header, body)
+// jsonHeader returns the header of a request with the API key whose body is JSON.
+func (c *Client) jsonHeader() http.Header {
+	return http.Header{"Apikey": {c.key}, "Content-Type": {"application/json; charset=utf-8"}}
 }
 
 // send makes a request and reads the whole answer.

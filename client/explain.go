@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"time"
 )
 
@@ -113,25 +112,18 @@ var (
 // Lookup tells which schemes hold a card, and with which versions it can be used. Nothing is sent to a directory
 // server, and no id is made.
 func (c *Client) Lookup(ctx context.Context, acctNumber string) (*CardLookup, error) {
-	body, err := json.Marshal(map[string]string{"acctNumber": acctNumber})
-	if err != nil {
-		return nil, err
-	}
-	found := &CardLookup{}
-	if err := c.ask(ctx, lookup, body, &found.Answer, found); err != nil {
-		return nil, err
-	}
-	return found, nil
+	found := new(CardLookup)
+	return orNil(found, c.post(ctx, lookup, map[string]string{"acctNumber": acctNumber}, found))
 }
 
 // Explain tells what [Client.Auth] would make of an AReq. Nothing is sent to a directory server, and the
 // threeDSServerTransID is not used up.
 func (c *Client) Explain(ctx context.Context, areq any, options ExplainOptions) (*Explanation, error) {
-	body, err := json.Marshal(areq)
-	if err != nil {
-		return nil, err
-	}
 	if options != (ExplainOptions{}) {
+		body, err := json.Marshal(areq)
+		if err != nil {
+			return nil, err
+		}
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(body, &members); err != nil {
 			return nil, err
@@ -145,23 +137,8 @@ func (c *Client) Explain(ctx context.Context, areq any, options ExplainOptions) 
 		if !options.AsOf.IsZero() {
 			set("asOf", options.AsOf.Format(time.DateOnly))
 		}
-		if body, err = json.Marshal(members); err != nil {
-			return nil, err
-		}
+		areq = members
 	}
-	said := &Explanation{}
-	if err := c.ask(ctx, explain, body, &said.Answer, said); err != nil {
-		return nil, err
-	}
-	return said, nil
-}
-
-// ask posts a body and reads the answer into a value, or returns the problem.
-func (c *Client) ask(ctx context.Context, o operation, body []byte, answer *Answer, into any) error {
-	header := http.Header{"Apikey": {c.key}, "Content-Type": {"application/json; charset=utf-8"}}
-	var err error
-	if *answer, err = c.send(ctx, http.MethodPost, o, header, body); err != nil {
-		return err
-	}
-	return answer.read(into)
+	said := new(Explanation)
+	return orNil(said, c.post(ctx, explain, areq, said))
 }

@@ -119,7 +119,7 @@ func (c *Client) submit(ctx context.Context, o operation, form url.Values, into 
 		"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(c.key+":"))},
 		"Content-Type":  {"application/x-www-form-urlencoded"},
 	}
-	answer, err := c.post(ctx, o, header, []byte(form.Encode()))
+	answer, err := c.send(ctx, http.MethodPost, o, header, []byte(form.Encode()))
 	if err != nil {
 		return err
 	}

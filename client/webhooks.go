@@ -37,7 +37,7 @@ func (c *Client) AddWebhookEndpoint(ctx context.Context, url, description string
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.sendJSON(ctx, http.MethodPost, webhookEndpoints, body)
+	answer, err := c.send(ctx, http.MethodPost, webhookEndpoints, c.jsonHeader(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -47,28 +47,21 @@ func (c *Client) AddWebhookEndpoint(ctx context.Context, url, description string
 
 // WebhookEndpoints lists the endpoints of the merchant, the oldest first.
 func (c *Client) WebhookEndpoints(ctx context.Context) ([]WebhookEndpoint, error) {
-	answer, err := c.sendJSON(ctx, http.MethodGet, webhookEndpoints, nil)
-	if err != nil {
-		return nil, err
-	}
 	var list struct {
-		Data []WebhookEndpoint `json:"data"`
+		Answer `json:"-"`
+		Data   []WebhookEndpoint `json:"data"`
 	}
-	return list.Data, answer.read(&list)
+	err := c.ask(ctx, http.MethodGet, webhookEndpoints, c.jsonHeader(), nil, &list)
+	return list.Data, err
 }
 
 // RemoveWebhookEndpoint removes an endpoint, and what was to be delivered to it. The error is a [Problem] with status
 // 404 for an id that is unknown, or another merchant's.
 func (c *Client) RemoveWebhookEndpoint(ctx context.Context, id string) error {
 	o := operation{webhookEndpoints.path + "/" + url.PathEscape(id), shortTimeout}
-	answer, err := c.sendJSON(ctx, http.MethodDelete, o, nil)
+	answer, err := c.send(ctx, http.MethodDelete, o, c.jsonHeader(), nil)
 	if err != nil || answer.Status == http.StatusNoContent {
 		return err
 	}
 	return answer.read(new(json.RawMessage))
-}
-
-// sendJSON makes a request with the API key and reads the whole answer.
-func (c *Client) sendJSON(ctx context.Context, method string, o operation, body []byte) (Answer, error) {
-	return c.send(ctx, method, o, http.Header{"Apikey": {c.key}, "Content-Type": {"application/json; charset=utf-8"}}, body)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -179,6 +180,9 @@ func TestW6EndpointsAndEventsOfAMerchant(t *testing.T) {
 	if all, _ := ask(t, server, server.Key, "GET", "/webhook-endpoints", "", 200)["data"].([]any); len(all) != 0 {
 		t.Errorf("after removal: %v", all)
 	}
+	if got := exchange(t, server, server.Key, "POST", "/events/"+event+"/resend", ""); !strings.Contains(got, "409") || !strings.Contains(got, "no-endpoint") {
+		t.Errorf("no endpoint is left, and resend says %s", got)
+	}
 }
 
 // TestD31FaultsOfEndpoints: what is wrong with a request is named, with what would be right.
@@ -199,10 +203,39 @@ func TestD31FaultsOfEndpoints(t *testing.T) {
 			t.Errorf("%s: %v", body, got)
 		}
 	}
-	ask(t, server, server.Key, "POST", "/webhook-endpoints", `{"url":"https://shop.example/","color":"red"}`, 400)
-	for _, query := range []string{"?limit=0", "?limit=101", "?from=yesterday", "?cursor=x", "?color=red", "?type=a&type=b"} {
-		ask(t, server, server.Key, "GET", "/events"+query, "", 400)
+	for body, want := range map[string]string{
+		`{"url":"https://shop.example/","color":"red"}`: `"pointer":"/color","code":203,"rule":"unknown-member"`,
+		`{"url":5}`: `"pointer":"/url","code":203,"rule":"type"`,
+		`{"url":"https://shop.example/","types":"x"}`:                   `"pointer":"/types","code":203,"rule":"type"`,
+		`{"url":"https://shop.example/","disabled":"no"}`:               `"found":{"type":"string"}`,
+		`{"url":"https://shop.example/","types":["x"]}`:                 `"allowed":["authentication.completed"`,
+		`{"url":"https://a.example/","url":"https://b.example/"}`:       "each once",
+		`{"url":"https://a.example/` + strings.Repeat("x", 2048) + `"}`: `"max":2048`,
+	} {
+		got := exchange(t, server, server.Key, "POST", "/webhook-endpoints", body)
+		if !strings.Contains(got, "400") || !strings.Contains(got, want) {
+			t.Errorf("%.60s: %s, want 400 with %s", body, got, want)
+		}
 	}
+	for query, want := range map[string]string{
+		"limit=0": `"rule":"range"`, "limit=101": `"max":100`, "from=yesterday": `"parameter":"from"`, "cursor=x": `"parameter":"cursor"`,
+		"color=red": `"parameter":"color","code":203,"rule":"unknown-member"`, "type=completed": `"allowed":["authentication.completed"`,
+		"type=authentication.failed&type=authentication.failed": `"rule":"duplicate-member"`,
+		"from=2026-02-02T00:00:00Z&to=2026-02-01T00:00:00Z":     `"parameter":"to","code":203,"rule":"condition"`,
+	} {
+		if got := exchange(t, server, server.Key, "GET", "/events?"+query, ""); !strings.Contains(got, "400") || !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want 400 with %s", query, got, want)
+		}
+	}
+	all := ask(t, server, server.Key, "POST", "/webhook-endpoints", `{"url":"https://shop.example/","types":[]}`, 201)
+	if types, _ := all["types"].([]any); len(types) != 4 {
+		t.Errorf("an empty list asks for all types, and the answer has %v", all["types"])
+	}
+	rotate := fmt.Sprint("/webhook-endpoints/", all["id"], "/rotate")
+	if got := exchange(t, server, server.Key, "POST", rotate, `{"secret":"whsec_x"}`); !strings.Contains(got, "400") || !strings.Contains(got, `"pointer":"/secret"`) {
+		t.Errorf("a rotation reads no secret, and says %s", got)
+	}
+	ask(t, server, server.Key, "POST", rotate, "{}", 200)
 }
 
 // BenchmarkW4ResultToDelivery measures how soon an event arrives after the result that it tells was handed out.

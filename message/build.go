@@ -431,19 +431,8 @@ func (b *builder) reportUnknown(t *Table, object uint32) {
 		case b.m.isHollow(i):
 		case row < 0:
 			b.report(Format, b.printableName(n))
-		case t.Fields[row].Of == nil:
-		case n.kind == jsonObject:
-			b.path = append(b.path, step{t.Fields[row].Name, -1})
-			b.reportUnknown(t.Fields[row].Of, i)
-			b.path = b.path[:len(b.path)-1]
-		case n.kind == jsonArray:
-			for k, j := 0, i+1; j < n.next; k, j = k+1, b.m.nodes[j].next {
-				if b.m.nodes[j].kind == jsonObject {
-					b.path = append(b.path, step{t.Fields[row].Name, k})
-					b.reportUnknown(t.Fields[row].Of, j)
-					b.path = b.path[:len(b.path)-1]
-				}
-			}
+		case t.Fields[row].Of != nil:
+			b.eachObject(&t.Fields[row], i, func(object uint32) { b.reportUnknown(t.Fields[row].Of, object) })
 		}
 	}
 }

@@ -108,17 +108,28 @@ func (c *checker) reportSent(t *Table, object uint32) {
 			if charset.FindJSON(c.m.raw(i), charactersOf(c.version)) != charset.Allowed {
 				c.report(Format, f.Name)
 			}
-		case nodes[i].kind == jsonObject:
-			c.path = append(c.path, step{f.Name, -1})
-			c.reportSent(f.Of, i)
-			c.path = c.path[:len(c.path)-1]
-		case nodes[i].kind == jsonArray:
-			for k, j := 0, i+1; j < nodes[i].next; k, j = k+1, nodes[j].next {
-				if nodes[j].kind == jsonObject {
-					c.path = append(c.path, step{f.Name, k})
-					c.reportSent(f.Of, j)
-					c.path = c.path[:len(c.path)-1]
-				}
+		default:
+			c.eachObject(f, i, func(object uint32) { c.reportSent(f.Of, object) })
+		}
+	}
+}
+
+// eachObject calls visit for a value that is an object, or for each object in one that is an array. Meanwhile the
+// path of the checker leads to that object.
+func (c *checker) eachObject(f *Field, i uint32, visit func(object uint32)) {
+	nodes := c.m.nodes
+	visitAt := func(item int, object uint32) {
+		c.path = append(c.path, step{f.Name, item})
+		visit(object)
+		c.path = c.path[:len(c.path)-1]
+	}
+	switch nodes[i].kind {
+	case jsonObject:
+		visitAt(-1, i)
+	case jsonArray:
+		for k, j := 0, i+1; j < nodes[i].next; k, j = k+1, nodes[j].next {
+			if nodes[j].kind == jsonObject {
+				visitAt(k, j)
 			}
 		}
 	}

@@ -45,26 +45,9 @@ func (n *normaliser) convertObject(t *Table, object uint32) {
 			n.r.setEdit(i, e)
 			n.recordChange(f.Name, -1, what)
 		} else if f.Of != nil {
-			n.convertNested(f, i)
+			n.eachObject(f, i, func(object uint32) { n.convertObject(f.Of, object) })
 		}
 	}
-}
-
-// convertNested converts the members of the objects in a value.
-func (n *normaliser) convertNested(f *Field, i uint32) {
-	n.path = append(n.path, step{f.Name, -1})
-	switch n.m.nodes[i].kind {
-	case jsonObject:
-		n.convertObject(f.Of, i)
-	case jsonArray:
-		for k, j := 0, i+1; j < n.m.nodes[i].next; k, j = k+1, n.m.nodes[j].next {
-			if n.m.nodes[j].kind == jsonObject {
-				n.path[len(n.path)-1].item = k
-				n.convertObject(f.Of, j)
-			}
-		}
-	}
-	n.path = n.path[:len(n.path)-1]
 }
 
 // convertValue returns how a value is converted, and what that is in English. The text is

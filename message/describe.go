@@ -25,12 +25,8 @@ const maxShownNumber = 9
 // version no member has a row. The error is that of w.
 func (m *Message) Describe(w io.Writer) error {
 	lines := tabwriter.NewWriter(w, 0, 0, 2, '.', 0)
-	d := &describer{checker: checker{m: m}, show: func(path Path, _ *Field, text string) { fmt.Fprintf(lines, "%s\t %s\n", path, text) }}
-	t, hasType := m.Type()
-	v, hasVersion := m.Version()
-	if hasType && hasVersion {
-		d.table, d.version = TableOf(t, v), v // nil: a type that the version lacks
-	}
+	d := m.newDescriber()
+	d.show = func(path Path, _ *Field, text string) { fmt.Fprintf(lines, "%s\t %s\n", path, text) }
 	d.describeObject(d.table, 0, "")
 	if d.unknown > 0 {
 		fmt.Fprintf(lines, "(unknown members)\t %d, %s\n", d.unknown, maskedValue)
@@ -93,20 +89,90 @@ func (m *Message) WithheldJSON(hash func(name string, value []byte) string) []by
 	return m.maskedJSON(hash, nil)
 }
 
-func (m *Message) maskedJSON(hash func(name string, value []byte) string, nulls []string) []byte {
-	d := &describer{checker: checker{m: m}, hash: hash}
+// personalPaths are the elements with personal data of a cardholder: name, account, addresses of post, of e-mail and of
+// the network, telephones and devices. What is secret is not among them. EMV 3DS 2.3.1, table A.1 and annex A.
+var personalPaths = map[string]bool{
+	"cardholderName": true, "acctID": true, "email": true, "merchantRiskIndicator.deliveryEmailAddress": true,
+	"homePhone.cc": true, "homePhone.subscriber": true, "mobilePhone.cc": true, "mobilePhone.subscriber": true,
+	"workPhone.cc": true, "workPhone.subscriber": true,
+	"billAddrLine1": true, "billAddrLine2": true, "billAddrLine3": true, "billAddrCity": true, "billAddrPostCode": true,
+	"billAddrState": true, "billAddrCountry": true,
+	"shipAddrLine1": true, "shipAddrLine2": true, "shipAddrLine3": true, "shipAddrCity": true, "shipAddrPostCode": true,
+	"shipAddrState": true, "shipAddrCountry": true,
+	"browserIP": true, "appIp": true, "deviceId": true,
+}
+
+// PersonalJSON returns the personal data that MaskedJSON withholds as a JSON object of texts by the path of their
+// element, such as "homePhone.cc"; nil if m has none. Secrets are not among them. A value that is not valid is left out,
+// and one that isAllowed returns false for. A telephone number is shown to isAllowed as one text.
+func (m *Message) PersonalJSON(isAllowed func(f *Field, value string) bool) []byte {
+	d := m.newDescriber()
+	out := d.appendPersonal(nil, d.table, 0, "", isAllowed)
+	if out == nil {
+		return nil
+	}
+	out[0] = '{'
+	return append(out, '}')
+}
+
+// appendPersonal appends the personal data of an object, each with a comma before it.
+func (d *describer) appendPersonal(out []byte, t *Table, object uint32, at string, isAllowed func(f *Field, value string) bool) []byte {
+	for i := object + 1; i < d.m.nodes[object].next; i = d.m.nodes[i].next {
+		n := &d.m.nodes[i]
+		row := -1
+		if t != nil {
+			row = t.rowOfMember(d.m, n)
+		}
+		if row < 0 || n.flags&duplicate != 0 {
+			continue
+		}
+		f := &t.Fields[row]
+		path := at + f.Name
+		switch {
+		case n.kind == jsonObject && f.Of != nil:
+			if f.Mask == Clear || isAllowed(f, d.joinTexts(i)) {
+				out = d.appendPersonal(out, f.Of, i, path+".", isAllowed)
+			}
+		case personalPaths[path] && n.kind == jsonString && d.checker.textFault(f, i, f.Min, f.Max) == 0:
+			if text := string(d.m.text(i, nil)); isAllowed(f, text) {
+				out = append(append(append(append(out, ',', '"'), path...), `":`...), d.m.raw(i)...)
+			}
+		}
+	}
+	return out
+}
+
+// joinTexts returns the texts of an object, one behind the other.
+func (d *describer) joinTexts(object uint32) string {
+	var b []byte
+	for i := object + 1; i < d.m.nodes[object].next; i = d.m.nodes[i].next {
+		if d.m.nodes[i].kind == jsonString {
+			b = append(b, d.m.text(i, nil)...)
+		}
+	}
+	return string(b)
+}
+
+// newDescriber returns a describer with the table of m; nil if it has none.
+func (m *Message) newDescriber() *describer {
+	d := &describer{checker: checker{m: m}}
 	t, hasType := m.Type()
 	v, hasVersion := m.Version()
 	if hasType && hasVersion {
-		d.table, d.version = TableOf(t, v), v
+		d.table, d.version = TableOf(t, v), v // The table is nil for a type that the version lacks.
 	}
-	return d.appendMasked(nil, d.table, 0, nulls)
+	return d
+}
+
+func (m *Message) maskedJSON(hash func(name string, value []byte) string, nulls []string) []byte {
+	d := m.newDescriber()
+	d.hash = hash
+	return d.appendMasked(make([]byte, 0, len(m.raw(0))), d.table, 0, nulls)
 }
 
 // appendMasked appends the masked JSON of an object.
 func (d *describer) appendMasked(out []byte, t *Table, object uint32, nulls []string) []byte {
 	out = append(out, '{')
-	isFirst := true
 	for i := object + 1; i < d.m.nodes[object].next; i = d.m.nodes[i].next {
 		n := &d.m.nodes[i]
 		row := -1
@@ -117,11 +183,7 @@ func (d *describer) appendMasked(out []byte, t *Table, object uint32, nulls []st
 			continue // its name may be anything
 		}
 		f := &t.Fields[row]
-		if !isFirst {
-			out = append(out, ',')
-		}
-		isFirst = false
-		out = append(append(out, quote(f.Name)...), ':')
+		out = appendName(out, f.Name)
 		if slices.Contains(nulls, f.Name) {
 			out = append(out, "null"...)
 		} else {

@@ -376,7 +376,7 @@ func (c *cells) rules(at string, got []Rule, want []dictRule) {
 func (c *cells) lists(v Version, lists map[string]dictCodes) {
 	if v == V210 {
 		known := maps.Clone(codeLists)
-		maps.DeleteFunc(known, func(name string, _ codeList) bool { return slices.Contains(operation, name) })
+		maps.DeleteFunc(known, func(name string, _ []code) bool { return slices.Contains(operation, name) })
 		c.check("code lists", keys(lists), keys(known))
 	}
 	for name, d := range lists {

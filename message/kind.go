@@ -122,12 +122,13 @@ func allDigits(b []byte) bool {
 	return len(b) > 0
 }
 
-func isDigit(c byte) bool { return c-'0' <= 9 }
-func isUpper(c byte) bool { return c-'A' <= 'Z'-'A' }
-func isAlpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
-func isAlnum(c byte) bool { return isDigit(c) || isAlpha(c) }
-func isHex(c byte) bool   { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
-func isURL64(c byte) bool { return isAlnum(c) || c == '-' || c == '_' }
+func isDigit(c byte) bool   { return c-'0' <= 9 }
+func isUpper(c byte) bool   { return c-'A' <= 'Z'-'A' }
+func isAlpha(c byte) bool   { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isAlnum(c byte) bool   { return isDigit(c) || isAlpha(c) }
+func isHex(c byte) bool     { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+func isVisible(c byte) bool { return c > ' ' && c != 0x7f }
+func isURL64(c byte) bool   { return isAlnum(c) || c == '-' || c == '_' }
 
 // numberOf returns the number that decimal digits stand for. A number above 2^40 may be
 // returned as any other number above 2^40.
@@ -232,12 +233,7 @@ func isURL(b []byte) bool {
 			return false
 		}
 	}
-	for _, c := range b {
-		if c <= ' ' || c == 0x7f {
-			return false
-		}
-	}
-	return len(hostOf(b)) > 0
+	return allBytes(b, isVisible) && len(hostOf(b)) > 0
 }
 
 // isLoopback reports whether the host of a URL is a loopback address or localhost.
@@ -263,12 +259,7 @@ func isEmail(b []byte) bool {
 			return false
 		}
 	}
-	for _, c := range domain {
-		if c <= ' ' || c == 0x7f {
-			return false
-		}
-	}
-	return true
+	return allBytes(domain, isVisible)
 }
 
 // isIP reports whether b is an IPv4 address, or an IPv6 address without a zone.

@@ -72,24 +72,13 @@ func (n *normaliser) normaliseObject(t *Table, object uint32) {
 // normaliseValue normalises a value and all values inside it.
 func (n *normaliser) normaliseValue(f *Field, i uint32) {
 	kind := n.m.nodes[i].kind
-	normaliseNested := func(object uint32, item int) {
-		n.path = append(n.path, step{f.Name, item})
-		n.normaliseObject(f.Of, object)
-		n.path = n.path[:len(n.path)-1]
-	}
 	switch {
 	case kind == jsonString && !f.Array && (f.Kind == Country || f.Kind == Currency || f.Kind == IP || normalisedTexts[f.Name]):
 		n.normaliseText(f, i)
 	case kind == jsonString && !f.Array && !n.r.isPlain && textsOfOneLine[f.Name]:
 		n.removeLineBreaks(f, i)
-	case kind == jsonObject && f.Of != nil:
-		normaliseNested(i, -1)
-	case kind == jsonArray && f.Of != nil:
-		for k, j := 0, i+1; j < n.m.nodes[i].next; k, j = k+1, n.m.nodes[j].next {
-			if n.m.nodes[j].kind == jsonObject {
-				normaliseNested(j, k)
-			}
-		}
+	case f.Of != nil:
+		n.eachObject(f, i, func(object uint32) { n.normaliseObject(f.Of, object) })
 	}
 	isSingle := kind == jsonString && f.Kind.isText() || kind == jsonObject && f.Kind == Object
 	if _, edited := n.r.edits[i]; isSingle && f.Array && n.version >= V231 && !edited && n.isAnythingSent(f, i) {
@@ -338,7 +327,7 @@ func (n *normaliser) normaliseAcceptLanguage() {
 	if !n.r.Has(name) {
 		tags := languageTags(withHyphens(n.r.Text("browserLanguage")))
 		if len(tags) > 0 {
-			n.r.setRaw(name, quotedList(tags[:min(len(tags), n.table.Field(name).Max)]))
+			n.r.SetRaw(name, quotedList(tags[:min(len(tags), n.table.Field(name).Max)]))
 			n.recordChange(name, -1, "taken from browserLanguage")
 		}
 		return

@@ -181,24 +181,21 @@ func (r *Request) Duplicates() Problems {
 // Set sets a member to a text. An empty text removes the member.
 func (r *Request) Set(name, text string) {
 	if text == "" {
-		r.setRaw(name, nil)
+		r.SetRaw(name, nil)
 		return
 	}
-	r.setRaw(name, quote(text))
+	r.SetRaw(name, quote(text))
 }
 
 // Default sets a member to a text if it has no value. An empty text changes nothing.
 func (r *Request) Default(name, text string) {
 	if text != "" && !r.Has(name) {
-		r.setRaw(name, quote(text))
+		r.SetRaw(name, quote(text))
 	}
 }
 
 // SetRaw sets a member to a JSON text, which must be valid. Nil removes the member.
-func (r *Request) SetRaw(name string, text []byte) { r.setRaw(name, text) }
-
-// setRaw sets a member to a JSON text; nil removes it.
-func (r *Request) setRaw(name string, text []byte) {
+func (r *Request) SetRaw(name string, text []byte) {
 	if i := r.find(name); i != 0 {
 		r.setEdit(i, edit{text: text})
 	} else if text == nil {

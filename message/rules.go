@@ -12,14 +12,11 @@ var messageRules = [typeCount][versionCount][]Rule{
 	CRes: {V210: cresRules, V220: cresRules, V231: cresRules231},
 }
 
-// rules joins lists of rules, each of which may be shared.
-func rules(lists ...[]Rule) []Rule { return slices.Concat(lists...) }
-
 var areqRules = []Rule{
 	{Name: "token flag is true or absent", Field: "payTokenInd", When: `present(payTokenInd)`, Must: `payTokenInd == true`, Code: Format},
 }
 
-var areqRules231 = rules(areqRules, []Rule{
+var areqRules231 = slices.Concat(areqRules, []Rule{
 	{Name: "sellers are described", Field: "sellerInfo", When: `present(multiTransaction.merchantList.sellerId)`,
 		Must: `present(sellerInfo.sellerId)`, Code: Format, Soft: true},
 })
@@ -43,7 +40,7 @@ var (
 		Must: `acsRenderingType.acsUiTemplate in ["01","02","03","04","07"]`, Code: Format}
 )
 
-var aresRules210 = rules(ofRequest, []Rule{
+var aresRules210 = slices.Concat(ofRequest, []Rule{
 	sdkOfRequest,
 	{Name: "challenge is possible", Field: "transStatus", When: `transStatus == "C"`, Must: `areq.deviceChannel != "03"`, Code: Format},
 	htmlTemplates,
@@ -52,7 +49,7 @@ var aresRules210 = rules(ofRequest, []Rule{
 // byDSRule are the challenge indicators that a payment system gives a meaning.
 const byDSRule = `"80","81","82","83","84","85","86","87","88","89","90","91","92","93","94","95","96","97","98","99"`
 
-var aresRules220 = rules(ofRequest, []Rule{
+var aresRules220 = slices.Concat(ofRequest, []Rule{
 	sdkOfRequest,
 	{Name: "challenge is possible", Field: "transStatus", When: `transStatus == "C"`,
 		Must: `areq.deviceChannel != "03" and areq.threeDSRequestorChallengeInd != "06"`, Code: Format},
@@ -67,7 +64,7 @@ var aresRules220 = rules(ofRequest, []Rule{
 	htmlTemplates,
 })
 
-var aresRules231 = rules(ofRequest, []Rule{
+var aresRules231 = slices.Concat(ofRequest, []Rule{
 	sdkOfRequest,
 	{Name: "challenge is possible", Field: "transStatus", When: `transStatus == "C"`,
 		Must: `areq.deviceChannel != "03" and not (areq.threeDSRequestorChallengeInd has "06")`, Code: Format},
@@ -84,7 +81,7 @@ var aresRules231 = rules(ofRequest, []Rule{
 })
 
 // ofChallenge are the rules of a result: its ids are those of the ARes.
-var ofChallenge = rules(ofRequest, []Rule{
+var ofChallenge = slices.Concat(ofRequest, []Rule{
 	{Name: "ACS id of the ARes", Field: "acsTransID", When: `present(ares.acsTransID)`, Must: `acsTransID == ares.acsTransID`, Code: UnknownTransaction},
 	{Name: "DS id of the ARes", Field: "dsTransID", When: `present(ares.dsTransID)`, Must: `dsTransID == ares.dsTransID`, Code: UnknownTransaction},
 	{Name: "category of the request", Field: "messageCategory", When: `present(areq.messageCategory)`,
@@ -94,15 +91,15 @@ var ofChallenge = rules(ofRequest, []Rule{
 var timeoutIsCancel = Rule{Name: "a timeout was cancelled so", Field: "challengeCancel", When: `transStatusReason == "14"`,
 	Must: `challengeCancel in ["04","05"]`, Code: Format}
 
-var rreqRules210 = rules(ofChallenge, []Rule{htmlTemplates, timeoutIsCancel})
+var rreqRules210 = slices.Concat(ofChallenge, []Rule{htmlTemplates, timeoutIsCancel})
 
-var rreqRules220 = rules(ofChallenge, []Rule{
+var rreqRules220 = slices.Concat(ofChallenge, []Rule{
 	sdkOfRequest, htmlTemplates, timeoutIsCancel,
 	{Name: "type is decoupled", Field: "authenticationType", When: `ares.acsDecConInd == "Y" and present(authenticationType)`,
 		Must: `authenticationType == "04"`, Code: Format, Soft: true},
 })
 
-var rreqRules231 = rules(ofChallenge, []Rule{
+var rreqRules231 = slices.Concat(ofChallenge, []Rule{
 	sdkOfRequest, htmlTemplates231, timeoutIsCancel,
 	{Name: "fallback was asked for", Field: "transStatus", When: `transStatus == "D"`,
 		Must: `areq.threeDSRequestorDecReqInd in ["F","B"]`, Code: Format},
@@ -116,7 +113,7 @@ var rresRules210 = []Rule{
 	{Name: "DS id of the RReq", Field: "dsTransID", When: `present(rreq.dsTransID)`, Must: `dsTransID == rreq.dsTransID`, Code: UnknownTransaction},
 }
 
-var rresRules220 = rules(rresRules210, []Rule{
+var rresRules220 = slices.Concat(rresRules210, []Rule{
 	{Name: "sdk id of the RReq", Field: "sdkTransID", When: `present(sdkTransID)`, Must: `sdkTransID == rreq.sdkTransID`, Code: UnknownTransaction},
 })
 
@@ -126,11 +123,11 @@ var presRules = []Rule{
 	{Name: "version of the request", Field: "messageVersion", When: `present(preq.messageVersion)`, Must: `messageVersion == preq.messageVersion`, Code: Format},
 }
 
-var cresRules = rules(ofRequest, []Rule{
+var cresRules = slices.Concat(ofRequest, []Rule{
 	{Name: "ACS id of the ARes", Field: "acsTransID", When: `present(ares.acsTransID)`, Must: `acsTransID == ares.acsTransID`, Code: UnknownTransaction},
 })
 
-var cresRules231 = rules(cresRules, []Rule{
+var cresRules231 = slices.Concat(cresRules, []Rule{
 	{Name: "fallback was asked for", Field: "transStatus", When: `transStatus == "D"`,
 		Must: `areq.threeDSRequestorDecReqInd in ["F","B"]`, Code: Format},
 })

@@ -40,26 +40,27 @@ func newIssuer(s *Sandbox) (*issuer, error) {
 	mux.HandleFunc("GET "+silentMethodPath, a.silentMethod)
 	mux.HandleFunc("POST "+silentMethodPath, a.silentMethod)
 	mux.HandleFunc("POST "+challengePath, a.challenge)
-	mux.HandleFunc("GET "+challengePath+"/{acsTransID}", a.showAgain)
-	mux.HandleFunc("POST "+challengePath+"/{acsTransID}", a.reply)
-	mux.HandleFunc("GET "+challengePath+"/{acsTransID}/over", a.tellEnd)
+	mux.HandleFunc("GET "+challengePath+"/{acsTransID}", a.onChallenge(a.showAgain))
+	mux.HandleFunc("POST "+challengePath+"/{acsTransID}", a.onChallenge(a.reply))
+	mux.HandleFunc("GET "+challengePath+"/{acsTransID}/over", a.onChallenge(a.tellEnd))
 	mux.HandleFunc("POST "+sdkPath, a.answerSDK)
 	mux.HandleFunc("GET "+bankPath+"/{acsTransID}", a.showBankApp)
 	mux.HandleFunc("POST "+bankPath+"/{acsTransID}", a.decideInBankApp)
 	mux.HandleFunc("POST "+v1Path+"{scheme}", a.payerAuthentication)
+	limited := http.MaxBytesHandler(mux, maxBody)
 	if s.PagesURL != "" {
 		base, err := url.Parse(s.PagesURL)
 		if err != nil {
 			return nil, fmt.Errorf("PagesURL: %w", err)
 		}
 		a.url, a.path = strings.TrimSuffix(s.PagesURL, "/"), strings.TrimSuffix(base.Path, "/")
-		a.handler = s.countRequests(http.StripPrefix(a.path, limitBody(mux)))
+		a.handler = s.countRequests(http.StripPrefix(a.path, limited))
 		return a, nil
 	}
 	if s.PagesListen != "" {
-		return a, a.listenSecurely(limitBody(mux))
+		return a, a.listenSecurely(limited)
 	}
-	a.handler = s.guard(limitBody(mux))
+	a.handler = s.guard(limited)
 	l, err := s.listen(a.handler, nil)
 	if err != nil {
 		return nil, err
@@ -82,13 +83,6 @@ func (a *issuer) listenSecurely(pages http.Handler) error {
 	}
 	a.url = l.url
 	return nil
-}
-
-func limitBody(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		h.ServeHTTP(w, r)
-	})
 }
 
 // show writes a page. It may be framed by anybody, unless it says otherwise, and
@@ -238,7 +232,7 @@ func amount(minor, exponent, currency string) string {
 }
 
 func letters(currency string) string {
-	for _, entry := range strings.Fields(currencies) {
+	for entry := range strings.FieldsSeq(currencies) {
 		if number, name := entry[:3], entry[3:]; number == currency {
 			return name
 		}

@@ -25,47 +25,47 @@ func (t *transaction) writeARes() {
 		t.ares = t.deed.status
 	}
 	o := new(object).
-		put("messageType", "ARes").
-		put("messageVersion", t.version).
-		put("threeDSServerTransID", t.ids.server).
-		put("dsTransID", t.ids.ds).
-		put("dsReferenceNumber", t.dir.scheme.refNumber()).
-		put("acsTransID", t.ids.acs).
-		put("acsReferenceNumber", acsRefNumber).
-		put("acsOperatorID", t.dir.scheme.operatorID()).
-		put("transStatus", t.ares).
-		put("transStatusReason", t.deed.reason).
-		put("eci", cmp.Or(t.deed.eci, t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(t.ares, t.payment)))
+		Put("messageType", "ARes").
+		Put("messageVersion", t.version).
+		Put("threeDSServerTransID", t.ids.server).
+		Put("dsTransID", t.ids.ds).
+		Put("dsReferenceNumber", t.dir.scheme.refNumber()).
+		Put("acsTransID", t.ids.acs).
+		Put("acsReferenceNumber", acsRefNumber).
+		Put("acsOperatorID", t.dir.scheme.operatorID()).
+		Put("transStatus", t.ares).
+		Put("transStatusReason", t.deed.reason).
+		Put("eci", cmp.Or(t.deed.eci, t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(t.ares, t.payment)))
 	if t.ares == "Y" || t.ares == "A" || t.deed.hasValue {
-		o.put("authenticationValue", newValue())
+		o.Put("authenticationValue", newValue())
 	}
 	if t.ares == "S" {
 		t.putConfirmation(o)
 	}
 	if t.ares == "C" || t.ares == "D" {
-		o.put("acsChallengeMandated", "Y")
+		o.Put("acsChallengeMandated", "Y")
 		t.putMethod(o)
 	}
 	if t.ares == "D" {
-		o.put("acsDecConInd", "Y")
+		o.Put("acsDecConInd", "Y")
 	}
 	t.putInfo(o)
 	if t.channel == app {
 		t.putApp(o)
 	} else if t.ares == "C" {
-		o.put("acsURL", t.box.acs.url+challengePath)
+		o.Put("acsURL", t.box.acs.url+challengePath)
 	}
 	extensions := t.bridging(t.ares)
 	if !t.box.Nice {
 		extensions = append(extensions, t.extension())
 	}
 	if extensions != nil {
-		o.put("messageExtension", extensions)
+		o.Put("messageExtension", extensions)
 	}
 	if !t.box.Nice {
-		o.put("sandboxRemark", peer.UnknownMember()).putUnknownNull()
+		o.Put("sandboxRemark", peer.UnknownMember()).PutUnknownNull()
 	}
-	t.aresRaw = o.bytes()
+	t.aresRaw = o.Bytes()
 }
 
 // answer is the ARes, or what comes in its place; nothing comes after that.
@@ -123,13 +123,13 @@ func (t *transaction) putInfo(o *object) {
 	switch {
 	case text == "":
 	case t.version == v231:
-		info := new(object).put("text", text)
+		info := new(object).Put("text", text)
 		if !t.box.Nice {
-			info.putUnknownNull()
+			info.PutUnknownNull()
 		}
-		o.put("cardholderInfo", info)
+		o.Put("cardholderInfo", info)
 	default:
-		o.put("cardholderInfo", text)
+		o.Put("cardholderInfo", text)
 	}
 }
 
@@ -143,46 +143,46 @@ func (t *transaction) bridging(status string) []json.RawMessage {
 	added := new(object)
 	switch {
 	case t.ares == "D":
-		added.put("authenticationMethod", []string{"12"})
+		added.Put("authenticationMethod", []string{"12"})
 	case t.ares == "C":
-		added.put("authenticationMethod", []string{"02"})
+		added.Put("authenticationMethod", []string{"02"})
 	case status == "Y":
-		added.put("transChallengeExemption", "05")
+		added.Put("transChallengeExemption", "05")
 	default:
 		return nil
 	}
 	return []json.RawMessage{new(object).
-		put("name", "Bridging").
-		put("id", bridgingID).
-		put("criticalityIndicator", false).
-		put("data", json.RawMessage(new(object).put("version", version).put("addData", json.RawMessage(added.bytes())).bytes())).
-		bytes()}
+		Put("name", "Bridging").
+		Put("id", bridgingID).
+		Put("criticalityIndicator", false).
+		Put("data", new(object).Put("version", version).Put("addData", added)).
+		Bytes()}
 }
 
 // extension is a message extension that is not critical, so that no reader has to understand it.
 func (t *transaction) extension() json.RawMessage {
 	return new(object).
-		put("name", "sandboxScore").
-		put("id", t.dir.scheme.rid+"-sandbox").
-		put("criticalityIndicator", false).
-		put("data", json.RawMessage(`{"score":{"value":0.50,"scale":1e2},"none":null}`)).
-		bytes()
+		Put("name", "sandboxScore").
+		Put("id", t.dir.scheme.rid+"-sandbox").
+		Put("criticalityIndicator", false).
+		Put("data", json.RawMessage(`{"score":{"value":0.50,"scale":1e2},"none":null}`)).
+		Bytes()
 }
 
 // putApp adds what an app's SDK needs.
 func (t *transaction) putApp(o *object) {
-	o.put("sdkTransID", t.ids.sdk)
+	o.Put("sdkTransID", t.ids.sdk)
 	if t.ares == "C" {
 		t.render = rendering(t.areq.object("deviceRenderOptions"), t.version, t.deed.how == "outside")
-		o.put("acsRenderingType", t.render)
-		o.put("acsSignedContent", t.openChannel())
+		o.Put("acsRenderingType", t.render)
+		o.Put("acsSignedContent", t.openChannel())
 	}
 	if t.version == v231 {
 		goesBack := "N"
 		if t.ares == "C" && t.isOutside() {
 			goesBack = "Y"
 		}
-		o.put("threeDSRequestorAppURLInd", goesBack).put("deviceInfoRecognisedVersion", "1.6")
+		o.Put("threeDSRequestorAppURLInd", goesBack).Put("deviceInfoRecognisedVersion", "1.6")
 	}
 }
 
@@ -208,9 +208,9 @@ func rendering(options received, version string, outside bool) *object {
 	if at := slices.IndexFunc(shown, isOutOfBand); outside && at >= 0 {
 		template = shown[at]
 	}
-	o := new(object).put("acsInterface", face).put("acsUiTemplate", template)
+	o := new(object).Put("acsInterface", face).Put("acsUiTemplate", template)
 	if version == v231 {
-		o.put("deviceUserInterfaceMode", "01")
+		o.Put("deviceUserInterfaceMode", "01")
 	}
 	return o
 }
@@ -225,14 +225,8 @@ func wantsConfirmation(m received) bool {
 	if m.text("threeDSRequestorSpcSupport") != "Y" || m.text("purchaseAmount") == "" || m.has("spcIncompInd") {
 		return false
 	}
-	var how []received
-	_ = json.Unmarshal(m["threeDSRequestorAuthenticationInfo"], &how) // its form has been judged
-	for _, one := range how {
-		if one.text("threeDSReqAuthMethod") == assertion {
-			return false
-		}
-	}
-	return true
+	isConfirmed := func(how received) bool { return how.text("threeDSReqAuthMethod") == assertion }
+	return !slices.ContainsFunc(m.objects("threeDSRequestorAuthenticationInfo"), isConfirmed)
 }
 
 // assertion is the threeDSReqAuthMethod of what a browser returned.
@@ -247,17 +241,17 @@ func (t *transaction) putConfirmation(o *object) {
 	}
 	t.confirmation = random(32)
 	price, currency, _ := strings.Cut(amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")), " ")
-	o.put("webAuthnCredList", []json.RawMessage{
-		new(object).put("rpID", t.box.relyingParty()).put("credentialIds", []string{id}).bytes(),
+	o.Put("webAuthnCredList", []json.RawMessage{
+		new(object).Put("rpID", t.box.relyingParty()).Put("credentialIds", []string{id}).Bytes(),
 	})
-	o.put("spcTransData", new(object).
-		put("challenge", t.confirmation).
-		put("payeeOrigin", t.areq.text("payeeOrigin")).
-		put("currency", currency).
-		put("value", strings.ReplaceAll(price, ",", "")).
-		put("displayName", t.dir.scheme.name+" "+last4(t.areq.text("acctNumber"))).
-		put("icon", "data:image/svg+xml;base64,"+cardPicture).
-		put("timeout", "60000"))
+	o.Put("spcTransData", new(object).
+		Put("challenge", t.confirmation).
+		Put("payeeOrigin", t.areq.text("payeeOrigin")).
+		Put("currency", currency).
+		Put("value", strings.ReplaceAll(price, ",", "")).
+		Put("displayName", t.dir.scheme.name+" "+last4(t.areq.text("acctNumber"))).
+		Put("icon", "data:image/svg+xml;base64,"+cardPicture).
+		Put("timeout", "60000"))
 }
 
 // relyingParty is the domain of the issuers' pages. Browsers take no address of the network:

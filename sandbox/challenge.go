@@ -100,13 +100,7 @@ func (t *transaction) open() {
 }
 
 // showAgain shows the page after a reply to it: reloading it repeats nothing.
-func (a *issuer) showAgain(w http.ResponseWriter, r *http.Request) {
-	t := a.open(w, r)
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (a *issuer) showAgain(w http.ResponseWriter, r *http.Request, t *transaction) {
 	v := t.page()
 	v.Framed = r.Header.Get("Sec-Fetch-Dest") == "iframe" // where browsers refuse autofocus, and Chromium complains of it
 	a.box.show(w, http.StatusOK, v)
@@ -114,13 +108,7 @@ func (a *issuer) showAgain(w http.ResponseWriter, r *http.Request) {
 
 // tellEnd tells the page of a challenge that is decided outside it whether that is over:
 // 200 then, 204 before.
-func (a *issuer) tellEnd(w http.ResponseWriter, r *http.Request) {
-	t := a.open(w, r)
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (a *issuer) tellEnd(w http.ResponseWriter, _ *http.Request, t *transaction) {
 	w.Header().Set("Cache-Control", "no-store")
 	if t.phase != ended {
 		w.WriteHeader(http.StatusNoContent)
@@ -128,31 +116,27 @@ func (a *issuer) tellEnd(w http.ResponseWriter, r *http.Request) {
 }
 
 // reply takes what the cardholder did on the page.
-func (a *issuer) reply(w http.ResponseWriter, r *http.Request) {
-	t := a.open(w, r)
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (a *issuer) reply(w http.ResponseWriter, r *http.Request, t *transaction) {
 	if t.phase == asking {
 		t.react(r.PostFormValue("action"), r.PostFormValue("code"), r.PostFormValue("step"))
 	}
 	a.showOrRedirect(w, r, t)
 }
 
-// open finds the challenge that an address names, once its CReq has come.
-func (a *issuer) open(w http.ResponseWriter, r *http.Request) *transaction {
-	t := a.box.journal.transaction(r.PathValue("acsTransID"))
-	if t != nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
+// onChallenge finds the challenge that an address names, once its CReq has come. It holds the lock while handle runs.
+func (a *issuer) onChallenge(handle func(http.ResponseWriter, *http.Request, *transaction)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		t := a.box.journal.transaction(r.PathValue("acsTransID"))
+		if t != nil {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+		}
+		if t == nil || t.creq == nil {
+			a.box.showFailure(w, http.StatusNotFound, "There is no such challenge.", "acsTransID in the address")
+			return
+		}
+		handle(w, r, t)
 	}
-	if t == nil || t.creq == nil {
-		a.box.showFailure(w, http.StatusNotFound, "There is no such challenge.", "acsTransID in the address")
-		return nil
-	}
-	return t
 }
 
 // react does what a button of a page says; step is the page. The caller holds

@@ -26,18 +26,15 @@ func (s *Sandbox) addCredential(w http.ResponseWriter, r *http.Request) {
 		CredentialID string `json:"credentialId"`
 		PublicKey    string `json:"publicKey"`
 	}
-	decoder := json.NewDecoder(r.Body)
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&in)
+	err := peer.ReadJSON(r.Body, &in)
 	var key any
 	if err == nil {
 		key, err = x509.ParsePKIXPublicKey(decodeURL(in.PublicKey))
 	}
 	public, isECDSA := key.(*ecdsa.PublicKey)
 	if err != nil || !isECDSA || in.AcctNumber == "" || len(decodeURL(in.CredentialID)) < 12 {
-		peer.WriteJSON(w, http.StatusBadRequest, map[string]string{
-			"error": `want {"acctNumber": …, "credentialId": …, "publicKey": …}: both in base64url, the key of ES256`,
-		})
+		const want = `want {"acctNumber": …, "credentialId": …, "publicKey": …}: both in base64url, the key of ES256`
+		peer.WriteError(w, http.StatusBadRequest, want)
 		return
 	}
 	s.credentials.Store(in.AcctNumber, &credential{strings.TrimRight(in.CredentialID, "="), public})

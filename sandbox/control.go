@@ -1,8 +1,6 @@
 package sandbox
 
 import (
-	"encoding/json"
-	"io"
 	"mime"
 	"net"
 	"net/http"
@@ -41,54 +39,38 @@ Card ranges:
 // protocol is here. hasForms says that a page of it may post a form.
 func controlRoutes(s *Sandbox, hasForms bool) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", showText(controlText))
+	mux.HandleFunc("GET /{$}", peer.ServeText(controlText))
 	mux.HandleFunc("GET /exchanges", s.showExchanges)
 	mux.HandleFunc("GET /transactions", func(w http.ResponseWriter, _ *http.Request) {
 		peer.WriteJSON(w, http.StatusOK, s.journal.latest(100))
 	})
-	mux.HandleFunc("GET /cards", showText(CardTable()))
-	mux.HandleFunc("GET /merchants", showText(MerchantTable()))
-	mux.HandleFunc("GET /v1", showText(V1Table()))
+	mux.HandleFunc("GET /cards", peer.ServeText(CardTable()))
+	mux.HandleFunc("GET /merchants", peer.ServeText(MerchantTable()))
+	mux.HandleFunc("GET /v1", peer.ServeText(V1Table()))
 	if hasForms {
 		mux.HandleFunc("GET /app", s.showApp)
 	}
 	mux.HandleFunc("POST /app", s.decideApp)
 	mux.HandleFunc("POST /spc", s.addCredential)
 	mux.HandleFunc("POST /oob", s.confirmOutside)
-	limited := limitBody(mux)
 	all := http.NewServeMux()
 	ranges.Routes(all, RangeFaults(), s.rangeSets, s.Ranges)
-	all.Handle("/", limited)
+	all.Handle("/", http.MaxBytesHandler(mux, maxBody))
 	return all
-}
-
-func showText(text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, text) // the client has gone, or reads it
-	}
 }
 
 func (s *Sandbox) showExchanges(w http.ResponseWriter, r *http.Request) {
 	all := s.Received(r.FormValue("transID"))
 	if all == nil {
-		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no transaction with this transID"})
+		peer.WriteError(w, http.StatusNotFound, "no transaction with this transID")
 		return
 	}
 	peer.WriteJSON(w, http.StatusOK, all)
 }
 
-// waitingApp is the app challenge that a request means, nil when none waits.
-func (s *Sandbox) waitingApp(r *http.Request) *transaction {
-	if t := s.journal.transaction(r.FormValue("transID")); t != nil && t.asks() {
-		return t
-	}
-	return nil
-}
-
 func (s *Sandbox) showApp(w http.ResponseWriter, r *http.Request) {
-	t := s.waitingApp(r)
-	if t == nil {
+	t := s.journal.transaction(r.FormValue("transID"))
+	if t == nil || !t.asks() {
 		s.showFailure(w, http.StatusNotFound, "No challenge in an app waits here.", "transID in the address")
 		return
 	}
@@ -108,27 +90,25 @@ func readDecision(r *http.Request) (transID, result string, err error) {
 		TransID string `json:"transID"`
 		Result  string `json:"result"`
 	}
-	decoder := json.NewDecoder(r.Body)
-	decoder.DisallowUnknownFields()
-	err = decoder.Decode(&in)
+	err = peer.ReadJSON(r.Body, &in)
 	return in.TransID, in.Result, err
 }
 
 func (s *Sandbox) decideApp(w http.ResponseWriter, r *http.Request) {
 	transID, result, err := readDecision(r)
 	if err != nil {
-		peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "want {\"transID\": …, \"result\": …}: " + err.Error()})
+		peer.WriteError(w, http.StatusBadRequest, "want {\"transID\": …, \"result\": …}: "+err.Error())
 		return
 	}
 	verdicts := map[string]verdict{"pass": passed, "fail": failed, "cancel": cancelled, "timeout": notFinished}
 	v, known := verdicts[result]
 	if !known {
-		peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "result: want pass, fail, cancel or timeout"})
+		peer.WriteError(w, http.StatusBadRequest, "result: want pass, fail, cancel or timeout")
 		return
 	}
 	t := s.journal.transaction(transID)
 	if t == nil || !t.decide(v) {
-		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no challenge waits for somebody under this transID"})
+		peer.WriteError(w, http.StatusNotFound, "no challenge waits for somebody under this transID")
 		return
 	}
 	peer.WriteJSON(w, http.StatusOK, map[string]string{"transStatus": v.status})
@@ -140,11 +120,8 @@ func (s *Sandbox) confirmOutside(w http.ResponseWriter, r *http.Request) {
 		ACSTransID string `json:"acsTransID"`
 	}
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "application/json" {
-		decoder := json.NewDecoder(r.Body)
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&in); err != nil {
-			fault := "want {\"acsTransID\": …}: " + err.Error()
-			peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": fault})
+		if err := peer.ReadJSON(r.Body, &in); err != nil {
+			peer.WriteError(w, http.StatusBadRequest, "want {\"acsTransID\": …}: "+err.Error())
 			return
 		}
 	} else {
@@ -152,8 +129,7 @@ func (s *Sandbox) confirmOutside(w http.ResponseWriter, r *http.Request) {
 	}
 	t := s.journal.transaction(in.ACSTransID)
 	if t == nil || !t.isOutside() || !t.decide(passed) {
-		const fault = "no challenge waits for the app of the bank under this acsTransID"
-		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": fault})
+		peer.WriteError(w, http.StatusNotFound, "no challenge waits for the app of the bank under this acsTransID")
 		return
 	}
 	out := map[string]string{"transStatus": passed.status}

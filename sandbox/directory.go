@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
+	"github.com/openthreeds/threeds/sandbox/internal/pki"
 	"github.com/openthreeds/threeds/sandbox/ranges"
 )
 
@@ -49,12 +51,7 @@ func newDirectory(s *Sandbox, sch *scheme) (*directory, error) {
 		d.url = s.shared.add(d)
 		return d, d.openRanges(server)
 	}
-	l, err := s.listen(d, &tls.Config{
-		Certificates: []tls.Certificate{server},
-		ClientAuth:   tls.RequireAndVerifyClientCert,
-		ClientCAs:    s.certs.servers.Pool(),
-		MinVersion:   tls.VersionTLS12,
-	})
+	l, err := s.listen(d, pki.MutualTLS(server, s.certs.servers))
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +77,7 @@ func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m := readMessage(body)
 	kind := m.text("messageType")
-	d.box.journal.note(m.text("threeDSServerTransID"), Exchange{
-		At: d.box.stamp(), From: "server", To: d.name(), Type: kind, Body: string(body),
-		Note: d.noteStatements(m),
-	})
+	d.box.record(m.text("threeDSServerTransID"), "server", d.name(), kind, body, d.noteStatements(m))
 	if kind == "Erro" {
 		d.box.log.Info("the server complains", "scheme", d.scheme.word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))
 		return
@@ -149,16 +143,14 @@ func (d *directory) wrongClient(r *http.Request) string {
 
 // send writes an answer and lets what comes after it begin.
 func (d *directory) send(w http.ResponseWriter, m received, a answer) {
-	sent := Exchange{At: d.box.stamp(), From: d.name(), To: "server", Type: a.kind}
+	id := m.text("threeDSServerTransID")
 	if a.status != 0 {
-		sent.Note = fmt.Sprintf("HTTP status %d in its place", a.status)
-		d.box.journal.note(m.text("threeDSServerTransID"), sent)
+		d.box.record(id, d.name(), "server", a.kind, nil, fmt.Sprintf("HTTP status %d in its place", a.status))
 		http.Error(w, "nothing works", a.status)
 		return
 	}
 	a.body = d.box.alter(a.kind, a.body)
-	sent.Body = string(a.body)
-	d.box.journal.note(m.text("threeDSServerTransID"), sent)
+	d.box.record(id, d.name(), "server", a.kind, a.body, "")
 	w.Header().Set("Content-Type", cmp.Or(a.page, "application/json; charset=utf-8"))
 	w.Header().Set("Content-Length", fmt.Sprint(len(a.body)))
 	_, err := w.Write(a.body)
@@ -191,10 +183,8 @@ func (d *directory) refuse(m received, e erro) answer {
 
 // answerVersion is the version to answer in.
 func answerVersion(version string) string {
-	for _, v := range peer.Versions() {
-		if v == version {
-			return v
-		}
+	if slices.Contains(peer.Versions(), version) {
+		return version
 	}
 	return v231
 }
@@ -237,11 +227,11 @@ func (d *directory) openRanges(server tls.Certificate) error {
 		MethodURL: d.box.acs.url + methodPath, URL: d.url, FilesURL: l.url,
 		Nice: d.box.Nice, Now: d.box.Now, Log: d.box.log, Alter: d.box.Alter, NoteBytes: keepBody,
 		Note: func(transID string, n ranges.Note) {
-			e := Exchange{At: d.box.stamp(), From: d.name(), To: "server", Type: n.Type, Body: n.Body, Note: n.Text}
+			from, to := d.name(), "server"
 			if n.IsFromServer {
-				e.From, e.To = e.To, e.From
+				from, to = to, from
 			}
-			d.box.journal.note(transID, e)
+			d.box.record(transID, from, to, n.Type, []byte(n.Body), n.Text)
 		},
 	})
 	return nil

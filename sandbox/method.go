@@ -16,8 +16,8 @@ func (a *issuer) method(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.box.journal.methodRan(id)
-	reply := new(object).put("threeDSServerTransID", id).bytes()
-	a.noteMethod(id, "acs", "browser", reply, "")
+	reply := new(object).Put("threeDSServerTransID", id).Bytes()
+	a.box.record(id, "acs", "browser", "threeDSMethodData", reply, "")
 	a.box.show(w, http.StatusOK, view{
 		Name: "leave", Title: "One moment", Text: "Your bank gets ready.", After: 1,
 		Form: &form{URL: back, Fields: []field{{"threeDSMethodData", encodeURL(reply)}}},
@@ -47,14 +47,8 @@ func (a *issuer) methodData(r *http.Request) (id, back, fault string) {
 	if !webURL(back) {
 		return "", "", "threeDSMethodNotificationURL is missing or no web address"
 	}
-	a.noteMethod(id, "browser", "acs", raw, a.box.warnOf(id, base64Faults(r.Form, "threeDSMethodData")))
+	a.box.record(id, "browser", "acs", "threeDSMethodData", raw, a.box.warnOf(id, base64Faults(r.Form, "threeDSMethodData")))
 	return id, back, ""
-}
-
-func (a *issuer) noteMethod(id, from, to string, body []byte, note string) {
-	a.box.journal.note(id, Exchange{
-		At: a.box.stamp(), From: from, To: to, Type: "threeDSMethodData", Body: string(body), Note: note,
-	})
 }
 
 // webURL says whether a browser can be sent to text.

@@ -61,19 +61,19 @@ func (b *journal) entryOf(id string) *journalEntry {
 // keepBody is how much of a message is written down.
 const keepBody = 64 << 10
 
-// note writes a message down, or the beginning of a long one. A message without
-// an id is kept nowhere.
-func (b *journal) note(id string, e Exchange) {
+// record writes down a message that passed at this moment, the beginning of a long one, or a note in place of one. A
+// message without an id is kept nowhere.
+func (s *Sandbox) record(id, from, to, kind string, body []byte, note string) {
 	if id == "" {
 		return
 	}
-	if len(e.Body) > keepBody {
-		e.Body = strings.Clone(e.Body[:keepBody])
-		e.Note = strings.TrimPrefix(e.Note+"; only its first 65536 bytes", "; ")
+	if len(body) > keepBody {
+		body, note = body[:keepBody], strings.TrimPrefix(note+"; only its first 65536 bytes", "; ")
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := b.entryOf(id)
+	e := Exchange{At: s.Now().UTC(), From: from, To: to, Type: kind, Body: string(body), Note: note}
+	s.journal.mu.Lock()
+	defer s.journal.mu.Unlock()
+	p := s.journal.entryOf(id)
 	p.all = append(p.all, e)
 }
 

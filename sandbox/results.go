@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"slices"
 	"syscall"
 	"time"
@@ -91,16 +90,12 @@ func (d *directory) sendResult(t *transaction, rreq []byte) {
 // post sends one message to the 3-D Secure server. tried says that a connection
 // was there, so that the message may have arrived.
 func (d *directory) post(t *transaction, body []byte) (reply []byte, tried bool, err error) {
-	to, err := url.Parse(t.areq.text("threeDSServerURL"))
-	if err != nil {
-		return nil, true, err
-	}
 	ctx, cancel := context.WithTimeout(d.box.ctx, d.box.ResultTimeout)
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { tried = true },
 	})
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.areq.text("threeDSServerURL"), bytes.NewReader(body))
 	if err != nil {
 		return nil, true, err
 	}
@@ -120,41 +115,41 @@ func (d *directory) post(t *transaction, body []byte) (reply []byte, tried bool,
 // rreq writes the result as the transaction's version has it.
 func (t *transaction) rreq(v verdict) []byte {
 	o := new(object).
-		put("messageType", "RReq").
-		put("messageVersion", t.version).
-		put("threeDSServerTransID", t.ids.server).
-		put("acsTransID", t.ids.acs).
-		put("dsTransID", t.ids.ds).
-		put("messageCategory", t.areq.text("messageCategory")).
-		put("transStatus", v.status).
-		put("transStatusReason", v.reason).
-		put("challengeCancel", v.cancel).
-		put("eci", t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(v.status, t.payment))
+		Put("messageType", "RReq").
+		Put("messageVersion", t.version).
+		Put("threeDSServerTransID", t.ids.server).
+		Put("acsTransID", t.ids.acs).
+		Put("dsTransID", t.ids.ds).
+		Put("messageCategory", t.areq.text("messageCategory")).
+		Put("transStatus", v.status).
+		Put("transStatusReason", v.reason).
+		Put("challengeCancel", v.cancel).
+		Put("eci", t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(v.status, t.payment))
 	if v.status == "Y" {
-		o.put("authenticationValue", newValue())
+		o.Put("authenticationValue", newValue())
 	}
 	t.putMethod(o)
 	if t.ares != "D" {
-		o.put("interactionCounter", fmt.Sprintf("%02d", t.interactions(v)))
+		o.Put("interactionCounter", fmt.Sprintf("%02d", t.interactions(v)))
 	}
 	if t.channel == app {
 		if t.version != v210 {
-			o.put("sdkTransID", t.ids.sdk)
+			o.Put("sdkTransID", t.ids.sdk)
 		}
 		if t.ares != "D" {
-			o.put("acsRenderingType", t.render)
+			o.Put("acsRenderingType", t.render)
 		}
 		if t.sdk != nil {
-			o.put("challengeErrorReporting", json.RawMessage(t.sdk.report))
+			o.Put("challengeErrorReporting", json.RawMessage(t.sdk.report))
 		}
 	}
 	if extensions := t.bridging(v.status); extensions != nil {
-		o.put("messageExtension", extensions)
+		o.Put("messageExtension", extensions)
 	}
 	if !t.box.Nice {
-		o.put("sandboxResult", peer.UnknownMember()).putUnknownNull()
+		o.Put("sandboxResult", peer.UnknownMember()).PutUnknownNull()
 	}
-	return o.bytes()
+	return o.Bytes()
 }
 
 // putMethod says how the cardholder was or will be authenticated: a type
@@ -168,9 +163,9 @@ func (t *transaction) putMethod(o *object) {
 		kind, method = "03", "07"
 	}
 	if t.version == v231 {
-		o.put("authenticationMethod", []string{method})
+		o.Put("authenticationMethod", []string{method})
 	} else {
-		o.put("authenticationType", kind)
+		o.Put("authenticationType", kind)
 	}
 }
 
@@ -188,21 +183,21 @@ func (t *transaction) writeCRes(v verdict) []byte {
 		return []byte("<html>Thank you</html>")
 	}
 	o := new(object).
-		put("messageType", "CRes").
-		put("messageVersion", t.version).
-		put("threeDSServerTransID", t.ids.server).
-		put("acsTransID", t.ids.acs).
-		put("transStatus", t.outcome)
+		Put("messageType", "CRes").
+		Put("messageVersion", t.version).
+		Put("threeDSServerTransID", t.ids.server).
+		Put("acsTransID", t.ids.acs).
+		Put("transStatus", t.outcome)
 	if t.deed.completed && !t.box.Nice {
-		o.put("challengeCompletionInd", "Y")
+		o.Put("challengeCompletionInd", "Y")
 	}
 	if !t.box.Nice {
-		o.putUnknownNull()
+		o.PutUnknownNull()
 	}
 	if t.fault.Is("CRes", "padded") {
-		o.put("sandboxRemark", "?????>>>>>") // which have / and + in base64
+		o.Put("sandboxRemark", "?????>>>>>") // which have / and + in base64
 	}
-	body := t.box.alter("CRes", o.bytes())
+	body := t.box.alter("CRes", o.Bytes())
 	for t.padded() && len(body)%3 == 0 {
 		body = append(slices.Clone(body), '\n')
 	}

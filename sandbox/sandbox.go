@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -205,35 +206,19 @@ func (s *Sandbox) start() error {
 }
 
 func (s *Sandbox) defaults() {
-	if s.Listen == "" {
-		s.Listen = "127.0.0.1:0"
-	}
+	s.Listen = cmp.Or(s.Listen, "127.0.0.1:0")
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	s.log = s.Log
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	if s.Keep == 0 {
-		s.Keep = 10_000
-	}
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{
-		{&s.DecoupledDelay, 5 * time.Second},
-		{&s.AppDelay, time.Second},
-		{&s.PageDelay, 800 * time.Millisecond},
-		{&s.FirstCReqTimeout, 30 * time.Second},
-		{&s.StepTimeout, 10 * time.Minute},
-		{&s.LateDelay, 5 * time.Second},
-		{&s.ResultTimeout, 5 * time.Second},
-	} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-	}
+	s.log = cmp.Or(s.Log, slog.New(slog.DiscardHandler))
+	s.Keep = cmp.Or(s.Keep, 10_000)
+	s.DecoupledDelay = cmp.Or(s.DecoupledDelay, 5*time.Second)
+	s.AppDelay = cmp.Or(s.AppDelay, time.Second)
+	s.PageDelay = cmp.Or(s.PageDelay, 800*time.Millisecond)
+	s.FirstCReqTimeout = cmp.Or(s.FirstCReqTimeout, 30*time.Second)
+	s.StepTimeout = cmp.Or(s.StepTimeout, 10*time.Minute)
+	s.LateDelay = cmp.Or(s.LateDelay, 5*time.Second)
+	s.ResultTimeout = cmp.Or(s.ResultTimeout, 5*time.Second)
 }
 
 // Close ends all listeners, requests and waiting results. Nothing is left.
@@ -409,10 +394,8 @@ func (s *Sandbox) runAfter(d time.Duration, f func()) (stop func()) {
 	ctx, stop := context.WithCancel(s.ctx)
 	s.background.Go(func() {
 		defer stop()
-		timer := time.NewTimer(d)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(d):
 			f()
 		case <-ctx.Done():
 		}

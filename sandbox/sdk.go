@@ -41,11 +41,6 @@ type sdkChallenge struct {
 	report   []byte // the Erro that ended the challenge, for the RReq
 }
 
-// sdkInterface is what the SDK is to show, by acsUiTemplate.
-func (t *transaction) sdkInterface() string {
-	return readMessage(t.render.bytes()).text("acsUiTemplate")
-}
-
 // isOutside reports whether a challenge can be confirmed in the app of the bank.
 func (t *transaction) isOutside() bool {
 	return t.deed.how == "outside" || t.sdk != nil && isOutOfBand(t.sdk.ui)
@@ -252,7 +247,7 @@ func (t *transaction) reactSDK(raw []byte) (erro, bool) {
 
 // isHTML reports whether the user interface is a page of the issuer's.
 func (t *transaction) isHTML() bool {
-	return readMessage(t.render.bytes()).text("acsInterface") == "02"
+	return readMessage(t.render.Bytes()).text("acsInterface") == "02"
 }
 
 // choose takes what the cardholder chose of options.
@@ -328,65 +323,65 @@ func (t *transaction) sdkCRes() []byte {
 		version = t.otherValue("messageVersion")
 	}
 	o := new(object).
-		put("threeDSServerTransID", t.ids.server).
-		put("acsTransID", t.ids.acs).
-		put("sdkTransID", t.ids.sdk).
-		put("acsCounterAtoS", fmt.Sprintf("%03d", counter%1000)).
-		put("messageType", "CRes").
-		put("messageVersion", version)
+		Put("threeDSServerTransID", t.ids.server).
+		Put("acsTransID", t.ids.acs).
+		Put("sdkTransID", t.ids.sdk).
+		Put("acsCounterAtoS", fmt.Sprintf("%03d", counter%1000)).
+		Put("messageType", "CRes").
+		Put("messageVersion", version)
 	if t.phase != ended {
-		o.put("challengeCompletionInd", "N")
+		o.Put("challengeCompletionInd", "N")
 		t.putInterface(o)
-		return o.bytes()
+		return o.Bytes()
 	}
 	status := t.outcome
 	if status != "Y" && (status != "D" || t.version != v231) {
 		status = "N" // the only other values that a final CRes has
 	}
-	return o.put("challengeCompletionInd", "Y").put("transStatus", status).bytes()
+	return o.Put("challengeCompletionInd", "Y").Put("transStatus", status).Bytes()
 }
 
 // putInterface adds what the SDK is to show.
 func (t *transaction) putInterface(o *object) {
 	what := t.describePayment()
 	if t.sdk.opensApp && isOutOfBand(t.sdk.ui) {
-		o.put("oobAppURL", t.box.acs.url+bankPath+"/"+t.ids.acs).put("oobAppLabel", "Open the app of your bank")
+		o.Put("oobAppURL", t.box.acs.url+bankPath+"/"+t.ids.acs).Put("oobAppLabel", "Open the app of your bank")
 	}
 	if t.isHTML() {
 		kind := htmlPage
 		if t.sdk.ui == htmlOutside {
 			kind = htmlOutside
 		}
-		o.put("acsUiType", kind).put("acsHTML", base64.RawURLEncoding.EncodeToString(t.sdkPage(what)))
+		o.Put("acsUiType", kind).Put("acsHTML", base64.RawURLEncoding.EncodeToString(t.sdkPage(what)))
 		return
 	}
-	o.put("acsUiType", t.sdk.ui).
-		put("challengeInfoHeader", "Confirm it is you").
-		put("challengeInfoText", strings.TrimSpace(t.note+" "+what))
+	o.Put("acsUiType", t.sdk.ui).
+		Put("challengeInfoHeader", "Confirm it is you").
+		Put("challengeInfoText", strings.TrimSpace(t.note+" "+what))
 	if t.wrong {
-		o.put("challengeInfoTextIndicator", "Y")
+		o.Put("challengeInfoTextIndicator", "Y")
 	}
 	switch t.sdk.ui {
 	case outOfBand:
 		if !t.fault.Is("CRes", "no-oob-label") {
-			o.put("oobContinueLabel", "I have confirmed it")
+			o.Put("oobContinueLabel", "I have confirmed it")
 		}
 	case singleSelect, multiSelect:
-		o.put("challengeInfoLabel", "Choose how it ends").
-			put("challengeSelectInfo", []map[string]string{{optionPass: "It is me"}, {optionFail: "It is not me"}}).
-			put("submitAuthenticationLabel", "Continue")
+		o.Put("challengeInfoLabel", "Choose how it ends").
+			Put("challengeSelectInfo", []map[string]string{{optionPass: "It is me"}, {optionFail: "It is not me"}}).
+			Put("submitAuthenticationLabel", "Continue")
 	default:
-		o.put("challengeInfoLabel", "Code").
-			put("submitAuthenticationLabel", "Confirm").
-			put("resendInformationLabel", "Send a new code")
+		o.Put("challengeInfoLabel", "Code").
+			Put("submitAuthenticationLabel", "Confirm").
+			Put("resendInformationLabel", "Send a new code")
 	}
-	o.put("whyInfoLabel", "Why do I see this?")
+	o.Put("whyInfoLabel", "Why do I see this?")
 	if t.fault.Is("CRes", "empty-why-info") {
-		o.member("whyInfoText", "")
+		o.Add("whyInfoText", "")
 	} else {
-		o.put("whyInfoText", "This is the sandbox: no bank asks you, and no money moves.")
+		o.Put("whyInfoText", "This is the sandbox: no bank asks you, and no money moves.")
 	}
-	o.put("expandInfoLabel", "Help").put("expandInfoText", "The code is "+code+".")
+	o.Put("expandInfoLabel", "Help").Put("expandInfoText", "The code is "+code+".")
 }
 
 // describePayment says what is to be confirmed, and how.

@@ -1,9 +1,11 @@
 package sandbox
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net/http"
+	"slices"
+
+	"github.com/openthreeds/threeds/sandbox/internal/pki"
 )
 
 // sharedDirectories is one listener for all directory servers of EMV 3-D Secure, by path.
@@ -13,21 +15,16 @@ type sharedDirectories struct {
 }
 
 func newSharedDirectories(s *Sandbox) (*sharedDirectories, error) {
-	names := s.certs.hosts
+	names := slices.Clone(s.certs.hosts)
 	for i := range schemes {
-		names = append(names[:len(names):len(names)], schemes[i].serverName())
+		names = append(names, schemes[i].serverName())
 	}
 	server, err := s.certs.directories.Issue("ds.sandbox.test", names...)
 	if err != nil {
 		return nil, err
 	}
 	d := &sharedDirectories{mux: http.NewServeMux()}
-	l, err := s.listenAt(s.DirectoriesListen, d.mux, &tls.Config{
-		Certificates: []tls.Certificate{server},
-		ClientAuth:   tls.RequireAndVerifyClientCert,
-		ClientCAs:    s.certs.servers.Pool(),
-		MinVersion:   tls.VersionTLS12,
-	})
+	l, err := s.listenAt(s.DirectoriesListen, d.mux, pki.MutualTLS(server, s.certs.servers))
 	if err != nil {
 		return nil, fmt.Errorf("listener of the directory servers: %w", err)
 	}

@@ -22,18 +22,18 @@ func (t *transaction) openChannel() string {
 	var public jose.Key
 	if json.Unmarshal(t.areq["sdkEphemPubKey"], &public) == nil {
 		if key, err := jose.DeriveKey(ephemeral, public, t.areq.text("sdkReferenceNumber")); err == nil {
-			t.sdk = &sdkChallenge{Channel: jose.Channel{Key: key}, ui: t.sdkInterface()}
+			t.sdk = &sdkChallenge{Channel: jose.Channel{Key: key}, ui: readMessage(t.render.Bytes()).text("acsUiTemplate")}
 		}
 	}
 	content := new(object).
-		put("acsEphemPubKey", jose.NewKey(ephemeral.PublicKey())).
-		put("sdkEphemPubKey", t.areq["sdkEphemPubKey"]).
-		put("acsURL", t.box.acs.url+sdkPath)
+		Put("acsEphemPubKey", jose.NewKey(ephemeral.PublicKey())).
+		Put("sdkEphemPubKey", t.areq["sdkEphemPubKey"]).
+		Put("acsURL", t.box.acs.url+sdkPath)
 	signer := t.box.certs.signer
 	if !t.fault.Is("ACS", "es256") {
 		signer = t.box.rsaSigner()
 	}
-	text, err := jose.Sign(signer.PrivateKey.(crypto.Signer), signer.Certificate, content.bytes())
+	text, err := jose.Sign(signer.PrivateKey.(crypto.Signer), signer.Certificate, content.Bytes())
 	if err != nil {
 		panic("sandbox: signing: " + err.Error()) // with keys of our own
 	}

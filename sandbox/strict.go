@@ -188,12 +188,9 @@ func (d *directory) threeRIAnswer(doing cardOutcome, m received) cardOutcome {
 // notRouted is the outcome of a 3RI that the directory server does not give to the issuer.
 var notRouted = cardOutcome{kind: "answer", status: "N", reason: "87"}
 
-// extensions are the message extensions of an AReq.
-func extensions(m received) []received { return m.objects("messageExtension") }
-
 // bridgingVersion is the version of the Bridging extension in an AReq; "" if it has none.
 func bridgingVersion(m received) string {
-	for _, e := range extensions(m) {
+	for _, e := range m.objects("messageExtension") {
 		if e.text("id") == bridgingID {
 			return e.object("data").text("version")
 		}
@@ -202,13 +199,13 @@ func bridgingVersion(m received) string {
 }
 
 func hasExtension(m received, id string) bool {
-	return slices.ContainsFunc(extensions(m), func(e received) bool { return e.text("id") == id })
+	return slices.ContainsFunc(m.objects("messageExtension"), func(e received) bool { return e.text("id") == id })
 }
 
 // hasAuthenticationFramework says whether an AReq has Visa's extension of the Digital Authentication Framework.
 // Its id is not public; its member is.
 func hasAuthenticationFramework(m received) bool {
-	return slices.ContainsFunc(extensions(m), func(e received) bool {
+	return slices.ContainsFunc(m.objects("messageExtension"), func(e received) bool {
 		return strings.Contains(string(e["data"]), `"authPayProcessReqInd"`)
 	})
 }

@@ -237,7 +237,7 @@ func TestSchemesDefineWhatTheirProfilesDefine(t *testing.T) {
 				for code := 80; code <= 99; code++ {
 					value := strconv.Itoa(code)
 					got := s.ask(s.areq("2.2.0", channel, pan).with(members{element: value}))
-					if defines := scheme.Meaning(word, element, value) != ""; (got["messageType"] == "ARes") != defines {
+					if defines := scheme.Public(word).Meaning(element, value) != ""; (got["messageType"] == "ARes") != defines {
 						t.Errorf("%s, %s %s: %v, in the profile: %t", word, element, value, got, defines)
 					}
 				}

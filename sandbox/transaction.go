@@ -207,7 +207,5 @@ func (t *transaction) asks() bool {
 
 // record writes down one message, or a note in place of one.
 func (t *transaction) record(from, to, kind string, body []byte, note string) {
-	t.box.journal.note(t.ids.server, Exchange{
-		At: t.box.stamp(), From: from, To: to, Type: kind, Body: string(body), Note: note,
-	})
+	t.box.record(t.ids.server, from, to, kind, body, note)
 }

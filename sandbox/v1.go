@@ -43,7 +43,7 @@ func (s *Sandbox) v1Options() v1.Options {
 			return l.url, nil
 		},
 		Note: func(messageID, from, to, kind string, message []byte) {
-			s.journal.note(messageID, Exchange{At: s.stamp(), From: from, To: to, Type: kind, Body: string(message)})
+			s.record(messageID, from, to, kind, message, "")
 		},
 	}
 	for _, word := range []string{"visa", "mastercard", "amex", "jcb", "protectbuy"} {

@@ -1,58 +1,15 @@
 package sandbox
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
-	"fmt"
-	"time"
 
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
-// An object is a JSON object in the order in which its members were put.
-type object struct {
-	text bytes.Buffer
-}
-
-// put adds a member. "" and nil values are left out, so that optional members
-// need no if.
-func (o *object) put(name string, value any) *object {
-	switch v := value.(type) {
-	case nil:
-		return o
-	case string:
-		if v == "" {
-			return o
-		}
-	case json.RawMessage:
-		if len(v) == 0 {
-			return o
-		}
-	case *object:
-		if v == nil {
-			return o
-		}
-		value = json.RawMessage(v.bytes())
-	}
-	return o.member(name, value)
-}
-
-// putUnknownNull adds a member that no receiver knows, with the value null.
-func (o *object) putUnknownNull() { o.member("sandboxNothing", nil) }
-
-func (o *object) member(name string, value any) *object {
-	if o.text.Len() > 0 {
-		o.text.WriteByte(',')
-	}
-	fmt.Fprintf(&o.text, "%q:%s", name, peer.Encode(value))
-	return o
-}
-
-func (o *object) bytes() []byte {
-	return append(append([]byte{'{'}, o.text.Bytes()...), '}')
-}
+// An object is a message, or a part of one, that is being written.
+type object = peer.Object
 
 // newValue is an authentication value: 20 bytes, 28 characters.
 func newValue() string {
@@ -72,28 +29,21 @@ type erro struct {
 type ids struct{ server, ds, acs, sdk string }
 
 func (e erro) bytes() []byte {
-	if e.version == "" {
-		e.version = v231
-	}
-	if e.description == "" {
-		e.description = descriptions[e.code]
-	}
-	if e.description == "" {
-		e.description = "An error"
-	}
+	e.version = cmp.Or(e.version, v231)
+	e.description = cmp.Or(e.description, descriptions[e.code], "An error")
 	o := new(object).
-		put("threeDSServerTransID", e.ids.server).
-		put("acsTransID", e.ids.acs).
-		put("dsTransID", e.ids.ds).
-		put("errorCode", e.code).
-		put("errorComponent", e.component).
-		put("errorDescription", e.description).
-		put("errorDetail", truncate(e.detail, 2048)).
-		put("errorMessageType", e.about).
-		put("messageType", "Erro").
-		put("messageVersion", e.version).
-		put("sdkTransID", e.ids.sdk)
-	return o.bytes()
+		Put("threeDSServerTransID", e.ids.server).
+		Put("acsTransID", e.ids.acs).
+		Put("dsTransID", e.ids.ds).
+		Put("errorCode", e.code).
+		Put("errorComponent", e.component).
+		Put("errorDescription", e.description).
+		Put("errorDetail", truncate(e.detail, 2048)).
+		Put("errorMessageType", e.about).
+		Put("messageType", "Erro").
+		Put("messageVersion", e.version).
+		Put("sdkTransID", e.ids.sdk)
+	return o.Bytes()
 }
 
 // descriptions are what the sandbox says with each code it uses.
@@ -126,9 +76,6 @@ func truncate(s string, n int) string {
 	}
 	return s
 }
-
-// stamp is a time as control and log show it.
-func (s *Sandbox) stamp() time.Time { return s.Now().UTC() }
 
 // alter gives a test its chance to break a message.
 func (s *Sandbox) alter(kind string, body []byte) []byte {

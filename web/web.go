@@ -1,12 +1,10 @@
 // Package web holds threeds.js, the script of a merchant's page, and the scripts of the
 // pages of the browser listener. Use [Script] and [Integrity] to serve it, and [Releases] for
-// those that were released before. The source is in src; go generate bundles it.
+// those that were released before. The source is in src; go generate bundles it with frames.json, which
+// has the rules for frames that show pages of banks: EMV 3DS 2.3.1, tables A.23 and A.24, and requirements 261 to 268.
 package web
 
-import (
-	_ "embed"
-	"encoding/json"
-)
+import _ "embed"
 
 //go:generate go run ../tools/bundle
 
@@ -25,28 +23,6 @@ var (
 	//go:embed hosted.js
 	HostedScript string
 )
-
-//go:embed frames.json
-var framesJSON []byte
-
-// Frames are the rules for frames that show pages of banks: EMV 3DS 2.3.1, tables A.23 and
-// A.24, and requirements 261 to 268. The scripts are built from the same file.
-type Frames struct {
-	Sizes   map[string][]int // width and height in CSS pixels by challengeWindowSize; nil is the full screen
-	Phone   []int            // a screen below this width or height gets the full screen
-	Sandbox struct{ Method, Challenge, ChallengeBefore231 string }
-	Allow   []string       // features that the bank's page may use
-	Hidden  string         // the CSS property that hides the frame of the 3DS Method
-	Seconds map[string]int // how long the script waits, by what for
-}
-
-// ReadFrames returns the rules for frames.
-func ReadFrames() (f Frames) {
-	if err := json.Unmarshal(framesJSON, &f); err != nil {
-		panic(err) // the file is part of the program
-	}
-	return f
-}
 
 // Hash returns the name of the threeds.js that is built in, in its URL.
 func Hash() string { return hash(Script) }

@@ -76,11 +76,12 @@ func exposed(t *testing.T) exposition {
 		m.Observe(op[0], "visa", op[1], 0)
 	}
 	m.Degraded(func() map[string]bool {
-		return map[string]bool{"directory visa": true, "v1 visa": true, "api": true, "results": true, "keys": true}
+		return map[string]bool{"directory visa": true, "v1 visa": true, "api": true, "results": true, "browser": true, "console": true, "keys": true}
 	})
 	m.RulesChecked("Shop", "visa", []*scheme.Finding{{Element: "mcc", Rule: scheme.Require, InForce: true}})
 	m.Lists(map[string]time.Time{"directories[0].crls": time.Now()}, func(string) string { return "visa" })
 	m.Open("visa", "AReq", true)
+	m.BrowserRequest("begin", http.StatusNotFound)
 	for kind := directory.Timeout; kind <= directory.Proxy; kind++ {
 		m.Request("visa", "AReq", kind.String())
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
@@ -17,21 +16,8 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// runAudit searches and exports the audit trail.
-func runAudit(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		return usageErrorf("audit: no command (search or export)")
-	}
-	switch args[0] {
-	case "-h", "-help", "--help":
-		return helpRequest{"threeds audit takes a command: search or export"}
-	case "search":
-		return auditSearch(ctx, args[1:], stdout)
-	case "export":
-		return auditExport(ctx, args[1:], stdout, stderr)
-	}
-	return usageErrorf("audit: unknown command %q%s", args[0], config.Hint(args[0], "search", "export"))
-}
+// auditCommands search and export the audit trail.
+var auditCommands = []command{{"search", auditSearch}, {"export", auditExport}}
 
 // auditFlags adds the flags of a search in the audit trail.
 func auditFlags(fs *flag.FlagSet, q *operator.Query) {
@@ -42,42 +28,40 @@ func auditFlags(fs *flag.FlagSet, q *operator.Query) {
 	timeFlag(fs, "to", "before then", &q.To)
 }
 
-func auditSearch(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("audit search", flag.ContinueOnError)
+func auditSearch(ctx context.Context, cmd *invocation) error {
 	var q operator.Query
-	auditFlags(fs, &q)
-	fs.IntVar(&q.Limit, "limit", 50, "how many entries at most")
-	asJSON, file := jsonFlag(fs), configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+	auditFlags(cmd.FlagSet, &q)
+	cmd.IntVar(&q.Limit, "limit", 50, "how many entries at most")
+	asJSON, file := cmd.jsonFlag(), cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	if q.Limit < 1 {
 		return usageErrorf("audit search: --limit: want a number from 1")
+	}
+	if err := checkSpan("audit search", q.From, q.To); err != nil {
+		return err
 	}
 	return withOperators(ctx, *file, func(s *operator.Service) error {
 		all, err := s.Search(ctx, q)
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			return writeJSON(stdout, all)
-		}
-		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "AT\tWHO\tACTION\tOBJECT\tFROM")
-		for _, e := range all {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.At.Format(time.RFC3339), oneLine(e.Who), e.Action, oneLine(e.Object), e.From)
-		}
-		return w.Flush()
+		return writeList(cmd.stdout, *asJSON, all, "AT\tWHO\tACTION\tOBJECT\tFROM", func(e operator.Entry) string {
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", e.At.Format(time.RFC3339), oneLine(e.Who), e.Action, oneLine(e.Object), e.From)
+		})
 	})
 }
 
 // auditExport writes the audit trail as "journal verify" reads it. The export is in the trail, and so in itself.
-func auditExport(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("audit export", flag.ContinueOnError)
+func auditExport(ctx context.Context, cmd *invocation) error {
 	var q operator.Query
-	auditFlags(fs, &q)
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 1)
+	auditFlags(cmd.FlagSet, &q)
+	file := cmd.configFlag()
+	rest, err := cmd.parse(1)
+	if err == nil {
+		err = checkSpan("audit export", q.From, q.To)
+	}
 	if err != nil {
 		return err
 	}
@@ -92,7 +76,7 @@ func auditExport(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
 		var n int
 		var broken *operator.ChainError
-		err = writeNewFile(rest, stdout, func(to io.Writer) (err error) {
+		err = writeNewFile(rest, cmd.stdout, func(to io.Writer) (err error) {
 			n, err = s.Export(ctx, to, keys, q)
 			if errors.As(err, &broken) {
 				return nil // the file is whole, and shows what was changed
@@ -103,7 +87,7 @@ func auditExport(ctx context.Context, args []string, stdout, stderr io.Writer) e
 			err = broken
 		}
 		if err == nil {
-			fmt.Fprintf(stderr, "threeds: exported %s\n", countEntries(n))
+			fmt.Fprintf(cmd.stderr, "threeds: exported %s\n", countEntries(n))
 		}
 		return err
 	})

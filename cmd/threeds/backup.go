@@ -5,12 +5,10 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -24,16 +22,12 @@ import (
 
 // runBackup writes what the store keeps for long into a file, beside a running server or
 // without one.
-func runBackup(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("backup", flag.ContinueOnError)
-	withAll := fs.Bool("journal", false, "back up the journal, too")
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 1)
+func runBackup(ctx context.Context, cmd *invocation) error {
+	withAll := cmd.Bool("journal", false, "back up the journal, too")
+	file := cmd.configFlag()
+	rest, err := cmd.parseExactly(1, "FILE is missing (- is standard output)")
 	if err != nil {
 		return err
-	}
-	if len(rest) == 0 {
-		return usageErrorf("backup: FILE is missing (- is standard output)")
 	}
 	return withArchive(ctx, *file, false, func(st store.Archive) error {
 		var counts backup.Counts
@@ -46,7 +40,7 @@ func runBackup(ctx context.Context, args []string, stdout, stderr io.Writer) err
 				return errors.New("backup: --journal: the journal is off in the configuration")
 			}
 		}
-		err := writeNewFile(rest, stdout, func(to io.Writer) (err error) {
+		err := writeNewFile(rest, cmd.stdout, func(to io.Writer) (err error) {
 			counts, err = backup.Write(ctx, to, st, j, time.Now())
 			return err
 		})
@@ -54,32 +48,28 @@ func runBackup(ctx context.Context, args []string, stdout, stderr io.Writer) err
 			return fmt.Errorf("backup: %w", err)
 		}
 		if *withAll {
-			_, err = fmt.Fprintf(stderr, "threeds: backed up %s; back up the key file and journal-keys.json too, in another place\n", describeCounts(counts))
+			_, err = fmt.Fprintf(cmd.stderr, "threeds: backed up %s; back up the key file and journal-keys.json too, in another place\n", describeCounts(counts))
 			return err
 		}
-		_, err = fmt.Fprintf(stderr, "threeds: backed up %s; back up the key file too, in another place\n", describeCounts(counts))
+		_, err = fmt.Fprintf(cmd.stderr, "threeds: backed up %s; back up the key file too, in another place\n", describeCounts(counts))
 		return err
 	})
 }
 
 // runRestore loads a backup into the store.
-func runRestore(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
-	fs := flag.NewFlagSet("restore", flag.ContinueOnError)
-	replace := fs.Bool("replace", false, "put the backup in the place of what the store has")
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 1)
+func runRestore(ctx context.Context, cmd *invocation) error {
+	replace := cmd.Bool("replace", false, "put the backup in the place of what the store has")
+	file := cmd.configFlag()
+	rest, err := cmd.parseExactly(1, "FILE is missing (- is standard input)")
 	if err != nil {
 		return err
-	}
-	if len(rest) == 0 {
-		return usageErrorf("restore: FILE is missing (- is standard input)")
 	}
 	name, from := "standard input", (*os.File)(nil)
 	if rest[0] != "-" {
 		name = rest[0]
 		from, err = os.Open(name)
 	} else {
-		from, err = spool(stdin)
+		from, err = spool(cmd.stdin)
 	}
 	if err != nil {
 		return err
@@ -102,7 +92,7 @@ func runRestore(ctx context.Context, args []string, stdin io.Reader, stdout io.W
 		if err := recordRestore(ctx, st, &report); err != nil {
 			return fmt.Errorf("restore: done, but the audit trail does not say so: %w", err)
 		}
-		err = writeReport(stdout, report)
+		err = writeReport(cmd.stdout, report)
 		if isJournal {
 			return fmt.Errorf("restore: %s: the journal is restored in part: %w (run it again with --replace: what is there stays)", name, broken)
 		}
@@ -151,7 +141,7 @@ func recordRestore(ctx context.Context, st store.Archive, report *backup.Report)
 	if !ok {
 		return errors.New("this kind of store keeps none")
 	}
-	e := operator.Entry{Who: commandActor(), From: "command line", Action: "store.restore", After: report.Added}
+	e := commandEntry("store.restore", "", nil, report.Added)
 	if report.ReplacedTrail != nil {
 		e.Before = map[string]any{"entries": report.Replaced[store.AuditRows], "link": hex.EncodeToString(operator.LinkOf(report.ReplacedTrail))}
 	}
@@ -196,15 +186,9 @@ func listRevokedKeys(ctx context.Context, file string, asJSON bool, stdout io.Wr
 		for _, k := range keys {
 			all = append(all, revokedReport{account.KeyID(k.Hash), oneLine(k.Merchant), k.At.Format(time.RFC3339)})
 		}
-		if asJSON {
-			return writeJSON(stdout, all)
-		}
-		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "HASH\tREVOKED\tMERCHANT")
-		for _, k := range all {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", k.Hash, k.Revoked, k.Merchant)
-		}
-		return w.Flush()
+		return writeList(stdout, asJSON, all, "HASH\tREVOKED\tMERCHANT", func(k revokedReport) string {
+			return fmt.Sprintf("%s\t%s\t%s", k.Hash, k.Revoked, k.Merchant)
+		})
 	})
 }
 
@@ -220,7 +204,16 @@ func describeCounts(counts backup.Counts) string {
 	if n := counts[store.EndpointRows]; n > 0 {
 		all = append(all, countOf(n, "webhook endpoint"))
 	}
+	switch n := counts[store.ObjectRows]; {
+	case n == 1:
+		all = append(all, "1 operator, token or certificate")
+	case n > 1:
+		all = append(all, fmt.Sprintf("%d operators, tokens and certificates", n))
+	}
 	all = append(all, countOf(counts[store.RangeRows], "generation")+" of card ranges")
+	if n := counts[store.AuditRows]; n > 0 {
+		all = append(all, countEntries(n)+" of the audit trail")
+	}
 	if n := counts[backup.EntryRows]; n > 0 {
 		all = append(all, countEntries(n)+" of the journal")
 	}

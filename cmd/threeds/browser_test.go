@@ -122,6 +122,7 @@ func (s *shopper) pay(shop, pan, deed string) {
 
 // TestBrowserFrictionless pays without a question asked, in every version.
 func TestBrowserFrictionless(t *testing.T) {
+	t.Parallel()
 	w := startSandbox(t)
 	s := &shopper{t, browsertest.NewBrowser(t)}
 	s.do(browsertest.View(390, 844, "dark"))
@@ -190,6 +191,7 @@ func TestBrowserTroubles(t *testing.T) {
 // TestB3HostedPageOfServeOverTLS: serve has a listener for browsers with a name, an address and a certificate of its own. A real
 // browser walks the hosted page there from the redirect to the way back, with a bank that is of another origin.
 func TestB3HostedPageOfServeOverTLS(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	ds := newWire(t, ca)
 	pageCert, bankCert := ca.issue("pay.example"), ca.issue("acs.example")

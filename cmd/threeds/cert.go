@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -22,51 +20,41 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// certCommands are the commands of "threeds cert".
-var certCommands = []string{"request", "install", "activate", "rollback", "test", "status"}
-
 // runCert makes, installs and changes the client certificates of directories that the store has.
-func runCert(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		return usageErrorf("cert: no command (request, install, activate, rollback, test or status)")
+func runCert(ctx context.Context, cmd *invocation) error {
+	name, cmd, err := chooseCommand(cmd, "request", "install", "activate", "rollback", "test", "status")
+	if err != nil {
+		return err
 	}
-	name := args[0]
-	switch {
-	case slices.Contains([]string{"-h", "-help", "--help"}, name):
-		return helpRequest{"threeds cert takes a command: request, install, activate, rollback, test or status"}
-	case !slices.Contains(certCommands, name):
-		return usageErrorf("cert: unknown command %q%s", name, config.Hint(name, certCommands...))
-	}
-	c := &certCommand{stdin: stdin, stdout: stdout, stderr: stderr}
-	fs := flag.NewFlagSet("cert "+name, flag.ContinueOnError)
-	file := configFlag(fs)
+	c := &certCommand{invocation: cmd}
+	file := cmd.configFlag()
 	most := 1
 	switch name {
 	case "request":
-		fs.IntVar(&c.spec.Bits, "bits", 0, "length of an RSA key: 2048, 3072 or 4096")
-		fs.StringVar(&c.spec.Curve, "curve", "", "an elliptic key in place of RSA: P-256 or P-384")
-		fs.StringVar(&c.spec.Subject, "subject", "", "such as CN=3ds.example,O=Example,C=NL")
+		cmd.IntVar(&c.spec.Bits, "bits", 0, "length of an RSA key: 2048, 3072 or 4096")
+		cmd.StringVar(&c.spec.Curve, "curve", "", "an elliptic key in place of RSA: P-256 or P-384")
+		cmd.StringVar(&c.spec.Subject, "subject", "", "such as CN=3ds.example,O=Example,C=NL")
 	case "install":
 		most = 2
-		fs.Func("at", "when nodes change over, in RFC 3339", func(text string) (err error) {
+		cmd.Func("at", "when nodes change over, in RFC 3339", func(text string) (err error) {
 			if c.at, err = time.Parse(time.RFC3339, text); err != nil {
 				return errors.New("want a time in RFC 3339, such as 2026-12-01T03:00:00Z")
 			}
 			return nil
 		})
 	case "status", "test":
-		c.asJSON = jsonFlag(fs)
+		c.asJSON = cmd.jsonFlag()
 	}
-	rest, err := parseFlags(fs, args[1:], most)
+	rest, err := cmd.parse(most)
 	if err != nil {
 		return err
 	}
 	c.rest = rest
 	if len(rest) == 0 && name != "status" {
-		return usageErrorf("%s: the scheme of the directory is missing", fs.Name())
+		return usageErrorf("%s: the scheme of the directory is missing", cmd.Name())
 	}
 	if len(rest) < 2 && name == "install" {
-		return usageErrorf("%s: the file of the certificate is missing (- is standard input)", fs.Name())
+		return usageErrorf("%s: the file of the certificate is missing (- is standard input)", cmd.Name())
 	}
 	do := map[string]func(context.Context) error{
 		"request": c.request, "install": c.install, "activate": c.activate, "rollback": c.rollback, "test": c.test, "status": c.status,
@@ -85,7 +73,7 @@ func runCert(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	c.config = conf
 	if err := c.open(ctx, do); err != nil {
 		if _, isRefusal := errors.AsType[*clientcert.RefusalError](err); isRefusal {
-			return fmt.Errorf("%s: %w", fs.Name(), err)
+			return fmt.Errorf("%s: %w", cmd.Name(), err)
 		}
 		return err
 	}
@@ -95,15 +83,14 @@ func runCert(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 // A certCommand is one command for client certificates.
 type certCommand struct {
 	*clientcert.Service
-	config         *config.Config
-	directory      *config.Directory // the one that the command is about; nil: all
-	trail          *operator.Service
-	rest           []string
-	spec           clientcert.Spec
-	at             time.Time
-	asJSON         *bool
-	stdin          io.Reader
-	stdout, stderr io.Writer
+	*invocation
+	config    *config.Config
+	directory *config.Directory // the one that the command is about; nil: all
+	trail     *operator.Service
+	rest      []string
+	spec      clientcert.Spec
+	at        time.Time
+	asJSON    *bool
 }
 
 // open calls do with the store of the configuration.
@@ -134,9 +121,7 @@ func (c *certCommand) open(ctx context.Context, do func(context.Context) error) 
 // record returns what adds a change to the audit trail.
 func (c *certCommand) record(ctx context.Context, action string) clientcert.Recorder {
 	return func(before, after clientcert.Status) error {
-		err := c.trail.Record(ctx, operator.Entry{
-			Who: commandActor(), From: "command line", Action: action, Object: c.directory.Scheme, Before: before.Summary(), After: after.Summary(),
-		})
+		err := c.trail.Record(ctx, commandEntry(action, c.directory.Scheme, before.Summary(), after.Summary()))
 		if err != nil {
 			return fmt.Errorf("audit trail: %w", err)
 		}
@@ -175,8 +160,11 @@ func (c *certCommand) request(ctx context.Context) error {
 	return err
 }
 
+// maxCertificates is how much of a file of certificates is read: more than any that is taken.
+const maxCertificates = 1 << 20
+
 func (c *certCommand) install(ctx context.Context) error {
-	file, err := readCertificates(c.rest[1], c.stdin)
+	file, err := readInput(c.rest[1], c.stdin, maxCertificates)
 	if err != nil {
 		return err
 	}
@@ -191,20 +179,6 @@ func (c *certCommand) install(ctx context.Context) error {
 	}
 	c.report("installed %s, until %s; nodes change over at %s", oneLine(status.Next.Subject), status.Next.NotAfter.Format(time.RFC3339), status.At.Format(time.RFC3339))
 	return nil
-}
-
-// readCertificates reads a file of certificates, or standard input for -.
-func readCertificates(name string, stdin io.Reader) ([]byte, error) {
-	const most = 1 << 20 // more than any that is taken
-	if name == "-" {
-		return io.ReadAll(io.LimitReader(stdin, most))
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most))
 }
 
 func (c *certCommand) activate(ctx context.Context) error {
@@ -287,8 +261,7 @@ func (c *certCommand) status(ctx context.Context) error {
 	if *c.asJSON {
 		return writeJSON(c.stdout, all)
 	}
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SCHEME\tSTATE\tKEY\tUNTIL\tSINCE\tSERIAL\tSUBJECT")
+	w := newTable(c.stdout, "SCHEME\tSTATE\tKEY\tUNTIL\tSINCE\tSERIAL\tSUBJECT")
 	for i := range all {
 		printCertStatus(w, &all[i])
 	}

@@ -223,6 +223,8 @@ func TestD145NodesChangeOverWithoutARestart(t *testing.T) {
 
 	// An AReq that is under way while nodes change over gets its answer.
 	came, answer := make(chan bool, 1), make(chan bool)
+	release := sync.OnceFunc(func() { close(answer) })
+	defer release() // else the end of the test would wait for the AReq
 	ds.setAnswer(func(areq object) (int, []byte) {
 		came <- true
 		<-answer
@@ -234,7 +236,7 @@ func TestD145NodesChangeOverWithoutARestart(t *testing.T) {
 		done <- code
 	}()
 	<-came
-	at := time.Now().Add(2 * time.Second).UTC()
+	at := time.Now().Add(5 * time.Second).UTC()
 	one.installCert("second", "--at", at.Format(time.RFC3339Nano))
 	for i, s := range nodes {
 		waitFor(t, "the change at a node", func() bool { return changes(s) == before[i]+1 })
@@ -242,10 +244,11 @@ func TestD145NodesChangeOverWithoutARestart(t *testing.T) {
 	if early := time.Until(at); early > time.Second { // the clock of the database is that of this machine
 		t.Errorf("nodes changed over %v early", early)
 	}
+	waitFor(t, "the end of connections that rest", func() bool { return shown.open("first") <= 1 })
 	if n := shown.open("first"); n != 1 {
 		t.Errorf("%d connections with the first certificate are open, want that of the AReq under way", n)
 	}
-	close(answer)
+	release()
 	if code := <-done; code != 200 {
 		t.Errorf("the AReq under way: %d", code)
 	}
@@ -279,7 +282,7 @@ func TestD145ExpiredManagedCertificateDegrades(t *testing.T) {
 	ds := newWire(t, ca)
 	s := startSite(t, ca, ds, plan{unready: true, prepare: manageVisa(t)})
 	csr, _ := s.cert(0, "request", "visa", "--curve", "P-256")
-	s.cert(0, "install", "visa", ca.sign(csr, time.Now().Add(-time.Hour), time.Now().Add(3*time.Second)))
+	s.cert(0, "install", "visa", ca.sign(csr, time.Now().Add(-time.Hour), time.Now().Add(45*time.Second)))
 	s.cert(0, "activate", "visa")
 	s.wantProblem("directory visa", "directories[0].client_cert: the certificate has expired on")
 	waitFor(t, "the error", func() bool {

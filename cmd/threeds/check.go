@@ -3,9 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -26,18 +26,17 @@ const maxMessage = 64 << 20
 
 // runCheck prints the message of a file, masked, and on stderr all that is
 // wrong with it.
-func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("check", flag.ContinueOnError)
-	of := fs.String("scheme", "", "hold it against what this card scheme asks for as well")
-	asJSON := fs.Bool("json", false, "print the result as JSON")
-	rest, err := parseFlags(fs, args, 1)
+func runCheck(_ context.Context, cmd *invocation) error {
+	of := cmd.String("scheme", "", "hold it against what this card scheme asks for as well")
+	asJSON := cmd.Bool("json", false, "print the result as JSON")
+	rest, err := cmd.parse(1)
 	if err != nil {
 		return err
 	}
 	if known := scheme.Names(); *of != "" && !slices.Contains(known, *of) {
 		return usageErrorf("check: no scheme %q%s", *of, config.Hint(*of, known...))
 	}
-	name, data, err := readCheckFile("check", rest, stdin)
+	name, data, err := readCheckFile("check", rest, cmd.stdin)
 	if err != nil {
 		return err
 	}
@@ -51,9 +50,9 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		return unreadableError{fmt.Errorf("%s: %w%s", name, err, describeOther(data))}
 	}
 	if *asJSON {
-		return writeCheckJSON(report, name, stdout)
+		return writeCheckJSON(report, name, cmd.stdout)
 	}
-	return writeCheck(report, name, stdout, stderr)
+	return writeCheck(report, name, cmd.stdout, cmd.stderr)
 }
 
 // readCheckFile reads the file that a command is given, and returns how to call it.
@@ -61,22 +60,13 @@ func readCheckFile(command string, rest []string, stdin io.Reader) (name string,
 	if len(rest) == 0 {
 		return "", nil, usageErrorf("%s: no file (- is standard input)", command)
 	}
-	name, in := rest[0], stdin
-	if name == "-" {
-		name = "standard input"
-	} else {
-		f, err := os.Open(name)
-		if err != nil {
-			return "", nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	data, all, err := readUpTo(in, maxMessage)
-	if err != nil {
+	if data, err = readInput(rest[0], stdin, maxMessage+1); err != nil {
 		return "", nil, err
 	}
-	if !all {
+	if name = rest[0]; name == "-" {
+		name = "standard input"
+	}
+	if len(data) > maxMessage {
 		return "", nil, fmt.Errorf("%s: longer than %d MiB, so it was not checked: no message is", name, maxMessage>>20)
 	}
 	return name, data, nil
@@ -195,10 +185,26 @@ func readLine(in io.Reader) (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// readUpTo reads at most limit bytes, and says whether that is all.
-func readUpTo(in io.Reader, limit int) (data []byte, all bool, err error) {
-	data, err = io.ReadAll(io.LimitReader(in, int64(limit)+1))
-	return data[:min(len(data), limit)], len(data) <= limit, err
+// openInput opens a file, or standard input for -, of which closeInput closes nothing.
+func openInput(name string, stdin io.Reader) (in io.Reader, closeInput func() error, err error) {
+	if name == "-" {
+		return stdin, func() error { return nil }, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, f.Close, nil
+}
+
+// readInput reads at most limit bytes of a file, or of standard input for -.
+func readInput(name string, stdin io.Reader, limit int64) ([]byte, error) {
+	in, closeInput, err := openInput(name, stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = closeInput() }() // only read
+	return io.ReadAll(io.LimitReader(in, limit))
 }
 
 // describeOther returns what a text that is not JSON may be. It quotes nothing.

@@ -13,14 +13,14 @@ import (
 func TestCheckLongest(t *testing.T) {
 	const limit = 1000
 	for _, size := range []int{limit - 1, limit, limit + 1} {
-		data, all, err := readUpTo(strings.NewReader(strings.Repeat("x", size)), limit)
-		if all != (size <= limit) || len(data) != min(size, limit) || err != nil {
-			t.Errorf("%d bytes: %d read, all %t, %v", size, len(data), all, err)
+		data, err := readInput("-", strings.NewReader(strings.Repeat("x", size)), limit)
+		if len(data) != min(size, limit) || err != nil {
+			t.Errorf("%d bytes: %d read, %v", size, len(data), err)
 		}
 	}
 	const good = `{"messageType":"PReq","messageVersion":"2.2.0","threeDSServerRefNumber":"ref","threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e"}`
 	blanks := bytes.NewReader(bytes.Repeat([]byte(" "), maxMessage+1-len(good)))
-	err := runCheck([]string{"-"}, io.MultiReader(strings.NewReader(good), blanks), io.Discard, io.Discard)
+	err := dispatch(t.Context(), []string{"check", "-"}, io.MultiReader(strings.NewReader(good), blanks), io.Discard, io.Discard)
 	if want := "standard input: longer than 64 MiB, so it was not checked: no message is"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -31,12 +31,12 @@ func TestCheckLongest(t *testing.T) {
 func TestCheckAll(t *testing.T) {
 	good := `{"messageType":"PReq","messageVersion":"2.2.0","threeDSServerRefNumber":"ref","threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e"` +
 		`,"x":[` + strings.Repeat(`1,`, 1000) + `1]}`
-	if err := runCheck([]string{"-"}, strings.NewReader(good), io.Discard, io.Discard); err != nil {
+	if err := dispatch(t.Context(), []string{"check", "-"}, strings.NewReader(good), io.Discard, io.Discard); err != nil {
 		t.Errorf("of more than 1000 members: %v", err)
 	}
 	read, full := io.Pipe()
 	must(t, read.Close())
-	if err := runCheck([]string{"-"}, strings.NewReader(good), full, io.Discard); !errors.Is(err, io.ErrClosedPipe) {
+	if err := dispatch(t.Context(), []string{"check", "-"}, strings.NewReader(good), full, io.Discard); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("nobody could read it: %v", err)
 	}
 }

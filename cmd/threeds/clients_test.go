@@ -235,6 +235,7 @@ func reads(t *testing.T, kind string, got object, members map[string]string) {
 // TestKeyWhenAsked has clients that bring the key of /enrolled when they are asked
 // for it and not before: the same request again.
 func TestKeyWhenAsked(t *testing.T) {
+	t.Parallel()
 	w := startSandbox(t)
 	body := purchase("4111111111110000").Encode()
 	head := fmt.Sprintf("POST /enrolled HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n", len(body))

@@ -1,38 +1,36 @@
 package main
 
 import (
-	"flag"
+	"context"
 	"fmt"
-	"io"
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/server"
 )
 
 // runConfig runs the commands about the configuration file.
-func runConfig(args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
+func runConfig(ctx context.Context, cmd *invocation) error {
+	if len(cmd.args) == 0 {
 		return usageErrorf("config: no command (check)")
 	}
-	switch args[0] {
+	switch cmd.args[0] {
 	case "-h", "-help", "--help":
 		return helpRequest{"threeds config takes a command: check"}
 	case "check":
-		return configCheck(args[1:], stdout, stderr)
+		return configCheck(ctx, cmd.inner())
 	}
-	return usageErrorf("config: unknown command %q%s", args[0], config.Hint(args[0], "check"))
+	return usageErrorf("config: unknown command %q%s", cmd.args[0], config.Hint(cmd.args[0], "check"))
 }
 
 // configCheck says of a configuration what serve would say at its start.
-func configCheck(args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("config check", flag.ContinueOnError)
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+func configCheck(_ context.Context, cmd *invocation) error {
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	if err := server.CheckConfig(server.Options{File: *file, Log: stderr, Release: releaseVersion()}); err != nil {
+	if err := server.CheckConfig(server.Options{File: *file, Log: cmd.stderr, Release: releaseVersion()}); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(stdout, "%s: ok\n", *file)
+	_, err := fmt.Fprintf(cmd.stdout, "%s: ok\n", *file)
 	return err
 }

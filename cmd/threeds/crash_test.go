@@ -153,7 +153,12 @@ directories:
 		t.Fatalf("key create: %d %s", code, errs.String())
 	}
 	v.key = strings.TrimSpace(out.String())
-	t.Cleanup(func() { v.kill() })
+	t.Cleanup(func() {
+		v.kill()
+		if said, err := os.ReadFile(v.log); err == nil && t.Failed() {
+			t.Logf("the end of its log:\n%s", said[max(0, len(said)-8000):])
+		}
+	})
 	return v
 }
 

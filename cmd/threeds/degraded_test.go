@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net/http"
 	"os"
@@ -94,13 +95,17 @@ func TestD104ExpiredClientCertificateIsServedWith(t *testing.T) {
 // though they have expired.
 func TestD104ExpiredListenerCertificatesAreServed(t *testing.T) {
 	ca := newAuthority(t)
-	s := startSite(t, ca, newWire(t, ca), plan{apiTLS: true, unready: true, prepare: func(dir string) {
+	pages := freeAddress(t)
+	browserTLS := fmt.Sprintf("browser: {listen: %q, url: \"https://pay.example\", tls: {cert: browser.pem, key: browser-key.pem}}", pages)
+	s := startSite(t, ca, newWire(t, ca), plan{apiTLS: true, unready: true, sections: browserTLS, prepare: func(dir string) {
+		ca.write(dir, ca.issueFor("pay.example", longAgo, justNow), "browser")
 		ca.write(dir, ca.issueFor("api.example", longAgo, justNow), "api")
 		ca.write(dir, ca.issueFor("results.example", longAgo, justNow), "results")
 	}})
 	s.wantProblem("api", "api.tls.cert: the certificate has expired on")
 	s.wantProblem("results", "results.tls.cert: the certificate has expired on")
-	for _, address := range []string{strings.TrimPrefix(s.API, "http://"), strings.TrimSuffix(strings.TrimPrefix(s.results, "https://"), "/results")} {
+	s.wantProblem("browser", "browser.tls.cert: the certificate has expired on")
+	for _, address := range []string{strings.TrimPrefix(s.API, "http://"), strings.TrimSuffix(strings.TrimPrefix(s.results, "https://"), "/results"), pages} {
 		var shown *x509.Certificate
 		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{ca.issue("rreq.ds.example")}})
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -112,7 +113,7 @@ func port(t *testing.T, address string) string {
 
 // filesOf are all files that a configuration names.
 func filesOf(c *config.Config) []string {
-	all := []string{c.Keys, c.Results.TLS.Cert, c.Results.TLS.Key}
+	all := []string{c.Keys, c.Journal.Keys, c.Results.TLS.Cert, c.Results.TLS.Key}
 	if c.API.TLS != nil {
 		all = append(all, c.API.TLS.Cert, c.API.TLS.Key)
 	}
@@ -138,7 +139,9 @@ func TestKubernetes(t *testing.T) {
 	text := all["ConfigMap/threeds"].text("data", "threeds.yaml")
 	cfg := example(t, "threeds.yaml", text)
 
-	listen := map[string]string{"api": port(t, cfg.API.Listen), "results": port(t, cfg.Results.Listen), "console": port(t, cfg.Console.Listen)}
+	listen := map[string]string{
+		"api": port(t, cfg.API.Listen), "results": port(t, cfg.Results.Listen), "browser": port(t, cfg.Browser.Listen), "console": port(t, cfg.Console.Listen),
+	}
 	ports := make(map[string]string)
 	for _, p := range c.list("ports") {
 		ports[p.text("name")] = p.text("containerPort")
@@ -146,7 +149,7 @@ func TestKubernetes(t *testing.T) {
 	if !reflect.DeepEqual(ports, listen) {
 		t.Errorf("the container has ports %v, the configuration listens on %v", ports, listen)
 	}
-	for _, name := range []string{"threeds-api", "threeds-results"} {
+	for _, name := range []string{"threeds-api", "threeds-results", "threeds-browser"} {
 		s := all["Service/"+name]
 		if !reflect.DeepEqual(s.at("spec", "selector"), labels) || ports[s.text("spec", "ports", 0, "targetPort")] == "" || "threeds-"+s.text("spec", "ports", 0, "targetPort") != name {
 			t.Errorf("service %s leads nowhere", name)
@@ -227,10 +230,15 @@ func TestKubernetes(t *testing.T) {
 			t.Errorf("selector %v, the pods have %v", selector, labels)
 		}
 	}
+	shut := maps.Clone(ports)
 	for _, rule := range all["NetworkPolicy/threeds"].list("spec", "ingress") {
 		if ports[rule.text("ports", 0, "port")] == "" {
 			t.Errorf("the network policy lets in to %v", rule.at("ports"))
 		}
+		delete(shut, rule.text("ports", 0, "port"))
+	}
+	if len(shut) > 0 {
+		t.Errorf("the network policy lets nobody in to %v", shut)
 	}
 
 	image, err := os.ReadFile(deploy + "/Containerfile")
@@ -239,7 +247,7 @@ func TestKubernetes(t *testing.T) {
 	}
 	for _, line := range []string{
 		"USER " + pod.text("securityContext", "runAsUser") + ":" + pod.text("securityContext", "runAsGroup"),
-		"EXPOSE " + listen["api"] + " " + listen["results"] + " " + listen["console"],
+		"EXPOSE " + listen["api"] + " " + listen["results"] + " " + listen["browser"] + " " + listen["console"],
 		"RUN mkdir -m 1777 /out/tmp", "COPY --from=build /out/ /", // the sandbox has a place for its data
 		`HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/threeds", "health", "--config", "/etc/threeds/config/threeds.yaml"]`,
 		`ENTRYPOINT ["/threeds"]`, `CMD ["serve", "--config", "/etc/threeds/config/threeds.yaml"]`,
@@ -253,6 +261,7 @@ func TestKubernetes(t *testing.T) {
 // TestImageVersion builds the program by the line of the Containerfile, which tells it
 // what it is.
 func TestImageVersion(t *testing.T) {
+	t.Parallel()
 	sh := tool(t, "sh", "the line of the Containerfile that builds")
 	line := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*) -o /out/threeds (\./cmd/threeds)$`).FindSubmatch(contents(t, deploy+"/Containerfile"))
 	if line == nil {
@@ -294,7 +303,7 @@ func TestSystemd(t *testing.T) {
 	}
 	service := unit("threeds.service")
 	var sockets []string
-	for _, l := range [][2]string{{"api", cfg.API.Listen}, {"results", cfg.Results.Listen}, {"console", cfg.Console.Listen}} {
+	for _, l := range [][2]string{{"api", cfg.API.Listen}, {"results", cfg.Results.Listen}, {"browser", cfg.Browser.Listen}, {"console", cfg.Console.Listen}} {
 		name := "threeds-" + l[0] + ".socket"
 		s := unit(name)
 		sockets = append(sockets, name)

@@ -68,7 +68,7 @@ func newDisk(t *testing.T, mebibytes int64) *disk {
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
 	tool(t, "mkfs.ext4", "a disk that fails")
 	// No block is kept for root: full is full.
-	if err := command("mkfs.ext4", "-q", "-F", "-m", "0", d.image); err != nil {
+	if err := runTool("mkfs.ext4", "-q", "-F", "-m", "0", d.image); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.mount(); err != nil { // no tool is missing then, in CI neither
@@ -77,14 +77,14 @@ func newDisk(t *testing.T, mebibytes int64) *disk {
 	return d
 }
 
-func command(name string, args ...string) error {
+func runTool(name string, args ...string) error {
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", name, err, out)
 	}
 	return nil
 }
 
-func (d *disk) mount() error { return command("mount", "-o", "loop", d.image, d.at) }
+func (d *disk) mount() error { return runTool("mount", "-o", "loop", d.image, d.at) }
 
 // cut takes the power away: what was not flushed, the journal included, is gone, and
 // everything fails from now on.
@@ -105,7 +105,7 @@ func (d *disk) cut() error {
 // restart mounts the disk again, which replays its journal.
 func (d *disk) restart() {
 	d.t.Helper()
-	if err := errors.Join(command("umount", d.at), d.mount()); err != nil {
+	if err := errors.Join(runTool("umount", d.at), d.mount()); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -83,7 +83,7 @@ func startSandbox(t *testing.T, args ...string) *world {
 // waitFor polls until ok, which something real brings about.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute) // some seconds on a machine that is not busy
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)

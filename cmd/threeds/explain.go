@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -24,12 +24,11 @@ import (
 
 // runExplain prints what /auth would make of a body, without a server: with the same function, but without card ranges
 // and the profile of a merchant.
-func runExplain(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("explain", flag.ContinueOnError)
-	of := fs.String("scheme", "", "the card scheme whose directory server the AReq would go to")
-	asOf := fs.String("as-of", "", "the day whose rules of the scheme count, such as 2026-11-25")
-	asJSON := fs.Bool("json", false, "print what POST /explain answers")
-	rest, err := parseFlags(fs, args, 1)
+func runExplain(_ context.Context, cmd *invocation) error {
+	of := cmd.String("scheme", "", "the card scheme whose directory server the AReq would go to")
+	asOf := cmd.String("as-of", "", "the day whose rules of the scheme count, such as 2026-11-25")
+	asJSON := cmd.Bool("json", false, "print what POST /explain answers")
+	rest, err := cmd.parse(1)
 	if err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func runExplain(args []string, stdin io.Reader, stdout, stderr io.Writer) error 
 			return usageErrorf("explain: --as-of %q is no date such as 2026-11-25", *asOf)
 		}
 	}
-	name, data, err := readCheckFile("explain", rest, stdin)
+	name, data, err := readCheckFile("explain", rest, cmd.stdin)
 	if err != nil {
 		return err
 	}
@@ -51,9 +50,9 @@ func runExplain(args []string, stdin io.Reader, stdout, stderr io.Writer) error 
 		return err
 	}
 	if *asJSON {
-		_, err = fmt.Fprintf(stdout, "%s\n", api.EncodeExplanation(x))
+		_, err = fmt.Fprintf(cmd.stdout, "%s\n", api.EncodeExplanation(x))
 	} else {
-		err = printExplanation(name, x, stdout, stderr)
+		err = printExplanation(name, x, cmd.stdout, cmd.stderr)
 	}
 	if err != nil || x.IsValid {
 		return err

@@ -26,16 +26,15 @@ import (
 const healthTimeout = 3 * time.Second
 
 // runHealth asks a server that runs whether it is ready, or only whether it is alive, and fails if not.
-func runHealth(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("health", flag.ContinueOnError)
-	file := configFlag(fs)
-	address := fs.String("url", "", "where the console listens, such as http://127.0.0.1:8090, in place of the configuration")
-	isLive := fs.Bool("live", false, "ask for /livez: whether the process answers")
-	if _, err := parseFlags(fs, args, 0); err != nil {
+func runHealth(ctx context.Context, cmd *invocation) error {
+	file := cmd.configFlag()
+	address := cmd.String("url", "", "where the console listens, such as http://127.0.0.1:8090, in place of the configuration")
+	isLive := cmd.Bool("live", false, "ask for /livez: whether the process answers")
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	isFileGiven := false
-	fs.Visit(func(f *flag.Flag) { isFileGiven = isFileGiven || f.Name == "config" })
+	cmd.Visit(func(f *flag.Flag) { isFileGiven = isFileGiven || f.Name == "config" })
 	if isFileGiven && *address != "" {
 		return usageErrorf("health: --config and --url exclude each other")
 	}
@@ -47,7 +46,7 @@ func runHealth(ctx context.Context, args []string, stdout io.Writer) error {
 	if *isLive {
 		path = "/livez"
 	}
-	return askHealth(ctx, console.JoinPath(path), certificate, stdout)
+	return askHealth(ctx, console.JoinPath(path), certificate, cmd.stdout)
 }
 
 // consoleURL returns where /readyz of a server is: as an operator says it, or else by its configuration. certificate is

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -12,9 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/admin"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
@@ -22,34 +23,10 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// journalCommands are what "threeds journal" does.
-var journalCommands = []string{"search", "show", "export", "import", "erase", "verify", "key", "generate"}
-
-// runJournal reads the journal, exports it, erases from it, and verifies exports.
-func runJournal(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		return usageErrorf("journal: no command (%s)", strings.Join(journalCommands, ", "))
-	}
-	rest := args[1:]
-	switch args[0] {
-	case "search":
-		return searchJournal(ctx, rest, stdin, stdout)
-	case "show":
-		return showJournal(ctx, rest, stdout)
-	case "export":
-		return exportJournal(ctx, rest, stdout, stderr)
-	case "import":
-		return importJournal(ctx, rest, stdout)
-	case "erase":
-		return eraseJournal(ctx, rest, stdin, stdout, stderr)
-	case "verify":
-		return verifyJournal(rest, stdin, stdout)
-	case "key":
-		return printJournalKey(ctx, rest, stdout)
-	case "generate":
-		return generateJournal(ctx, rest, stdout, stderr)
-	}
-	return usageErrorf("journal: unknown command %q%s", args[0], config.Hint(args[0], journalCommands...))
+// journalCommands read the journal, export it, erase from it, and verify exports.
+var journalCommands = []command{
+	{"search", searchJournal}, {"show", showJournal}, {"billing", printBilling}, {"export", exportJournal}, {"import", importJournal},
+	{"erase", eraseJournal}, {"verify", verifyJournal}, {"key", printJournalKey}, {"generate", generateJournal},
 }
 
 // withJournal opens the journal of a configuration, calls do, and closes it.
@@ -119,6 +96,14 @@ func timeFlag(fs *flag.FlagSet, name, usage string, into *time.Time) {
 	fs.Var((*timeValue)(into), name, usage+", RFC 3339 or a span back such as 24h")
 }
 
+// checkSpan refuses a span of time that ends before it begins.
+func checkSpan(command string, from, to time.Time) error {
+	if !from.IsZero() && !to.IsZero() && to.Before(from) {
+		return usageErrorf("%s: --to: want a time that is not before --from", command)
+	}
+	return nil
+}
+
 // A timeValue is the value of a timeFlag.
 type timeValue time.Time
 
@@ -142,8 +127,10 @@ func (v *timeValue) Set(text string) error {
 	return nil
 }
 
-func searchJournal(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
-	fs := flag.NewFlagSet("journal search", flag.ContinueOnError)
+// maxSearch is how many records a search prints at most; the next ones follow with --cursor.
+const maxSearch = 1000
+
+func searchJournal(ctx context.Context, cmd *invocation) error {
 	var q journal.Query
 	for _, f := range []struct {
 		name, usage string
@@ -154,26 +141,40 @@ func searchJournal(ctx context.Context, args []string, stdin io.Reader, stdout i
 		{"merchant", "merchant", &q.Merchant}, {"scheme", "scheme", &q.Scheme}, {"acs", "acsReferenceNumber", &q.ACS},
 		{"status", "status", &q.Status}, {"reason", "transStatusReason", &q.Reason}, {"cursor", "where the page before ended", &q.Cursor},
 	} {
-		fs.StringVar(f.into, f.name, "", f.usage)
+		cmd.StringVar(f.into, f.name, "", f.usage)
 	}
-	card := fs.String("card", "", "- reads the whole card number from standard input")
-	timeFlag(fs, "from", "from then on", &q.From)
-	timeFlag(fs, "to", "before then", &q.To)
-	fs.IntVar(&q.Limit, "limit", 50, "how many at most")
-	asJSON := fs.Bool("json", false, "print JSON")
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+	card := cmd.String("card", "", "- reads the whole card number from standard input")
+	timeFlag(cmd.FlagSet, "from", "from then on", &q.From)
+	timeFlag(cmd.FlagSet, "to", "before then", &q.To)
+	cmd.IntVar(&q.Limit, "limit", 50, "how many at most")
+	asJSON := cmd.Bool("json", false, "print JSON")
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	if q.Cursor != "" && !journal.ValidCursor(q.Cursor) {
+	switch {
+	case q.Cursor != "" && !journal.ValidCursor(q.Cursor):
 		return usageErrorf("journal search: --cursor is not one that a search printed")
+	case q.Last4 != "" && (len(q.Last4) != 4 || !isDigits(q.Last4)):
+		return usageErrorf("journal search: --last4: want the last four digits of a card (a whole number is read by --card -)")
+	case q.Limit < 1 || q.Limit > maxSearch:
+		return usageErrorf("journal search: --limit: want a number from 1 to %d", maxSearch)
 	}
-	var err error
-	if q.Card, err = readTypedCard(*card, stdin); err != nil {
+	err := checkSpan("journal search", q.From, q.To)
+	if err != nil {
+		return err
+	}
+	if q.Card, err = readTypedCard(*card, cmd.stdin); err != nil {
 		return err
 	}
 	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
-		if err := recordJournal(ctx, *file, "record.search", "", map[string]any{"query": flagsOf(fs, "card", "config", "json"), "byCard": q.Card != ""}); err != nil {
+		query := flagsOf(cmd.FlagSet, "card", "config", "json")
+		for name, text := range query {
+			if admin.MayBeCard(text) { // typed into another field than its own
+				query[name] = "***"
+			}
+		}
+		if err := recordJournal(ctx, *file, "record.search", "", map[string]any{"query": query, "byCard": q.Card != ""}); err != nil {
 			return err
 		}
 		page, err := st.Search(ctx, q)
@@ -185,10 +186,9 @@ func searchJournal(ctx context.Context, args []string, stdin io.Reader, stdout i
 			if data == nil {
 				data = []journal.Record{}
 			}
-			return writeJSON(stdout, map[string]any{"data": data, "next": page.Next})
+			return writeJSON(cmd.stdout, map[string]any{"data": data, "next": page.Next})
 		}
-		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "CREATED\tID\tMERCHANT\tREFERENCE\tCARD\tSTATUS\tTRANS\tREASON")
+		w := newTable(cmd.stdout, "CREATED\tID\tMERCHANT\tREFERENCE\tCARD\tSTATUS\tTRANS\tREASON")
 		for _, r := range page.Records {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s %s\t%s\t%s\t%s\n", r.Created.Format(time.RFC3339), r.ID, oneLine(r.Merchant),
 				oneLine(r.Reference), r.Card.Scheme, r.Card.Last4, r.Status, r.TransStatus, r.TransStatusReason)
@@ -200,21 +200,14 @@ func searchJournal(ctx context.Context, args []string, stdin io.Reader, stdout i
 	})
 }
 
-func showJournal(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("journal show", flag.ContinueOnError)
-	asJSON := fs.Bool("json", false, "print JSON")
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 1)
+func showJournal(ctx context.Context, cmd *invocation) error {
+	asJSON := cmd.Bool("json", false, "print JSON")
+	file := cmd.configFlag()
+	rest, err := cmd.parseExactly(1, "ID is missing")
 	if err != nil {
 		return err
 	}
-	if len(rest) == 0 {
-		return usageErrorf("journal show: ID is missing")
-	}
 	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
-		if err := recordJournal(ctx, *file, "record.view", rest[0], nil); err != nil {
-			return err
-		}
 		d, err := st.Show(ctx, rest[0])
 		if errors.Is(err, journal.ErrNotFound) {
 			return errors.New("journal: no record has this id")
@@ -222,14 +215,20 @@ func showJournal(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			return writeJSON(stdout, d)
+		if err := recordJournal(ctx, *file, "record.view", d.ID, nil); err != nil {
+			return err
 		}
-		w := bufio.NewWriter(stdout)
+		if *asJSON {
+			return writeJSON(cmd.stdout, d)
+		}
+		w := bufio.NewWriter(cmd.stdout)
 		fmt.Fprintf(w, "%s %s, merchant %q, card %s %s…%s: %s %s\n", d.ID, d.API, oneLine(d.Merchant), d.Card.Scheme, d.Card.BIN,
 			d.Card.Last4, d.Status, d.TransStatus)
 		for _, s := range d.Steps {
 			fmt.Fprintf(w, "%s %+6d ms  %-10s %s\n", s.At.Format("2006-01-02 15:04:05.000"), s.MS, s.Step, oneLine(string(s.Message)))
+			if len(s.Personal) > 0 {
+				fmt.Fprintf(w, "%45s personal %s\n", "", oneLine(string(s.Personal)))
+			}
 			for _, f := range s.Findings {
 				fmt.Fprintf(w, "%45s %s\n", "", oneLine(f))
 			}
@@ -238,27 +237,29 @@ func showJournal(ctx context.Context, args []string, stdout io.Writer) error {
 	})
 }
 
-func exportJournal(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("journal export", flag.ContinueOnError)
+func exportJournal(ctx context.Context, cmd *invocation) error {
 	var q journal.Query
-	timeFlag(fs, "from", "from the day of this time on", &q.From)
-	timeFlag(fs, "to", "until the day of this time", &q.To)
-	fs.StringVar(&q.Merchant, "merchant", "", "of this merchant alone")
-	format := fs.String("format", "jsonl", "jsonl, which can be verified, or csv, for spreadsheets")
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 1)
+	timeFlag(cmd.FlagSet, "from", "from the day of this time on", &q.From)
+	timeFlag(cmd.FlagSet, "to", "until the day of this time", &q.To)
+	cmd.StringVar(&q.Merchant, "merchant", "", "of this merchant alone")
+	format := cmd.String("format", "jsonl", "jsonl, which can be verified, or csv, for spreadsheets")
+	file := cmd.configFlag()
+	rest, err := cmd.parse(1)
 	if err != nil {
 		return err
 	}
 	if *format != "jsonl" && *format != "csv" {
 		return usageErrorf("journal export: --format is neither jsonl nor csv")
 	}
+	if err := checkSpan("journal export", q.From, q.To); err != nil {
+		return err
+	}
 	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
-		if err := recordJournal(ctx, *file, "journal.export", "", flagsOf(fs, "config")); err != nil {
+		if err := recordJournal(ctx, *file, "journal.export", "", flagsOf(cmd.FlagSet, "config")); err != nil {
 			return err
 		}
 		var n int
-		err := writeNewFile(rest, stdout, func(to io.Writer) (err error) {
+		err := writeNewFile(rest, cmd.stdout, func(to io.Writer) (err error) {
 			if *format == "csv" {
 				n, err = journal.WriteCSV(ctx, to, st, q)
 			} else {
@@ -267,28 +268,30 @@ func exportJournal(ctx context.Context, args []string, stdout, stderr io.Writer)
 			return err
 		})
 		if err == nil {
-			_, err = fmt.Fprintf(stderr, "threeds: exported %s\n", countOf(n, "record"))
+			_, err = fmt.Fprintf(cmd.stderr, "threeds: exported %s\n", countOf(n, "record"))
 		}
 		return err
 	})
 }
 
-func eraseJournal(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("journal erase", flag.ContinueOnError)
-	card := fs.String("card", "", "- reads the whole card number from standard input")
-	merchant := fs.String("merchant", "", "all of this merchant")
-	isSure := fs.Bool("yes", false, "do it: what is erased cannot be brought back")
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+func eraseJournal(ctx context.Context, cmd *invocation) error {
+	card := cmd.String("card", "", "- reads the whole card number from standard input")
+	merchant := cmd.String("merchant", "", "all of this merchant")
+	isSure := cmd.Bool("yes", false, "do it: what is erased cannot be brought back")
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	if (*card == "") == (*merchant == "") {
 		return usageErrorf("journal erase: want either --card - or --merchant NAME")
 	}
+	if admin.MayBeCard(*merchant) {
+		return usageErrorf("journal erase: --merchant: that may be a whole card number, and names stand in the audit trail; --card - reads one")
+	}
 	if !*isSure {
 		return usageErrorf("journal erase: add --yes: what is erased cannot be brought back")
 	}
-	number, err := readTypedCard(*card, stdin)
+	number, err := readTypedCard(*card, cmd.stdin)
 	if err != nil {
 		return err
 	}
@@ -305,33 +308,25 @@ func eraseJournal(ctx context.Context, args []string, stdin io.Reader, stdout, s
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(stderr, "threeds: erased %s, %s\n", countOf(done.Events, "event"), countOf(done.Answers, "kept answer"))
-			_, err = fmt.Fprintf(stdout, "erased: %s, %s\n", countOf(done.Authentications, "authentication"), countOf(done.Records, "record"))
+			fmt.Fprintf(cmd.stderr, "threeds: erased %s, %s\n", countOf(done.Events, "event"), countOf(done.Answers, "kept answer"))
+			_, err = fmt.Fprintf(cmd.stdout, "erased: %s, %s\n", countOf(done.Authentications, "authentication"), countOf(done.Records, "record"))
 			return err
 		})
 	})
 }
 
-func verifyJournal(args []string, stdin io.Reader, stdout io.Writer) error {
-	fs := flag.NewFlagSet("journal verify", flag.ContinueOnError)
-	keyFile := fs.String("key", "", "the public key that \"threeds journal key\" prints; unset, that of the configuration")
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 1)
+func verifyJournal(_ context.Context, cmd *invocation) error {
+	keyFile := cmd.String("key", "", "the public key that \"threeds journal key\" prints; unset, that of the configuration")
+	file := cmd.configFlag()
+	rest, err := cmd.parseExactly(1, "FILE is missing (- is standard input)")
 	if err != nil {
 		return err
 	}
-	if len(rest) == 0 {
-		return usageErrorf("journal verify: FILE is missing (- is standard input)")
+	from, closeInput, err := openInput(rest[0], cmd.stdin)
+	if err != nil {
+		return err
 	}
-	from := stdin
-	if rest[0] != "-" {
-		f, err := os.Open(rest[0])
-		if err != nil {
-			return err
-		}
-		defer f.Close() // only read
-		from = f
-	}
+	defer func() { _ = closeInput() }() // only read
 	signers, err := readSigners(*keyFile, *file)
 	if err != nil {
 		return err
@@ -343,7 +338,7 @@ func verifyJournal(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "ok: %d records, %d erased, %d days\n", got.Records, got.Erased, got.Days)
+	_, err = fmt.Fprintf(cmd.stdout, "ok: %d records, %d erased, %d days\n", got.Records, got.Erased, got.Days)
 	return err
 }
 
@@ -369,11 +364,10 @@ func readSigners(keyFile, configFile string) ([]ed25519.PublicKey, error) {
 }
 
 // importJournal adds the entries of an export. All of it is verified first, so it must be a file.
-func importJournal(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("journal import", flag.ContinueOnError)
-	keyFile := fs.String("key", "", "the public keys of the journal that the export is of; unset, those of the configuration")
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 1)
+func importJournal(ctx context.Context, cmd *invocation) error {
+	keyFile := cmd.String("key", "", "the public keys of the journal that the export is of; unset, those of the configuration")
+	file := cmd.configFlag()
+	rest, err := cmd.parse(1)
 	if err != nil {
 		return err
 	}
@@ -400,49 +394,88 @@ func importJournal(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(stdout, "imported: %s, %d were there\n", countOf(done.Added, "record"), done.Present)
+		_, err = fmt.Fprintf(cmd.stdout, "imported: %s, %d were there\n", countOf(done.Added, "record"), done.Present)
 		return err
 	})
 }
 
-func printJournalKey(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("journal key", flag.ContinueOnError)
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+func printJournalKey(ctx context.Context, cmd *invocation) error {
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	return withJournal(ctx, *file, func(_ journal.Store, keys *journal.Keys) error {
 		text, err := keys.PEM()
 		if err == nil {
-			_, err = stdout.Write(text)
+			_, err = cmd.stdout.Write(text)
 		}
 		return err
 	})
 }
 
+// printBilling prints the counters of months.
+func printBilling(ctx context.Context, cmd *invocation) error {
+	from := cmd.String("from", "", "first month, such as 2026-10: the one before this one unless given")
+	to := cmd.String("to", "", "last month: this one unless given")
+	merchant := cmd.String("merchant", "", "of this merchant alone")
+	asJSON := cmd.Bool("json", false, "print JSON")
+	asCSV := cmd.Bool("csv", false, "print a table for spreadsheets")
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
+		return err
+	}
+	q, err := journal.ParseMonths(*from, *to, time.Now())
+	if err != nil {
+		return usageErrorf("journal billing: --%s", err)
+	}
+	if *asJSON && *asCSV {
+		return usageErrorf("journal billing: want --json or --csv, not both")
+	}
+	q.Merchant = *merchant
+	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
+		counts, err := st.Billing(ctx, q)
+		switch {
+		case err != nil:
+			return err
+		case *asJSON:
+			return writeJSON(cmd.stdout, map[string]any{"data": counts})
+		case *asCSV:
+			return journal.WriteBillingCSV(cmd.stdout, counts)
+		}
+		w := newTable(cmd.stdout, "MONTH\tMERCHANT\tAPI\tCHANNEL\tCATEGORY\tKIND\tCOUNT")
+		for _, c := range counts {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", c.Month, oneLine(c.Merchant), c.API, cmp.Or(c.DeviceChannel, "-"),
+				cmp.Or(c.MessageCategory, "-"), c.Kind, c.Count)
+		}
+		return w.Flush()
+	})
+}
+
 // generateJournal fills an empty journal, to try out searches.
-func generateJournal(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("journal generate", flag.ContinueOnError)
+func generateJournal(ctx context.Context, cmd *invocation) error {
 	g := journal.Generation{}
-	fs.IntVar(&g.Authentications, "authentications", 10000, "how many")
-	fs.IntVar(&g.Days, "days", 30, "over how many days, up to now, they are spread")
-	fs.IntVar(&g.Merchants, "merchants", 50, "of how many merchants they are")
-	fs.Uint64Var(&g.Seed, "seed", 1, "the same one makes the same records")
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+	cmd.IntVar(&g.Authentications, "authentications", 10000, "how many")
+	cmd.IntVar(&g.Days, "days", 30, "over how many days, up to now, they are spread")
+	cmd.IntVar(&g.Merchants, "merchants", 50, "of how many merchants they are")
+	cmd.Uint64Var(&g.Seed, "seed", 1, "the same one makes the same records")
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	if g.Authentications < 1 || g.Days < 1 || g.Merchants < 1 {
 		return usageErrorf("journal generate: want a number from 1 for --authentications, --days and --merchants")
 	}
 	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		if err := recordJournal(ctx, *file, "journal.generate", "", nil); err != nil {
+			return err
+		}
 		err := journal.Generate(ctx, st, keys, g, time.Now(), func(n int) {
 			if n%100_000 == 0 {
-				fmt.Fprintf(stderr, "threeds: %d written\n", n)
+				fmt.Fprintf(cmd.stderr, "threeds: %d written\n", n)
 			}
 		})
 		if err == nil {
-			_, err = fmt.Fprintf(stdout, "generated: %s\n", countOf(g.Authentications, "authentication"))
+			_, err = fmt.Fprintf(cmd.stdout, "generated: %s\n", countOf(g.Authentications, "authentication"))
 		}
 		return err
 	})

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/netip"
@@ -16,13 +15,13 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/rotation"
@@ -30,47 +29,29 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// runKey creates, lists and revokes API keys, and rotates the secret that they are sealed under, while a server runs
-// or before there is one.
-func runKey(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		return usageErrorf("key: no command (create, list, revoke or rotate)")
-	}
-	switch args[0] {
-	case "-h", "-help", "--help":
-		return helpRequest{"threeds key takes a command: create, list, revoke or rotate"}
-	case "create":
-		return keyCreate(ctx, args[1:], stdout, stderr)
-	case "list":
-		return keyList(ctx, args[1:], stdout)
-	case "revoke":
-		return keyRevoke(ctx, args[1:], stdin, stderr)
-	case "rotate":
-		return keyRotate(ctx, args[1:], stdout, rotation.Within)
-	}
-	return usageErrorf("key: unknown command %q%s", args[0], config.Hint(args[0], "create", "list", "revoke", "rotate"))
-}
+// keyCommands create, list and revoke API keys, and rotate the secret that they are sealed under, while a server runs or
+// before there is one.
+var keyCommands = []command{{"create", keyCreate}, {"list", keyList}, {"revoke", keyRevoke}, {"rotate", keyRotate}}
 
-func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("key create", flag.ContinueOnError)
-	name := fs.String("name", "", "the merchant that the key is for")
-	strict := fs.Bool("strict", false, "requests with this key are not put right, but refused")
+func keyCreate(ctx context.Context, cmd *invocation) error {
+	name := cmd.String("name", "", "the merchant that the key is for")
+	strict := cmd.Bool("strict", false, "requests with this key are not put right, but refused")
 	var terms account.Terms
-	fs.Func("label", "what the list calls the key", func(text string) (err error) {
+	cmd.Func("label", "what the list calls the key", func(text string) (err error) {
 		terms.Label, err = parseLabel(text)
 		return err
 	})
-	fs.Func("expires", "when the key ends: in days, as 90d, or a date in RFC 3339", func(text string) (err error) {
+	cmd.Func("expires", "when the key ends: in days, as 90d, or a date in RFC 3339", func(text string) (err error) {
 		terms.Expires, err = parseExpiry(text, time.Now())
 		return err
 	})
-	fs.Func("allow", "a network, as 10.0.0.0/8, that requests may come from; may be repeated", func(text string) error {
+	cmd.Func("allow", "a network, as 10.0.0.0/8, that requests may come from; may be repeated", func(text string) error {
 		network, err := config.ParseNetwork(text)
 		terms.Allow = append(terms.Allow, network)
 		return err
 	})
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	if *name == "" {
@@ -80,24 +61,20 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return usageErrorf("key create: --name: %v", err)
 	}
 	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		switch _, err := merchant.FromConfig(c, st, ring).Get(ctx, *name); {
-		case errors.Is(err, merchant.ErrNotFound):
-			fmt.Fprintf(stderr, "threeds: %s names no merchant %q, nor does the store: the key is for one without settings\n"+
+		_, err := merchant.FromConfig(c, st, ring).Get(ctx, *name)
+		if errors.Is(err, merchant.ErrNotFound) {
+			fmt.Fprintf(cmd.stderr, "threeds: %s names no merchant %q, nor does the store: the key is for one without settings\n"+
 				"(\"threeds merchant add\" gives it some)\n", *file, *name)
-		case err != nil:
+		} else if err != nil {
 			return err
 		}
-		stored, err := st.Keys(ctx)
-		if err != nil {
+		if err := warnOfForeignKeys(ctx, c, st, ring, cmd.stderr); err != nil {
 			return err
 		}
-		if len(stored) > 0 && !slices.ContainsFunc(stored, func(k store.Key) bool { return account.IsSealed(ring, &k) }) {
-			fmt.Fprintf(stderr, "threeds: none of the keys in the store fits the key file %s, which most likely is that of another store:\n"+
-				"nodes that have the right one refuse the key\n", c.Keys)
+		if err := journal.CreateKeys(c.Journal.Keys); err != nil { // so that it can be copied together with the key file
+			fmt.Fprintf(cmd.stderr, "threeds: journal.keys: %v\n", err)
 		}
-		broken := make(chan os.Signal, 1)
-		signal.Notify(broken, syscall.SIGPIPE) // it would end the process before a key that cannot be printed is revoked
-		defer signal.Stop(broken)
+		defer catchBrokenPipe()()
 		if err := recordCommand(ctx, st, ring, "key.create", *name, nil); err != nil {
 			return err
 		}
@@ -105,12 +82,33 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(stdout, key); err != nil { // nobody has the key
+		if _, err := fmt.Fprintln(cmd.stdout, key); err != nil { // nobody has the key
 			hash, _ := account.HashKey(key)
 			return errors.Join(err, st.RevokeKey(context.WithoutCancel(ctx), hash[:]))
 		}
 		return nil
 	})
+}
+
+// catchBrokenPipe makes output into a pipe that nobody reads an error, until the function that it returns is called. Else
+// it would end the process, before a secret that cannot be printed is revoked.
+func catchBrokenPipe() (stop func()) {
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	return func() { signal.Stop(broken) }
+}
+
+// warnOfForeignKeys prints a warning if the store has keys, and none of them fits the key file.
+func warnOfForeignKeys(ctx context.Context, c *config.Config, st store.Store, ring *keyring.Ring, stderr io.Writer) error {
+	stored, err := st.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	if len(stored) > 0 && !slices.ContainsFunc(stored, func(k store.Key) bool { return account.IsSealed(ring, &k) }) {
+		fmt.Fprintf(stderr, "threeds: none of the keys in the store fits the key file %s, which most likely is that of another store:\n"+
+			"nodes that have the right one refuse the key\n", c.Keys)
+	}
+	return nil
 }
 
 // parseLabel returns a label for a key.
@@ -188,20 +186,18 @@ func timeOrNull(t time.Time) *string {
 	if t.IsZero() {
 		return nil
 	}
-	text := t.UTC().Format(time.RFC3339)
-	return &text
+	return new(t.UTC().Format(time.RFC3339))
 }
 
-func keyList(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("key list", flag.ContinueOnError)
-	asJSON := jsonFlag(fs)
-	revoked := fs.Bool("revoked", false, "list the keys that were revoked instead")
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+func keyList(ctx context.Context, cmd *invocation) error {
+	asJSON := cmd.jsonFlag()
+	revoked := cmd.Bool("revoked", false, "list the keys that were revoked instead")
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	if *revoked {
-		return listRevokedKeys(ctx, *file, *asJSON, stdout)
+		return listRevokedKeys(ctx, *file, *asJSON, cmd.stdout)
 	}
 	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
 		keys, err := st.Keys(ctx)
@@ -217,15 +213,14 @@ func keyList(ctx context.Context, args []string, stdout io.Writer) error {
 			all = append(all, reportKey(ring, &k, lastUses[i]))
 		}
 		if *asJSON {
-			return writeJSON(stdout, all)
+			return writeJSON(cmd.stdout, all)
 		}
-		return writeKeys(stdout, all)
+		return writeKeys(cmd.stdout, all)
 	})
 }
 
 func writeKeys(stdout io.Writer, all []keyReport) error {
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "HASH\tLABEL\tLAST USED\tEXPIRES\tFROM\tCREATED\tREQUESTS\tMERCHANT")
+	w := newTable(stdout, "HASH\tLABEL\tLAST USED\tEXPIRES\tFROM\tCREATED\tREQUESTS\tMERCHANT")
 	refused := 0
 	for _, k := range all {
 		requests := "lenient"
@@ -265,21 +260,31 @@ func orNever(text *string) string {
 	return *text
 }
 
-// keyRotate has another secret of the key file come into use on all nodes, each of which may take so long to answer.
-func keyRotate(ctx context.Context, args []string, stdout io.Writer, within time.Duration) error {
-	fs := flag.NewFlagSet("key rotate", flag.ContinueOnError)
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+func keyRotate(ctx context.Context, cmd *invocation) error {
+	return rotateKeys(ctx, cmd, rotation.Within)
+}
+
+// rotateKeys has another secret of the key file come into use on all nodes, each of which may take so long to answer.
+func rotateKeys(ctx context.Context, cmd *invocation, within time.Duration) error {
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	return withKeyFile(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+	c, err := config.Read(*file)
+	if err != nil {
+		return err
+	}
+	return withKeyFile(ctx, c, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		if err := recordCommand(ctx, st, ring, "key.rotate", "", nil); err != nil {
+			return err
+		}
 		host, err := os.Hostname()
 		if err != nil {
 			host = "an unknown host"
 		}
 		rotate := rotation.Command{
 			Store: st, File: c.Keys, Ring: ring, By: fmt.Sprintf("process %d on %s", os.Getpid(), host), Within: within,
-			Say: func(format string, args ...any) { fmt.Fprintf(stdout, format+"\n", args...) },
+			Say: func(format string, args ...any) { fmt.Fprintf(cmd.stdout, format+"\n", args...) },
 		}
 		return rotate.Run(ctx)
 	})
@@ -288,10 +293,9 @@ func keyRotate(ctx context.Context, args []string, stdout io.Writer, within time
 // minHashDigits is the least number of digits of a hash that revoke accepts.
 const minHashDigits = 6
 
-func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) error {
-	fs := flag.NewFlagSet("key revoke", flag.ContinueOnError)
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 1)
+func keyRevoke(ctx context.Context, cmd *invocation) error {
+	file := cmd.configFlag()
+	rest, err := cmd.parse(1)
 	if err != nil {
 		return err
 	}
@@ -304,7 +308,7 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 		}
 	}
 	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
-		match, err := keyMatcher(rest, stdin)
+		match, err := keyMatcher(rest, cmd.stdin)
 		if err != nil {
 			return err
 		}
@@ -312,7 +316,7 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(stderr, "threeds: revoked %s of merchant %q\n", account.KeyID(k.Hash), k.Merchant)
+		fmt.Fprintf(cmd.stderr, "threeds: revoked %s of merchant %q\n", account.KeyID(k.Hash), k.Merchant)
 		return nil
 	})
 }
@@ -363,10 +367,6 @@ func keyMatcher(args []string, stdin io.Reader) (func(hash []byte) bool, error) 
 	return func(hash []byte) bool { return bytes.Equal(hash, want[:]) }, nil
 }
 
-func configFlag(fs *flag.FlagSet) *string {
-	return fs.String("config", defaultConfig, "the configuration")
-}
-
 // withKeys opens the store of a configuration, and its key file with what has been rotated since, calls do, and closes
 // the store.
 func withKeys(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) error {
@@ -379,7 +379,7 @@ func withKeys(ctx context.Context, file string, do func(*config.Config, store.St
 
 // withKeysOf is withKeys for a configuration that was read.
 func withKeysOf(ctx context.Context, c *config.Config, do func(*config.Config, store.Store, *keyring.Ring) error) error {
-	return withKeyFileOf(ctx, c, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+	return withKeyFile(ctx, c, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
 		ring, err := rotation.Extend(ctx, st, ring)
 		if err != nil {
 			return err
@@ -388,17 +388,8 @@ func withKeysOf(ctx context.Context, c *config.Config, do func(*config.Config, s
 	})
 }
 
-// withKeyFile is withKeys with the secrets that are in the key file.
-func withKeyFile(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) error {
-	c, err := config.Read(file)
-	if err != nil {
-		return err
-	}
-	return withKeyFileOf(ctx, c, do)
-}
-
-// withKeyFileOf is withKeyFile for a configuration that was read.
-func withKeyFileOf(ctx context.Context, c *config.Config, do func(*config.Config, store.Store, *keyring.Ring) error) (err error) {
+// withKeyFile is withKeysOf with the secrets that are in the key file.
+func withKeyFile(ctx context.Context, c *config.Config, do func(*config.Config, store.Store, *keyring.Ring) error) (err error) {
 	st, err := server.OpenStore(ctx, c.Store.URL)
 	if err != nil {
 		return err

@@ -88,6 +88,31 @@ func TestKeyForNobody(t *testing.T) {
 	}
 }
 
+// TestNothingStaysWhoseSecretNobodyHas: so it is with a token and a webhook endpoint.
+func TestNothingStaysWhoseSecretNobodyHas(t *testing.T) {
+	file := checkSite(t, plan{})
+	for make, list := range map[string]string{
+		"token create --name nobodys --role viewer":                    "token list",
+		"webhook add --merchant Shop https://nobodys.example/h":        "webhook list --merchant Shop",
+		"webhook add --json --merchant Shop https://nobodys.example/h": "webhook list --merchant Shop",
+	} {
+		reader, out, err := os.Pipe()
+		must(t, err)
+		must(t, reader.Close())
+		create := exec.Command("threeds", append(strings.Fields(make), "--config", file)...)
+		create.Stdout = out
+		err = create.Run()
+		must(t, out.Close())
+		if create.ProcessState.ExitCode() != 1 {
+			t.Errorf("%s into a broken pipe: %v, want exit status 1", make, err)
+		}
+		after, err := exec.Command("threeds", append(strings.Fields(list), "--config", file)...).Output()
+		if err != nil || strings.Contains(string(after), "nobodys") || !strings.Contains(string(after), "CREATED") {
+			t.Errorf("%s: after it, %v:\n%s", make, err, after)
+		}
+	}
+}
+
 // TestKeyNotStored: a key that the store has not taken is not given out.
 func TestKeyNotStored(t *testing.T) {
 	ca := newAuthority(t)

@@ -17,7 +17,7 @@ func (s *site) basicAuth(path, key string) (*http.Response, []byte) {
 	return (&legacySite{site: s}).basic(http.MethodPost, path, key, "application/x-www-form-urlencoded", "a=b")
 }
 
-// wantKeyNotJudged calls every operation with a key that the server cannot judge. The
+// wantKeyNotJudged calls operations of each API with a key that the server cannot judge. The
 // operations of 3-D Secure 2 answer with the given status, the others with 503.
 func (s *site) wantKeyNotJudged(key string, status int) {
 	s.t.Helper()
@@ -28,6 +28,12 @@ func (s *site) wantKeyNotJudged(key string, status int) {
 		}
 		if status == http.StatusServiceUnavailable && res.Header.Get("Retry-After") == "" {
 			s.t.Errorf("%s: 503 without Retry-After", path)
+		}
+	}
+	for _, path := range []string{"/authentications", "/lookup", "/outcome", "/explain", "/webhook-endpoints", "/authentications/search", "/events/none/resend"} {
+		res, body := s.call(http.MethodPost, path, key, object{})
+		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !strings.Contains(string(body), "urn:threeds:problem:") {
+			s.t.Errorf("%s: %d %s %v, want 503, a problem and Retry-After", path, res.StatusCode, body, res.Header)
 		}
 	}
 	for _, path := range []string{"/enrolled", "/check"} {
@@ -58,6 +64,7 @@ const strangersKey = "00000000-0000-4000-8000-000000000000"
 // TestD101WrongKeyFile: a node whose key file is that of another store refuses nobody for
 // good. It is unready, and serves again when the right file is back.
 func TestD101WrongKeyFile(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca))
 	must(t, s.stop())

@@ -12,6 +12,7 @@ import (
 // TestD107KeyList: a running server refuses a key from elsewhere and one that has ended like one
 // that was never made, and the list says what each key may do and when it was used last.
 func TestD107KeyList(t *testing.T) {
+	t.Parallel() // The test mostly waits until a key has ended.
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca))
 	preauth := func(key string) (status int, body string) {
@@ -21,7 +22,7 @@ func TestD107KeyList(t *testing.T) {
 	here := s.key("Shop", "--label", "here", "--allow", "127.0.0.0/8", "--allow", "::1")
 	elsewhere := s.key("Shop", "--label", "elsewhere", "--allow", "192.0.2.0/24")
 	s.key("Shop", "--label", "unused")
-	ends := time.Now().Add(6 * time.Second).UTC().Truncate(time.Second).Format(time.RFC3339)
+	ends := time.Now().Add(30 * time.Second).UTC().Truncate(time.Second).Format(time.RFC3339)
 	short := s.key("Shop", "--label", "short", "--expires", ends)
 	if got, body := preauth(short); got != 200 { // first: it ends soon
 		t.Errorf("%d %s, want 200", got, body)

@@ -2,11 +2,10 @@ package main
 
 import (
 	"cmp"
+	"context"
 	_ "embed"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -22,8 +21,8 @@ var licenseTexts string
 type moduleLicense struct{ path, version, license, text string }
 
 // runLicenses prints each module that this program is built from with its version, its licence and the text of that.
-func runLicenses(args []string, stdout io.Writer) error {
-	if _, err := parseFlags(flag.NewFlagSet("licenses", flag.ContinueOnError), args, 0); err != nil {
+func runLicenses(_ context.Context, cmd *invocation) error {
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	info, ok := debug.ReadBuildInfo()
@@ -35,7 +34,7 @@ func runLicenses(args []string, stdout io.Writer) error {
 		return err
 	}
 	for _, m := range all {
-		if _, err := fmt.Fprintf(stdout, "%s %s %s\n\n%s\n\n", m.path, m.version, m.license, m.text); err != nil {
+		if _, err := fmt.Fprintf(cmd.stdout, "%s %s %s\n\n%s\n\n", m.path, m.version, m.license, m.text); err != nil {
 			return err
 		}
 	}
@@ -98,11 +97,11 @@ func parseLicenses(texts string) map[string]moduleLicense {
 var version string
 
 // runVersion prints the version that the build recorded: no number is kept in the source.
-func runVersion(args []string, stdout io.Writer) error {
-	if _, err := parseFlags(flag.NewFlagSet("version", flag.ContinueOnError), args, 0); err != nil {
+func runVersion(_ context.Context, cmd *invocation) error {
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(stdout, buildInfo())
+	_, err := fmt.Fprintln(cmd.stdout, buildInfo())
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -27,7 +28,7 @@ import (
 
 const usage = `Usage:
     threeds sandbox [--listen HOST:PORT] [--public-url URL] [--directories-listen HOST:PORT]
-                    [--rate-limit N] [--data DIR] [--ready-file FILE]
+                    [--rate-limit N] [--data DIR] [--ready-file FILE] [--strict]
         run everything in one process: server, directory servers, issuers, shop
     threeds sandbox --directories DIR [--results-ca FILE] [--listen HOST:PORT]
                     [--directories-listen HOST:PORT]
@@ -40,8 +41,10 @@ const usage = `Usage:
         nothing
     threeds health [--config FILE | --url URL] [--live]
         ask a server that runs whether it is ready, or with --live whether it is alive
-    threeds key create --name NAME [--strict] [--config FILE]
-        make an API key for the merchant NAME and print it, once
+    threeds key create --name NAME [--strict] [--label TEXT] [--expires 90d|DATE]
+                    [--allow NETWORK]... [--config FILE]
+        make an API key for the merchant NAME and print it, once; it ends at a time, and is good
+        from these networks alone, if you say so
     threeds key list [--revoked] [--json] [--config FILE]
         list the keys: start of the hash, age, strictness, merchant; or those that were revoked
     threeds key revoke HASHPREFIX [--config FILE]
@@ -136,6 +139,10 @@ const usage = `Usage:
         from standard input; T is RFC 3339 or a span back such as 24h
     threeds journal show [--json] [--config FILE] ID
         show one of them with each of its steps, messages masked
+    threeds journal billing [--from MONTH] [--to MONTH] [--merchant NAME] [--json | --csv]
+                    [--config FILE]
+        count what is billed, for each merchant and month, also of records that have gone;
+        MONTH is 2026-11, in UTC; without one the last month and this one
     threeds journal export [--from T] [--to T] [--merchant NAME] [--format jsonl|csv]
                     [--config FILE] [FILE]
         write days of the journal; only JSON lines can be verified
@@ -149,6 +156,9 @@ const usage = `Usage:
         standard input)
     threeds journal key [--config FILE]
         print the public keys by which exports are verified, the one in use first
+    threeds journal generate [--authentications N] [--days N] [--merchants N] [--seed N]
+                    [--config FILE]
+        fill an empty journal with made-up records, to try out searches
     threeds check [--scheme SCHEME] [--json] FILE
         read a message (- is standard input), show it masked, say all that is wrong with it,
         and what a card scheme asks for beside the protocol, or means by a code of its own;
@@ -219,16 +229,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	// A terminal may be behind either, and what others wrote is in much of what a command prints.
 	stdout, stderr = terminalWriter{stdout}, terminalWriter{stderr}
 	err := dispatch(ctx, args, stdin, stdout, stderr)
-	var wrong usageError
-	var help helpRequest
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, &help):
+	}
+	if help, ok := errors.AsType[helpRequest](err); ok {
 		fmt.Fprintln(stdout, help.text)
 		return 0
-	case errors.As(err, &wrong):
-		fmt.Fprintf(stderr, "threeds: %v\nRun \"threeds help\" for the commands and their flags.\n", err)
+	}
+	if _, ok := errors.AsType[usageError](err); ok { // which may quote what was typed in the wrong place, such as a card number
+		fmt.Fprintf(stderr, "threeds: %s\nRun \"threeds help\" for the commands and their flags.\n", obs.Mask(err.Error()))
 		return 2
 	}
 	status := 1
@@ -243,81 +252,148 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return status
 }
 
+// A command is one of the program, or of a group such as "threeds key".
+type command struct {
+	name string
+	run  func(ctx context.Context, cmd *invocation) error
+}
+
+// commands are those of the program.
+var commands = []command{
+	{"serve", runServe}, {"sandbox", runSandbox}, {"config", runConfig}, {"health", runHealth},
+	{"key", group(keyCommands)}, {"merchant", runMerchant}, {"webhook", runWebhook}, {"ranges", group(rangesCommands)},
+	{"cert", runCert}, {"journal", group(journalCommands)}, {"token", group(tokenCommands)}, {"operator", group(operatorCommands)},
+	{"audit", group(auditCommands)}, {"backup", runBackup}, {"restore", runRestore}, {"check", runCheck},
+	{"explain", runExplain}, {"outcomes", runOutcomes}, {"licenses", runLicenses}, {"version", runVersion}, {"help", printUsage},
+}
+
 // dispatch runs the command that args begin with.
 func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
 		return usageErrorf("no command")
 	}
-	rest := args[1:]
-	switch args[0] {
-	case "serve":
-		return runServe(ctx, rest, stderr)
-	case "sandbox":
-		return runSandbox(ctx, rest, stdout, stderr)
-	case "config":
-		return runConfig(rest, stdout, stderr)
-	case "health":
-		return runHealth(ctx, rest, stdout)
-	case "key":
-		return runKey(ctx, rest, stdin, stdout, stderr)
-	case "merchant":
-		return runMerchant(ctx, rest, stdout, stderr)
-	case "webhook":
-		return runWebhook(ctx, rest, stdin, stdout, stderr)
-	case "ranges":
-		return runRanges(ctx, rest, stdin, stdout, stderr)
-	case "cert":
-		return runCert(ctx, rest, stdin, stdout, stderr)
-	case "journal":
-		return runJournal(ctx, rest, stdin, stdout, stderr)
-	case "token":
-		return runToken(ctx, rest, stdout, stderr)
-	case "operator":
-		return runOperator(ctx, rest, stdout, stderr)
-	case "audit":
-		return runAudit(ctx, rest, stdout, stderr)
-	case "backup":
-		return runBackup(ctx, rest, stdout, stderr)
-	case "restore":
-		return runRestore(ctx, rest, stdin, stdout)
-	case "explain":
-		return runExplain(rest, stdin, stdout, stderr)
-	case "check":
-		return runCheck(rest, stdin, stdout, stderr)
-	case "outcomes":
-		return runOutcomes(rest, stdout)
-	case "licenses":
-		return runLicenses(rest, stdout)
-	case "version", "-version", "--version":
-		return runVersion(rest, stdout)
-	case "help", "-h", "-help", "--help":
-		_, err := io.WriteString(stdout, usage)
-		return err
+	name := args[0]
+	switch name {
+	case "-version", "--version":
+		name = "version"
+	case "-h", "-help", "--help":
+		name = "help"
 	}
-	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "cert", "journal", "token", "operator", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
-		"version", "help"))
+	c := findCommand(commands, name)
+	if c == nil {
+		return usageErrorf("unknown command %q%s", name, config.Hint(name, commandNames(commands)...))
+	}
+	return c.run(ctx, newInvocation(name, args[1:], stdin, stdout, stderr))
 }
 
-// parseFlags reads the flags of a command, which may stand before and after its arguments,
-// and returns the arguments. More arguments than most are an error of usage.
-func parseFlags(fs *flag.FlagSet, args []string, most int) ([]string, error) {
-	fs.SetOutput(io.Discard) // the error is enough
-	var rest []string
-	for {
-		if err := fs.Parse(args); err != nil {
-			return nil, flagError(fs, args, err)
+// findCommand returns the command with a name, nil if there is none.
+func findCommand(all []command, name string) *command {
+	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+func commandNames(all []command) []string {
+	names := make([]string, len(all))
+	for i, c := range all {
+		names[i] = c.name
+	}
+	return names
+}
+
+func printUsage(_ context.Context, cmd *invocation) error {
+	_, err := io.WriteString(cmd.stdout, usage)
+	return err
+}
+
+// An invocation is a command as somebody has typed it. The command adds its flags and then reads them with parse.
+type invocation struct {
+	*flag.FlagSet           // has the name of the command, such as "key create"
+	args           []string // what stands behind that name
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+func newInvocation(name string, args []string, stdin io.Reader, stdout, stderr io.Writer) *invocation {
+	return &invocation{flag.NewFlagSet(name, flag.ContinueOnError), args, stdin, stdout, stderr}
+}
+
+// group returns what runs the command of a group that the arguments begin with.
+func group(all []command) func(context.Context, *invocation) error {
+	return func(ctx context.Context, cmd *invocation) error {
+		name, cmd, err := chooseCommand(cmd, commandNames(all)...)
+		if err != nil {
+			return err
 		}
-		if fs.NArg() == 0 {
+		return findCommand(all, name).run(ctx, cmd)
+	}
+}
+
+// chooseCommand returns the command of a group that the arguments begin with: its name in the group, and its invocation.
+// The error says which commands there are.
+func chooseCommand(cmd *invocation, names ...string) (name string, _ *invocation, err error) {
+	last := len(names) - 1
+	list := strings.Join(names[:last], ", ") + " or " + names[last]
+	switch {
+	case len(cmd.args) == 0:
+		return "", nil, usageErrorf("%s: no command (%s)", cmd.Name(), list)
+	case slices.Contains([]string{"-h", "-help", "--help"}, cmd.args[0]):
+		return "", nil, helpRequest{fmt.Sprintf("threeds %s takes a command: %s", cmd.Name(), list)}
+	case !slices.Contains(names, cmd.args[0]):
+		return "", nil, usageErrorf("%s: unknown command %q%s", cmd.Name(), maskDigits(cmd.args[0]), config.Hint(cmd.args[0], names...))
+	}
+	return cmd.args[0], cmd.inner(), nil
+}
+
+// inner returns the invocation of the command whose name the arguments of cmd begin with.
+func (cmd *invocation) inner() *invocation {
+	return newInvocation(cmd.Name()+" "+cmd.args[0], cmd.args[1:], cmd.stdin, cmd.stdout, cmd.stderr)
+}
+
+// parseExactly is parse for a command that needs n arguments. missing is what to say when one is not there.
+func (cmd *invocation) parseExactly(n int, missing string) ([]string, error) {
+	rest, err := cmd.parse(n)
+	if err == nil && len(rest) < n {
+		err = usageErrorf("%s: %s", cmd.Name(), missing)
+	}
+	return rest, err
+}
+
+// parse reads the flags of a command, which may stand before and after its arguments,
+// and returns the arguments. More arguments than most are an error of usage.
+func (cmd *invocation) parse(most int) ([]string, error) {
+	cmd.SetOutput(io.Discard) // the error is enough
+	var rest []string
+	for args := cmd.args; ; args = cmd.Args()[1:] {
+		if err := cmd.Parse(args); err != nil {
+			return nil, flagError(cmd.FlagSet, args, err)
+		}
+		if cmd.NArg() == 0 {
 			break
 		}
-		rest = append(rest, fs.Arg(0))
-		args = fs.Args()[1:]
+		rest = append(rest, cmd.Arg(0))
 	}
 	if len(rest) > most {
-		return nil, usageErrorf("%s: unexpected argument %q", fs.Name(), rest[most])
+		return nil, usageErrorf("%s: unexpected argument %q", cmd.Name(), rest[most])
 	}
 	return rest, nil
+}
+
+func (cmd *invocation) configFlag() *string {
+	return cmd.String("config", defaultConfig, "the configuration")
+}
+
+func (cmd *invocation) jsonFlag() *bool { return cmd.Bool("json", false, "say it in JSON") }
+
+// printResult writes a value in JSON, or a line of text to the standard error, where it disturbs no script.
+func (cmd *invocation) printResult(asJSON bool, value any, format string, args ...any) error {
+	if asJSON {
+		return writeJSON(cmd.stdout, value)
+	}
+	_, err := fmt.Fprintf(cmd.stderr, "threeds: "+format+"\n", args...)
+	return err
 }
 
 // flagError says what is wrong with a flag, with the nearest one that exists.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/config"
@@ -21,39 +19,29 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// merchantCommands are the commands of "threeds merchant".
-var merchantCommands = []string{"add", "set", "list", "remove"}
-
 // runMerchant adds, changes, lists and removes merchants of the store, while a server runs or before there is one.
-func runMerchant(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		return usageErrorf("merchant: no command (add, set, list or remove)")
+func runMerchant(ctx context.Context, cmd *invocation) error {
+	name, cmd, err := chooseCommand(cmd, "add", "set", "list", "remove")
+	if err != nil {
+		return err
 	}
-	name := args[0]
-	switch {
-	case slices.Contains([]string{"-h", "-help", "--help"}, name):
-		return helpRequest{"threeds merchant takes a command: add, set, list or remove"}
-	case !slices.Contains(merchantCommands, name):
-		return usageErrorf("merchant: unknown command %q%s", name, config.Hint(name, merchantCommands...))
-	}
-	c := &merchantCommand{stdout: stdout, stderr: stderr}
-	fs := flag.NewFlagSet("merchant "+name, flag.ContinueOnError)
-	c.asJSON, c.file = jsonFlag(fs), configFlag(fs)
+	c := &merchantCommand{invocation: cmd}
+	c.asJSON, c.file = cmd.jsonFlag(), cmd.configFlag()
 	if name != "list" {
-		fs.StringVar(&c.name, "name", "", "the merchant's name, as that of its API keys")
+		cmd.StringVar(&c.name, "name", "", "the merchant's name, as that of its API keys")
 	}
 	do := map[string]func(context.Context) error{"list": c.list, "remove": c.remove, "add": c.add, "set": c.set}[name]
 	if name == "add" || name == "set" {
-		c.addProfileFlags(fs)
+		c.addProfileFlags()
 	}
-	if _, err := parseFlags(fs, args[1:], 0); err != nil {
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	if name != "list" && c.name == "" {
-		return usageErrorf("%s: --name NAME is missing", fs.Name())
+		return usageErrorf("%s: --name NAME is missing", cmd.Name())
 	}
 	if name == "set" && len(c.changes) == 0 {
-		return usageErrorf("%s: no setting is given (\"threeds merchant set --help\" names them)", fs.Name())
+		return usageErrorf("%s: no setting is given (\"threeds merchant set --help\" names them)", cmd.Name())
 	}
 	return withKeys(ctx, *c.file, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
 		c.merchants, c.keys = merchant.FromConfig(conf, st, ring), st
@@ -68,26 +56,26 @@ func runMerchant(ctx context.Context, args []string, stdout, stderr io.Writer) e
 
 // A merchantCommand is one command for merchants.
 type merchantCommand struct {
-	merchants      *merchant.Registry
-	keys           store.Store
-	name           string
-	file           *string
-	asJSON         *bool
-	changes        []func(*account.Merchant) // what the flags change of a profile
-	stdout, stderr io.Writer
+	*invocation
+	merchants *merchant.Registry
+	keys      store.Store
+	name      string
+	file      *string
+	asJSON    *bool
+	changes   []func(*account.Merchant) // what the flags change of a profile
 }
 
 // addProfileFlags adds the flags of a profile, which are named like the keys of the configuration. An empty value takes
 // a setting away.
-func (c *merchantCommand) addProfileFlags(fs *flag.FlagSet) {
+func (c *merchantCommand) addProfileFlags() {
 	text := func(name, usage string, field func(*account.Merchant) *string) {
-		fs.Func(name, usage, func(value string) error {
+		c.Func(name, usage, func(value string) error {
 			c.changes = append(c.changes, func(m *account.Merchant) { *field(m) = value })
 			return nil
 		})
 	}
 	isSet := func(name, usage string, field func(*account.Merchant) *bool) {
-		fs.BoolFunc(name, usage, func(value string) error {
+		c.BoolFunc(name, usage, func(value string) error {
 			is, err := strconv.ParseBool(value)
 			if err != nil {
 				return errors.New("want true or false")
@@ -110,13 +98,13 @@ func (c *merchantCommand) addProfileFlags(fs *flag.FlagSet) {
 		func(m *account.Merchant) *bool { return &m.Bridging })
 	isSet("transliterate", "write names and addresses in ASCII where need be",
 		func(m *account.Merchant) *bool { return &m.Transliterate })
-	c.addOriginsFlag(fs)
-	fs.Func("page-logo", "file with the logo, a PNG or an SVG", func(file string) error {
+	c.addOriginsFlag()
+	c.Func("page-logo", "file with the logo, a PNG or an SVG", func(file string) error {
 		logo, err := readLogo(file)
 		c.changes = append(c.changes, func(m *account.Merchant) { m.Page.Logo = logo })
 		return err
 	})
-	fs.Func("per-directory", "SCHEME.KEY=VALUE, such as visa.acquirer_bin=400551; may be repeated", func(value string) error {
+	c.Func("per-directory", "SCHEME.KEY=VALUE, such as visa.acquirer_bin=400551; may be repeated", func(value string) error {
 		change, err := parsePerDirectory(value)
 		c.changes = append(c.changes, change)
 		return err
@@ -124,10 +112,10 @@ func (c *merchantCommand) addProfileFlags(fs *flag.FlagSet) {
 }
 
 // addOriginsFlag adds the flag for origins. All that are given take the place of those that were there.
-func (c *merchantCommand) addOriginsFlag(fs *flag.FlagSet) {
+func (c *merchantCommand) addOriginsFlag() {
 	var origins []string
 	isGiven := false
-	fs.Func("origins", "an origin of the merchant's pages; may be repeated", func(value string) error {
+	c.Func("origins", "an origin of the merchant's pages; may be repeated", func(value string) error {
 		if value != "" {
 			origins = append(origins, value)
 		}
@@ -226,7 +214,7 @@ func (c *merchantCommand) put(ctx context.Context, m account.Merchant, version, 
 	if err != nil {
 		return err
 	}
-	return c.say(e, "%s merchant %q: all nodes use it within a second", done, e.Name)
+	return c.printResult(*c.asJSON, e, "%s merchant %q: all nodes use it within a second", done, e.Name)
 }
 
 func (c *merchantCommand) remove(ctx context.Context) error {
@@ -247,7 +235,7 @@ func (c *merchantCommand) remove(ctx context.Context) error {
 		rest = fmt.Sprintf("; its keys are good still, without settings (%s): \"threeds key revoke\" ends them",
 			countOf(len(keys), "API key"))
 	}
-	return c.say(map[string]any{"name": c.name, "removed": true, "keys": len(keys)}, "removed merchant %q%s", c.name, rest)
+	return c.printResult(*c.asJSON, map[string]any{"name": c.name, "removed": true, "keys": len(keys)}, "removed merchant %q%s", c.name, rest)
 }
 
 func (c *merchantCommand) list(ctx context.Context) error {
@@ -258,8 +246,7 @@ func (c *merchantCommand) list(ctx context.Context) error {
 	if *c.asJSON {
 		return writeJSON(c.stdout, all)
 	}
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SOURCE\tMCC\tCOUNTRY\tACQUIRER FOR\tMERCHANT")
+	w := newTable(c.stdout, "SOURCE\tMCC\tCOUNTRY\tACQUIRER FOR\tMERCHANT")
 	refused := 0
 	for _, e := range all {
 		source := string(e.Source)
@@ -282,15 +269,6 @@ func (c *merchantCommand) list(ctx context.Context) error {
 	_, err = fmt.Fprintf(c.stdout, "\n%s refused: the row in the store is not as it was sealed, and its settings are not used.\n"+
 		"Either somebody has changed it, or the key file has not got the secret any more. Remove it, and add it again.\n",
 		countOf(refused, "merchant"))
-	return err
-}
-
-// say writes a value in JSON, or a line of text to the standard error, where it disturbs no script.
-func (c *merchantCommand) say(value any, format string, args ...any) error {
-	if *c.asJSON {
-		return writeJSON(c.stdout, value)
-	}
-	_, err := fmt.Fprintf(c.stderr, "threeds: "+format+"\n", args...)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 // TestMerchants plays each merchant of the sandbox's table against the server. Which Erro
 // comes of it is taken from the table; what else does is in comesOf.
 func TestMerchants(t *testing.T) {
+	t.Parallel()
 	box := startSandbox(t)
 	lines := regexp.MustCompile(`(?m)^merchant (\S+) +(\S+) [^#\n]*(?:# /auth: Erro (\d+))?`).FindAllStringSubmatch(sandbox.MerchantTable(), -1)
 	if len(lines) < 30 {

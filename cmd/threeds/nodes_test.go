@@ -15,6 +15,7 @@ import (
 // TestTwoNodes has two nodes on one database: what one begins the other goes on
 // with, and what was acknowledged outlives the node that acknowledged it.
 func TestTwoNodes(t *testing.T) {
+	t.Parallel()
 	database := pgtest.Get(t).Schema(t)
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	place := fmt.Sprintf("store: {url: %q}\nkeys: %s", database, keys)

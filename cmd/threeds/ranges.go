@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -23,33 +22,10 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// runRanges shows and changes the card ranges that are kept in the store,
-// beside a running server or without one.
-func runRanges(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		return usageErrorf("ranges: no command (status, lookup, diff, export, import, refresh or accept)")
-	}
-	rest := args[1:]
-	switch args[0] {
-	case "-h", "-help", "--help":
-		return helpRequest{"threeds ranges takes a command: status, lookup, diff, export, import, refresh or accept"}
-	case "status":
-		return rangesStatus(ctx, rest, stdout)
-	case "lookup":
-		return rangesLookup(ctx, rest, stdin, stdout, stderr)
-	case "diff":
-		return rangesDiff(ctx, rest, stdout)
-	case "export":
-		return rangesExport(ctx, rest, stdout, stderr)
-	case "import":
-		return rangesImport(ctx, rest, stdin, stdout, stderr)
-	case "refresh":
-		return rangesRefresh(ctx, rest, stdout)
-	case "accept":
-		return rangesAccept(ctx, rest, stdout)
-	}
-	return usageErrorf("ranges: unknown command %q%s", maskDigits(args[0]),
-		config.Hint(args[0], "status", "lookup", "diff", "export", "import", "refresh", "accept"))
+// rangesCommands show and change the card ranges that are kept in the store, beside a running server or without one.
+var rangesCommands = []command{
+	{"status", rangesStatus}, {"lookup", rangesLookup}, {"diff", rangesDiff}, {"export", rangesExport}, {"import", rangesImport},
+	{"refresh", rangesRefresh}, {"accept", rangesAccept},
 }
 
 // A rangeStore is the store of a configuration, as the commands on card ranges use it.
@@ -66,11 +42,7 @@ func withRanges(ctx context.Context, file string, do func(*rangeStore) error) er
 	return openRanges(ctx, file, false, do)
 }
 
-// withNewRanges is withRanges for what writes: the store is made.
-func withNewRanges(ctx context.Context, file string, do func(*rangeStore) error) error {
-	return openRanges(ctx, file, true, do)
-}
-
+// openRanges is withRanges, but makes a store that is not there if create is set.
 func openRanges(ctx context.Context, file string, create bool, do func(*rangeStore) error) (err error) {
 	c, err := config.Read(file)
 	if err != nil {
@@ -206,16 +178,16 @@ func checkGenerationWord(word string) error {
 	return fmt.Errorf("%q is no number of a generation, and not %q", maskDigits(word), heldWord)
 }
 
-// parseSchemeArguments reads a command line that has a scheme and then the arguments that more
+// parseScheme reads a command line that has a scheme and then the arguments that more
 // names, all of which must be there.
-func parseSchemeArguments(fs *flag.FlagSet, args []string, more ...string) ([]string, error) {
+func (cmd *invocation) parseScheme(more ...string) ([]string, error) {
 	want := append([]string{"SCHEME"}, more...)
-	rest, err := parseFlags(fs, args, len(want))
+	rest, err := cmd.parse(len(want))
 	if err != nil {
 		return nil, err
 	}
 	if len(rest) < len(want) {
-		return nil, usageErrorf("%s: %s is missing", fs.Name(), want[len(rest)])
+		return nil, usageErrorf("%s: %s is missing", cmd.Name(), want[len(rest)])
 	}
 	return rest, nil
 }

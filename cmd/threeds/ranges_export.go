@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -18,11 +17,10 @@ import (
 var exportHeader = []string{"start", "end", "acsProtocolVersions", "threeDSMethodURL", "acsInfoInd", "supportedMsgExt",
 	"dsProtocolVersions", "issuerCountryCode"}
 
-func rangesExport(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("ranges export", flag.ContinueOnError)
-	word := fs.String("generation", "", "this one instead of the one in use: a number, or held")
-	file := configFlag(fs)
-	rest, err := parseSchemeArguments(fs, args)
+func rangesExport(ctx context.Context, cmd *invocation) error {
+	word := cmd.String("generation", "", "this one instead of the one in use: a number, or held")
+	file := cmd.configFlag()
+	rest, err := cmd.parseScheme()
 	if err != nil {
 		return err
 	}
@@ -39,13 +37,13 @@ func rangesExport(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		var g *ranges.Generation
 		if *word != "" {
 			g, err = s.generation(ctx, d.Scheme, *word)
-		} else if g, _, err = s.inUse(ctx, d.Scheme, stderr); err == nil && g == nil {
+		} else if g, _, err = s.inUse(ctx, d.Scheme, cmd.stderr); err == nil && g == nil {
 			err = fmt.Errorf("%s has no card ranges yet", d.Scheme)
 		}
 		if err != nil {
 			return err
 		}
-		return writeCSV(ctx, exactWriter(stdout), g)
+		return writeCSV(ctx, exactWriter(cmd.stdout), g)
 	})
 }
 

@@ -5,10 +5,8 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/openthreeds/threeds/internal/config"
@@ -21,19 +19,18 @@ import (
 
 // rangesImport makes a PRes from disk, or a file of card ranges, the newest
 // generation of a scheme.
-func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("ranges import", flag.ContinueOnError)
-	file := configFlag(fs)
-	rest, err := parseSchemeArguments(fs, args, "FILE")
+func rangesImport(ctx context.Context, cmd *invocation) error {
+	file := cmd.configFlag()
+	rest, err := cmd.parseScheme("FILE")
 	if err != nil {
 		return err
 	}
-	return withNewRanges(ctx, *file, func(s *rangeStore) error {
+	return openRanges(ctx, *file, true, func(s *rangeStore) error {
 		d, err := s.directory(rest[0])
 		if err != nil {
 			return err
 		}
-		used, number, err := s.inUse(ctx, d.Scheme, stderr)
+		used, number, err := s.inUse(ctx, d.Scheme, cmd.stderr)
 		if err != nil && !errors.Is(err, errNoneWhole) { // of which this is the way out
 			return err
 		}
@@ -44,11 +41,15 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 		if number == before.Generation && before.From != "" && before.From != d.PReqURL {
 			used = nil // its versions and addresses are those of another directory server
 		}
-		g, err := readSet(ctx, rest[1], d, used, stdin, stderr)
+		g, err := readSet(ctx, rest[1], d, used, cmd.stdin, cmd.stderr)
 		if err != nil {
 			return err
 		}
 		g.From = d.PReqURL // should that change, its serial number means nothing there
+		was := map[string]any{"generation": before.Generation, "ranges": before.Ranges}
+		if err := s.record(ctx, "ranges.import", d.Scheme, was, map[string]any{"ranges": g.Len()}); err != nil {
+			return fmt.Errorf("audit trail: %w", err)
+		}
 		number, err = directory.Import(ctx, s, d.Scheme, newLeaseHolder(), g)
 		if errors.Is(err, store.ErrHeld) {
 			return fmt.Errorf("%s: a node is asking the directory server just now; try again when it is done", d.Scheme)
@@ -64,7 +65,7 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 		if before.Generation > 0 {
 			place = fmt.Sprintf(", in place of generation %d with %s", before.Generation, countOf(before.Ranges, "range"))
 		}
-		_, err = fmt.Fprintf(stdout, "%s: generation %d with %s%s%s; nodes that serve take it within seconds\n",
+		_, err = fmt.Fprintf(cmd.stdout, "%s: generation %d with %s%s%s; nodes that serve take it within seconds\n",
 			d.Scheme, number, countOf(g.Len(), "range"), serial, place)
 		return err
 	})
@@ -75,15 +76,12 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 // directory server has to pass. What such a file leaves to the PRes is that of
 // the generation in use.
 func readSet(ctx context.Context, name string, d config.Directory, used *ranges.Generation, stdin io.Reader, stderr io.Writer) (*ranges.Generation, error) {
-	raw := stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		raw = f
-	} else {
+	raw, closeInput, err := openInput(name, stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = closeInput() }() // only read
+	if name == "-" {
 		name = "standard input"
 	}
 	p := newProgress(stderr, name, raw)

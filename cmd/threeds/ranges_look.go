@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -10,21 +9,20 @@ import (
 	"github.com/openthreeds/threeds/internal/rangequery"
 )
 
-func rangesLookup(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	for _, arg := range args { // no complaint may quote a card number
+func rangesLookup(ctx context.Context, cmd *invocation) error {
+	for _, arg := range cmd.args { // no complaint may quote a card number
 		if name := strings.TrimLeft(arg, "-"); name != arg && name != "" && isDigits(name) {
 			return usageErrorf("ranges lookup: a number has no sign")
 		}
 	}
-	fs := flag.NewFlagSet("ranges lookup", flag.ContinueOnError)
-	only := fs.String("scheme", "", "look in this scheme alone")
-	asJSON := jsonFlag(fs)
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, len(args))
+	only := cmd.String("scheme", "", "look in this scheme alone")
+	asJSON := cmd.jsonFlag()
+	file := cmd.configFlag()
+	rest, err := cmd.parse(len(cmd.args))
 	if err != nil {
 		return err
 	}
-	prefix, err := readPrefix(rest, stdin)
+	prefix, err := readPrefix(rest, cmd.stdin)
 	if err != nil {
 		return err
 	}
@@ -39,20 +37,20 @@ func rangesLookup(ctx context.Context, args []string, stdin io.Reader, stdout, s
 			if *only != "" && d.Scheme != *only {
 				continue
 			}
-			g, number, err := s.inUse(ctx, d.Scheme, stderr)
+			g, number, err := s.inUse(ctx, d.Scheme, cmd.stderr)
 			if err != nil {
 				return err
 			}
 			all = append(all, rangequery.Find(d.Scheme, number, g, prefix))
 		}
 		if *asJSON {
-			return writeJSON(stdout, struct {
+			return writeJSON(cmd.stdout, struct {
 				Digits  string              `json:"digits"`
 				Card    bool                `json:"card"` // a whole card number was looked up
 				Schemes []*rangequery.Match `json:"schemes"`
 			}{maskDigits(prefix), rangequery.IsCard(prefix), all})
 		}
-		_, err := io.WriteString(stdout, describeMatches(prefix, all))
+		_, err := io.WriteString(cmd.stdout, describeMatches(prefix, all))
 		return err
 	})
 }
@@ -107,12 +105,11 @@ func describeMatches(prefix string, all []*rangequery.Match) string {
 	return b.String()
 }
 
-func rangesDiff(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("ranges diff", flag.ContinueOnError)
-	scheme := fs.String("scheme", "", "the scheme; needed unless there is only one")
-	asJSON := jsonFlag(fs)
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 2)
+func rangesDiff(ctx context.Context, cmd *invocation) error {
+	scheme := cmd.String("scheme", "", "the scheme; needed unless there is only one")
+	asJSON := cmd.jsonFlag()
+	file := cmd.configFlag()
+	rest, err := cmd.parse(2)
 	if err != nil {
 		return err
 	}
@@ -144,9 +141,9 @@ func rangesDiff(ctx context.Context, args []string, stdout io.Writer) error {
 		}
 		d := rangequery.Compare(*scheme, rest[0], rest[1], old, now)
 		if *asJSON {
-			return writeJSON(stdout, d)
+			return writeJSON(cmd.stdout, d)
 		}
-		_, err = io.WriteString(stdout, describeDifference(d))
+		_, err = io.WriteString(cmd.stdout, describeDifference(d))
 		return err
 	})
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
@@ -13,8 +11,8 @@ import (
 )
 
 // rangesRefresh requests that a directory server is asked as soon as possible.
-func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
-	return withDirectory(ctx, "ranges refresh", args, func(s *rangeStore, d config.Directory) error {
+func rangesRefresh(ctx context.Context, cmd *invocation) error {
+	return withDirectory(ctx, cmd, func(s *rangeStore, d config.Directory) error {
 		status, err := s.refreshStatus(ctx, d.Scheme)
 		if err != nil {
 			return err
@@ -34,18 +32,18 @@ func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 			at = status.Next
 		}
 		if !at.After(now) {
-			_, err = fmt.Fprintf(stdout, "%s: its directory server is asked as soon as a node that serves sees this, within seconds\n", d.Scheme)
+			_, err = fmt.Fprintf(cmd.stdout, "%s: its directory server is asked as soon as a node that serves sees this, within seconds\n", d.Scheme)
 			return err
 		}
-		_, err = fmt.Fprintf(stdout, "%s: its directory server was asked %s ago and may be asked again at %s, in %s; a node that serves does it then\n",
+		_, err = fmt.Fprintf(cmd.stdout, "%s: its directory server was asked %s ago and may be asked again at %s, in %s; a node that serves does it then\n",
 			d.Scheme, formatSpan(now.Sub(status.Asked)), at.UTC().Format("2006-01-02 15:04:05 UTC"), formatSpan(at.Sub(now)))
 		return err
 	})
 }
 
 // rangesAccept requests that the generation which is held back is used.
-func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
-	return withDirectory(ctx, "ranges accept", args, func(s *rangeStore, d config.Directory) error {
+func rangesAccept(ctx context.Context, cmd *invocation) error {
+	return withDirectory(ctx, cmd, func(s *rangeStore, d config.Directory) error {
 		status, err := s.refreshStatus(ctx, d.Scheme)
 		if err != nil {
 			return err
@@ -65,7 +63,7 @@ func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
 		if status.Generation > 0 {
 			place = fmt.Sprintf(", in place of generation %d with %s", status.Generation, countOf(status.Ranges, "range"))
 		}
-		_, err = fmt.Fprintf(stdout, "%s: accepted the generation held back under number %d, with %s%s; a node that serves takes it within seconds\n",
+		_, err = fmt.Fprintf(cmd.stdout, "%s: accepted the generation held back under number %d, with %s%s; a node that serves takes it within seconds\n",
 			d.Scheme, status.Held, countOf(status.HeldRanges, "range"), place)
 		return err
 	})
@@ -74,14 +72,13 @@ func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
 // record writes to the audit trail what a command does.
 func (s *rangeStore) record(ctx context.Context, action, scheme string, before, after any) error {
 	trail := &operator.Service{Store: s.audit, Now: time.Now}
-	return trail.Record(ctx, operator.Entry{Who: commandActor(), Action: action, Object: scheme, Before: before, After: after})
+	return trail.Record(ctx, commandEntry(action, scheme, before, after))
 }
 
 // withDirectory reads a command line that names a scheme, and calls do with its directory.
-func withDirectory(ctx context.Context, name string, args []string, do func(*rangeStore, config.Directory) error) error {
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
-	file := configFlag(fs)
-	rest, err := parseSchemeArguments(fs, args)
+func withDirectory(ctx context.Context, cmd *invocation, do func(*rangeStore, config.Directory) error) error {
+	file := cmd.configFlag()
+	rest, err := cmd.parseScheme()
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -36,11 +35,10 @@ type rangesReport struct {
 	Next       time.Time `json:"next,omitzero"`
 }
 
-func rangesStatus(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("ranges status", flag.ContinueOnError)
-	asJSON := jsonFlag(fs)
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+func rangesStatus(ctx context.Context, cmd *invocation) error {
+	asJSON := cmd.jsonFlag()
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	return withRanges(ctx, *file, func(s *rangeStore) error {
@@ -58,9 +56,9 @@ func rangesStatus(ctx context.Context, args []string, stdout io.Writer) error {
 			all = append(all, reportOf(d, status, wish, now))
 		}
 		if *asJSON {
-			return writeJSON(stdout, all)
+			return writeJSON(cmd.stdout, all)
 		}
-		return writeStatus(stdout, all, now, s.configArgument())
+		return writeStatus(cmd.stdout, all, now, s.configArgument())
 	})
 }
 
@@ -85,8 +83,7 @@ func reportOf(d config.Directory, s directory.RefreshStatus, w directory.Refresh
 }
 
 func writeStatus(stdout io.Writer, all []rangesReport, now time.Time, again string) error {
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SCHEME\tGENERATION\tSERIAL\tRANGES\tVERSIONS\tPRES\tAGE\tNEXT\tHELD\tLAST FAULT")
+	w := newTable(stdout, "SCHEME\tGENERATION\tSERIAL\tRANGES\tVERSIONS\tPRES\tAGE\tNEXT\tHELD\tLAST FAULT")
 	for _, r := range all {
 		generation, ranges, age, held := "none", "0", "never", "-"
 		if r.Generation > 0 {
@@ -168,13 +165,28 @@ func formatSpan(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-func jsonFlag(fs *flag.FlagSet) *bool {
-	return fs.Bool("json", false, "say it in JSON")
-}
-
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// newTable returns a writer of columns, which tabs separate, below their heads.
+func newTable(w io.Writer, heads string) *tabwriter.Writer {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, heads)
+	return table
+}
+
+// writeList writes values in JSON, or a table of them: line returns the columns of one.
+func writeList[T any](w io.Writer, asJSON bool, all []T, heads string, line func(T) string) error {
+	if asJSON {
+		return writeJSON(w, all)
+	}
+	table := newTable(w, heads)
+	for _, v := range all {
+		fmt.Fprintln(table, line(v))
+	}
+	return table.Flush()
 }

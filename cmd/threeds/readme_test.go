@@ -92,6 +92,7 @@ func TestShellBlocks(t *testing.T) {
 // what its page adds to it in 2.3.1, and brings those that are not final to an
 // end as the pages say.
 func TestSamples(t *testing.T) {
+	t.Parallel()
 	w := startSandbox(t)
 	block := regexp.MustCompile("(?ms)^ *```json\n(.*?)^ *```$")
 	for page, want := range map[string]int{"app-flow": 2, "3ri": 10, "decoupled": 1} {

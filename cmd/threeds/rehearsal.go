@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 
@@ -13,12 +12,11 @@ import (
 	"github.com/openthreeds/threeds/internal/playground"
 )
 
-// runRehearsal runs directory servers and issuers for a 3DS Server of its own process, until
-// ctx ends. fs has the flags of the command line.
-func runRehearsal(ctx context.Context, fs *flag.FlagSet, stdout, stderr io.Writer) (err error) {
-	r := playground.Rehearsal{Log: obs.NewLogger(stderr, slog.LevelWarn)}
+// newRehearsal returns the rehearsal that the flags of "threeds sandbox" ask for.
+func newRehearsal(cmd *invocation) (r playground.Rehearsal, err error) {
+	r.Log = obs.NewLogger(cmd.stderr, slog.LevelWarn)
 	wrong := ""
-	fs.Visit(func(f *flag.Flag) {
+	cmd.Visit(func(f *flag.Flag) {
 		value := f.Value.String()
 		switch f.Name {
 		case "directories":
@@ -37,9 +35,18 @@ func runRehearsal(ctx context.Context, fs *flag.FlagSet, stdout, stderr io.Write
 	})
 	switch {
 	case wrong != "":
-		return usageErrorf("sandbox: --%s and --directories exclude each other", wrong)
+		err = usageErrorf("sandbox: --%s and --directories exclude each other", wrong)
 	case r.Dir == "":
-		return usageErrorf("sandbox: --results-ca %s: want --directories DIR with it", r.ResultsCA)
+		err = usageErrorf("sandbox: --results-ca %s: want --directories DIR with it", r.ResultsCA)
+	}
+	return r, err
+}
+
+// runRehearsal runs directory servers and issuers for a 3DS Server of its own process, until ctx ends.
+func runRehearsal(ctx context.Context, cmd *invocation) (err error) {
+	r, err := newRehearsal(cmd)
+	if err != nil {
+		return err
 	}
 	ready := &readyFile{path: filepath.Join(r.Dir, "ready")}
 	if err := ready.removeStale(); err != nil {
@@ -60,7 +67,7 @@ func runRehearsal(ctx context.Context, fs *flag.FlagSet, stdout, stderr io.Write
 	}); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(stdout, `The directory servers and issuers of the sandbox are ready. Nothing here is real.
+	if _, err := fmt.Fprintf(cmd.stdout, `The directory servers and issuers of the sandbox are ready. Nothing here is real.
 
   Directory servers  %s, with mutual TLS
   Issuers' pages     %s

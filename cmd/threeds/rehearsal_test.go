@@ -144,6 +144,7 @@ func (r *rehearsal) wantResult(ares object, status string) {
 // TestD87TwoCommandsServe: from an empty directory, two commands serve: card ranges are loaded,
 // and cards are authenticated without a question, by a challenge over https, and decoupled.
 func TestD87TwoCommandsServe(t *testing.T) {
+	t.Parallel()
 	r := startRehearsal(t, nil)
 	if !strings.HasPrefix(r.ACS, "https://") {
 		t.Errorf("the issuers' pages are at %s, want https", r.ACS)

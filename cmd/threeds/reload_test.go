@@ -404,6 +404,10 @@ func TestReloadRefused(t *testing.T) {
 		{"limits.connections", replace("directories:", "limits: {connections: 100}\ndirectories:"), ": limits.connections: " + restart},
 		{"limits.wait", replace("directories:", "limits: {wait: 20ms}\ndirectories:"), ": limits.wait: " + restart},
 		{"tracing", replace("directories:", "tracing: {endpoint: \"http://127.0.0.1:1\"}\ndirectories:"), ": tracing: " + restart},
+		{"keys", replace("directories:", "keys: other.json\ndirectories:"), ": keys: " + restart},
+		{"journal off", replace("directories:", "journal: off\ndirectories:"), ": journal: " + restart},
+		{"journal.url", replace("directories:", "journal: {url: \"file:SecretPlace\"}\ndirectories:"), ": journal.url: " + restart},
+		{"journal.keys", replace("directories:", "journal: {keys: SecretPlace}\ndirectories:"), ": journal.keys: " + restart},
 		{"store", replace("file:data", "file:SecretPlace"), "threeds.yaml:3:9: store.url: " + restart},
 		{"not YAML", replace("directories:", "directories: ["), "threeds.yaml:"},
 		{"cut short", func() func() { write(t, s.config, []byte(first[:len(first)/2])); return func() {} }, "threeds.yaml:"},
@@ -521,6 +525,7 @@ func TestReloadKeyFile(t *testing.T) {
 // TestReloadByItself has the files where Kubernetes puts them: behind a link that
 // is swapped.
 func TestReloadByItself(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	s, proc := spawnSite(t, ca, newWire(t, ca), plan{})
 	dir := filepath.Dir(s.config)
@@ -629,6 +634,7 @@ func TestReloadTrust(t *testing.T) {
 // TestReloadAuthorities moves both sides of both connections to another authority,
 // with overlap, under load.
 func TestReloadAuthorities(t *testing.T) {
+	t.Parallel()
 	first, second := newAuthority(t), newAuthority(t)
 	ds := newWire(t, first)
 	var asClient atomic.Pointer[tls.Certificate]

@@ -227,6 +227,7 @@ func TestSupervised(t *testing.T) {
 
 // TestSocketsRefused: sockets that are not for us, or not of the right kind.
 func TestSocketsRefused(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	dir := t.TempDir()
 	plain, err := os.Create(filepath.Join(dir, "plain"))
@@ -253,6 +254,8 @@ func TestSocketsRefused(t *testing.T) {
 		{[]string{"LISTEN_FDS=", "LISTEN_FDNAMES="}, "api.listen: listen tcp 192.0.2.1:1", nil},
 		{[]string{"LISTEN_FDS=0", "LISTEN_FDNAMES="}, "api.listen: listen tcp 192.0.2.1:1", nil},
 		{[]string{"LISTEN_FDS=1", "LISTEN_FDNAMES=api"}, "results.listen: listen tcp 192.0.2.1:2", nil},
+		{[]string{"LISTEN_FDNAMES=api:results:browser"}, `connections to it are not answered: stop its unit, or set the key","socket":"browser","key":"browser.url"`, nil},
+		{[]string{"LISTEN_FDNAMES=api:results:metrics"}, `"socket":"metrics","key":"console.metrics_listen"`, nil},
 		{nil, `socket "console" of the service manager: not a socket to accept on`, plain},
 		{nil, `socket "console" of the service manager: not a TCP socket`, local},
 	} {

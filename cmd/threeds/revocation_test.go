@@ -48,6 +48,7 @@ func parsed(t *testing.T, c tls.Certificate) *x509.Certificate {
 // TestReloadRevoked: who is on a list that was taken up is out, in both directions, and
 // comes back when he is off it. A list of somebody else changes nothing.
 func TestReloadRevoked(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	ds := newWire(t, ca)
 	s, proc := spawnSite(t, ca, ds, plan{})

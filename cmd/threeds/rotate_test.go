@@ -122,7 +122,7 @@ func TestD102ThreeRotationsUnderLoadAndASilentNode(t *testing.T) {
 
 	must(t, suspend(two.cmd.Process))
 	var out strings.Builder
-	err = keyRotate(t.Context(), []string{"--config", one.config}, &out, 3*time.Second)
+	err = rotateKeys(t.Context(), newInvocation("key rotate", []string{"--config", one.config}, nil, &out, &out), 3*time.Second)
 	must(t, resume(two.cmd.Process))
 	if err == nil || !strings.Contains(err.Error(), two.api) || strings.Contains(err.Error(), one.api) || !strings.Contains(err.Error(), "nothing has changed") {
 		t.Errorf("with a node stopped: %v, said %s", err, out.String())

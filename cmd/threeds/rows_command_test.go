@@ -137,7 +137,7 @@ func TestReadyFileIsNews(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func(file string) error {
-		return runSandbox(t.Context(), []string{"--listen", taken.Addr().String(), "--ready-file", file}, io.Discard, io.Discard)
+		return dispatch(t.Context(), []string{"sandbox", "--listen", taken.Addr().String(), "--ready-file", file}, nil, io.Discard, io.Discard)
 	}
 	if err := start(file); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Fatalf("%v, want that the address is in use", err)

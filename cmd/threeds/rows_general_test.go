@@ -115,6 +115,7 @@ func TestG1HTTPVersionsAndPlainHTTP(t *testing.T) {
 }
 
 func TestG2KeyIsCheckedFirst(t *testing.T) {
+	t.Parallel()
 	w := startSandbox(t)
 	refused := func(t *testing.T, res *http.Response, body []byte) {
 		t.Helper()
@@ -190,6 +191,7 @@ func (w *world) raw(t *testing.T, request string, then ...func(*net.TCPConn) err
 }
 
 func TestG3KeysAreStoredAsHashes(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca))
 	keys := []string{s.APIKey, s.OtherAPIKey, s.key("Shop"), s.key("Shop", "--strict")}

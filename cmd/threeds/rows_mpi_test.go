@@ -196,6 +196,7 @@ func troubled(t *testing.T, code int, got object, eci string) (message, detail s
 }
 
 func TestM4DirectoryFailuresAre200(t *testing.T) {
+	t.Parallel()
 	s := startLegacy(t, plan{change: quickly})
 	const contact = "Directory server timeout or connection error"
 	leave := make(chan bool)
@@ -451,6 +452,7 @@ func TestM7CheckAnswers(t *testing.T) {
 }
 
 func TestM8PAResThatDoesNotVerify(t *testing.T) {
+	t.Parallel()
 	s := startLegacy(t)
 	visa := v1Issuers()["visa"]
 	stranger := v1test.NewIssuer(t, v1test.Options{})

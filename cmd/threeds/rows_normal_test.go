@@ -149,6 +149,7 @@ func TestR10OnlyASCIIBefore231(t *testing.T) {
 }
 
 func TestR11NotificationURLSchemes(t *testing.T) {
+	t.Parallel()
 	s := reading(t)
 	sandbox := startSandbox(t)
 	for _, tt := range []struct {

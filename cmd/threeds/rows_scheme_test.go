@@ -84,6 +84,7 @@ func TestMC19(t *testing.T) {
 // TestOwnRulesOfADirectoryAreEnforced: a file of an operator's rules, from the configuration to the answer, and a
 // changed one is taken up by the running server.
 func TestOwnRulesOfADirectoryAreEnforced(t *testing.T) {
+	t.Parallel()
 	const head = "source letter 2026-03-03 - Letter of our acquirer\nscheme visa What our acquirer wrote\n"
 	s := reading(t, plan{
 		sections: "merchants:\n  - {name: Enforce, scheme_rules: enforce, per_directory: {visa: {requestor_id: 12345678*Shop}}}\n",

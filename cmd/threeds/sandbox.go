@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,22 +27,21 @@ const (
 )
 
 // runSandbox runs a server, its directory servers and issuers, and a shop in this process.
-func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := flag.NewFlagSet("sandbox", flag.ContinueOnError)
-	listen := fs.String("listen", sandboxListen, "`HOST:PORT` of the API and of all pages, port 0 for any free one")
-	public := fs.String("public-url", "", "`URL` of that port for browsers elsewhere, such as https://lab.example")
-	directories := fs.String("directories-listen", sandboxDirectories, "`HOST:PORT` of the directory servers, with mutual TLS")
-	rate := fs.Float64("rate-limit", 500, "`N` requests per second and API key, 0 for no limit")
-	strict := fs.Bool("strict", false, "refuse a threeDSCompInd Y whose 3DS Method has not completed")
-	data := fs.String("data", "", "keep the store in `DIR`; default: a temporary one")
-	readyPath := fs.String("ready-file", "", "write addresses and keys to `FILE`, as JSON, once all accept")
-	rehearsal := fs.String("directories", "", "run directory servers and issuers only, for a server of its own; certificates are in `DIR`")
-	resultsCA := fs.String("results-ca", "", "with --directories: also trust `FILE`, authorities of the server's results listener")
-	if _, err := parseFlags(fs, args, 0); err != nil {
+func runSandbox(ctx context.Context, cmd *invocation) error {
+	listen := cmd.String("listen", sandboxListen, "`HOST:PORT` of the API and of all pages, port 0 for any free one")
+	public := cmd.String("public-url", "", "`URL` of that port for browsers elsewhere, such as https://lab.example")
+	directories := cmd.String("directories-listen", sandboxDirectories, "`HOST:PORT` of the directory servers, with mutual TLS")
+	rate := cmd.Float64("rate-limit", 500, "`N` requests per second and API key, 0 for no limit")
+	strict := cmd.Bool("strict", false, "refuse a threeDSCompInd Y whose 3DS Method has not completed")
+	data := cmd.String("data", "", "keep the store in `DIR`; default: a temporary one")
+	readyPath := cmd.String("ready-file", "", "write addresses and keys to `FILE`, as JSON, once all accept")
+	rehearsal := cmd.String("directories", "", "run directory servers and issuers only, for a server of its own; certificates are in `DIR`")
+	resultsCA := cmd.String("results-ca", "", "with --directories: also trust `FILE`, authorities of the server's results listener")
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	if *rehearsal != "" || *resultsCA != "" {
-		return runRehearsal(ctx, fs, stdout, stderr)
+		return runRehearsal(ctx, cmd)
 	}
 	publicURL := ""
 	if *public != "" {
@@ -78,11 +76,11 @@ func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return fmt.Errorf("%w (--listen HOST:0 takes any free port)", err)
 	}
 	o := playground.Options{
-		Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(stderr, slog.LevelWarn),
+		Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(cmd.stderr, slog.LevelWarn),
 		DirectoriesListen: *directories, PerKey: *rate, Strict: *strict,
 	}
 	warnOfSandbox(o.Log, api.Addr())
-	return serveSandbox(ctx, o, publicURL, ready, stdout)
+	return serveSandbox(ctx, o, publicURL, ready, cmd.stdout)
 }
 
 // warnOfSandbox logs a warning if other machines reach the sandbox, whose API keys everybody knows.

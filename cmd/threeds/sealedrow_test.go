@@ -43,6 +43,7 @@ func openPostgres(t *testing.T, p *plan) func(*site, string) {
 // not made with, on a node that knows the key and on one that looks it up. The key is told
 // to come again, for its row may be mended; the others are served.
 func TestKeyRowChangedBySQL(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	for name, tt := range map[string]struct {
 		table, another, short string // another strict, a hash that we would not make
@@ -154,6 +155,7 @@ func (s *site) wantRefused(want int) {
 // TestTransactionRowChangedBySQL: whoever can write to the database makes of no
 // transaction another's, and of no result another. Each row that is refused is counted.
 func TestTransactionRowChangedBySQL(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		table string
 		open  opener

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"io"
 	"os"
 	"os/signal"
@@ -13,13 +12,12 @@ import (
 )
 
 // runServe is the production server: nothing in it is simulated.
-func runServe(ctx context.Context, args []string, stderr io.Writer) error {
-	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
-	file := fs.String("config", defaultConfig, "the configuration `FILE`")
-	if _, err := parseFlags(fs, args, 0); err != nil {
+func runServe(ctx context.Context, cmd *invocation) error {
+	file := cmd.String("config", defaultConfig, "the configuration `FILE`")
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	return serve(ctx, *file, stderr, nil)
+	return serve(ctx, *file, cmd.stderr, nil)
 }
 
 // serve runs the server that a configuration file describes until ctx ends. change may

@@ -72,6 +72,7 @@ func (s *shopper) setDialog(mode page.SetSPCTransactionModeMode) {
 // TestSPCInChromium: the cardholder confirms in the browser's own dialog, with a key that the
 // issuer knows, and the second AReq is authenticated; a dialog that is cancelled is told so.
 func TestSPCInChromium(t *testing.T) {
+	t.Parallel()
 	w := startSandbox(t)
 	s := openConfirming(t, w)
 	for mode, want := range map[page.SetSPCTransactionModeMode]string{
@@ -106,6 +107,7 @@ pay.onclick = () => authenticate({ url: decodeURIComponent(location.hash.slice(1
 // TestB8SPCOfPages: threeds.js in a merchant's page, and the hosted page, show the browser's own dialog, and the server
 // sends the second AReq with what became of it. The issuer checks the assertion. A browser without SPC is not asked.
 func TestB8SPCOfPages(t *testing.T) {
+	t.Parallel()
 	w := startSandbox(t, "--strict")
 	s := openConfirming(t, w)
 	shop := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {

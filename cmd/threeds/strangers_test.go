@@ -37,6 +37,7 @@ func (k *keyless) Key(ctx context.Context, hash []byte) (store.Key, error) {
 // TestStrangersFillNoLog: who has neither an API key nor a certificate causes hardly a
 // line of the log, whatever he does at a listener, be the server in trouble or well.
 func TestStrangersFillNoLog(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	db := new(keyless)
 	s := startSite(t, ca, newWire(t, ca), plan{apiTLS: true, change: func(cfg *server.Config) {

@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/user"
-	"text/tabwriter"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
@@ -17,23 +14,8 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// runToken creates, lists and revokes tokens of the admin API.
-func runToken(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		return usageErrorf("token: no command (create, list or revoke)")
-	}
-	switch args[0] {
-	case "-h", "-help", "--help":
-		return helpRequest{"threeds token takes a command: create, list or revoke"}
-	case "create":
-		return tokenCreate(ctx, args[1:], stdout)
-	case "list":
-		return tokenList(ctx, args[1:], stdout)
-	case "revoke":
-		return tokenRevoke(ctx, args[1:], stderr)
-	}
-	return usageErrorf("token: unknown command %q%s", args[0], config.Hint(args[0], "create", "list", "revoke"))
-}
+// tokenCommands create, list and revoke tokens of the admin API.
+var tokenCommands = []command{{"create", tokenCreate}, {"list", tokenList}, {"revoke", tokenRevoke}}
 
 // withOperators calls do with the tokens and the audit trail of a configuration's store.
 func withOperators(ctx context.Context, file string, do func(*operator.Service) error) error {
@@ -54,31 +36,35 @@ func commandActor() string {
 	return "cli:" + name + "@" + host
 }
 
+// commandEntry returns the entry of the audit trail for what a command does.
+func commandEntry(action, object string, before, after any) operator.Entry {
+	return operator.Entry{Who: commandActor(), From: "command line", Action: action, Object: object, Before: before, After: after}
+}
+
 // recordCommand adds what a command is about to do to the audit trail. When that fails, the command does nothing.
 func recordCommand(ctx context.Context, st store.Store, ring *keyring.Ring, action, object string, after any) error {
 	trail := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
-	err := trail.Record(ctx, operator.Entry{Who: commandActor(), From: "command line", Action: action, Object: object, After: after})
+	err := trail.Record(ctx, commandEntry(action, object, nil, after))
 	if err != nil {
 		return fmt.Errorf("audit trail: %w", err)
 	}
 	return nil
 }
 
-func tokenCreate(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("token create", flag.ContinueOnError)
+func tokenCreate(ctx context.Context, cmd *invocation) error {
 	var token operator.Token
-	fs.StringVar(&token.Name, "name", "", "what the list and the audit trail call the token")
-	fs.Func("role", "what the token may do: viewer, operator or admin", func(text string) (err error) {
+	cmd.StringVar(&token.Name, "name", "", "what the list and the audit trail call the token")
+	cmd.Func("role", "what the token may do: viewer, operator or admin", func(text string) (err error) {
 		token.Role, err = operator.ParseRole(text)
 		return err
 	})
-	fs.StringVar(&token.Merchant, "merchant", "", "the only merchant whose things the token may see")
-	fs.Func("expires", "when the token ends: in days, as 90d, or a date in RFC 3339", func(text string) (err error) {
+	cmd.StringVar(&token.Merchant, "merchant", "", "the only merchant whose things the token may see")
+	cmd.Func("expires", "when the token ends: in days, as 90d, or a date in RFC 3339", func(text string) (err error) {
 		token.Expires, err = parseExpiry(text, time.Now())
 		return err
 	})
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	if err := operator.CheckTokenName(token.Name); err != nil {
@@ -87,6 +73,7 @@ func tokenCreate(ctx context.Context, args []string, stdout io.Writer) error {
 	if token.Role == "" {
 		return usageErrorf("token create: --role viewer, operator or admin is missing")
 	}
+	defer catchBrokenPipe()()
 	return withOperators(ctx, *file, func(s *operator.Service) error {
 		text, err := s.CreateToken(ctx, token)
 		if errors.Is(err, operator.ErrTaken) {
@@ -95,10 +82,9 @@ func tokenCreate(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		err = s.Record(ctx, operator.Entry{Who: commandActor(), Action: "token.create", Object: token.Name,
-			After: map[string]any{"role": token.Role, "merchant": token.Merchant}})
+		err = s.Record(ctx, commandEntry("token.create", token.Name, nil, map[string]any{"role": token.Role, "merchant": token.Merchant}))
 		if err == nil {
-			_, err = fmt.Fprintln(stdout, text)
+			_, err = fmt.Fprintln(cmd.stdout, text)
 		}
 		if err != nil { // nobody has the token, or it has left no trace
 			return errors.Join(err, s.RevokeToken(context.WithoutCancel(ctx), token.Name))
@@ -107,10 +93,9 @@ func tokenCreate(ctx context.Context, args []string, stdout io.Writer) error {
 	})
 }
 
-func tokenList(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("token list", flag.ContinueOnError)
-	asJSON, file := jsonFlag(fs), configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+func tokenList(ctx context.Context, cmd *invocation) error {
+	asJSON, file := cmd.jsonFlag(), cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	return withOperators(ctx, *file, func(s *operator.Service) error {
@@ -118,31 +103,21 @@ func tokenList(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			return writeJSON(stdout, all)
-		}
-		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "NAME\tROLE\tCREATED\tEXPIRES\tMERCHANT")
-		for _, t := range all {
+		return writeList(cmd.stdout, *asJSON, all, "NAME\tROLE\tCREATED\tEXPIRES\tMERCHANT", func(t operator.Token) string {
 			created := t.Created.Format(time.RFC3339)
 			if !t.IsSealed {
 				created = "refused"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", oneLine(t.Name), t.Role, created, orNever(timeOrNull(t.Expires)), oneLine(t.Merchant))
-		}
-		return w.Flush()
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", oneLine(t.Name), t.Role, created, orNever(timeOrNull(t.Expires)), oneLine(t.Merchant))
+		})
 	})
 }
 
-func tokenRevoke(ctx context.Context, args []string, stderr io.Writer) error {
-	fs := flag.NewFlagSet("token revoke", flag.ContinueOnError)
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 1)
+func tokenRevoke(ctx context.Context, cmd *invocation) error {
+	file := cmd.configFlag()
+	rest, err := cmd.parseExactly(1, "the name of the token is missing")
 	if err != nil {
 		return err
-	}
-	if len(rest) == 0 {
-		return usageErrorf("token revoke: the name of the token is missing")
 	}
 	return withOperators(ctx, *file, func(s *operator.Service) error {
 		err := s.RevokeToken(ctx, rest[0])
@@ -152,42 +127,24 @@ func tokenRevoke(ctx context.Context, args []string, stderr io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(stderr, "threeds: revoked token %s\n", oneLine(rest[0]))
-		return s.Record(ctx, operator.Entry{Who: commandActor(), Action: "token.revoke", Object: rest[0]})
+		fmt.Fprintf(cmd.stderr, "threeds: revoked token %s\n", oneLine(rest[0]))
+		return s.Record(ctx, commandEntry("token.revoke", rest[0], nil, nil))
 	})
 }
 
-// runOperator invites, lists, changes and removes users of the console.
-func runOperator(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		return usageErrorf("operator: no command (invite, list, role or remove)")
-	}
-	switch args[0] {
-	case "-h", "-help", "--help":
-		return helpRequest{"threeds operator takes a command: invite, list, role or remove"}
-	case "invite":
-		return operatorInvite(ctx, args[1:], stdout)
-	case "list":
-		return operatorList(ctx, args[1:], stdout)
-	case "role":
-		return operatorRole(ctx, args[1:], stderr)
-	case "remove":
-		return operatorRemove(ctx, args[1:], stderr)
-	}
-	return usageErrorf("operator: unknown command %q%s", args[0], config.Hint(args[0], "invite", "list", "role", "remove"))
-}
+// operatorCommands invite, list, change and remove users of the console.
+var operatorCommands = []command{{"invite", operatorInvite}, {"list", operatorList}, {"role", operatorRole}, {"remove", operatorRemove}}
 
-func operatorInvite(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("operator invite", flag.ContinueOnError)
+func operatorInvite(ctx context.Context, cmd *invocation) error {
 	var invitation operator.Invitation
-	fs.StringVar(&invitation.Name, "name", "", "what the list and the audit trail call the operator")
-	fs.Func("role", "what the operator may do: viewer, operator or admin", func(text string) (err error) {
+	cmd.StringVar(&invitation.Name, "name", "", "what the list and the audit trail call the operator")
+	cmd.Func("role", "what the operator may do: viewer, operator or admin", func(text string) (err error) {
 		invitation.Role, err = operator.ParseRole(text)
 		return err
 	})
-	fs.StringVar(&invitation.Merchant, "merchant", "", "the only merchant whose things the operator may see")
-	file := configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+	cmd.StringVar(&invitation.Merchant, "merchant", "", "the only merchant whose things the operator may see")
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	if err := operator.CheckTokenName(invitation.Name); err != nil && invitation.Name != "" {
@@ -208,20 +165,19 @@ func operatorInvite(ctx context.Context, args []string, stdout io.Writer) error 
 		if err != nil {
 			return err
 		}
-		err = s.Record(ctx, operator.Entry{Who: commandActor(), Action: "operator.invite", Object: invitation.Name,
-			After: map[string]any{"role": invitation.Role, "merchant": invitation.Merchant}})
+		err = s.Record(ctx, commandEntry("operator.invite", invitation.Name, nil,
+			map[string]any{"role": invitation.Role, "merchant": invitation.Merchant}))
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(stdout, c.Console.URL+"/invite/"+secret)
+		_, err = fmt.Fprintln(cmd.stdout, c.Console.URL+"/invite/"+secret)
 		return err
 	})
 }
 
-func operatorList(ctx context.Context, args []string, stdout io.Writer) error {
-	fs := flag.NewFlagSet("operator list", flag.ContinueOnError)
-	asJSON, file := jsonFlag(fs), configFlag(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+func operatorList(ctx context.Context, cmd *invocation) error {
+	asJSON, file := cmd.jsonFlag(), cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
 	return withOperators(ctx, *file, func(s *operator.Service) error {
@@ -229,33 +185,23 @@ func operatorList(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			return writeJSON(stdout, all)
-		}
-		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "NAME\tROLE\tCREATED\tPASSKEYS\tMERCHANT\tLABEL")
-		for _, u := range all {
+		return writeList(cmd.stdout, *asJSON, all, "NAME\tROLE\tCREATED\tPASSKEYS\tMERCHANT\tLABEL", func(u operator.User) string {
 			created := u.Created.Format(time.RFC3339)
 			if !u.IsSealed {
 				created = "refused"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", oneLine(u.Name), u.Role, created, len(u.Passkeys), oneLine(u.Merchant), oneLine(u.Label))
-		}
-		return w.Flush()
+			return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", oneLine(u.Name), u.Role, created, len(u.Passkeys), oneLine(u.Merchant), oneLine(u.Label))
+		})
 	})
 }
 
 var errNoOperator = errors.New("no such operator (see \"threeds operator list\")")
 
-func operatorRole(ctx context.Context, args []string, stderr io.Writer) error {
-	fs := flag.NewFlagSet("operator role", flag.ContinueOnError)
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 2)
+func operatorRole(ctx context.Context, cmd *invocation) error {
+	file := cmd.configFlag()
+	rest, err := cmd.parseExactly(2, "the name of the operator or the role is missing")
 	if err != nil {
 		return err
-	}
-	if len(rest) < 2 {
-		return usageErrorf("operator role: the name of the operator or the role is missing")
 	}
 	name := rest[0]
 	role, err := operator.ParseRole(rest[1])
@@ -276,21 +222,17 @@ func operatorRole(ctx context.Context, args []string, stderr io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("operator role: %w", err)
 		}
-		fmt.Fprintf(stderr, "threeds: %s was %s and is %s\n", oneLine(name), before.Role, after.Role)
-		return s.Record(ctx, operator.Entry{Who: commandActor(), Action: "operator.role", Object: name,
-			Before: map[string]any{"role": before.Role}, After: map[string]any{"role": after.Role}})
+		fmt.Fprintf(cmd.stderr, "threeds: %s was %s and is %s\n", oneLine(name), before.Role, after.Role)
+		return s.Record(ctx, commandEntry("operator.role", name,
+			map[string]any{"role": before.Role}, map[string]any{"role": after.Role}))
 	})
 }
 
-func operatorRemove(ctx context.Context, args []string, stderr io.Writer) error {
-	fs := flag.NewFlagSet("operator remove", flag.ContinueOnError)
-	file := configFlag(fs)
-	rest, err := parseFlags(fs, args, 1)
+func operatorRemove(ctx context.Context, cmd *invocation) error {
+	file := cmd.configFlag()
+	rest, err := cmd.parseExactly(1, "the name of the operator is missing")
 	if err != nil {
 		return err
-	}
-	if len(rest) == 0 {
-		return usageErrorf("operator remove: the name of the operator is missing")
 	}
 	return withOperators(ctx, *file, func(s *operator.Service) error {
 		err := s.RemoveUser(ctx, rest[0])
@@ -300,7 +242,7 @@ func operatorRemove(ctx context.Context, args []string, stderr io.Writer) error 
 		if err != nil {
 			return fmt.Errorf("operator remove: %w", err)
 		}
-		fmt.Fprintf(stderr, "threeds: removed operator %s\n", oneLine(rest[0]))
-		return s.Record(ctx, operator.Entry{Who: commandActor(), Action: "operator.remove", Object: rest[0]})
+		fmt.Fprintf(cmd.stderr, "threeds: removed operator %s\n", oneLine(rest[0]))
+		return s.Record(ctx, commandEntry("operator.remove", rest[0], nil, nil))
 	})
 }

@@ -299,6 +299,7 @@ func TestTracesReload(t *testing.T) {
 // TestNoCollector: whether a collector is gone or takes nothing, requests are served, and
 // the process ends in time. What is lost is counted and said.
 func TestNoCollector(t *testing.T) {
+	t.Parallel()
 	stuck := make(chan struct{})
 	still := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -5,15 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
@@ -25,47 +22,36 @@ import (
 	"github.com/openthreeds/threeds/internal/webhook"
 )
 
-// webhookCommands are the commands of "threeds webhook", in the order of the help.
-var webhookCommands = []string{
-	"add", "list", "remove", "enable", "disable", "rotate", "test", "events", "resend", "verify",
-}
-
 // runWebhook changes the webhook endpoints of a merchant and shows its events, while a server runs or before there is
 // one. It also verifies a delivery as its receiver should.
-func runWebhook(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	all := strings.Join(webhookCommands[:len(webhookCommands)-1], ", ") + " or " + webhookCommands[len(webhookCommands)-1]
-	if len(args) == 0 {
-		return usageErrorf("webhook: no command (%s)", all)
+func runWebhook(ctx context.Context, cmd *invocation) error {
+	name, cmd, err := chooseCommand(cmd,
+		"add", "list", "remove", "enable", "disable", "rotate", "test", "events", "resend", "verify")
+	if err != nil {
+		return err
 	}
-	name := args[0]
-	switch {
-	case slices.Contains([]string{"-h", "-help", "--help"}, name):
-		return helpRequest{"threeds webhook takes a command: " + all}
-	case !slices.Contains(webhookCommands, name):
-		return usageErrorf("webhook: unknown command %q%s", name, config.Hint(name, webhookCommands...))
-	case name == "verify":
-		return verifyDelivery(args[1:], stdin, stdout)
+	if name == "verify" {
+		return verifyDelivery(ctx, cmd)
 	}
-	c := &webhookCommand{stdout: stdout, stderr: stderr}
-	fs := flag.NewFlagSet("webhook "+name, flag.ContinueOnError)
-	fs.StringVar(&c.merchant, "merchant", "", "the merchant that the endpoint or event belongs to")
-	fs.BoolVar(&c.asJSON, "json", false, "say it in JSON")
-	file := configFlag(fs)
-	do, argument := c.prepare(name, fs)
-	rest, err := parseFlags(fs, args[1:], 1)
+	c := &webhookCommand{invocation: cmd}
+	cmd.StringVar(&c.merchant, "merchant", "", "the merchant that the endpoint or event belongs to")
+	cmd.BoolVar(&c.asJSON, "json", false, "say it in JSON")
+	file := cmd.configFlag()
+	do, argument := c.prepare(name)
+	rest, err := cmd.parse(1)
 	if err != nil {
 		return err
 	}
 	isOptional := strings.HasPrefix(argument, "[")
 	switch {
 	case c.merchant == "":
-		return usageErrorf("%s: --merchant NAME is missing", fs.Name())
+		return usageErrorf("%s: --merchant NAME is missing", cmd.Name())
 	case config.CheckMerchantName(c.merchant) != nil:
-		return usageErrorf("%s: --merchant: %v", fs.Name(), config.CheckMerchantName(c.merchant))
+		return usageErrorf("%s: --merchant: %v", cmd.Name(), config.CheckMerchantName(c.merchant))
 	case argument == "" && len(rest) > 0:
-		return usageErrorf("%s: unexpected argument %q", fs.Name(), oneLine(rest[0]))
+		return usageErrorf("%s: unexpected argument %q", cmd.Name(), oneLine(rest[0]))
 	case argument != "" && !isOptional && len(rest) == 0:
-		return usageErrorf("%s: %s is missing", fs.Name(), argument)
+		return usageErrorf("%s: %s is missing", cmd.Name(), argument)
 	}
 	if len(rest) > 0 {
 		c.argument = rest[0]
@@ -74,14 +60,17 @@ func runWebhook(ctx context.Context, args []string, stdin io.Reader, stdout, std
 	if err != nil {
 		return err
 	}
+	if name == "add" {
+		defer catchBrokenPipe()()
+	}
 	return withKeysOf(ctx, conf, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
-		c.hooks = server.NewWebhooks(ctx, conf, st, ring, obs.NewLogger(stderr, slog.LevelWarn))
+		c.hooks = server.NewWebhooks(ctx, conf, st, ring, obs.NewLogger(cmd.stderr, slog.LevelWarn))
 		_, err := merchant.FromConfig(conf, st, ring).Get(ctx, c.merchant)
 		if c.isConfigured = err == nil; err != nil && !errors.Is(err, merchant.ErrNotFound) {
 			return err
 		}
-		if slices.Contains([]string{"add", "remove", "enable", "disable", "rotate", "resend"}, args[0]) {
-			asked := map[string]string{"command": args[0], "argument": c.argument}
+		if slices.Contains([]string{"add", "remove", "enable", "disable", "rotate", "resend"}, name) {
+			asked := map[string]string{"command": name, "argument": showArgument(c.argument)}
 			if err := recordCommand(ctx, st, ring, "webhook.change", c.merchant, asked); err != nil {
 				return err
 			}
@@ -90,22 +79,35 @@ func runWebhook(ctx context.Context, args []string, stdin io.Reader, stdout, std
 	})
 }
 
+// showArgument returns an argument as the audit trail may have it: the id of an endpoint or an event, or a URL without a
+// password. Of anything else, which may be a secret, it has nothing.
+func showArgument(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case strings.HasPrefix(text, "ep_") || strings.HasPrefix(text, "evt_"):
+		return obs.Mask(text)
+	case err == nil && u.Host != "":
+		return obs.Mask(u.Redacted())
+	}
+	return "***"
+}
+
 // A webhookCommand is one command for a merchant's webhooks.
 type webhookCommand struct {
-	hooks          *webhook.Service
-	merchant       string
-	isConfigured   bool   // the configuration or the store has the merchant
-	argument       string // "" means none
-	asJSON         bool
-	stdout, stderr io.Writer
+	*invocation
+	hooks        *webhook.Service
+	merchant     string
+	isConfigured bool   // the configuration or the store has the merchant
+	argument     string // "" means none
+	asJSON       bool
 }
 
 // prepare adds the flags of a command. It returns what runs it and the name of its argument: in brackets when it may be
 // left out, "" when there is none.
-func (c *webhookCommand) prepare(name string, fs *flag.FlagSet) (do func(context.Context) error, argument string) {
+func (c *webhookCommand) prepare(name string) (do func(context.Context) error, argument string) {
 	switch name {
 	case "add":
-		return c.prepareAdd(fs), "URL"
+		return c.prepareAdd(), "URL"
 	case "list":
 		return c.list, ""
 	case "remove":
@@ -119,7 +121,7 @@ func (c *webhookCommand) prepare(name string, fs *flag.FlagSet) (do func(context
 	case "test":
 		return c.test, "ID"
 	case "events":
-		return c.prepareEvents(fs), "[EVENT]"
+		return c.prepareEvents(), "[EVENT]"
 	default:
 		return c.resend, "EVENT"
 	}
@@ -139,25 +141,16 @@ func (c *webhookCommand) explain(err error) error {
 	return err
 }
 
-// say writes a value in JSON, or a line of text to the standard error, where it disturbs no script.
-func (c *webhookCommand) say(value any, format string, args ...any) error {
-	if c.asJSON {
-		return writeJSON(c.stdout, value)
-	}
-	_, err := fmt.Fprintf(c.stderr, "threeds: "+format+"\n", args...)
-	return err
-}
-
 // prepareAdd returns the command that adds an endpoint. It prints the secret, once.
-func (c *webhookCommand) prepareAdd(fs *flag.FlagSet) func(context.Context) error {
+func (c *webhookCommand) prepareAdd() func(context.Context) error {
 	var e webhook.Endpoint
-	fs.Func("type", "a type of events, such as authentication.completed; may be repeated; without it all are delivered",
+	c.Func("type", "a type of events, such as authentication.completed; may be repeated; without it all are delivered",
 		func(text string) error {
 			e.Types = append(e.Types, text)
 			return nil
 		})
-	fs.StringVar(&e.Description, "description", "", "a note for those who read the list")
-	secret := fs.String("secret", "", "the file of the secret (whsec_ and base64); without it one is made")
+	c.StringVar(&e.Description, "description", "", "a note for those who read the list")
+	secret := c.String("secret", "", "the file of the secret (whsec_ and base64); without it one is made")
 	return func(ctx context.Context) (err error) {
 		if *secret != "" {
 			if e.Secret, err = readSecret(*secret); err != nil {
@@ -173,12 +166,18 @@ func (c *webhookCommand) prepareAdd(fs *flag.FlagSet) func(context.Context) erro
 		if err != nil {
 			return err
 		}
-		err = c.say(added.ViewWithSecret(), "added webhook endpoint %s of merchant %q", added.ID, c.merchant)
-		if err != nil || c.asJSON {
-			return err
+		if c.asJSON {
+			err = writeJSON(c.stdout, added.ViewWithSecret())
+		} else {
+			_, err = fmt.Fprintln(c.stdout, added.Secret.Text())
 		}
-		_, err = fmt.Fprintln(c.stdout, added.Secret.Text())
-		return err
+		if err != nil { // nobody has the secret
+			return errors.Join(err, c.hooks.Remove(context.WithoutCancel(ctx), c.merchant, added.ID))
+		}
+		if !c.asJSON {
+			fmt.Fprintf(c.stderr, "threeds: added webhook endpoint %s of merchant %q\n", added.ID, c.merchant)
+		}
+		return nil
 	}
 }
 
@@ -194,8 +193,7 @@ func (c *webhookCommand) list(ctx context.Context) error {
 		}
 		return writeJSON(c.stdout, views)
 	}
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSTATE\tTYPES\tCREATED\tURL\tDESCRIPTION")
+	w := newTable(c.stdout, "ID\tSTATE\tTYPES\tCREATED\tURL\tDESCRIPTION")
 	for _, e := range all {
 		state := "enabled"
 		switch {
@@ -215,7 +213,7 @@ func (c *webhookCommand) remove(ctx context.Context) error {
 	if err := c.hooks.Remove(ctx, c.merchant, c.argument); err != nil {
 		return err
 	}
-	return c.say(map[string]string{"id": c.argument}, "removed webhook endpoint %s of merchant %q", c.argument, c.merchant)
+	return c.printResult(c.asJSON, map[string]string{"id": c.argument}, "removed webhook endpoint %s of merchant %q", c.argument, c.merchant)
 }
 
 func (c *webhookCommand) setDisabled(ctx context.Context, disabled bool) error {
@@ -232,7 +230,7 @@ func (c *webhookCommand) setDisabled(ctx context.Context, disabled bool) error {
 	if disabled {
 		did = "disabled"
 	}
-	return c.say(e.View(), "%s webhook endpoint %s of merchant %q", did, e.ID, c.merchant)
+	return c.printResult(c.asJSON, e.View(), "%s webhook endpoint %s of merchant %q", did, e.ID, c.merchant)
 }
 
 // rotate gives an endpoint a new secret and prints it, once.
@@ -242,7 +240,7 @@ func (c *webhookCommand) rotate(ctx context.Context) error {
 		return err
 	}
 	v := e.RotationView()
-	if err := c.say(v, "the former secret of %s signs as well until %s", e.ID, v.PreviousUntil); err != nil || c.asJSON {
+	if err := c.printResult(c.asJSON, v, "the former secret of %s signs as well until %s", e.ID, v.PreviousUntil); err != nil || c.asJSON {
 		return err
 	}
 	_, err = fmt.Fprintln(c.stdout, v.Secret)
@@ -266,15 +264,15 @@ func (c *webhookCommand) test(ctx context.Context) error {
 	if c.asJSON {
 		return nil
 	}
-	return c.say(nil, "delivered, answered with status %d", status)
+	return c.printResult(c.asJSON, nil, "delivered, answered with status %d", status)
 }
 
 // prepareEvents returns the command that lists events, or shows one with its deliveries.
-func (c *webhookCommand) prepareEvents(fs *flag.FlagSet) func(context.Context) error {
+func (c *webhookCommand) prepareEvents() func(context.Context) error {
 	q := store.EventQuery{Limit: 20}
-	fs.StringVar(&q.Type, "type", "", "only events of this type")
-	fs.StringVar(&q.About, "authentication", "", "only events about this threeDSServerTransID")
-	fs.Func("limit", "how many, 1 to 1000; 20 unless given", func(text string) (err error) {
+	c.StringVar(&q.Type, "type", "", "only events of this type")
+	c.StringVar(&q.About, "authentication", "", "only events about this threeDSServerTransID")
+	c.Func("limit", "how many, 1 to 1000; 20 unless given", func(text string) (err error) {
 		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > 1000 {
 			return errors.New("want a number from 1 to 1000")
 		}
@@ -296,8 +294,7 @@ func (c *webhookCommand) prepareEvents(fs *flag.FlagSet) func(context.Context) e
 			}
 			return writeJSON(c.stdout, bodies)
 		}
-		w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tCREATED\tTYPE\tAUTHENTICATION")
+		w := newTable(c.stdout, "ID\tCREATED\tTYPE\tAUTHENTICATION")
 		for _, e := range all {
 			var body struct {
 				Type string `json:"type"`
@@ -327,8 +324,7 @@ func (c *webhookCommand) showEvent(ctx context.Context) error {
 		}
 		return writeJSON(c.stdout, view)
 	}
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ENDPOINT\tATTEMPTS\tLAST\tSTATUS\tERROR\tNEXT")
+	w := newTable(c.stdout, "ENDPOINT\tATTEMPTS\tLAST\tSTATUS\tERROR\tNEXT")
 	for _, d := range e.Deliveries {
 		status, next := "-", "-"
 		if d.Status != 0 {
@@ -347,25 +343,24 @@ func (c *webhookCommand) resend(ctx context.Context) error {
 	if err := c.hooks.Resend(ctx, c.merchant, c.argument); err != nil {
 		return err
 	}
-	return c.say(map[string]string{"id": c.argument}, "event %s is delivered again as soon as a server runs", c.argument)
+	return c.printResult(c.asJSON, map[string]string{"id": c.argument}, "event %s is delivered again as soon as a server runs", c.argument)
 }
 
 // maxDelivery is the longest body of a delivery that is verified.
 const maxDelivery = 1 << 20
 
 // verifyDelivery checks a delivery as its receiver should.
-func verifyDelivery(args []string, stdin io.Reader, stdout io.Writer) error {
-	fs := flag.NewFlagSet("webhook verify", flag.ContinueOnError)
-	file := fs.String("secret", "", "the file of the endpoint's secret (whsec_ and base64)")
-	id := fs.String("id", "", "the value of the header webhook-id")
-	timestamp := fs.String("timestamp", "", "the value of the header webhook-timestamp")
-	signature := fs.String("signature", "", "the value of the header webhook-signature")
-	rest, err := parseFlags(fs, args, 1)
+func verifyDelivery(_ context.Context, cmd *invocation) error {
+	file := cmd.String("secret", "", "the file of the endpoint's secret (whsec_ and base64)")
+	id := cmd.String("id", "", "the value of the header webhook-id")
+	timestamp := cmd.String("timestamp", "", "the value of the header webhook-timestamp")
+	signature := cmd.String("signature", "", "the value of the header webhook-signature")
+	rest, err := cmd.parse(1)
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{"secret", "id", "timestamp", "signature"} {
-		if fs.Lookup(name).Value.String() == "" {
+		if cmd.Lookup(name).Value.String() == "" {
 			return usageErrorf("webhook verify: --%s is missing", name)
 		}
 	}
@@ -376,16 +371,7 @@ func verifyDelivery(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	from := stdin
-	if rest[0] != "-" {
-		f, err := os.Open(rest[0])
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		from = f
-	}
-	body, err := io.ReadAll(io.LimitReader(from, maxDelivery+1))
+	body, err := readInput(rest[0], cmd.stdin, maxDelivery+1)
 	if err != nil {
 		return err
 	}
@@ -402,13 +388,16 @@ func verifyDelivery(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err := webhook.Verify(*id, *timestamp, *signature, body, time.Now(), secret); err != nil {
 		return errors.New("webhook verify: the signature fits, but the timestamp is not within five minutes of now")
 	}
-	_, err = fmt.Fprintln(stdout, "good")
+	_, err = fmt.Fprintln(cmd.stdout, "good")
 	return err
 }
 
+// maxSecretFile is more than the file of a secret needs, in bytes.
+const maxSecretFile = 4096
+
 // readSecret reads the secret of an endpoint from a file.
 func readSecret(file string) (webhook.Secret, error) {
-	data, err := os.ReadFile(file)
+	data, err := readInput(file, nil, maxSecretFile)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -25,72 +26,70 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// A Merchant owns transactions.
+// A Merchant owns transactions. In JSON its members are named like the keys of the configuration: so rows of the store,
+// the admin API and commands have them. A logo is in base64.
 type Merchant struct {
-	Name string
+	Name string `json:"name"`
 
 	// RequestorID, RequestorName and AcquirerCountry go into the messages of this merchant.
 	// If one is empty, what the request or the directory's configuration says goes there.
-	RequestorID     string
-	RequestorName   string
-	AcquirerCountry string // ISO 3166-1, three digits
+	RequestorID     string `json:"requestor_id,omitzero"`
+	RequestorName   string `json:"requestor_name,omitzero"`
+	AcquirerCountry string `json:"acquirer_country,omitzero"` // ISO 3166-1, three digits
 
 	// SchemeRules says what is done when a request lacks what its scheme asks for beyond
 	// the protocol: "off" does nothing; "enforce" answers with an Erro; anything else, which
 	// is "warn", records and logs it.
-	SchemeRules string
+	SchemeRules string `json:"scheme_rules,omitzero"`
 
 	// Bridging has requests of 2.3.1 go to cards of 2.2.0, with what the Bridging message
 	// extension can carry.
-	Bridging bool
+	Bridging bool `json:"bridging,omitzero"`
 
 	// Transliterate says that names and addresses are written in ASCII where the version
 	// takes nothing else.
-	Transliterate bool
+	Transliterate bool `json:"transliterate,omitzero"`
 
 	// MerchantName, MCC, MerchantCountry and RequestorURL go into requests of the Authentications API that lack them:
 	// merchantName, mcc, merchantCountryCode (three digits) and threeDSRequestorURL.
-	MerchantName    string
-	MCC             string
-	MerchantCountry string
-	RequestorURL    string
+	MerchantName    string `json:"merchant_name,omitzero"`
+	MCC             string `json:"mcc,omitzero"`
+	MerchantCountry string `json:"merchant_country,omitzero"`
+	RequestorURL    string `json:"requestor_url,omitzero"`
 
 	// Origins are the origins of the merchant's pages, such as https://shop.example, which may call the browser listener.
-	Origins []string
+	Origins []string `json:"origins,omitempty"`
 
 	// Page is how the pages for shoppers look.
-	Page Page
+	Page Page `json:"page,omitzero"`
 
 	// PerDirectory has the ids and names by which the directories of single schemes know
 	// this merchant.
-	PerDirectory map[string]Requestor
+	PerDirectory map[string]Requestor `json:"per_directory,omitempty"`
 }
 
 // A Page is how the pages for a merchant's shoppers look. What is empty is as threeds has it.
 type Page struct {
-	Logo     []byte // an image
-	LogoType string // its media type: image/png or image/svg+xml
-	Colour   string // "#rrggbb", of the button that goes on
-	Accent   string // "#rrggbb", of links and edges
+	Logo     []byte `json:"logo,omitempty"`     // an image
+	LogoType string `json:"logo_type,omitzero"` // its media type: image/png or image/svg+xml
+	Colour   string `json:"colour,omitzero"`    // "#rrggbb", of the button that goes on
+	Accent   string `json:"accent,omitzero"`    // "#rrggbb", of links and edges
 }
 
 // A Requestor is how a directory server calls a merchant, and its acquirer there.
 type Requestor struct {
-	ID, Name           string
-	AcquirerBIN        string // acquirerBIN and acquirerMerchantID, for requests of the Authentications API that lack them
-	AcquirerMerchantID string
+	ID                 string `json:"requestor_id,omitzero"`
+	Name               string `json:"requestor_name,omitzero"`
+	AcquirerBIN        string `json:"acquirer_bin,omitzero"` // acquirerBIN and acquirerMerchantID, for requests of the Authentications API that lack them
+	AcquirerMerchantID string `json:"acquirer_merchant_id,omitzero"`
 }
 
 // Requestor returns the id and the name of the merchant at the directory of a scheme. Each
 // is the one for that directory, or else the common one, which may be empty.
 func (m *Merchant) Requestor(scheme string) Requestor {
 	r := m.PerDirectory[scheme]
-	if r.ID == "" {
-		r.ID = m.RequestorID
-	}
-	if r.Name == "" {
-		r.Name = m.RequestorName
-	}
+	r.ID = cmp.Or(r.ID, m.RequestorID)
+	r.Name = cmp.Or(r.Name, m.RequestorName)
 	return r
 }
 
@@ -165,25 +164,12 @@ func newKey() string {
 // capital letters is the same key. It returns false for text that has not the form of a
 // key, and so cannot be one.
 func HashKey(key string) (hash [sha256.Size]byte, ok bool) {
-	if len(key) != keyLen {
+	if len(key) != keyLen || key[8] != '-' || key[13] != '-' || key[18] != '-' || key[23] != '-' {
 		return hash, false
 	}
-	var digits [32]byte
-	n := 0
-	for i := range keyLen {
-		c := key[i]
-		switch i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return hash, false
-			}
-		default:
-			digits[n] = c
-			n++
-		}
-	}
 	var bits [16]byte
-	if _, err := hex.Decode(bits[:], digits[:]); err != nil {
+	digits := key[:8] + key[9:13] + key[14:18] + key[19:23] + key[24:]
+	if _, err := hex.Decode(bits[:], []byte(digits)); err != nil {
 		return hash, false
 	}
 	return sha256.Sum256(bits[:]), true

@@ -41,6 +41,7 @@ type KeyStore interface {
 	Key(ctx context.Context, hash []byte) (store.Key, error)
 	KeysUnless(ctx context.Context, mark string) (keys []store.Key, now string, err error)
 	ResealKey(ctx context.Context, hash, was, seal []byte) error
+	MerchantStore
 }
 
 // A KeyCache finds the account of an API key. Use [KeyCache.Authenticate] for that, while
@@ -49,10 +50,9 @@ type KeyStore interface {
 // The keys that Run has read are answered from memory. Any other key is looked up in the
 // store each time it comes, so a new key works at once. Printing a KeyCache shows no secret.
 type KeyCache struct {
-	store     KeyStore
-	merchants MerchantStore // It is nil if the store keeps no merchants.
-	log       *slog.Logger
-	lookups   chan struct{} // has an element for each look-up in progress
+	store   KeyStore
+	log     *slog.Logger
+	lookups chan struct{} // has an element for each look-up in progress
 
 	uses useLog
 
@@ -61,14 +61,13 @@ type KeyCache struct {
 	current atomic.Pointer[snapshot]
 }
 
-// New returns a KeyCache for a store, which may be a [MerchantStore], too. The merchants are those of the configuration;
+// New returns a KeyCache for a store. The merchants are those of the configuration;
 // they win over those of the store with the same names. While [KeyCache.Run] runs, rows that are sealed under
 // the previous secret of the ring are sealed anew under the current one. The cache logs when
 // the store cannot be read, and when it can again; and once, each row that it refuses because
 // the seal does not open.
 func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *KeyCache {
 	c := &KeyCache{store: keys, log: log, lookups: make(chan struct{}, maxLookups)}
-	c.merchants, _ = keys.(MerchantStore)
 	c.uses.minutes = make(map[[sha256.Size]byte]use)
 	c.current.Store(new(snapshot))
 	c.Configure(ring, merchants)
@@ -81,22 +80,12 @@ func (c *KeyCache) Merchant(name string) *Merchant { return c.current.Load().mer
 // SetMerchants replaces the merchants' settings.
 func (c *KeyCache) SetMerchants(configured []Merchant) {
 	merchants := merchantsByName(configured)
-	for {
-		former := c.current.Load()
-		if c.replace(former, former.judgedBy(former.ring, merchants)) {
-			return
-		}
-	}
+	c.update(func(s *snapshot) *snapshot { return s.judgedBy(s.ring, merchants) })
 }
 
 // SetRing replaces the secrets that rows are sealed under, as [KeyCache.Configure] does.
 func (c *KeyCache) SetRing(ring Ring) {
-	for {
-		former := c.current.Load()
-		if c.replace(former, former.judgedBy(ring, former.merchants)) {
-			return
-		}
-	}
+	c.update(func(s *snapshot) *snapshot { return s.judgedBy(ring, s.merchants) })
 }
 
 // Configure replaces the merchants' settings, and the secrets that rows are sealed under.
@@ -105,9 +94,15 @@ func (c *KeyCache) SetRing(ring Ring) {
 // Calls of Authenticate go on meanwhile with what was known before.
 func (c *KeyCache) Configure(ring Ring, configured []Merchant) {
 	merchants := merchantsByName(configured)
+	c.update(func(s *snapshot) *snapshot { return s.judgedBy(ring, merchants) })
+}
+
+// update makes what next returns for the current snapshot the current one. It calls next again if that was replaced
+// meanwhile.
+func (c *KeyCache) update(next func(*snapshot) *snapshot) {
 	for {
 		former := c.current.Load()
-		if c.replace(former, former.judgedBy(ring, merchants)) {
+		if c.replace(former, next(former)) {
 			return
 		}
 	}
@@ -157,7 +152,7 @@ func (c *KeyCache) admit(hash [sha256.Size]byte, a *Account) (*Account, error) {
 func (c *KeyCache) admitStored(
 	ctx context.Context, hash [sha256.Size]byte, row *store.Key, terms Terms,
 ) (*Account, error) {
-	if c.merchants != nil && c.current.Load().merchantOf(row.Merchant) == nil {
+	if c.current.Load().merchantOf(row.Merchant) == nil {
 		if _, err := c.refresh(ctx, maxTimeout); err != nil {
 			return nil, fmt.Errorf("account: look up merchant: %w", err)
 		}

@@ -61,6 +61,10 @@ func (s *rowStore) ResealKey(_ context.Context, hash, _, _ []byte) error {
 	return s.says[string(hash)]
 }
 
+func (*rowStore) Merchants(context.Context) ([]store.Merchant, error) { return nil, nil }
+
+func (*rowStore) ChangeMerchant(context.Context, string, []byte, []byte) error { return nil }
+
 // newCacheOf returns a cache that has read the rows of a store.
 func newCacheOf(t *testing.T, s *rowStore, ring Ring) *KeyCache {
 	t.Helper()

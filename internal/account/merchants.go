@@ -17,78 +17,10 @@ type MerchantStore interface {
 	ChangeMerchant(ctx context.Context, name string, was, data []byte) error
 }
 
-// A profile is a Merchant in the form that rows, files and commands have: its members are named like the keys of the
-// configuration.
-type profile struct {
-	Name            string                      `json:"name"`
-	RequestorID     string                      `json:"requestor_id,omitzero"`
-	RequestorName   string                      `json:"requestor_name,omitzero"`
-	AcquirerCountry string                      `json:"acquirer_country,omitzero"`
-	SchemeRules     string                      `json:"scheme_rules,omitzero"`
-	Bridging        bool                        `json:"bridging,omitzero"`
-	Transliterate   bool                        `json:"transliterate,omitzero"`
-	MerchantName    string                      `json:"merchant_name,omitzero"`
-	MCC             string                      `json:"mcc,omitzero"`
-	MerchantCountry string                      `json:"merchant_country,omitzero"`
-	RequestorURL    string                      `json:"requestor_url,omitzero"`
-	Origins         []string                    `json:"origins,omitempty"`
-	Page            pageProfile                 `json:"page,omitzero"`
-	PerDirectory    map[string]requestorProfile `json:"per_directory,omitempty"`
-}
-
-type pageProfile struct {
-	Logo     []byte `json:"logo,omitempty"`
-	LogoType string `json:"logo_type,omitzero"`
-	Colour   string `json:"colour,omitzero"`
-	Accent   string `json:"accent,omitzero"`
-}
-
-type requestorProfile struct {
-	ID                 string `json:"requestor_id,omitzero"`
-	Name               string `json:"requestor_name,omitzero"`
-	AcquirerBIN        string `json:"acquirer_bin,omitzero"`
-	AcquirerMerchantID string `json:"acquirer_merchant_id,omitzero"`
-}
-
-// MarshalJSON returns an object whose members are named like the keys of the configuration. A logo is in base64.
-func (m *Merchant) MarshalJSON() ([]byte, error) {
-	p := profile{
-		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName, AcquirerCountry: m.AcquirerCountry,
-		SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
-		MerchantName: m.MerchantName, MCC: m.MCC, MerchantCountry: m.MerchantCountry, RequestorURL: m.RequestorURL,
-		Origins: m.Origins, Page: pageProfile(m.Page),
-	}
-	for scheme, r := range m.PerDirectory {
-		if p.PerDirectory == nil {
-			p.PerDirectory = make(map[string]requestorProfile)
-		}
-		p.PerDirectory[scheme] = requestorProfile(r)
-	}
-	return json.Marshal(p)
-}
-
-// UnmarshalJSON reads what MarshalJSON has written. It checks no values.
-func (m *Merchant) UnmarshalJSON(data []byte) error {
-	var p profile
-	if err := json.Unmarshal(data, &p); err != nil {
-		return err
-	}
-	*m = Merchant{
-		Name: p.Name, RequestorID: p.RequestorID, RequestorName: p.RequestorName, AcquirerCountry: p.AcquirerCountry,
-		SchemeRules: p.SchemeRules, Bridging: p.Bridging, Transliterate: p.Transliterate,
-		MerchantName: p.MerchantName, MCC: p.MCC, MerchantCountry: p.MerchantCountry, RequestorURL: p.RequestorURL,
-		Origins: p.Origins, Page: Page(p.Page), PerDirectory: make(map[string]Requestor),
-	}
-	for scheme, r := range p.PerDirectory {
-		m.PerDirectory[scheme] = Requestor(r)
-	}
-	return nil
-}
-
 // NewMerchantRow returns the row that is stored of a merchant.
 func NewMerchantRow(ring Ring, m *Merchant) (store.Merchant, error) {
 	row := store.Merchant{Name: m.Name}
-	plain, err := m.MarshalJSON()
+	plain, err := json.Marshal(m)
 	if err != nil {
 		return row, fmt.Errorf("account: merchant %q: %w", m.Name, err)
 	}
@@ -104,7 +36,7 @@ func OpenMerchant(ring Ring, row *store.Merchant) (*Merchant, error) {
 		return nil, fmt.Errorf("account: merchant %q: %w", row.Name, err)
 	}
 	m := new(Merchant)
-	if err := m.UnmarshalJSON(plain); err != nil {
+	if err := json.Unmarshal(plain, m); err != nil {
 		return nil, fmt.Errorf("account: merchant %q: %w", row.Name, err)
 	}
 	m.Name = row.Name

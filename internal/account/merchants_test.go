@@ -40,10 +40,12 @@ func TestStoreMerchantWorksWithinASecond(t *testing.T) {
 		inFile, early := w.create(t, "in the file", false), w.create(t, "shop", false)
 		defer w.run(t)()
 		time.Sleep(1200 * time.Millisecond)
+		synctest.Wait()
 		w.wantMCC(t, early, "")
 		row := w.addMerchant(t, w.ring, account.Merchant{Name: "shop", MCC: "5411"})
 		w.wantMCC(t, w.create(t, "shop", false), "5411") // at once, for the key is looked up
 		time.Sleep(time.Second)
+		synctest.Wait()
 		w.wantMCC(t, early, "5411")
 		changed, err := account.NewMerchantRow(w.ring, &account.Merchant{Name: "shop", MCC: "5999"})
 		if err == nil {
@@ -54,6 +56,7 @@ func TestStoreMerchantWorksWithinASecond(t *testing.T) {
 		}
 		w.addMerchant(t, w.ring, account.Merchant{Name: "in the file", MCC: "2222"})
 		time.Sleep(time.Second)
+		synctest.Wait()
 		w.wantMCC(t, early, "5999")
 		w.wantMCC(t, inFile, "1111") // the file wins
 		w.cache.SetMerchants(nil)
@@ -62,6 +65,7 @@ func TestStoreMerchantWorksWithinASecond(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		w.wantMCC(t, early, "")
 	})
 }
@@ -109,6 +113,7 @@ func TestStoreMerchantsAreResealed(t *testing.T) {
 		}
 		stop := w.run(t)
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		wantSecret("a", "current")
 		stop()
 		w.addMerchant(t, w.ring[1:], account.Merchant{Name: "b"})

@@ -93,14 +93,15 @@ func (c *KeyCache) refresh(ctx context.Context, timeout time.Duration) (hasRead 
 	if mark != "" && now == mark {
 		return false, nil
 	}
-	merchants, err := c.readMerchants(ctx)
+	// A merchant that changes after the keys with their mark were read makes another mark, and is read again.
+	merchants, err := c.store.Merchants(ctx)
 	if err != nil {
 		now = "" // so that both are read again
 	}
 	for {
 		former := c.current.Load()
 		merged := former
-		if c.merchants != nil && err == nil {
+		if err == nil {
 			merged = former.withMerchants(merchants)
 		}
 		next := merged.withRows(rows)
@@ -110,15 +111,6 @@ func (c *KeyCache) refresh(ctx context.Context, timeout time.Duration) (hasRead 
 			return true, err
 		}
 	}
-}
-
-// readMerchants reads the merchants of the store. It comes after the keys with their mark were read: a merchant that
-// changes meanwhile makes another mark, and is read again.
-func (c *KeyCache) readMerchants(ctx context.Context) ([]store.Merchant, error) {
-	if c.merchants == nil {
-		return nil, nil
-	}
-	return c.merchants.Merchants(ctx)
 }
 
 // A resealQueue has the rows of a snapshot that are to be sealed anew, in no order: nodes
@@ -167,16 +159,13 @@ func (c *KeyCache) reseal(ctx context.Context) error {
 
 // resealStored seals the rows of merchants anew.
 func (c *KeyCache) resealStored(ctx context.Context, now *snapshot) error {
-	if c.merchants == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, maxTimeout)
 	defer cancel()
 	rows := make([]store.Merchant, 0, len(now.stored))
 	for _, known := range now.stored {
 		rows = append(rows, known.row)
 	}
-	_, err := resealMerchants(ctx, c.merchants, now.ring, rows)
+	_, err := resealMerchants(ctx, c.store, now.ring, rows)
 	return err
 }
 

@@ -21,9 +21,11 @@ func TestStoreIsDown(t *testing.T) {
 		stop := w.run(t)
 		w.want(t, met, nil)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		made = w.create(t, "shop", false)
 		w.store.down.Store(true)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		w.want(t, met, nil)
 		w.want(t, read, nil) // never used, but read by a refresh
 		w.want(t, made, errDown)
@@ -32,6 +34,7 @@ func TestStoreIsDown(t *testing.T) {
 		w.store.down.Store(false)
 		w.want(t, made, nil)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		stop()
 		if n := strings.Count(w.log.String(), "\n"); n != 2 {
 			t.Errorf("%d lines in the log, want one for the fall and one for the rise:\n%s", n, w.log)
@@ -55,37 +58,45 @@ func TestRevokedInSlowStore(t *testing.T) {
 		for _, takes := range []time.Duration{600 * time.Millisecond, 1200 * time.Millisecond, 3 * time.Second} {
 			key := w.create(t, "shop", false)
 			time.Sleep(15 * time.Second) // it is read
+			synctest.Wait()
 			w.want(t, key, nil)
 			slow.takes.Store(int64(takes))
 			if err := w.store.RevokeKey(t.Context(), hashOf(key)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(15 * time.Second)
+			synctest.Wait()
 			w.want(t, key, account.ErrUnknownKey)
 		}
 		key := w.create(t, "shop", false)
 		time.Sleep(15 * time.Second)
+		synctest.Wait()
 		w.want(t, key, nil)
 		slow.takes.Store(int64(time.Hour)) // it hangs
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		w.want(t, key, nil)
 		if err := w.store.RevokeKey(t.Context(), hashOf(key)); err != nil {
 			t.Fatal(err)
 		}
 		slow.takes.Store(0)
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		w.want(t, key, account.ErrUnknownKey)
 		// Now the store is quick again, and has a short timeout again: one reading fails.
 		key = w.create(t, "shop", false)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		w.want(t, key, nil)
 		slow.takes.Store(int64(time.Hour))
 		time.Sleep(600 * time.Millisecond)
+		synctest.Wait()
 		if err := w.store.RevokeKey(t.Context(), hashOf(key)); err != nil {
 			t.Fatal(err)
 		}
 		slow.takes.Store(0)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		w.want(t, key, account.ErrUnknownKey)
 		stop()
 		if n := strings.Count(w.log.String(), "cannot be read"); n > 5 {
@@ -106,10 +117,12 @@ func TestStoreThatIsSlowToListKeys(t *testing.T) {
 		defer w.run(t)()
 		w.want(t, key, nil)
 		time.Sleep(30 * time.Second)
+		synctest.Wait()
 		if err := w.store.RevokeKey(t.Context(), hashOf(key)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2500 * time.Millisecond)
+		synctest.Wait()
 		w.want(t, key, account.ErrUnknownKey)
 	})
 }
@@ -146,6 +159,7 @@ func TestKeysAreReadWhenTheyChange(t *testing.T) {
 		read := func(what string, d time.Duration, want int32) {
 			t.Helper()
 			time.Sleep(d)
+			synctest.Wait()
 			if n := w.store.read.Swap(0); n != want {
 				t.Errorf("%s: the keys were read %d times, want %d", what, n, want)
 			}
@@ -154,6 +168,7 @@ func TestKeysAreReadWhenTheyChange(t *testing.T) {
 		read("at the start, and when a key has been sealed anew", time.Minute-time.Second, 2)
 		read("after a minute", 2*time.Second, 1)
 		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
 		fresh := w.create(t, "shop", false)
 		read("with a new key", 5*time.Second, 1)
 		w.want(t, fresh, nil)
@@ -214,6 +229,7 @@ func TestMarkCannotBeTrusted(t *testing.T) {
 				}
 				defer w.run(t)()
 				time.Sleep(200 * time.Millisecond)
+				synctest.Wait()
 				if test.late {
 					key = w.create(t, "shop", false)
 				}
@@ -223,6 +239,7 @@ func TestMarkCannotBeTrusted(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(test.stops)
+				synctest.Wait()
 				w.want(t, key, account.ErrUnknownKey)
 			})
 		})
@@ -260,6 +277,7 @@ func TestResealGivesEachKeyTheCurrentSecret(t *testing.T) {
 			w.want(t, key, nil)
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		w.sealedUnder(t, used, "previous")
 		if err := w.store.RevokeKey(t.Context(), hashOf(revoked)); err != nil {
 			t.Fatal(err)
@@ -268,6 +286,7 @@ func TestResealGivesEachKeyTheCurrentSecret(t *testing.T) {
 		for range 20 {
 			w.want(t, used, nil)
 			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
 		}
 		for _, key := range []string{used, unused, fresh} {
 			w.sealedUnder(t, key, "current")
@@ -290,6 +309,7 @@ func TestResealGivesEachKeyTheCurrentSecret(t *testing.T) {
 		w.want(t, next, nil)
 		w.want(t, used, nil) // sealed under the next secret of a node that is one step behind
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		w.sealedUnder(t, used, "current")
 	})
 }
@@ -311,6 +331,7 @@ func TestResealOfManyKeys(t *testing.T) {
 		w.cache = account.New(counted, w.ring, nil, slog.New(slog.NewTextHandler(w.log, nil)))
 		defer w.run(t)()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		for _, key := range keys {
 			w.sealedUnder(t, key, "current")
 		}
@@ -348,10 +369,12 @@ func TestRevokedBesideSlowWrites(t *testing.T) {
 		w.want(t, old, nil) // is to be sealed anew from now on
 		w.want(t, revoked, nil)
 		time.Sleep(2100 * time.Millisecond)
+		synctest.Wait()
 		if err := w.store.RevokeKey(t.Context(), hashOf(revoked)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		w.want(t, revoked, account.ErrUnknownKey)
 	})
 }

@@ -68,14 +68,17 @@ func TestChangedRowIsNotJudged(t *testing.T) {
 				key, other := w.create(t, "shop", false), w.create(t, "other", true)
 				stop := w.run(t)
 				time.Sleep(time.Second) // it is read
+				synctest.Wait()
 				w.want(t, key, nil)
 				was := w.row(t, key)
 				w.tamper(t, was.Hash, func(k *store.Key) { change(k, w.row(t, other)) })
 				time.Sleep(time.Second)
+				synctest.Wait()
 				for range 3 {
 					w.want(t, key, account.ErrKeyNotJudged)
 					w.want(t, other, nil)
 					time.Sleep(time.Second)
+					synctest.Wait()
 				}
 				w.wantRefused(t, 1, 1)
 				if line := w.log.String(); strings.Contains(line, key) || !strings.Contains(line, account.KeyID(was.Hash)) ||
@@ -84,6 +87,7 @@ func TestChangedRowIsNotJudged(t *testing.T) {
 				}
 				w.tamper(t, was.Hash, func(k *store.Key) { *k = was })
 				time.Sleep(time.Second)
+				synctest.Wait()
 				w.want(t, key, nil)
 				w.wantRefused(t, 1, 0)
 				stop()
@@ -97,6 +101,7 @@ func TestChangedRowIsNotJudged(t *testing.T) {
 				}
 				defer w.run(t)()
 				time.Sleep(3 * time.Second)
+				synctest.Wait()
 				w.wantRefused(t, 1, 1)
 			})
 		})
@@ -128,12 +133,15 @@ func TestResealSealsNoChange(t *testing.T) {
 		w.want(t, keys[0], account.ErrKeyNotJudged)
 		w.want(t, keys[1], nil) // is to be sealed anew, as soon as the store can write
 		time.Sleep(time.Second)
+		synctest.Wait()
 		slow.takes.Store(int64(time.Hour)) // the change is not seen before
 		w.tamper(t, hashes[1], steal)
 		w.store.readOnly.Store(false)
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		slow.takes.Store(0)
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		for _, key := range keys {
 			w.want(t, key, account.ErrKeyNotJudged)
 		}
@@ -180,6 +188,7 @@ func TestRotationKeepsKeys(t *testing.T) {
 					}
 				}
 				time.Sleep(317 * time.Millisecond)
+				synctest.Wait()
 			}
 		}
 		use()
@@ -198,6 +207,7 @@ func TestRotationKeepsKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		for i := range nodes {
 			nodes[i].want(t, revoked, account.ErrKeyNotJudged)
 			nodes[i].want(t, unused, nil)
@@ -227,6 +237,7 @@ func TestRingChangesDuringRefresh(t *testing.T) {
 		w.cache = account.New(w.store, changingRing{w.ring, func() { w.cache.Configure(ring{"other"}, nil) }}, nil, slog.New(slog.DiscardHandler))
 		defer w.run(t)()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if good, refused := w.cache.Count(); good != 0 || refused != 1 {
 			t.Errorf("%d keys are good, %d rows refused; want 0, 1", good, refused)
 		}
@@ -251,6 +262,7 @@ func TestRefusedRowIsLoggedOnce(t *testing.T) {
 		w.cache = account.New(w.store, busy, nil, slog.New(slog.NewTextHandler(w.log, nil)))
 		defer w.run(t)()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		w.wantRefused(t, 1, 1)
 	})
 }
@@ -275,6 +287,7 @@ func TestSealsAreOpenedOnce(t *testing.T) {
 		opened := func(what string, want int32) {
 			t.Helper()
 			time.Sleep(10 * time.Second)
+			synctest.Wait()
 			if n := counted.opened.Swap(0); n != want {
 				t.Errorf("%s: %d seals were opened, want %d", what, n, want)
 			}
@@ -316,6 +329,7 @@ func TestKeyFileOfAnotherStore(t *testing.T) {
 		w.want(t, key, account.ErrNoKeyJudged) // nothing was read yet
 		defer w.run(t)()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if w.cache.CanJudge() {
 			t.Error("the cache says that it can judge a key")
 		}
@@ -330,6 +344,7 @@ func TestKeyFileOfAnotherStore(t *testing.T) {
 
 		good := w.create(t, "shop", false)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		w.want(t, good, nil)
 		w.want(t, key, account.ErrKeyNotJudged)
 		w.want(t, stranger, account.ErrUnknownKey)
@@ -337,6 +352,7 @@ func TestKeyFileOfAnotherStore(t *testing.T) {
 		w.cache.Configure(ring{"current", "of another"}, nil)
 		w.want(t, key, nil) // the right secret is back
 		time.Sleep(time.Second)
+		synctest.Wait()
 		w.wantRefused(t, 1, 0)
 	})
 }
@@ -353,6 +369,7 @@ func TestManyRefusedRows(t *testing.T) {
 			}
 			defer w.run(t)()
 			time.Sleep(3 * time.Second)
+			synctest.Wait()
 			w.wantRefused(t, want, rows)
 			if more := rows - 10; more > 0 && !strings.Contains(w.log.String(), "rows="+fmt.Sprint(more)) {
 				t.Errorf("the log does not say how many more there are:\n%s", w.log)

@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -104,13 +105,8 @@ func FromFaults(entries []faults.Entry) *Error {
 		if entry.Rule == "required" && strings.HasPrefix(path, "$.channel.") {
 			path = "$.channel" // whose members are there, or none is
 		}
-		if e.Param == "" {
-			e.Param = path
-		}
-		name := path
-		if name == "" {
-			name = element + ", which the merchant's profile has"
-		}
+		e.Param = cmp.Or(e.Param, path)
+		name := cmp.Or(path, element+", which the merchant's profile has")
 		texts = append(texts, fmt.Sprintf("%s: %s", name, entry.Cure))
 	}
 	if strings.HasPrefix(e.Param, cardPath) {

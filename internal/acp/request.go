@@ -6,15 +6,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/iso"
 )
-
-// maxReference is the length of the longest merchant_id that is kept as reference, in characters.
-const maxReference = 64
 
 type createRequest struct {
 	MerchantID string `json:"merchant_id"`
@@ -110,7 +105,7 @@ func ReadCreate(body []byte) (auth.Delegation, []byte, error) {
 		"purchaseAmount": strconv.FormatInt(r.Amount.Value, 10), "purchaseCurrency": currency,
 	}
 	a.set("cardholderName", r.Card.Name)
-	if isReference(r.MerchantID) {
+	if auth.IsReference(r.MerchantID) {
 		a["reference"] = r.MerchantID
 	}
 	if r.Acquirer != nil {
@@ -224,12 +219,6 @@ func expiryDate(month, year string) (string, error) {
 		return "", newFault(cardPath+".exp_year", "$.payment_method.exp_year must be four digits, 2000 to 2099")
 	}
 	return fmt.Sprintf("%02d%02d", y-2000, m), nil
-}
-
-// isReference reports whether a merchant_id can be kept as the reference of an authentication.
-func isReference(id string) bool {
-	return id != "" && utf8.RuneCountInString(id) <= maxReference &&
-		!strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // stateOf returns a state as an AReq has it, without the country that may stand before it. It returns "" for one that is

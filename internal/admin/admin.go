@@ -81,7 +81,7 @@ type route struct {
 
 // routes returns the one table of operations and roles.
 func routes() []route {
-	return slices.Concat([]route{
+	return []route{
 		{"GET", "openapi.json", operator.Viewer, true, "This description", describe},
 		{"GET", "keys", operator.Viewer, true, "List API keys", listKeys},
 		{"POST", "keys", operator.Operator, true, "Create an API key, which is shown once", createKey},
@@ -95,6 +95,8 @@ func routes() []route {
 		{"GET", "authentications/{id}", operator.Viewer, true, "Show a record of the journal with its steps", showRecord},
 		{"POST", "authentications/search", operator.Viewer, true, "Search the journal, also by a whole card number", searchRecords},
 		{"GET", "reports", operator.Viewer, true, "Count authentications by something they have in common", report},
+		{"GET", "billing", operator.Viewer, true, "Count what is billed, for each merchant and month, also of records that have gone", showBilling},
+		{"GET", "reports/mandates", operator.Viewer, true, "Count requests that do not keep a rule of their scheme", reportMandates},
 		{"GET", "overview", operator.Viewer, true, "Say how authentications went, and what needs attention", overview},
 		{"GET", "directories", operator.Viewer, false, "List directory servers with how they are", listDirectories},
 		{"GET", "ranges", operator.Viewer, false, "Say how things stand with the card ranges of each directory", listRanges},
@@ -110,7 +112,28 @@ func routes() []route {
 		{"PATCH", "operators/{name}", operator.Admin, false, "Give an operator another role", changeOperator},
 		{"DELETE", "operators/{name}", operator.Admin, false, "Remove an operator", removeOperator},
 		{"GET", "audit", operator.Admin, false, "Search the audit trail", searchAudit},
-	}, exportRoutes(), certificateRoutes(), hookRoutes(), explainRoutes())
+		{"GET", "audit/export", operator.Admin, false, "Export the audit trail in a form that can be verified", exportAudit},
+		{"GET", "journal/export", operator.Operator, false, "Export the journal, as JSON lines that can be verified or as CSV", exportJournal},
+		{"POST", "journal/erase", operator.Admin, false, "Remove what belongs to a card or to a merchant, for good", eraseJournal},
+		{"GET", "certificates", operator.Viewer, false, "List the client certificates of directories", listCertificates},
+		{"GET", "certificates/{scheme}", operator.Viewer, false, "Show the client certificates of a directory", showCertificates},
+		{"POST", "certificates/{scheme}/request", operator.Operator, false, "Make a key and its certificate signing request", requestCertificate},
+		{"POST", "certificates/{scheme}/install", operator.Operator, false, "Install a certificate, to be used at a time or when it is activated", installCertificate},
+		{"POST", "certificates/{scheme}/activate", operator.Operator, false, "Bring the installed certificate into use", activateCertificate},
+		{"POST", "certificates/{scheme}/rollback", operator.Operator, false, "Bring the certificate into use that was in use before", rollbackCertificate},
+		{"POST", "certificates/{scheme}/test", operator.Operator, false, "Make a TLS handshake with the directory server", testCertificate},
+		{"GET", "webhook-endpoints", operator.Viewer, true, "List webhook endpoints", listHooks},
+		{"POST", "webhook-endpoints", operator.Operator, true, "Add a webhook endpoint, whose secret is shown once", addHook},
+		{"GET", "webhook-endpoints/{id}", operator.Viewer, true, "Show a webhook endpoint", showHook},
+		{"PATCH", "webhook-endpoints/{id}", operator.Operator, true, "Change members of a webhook endpoint", changeHook},
+		{"DELETE", "webhook-endpoints/{id}", operator.Operator, true, "Remove a webhook endpoint", removeHook},
+		{"POST", "webhook-endpoints/{id}/rotate", operator.Operator, true, "Give an endpoint a new secret, which is shown once", rotateHook},
+		{"POST", "webhook-endpoints/{id}/test", operator.Operator, true, "Post a test event, once and at once", testHook},
+		{"GET", "events", operator.Viewer, true, "List events of a merchant with their deliveries, newest first", listEvents},
+		{"GET", "events/{id}", operator.Viewer, true, "Show an event as it is delivered, with its deliveries", showEvent},
+		{"POST", "events/{id}/resend", operator.Operator, true, "Deliver an event again, under the same id", resendEvent},
+		{"POST", "explain", operator.Viewer, true, "Say what is wrong with a request, or with a message in a JSON string; nothing is kept", explain},
+	}
 }
 
 // canCall reports whether an actor may call the operation.
@@ -189,6 +212,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 		if err := rt.check(&actor); err != nil {
 			return nil, err
 		}
+		if rt.path == "journal/erase" {
+			AllowEraseTime(w)
+		}
 		asked := &request{Request: r, actor: actor}
 		if rt.method == http.MethodPost || rt.method == http.MethodPatch {
 			kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -217,11 +243,7 @@ func (h *Handler) identify(r *http.Request) (operator.Actor, error) {
 	if errors.Is(err, operator.ErrNoToken) {
 		return actor, refuse(http.StatusUnauthorized, "Authorization: the token is unknown, was revoked or has ended.")
 	}
-	var proxies []netip.Prefix
-	if h.Proxies != nil {
-		proxies = h.Proxies()
-	}
-	actor.From = listen.ClientName(r, proxies)
+	actor.From = listen.ClientName(r, h.Proxies)
 	return actor, err
 }
 

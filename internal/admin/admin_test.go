@@ -125,6 +125,8 @@ var matrix = map[string][6]int{
 	"GET authentications/{id}":    {200, 200, 200, 200, 200, 200},
 	"POST authentications/search": {200, 200, 200, 200, 200, 200},
 	"GET reports":                 {200, 200, 200, 200, 200, 200},
+	"GET reports/mandates":        {200, 200, 200, 200, 200, 200},
+	"GET billing":                 {200, 200, 200, 200, 200, 200},
 	"GET tokens":                  {403, 403, 200, 403, 403, 403},
 	"POST tokens":                 {403, 403, 201, 403, 403, 403},
 	"DELETE tokens/{name}":        {403, 403, 204, 403, 403, 403},

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/scheme"
 )
 
 const (
@@ -106,7 +109,12 @@ func (h *Handler) findRecords(r *request, q recordQuery) (any, error) {
 		return nil, err
 	}
 	hasCard := q.AcctNumber != ""
-	q.AcctNumber = "" // no card in the audit trail
+	q.AcctNumber = "" // no card in the audit trail, and none that was typed into another field
+	for _, text := range q.recordFields() {
+		if MayBeCard(*text) {
+			*text = "***"
+		}
+	}
 	if err := h.record(r, "record.search", "", nil, map[string]any{"query": q, "byCard": hasCard}); err != nil {
 		return nil, err
 	}
@@ -121,7 +129,7 @@ func (h *Handler) findRecords(r *request, q recordQuery) (any, error) {
 	return all, nil
 }
 
-// readTimes reads the ends of a span of time, either of which may be "".
+// readTimes reads the ends of a span of time, either of which may be "". It may not end before it begins.
 func readTimes(from, to string) (since, until time.Time, err error) {
 	for _, of := range []struct {
 		name, text string
@@ -133,6 +141,9 @@ func readTimes(from, to string) (since, until time.Time, err error) {
 		if *of.at, err = time.Parse(time.RFC3339, of.text); err != nil {
 			return since, until, refuse(http.StatusBadRequest, "%s: want a date such as 2027-01-31T00:00:00Z.", of.name)
 		}
+	}
+	if !since.IsZero() && !until.IsZero() && until.Before(since) {
+		return since, until, refuse(http.StatusBadRequest, "to: want a time that is not before from.")
 	}
 	return since, until, nil
 }
@@ -157,8 +168,8 @@ func showRecord(h *Handler, r *request) (any, error) {
 	return detail, nil
 }
 
-// A reportRow counts the authentications with an AReq that have one value in common. Rates are fractions from 0 to 1.
-type reportRow struct {
+// A ReportRow counts the authentications with an AReq that have one value in common. Rates are fractions from 0 to 1.
+type ReportRow struct {
 	Value            string  `json:"value"`
 	All              int64   `json:"all"`
 	ChallengeRate    float64 `json:"challengeRate"`    // ARes C or D
@@ -189,9 +200,59 @@ func report(h *Handler, r *request) (any, error) {
 	if !ok {
 		return nil, refuse(http.StatusBadRequest, "by: want scheme, merchant, issuer, acs, version, reason or day.")
 	}
-	from, to, err := readTimes(asked.Get("from"), asked.Get("to"))
+	from, to, err := h.reportTimes(r)
 	if err != nil {
 		return nil, err
+	}
+	counts, err := st.Count(r.Context(), journal.CountQuery{By: by, Merchant: r.actor.Merchant, From: from, To: to, Whole: by != ""})
+	if err != nil {
+		return nil, err
+	}
+	valueOf := func(c *journal.Rollup) string { return c.Value }
+	if by == "" {
+		valueOf = func(c *journal.Rollup) string { return c.Hour.Format(time.DateOnly) }
+	}
+	return list[ReportRow]{Data: reportRows(counts, valueOf)}, nil
+}
+
+// reportRows adds up the counts that have a value in common, and returns a row for each value in their order.
+func reportRows(counts []journal.Rollup, valueOf func(*journal.Rollup) string) []ReportRow {
+	sums := map[string]*journal.Rollup{}
+	for i := range counts {
+		value := valueOf(&counts[i])
+		if sums[value] == nil {
+			sums[value] = journal.NewRollup()
+		}
+		sums[value].Add(&counts[i])
+	}
+	rows := []ReportRow{}
+	for _, value := range slices.Sorted(maps.Keys(sums)) {
+		rows = append(rows, newReportRow(value, sums[value]))
+	}
+	return rows
+}
+
+// showBilling answers with the counters of months.
+func showBilling(h *Handler, r *request) (any, error) {
+	st, err := h.openJournal()
+	if err != nil {
+		return nil, err
+	}
+	asked := r.URL.Query()
+	q, err := journal.ParseMonths(asked.Get("from"), asked.Get("to"), h.Now())
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "%s.", err)
+	}
+	q.Merchant = r.actor.Merchant
+	counts, err := st.Billing(r.Context(), q)
+	return list[journal.BillingCount]{Data: counts}, err
+}
+
+// reportTimes returns the time of a report.
+func (h *Handler) reportTimes(r *request) (from, to time.Time, err error) {
+	asked := r.URL.Query()
+	if from, to, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
+		return from, to, err
 	}
 	if to.IsZero() {
 		to = h.Now()
@@ -199,37 +260,68 @@ func report(h *Handler, r *request) (any, error) {
 	if from.IsZero() {
 		from = to.AddDate(0, 0, -reportDays)
 	}
-	counts, err := st.Count(r.Context(), journal.CountQuery{By: by, Merchant: r.actor.Merchant, From: from, To: to, Whole: by != ""})
+	return from, to, nil
+}
+
+// rate returns a part of a whole as a fraction.
+func rate(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return math.Round(float64(part)/float64(whole)*1e6) / 1e6
+}
+
+// A MandateRow counts the requests of a merchant that do not keep a rule of a scheme.
+type MandateRow struct {
+	journal.UnkeptRule
+	Share   float64 `json:"share"`   // of all authentications of the merchant at the scheme
+	InForce bool    `json:"inForce"` // whether the rule counts today
+
+	HasEnded bool `json:"hasEnded"` // whether its last day is over
+}
+
+// reportMandates counts the requests of a time that do not keep a rule of their scheme. Rules in force come first, then
+// those of later days, the earliest day first, then advice, then rules that have ended. Of equal ones the first is the one
+// that most requests do not keep.
+func reportMandates(h *Handler, r *request) (any, error) {
+	st, err := h.openJournal()
 	if err != nil {
 		return nil, err
 	}
-	sums := map[string]*journal.Rollup{}
-	for i := range counts {
-		value := counts[i].Value
-		if by == "" {
-			value = counts[i].Hour.Format(time.DateOnly)
-		}
-		if sums[value] == nil {
-			sums[value] = journal.NewRollup()
-		}
-		sums[value].Add(&counts[i])
+	from, to, err := h.reportTimes(r)
+	if err != nil {
+		return nil, err
 	}
-	all := list[reportRow]{Data: []reportRow{}}
-	for value, sum := range sums {
-		all.Data = append(all.Data, newReportRow(value, sum))
+	counts, err := st.CountUnkept(r.Context(), journal.CountQuery{Merchant: r.actor.Merchant, From: from, To: to})
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(all.Data, func(a, b reportRow) int { return strings.Compare(a.Value, b.Value) })
+	today := h.Now().UTC().Format(time.DateOnly)
+	all := list[MandateRow]{Data: []MandateRow{}}
+	for _, c := range counts {
+		hasEnded := c.Until != "" && c.Until < today
+		all.Data = append(all.Data, MandateRow{c, rate(c.Requests, c.All), c.Since <= today && !hasEnded, hasEnded})
+	}
+	slices.SortStableFunc(all.Data, func(a, b MandateRow) int {
+		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), strings.Compare(max(a.Since, today), max(b.Since, today)),
+			cmp.Compare(b.Requests, a.Requests))
+	})
 	return all, nil
 }
 
-func newReportRow(value string, sum *journal.Rollup) reportRow {
-	rate := func(part, whole int64) float64 {
-		if whole == 0 {
-			return 0
-		}
-		return math.Round(float64(part)/float64(whole)*1e6) / 1e6
+// urgency orders rows: what is or will be asked for, what is only advised, what is not asked for any more.
+func (m *MandateRow) urgency() int {
+	switch {
+	case m.HasEnded:
+		return 2
+	case m.Rule.Rule == string(scheme.Advise), m.Rule.Rule == string(scheme.Ignore):
+		return 1
 	}
-	return reportRow{
+	return 0
+}
+
+func newReportRow(value string, sum *journal.Rollup) ReportRow {
+	return ReportRow{
 		Value: value, All: sum.All, ChallengeRate: rate(sum.Challenged, sum.All),
 		FrictionlessRate: rate(sum.All-sum.Challenged-sum.Failed, sum.All), SuccessRate: rate(sum.Successful, sum.All),
 		Abandonment: rate(sum.Abandoned, sum.Challenged), RReqLoss: rate(sum.Lost, sum.Challenged),

@@ -71,19 +71,17 @@ func (h *Handler) Call(ctx context.Context, actor operator.Actor, method, path s
 func findRoute(method, path string) (*route, map[string]string) {
 	given := strings.Split(path, "/")
 	for _, rt := range routes() {
-		if names, err := matchPath(strings.Split(rt.path, "/"), given); err == nil && rt.method == method {
+		if names := matchPath(strings.Split(rt.path, "/"), given); names != nil && rt.method == method {
 			return &rt, names
 		}
 	}
 	return nil, nil
 }
 
-var errOtherPath = errors.New("admin: another path")
-
-// matchPath returns the values of the names in a pattern.
-func matchPath(pattern, given []string) (map[string]string, error) {
+// matchPath returns the values of the names in a pattern; nil if the path is another one.
+func matchPath(pattern, given []string) map[string]string {
 	if len(pattern) != len(given) {
-		return nil, errOtherPath
+		return nil
 	}
 	names := map[string]string{}
 	for i, part := range pattern {
@@ -91,10 +89,10 @@ func matchPath(pattern, given []string) (map[string]string, error) {
 		name, isName := strings.CutPrefix(part, "{")
 		switch {
 		case err != nil || value == "" || !isName && value != part:
-			return nil, errOtherPath
+			return nil
 		case isName:
 			names[strings.TrimSuffix(name, "}")] = value
 		}
 	}
-	return names, nil
+	return names
 }

@@ -9,21 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/directory"
-	"github.com/openthreeds/threeds/internal/operator"
 )
-
-// certificateRoutes returns the operations on client certificates of directories and their roles.
-func certificateRoutes() []route {
-	return []route{
-		{"GET", "certificates", operator.Viewer, false, "List the client certificates of directories", listCertificates},
-		{"GET", "certificates/{scheme}", operator.Viewer, false, "Show the client certificates of a directory", showCertificates},
-		{"POST", "certificates/{scheme}/request", operator.Operator, false, "Make a key and its certificate signing request", requestCertificate},
-		{"POST", "certificates/{scheme}/install", operator.Operator, false, "Install a certificate, to be used at a time or when it is activated", installCertificate},
-		{"POST", "certificates/{scheme}/activate", operator.Operator, false, "Bring the installed certificate into use", activateCertificate},
-		{"POST", "certificates/{scheme}/rollback", operator.Operator, false, "Bring the certificate into use that was in use before", rollbackCertificate},
-		{"POST", "certificates/{scheme}/test", operator.Operator, false, "Make a TLS handshake with the directory server", testCertificate},
-	}
-}
 
 // maxCertificates is the length of the longest body with certificates: their file, as JSON writes it.
 const maxCertificates = 128 << 10

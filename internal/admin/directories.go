@@ -67,14 +67,9 @@ type Directory struct {
 	Ranges       Ranges               `json:"ranges"`
 	Hour         *Traffic             `json:"hour"` // of the last hour; null without a journal
 	Day          *Traffic             `json:"day"`  // of the last 24 hours; null without a journal
-	refresh      time.Duration
-	minRefresh   time.Duration
-	certificates []*x509.Certificate // all roots
-}
-
-// SetRefresh sets how often card ranges are asked for, and the least time in between.
-func (d *Directory) SetRefresh(refresh, least time.Duration) {
-	d.refresh, d.minRefresh = refresh, least
+	Refresh      time.Duration        `json:"-"`    // how often card ranges are asked for
+	MinRefresh   time.Duration        `json:"-"`    // the least time in between
+	certificates []*x509.Certificate  // all roots
 }
 
 // SetRoots sets the certificates to which those of the directory server chain.
@@ -114,8 +109,7 @@ func DescribePair(pair *tls.Certificate) *Certificate {
 	if leaf == nil {
 		return nil
 	}
-	described := DescribeCertificate(leaf)
-	return &described
+	return new(DescribeCertificate(leaf))
 }
 
 // The states of a breaker.
@@ -173,7 +167,7 @@ func (n *Node) readRanges(ctx context.Context, d *Directory, now time.Time) (Ran
 	if err != nil {
 		return Ranges{}, err
 	}
-	status = status.AdaptTo(d.refresh, d.minRefresh)
+	status = status.AdaptTo(d.Refresh, d.MinRefresh)
 	asked, err := directory.ReadRefreshRequest(ctx, n.Keeper, d.Scheme, status)
 	if err != nil {
 		return Ranges{}, err
@@ -186,7 +180,7 @@ func (n *Node) readRanges(ctx context.Context, d *Directory, now time.Time) (Ran
 	}
 	if r.Loaded != nil {
 		age := max(now.Sub(status.Loaded), 0)
-		r.AgeSeconds, r.IsOld = int64(age/time.Second), age >= min(max(staleAfter*d.refresh, time.Minute), directory.ErrorAge)
+		r.AgeSeconds, r.IsOld = int64(age/time.Second), age >= min(max(staleAfter*d.Refresh, time.Minute), directory.ErrorAge)
 	}
 	return r, nil
 }

@@ -20,7 +20,7 @@ func (s *site) addNode() *admin.Node {
 	n := &admin.Node{
 		Directories: func() []admin.Directory {
 			d := admin.Directory{Scheme: "visa", Key: "directories[0]", ResultsURL: "https://3ds.example/results", Versions: []string{"2.2.0"}}
-			d.SetRefresh(4*time.Hour, time.Hour)
+			d.Refresh, d.MinRefresh = 4*time.Hour, time.Hour
 			return []admin.Directory{d}
 		},
 		Problems:          func() map[string]string { return nil },

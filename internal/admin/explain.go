@@ -1,20 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"net/http"
-
-	"github.com/openthreeds/threeds/internal/merchant"
-	"github.com/openthreeds/threeds/internal/operator"
 )
-
-// explainRoutes returns the operation that explains a text.
-func explainRoutes() []route {
-	return []route{
-		{"POST", "explain", operator.Viewer, true, "Say what is wrong with a request, or with a message in a JSON string; nothing is kept", explain},
-	}
-}
 
 // maxExplained is the length of the longest body to explain.
 const maxExplained = 256 << 10
@@ -35,18 +25,13 @@ var explainSchema = map[string]any{"type": []string{"object", "string"}}
 
 // explain explains the body of a request, or the text that a JSON string has. It is in no log and no audit trail.
 func explain(h *Handler, r *request) (any, error) {
-	name := r.URL.Query().Get("merchant")
-	if r.actor.Merchant != "" && name == "" {
-		name = r.actor.Merchant
-	}
+	name := cmp.Or(r.URL.Query().Get("merchant"), r.actor.Merchant)
 	if !r.actor.CanSee(name) {
 		return nil, errNoMerchant
 	}
 	if name != "" {
-		if _, err := h.Merchants().Get(r.Context(), name); errors.Is(err, merchant.ErrNotFound) {
-			return nil, errNoMerchant
-		} else if err != nil {
-			return nil, err
+		if _, err := h.Merchants().Get(r.Context(), name); err != nil {
+			return nil, merchantProblem(err)
 		}
 	}
 	text, pasted := r.body, ""

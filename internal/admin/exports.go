@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -15,15 +16,6 @@ import (
 type stream struct {
 	name, kind string
 	write      func(io.Writer) error
-}
-
-// exportRoutes returns the operations on the journal and the audit trail as a whole.
-func exportRoutes() []route {
-	return []route{
-		{"GET", "audit/export", operator.Admin, false, "Export the audit trail in a form that can be verified", exportAudit},
-		{"GET", "journal/export", operator.Operator, false, "Export the journal, as JSON lines that can be verified or as CSV", exportJournal},
-		{"POST", "journal/erase", operator.Admin, false, "Remove what belongs to a card or to a merchant, for good", eraseJournal},
-	}
 }
 
 // pieceTime is how long one piece of a stream may take to be sent.
@@ -119,6 +111,14 @@ func exportJournal(h *Handler, r *request) (any, error) {
 	return answer, nil
 }
 
+// eraseTime is how long an erasure may take until it is answered: a merchant may have millions of records.
+const eraseTime = 10 * time.Minute
+
+// AllowEraseTime gives the answer to an erasure more time than other answers have. A server that has no deadlines needs none.
+func AllowEraseTime(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(eraseTime))
+}
+
 // An Erased says how much was erased.
 type Erased struct {
 	Authentications int `json:"authentications"`
@@ -147,11 +147,20 @@ func eraseJournal(h *Handler, r *request) (any, error) {
 	switch {
 	case (asked.AcctNumber == "") == (asked.Merchant == ""):
 		return nil, refuse(http.StatusBadRequest, "Want either acctNumber or merchant.")
+	case MayBeCard(asked.Merchant):
+		return nil, refuse(http.StatusBadRequest, "merchant: that may be a whole card number, and names stand in the audit trail. Send it as acctNumber.")
 	case n > 0 && (n < 13 || n > 19 || strings.Trim(asked.AcctNumber, "0123456789") != ""):
 		return nil, refuse(http.StatusBadRequest, "acctNumber: want a card number of 13 to 19 digits.")
 	}
 	if err := h.record(r, "journal.erase", object, nil, nil); err != nil {
 		return nil, err
 	}
-	return h.Erase(r.Context(), journal.Query{Card: asked.AcctNumber, Merchant: asked.Merchant})
+	// What was begun is finished, also when nobody waits for the answer any more.
+	return h.Erase(context.WithoutCancel(r.Context()), journal.Query{Card: asked.AcctNumber, Merchant: asked.Merchant})
+}
+
+// MayBeCard reports whether a text may be a whole card number, also with something between its digits.
+func MayBeCard(text string) bool {
+	digits := strings.NewReplacer(" ", "", "-", "", ".", "").Replace(text)
+	return len(digits) >= 12 && len(digits) <= 19 && strings.Trim(digits, "0123456789") == ""
 }

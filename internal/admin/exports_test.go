@@ -34,7 +34,10 @@ func TestK11JournalIsExportedAndErased(t *testing.T) {
 			t.Errorf("%s: %d %s", query, w.Code, w.Body)
 		}
 	}
-	for _, body := range []string{`{}`, `{"acctNumber": "12"}`, `{"acctNumber": "4000000000000103", "merchant": "Corner Shop"}`, `{"card": "x"}`} {
+	for _, body := range []string{
+		`{}`, `{"acctNumber": "12"}`, `{"acctNumber": "4000000000000103", "merchant": "Corner Shop"}`, `{"card": "x"}`,
+		`{"merchant": "4000-0000 0000.0103"}`, `{"merchant": "4000000000000103"}`,
+	} {
 		if w := s.call("admin", "POST", "journal/erase", body); w.Code != 400 {
 			t.Errorf("erase %s: %d %s", body, w.Code, w.Body)
 		}
@@ -47,7 +50,7 @@ func TestK11JournalIsExportedAndErased(t *testing.T) {
 		t.Errorf("after the erasure %d records are found, %v", len(page.Records), err)
 	}
 	trail := s.call("admin", "GET", "audit", "").Body.String()
-	if !strings.Contains(trail, "journal.erase") || !strings.Contains(trail, "journal.export") || strings.Contains(trail, journalCard) {
+	if !strings.Contains(trail, "journal.erase") || !strings.Contains(trail, "journal.export") || strings.Contains(trail, journalCard) || strings.Contains(trail, "0103") {
 		t.Errorf("the audit trail: %s", trail)
 	}
 	s.handler.JournalKeys = nil
@@ -55,5 +58,25 @@ func TestK11JournalIsExportedAndErased(t *testing.T) {
 		if w := s.call("admin", "GET", path, ""); w.Code != 503 {
 			t.Errorf("%s without keys: %d %s", path, w.Code, w.Body)
 		}
+	}
+}
+
+// TestD146NumberInAnotherFieldIsNotInTheTrail: whoever looks for a card number by another field finds nothing, and the
+// number stands nowhere.
+func TestD146NumberInAnotherFieldIsNotInTheTrail(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, name := range []string{"id", "reference", "last4", "merchant", "scheme", "acs", "status", "result", "reason"} {
+		if w := s.call("viewer", "GET", "authentications?"+name+"=4000+0000-0000.0103", ""); w.Code != 200 {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if w := s.call("viewer", "POST", "authentications/search", fmt.Sprintf(`{%q: %q}`, name, journalCard)); w.Code != 200 {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	s.call("viewer", "GET", "authentications?reference=order-17", "")
+	trail := s.call("admin", "GET", "audit", "").Body.String()
+	if strings.Contains(trail, "0103") || !strings.Contains(trail, `"***"`) || !strings.Contains(trail, "order-17") {
+		t.Errorf("the audit trail: %s", trail)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // default. The members are named like the keys of the configuration; version is beside them.
 func (r *request) readMerchant(over account.Merchant) (m account.Merchant, version string, err error) {
 	members := map[string]json.RawMessage{}
-	was, err := over.MarshalJSON()
+	was, err := json.Marshal(over)
 	if err == nil {
 		err = json.Unmarshal(was, &members)
 	}
@@ -44,7 +44,7 @@ func (r *request) readMerchant(over account.Merchant) (m account.Merchant, versi
 	if err != nil {
 		return m, "", err
 	}
-	if err := m.UnmarshalJSON(whole); err != nil {
+	if err := json.Unmarshal(whole, &m); err != nil {
 		return m, "", refuse(http.StatusBadRequest, "A member of the body has the wrong type. GET merchants shows each.")
 	}
 	return m, version, nil

@@ -81,6 +81,8 @@ var queries = map[string][]string{
 	"GET journal/export":       {"merchant", "from", "to", "format"},
 	"GET authentications":      append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
 	"GET reports":              {"by", "from", "to"},
+	"GET billing":              {"from", "to"},
+	"GET reports/mandates":     {"from", "to"},
 	"GET webhook-endpoints":    {"merchant"},
 	"GET events":               {"merchant", "endpoint", "type", "authentication", "from", "to", "limit", "cursor"},
 	"GET overview":             {"from", "to"},

@@ -20,8 +20,8 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// A key is an API key in an answer.
-type key struct {
+// A Key is an API key in an answer.
+type Key struct {
 	Hash     string         `json:"hash"`
 	Label    string         `json:"label"`
 	Merchant string         `json:"merchant"`
@@ -50,10 +50,10 @@ func listKeys(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := list[key]{Data: []key{}}
+	all := list[Key]{Data: []Key{}}
 	for i := range rows {
 		terms, err := account.OpenTerms(h.Ring(), &rows[i])
-		k := key{
+		k := Key{
 			hex.EncodeToString(rows[i].Hash), terms.Label, rows[i].Merchant, rows[i].Created, timeOrNull(uses[i]),
 			timeOrNull(terms.Expires), append([]netip.Prefix{}, terms.Allow...), rows[i].Strict, "good",
 		}
@@ -171,10 +171,7 @@ func showMerchant(h *Handler, r *request) (any, error) {
 		return nil, errNoMerchant
 	}
 	entry, err := h.Merchants().Get(r.Context(), name)
-	if errors.Is(err, merchant.ErrNotFound) {
-		return nil, errNoMerchant
-	}
-	return entry, err
+	return entry, merchantProblem(err)
 }
 
 func listTokens(h *Handler, r *request) (any, error) {
@@ -261,8 +258,7 @@ func searchAudit(h *Handler, r *request) (any, error) {
 	}
 	all := list[operator.Entry]{Data: entries}
 	if n := len(entries); n == q.Limit && entries[n-1].Seq > 1 {
-		next := strconv.FormatInt(entries[n-1].Seq, 10)
-		all.Next = &next
+		all.Next = new(strconv.FormatInt(entries[n-1].Seq, 10))
 	}
 	return all, nil
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,7 +17,7 @@ type Overview struct {
 	From        time.Time     `json:"from"`
 	To          time.Time     `json:"to"`
 	HasJournal  bool          `json:"journal"`     // without a journal there are no counts
-	Schemes     []reportRow   `json:"schemes"`     // the one with most authentications first
+	Schemes     []ReportRow   `json:"schemes"`     // the one with most authentications first
 	Results     []ResultCount `json:"results"`     // in the order of the chart
 	Chart       []ChartBar    `json:"chart"`       // oldest first
 	Directories []Directory   `json:"directories"` // null for those who see one merchant
@@ -100,7 +101,7 @@ func overview(h *Handler, r *request) (any, error) {
 	if from.IsZero() {
 		from = to.Add(-hoursOfDay * time.Hour)
 	}
-	o := &Overview{From: from.UTC(), To: to.UTC(), Schemes: []reportRow{}, Results: []ResultCount{}, Chart: []ChartBar{}, Attention: []Notice{}}
+	o := &Overview{From: from.UTC(), To: to.UTC(), Schemes: []ReportRow{}, Results: []ResultCount{}, Chart: []ChartBar{}, Attention: []Notice{}}
 	if err := h.countForOverview(r, o); err != nil {
 		return nil, err
 	}
@@ -138,22 +139,14 @@ func (h *Handler) countForOverview(r *request, o *Overview) error {
 	if err != nil {
 		return err
 	}
-	schemes := map[string]*journal.Rollup{}
 	first := o.To
 	for i := range counts {
-		c := &counts[i]
-		if schemes[c.Value] == nil {
-			schemes[c.Value] = journal.NewRollup()
-		}
-		schemes[c.Value].Add(c)
-		if c.Hour.Before(first) {
-			first = c.Hour
+		if counts[i].Hour.Before(first) {
+			first = counts[i].Hour
 		}
 	}
-	for _, scheme := range slices.Sorted(maps.Keys(schemes)) {
-		o.Schemes = append(o.Schemes, newReportRow(scheme, schemes[scheme]))
-	}
-	slices.SortStableFunc(o.Schemes, func(a, b reportRow) int { return int(min(1, max(-1, b.All-a.All))) })
+	o.Schemes = reportRows(counts, func(c *journal.Rollup) string { return c.Value })
+	slices.SortStableFunc(o.Schemes, func(a, b ReportRow) int { return cmp.Compare(b.All, a.All) })
 	if o.From.Unix() > 0 {
 		first = o.From
 	}
@@ -206,12 +199,8 @@ const soon, urgent = 30 * 24 * time.Hour, 14 * 24 * time.Hour
 // noticesOfCertificates says which certificates end, and takes the problems that say the same out of the others.
 func (h *Handler) noticesOfCertificates(directories []Directory, problems map[string]string) (all []Notice) {
 	ends := h.Node.Endings()
-	for _, key := range slices.SortedFunc(maps.Keys(ends), func(a, b string) int {
-		if c := ends[a].Compare(ends[b]); c != 0 {
-			return c
-		}
-		return strings.Compare(a, b)
-	}) {
+	earliest := func(a, b string) int { return cmp.Or(ends[a].Compare(ends[b]), strings.Compare(a, b)) }
+	for _, key := range slices.SortedFunc(maps.Keys(ends), earliest) {
 		left := ends[key].Sub(h.Now())
 		if left >= soon {
 			break

@@ -39,8 +39,8 @@ type FoundRange struct {
 	Lines    []string `json:"lines"`    // what the directory server says of the range, in words
 }
 
-// maxPrefix is how many digits a prefix has at most: one less than the shortest card number.
-const maxPrefix = 12
+// MaxPrefix is how many digits a prefix has at most: one less than the shortest card number.
+const MaxPrefix = 12
 
 func listRanges(h *Handler, r *request) (any, error) {
 	if h.Node == nil {
@@ -94,8 +94,8 @@ func showRanges(h *Handler, r *request) (any, error) {
 	if prefix == "" {
 		return answer, nil
 	}
-	if len(prefix) > maxPrefix || strings.Trim(prefix, "0123456789") != "" {
-		return nil, refuse(http.StatusBadRequest, "prefix: want 1 to %d digits, the first ones of a card number and not all of it.", maxPrefix)
+	if len(prefix) > MaxPrefix || strings.Trim(prefix, "0123456789") != "" {
+		return nil, refuse(http.StatusBadRequest, "prefix: want 1 to %d digits, the first ones of a card number and not all of it.", MaxPrefix)
 	}
 	g := h.Node.Generation(d.Scheme)
 	answer.Match = &RangeMatch{Match: rangequery.Find(d.Scheme, status.Generation, g, prefix), Of: g.Len(), Found: []FoundRange{}}

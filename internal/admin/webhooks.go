@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -14,26 +15,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/webhook"
 )
-
-// hookRoutes returns the operations for webhooks and their roles.
-func hookRoutes() []route {
-	return []route{
-		{"GET", "webhook-endpoints", operator.Viewer, true, "List webhook endpoints", listHooks},
-		{"POST", "webhook-endpoints", operator.Operator, true, "Add a webhook endpoint, whose secret is shown once", addHook},
-		{"GET", "webhook-endpoints/{id}", operator.Viewer, true, "Show a webhook endpoint", showHook},
-		{"PATCH", "webhook-endpoints/{id}", operator.Operator, true, "Change members of a webhook endpoint", changeHook},
-		{"DELETE", "webhook-endpoints/{id}", operator.Operator, true, "Remove a webhook endpoint", removeHook},
-		{"POST", "webhook-endpoints/{id}/rotate", operator.Operator, true, "Give an endpoint a new secret, which is shown once", rotateHook},
-		{"POST", "webhook-endpoints/{id}/test", operator.Operator, true, "Post a test event, once and at once", testHook},
-		{"GET", "events", operator.Viewer, true, "List events of a merchant with their deliveries, newest first", listEvents},
-		{"GET", "events/{id}", operator.Viewer, true, "Show an event as it is delivered, with its deliveries", showEvent},
-		{"POST", "events/{id}/resend", operator.Operator, true, "Deliver an event again, under the same id", resendEvent},
-	}
-}
 
 // A hook is a webhook endpoint in an answer.
 type hook struct {
@@ -55,6 +39,8 @@ func newHook(e *webhook.Endpoint, now time.Time) hook {
 var (
 	errNoHook  = refuse(http.StatusNotFound, "There is no webhook endpoint with this id.")
 	errNoEvent = refuse(http.StatusNotFound, "There is no event with this id, or none any more.")
+
+	errNoDelivery = refuse(http.StatusConflict, "The webhook endpoints that this event goes to were removed.")
 )
 
 // hookProblem returns the answer to an error of the webhooks.
@@ -65,6 +51,8 @@ func hookProblem(err error) error {
 		return errNoHook
 	case errors.Is(err, webhook.ErrNoEvent):
 		return errNoEvent
+	case errors.Is(err, webhook.ErrNoDelivery):
+		return errNoDelivery
 	case isFault:
 		return refuse(http.StatusBadRequest, "%s: %s", fault.Member, fault.Cure)
 	}
@@ -77,8 +65,7 @@ func (h *Handler) findHook(r *request) (*webhook.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := r.PathValue("id")
-	i := slices.IndexFunc(all, func(e *webhook.Endpoint) bool { return e.ID == id && r.actor.CanSee(e.Merchant) })
+	i := slices.IndexFunc(all, func(e *webhook.Endpoint) bool { return e.ID == r.PathValue("id") && r.actor.CanSee(e.Merchant) })
 	if i < 0 {
 		return nil, errNoHook
 	}
@@ -248,8 +235,7 @@ func listEvents(h *Handler, r *request) (any, error) {
 	if len(found) > limit {
 		found = found[:limit]
 		last := found[limit-1]
-		next := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID))
-		all.Next = &next
+		all.Next = new(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID)))
 	}
 	for i := range found {
 		one, err := h.newEvent(r.Context(), q.Merchant, found[i].ID, endpoint)
@@ -297,9 +283,9 @@ func (h *Handler) readEventQuery(r *request) (q store.EventQuery, endpoint strin
 			return q, "", refuse(http.StatusBadRequest, "%s: want a text without control characters.", name)
 		}
 	}
-	q = store.EventQuery{Merchant: asked.Get("merchant"), Type: asked.Get("type"), About: strings.ToLower(asked.Get("authentication")), Limit: usualEvents}
-	if r.actor.Merchant != "" && q.Merchant == "" {
-		q.Merchant = r.actor.Merchant
+	q = store.EventQuery{
+		Merchant: cmp.Or(asked.Get("merchant"), r.actor.Merchant), Type: asked.Get("type"),
+		About: strings.ToLower(asked.Get("authentication")), Limit: usualEvents,
 	}
 	if endpoint = asked.Get("endpoint"); endpoint != "" {
 		r.SetPathValue("id", endpoint)
@@ -380,7 +366,7 @@ func resendEvent(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	id := r.PathValue("id")
-	if _, err := h.Hooks.Event(r.Context(), owner, id); err != nil {
+	if _, err := h.Hooks.EventToResend(r.Context(), owner, id); err != nil {
 		return nil, hookProblem(err)
 	}
 	if err := h.record(r, "webhook.resend", id, nil, map[string]string{"merchant": owner}); err != nil {

@@ -165,7 +165,7 @@ func TestK9EventsByAPI(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"": "merchant: ", "merchant=Corner+Shop&limit=0": "limit: ", "merchant=Corner+Shop&cursor=x": "cursor: ", "merchant=Corner+Shop&from=now": "from: ",
-		"merchant=%00": "merchant: ", "merchant=Corner+Shop&type=%ff": "type: ",
+		"merchant=Corner+Shop&from=2026-02-02T00:00:00Z&to=2026-02-01T00:00:00Z": "to: ", "merchant=%00": "merchant: ", "merchant=Corner+Shop&type=%ff": "type: ",
 	} {
 		if w := s.call("viewer", "GET", "events?"+query, ""); w.Code != 400 || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%q: %d %s", query, w.Code, w.Body)

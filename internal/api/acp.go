@@ -40,9 +40,6 @@ func delegateOperationOf(path string) string {
 	return delegatePath + "/ID"
 }
 
-// delegateEndpointOf returns what is served for agents under a path, nil if nothing is.
-func delegateEndpointOf(path string) *endpoint { return delegateEndpoints[delegateOperationOf(path)] }
-
 // acpProtocol is the protocol of agents: the key in the header Authorization, and errors of its own.
 type acpProtocol struct{}
 
@@ -100,6 +97,7 @@ func (p acpProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Reque
 	case errors.Is(err, auth.ErrNoRanges):
 		said = acp.NewError(http.StatusServiceUnavailable, "", rangesNotLoaded.Detail)
 	case errors.Is(err, auth.ErrStoreUnreachable):
+		obs.RequestOf(r.Context()).Refuse(storeOutcome)
 		said = acp.NewError(http.StatusServiceUnavailable, "", storeAway.Detail)
 	default:
 		h.logUnlessGone(r, err)
@@ -120,6 +118,8 @@ func (acpProtocol) writeKeyError(h *Handler, w http.ResponseWriter, r *http.Requ
 		e = acp.NewError(http.StatusConflict, acp.DuplicateRequest, inProgress.Detail)
 	case errors.Is(err, idempotency.ErrMismatch):
 		e = acp.NewError(http.StatusConflict, acp.IdempotencyConflict, idempotencyMismatch.Detail)
+	default:
+		obs.RequestOf(r.Context()).Refuse(storeOutcome)
 	}
 	h.writeACPError(w, r, e)
 }

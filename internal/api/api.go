@@ -205,23 +205,11 @@ func (h *Handler) maxAuthBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
 
 // endpointOf returns what is served under the path of a request.
 func (h *Handler) endpointOf(r *http.Request) *endpoint {
-	path := pathOf(r)
-	if ep := delegateEndpointOf(path); ep != nil && h.ACP != nil {
-		return ep
+	ep, _ := route(pathOf(r))
+	if _, isForAgents := ep.protocol.(acpProtocol); isForAgents && h.ACP == nil {
+		return noEndpoint
 	}
-	if ep := endpoints[path]; ep != nil {
-		return ep
-	}
-	if isCancelPath(path) {
-		return cancelEndpoint
-	}
-	if strings.HasPrefix(path, authenticationsPath) {
-		return authenticationEndpoint
-	}
-	if ep := hookEndpointOf(path); ep != nil {
-		return ep
-	}
-	return noEndpoint
+	return ep
 }
 
 // pathOf returns the path of a request as it was sent. A path that is encoded needlessly,
@@ -237,20 +225,29 @@ func pathOf(r *http.Request) string {
 // operationOf returns the path of the endpoint that a request is for, without an id, "other" if there is
 // none.
 func operationOf(r *http.Request) string {
-	path := pathOf(r)
+	_, operation := route(pathOf(r))
+	return operation
+}
+
+// route returns what is served under a path, and the path with ID in the place of an id.
+func route(path string) (ep *endpoint, operation string) {
 	switch {
 	case endpoints[path] != nil:
-		return path
+		return endpoints[path], path
 	case isCancelPath(path):
-		return "/authentications/ID/cancel"
+		return cancelEndpoint, "/authentications/ID/cancel"
 	case strings.HasPrefix(path, authenticationsPath):
-		return "/authentications/ID"
-	case delegateEndpointOf(path) != nil:
-		return delegateOperationOf(path)
-	case hookEndpointOf(path) != nil:
-		return hookOperationOf(path)
+		return authenticationEndpoint, "/authentications/ID"
 	}
-	return "other"
+	operation = delegateOperationOf(path)
+	if ep := delegateEndpoints[operation]; ep != nil {
+		return ep, operation
+	}
+	operation = hookOperationOf(path)
+	if ep := hookEndpoints[operation]; ep != nil {
+		return ep, operation
+	}
+	return noEndpoint, "other"
 }
 
 // ServeHTTP answers a request of either protocol. Under overload it refuses a request
@@ -279,10 +276,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.release()
-	if ep.traced {
+	if ep.traced { // only clients with a good key may decide by a traceparent whether the request is sampled
 		var answered func()
-		w, r, answered = h.startSpan(w, r, acc)
+		w, r, answered = h.Traces.Request(w, r, operationOf(r), r.Header.Get("Traceparent"))
 		defer answered()
+		noteAccount(r, acc)
 	}
 	h.serve(w, r, ep, acc, &a)
 }
@@ -318,13 +316,12 @@ func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpo
 // authenticate finds the account of an API key.
 func (h *Handler) authenticate(r *http.Request, key string) (*account.Account, *failure) {
 	acc, err := h.Keys.Authenticate(r.Context(), key)
-	if err == nil && len(acc.Terms.Allow) > 0 && !acc.Terms.Allows(listen.ClientAddress(r, h.Proxies)) {
-		noteAccount(r, acc)
-		err = account.ErrUnknownKey // nobody elsewhere is told that the key is good
-	}
 	if err == nil {
 		noteAccount(r, acc)
-		return acc, nil
+		if len(acc.Terms.Allow) == 0 || acc.Terms.Allows(listen.ClientAddress(r, h.Proxies)) {
+			return acc, nil
+		}
+		err = account.ErrUnknownKey // nobody elsewhere is told that the key is good
 	}
 	line := obs.RequestOf(r.Context())
 	line.MarkStranger()
@@ -359,14 +356,6 @@ func (h *Handler) logLookupFailure(r *http.Request, err error) {
 	}
 }
 
-// startSpan starts the span of a request. It comes after the check of the key: only clients
-// with a good key may decide by a traceparent whether the request is sampled.
-func (h *Handler) startSpan(w http.ResponseWriter, r *http.Request, acc *account.Account) (http.ResponseWriter, *http.Request, func()) {
-	w, r, answered := h.Traces.Request(w, r, operationOf(r), r.Header.Get("Traceparent"))
-	noteAccount(r, acc)
-	return w, r, answered
-}
-
 // serve reads the body of an admitted request, has the endpoint handle it, and answers.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, acc *account.Account, a *admission) {
 	body, err := a.readBody(w, r, ep.maxBody(h))
@@ -386,7 +375,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 	}
 	req.pause = func(wait time.Duration) {
 		a.release()
-		extendTime(w, wait)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + extraTime)) // in tests it may fail
 	}
 	if key := r.Header["Idempotency-Key"]; len(key) > 0 && h.Idempotency != nil && isIdempotent(ep, r) {
 		h.answerOnce(w, r, ep, req, key)

@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/http"
 	"strings"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/message"
 )
@@ -62,7 +61,9 @@ func (h *Handler) authentication(ctx context.Context, req *request) (response, e
 	a, err := h.Engine.Authentication(context.WithoutCancel(ctx), req.account, id)
 	var res response
 	if err == nil && !a.Status.IsFinal() && wait > 0 {
-		a, err = h.waitForAuthentication(ctx, req, a, wait, &res)
+		res.retryAfter = h.wait(ctx, req, wait, func(limited context.Context) {
+			a, err = h.Engine.WaitForAuthentication(limited, req.account, a.ID)
+		})
 	}
 	if err != nil {
 		return res, err
@@ -76,18 +77,12 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 	var body struct {
 		ID *string `json:"threeDSServerTransID"`
 	}
-	pointer := "/threeDSServerTransID"
 	if err := json.Unmarshal(req.body, &body); err != nil {
-		pointer = ""
-		return response{}, newProblem("malformed", http.StatusBadRequest, "The body is not what this operation reads", problemError{
-			Pointer: &pointer, Code: message.InvalidMessage, Rule: "json",
-			Cure: `Send a JSON object with the string threeDSServerTransID.`,
-		})
+		cure := "Send a JSON object with the string threeDSServerTransID."
+		return response{}, problemOf(faults.New(message.InvalidMessage, "", "json", cure))
 	}
 	if body.ID == nil {
-		return response{}, newProblem("invalid", http.StatusBadRequest, "The request has one fault", problemError{
-			Pointer: &pointer, Code: message.Missing, Rule: "required", Cure: "Send the id that /preauth or /auth gave.",
-		})
+		return response{}, problemOf(faults.New(message.Missing, "threeDSServerTransID", "required", "Send the id that /preauth or /auth gave."))
 	}
 	id := strings.ToLower(*body.ID)
 	if !message.IsUUID(id) {
@@ -102,24 +97,7 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 }
 
 // badWaitProblem answers a wait that is not a whole number of seconds from 0 to 60.
-var badWaitProblem = newProblem("invalid", http.StatusBadRequest, "The request has one fault", waitFault)
-
-// waitForAuthentication answers a GET whose authentication is not final as soon as it is, and at the latest after
-// wait. Requests that wait are counted as those of /postauth are.
-func (h *Handler) waitForAuthentication(
-	ctx context.Context, req *request, a *auth.Authentication, wait time.Duration, res *response,
-) (*auth.Authentication, error) {
-	defer h.waiting.Add(-1)
-	if n := h.waiting.Add(1); h.MaxInFlight > 0 && n > h.MaxInFlight {
-		res.retryAfter = true
-		return a, nil
-	}
-	limited, ended := h.prepareWait(ctx, req, wait)
-	defer ended()
-	a, err := h.Engine.WaitForAuthentication(limited, req.account, a.ID)
-	res.retryAfter = h.isStopping()
-	return a, err
-}
+var badWaitProblem = problemOf(waitFault)
 
 // encodeAuthentication returns the JSON of an authentication.
 func (h *Handler) encodeAuthentication(a *auth.Authentication, access *auth.BrowserAccess) ([]byte, error) {
@@ -160,15 +138,9 @@ func encode(value any) ([]byte, error) {
 // objectOf returns an authentication as the API shows it, without its messages.
 func objectOf(a *auth.Authentication) (*authenticationObject, error) {
 	o := &authenticationObject{
-		ID: a.ID, Status: a.Status, Created: formatTime(a.Created),
+		ID: a.ID, Status: a.Status, Reference: orNull(a.Reference), Created: formatTime(a.Created), MessageVersion: orNull(a.MessageVersion),
 		Card: cardObject{a.Last4, orNull(a.Scheme), append([]string{}, a.Schemes...)}, Outcome: a.Outcome,
 		Normalised: newCorrections(a.Normalised), Defaulted: append([]string{}, a.Defaulted...), SchemeFindings: []findingObject{},
-	}
-	if a.Reference != "" {
-		o.Reference = &a.Reference
-	}
-	if a.MessageVersion != "" {
-		o.MessageVersion = &a.MessageVersion
 	}
 	for _, text := range a.Findings {
 		o.SchemeFindings = append(o.SchemeFindings, findingObject{text})

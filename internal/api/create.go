@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -75,7 +74,7 @@ func creationProblem(err error) error {
 		case len(refused.Faults) == 1 && refused.Faults[0].Rule == "version":
 			return newProblem("unsupported-version", http.StatusBadRequest, "The card cannot be used with this version", refused.Faults...)
 		}
-		return problemOf(refused.Faults)
+		return problemOf(refused.Faults...)
 	}
 	if errors.Is(err, auth.ErrNoRanges) {
 		return rangesNotLoaded
@@ -94,10 +93,8 @@ var (
 
 // cancel ends an authentication that is not over.
 func (h *Handler) cancel(ctx context.Context, req *request) (response, error) {
-	if text := strings.TrimSpace(string(req.body)); text != "" {
-		if r, err := message.ReadRequest([]byte(text), message.Limits{}); err != nil || len(r.Members("")) > 0 {
-			return response{}, problemOf([]faults.Entry{faults.New(message.Format, "", "json", "Send no body, or {}.")})
-		}
+	if err := expectNoMembers(req.body); err != nil {
+		return response{}, err
 	}
 	id := strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(req.path, authenticationsPath), cancelSuffix))
 	if !message.IsUUID(id) {

@@ -59,7 +59,7 @@ type requiredObject struct {
 func (h *Handler) lookup(ctx context.Context, req *request) (response, error) {
 	last4, held, wrong := h.Engine.Lookup(ctx, req.body)
 	if len(wrong) > 0 {
-		return response{}, problemOf(wrong)
+		return response{}, problemOf(wrong...)
 	}
 	o := lookupObject{Last4: last4, Schemes: []lookupScheme{}}
 	for i := range held {
@@ -69,7 +69,7 @@ func (h *Handler) lookup(ctx context.Context, req *request) (response, error) {
 }
 
 // problemOf returns the problem of a body with faults.
-func problemOf(wrong []faults.Entry) *problem {
+func problemOf(wrong ...faults.Entry) *problem {
 	if wrong[0].Rule == "json" {
 		return newProblem("malformed", http.StatusBadRequest, "The body is not what this operation reads", wrong...)
 	}
@@ -143,16 +143,10 @@ type explainObject struct {
 	Scheme         *string          `json:"scheme"`
 	MessageVersion *string          `json:"messageVersion"`
 	Errors         []faults.Entry   `json:"errors"`
-	Warnings       []warningObject  `json:"warnings"`
+	Warnings       []auth.Warning   `json:"warnings"`
 	Normalised     []correction     `json:"normalised"`
 	SchemeFindings []explainFinding `json:"schemeFindings"`
 	WouldSend      json.RawMessage  `json:"wouldSend"`
-}
-
-type warningObject struct {
-	Pointer string `json:"pointer"`
-	Rule    string `json:"rule"`
-	Text    string `json:"text"`
 }
 
 // A correction is something that was changed in a request. Found and Sent are null unless the element says nothing of a
@@ -188,13 +182,8 @@ func (h *Handler) explain(_ context.Context, req *request) (response, error) {
 	return response{body: EncodeExplanation(ExplainBody(h.Engine, req.account, req.body, auth.ExplainOptions{}))}, nil
 }
 
-// An explainer says what /auth would make of a body.
-type explainer interface {
-	Explain(acc *account.Account, body []byte, o auth.ExplainOptions) *auth.Explanation
-}
-
 // ExplainBody says what /auth would make of a body, by the options in the body. What is set in further counts as well.
-func ExplainBody(e explainer, acc *account.Account, body []byte, further auth.ExplainOptions) *auth.Explanation {
+func ExplainBody(e Engine, acc *account.Account, body []byte, further auth.ExplainOptions) *auth.Explanation {
 	options, wrong := auth.ReadExplainOptions(body)
 	options.AllowMaskedCard = further.AllowMaskedCard
 	x := e.Explain(acc, body, options)
@@ -208,16 +197,13 @@ func ExplainBody(e explainer, acc *account.Account, body []byte, further auth.Ex
 func EncodeExplanation(x *auth.Explanation) []byte {
 	o := explainObject{
 		Verdict: "invalid", Scheme: orNull(x.Scheme), Errors: append([]faults.Entry{}, x.Faults...),
-		Warnings: []warningObject{}, Normalised: newCorrections(x.Normalised), SchemeFindings: []explainFinding{}, WouldSend: nullable(x.AReq),
+		Warnings: append([]auth.Warning{}, x.Warnings...), Normalised: newCorrections(x.Normalised), SchemeFindings: []explainFinding{}, WouldSend: nullable(x.AReq),
 	}
 	if x.IsValid {
 		o.Verdict = "valid"
 	}
 	if x.AReq != nil {
 		o.MessageVersion = orNull(x.Version.String())
-	}
-	for _, w := range x.Warnings {
-		o.Warnings = append(o.Warnings, warningObject(w))
 	}
 	for _, f := range x.Findings {
 		o.SchemeFindings = append(o.SchemeFindings, explainFinding{

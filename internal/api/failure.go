@@ -54,7 +54,8 @@ var (
 		"The server could not reach its own data, try again")
 
 	noOperation = newFailure(http.StatusNotFound, 0, message.InvalidMessage, "invalid_request",
-		"There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /lookup, /explain, /enrolled and /check")
+		"There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, "+
+			"/explain, /webhook-endpoints, /events, /enrolled and /check")
 	wrongMethod = newFailure(http.StatusMethodNotAllowed, 0, message.InvalidMessage, "invalid_request",
 		"The method is POST")
 	otherMethod = newFailure(http.StatusMethodNotAllowed, 0, message.InvalidMessage, "invalid_request",

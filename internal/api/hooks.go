@@ -7,12 +7,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/uuid"
 	"github.com/openthreeds/threeds/internal/webhook"
@@ -44,9 +50,6 @@ func hookOperationOf(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// hookEndpointOf returns what is served for webhooks under a path, nil if nothing is.
-func hookEndpointOf(path string) *endpoint { return hookEndpoints[hookOperationOf(path)] }
-
 // idIn returns the id in the path of a request for webhooks.
 func (r *request) idIn() string {
 	parts := strings.Split(r.path, "/")
@@ -70,20 +73,37 @@ func hookProblem(err error) error {
 		return noHook
 	case errors.Is(err, webhook.ErrNoEvent):
 		return noEvent
+	case errors.Is(err, webhook.ErrNoDelivery):
+		return noDelivery
 	case isFault:
-		pointer, code := "/"+fault.Member, message.Format
+		code := message.Format
 		if fault.Missing {
 			code = message.Missing
 		}
-		return newProblem("invalid", http.StatusBadRequest, "The request has one fault",
-			problemError{Pointer: &pointer, Code: code, Rule: fault.Rule, Cure: fault.Cure})
+		entry := faults.New(code, message.Path(fault.Member), fault.Rule, fault.Cure)
+		entry.Limit = limitOfFault(fault)
+		return problemOf(entry)
 	}
 	return err
+}
+
+// limitOfFault returns what would be right, nil if only words can say that.
+func limitOfFault(fault *webhook.FaultError) *faults.Limit {
+	if fault.Most == 0 && fault.Allowed == nil {
+		return nil
+	}
+	limit := &faults.Limit{Allowed: fault.Allowed}
+	if fault.Most > 0 {
+		limit.Max = &fault.Most
+	}
+	return limit
 }
 
 var (
 	noHook  = newProblem("not-found", http.StatusNotFound, "No webhook endpoint of yours has this id")
 	noEvent = newProblem("not-found", http.StatusNotFound, "No event of yours has this id, or none any more")
+
+	noDelivery = newProblem("no-endpoint", http.StatusConflict, "The endpoints that this event goes to were removed")
 )
 
 // A hookRequest is what a merchant says of an endpoint. What is absent stays as it is.
@@ -92,19 +112,81 @@ type hookRequest struct {
 	Secret *string `json:"secret"`
 }
 
-// readHook reads the body of a request about an endpoint.
+// hookNames are the members of a request about an endpoint, in the order of the documentation.
+var hookNames = []string{"url", "types", "description", "disabled", "secret"}
+
+// readHook reads the body of a request about an endpoint. It names each member that is unknown or of another type.
 func readHook(body []byte) (hookRequest, error) {
 	var r hookRequest
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&r); err != nil {
-		pointer := ""
-		return r, newProblem("malformed", http.StatusBadRequest, "The body is not what this operation reads", problemError{
-			Pointer: &pointer, Code: message.InvalidMessage, Rule: "json",
-			Cure: "Send a JSON object with url, and perhaps types, description, disabled and secret.",
-		})
+	members, err := decodeObject(body, "Send one JSON object with url, and perhaps types, description, disabled and secret, each once.")
+	if err != nil {
+		return r, err
+	}
+	var wrong []faults.Entry
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		var member any
+		want := "a string"
+		switch name {
+		case "url":
+			member = &r.URL
+		case "types":
+			member, want = &r.Types, "an array of strings"
+		case "description":
+			member = &r.Description
+		case "disabled":
+			member, want = &r.Disabled, "a boolean"
+		case "secret":
+			member = &r.Secret
+		default:
+			wrong = append(wrong, unknownMember(name, hookNames))
+			continue
+		}
+		if json.Unmarshal(members[name], member) != nil {
+			entry := faults.New(message.Format, message.Path(name), "type", "Send "+name+" as "+want+".")
+			entry.Found = faults.TypeOf(members[name])
+			wrong = append(wrong, entry)
+		}
+	}
+	if len(wrong) > 0 {
+		return r, problemOf(wrong...)
 	}
 	return r, nil
+}
+
+// decodeObject returns the members of an object, or the problem of a body that is none or has a member twice.
+func decodeObject(body []byte, cure string) (map[string]jsontext.Value, error) {
+	var members map[string]jsontext.Value
+	if err := jsonv2.Unmarshal(body, &members); err != nil || members == nil {
+		return nil, problemOf(faults.New(message.InvalidMessage, "", "json", cure))
+	}
+	return members, nil
+}
+
+// unknownMember returns the fault of a member that there is not.
+func unknownMember(name string, known []string) faults.Entry {
+	entry := faults.New(message.Format, message.Path(faults.PrintableName(name)), "unknown-member", "Leave it out, or correct its name.")
+	entry.Limit = &faults.Limit{Allowed: known}
+	return entry
+}
+
+// expectNoMembers refuses a body with members where none is read, so that nobody takes them as obeyed.
+func expectNoMembers(body []byte) error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil
+	}
+	members, err := decodeObject(body, "Send no body, or {}.")
+	if err != nil {
+		return err
+	}
+	var wrong []faults.Entry
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		path := message.Path(faults.PrintableName(name))
+		wrong = append(wrong, faults.New(message.Format, path, "unknown-member", "Leave it out: this operation reads no member."))
+	}
+	if len(wrong) > 0 {
+		return problemOf(wrong...)
+	}
+	return nil
 }
 
 // hooks lists the endpoints of a merchant, or adds one.
@@ -189,6 +271,9 @@ func (h *Handler) testHook(ctx context.Context, req *request) (response, error) 
 
 // rotateHook gives an endpoint a new secret.
 func (h *Handler) rotateHook(ctx context.Context, req *request) (response, error) {
+	if err := expectNoMembers(req.body); err != nil {
+		return response{}, err
+	}
 	secret := webhook.NewSecret()
 	if req.claim != nil { // a request that repeats this one has the same secret
 		derived := req.claim.Derive("secret")
@@ -224,8 +309,7 @@ func (h *Handler) events(ctx context.Context, req *request) (response, error) {
 	if len(all) > limit {
 		all = all[:limit]
 		last := all[limit-1]
-		cursor := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID))
-		next = &cursor
+		next = new(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID)))
 	}
 	bodies := []json.RawMessage{}
 	for _, e := range all {
@@ -234,22 +318,32 @@ func (h *Handler) events(ctx context.Context, req *request) (response, error) {
 	return encodeResponse(0, page{bodies, next})
 }
 
+// eventNames are the parameters of a list of events, in the order of the documentation.
+var eventNames = []string{"type", "authentication", "from", "to", "limit", "cursor"}
+
 // readEventQuery reads the parameters of a list of events.
 func readEventQuery(query string) (store.EventQuery, error) {
 	q := store.EventQuery{Limit: usualEvents}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return q, badParameter("", "Encode the query as RFC 3986 has it.")
+		return q, badParameter("", "pattern", "Encode the query as RFC 3986 has it.", nil)
 	}
-	for name, given := range values {
-		text, err := given[0], error(nil)
-		if len(given) > 1 {
-			return q, badParameter(name, "Give it once.")
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(eventNames, name) {
+			limit := &faults.Limit{Allowed: eventNames}
+			return q, badParameter(faults.PrintableName(name), "unknown-member", "Leave it out, or correct its name.", limit)
 		}
-		cure := ""
+		text, err := values[name][0], error(nil)
+		if len(values[name]) > 1 {
+			return q, badParameter(name, "duplicate-member", "Give it once.", nil)
+		}
+		rule, cure, limit := "pattern", "", (*faults.Limit)(nil)
 		switch name {
 		case "type":
-			q.Type = text
+			if q.Type = text; !slices.Contains(webhook.Types(), text) {
+				limit = &faults.Limit{Allowed: webhook.Types()}
+				return q, badParameter(name, "unknown-code", "Send one of the values that limit lists.", limit)
+			}
 		case "authentication":
 			q.About = strings.ToLower(text)
 		case "from":
@@ -262,16 +356,17 @@ func readEventQuery(query string) (store.EventQuery, error) {
 			if q.Limit, err = strconv.Atoi(text); err == nil && (q.Limit < 1 || q.Limit > maxEvents) {
 				err = errors.New("out of range")
 			}
-			cure = "Give a number from 1 to 100."
+			rule, cure, limit = "range", "Give a whole number from 1 to 100.", limitOf(1, maxEvents)
 		case "cursor":
 			q.AfterCreated, q.AfterID, err = readCursor(text)
 			cure = "Give what the page before has as next."
-		default:
-			return q, badParameter(name, "Leave it out: there are type, authentication, from, to, limit and cursor.")
 		}
 		if err != nil {
-			return q, badParameter(name, cure)
+			return q, badParameter(name, rule, cure, limit)
 		}
+	}
+	if endsBeforeItBegins(q.From, q.To) {
+		return q, badParameter("to", "condition", spanCure, nil)
 	}
 	return q, nil
 }
@@ -290,9 +385,8 @@ func readCursor(text string) (time.Time, string, error) {
 	return time.UnixMilli(ms).UTC(), id, err
 }
 
-func badParameter(name, cure string) error {
-	return newProblem("invalid", http.StatusBadRequest, "The request has one fault",
-		problemError{Parameter: name, Code: message.Format, Rule: "pattern", Cure: cure})
+func badParameter(name, rule, cure string, limit *faults.Limit) error {
+	return problemOf(faults.Entry{Parameter: name, Code: message.Format, Rule: rule, Cure: cure, Limit: limit})
 }
 
 // event shows an event with what became of it.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/idempotency"
 	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/message"
@@ -30,7 +31,7 @@ func isIdempotent(ep *endpoint, r *http.Request) bool {
 }
 
 // badIdempotencyKey answers a header that is no key.
-var badIdempotencyKey = newProblem("invalid", http.StatusBadRequest, "The request has one fault", problemError{
+var badIdempotencyKey = problemOf(faults.Entry{
 	Header: "Idempotency-Key", Code: message.Format, Rule: "pattern", Limit: limitOf(1, idempotency.MaxKey),
 	Cure: "Give the header once, with 1 to 255 printable characters of ASCII.",
 })

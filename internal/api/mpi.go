@@ -1,10 +1,8 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 
@@ -94,17 +92,13 @@ func (h *Handler) enrolled(ctx context.Context, req *request) (response, error) 
 		return response{}, err
 	}
 	a := h.MPI.Enrolled(context.WithoutCancel(ctx), req.account, asked)
-	type trouble struct {
-		Message string `json:"message"`
-		Detail  string `json:"detail"`
-	}
 	return response{body: encodeJSON(struct {
-		ACSURL   *string  `json:"acs_url"`
-		PAReq    *string  `json:"pareq"`
-		Enrolled *string  `json:"enrolled"`
-		ECI      string   `json:"eci"`
-		Error    *trouble `json:"error"`
-	}{orNull(a.ACSURL), orNull(a.PAReq), orNull(a.Enrolled), a.ECI, (*trouble)(a.Error)})}, nil
+		ACSURL   *string      `json:"acs_url"`
+		PAReq    *string      `json:"pareq"`
+		Enrolled *string      `json:"enrolled"`
+		ECI      string       `json:"eci"`
+		Error    *mpi.Trouble `json:"error"`
+	}{orNull(a.ACSURL), orNull(a.PAReq), orNull(a.Enrolled), a.ECI, a.Error})}, nil
 }
 
 func (h *Handler) check(ctx context.Context, req *request) (response, error) {
@@ -120,17 +114,7 @@ func (h *Handler) check(ctx context.Context, req *request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return response{body: encodeJSON(struct {
-		Amount        string `json:"amount"`
-		Currency      string `json:"currency"`
-		CAVV          string `json:"cavv"`
-		CAVVAlgorithm string `json:"cavv_algorithm"`
-		ECI           string `json:"eci"`
-		MerchantID    string `json:"merchant_id"`
-		Last4         string `json:"last4"`
-		Status        string `json:"status"`
-		XID           string `json:"xid"`
-	}(c))}, nil
+	return response{body: encodeJSON(c)}, nil
 }
 
 // orNull returns a text for JSON, which is null when the text is empty.
@@ -141,13 +125,11 @@ func orNull(s string) *string {
 	return &s
 }
 
-// encodeJSON encodes an answer and leaves the characters of URLs as they are.
+// encodeJSON is encode for an answer that is a struct of texts, which cannot fail.
 func encodeJSON(answer any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(answer); err != nil {
-		panic("api: " + err.Error()) // it cannot fail: answers are structs of texts
+	text, err := encode(answer)
+	if err != nil {
+		panic("api: " + err.Error())
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return text
 }

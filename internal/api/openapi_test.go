@@ -58,6 +58,11 @@ func TestF5IdempotencyKeyIsDescribed(t *testing.T) {
 			if strings.HasPrefix(path, "/delegate_authentication") {
 				mismatch = "409" // as that protocol has it
 			}
+			for _, status := range []string{"413", "415"} { // any body may be too long, or in a content coding
+				if _, ok := operation.Responses[status]; !ok && (r.Method == "POST" || r.Method == "PATCH") {
+					t.Errorf("%s %s: no response %s", r.Method, path, status)
+				}
+			}
 			for _, status := range []string{"409", mismatch} {
 				if _, ok := operation.Responses[status]; has && !ok {
 					t.Errorf("%s %s: no response %s", r.Method, path, status)

@@ -10,6 +10,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/message"
 )
 
 // problemProtocol is the protocol of /authentications and /outcome. Its errors are problems (RFC 9457).
@@ -21,11 +22,8 @@ type problem struct {
 	Title  string         `json:"title"`
 	Status int            `json:"status"`
 	Detail string         `json:"detail,omitempty"`
-	Errors []problemError `json:"errors,omitempty"`
+	Errors []faults.Entry `json:"errors,omitempty"`
 }
-
-// A problemError is one fault of a request.
-type problemError = faults.Entry
 
 const problemURN = "urn:threeds:problem:"
 
@@ -61,7 +59,7 @@ var problemNames = map[int]string{
 }
 
 // newProblem returns the problem of a name with its title.
-func newProblem(name string, status int, detail string, entries ...problemError) *problem {
+func newProblem(name string, status int, detail string, entries ...faults.Entry) *problem {
 	return &problem{Type: problemURN + name, Title: titles[name], Status: status, Detail: detail, Errors: entries}
 }
 
@@ -72,6 +70,10 @@ var noAuthentication = newProblem("not-found", http.StatusNotFound, "No authenti
 
 // storeAway answers when the store could not be asked.
 var storeAway = newProblem("internal", http.StatusServiceUnavailable, "The server could not reach its own data, try again")
+
+// storeOutcome is how the metrics count what the store kept from being done: as the Erro of the other operations, for the
+// alert about the store counts that.
+var storeOutcome = message.TransientFailure.String()
 
 // writeFailure answers a request that the listener itself refuses. One without a good key is answered as by the other
 // operations.
@@ -110,16 +112,16 @@ func (p problemProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.R
 func (h *Handler) writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 	var names []string
 	for _, e := range p.Errors {
-		name := e.Parameter
-		if e.Header != "" {
-			name = e.Header
-		}
+		name := cmp.Or(e.Header, e.Parameter)
 		if e.Pointer != nil {
 			name = strings.TrimPrefix(*e.Pointer, "/")
 		}
 		names = append(names, name)
 	}
 	obs.RequestOf(r.Context()).SetError(strings.TrimPrefix(p.Type, problemURN), names, "")
+	if p == storeAway {
+		obs.RequestOf(r.Context()).Refuse(storeOutcome)
+	}
 	if p.Status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		setRetryAfter(w)
 	}

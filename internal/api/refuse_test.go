@@ -229,25 +229,27 @@ func TestLastPlacesAreReserved(t *testing.T) {
 // TestRefusalsInEachProtocol: what finds no place, or a key with no more to spend, is refused in the
 // manner of its protocol, and counted; and takes no place from others.
 func TestRefusalsInEachProtocol(t *testing.T) {
-	for path, body := range bodies {
-		counted := make(map[string]int)
-		h := newHandler(new(fake))
-		h.MaxInFlight, h.Limits = 1, NewLimiter(2)
-		h.Refused = func(operation string, why Refusal) { counted[operation+" "+string(why)]++ }
-		for i, want := range []int{200, 503, 429} {
-			h.inFlight().Store(int64(i)) // others
-			w := ask(h, path, "k", strings.NewReader(body))
-			if w.Code != want || want != 200 && (w.Header().Get("Retry-After") == "" || !json.Valid(w.Body.Bytes())) {
-				t.Errorf("%s, %d others: %d %v %s, want %d", path, i, w.Code, w.Header(), w.Body, want)
+	synctest.Test(t, func(t *testing.T) { // the limit gains nothing meanwhile, however slow the machine is
+		for path, body := range bodies {
+			counted := make(map[string]int)
+			h := newHandler(new(fake))
+			h.MaxInFlight, h.Limits = 1, NewLimiter(2)
+			h.Refused = func(operation string, why Refusal) { counted[operation+" "+string(why)]++ }
+			for i, want := range []int{200, 503, 429} {
+				h.inFlight().Store(int64(i)) // others
+				w := ask(h, path, "k", strings.NewReader(body))
+				if w.Code != want || want != 200 && (w.Header().Get("Retry-After") == "" || !json.Valid(w.Body.Bytes())) {
+					t.Errorf("%s, %d others: %d %v %s, want %d", path, i, w.Code, w.Header(), w.Body, want)
+				}
+				if n := h.inFlight().Load(); n != int64(i) {
+					t.Errorf("%s: %d places are taken, want %d", path, n, i)
+				}
 			}
-			if n := h.inFlight().Load(); n != int64(i) {
-				t.Errorf("%s: %d places are taken, want %d", path, n, i)
+			if operation := path[1:]; len(counted) != 2 || counted[operation+" in_flight"] != 1 || counted[operation+" rate_limit"] != 1 {
+				t.Errorf("%s: %v", path, counted)
 			}
 		}
-		if operation := path[1:]; len(counted) != 2 || counted[operation+" in_flight"] != 1 || counted[operation+" rate_limit"] != 1 {
-			t.Errorf("%s: %v", path, counted)
-		}
-	}
+	})
 }
 
 // TestPlacesByPath: the last places are for what comes later in an authentication.
@@ -302,10 +304,10 @@ func TestErrosOfTheListener(t *testing.T) {
 		code               int
 		says               string
 	}{
-		{"POST", "/nowhere", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /lookup, /explain, /enrolled and /check"},
-		{"GET", "/nowhere", "", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /lookup, /explain, /enrolled and /check"},
-		{"POST", "/%70reauth", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /lookup, /explain, /enrolled and /check"},
-		{"POST", "/%65nrolled", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /lookup, /explain, /enrolled and /check"},
+		{"POST", "/nowhere", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
+		{"GET", "/nowhere", "", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
+		{"POST", "/%70reauth", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
+		{"POST", "/%65nrolled", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
 		{"GET", "/preauth", "", 405, "The method is POST"},
 		{"POST", "/preauth", strings.Repeat(" ", maxBody+1), 413, "The body is larger than 65536 bytes"},
 		{"POST", "/auth", strings.Repeat(" ", maxAuthBody+1), 413, "The body is larger than 262144 bytes"},
@@ -395,7 +397,7 @@ func TestRateLimitPerKey(t *testing.T) {
 // TestG3aCapitalsShareTheRateLimit: a key has one limit, however its letters are written.
 func TestG3aCapitalsShareTheRateLimit(t *testing.T) {
 	h := newHandler(new(fake))
-	h.Limits = NewLimiter(1)
+	h.Limits = NewLimiter(1.0 / 3600)
 	for i, key := range []string{"greedy", "GREEDY", "gReEdY"} {
 		want := 429
 		if i == 0 {

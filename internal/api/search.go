@@ -43,7 +43,7 @@ func (h *Handler) authentications(ctx context.Context, req *request) (response, 
 	}
 	s := search{isQuery: true}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if len(values[name]) > 1 {
+		if len(values[name]) > 1 && s.isKnown(name) {
 			s.fault(name, "duplicate-member", "Give it once.", nil)
 			continue
 		}
@@ -56,19 +56,27 @@ func (h *Handler) authentications(ctx context.Context, req *request) (response, 
 func (h *Handler) search(ctx context.Context, req *request) (response, error) {
 	var members map[string]jsontext.Value
 	if err := jsonv2.Unmarshal(req.body, &members); err != nil { // a member twice is an error
-		return response{}, problemOf([]faults.Entry{faults.New(message.InvalidMessage, "", "json", "Send a JSON object.")})
+		cure := "Send one JSON object that has no member twice."
+		return response{}, problemOf(faults.New(message.InvalidMessage, "", "json", cure))
 	}
 	var s search
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		var text string
 		var number int
 		switch {
+		case !s.isKnown(name):
+			s.set(name, "")
+		case string(members[name]) == "null": // as if it were absent
 		case name == "limit" && json.Unmarshal(members[name], &number) == nil:
 			s.set(name, strconv.Itoa(number))
 		case name != "limit" && json.Unmarshal(members[name], &text) == nil:
 			s.set(name, text)
+		case name == "limit":
+			s.fault(name, "type", "Send limit as a whole number, without quotes.", nil)
+			s.wrong[len(s.wrong)-1].Found = faults.TypeOf(members[name])
 		default:
-			s.fault(name, "type", "Send a string, and limit as a number.", nil)
+			s.fault(name, "type", "Send "+name+" as a string.", nil)
+			s.wrong[len(s.wrong)-1].Found = faults.TypeOf(members[name])
 		}
 	}
 	return h.answerSearch(ctx, req, &s)
@@ -97,8 +105,8 @@ func (s *search) set(name, value string) {
 	q := &s.query
 	switch name {
 	case "reference":
-		if q.Reference = value; !isReference(value) {
-			s.fault(name, "length", "Send 1 to 64 characters that can be printed.", limitOf(1, maxReference))
+		if q.Reference = value; !auth.IsReference(value) {
+			s.fault(name, "length", "Send 1 to 64 characters that can be printed.", limitOf(1, auth.MaxReference))
 		}
 	case "last4":
 		if q.Last4 = value; !lastFour.MatchString(value) {
@@ -138,6 +146,13 @@ func (s *search) set(name, value string) {
 	}
 }
 
+const spanCure = "Send a time that is not before from."
+
+// endsBeforeItBegins reports whether no time is in a span; the zero time leaves an end open.
+func endsBeforeItBegins(from, to time.Time) bool {
+	return !from.IsZero() && !to.IsZero() && to.Before(from)
+}
+
 // oneOf notes a value that is none of a list.
 func (s *search) oneOf(name, value string, allowed []string) {
 	if !slices.Contains(allowed, value) {
@@ -154,10 +169,15 @@ func (s *search) time(name, value string) time.Time {
 	return at
 }
 
-// fault notes what is wrong with a member. A name that is not ours may be anything, and is not repeated.
+// isKnown reports whether a name is one that set knows.
+func (s *search) isKnown(name string) bool {
+	return name == "acctNumber" || slices.Contains(searchNames, name)
+}
+
+// fault notes what is wrong with a member. A name that is not ours is repeated only if it has the form of one.
 func (s *search) fault(name, rule, cure string, limit *faults.Limit) {
-	if rule == "unknown-member" && !slices.Contains(searchNames, name) {
-		name = ""
+	if !s.isKnown(name) {
+		name = faults.PrintableName(name)
 	}
 	e := faults.Entry{Code: message.Format, Rule: rule, Cure: cure, Limit: limit}
 	switch {
@@ -166,8 +186,7 @@ func (s *search) fault(name, rule, cure string, limit *faults.Limit) {
 	case name == "":
 		e.Pointer = &name
 	default:
-		pointer := "/" + name
-		e.Pointer = &pointer
+		e.Pointer = new("/" + name)
 	}
 	s.wrong = append(s.wrong, e)
 }
@@ -197,8 +216,11 @@ var noJournal = newProblem("journal-off", http.StatusNotFound, "The server keeps
 
 // answerSearch searches, unless the search has faults.
 func (h *Handler) answerSearch(ctx context.Context, req *request, s *search) (response, error) {
+	if endsBeforeItBegins(s.query.From, s.query.To) {
+		s.fault("to", "condition", spanCure, nil)
+	}
 	if len(s.wrong) > 0 {
-		return response{}, problemOf(s.wrong)
+		return response{}, problemOf(s.wrong...)
 	}
 	if s.query.Limit == 0 {
 		s.query.Limit = searchLimit
@@ -209,7 +231,7 @@ func (h *Handler) answerSearch(ctx context.Context, req *request, s *search) (re
 	}
 	if errors.Is(err, auth.ErrCursor) {
 		s.fault("cursor", "condition", cursorCure, nil)
-		return response{}, problemOf(s.wrong)
+		return response{}, problemOf(s.wrong...)
 	}
 	if err != nil {
 		return response{}, err

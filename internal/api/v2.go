@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/faults"
@@ -170,12 +169,9 @@ func (h *Handler) auth(ctx context.Context, req *request) (response, error) {
 	return response{body: ares, notes: notes}, err
 }
 
-// maxReference is the length of the longest X-Reference, in characters.
-const maxReference = 64
-
 // badReference answers a header X-Reference that is not as docs/api.md, G12, has it.
 var badReference = newFailureOf(faults.Entry{
-	Header: "X-Reference", Code: message.Format, Rule: "length", Limit: limitOf(1, maxReference),
+	Header: "X-Reference", Code: message.Format, Rule: "length", Limit: limitOf(1, auth.MaxReference),
 	Cure: "Give the header once, with 1 to 64 printable characters, or leave it out.",
 }, "invalid_request",
 	"The header X-Reference must have 1 to 64 printable characters, and be given once")
@@ -188,16 +184,10 @@ func readReference(ctx context.Context, header http.Header) (string, error) {
 		return "", nil
 	}
 	reference := values[0]
-	if len(values) > 1 || !isReference(reference) {
+	if len(values) > 1 || !auth.IsReference(reference) {
 		return "", badReference
 	}
 	reference = obs.Mask(reference)
 	obs.Note(ctx, "reference", reference)
 	return reference, nil
-}
-
-// isReference reports whether a text may be a reference: 1 to 64 characters that can be printed.
-func isReference(text string) bool {
-	return text != "" && utf8.ValidString(text) && utf8.RuneCountInString(text) <= maxReference &&
-		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }

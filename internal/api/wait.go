@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -37,11 +36,14 @@ func (h *Handler) postauth(ctx context.Context, req *request) (response, error) 
 	if err != nil {
 		return response{}, err
 	}
-	rreq, err := h.Engine.Result(context.WithoutCancel(ctx), req.account, req.body)
+	var res response
+	res.body, err = h.Engine.Result(context.WithoutCancel(ctx), req.account, req.body)
 	if pending, ok := errors.AsType[*auth.PendingError](err); ok && wait > 0 {
-		return h.waitForResult(ctx, req, pending, wait)
+		res.retryAfter = h.wait(ctx, req, wait, func(limited context.Context) {
+			res.body, err = h.Engine.WaitForResult(limited, req.account, pending)
+		})
 	}
-	return response{body: rreq}, err
+	return res, err
 }
 
 // readWait returns how long a /postauth may wait, by the parameter wait of its query.
@@ -64,42 +66,23 @@ func readWait(query string) (time.Duration, error) {
 	return time.Duration(seconds) * time.Second, nil
 }
 
-// waitForResult answers a /postauth whose result is pending, as soon as there is something else to say, and
-// at the latest after wait. Requests that wait take no place among those in flight. They are counted by
-// themselves: as many may wait as may be in flight, and the next is answered at once.
-func (h *Handler) waitForResult(ctx context.Context, req *request, pending *auth.PendingError, wait time.Duration) (response, error) {
+// wait lets a request wait, for a time at the most, in work, whose context ends with that. It returns true if the client
+// is asked to wait before it tries again. Requests that wait take no place among those in flight, and hold no body. They
+// are counted by themselves: as many may wait as may be in flight, and the next is answered at once, without work.
+func (h *Handler) wait(ctx context.Context, req *request, most time.Duration, work func(limited context.Context)) (retryAfter bool) {
 	defer h.waiting.Add(-1)
 	if n := h.waiting.Add(1); h.MaxInFlight > 0 && n > h.MaxInFlight {
-		return response{retryAfter: true}, pending
+		return true
 	}
-	limited, ended := h.prepareWait(ctx, req, wait)
-	defer ended()
-	rreq, err := h.Engine.WaitForResult(limited, req.account, pending)
-	return response{body: rreq, retryAfter: h.isStopping()}, err
-}
-
-// prepareWait gives the place and the memory of a request back, and returns a context for its wait. Ended notes how
-// long it took.
-func (h *Handler) prepareWait(ctx context.Context, req *request, wait time.Duration) (limited context.Context, ended func()) {
 	req.body = nil // its memory is not needed while the request waits
-	req.pause(wait)
+	req.pause(most)
 	began := time.Now()
-	limited, cancel := context.WithTimeout(ctx, wait)
-	stop := func() bool { return true }
+	defer func() { obs.RequestOf(ctx).SetWaited(time.Since(began)) }()
+	limited, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
 	if h.Waits != nil {
-		stop = context.AfterFunc(h.Waits, cancel)
+		defer context.AfterFunc(h.Waits, cancel)()
 	}
-	return limited, func() {
-		stop()
-		cancel()
-		obs.RequestOf(ctx).SetWaited(time.Since(began))
-	}
-}
-
-// isStopping reports whether requests that wait are answered at once.
-func (h *Handler) isStopping() bool { return h.Waits != nil && h.Waits.Err() != nil }
-
-// extendTime gives a request that waits the time to write its answer afterwards.
-func extendTime(w http.ResponseWriter, wait time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + extraTime)) // in tests it may fail
+	work(limited)
+	return h.Waits != nil && h.Waits.Err() != nil // such requests are answered at once
 }

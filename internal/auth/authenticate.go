@@ -10,6 +10,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/faults"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/store"
@@ -89,7 +90,8 @@ type claim struct {
 	version  message.Version
 	start    time.Time // of the /auth
 	rec      *txnRecord
-	bridging string // the version of the Bridging extension in the AReq; "" if it has none
+	bridging string        // the version of the Bridging extension in the AReq; "" if it has none
+	sent     *journal.Step // the AReq as the journal has it; nil without a journal
 
 	// row is the id of the row that has the transaction. It is another than id for a second AReq of SPC; "" means id.
 	row string
@@ -126,19 +128,13 @@ func WithReference(ctx context.Context, reference string) context.Context {
 	return context.WithValue(ctx, referenceKey{}, reference)
 }
 
-// referenceOf returns the reference of a context, "" if there is none.
-func referenceOf(ctx context.Context) string {
-	reference, _ := ctx.Value(referenceKey{}).(string)
-	return reference
-}
-
 // noteRequest records what a request is about.
 func (e *Engine) noteRequest(ctx context.Context, req *authRequest) {
 	if e.Recorder == nil {
 		return
 	}
 	e.note(ctx, "threeDSServerTransID", req.loggedID())
-	if req.isCreation && isReference(req.reference) {
+	if req.isCreation && IsReference(req.reference) {
 		e.note(ctx, "reference", req.reference)
 	}
 	e.noteCard(ctx, req.pan)
@@ -272,10 +268,10 @@ func (req *authRequest) read(msg *message.Request) {
 		req.version, req.loggedVersion = v, v.String()
 	}
 	req.loggedChannel, req.loggedCategory = twoDigits(msg.Text("deviceChannel")), twoDigits(msg.Text("messageCategory"))
-	if amount := msg.Text("purchaseAmount"); len(amount) <= 48 && strings.Trim(amount, "0123456789") == "" {
+	if amount := msg.Text("purchaseAmount"); len(amount) <= 48 && hasOnlyDigits(amount) {
 		req.loggedAmount = amount
 	}
-	if currency := msg.Text("purchaseCurrency"); len(currency) == 3 && strings.Trim(currency, "0123456789") == "" {
+	if currency := msg.Text("purchaseCurrency"); len(currency) == 3 && hasOnlyDigits(currency) {
 		req.loggedCurrency = currency
 	}
 	req.pan = msg.Text("acctNumber")
@@ -289,14 +285,9 @@ func (e *Engine) chooseVersion(req *authRequest, to target, msg *message.Request
 	if req.isStrict() || msg.Has("messageVersion") {
 		return
 	}
-	var usable []message.Version
-	if to.peer != nil {
-		if usable = commonVersions(to.peer, to.info); len(usable) == 0 {
-			usable = to.peer.Versions
-		}
-	}
-	for i := 0; i < len(e.Peers) && to.peer == nil; i++ {
-		usable = append(usable, e.Peers[i].Versions...)
+	usable := e.usableVersions(to)
+	if len(usable) == 0 && to.peer != nil {
+		usable = to.peer.Versions
 	}
 	if len(usable) == 0 {
 		return
@@ -389,12 +380,8 @@ func (e *Engine) build(req *authRequest, c *contentCheck) {
 	to, msg := c.to, c.msg
 	found := bridgeRequest(req, to, msg)
 	e.complete(req, to, msg)
-	ctx := message.Context{Loopback: e.Loopback}
-	if to.peer != nil {
-		ctx.KnownExtension = to.peer.context(ctx).KnownExtension
-	}
 	found = append(found, addExtensions(req, to, msg)...)
-	areq, problems := msg.Build(ctx)
+	areq, problems := msg.Build(e.buildContext(to))
 	c.areq = areq
 	found = append(found, problems...)
 	found = append(found, checkExtensions(req, areq)...)
@@ -409,7 +396,29 @@ func (e *Engine) build(req *authRequest, c *contentCheck) {
 	if req.hasDS && req.ds == "" {
 		found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 	}
-	c.problems = found
+	c.problems = req.withoutCopy(found)
+}
+
+// withoutCopy leaves out the problems of an acquirer's country that was copied from that of the merchant: the fault is
+// in what the caller sent, and is reported there.
+func (req *authRequest) withoutCopy(found message.Problems) message.Problems {
+	isCopied := slices.ContainsFunc(req.changes, func(c message.Change) bool {
+		return c.Path == "acquirerCountryCode" && strings.HasSuffix(c.What, "from merchantCountryCode")
+	})
+	isSource := func(p message.Problem) bool { return p.Path == "merchantCountryCode" }
+	if !isCopied || !slices.ContainsFunc(found, isSource) {
+		return found
+	}
+	return slices.DeleteFunc(found, func(p message.Problem) bool { return p.Path == "acquirerCountryCode" })
+}
+
+// buildContext returns what decides how an AReq is built.
+func (e *Engine) buildContext(to target) message.Context {
+	ctx := message.Context{Loopback: e.Loopback}
+	if to.peer != nil {
+		ctx.KnownExtension = to.peer.context(ctx).KnownExtension
+	}
+	return ctx
 }
 
 // knownID is the id to name to the requestor: the one that the requestor sent, if it was
@@ -481,7 +490,7 @@ func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 		req.changes = append(req.changes, msg.Transliterate()...)
 	}
 	withdrawSPC(req, to, msg)
-	if to.info != nil && msg.Text("deviceChannel") == browser && msg.Has("threeDSCompInd") && msg.Text("threeDSCompInd") != "U" {
+	if msg.Text("deviceChannel") == browser && msg.Has("threeDSCompInd") && msg.Text("threeDSCompInd") != "U" {
 		if acs := acsVersion(to.info, req.version.String()); acs != nil && methodURL(to.peer, acs) == "" {
 			msg.Set("threeDSCompInd", "U")
 			req.addChange("threeDSCompInd", "U, the range has no 3DS Method")
@@ -494,7 +503,7 @@ func (req *authRequest) isStrict() bool { return req.account.Strict && req.deleg
 
 // twoDigits returns s if it has the form of a code of two digits, else "".
 func twoDigits(s string) string {
-	if len(s) != 2 || strings.Trim(s, "0123456789") != "" {
+	if len(s) != 2 || !hasOnlyDigits(s) {
 		return ""
 	}
 	return s
@@ -568,11 +577,13 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 			Amount: areq.Text("purchaseAmount"), Currency: areq.Text("purchaseCurrency"),
 			CardHash: e.cardHash(req.pan),
 			AReq:     areq.Facts(), Purchase: e.purchaseOf(req, areq),
-			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings), Reference: referenceOf(ctx),
+			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
+			Unkept: unkeptRules(req.findings),
 		},
 	}
+	c.rec.Reference, _ = ctx.Value(referenceKey{}).(string)
 	if req.isCreation {
-		c.rec.API, c.rec.Schemes, c.rec.Defaulted = authenticationsAPI, e.allSchemesOf(req.pan), req.defaulted
+		c.rec.API, c.rec.Schemes, c.rec.Defaulted = authenticationsAPI, e.schemesOf(e.Cards.Lookup(req.pan)), req.defaulted
 		c.rec.Reference, c.rec.Corrections = req.reference, req.corrections
 	}
 	t := store.Txn{ID: c.id, Owner: c.merchant, Scheme: to.peer.Scheme, State: Sent}
@@ -580,7 +591,8 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 	if err := e.seal(&t, c.rec); err != nil {
 		return nil, err
 	}
-	switch err := e.Store.Create(e.withSent(ctx, areq), t); {
+	c.sent = e.journaledAReq(areq)
+	switch err := e.Store.Create(withSent(ctx, c.sent), t); {
 	case errors.Is(err, store.ErrExists):
 		return nil, erro(req.version, message.UnknownTransaction, "The threeDSServerTransID has been used", c.id)
 	case err != nil:

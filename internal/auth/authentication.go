@@ -92,19 +92,17 @@ func (e *Engine) Authentication(ctx context.Context, acc *account.Account, id st
 // ctx has ended.
 func (e *Engine) WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
 	id = strings.ToLower(id)
-	for {
-		changed, forget := e.changes.watch(id)
-		a, err := e.Authentication(context.WithoutCancel(ctx), acc, id)
-		if err != nil || a.Status.IsFinal() || !awaitChange(ctx, changed) {
-			forget()
-			return a, err
-		}
-		forget()
-	}
+	var a *Authentication
+	var err error
+	e.repeatUntil(ctx, id, func() bool {
+		a, err = e.Authentication(context.WithoutCancel(ctx), acc, id)
+		return err != nil || a.Status.IsFinal()
+	})
+	return a, err
 }
 
 func (e *Engine) authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
-	t, rec, err := e.readForOwner(ctx, acc, id)
+	t, rec, err := e.readOwned(ctx, acc, id)
 	if errors.Is(err, ErrNoAuthentication) {
 		return e.showAuthentication(ctx, acc, id)
 	}
@@ -135,19 +133,14 @@ func (e *Engine) showAuthentication(ctx context.Context, acc *account.Account, i
 	if e.Journal == nil {
 		return nil, ErrNoAuthentication
 	}
-	row := id
-	if !e.IDs.IsOwner(id, acc.Merchant.Name) {
-		row = noRow + id
-	}
 	ctx, cancel := context.WithTimeout(ctx, journalTime)
 	defer cancel()
-	d, err := e.Journal.Show(ctx, row)
+	d, err := e.Journal.Show(ctx, e.ownedRow(acc, id))
 	switch {
 	case errors.Is(err, journal.ErrNotFound), err == nil && (d.ID != id || d.Merchant != acc.Merchant.Name || !isBegun(&d.Record)):
 		return nil, ErrNoAuthentication
 	case err != nil:
-		e.logStoreFailure(ctx, "journal not read", err, "threeDSServerTransID", id)
-		return nil, ErrStoreUnreachable
+		return nil, e.storeUnreachable(ctx, "journal not read", err, id)
 	}
 	return e.ofJournal(&d.Record), nil
 }
@@ -233,53 +226,23 @@ func (e *Engine) ofJournal(r *journal.Record) *Authentication {
 	if !a.Status.IsFinal() {
 		return a
 	}
-	s := outcome.Summary{
-		Status: a.Status, Result: outcome.Result(r.Result), Scheme: a.Scheme, Channel: r.DeviceChannel, Category: r.MessageCategory,
-		Version: r.MessageVersion, TransStatus: r.TransStatus, TransStatusReason: r.TransStatusReason, ECI: r.ECI,
-		Challenged: r.Challenged, Shifts: outcome.Shifts(r.Liability), ServerID: r.ID, DSTransID: r.DSTransID, ACSTransID: r.ACSTransID,
-		Time: r.Updated, Rules: e.rulesOf(a.Scheme),
-	}
-	if code, err := strconv.Atoi(r.ErrorCode); err == nil {
-		s.Code = message.Code(code)
-	}
-	o := outcome.OfSummary(s)
-	a.Outcome = &o
+	a.Outcome = new(outcome.OfSummary(r.Summary(e.rulesOf(a.Scheme))))
 	return a
 }
 
-// readForOwner is readOwned with the errors of [Engine.Authentication].
-func (e *Engine) readForOwner(ctx context.Context, acc *account.Account, id string) (*store.Txn, *txnRecord, error) {
-	t, rec, err := e.readOwned(ctx, acc, id)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, nil, ErrNoAuthentication
-	case errors.Is(err, errStore):
-		return nil, nil, ErrStoreUnreachable
-	}
-	return t, rec, err
-}
-
-// errStore says that the store did not answer. It is logged.
-var errStore = errors.New("auth: store failed")
-
 // readOwned reads the row of a transaction for the merchant that began it. For any other merchant it returns
-// store.ErrNotFound, after asking the store for a row that never exists: so a transaction of another merchant takes as
-// long as none, and if the store cannot be reached, the requestor hears of that.
+// ErrNoAuthentication, after asking the store for a row that never exists: so a transaction of another merchant takes as
+// long as none, and if the store cannot be reached, the requestor hears of that, by ErrStoreUnreachable.
 func (e *Engine) readOwned(ctx context.Context, acc *account.Account, id string) (*store.Txn, *txnRecord, error) {
-	row := id
-	if !e.IDs.IsOwner(id, acc.Merchant.Name) {
-		row = noRow + id
-	}
-	t, err := e.Store.Get(ctx, row)
+	t, err := e.Store.Get(ctx, e.ownedRow(acc, id))
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && t.Owner != acc.Merchant.Name:
-		return nil, nil, store.ErrNotFound
+		return nil, nil, ErrNoAuthentication
 	case err != nil:
-		e.logStoreFailure(ctx, "transaction not read", err, "threeDSServerTransID", id)
-		return nil, nil, errStore
+		return nil, nil, e.storeUnreachable(ctx, "transaction not read", err, id)
 	}
 	if t.State == Second {
-		return nil, nil, store.ErrNotFound // the authentication is known by its first id
+		return nil, nil, ErrNoAuthentication // the authentication is known by its first id
 	}
 	rec, err := e.unseal(&t)
 	return &t, rec, err
@@ -314,6 +277,14 @@ func (e *Engine) statusOf(t *store.Txn, rec *txnRecord) outcome.Status {
 		return outcome.Completed
 	}
 	return outcome.Failed
+}
+
+// ownedRow is the id of a row, or for any merchant but its owner that of a row that never exists.
+func (e *Engine) ownedRow(acc *account.Account, id string) string {
+	if !e.IDs.IsOwner(id, acc.Merchant.Name) {
+		return "none." + id
+	}
+	return id
 }
 
 // areValuesGone reports whether a transaction that is over is no longer told of.
@@ -364,8 +335,7 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 			return nil, err
 		}
 	}
-	o := outcome.Of(end)
-	a.Outcome = &o
+	a.Outcome = new(outcome.Of(end))
 	return a, nil
 }
 
@@ -407,7 +377,7 @@ func (e *Engine) notify(id string) {
 // Cancel ends an authentication of [Engine.Create] that is not final. For any merchant but its owner there is none.
 func (e *Engine) Cancel(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
 	id = strings.ToLower(id)
-	t, rec, err := e.readForOwner(ctx, acc, id)
+	t, rec, err := e.readOwned(ctx, acc, id)
 	if err != nil {
 		return nil, err
 	}
@@ -422,11 +392,7 @@ func (e *Engine) Cancel(ctx context.Context, acc *account.Account, id string) (*
 
 // cancelRow moves the row of an authentication to Cancelled.
 func (e *Engine) cancelRow(ctx context.Context, was *store.Txn) error {
-	_, err := e.newWrite(*was, func(t *store.Txn) error {
-		rec, err := e.unseal(t)
-		if err != nil {
-			return err
-		}
+	_, err := e.newWrite(*was, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
 		if e.statusOf(t, rec).IsFinal() {
 			return ErrFinal
 		}
@@ -437,7 +403,7 @@ func (e *Engine) cancelRow(ctx context.Context, was *store.Txn) error {
 			rec.Agent.Request = nil
 		}
 		return e.advanceRow(t, rec, Cancelled, e.keepFinal())
-	}).run(ctx)
+	})).run(ctx)
 	switch {
 	case err == nil:
 		e.notify(was.ID)
@@ -447,6 +413,5 @@ func (e *Engine) cancelRow(ctx context.Context, was *store.Txn) error {
 	case errors.Is(err, store.ErrNotFound):
 		return ErrNoAuthentication
 	}
-	e.logStoreFailure(ctx, "cancellation not stored", err, "threeDSServerTransID", was.ID)
-	return ErrStoreUnreachable
+	return e.storeUnreachable(ctx, "cancellation not stored", err, was.ID)
 }

@@ -153,6 +153,28 @@ func authenticated(t *testing.T, w *world, e *auth.Engine, status string) string
 	return id
 }
 
+// TestK5BillingTellsDecoupledFromChallenged: the record says which of the two an ARes asked for, also after the end.
+func TestK5BillingTellsDecoupledFromChallenged(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	for status, req := range map[string]object{"D": decoupled(t, w, "2.2.0", 10), "C": challengedAt(t, w, "2.2.0")} {
+		for _, isAtEnd := range []bool{false, true} {
+			if isAtEnd {
+				e.Receive(t.Context(), []string{"visa"}, rreq(req, "Y", 1).json())
+			}
+			row, err := w.Get(t.Context(), req.text("threeDSServerTransID"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries := e.JournalEntries(row, w.clock(), true, nil)
+			r := entries[len(entries)-1].Record
+			if r.Decoupled != (status == "D") || !r.Challenged || isAtEnd != (r.TransStatus == "Y") {
+				t.Errorf("at the end: %t, of an ARes %s the record is %+v", isAtEnd, status, r)
+			}
+		}
+	}
+}
+
 // TestD3ValuesAreHandedOutForTheirTime holds that an authentication is told of for timeouts.values after its end, and
 // then to nobody, while /postauth ends earlier.
 func TestD3ValuesAreHandedOutForTheirTime(t *testing.T) {

@@ -57,14 +57,20 @@ type BrowserView struct {
 }
 
 // A BrowserMethod is the form of the 3DS Method: Data is the value of threeDSMethodData.
-type BrowserMethod struct{ URL, Data string }
+type BrowserMethod struct {
+	URL  string `json:"url"`
+	Data string `json:"data"`
+}
 
 // A BrowserChallenge is the form that opens the issuer's page: CReq is the value of creq.
 type BrowserChallenge struct{ ACSURL, CReq, MessageVersion string }
 
 // A BrowserSPC is what the browser's dialog for Secure Payment Confirmation gets: webAuthnCredList and spcTransData of the
 // ARes, as they came.
-type BrowserSPC struct{ Credentials, Transaction json.RawMessage }
+type BrowserSPC struct {
+	Credentials json.RawMessage `json:"credentials"`
+	Transaction json.RawMessage `json:"transaction"`
+}
 
 // canShowSPC is the member of BrowserData by which a page says that its browser has Secure Payment Confirmation. It is
 // "true" then. It is no member of the AReq.
@@ -114,11 +120,7 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 		}
 		binding = base64URL.EncodeToString(b)
 	}
-	_, err = e.newWrite(p.row, func(t *store.Txn) error {
-		rec, err := e.unseal(t)
-		if err != nil {
-			return err
-		}
+	_, err = e.newWrite(p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
 		if t.State != Waiting || len(rec.Page.Binding) > 0 {
 			return ErrOtherBrowser
 		}
@@ -126,7 +128,7 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 		e.startMethod(rec)
 		p.rec = rec
 		return e.seal(t, rec)
-	}).run(ctx)
+	})).run(ctx)
 	switch {
 	case errors.Is(err, ErrOtherBrowser):
 		again, err := e.openPage(ctx, token)
@@ -137,8 +139,7 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 	case errors.Is(err, store.ErrNotFound):
 		return nil, "", ErrNoAuthentication
 	case err != nil:
-		e.logStoreFailure(ctx, "browser not bound", err, "threeDSServerTransID", p.id)
-		return nil, "", ErrStoreUnreachable
+		return nil, "", e.storeUnreachable(ctx, "browser not bound", err, p.id)
 	}
 	e.notify(p.id)
 	e.startSending(p)
@@ -157,7 +158,7 @@ func (e *Engine) startMethod(rec *txnRecord) {
 	if rec.version() >= message.V231 {
 		limit = 5 * time.Second
 	}
-	if p.MethodURL == "" || p.Data["browserJavascriptEnabled"] == "false" {
+	if p.MethodURL == "" || !p.hasScript() {
 		limit = 0
 	}
 	if limit > 0 {
@@ -168,35 +169,32 @@ func (e *Engine) startMethod(rec *txnRecord) {
 
 // ViewBrowser returns the view of the browser that has begun, once its version is greater than after or ctx has ended.
 func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after int) (*BrowserView, error) {
-	through := context.WithoutCancel(ctx)
-	for isFirst := true; ; isFirst = false {
-		id, _, _ := readToken(token)
-		changed, forget := e.changes.watch(id)
-		p, err := e.openPage(through, token)
-		if err == nil && !e.isBoundTo(p, binding) {
-			err = ErrOtherBrowser
-		}
-		if err != nil {
-			forget()
-			return nil, err
+	through, isFirst := context.WithoutCancel(ctx), true
+	id, _, _ := readToken(token)
+	var p *page
+	var v *BrowserView
+	var err error
+	e.repeatUntil(ctx, id, func() bool {
+		if p, err = e.openBoundPage(through, token, binding); err != nil {
+			return true
 		}
 		if isFirst {
 			e.startSending(p) // the node that was to send it may have died
+			isFirst = false
 		}
-		v := e.viewOf(p)
-		if v.Version > after || !awaitChange(ctx, changed) {
-			forget()
-			switch {
-			case v.Version <= after:
-			case v.Step == StepChallenge:
-				e.addChallenge(p, v.Challenge)
-			case v.Step == StepSPC:
-				e.addMoment(&p.row, p.rec, journal.Confirming, journal.Step{Step: "spc"})
-			}
-			return v, nil
-		}
-		forget()
+		v = e.viewOf(p)
+		return v.Version > after
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case v.Version <= after:
+	case v.Step == StepChallenge:
+		e.addChallenge(p, v.Challenge)
+	case v.Step == StepSPC:
+		e.addMoment(&p.row, p.rec, journal.Confirming, journal.Step{Step: "spc"})
 	}
+	return v, nil
 }
 
 // addChallenge notes in the journal that the browser got the form that opens the issuer's page.
@@ -218,10 +216,7 @@ func (a *SPCAnswer) outcome() string { return cmp.Or(a.Incomplete, spcConfirmed)
 // it; the others return how far it is. The error may also be ErrBusy.
 func (e *Engine) AnswerSPC(ctx context.Context, token, binding string, answer SPCAnswer) (*BrowserView, error) {
 	ctx = context.WithoutCancel(ctx)
-	p, err := e.openPage(ctx, token)
-	if err == nil && !e.isBoundTo(p, binding) {
-		err = ErrOtherBrowser
-	}
+	p, err := e.openBoundPage(ctx, token, binding)
 	if err == nil && p.rec.isAwaitingSPC(&p.row) && !e.isOver(p.rec) {
 		if err = e.sendSecond(ctx, p, answer); err == nil || errors.Is(err, errUsed) {
 			p, err = e.openPage(ctx, token)
@@ -235,19 +230,11 @@ func (e *Engine) AnswerSPC(ctx context.Context, token, binding string, answer SP
 
 // ConfirmBrowser notes that the text of the issuer was shown.
 func (e *Engine) ConfirmBrowser(ctx context.Context, token, binding string) (*BrowserView, error) {
-	return e.changePage(ctx, token, binding, func(p *pageRecord) { p.IsConfirmed = true })
-}
-
-// changePage changes what a row keeps of its page, for the browser that has begun.
-func (e *Engine) changePage(ctx context.Context, token, binding string, change func(*pageRecord)) (*BrowserView, error) {
-	p, err := e.openPage(ctx, token)
-	if err == nil && !e.isBoundTo(p, binding) {
-		err = ErrOtherBrowser
-	}
-	if err == nil {
-		err = e.storePage(ctx, p, change)
-	}
+	p, err := e.openBoundPage(ctx, token, binding)
 	if err != nil {
+		return nil, err
+	}
+	if err := e.storePage(ctx, p, func(p *pageRecord) { p.IsConfirmed = true }); err != nil {
 		return nil, err
 	}
 	return e.viewOf(p), nil

@@ -132,6 +132,15 @@ func (e *Engine) openPage(ctx context.Context, token string) (*page, error) {
 	return p, nil
 }
 
+// openBoundPage is openPage for the browser that has begun the authentication. For any other the error is ErrOtherBrowser.
+func (e *Engine) openBoundPage(ctx context.Context, token, binding string) (*page, error) {
+	p, err := e.openPage(ctx, token)
+	if err == nil && !e.isBoundTo(p, binding) {
+		return nil, ErrOtherBrowser
+	}
+	return p, err
+}
+
 // openTag reads the authentication of a tag.
 func (e *Engine) openTag(ctx context.Context, tag string) (*page, error) {
 	b, err := base64URL.Strict().DecodeString(tag)
@@ -155,8 +164,7 @@ func (e *Engine) readPage(ctx context.Context, id string) (*page, error) {
 		return nil, ErrNoAuthentication
 	}
 	if err != nil {
-		e.logStoreFailure(ctx, "authentication not read", err, "threeDSServerTransID", id)
-		return nil, ErrStoreUnreachable
+		return nil, e.storeUnreachable(ctx, "authentication not read", err, id)
 	}
 	if row.State == Leg || row.State == Second || row.State == Operations {
 		return nil, ErrNoAuthentication
@@ -178,11 +186,7 @@ func (e *Engine) isBoundTo(p *page, binding string) bool {
 
 // storePage changes what the row of p keeps of its page, and p.
 func (e *Engine) storePage(ctx context.Context, p *page, change func(*pageRecord)) error {
-	err := e.Store.Update(ctx, p.row, func(t *store.Txn) error {
-		rec, err := e.unseal(t)
-		if err != nil {
-			return err
-		}
+	err := e.Store.Update(ctx, p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
 		if rec.Page == nil {
 			return store.ErrNotFound
 		}
@@ -193,13 +197,12 @@ func (e *Engine) storePage(ctx context.Context, p *page, change func(*pageRecord
 		t.Event = nil
 		p.row, p.rec = *t, rec
 		return nil
-	})
+	}))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return ErrNoAuthentication
 	case err != nil:
-		e.logStoreFailure(ctx, "step of a browser not stored", err, "threeDSServerTransID", p.id)
-		return ErrStoreUnreachable
+		return e.storeUnreachable(ctx, "step of a browser not stored", err, p.id)
 	}
 	e.notify(p.id)
 	return nil
@@ -245,17 +248,13 @@ func (e *Engine) EraseCards(ctx context.Context, rows store.Lister, after store.
 
 // eraseCard takes the card out of a row.
 func (e *Engine) eraseCard(ctx context.Context, t store.Txn) error {
-	err := e.Store.Update(ctx, t, func(t *store.Txn) error {
-		rec, err := e.unseal(t)
-		if err != nil {
-			return err
-		}
+	err := e.Store.Update(ctx, t, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
 		if t.State != Waiting || rec.Page == nil || !e.isOver(rec) {
 			return errArrow
 		}
 		rec.Page.Card, t.Event = nil, nil
 		return e.seal(t, rec)
-	})
+	}))
 	if errors.Is(err, errArrow) || errors.Is(err, store.ErrNotFound) {
 		return nil
 	}

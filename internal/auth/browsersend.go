@@ -92,6 +92,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 	if areq.Has(spcSupport) {
 		c.offer = &spcOffer{areq: areq.Bytes(), secret: p.secret, pan: req.pan}
 	}
+	c.sent = e.journaledAReq(areq)
 	mayLeave := false
 	sure, err := e.newWrite(p.row, func(t *store.Txn) error {
 		rec, err := e.claimWaiting(t, req, areq)
@@ -101,7 +102,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 		rec.Page.Card = nil
 		c.rec, mayLeave = rec, true
 		return e.advanceRow(t, rec, Sent, e.keepFinal())
-	}).run(e.withSent(ctx, areq))
+	}).run(withSent(ctx, c.sent))
 	if err != nil || !mayLeave {
 		if !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
 			e.logStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", p.id)
@@ -109,7 +110,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 		return sure && (errors.Is(err, errArrow) || errors.Is(err, store.ErrNotFound))
 	}
 	e.notify(p.id)
-	_, _ = e.exchange(ctx, c, areq.Bytes()) // its end stands in the row
+	e.exchangeIntoRow(ctx, c, areq.Bytes())
 	e.notify(p.id)
 	if now, err := e.readPage(ctx, p.id); err == nil {
 		now.secret = p.secret
@@ -120,14 +121,10 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 
 // failPage has an authentication whose AReq cannot leave fail.
 func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDone bool) {
-	_, err := e.newWrite(p.row, func(t *store.Txn) error {
-		rec, err := e.unseal(t)
-		if err != nil {
-			return err
-		}
+	_, err := e.newWrite(p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
 		rec.Code, rec.Page.Card = code, nil
 		return e.advanceRow(t, rec, Failed, e.keepFinal())
-	}).run(ctx)
+	})).run(ctx)
 	e.notify(p.id)
 	return err == nil || errors.Is(err, errArrow)
 }
@@ -135,63 +132,89 @@ func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDo
 // buildFromPage makes the AReq of what the back end and the page told. What the page tells in a form that the protocol
 // does not have is replaced by what is good.
 func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, *message.Message, error) {
-	msg, err := message.ReadRequest(text, message.Limits{Depth: -1, Members: -1})
+	msg, to, err := e.readKeptRequest(req, p, text)
 	if err != nil {
 		return target{}, nil, err
+	}
+	page := p.rec.Page
+	addPageData(msg, page, message.TableOf(message.AReq, req.version))
+	msg.Set("threeDSCompInd", page.completion())
+	msg.Set("notificationURL", e.BrowserURL+"/n/"+e.tagOf(p.id)+"/challenge")
+	if !page.hasScript() || page.Data[canShowSPC] != "true" {
+		msg.Set(spcSupport, "")
+		msg.Set("payeeOrigin", "")
+	}
+	areq, problems := msg.Build(e.buildContext(to))
+	if len(problems) == 0 {
+		return to, areq, nil
+	}
+	replaceBadMembers(msg, problems)
+	if areq, problems = msg.Build(e.buildContext(to)); len(problems) > 0 {
+		return to, nil, errors.New("the browser's members are not good: " + string(problems[0].Path))
+	}
+	return to, areq, nil
+}
+
+// readKeptRequest reads what is kept of a request for the AReqs of its page, and finds where they go.
+func (e *Engine) readKeptRequest(req *authRequest, p *page, text []byte) (*message.Request, target, error) {
+	msg, err := message.ReadRequest(text, message.Limits{Depth: -1, Members: -1})
+	if err != nil {
+		return nil, target{}, err
 	}
 	req.pan = msg.Text("acctNumber")
 	to, err := e.targetOfPage(p, req.pan)
-	if err != nil {
-		return target{}, nil, err
+	return msg, to, err
+}
+
+// hasScript reports whether the page may run scripts.
+func (p *pageRecord) hasScript() bool { return p.Data["browserJavascriptEnabled"] != "false" }
+
+// completion returns the threeDSCompInd of the AReq.
+func (p *pageRecord) completion() string {
+	switch {
+	case p.MethodURL == "":
+		return "U"
+	case p.IsMethodDone:
+		return "Y"
 	}
-	page, table := p.rec.Page, message.TableOf(message.AReq, req.version)
-	hasScript := page.Data["browserJavascriptEnabled"] != "false"
-	set := func(name, value string) {
-		f := table.Field(name)
-		switch {
-		case f == nil:
-		case f.Kind == message.Bool:
-			msg.SetRaw(name, []byte(strconv.FormatBool(value == "true")))
-		case name == "acceptLanguage":
-			list, _ := json.Marshal(strings.Split(value, ","))
-			msg.SetRaw(name, list)
-		default:
-			msg.Set(name, value)
-		}
-	}
+	return "N"
+}
+
+// addPageData adds the members that the request left to the page, and those that a page may add.
+func addPageData(msg *message.Request, page *pageRecord, table *message.Table) {
 	for _, name := range page.Awaited {
 		i := slices.IndexFunc(browserMembers, func(b browserMember) bool { return b.name == name })
 		switch value := page.Data[name]; {
 		case i < 0:
-		case !browserMembers[i].isBasic && !hasScript:
+		case !browserMembers[i].isBasic && !page.hasScript():
 			msg.Set(name, "")
 		case value != "":
-			set(name, value)
+			setPageMember(msg, table.Field(name), value)
 		}
 	}
 	for name, value := range page.Data {
 		if slices.Contains(pageMembers, name) && !msg.Has(name) {
-			set(name, value)
+			setPageMember(msg, table.Field(name), value)
 		}
 	}
-	compInd := "U"
+}
+
+// setPageMember sets a member to what the page told, as JSON of its kind. A member that the version lacks has no field.
+func setPageMember(msg *message.Request, f *message.Field, value string) {
 	switch {
-	case page.MethodURL != "" && page.IsMethodDone:
-		compInd = "Y"
-	case page.MethodURL != "":
-		compInd = "N"
+	case f == nil:
+	case f.Kind == message.Bool:
+		msg.SetRaw(f.Name, []byte(strconv.FormatBool(value == "true")))
+	case f.Name == "acceptLanguage":
+		list, _ := json.Marshal(strings.Split(value, ","))
+		msg.SetRaw(f.Name, list)
+	default:
+		msg.Set(f.Name, value)
 	}
-	msg.Set("threeDSCompInd", compInd)
-	msg.Set("notificationURL", e.BrowserURL+"/n/"+e.tagOf(p.id)+"/challenge")
-	if !hasScript || page.Data[canShowSPC] != "true" {
-		msg.Set(spcSupport, "")
-		msg.Set("payeeOrigin", "")
-	}
-	ctx := to.peer.context(message.Context{Loopback: e.Loopback})
-	areq, problems := msg.Build(message.Context{Loopback: ctx.Loopback, KnownExtension: ctx.KnownExtension})
-	if len(problems) == 0 {
-		return to, areq, nil
-	}
+}
+
+// replaceBadMembers puts a good value in the place of each member of the browser that has a problem.
+func replaceBadMembers(msg *message.Request, problems message.Problems) {
 	for _, bad := range problems {
 		for _, b := range browserMembers {
 			if b.name == string(bad.Path) || strings.HasPrefix(string(bad.Path), b.name+"[") {
@@ -199,10 +222,6 @@ func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, 
 			}
 		}
 	}
-	if areq, problems = msg.Build(message.Context{Loopback: ctx.Loopback, KnownExtension: ctx.KnownExtension}); len(problems) > 0 {
-		return to, nil, errors.New("the browser's members are not good: " + string(problems[0].Path))
-	}
-	return to, areq, nil
 }
 
 // targetOfPage returns where the AReqs of an authentication go.
@@ -253,7 +272,7 @@ func (e *Engine) authenticateForAgent(ctx context.Context, req *authRequest, isR
 	case !a.IsForAgent:
 		return nil, ErrNoAuthentication
 	}
-	t, rec, err := e.readForOwner(ctx, req.account, req.once.ID)
+	t, rec, err := e.readOwned(ctx, req.account, req.once.ID)
 	switch {
 	case err != nil:
 		return nil, err
@@ -283,7 +302,7 @@ func (e *Engine) authenticateForAgent(ctx context.Context, req *authRequest, isR
 	}
 	e.logFindings(ctx, req, c.to)
 	e.notify(t.ID)
-	_, _ = e.exchange(ctx, claimed, c.areq.Bytes()) // its end stands in the row
+	e.exchangeIntoRow(ctx, claimed, c.areq.Bytes())
 	return e.authentication(ctx, req.account, t.ID)
 }
 
@@ -352,6 +371,7 @@ func (e *Engine) claimWaiting(t *store.Txn, req *authRequest, areq *message.Mess
 
 // claimForAgent commits that the AReq leaves. Of any number of calls, on all nodes, one succeeds.
 func (e *Engine) claimForAgent(ctx context.Context, req *authRequest, c *claim, was *store.Txn, areq *message.Message) error {
+	c.sent = e.journaledAReq(areq)
 	mayLeave := false
 	_, err := e.newWrite(*was, func(t *store.Txn) error {
 		rec, err := e.claimWaiting(t, req, areq)
@@ -360,15 +380,15 @@ func (e *Engine) claimForAgent(ctx context.Context, req *authRequest, c *claim, 
 		}
 		rec.Agent.Request, rec.Agent.Continued = nil, req.start.UnixMilli()
 		rec.Changes, rec.Findings, rec.Defaulted = describeChanges(req.changes), describeFindings(req.findings), req.defaulted
+		rec.Unkept = unkeptRules(req.findings)
 		c.rec, mayLeave = rec, true
 		return e.advanceRow(t, rec, Sent, e.keepFinal())
-	}).run(e.withSent(ctx, areq))
+	}).run(withSent(ctx, c.sent))
 	switch {
 	case err == nil && mayLeave:
 		return nil
 	case errors.Is(err, errArrow), errors.Is(err, store.ErrNotFound), err == nil:
 		return ErrAlreadySent
 	}
-	e.logStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", c.id)
-	return ErrStoreUnreachable
+	return e.storeUnreachable(ctx, "claim not stored", err, c.id)
 }

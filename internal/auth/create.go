@@ -45,10 +45,10 @@ type BrowserAccess struct {
 // createMembers are the members of a request for an authentication that are not of EMV 3DS.
 var createMembers = []string{"reference", "returnUrl", "ds", "extensions"}
 
-// maxReturnURL is the length of the longest returnUrl, and maxReference that of the longest reference.
+// maxReturnURL is the length of the longest returnUrl, and MaxReference that of the longest reference, in characters.
 const (
 	maxReturnURL = 2048
-	maxReference = 64
+	MaxReference = 64
 )
 
 // Create begins an authentication: it fills in what the request need not say, checks it as Explain does, and sends the
@@ -78,12 +78,31 @@ func (e *Engine) noteAuthentication(ctx context.Context, operation string, a *Au
 	if a != nil {
 		status, name = string(a.Status), a.Scheme
 	}
-	e.noteEnd(ctx, operation, name, outcomeOf(status, err))
+	if err != nil {
+		status = outcomeOfRefusal(err)
+	}
+	e.noteEnd(ctx, operation, name, status)
+}
+
+// outcomeOfRefusal names an error of an operation on an authentication for the metrics. What the client has to answer for
+// is "": the listener counts it under the name of the problem in its answer.
+func outcomeOfRefusal(err error) string {
+	_, isRefused := errors.AsType[*RefusedError](err)
+	switch {
+	case isRefused, errors.Is(err, ErrNoAuthentication), errors.Is(err, ErrAlreadySent), errors.Is(err, ErrOtherKey):
+		return ""
+	case errors.Is(err, ErrStoreUnreachable):
+		return message.TransientFailure.String() // which the alert about the store counts
+	case errors.Is(err, ErrNoRanges):
+		return "no_ranges"
+	}
+	return outcomeOf("", err)
 }
 
 func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Authentication, *BrowserAccess, error) {
 	original := slices.Clone(body) // Explain reads it again if there are faults
 	c, err := e.checkContent(req, body)
+	e.note(ctx, "scheme", c.to.scheme())
 	if err != nil || len(c.problems) > 0 || len(c.own) > 0 || c.to.peer != nil && !req.isVersionUsable(c.to) {
 		return nil, nil, e.refuseCreation(req, original)
 	}
@@ -125,7 +144,7 @@ func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Au
 		return nil, nil, refusedFor(err)
 	}
 	e.logFindings(ctx, req, c.to)
-	_, _ = e.exchange(ctx, claimed, c.areq.Bytes()) // its end stands in the row
+	e.exchangeIntoRow(ctx, claimed, c.areq.Bytes())
 	a, err := e.authentication(ctx, req.account, req.id.value)
 	return a, nil, err
 }
@@ -192,8 +211,8 @@ func (e *Engine) addProtocolDefaults(req *authRequest, msg *message.Request) {
 	if msg.Text("messageCategory") == "01" && msg.Text("deviceChannel") != "03" {
 		req.setDefault(msg, "threeDSRequestorAuthenticationInd", "01")
 	}
-	if !msg.Has("purchaseAmount") {
-		return
+	if !msg.Has("purchaseAmount") && msg.Text("messageCategory") != "01" {
+		return // a payment without its amount lacks that alone
 	}
 	currency := msg.Text("purchaseCurrency")
 	exponent, ok := iso.Currency(currency)
@@ -281,24 +300,40 @@ type browserMember struct {
 	isBasic   bool
 }
 
-// isReference reports whether a text may be a reference, or is empty.
-func isReference(text string) bool {
-	return utf8.RuneCountInString(text) <= maxReference && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+// IsReference reports whether a text may be a reference: 1 to 64 characters that can be printed.
+func IsReference(text string) bool {
+	return text != "" && utf8.ValidString(text) && utf8.RuneCountInString(text) <= MaxReference &&
+		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // checkOwnMembers checks the members of a request for an authentication that are not of EMV 3DS.
 func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
 	var wrong []faults.Entry
-	add := func(name message.Path, rule, cure string) {
+	add := func(name message.Path, rule, cure string) *faults.Entry {
 		wrong = append(wrong, faults.New(message.Format, name, rule, cure))
+		return &wrong[len(wrong)-1]
 	}
-	if raw := msg.RawAt("reference"); msg.Has("reference") {
-		text := msg.Text("reference")
-		if len(raw) == 0 || raw[0] != '"' || !isReference(text) {
-			add("reference", "length", "Send 1 to 64 printable characters.")
+	isText := func(name message.Path) bool {
+		if !msg.Has(string(name)) {
+			return false
+		}
+		raw := msg.RawAt(name)
+		if len(raw) > 0 && raw[0] != '"' {
+			add(name, "type", "Send "+string(name)+" as a string.").Found = faults.TypeOf(raw)
+			return false
+		}
+		return true
+	}
+	if text := msg.Text("reference"); isText("reference") && text != "" && !IsReference(text) {
+		least, most := 1, MaxReference
+		if n := utf8.RuneCountInString(text); n > MaxReference {
+			entry := add("reference", "length", "Send 1 to 64 printable characters.")
+			entry.Limit, entry.Found = &faults.Limit{Min: &least, Max: &most}, &faults.Found{Type: "string", Length: &n}
+		} else {
+			add("reference", "control-character", "Send printable characters alone.")
 		}
 	}
-	if msg.Has("returnUrl") && !e.isReturnURL(msg.Text("returnUrl")) {
+	if isText("returnUrl") && !e.isReturnURL(msg.Text("returnUrl")) {
 		add("returnUrl", "address", "Send a URL of at most 2048 characters that begins with https:// and has neither user nor fragment.")
 	}
 	return wrong
@@ -323,8 +358,8 @@ func (e *Engine) newCreated(req *authRequest) *txnRecord {
 		Began: req.start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(), Amount: req.loggedAmount, Currency: req.loggedCurrency,
 		API: req.api(), Version: req.version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
 		CardHash: e.cardHash(req.pan),
-		BIN:      binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.allSchemesOf(req.pan),
-		Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
+		BIN:      binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.schemesOf(e.Cards.Lookup(req.pan)),
+		Changes: describeChanges(req.changes), Findings: describeFindings(req.findings), Unkept: unkeptRules(req.findings),
 		Defaulted: req.defaulted, Reference: req.reference, Corrections: req.corrections,
 	}
 }
@@ -343,17 +378,6 @@ func (req *authRequest) api() string {
 	return authenticationsAPI
 }
 
-// allSchemesOf returns the words of all directories that hold a card, the preferred one first.
-func (e *Engine) allSchemesOf(pan string) []string {
-	words := []string{}
-	for _, hit := range e.Cards.Lookup(pan) {
-		if _, ok := e.peer(hit.Scheme); ok {
-			words = append(words, hit.Scheme)
-		}
-	}
-	return words
-}
-
 // createNotEnrolled stores that a card is in no range. The authentication is over.
 func (e *Engine) createNotEnrolled(ctx context.Context, req *authRequest) (*Authentication, error) {
 	if err := e.noteID(ctx, req); err != nil {
@@ -369,8 +393,7 @@ func (e *Engine) createNotEnrolled(ctx context.Context, req *authRequest) (*Auth
 		return e.advanceRow(t, rec, Final, e.Timeouts.Values)
 	})
 	if err != nil {
-		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", t.ID)
-		return nil, ErrStoreUnreachable
+		return nil, e.storeUnreachable(ctx, "outcome not stored", err, t.ID)
 	}
 	e.notify(t.ID)
 	return e.authentication(ctx, req.account, t.ID)
@@ -383,8 +406,7 @@ func (e *Engine) createRow(ctx context.Context, t *store.Txn, rec *txnRecord, ke
 		return err
 	}
 	if err := e.Store.Create(ctx, *t); err != nil {
-		e.logStoreFailure(ctx, "authentication not stored", err, "threeDSServerTransID", t.ID)
-		return ErrStoreUnreachable
+		return e.storeUnreachable(ctx, "authentication not stored", err, t.ID)
 	}
 	return nil
 }
@@ -409,27 +431,32 @@ func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *cont
 	}
 	token, secret := newToken(req.id.value, req.once.randomOf(e))
 	rec := e.newCreated(req)
-	rec.AReq = c.areq.Facts()
-	rec.Amount, rec.Currency = c.areq.Text("purchaseAmount"), c.areq.Text("purchaseCurrency")
 	rec.Page = &pageRecord{
 		Token: e.Sealer.Digest(tokenText(req.id.value, secret)), Card: sealCard(req.id.value, secret, c.areq.Bytes()),
 		Awaited: req.awaited, ReturnURL: req.returnURL,
-		MethodURL: e.methodURLOf(req, c.to), Amount: c.areq.Text("purchaseAmount"), Exponent: c.areq.Text("purchaseExponent"),
+		MethodURL: methodURL(c.to.peer, acsVersion(c.to.info, rec.Version)), Amount: c.areq.Text("purchaseAmount"), Exponent: c.areq.Text("purchaseExponent"),
 	}
 	rec.Page.Currency, _ = iso.CurrencyLetters(c.areq.Text("purchaseCurrency"))
-	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, Scheme: c.to.peer.Scheme, State: Waiting}
-	if err := e.createRow(ctx, &t, rec, e.Timeouts.Browser); err != nil {
-		return nil, nil, err
-	}
-	if err := e.addExpiryEvent(ctx, &t, rec); err != nil {
-		return nil, nil, err
-	}
-	e.logFindings(ctx, req, c.to)
-	a, err := e.authentication(ctx, req.account, t.ID)
+	a, err := e.createWaiting(ctx, req, c, rec)
 	if err != nil {
 		return nil, nil, err
 	}
 	return a, e.newAccess(a, token), nil
+}
+
+// createWaiting stores an authentication whose AReq waits for a browser or an agent.
+func (e *Engine) createWaiting(ctx context.Context, req *authRequest, c *contentCheck, rec *txnRecord) (*Authentication, error) {
+	rec.AReq = c.areq.Facts()
+	rec.Amount, rec.Currency = c.areq.Text("purchaseAmount"), c.areq.Text("purchaseCurrency")
+	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, Scheme: c.to.peer.Scheme, State: Waiting}
+	if err := e.createRow(ctx, &t, rec, e.Timeouts.Browser); err != nil {
+		return nil, err
+	}
+	if err := e.addExpiryEvent(ctx, &t, rec); err != nil {
+		return nil, err
+	}
+	e.logFindings(ctx, req, c.to)
+	return e.authentication(ctx, req.account, t.ID)
 }
 
 // addExpiryEvent stores the event that nobody went on with an authentication, which lies ahead. Without it nobody was told
@@ -445,8 +472,7 @@ func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txnRecor
 		return e.seal(t, rec)
 	})
 	if err != nil {
-		e.logStoreFailure(ctx, "event not stored", err, "threeDSServerTransID", t.ID)
-		return ErrStoreUnreachable
+		return e.storeUnreachable(ctx, "event not stored", err, t.ID)
 	}
 	return nil
 }
@@ -486,8 +512,7 @@ func (e *Engine) noteID(ctx context.Context, req *authRequest) error {
 		return nil
 	}
 	if err := req.once.Note(ctx, req.id.value); err != nil {
-		e.logStoreFailure(ctx, "id not noted", err, "threeDSServerTransID", req.id.value)
-		return ErrStoreUnreachable
+		return e.storeUnreachable(ctx, "id not noted", err, req.id.value)
 	}
 	return nil
 }
@@ -503,15 +528,6 @@ func (e *Engine) createdOnce(ctx context.Context, req *authRequest) (*Authentica
 	}
 	token, _ := newToken(a.ID, req.once.randomOf(e))
 	return a, e.newAccess(a, token), nil
-}
-
-// methodURLOf returns where the 3DS Method of a request begins, "" if there is none.
-func (e *Engine) methodURLOf(req *authRequest, to target) string {
-	acs := acsVersion(to.info, req.version.String())
-	if acs == nil {
-		return ""
-	}
-	return methodURL(to.peer, acs)
 }
 
 // A Delegation is what a request of an agent says beside the members of the AReq. An agent takes the steps of a browser
@@ -565,23 +581,13 @@ func (e *Engine) createForAgent(ctx context.Context, req *authRequest, c *conten
 		return nil, err
 	}
 	d, rec := req.delegation, e.newCreated(req)
-	rec.AReq = c.areq.Facts()
-	rec.Amount, rec.Currency = c.areq.Text("purchaseAmount"), c.areq.Text("purchaseCurrency")
 	rec.Agent = &agentRecord{
-		Request: sealCard(req.id.value, d.secret(), d.body), NotificationURL: d.NotificationURL, MethodURL: e.methodURLOf(req, c.to),
+		Request: sealCard(req.id.value, d.secret(), d.body), NotificationURL: d.NotificationURL, MethodURL: methodURL(c.to.peer, acsVersion(c.to.info, rec.Version)),
 	}
 	if string(c.areq.Raw("browserJavascriptEnabled")) == "false" {
 		rec.Agent.MethodURL = "" // such a browser cannot run it
 	}
-	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, Scheme: c.to.peer.Scheme, State: Waiting}
-	if err := e.createRow(ctx, &t, rec, e.Timeouts.Browser); err != nil {
-		return nil, err
-	}
-	if err := e.addExpiryEvent(ctx, &t, rec); err != nil {
-		return nil, err
-	}
-	e.logFindings(ctx, req, c.to)
-	return e.authentication(ctx, req.account, t.ID)
+	return e.createWaiting(ctx, req, c, rec)
 }
 
 // AgentAuthentication is [Engine.Authentication] for authentications of [Engine.CreateForAgent] alone.

@@ -18,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -200,6 +201,65 @@ func TestF8FaultsComeAllAtOnce(t *testing.T) {
 	}
 	if len(w.txns) != 0 {
 		t.Errorf("%d rows", len(w.txns))
+	}
+}
+
+// TestF8OnlyWhatTheCallerSentIsAtFault: a fault names no member that the server would have filled in itself, says of a value
+// of another type that it is of that type, and says what a code, an amount, a time and a country look like.
+func TestF8OnlyWhatTheCallerSentIsAtFault(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	e := w.browserEngine()
+	for name, tt := range map[string]struct {
+		change object
+		want   []string // pointer, rule and what the cure has
+	}{
+		"no amount":          {object{"purchaseAmount": nil}, []string{"/purchaseAmount required purchaseAmount"}},
+		"no currency":        {object{"purchaseCurrency": nil}, []string{"/purchaseCurrency required purchaseCurrency"}},
+		"a fraction":         {object{"purchaseAmount": 10.99}, []string{"/purchaseAmount type minor units"}},
+		"a decimal point":    {object{"purchaseAmount": "10.99"}, []string{"/purchaseAmount pattern minor units"}},
+		"no such country":    {object{"merchantCountryCode": "UK", "messageVersion": "2.3.1"}, []string{"/merchantCountryCode length ISO 3166-1"}},
+		"no such currency":   {object{"purchaseCurrency": "ZZZ"}, []string{"/purchaseCurrency pattern ISO 4217"}},
+		"a time of ISO 8601": {object{"purchaseDate": "2026-04-01T12:00:00Z"}, []string{"/purchaseDate length YYYYMMDDHHMMSS"}},
+		"a word for a code":  {object{"deviceChannel": "browser"}, []string{"/deviceChannel unknown-code codes"}},
+		"reference a number": {object{"reference": 17}, []string{"/reference type as a string"}},
+		"reference a list":   {object{"reference": []string{"a"}}, []string{"/reference type as a string"}},
+		"reference in lines": {object{"reference": "a\nb"}, []string{"/reference control-character printable"}},
+		"reference too long": {object{"reference": strings.Repeat("x", 65)}, []string{"/reference length 1 to 64"}},
+		"a payment of 3RI in 2.1.0": {
+			object{"deviceChannel": "03", "threeRIInd": "04", "messageVersion": "2.1.0"}, []string{"/messageCategory condition 2.2.0 or later"},
+		},
+		"an hour in minutes": {
+			object{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "60"},
+			[]string{"/threeDSRequestorDecMaxTime length 5 digits with zeros in front, from 00001 to 10080"},
+		},
+		"returnUrl a number":  {object{"returnUrl": 5}, []string{"/returnUrl type as a string"}},
+		"returnUrl is a path": {object{"returnUrl": "/done"}, []string{"/returnUrl address https://"}},
+	} {
+		o := four()
+		for member, value := range tt.change {
+			if o[member] = value; value == nil {
+				delete(o, member)
+			}
+		}
+		_, _, err := e.Create(t.Context(), profiled, o.json())
+		refused, ok := errors.AsType[*auth.RefusedError](err)
+		if !ok || len(refused.Faults) != len(tt.want) {
+			t.Errorf("%s: %v %+v, want the faults %q", name, err, refused, tt.want)
+			continue
+		}
+		for i, f := range refused.Faults {
+			want := strings.SplitN(tt.want[i], " ", 3)
+			if *f.Pointer != want[0] || f.Rule != want[1] || !strings.Contains(f.Cure, want[2]) {
+				t.Errorf("%s: %s %s %q, want %q", name, *f.Pointer, f.Rule, f.Cure, tt.want[i])
+			}
+			if f.Rule == "type" && (f.Found == nil || f.Found.Type == "" || f.Found.Type == "string") {
+				t.Errorf("%s: the type that was found is not told: %+v", name, f.Found)
+			}
+			if f.Rule == "length" && f.Limit == nil {
+				t.Errorf("%s: the limit is not told", name)
+			}
+		}
 	}
 }
 
@@ -825,5 +885,41 @@ func TestD55StrictKeyOfAnAgent(t *testing.T) {
 	d.Completion = "N"
 	if got, err := w.engine(0).AuthenticateForAgent(t.Context(), strict, d, a.ID, []byte("{}")); err != nil || got.Status != outcome.Completed {
 		t.Errorf("%v %+v", told(err), got)
+	}
+}
+
+// outcomes are what an engine has counted, without rules of schemes.
+type outcomes struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (*outcomes) RulesChecked(string, string, []*scheme.Finding) {}
+
+func (o *outcomes) Observe(name, scheme, outcome string, _ time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, name+" "+scheme+" "+outcome)
+}
+
+// TestG11AReqsOfBrowsersAreCountedAsThoseOfAuth: alerts and dashboards see them, those that fail above all.
+func TestG11AReqsOfBrowsersAreCountedAsThoseOfAuth(t *testing.T) {
+	t.Parallel()
+	for want, failure := range map[string]error{"auth visa Y": nil, "auth visa 405": errors.New("nobody there")} {
+		w := newWorld()
+		if failure != nil {
+			w.reply = func(string, object) ([]byte, error) { return nil, failure }
+		}
+		p := w.newPage(t)
+		counted := new(outcomes)
+		p.Engine.Observer = counted
+		p.startBrowser()
+		p.await(auth.StepEnd)
+		if err := p.Engine.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(counted.all, []string{want}) {
+			t.Errorf("counted %q, want %q", counted.all, want)
+		}
 	}
 }

@@ -1,3 +1,21 @@
+// Package auth is the engine of EMV 3-D Secure 2.x. Set the fields of an [Engine]. Then
+// call [Engine.Preauth] to learn whether a card is enrolled, [Engine.Authenticate] for one
+// authentication, [Engine.Receive] for what a directory server posts, such as the result
+// of a challenge, and [Engine.Result] to fetch that result.
+//
+// The package knows no HTTP, no SQL and no TLS. It declares what it needs of a store, of the
+// directory servers and of the card ranges; internal/server plugs them in.
+//
+//	requestor          Engine                    directory server
+//	    │ Preauth ──────▶│ ranges, transid            │
+//	    │ Authenticate ─▶│ check → claim ── AReq ────▶│
+//	    │◀── ARes ───────│ commit ◀───────── ARes ────│
+//	    │                │ Receive ◀──────── RReq ────│
+//	    │                │ commit ────────── RRes ───▶│
+//	    │ Result ───────▶│                            │
+//
+// What a caller gets is either bytes to send or a [message.Error], which the
+// listener turns into an answer; any other error is a fault of the server.
 package auth
 
 import (
@@ -122,8 +140,10 @@ type Timeouts struct {
 // it to 2.2.0 as well).
 const decoupledGrace = time.Hour + 30*time.Second
 
-// An Observer is told what requests lack; its methods must not block.
+// An Observer is told what requests lack, and how AReqs end that no /auth has brought; its methods must not block.
 type Observer interface {
+	// Observe is called for each of these AReqs, with the outcome that an /auth would have noted. The name is "auth".
+	Observe(name, scheme, outcome string, took time.Duration)
 	// RulesChecked is called for each AReq that is checked against the rules of its scheme, with
 	// what does not agree with them. The findings are shared: read only.
 	RulesChecked(merchant, scheme string, findings []*scheme.Finding)
@@ -188,6 +208,8 @@ type Engine struct {
 	CardHash func(pan string) []byte
 	// AddToJournal adds an entry to the journal, without waiting; nil means that there is no journal.
 	AddToJournal func(journal.Entry)
+	// JournalsPersonal is set where the operator has the journal keep the personal data of an AReq.
+	JournalsPersonal bool
 	// Journal has the authentications whose rows are gone; nil means that there is none.
 	Journal Journal
 	// Findings and StoreFailures limit lines of the log; nil is no limit. Engines that follow each other in one process
@@ -205,17 +227,7 @@ type Engine struct {
 // Drain waits until every AReq that has left has been answered and its outcome
 // committed, or until ctx ends. It does not wait for Tasks.
 func (e *Engine) Drain(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		e.inFlight.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return tasks.Wait(ctx, &e.inFlight)
 }
 
 func (e *Engine) peer(scheme string) (*Directory, bool) {
@@ -231,16 +243,17 @@ func (e *Engine) acknowledged() *Acknowledged { return cmp.Or(e.Acknowledged, &e
 
 func (e *Engine) taskGroup() *tasks.Group { return cmp.Or(e.Tasks, &e.ownTasks) }
 
-func (e *Engine) rand() io.Reader {
-	if e.Rand != nil {
-		return e.Rand
-	}
-	return rand.Reader
-}
+func (e *Engine) rand() io.Reader { return cmp.Or(e.Rand, rand.Reader) }
 
 // logStoreFailure logs that the store did not do its part in a request, unless there are many such lines.
 func (e *Engine) logStoreFailure(ctx context.Context, what string, err error, attrs ...any) {
 	record.LogFailure(ctx, e.Log, e.StoreFailures, e.Now(), what, err, attrs...)
+}
+
+// storeUnreachable logs that the store did not do its part for a transaction, and returns ErrStoreUnreachable.
+func (e *Engine) storeUnreachable(ctx context.Context, what string, err error, id string) error {
+	e.logStoreFailure(ctx, what, err, "threeDSServerTransID", id)
+	return ErrStoreUnreachable
 }
 
 // note records what is known of the request of a context; nothing when value is "".

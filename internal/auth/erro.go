@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -52,22 +53,17 @@ func blameRequest(err error) error {
 	return bad
 }
 
-// Describe is the errorDescription of a code as the requestor's contract has it.
-func Describe(code message.Code) string {
-	switch code {
-	case message.UnsupportedVersion:
-		return "Unsupported message version"
-	case message.UnknownTransaction:
-		return "No transaction found"
-	case message.BadTransactionData:
-		return "Transaction data not valid"
-	case message.ConnectionFailure:
-		return "Unable to contact Directory Server"
-	case message.TransientFailure:
-		return "Transient system failure"
-	}
-	return code.Description()
+// descriptions are the errorDescriptions in which the requestor's contract differs from the protocol.
+var descriptions = map[message.Code]string{
+	message.UnsupportedVersion: "Unsupported message version",
+	message.UnknownTransaction: "No transaction found",
+	message.BadTransactionData: "Transaction data not valid",
+	message.ConnectionFailure:  "Unable to contact Directory Server",
+	message.TransientFailure:   "Transient system failure",
 }
+
+// Describe is the errorDescription of a code as the requestor's contract has it.
+func Describe(code message.Code) string { return cmp.Or(descriptions[code], code.Description()) }
 
 // erroOf is an Erro that was received, without ids that do not have the form of one.
 func erroOf(m *message.Message) message.Error {
@@ -150,6 +146,9 @@ func (e *Engine) explainProblems(problems message.Problems, enforced []*scheme.F
 				words = append(words, e.Peers[i].Scheme)
 			}
 			entry.Rule, entry.Limit, entry.Cure = "unknown-code", &faults.Limit{Allowed: words}, "Send the word of a directory that is configured."
+		}
+		if p.Path == "messageCategory" && entry.Rule == "condition" && s.Version < message.V220 {
+			entry.Cure = "Send 02, or the messageVersion 2.2.0 or later: 2.1.0 has no payment in 3RI (deviceChannel 03)."
 		}
 		for _, f := range enforced {
 			if f.Code == p.Code && f.Elements[0] == string(p.Path) {

@@ -23,7 +23,7 @@ const commitTime = 200 * time.Millisecond
 func (e *Engine) exchange(ctx context.Context, c *claim, areq []byte) (answer, error) {
 	e.inFlight.Add(1)
 	defer e.inFlight.Done()
-	through := context.WithoutCancel(ctx)
+	through := withSent(context.WithoutCancel(ctx), c.sent)
 	limited, cancel := context.WithTimeout(through, e.timeLeft(c))
 	defer cancel()
 	sent := e.Now()
@@ -33,6 +33,16 @@ func (e *Engine) exchange(ctx context.Context, c *claim, areq []byte) (answer, e
 	}
 	c.rec.Gone = ctx.Err() != nil
 	return e.handleAnswer(through, c, body, err)
+}
+
+// exchangeIntoRow is exchange for an AReq that no /auth has brought. Its end stands in the row, and is counted as that of
+// an /auth.
+func (e *Engine) exchangeIntoRow(ctx context.Context, c *claim, areq []byte) {
+	sent := e.Now()
+	ares, err := e.exchange(ctx, c, areq)
+	if e.Observer != nil {
+		e.Observer.Observe("auth", c.scheme(), outcomeOf(ares.status, err), e.Now().Sub(sent))
+	}
 }
 
 // timeLeft is what remains of the time limit of an /auth.
@@ -174,7 +184,7 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 // fail commits that the transaction has failed, and returns bad. A failed commit is
 // harmless: a claim without an outcome expires as failed.
 func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
-	c.rec.Code, c.rec.Detail = bad.Code, bad.Detail
+	c.rec.Code, c.rec.Detail, c.rec.IsRelayed = bad.Code, bad.Detail, bad.Component != component
 	if err := e.commitFinal(ctx, c, Failed, e.keepFinal()); err != nil {
 		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", Failed)
 	}
@@ -208,15 +218,8 @@ func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep tim
 	if err := e.checkLeg(t, c.rec); err != nil {
 		return err
 	}
-	if err := advance(t, next); err != nil {
-		return err
-	}
 	c.rec.Answered = e.Now().UnixMilli()
-	e.setExpiry(t, c.rec, keep)
-	if err := e.addEvent(t, c.rec); err != nil {
-		return err
-	}
-	return e.seal(t, c.rec)
+	return e.advanceRow(t, c.rec, next, keep)
 }
 
 // keepLateARes keeps the ARes of an authentication that was cancelled while its AReq was on its way. Nothing else changes;

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"regexp"
@@ -34,9 +35,9 @@ func (x *Explanation) Reject(further []faults.Entry) {
 
 // A Warning is something that does not make /auth refuse the request.
 type Warning struct {
-	Pointer string
-	Rule    string
-	Text    string
+	Pointer string `json:"pointer"`
+	Rule    string `json:"rule"`
+	Text    string `json:"text"`
 }
 
 // A Correction is something that was changed before the request left. Found and Sent are nil unless the element says
@@ -105,23 +106,20 @@ func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
 // Explain says what Authenticate would make of a body. It sends nothing, stores nothing, and logs nothing. The state
 // of the id in the body does not count.
 func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *Explanation {
-	x := &Explanation{}
 	req := &authRequest{
 		account: acc, start: e.Now(), version: message.V220, isHypothetical: true, wantedScheme: o.Scheme, asOf: o.AsOf,
 		isCreation: o.IsCreation, delegation: o.delegation,
 	}
 	original, err := message.ReadRequest(slices.Clone(body), e.Limits)
 	if err != nil {
-		x.addUnreadable(err)
-		return x
+		return &Explanation{Faults: []faults.Entry{unreadable(err)}}
 	}
 	c, err := e.checkContent(req, body)
 	if err != nil {
-		x.addUnreadable(err)
-		return x
+		return &Explanation{Faults: []faults.Entry{unreadable(err)}}
 	}
 	placeholders := append(slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has), req.awaited...)
-	x.Version, x.Scheme = req.version, c.to.scheme()
+	x := &Explanation{Version: req.version, Scheme: c.to.scheme()}
 	for _, f := range c.findings {
 		if !slices.Contains(placeholders, f.Element) {
 			x.Findings = append(x.Findings, f)
@@ -204,20 +202,12 @@ func (x *Explanation) warn(path message.Path, rule, text string) {
 	x.Warnings = append(x.Warnings, Warning{faults.Pointer(path), rule, text})
 }
 
-// addUnreadable reports a body that is no JSON object of a size that can be read.
-func (x *Explanation) addUnreadable(err error) {
-	x.Faults = append(x.Faults, unreadable(err))
-}
-
 // DescribeSources returns the first source in words: its address or title, and its date.
 func DescribeSources(sources []scheme.Source) string {
 	if len(sources) == 0 {
 		return ""
 	}
-	text := sources[0].URL
-	if text == "" {
-		text = sources[0].Title
-	}
+	text := cmp.Or(sources[0].URL, sources[0].Title)
 	if sources[0].Date != "" {
 		text += " (" + sources[0].Date + ")"
 	}

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -41,8 +42,11 @@ func (e *Engine) preauth(
 		}
 		id := e.IDs.New(e.Now(), e.Timeouts.Preauth, e.rand(), numberOf(hit.Scheme), acc.Merchant.Name, pan)
 		e.note(ctx, "threeDSServerTransID", id)
+		if schemes := e.schemesOf(hits); len(schemes) > 1 {
+			notes.Schemes = schemes
+		}
 		answer, err := json.Marshal(newCRD(id, peer, hit.Info))
-		return answer, hit.Scheme, Notes{Schemes: e.schemesOf(hits)}, err
+		return answer, hit.Scheme, notes, err
 	}
 	if e.Cards.Pending(ds) {
 		return nil, ds, notes, noRanges(message.V220, "")
@@ -50,20 +54,13 @@ func (e *Engine) preauth(
 	return nil, ds, notes, unknownBIN()
 }
 
-// schemesOf returns the words of the configured directories that hold a co-badged card, in order of
-// preference; nil if the card has one scheme.
+// schemesOf returns the words of the configured directories that hold a card, in order of preference.
 func (e *Engine) schemesOf(hits []ranges.Hit) []string {
-	if len(hits) < 2 {
-		return nil
-	}
-	var words []string
+	words := []string{}
 	for _, hit := range hits {
 		if _, ok := e.peer(hit.Scheme); ok {
 			words = append(words, hit.Scheme)
 		}
-	}
-	if len(words) < 2 {
-		return nil
 	}
 	return words
 }
@@ -102,14 +99,10 @@ func (e *Engine) isKnownScheme(ds string) bool {
 func numberOf(word string) transid.Scheme { return transid.Scheme(scheme.Number(word)) }
 
 // isCardNumber reports whether s has the form of acctNumber.
-func isCardNumber(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return len(s) >= 13 && len(s) <= 19
-}
+func isCardNumber(s string) bool { return len(s) >= 13 && len(s) <= 19 && hasOnlyDigits(s) }
+
+// hasOnlyDigits reports whether no character of s is anything but a digit.
+func hasOnlyDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
 // commonVersions lists the versions that ACS, directory server and 3DS Server share for a
 // range, ascending. Of a range that is not known nothing but the versions of the directory is known.
@@ -140,12 +133,12 @@ func acsVersion(info *ranges.Info, version string) *ranges.ACSVersion {
 	return nil
 }
 
-// methodURL returns the threeDSMethodURL of a version, "" if it has none that a browser
+// methodURL returns the threeDSMethodURL of a version, "" if acs is nil or has none that a browser
 // may be sent to. Bad URLs are withheld when card ranges are read. The store may still hold
 // ranges of an earlier release, or of a time when the directory was a laboratory's.
 func methodURL(peer *Directory, acs *ranges.ACSVersion) string {
 	policy := browserurl.Policy{Lab: peer.Lab}
-	if acs.MethodURL == "" || policy.Check(acs.MethodURL) != nil {
+	if acs == nil || acs.MethodURL == "" || policy.Check(acs.MethodURL) != nil {
 		return ""
 	}
 	return acs.MethodURL

@@ -287,26 +287,24 @@ func (r *receipt) commitResult(ctx context.Context) (store.State, error) {
 		if again && bytes.Equal(t.Data, r.txn.Data) {
 			return r.seal(t, &rec)
 		}
-		if r.isOver(r.rec) {
-			return store.ErrNotFound // the wait has ended since the row was read
-		}
-		if err := r.checkLeg(t, &rec); err != nil {
-			return err
-		}
-		if err := advance(t, Result); err != nil {
-			return err
-		}
-		r.setExpiry(t, &rec, r.keepFor())
-		if err := r.addEvent(t, &rec); err != nil {
-			return err
-		}
-		return r.seal(t, &rec)
+		return r.endWait(t, &rec, Result)
 	})
 	sure, err := w.run(ctx)
 	if !sure {
 		w.resolveLater(func(rec *txnRecord) { rec.Refused = true })
 	}
 	return found, err
+}
+
+// endWait makes the change of a row whose wait for a result ends in a state.
+func (r *receipt) endWait(t *store.Txn, rec *txnRecord, to store.State) error {
+	if r.isOver(r.rec) {
+		return store.ErrNotFound // the wait has ended since the row was read
+	}
+	if err := r.checkLeg(t, rec); err != nil {
+		return err
+	}
+	return r.advanceRow(t, rec, to, r.keepFor())
 }
 
 // acknowledge acknowledges a committed result.
@@ -357,16 +355,16 @@ func (r *receipt) hasBegun() bool {
 // newestVersion is the highest version in use with the directories that may have posted, or
 // 2.3.1 when none of them is configured any more.
 func (r *receipt) newestVersion() message.Version {
-	newest, used := message.V231, false
+	var used []message.Version
 	for _, scheme := range r.schemes {
-		if peer, ok := r.peer(scheme); ok && len(peer.Versions) > 0 {
-			last := slices.Max(peer.Versions)
-			if !used || last > newest {
-				newest, used = last, true
-			}
+		if peer, ok := r.peer(scheme); ok {
+			used = append(used, peer.Versions...)
 		}
 	}
-	return newest
+	if len(used) == 0 {
+		return message.V231
+	}
+	return slices.Max(used)
 }
 
 // refuse answers with an Erro. Its ids are those of the message, or else the
@@ -430,20 +428,7 @@ func (r *receipt) takeErro(ctx context.Context) {
 		if t.State != Challenge {
 			return errArrow // an Erro ends a wait, not an /auth in flight
 		}
-		if r.isOver(r.rec) {
-			return store.ErrNotFound
-		}
-		if err := r.checkLeg(t, &rec); err != nil {
-			return err
-		}
-		if err := advance(t, Failed); err != nil {
-			return err
-		}
-		r.setExpiry(t, &rec, r.keepFor())
-		if err := r.addEvent(t, &rec); err != nil {
-			return err
-		}
-		return r.seal(t, &rec)
+		return r.endWait(t, &rec, Failed)
 	}).run(ctx)
 	r.notify(r.txn.ID)
 	log.WarnContext(ctx, "Erro from a directory", "err", err)

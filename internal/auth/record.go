@@ -45,6 +45,8 @@ type txnRecord struct {
 	Code   message.Code `json:",omitzero"` // of the Erro with which the /auth failed
 	Detail string       `json:",omitzero"` // what that Erro says beside; of an Erro that was passed on, a text of the other side
 
+	IsRelayed bool `json:",omitzero"` // the Erro came from the directory server
+
 	Amount   string `json:",omitzero"` // purchaseAmount
 	Currency string `json:",omitzero"` // purchaseCurrency
 
@@ -58,6 +60,8 @@ type txnRecord struct {
 	Defaulted   []string `json:",omitzero"` // members that the server filled in
 	Changes     []string `json:",omitzero"` // what was normalised in the request
 	Findings    []string `json:",omitzero"` // what the scheme asks for and the request lacked
+
+	Unkept []journal.Rule `json:",omitzero"` // the rules of Findings
 
 	Corrections []Correction `json:",omitzero"` // Changes with pointers and values, of one that was created
 
@@ -78,6 +82,17 @@ func (e *Engine) unseal(t *store.Txn) (*txnRecord, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// onRecord returns the change of a row that change makes, which gets its record and seals it.
+func (e *Engine) onRecord(change func(t *store.Txn, rec *txnRecord) error) func(*store.Txn) error {
+	return func(t *store.Txn) error {
+		rec, err := e.unseal(t)
+		if err != nil {
+			return err
+		}
+		return change(t, rec)
+	}
 }
 
 // context makes of the kept facts what a later message is checked against.
@@ -201,7 +216,7 @@ func (e *Engine) cardHash(pan string) []byte {
 // JournalEntries returns what the journal keeps of a row that was read or written at a time: the entry of its last
 // step, or with all set those of all its steps. Rows that are no transactions, and those that do not open, have none.
 // Sent is what [SentMessage] returns for the write; nil means that the AReq is shown by what the row keeps of it.
-func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent []byte) []journal.Entry {
+func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journal.Step) []journal.Entry {
 	if arrows[t.State] == nil && !isAtEnd(&t) {
 		return nil
 	}
@@ -215,6 +230,9 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent []byte
 		return nil
 	}
 	kinds := journalKinds(&t, rec, status)
+	if slices.Contains(kinds, journal.Answered) {
+		kinds = slices.DeleteFunc(kinds, func(k journal.Kind) bool { return k == journal.Claimed }) // its steps are the first of the answer
+	}
 	if !all {
 		kinds = kinds[len(kinds)-1:]
 	}
@@ -241,7 +259,7 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 	if p := rec.Page; p != nil && p.Begun != 0 && p.MethodURL != "" {
 		kinds = append(kinds, journal.Method)
 	}
-	if rec.Sent != 0 && rec.Version != "" {
+	if rec.wasSent() {
 		kinds = append(kinds, journal.Claimed)
 	}
 	answered := journal.Answered
@@ -269,6 +287,9 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 	}
 	return kinds
 }
+
+// wasSent reports whether an AReq may have left.
+func (r *txnRecord) wasSent() bool { return r.Sent != 0 && r.Version != "" }
 
 // journalRecord returns a transaction as the journal shows it.
 func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, a *Authentication) journal.Record {
@@ -299,12 +320,15 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, a *Authentication) 
 		return r
 	}
 	r.MessageCategory = c.AReq.Text("messageCategory")
+	if rec.wasSent() {
+		r.Unkept = rec.Unkept
+	}
 	last := c.ARes
 	if last == nil {
 		return r
 	}
 	r.ACS, r.DSTransID, r.ACSTransID = last.Text("acsReferenceNumber"), last.Text("dsTransID"), last.Text("acsTransID")
-	r.Challenged = isChallenge(last)
+	r.Challenged, r.Decoupled = isChallenge(last), last.Text("transStatus") == "D"
 	if rec.RReq != nil {
 		if last, err = message.Parse(rec.RReq, message.Limits{}); err != nil {
 			return r
@@ -320,7 +344,7 @@ func isChallenge(ares *message.Message) bool {
 }
 
 // journalSteps returns what happened in one step. A message is masked.
-func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.Time, sent []byte) []journal.Step {
+func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.Time, sent *journal.Step) []journal.Step {
 	switch kind {
 	case journal.Created:
 		steps := requestSteps(rec, a)
@@ -331,20 +355,15 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, a *Authenticati
 	case journal.Method:
 		return []journal.Step{{Step: "method", At: time.UnixMilli(rec.Page.Begun)}}
 	case journal.SecondAReq:
-		if sent == nil {
-			sent = e.maskedMessage(rec.AReq)
-		}
-		at := time.UnixMilli(rec.Sent)
-		told := journal.Step{Step: "spc.answer", At: at, Findings: []string{spcFinding(rec.Page.SPC.Outcome)}}
-		return []journal.Step{told, {Step: "areq", At: at, Message: sent}}
+		areq := e.areqStep(rec, sent)
+		told := journal.Step{Step: "spc.answer", At: areq.At, Findings: []string{spcFindings[rec.Page.SPC.Outcome]}}
+		return []journal.Step{told, areq}
 	case journal.SecondAnswer:
 		return e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
 	case journal.Claimed:
 		rec = rec.first()
-		if sent == nil {
-			sent = e.maskedMessage(rec.AReq)
-		}
-		areq := journal.Step{Step: "areq", At: time.UnixMilli(rec.Sent), Message: sent, Findings: rec.Findings}
+		areq := e.areqStep(rec, sent)
+		areq.Findings = rec.Findings
 		if rec.Made == 0 {
 			return append(requestSteps(rec, a), areq)
 		}
@@ -353,8 +372,12 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, a *Authenticati
 		}
 		return []journal.Step{areq}
 	case journal.Answered:
+		var steps []journal.Step
+		if rec.wasSent() {
+			steps = e.journalSteps(journal.Claimed, rec, a, at, sent)
+		}
 		rec = rec.first()
-		return e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
+		return append(steps, e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))...)
 	case journal.Returned:
 		return []journal.Step{{Step: "cres", At: time.UnixMilli(rec.Page.Returned)}}
 	case journal.Resulted:
@@ -366,17 +389,20 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, a *Authenticati
 	return []journal.Step{{Step: string(kind), At: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, at.UnixMilli()))}}
 }
 
-// spcFinding says what became of Secure Payment Confirmation.
-func spcFinding(outcome string) string {
-	switch outcome {
-	case "01":
-		return "the browser could not confirm (spcIncompInd 01)"
-	case "02":
-		return "the cardholder cancelled (spcIncompInd 02)"
-	case "03":
-		return "nothing came within 540 s (spcIncompInd 03)"
+// areqStep is the AReq as it was sent or, if that is nil, as far as the row keeps it.
+func (e *Engine) areqStep(rec *txnRecord, sent *journal.Step) journal.Step {
+	if sent == nil {
+		sent = &journal.Step{Message: e.maskedMessage(rec.AReq)}
 	}
-	return "the cardholder confirmed"
+	return journal.Step{Step: "areq", At: time.UnixMilli(rec.Sent), Message: sent.Message, Personal: sent.Personal}
+}
+
+// spcFindings say what became of Secure Payment Confirmation, by its Outcome.
+var spcFindings = map[string]string{
+	spcConfirmed: "the cardholder confirmed",
+	"01":         "the browser could not confirm (spcIncompInd 01)",
+	"02":         "the cardholder cancelled (spcIncompInd 02)",
+	"03":         "nothing came within 540 s (spcIncompInd 03)",
 }
 
 // requestSteps are the first steps: the request, and the look-up of its card.
@@ -401,6 +427,9 @@ func (e *Engine) answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 		}
 		erro := journal.Step{Step: "erro", At: at}
 		if text := strings.TrimSpace(rec.Code.String() + " " + journalDetail(rec.Detail)); rec.Code != 0 {
+			if rec.IsRelayed {
+				text = journal.RelayedErro + text
+			}
 			erro.Findings = []string{text}
 		}
 		if rec.Page != nil {
@@ -491,17 +520,34 @@ var elementNames = sync.OnceValue(func() map[string]bool {
 
 type sentKey struct{}
 
-// withSent returns a context for the write by which an AReq may leave. The journal gets all of the message, masked.
-func (e *Engine) withSent(ctx context.Context, areq *message.Message) context.Context {
+// journaledAReq returns an AReq as a step of the journal has it, with all of its elements; nil without a journal.
+func (e *Engine) journaledAReq(areq *message.Message) *journal.Step {
 	if e.AddToJournal == nil {
-		return ctx
+		return nil
 	}
-	return context.WithValue(ctx, sentKey{}, e.journalMessage(areq))
+	step := &journal.Step{Message: e.journalMessage(areq)}
+	if e.JournalsPersonal {
+		pan := areq.Text("acctNumber")
+		step.Personal = areq.PersonalJSON(func(f *message.Field, value string) bool {
+			isNumber := f.Kind == message.IP || f.Kind == message.Digits || f.Kind == message.Object // a telephone
+			return referenceWithoutCard(value, pan) == value && (isNumber || !journal.HasSecretForm(value))
+		})
+	}
+	return step
 }
 
-// SentMessage returns the AReq, masked, that may leave when the write with this context has succeeded; nil if none may.
-func SentMessage(ctx context.Context) []byte {
-	sent, _ := ctx.Value(sentKey{}).([]byte)
+// withSent returns a context for the writes by which an AReq may leave and its answer is kept.
+func withSent(ctx context.Context, sent *journal.Step) context.Context {
+	if sent == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, sentKey{}, sent)
+}
+
+// SentMessage returns the AReq, as a step of the journal has it, that a write with this context is about; nil if it is
+// about none.
+func SentMessage(ctx context.Context) *journal.Step {
+	sent, _ := ctx.Value(sentKey{}).(*journal.Step)
 	return sent
 }
 

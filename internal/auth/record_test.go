@@ -2,6 +2,8 @@ package auth_test
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -320,6 +322,11 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 					t.Errorf("%s is at %s, %d ms", s.Step, s.At, s.MS)
 				}
 				switch s.Step {
+				case "erro":
+					isRelayed := strings.HasPrefix(strings.Join(s.Findings, ""), journal.RelayedErro)
+					if len(s.Message) == 0 && isRelayed != (tt.name == "Erro for an answer") {
+						t.Errorf("who sent the Erro: %q", s.Findings)
+					}
 				case "areq", "ares", "rreq", "creq":
 					m, err := message.Parse(s.Message, message.Limits{})
 					if kind, _ := m.Type(); err != nil || !strings.EqualFold(kind.String(), s.Step) {
@@ -403,6 +410,81 @@ func TestD126WithheldValuesSayHowLongTheyWere(t *testing.T) {
 	for _, secret := range []string{"***\"", pan, "ann@", "3012345"} {
 		if strings.Contains(areqText+first, secret) {
 			t.Errorf("%q is in %s %s", secret, areqText, first)
+		}
+	}
+}
+
+// TestD126PersonalHasNoSecret: the journal gets the personal data of an AReq where the operator asked for it, and never a
+// card number in one of them, an authentication value or another secret.
+func TestD126PersonalHasNoSecret(t *testing.T) {
+	t.Parallel()
+	const foreign = "5555 5555 5555 4444"
+	spaced := pan[:4] + " " + pan[4:8] + "-" + pan[8:12] + "/" + pan[12:]
+	run := func(isOn bool, change object) (message, personal string) {
+		w := newWorld()
+		w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "Y"), nil }
+		w.journal = func(e *auth.Engine) {
+			e.AddToJournal, e.JournalsPersonal = func(journal.Entry) {}, isOn
+			e.Store = journaled{w, func(ctx context.Context, t store.Txn) {
+				for _, entry := range e.JournalEntries(t, w.clock(), false, auth.SentMessage(ctx)) {
+					for _, s := range entry.Steps {
+						if s.Step == "areq" {
+							message, personal = string(s.Message), string(s.Personal)
+						}
+					}
+				}
+			}}
+		}
+		e := w.engine(0)
+		request := areq("2.3.1", preauth(t, e, shop))
+		request["acquirerCountryCode"], request["acquirerCountryCodeSource"], request["acceptLanguage"] = "208", "01", []any{"en"}
+		for name, value := range change {
+			request[name] = value
+		}
+		if _, _, err := e.Authenticate(t.Context(), shop, request.json()); err != nil {
+			t.Fatal(err)
+		}
+		return message, personal
+	}
+	good := object{
+		"cardholderName": "Ann Example", "email": "ann@shop.example", "mobilePhone": object{"cc": "49", "subscriber": "3012345"},
+		"billAddrLine1": "1 Long Lane", "browserIP": "212.184.123.145", "acctID": "0f8fad5b-d9cb-469f-a165-70867728950e",
+		"merchantRiskIndicator": object{"deliveryEmailAddress": "bob@shop.example", "shipIndicator": "01"},
+		"cardSecurityCode":      "737", "cardExpiryDate": "3011", "taxId": "tax 1",
+		"threeDSRequestorAuthenticationInfo": []any{object{"threeDSReqAuthData": value}},
+	}
+	if message, personal := run(false, good); personal != "" || !strings.Contains(message, `"email":"[withheld, 16 bytes]"`) {
+		t.Errorf("nobody asked for %s; the message is %s", personal, message)
+	}
+	message, personal := run(true, good)
+	var got map[string]string
+	if err := json.Unmarshal([]byte(personal), &got); err != nil {
+		t.Fatalf("%v: %s", err, personal)
+	}
+	want := map[string]string{
+		"cardholderName": "Ann Example", "email": "ann@shop.example", "mobilePhone.cc": "49", "mobilePhone.subscriber": "3012345",
+		"billAddrLine1": "1 Long Lane", "browserIP": "212.184.123.145", "acctID": "0f8fad5b-d9cb-469f-a165-70867728950e",
+		"merchantRiskIndicator.deliveryEmailAddress": "bob@shop.example",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("they are %q, want %q", got, want)
+	}
+	if strings.Contains(message, "ann@") {
+		t.Errorf("the message is %s", message)
+	}
+	for name, change := range map[string]object{
+		"the number":                 {"cardholderName": pan},
+		"the number with separators": {"cardholderName": "Ann " + spaced},
+		"the number in an account":   {"acctID": "a" + pan + "b"},
+		"the number in a telephone":  {"mobilePhone": object{"cc": pan[:2], "subscriber": pan[2:]}},
+		"the number in an address":   {"billAddrLine1": spaced},
+		"another number":             {"cardholderName": foreign},
+		"an authentication value":    {"acctID": value},
+		"such a value in an address": {"shipAddrLine1": "cavv " + value},
+	} {
+		change["email"] = "ann@shop.example"
+		if _, personal := run(true, change); personal != `{"email":"ann@shop.example","browserIP":"192.0.2.1"}` && personal != `{"browserIP":"192.0.2.1","email":"ann@shop.example"}` {
+			t.Errorf("%s: %s", name, personal)
 		}
 	}
 }

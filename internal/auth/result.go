@@ -15,9 +15,6 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// noRow stands before an id to make the id of a row that never exists.
-const noRow = "none."
-
 const (
 	unknownID     = "Unknown threeDSServerTransID"
 	expiredID     = "Expired"
@@ -78,9 +75,9 @@ func (e *Engine) readResultRequest(body []byte) (id string, err error) {
 func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (handedOut, error) {
 	t, rec, err := e.readOwned(ctx, acc, id)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, ErrNoAuthentication):
 		return handedOut{}, unknown(message.V220, unknownID, id)
-	case errors.Is(err, errStore):
+	case errors.Is(err, ErrStoreUnreachable):
 		return handedOut{}, unreachable(message.V220, id)
 	case err != nil:
 		return handedOut{}, err
@@ -174,14 +171,22 @@ const resultPoll = 500 * time.Millisecond
 // ended. A result that comes to this node is noticed at once, one that comes to another within resultPoll.
 func (e *Engine) WaitForResult(ctx context.Context, acc *account.Account, pending *PendingError) ([]byte, error) {
 	id := pending.Erro.ServerTransID
-	for {
+	var rreq handedOut
+	var err error
+	e.repeatUntil(ctx, id, func() bool {
+		rreq, err = e.result(context.WithoutCancel(ctx), acc, id)
+		_, isPending := errors.AsType[*PendingError](err)
+		return !isPending
+	})
+	e.noteEnd(ctx, "postauth", rreq.scheme, outcomeOf(rreq.status, err))
+	return rreq.text, err
+}
+
+// repeatUntil calls isDone at once and whenever a transaction may have changed, until that reports true or ctx has ended.
+func (e *Engine) repeatUntil(ctx context.Context, id string, isDone func() bool) {
+	for goesOn := true; goesOn; {
 		changed, forget := e.changes.watch(id)
-		rreq, err := e.result(context.WithoutCancel(ctx), acc, id)
-		if _, ok := errors.AsType[*PendingError](err); !ok || !awaitChange(ctx, changed) {
-			forget()
-			e.noteEnd(ctx, "postauth", rreq.scheme, outcomeOf(rreq.status, err))
-			return rreq.text, err
-		}
+		goesOn = !isDone() && awaitChange(ctx, changed)
 		forget()
 	}
 }

@@ -1,11 +1,13 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
 )
@@ -17,12 +19,7 @@ const (
 )
 
 // rules are those of the directory's scheme.
-func (d *Directory) rules() *scheme.Sheet {
-	if d.Rules != nil {
-		return d.Rules
-	}
-	return scheme.Public(d.Scheme)
-}
+func (d *Directory) rules() *scheme.Sheet { return cmp.Or(d.Rules, scheme.Public(d.Scheme)) }
 
 // rulesOf returns the rules of a scheme: those of its directory, or what is public if there is no such directory any more.
 func (e *Engine) rulesOf(schemeName string) *scheme.Sheet {
@@ -204,4 +201,18 @@ func describeFindings(findings []*scheme.Finding) []string {
 		texts = append(texts, f.Text)
 	}
 	return texts
+}
+
+// unkeptRules returns the rules of findings in the form for the record, each once.
+func unkeptRules(findings []*scheme.Finding) []journal.Rule {
+	var rules []journal.Rule
+	for _, f := range findings {
+		r := journal.Rule{Element: f.Element, Rule: string(f.Rule)}
+		r.Since, _ = f.Since.Days()
+		_, r.Until = f.Until.Days()
+		if !slices.Contains(rules, r) {
+			rules = append(rules, r)
+		}
+	}
+	return rules
 }

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
@@ -41,6 +43,8 @@ func newStand(of string) *stand {
 	s.e.Observer = s
 	return s
 }
+
+func (*stand) Observe(_, _, _ string, _ time.Duration) {}
 
 func (s *stand) RulesChecked(merchant, scheme string, findings []*scheme.Finding) {
 	s.mu.Lock()
@@ -280,5 +284,43 @@ func BenchmarkAuth(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestK5ReportOfMandatesHasTheRulesOfEachRecord: the journal names the rules that an AReq does not keep, with their dates.
+// A request that keeps them names none, and nor does one of a merchant whose scheme_rules are off.
+func TestK5ReportOfMandatesHasTheRulesOfEachRecord(t *testing.T) {
+	for _, tt := range []struct {
+		without []string
+		want    []journal.Rule
+	}{
+		{[]string{"email", "cardholderName"}, []journal.Rule{
+			{Element: "cardholderName", Rule: "require", Since: "2024-08-12"},
+			{Element: "email|homePhone|mobilePhone|workPhone", Rule: "require", Since: "2024-08-12"},
+		}},
+		{nil, nil},
+	} {
+		for _, rules := range []string{"warn", "off"} {
+			s := newStand("visa")
+			request := good("2.2.0", preauth(t, s.e, merchant(rules, false)), tt.without...)
+			if rules == "off" {
+				tt.want = nil
+			}
+			if _, _, err := s.e.Authenticate(t.Context(), merchant(rules, false), request.json()); err != nil {
+				t.Fatal(err)
+			}
+			for _, txn := range s.txns {
+				entries := s.e.JournalEntries(txn, s.clock(), false, nil)
+				if len(entries) == 0 {
+					t.Error("no entry")
+				}
+				for _, e := range entries {
+					got := slices.DeleteFunc(slices.Clone(e.Record.Unkept), func(r journal.Rule) bool { return r.Since == "" })
+					if !slices.Equal(got, tt.want) {
+						t.Errorf("%s: the entry %s has %+v, want %+v", rules, e.Kind, got, tt.want)
+					}
+				}
+			}
+		}
 	}
 }

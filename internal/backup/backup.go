@@ -25,8 +25,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
@@ -302,7 +300,7 @@ func Restore(ctx context.Context, to store.Archive, from io.ReadSeeker, replace 
 		return report, err
 	}
 	if _, err = from.Seek(0, io.SeekStart); err == nil {
-		report.Added[entryRows], err = j.restore(ctx, newLineReader(from))
+		report.Added[EntryRows], err = j.restore(ctx, newLineReader(from))
 	}
 	if err != nil {
 		return report, &JournalError{err}
@@ -413,7 +411,7 @@ func (l *loader) add(ctx context.Context, row store.Row) error {
 	case store.AuditRows:
 		return l.addAudit(ctx, row)
 	case store.MerchantRows, store.EndpointRows, store.ObjectRows, store.StateRows:
-	case journalRows, dayRows, chainRows, entryRows:
+	case journalRows, billingRows, dayRows, chainRows, EntryRows:
 		l.hasJournal = true
 		return l.journal.check(row)
 	default:
@@ -479,6 +477,3 @@ func (c *content) check() error {
 	}
 	return nil
 }
-
-// Kinds returns the kinds that are counted, sorted.
-func (c Counts) Kinds() []string { return slices.Sorted(maps.Keys(c)) }

@@ -15,13 +15,11 @@ import (
 // visitor, in that order.
 const (
 	journalRows = "journal"
+	billingRows = "journalBilling"
 	dayRows     = "journalDay"
 	chainRows   = "journalChain"
-	entryRows   = "journalEntry"
+	EntryRows   = "journalEntry" // under which [Counts] has the entries of the journal
 )
-
-// EntryRows is the kind under which [Counts] has the entries of the journal.
-const EntryRows = entryRows
 
 // A Journal is one that a backup holds, or that takes the one of a backup. Its entries are sealed in the backup as they are
 // in the store, so whoever restores them needs the same keys.
@@ -57,6 +55,13 @@ func (j *Journal) write(ctx context.Context, put func(store.Row) error) (err err
 		return err
 	}
 	return archive.Visit(ctx, journal.Visitor{
+		Billing: func(c journal.ArchivedBilling) error {
+			row := store.NewRow(billingRows)
+			row.Text["month"], row.Text["merchant"], row.Text["api"], row.Text["kind"] = c.Month, c.Merchant, c.API, c.Kind
+			row.Text["deviceChannel"], row.Text["messageCategory"] = c.DeviceChannel, c.MessageCategory
+			row.Number["count"], row.Number["until"] = c.Count, c.Until
+			return put(row)
+		},
 		Day: func(d journal.ArchivedDay) error {
 			row := store.NewRow(dayRows)
 			row.Text["day"], row.Bytes["wrapped"] = d.Day, d.Wrapped
@@ -71,7 +76,7 @@ func (j *Journal) write(ctx context.Context, put func(store.Row) error) (err err
 			return put(row)
 		},
 		Entry: func(e journal.ArchivedEntry) error {
-			row := store.NewRow(entryRows)
+			row := store.NewRow(EntryRows)
 			row.Text["id"], row.Text["kind"], row.Text["merchant"] = e.ID, e.Kind, e.Merchant
 			row.Number["made"], row.Number["seq"] = e.Made, e.Seq
 			row.Bytes["digest"], row.Bytes["link"] = e.Digest, e.Link
@@ -142,6 +147,12 @@ func (j *Journal) restore(ctx context.Context, r *lineReader) (added int, err er
 // addTo adds one row to a journal. Rows of other kinds are left alone.
 func addTo(ctx context.Context, to *journal.Restorer, row store.Row) error {
 	switch row.Kind {
+	case billingRows:
+		to.AddBilling(journal.ArchivedBilling{Until: row.Number["until"], BillingCount: journal.BillingCount{
+			Month: row.Text["month"], Merchant: row.Text["merchant"], API: row.Text["api"], Kind: row.Text["kind"],
+			DeviceChannel: row.Text["deviceChannel"], MessageCategory: row.Text["messageCategory"], Count: row.Number["count"],
+		}})
+		return nil
 	case dayRows:
 		return to.AddDay(dayOf(row))
 	case chainRows:
@@ -149,7 +160,7 @@ func addTo(ctx context.Context, to *journal.Restorer, row store.Row) error {
 			Chain: row.Text["chain"], Day: row.Text["day"], KeyID: row.Text["keyId"], Seq: row.Number["seq"], Signed: row.Number["signed"],
 			Link: row.Bytes["link"], Signature: row.Bytes["signature"],
 		})
-	case entryRows:
+	case EntryRows:
 		return to.AddEntry(ctx, journal.ArchivedEntry{
 			Made: row.Number["made"], ID: row.Text["id"], Kind: row.Text["kind"], Merchant: row.Text["merchant"], Seq: row.Number["seq"],
 			Card: row.Bytes["card"], Salt: row.Bytes["salt"], Digest: row.Bytes["digest"], Link: row.Bytes["link"], Body: row.Bytes["body"],

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +135,86 @@ func TestD109BackupOfTheJournalIntoTheOtherKind(t *testing.T) {
 			})
 			restore(0)
 			wantRecords(t, name, to, cardKept, 0)
+		}
+	}
+}
+
+// billingOf returns the counters for billing of a journal.
+func billingOf(t *testing.T, j *Journal) (all []journal.BillingCount) {
+	t.Helper()
+	j.with(t, func(st journal.Store) {
+		var err error
+		all, err = st.Billing(t.Context(), journal.BillingQuery{From: time.Unix(0, 0), To: at.AddDate(10, 0, 0)})
+		must(t, err)
+	})
+	return all
+}
+
+// TestK5BillingOfABackup: an empty journal gets the counters of the backup, with those of records that were erased and of
+// records whose time was over. A second restore adds nothing to them, and a journal that has something keeps its own.
+func TestK5BillingOfABackup(t *testing.T) {
+	t.Parallel()
+	keys := journal.NewKeys()
+	for kind, from := range journals(t, keys) {
+		fillJournal(t, from)
+		from.with(t, func(st journal.Store) {
+			must(t, st.Expire(t.Context(), time.Date(2026, 4, 2, 0, 0, 0, 0, time.UTC)))
+		})
+		want := billingOf(t, from)
+		total := int64(0)
+		for _, c := range want {
+			total += c.Count
+		}
+		if len(want) != 2 || total != 10 {
+			t.Fatalf("%s: counters %+v of %d authentications", kind, want, total)
+		}
+		var file strings.Builder
+		_, err := Write(t.Context(), &file, openDir(t), from, at)
+		must(t, err)
+		for other, to := range journals(t, keys) {
+			for range 2 {
+				_, err := Restore(t.Context(), openDir(t), strings.NewReader(file.String()), false, to)
+				must(t, err)
+				if got := billingOf(t, to); !slices.Equal(got, want) {
+					t.Errorf("%s into %s: counters %+v, want %+v", kind, other, got, want)
+				}
+			}
+			to.with(t, func(st journal.Store) {
+				late := entryOf(keys, 1, journal.Answered) // This entry is of a month that is closed.
+				late.Record.ID = "00000000-0000-4000-8000-000000000099"
+				_, err := st.Write(t.Context(), []journal.Entry{late})
+				must(t, err)
+			})
+			if got := billingOf(t, to); !slices.Equal(got, want) {
+				t.Errorf("%s into %s, after a late record: counters %+v, want %+v", kind, other, got, want)
+			}
+			to.with(t, func(st journal.Store) {
+				must(t, st.Expire(t.Context(), time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)))
+			})
+			if got := billingOf(t, to); !slices.Equal(got, want) {
+				t.Errorf("%s into %s, after the records went: counters %+v, want %+v", kind, other, got, want)
+			}
+		}
+		for other, to := range journals(t, keys) {
+			to.with(t, func(st journal.Store) {
+				_, err := st.Write(t.Context(), []journal.Entry{entryOf(keys, 12, journal.Answered)})
+				must(t, err)
+			})
+			_, err := Restore(t.Context(), openDir(t), strings.NewReader(file.String()), false, to)
+			must(t, err)
+			present := int64(0)
+			to.with(t, func(st journal.Store) {
+				page, err := st.Search(t.Context(), journal.Query{Limit: 100})
+				must(t, err)
+				present = int64(len(page.Records))
+			})
+			total := int64(0)
+			for _, c := range billingOf(t, to) {
+				total += c.Count
+			}
+			if total != present || present < 2 {
+				t.Errorf("%s beside %s: %d counted, %d records", kind, other, total, present)
+			}
 		}
 	}
 }

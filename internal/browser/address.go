@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -33,12 +34,7 @@ func (h *handler) clientIP(r *http.Request) string {
 }
 
 func (h *handler) isTrusted(ip netip.Addr) bool {
-	for _, p := range h.TrustedProxies {
-		if p.Contains(ip) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // linear returns a channel of sRGB as light.

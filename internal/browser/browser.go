@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -33,8 +34,36 @@ type Settings struct {
 	IsLab bool
 	// Waits ends when requests that wait for a change are to be answered at once. Nil means never.
 	Waits context.Context
+	// Count hears of each request: of its step in one word, and of the status of its answer. Nil means that nobody does.
+	Count func(step string, status int)
 	Log   *slog.Logger
 }
+
+// stepOf says to which step a pattern of the listener belongs.
+var stepOf = map[string]string{
+	"POST /a/begin": "begin", "GET /a/state": "state", "POST /a/cancel": "cancel", "POST /a/confirm": "confirm", "POST /a/spc": "spc",
+	"GET /a/{token}": "page", "GET /a/{token}/logo": "page", "POST /a/{token}/{action}": "page", "GET /a/frame": "page", "GET /a/open": "page",
+	"POST /n/{tag}/method": "method", "POST /n/{tag}/challenge": "challenge",
+}
+
+// otherStep is what does not belong to the steps of an authentication: the script, preflights, and what there is not.
+const otherStep = "other"
+
+// A counted answer keeps its status.
+type counted struct {
+	http.ResponseWriter
+	status int
+}
+
+func (c *counted) WriteHeader(status int) {
+	if c.status == 0 {
+		c.status = status
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is what [http.ResponseController] asks for.
+func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // Looks are how pages look for the customers of a merchant, and from where its pages may call.
 type Looks struct {
@@ -87,7 +116,6 @@ func New(s Settings) http.Handler {
 	h.mux.HandleFunc("POST /n/{tag}/method", h.methodNotice)
 	h.mux.HandleFunc("POST /n/{tag}/challenge", h.challengeNotice)
 	h.serveScripts()
-	h.mux.HandleFunc("GET /threeds.d.ts", h.types)
 	h.mux.HandleFunc("/", h.notFound)
 	return h
 }
@@ -103,7 +131,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	h.mux.ServeHTTP(w, r)
+	if h.Count == nil {
+		h.mux.ServeHTTP(w, r)
+		return
+	}
+	answer := &counted{ResponseWriter: w}
+	h.mux.ServeHTTP(answer, r)
+	h.Count(cmp.Or(stepOf[r.Pattern], otherStep), cmp.Or(answer.status, http.StatusOK))
 }
 
 // notFound answers for everything that is unknown, malformed or over, in the same bytes.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha512"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,6 +111,32 @@ func TestB4StolenToken(t *testing.T) {
 		t.Errorf("only %d tries", tries)
 	}
 	t.Logf("%d tries refused", tries)
+}
+
+// TestD105EachRequestOfABrowserIsCounted: once, by its step and the status of its answer.
+func TestD105EachRequestOfABrowserIsCounted(t *testing.T) {
+	t.Parallel()
+	var heard []string
+	h, engine := newTestHandler(func(s *Settings) {
+		s.Count = func(step string, status int) { heard = append(heard, fmt.Sprint(step, " ", status)) }
+	})
+	token, mine := engine.add(fakeRow{acsURL: "https://bank.example/"}), newSecret()
+	call(h, "POST", "/a/begin", token, mine, "https://shop.example")
+	call(h, "POST", "/a/begin", token, newSecret(), "https://shop.example")
+	call(h, "GET", "/a/state", token, mine, "https://shop.example")
+	call(h, "OPTIONS", "/a/state", token, mine, "https://shop.example")
+	get(h, "/a/"+token)
+	submit(h, "/a/"+token+"/unknown", nil, nil)
+	submit(h, "/n/none/method", nil, nil)
+	submit(h, "/n/none/challenge", nil, nil)
+	get(h, "/threeds.js")
+	get(h, "/nothing")
+	want := []string{
+		"begin 200", "begin 409", "state 200", "other 204", "page 409", "page 409", "method 200", "challenge 404", "other 200", "other 404",
+	}
+	if !slices.Equal(heard, want) {
+		t.Errorf("heard %q, want %q", heard, want)
+	}
 }
 
 // TestD64UnknownInTheSameBytes: unknown, malformed and over are told by the same bytes.

@@ -38,6 +38,28 @@ window.open = (to, name) => { opened.push(to); return isBlocked ? null : {} }; u
 	}
 }
 
+// TestD74ABankWindowAsksAgain: the page that takes the shopper to the bank's own window asks for the CReq until it has it.
+func TestD74ABankWindowAsksAgain(t *testing.T) {
+	w := newWorld(t)
+	w.openShop()
+	w.eval(holdTimers)
+	token := w.engine.add(fakeRow{acsURL: w.bank + "/challenge?deny"})
+	w.start(token, "")
+	w.until(`held.some((t) => t.ms == 5000)`)
+	w.eval(`release(5000); undefined`)
+	w.until("!!" + mark("open-bank"))
+	w.engine.mu.Lock()
+	w.engine.lost = map[string]bool{"state": true}
+	w.engine.mu.Unlock()
+	w.eval(`window.open = () => null; ` + mark("open-bank") + `.click()`)
+	w.until(fmt.Sprintf(`location.href.startsWith(%q) && document.querySelector("[data-testid]") !== null`, w.base+"/n/"))
+	w.engine.mu.Lock()
+	defer w.engine.mu.Unlock()
+	if w.engine.lost["state"] {
+		t.Error("no answer was lost")
+	}
+}
+
 // TestD68ADeadBankIsSaid: after 30 seconds a sentence says that the bank does not answer. The challenge ends when the shopper
 // closes it, when the result comes, or after ten and a half minutes.
 func TestD68ADeadBankIsSaid(t *testing.T) {

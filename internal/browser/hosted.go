@@ -32,14 +32,19 @@ func (h *handler) hosted(w http.ResponseWriter, r *http.Request) {
 
 // openHosted returns what the browser of a request may see of an authentication.
 func (h *handler) openHosted(r *http.Request, token string) (*auth.BrowserView, error) {
-	if !tokenForm.MatchString(token) {
-		return nil, auth.ErrNoAuthentication
-	}
-	v, err := h.Engine.OpenBrowser(r.Context(), token)
+	v, err := h.openToken(r, token)
 	if err != nil || v.Step == auth.StepBegin {
 		return v, err
 	}
 	return h.Engine.ViewBrowser(r.Context(), token, h.readCookie(r, token), -1)
+}
+
+// openToken returns what anybody with the token in the path of a request may see of an authentication.
+func (h *handler) openToken(r *http.Request, token string) (*auth.BrowserView, error) {
+	if !tokenForm.MatchString(token) {
+		return nil, auth.ErrNoAuthentication
+	}
+	return h.Engine.OpenBrowser(r.Context(), token)
 }
 
 // act serves the forms of the hosted page.
@@ -49,11 +54,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "This form belongs to the hosted page.", http.StatusForbidden)
 		return
 	}
-	if !tokenForm.MatchString(token) {
-		h.notFound(w, r)
-		return
-	}
-	if _, err := h.Engine.OpenBrowser(r.Context(), token); err != nil {
+	if _, err := h.openToken(r, token); err != nil {
 		h.refuse(w, r, err)
 		return
 	}
@@ -131,12 +132,7 @@ func returnURL(v *auth.BrowserView) string {
 
 // logo serves the picture of the merchant that an authentication belongs to.
 func (h *handler) logo(w http.ResponseWriter, r *http.Request) {
-	token := r.PathValue("token")
-	if !tokenForm.MatchString(token) {
-		h.notFound(w, r)
-		return
-	}
-	v, err := h.Engine.OpenBrowser(r.Context(), token)
+	v, err := h.openToken(r, r.PathValue("token"))
 	if err != nil {
 		h.refuse(w, r, err)
 		return

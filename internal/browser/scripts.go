@@ -20,33 +20,26 @@ func IsScriptPath(path string) bool {
 
 func scriptPath(hash string) string { return "/threeds." + hash + ".js" }
 
-// serveScripts serves the newest threeds.js, and each release at its own address.
+// serveScripts serves the newest threeds.js with its types, and each release at its own address.
 func (h *handler) serveScripts() {
-	serve := func(path, age string, script []byte) {
+	serve := func(path, mediaType, age string, content []byte) {
 		h.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			serveAsset(w, "text/javascript; charset=utf-8", age, script)
+			w.Header().Set("Content-Type", mediaType)
+			w.Header().Set("Cache-Control", age)
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+			w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+			_, _ = w.Write(content) // the client has gone, or reads it
 		})
 	}
-	const forEver = "public, max-age=31536000, immutable"
-	serve("/threeds.js", "public, max-age=3600", web.Script)
-	serve(ScriptPath(), forEver, web.Script)
+	const script, anHour, forEver = "text/javascript; charset=utf-8", "public, max-age=3600", "public, max-age=31536000, immutable"
+	serve("/threeds.d.ts", "text/plain; charset=utf-8", anHour, web.Types)
+	serve("/threeds.js", script, anHour, web.Script)
+	serve(ScriptPath(), script, forEver, web.Script)
 	isServed := map[string]bool{ScriptPath(): true}
 	for _, r := range h.Releases {
 		if path := scriptPath(r.Hash()); !isServed[path] { // releases may have the same script
 			isServed[path] = true
-			serve(path, forEver, r.Script)
+			serve(path, script, forEver, r.Script)
 		}
 	}
-}
-
-func (h *handler) types(w http.ResponseWriter, _ *http.Request) {
-	serveAsset(w, "text/plain; charset=utf-8", "public, max-age=3600", web.Types)
-}
-
-func serveAsset(w http.ResponseWriter, mediaType, age string, content []byte) {
-	w.Header().Set("Content-Type", mediaType)
-	w.Header().Set("Cache-Control", age)
-	w.Header().Set("Access-Control-Allow-Origin", "*")
-	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
-	_, _ = w.Write(content) // the client has gone, or reads it
 }

@@ -159,24 +159,19 @@ func (h *handler) waitForChange(ctx context.Context, token, binding string, afte
 
 // answer is a view as threeds.js reads it. Its form is private to threeds.js.
 type answer struct {
-	Step      auth.BrowserStep  `json:"step"`
-	Version   int               `json:"version"`
-	Method    *methodAnswer     `json:"method,omitempty"`
-	Challenge *challengeAnswer  `json:"challenge,omitempty"`
-	SPC       *spcAnswer        `json:"spc,omitempty"`
-	Info      string            `json:"info,omitempty"`
-	End       string            `json:"end,omitempty"`
-	Texts     map[string]string `json:"texts"`
-	Lang      string            `json:"lang"`
-	Dir       string            `json:"dir"`
-	Colour    string            `json:"colour,omitempty"`
-	OnColour  string            `json:"onColour,omitempty"`
-	Accent    string            `json:"accent,omitempty"`
-}
-
-type methodAnswer struct {
-	URL  string `json:"url"`
-	Data string `json:"data"`
+	Step      auth.BrowserStep    `json:"step"`
+	Version   int                 `json:"version"`
+	Method    *auth.BrowserMethod `json:"method,omitempty"`
+	Challenge *challengeAnswer    `json:"challenge,omitempty"`
+	SPC       *auth.BrowserSPC    `json:"spc,omitempty"`
+	Info      string              `json:"info,omitempty"`
+	End       string              `json:"end,omitempty"`
+	Texts     map[string]string   `json:"texts"`
+	Lang      string              `json:"lang"`
+	Dir       string              `json:"dir"`
+	Colour    string              `json:"colour,omitempty"`
+	OnColour  string              `json:"onColour,omitempty"`
+	Accent    string              `json:"accent,omitempty"`
 }
 
 type challengeAnswer struct {
@@ -185,15 +180,9 @@ type challengeAnswer struct {
 	Popups bool   `json:"popups,omitempty"` // before 2.3.1 the frame may open windows
 }
 
-// spcAnswer has webAuthnCredList and spcTransData, for the browser's dialog.
-type spcAnswer struct {
-	Credentials json.RawMessage `json:"credentials"`
-	Transaction json.RawMessage `json:"transaction"`
-}
-
 func (h *handler) newAnswer(v *auth.BrowserView, looks Looks, language string) answer {
 	a := answer{
-		Step: v.Step, Version: v.Version, Info: v.CardholderInfo, End: v.End,
+		Step: v.Step, Version: v.Version, SPC: v.SPC, Info: v.CardholderInfo, End: v.End,
 		Texts: textsFor(language, looks.Name, formatAmount(v)), Lang: language, Dir: direction(language),
 	}
 	if isColour(looks.Colour) {
@@ -203,15 +192,10 @@ func (h *handler) newAnswer(v *auth.BrowserView, looks Looks, language string) a
 		a.Accent = looks.Accent
 	}
 	if v.Method != nil && v.Method.URL != "" {
-		a.Method = &methodAnswer{v.Method.URL, v.Method.Data}
-	}
-	if s := v.SPC; s != nil {
-		a.SPC = &spcAnswer{s.Credentials, s.Transaction}
+		a.Method = v.Method
 	}
 	if c := v.Challenge; c != nil {
-		a.Challenge = &challengeAnswer{c.ACSURL, c.CReq, isBefore231(c.MessageVersion)}
+		a.Challenge = &challengeAnswer{c.ACSURL, c.CReq, !strings.HasPrefix(c.MessageVersion, "2.3")}
 	}
 	return a
 }
-
-func isBefore231(version string) bool { return !strings.HasPrefix(version, "2.3") }

@@ -23,20 +23,20 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Limit is how long all steps of one test with a browser may take together, on a
-// busy machine too.
-const Limit = 5 * time.Minute
+// Limit is how long all steps of one browser may take together, on a busy machine and
+// with the tests of a package that share it, too.
+const Limit = 15 * time.Minute
 
 // NewBrowser starts a browser of its own for a test and returns the context of
 // a tab in it. The browser ends with the test. Flags are further ones of the command
 // line, such as "--lang=da".
 func NewBrowser(t testing.TB, flags ...string) context.Context {
 	t.Helper()
-	return newBrowser(t, Limit, "", flags...)
+	return newBrowser(t, "", flags...)
 }
 
-// newBrowser is NewBrowser with another limit, and with preferences of the profile as JSON.
-func newBrowser(t testing.TB, limit time.Duration, preferences string, flags ...string) context.Context {
+// newBrowser is NewBrowser with preferences of the profile as JSON.
+func newBrowser(t testing.TB, preferences string, flags ...string) context.Context {
 	t.Helper()
 	program := find(t)
 	profile, err := os.MkdirTemp("", "browsertest")
@@ -81,7 +81,7 @@ func newBrowser(t testing.TB, limit time.Duration, preferences string, flags ...
 	}
 	allocator, cancelBrowser := chromedp.NewExecAllocator(context.Background(), options...)
 	tab, cancelTab := chromedp.NewContext(allocator)
-	ctx, cancelLimit := context.WithTimeout(tab, limit)
+	ctx, cancelLimit := context.WithTimeout(tab, Limit)
 	t.Cleanup(func() {
 		cancelLimit()
 		end, cancel := context.WithTimeout(tab, 10*time.Second)

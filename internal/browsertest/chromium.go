@@ -27,9 +27,6 @@ type chromiumTab struct {
 // frameAnswer is how long a frame of another process has for an answer. A question may be lost when it changes its process.
 const frameAnswer = 2 * time.Second
 
-// gridLimit is how long all steps of a browser of [Open] may take together.
-const gridLimit = 15 * time.Minute
-
 // noThirdPartyStorage are preferences that refuse cookies to frames of other sites. The exceptions refuse them storage,
 // too: a page of localhost in one of 127.0.0.1, and the other way round.
 const noThirdPartyStorage = `{"profile":{"block_third_party_cookies":true,"cookie_controls_mode":1,
@@ -41,7 +38,7 @@ func openChromium(t testing.TB, o Options) Tab {
 	if o.NoThirdPartyStorage {
 		preferences = noThirdPartyStorage
 	}
-	ctx := newBrowser(t, gridLimit, preferences)
+	ctx := newBrowser(t, preferences)
 	tab := &chromiumTab{ctx: ctx, frames: map[target.ID]context.Context{}}
 	if o.NoScript {
 		err := chromedp.Do(ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -75,7 +72,7 @@ func (c *chromiumTab) Reload() error {
 }
 
 func (c *chromiumTab) Back() error {
-	return loadByScript(c, 2*time.Minute, func() error { return c.do(chromedp.Evaluate[chromedp.Void](`history.back()`)) })
+	return goBackByScript(c, 2*time.Minute)
 }
 
 func (c *chromiumTab) Eval(expression string, into any) error {

@@ -22,6 +22,9 @@ type webDriverTab struct {
 	handle   string
 	setWidth func(width, height int) error // nil means that the window itself can have every size
 	hasBack  bool                          // the driver answers the command Back also when the page comes from the browser's cache
+	window   string                        // what NewTab opens: "tab", or "window" where a tab behind another one takes no clicks
+	// movesFocus says that the driver gives the focus to each frame that commands go to, and that keys go to the focus.
+	movesFocus bool
 }
 
 // webDriverSession is what the tabs of one browser share.
@@ -33,7 +36,7 @@ type webDriverSession struct {
 const elementKey = "element-6066-11e4-a52e-4f735466cecf"
 
 func newWebDriverTab(r remote) (*webDriverTab, error) {
-	w := &webDriverTab{remote: r, session: &webDriverSession{}}
+	w := &webDriverTab{remote: r, session: &webDriverSession{}, window: "tab"}
 	if err := r.call("GetWindowHandle", nil, &w.handle); err != nil {
 		return nil, err
 	}
@@ -61,7 +64,12 @@ func (w *webDriverTab) Back() error {
 	if w.hasBack {
 		return w.send("Back", nil, nil)
 	}
-	return loadByScript(w, time.Minute, func() error { return w.Eval(`void setTimeout(() => history.back())`, nil) })
+	return goBackByScript(w, time.Minute)
+}
+
+// goBackByScript goes back a moment after the page has answered, for the answer of a page that goes away may be lost.
+func goBackByScript(tab Tab, limit time.Duration) error {
+	return loadByScript(tab, limit, func() error { return tab.Eval(`void setTimeout(() => history.back())`, nil) })
 }
 
 // loadByScript waits until another document than the present one has been read.
@@ -97,13 +105,39 @@ func (w *webDriverTab) evaluate(script string, into any, args ...any) error {
 	return decodeInto(raw, into)
 }
 
-// AnyFrame walks through the frames, those in open shadow roots, too.
+// AnyFrame walks through the frames, those in open shadow roots, too. The focus stays where it is.
 func (w *webDriverTab) AnyFrame(expression string) (bool, error) {
+	var focused map[string]string
+	if w.movesFocus {
+		if err := w.Eval(focusedFrame, &focused); err != nil {
+			return false, err
+		}
+	}
 	is, err := w.walkFrames(expression)
 	if back := w.send("SwitchToFrame", map[string]any{"id": nil}, nil); err == nil {
 		err = back
 	}
+	if w.movesFocus && err == nil {
+		err = w.giveFocus(focused)
+	}
 	return is, err
+}
+
+// giveFocus gives the focus to a frame of the page, or to the deepest frame in it; nil stands for the page itself. What has
+// the focus in a document is not changed. A frame that is gone leaves the focus to the page.
+func (w *webDriverTab) giveFocus(frame map[string]string) error {
+	const innerFrame = `[null, document.body].includes(document.activeElement) ? document.querySelector("iframe") : ` + focusedFrame
+	isOfPage := frame == nil
+	for frame != nil {
+		if w.send("SwitchToFrame", map[string]any{"id": frame}, nil) != nil || w.Eval(innerFrame, &frame) != nil {
+			isOfPage, frame = true, nil
+		}
+	}
+	err := w.send("SwitchToFrame", map[string]any{"id": nil}, nil)
+	if err == nil && isOfPage {
+		err = w.Eval("window.focus()", nil)
+	}
+	return err
 }
 
 const allFrames = `
@@ -158,8 +192,12 @@ var webDriverKeys = map[string]string{KeyTab: "\ue004", KeyEnter: "\ue007", KeyE
 
 const shiftKey = "\ue008"
 
-// Press presses the keys in the frame that has the focus, as a keyboard does. Drivers press them in the frame of the session.
+// Press presses the keys in the frame that has the focus, as a keyboard does. Some drivers press them in the frame that
+// commands go to.
 func (w *webDriverTab) Press(keys string) error {
+	if w.movesFocus {
+		return w.press(keys)
+	}
 	err := w.enterFocusedFrame()
 	if err == nil {
 		err = w.press(keys)
@@ -167,13 +205,15 @@ func (w *webDriverTab) Press(keys string) error {
 	return errors.Join(err, w.send("SwitchToFrame", map[string]any{"id": nil}, nil))
 }
 
+// focusedFrame is the expression of the frame that has the focus, or in which another one has it.
+const focusedFrame = `(() => {
+	let e = document.activeElement
+	while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement
+	return e?.localName == "iframe" ? e : null
+})()`
+
 // enterFocusedFrame goes into the frame that has the focus, however deep.
 func (w *webDriverTab) enterFocusedFrame() error {
-	const focusedFrame = `(() => {
-		let e = document.activeElement
-		while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement
-		return e?.localName == "iframe" ? e : null
-	})()`
 	for {
 		var frame map[string]string
 		if err := w.Eval(focusedFrame, &frame); err != nil || frame == nil {
@@ -301,7 +341,7 @@ func (w *webDriverTab) PNG() ([]byte, error) {
 
 func (w *webDriverTab) NewTab() (Tab, error) {
 	var made struct{ Handle string }
-	if err := w.send("NewWindow", map[string]any{"type": "tab", "focus": true}, &made); err != nil {
+	if err := w.send("NewWindow", map[string]any{"type": w.window, "focus": true}, &made); err != nil {
 		return nil, err
 	}
 	tab := *w

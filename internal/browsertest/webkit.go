@@ -18,6 +18,9 @@ import (
 	"time"
 )
 
+// narrowStyle lets the window of the MiniBrowser be as narrow as a phone: its buttons and fields take no more than they show.
+const narrowStyle = `* { min-width: 0; padding: 0; margin: 0; border-width: 0 }`
+
 // openWebKit starts Xvfb, WebKitWebDriver and, through it, the MiniBrowser of WebKitGTK.
 func openWebKit(t testing.TB, o Options) Tab {
 	t.Helper()
@@ -32,10 +35,14 @@ func openWebKit(t testing.TB, o Options) Tab {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	style := filepath.Join(home, ".config", "gtk-3.0", "gtk.css")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(style), 0o700), os.WriteFile(style, []byte(narrowStyle), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	display := startXvfb(t, screen)
 	port := freePort(t)
 	command := exec.Command(driver, "--port="+port)
-	command.Env = append(os.Environ(), "DISPLAY="+display, "HOME="+home, "NO_AT_BRIDGE=1", "GTK_A11Y=none", "GDK_BACKEND=x11")
+	command.Env = append(os.Environ(), "DISPLAY="+display, "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"), "NO_AT_BRIDGE=1", "GTK_A11Y=none", "GDK_BACKEND=x11")
 	startProcess(t, command)
 	w := &webKit{base: "http://127.0.0.1:" + port}
 	args := []string{"--automation"}
@@ -66,6 +73,7 @@ func openWebKit(t testing.TB, o Options) Tab {
 	if err != nil {
 		t.Fatalf("%s: %v", driver, err)
 	}
+	tab.window, tab.movesFocus = "window", true
 	return tab
 }
 

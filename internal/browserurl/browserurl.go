@@ -97,11 +97,6 @@ func checkPort(port string) error {
 	if port == "" || port == ":" {
 		return nil
 	}
-	for i := 1; i < len(port); i++ {
-		if !isDigit(port[i]) {
-			return ErrPort
-		}
-	}
 	if n, err := strconv.ParseUint(port[1:], 10, 16); err != nil || n == 0 {
 		return ErrPort
 	}

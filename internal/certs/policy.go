@@ -3,6 +3,7 @@ package certs
 import (
 	"crypto/x509"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -19,7 +20,8 @@ func (p *RevocationPolicy) Same(o *RevocationPolicy) bool {
 	if p == nil || o == nil {
 		return p == o
 	}
-	return p.Required == o.Required && sameLists(p.Lists, o.Lists)
+	hasSameContent := func(a, b *RevocationList) bool { return a.digest == b.digest }
+	return p.Required == o.Required && slices.EqualFunc(p.Lists, o.Lists, hasSameContent)
 }
 
 // RevocationError says that a certificate is refused, and why.

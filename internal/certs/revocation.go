@@ -298,11 +298,6 @@ func readPoint(der []byte) (s scope, err error) {
 // serialOf returns a serial number as tools print it.
 func serialOf(cert *x509.Certificate) string { return fmt.Sprintf("%x", cert.SerialNumber) }
 
-// sameLists reports whether a and b hold the same lists in the same order.
-func sameLists(a, b []*RevocationList) bool {
-	return slices.EqualFunc(a, b, func(x, y *RevocationList) bool { return x.digest == y.digest })
-}
-
 // shortName returns the beginning of a name that may have any length.
 func shortName(name string) string {
 	if len(name) > 100 {

@@ -236,6 +236,6 @@ func Reseal(ctx context.Context, st store.Objects, ring Ring) (sealed, refused i
 
 // A Ring has the secrets that rows are sealed under.
 type Ring interface {
-	Sealer
+	store.Sealer
 	IsSealedByPrevious(sealed []byte) bool
 }

@@ -24,12 +24,6 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// A Sealer encrypts what the store keeps, bound to a name.
-type Sealer interface {
-	Seal(name string, plain []byte) []byte
-	Open(name string, sealed []byte) ([]byte, error)
-}
-
 // A Store is what a Service needs of a store.
 type Store interface {
 	store.Objects
@@ -39,7 +33,7 @@ type Store interface {
 // A Service keeps the client certificates of all directories. Set its fields before use. Many goroutines may use it.
 type Service struct {
 	Store  Store
-	Sealer Sealer
+	Sealer store.Sealer
 	Now    func() time.Time // the clock of the store, by which all nodes change over
 }
 

@@ -128,28 +128,9 @@ func (l *loader) checkReferenceNumbers() {
 // loadFiles reads all files that the configuration names. A path that has a fault is not read.
 func (l *loader) loadFiles(now time.Time) {
 	c := l.config
-	if c.API.TLS != nil {
-		l.loadPart("api", func() { l.loadKeyPair(c.API.TLS, "api.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
-			if former.API.TLS == nil {
-				return ""
-			}
-			c.API.TLS.Certificate = former.API.TLS.Certificate
-			return "api"
-		})
-	}
-	if c.Browser != nil && c.Browser.TLS != nil {
-		l.loadPart("browser", func() { l.loadKeyPair(c.Browser.TLS, "browser.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
-			if former.Browser == nil || former.Browser.TLS == nil {
-				return ""
-			}
-			c.Browser.TLS.Certificate = former.Browser.TLS.Certificate
-			return "browser"
-		})
-	}
-	l.loadPart("results", func() { l.loadKeyPair(&c.Results.TLS, "results.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
-		c.Results.TLS.Certificate = former.Results.TLS.Certificate
-		return "results"
-	})
+	l.loadListenerPair("api", func(c *Config) *KeyPair { return c.API.TLS }, now)
+	l.loadListenerPair("browser", (*Config).browserTLS, now)
+	l.loadListenerPair("results", func(c *Config) *KeyPair { return &c.Results.TLS }, now)
 	for i := range c.Directories {
 		d, at := &c.Directories[i], fmt.Sprintf("directories[%d]", i)
 		l.loadRules(d, at+".rules")
@@ -164,6 +145,23 @@ func (l *loader) loadFiles(now time.Time) {
 	l.loadAgentSecret()
 	l.loadTracingFiles(now)
 	l.loadConsoleFiles(now)
+}
+
+// loadListenerPair reads the certificate and the key of a listener, which is a part by itself. pairOf returns nil when
+// the listener is without TLS.
+func (l *loader) loadListenerPair(part string, pairOf func(*Config) *KeyPair, now time.Time) {
+	pair := pairOf(l.config)
+	if pair == nil {
+		return
+	}
+	l.loadPart(part, func() { l.loadKeyPair(pair, part+".tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
+		was := pairOf(former)
+		if was == nil {
+			return ""
+		}
+		pair.Certificate = was.Certificate
+		return part
+	})
 }
 
 // loadDirectoryFiles reads the files of one directory.
@@ -205,10 +203,7 @@ const Soon = 30 * 24 * time.Hour
 
 func (l *loader) loadKeyPair(k *KeyPair, path string, use x509.ExtKeyUsage, now time.Time) {
 	cert, certOK := l.openFile(k.Cert, path+".cert")
-	key, keyOK := l.openFile(k.Key, path+".key")
-	if keyOK && isWorldReadable(k.Key) {
-		l.warn(path+".key", "every user of this machine may read the key: chmod o-r %s", k.Key)
-	}
+	key, keyOK := l.openSecret(k.Key, path+".key", "key")
 	if !certOK {
 		return
 	}
@@ -301,6 +296,15 @@ func (l *loader) openFile(file, path string) ([]byte, bool) {
 	return data, true
 }
 
+// openSecret is openFile for a secret. It adds a warning if others may read the file.
+func (l *loader) openSecret(file, path, what string) ([]byte, bool) {
+	data, ok := l.openFile(file, path)
+	if ok && isWorldReadable(file) {
+		l.warn(path, "every user of this machine may read the %s: chmod o-r %s", what, file)
+	}
+	return data, ok
+}
+
 // certificateStart matches where a certificate was meant to begin, even where the decoder of
 // PEM sees none: behind a block that was cut off, or behind space.
 var certificateStart = regexp.MustCompile(`(?m)(^[\s\x{feff}]*|-)-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----`)
@@ -363,12 +367,7 @@ func isMadeFor(cert *x509.Certificate, use x509.ExtKeyUsage) bool {
 	if len(cert.ExtKeyUsage)+len(cert.UnknownExtKeyUsage) == 0 {
 		return true
 	}
-	for _, u := range cert.ExtKeyUsage {
-		if u == use || u == x509.ExtKeyUsageAny {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(cert.ExtKeyUsage, use) || slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageAny)
 }
 
 // addWarnings adds a warning for everything that works but is rarely meant.

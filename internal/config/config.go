@@ -62,7 +62,7 @@ type Config struct {
 		InFlight int `yaml:"in_flight"`
 		// Connections of the API, and of the results listener, at once. Beyond it the one goes that has been silent longest; with little room for open files it is less. See [operating](operating/overload.md).
 		Connections int `yaml:"connections"`
-		// How long work may wait for a processor, and five times that for the store. Where it would be longer requests are refused, those that begin an authentication first; 503. See [operating](operating/overload.md).
+		// How long work may wait for a processor, and ten times that for the store. Where it would be longer requests are refused, those that begin an authentication first; 503. See [operating](operating/overload.md).
 		Wait time.Duration `yaml:"wait"`
 		// AReqs on their way to one directory at once; beyond it 405 at once instead of after a wait.
 		PerDirectory int `yaml:"per_directory"`
@@ -70,7 +70,7 @@ type Config struct {
 		PerMerchant int `yaml:"per_merchant"`
 		// Whether requests to a directory that could not be reached for a while are refused at once, all but one in two seconds, until a connection to it is made again. See [operating](operating/directories.md#a-directory-that-is-gone).
 		Breaker bool `yaml:"breaker"`
-		// Largest body of /auth, and of a message on the results listener if it is more than 256KiB; beyond it 413. The longest AReq of 2.3.1 that the protocol allows has some 450KiB.
+		// Largest body of /auth, /authentications and /explain, and of a message on the results listener if it is more than 256KiB; beyond it 413. The longest AReq of 2.3.1 that the protocol allows has some 450KiB.
 		AuthBody int `yaml:"auth_body"`
 		// Largest body elsewhere; beyond it 413.
 		Body int `yaml:"body"`
@@ -127,6 +127,8 @@ type Config struct {
 		Keep time.Duration `yaml:"keep"`
 		// How long the messages of its records are kept, at most as long as `keep`. Then a record still has its ids, status and times, and can be verified. Unset, 90 days, or `keep` if that is shorter.
 		Messages time.Duration `yaml:"messages"`
+		// How long personal data of messages are kept, such as names, addresses, telephone numbers and the IP of the browser; at most as long as `messages`. With `off` none are written, and those that are there go.
+		Personal time.Duration `yaml:"personal"`
 		// Where it is kept. Unset, beside the transactions, where `store.url` says.
 		URL StoreURL `yaml:"url"`
 		// The file of its keys, which all nodes have. It is made, readable by its owner alone, when absent. Unset, `journal-keys.json` in the directory of the store or, with PostgreSQL, beside `keys`.
@@ -246,6 +248,14 @@ func (b *Browser) listen() string {
 		return ""
 	}
 	return b.Listen
+}
+
+// browserTLS returns certificate and key of the listener for browsers, nil if it has none or is not there.
+func (c *Config) browserTLS() *KeyPair {
+	if c.Browser == nil {
+		return nil
+	}
+	return c.Browser.TLS
 }
 
 // merchant is the profile of one merchant. Merchants without one have empty

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"crypto/x509"
 	"errors"
 	"net"
 	"net/url"
@@ -116,15 +115,7 @@ func (l *loader) checkOIDC() {
 // loadConsoleFiles reads the files of the section console.
 func (l *loader) loadConsoleFiles(now time.Time) {
 	c := &l.config.Console
-	if c.TLS != nil {
-		l.loadPart("console", func() { l.loadKeyPair(c.TLS, "console.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
-			if former.Console.TLS == nil {
-				return ""
-			}
-			c.TLS.Certificate = former.Console.TLS.Certificate
-			return "console"
-		})
-	}
+	l.loadListenerPair("console", func(c *Config) *KeyPair { return c.Console.TLS }, now)
 	if c.OIDC == nil {
 		return
 	}
@@ -132,12 +123,9 @@ func (l *loader) loadConsoleFiles(now time.Time) {
 		l.loadCA(&c.OIDC.CA, "console.oidc.ca", now)
 	}
 	const path = "console.oidc.client_secret"
-	data, ok := l.openFile(c.OIDC.ClientSecret, path)
+	data, ok := l.openSecret(c.OIDC.ClientSecret, path, "secret")
 	if !ok {
 		return
-	}
-	if isWorldReadable(c.OIDC.ClientSecret) {
-		l.warn(path, "every user of this machine may read the secret: chmod o-r %s", c.OIDC.ClientSecret)
 	}
 	c.OIDC.Secret = strings.TrimSpace(string(data))
 	if c.OIDC.Secret == "" || strings.ContainsFunc(c.OIDC.Secret, func(r rune) bool { return r < ' ' }) {

@@ -24,7 +24,8 @@ func TestRevokedCAIsNotTrusted(t *testing.T) {
 		l, err := newLoader(file)
 		must(t, err)
 		l.knownLists = first.revocationLists()
-		c, err := l.load(noon)
+		l.loadFiles(noon)
+		c, err := l.finish()
 		must(t, err)
 		return c
 	}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -45,5 +47,19 @@ func TestFileThatChangesWhileReadIsRefused(t *testing.T) {
 		if data, err := read.Read(file); !errors.Is(err, step.want) || (string(data) == step.content) != (err == nil) {
 			t.Errorf("%q: %q, %v; want %v", step.content, data, err, step.want)
 		}
+	}
+}
+
+// TestReadRefusesWhatIsNoConfiguration: a file that is too long, such as a log, is refused before it is read.
+func TestReadRefusesWhatIsNoConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "threeds.yaml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, 4<<20+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(file); err == nil || !strings.Contains(err.Error(), "has 4194305 bytes, and a configuration at most 4194304") {
+		t.Errorf("%v", err)
 	}
 }

@@ -30,44 +30,12 @@ func (c *Config) Hash() string {
 
 // hashValue writes a value and its key to sum, in a form that no other value has.
 func hashValue(sum hash.Hash, key string, v reflect.Value) {
-	if slices.Contains(ownKeys, key) {
+	if slices.Contains(ownKeys, key) || hashFile(sum, key, v.Interface()) {
 		return
 	}
-	switch value := v.Interface().(type) {
-	case KeyPair:
-		if value.IsManaged { // what the store has is the same on all nodes
-			hashText(sum, key, managed)
-			return
-		}
-		for _, der := range value.Certificate.Certificate {
-			hashText(sum, key, digestText(der))
-		}
-		return
-	case CAFile:
-		hashText(sum, key, certificateDigests(value.Certs)...)
-		return
-	case SigningSecret, AgentSecret:
-		return
-	case CRLFile:
-		hashText(sum, key, fmt.Sprint(value.File != ""))
-		return
-	case RulesFile:
-		hashText(sum, key, value.Text)
-		return
-	case LogoFile:
-		hashText(sum, key, string(value.Data))
-		return
-	case RootFile:
-		hashText(sum, key, slices.Sorted(slices.Values(value.Names))...)
-		return
-	case []Merchant: // their order means nothing
-		value = slices.Clone(value)
-		slices.SortFunc(value, func(a, b Merchant) int { return strings.Compare(a.Name, b.Name) })
-		v = reflect.ValueOf(value)
-	case Proxy: // its credentials are a path and a password
-		hashText(sum, key, fmt.Sprintf("%+v", value.URL))
-		hashText(sum, key+".ca", certificateDigests(value.CA.Certs)...)
-		return
+	if merchants, ok := v.Interface().([]Merchant); ok { // their order means nothing
+		byName := func(a, b Merchant) int { return strings.Compare(a.Name, b.Name) }
+		v = reflect.ValueOf(slices.SortedFunc(slices.Values(merchants), byName))
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -91,6 +59,37 @@ func hashValue(sum hash.Hash, key string, v reflect.Value) {
 	default:
 		hashText(sum, key, fmt.Sprint(v.Interface()))
 	}
+}
+
+// hashFile hashes the content of a value that names files, and nothing that is secret. It reports whether value is one.
+func hashFile(sum hash.Hash, key string, value any) bool {
+	switch value := value.(type) {
+	case KeyPair:
+		if value.IsManaged { // what the store has is the same on all nodes
+			hashText(sum, key, managed)
+			break
+		}
+		for _, der := range value.Certificate.Certificate {
+			hashText(sum, key, digestText(der))
+		}
+	case CAFile:
+		hashText(sum, key, certificateDigests(value.Certs)...)
+	case SigningSecret, AgentSecret:
+	case CRLFile:
+		hashText(sum, key, fmt.Sprint(value.File != ""))
+	case RulesFile:
+		hashText(sum, key, value.Text)
+	case LogoFile:
+		hashText(sum, key, string(value.Data))
+	case RootFile:
+		hashText(sum, key, slices.Sorted(slices.Values(value.Names))...)
+	case Proxy: // its credentials are a path and a password
+		hashText(sum, key, fmt.Sprintf("%+v", value.URL))
+		hashText(sum, key+".ca", certificateDigests(value.CA.Certs)...)
+	default:
+		return false
+	}
+	return true
 }
 
 // hashMembers hashes the members of a section that are keys of the configuration, and reports whether there are any.

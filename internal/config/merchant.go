@@ -69,10 +69,6 @@ func parseOrigin(s string) (string, error) {
 	return u.Scheme + "://" + host, nil
 }
 
-func (l *loader) logoFile() kind[LogoFile] {
-	return fileKind(l, func(path string) LogoFile { return LogoFile{File: path} })
-}
-
 // loadLogo reads the logo of a merchant.
 func (l *loader) loadLogo(f *LogoFile, path string) {
 	data, ok := l.openFile(f.File, path)

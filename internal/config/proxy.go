@@ -84,12 +84,9 @@ func (l *loader) loadProxyFiles(now time.Time) {
 	for path, p := range l.config.proxies {
 		l.loadCA(&p.CA, path+".ca", now)
 		path += ".credentials"
-		data, ok := l.openFile(p.Credentials, path)
+		data, ok := l.openSecret(p.Credentials, path, "password")
 		if !ok {
 			continue
-		}
-		if isWorldReadable(p.Credentials) {
-			l.warn(path, "every user of this machine may read the password: chmod o-r %s", p.Credentials)
 		}
 		text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 		p.User, p.Password, ok = strings.Cut(text, ":")

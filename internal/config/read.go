@@ -76,7 +76,8 @@ func Load(file string, now time.Time) (*Config, Files, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := l.load(now)
+	l.loadFiles(now)
+	c, err := l.finish()
 	return c, l.files, err
 }
 
@@ -93,7 +94,8 @@ func (c *Config) Reload(file string, now time.Time, checkKeys func(file string) 
 	if l.config.Store.URL == c.Store.URL {
 		l.checkKeys(checkKeys)
 	}
-	next, err := l.load(now)
+	l.loadFiles(now)
+	next, err := l.finish()
 	return next, l.files, err
 }
 
@@ -105,12 +107,6 @@ func (l *loader) checkKeys(check func(file string) error) {
 	if err := check(l.config.Keys); err != nil {
 		l.fault("keys", "%v", err)
 	}
-}
-
-// load reads the files that the configuration names.
-func (l *loader) load(now time.Time) (*Config, error) {
-	l.loadFiles(now)
-	return l.finish()
 }
 
 // finish returns the configuration with its warnings, or all faults.
@@ -139,10 +135,14 @@ func (l *loader) refuseFixedChanges(inUse *Config) {
 		{"console.metrics_listen", c.Console.MetricsListen == inUse.Console.MetricsListen},
 		{"console.url", c.Console.URL == inUse.Console.URL},
 		{"browser.listen", c.Browser.listen() == inUse.Browser.listen()},
+		{"keys", c.Keys == inUse.Keys || c.Store.URL != inUse.Store.URL},
 		{"store.url", c.Store.URL == inUse.Store.URL},
 		{"limits.connections", c.Limits.Connections == inUse.Limits.Connections},
 		{"limits.wait", c.Limits.Wait == inUse.Limits.Wait},
 		{"tracing", c.Tracing.isSame(inUse.Tracing)},
+		{"journal", c.HasJournal() == inUse.HasJournal()},
+		{"journal.url", c.Journal.URL == inUse.Journal.URL || !c.HasJournal() || !inUse.HasJournal()},
+		{"journal.keys", c.Journal.Keys == inUse.Journal.Keys || c.Keys != inUse.Keys},
 	} {
 		if !fixed.same {
 			l.fault(fixed.path, "cannot change in a running process (restart it to apply this)")
@@ -165,7 +165,13 @@ type loader struct {
 	described func(key, page, standard string) // for tests: called with each key that is read
 }
 
+// maxFile is how long a configuration may be, in bytes. Reading YAML takes many times as much memory.
+const maxFile = 4 << 20
+
 func newLoader(file string) (*loader, error) {
+	if info, err := os.Stat(file); err == nil && info.Size() > maxFile {
+		return nil, fmt.Errorf("%s: has %d bytes, and a configuration at most %d (--config FILE names another)", file, info.Size(), maxFile)
+	}
 	files := Files{}
 	data, err := files.Read(file)
 	if errors.Is(err, os.ErrNotExist) {

@@ -26,8 +26,7 @@ func (l *loader) parseYAML(data []byte) (root ast.Node, ok bool) {
 	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		at, text := &token.Position{Line: 1, Column: 1}, "not YAML"
-		var bad yaml.Error
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[yaml.Error](err); ok {
 			if tk := bad.GetToken(); tk != nil && tk.Position != nil {
 				at = tk.Position
 			}
@@ -263,13 +262,7 @@ func optionalSection[T any](s *section, key string, read func(*section) T) *T {
 	if n == nil {
 		return nil
 	}
-	v := read(s.l.newSection(n, join(s.path, key)))
-	return &v
-}
-
-// mapOfSections reads a mapping from keys of a kind to mappings.
-func mapOfSections[T any](s *section, key string, of kind[string], read func(*section) T) map[string]T {
-	return readMap(s, key, of, func(inner *section, key string) T { return read(inner.section(key)) })
+	return new(read(s.l.newSection(n, join(s.path, key))))
 }
 
 // mapOf reads a mapping from keys of a kind to single values.

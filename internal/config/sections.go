@@ -71,7 +71,7 @@ func (l *loader) readLimits(s *section) {
 	c.PerKey = optional(s, "per_key", rate, "500/s")
 	c.InFlight = optional(s, "in_flight", count(1, 1000000), "10000")
 	c.Connections = optional(s, "connections", count(16, 1000000), "4096")
-	c.Wait = optional(s, "wait", duration("1ms", "1m"), "10ms")
+	c.Wait = optional(s, "wait", duration("1ms", "1m"), "5ms")
 	c.PerDirectory = optional(s, "per_directory", count(1, 1000000), "5000")
 	c.PerMerchant = optional(s, "per_merchant", count(1, 1000000), "")
 	c.Breaker = optional(s, "breaker", boolean, "true")
@@ -114,6 +114,10 @@ func (l *loader) readJournal(file *section) {
 	case c.Messages > c.Keep && c.Keep > 0:
 		l.fault("journal.messages", "messages cannot be kept for longer than their records, which are kept for %dd: lower it, or raise journal.keep", int(c.Keep.Hours())/24)
 	}
+	c.Personal = optional(s, "personal", daysOrOff("1d", "4000d"), "off")
+	if c.Personal > c.Messages && c.Messages > 0 {
+		l.fault("journal.personal", "personal data cannot be kept for longer than the messages that they are of, which are kept for %dd: lower it, or raise journal.messages", int(c.Messages.Hours())/24)
+	}
 	c.URL = optional(s, "url", l.storeURL(), "")
 	c.Keys = optional(s, "keys", l.path(), "")
 }
@@ -131,15 +135,9 @@ const minAgentSecret = 16
 // loadAgentSecret reads the file of the secret that agents sign requests with.
 func (l *loader) loadAgentSecret() {
 	s := &l.config.ACP.Signature
-	if s.File == "" {
-		return
-	}
-	data, ok := l.openFile(s.File, "acp.signature")
+	data, ok := l.openSecret(s.File, "acp.signature", "secret")
 	if !ok {
 		return
-	}
-	if isWorldReadable(s.File) {
-		l.warn("acp.signature", "every user of this machine may read the secret: chmod o-r %s", s.File)
 	}
 	if s.Key = bytes.TrimSpace(data); len(s.Key) < minAgentSecret {
 		l.fault("acp.signature", "the secret in %s has less than %d bytes: make one by openssl rand -hex 32, and give it to the agent", s.File, minAgentSecret)
@@ -164,11 +162,12 @@ func readMerchant(s *section) (m Merchant) {
 	m.RequestorURL = optional(s, "requestor_url", httpURL, "")
 	m.Origins = list(s, "origins", origin, false)
 	page := s.section("page")
-	m.Page.Logo = optional(page, "logo", s.l.logoFile(), "")
+	m.Page.Logo = optional(page, "logo", fileKind(s.l, func(path string) LogoFile { return LogoFile{File: path} }), "")
 	m.Page.Colour = optional(page, "colour", colour, "")
 	m.Page.Accent = optional(page, "accent", colour, "")
 	page.close()
-	m.PerDirectory = mapOfSections(s, "per_directory", schemeWord, func(s *section) (id Identity) {
+	m.PerDirectory = readMap(s, "per_directory", schemeWord, func(all *section, word string) (id Identity) {
+		s := all.section(word)
 		defer s.close()
 		id.AcquirerBIN = optional(s, "acquirer_bin", acquirerBIN, "")
 		id.AcquirerMerchantID = optional(s, "acquirer_merchant_id", text(1, 35), "")
@@ -197,7 +196,7 @@ func readDirectory(s *section) (d Directory) {
 	d.RequestorID = optional(s, "requestor_id", text(1, 35), "")
 	d.RequestorName = optional(s, "requestor_name", text(1, 40), "")
 	d.Lab = optional(s, "lab", boolean, "false")
-	d.Rules = optional(s, "rules", s.l.rulesFile(), "")
+	d.Rules = optional(s, "rules", fileKind(s.l, func(path string) RulesFile { return RulesFile{File: path} }), "")
 	d.Colour = optional(s, "colour", colour, "")
 	d.ClientCert = readClientCert(s)
 	d.ServerCA = required(s, "server_ca", s.l.caFile())
@@ -224,7 +223,7 @@ func readV1Directory(s *section) (d V1Directory) {
 	d.ServerCA = required(s, "server_ca", s.l.caFile())
 	d.CRLs = optional(s, "crls", s.l.crlFile(), "")
 	d.Revocation = optional(s, "revocation", oneOf("listed", "required"), "listed")
-	d.PAResRoots = required(s, "pares_roots", s.l.rootFile())
+	d.PAResRoots = required(s, "pares_roots", fileKind(s.l, func(path string) RootFile { return RootFile{File: path} }))
 	d.AllowSHA1 = optional(s, "allow_sha1", boolean, "false")
 	d.MinKeyBits = optional(s, "min_key_bits", count(1024, 4096), "2048")
 	d.VerifyAt = optional(s, "verify_at", oneOf("now", "signing_time"), "now")

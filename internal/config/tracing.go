@@ -53,12 +53,9 @@ func (l *loader) loadTracingFiles(now time.Time) {
 	}
 	l.loadCA(&t.CA, "tracing.ca", now)
 	const path = "tracing.headers"
-	data, ok := l.openFile(t.Headers, path)
+	data, ok := l.openSecret(t.Headers, path, "headers")
 	if !ok {
 		return
-	}
-	if isWorldReadable(t.Headers) {
-		l.warn(path, "every user of this machine may read the headers: chmod o-r %s", t.Headers)
 	}
 	t.Header = make(http.Header)
 	for line := range strings.Lines(string(data)) {

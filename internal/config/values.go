@@ -124,6 +124,21 @@ func days(low, high string) kind[time.Duration] {
 	})
 }
 
+// daysOrOff is a kind of [days], or off, which is 0.
+func daysOrOff(low, high string) kind[time.Duration] {
+	k := days(low, high)
+	return kind[time.Duration]{want: "off, or " + k.want, page: "`off`, or " + k.page, parse: func(s string) (time.Duration, error) {
+		if s == "off" {
+			return 0, nil
+		}
+		d, err := k.parse(s)
+		if err != nil {
+			err = fmt.Errorf("%w; off keeps none", err)
+		}
+		return d, err
+	}}
+}
+
 func size(low, high string) kind[int] {
 	return ordered("size in bytes such as 64KiB, 1MiB", low, high, "not a size (a whole number of bytes, or with KiB or MiB, such as 64KiB)", parseSize)
 }
@@ -190,14 +205,6 @@ func (l *loader) caFile() kind[CAFile] {
 
 func (l *loader) crlFile() kind[CRLFile] {
 	return fileKind(l, func(path string) CRLFile { return CRLFile{File: path} })
-}
-
-func (l *loader) rulesFile() kind[RulesFile] {
-	return fileKind(l, func(path string) RulesFile { return RulesFile{File: path} })
-}
-
-func (l *loader) rootFile() kind[RootFile] {
-	return fileKind(l, func(path string) RootFile { return RootFile{File: path} })
 }
 
 // secretFile is the path of a file that holds content of a form with a colon in it. A text

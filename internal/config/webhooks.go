@@ -62,12 +62,9 @@ func (l *loader) loadWebhookFiles(now time.Time) {
 	l.loadCA(&c.Roots, "webhooks.roots", now)
 	for i := range c.Operator {
 		o, path := &c.Operator[i], fmt.Sprintf("webhooks.operator[%d].secret", i)
-		data, ok := l.openFile(o.Secret.File, path)
+		data, ok := l.openSecret(o.Secret.File, path, "secret")
 		if !ok {
 			continue
-		}
-		if isWorldReadable(o.Secret.File) {
-			l.warn(path, "every user of this machine may read the secret: chmod o-r %s", o.Secret.File)
 		}
 		var err error
 		if o.Secret.Key, err = webhook.ParseSecret(strings.TrimSpace(string(data))); err != nil {

@@ -25,6 +25,8 @@ type Identity struct {
 	Config  string `json:"config,omitempty"`  // the hash of its configuration
 	KeyFile any    `json:"keyFile,omitempty"` // the ids of the secrets in its key file
 	Build   string `json:"build,omitempty"`   // the version of the program
+
+	JournalKeyFile string `json:"journalKeyFile,omitempty"` // the id of the keys of its journal
 }
 
 // A Handler serves /livez, /readyz and /metrics. Set its fields before use.

@@ -40,13 +40,11 @@ func (r *refresher) downloadFile(ctx context.Context, about message.Error, pres 
 	_, syntax := errors.AsType[*message.SyntaxError](err)
 	switch {
 	case syntax:
-		r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
-		return refused
+		return r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
 	case err != nil:
 		return r.handleDownloadFailure(about, err)
 	case len(problems) > 0:
-		r.reject(ctx, about, problems)
-		return refused
+		return r.reject(ctx, about, problems)
 	}
 	r.log.Info("card range file fetched", "scheme", r.peer.Scheme, "bytes", f.offset, "resumed", f.resumed,
 		"sha256", hex.EncodeToString(f.sum.Sum(nil)), "took", time.Since(start))

@@ -96,10 +96,9 @@ func (r *HandshakeReport) judgeResult(err error, isAsked bool) {
 		r.Result, r.Detail = HandshakeRefused, "The directory server ended the connection after it had read the certificate: "+reason(err)
 	default:
 		r.Result, r.Detail = HandshakeFailed, reason(err)
-		if !isOp || isAlert {
-			break
+		if isOp && !isAlert {
+			r.Detail += ": " + op.Err.Error()
 		}
-		r.Detail += ": " + op.Err.Error()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 )
 
 // defaultLeaseTime is how long a lease lasts that is not renewed. When a node dies, the others wait so long.
@@ -24,16 +25,9 @@ func renewLease(ctx context.Context, k store.Leases, l store.Lease, ttl time.Dur
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		ticker := time.NewTicker(ttl / 3)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				if _, err := k.Acquire(ctx, l.Name, l.Holder, ttl); err != nil {
-					failed(err)
-				}
+		for tasks.Sleep(ctx, ttl/3) {
+			if _, err := k.Acquire(ctx, l.Name, l.Holder, ttl); err != nil {
+				failed(err)
 			}
 		}
 	})

@@ -178,8 +178,7 @@ func (r *refresher) handleFailure(ctx context.Context, id string, err error) out
 	r.setFault(text)
 	switch {
 	case ok && e.Kind == Encoding:
-		r.reject(ctx, message.Error{ServerTransID: id}, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
-		return refused
+		return r.reject(ctx, message.Error{ServerTransID: id}, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
 	case ok && (e.Kind == TooLarge || e.Kind == Status && e.Status < 500):
 		return refused
 	}
@@ -217,8 +216,7 @@ func (r *refresher) receivePRes(ctx context.Context, preq []byte, body io.Reader
 		return unreachable, r.peer.failure(ctx, ctx.Err(), true)
 	}
 	if _, bad := errors.AsType[*message.SyntaxError](err); bad {
-		r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
-		return refused, nil
+		return r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: unreadable}}), nil
 	}
 	if err != nil {
 		return unreachable, r.peer.bodyError(ctx, err)
@@ -238,18 +236,15 @@ func (r *refresher) handlePRes(ctx context.Context, about message.Error, pres *r
 		return r.handleErro(about, message.ReadError(head))
 	case known && typ != message.PRes:
 		about.MessageType = typ.String()
-		r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: wrongType}})
-		return refused
+		return r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: wrongType}})
 	case !known && head.Has("messageType"):
-		r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: unknownType}})
-		return refused
+		return r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: unknownType}})
 	}
 	if known {
 		about.MessageType = message.PRes.String()
 	}
 	if len(problems) > 0 {
-		r.rejectRanges(ctx, about, problems)
-		return refused
+		return r.rejectRanges(ctx, about, problems)
 	}
 	if pres.Kind == ranges.File {
 		return r.downloadFile(ctx, about, pres, opts)
@@ -278,8 +273,7 @@ func (r *refresher) applyPRes(ctx context.Context, about message.Error, pres *ra
 	}
 	next, problems := pres.Next(since)
 	if len(problems) > 0 {
-		r.rejectRanges(ctx, about, problems)
-		return refused
+		return r.rejectRanges(ctx, about, problems)
 	}
 	if n := pres.Notes; n.Skipped > 0 || n.Withheld > 0 {
 		r.log.Warn("card ranges left out in part", "scheme", r.peer.Scheme, "skipped", n.Skipped, "method URLs withheld", n.Withheld)
@@ -339,22 +333,23 @@ func (r *refresher) holdBack(ctx context.Context, next, base *ranges.Generation)
 
 // rejectRanges rejects a PRes. If the fault is in its ranges, the next PReq asks for all ranges: the same serial number
 // would bring the same updates, which would never be valid.
-func (r *refresher) rejectRanges(ctx context.Context, about message.Error, problems message.Problems) {
+func (r *refresher) rejectRanges(ctx context.Context, about message.Error, problems message.Problems) outcome {
 	if slices.ContainsFunc(problems, func(p message.Problem) bool { return strings.HasPrefix(string(p.Path), "cardRangeData") }) {
 		r.status.Full = true
 	}
-	r.reject(ctx, about, problems)
+	return r.reject(ctx, about, problems)
 }
 
-// reject reports to the directory server that its PRes is not valid. The log gets names of elements only, since
+// reject reports to the directory server that its PRes is not valid, and returns the outcome refused. The log gets names of elements only, since
 // errorDetail may contain bounds of ranges.
-func (r *refresher) reject(ctx context.Context, about message.Error, problems message.Problems) {
+func (r *refresher) reject(ctx context.Context, about message.Error, problems message.Problems) outcome {
 	about.Version = r.peer.preqVersion()
 	about.Code, about.Detail = problems.Pick(message.ForPeer)
 	r.log.WarnContext(ctx, "PRes not valid", "scheme", r.peer.Scheme, "threeDSServerTransID", about.ServerTransID,
 		"code", about.Code.String(), "element", problems[0].Path.Name(), "faults", len(problems))
 	r.setFault("PRes not valid: code " + about.Code.String() + " " + problems[0].Path.Name())
 	r.reportTo(ctx, r.peer, []string{r.peer.PReqURL}, about.JSON())
+	return refused
 }
 
 // newTransID returns a new transaction id.

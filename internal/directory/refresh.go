@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -139,11 +140,7 @@ func (r *refresher) run(ctx context.Context) {
 			r.refresh(ctx)
 		}
 		r.logAge()
-		timer := time.NewTimer(r.untilNextPoll())
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
+		if tasks.Sleep(ctx, r.untilNextPoll()) {
 			r.pollStore(ctx)
 		}
 	}

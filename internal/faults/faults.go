@@ -5,6 +5,7 @@
 package faults
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -52,6 +53,35 @@ func Pointer(p message.Path) string {
 	return "/" + strings.NewReplacer("~", "~0", "/", "~1", ".", "/", "[", "/", "]", "").Replace(string(p))
 }
 
+// PrintableName returns the name of a member or a parameter that nobody knows, if it has the form of a name; else "".
+// What stands in the place of a name may be a card number, which no answer, log line or journal may repeat.
+func PrintableName(name string) string {
+	digits := 0
+	for i, r := range name {
+		switch isLetter := 'a' <= r|0x20 && r|0x20 <= 'z'; {
+		case isLetter:
+		case i == 0:
+			return ""
+		case '0' <= r && r <= '9':
+			digits++
+		case r != '_' && r != '-':
+			return ""
+		}
+	}
+	if len(name) > 64 || digits > 5 {
+		return ""
+	}
+	return name
+}
+
+// TypeOf returns what may be said of a value of another type than is wanted: its type.
+func TypeOf(raw []byte) *Found {
+	if len(raw) == 0 {
+		return nil
+	}
+	return &Found{Type: typeOf(raw)}
+}
+
 // New returns an entry without limit and source.
 func New(code message.Code, path message.Path, rule, cure string) Entry {
 	pointer := Pointer(path)
@@ -72,8 +102,7 @@ func Explain(p message.Problem, s Subject) Entry {
 	f := rowOf(message.TableOf(message.AReq, s.Version), p.Path)
 	e := New(p.Code, p.Path, "", "")
 	if f != nil {
-		source := "EMV 3DS " + s.Version.String() + ", annex A"
-		e.Source = &source
+		e.Source = new("EMV 3DS " + s.Version.String() + ", annex A")
 	}
 	name := string(p.Path)
 	switch p.Code {
@@ -134,6 +163,9 @@ func (e *Entry) explainValue(f *message.Field, p message.Problem, s Subject) {
 	e.Found = &Found{Type: typeOf(raw)}
 	if want := wantedType(f, isItem); want != e.Found.Type {
 		e.Rule, e.Cure = "type", "Send "+string(p.Path)+" as "+withArticle(want)+"."
+		if form := formOf(f); form != "" && want == "string" {
+			e.Cure = "Send " + string(p.Path) + " as a string: " + form + "."
+		}
 		return
 	}
 	switch e.Found.Type {
@@ -262,6 +294,27 @@ var patterns = map[message.Kind]*regexp.Regexp{
 	message.JWE:           regexp.MustCompile(`^[0-9A-Za-z_-]+(\.[0-9A-Za-z_-]*){4}$`),
 }
 
+// forms say of kinds, in words, what a value looks like.
+var forms = map[message.Kind]string{
+	message.Date:      "year, month and day, as YYYYMMDD",
+	message.DateTime:  "date and time in UTC, as YYYYMMDDHHMMSS",
+	message.Minute:    "date and time in UTC, as YYYYMMDDHHMM",
+	message.YearMonth: "year and month, as YYMM",
+	message.Country:   "the three digits of ISO 3166-1, such as 826 for the United Kingdom",
+	message.Currency:  "the three digits of ISO 4217, such as 978 for the euro",
+}
+
+// formOf says what a value of an element looks like; "" where length and characters say it.
+func formOf(f *message.Field) string {
+	if strings.Contains(f.Doc, "amount in minor units") {
+		return "digits alone, in minor units of the currency, such as 1099 for 10.99"
+	}
+	if f.Range != nil && f.Min > 1 && f.Min == f.Max {
+		return fmt.Sprintf("%d digits with zeros in front, from %0*d to %d", f.Min, f.Min, f.Range.Min, f.Range.Max)
+	}
+	return forms[f.Kind]
+}
+
 // explainText sets the rule of a string.
 func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, v message.Version) {
 	var text string
@@ -275,22 +328,26 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, v message
 	}
 	n := utf8.RuneCountInString(text)
 	class := classOf(text)
-	describe := func() { e.Found = &Found{Type: "string", Length: &n, Class: class} }
+	// The list of codes says more than the length of a wrong one.
+	isCode := f.Kind == message.OneOf && f.Codes != nil && n > 0
 	switch pattern := patterns[f.Kind]; {
 	case class == "control":
 		e.Rule, e.Cure = "control-character", "Leave control characters out."
-	case n == 0 || least > 0 && n < least || most > 0 && n > most:
+	case !isCode && (n == 0 || least > 0 && n < least || most > 0 && n > most):
 		e.setLength(max(least, 1), most, n, "characters")
-	case f.Kind == message.OneOf && f.Codes != nil:
-		if isExcluded(f.Codes, text) {
-			e.Rule, e.Cure = "excluded-code", "Send a code that has a meaning: this one is reserved."
-			break
+		if form := formOf(f); form != "" && least == most {
+			e.Cure = "Send " + form + "."
 		}
+	case isCode:
 		var allowed []string
 		for _, c := range f.Codes.Values {
 			if !c.Tolerated {
 				allowed = append(allowed, c.Value)
 			}
+		}
+		if isExcluded(f.Codes, text) {
+			e.Rule, e.Limit, e.Cure = "excluded-code", &Limit{Allowed: allowed}, "Send a code that has a meaning: this one is reserved."
+			break
 		}
 		if slices.Contains(allowed, text) {
 			return // the code exists, so a condition does not allow it
@@ -304,14 +361,14 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, v message
 			e.Cure = "Send a URL that begins with https:// and has a host."
 		}
 	case pattern != nil && !pattern.MatchString(text):
-		e.Rule, e.Limit, e.Cure = "pattern", &Limit{Pattern: pattern.String()}, "Send "+f.Kind.String()+"."
+		e.Rule, e.Limit, e.Cure = "pattern", &Limit{Pattern: pattern.String()}, "Send "+cmp.Or(formOf(f), f.Kind.String())+"."
 	case f.Kind == message.Country, f.Kind == message.Currency, f.Kind == message.CurrencyAlpha:
 		e.Rule, e.Cure = "unknown-code", "Send a "+f.Kind.String()+", that is in use."
 	case f.Range != nil:
 		e.Rule, e.Limit = "range", &Limit{Min: &f.Range.Min, Max: &f.Range.Max}
 		e.Cure = fmt.Sprintf("Send a number from %d to %d.", f.Range.Min, f.Range.Max)
 	}
-	describe()
+	e.Found = &Found{Type: "string", Length: &n, Class: class}
 }
 
 // isExcluded reports whether a code is in a range that is reserved.

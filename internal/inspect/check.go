@@ -83,9 +83,9 @@ func Check(in Input, of string, now time.Time) (*Report, error) {
 		r.Warnings = append(r.Warnings, "acctNumber is masked, and was not checked")
 	}
 	r.Foreign = describeForeign(m)
-	var found strings.Builder
-	r.Faults = len(r.Problems) + printSchemeFindings(&found, of, checked, now)
-	r.OfScheme = slices.Collect(strings.Lines(found.String()))
+	var faults int
+	r.OfScheme, faults = schemeFindings(of, checked, now)
+	r.Faults = len(r.Problems) + faults
 	return r, nil
 }
 
@@ -93,8 +93,10 @@ func Check(in Input, of string, now time.Time) (*Report, error) {
 func (r *Report) addLines(lines []RequestLine, other int) {
 	r.Lines = lines
 	r.Unjudged = "the messages themselves, which the request log does not hold"
-	if other > 0 {
-		r.Unjudged += ", and " + countOf(other, "line") + " about no request"
+	if other == 1 {
+		r.Unjudged += ", and 1 line about no request"
+	} else if other > 1 {
+		r.Unjudged += fmt.Sprintf(", and %d lines about no request", other)
 	}
 	for i := range lines {
 		l, note := &lines[i], ""
@@ -141,28 +143,28 @@ func readPARes(doc []byte) (all []Element, err error) {
 // shownOfPARes are the elements of a PARes that say nothing secret.
 var shownOfPARes = []string{"version", "merID", "acqBIN", "date", "purchAmount", "currency", "exponent", "time", "status", "eci"}
 
-// printSchemeFindings prints what a card scheme says about a message: what it asks for and an
-// AReq lacks, or what its own codes in an answer mean. It returns how many faults there are
+// schemeFindings returns what a card scheme says about a message, in lines: what it asks for and an
+// AReq lacks, or what its own codes in an answer mean. It also returns how many faults there are
 // in the sense of scheme_rules: enforce.
-func printSchemeFindings(w io.Writer, of string, m *message.Message, now time.Time) (faults int) {
+func schemeFindings(of string, m *message.Message, now time.Time) (lines []string, faults int) {
 	t, known := m.Type()
 	switch {
 	case !known:
 	case t == message.AReq:
-		for _, f := range scheme.Check(of, m, now) {
+		for _, f := range scheme.Public(of).Check(m, now) {
 			if f.Code != 0 {
 				faults++
 			}
-			fmt.Fprintf(w, "%s: %s\n", of, f.Text)
+			lines = append(lines, fmt.Sprintf("%s: %s\n", of, f.Text))
 		}
 	case t == message.ARes, t == message.RReq:
 		for _, element := range []string{"eci", "transStatusReason"} {
-			if meaning := scheme.Meaning(of, element, m.Text(element)); meaning != "" {
-				fmt.Fprintf(w, "%s: %s: %s\n", of, element, meaning)
+			if meaning := scheme.Public(of).Meaning(element, m.Text(element)); meaning != "" {
+				lines = append(lines, fmt.Sprintf("%s: %s: %s\n", of, element, meaning))
 			}
 		}
 	}
-	return faults
+	return lines, faults
 }
 
 // describeForeign returns what m is if it is not a message of the protocol but something else
@@ -187,11 +189,4 @@ func DescribeProblem(p message.Problem) string {
 		return p.Code.Description()
 	}
 	return fmt.Sprintf("%s (%s)", p.Code.Description(), p.Note)
-}
-
-func countOf(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -215,13 +216,9 @@ func withoutMasked(m *message.Message, problems message.Problems) (message.Probl
 	if m == nil || !maskedNumber.MatchString(m.Text("acctNumber")) {
 		return problems, false
 	}
-	var rest message.Problems
-	for _, p := range problems {
-		if p.Path != "acctNumber" || p.Code != message.Format {
-			rest = append(rest, p)
-		}
-	}
-	return rest, true
+	return slices.DeleteFunc(problems, func(p message.Problem) bool {
+		return p.Path == "acctNumber" && p.Code == message.Format
+	}), true
 }
 
 // describeUnjudged returns what cannot be said of a message without the other messages of its

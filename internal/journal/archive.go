@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,11 +37,20 @@ type ArchivedEntry struct {
 	Body, Messages           []byte
 }
 
-// A Visitor is told what a journal has: first all days of a part of it, then each chain with its entries behind it.
+// An ArchivedBilling is a counter of records that have gone. All records of before Until, milliseconds since 1970, are
+// counted; it is the same in all counters of a journal.
+type ArchivedBilling struct {
+	BillingCount
+	Until int64
+}
+
+// A Visitor is told what a journal has: first its counters of what has gone, then all days of a part of it, then each chain
+// with its entries behind it.
 type Visitor struct {
-	Day   func(ArchivedDay) error
-	Chain func(ArchivedChain) error
-	Entry func(ArchivedEntry) error
+	Billing func(ArchivedBilling) error
+	Day     func(ArchivedDay) error
+	Chain   func(ArchivedChain) error
+	Entry   func(ArchivedEntry) error
 }
 
 // An Archive is a store whose rows a backup can hold. Both kinds of stores are one.
@@ -50,17 +60,49 @@ type Archive interface {
 	Visit(ctx context.Context, v Visitor) error
 	// part returns the database in which the entries of a day are, and makes room for them.
 	part(ctx context.Context, day string) (*database, error)
+	// counters returns the database that has the counters of what has gone.
+	counters(ctx context.Context) (*database, error)
+	// booked returns those counters, and billedUntil.
+	booked(ctx context.Context) (billing, int64, error)
 }
 
 var _, _ Archive = (*fileStore)(nil), (*tableStore)(nil)
 
+// visitBilling tells a visitor of the counters of what has gone.
+func visitBilling(ctx context.Context, a Archive, v Visitor) error {
+	counts, until, err := a.booked(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range counts.sorted() {
+		if err := v.Billing(ArchivedBilling{c, until}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Visit implements [Archive].
 func (s *fileStore) Visit(ctx context.Context, v Visitor) error {
+	if err := visitBilling(ctx, s, v); err != nil {
+		return err
+	}
 	return s.each(ctx, func(db *database) (bool, error) { return false, db.visit(ctx, v) })
 }
 
 // Visit implements [Archive].
-func (s *tableStore) Visit(ctx context.Context, v Visitor) error { return s.visit(ctx, v) }
+func (s *tableStore) Visit(ctx context.Context, v Visitor) error {
+	if err := visitBilling(ctx, s, v); err != nil {
+		return err
+	}
+	return s.visit(ctx, v)
+}
+
+func (s *fileStore) counters(ctx context.Context) (*database, error) {
+	return s.month(ctx, billingFile, true)
+}
+
+func (s *tableStore) counters(context.Context) (*database, error) { return s.database, nil }
 
 func (s *fileStore) part(ctx context.Context, day string) (*database, error) {
 	at, err := time.Parse(time.DateOnly, day)
@@ -74,11 +116,14 @@ func (s *tableStore) part(context.Context, string) (*database, error) { return s
 
 // visit tells a visitor of the rows of a database.
 func (db *database) visit(ctx context.Context, v Visitor) error {
-	chains, err := db.archivedChains(ctx)
+	chains, err := readRows(ctx, db, func(c *ArchivedChain) []any {
+		return []any{&c.Chain, &c.Day, &c.Seq, &c.Link, &c.Signed, &c.KeyID, &c.Signature}
+	}, `SELECT chain, day, seq, link, signed, key_id, signature FROM journal_chains ORDER BY day, chain`)
 	if err != nil {
 		return err
 	}
-	days, err := db.archivedDays(ctx)
+	days, err := readRows(ctx, db, func(d *ArchivedDay) []any { return []any{&d.Day, &d.Wrapped} },
+		`SELECT day, wrapped FROM journal_keys ORDER BY day`)
 	if err != nil {
 		return err
 	}
@@ -96,38 +141,6 @@ func (db *database) visit(ctx context.Context, v Visitor) error {
 		}
 	}
 	return nil
-}
-
-func (db *database) archivedChains(ctx context.Context) (all []ArchivedChain, err error) {
-	rows, err := db.QueryContext(ctx, `SELECT chain, day, seq, link, signed, key_id, signature FROM journal_chains ORDER BY day, chain`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var c ArchivedChain
-		if err := rows.Scan(&c.Chain, &c.Day, &c.Seq, &c.Link, &c.Signed, &c.KeyID, &c.Signature); err != nil {
-			return nil, err
-		}
-		all = append(all, c)
-	}
-	return all, rows.Err()
-}
-
-func (db *database) archivedDays(ctx context.Context) (all []ArchivedDay, err error) {
-	rows, err := db.QueryContext(ctx, `SELECT day, wrapped FROM journal_keys ORDER BY day`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var d ArchivedDay
-		if err := rows.Scan(&d.Day, &d.Wrapped); err != nil {
-			return nil, err
-		}
-		all = append(all, d)
-	}
-	return all, rows.Err()
 }
 
 // visitEntries calls do with each entry of a chain, as far as it had come.
@@ -184,6 +197,7 @@ type Restorer struct {
 	keys    *Keys
 	dayKeys map[string][]byte
 	isEmpty bool // when it was made
+	billed  []ArchivedBilling
 	chain   ArchivedChain
 	head    chainHead
 	rows    [][]any
@@ -199,12 +213,42 @@ func NewRestorer(ctx context.Context, st Store, keys *Keys) (*Restorer, error) {
 		return nil, errors.New("journal: this kind of store cannot be restored")
 	}
 	r := &Restorer{to: to, keys: keys, dayKeys: map[string][]byte{}, isEmpty: true}
-	stop := errors.New("there is a chain")
-	err := to.Visit(ctx, Visitor{Day: func(ArchivedDay) error { return nil }, Chain: func(ArchivedChain) error { return stop }})
+	stop := errors.New("there is something")
+	err := to.Visit(ctx, Visitor{
+		Billing: func(ArchivedBilling) error { return stop },
+		Day:     func(ArchivedDay) error { return nil },
+		Chain:   func(ArchivedChain) error { return stop },
+	})
 	if errors.Is(err, stop) {
 		r.isEmpty, err = false, nil
 	}
 	return r, err
+}
+
+// AddBilling takes a counter of what has gone. A journal that is not empty has counters of its own, which stay as they are.
+func (r *Restorer) AddBilling(c ArchivedBilling) { r.billed = append(r.billed, c) }
+
+// putBilling writes the counters that were taken.
+func (r *Restorer) putBilling(ctx context.Context) error {
+	all := r.billed
+	r.billed = nil
+	if len(all) == 0 || !r.isEmpty {
+		return nil
+	}
+	db, err := r.to.counters(ctx)
+	if err != nil {
+		return err
+	}
+	return db.inTx(ctx, func(tx *sql.Tx) error {
+		counts := billing{}
+		for _, c := range all {
+			counts.add(c.BillingCount)
+		}
+		if err := counts.book(ctx, db, tx); err != nil {
+			return err
+		}
+		return db.setBilledUntil(ctx, tx, all[0].Until)
+	})
 }
 
 // AddDay takes the key of a day, under which the entries that come later are sealed.
@@ -215,6 +259,9 @@ func (r *Restorer) AddDay(d ArchivedDay) (err error) {
 
 // BeginChain begins with a chain, whose entries follow.
 func (r *Restorer) BeginChain(ctx context.Context, c ArchivedChain) error {
+	if err := r.putBilling(ctx); err != nil {
+		return err
+	}
 	if err := r.endChain(ctx); err != nil {
 		return err
 	}
@@ -316,7 +363,7 @@ func (r *Restorer) flush(ctx context.Context) error {
 
 // Close writes what is left, and returns how many entries were added.
 func (r *Restorer) Close(ctx context.Context) (added int, err error) {
-	err = r.endChain(ctx)
+	err = errors.Join(r.putBilling(ctx), r.endChain(ctx))
 	return r.added, err
 }
 
@@ -362,10 +409,14 @@ func (db *database) restore(ctx context.Context, c *ArchivedChain, head *chainHe
 	if err := db.insert(ctx, conn, "journal_entries", columns, rows); err != nil {
 		return err
 	}
-	if err := db.insert(ctx, conn, "journal_messages", messageColumns, texts); err != nil {
+	if err := db.insert(ctx, conn, "journal_messages", besideColumns, texts); err != nil {
 		return err
 	}
-	if err := db.upsertRecords(ctx, tx, entries); err != nil {
+	records, err := recordsOf(entries)
+	if err != nil {
+		return err
+	}
+	if err := db.upsertRecords(ctx, tx, entries, records); err != nil {
 		return err
 	}
 	var signed int64

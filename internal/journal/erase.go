@@ -35,9 +35,11 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 		n, err := result.RowsAffected()
 		return int(n), err
 	}
-	if _, err := changed(`DELETE FROM journal_messages WHERE id IN (SELECT id FROM journal_entries WHERE `+condition+`)
-		OR id IN (SELECT id FROM journal_records WHERE `+condition+`)`, twice); err != nil {
-		return 0, 0, err
+	for _, table := range besideTables {
+		if _, err := changed(`DELETE FROM `+table+` WHERE id IN (SELECT id FROM journal_entries WHERE `+condition+`)
+			OR id IN (SELECT id FROM journal_records WHERE `+condition+`)`, twice); err != nil {
+			return 0, 0, err
+		}
 	}
 	// Moments are found by the id of their record, for they need not have the card.
 	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE body IS NOT NULL
@@ -45,6 +47,9 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 		return 0, 0, err
 	}
 	if err := db.forgetRollups(ctx, tx, condition, args); err != nil {
+		return 0, 0, err
+	}
+	if err := db.bookErased(ctx, tx, condition, args); err != nil {
 		return 0, 0, err
 	}
 	if authentications, err = changed(`DELETE FROM journal_records WHERE `+condition, args); err != nil {

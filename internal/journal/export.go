@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"slices"
 	"strconv"
@@ -53,25 +54,14 @@ func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry
 	if !q.To.IsZero() {
 		to = dayOf(q.To.Add(-time.Millisecond))
 	}
-	chains, err := db.QueryContext(ctx, db.query(`SELECT chain, day, seq, signed, signature FROM journal_chains
-		WHERE day >= ? AND day <= ? ORDER BY day, chain`), from, to)
-	if err != nil {
-		return err
-	}
 	type chain struct {
 		name, day   string
 		seq, signed int64
 		signature   []byte
 	}
-	var all []chain
-	for chains.Next() {
-		var c chain
-		if err := chains.Scan(&c.name, &c.day, &c.seq, &c.signed, &c.signature); err != nil {
-			return errors.Join(err, chains.Close())
-		}
-		all = append(all, c)
-	}
-	if err := errors.Join(chains.Err(), chains.Close()); err != nil {
+	all, err := readRows(ctx, db, func(c *chain) []any { return []any{&c.name, &c.day, &c.seq, &c.signed, &c.signature} },
+		db.query(`SELECT chain, day, seq, signed, signature FROM journal_chains WHERE day >= ? AND day <= ? ORDER BY day, chain`), from, to)
+	if err != nil {
 		return err
 	}
 	for _, c := range all {
@@ -109,7 +99,7 @@ func (db *database) exportChain(ctx context.Context, chain, day string, line fun
 			return err
 		}
 		if messages != nil {
-			if e.Messages, err = db.openMessages(ctx, day, id, kind, messages); err != nil {
+			if e.Messages, err = db.openNamed(ctx, day, messagesName(id, kind), messages); err != nil {
 				return err
 			}
 		}
@@ -126,6 +116,7 @@ func (db *database) exportChain(ctx context.Context, chain, day string, line fun
 }
 
 func (s *fileStore) Export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
+	q.From = s.from(q.From)
 	months, err := s.present()
 	if err != nil {
 		return err
@@ -209,14 +200,11 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, 
 		return records, err
 	}
 	digest := sum.Sum(nil)
-	text, err := encodeLine(exportLine{
+	end := exportLine{
 		Type: "end", Lines: lines, Digest: hex.EncodeToString(digest),
 		Signature: base64.StdEncoding.EncodeToString(ed25519.Sign(keys.signer(), endText(lines, digest))),
-	})
-	if err != nil {
-		return records, err
 	}
-	if _, err := w.Write(text); err != nil {
+	if err := put(end); err != nil {
 		return records, err
 	}
 	return records, w.Flush()
@@ -257,7 +245,10 @@ func verifyEach(from io.Reader, keys []ed25519.PublicKey, do func(*exportLine) s
 	v := verifier{keys: keys, sum: sha256.New()}
 	in := bufio.NewReader(from)
 	for n := 1; ; n++ {
-		text, err := in.ReadBytes('\n')
+		text, err := readLine(in)
+		if errors.Is(err, errLongLine) {
+			return v.Verified, &LineError{n, "the line has more than 16 MiB: this is no export"}
+		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return v.Verified, err
 		}
@@ -277,15 +268,31 @@ func verifyEach(from io.Reader, keys []ed25519.PublicKey, do func(*exportLine) s
 	}
 }
 
+// maxExportLine is far more than any line of an export has: an entry has a few messages of 256 KiB at most.
+const maxExportLine = 16 << 20
+
+var errLongLine = errors.New("journal: a line without end")
+
+// readLine returns the next line with its end, as [bufio.Reader.ReadBytes] does, or errLongLine.
+func readLine(in *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) > maxExportLine {
+			return nil, errLongLine
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
 // A verifier checks an export line by line.
 type verifier struct {
 	Verified
-	keys []ed25519.PublicKey
-	key  ed25519.PublicKey // the one that the header names
-	sum  interface {
-		io.Writer
-		Sum([]byte) []byte
-	}
+	keys    []ed25519.PublicKey
+	key     ed25519.PublicKey // the one that the header names
+	sum     hash.Hash
 	lines   int64
 	chain   string
 	seq     int64
@@ -418,16 +425,31 @@ func WriteCSV(ctx context.Context, to io.Writer, st Store, q Query) (records int
 	}
 }
 
+// WriteBillingCSV writes counters for spreadsheets.
+func WriteBillingCSV(to io.Writer, counts []BillingCount) error {
+	w := csv.NewWriter(to)
+	_ = w.Write([]string{"month", "merchant", "api", "deviceChannel", "messageCategory", "kind", "count"}) // Error says it
+	for i := range counts {
+		_ = w.Write(spreadsheetRow(append(counts[i].names(), strconv.FormatInt(counts[i].Count, 10))))
+	}
+	w.Flush()
+	return w.Error()
+}
+
 func csvRow(r *Record) []string {
-	row := []string{
+	return spreadsheetRow([]string{
 		r.ID, r.Created.UTC().Format(time.RFC3339Nano), r.Updated.UTC().Format(time.RFC3339Nano), r.API, r.Operation, r.Merchant,
 		r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.MessageVersion, r.DeviceChannel,
 		r.MessageCategory, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ECI, r.ACS, r.DSTransID, r.ACSTransID,
 		strconv.FormatBool(r.Challenged), r.Liability, r.ErrorCode, strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
-	}
+	})
+}
+
+// spreadsheetRow keeps a spreadsheet from taking a text of a row for a formula.
+func spreadsheetRow(row []string) []string {
 	for i, text := range row {
 		if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-			row[i] = "'" + text // else a spreadsheet would take it for a formula
+			row[i] = "'" + text
 		}
 	}
 	return row

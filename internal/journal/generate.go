@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/openthreeds/threeds/internal/transid"
 )
@@ -23,11 +27,12 @@ type Generation struct {
 }
 
 // generatedBatch is how many records are written at once.
-const generatedBatch = 1000
+const generatedBatch = 5000
 
 // Generate fills an empty journal with records as busy merchants leave them, to try out searches and to measure. It calls
-// progress after each batch with the number of records that are written. It returns [ErrNotEmpty] if there are records.
-func Generate(ctx context.Context, st Store, keys *Keys, g Generation, now time.Time, progress func(int)) error {
+// progress after each batch with the number of records that are written, one call at a time. It returns [ErrNotEmpty] if there are records.
+// While it writes to PostgreSQL, the indexes that searches need are away.
+func Generate(ctx context.Context, st Store, keys *Keys, g Generation, now time.Time, progress func(int)) (err error) {
 	page, err := st.Search(ctx, Query{Limit: 1})
 	if err != nil {
 		return err
@@ -35,20 +40,57 @@ func Generate(ctx context.Context, st Store, keys *Keys, g Generation, now time.
 	if len(page.Records) > 0 {
 		return ErrNotEmpty
 	}
-	random := newRandom(g)
-	entries := make([]Entry, 0, generatedBatch)
-	for n := range g.Authentications {
-		entries = append(entries, g.entry(n, now, keys, random))
-		if len(entries) < generatedBatch && n < g.Authentications-1 {
-			continue
-		}
-		if _, err := st.Write(ctx, entries); err != nil {
+	writers := []Store{st}
+	if bulk, ok := st.(bulkStore); ok {
+		if err := bulk.dropIndexes(ctx); err != nil {
 			return err
 		}
-		entries = entries[:0]
-		progress(n + 1)
+		defer func() { err = errors.Join(err, bulk.makeIndexes(context.WithoutCancel(ctx))) }()
+		for range runtime.GOMAXPROCS(0) - 1 {
+			writers = append(writers, bulk.anotherWriter())
+		}
 	}
-	return nil
+	work, ctx := errgroup.WithContext(ctx)
+	batches := g.batches(ctx, now, keys)
+	var mu sync.Mutex
+	written := 0
+	for _, w := range writers {
+		work.Go(func() error {
+			for entries := range batches {
+				if _, err := w.Write(ctx, entries); err != nil {
+					return err
+				}
+				mu.Lock()
+				written += len(entries)
+				progress(written)
+				mu.Unlock()
+			}
+			return ctx.Err()
+		})
+	}
+	return work.Wait()
+}
+
+// batches makes the entries of a generation in another goroutine, so that the next ones are made while some are written.
+// It ends with ctx.
+func (g Generation) batches(ctx context.Context, now time.Time, keys *Keys) <-chan []Entry {
+	made := make(chan []Entry, 1)
+	go func() {
+		defer close(made)
+		random := newRandom(g)
+		for n := 0; n < g.Authentications; {
+			entries := make([]Entry, 0, min(generatedBatch, g.Authentications-n))
+			for ; len(entries) < cap(entries); n++ {
+				entries = append(entries, g.entry(n, now, keys, random))
+			}
+			select {
+			case made <- entries:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return made
 }
 
 // Card returns the nth card of the generation: a test number that is shared by about ten authentications.
@@ -96,6 +138,17 @@ var generatedEnds = []struct {
 	{2, "completed", "rejected", "R", "11", "", false}, {2, "failed", "error", "", "", "", false},
 }
 
+// generatedUnkept returns the rules that no request of a merchant keeps. Three of four merchants keep all.
+func generatedUnkept(merchant int) (rules []Rule) {
+	if merchant%4 == 1 {
+		rules = append(rules, Rule{Element: "email|homePhone|mobilePhone|workPhone", Rule: "require", Since: "2024-08-12"})
+	}
+	if merchant%8 == 1 {
+		rules = append(rules, Rule{Element: "billAddrLine1", Rule: "advise"})
+	}
+	return rules
+}
+
 // entry returns the nth entry.
 func (g Generation) entry(n int, now time.Time, keys *Keys, random *rand.Rand) Entry {
 	at := g.At(n, now)
@@ -119,6 +172,9 @@ func (g Generation) entry(n int, now time.Time, keys *Keys, random *rand.Rand) E
 		Status: end.status, Result: end.result, TransStatus: end.transStatus, TransStatusReason: end.reason, ECI: end.eci,
 		ACS: fmt.Sprintf("ACS-%03d", acs), Challenged: end.challenged, DurationMS: took,
 		DSTransID: g.DSTransID(n), ACSTransID: g.foreignID(n, 'a'),
+	}
+	if r.Card.Scheme == "visa" {
+		r.Unkept = generatedUnkept(merchant)
 	}
 	message := func(kind string) []byte {
 		return fmt.Appendf(nil, `{"messageType":%q,"messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,"acsTransID":%q}`,

@@ -93,6 +93,9 @@ func (i *importer) read(l *exportLine) string {
 	if err := json.Unmarshal(l.Record, &e); err != nil || e.Kind == "" || e.Record.ID == "" || e.Record.Created.IsZero() {
 		return "record is not an entry of a journal that this release knows"
 	}
+	for i := range e.Steps {
+		e.Steps[i].Personal = nil // no export has any
+	}
 	if putMessages(e.Steps, l.Messages) != nil {
 		return "messages are not those of an entry"
 	}

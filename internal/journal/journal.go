@@ -11,7 +11,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/message"
 )
 
 // ErrNotFound says that the journal has no record of an id.
@@ -49,10 +54,32 @@ type Record struct {
 	DSTransID         string    `json:"dsTransID,omitempty"`
 	ACSTransID        string    `json:"acsTransID,omitempty"`
 	Challenged        bool      `json:"challenged"`
+	Decoupled         bool      `json:"decoupled,omitempty"` // transStatus of the ARes was D
 	Liability         string    `json:"liability,omitempty"` // yes, no or unknown, as the outcome said
 	ErrorCode         string    `json:"errorCode,omitempty"`
 	Elements          []string  `json:"elements,omitempty"`
 	DurationMS        int64     `json:"durationMs,omitempty"` // from AReq to ARes
+	Unkept            []Rule    `json:"unkept,omitempty"`     // what the scheme asks for and the AReq does not keep
+}
+
+// Summary returns what a record of an authentication that is over says of its end. Rules are those of its scheme.
+func (r *Record) Summary(rules *scheme.Sheet) outcome.Summary {
+	code, _ := strconv.Atoi(r.ErrorCode) // ErrorCode is a number, or is empty and then gives 0.
+	return outcome.Summary{
+		Status: outcome.Status(r.Status), Result: outcome.Result(r.Result), Scheme: r.Card.Scheme,
+		Channel: r.DeviceChannel, Category: r.MessageCategory, Version: r.MessageVersion,
+		TransStatus: r.TransStatus, TransStatusReason: r.TransStatusReason, ECI: r.ECI, Challenged: r.Challenged,
+		Shifts: outcome.Shifts(r.Liability), Code: message.Code(code), ServerID: r.ID, DSTransID: r.DSTransID, ACSTransID: r.ACSTransID,
+		Time: r.Updated, Rules: rules,
+	}
+}
+
+// A Rule is what a scheme asks for beyond the protocol, as docs/schemes.md has it.
+type Rule struct {
+	Element string `json:"element"`         // of several of which one is enough, all with | between
+	Rule    string `json:"rule"`            // require, forbid, format, closed, ended, advise or ignore
+	Since   string `json:"since,omitempty"` // the first day on which it counts, as 2026-07-01; "" means that it always did
+	Until   string `json:"until,omitempty"` // the last day; "" means that no end is known
 }
 
 // A Step is something that happened at a time.
@@ -65,6 +92,10 @@ type Step struct {
 	Findings []string        `json:"findings,omitempty"`
 	Bytes    int             `json:"bytes,omitempty"`  // length of the message, also of one that is not kept any more
 	Digest   string          `json:"digest,omitempty"` // of the message, which stands apart from the chained entry
+
+	// Personal are the personal data of the message by the path of their element, where the operator asked for them.
+	// They stand apart from the chained entry, and no export has them.
+	Personal json.RawMessage `json:"personal,omitempty"`
 }
 
 // A Kind is the part of an authentication that an entry is about. An authentication has at most one entry of each.
@@ -100,6 +131,10 @@ const (
 	RefusedResult Kind = "refused_result" // an RReq came that is not valid
 	LateResult    Kind = "late_result"    // an RReq came after the end
 )
+
+// RelayedErro begins the finding of a step "erro" if the directory server sent the Erro. Without it there was no answer, or
+// one that was refused.
+const RelayedErro = "Erro of the directory server: "
 
 // Delivered is the kind of an attempt to deliver an event of an authentication to an endpoint.
 func Delivered(event, endpoint string, attempt int) Kind {
@@ -184,6 +219,17 @@ type CountQuery struct {
 	Whole    bool // all hours and days are added up, so that each value has one count
 }
 
+// An UnkeptRule counts the requests of a merchant that do not keep a rule of a scheme.
+type UnkeptRule struct {
+	Merchant string `json:"merchant"`
+	Scheme   string `json:"scheme"`
+	Rule
+	Requests int64     `json:"requests"` // authentications that do not keep it
+	All      int64     `json:"all"`      // all authentications of that merchant at that scheme
+	Last     time.Time `json:"last"`     // when the last one of Requests was created
+	Example  string    `json:"example"`  // the id of the last one; "" if its record has gone meanwhile
+}
+
 // A Rollup counts the authentications of an hour, of a day, or of all the time of a query, that have a value in common. It holds no card.
 type Rollup struct {
 	Hour       time.Time `json:"hour"` // the begin of the hour, the day or the time
@@ -246,6 +292,35 @@ func (r *Rollup) Quantile(share float64) float64 {
 	return 0
 }
 
+// A BillingQuery says of which months, and of which merchant, the counters are wanted.
+type BillingQuery struct {
+	Merchant string    // "" for all merchants
+	From, To time.Time // the begin of the first month, and the end of the last one, in UTC
+}
+
+// A BillingCount is a counter of authentications, or of refused requests: of how many all other members are the same.
+type BillingCount struct {
+	Month           string `json:"month"` // in UTC, such as 2026-11
+	Merchant        string `json:"merchant"`
+	API             string `json:"api"`
+	DeviceChannel   string `json:"deviceChannel"`
+	MessageCategory string `json:"messageCategory"`
+	Kind            string `json:"kind"` // one of the constants that begin with Billed
+	Count           int64  `json:"count"`
+}
+
+// The kinds of [BillingCount]. Each authentication and each refused request is of one of them.
+const (
+	BilledFrictionless = "frictionless" // an ARes came and asked for no challenge
+	BilledChallenged   = "challenged"   // the ARes asked for a challenge, or for Secure Payment Confirmation
+	BilledDecoupled    = "decoupled"    // the ARes asked for a decoupled authentication
+	BilledAttempted    = "attempted"    // transStatus A, without a challenge
+	BilledUnanswered   = "unanswered"   // no ARes that counts has come
+	BilledEnrolled     = "enrolled"     // a request for a VEReq of 3-D Secure 1.0.2
+	BilledCheck        = "check"        // a request to check a PARes of 3-D Secure 1.0.2
+	BilledRefused      = "refused"      // a request that was refused
+)
+
 // A Store keeps entries and records. All methods may be called by many goroutines and processes.
 type Store interface {
 	// Write adds entries. Those that it has already are left as they are. It says how many are new.
@@ -256,6 +331,11 @@ type Store interface {
 	Show(ctx context.Context, id string) (Detail, error)
 	// Count counts authentications. The counts are those of the records at this moment, the oldest ones first.
 	Count(ctx context.Context, q CountQuery) ([]Rollup, error)
+	// CountUnkept counts the authentications of the time and the merchant of a query that do not keep a rule of their scheme.
+	// What nodes of an earlier release have counted is left out.
+	CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule, error)
+	// Billing returns counters, in the order of their members. Neither Erase nor Expire makes one smaller.
+	Billing(ctx context.Context, q BillingQuery) ([]BillingCount, error)
 	// Roll makes the rollups that let Count be fast, of hours and days that are over. It begins nothing new after a limit,
 	// and goes on with the next call.
 	Roll(ctx context.Context, now time.Time, limit time.Duration) error
@@ -270,5 +350,7 @@ type Store interface {
 	Expire(ctx context.Context, before time.Time) error
 	// ExpireMessages removes the messages of the days that ended before a time. Their records stay, and verify.
 	ExpireMessages(ctx context.Context, before time.Time) error
+	// ExpirePersonal removes the personal data of the days that ended before a time. Nothing else changes.
+	ExpirePersonal(ctx context.Context, before time.Time) error
 	Close() error
 }

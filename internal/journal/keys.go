@@ -15,9 +15,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
+
+	"github.com/openthreeds/threeds/internal/keyfile"
 )
 
 // keyLen is the length of each key, in bytes.
@@ -47,27 +47,17 @@ func NewKeys() *Keys {
 	return &Keys{one(), one(), one()}
 }
 
-// LoadOrCreateKeys reads the file of keys, and makes it, for its owner only, when it is missing. When several processes
-// do so at once, all use the file of one of them.
+// LoadOrCreateKeys is [LoadKeys], but a missing file is made first, with new keys.
 func LoadOrCreateKeys(path string) (*Keys, error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := createKeys(path); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("journal: %w", err)
-		}
+	if err := CreateKeys(path); err != nil {
+		return nil, err
 	}
 	return LoadKeys(path)
 }
 
-// LoadKeys reads the file of keys. It refuses one that others than its owner may read. Errors show no key.
+// LoadKeys reads the file of keys, for which the rules of [keyfile.Read] hold. Errors show no key.
 func LoadKeys(path string) (*Keys, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("journal: %s has mode %04o, others than its owner must have no access: chmod 600 %s", path, mode, path)
-	}
-	data, err := os.ReadFile(path)
+	data, err := keyfile.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
@@ -105,30 +95,21 @@ func parseKeys(data []byte) (*Keys, error) {
 	return k, nil
 }
 
-// createKeys writes a file with new keys under another name and links it to path when it is whole.
-func createKeys(path string) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
+// CreateKeys makes the file of keys, with new keys, if there is none.
+func CreateKeys(path string) error {
 	k := NewKeys()
 	encode := func(keys [][]byte) []string { return []string{base64.StdEncoding.EncodeToString(keys[0])} }
 	data, err := json.MarshalIndent(keyFile{encode(k.wrapping), encode(k.hash), encode(k.signing)}, "", "  ")
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".journal-keys-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	_, err = f.Write(append(data, '\n'))
 	if err == nil {
-		err = f.Sync()
+		err = keyfile.MakeDir(filepath.Dir(path))
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+	if err == nil {
+		err = keyfile.Create(path, append(data, '\n'))
 	}
-	return os.Link(f.Name(), path)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return nil
 }
 
 // hashLen is the length of the hash of a card number, in bytes.
@@ -139,14 +120,11 @@ func (k *Keys) CardHash(pan string) []byte {
 	if k == nil || pan == "" {
 		return nil
 	}
-	return k.cardHashes(pan)[0]
+	return k.CardHashes(pan)[0]
 }
 
 // CardHashes returns the hash of a card number under each key that the file has, the newest first.
-func (k *Keys) CardHashes(pan string) [][]byte { return k.cardHashes(pan) }
-
-// cardHashes returns the hash of a card number under each key, the newest first.
-func (k *Keys) cardHashes(pan string) [][]byte {
+func (k *Keys) CardHashes(pan string) [][]byte {
 	var all [][]byte
 	for _, key := range k.hash {
 		mac := hmac.New(sha256.New, key)
@@ -164,6 +142,19 @@ func (k *Keys) cardKeyNames() (all []string) {
 		all = append(all, hex.EncodeToString(mac.Sum(nil)[:8]))
 	}
 	return all
+}
+
+// ID names all keys together, and gives away nothing of them: nodes that have the same keys have the same.
+func (k *Keys) ID() string {
+	all := hmac.New(sha256.New, k.wrapping[0])
+	all.Write([]byte("id of these keys"))
+	for _, keys := range [][][]byte{k.wrapping, k.hash, k.signing} {
+		for _, key := range keys {
+			all.Write(key)
+		}
+		all.Write([]byte{'|'})
+	}
+	return hex.EncodeToString(all.Sum(nil)[:8])
 }
 
 func (k *Keys) signer() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(k.signing[0]) }

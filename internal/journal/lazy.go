@@ -31,44 +31,50 @@ func (l *lazyStore) get(ctx context.Context) (Store, error) {
 	return st, nil
 }
 
-func (l *lazyStore) Write(ctx context.Context, entries []Entry) (int, error) {
-	st, err := l.get(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return st.Write(ctx, entries)
-}
-
-func (l *lazyStore) Search(ctx context.Context, q Query) (Page, error) {
-	st, err := l.get(ctx)
-	if err != nil {
-		return Page{}, err
-	}
-	return st.Search(ctx, q)
-}
-
-func (l *lazyStore) Show(ctx context.Context, id string) (Detail, error) {
-	st, err := l.get(ctx)
-	if err != nil {
-		return Detail{}, err
-	}
-	return st.Show(ctx, id)
-}
-
-func (l *lazyStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
-	st, err := l.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return st.Count(ctx, q)
-}
-
-func (l *lazyStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
+// do calls do with the store.
+func (l *lazyStore) do(ctx context.Context, do func(Store) error) error {
 	st, err := l.get(ctx)
 	if err != nil {
 		return err
 	}
-	return st.Roll(ctx, now, limit)
+	return do(st)
+}
+
+// askLazily calls do with the store, and returns what it returns.
+func askLazily[T any](ctx context.Context, l *lazyStore, do func(Store) (T, error)) (v T, err error) {
+	err = l.do(ctx, func(st Store) error {
+		v, err = do(st)
+		return err
+	})
+	return v, err
+}
+
+func (l *lazyStore) Write(ctx context.Context, entries []Entry) (int, error) {
+	return askLazily(ctx, l, func(st Store) (int, error) { return st.Write(ctx, entries) })
+}
+
+func (l *lazyStore) Search(ctx context.Context, q Query) (Page, error) {
+	return askLazily(ctx, l, func(st Store) (Page, error) { return st.Search(ctx, q) })
+}
+
+func (l *lazyStore) Show(ctx context.Context, id string) (Detail, error) {
+	return askLazily(ctx, l, func(st Store) (Detail, error) { return st.Show(ctx, id) })
+}
+
+func (l *lazyStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
+	return askLazily(ctx, l, func(st Store) ([]Rollup, error) { return st.Count(ctx, q) })
+}
+
+func (l *lazyStore) CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule, error) {
+	return askLazily(ctx, l, func(st Store) ([]UnkeptRule, error) { return st.CountUnkept(ctx, q) })
+}
+
+func (l *lazyStore) Billing(ctx context.Context, q BillingQuery) ([]BillingCount, error) {
+	return askLazily(ctx, l, func(st Store) ([]BillingCount, error) { return st.Billing(ctx, q) })
+}
+
+func (l *lazyStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
+	return l.do(ctx, func(st Store) error { return st.Roll(ctx, now, limit) })
 }
 
 func (l *lazyStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {
@@ -80,27 +86,15 @@ func (l *lazyStore) Erase(ctx context.Context, q Query) (authentications, record
 }
 
 func (l *lazyStore) Export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
-	st, err := l.get(ctx)
-	if err != nil {
-		return err
-	}
-	return st.Export(ctx, q, line)
+	return l.do(ctx, func(st Store) error { return st.Export(ctx, q, line) })
 }
 
 func (l *lazyStore) Sign(ctx context.Context, now time.Time) error {
-	st, err := l.get(ctx)
-	if err != nil {
-		return err
-	}
-	return st.Sign(ctx, now)
+	return l.do(ctx, func(st Store) error { return st.Sign(ctx, now) })
 }
 
 func (l *lazyStore) Expire(ctx context.Context, before time.Time) error {
-	st, err := l.get(ctx)
-	if err != nil {
-		return err
-	}
-	return st.Expire(ctx, before)
+	return l.do(ctx, func(st Store) error { return st.Expire(ctx, before) })
 }
 
 func (l *lazyStore) Close() error {

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -18,8 +20,8 @@ import (
 // the message itself, with the salt of that digest, is in a table of its own. When it is gone, the entry is as it was
 // written, and its chain verifies.
 
-// messageColumns are those of a row of journal_messages.
-var messageColumns = []string{"made", "id", "kind", "body"}
+// besideColumns are those of a row of each of besideTables.
+var besideColumns = []string{"made", "id", "kind", "body"}
 
 // A keptMessage is the message of a step of an entry.
 type keptMessage struct {
@@ -28,47 +30,59 @@ type keptMessage struct {
 	Message json.RawMessage `json:"message"`
 }
 
-// splitMessages returns an entry without the messages of its steps, which have their digests, and these messages.
+// splitMessages returns an entry without the messages of its steps, which have their digests, and these messages. It is
+// without the personal data of its steps, too.
 func splitMessages(e *Entry) (bare Entry, kept []keptMessage, err error) {
 	bare = *e
 	bare.Steps = slices.Clone(e.Steps)
 	for i := range bare.Steps {
 		s := &bare.Steps[i]
+		s.Personal = nil
 		if len(s.Message) == 0 {
 			continue
 		}
-		text, err := json.Marshal(s.Message) // in the form in which an export has it
-		if err != nil {
+		text := jsontext.Value(slices.Clone(s.Message))
+		if err := text.Compact(); err != nil { // as an export has it
 			return bare, nil, err
 		}
 		salt := make([]byte, 16)
 		rand.Read(salt)
-		kept = append(kept, keptMessage{i, hex.EncodeToString(salt), text})
+		kept = append(kept, keptMessage{i, hex.EncodeToString(salt), json.RawMessage(text)})
 		s.Message, s.Bytes, s.Digest = nil, len(text), hex.EncodeToString(DigestOf(salt, text))
 	}
 	return bare, kept, nil
 }
 
-// messageRow makes the row of the messages of an entry; nil if it has none.
-func (db *database) messageRow(e *Entry, kept []keptMessage) ([]any, error) {
+// appendMessages appends messages as JSON, without blanks.
+func appendMessages(b []byte, kept []keptMessage) []byte {
+	b = append(b, '[')
+	for i, m := range kept {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendInt(append(b, `{"step":`...), int64(m.Step), 10), `,"salt":"`...)
+		b = append(append(append(b, m.Salt...), `","message":`...), m.Message...)
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+// appendMessageRow appends the row of the messages of an entry, if it has any.
+func (db *database) appendMessageRow(rows [][]any, e *Entry, kept []keptMessage) ([][]any, error) {
 	if len(kept) == 0 {
-		return nil, nil
+		return rows, nil
 	}
-	text, err := json.Marshal(kept)
-	if err != nil {
-		return nil, err
-	}
-	body, err := seal(db.keys[dayOf(e.Record.Created)], pack(text), messagesName(e.Record.ID, string(e.Kind)))
-	return []any{e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), body}, err
+	return db.appendBesideRow(rows, e, messagesName, appendMessages(nil, kept))
+}
+
+// appendBesideRow appends a row with what stands beside an entry. It is sealed under the name that nameOf returns.
+func (db *database) appendBesideRow(rows [][]any, e *Entry, nameOf func(id, kind string) string, text []byte) ([][]any, error) {
+	body, err := seal(db.keys[dayOf(e.Record.Created)], pack(text), nameOf(e.Record.ID, string(e.Kind)))
+	return append(rows, []any{e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), body}), err
 }
 
 // messagesName is what the messages of an entry are sealed under. No entry has this name, for no kind ends so.
 func messagesName(id, kind string) string { return id + " " + kind + " messages" }
-
-// openMessages returns the messages of an entry.
-func (db *database) openMessages(ctx context.Context, day, id, kind string, body []byte) ([]byte, error) {
-	return db.openNamed(ctx, day, messagesName(id, kind), body)
-}
 
 // putMessages puts the messages that are kept into the steps of an entry.
 func putMessages(steps []Step, text []byte) error {
@@ -120,70 +134,75 @@ func checkMessages(record, messages json.RawMessage) string {
 	return ""
 }
 
-// readMessages returns the messages of the entries of an id in a time, opened, by kind.
-func (db *database) readMessages(ctx context.Context, id string, begin, end int64) (map[string][]byte, error) {
-	rows, err := db.QueryContext(ctx, db.query(`SELECT made, kind, body FROM journal_messages WHERE id = ? AND made >= ? AND made < ?`), id, begin, end)
+// readBeside returns what a table has beside the entries of an id in a time, opened, by kind. It was sealed under the
+// name that nameOf returns.
+func (db *database) readBeside(ctx context.Context, table string, nameOf func(id, kind string) string, id string, begin, end int64) (map[string][]byte, error) {
+	type row struct {
+		made int64
+		kind string
+		body []byte
+	}
+	rows, err := readRows(ctx, db, func(r *row) []any { return []any{&r.made, &r.kind, &r.body} },
+		db.query(`SELECT made, kind, body FROM `+table+` WHERE id = ? AND made >= ? AND made < ?`), id, begin, end)
 	if err != nil {
 		return nil, err
 	}
-	sealed := map[string][]byte{}
-	days := map[string]string{}
-	for rows.Next() {
-		var made int64
-		var kind string
-		var body []byte
-		if err := rows.Scan(&made, &kind, &body); err != nil {
-			return nil, errors.Join(err, rows.Close())
-		}
-		sealed[kind], days[kind] = body, dayOf(time.UnixMilli(made))
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return nil, err
-	}
-	for kind, body := range sealed {
-		if sealed[kind], err = db.openMessages(ctx, days[kind], id, kind, body); err != nil {
+	opened := map[string][]byte{}
+	for _, r := range rows {
+		if opened[r.kind], err = db.openNamed(ctx, dayOf(time.UnixMilli(r.made)), nameOf(id, r.kind), r.body); err != nil {
 			return nil, err
 		}
 	}
-	return sealed, nil
+	return opened, nil
 }
 
-// makeMessagePartitions makes the partition for the messages of a day. Those of a day whose partition is gone already go
-// into a partition for whatever has none.
-func makeMessagePartitions(ctx context.Context, conn *sql.Conn, at time.Time) error {
+// besideTables are the tables with what stands beside entries, and goes before them.
+var besideTables = []string{"journal_messages", "journal_personal"}
+
+// makeBesidePartitions makes the partitions of a day of what stands beside entries. Rows of a day whose partition is gone
+// already go into a partition for whatever has none.
+func makeBesidePartitions(ctx context.Context, conn *sql.Conn, at time.Time) error {
 	begin, end := spanOfDay(at)
-	_, err := conn.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS journal_messages_%s PARTITION OF journal_messages
-		FOR VALUES FROM (%d) TO (%d)`, at.UTC().Format("20060102"), begin, end))
 	const isInDefault = "23514"
-	if fault, ok := errors.AsType[*pgconn.PgError](err); ok && fault.Code == isInDefault {
-		return nil
+	for _, table := range besideTables {
+		_, err := conn.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s_%s PARTITION OF %[1]s
+			FOR VALUES FROM (%[3]d) TO (%d)`, table, at.UTC().Format("20060102"), begin, end))
+		if fault, ok := errors.AsType[*pgconn.PgError](err); err != nil && (!ok || fault.Code != isInDefault) {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
-// messagesRest is the partition of messages of days that have none. Its name is that of no day.
-const messagesRest = `CREATE TABLE IF NOT EXISTS journal_messages_rest PARTITION OF journal_messages DEFAULT`
+// restPartitions returns the statements that make the partitions for days that have none. Their names are those of no
+// day.
+func restPartitions() (all []string) {
+	for _, table := range besideTables {
+		all = append(all, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s_rest PARTITION OF %[1]s DEFAULT`, table))
+	}
+	return all
+}
 
-// ExpireMessages drops the partitions of messages of the days that ended before a time.
-func (s *tableStore) ExpireMessages(ctx context.Context, before time.Time) error {
+// expireBeside drops the partitions of a table of the days that ended before a time.
+func (s *tableStore) expireBeside(ctx context.Context, table string, before time.Time) error {
 	last := before.UTC().Truncate(24 * time.Hour)
-	if err := s.dropPartitions(ctx, last, "journal_messages"); err != nil {
+	if err := s.dropPartitions(ctx, last, table); err != nil {
 		return err
 	}
-	_, err := s.ExecContext(ctx, `DELETE FROM journal_messages WHERE made < $1`, last.UnixMilli())
+	_, err := s.ExecContext(ctx, `DELETE FROM `+table+` WHERE made < $1`, last.UnixMilli())
 	return err
 }
 
-// ExpireMessages deletes the messages of the days that ended before a time, and gives the room back.
-func (s *fileStore) ExpireMessages(ctx context.Context, before time.Time) error {
+// expireBeside deletes the rows of a table of the days that ended before a time, and gives the room back.
+func (s *fileStore) expireBeside(ctx context.Context, table string, before time.Time) error {
 	last := before.UTC().Truncate(24 * time.Hour)
 	return s.each(ctx, func(db *database) (bool, error) {
 		var isAny bool
-		err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal_messages WHERE made < ?)`, last.UnixMilli()).Scan(&isAny)
+		err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+` WHERE made < ?)`, last.UnixMilli()).Scan(&isAny)
 		if err != nil || !isAny {
 			return false, err
 		}
-		if _, err := db.ExecContext(ctx, `DELETE FROM journal_messages WHERE made < ?`, last.UnixMilli()); err != nil {
+		if _, err := db.ExecContext(ctx, `DELETE FROM `+table+` WHERE made < ?`, last.UnixMilli()); err != nil {
 			return false, err
 		}
 		if err := db.truncateLog(ctx); err != nil && !errors.Is(err, errLogInUse) { // the next one empties it
@@ -194,10 +213,16 @@ func (s *fileStore) ExpireMessages(ctx context.Context, before time.Time) error 
 }
 
 // ExpireMessages implements [Store].
+func (s *tableStore) ExpireMessages(ctx context.Context, before time.Time) error {
+	return s.expireBeside(ctx, "journal_messages", before)
+}
+
+// ExpireMessages implements [Store].
+func (s *fileStore) ExpireMessages(ctx context.Context, before time.Time) error {
+	return s.expireBeside(ctx, "journal_messages", before)
+}
+
+// ExpireMessages implements [Store].
 func (l *lazyStore) ExpireMessages(ctx context.Context, before time.Time) error {
-	st, err := l.get(ctx)
-	if err != nil {
-		return err
-	}
-	return st.ExpireMessages(ctx, before)
+	return l.do(ctx, func(st Store) error { return st.ExpireMessages(ctx, before) })
 }

@@ -31,11 +31,11 @@ func (c changingExporter) Export(ctx context.Context, q journal.Query, line func
 func TestD126MessagesAreSweptFirst(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
-		const text = `"merchantName":"Shop \u003c17\u003e"`
+		const text = `"merchantName":"Shop <17>"`
 		old, recent := entry(keys, 1, journal.Claimed), entry(keys, 24*10, journal.Claimed)
 		for _, e := range []*journal.Entry{&old, &recent} {
 			e.Steps = append([]journal.Step{{Step: "request", At: e.Record.Created, Findings: []string{"a slip"}}}, e.Steps...)
-			e.Steps[1].Message = json.RawMessage(`{"merchantName":"Shop <17>"}`)
+			e.Steps[1].Message = json.RawMessage(`{ "merchantName": "Shop <17>" }`)
 		}
 		write(t, st, old, entry(keys, 1, journal.Answered), recent)
 		if err := st.Sign(t.Context(), day.AddDate(0, 0, 30)); err != nil {
@@ -53,7 +53,7 @@ func TestD126MessagesAreSweptFirst(t *testing.T) {
 			}
 		}
 		before, err := st.Show(t.Context(), old.Record.ID)
-		if err != nil || len(before.Steps) != 3 || string(before.Steps[1].Message) != `{"merchantName":"Shop \u003c17\u003e"}` {
+		if err != nil || len(before.Steps) != 3 || string(before.Steps[1].Message) != `{"merchantName":"Shop <17>"}` {
 			t.Fatalf("%+v, %v", before, err)
 		}
 		check("before", 2)
@@ -141,7 +141,7 @@ func TestD126AChangedMessageIsFound(t *testing.T) {
 // A dutiesStore notes what the duties of a journal ask for.
 type dutiesStore struct {
 	journal.Store
-	expired, messages time.Time
+	expired, messages, personal time.Time
 }
 
 func (*dutiesStore) Sign(context.Context, time.Time) error { return nil }
@@ -156,6 +156,11 @@ func (s *dutiesStore) ExpireMessages(_ context.Context, before time.Time) error 
 	return nil
 }
 
+func (s *dutiesStore) ExpirePersonal(_ context.Context, before time.Time) error {
+	s.personal = before
+	return nil
+}
+
 func (*dutiesStore) Roll(context.Context, time.Time, time.Duration) error { return nil }
 
 // TestD126MessagesAreSweptByTheDutiesOfEachMinute: with days, by the times that the journal is given.
@@ -163,7 +168,7 @@ func TestD126MessagesAreSweptByTheDutiesOfEachMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := new(dutiesStore)
 		j := journal.New(st, journal.NewKeys(), nil, time.Now)
-		j.Keep, j.Messages = 400*24*time.Hour, 90*24*time.Hour
+		j.KeepFor(400*24*time.Hour, 90*24*time.Hour)
 		ctx, stop := context.WithCancel(t.Context())
 		go j.RunDuties(ctx)
 		time.Sleep(2*time.Minute + time.Second)

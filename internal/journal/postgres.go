@@ -15,7 +15,13 @@ import (
 )
 
 // A tableStore is a journal in PostgreSQL. Its entries are partitioned by day, its records by month.
-type tableStore struct{ *database }
+type tableStore struct {
+	*database
+	retention
+}
+
+// postgresConns is how many connections a node has to the journal's database.
+const postgresConns = 8
 
 // lockTables keeps nodes from making tables at the same time.
 const lockTables = `SELECT pg_advisory_lock(7733100021)`
@@ -30,14 +36,16 @@ func OpenPostgres(ctx context.Context, at string, keys *Keys) (Store, error) {
 		return nil, errors.New("journal: the URL of the database cannot be read")
 	}
 	pool := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(preparePlans))
-	pool.SetMaxOpenConns(8)
+	pool.SetMaxOpenConns(postgresConns)
+	pool.SetMaxIdleConns(postgresConns) // else all but two are closed after each use, and opened again
+	pool.SetConnMaxIdleTime(time.Minute)
 	db := newDatabase(pool, keys)
 	db.numbered, db.insert, db.putRows, db.prepareDay = true, copyRows, unnestRows, db.makePartitions
 	db.lockRollups = lockRollups
 	if err := db.locked(ctx, func(conn *sql.Conn) error { return makeTables(ctx, conn) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("journal: %w", err), pool.Close())
 	}
-	return &tableStore{db}, nil
+	return &tableStore{database: db}, nil
 }
 
 // preparePlans has the plan of each statement made for its values, for a plan for any value may read all records of a
@@ -55,13 +63,21 @@ func makeTables(ctx context.Context, conn *sql.Conn) error {
 		AND to_regclass('journal_records_newest') IS NULL`).Scan(&isEarlier); err != nil {
 		return err
 	}
+	var lacksUnkept bool
+	if err := conn.QueryRowContext(ctx, `SELECT to_regclass('journal_records') IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_attribute
+		WHERE attrelid = to_regclass('journal_records') AND attname = 'unkept')`).Scan(&lacksUnkept); err != nil {
+		return err
+	}
 	statements := strings.Split(strings.ReplaceAll(schema, " PARTITION", " PARTITION BY RANGE (made)"), ";\n")
 	if isEarlier {
 		statements = slices.Insert(statements, 0,
 			`ALTER TABLE journal_records DROP CONSTRAINT journal_records_pkey, ADD PRIMARY KEY (id, made)`,
 			`DROP INDEX IF EXISTS journal_records_id`)
 	}
-	for _, statement := range slices.Concat(statements, []string{messagesRest}, indexes()) {
+	if lacksUnkept {
+		statements = append(statements, addUnkept)
+	}
+	for _, statement := range slices.Concat(statements, restPartitions(), indexes()) {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
 		}
@@ -98,7 +114,7 @@ func (db *database) makePartitions(ctx context.Context, at time.Time) error {
 		if err := make("journal_entries", "journal_entries_"+day, begin, end); err != nil {
 			return err
 		}
-		if err := makeMessagePartitions(ctx, conn, at); err != nil {
+		if err := makeBesidePartitions(ctx, conn, at); err != nil {
 			return err
 		}
 		err := make("journal_records", monthPrefix+month.Format("200601"), month.UnixMilli(), month.AddDate(0, 1, 0).UnixMilli())
@@ -163,17 +179,33 @@ func (s *tableStore) Write(ctx context.Context, entries []Entry) (int, error) {
 
 func (s *tableStore) Search(ctx context.Context, q Query) (Page, error) {
 	limit := limitOf(q)
+	q.From = s.from(q.From)
 	all, err := s.search(ctx, q, limit+1)
 	return pageOf(all, limit), err
 }
 
 func (s *tableStore) Show(ctx context.Context, id string) (Detail, error) {
-	return s.show(ctx, strings.ToLower(id))
+	return s.visible(s.show(ctx, strings.ToLower(id)))
 }
 
 func (s *tableStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
+	q.From = s.from(q.From)
 	return s.count(ctx, q)
 }
+
+func (s *tableStore) CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule, error) {
+	q.From = s.from(q.From)
+	all := unkeptSums{}
+	err := s.countUnkept(ctx, q, all)
+	return all.rules(), err
+}
+
+func (s *tableStore) Billing(ctx context.Context, q BillingQuery) ([]BillingCount, error) {
+	counts, _, err := s.billing(ctx, q)
+	return counts.sorted(), err
+}
+
+func (s *tableStore) booked(ctx context.Context) (billing, int64, error) { return s.bookedBilling(ctx) }
 
 func (s *tableStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
 	return s.roll(ctx, now, limit)
@@ -187,6 +219,7 @@ func (s *tableStore) Erase(ctx context.Context, q Query) (authentications, recor
 }
 
 func (s *tableStore) Export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
+	q.From = s.from(q.From)
 	return s.export(ctx, q, line)
 }
 
@@ -199,25 +232,16 @@ const (
 
 // dropPartitions drops the partitions of tables whose days, or months, ended before a day.
 func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, tables ...string) error {
-	rows, err := s.QueryContext(ctx, `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+	names, err := readRows(ctx, s, func(name *string) []any { return []any{name} }, `SELECT c.relname
+		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		WHERE i.inhparent = ANY (SELECT to_regclass(name) FROM unnest($1::text[]) AS name)`, tables)
 	if err != nil {
 		return err
 	}
-	var names []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return errors.Join(err, rows.Close())
-		}
-		if isOfBefore(name, day) {
-			names = append(names, name)
-		}
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return err
-	}
 	for _, name := range names {
+		if !isOfBefore(name, day) {
+			continue
+		}
 		if _, err := s.ExecContext(ctx, `DROP TABLE IF EXISTS `+pgx.Identifier{name}.Sanitize()); err != nil {
 			return err
 		}
@@ -228,8 +252,11 @@ func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, tables .
 // Expire drops the partitions of the days, and of the months, that ended before a time. Of the month that goes on, it
 // deletes the records of those days, and what its time does not suffice for the next time.
 func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
-	last := before.UTC().Truncate(24 * time.Hour)
-	if err := s.dropPartitions(ctx, last, "journal_entries", "journal_records", "journal_messages"); err != nil {
+	last := s.hideBefore(before)
+	if err := s.bookExpired(ctx, last.UnixMilli()); err != nil {
+		return err
+	}
+	if err := s.dropPartitions(ctx, last, append([]string{"journal_entries", "journal_records"}, besideTables...)...); err != nil {
 		return err
 	}
 	for _, table := range []string{"journal_chains", "journal_keys"} {
@@ -238,7 +265,8 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 		}
 	}
 	for statement, first := range map[string]int64{
-		`DELETE FROM journal_rollups WHERE start < $1`: last.UnixMilli(), `DELETE FROM journal_dirty WHERE hour < $1`: last.UnixMilli() / hourLen,
+		`DELETE FROM journal_rollups WHERE start < $1`: last.UnixMilli(), `DELETE FROM journal_days WHERE start < $1`: last.UnixMilli(),
+		`DELETE FROM journal_dirty WHERE hour < $1`: last.UnixMilli() / hourLen,
 	} {
 		if _, err := s.ExecContext(ctx, statement, first); err != nil {
 			return err
@@ -254,6 +282,43 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 			return err
 		}
 	}
+}
+
+// bookExpired books the records of days that ended before a time, and that are about to be deleted: a day in each
+// transaction, for no record is written meanwhile.
+func (s *tableStore) bookExpired(ctx context.Context, before int64) error {
+	for isDone := false; !isDone; {
+		if err := s.inTx(ctx, func(tx *sql.Tx) error {
+			until, err := s.billedUntil(ctx, tx)
+			if isDone = until >= before; err != nil || isDone {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, lockForErase); err != nil {
+				return err
+			}
+			until, err = s.billedUntil(ctx, tx) // again: another node may have done it
+			if isDone = until >= before; err != nil || isDone {
+				return err
+			}
+			var first int64
+			if err := tx.QueryRowContext(ctx, `SELECT coalesce(-max(-made), $1) FROM journal_records
+				WHERE made >= $2 AND made < $1 AND -made <= -$2::bigint AND -made > -$1::bigint`, before, until).Scan(&first); err != nil {
+				return err
+			}
+			end := min(before, roundDown(first, dayLen)+dayLen)
+			counts := billing{}
+			if err := counts.addLive(ctx, s.database, tx, `made >= ? AND made < ? AND -made <= ? AND -made > ?`, until, end, -until, -end); err != nil {
+				return err
+			}
+			if err := counts.book(ctx, s.database, tx); err != nil {
+				return err
+			}
+			return s.setBilledUntil(ctx, tx, end)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isOfBefore reports whether all days of a partition, by its name, ended before a day begins.

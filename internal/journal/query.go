@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/transid"
@@ -40,7 +41,7 @@ func (db *database) where(q Query) (string, []any) {
 	if q.Card != "" {
 		var marks []string
 		var hashes []any
-		for _, hash := range db.ours.cardHashes(q.Card) {
+		for _, hash := range db.ours.CardHashes(q.Card) {
 			marks, hashes = append(marks, "?"), append(hashes, hash)
 		}
 		add("card IN ("+strings.Join(marks, ", ")+")", hashes...)
@@ -71,6 +72,59 @@ func (db *database) where(q Query) (string, []any) {
 		return "1 = 1", nil
 	}
 	return strings.Join(all, " AND "), args
+}
+
+// ParseMonths returns the query for the months from one such as 2026-01 to another, both of them included. Without a first
+// month it begins with the one before the current one, or with the last one if that is earlier; without a last month it
+// ends with the current one.
+func ParseMonths(from, to string, now time.Time) (q BillingQuery, err error) {
+	now = now.UTC()
+	q.To = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	q.From = q.To.AddDate(0, -1, 0)
+	if to != "" {
+		if q.To, err = time.Parse(monthForm, to); err != nil {
+			return q, errors.New("to: want a month such as 2027-01")
+		}
+		if q.To.Before(q.From) {
+			q.From = q.To
+		}
+	}
+	if from != "" {
+		if q.From, err = time.Parse(monthForm, from); err != nil {
+			return q, errors.New("from: want a month such as 2027-01")
+		}
+	}
+	if q.To.Before(q.From) {
+		return q, errors.New("to: is before from")
+	}
+	q.To = q.To.AddDate(0, 1, 0)
+	return q, nil
+}
+
+// A retention says from when on a journal shows what it has. What is older may take a while to be deleted.
+type retention struct{ oldest atomic.Int64 } // ms since 1970; 0 shows all
+
+// hideBefore hides what was made on days that ended before a time, and returns the first day that stays.
+func (r *retention) hideBefore(t time.Time) (first time.Time) {
+	first = t.UTC().Truncate(24 * time.Hour)
+	r.oldest.Store(first.UnixMilli())
+	return first
+}
+
+// from returns the later one of a time and that of the retention.
+func (r *retention) from(t time.Time) time.Time {
+	if oldest := r.oldest.Load(); oldest > 0 && (t.IsZero() || t.UnixMilli() < oldest) {
+		return time.UnixMilli(oldest).UTC()
+	}
+	return t
+}
+
+// visible returns a detail, or ErrNotFound if it is hidden.
+func (r *retention) visible(d Detail, err error) (Detail, error) {
+	if err == nil && d.Created.UnixMilli() < r.oldest.Load() {
+		return Detail{}, ErrNotFound
+	}
+	return d, err
 }
 
 // cursorOf is the cursor behind a record.
@@ -119,24 +173,19 @@ func (db *database) searchText(q Query, limit int) (string, []any) {
 
 func (db *database) searchOnce(ctx context.Context, q Query, limit int) ([]Record, error) {
 	text, args := db.searchText(q, limit)
-	rows, err := db.QueryContext(ctx, text, args...)
+	texts, err := readRows(ctx, db, func(data *[]byte) []any { return []any{data} }, text, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
 	var all []Record
-	for rows.Next() {
-		var data []byte
+	for _, data := range texts {
 		var r Record
-		if err := rows.Scan(&data); err != nil {
-			return nil, err
-		}
 		if err := json.Unmarshal(data, &r); err != nil {
 			return nil, err
 		}
 		all = append(all, r)
 	}
-	return all, rows.Err()
+	return all, nil
 }
 
 // show returns the detail of an id.
@@ -159,55 +208,31 @@ func (db *database) show(ctx context.Context, id string) (Detail, error) {
 	return db.showOf(ctx, id, begin, end)
 }
 
+// hasStep reports whether steps have one of the same name and time.
+func hasStep(steps []Step, s Step) bool {
+	return slices.ContainsFunc(steps, func(o Step) bool { return o.Step == s.Step && o.At.Equal(s.At) })
+}
+
 // showText is the statement that reads the entries of an id and a time.
 const showText = `SELECT day, kind, body FROM journal_entries WHERE id = ? AND body IS NOT NULL AND made >= ? AND made < ?`
 
 // showOf returns the detail of an id out of the entries of a time.
-func (db *database) showOf(ctx context.Context, id string, begin, end int64) (Detail, error) {
-	var d Detail
-	rows, err := db.QueryContext(ctx, db.query(showText), id, begin, end)
-	if err != nil {
-		return d, err
-	}
-	defer rows.Close()
-	type row struct {
-		day, kind string
-		body      []byte
-	}
-	var all []row
-	for rows.Next() {
-		var r row
-		if err := rows.Scan(&r.day, &r.kind, &r.body); err != nil {
-			return d, err
-		}
-		all = append(all, r)
-	}
-	if err := rows.Err(); err != nil {
-		return d, err
-	}
-	if len(all) == 0 {
-		return d, ErrNotFound
-	}
-	slices.SortStableFunc(all, func(a, b row) int { return orderOf(Kind(a.kind)) - orderOf(Kind(b.kind)) })
-	messages, err := db.readMessages(ctx, id, begin, end)
+func (db *database) showOf(ctx context.Context, id string, begin, end int64) (d Detail, err error) {
+	entries, err := db.readEntries(ctx, id, begin, end)
 	if err != nil {
 		return d, err
 	}
 	newest := -1
-	for _, r := range all {
-		content, err := db.open(ctx, r.day, id, r.kind, r.body)
-		if err != nil {
-			return d, err
-		}
-		var e Entry
-		if err := json.Unmarshal(content, &e); err != nil {
-			return d, err
-		}
-		if err := showMessages(e.Steps, messages[r.kind]); err != nil {
-			return d, err
-		}
+	var claimed []Step // the answer has them, too
+	for _, e := range entries {
 		if rank := rankOf(e.Kind); rank >= newest {
 			d.Record, newest = e.Record, max(rank, 0)
+		}
+		if e.Kind == Answered {
+			e.Steps = slices.DeleteFunc(e.Steps, func(s Step) bool { return hasStep(claimed, s) })
+		}
+		if e.Kind == Claimed {
+			claimed = e.Steps
 		}
 		d.Steps = append(d.Steps, e.Steps...)
 	}
@@ -216,4 +241,44 @@ func (db *database) showOf(ctx context.Context, id string, begin, end int64) (De
 		d.Steps[i].MS = d.Steps[i].At.Sub(d.Created).Milliseconds()
 	}
 	return d, nil
+}
+
+// readEntries returns the entries of an id in a time, by the order of their kinds, with what stands beside them. It
+// returns ErrNotFound if there is none.
+func (db *database) readEntries(ctx context.Context, id string, begin, end int64) (all []Entry, err error) {
+	type row struct {
+		day, kind string
+		body      []byte
+	}
+	rows, err := readRows(ctx, db, func(r *row) []any { return []any{&r.day, &r.kind, &r.body} }, db.query(showText), id, begin, end)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, ErrNotFound
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return orderOf(Kind(a.kind)) - orderOf(Kind(b.kind)) })
+	messages, err := db.readBeside(ctx, "journal_messages", messagesName, id, begin, end)
+	if err != nil {
+		return nil, err
+	}
+	personal, err := db.readBeside(ctx, "journal_personal", personalName, id, begin, end)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		content, err := db.open(ctx, r.day, id, r.kind, r.body)
+		if err != nil {
+			return nil, err
+		}
+		var e Entry
+		if err := json.Unmarshal(content, &e); err != nil {
+			return nil, err
+		}
+		if err := errors.Join(showMessages(e.Steps, messages[r.kind]), showPersonal(e.Steps, personal[r.kind])); err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
 }

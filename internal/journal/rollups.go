@@ -11,17 +11,21 @@ import (
 
 // How counts are kept. Counting all records of a month takes seconds, so the counts of an hour that is over are kept as
 // rollups: a row of journal_rollups for each merchant, and one under the name "" for all of them together. A day all of
-// whose hours are counted has such rows, too. An hour whose records have changed since stands in journal_dirty, written
-// in the transaction that changed them. A count adds up whole days, whole hours, and the records of dirty hours and of
-// parts of hours. So it is always exact, and what makes rollups may be late.
+// whose hours are counted has rows in journal_days. There each part, such as the counts by scheme, has a row of its own,
+// for a report of a year reads one part of hundreds of days. All days of a block of thirty days are added up there, too.
+// An hour whose records have changed since stands in journal_dirty, written in the transaction that changed them. A count
+// adds up whole blocks, days and hours, and the records of dirty hours and of parts of hours. So it is always exact, and
+// what makes rollups may be late.
 
 // rollAfter is how long after its end an hour is counted: nearly all challenges have ended by then.
 const rollAfter = time.Hour
 
-// Milliseconds of an hour and of a day.
+// Milliseconds of an hour, of a day, and of a block of days.
 const (
-	hourLen = int64(time.Hour / time.Millisecond)
-	dayLen  = 24 * hourLen
+	hourLen   = int64(time.Hour / time.Millisecond)
+	dayLen    = 24 * hourLen
+	blockDays = int64(30)
+	blockLen  = blockDays * dayLen
 )
 
 // byColumns are the columns by whose values authentications are counted, by the names of [CountQuery]. All have one value
@@ -30,8 +34,10 @@ var byColumns = map[string]string{
 	"": "''", "scheme": "scheme", "issuer": "bin", "acs": "acs", "version": "version", "reason": "reason", "merchant": "merchant",
 }
 
-// countedKinds is the condition of records that are counted: authentications with an AReq.
-const countedKinds = `kind NOT IN ('refused', 'v1')`
+// countedKinds is the condition of records that are counted: authentications with an AReq. Of those that never had one, the
+// browser has not come, or never came, or no directory has the card.
+const countedKinds = `kind NOT IN ('refused', 'v1') AND NOT (trans_status = '' AND
+	(status IN ('requires_browser', 'cancelled', 'expired') OR result = 'not_enrolled'))`
 
 // A span is a time from its begin until before its end, in milliseconds.
 type span struct{ begin, end int64 }
@@ -64,29 +70,14 @@ func (db *database) count(ctx context.Context, q CountQuery) ([]Rollup, error) {
 	if byColumns[by] == "" {
 		return nil, fmt.Errorf("journal: there are no counts by %q", by)
 	}
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	tx, err := db.beginCount(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer tx.Rollback() // it has written nothing
 	c := counter{db: db, tx: tx, by: by, query: q, sums: map[sumKey]*Rollup{}}
-	days, hours, records, err := c.divide(ctx, q)
-	if err != nil {
+	if err := c.addAll(ctx, c.addRecords); err != nil {
 		return nil, err
-	}
-	for _, part := range []struct {
-		spans []span
-		add   func(context.Context, span) error
-	}{
-		{days, func(ctx context.Context, s span) error { return c.addRollups(ctx, s, 24) }},
-		{hours, func(ctx context.Context, s span) error { return c.addRollups(ctx, s, 1) }},
-		{records, c.addRecords},
-	} {
-		for _, s := range part.spans {
-			if err := part.add(ctx, s); err != nil {
-				return nil, err
-			}
-		}
 	}
 	all := make([]Rollup, 0, len(c.sums))
 	for key, sum := range c.sums {
@@ -105,13 +96,52 @@ func (db *database) count(ctx context.Context, q CountQuery) ([]Rollup, error) {
 	return all, nil
 }
 
+// beginCount begins a transaction all of whose statements see the same.
+func (db *database) beginCount(ctx context.Context) (*sql.Tx, error) {
+	return db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+}
+
 // A counter adds up what one count is made of.
 type counter struct {
-	db    *database
-	tx    *sql.Tx
-	by    string
-	query CountQuery
-	sums  map[sumKey]*Rollup
+	db     *database
+	tx     *sql.Tx
+	by     string
+	query  CountQuery
+	sums   map[sumKey]*Rollup
+	unkept unkeptSums // what a count by byUnkept adds to, in place of sums
+}
+
+// addAll adds the rollups of the blocks, days and hours of the query, and what addRecords adds of the rest.
+func (c *counter) addAll(ctx context.Context, addRecords func(context.Context, span) error) error {
+	d, err := c.divide(ctx, c.query)
+	if err != nil {
+		return err
+	}
+	addDays := func(days int64) func(context.Context, span) error {
+		return func(ctx context.Context, s span) error {
+			return c.addRollups(ctx, `SELECT start, counts FROM journal_days WHERE merchant = ? AND part = ? AND days = ? AND start >= ? AND start < ?`,
+				c.query.Merchant, c.by, days, s.begin, s.end)
+		}
+	}
+	for _, part := range []struct {
+		spans []span
+		add   func(context.Context, span) error
+	}{
+		{d.blocks, addDays(blockDays)},
+		{d.days, addDays(1)},
+		{d.hours, func(ctx context.Context, s span) error {
+			return c.addRollups(ctx, `SELECT start, counts FROM journal_rollups WHERE merchant = ? AND hours = 1 AND start >= ? AND start < ?`,
+				c.query.Merchant, s.begin, s.end)
+		}},
+		{d.records, addRecords},
+	} {
+		for _, s := range part.spans {
+			if err := part.add(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // A sumKey names one sum: the begin of the hour or the day, and the value that is counted.
@@ -132,68 +162,73 @@ func (c *counter) sum(at int64, value string) *Rollup {
 	return c.sums[key]
 }
 
-// divide divides the time of a query into days and hours that are counted by rollups, and the rest.
-func (c *counter) divide(ctx context.Context, q CountQuery) (days, hours, records []span, err error) {
+// A division is the time of a query: blocks, days and hours that are counted by rollups, and the rest.
+type division struct{ blocks, days, hours, records []span }
+
+// divide divides the time of a query. Only counts of the whole time use blocks.
+func (c *counter) divide(ctx context.Context, q CountQuery) (d division, err error) {
 	all := span{q.From.UnixMilli(), q.To.UnixMilli()}
 	whole := span{roundUp(all.begin, hourLen), roundDown(all.end, hourLen)}
 	if whole.begin >= whole.end {
-		return nil, nil, joinSpans([]span{all}), nil
+		return division{records: joinSpans([]span{all})}, nil
 	}
 	dirty, err := readNumbers(ctx, c.tx, c.db.query(`SELECT DISTINCT hour FROM journal_dirty WHERE hour >= ? AND hour < ? ORDER BY hour`),
 		whole.begin/hourLen, whole.end/hourLen)
 	if err != nil {
-		return nil, nil, nil, err
+		return d, err
 	}
-	records = []span{{all.begin, whole.begin}, {whole.end, all.end}}
-	taken := []span{}
-	isDirtyDay := map[int64]bool{}
+	var ofHours []span
 	for _, hour := range dirty {
-		records = append(records, span{hour * hourLen, (hour + 1) * hourLen})
-		taken = append(taken, span{hour * hourLen, (hour + 1) * hourLen})
-		isDirtyDay[roundDown(hour*hourLen, dayLen)] = true
+		ofHours = append(ofHours, span{hour * hourLen, (hour + 1) * hourLen})
+	}
+	d.records = joinSpans(append([]span{{all.begin, whole.begin}, {whole.end, all.end}}, ofHours...))
+	if q.Whole && c.unkept == nil {
+		if d.blocks, err = c.readCounted(ctx, blockDays, whole, ofHours); err != nil {
+			return d, err
+		}
 	}
 	if !q.Hourly {
-		counted, err := readNumbers(ctx, c.tx, c.db.query(`SELECT start FROM journal_rollups
-			WHERE merchant = '' AND hours = 24 AND start >= ? AND start < ? ORDER BY start`), whole.begin, whole.end-dayLen+1)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		for _, start := range counted {
-			if !isDirtyDay[start] {
-				days = append(days, span{start, start + dayLen})
-			}
+		if d.days, err = c.readCounted(ctx, 1, whole, slices.Concat(ofHours, d.blocks)); err != nil {
+			return d, err
 		}
 	}
-	days = joinSpans(days)
 	at := whole.begin
-	for _, s := range append(joinSpans(append(taken, days...)), span{whole.end, whole.end}) {
-		hours = append(hours, span{at, s.begin})
+	for _, s := range append(joinSpans(slices.Concat(ofHours, d.days, d.blocks)), span{whole.end, whole.end}) {
+		d.hours = append(d.hours, span{at, s.begin})
 		at = s.end
 	}
-	return days, joinSpans(hours), joinSpans(records), nil
+	d.hours = joinSpans(d.hours)
+	return d, nil
+}
+
+// readCounted returns the days, or the blocks of so many days, that have rollups, lie within a time, and do not overlap
+// with other spans.
+func (c *counter) readCounted(ctx context.Context, days int64, within span, others []span) (counted []span, err error) {
+	length := days * dayLen
+	isTaken := map[int64]bool{}
+	for _, s := range others {
+		for at := roundDown(s.begin, length); at < s.end; at += length {
+			isTaken[at] = true
+		}
+	}
+	starts, err := readNumbers(ctx, c.tx, c.db.query(`SELECT start FROM journal_days
+		WHERE merchant = '' AND part = '' AND days = ? AND start >= ? AND start < ? ORDER BY start`), days, within.begin, within.end-length+1)
+	for _, start := range starts {
+		if !isTaken[start] {
+			counted = append(counted, span{start, start + length})
+		}
+	}
+	return joinSpans(counted), err
 }
 
 // readNumbers reads a column of numbers.
-func readNumbers(ctx context.Context, tx *sql.Tx, text string, args ...any) (all []int64, err error) {
-	rows, err := tx.QueryContext(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n int64
-		if err := rows.Scan(&n); err != nil {
-			return nil, err
-		}
-		all = append(all, n)
-	}
-	return all, rows.Err()
+func readNumbers(ctx context.Context, tx *sql.Tx, text string, args ...any) ([]int64, error) {
+	return readRows(ctx, tx, func(n *int64) []any { return []any{n} }, text, args...)
 }
 
-// addRollups adds the rollups of a time that are of so many hours each.
-func (c *counter) addRollups(ctx context.Context, s span, hours int64) error {
-	rows, err := c.tx.QueryContext(ctx, c.db.query(`SELECT start, counts FROM journal_rollups
-		WHERE merchant = ? AND hours = ? AND start >= ? AND start < ?`), c.query.Merchant, hours, s.begin, s.end)
+// addRollups adds the rollups that a statement selects, of hours or of days.
+func (c *counter) addRollups(ctx context.Context, text string, args ...any) error {
+	rows, err := c.tx.QueryContext(ctx, c.db.query(text), args...)
 	if err != nil {
 		return err
 	}
@@ -204,10 +239,16 @@ func (c *counter) addRollups(ctx context.Context, s span, hours int64) error {
 		if err := rows.Scan(&at, &counts); err != nil {
 			return err
 		}
-		if err := decodeTallies(counts, func(by string) bool { return by == c.by }, func(_, value string) *Rollup {
-			return c.sum(at, value)
-		}); err != nil {
+		of := func(_, value string) *Rollup { return c.sum(at, value) }
+		read := tallies{}
+		if c.unkept != nil {
+			of = read.of
+		}
+		if err := decodeTallies(counts, func(by string) bool { return by == c.by }, of); err != nil {
 			return err
+		}
+		for merchant, r := range read[byUnkept] {
+			c.unkept.add(merchant, r.Results, at)
 		}
 	}
 	return rows.Err()
@@ -241,14 +282,20 @@ func (c *counter) addRecords(ctx context.Context, s span) error {
 // roll makes rollups, the newest ones first, until all are made or the time is over.
 func (db *database) roll(ctx context.Context, now time.Time, limit time.Duration) error {
 	began, due := time.Now(), now.Add(-rollAfter).UnixMilli()
+	if err := db.inTx(ctx, func(tx *sql.Tx) error { return db.markEarlier(ctx, tx, now) }); err != nil {
+		return err
+	}
 	for _, part := range []struct {
 		text string
 		make func(context.Context, *sql.Tx, int64) error
 	}{
 		{`SELECT DISTINCT hour FROM journal_dirty WHERE (hour + 1) * %d <= ? ORDER BY hour DESC`, db.rollHour},
 		{`SELECT DISTINCT start / 24 / %[1]d FROM journal_rollups h WHERE merchant = '' AND hours = 1
-			AND (start / 24 / %[1]d + 1) * 24 * %[1]d <= ? AND NOT EXISTS (SELECT 1 FROM journal_rollups d
-			WHERE d.merchant = '' AND d.hours = 24 AND d.start = h.start / 24 / %[1]d * 24 * %[1]d) ORDER BY 1 DESC`, db.rollDay},
+			AND (start / 24 / %[1]d + 1) * 24 * %[1]d <= ? AND NOT EXISTS (SELECT 1 FROM journal_days d
+			WHERE d.merchant = '' AND d.part = '' AND d.days = 1 AND d.start = h.start / 24 / %[1]d * 24 * %[1]d) ORDER BY 1 DESC`, db.rollDay},
+		{`SELECT DISTINCT start / 720 / %[1]d FROM journal_days d WHERE merchant = '' AND part = '' AND days = 1
+			AND (start / 720 / %[1]d + 1) * 720 * %[1]d <= ? AND NOT EXISTS (SELECT 1 FROM journal_days b
+			WHERE b.merchant = '' AND b.part = '' AND b.days = 30 AND b.start = d.start / 720 / %[1]d * 720 * %[1]d) ORDER BY 1 DESC`, db.rollBlock},
 	} {
 		var wanted []int64
 		if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
@@ -298,10 +345,18 @@ func (db *database) rollHour(ctx context.Context, tx *sql.Tx, hour int64) error 
 		return err
 	}
 	start := hour * hourLen
-	if err := db.replaceRollups(ctx, tx, span{start, start + hourLen}, 1, counts); err != nil {
+	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_rollups WHERE start = ? AND hours = 1`), start); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_rollups WHERE hours = 24 AND start = ?`), roundDown(start, dayLen)); err != nil {
+	var rows [][]any
+	for merchant, t := range counts {
+		rows = append(rows, []any{start, int64(1), merchant, t.encode()})
+	}
+	if err := db.putRows(ctx, tx, `INSERT INTO journal_rollups (start, hours, merchant, counts) `, rows, ""); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_days WHERE start = ? AND days = 1 OR start = ? AND days = ?`),
+		roundDown(start, dayLen), roundDown(start, blockLen), blockDays); err != nil {
 		return err
 	}
 	for writer, n := range marks {
@@ -314,40 +369,35 @@ func (db *database) rollHour(ctx context.Context, tx *sql.Tx, hour int64) error 
 
 // readMarks reads who has marked an hour as dirty, and how often.
 func readMarks(ctx context.Context, tx *sql.Tx, text string, hour int64) (map[string]int64, error) {
-	rows, err := tx.QueryContext(ctx, text, hour)
-	if err != nil {
-		return nil, err
+	type mark struct {
+		writer string
+		n      int64
 	}
-	defer rows.Close()
+	all, err := readRows(ctx, tx, func(m *mark) []any { return []any{&m.writer, &m.n} }, text, hour)
 	marks := map[string]int64{}
-	for rows.Next() {
-		var writer string
-		var n int64
-		if err := rows.Scan(&writer, &n); err != nil {
-			return nil, err
-		}
-		marks[writer] = n
+	for _, m := range all {
+		marks[m.writer] = m.n
 	}
-	return marks, rows.Err()
+	return marks, err
 }
 
 // countHour counts the records of an hour, for each merchant and for all of them. For all there are always counts.
 func (db *database) countHour(ctx context.Context, tx *sql.Tx, hour int64) (map[string]tallies, error) {
 	begin, end := hour*hourLen, (hour+1)*hourLen
 	rows, err := tx.QueryContext(ctx, db.query(`SELECT merchant, scheme, bin, acs, version, reason, bucket, status, result, trans_status,
-		challenged, count(*) FROM journal_records WHERE `+countedKinds+` AND made >= ? AND made < ? AND -made <= ? AND -made > ?
-		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11`), begin, end, -begin, -end)
+		challenged, unkept, count(*) FROM journal_records WHERE `+countedKinds+` AND made >= ? AND made < ? AND -made <= ? AND -made > ?
+		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12`), begin, end, -begin, -end)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	all := map[string]tallies{"": {}}
+	all := map[string]tallies{"": {byUnkept: {}}} // markEarlier looks for that part
 	for rows.Next() {
-		var merchant, scheme, bin, acs, version, reason string
+		var merchant, scheme, bin, acs, version, reason, unkept string
 		var e ending
 		var n int64
 		if err := rows.Scan(&merchant, &scheme, &bin, &acs, &version, &reason, &e.bucket, &e.status, &e.result, &e.transStatus,
-			&e.challenged, &n); err != nil {
+			&e.challenged, &unkept, &n); err != nil {
 			return nil, err
 		}
 		if all[merchant] == nil {
@@ -360,23 +410,12 @@ func (db *database) countHour(ctx context.Context, tx *sql.Tx, hour int64) (map[
 			}
 		}
 		all[""].of("merchant", merchant).add(&e, n)
+		addNames(all[""].of(byUnkept, merchant).Results, scheme, unkept, n)
+		if merchant != "" {
+			addNames(all[merchant].of(byUnkept, merchant).Results, scheme, unkept, n)
+		}
 	}
 	return all, rows.Err()
-}
-
-// replaceRollups has counts take the place of the rollups of a time.
-func (db *database) replaceRollups(ctx context.Context, tx *sql.Tx, s span, hours int64, counts map[string]tallies) error {
-	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_rollups WHERE start >= ? AND start < ? AND hours = ?`), s.begin, s.end, hours); err != nil {
-		return err
-	}
-	var rows [][]any
-	for merchant, t := range counts {
-		rows = append(rows, []any{s.begin, hours, merchant, t.encode()})
-	}
-	if len(rows) == 0 {
-		return nil // a day whose hours count nothing
-	}
-	return db.putRows(ctx, tx, `INSERT INTO journal_rollups (start, hours, merchant, counts) `, rows, "")
 }
 
 // rollDay makes the rollups of a day out of those of its hours, unless one of them is dirty.
@@ -386,29 +425,51 @@ func (db *database) rollDay(ctx context.Context, tx *sql.Tx, day int64) error {
 	if err != nil || len(dirty) > 0 {
 		return err
 	}
-	rows, err := tx.QueryContext(ctx, db.query(`SELECT merchant, counts FROM journal_rollups WHERE start >= ? AND start < ? AND hours = 1`), start, start+dayLen)
+	return db.addUp(ctx, tx, start, 1, `SELECT merchant, counts FROM journal_rollups WHERE start >= ? AND start < ? AND hours = 1`)
+}
+
+// rollBlock makes the rollups of a block of days out of those of its days, unless an hour of it has to be counted before.
+func (db *database) rollBlock(ctx context.Context, tx *sql.Tx, block int64) error {
+	start := block * blockLen
+	waiting, err := readNumbers(ctx, tx, db.query(`SELECT hour FROM journal_dirty WHERE hour >= ? AND hour < ? UNION ALL
+		SELECT start FROM journal_rollups h WHERE merchant = '' AND hours = 1 AND start >= ? AND start < ? AND NOT EXISTS
+		(SELECT 1 FROM journal_days d WHERE d.merchant = '' AND d.part = '' AND d.days = 1 AND d.start = h.start / ? * ?) LIMIT 1`),
+		start/hourLen, (start+blockLen)/hourLen, start, start+blockLen, dayLen, dayLen)
+	if err != nil || len(waiting) > 0 {
+		return err
+	}
+	return db.addUp(ctx, tx, start, blockDays, `SELECT merchant, counts FROM journal_days WHERE start >= ? AND start < ? AND days = 1`)
+}
+
+// addUp makes the rollups of so many days that begin at a time out of the rows that a statement selects.
+func (db *database) addUp(ctx context.Context, tx *sql.Tx, start, days int64, text string) error {
+	type row struct {
+		merchant string
+		counts   []byte
+	}
+	rows, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.merchant, &r.counts} }, db.query(text), start, start+days*dayLen)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	all := map[string]tallies{}
-	for rows.Next() {
-		var merchant string
-		var counts []byte
-		if err := rows.Scan(&merchant, &counts); err != nil {
-			return err
+	all := map[string]tallies{"": {"": {}}} // that part is there even when nothing is counted
+	for _, r := range rows {
+		if all[r.merchant] == nil {
+			all[r.merchant] = tallies{}
 		}
-		if all[merchant] == nil {
-			all[merchant] = tallies{}
-		}
-		if err := decodeTallies(counts, func(string) bool { return true }, all[merchant].of); err != nil {
+		if err := decodeTallies(r.counts, func(string) bool { return true }, all[r.merchant].of); err != nil {
 			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
+	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_days WHERE start = ? AND days = ?`), start, days); err != nil {
 		return err
 	}
-	return db.replaceRollups(ctx, tx, span{start, start + dayLen}, 24, all)
+	var parts [][]any
+	for merchant, t := range all {
+		for part, values := range t {
+			parts = append(parts, []any{start, days, merchant, part, tallies{part: values}.encode()})
+		}
+	}
+	return db.putRows(ctx, tx, `INSERT INTO journal_days (start, days, merchant, part, counts) `, parts, "")
 }
 
 // markDirty notes that records of hours have changed.
@@ -430,8 +491,11 @@ func (db *database) forgetRollups(ctx context.Context, tx *sql.Tx, condition str
 		ON CONFLICT (hour, writer) DO UPDATE SET n = journal_dirty.n + 1`, hourLen, condition)), args...); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM journal_rollups
-		WHERE hours = 1 AND start / %[1]d IN (SELECT hour FROM journal_dirty WHERE writer = 'erase')
-		OR hours = 24 AND start / %[1]d / 24 IN (SELECT hour / 24 FROM journal_dirty WHERE writer = 'erase')`, hourLen))
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM journal_rollups
+		WHERE start / %d IN (SELECT hour FROM journal_dirty WHERE writer = 'erase')`, hourLen)); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf(`DELETE FROM journal_days
+		WHERE start / %d / days IN (SELECT hour / 24 / days FROM journal_dirty WHERE writer = 'erase')`, dayLen))
 	return err
 }

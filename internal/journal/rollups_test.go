@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -137,6 +138,8 @@ func checkCounts(t *testing.T, st journal.Store, when string) []int64 {
 			{From: day.Add(-30 * time.Minute), To: day.Add(-10 * time.Minute)},
 			{From: day.Add(-37 * time.Hour), To: day, Merchant: "shop 1"}, {From: day.Add(-37 * time.Hour), To: day, Whole: true},
 			{From: time.Unix(0, 0), To: day, Merchant: "shop 2"},
+			{From: time.Unix(0, 0), To: day.AddDate(0, 3, 0), Whole: true}, {From: time.Unix(0, 0), To: day.AddDate(0, 3, 0), Merchant: "shop 2", Whole: true},
+			{From: day.Add(-49 * time.Hour), To: day.AddDate(0, 3, 0), Whole: true},
 		} {
 			q.By = by
 			got, _ := countAll(t, st, q)
@@ -161,14 +164,18 @@ func TestK5CountsAreThoseOfTheRecords(t *testing.T) {
 			}
 			write(t, st, entries...)
 			before := checkCounts(t, st, fmt.Sprintf("step %d", step))
-			if err := st.Roll(t.Context(), day.Add(time.Duration(step-4)*10*time.Hour), aDay); err != nil {
+			now := day.Add(time.Duration(step-4) * 10 * time.Hour)
+			if step >= 4 {
+				now = day.AddDate(0, 2, 0) // its block is over
+			}
+			if err := st.Roll(t.Context(), now, aDay); err != nil {
 				t.Fatal(err)
 			}
 			if after := checkCounts(t, st, fmt.Sprintf("step %d, after rollups", step)); !slices.Equal(before, after) {
 				t.Errorf("step %d: times of rollups %v, want %v", step, after, before)
 			}
-			if step == 3 {
-				if a, _, err := st.Erase(t.Context(), journal.Query{Card: "4000000000000003"}); err != nil || a == 0 {
+			if step == 3 || step == 5 {
+				if a, _, err := st.Erase(t.Context(), journal.Query{Card: fmt.Sprintf("400000000000000%d", step)}); err != nil || a == 0 {
 					t.Fatalf("erased %d, %v", a, err)
 				}
 				checkCounts(t, st, "after the erasure of a card")
@@ -203,7 +210,7 @@ func TestK5RollupsAreRead(t *testing.T) {
 		days := 0
 		for _, db := range journal.Databases(t, st) {
 			var n int
-			if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM journal_rollups WHERE hours = 24 AND merchant = ''`).Scan(&n); err != nil {
+			if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM journal_days WHERE merchant = '' AND part = '' AND days = 1`).Scan(&n); err != nil {
 				t.Fatal(err)
 			}
 			days += n
@@ -217,6 +224,71 @@ func TestK5RollupsAreRead(t *testing.T) {
 	})
 }
 
+// TestK5BlocksOfDaysAreRead: a count of the whole time comes from blocks of days where they are over, and from no row of a
+// day in them.
+func TestK5BlocksOfDaysAreRead(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		random := rand.New(rand.NewPCG(7, 5))
+		var entries []journal.Entry
+		for range 100 {
+			entries = append(entries, randomEntry(keys, random, 100))
+		}
+		write(t, st, entries...)
+		if err := st.Roll(t.Context(), day.AddDate(0, 2, 0), aDay); err != nil {
+			t.Fatal(err)
+		}
+		q := journal.CountQuery{From: time.Unix(0, 0), To: day.AddDate(0, 3, 0), By: "acs", Whole: true}
+		want, _ := countAll(t, st, q)
+		for _, db := range journal.Databases(t, st) {
+			for _, statement := range []string{`DELETE FROM journal_records`, `DELETE FROM journal_rollups`, `DELETE FROM journal_days WHERE days = 1`} {
+				if _, err := db.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got, _ := countAll(t, st, q); !reflect.DeepEqual(got, want) || len(want) == 0 {
+			t.Errorf("of blocks alone %+v, want %+v", got, want)
+		}
+	})
+}
+
+// TestK5BlockWaitsForItsDays: there are no rollups of a block as long as an hour or a day of it has to be counted.
+func TestK5BlockWaitsForItsDays(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		for n := range 3 {
+			e := entry(keys, n, journal.Answered)
+			e.Record.Created = day.AddDate(0, 0, -n)
+			write(t, st, e)
+		}
+		if err := st.Roll(t.Context(), day.AddDate(0, 0, 2), aDay); err != nil {
+			t.Fatal(err)
+		}
+		one := journal.Databases(t, st)[0]
+		check := func(when, before, after string, want int) {
+			t.Helper()
+			if _, err := one.ExecContext(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+			journal.RollBlock(t, st, day)
+			var n int
+			if err := one.QueryRowContext(t.Context(), `SELECT count(*) FROM journal_days WHERE merchant = '' AND part = '' AND days = 30`).Scan(&n); err != nil || n != want {
+				t.Errorf("%s: %d blocks, %v; want %d", when, n, err, want)
+			}
+			if _, err := one.ExecContext(t.Context(), after); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at := day.UnixMilli()
+		check("an hour is dirty", fmt.Sprintf(`INSERT INTO journal_dirty VALUES (%d, 'test', 1)`, at/3_600_000), `DELETE FROM journal_dirty`, 0)
+		midnight := at - at%86_400_000
+		check("a day is not counted", fmt.Sprintf(`UPDATE journal_days SET days = 9 WHERE start = %d`, midnight),
+			`UPDATE journal_days SET days = 1 WHERE days = 9`, 0)
+		check("all are counted", `DELETE FROM journal_dirty`, `DELETE FROM journal_dirty`, 1)
+	})
+}
+
 // TestJ6EraseLeavesNoMerchantInCounts: after the erasure of a merchant no rollup has its name.
 func TestJ6EraseLeavesNoMerchantInCounts(t *testing.T) {
 	t.Parallel()
@@ -227,13 +299,13 @@ func TestJ6EraseLeavesNoMerchantInCounts(t *testing.T) {
 			entries = append(entries, randomEntry(keys, random, 100))
 		}
 		write(t, st, entries...)
-		now := day.AddDate(0, 0, 2)
+		now := day.AddDate(0, 2, 0)
 		if err := st.Roll(t.Context(), now, aDay); err != nil {
 			t.Fatal(err)
 		}
 		count := func() (rows int) {
 			for _, db := range journal.Databases(t, st) {
-				all, err := db.QueryContext(t.Context(), `SELECT merchant, counts FROM journal_rollups`)
+				all, err := db.QueryContext(t.Context(), `SELECT merchant, counts FROM journal_rollups UNION ALL SELECT merchant, counts FROM journal_days`)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -311,15 +383,21 @@ func TestK5NodesWriteWhileTheyCount(t *testing.T) {
 	checkCounts(t, nodes[1], "afterwards")
 }
 
+// openers returns a function for each kind of store that opens the same journal whenever it is called.
+func openers(t *testing.T, keys *journal.Keys) []func() (journal.Store, error) {
+	at, dir := pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "journal")
+	return []func() (journal.Store, error){
+		func() (journal.Store, error) { return journal.OpenPostgres(t.Context(), at, keys) },
+		func() (journal.Store, error) { return journal.OpenFiles(dir, keys) },
+	}
+}
+
 // TestK5RecordsOfAnEarlierBuildAreCounted: those of a build that had no rollups.
 func TestK5RecordsOfAnEarlierBuildAreCounted(t *testing.T) {
 	t.Parallel()
-	keys, at, dir := journal.NewKeys(), pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "journal")
+	keys := journal.NewKeys()
 	random := rand.New(rand.NewPCG(6, 5))
-	for _, open := range []func() (journal.Store, error){
-		func() (journal.Store, error) { return journal.OpenPostgres(t.Context(), at, keys) },
-		func() (journal.Store, error) { return journal.OpenFiles(dir, keys) },
-	} {
+	for _, open := range openers(t, keys) {
 		st, err := open()
 		if err != nil {
 			t.Fatal(err)
@@ -328,7 +406,7 @@ func TestK5RecordsOfAnEarlierBuildAreCounted(t *testing.T) {
 			write(t, st, randomEntry(keys, random, 50))
 		}
 		for _, db := range journal.Databases(t, st) {
-			for _, table := range []string{"journal_rollups", "journal_dirty"} {
+			for _, table := range []string{"journal_rollups", "journal_days", "journal_dirty"} {
 				if _, err := db.ExecContext(t.Context(), `DROP TABLE `+table); err != nil {
 					t.Fatal(err)
 				}
@@ -346,6 +424,59 @@ func TestK5RecordsOfAnEarlierBuildAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkCounts(t, st, "after the rollups")
+	}
+}
+
+// TestK5DaysOfAnEarlierBuildAreCountedAgain: those of a build that had all parts of a day in one row.
+func TestK5DaysOfAnEarlierBuildAreCountedAgain(t *testing.T) {
+	t.Parallel()
+	keys := journal.NewKeys()
+	random := rand.New(rand.NewPCG(8, 5))
+	for _, open := range openers(t, keys) {
+		st, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			write(t, st, randomEntry(keys, random, 50))
+		}
+		if err := st.Roll(t.Context(), day.AddDate(0, 0, 2), aDay); err != nil {
+			t.Fatal(err)
+		}
+		for _, db := range journal.Databases(t, st) {
+			for _, statement := range []string{
+				`INSERT INTO journal_rollups (start, hours, merchant, counts) SELECT start, 24, merchant, counts FROM journal_days WHERE part = 'scheme' AND days = 1`,
+				`DELETE FROM journal_days`,
+			} {
+				if _, err := db.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if st, err = open(); err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		checkCounts(t, st, "after the upgrade")
+		if err := st.Roll(t.Context(), day.AddDate(0, 0, 2), aDay); err != nil {
+			t.Fatal(err)
+		}
+		checkCounts(t, st, "after the days were counted")
+		left, days := 0, 0
+		for _, db := range journal.Databases(t, st) {
+			var rows, counted int
+			if err := db.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM journal_rollups WHERE hours = 24),
+				(SELECT count(*) FROM journal_days WHERE merchant = '' AND part = '' AND days = 1)`).Scan(&rows, &counted); err != nil {
+				t.Fatal(err)
+			}
+			left, days = left+rows, days+counted
+		}
+		if left > 0 || days != 3 {
+			t.Errorf("%d rows of days of the earlier build, %d days counted anew, want 0 and 3", left, days)
+		}
 	}
 }
 
@@ -382,4 +513,208 @@ func TestD147QuantilesOfRollups(t *testing.T) {
 			}
 		}
 	})
+}
+
+// testRules are rules of schemes, as records have them.
+var testRules = []journal.Rule{
+	{Element: "cardholderName", Rule: "require", Since: "2024-08-12"},
+	{Element: "email|homePhone|mobilePhone|workPhone", Rule: "require", Since: "2027-02-01"},
+	{Element: "billAddrLine1", Rule: "advise"}, {Element: "mcc", Rule: "forbid", Since: "2024-08-12", Until: "2026-12-31"},
+}
+
+// unkeptEntry returns a random entry that does not keep some of the rules.
+func unkeptEntry(keys *journal.Keys, random *rand.Rand, authentications int) journal.Entry {
+	e := randomEntry(keys, random, authentications)
+	for _, rule := range testRules {
+		if random.IntN(3) == 0 {
+			e.Record.Unkept = append(e.Record.Unkept, rule)
+		}
+	}
+	return e
+}
+
+// recountUnkept counts what the records of a store do not keep, in the order of CountUnkept.
+func recountUnkept(t *testing.T, st journal.Store, q journal.CountQuery) []journal.UnkeptRule {
+	t.Helper()
+	type key struct{ merchant, scheme string }
+	all, rules := map[key]int64{}, map[key]map[journal.Rule]*journal.UnkeptRule{}
+	search := journal.Query{Begun: true, Merchant: q.Merchant, From: q.From, To: q.To, Limit: 1000}
+	page, err := st.Search(t.Context(), search)
+	if err != nil || page.Next != "" {
+		t.Fatal(page.Next, err)
+	}
+	for _, r := range page.Records { // the newest first
+		of := key{r.Merchant, r.Card.Scheme}
+		if all[of]++; rules[of] == nil {
+			rules[of] = map[journal.Rule]*journal.UnkeptRule{}
+		}
+		for _, rule := range r.Unkept {
+			if rules[of][rule] == nil {
+				rules[of][rule] = &journal.UnkeptRule{Merchant: of.merchant, Scheme: of.scheme, Rule: rule, Last: r.Created, Example: r.ID}
+			}
+			rules[of][rule].Requests++
+		}
+	}
+	want := []journal.UnkeptRule{}
+	for of, byRule := range rules {
+		for _, sum := range byRule {
+			sum.All = all[of]
+			want = append(want, *sum)
+		}
+	}
+	slices.SortFunc(want, func(a, b journal.UnkeptRule) int {
+		return cmp.Or(cmp.Compare(a.Merchant, b.Merchant), cmp.Compare(a.Scheme, b.Scheme), cmp.Compare(a.Rule.Rule, b.Rule.Rule),
+			cmp.Compare(a.Since, b.Since), cmp.Compare(a.Until, b.Until), cmp.Compare(a.Element, b.Element))
+	})
+	return want
+}
+
+// checkUnkept compares counts with a recount. It returns how many rows all of them had.
+func checkUnkept(t *testing.T, st journal.Store, when string) (rows int) {
+	t.Helper()
+	for _, q := range []journal.CountQuery{
+		{From: time.Unix(0, 0), To: day}, {From: day.Add(-49*time.Hour + 7*time.Minute), To: day.Add(-3*time.Hour - 13*time.Second)},
+		{From: day.Add(-30 * time.Minute), To: day.Add(-10 * time.Minute)}, {From: day.Add(-37 * time.Hour), To: day, Merchant: "shop 1"},
+		{From: time.Unix(0, 0), To: day.Add(-30 * time.Hour), Merchant: "shop 2"},
+	} {
+		got, err := st.CountUnkept(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := recountUnkept(t, st, q); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s: counts of %+v:\n%+v, want\n%+v", when, q, got, want)
+		}
+		rows += len(got)
+	}
+	return rows
+}
+
+// TestK5ReportOfMandatesIsThatOfTheRecords: whatever is written, erased, and counted in advance meanwhile.
+func TestK5ReportOfMandatesIsThatOfTheRecords(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		random := rand.New(rand.NewPCG(7, 5))
+		for step := range 6 {
+			var entries []journal.Entry
+			for range 60 {
+				entries = append(entries, unkeptEntry(keys, random, 200))
+			}
+			write(t, st, entries...)
+			if rows := checkUnkept(t, st, fmt.Sprintf("step %d", step)); rows < 20 {
+				t.Errorf("step %d: %d rows in all", step, rows)
+			}
+			now := day.Add(time.Duration(step-4) * 10 * time.Hour)
+			if step >= 4 {
+				now = day.AddDate(0, 2, 0) // its block is over
+			}
+			if err := st.Roll(t.Context(), now, aDay); err != nil {
+				t.Fatal(err)
+			}
+			checkUnkept(t, st, fmt.Sprintf("step %d, after rollups", step))
+			if step > 2 {
+				q := []journal.Query{{Card: "4000000000000003"}, {Merchant: "shop 2"}, {Card: "4000000000000001"}}[step-3]
+				if a, _, err := st.Erase(t.Context(), q); err != nil || a == 0 {
+					t.Fatalf("erased %d, %v", a, err)
+				}
+				checkUnkept(t, st, fmt.Sprintf("step %d, after an erasure", step))
+			}
+		}
+		if err := st.Roll(t.Context(), day.AddDate(0, 0, 2), aDay); err != nil {
+			t.Fatal(err)
+		}
+		checkUnkept(t, st, "all in days")
+	})
+}
+
+// TestK5ReportOfMandatesReadsRollups: what is over is not counted from records, and its last time is then that of its day.
+func TestK5ReportOfMandatesReadsRollups(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		random := rand.New(rand.NewPCG(8, 5))
+		for range 100 {
+			write(t, st, unkeptEntry(keys, random, 100))
+		}
+		if err := st.Roll(t.Context(), day.AddDate(0, 0, 2), aDay); err != nil {
+			t.Fatal(err)
+		}
+		q := journal.CountQuery{From: time.Unix(0, 0), To: day.Add(aDay).Truncate(aDay)}
+		want, err := st.CountUnkept(t.Context(), q)
+		if err != nil || len(want) == 0 {
+			t.Fatal(len(want), err)
+		}
+		for _, db := range journal.Databases(t, st) {
+			if _, err := db.ExecContext(t.Context(), `DELETE FROM journal_records`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range want {
+			want[i].Last, want[i].Example = want[i].Last.Truncate(aDay), ""
+		}
+		if got, err := st.CountUnkept(t.Context(), q); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("without the records:\n%+v, want\n%+v, %v", got, want, err)
+		}
+	})
+}
+
+// TestK5ReportOfMandatesOfAnUpgradedJournal: a journal of an earlier release gets its column. What a node of that release
+// has counted within a day is counted again with the rules, and what it has counted before is left out.
+func TestK5ReportOfMandatesOfAnUpgradedJournal(t *testing.T) {
+	t.Parallel()
+	keys := journal.NewKeys()
+	random := rand.New(rand.NewPCG(9, 5))
+	for _, open := range openers(t, keys) {
+		st, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 60 {
+			write(t, st, randomEntry(keys, random, 50))
+		}
+		if err := st.Roll(t.Context(), day.AddDate(0, 0, 2), aDay); err != nil {
+			t.Fatal(err)
+		}
+		journal.MakeEarlier(t, st)
+		for _, db := range journal.Databases(t, st) {
+			if _, err := db.ExecContext(t.Context(), `ALTER TABLE journal_records DROP COLUMN unkept`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second time it has the column
+			if st, err = open(); err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+		}
+		checkCounts(t, st, "after the upgrade")
+		all := journal.CountQuery{From: time.Unix(0, 0), To: day}
+		if got, err := st.CountUnkept(t.Context(), all); err != nil || len(got) > 0 {
+			t.Errorf("after the upgrade %+v, %v", got, err)
+		}
+		var entries []journal.Entry
+		for range 40 {
+			e := unkeptEntry(keys, random, 50)
+			e.Record.ID, e.Record.Created = "1"+e.Record.ID[1:], e.Record.Created.Add(time.Second)
+			entries = append(entries, e)
+		}
+		write(t, st, entries...)
+		if err := st.Roll(t.Context(), day.Add(2*time.Hour), aDay); err != nil {
+			t.Fatal(err)
+		}
+		journal.MakeEarlier(t, st) // as if a node of the earlier release had counted what this one wrote
+		if got, err := st.CountUnkept(t.Context(), all); err != nil || len(got) > 0 {
+			t.Errorf("while a node of the earlier release has counted: %+v, %v", got, err)
+		}
+		if err := st.Roll(t.Context(), day.Add(2*time.Hour), aDay); err != nil {
+			t.Fatal(err)
+		}
+		got, err := st.CountUnkept(t.Context(), all)
+		want := recountUnkept(t, st, journal.CountQuery{From: day.Add(-22 * time.Hour), To: day})
+		if err != nil || !reflect.DeepEqual(got, want) || len(want) == 0 {
+			t.Errorf("counted again:\n%+v, want\n%+v, %v", got, want, err)
+		}
+		checkCounts(t, st, "after all")
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -213,6 +215,7 @@ func (s *memoryStore) Write(_ context.Context, entries []journal.Entry) (int, er
 func (s *memoryStore) Sign(context.Context, time.Time) error                { return nil }
 func (s *memoryStore) Expire(context.Context, time.Time) error              { return nil }
 func (s *memoryStore) ExpireMessages(context.Context, time.Time) error      { return nil }
+func (s *memoryStore) ExpirePersonal(context.Context, time.Time) error      { return nil }
 func (s *memoryStore) Roll(context.Context, time.Time, time.Duration) error { return nil }
 
 // TestD125AnEntryIsWrittenWithinASecond: also one that comes alone, or among many.
@@ -276,4 +279,23 @@ func TestD125SweepComesAtTheStartAndEveryMinute(t *testing.T) {
 			t.Errorf("sweeps are %v, want %v", got, want)
 		}
 	})
+}
+
+// TestJ6KeysFromAManagerOfContainers: a file of another user, as Kubernetes mounts a secret, may be read by its group.
+func TestJ6KeysFromAManagerOfContainers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal-keys.json")
+	if err := journal.CreateKeys(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(path, os.Geteuid()+1, -1); err != nil {
+		t.Skipf("not root: %v", err)
+	}
+	for mode, want := range map[os.FileMode]bool{0o400: true, 0o440: true, 0o460: false, 0o444: false} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := journal.LoadKeys(path); (err == nil) != want {
+			t.Errorf("mode %04o: %v", mode, err)
+		}
+	}
 }

@@ -38,8 +38,30 @@ func ScrubText(text string, isKnown func(word string) bool) string {
 	return scrubDigits(text)
 }
 
+// secretWordForm is a word as long as an authentication value is in base64, or longer.
+var secretWordForm = regexp.MustCompile(`[A-Za-z0-9+/_=-]{28,}`)
+
+// HasSecretForm reports whether a text has what could be a card number, an authentication value or a key in it.
+func HasSecretForm(text string) bool {
+	text = uuidsForm.ReplaceAllString(text, " ")
+	return scrubDigits(text) != text || secretWordForm.MatchString(text)
+}
+
+// hasDigits reports whether a text has at least n digits.
+func hasDigits(text string, n int) bool {
+	for i := 0; i < len(text) && n > 0; i++ {
+		if '0' <= text[i] && text[i] <= '9' {
+			n--
+		}
+	}
+	return n <= 0
+}
+
 // scrubDigits takes long runs of digits out of a text, but not those of UUIDs.
 func scrubDigits(text string) string {
+	if !hasDigits(text, 12) {
+		return text
+	}
 	var b strings.Builder
 	last := 0
 	for _, at := range append(uuidsForm.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {

@@ -2,25 +2,21 @@ package journal_test
 
 import (
 	"cmp"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
-	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/journal/journaltest"
 )
 
 // BenchmarkSearchOfSize searches among JOURNAL_RECORDS generated records of JOURNAL_DAYS days in PostgreSQL by each field,
-// makes reports, and drops the oldest days. Of each it reports the 95th percentile.
+// makes reports, and drops the oldest days. Of each it reports the 95th percentile. A database of JOURNAL_DATABASE keeps
+// its days.
 func BenchmarkSearchOfSize(b *testing.B) {
-	keys := journal.NewKeys()
-	st, err := journal.OpenPostgres(b.Context(), pgtest.Get(b).Schema(b), keys)
-	if err != nil {
-		b.Fatal(err)
-	}
-	benchmarkSize(b, st, keys)
+	j := journaltest.Open(b)
+	benchmarkSize(b, j.Store, j.Generation, j.Now, j.IsKept)
 }
 
 // BenchmarkFilesOfSize does the same with files of SQLite.
@@ -30,30 +26,25 @@ func BenchmarkFilesOfSize(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	benchmarkSize(b, st, keys)
-}
-
-// sizeOf returns a number of the environment, or another one if there is none.
-func sizeOf(name string, or int) int {
-	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-		return n
-	}
-	return or
-}
-
-func benchmarkSize(b *testing.B, st journal.Store, keys *journal.Keys) {
 	b.Cleanup(func() { _ = st.Close() })
-	size := sizeOf("JOURNAL_RECORDS", 2000)
-	g := journal.Generation{Authentications: size, Days: sizeOf("JOURNAL_DAYS", 30), Merchants: 500, Seed: 1}
+	g := journal.Generation{
+		Authentications: journaltest.Number("JOURNAL_RECORDS", 2000), Days: journaltest.Number("JOURNAL_DAYS", 30), Merchants: 500, Seed: 1,
+	}
 	now := time.Now()
-	err := journal.Generate(b.Context(), st, keys, g, now, func(n int) {
-		if n%100_000 == 0 {
-			b.Logf("%d records after %s", n, time.Since(now).Round(time.Second))
-		}
-	})
-	if err != nil {
+	if err := journal.Generate(b.Context(), st, keys, g, now, func(int) {}); err != nil {
 		b.Fatal(err)
 	}
+	b.Logf("%d records after %s", g.Authentications, time.Since(now).Round(time.Second))
+	rolled := time.Now()
+	if err := st.Roll(b.Context(), now, 24*time.Hour); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("the hours of %d days are counted after %s", g.Days, time.Since(rolled).Round(time.Millisecond))
+	benchmarkSize(b, st, g, now, false)
+}
+
+func benchmarkSize(b *testing.B, st journal.Store, g journal.Generation, now time.Time, isKept bool) {
+	size := g.Authentications
 	span := time.Duration(g.Days) * 24 * time.Hour
 	shop := func(n int) string { return "Shop " + strconv.Itoa(n%500) }
 	one := func(n int, values ...string) string { return values[n%len(values)] }
@@ -122,11 +113,6 @@ func benchmarkSize(b *testing.B, st journal.Store, keys *journal.Keys) {
 		}
 		reportP95(b, times)
 	})
-	rolled := time.Now()
-	if err := st.Roll(b.Context(), now, 24*time.Hour); err != nil {
-		b.Fatal(err)
-	}
-	b.Logf("the hours of %d days are counted after %s", g.Days, time.Since(rolled).Round(time.Millisecond))
 	for _, count := range []journal.CountQuery{
 		{By: "scheme"}, {By: "merchant"}, {By: "issuer"}, {By: "acs"}, {By: "reason"}, {By: ""}, {By: "acs", Merchant: "Shop 0"},
 		{By: "scheme", From: now.Add(-24 * time.Hour), Hourly: true},
@@ -152,6 +138,9 @@ func benchmarkSize(b *testing.B, st journal.Store, keys *journal.Keys) {
 			}
 			reportP95(b, times)
 		})
+	}
+	if isKept {
+		return
 	}
 	b.Run("drop a day", func(b *testing.B) {
 		var times []time.Duration

@@ -7,7 +7,9 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -52,7 +54,8 @@ CREATE TABLE IF NOT EXISTS journal_records (made bigint NOT NULL, id text NOT NU
 	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
 	last4 text NOT NULL, version text NOT NULL, channel text NOT NULL, status text NOT NULL, result text NOT NULL,
 	trans_status text NOT NULL, reason text NOT NULL, acs text NOT NULL, ds_trans_id text NOT NULL, acs_trans_id text NOT NULL,
-	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, PRIMARY KEY (id, made)) PARTITION;
+	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, unkept text NOT NULL DEFAULT '',
+	PRIMARY KEY (id, made)) PARTITION;
 CREATE INDEX IF NOT EXISTS journal_records_newest ON journal_records ((-made), id DESC);
 CREATE INDEX IF NOT EXISTS journal_records_ds ON journal_records (ds_trans_id) WHERE ds_trans_id <> '';
 CREATE INDEX IF NOT EXISTS journal_records_acs ON journal_records (acs_trans_id) WHERE acs_trans_id <> '';
@@ -61,12 +64,21 @@ CREATE INDEX IF NOT EXISTS journal_records_card ON journal_records (card, made) 
 CREATE INDEX IF NOT EXISTS journal_records_last4 ON journal_records (last4, made);
 CREATE TABLE IF NOT EXISTS journal_messages (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, body bytea NOT NULL,
 	PRIMARY KEY (id, kind, made)) PARTITION;
+CREATE TABLE IF NOT EXISTS journal_personal (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, body bytea NOT NULL,
+	PRIMARY KEY (id, kind, made)) PARTITION;
 CREATE TABLE IF NOT EXISTS journal_rollups (start bigint NOT NULL, hours bigint NOT NULL, merchant text NOT NULL,
 	counts bytea NOT NULL, PRIMARY KEY (merchant, hours, start));
 CREATE INDEX IF NOT EXISTS journal_rollups_start ON journal_rollups (start);
+CREATE TABLE IF NOT EXISTS journal_days (start bigint NOT NULL, days bigint NOT NULL, merchant text NOT NULL, part text NOT NULL,
+	counts bytea NOT NULL, PRIMARY KEY (merchant, part, days, start));
+CREATE INDEX IF NOT EXISTS journal_days_start ON journal_days (start);
+DELETE FROM journal_rollups WHERE hours = 24 AND NOT EXISTS (SELECT 1 FROM journal_days);
 CREATE TABLE IF NOT EXISTS journal_dirty (hour bigint NOT NULL, writer text NOT NULL, n bigint NOT NULL, PRIMARY KEY (hour, writer));
 INSERT INTO journal_dirty (hour, writer, n) SELECT DISTINCT made / 3600000, 'start', 1 FROM journal_records
 	WHERE NOT EXISTS (SELECT 1 FROM journal_rollups) AND NOT EXISTS (SELECT 1 FROM journal_dirty);
+CREATE TABLE IF NOT EXISTS journal_billing (month text NOT NULL, merchant text NOT NULL, api text NOT NULL, channel text NOT NULL,
+	category text NOT NULL, kind text NOT NULL, n bigint NOT NULL, PRIMARY KEY (month, merchant, api, channel, category, kind));
+CREATE TABLE IF NOT EXISTS journal_billed (one int PRIMARY KEY, until bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS journal_chains (chain text PRIMARY KEY, day text NOT NULL, seq bigint NOT NULL, link bytea NOT NULL,
 	signed bigint NOT NULL, key_id text NOT NULL, signature bytea);
 CREATE TABLE IF NOT EXISTS journal_keys (day text PRIMARY KEY, wrapped bytea NOT NULL);
@@ -77,6 +89,9 @@ CREATE TABLE IF NOT EXISTS journal_keys (day text PRIMARY KEY, wrapped bytea NOT
 // returns, however rare the value is. No index begins with the time alone, for a plan that reads all records of a time
 // may look cheaper and take seconds; journal_records_newest has the opposite of the time, which such a plan cannot use.
 var coarse = []string{"scheme", "acs", "status", "result", "reason"}
+
+// addUnkept adds the column unkept to a table of records that an earlier release has made.
+const addUnkept = `ALTER TABLE journal_records ADD COLUMN unkept text NOT NULL DEFAULT ''`
 
 // indexes returns the statements that make the indexes of the coarse columns, and drop those that they replace.
 func indexes() (all []string) {
@@ -105,11 +120,35 @@ var isMostlyEmpty = map[string]bool{"reference": true, "reason": true}
 var columns = []string{"made", "id", "kind", "day", "chain", "seq", "merchant", "card", "salt", "digest", "link", "body"}
 
 func newDatabase(db *sql.DB, keys *Keys) *database {
+	return &database{DB: db, heads: map[string]*chainHead{}, keys: map[string][]byte{}, writer: newWriterName(), ours: keys}
+}
+
+func newWriterName() string {
 	name := make([]byte, 8)
 	rand.Read(name)
-	return &database{
-		DB: db, heads: map[string]*chainHead{}, keys: map[string][]byte{}, writer: hex.EncodeToString(name), ours: keys,
+	return hex.EncodeToString(name)
+}
+
+// A querier is a database, a connection or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+}
+
+// readRows reads all rows of a query. Fields returns where the columns of a row go.
+func readRows[T any](ctx context.Context, from querier, fields func(*T) []any, text string, args ...any) (all []T, err error) {
+	rows, err := from.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var v T
+		if err := rows.Scan(fields(&v)...); err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
 }
 
 // query returns a statement with the parameters that the database understands.
@@ -117,17 +156,11 @@ func (db *database) query(text string) string {
 	if !db.numbered {
 		return text
 	}
-	var b strings.Builder
-	n := 0
-	for _, c := range []byte(text) {
-		if c == '?' {
-			n++
-			b.WriteString("$" + strconv.Itoa(n))
-			continue
-		}
-		b.WriteByte(c)
+	parts := strings.Split(text, "?")
+	for n := range parts[1:] {
+		parts[n] += "$" + strconv.Itoa(n+1)
 	}
-	return b.String()
+	return strings.Join(parts, "")
 }
 
 // dayOf is the day of a time, as the journal names it.
@@ -146,21 +179,8 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	days := map[string]bool{}
-	for i := range entries {
-		day := dayOf(entries[i].Record.Created)
-		if days[day] {
-			continue
-		}
-		days[day] = true
-		if db.keys[day] == nil && db.prepareDay != nil {
-			if err := db.prepareDay(ctx, entries[i].Record.Created); err != nil {
-				return 0, err
-			}
-		}
-		if _, err := db.dayKey(ctx, day, true); err != nil {
-			return 0, err
-		}
+	if err := db.prepareDays(ctx, entries); err != nil {
+		return 0, err
 	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -181,54 +201,92 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 	if err != nil || len(fresh) == 0 {
 		return 0, err
 	}
-	heads := map[string]*chainHead{}
-	var rows, messages [][]any
-	for i := range fresh {
-		bare, kept, err := splitMessages(&fresh[i])
-		if err != nil {
-			return 0, err
-		}
-		row, err := db.chain(&bare, heads)
-		if err != nil {
-			return 0, err
-		}
-		rows = append(rows, row)
-		row, err = db.messageRow(&bare, kept)
-		if err != nil {
-			return 0, err
-		}
-		if row != nil {
-			messages = append(messages, row)
-		}
-	}
-	if err := db.insert(ctx, conn, "journal_entries", columns, rows); err != nil {
+	records, err := recordsOf(fresh)
+	if err != nil {
 		return 0, err
 	}
-	if err := db.insert(ctx, conn, "journal_messages", messageColumns, messages); err != nil {
+	heads, err := db.insertEntries(ctx, conn, fresh, records)
+	if err != nil {
 		return 0, err
 	}
-	if err := db.upsertRecords(ctx, tx, fresh); err != nil {
+	if err := db.upsertRecords(ctx, tx, fresh, records); err != nil {
 		return 0, err
 	}
-	for day, head := range heads {
-		if _, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_chains (chain, day, seq, link, signed, key_id)
-			VALUES (?, ?, ?, ?, 0, '') ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, link = excluded.link`),
-			db.chainName(day), day, head.seq, head.link); err != nil {
-			return 0, err
-		}
+	if err := db.putHeads(ctx, tx, heads); err != nil {
+		return 0, err
 	}
 	if err := tx.Commit(); err != nil {
 		// It may have been committed, so that the heads here are not those there: begin other chains.
 		clear(db.heads)
-		name := make([]byte, 8)
-		rand.Read(name)
-		db.writer = hex.EncodeToString(name)
+		db.writer = newWriterName()
 		return 0, err
 	}
-	for day, head := range heads {
-		db.heads[day] = head
-	}
+	maps.Copy(db.heads, heads)
 	return len(fresh), nil
+}
+
+// prepareDays makes room and a key for each day of entries.
+func (db *database) prepareDays(ctx context.Context, entries []Entry) error {
+	days := map[string]bool{}
+	for i := range entries {
+		day := dayOf(entries[i].Record.Created)
+		if days[day] {
+			continue
+		}
+		days[day] = true
+		if db.keys[day] == nil && db.prepareDay != nil {
+			if err := db.prepareDay(ctx, entries[i].Record.Created); err != nil {
+				return err
+			}
+		}
+		if _, err := db.dayKey(ctx, day, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insertEntries adds entries, and what stands beside them, in the transaction of the connection. It returns the heads of
+// their chains, which are moved when that is committed.
+func (db *database) insertEntries(ctx context.Context, conn *sql.Conn, entries []Entry, records [][]byte) (map[string]*chainHead, error) {
+	heads := map[string]*chainHead{}
+	var rows, messages, personal [][]any
+	for i := range entries {
+		bare, kept, err := splitMessages(&entries[i])
+		if err != nil {
+			return nil, err
+		}
+		row, err := db.chain(&bare, records[i], heads)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+		if messages, err = db.appendMessageRow(messages, &bare, kept); err != nil {
+			return nil, err
+		}
+		if personal, err = db.appendPersonalRow(personal, &entries[i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := db.insert(ctx, conn, "journal_entries", columns, rows); err != nil {
+		return nil, err
+	}
+	if err := db.insert(ctx, conn, "journal_messages", besideColumns, messages); err != nil {
+		return nil, err
+	}
+	return heads, db.insert(ctx, conn, "journal_personal", besideColumns, personal)
+}
+
+// putHeads stores the heads of chains.
+func (db *database) putHeads(ctx context.Context, tx *sql.Tx, heads map[string]*chainHead) error {
+	for day, head := range heads {
+		if _, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_chains (chain, day, seq, link, signed, key_id)
+			VALUES (?, ?, ?, ?, 0, '') ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, link = excluded.link`),
+			db.chainName(day), day, head.seq, head.link); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (db *database) chainName(day string) string { return day + "/" + db.writer }
@@ -255,21 +313,20 @@ func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entr
 			args = append(args, id)
 		}
 	}
-	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind, body IS NULL FROM journal_entries WHERE made >= ? AND made < ? AND `+among), args...)
+	type row struct {
+		name     [2]string // id and kind
+		isErased bool
+	}
+	rows, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.name[0], &r.name[1], &r.isErased} },
+		db.query(`SELECT id, kind, body IS NULL FROM journal_entries WHERE made >= ? AND made < ? AND `+among), args...)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
 	known, erased := map[[2]string]bool{}, map[string]bool{}
-	for rows.Next() {
-		var id, kind string
-		var isErased bool
-		if err := rows.Scan(&id, &kind, &isErased); err != nil {
-			return nil, err
-		}
-		known[[2]string{id, kind}] = true
-		if isErased {
-			erased[id] = true
+	for _, r := range rows {
+		known[r.name] = true
+		if r.isErased {
+			erased[r.name[0]] = true
 		}
 	}
 	var fresh []Entry
@@ -280,11 +337,11 @@ func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entr
 			fresh = append(fresh, entries[i])
 		}
 	}
-	return fresh, rows.Err()
+	return fresh, nil
 }
 
 // chain makes the row of an entry, and moves the head of its chain.
-func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) {
+func (db *database) chain(e *Entry, record []byte, heads map[string]*chainHead) ([]any, error) {
 	day := dayOf(e.Record.Created)
 	head := heads[day]
 	if head == nil {
@@ -294,7 +351,7 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 		}
 		heads[day] = head
 	}
-	content, err := json.Marshal(e)
+	content, err := contentOf(e, record)
 	if err != nil {
 		return nil, err
 	}
@@ -310,6 +367,30 @@ func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) 
 		e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), day, db.chainName(day), head.seq, e.Record.Merchant, e.CardHash,
 		salt, digest, head.link, body,
 	}, nil
+}
+
+// recordsOf returns the record of each entry as JSON.
+func recordsOf(entries []Entry) ([][]byte, error) {
+	all := make([][]byte, len(entries))
+	for i := range entries {
+		var err error
+		if all[i], err = json.Marshal(&entries[i].Record); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// contentOf returns the JSON of an entry, given that of its record.
+func contentOf(e *Entry, record []byte) ([]byte, error) {
+	kind, kindErr := json.Marshal(e.Kind)
+	steps, stepsErr := json.Marshal(e.Steps)
+	b := append(append([]byte(`{"kind":`), kind...), `,"record":`...)
+	b = append(b, record...)
+	if len(e.Steps) > 0 {
+		b = append(append(b, `,"steps":`...), steps...)
+	}
+	return append(b, '}'), errors.Join(kindErr, stepsErr)
 }
 
 // firstLink is the link before the first entry of a chain.
@@ -339,6 +420,9 @@ func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte
 		return key, nil
 	}
 	if create {
+		if err := db.checkKeyFile(ctx); err != nil {
+			return nil, err
+		}
 		key := make([]byte, keyLen)
 		rand.Read(key)
 		wrapped, err := seal(db.ours.wrapping[0], key, "day "+day)
@@ -360,6 +444,24 @@ func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte
 		db.keys[day] = key
 	}
 	return key, err
+}
+
+// checkKeyFile says whether the newest key of a day opens under the keys of this process, where several nodes may write. A
+// node with a file of its own would else be the first to make the key of a day, which no other node could open.
+func (db *database) checkKeyFile(ctx context.Context) error {
+	if !db.numbered { // a file in a directory is for one node
+		return nil
+	}
+	var day string
+	var wrapped []byte
+	err := db.QueryRowContext(ctx, `SELECT day, wrapped FROM journal_keys ORDER BY day DESC LIMIT 1`).Scan(&day, &wrapped)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil {
+		_, err = db.ours.unwrap(day, wrapped)
+	}
+	return err
 }
 
 // open returns the content of a row.
@@ -399,37 +501,37 @@ func isBefore(a, b Kind) bool {
 	return a == Answered && (b == SecondAReq || b == SecondAnswer) || a == SecondAReq && b == SecondAnswer
 }
 
-// upsertRecords has the records of entries take the place of older ones.
-func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Entry) error {
-	newest := map[string]*Entry{}
+// isNewer reports whether the record of a kind takes the place of that of another kind.
+func isNewer(kind, than Kind) bool {
+	return rankOf(kind) > rankOf(than) || rankOf(kind) == rankOf(than) && !isBefore(kind, than)
+}
+
+// upsertRecords has the records of entries take the place of older ones. They are given as JSON, too.
+func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Entry, records [][]byte) error {
+	newest := map[string]int{} // indexes of entries
 	var order []string
 	for i := range entries {
 		e := &entries[i]
 		if rankOf(e.Kind) < 0 {
 			continue // a moment says nothing of the record
 		}
-		was := newest[e.Record.ID]
-		if was == nil {
+		n, ok := newest[e.Record.ID]
+		if !ok {
 			order = append(order, e.Record.ID)
 		}
-		if was == nil || rankOf(was.Kind) < rankOf(e.Kind) || rankOf(was.Kind) == rankOf(e.Kind) && !isBefore(e.Kind, was.Kind) {
-			newest[e.Record.ID] = e
+		if !ok || isNewer(e.Kind, entries[n].Kind) {
+			newest[e.Record.ID] = i
 		}
 	}
 	if len(order) == 0 {
 		return nil
 	}
 	slices.Sort(order) // nodes that write the same records lock them in the same order
-	rows := make([][]any, len(order))
+	rows, hours := make([][]any, len(order)), map[int64]bool{}
 	for i, id := range order {
-		var err error
-		if rows[i], err = recordRow(newest[id]); err != nil {
-			return err
-		}
-	}
-	hours := map[int64]bool{}
-	for _, id := range order {
-		hours[newest[id].Record.Created.UnixMilli()/hourLen] = true
+		n := newest[id]
+		rows[i] = recordRow(&entries[n], records[n])
+		hours[entries[n].Record.Created.UnixMilli()/hourLen] = true
 	}
 	if err := db.putRows(ctx, tx, insertRecords, rows, replaceRecords); err != nil {
 		return err
@@ -440,7 +542,7 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 // recordColumns are those of a row of journal_records.
 var recordColumns = []string{
 	"made", "id", "rank", "kind", "api", "merchant", "reference", "scheme", "bin", "last4", "version", "channel", "status", "result",
-	"trans_status", "reason", "acs", "ds_trans_id", "acs_trans_id", "challenged", "bucket", "card", "data",
+	"trans_status", "reason", "acs", "ds_trans_id", "acs_trans_id", "challenged", "bucket", "card", "data", "unkept",
 }
 
 // insertRecords and replaceRecords are the two ends of the statement that adds rows to journal_records. An older record
@@ -450,15 +552,14 @@ var (
 	replaceRecords = ` ON CONFLICT (made, id) DO UPDATE SET rank = excluded.rank, kind = excluded.kind, status = excluded.status,
 		result = excluded.result, trans_status = excluded.trans_status, reason = excluded.reason, acs = excluded.acs,
 		ds_trans_id = excluded.ds_trans_id, acs_trans_id = excluded.acs_trans_id, challenged = excluded.challenged,
-		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank > journal_records.rank
+		bucket = excluded.bucket, data = excluded.data, unkept = excluded.unkept WHERE excluded.rank > journal_records.rank
 		OR excluded.rank = journal_records.rank AND NOT (excluded.kind = 'answered' AND journal_records.kind IN ('second_areq', 'second_ares'))
 		AND NOT (excluded.kind = 'second_areq' AND journal_records.kind = 'second_ares')`
 )
 
-// recordRow makes the row of the record of an entry.
-func recordRow(e *Entry) ([]any, error) {
+// recordRow makes the row of the record of an entry, given as JSON, too.
+func recordRow(e *Entry, data []byte) []any {
 	r := &e.Record
-	data, err := json.Marshal(r)
 	challenged := int64(0)
 	if r.Challenged {
 		challenged = 1
@@ -466,31 +567,20 @@ func recordRow(e *Entry) ([]any, error) {
 	return []any{
 		r.Created.UnixMilli(), r.ID, int64(rankOf(e.Kind)), string(e.Kind), r.API, r.Merchant, r.Reference, r.Card.Scheme, r.Card.BIN,
 		r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ACS, r.DSTransID,
-		r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data),
-	}, err
+		r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data), unkeptText(r.Unkept),
+	}
 }
 
 // sign signs the chains of days before today that have grown since they were signed.
 func (db *database) sign(ctx context.Context, now time.Time) error {
-	rows, err := db.QueryContext(ctx, db.query(`SELECT chain, seq, link FROM journal_chains WHERE day < ? AND signed < seq`), dayOf(now))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	type chain struct {
 		name string
 		seq  int64
 		link []byte
 	}
-	var all []chain
-	for rows.Next() {
-		var c chain
-		if err := rows.Scan(&c.name, &c.seq, &c.link); err != nil {
-			return err
-		}
-		all = append(all, c)
-	}
-	if err := rows.Err(); err != nil {
+	all, err := readRows(ctx, db, func(c *chain) []any { return []any{&c.name, &c.seq, &c.link} },
+		db.query(`SELECT chain, seq, link FROM journal_chains WHERE day < ? AND signed < seq`), dayOf(now))
+	if err != nil {
 		return err
 	}
 	for _, c := range all {

@@ -14,7 +14,10 @@ import (
 	"sync"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	driver "modernc.org/sqlite" // The driver registers itself as "sqlite".
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/openthreeds/threeds/internal/keyfile"
 )
 
 // monthForm is the month in the name of a file.
@@ -25,15 +28,22 @@ type fileStore struct {
 	dir  string
 	keys *Keys
 
+	retention
+
 	mu     sync.Mutex
 	months map[string]*database
 }
+
+// cacheKiB is the page cache of a connection, by the count of SQLite. In memory it is twice as much: the driver's allocator
+// takes powers of two, and a page with its header is a little more than 4 KiB. A batch changes pages of many indexes:
+// with a cache of 2 MB they are read and written again and again, with 4 MB a batch took about a tenth more than with 8.
+const cacheKiB = 8000
 
 // OpenFiles opens the journal in a directory. Its files are journal-YYYY-MM.db.
 func OpenFiles(dir string, keys *Keys) (Store, error) {
 	dir, err := filepath.Abs(dir) // the driver takes the first part of another one for a host
 	if err == nil {
-		err = os.MkdirAll(dir, 0o700)
+		err = keyfile.MakeDir(dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -59,26 +69,54 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 	case !create:
 		return nil, errors.Join(f.Close(), os.Remove(path))
 	default:
-		if err := f.Close(); err != nil {
+		if err := errors.Join(keyfile.InheritOwner(f), f.Close()); err != nil {
 			return nil, err
 		}
 	}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)", "temp_store(MEMORY)", "cache_size(-16000)", "wal_autocheckpoint(4000)"},
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)", "temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)", cacheKiB), "wal_autocheckpoint(4000)"},
 		"_txlock": {"immediate"},
+		"mode":    {"rw"}, // a connection makes no new file in the place of one that is being deleted
 	}.Encode()}
 	pool, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, err
 	}
-	if _, err := pool.ExecContext(ctx, strings.ReplaceAll(schema, " PARTITION", "")+strings.Join(indexes(), ";\n")); err != nil {
+	if err := makeFileTables(ctx, pool); err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
 	db := newDatabase(pool, s.keys)
+	if err := db.inTx(ctx, func(tx *sql.Tx) error { return addColumn(ctx, tx) }); err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
 	db.insert, db.putRows = insertRows, putRows
 	db.lockRollups = func(context.Context, *sql.Tx) (bool, error) { return true, nil } // the transaction locks the file
 	s.months[month] = db
 	return db, nil
+}
+
+// openTime is how long the file of a month may be busy while another process makes it.
+const openTime = 5 * time.Second
+
+// makeFileTables makes the tables and indexes that are missing. SQLite does not wait by itself for another process that
+// switches the file to WAL mode at the same time.
+func makeFileTables(ctx context.Context, pool *sql.DB) error {
+	for end := time.Now().Add(openTime); ; time.Sleep(time.Millisecond) {
+		_, err := pool.ExecContext(ctx, strings.ReplaceAll(schema, " PARTITION", "")+strings.Join(indexes(), ";\n"))
+		if failed, ok := errors.AsType[*driver.Error](err); !ok || failed.Code()&0xff != lib.SQLITE_BUSY || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// addColumn adds the column unkept to a file of an earlier release.
+func addColumn(ctx context.Context, tx *sql.Tx) error {
+	var n int
+	err := tx.QueryRowContext(ctx, `SELECT count(*) FROM pragma_table_info('journal_records') WHERE name = 'unkept'`).Scan(&n)
+	if err == nil && n == 0 {
+		_, err = tx.ExecContext(ctx, addUnkept)
+	}
+	return err
 }
 
 // insertRows adds rows to a table one by one.
@@ -141,15 +179,30 @@ func (s *fileStore) each(ctx context.Context, do func(*database) (isEnough bool,
 		return err
 	}
 	for _, month := range months {
-		db, err := s.month(ctx, month, true)
+		db, err := s.month(ctx, month, false)
 		if err != nil {
 			return err
 		}
-		if isEnough, err := do(db); err != nil || isEnough {
+		if db == nil {
+			continue // its file has gone meanwhile
+		}
+		isEnough, err := do(db)
+		if err != nil && s.isGone(month) {
+			continue
+		}
+		if err != nil || isEnough {
 			return err
 		}
 	}
 	return nil
+}
+
+// isGone reports whether the file of a month was deleted, for its time is over. Who was reading it got an error.
+func (s *fileStore) isGone(month string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := os.Stat(s.path(month))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func (s *fileStore) Write(ctx context.Context, entries []Entry) (int, error) {
@@ -178,6 +231,7 @@ func (s *fileStore) Write(ctx context.Context, entries []Entry) (int, error) {
 
 func (s *fileStore) Search(ctx context.Context, q Query) (Page, error) {
 	limit := limitOf(q)
+	q.From = s.from(q.From)
 	var all []Record
 	err := s.each(ctx, func(db *database) (bool, error) {
 		some, err := db.search(ctx, q, limit+1-len(all))
@@ -216,17 +270,25 @@ func (s *fileStore) Show(ctx context.Context, id string) (Detail, error) {
 	if err != nil {
 		return found, err
 	}
-	return found, last
+	return s.visible(found, last)
 }
 
 func (s *fileStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
 	var all []Rollup
+	q.From = s.from(q.From)
 	err := s.each(ctx, func(db *database) (bool, error) {
 		some, err := db.count(ctx, q)
 		all = append(some, all...)
 		return false, err
 	})
 	return all, err
+}
+
+func (s *fileStore) CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule, error) {
+	q.From = s.from(q.From)
+	all := unkeptSums{}
+	err := s.each(ctx, func(db *database) (bool, error) { return false, db.countUnkept(ctx, q, all) })
+	return all.rules(), err
 }
 
 func (s *fileStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
@@ -261,33 +323,42 @@ func (s *fileStore) Sign(ctx context.Context, now time.Time) error {
 	return s.each(ctx, func(db *database) (bool, error) { return false, db.sign(ctx, now) })
 }
 
-// Expire deletes the files of the months that ended before a time.
-func (s *fileStore) Expire(_ context.Context, before time.Time) error {
+// Expire hides the days, and deletes the files of the months, that ended before a time.
+func (s *fileStore) Expire(ctx context.Context, before time.Time) error {
+	before = s.hideBefore(before)
 	months, err := s.present()
 	if err != nil {
 		return err
 	}
-	for _, month := range months {
+	for _, month := range slices.Backward(months) { // the oldest first, for bookMonth
 		begin, err := time.Parse(monthForm, month)
 		if err != nil || begin.AddDate(0, 1, 0).After(before) {
 			continue
 		}
-		s.mu.Lock()
-		if db := s.months[month]; db != nil {
-			err = db.Close()
-			delete(s.months, month)
+		if err := s.bookMonth(ctx, month, begin, begin.AddDate(0, 1, 0)); err != nil {
+			return err
 		}
-		s.mu.Unlock()
-		for _, end := range []string{"", "-wal", "-shm"} {
-			if gone := os.Remove(s.path(month) + end); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-				err = errors.Join(err, gone)
-			}
-		}
-		if err != nil {
+		if err := s.remove(month); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// remove deletes the file of a month.
+func (s *fileStore) remove(month string) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if db := s.months[month]; db != nil {
+		err = db.Close()
+		delete(s.months, month)
+	}
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if gone := os.Remove(s.path(month) + end); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
 }
 
 func (s *fileStore) Close() error {

@@ -86,6 +86,10 @@ func TestJ5SearchFindsByEveryField(t *testing.T) {
 			for i := n; i < n+10; i++ {
 				claimed, answered = append(claimed, entry(keys, i, journal.Claimed)), append(answered, entry(keys, i, journal.Answered))
 			}
+			for i := range answered {
+				r := &answered[i].Record
+				r.ACS, r.TransStatusReason, r.Result = fmt.Sprintf("BANK-%d", (n+i)%3), fmt.Sprint(10+(n+i)%4), "authenticated"
+			}
 			write(t, st, claimed...)
 			write(t, st, answered...)
 		}
@@ -103,6 +107,12 @@ func TestJ5SearchFindsByEveryField(t *testing.T) {
 			{"merchant", journal.Query{Merchant: "shop 1", Limit: 100}, 30},
 			{"status", journal.Query{Status: "completed", Limit: 100}, 60},
 			{"former status", journal.Query{Status: "in_progress"}, 0},
+			{"scheme", journal.Query{Scheme: "visa", Limit: 100}, 60},
+			{"another scheme", journal.Query{Scheme: "jcb"}, 0},
+			{"ACS", journal.Query{ACS: "BANK-2", Limit: 100}, 20},
+			{"reason", journal.Query{Reason: "12", Limit: 100}, 15},
+			{"result", journal.Query{Result: "authenticated", Limit: 100}, 60},
+			{"merchant, ACS and reason", journal.Query{Merchant: "shop 0", ACS: "BANK-0", Reason: "10", Limit: 100}, 5},
 			{"time", journal.Query{From: day.Add(time.Hour), To: day.Add(3 * time.Hour)}, 2},
 		} {
 			page, err := st.Search(t.Context(), test.q)
@@ -146,6 +156,46 @@ func TestD122ShowHasAllSteps(t *testing.T) {
 		rollups, err := st.Count(t.Context(), journal.CountQuery{From: day, To: day.Add(24 * time.Hour)})
 		if err != nil || len(rollups) != 1 || rollups[0].All != 1 || rollups[0].Successful != 1 {
 			t.Errorf("rollups %+v, %v", rollups, err)
+		}
+	})
+}
+
+// TestD147CountsHaveAnAReq: a shopper who never came, and a card that takes no part, are no authentications of a directory,
+// neither in what is counted from records nor in rollups.
+func TestD147CountsHaveAnAReq(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		for i, end := range []struct {
+			kind                        journal.Kind
+			status, result, transStatus string
+		}{
+			{journal.Created, "requires_browser", "", ""}, {journal.Cancelled, "cancelled", "", ""}, {journal.Expired, "expired", "abandoned", ""},
+			{journal.Created, "completed", "not_enrolled", ""},
+			{journal.Cancelled, "cancelled", "", "C"}, {journal.Expired, "expired", "abandoned", "C"}, {journal.Answered, "failed", "error", ""},
+			{journal.Claimed, "in_progress", "", ""}, {journal.Answered, "completed", "authenticated", "Y"},
+		} {
+			e := entry(keys, i, end.kind)
+			e.Record.Status, e.Record.Result, e.Record.TransStatus = end.status, end.result, end.transStatus
+			write(t, st, e)
+		}
+		count := func() (all int64) {
+			counts, err := st.Count(t.Context(), journal.CountQuery{From: day.Add(-time.Hour), To: day.Add(48 * time.Hour), Whole: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range counts {
+				all += c.All
+			}
+			return all
+		}
+		if n := count(); n != 5 {
+			t.Errorf("%d are counted, want 5", n)
+		}
+		if err := st.Roll(t.Context(), day.Add(72*time.Hour), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(); n != 5 {
+			t.Errorf("with rollups %d are counted, want 5", n)
 		}
 	})
 }
@@ -368,4 +418,70 @@ func TestD124GenerateFillsAnEmptyJournalOnly(t *testing.T) {
 			t.Errorf("a second time: %v", err)
 		}
 	})
+}
+
+// TestJ2DaysThatAreOverAreHiddenAtOnce: neither a search, a timeline, a report nor an export shows them, also while they
+// are still being deleted.
+func TestJ2DaysThatAreOverAreHiddenAtOnce(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		old, recent := entry(keys, 0, journal.Answered), entry(keys, 24, journal.Answered)
+		write(t, st, old, recent)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel() // nothing is deleted
+		_ = st.Expire(gone, recent.Record.Created)
+		for _, q := range []journal.Query{{}, {Card: testCard}, {ID: old.Record.ID}, {Last4: "0002", From: day.AddDate(0, 0, -1)}, {Merchant: "shop 0"}} {
+			page, err := st.Search(t.Context(), q)
+			want := 1
+			if q.ID != "" {
+				want = 0
+			}
+			if err != nil || len(page.Records) != want || want > 0 && page.Records[0].ID != recent.Record.ID {
+				t.Errorf("%+v: %+v, %v", q, page, err)
+			}
+		}
+		if d, err := st.Show(t.Context(), old.Record.ID); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("the old one is shown: %+v, %v", d, err)
+		}
+		if _, err := st.Show(t.Context(), recent.Record.ID); err != nil {
+			t.Error(err)
+		}
+		counts, err := st.Count(t.Context(), journal.CountQuery{To: day.AddDate(0, 0, 5), Whole: true})
+		if err != nil || len(counts) != 1 || counts[0].All != 1 {
+			t.Errorf("counted %+v, %v", counts, err)
+		}
+		if text := export(t, st, keys, journal.Query{}); strings.Contains(text, old.Record.ID) || !strings.Contains(text, recent.Record.ID) {
+			t.Errorf("the export is %s", text)
+		}
+		if _, n, err := st.Erase(t.Context(), journal.Query{Card: testCard}); err != nil || n != 2 {
+			t.Errorf("erased %d records, %v", n, err)
+		}
+	})
+}
+
+// TestJ3NodeWithOtherKeysMakesNoDay: a node whose file of keys is another one writes nothing on a new day either, and does
+// not keep the others from writing then.
+func TestJ3NodeWithOtherKeysMakesNoDay(t *testing.T) {
+	t.Parallel()
+	url, keys, others := pgtest.Get(t).Schema(t), journal.NewKeys(), journal.NewKeys()
+	open := func(keys *journal.Keys) journal.Store {
+		st, err := journal.OpenPostgres(t.Context(), url, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = st.Close() })
+		return st
+	}
+	right, wrong := open(keys), open(others)
+	if _, err := right.Write(t.Context(), []journal.Entry{entry(keys, 0, journal.Answered)}); err != nil {
+		t.Fatal(err)
+	}
+	const nextDay = 24 // hours
+	if _, err := wrong.Write(t.Context(), []journal.Entry{entry(others, nextDay, journal.Answered)}); err == nil ||
+		!strings.Contains(err.Error(), "the same journal-keys.json") {
+		t.Errorf("with another file of keys: %v", err)
+	}
+	if n, err := right.Write(t.Context(), []journal.Entry{entry(keys, nextDay+1, journal.Answered)}); n != 1 || err != nil {
+		t.Errorf("on the next day %d entries were written: %v", n, err)
+	}
 }

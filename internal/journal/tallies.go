@@ -1,10 +1,16 @@
 package journal
 
 import (
+	"cmp"
+	"context"
+	"database/sql"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 )
 
 // An ending is all that counts of the end of an authentication.
@@ -207,4 +213,186 @@ func (r *reader) addTo(to *Rollup, names []string) {
 		}
 		to.addTimes(int(bucket), n)
 	}
+}
+
+// What does not keep a rule of its scheme is counted in a part of the tallies that has a value for each merchant. Results
+// of that value have the number of authentications by a name of the rule and the scheme; that of no rule is the number of
+// all. So the rule is written once in a row, and nodes of an earlier release add up the part as any other.
+
+// byUnkept is what that part is by.
+const byUnkept = "unkept"
+
+// text returns a rule as the column unkept and the names in tallies have it. No member of a rule has a space or a comma.
+func (r Rule) text() string { return strings.Join([]string{r.Rule, r.Since, r.Until, r.Element}, " ") }
+
+// unkeptText returns the column unkept of a record, each rule once.
+func unkeptText(rules []Rule) string {
+	var texts []string
+	for _, r := range rules {
+		if text := r.text(); strings.Count(text, " ") == 3 && !strings.Contains(text, ",") && !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, ",")
+}
+
+// unkeptName names a rule, given as text, of a scheme.
+func unkeptName(rule, scheme string) string { return rule + " " + scheme }
+
+// parseUnkeptName returns the rule and the scheme of a name.
+func parseUnkeptName(name string) (Rule, string) {
+	part := append(strings.SplitN(name, " ", 5), "", "", "", "", "")
+	return Rule{Rule: part[0], Since: part[1], Until: part[2], Element: part[3]}, part[4]
+}
+
+// addNames counts authentications of a scheme, and those rules that the column unkept has.
+func addNames(to map[string]int64, scheme, unkept string, n int64) {
+	to[unkeptName(Rule{}.text(), scheme)] += n
+	for rule := range strings.SplitSeq(unkept, ",") {
+		if rule != "" {
+			to[unkeptName(rule, scheme)] += n
+		}
+	}
+}
+
+// An unkeptKey names the sum of a merchant, a scheme and a rule.
+type unkeptKey struct{ merchant, name string }
+
+// An unkeptSum counts authentications.
+type unkeptSum struct {
+	n       int64
+	newest  int64 // the begin of the last hour or day that counts one, in milliseconds
+	last    int64 // when the last one was created; 0 before that is searched for
+	example string
+}
+
+// unkeptSums are the sums of a count.
+type unkeptSums map[unkeptKey]*unkeptSum
+
+// add adds the numbers of a merchant in an hour or a day that begins at a time.
+func (u unkeptSums) add(merchant string, names map[string]int64, at int64) {
+	for name, n := range names {
+		key := unkeptKey{merchant, name}
+		if u[key] == nil {
+			u[key] = &unkeptSum{}
+		}
+		u[key].n, u[key].newest = u[key].n+n, max(u[key].newest, at)
+	}
+}
+
+// rules returns the rules that are not kept, with the number of all beside each.
+func (u unkeptSums) rules() []UnkeptRule {
+	all := []UnkeptRule{}
+	for key, sum := range u {
+		rule, scheme := parseUnkeptName(key.name)
+		if rule == (Rule{}) {
+			continue
+		}
+		all = append(all, UnkeptRule{
+			Merchant: key.merchant, Scheme: scheme, Rule: rule, Requests: sum.n, All: u[unkeptKey{key.merchant, unkeptName(Rule{}.text(), scheme)}].n,
+			Last: time.UnixMilli(cmp.Or(sum.last, sum.newest)).UTC(), Example: sum.example,
+		})
+	}
+	slices.SortFunc(all, func(a, b UnkeptRule) int {
+		return cmp.Or(strings.Compare(a.Merchant, b.Merchant), strings.Compare(a.Scheme, b.Scheme), strings.Compare(a.text(), b.text()))
+	})
+	return all
+}
+
+// countUnkept adds the counts of a database to those of later ones.
+func (db *database) countUnkept(ctx context.Context, q CountQuery, all unkeptSums) error {
+	tx, err := db.beginCount(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // a transaction that only reads has nothing to commit
+	here := unkeptSums{}
+	c := counter{db: db, tx: tx, by: byUnkept, query: q, unkept: here}
+	if err := c.addAll(ctx, c.addUnkeptRecords); err != nil {
+		return err
+	}
+	for key, sum := range here {
+		if all[key] == nil {
+			if err := c.findLast(ctx, key, sum); err != nil {
+				return err
+			}
+			all[key] = sum
+			continue
+		}
+		all[key].n += sum.n
+	}
+	return nil
+}
+
+// addUnkeptRecords counts the records of a time.
+func (c *counter) addUnkeptRecords(ctx context.Context, s span) error {
+	condition, args := `-made <= ? AND -made > ?`, []any{s.begin, s.end, -s.begin, -s.end}
+	if c.query.Merchant != "" {
+		condition, args = `merchant = ?`, []any{s.begin, s.end, c.query.Merchant}
+	}
+	rows, err := c.tx.QueryContext(ctx, c.db.query(fmt.Sprintf(`SELECT made / %d, merchant, scheme, unkept, count(*)
+		FROM journal_records WHERE %s AND made >= ? AND made < ? AND %s GROUP BY 1, 2, 3, 4`, hourLen, countedKinds, condition)), args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var hour, n int64
+		var merchant, scheme, unkept string
+		if err := rows.Scan(&hour, &merchant, &scheme, &unkept, &n); err != nil {
+			return err
+		}
+		names := map[string]int64{}
+		addNames(names, scheme, unkept, n)
+		c.unkept.add(merchant, names, hour*hourLen)
+	}
+	return rows.Err()
+}
+
+// findLast finds the last record of a sum. It reads no record before the hour, or the day, that is known to have it.
+func (c *counter) findLast(ctx context.Context, key unkeptKey, sum *unkeptSum) error {
+	rule, scheme := parseUnkeptName(key.name)
+	if rule == (Rule{}) {
+		return nil
+	}
+	end := sum.newest + hourLen
+	if sum.newest%dayLen == 0 {
+		end = sum.newest + dayLen
+	}
+	err := c.tx.QueryRowContext(ctx, c.db.query(`SELECT made, id FROM journal_records WHERE merchant = ? AND scheme = ? AND made >= ? AND made < ?
+		AND `+countedKinds+` AND unkept <> '' AND replace(',' || unkept || ',', ?, '') <> ',' || unkept || ',' ORDER BY made DESC, id DESC LIMIT 1`),
+		key.merchant, scheme, max(sum.newest, c.query.From.UnixMilli()), min(end, c.query.To.UnixMilli()), ","+rule.text()+",").Scan(&sum.last, &sum.example)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // its day is being removed
+	}
+	return err
+}
+
+// markEarlier marks hours of the last day as dirty that a node of an earlier release has counted: it does not know the
+// rules that are not kept. What it has counted before is left as it is, for older records do not name their rules.
+func (db *database) markEarlier(ctx context.Context, tx *sql.Tx, now time.Time) error {
+	type row struct {
+		start  int64
+		counts []byte
+	}
+	rows, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.start, &r.counts} },
+		db.query(`SELECT start, counts FROM journal_rollups WHERE merchant = '' AND hours = 1 AND start >= ?`), now.UnixMilli()-dayLen)
+	if err != nil {
+		return err
+	}
+	earlier := map[int64]bool{}
+	for _, r := range rows {
+		isCounted := false
+		if err := decodeTallies(r.counts, func(by string) bool {
+			isCounted = isCounted || by == byUnkept
+			return false
+		}, nil); err != nil {
+			return err
+		}
+		if !isCounted {
+			earlier[r.start/hourLen] = true
+		}
+	}
+	return db.markDirty(ctx, tx, earlier)
 }

@@ -11,6 +11,8 @@ const (
 	queueLen  = 8192                   // entries that may wait for the writer
 	batchLen  = 500                    // entries that are written at once
 	batchWait = 100 * time.Millisecond // how long an entry waits for others
+	claimWait = 800 * time.Millisecond // how long the entry of a claim waits for the answer, which has its steps, too
+	claimsLen = 4096                   // claims that may wait so
 	writeTime = 5 * time.Second        // how long one batch may take
 	rollTime  = 5 * time.Second        // how long rollups are made in each minute
 )
@@ -22,23 +24,29 @@ type Journal struct {
 	Node  string // names this process in steps
 	Log   *slog.Logger
 	Now   func() time.Time
-	Keep  time.Duration // how long entries are kept
-
-	// Messages is how long the messages of entries are kept, Keep at most.
-	Messages time.Duration
-
 	// CatchUp adds what the journal lacks of the transactions that the store has. It is called at the start and after
 	// entries were dropped with all set, and once a minute. Nil means that nothing is caught up.
 	CatchUp func(ctx context.Context, all bool) error
 
-	queue                    chan func() []Entry
+	queue                    chan later
+	claims                   claimQueue
 	written, dropped, failed atomic.Uint64
 	isFailing, hasGap        atomic.Bool
+	keep                     atomic.Int64 // how long entries are kept
+	messages                 atomic.Int64 // how long the messages of entries are kept
+	personal                 atomic.Int64 // how long personal data are kept; 0 means that none are
 }
 
-// New returns a journal over a store. Set Keep, Node and CatchUp before Run.
+// New returns a journal over a store. Set Node and CatchUp, and call KeepFor, before Run.
 func New(st Store, keys *Keys, log *slog.Logger, now func() time.Time) *Journal {
-	return &Journal{Store: st, Keys: keys, Log: log, Now: now, queue: make(chan func() []Entry, queueLen)}
+	return &Journal{Store: st, Keys: keys, Log: log, Now: now, queue: make(chan later, queueLen)}
+}
+
+// KeepFor says how long entries are kept, and how long their messages, which is at most as long. It may be called at any
+// time.
+func (j *Journal) KeepFor(entries, messages time.Duration) {
+	j.keep.Store(int64(entries))
+	j.messages.Store(int64(messages))
 }
 
 // CardHash is [Keys.CardHash].
@@ -49,9 +57,23 @@ func (j *Journal) Add(e Entry) { j.AddLater(func() []Entry { return []Entry{e} }
 
 // AddLater adds the entries that build returns; the writer calls it. AddLater never waits: what there is no room for is
 // dropped and counted.
-func (j *Journal) AddLater(build func() []Entry) {
+func (j *Journal) AddLater(build func() []Entry) { j.enqueue(later{build: build}) }
+
+// AddClaim is AddLater for the entry of the claim of an authentication. If its answer is added soon, that alone is
+// written: the entry of an answer begins with the steps of the claim.
+func (j *Journal) AddClaim(id string, build func() []Entry) {
+	j.enqueue(later{claimOf: id, build: build})
+}
+
+// A later is what becomes entries when the writer comes to it.
+type later struct {
+	claimOf string // the id of an authentication whose claim this is; "" for all else
+	build   func() []Entry
+}
+
+func (j *Journal) enqueue(l later) {
 	select {
-	case j.queue <- build:
+	case j.queue <- l:
 	default:
 		j.dropped.Add(1)
 		j.hasGap.Store(true)
@@ -75,47 +97,71 @@ func (j *Journal) Run(ctx context.Context) {
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
-	for len(j.queue) > 0 {
+	for len(j.queue) > 0 || j.claims.len() > 0 {
 		var batch []Entry
 		for len(batch) < batchLen && len(j.queue) > 0 {
-			batch = append(batch, j.build(<-j.queue)...)
+			batch = j.appendEntries(batch, <-j.queue)
 		}
-		if !j.write(last, batch) {
+		for len(batch) < batchLen && len(j.queue) == 0 && j.claims.len() > 0 {
+			batch = j.build(batch, j.claims.pop())
+		}
+		if len(batch) > 0 && !j.write(last, batch) {
 			return
 		}
 	}
 }
 
-// build returns the entries of one call of AddLater, with the name of this node.
-func (j *Journal) build(build func() []Entry) []Entry {
-	entries := build()
-	for _, e := range entries {
-		for i := range e.Steps {
-			e.Steps[i].Node = j.Node
-		}
+// appendEntries appends the entries of one call of AddLater. Those of a claim are kept back.
+func (j *Journal) appendEntries(batch []Entry, l later) []Entry {
+	if l.claimOf == "" {
+		return j.build(batch, l.build)
 	}
-	return entries
+	j.claims.push(l, time.Now().Add(claimWait))
+	if j.claims.len() > claimsLen {
+		batch = j.build(batch, j.claims.pop())
+	}
+	return batch
 }
 
-// collect waits for entries and returns those that came within batchWait.
+// build appends entries, with the name of this node. The claims of those that are answered are not needed any more.
+func (j *Journal) build(batch []Entry, build func() []Entry) []Entry {
+	for _, e := range build() {
+		for i := range e.Steps {
+			e.Steps[i].Node = j.Node
+			if j.personal.Load() == 0 {
+				e.Steps[i].Personal = nil
+			}
+		}
+		if e.Kind == Answered {
+			j.claims.remove(e.Record.ID)
+		}
+		batch = append(batch, e)
+	}
+	return batch
+}
+
+// collect waits for entries and returns those that came within batchWait, and claims that have waited long enough.
 func (j *Journal) collect(ctx context.Context) []Entry {
 	var batch []Entry
-	select {
-	case <-ctx.Done():
-		return nil
-	case build := <-j.queue:
-		batch = append(batch, j.build(build)...)
-	}
-	timer := time.NewTimer(batchWait)
-	defer timer.Stop()
+	var timer <-chan time.Time // ends the batch; nil before the first entry
 	for len(batch) < batchLen {
+		due := timer
+		if timer == nil {
+			due = j.claims.due()
+		}
 		select {
 		case <-ctx.Done():
 			return batch
-		case <-timer.C:
+		case <-due:
+			for len(batch) < batchLen && j.claims.isDue(time.Now()) {
+				batch = j.build(batch, j.claims.pop())
+			}
 			return batch
-		case build := <-j.queue:
-			batch = append(batch, j.build(build)...)
+		case l := <-j.queue:
+			if timer == nil {
+				timer = time.After(batchWait)
+			}
+			batch = j.appendEntries(batch, l)
 		}
 	}
 	return batch
@@ -184,10 +230,13 @@ func (j *Journal) doDuties(ctx context.Context, isFirst bool) error {
 	if err := j.Store.Sign(ctx, now); err != nil {
 		return err
 	}
-	if err := j.Store.Expire(ctx, now.Add(-j.Keep)); err != nil {
+	if err := j.Store.Expire(ctx, now.Add(-time.Duration(j.keep.Load()))); err != nil {
 		return err
 	}
-	if err := j.Store.ExpireMessages(ctx, now.Add(-j.Messages)); err != nil {
+	if err := j.Store.ExpireMessages(ctx, now.Add(-time.Duration(j.messages.Load()))); err != nil {
+		return err
+	}
+	if err := j.expirePersonal(ctx, now); err != nil {
 		return err
 	}
 	return j.Store.Roll(ctx, now, rollTime)

@@ -8,24 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-)
 
-// maxFile is more than all secrets need in any layout.
-const maxFile = 4096
+	"github.com/openthreeds/threeds/internal/keyfile"
+)
 
 // maxFormer is how many secrets previous may have.
 const maxFormer = 32
 
-// Load reads the secrets from a file. It refuses a file that others than its
-// owner may read or write. One that belongs to somebody else may be read by its
-// group: that is how a manager of containers hands us a secret.
+// Load reads the secrets from a file, for which the rules of [keyfile.Read] hold.
 func Load(path string) (*Ring, error) {
-	data, err := read(path)
+	data, err := keyfile.Read(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("keyring: %w", err)
 	}
 	secrets, former, err := parse(data)
 	if err != nil {
@@ -34,73 +28,14 @@ func Load(path string) (*Ring, error) {
 	return newRing(secrets, former)
 }
 
-// LoadOrCreate is Load, but a missing file is made first, with a new current
-// secret and for its owner only. When several processes do so at once, all use
-// the file of one of them.
+// LoadOrCreate is Load, but a missing file is made first, with a new current secret.
 func LoadOrCreate(path string) (*Ring, error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := create(path); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("keyring: %w", err)
-		}
-	}
-	return Load(path)
-}
-
-// create writes a file with a new secret under another name and links it to path
-// when it is whole and on disk. It never replaces a file.
-func create(path string) (err error) {
 	secret := make([]byte, secretLen)
 	rand.Read(secret) // it never fails, it ends the process
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".keys-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	_, err = fmt.Fprintf(f, "{\"current\": %q}\n", base64.StdEncoding.EncodeToString(secret))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-// syncDir makes a new name in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-// read returns the content of a key file that only its owner can read.
-func read(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
+	if err := keyfile.Create(path, fmt.Appendf(nil, "{\"current\": %q}\n", base64.StdEncoding.EncodeToString(secret))); err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
-	defer f.Close() // only read
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("keyring: %w", err)
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && (mode&0o037 != 0 || !isForeign(info)) {
-		return nil, fmt.Errorf("keyring: %s has mode %04o, others than its owner must have no access: chmod 600 %s", path, mode, path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("keyring: %w", err)
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("keyring: %s is larger than %d bytes", path, maxFile)
-	}
-	return data, nil
+	return Load(path)
 }
 
 // parse returns the secrets, current first, and how many behind it are of previous. Its errors
@@ -201,40 +136,10 @@ func parseList(dec *json.Decoder) ([]string, error) {
 	return list, nil
 }
 
-// WriteFile replaces a key file by one that has the secrets of r. Whoever reads it sees the file
-// before or after, also after a crash. Mode and owner stay; if that is not possible nothing is
-// changed. The error shows no secret.
+// WriteFile replaces a key file by one that has the secrets of r, as [keyfile.Replace] does. The
+// error shows no secret.
 func (r *Ring) WriteFile(path string) error {
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return fmt.Errorf("keyring: %w", err)
-	}
-	was, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("keyring: %w", err)
-	}
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".keys-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("keyring: %w", err)
-	}
-	err = keepOwner(f, was)
-	if err == nil {
-		err = f.Chmod(was.Mode().Perm())
-	}
-	if err == nil {
-		_, err = f.Write(r.content())
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("keyring: %w", errors.Join(err, os.Remove(f.Name())))
-	}
-	if err := syncDir(dir); err != nil {
+	if err := keyfile.Replace(path, r.content()); err != nil {
 		return fmt.Errorf("keyring: %w", err)
 	}
 	return nil

@@ -256,11 +256,13 @@ func (g *Drawing) addStrips(sums []int64, names []string) {
 	if cuts == 1 && parts == 1 {
 		whole = 0
 	}
-	room := stripWidth - stripCut*float64(cuts) - 2*float64(max(0, parts-1))
+	room := stripWidth - 2*float64(max(0, parts-1))
 	cutWidth := stripCut
-	if whole == 0 && cuts > 0 {
-		cutWidth = (stripWidth - 2*float64(parts-1)) / float64(cuts)
+	if cuts > 0 {
+		// A cut part stands for at least cutMS, so no shorter time is drawn longer than it.
+		cutWidth = max(min(stripCut, room/float64(cuts)), room*cutMS/float64(whole+int64(cuts)*cutMS))
 	}
+	room -= cutWidth * float64(cuts)
 	x := 0.0
 	var texts []string
 	for l, ms := range sums {

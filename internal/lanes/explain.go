@@ -90,6 +90,21 @@ func (e *Explainer) Explain(masked []byte) []Group {
 	return all
 }
 
+// ExplainPersonal returns the personal data of a masked message, by the paths of their elements, as a group.
+func (e *Explainer) ExplainPersonal(masked, personal []byte) Group {
+	g := Group{Name: "Personal data"}
+	var table *message.Table
+	if m, err := message.Parse(masked, message.Limits{}); err == nil {
+		table = tableOf(m)
+	}
+	walkMessage(json.NewDecoder(bytes.NewReader(personal)), func(path, value string) {
+		f := Field{Name: path, Value: value}
+		f.Meaning, f.Ref = e.describe(table, path, value)
+		g.Fields = append(g.Fields, f)
+	})
+	return g
+}
+
 // tableOf returns the table of a message; nil if it has none.
 func tableOf(m *message.Message) *message.Table {
 	t, hasType := m.Type()

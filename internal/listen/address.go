@@ -39,9 +39,13 @@ func isAmong(networks []netip.Prefix, addr netip.Addr) bool {
 }
 
 // ClientName returns the address that a request comes from as text: as [ClientAddress] says or, where proxies do not say,
-// that of the connection. It is for records, and no rule may depend on it.
-func ClientName(r *http.Request, proxies []netip.Prefix) string {
-	from := ClientAddress(r, proxies)
+// that of the connection. A nil proxies stands for none. It is for records, and no rule may depend on it.
+func ClientName(r *http.Request, proxies func() []netip.Prefix) string {
+	var known []netip.Prefix
+	if proxies != nil {
+		known = proxies()
+	}
+	from := ClientAddress(r, known)
 	if !from.IsValid() {
 		from = parseAddress(r.RemoteAddr)
 	}

@@ -12,7 +12,8 @@ import (
 
 // Drainer ends the connections that clients keep between requests. When [http.Server.Shutdown] closes those without a
 // request in work, a request that has come on one and was not yet looked at is lost with it: the client cannot know
-// whether it was taken. CloseIdle closes them without that.
+// whether it was taken. The same happens on a connection whose answer is just being sent without "Connection: close", for
+// net/http closes it when the answer is out. CloseIdle closes them without that.
 //
 // It looks below TLS and HTTP, so all connections have to be accepted through Listener, directly on TCP, and the servers
 // be given to Attach. Connections of HTTP/2 are left alone: that protocol has a GOAWAY frame.
@@ -27,7 +28,7 @@ type drainConn struct {
 	raw       syscall.RawConn
 	reads     atomic.Int64 // how many reads have brought something
 	wroteAt   atomic.Int64 // reads, when something was last written
-	restsFrom atomic.Int64 // reads, when the last request was answered; or inWork, or unused
+	restsFrom atomic.Int64 // reads, when the last request was answered; or inWork, multiplexed or unused
 
 	// Only CloseIdle uses these.
 	lastReads, lastRest int64 // reads and restsFrom at the last call
@@ -36,8 +37,9 @@ type drainConn struct {
 
 // Values of restsFrom that count no reads.
 const (
-	inWork = -1 - iota // a request is in work; or the connection is of HTTP/2
-	unused             // there was no request yet
+	inWork      = -1 - iota // A request is in work on the connection.
+	multiplexed             // The connection is of HTTP/2.
+	unused                  // No request has come on the connection yet.
 )
 
 // unusedCalls is for how many calls in a row nothing must come on a connection before CloseIdle closes it, if the last
@@ -92,10 +94,13 @@ func (d *Drainer) follow(above net.Conn, state http.ConnState) {
 			d.all = make(map[*drainConn]bool)
 		}
 		d.all[c] = true
-	case http.StateActive:
-		c.restsFrom.Store(inWork)
-	case http.StateIdle:
-		if !isHTTP2(above) {
+	case http.StateActive, http.StateIdle:
+		switch {
+		case isHTTP2(above):
+			c.restsFrom.Store(multiplexed)
+		case state == http.StateActive:
+			c.restsFrom.Store(inWork)
+		default:
 			c.restsFrom.Store(c.wroteAt.Load())
 		}
 	case http.StateHijacked, http.StateClosed:
@@ -106,8 +111,8 @@ func (d *Drainer) follow(above net.Conn, state http.ConnState) {
 }
 
 // CloseIdle closes each connection between two requests on which nothing has come since the last call, and returns how
-// many are left without a request in work. It is to be called about every ten milliseconds until none are left, once no
-// new connections are accepted and each answer is the last on its connection.
+// many connections of HTTP/1 are left, those with a request in work among them. It is to be called about every ten
+// milliseconds until none are left, once no new connections are accepted and each answer is the last on its connection.
 //
 // A request can still be lost that comes in the microseconds between the look at a socket and its end, or that a client
 // sends before it has noticed the end. Nothing in HTTP/1.1 would prevent that.
@@ -115,8 +120,14 @@ func (d *Drainer) CloseIdle() (left int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for c := range d.all {
+		// The socket is looked at before the reads are counted, so that a read between the two is not missed.
+		quiet, over := socket.Peek(c.raw)
 		rest, reads := c.restsFrom.Load(), c.reads.Load()
+		if rest == multiplexed {
+			continue
+		}
 		if rest == inWork {
+			left++
 			continue
 		}
 		if c.unchanged++; rest != c.lastRest || reads != c.lastReads {
@@ -126,7 +137,7 @@ func (d *Drainer) CloseIdle() (left int) {
 		if rest != reads {
 			wait = unusedCalls
 		}
-		if quiet, over := socket.Peek(c.raw); c.unchanged >= wait && quiet || over {
+		if c.unchanged >= wait && quiet || over {
 			// TLS's close_notify is left out: it would take time in which a request may come. CloseWrite sends the end
 			// at once; Close alone would only do so when the goroutine that waits in Read has woken up.
 			_ = c.CloseWrite()

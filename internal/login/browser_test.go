@@ -104,7 +104,6 @@ func walkLogin(t *testing.T, show func(t *testing.T, ctx context.Context, name s
 	do(chromedp.Click(registerButton), chromedp.WaitVisible(faultShown))
 	verify(true)
 	do(chromedp.Click(registerButton), chromedp.WaitVisible(logoutButton))
-	show(t, ctx, "home")
 	do(chromedp.Navigate(s.URL+invitation), chromedp.WaitVisible(chromedp.CSS("h1")))
 	show(t, ctx, "used")
 

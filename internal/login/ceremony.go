@@ -1,7 +1,6 @@
 package login
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -43,13 +43,6 @@ var (
 	errSpent   = errors.New("the page was used before")
 )
 
-// randomText returns 256 random bits.
-func randomText() string {
-	var bits [32]byte
-	rand.Read(bits[:]) // it never fails, it ends the process
-	return base64.RawURLEncoding.EncodeToString(bits[:])
-}
-
 func hashOf(text string) []byte {
 	hash := sha256.Sum256([]byte(text))
 	return hash[:]
@@ -61,11 +54,11 @@ func (s *Service) sealCeremony(w http.ResponseWriter, r *http.Request, kind stri
 	if cookie, err := r.Cookie(s.browserCookie()); err == nil {
 		browser = cookie.Value
 	}
-	if len(browser) != len(randomText()) {
-		browser = randomText()
+	if len(browser) != len(operator.NewSecret()) {
+		browser = operator.NewSecret()
 		s.setCookie(w, s.browserCookie(), browser, 0)
 	}
-	c.ID, c.Browser, c.Ends = randomText(), hashOf(browser), s.Operators.Now().Add(ceremonyTime)
+	c.ID, c.Browser, c.Ends = operator.NewSecret(), hashOf(browser), s.Operators.Now().Add(ceremonyTime)
 	plain, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // a ceremony has nothing that cannot be encoded

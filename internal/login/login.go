@@ -75,7 +75,7 @@ func Paths() []string {
 func Open(origin string, isOwn func(host string) bool) *Service {
 	return &Service{
 		Settings: func() *Settings { return &Settings{URL: origin} }, isOwn: isOwn,
-		visitor: &operator.Session{Actor: operator.Actor{Who: "sandbox", Role: operator.Admin}, CSRF: randomText()},
+		visitor: &operator.Session{Actor: operator.Actor{Who: "sandbox", Role: operator.Admin}, CSRF: operator.NewSecret(), Key: []byte(operator.NewSecret())},
 	}
 }
 
@@ -314,13 +314,7 @@ func ownPath(next string) string {
 }
 
 // addressOf returns the address that a request comes from.
-func (s *Service) addressOf(r *http.Request) string {
-	var proxies []netip.Prefix
-	if s.Proxies != nil {
-		proxies = s.Proxies()
-	}
-	return listen.ClientName(r, proxies)
-}
+func (s *Service) addressOf(r *http.Request) string { return listen.ClientName(r, s.Proxies) }
 
 // audit writes to the audit trail what somebody does. That it fails is in the log.
 func (s *Service) audit(r *http.Request, a *operator.Actor, action string, after any) {

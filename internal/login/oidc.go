@@ -112,7 +112,7 @@ func (s *Service) beginOIDC(w http.ResponseWriter, r *http.Request) {
 		s.showMessage(w, http.StatusBadGateway, "The issuer does not answer", "Try again in a minute. The log of the server says why.")
 		return
 	}
-	c := ceremony{Next: ownPath(r.URL.Query().Get("next")), Nonce: randomText(), Verifier: oauth2.GenerateVerifier()}
+	c := ceremony{Next: ownPath(r.URL.Query().Get("next")), Nonce: operator.NewSecret(), Verifier: oauth2.GenerateVerifier()}
 	state := s.sealCeremony(w, r, oidcLogin, c)
 	to := s.clientOf(settings, provider).AuthCodeURL(state, oauth2.S256ChallengeOption(c.Verifier), oidc.Nonce(c.Nonce))
 	http.Redirect(w, r, to, http.StatusSeeOther)

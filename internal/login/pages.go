@@ -58,18 +58,6 @@ func (s *Service) showFailure(w http.ResponseWriter, err error) {
 		"The store could not be read or written. The log of the server says why. Payments may work all the same: see /readyz.")
 }
 
-// Home shows whom a session is of, and lets them log out. It is for a console that has no other pages.
-func (s *Service) Home(w http.ResponseWriter, r *http.Request) {
-	session, ok := operator.SessionOf(r.Context())
-	if !ok || r.URL.Path != "/" {
-		s.showMessage(w, http.StatusNotFound, "There is no such page", "The address is wrong, or the page has gone.")
-		return
-	}
-	s.show(w, http.StatusOK, "home", page{
-		Title: "You are logged in", Name: session.Actor.Who, Role: session.Actor.Role, Merchant: session.Actor.Merchant, CSRF: session.CSRF,
-	})
-}
-
 // serveAsset serves the script and the style of the pages.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	types := map[string]string{"login.js": "text/javascript; charset=utf-8", "login.css": "text/css; charset=utf-8"}

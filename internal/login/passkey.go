@@ -254,13 +254,13 @@ func (s *Service) findInvitation(r *http.Request) (operator.Invitation, *passkey
 	if !s.Settings().Passkeys {
 		return operator.Invitation{}, nil, operator.ErrNoInvitation
 	}
-	invitation, err := s.Operators.FindInvitation(r.Context(), invitationSecret(r))
+	invitation, err := s.Operators.FindInvitation(r.Context(), r.PathValue("secret"))
 	if err != nil {
 		return operator.Invitation{}, nil, err
 	}
 	user, err := s.Operators.FindUser(r.Context(), invitation.Name)
 	if errors.Is(err, operator.ErrNoUser) {
-		return invitation, &passkeyUser{name: invitation.Name, handle: hashOf(randomText())}, nil
+		return invitation, &passkeyUser{name: invitation.Name, handle: hashOf(operator.NewSecret())}, nil
 	}
 	if err != nil {
 		return operator.Invitation{}, nil, err
@@ -268,8 +268,6 @@ func (s *Service) findInvitation(r *http.Request) (operator.Invitation, *passkey
 	known, err := newPasskeyUser(&user)
 	return invitation, known, err
 }
-
-func invitationSecret(r *http.Request) string { return r.PathValue("secret") }
 
 // refuseInvitation says that an invitation is not good any more.
 func (s *Service) refuseInvitation(w http.ResponseWriter, err error) {
@@ -312,7 +310,7 @@ func (s *Service) finishInvitation(w http.ResponseWriter, r *http.Request) {
 		s.showInvitationAgain(w, r, http.StatusBadRequest, said)
 		return
 	}
-	registered, err := s.Operators.UseInvitation(r.Context(), invitationSecret(r), c.WebAuthn.UserID, json.RawMessage(encode(made)))
+	registered, err := s.Operators.UseInvitation(r.Context(), r.PathValue("secret"), c.WebAuthn.UserID, json.RawMessage(encode(made)))
 	switch {
 	case errors.Is(err, operator.ErrUserExists):
 		s.showMessage(w, http.StatusConflict, "The user has changed", "Since the invitation somebody has changed this user. Ask an administrator for another one.")

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"html"
+	"html/template"
 	"io"
 	"log/slog"
 	"net/http"
@@ -93,6 +94,13 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
+// home is a page behind the login, which shows whom a session is of, and lets them log out.
+var home = template.Must(template.New("home").Parse(`<!doctype html><html lang="en"><title>Home</title>
+<dl><dt>Role</dt><dd>{{.Actor.Role}}</dd><dt>Sees</dt><dd>{{with .Actor.Merchant}}{{.}} only{{else}}all merchants{{end}}</dd></dl>
+<form method="post" action="/logout"><input type="hidden" name="csrf" value="{{.CSRF}}">
+<button data-action="logout">Log out</button></form>
+</html>`))
+
 // newHandler serves a login and a few pages behind it.
 func newHandler(service *login.Service) http.Handler {
 	mux := http.NewServeMux()
@@ -100,7 +108,14 @@ func newHandler(service *login.Service) http.Handler {
 		mux.Handle(path, service)
 	}
 	pages := http.NewServeMux()
-	pages.HandleFunc("/{$}", service.Home)
+	pages.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {
+		session, ok := operator.SessionOf(r.Context())
+		if !ok {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		_ = home.Execute(w, session)
+	})
 	pages.HandleFunc("/whoami", func(w http.ResponseWriter, r *http.Request) {
 		session, ok := operator.SessionOf(r.Context())
 		if !ok {

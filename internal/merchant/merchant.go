@@ -41,46 +41,24 @@ const (
 // An Entry is a merchant as a Registry shows it.
 type Entry struct {
 	account.Merchant
-	Source Source
+	Source Source `json:"source"`
 
 	// Version is another one after each change. Put and Remove take it back. It is empty for a merchant of the file.
-	Version string
+	Version string `json:"version,omitzero"`
 
 	// IsRefused says that the seal of the merchant's row does not open: only the name is there, and it is not used.
-	IsRefused bool
+	IsRefused bool `json:"refused,omitzero"`
 
 	// IsHidden says that the store has a merchant with the same name, too, which is not used.
-	IsHidden bool
+	IsHidden bool `json:"hidden,omitzero"`
 
 	row store.Merchant
 }
 
-// MarshalJSON returns the members of the merchant, which are named like the keys of the configuration, with its source
-// and version.
-func (e Entry) MarshalJSON() ([]byte, error) {
-	profile, err := e.Merchant.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	rest, err := json.Marshal(struct {
-		Source    Source `json:"source"`
-		Version   string `json:"version,omitzero"`
-		IsRefused bool   `json:"refused,omitzero"`
-		IsHidden  bool   `json:"hidden,omitzero"`
-	}{e.Source, e.Version, e.IsRefused, e.IsHidden})
-	if err != nil {
-		return nil, err
-	}
-	return append(append(profile[:len(profile)-1], ','), rest[1:]...), nil
-}
-
-// A Ring has the secrets that rows are sealed under.
-type Ring = account.Ring
-
 // A Registry has the merchants of a configuration and of a store. Many goroutines may use it.
 type Registry struct {
 	Store store.Merchants
-	Ring  Ring
+	Ring  account.Ring // has the secrets that rows are sealed under
 
 	// InFile are the merchants of the configuration.
 	InFile []account.Merchant
@@ -90,7 +68,7 @@ type Registry struct {
 }
 
 // FromConfig returns the registry of a configuration with its store.
-func FromConfig(c *config.Config, merchants store.Merchants, ring Ring) *Registry {
+func FromConfig(c *config.Config, merchants store.Merchants, ring account.Ring) *Registry {
 	r := &Registry{Store: merchants, Ring: ring}
 	for _, m := range c.Merchants {
 		r.InFile = append(r.InFile, Profile(m))
@@ -155,7 +133,7 @@ func (r *Registry) open(row store.Merchant) Entry {
 		return e
 	}
 	e.Merchant = *m
-	plain, err := m.MarshalJSON()
+	plain, err := json.Marshal(m)
 	if err != nil {
 		panic("merchant: " + err.Error()) // texts and bytes can always be written
 	}
@@ -188,7 +166,7 @@ func (r *Registry) Check(m account.Merchant) (account.Merchant, error) {
 	var faults config.Faults
 	logo := m.Page.Logo
 	m.Page.Logo, m.Page.LogoType = nil, ""
-	text, err := m.MarshalJSON()
+	text, err := json.Marshal(m)
 	if err != nil {
 		return m, err
 	}

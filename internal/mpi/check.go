@@ -15,15 +15,15 @@ import (
 
 // Checked is the answer of /check, all of it as signed.
 type Checked struct {
-	Amount        string // minor units
-	Currency      string // three letters
-	CAVV          string // empty with N and U
-	CAVVAlgorithm string // empty with N and U
-	ECI           string // one digit
-	MerchantID    string
-	Last4         string
-	Status        string // Y, A, N, U
-	XID           string
+	Amount        string `json:"amount"`         // minor units
+	Currency      string `json:"currency"`       // three letters
+	CAVV          string `json:"cavv"`           // empty with N and U
+	CAVVAlgorithm string `json:"cavv_algorithm"` // empty with N and U
+	ECI           string `json:"eci"`            // one digit
+	MerchantID    string `json:"merchant_id"`
+	Last4         string `json:"last4"`
+	Status        string `json:"status"` // Y, A, N, U
+	XID           string `json:"xid"`
 }
 
 // Check verifies a PARes and returns what it says. The PARes is refused, with a *ParamError
@@ -50,9 +50,11 @@ func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (
 	}
 	if err != nil {
 		log.WarnContext(ctx, "PARes refused", "err", err)
+		e.noteStep(ctx, "v1.pares", e.showPARes(p), "refused: "+err.Error())
 		e.noteEnd(ctx, "check", scheme, "refused")
 		return Checked{}, &ParamError{"pares", InvalidParam}
 	}
+	e.noteStep(ctx, "v1.pares", e.showPARes(p), "")
 	checked := newChecked(p)
 	if !hasCAVV(p.Status) && last4 != "" {
 		checked.Last4 = last4 // the issuer signs zeros in place of the card number
@@ -61,6 +63,8 @@ func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (
 	e.note(ctx, "transStatus", p.Status)
 	e.note(ctx, "eci", checked.ECI)
 	e.note(ctx, "last4", checked.Last4)
+	e.note(ctx, "amount", p.Amount)
+	e.note(ctx, "currency", p.Currency)
 	return checked, nil
 }
 

@@ -39,6 +39,9 @@ type Recorder interface {
 	Note(ctx context.Context, name, value string)
 	// NoteDirectory notes how long the directory server took.
 	NoteDirectory(ctx context.Context, took time.Duration)
+	// NoteStep notes a message, by the name that the journal has for its step: when it was sent or came, its JSON
+	// without secrets, nil if it could not be read, and what was found in it, "" for nothing.
+	NoteStep(ctx context.Context, step string, at time.Time, message []byte, finding string)
 }
 
 // A Directory is what the engine knows of one scheme's 3-D Secure 1.

@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -24,7 +25,10 @@ type Answer struct {
 }
 
 // Trouble is why a directory server's answer is missing.
-type Trouble struct{ Message, Detail string }
+type Trouble struct {
+	Message string `json:"message"`
+	Detail  string `json:"detail"`
+}
 
 // The messages of a Trouble that is not the directory server's own.
 const (
@@ -63,19 +67,18 @@ func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrol
 	e.note(ctx, "transStatus", answer.Enrolled)
 	e.note(ctx, "eci", answer.ECI)
 	n.noteCard(ctx)
+	currency, _, _ := iso.CurrencyAlpha(asked.Currency)
+	n.note(ctx, "amount", asked.Amount)
+	n.note(ctx, "currency", currency)
 	return answer
 }
 
-// noteCard records as much of the card number as may be shown: the first eight digits
-// and the last four; of one shorter than 16 digits the first six (PCI DSS 4.0, 3.4.1).
+// noteCard records as much of the card number as may be shown.
 func (n *enrollment) noteCard(ctx context.Context) {
 	pan := n.Card.Number
-	first := 8
-	if len(pan) < 16 {
-		first = 6
-	}
-	n.note(ctx, "bin", pan[:first])
-	n.note(ctx, "last4", pan[len(pan)-4:])
+	first, last := shownDigits(pan)
+	n.note(ctx, "bin", first)
+	n.note(ctx, "last4", last)
 	n.note(ctx, "cardHash", hex.EncodeToString(n.cardHash(pan)))
 }
 
@@ -118,6 +121,7 @@ func (n *enrollment) askDirectory(ctx context.Context) (res *v1.VERes, answer An
 		ID: n.id, PAN: n.Card.Number, DeviceCategory: "0",
 		Merchant: v1.Merchant{AcqBIN: n.merchant.AcqBIN, ID: n.merchant.ID},
 	}
+	n.noteStep(ctx, "v1.vereq", showVEReq(req), "")
 	sent := n.Now()
 	body, err := n.Client.Exchange(ctx, n.scheme, n.owner, "VEReq", req.ID, req.Marshal())
 	if n.Recorder != nil {
@@ -125,15 +129,19 @@ func (n *enrollment) askDirectory(ctx context.Context) (res *v1.VERes, answer An
 	}
 	if err != nil {
 		n.Log.WarnContext(ctx, "v1 directory gave no answer", "messageId", n.id, "scheme", n.scheme, "err", err)
+		n.noteStep(ctx, "v1.veres", nil, "none: "+detailOf(err))
 		return nil, n.errorAnswer(noContact, detailOf(err)), "silent"
 	}
 	res, err = v1.ReadVERes(body, req, v1.Options{Lab: n.directory(n.scheme).Lab})
 	switch {
 	case err != nil:
+		n.noteStep(ctx, "v1.veres", nil, "refused: "+err.Error())
 		return nil, n.errorAnswer(noContact, n.reportFault(ctx, n.scheme, n.id, err)), "invalid"
 	case res.IReq.Code != "":
+		n.noteStep(ctx, "v1.veres", showVERes(res), iReqText(res.IReq.Code))
 		return nil, n.iReqAnswer(ctx, res.IReq), "refused"
 	}
+	n.noteStep(ctx, "v1.veres", showVERes(res), "")
 	return res, Answer{}, ""
 }
 
@@ -200,18 +208,15 @@ func (n *enrollment) makePAReq(ctx context.Context, res *v1.VERes) (string, erro
 		DisplayAmount: display, Amount: n.Amount, Currency: numeric, Exponent: exponent,
 		AcctID: res.AcctID, Expiry: v1.Expiry(n.Card.ExpireMonth, n.Card.ExpireYear),
 	}
-	amount := strings.TrimLeft(n.Amount, "0")
-	if amount == "" {
-		amount = "0"
-	}
 	pan := n.Card.Number
 	err := n.storeRequest(ctx, n.owner, n.scheme, n.id, &storedRequest{
 		AcqBIN: n.merchant.AcqBIN, MerID: n.merchant.ID, XID: req.XID, Date: v1.FormatTime(made),
-		Amount: amount, Currency: numeric, Exponent: exponent, Last4: pan[len(pan)-4:], PANLength: len(pan),
+		Amount: cmp.Or(strings.TrimLeft(n.Amount, "0"), "0"), Currency: numeric, Exponent: exponent, Last4: pan[len(pan)-4:], PANLength: len(pan),
 		CardHash: n.cardHash(pan),
 	})
 	if err != nil {
 		return "", err
 	}
+	n.noteStep(ctx, "v1.pareq", showPAReq(&req), "")
 	return req.Encode(), nil
 }

@@ -118,7 +118,7 @@ func (e *Engine) findRequests(ctx context.Context, owner string, p *v1.Opened) (
 	return found, nil
 }
 
-// ofList returns those PAReqs of a list that are still remembered.
+// requestsOfList returns those PAReqs of a list that are still remembered.
 func (e *Engine) requestsOfList(ctx context.Context, id string) ([]store.Txn, error) {
 	t, err := e.Store.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {

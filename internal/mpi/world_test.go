@@ -204,6 +204,9 @@ func (w *world) Note(_ context.Context, name, value string) {
 // NoteDirectory implements [mpi.Recorder].
 func (w *world) NoteDirectory(context.Context, time.Duration) {}
 
+// NoteStep implements [mpi.Recorder].
+func (w *world) NoteStep(context.Context, string, time.Time, []byte, string) {}
+
 // Exchange is the directory servers.
 func (w *world) Exchange(ctx context.Context, scheme, _, name, _ string, msg []byte) ([]byte, error) {
 	m := sent{Scheme: scheme, Name: name}

@@ -3,6 +3,7 @@ package obs
 import (
 	"maps"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ type Metrics struct {
 	registry   *prometheus.Registry
 	operations *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec
+	browsers   *prometheus.CounterVec
 	directory  *prometheus.CounterVec
 	exchanges  *prometheus.HistogramVec
 	open       *prometheus.GaugeVec
@@ -28,6 +30,8 @@ type Metrics struct {
 	held       *prometheus.GaugeVec
 	ends       *prometheus.GaugeVec
 	due        *prometheus.GaugeVec
+	timesMu    sync.Mutex
+	times      map[*prometheus.GaugeVec]map[[2]string]bool // the labels that ends and due have
 	refused    *prometheus.CounterVec
 	spans      *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
@@ -49,83 +53,66 @@ type series struct {
 
 // NewMetrics returns metrics in a registry of their own.
 func NewMetrics() *Metrics {
-	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "threeds_operations_total",
-			Help: "Requests by operation, scheme and outcome: a transStatus, an error code, ok, or in a word why it was refused.",
-		}, []string{"operation", "scheme", "outcome"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "threeds_operation_seconds",
-			Help:    "How long operations took, the directory server's time included.",
-			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"operation"}),
-		directory: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "threeds_directory_requests_total",
-			Help: "Requests to directory servers by scheme, message and outcome.",
-		}, []string{"scheme", "message", "outcome"}),
-		exchanges: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "threeds_directory_seconds",
-			Help:    "How long requests to directory servers took, until the answer was there or they were given up.",
-			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}, []string{"scheme", "message"}),
-		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "threeds_directory_open",
-			Help: "1 while requests are refused at once because the directory server cannot be reached, 0 otherwise.",
-		}, []string{"scheme", "message"}),
-		rules: newRuleMetrics(),
-		ranges: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "threeds_card_ranges",
-			Help: "Card ranges in use.",
-		}, []string{"scheme"}),
-		loaded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "threeds_card_ranges_loaded_timestamp_seconds",
-			Help: "When the card ranges in use were loaded.",
-		}, []string{"scheme"}),
-		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "threeds_card_ranges_held",
-			Help: "1 while a set of card ranges is held back until somebody accepts it, 0 otherwise.",
-		}, []string{"scheme"}),
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "threeds_config_reloads_total",
-			Help: "Changed configurations by result: applied, or refused while the former one stays.",
-		}, []string{"result"}),
-		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "threeds_config_last_reload_successful",
-			Help: "Whether the configuration on disk is in use: 0 when it was refused.",
-		}),
-		reloadedAt: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "threeds_config_last_reload_success_timestamp_seconds",
-			Help: "When the configuration in use was taken up.",
-		}),
-		ends: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "threeds_certificate_not_after_timestamp_seconds",
-			Help: "When a certificate ends, by the key of the configuration that names its file: of several in it the first.",
-		}, []string{"key", "scheme"}),
-		due: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "threeds_crl_next_update_timestamp_seconds",
-			Help: "When a certificate revocation list is out of date, by the key of the configuration that names its file: of several in it the first.",
-		}, []string{"key", "scheme"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "threeds_refused_total",
-			Help: "Requests that were refused without looking at them, by operation and reason: overload, in_flight or rate_limit; /auth with too many of its merchant before it, per_merchant; and connections that had to go.",
-		}, []string{"operation", "reason"}),
-		spans: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "threeds_spans_total",
-			Help: "Spans of traces by what became of them: sent, failed (not taken by the collector) or dropped (too many waited).",
-		}, []string{"outcome"}),
-	}
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	m.operations = m.newCounter("threeds_operations_total",
+		"Requests by operation, scheme and outcome: a transStatus, an error code, ok, or in a word why it was refused.",
+		"operation", "scheme", "outcome")
+	m.seconds = m.newHistogram("threeds_operation_seconds", "How long operations took, the directory server's time included.",
+		[]float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "operation")
+	m.browsers = m.newCounter("threeds_browser_requests_total",
+		"Requests of the browsers of shoppers, by step and by the first digit of the status.", "step", "status")
+	m.directory = m.newCounter("threeds_directory_requests_total",
+		"Requests to directory servers by scheme, message and outcome.", "scheme", "message", "outcome")
+	m.exchanges = m.newHistogram("threeds_directory_seconds", "How long requests to directory servers took, until the answer was there or they were given up.",
+		[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "scheme", "message")
+	m.open = m.newGauge("threeds_directory_open",
+		"1 while requests are refused at once because the directory server cannot be reached, 0 otherwise.", "scheme", "message")
+	m.ranges = m.newGauge("threeds_card_ranges", "Card ranges in use.", "scheme")
+	m.loaded = m.newGauge("threeds_card_ranges_loaded_timestamp_seconds", "When the card ranges in use were loaded.", "scheme")
+	m.held = m.newGauge("threeds_card_ranges_held",
+		"1 while a set of card ranges is held back until somebody accepts it, 0 otherwise.", "scheme")
+	m.reloads = m.newCounter("threeds_config_reloads_total",
+		"Changed configurations by result: applied, or refused while the former one stays.", "result")
+	m.reloaded = m.newGauge("threeds_config_last_reload_successful", "Whether the configuration on disk is in use: 0 when it was refused.").WithLabelValues()
+	m.reloadedAt = m.newGauge("threeds_config_last_reload_success_timestamp_seconds", "When the configuration in use was taken up.").WithLabelValues()
+	m.ends = m.newGauge("threeds_certificate_not_after_timestamp_seconds",
+		"When a certificate ends, by the key of the configuration that names its file: of several in it the first.", "key", "scheme")
+	m.due = m.newGauge("threeds_crl_next_update_timestamp_seconds",
+		"When a certificate revocation list is out of date, by the key of the configuration that names its file: of several in it the first.", "key", "scheme")
+	m.refused = m.newCounter("threeds_refused_total",
+		"Requests that were refused without looking at them, by operation and reason: overload, in_flight or rate_limit; /auth with too many of its merchant before it, per_merchant; and connections that had to go.",
+		"operation", "reason")
+	m.spans = m.newCounter("threeds_spans_total",
+		"Spans of traces by what became of them: sent, failed (not taken by the collector) or dropped (too many waited).", "outcome")
+	m.rules = m.newRuleMetrics()
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.reloads.WithLabelValues("applied")
 	m.reloads.WithLabelValues("refused")
 	m.Configured(time.Now())
 	m.met.Store(new(map[operation]series{}))
-	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.exchanges, m.open, m.rules.checked, m.rules.findings, m.ranges, m.loaded,
-		m.held, m.reloads, m.reloaded, m.reloadedAt, m.ends, m.due, m.refused, m.spans,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// Observe counts one operation that an engine has served.
+// newCounter, newGauge and newHistogram add metrics with these labels to the registry.
+func (m *Metrics) newCounter(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) newGauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) newHistogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+// Observe counts one operation that an engine has served, and that is not counted with its request.
 func (m *Metrics) Observe(name, scheme, outcome string, took time.Duration) {
 	m.count(name, scheme, outcome, took, true)
 }
@@ -215,19 +202,33 @@ func (m *Metrics) ForgetV1(scheme string) { m.open.DeleteLabelValues(scheme, "VE
 // Certificates notes when the certificates of the configuration in use end. schemeOf tells
 // the scheme of a key, "" if it is of none.
 func (m *Metrics) Certificates(ends map[string]time.Time, schemeOf func(key string) string) {
-	setTimes(m.ends, ends, schemeOf)
+	m.setTimes(m.ends, ends, schemeOf)
 }
 
 // Lists notes when the revocation lists of the configuration in use are out of date.
 func (m *Metrics) Lists(ends map[string]time.Time, schemeOf func(key string) string) {
-	setTimes(m.due, ends, schemeOf)
+	m.setTimes(m.due, ends, schemeOf)
 }
 
-func setTimes(gauge *prometheus.GaugeVec, ends map[string]time.Time, schemeOf func(key string) string) {
-	gauge.Reset()
+// setTimes has a gauge show times, and no others. One that stays is there all the while, also for a scrape meanwhile.
+func (m *Metrics) setTimes(gauge *prometheus.GaugeVec, ends map[string]time.Time, schemeOf func(key string) string) {
+	m.timesMu.Lock()
+	defer m.timesMu.Unlock()
+	shown := map[[2]string]bool{}
 	for key, at := range ends {
-		gauge.WithLabelValues(key, schemeOf(key)).Set(float64(at.Unix()))
+		labels := [2]string{key, schemeOf(key)}
+		gauge.WithLabelValues(labels[:]...).Set(float64(at.Unix()))
+		shown[labels] = true
 	}
+	for labels := range m.times[gauge] {
+		if !shown[labels] {
+			gauge.DeleteLabelValues(labels[:]...)
+		}
+	}
+	if m.times == nil {
+		m.times = map[*prometheus.GaugeVec]map[[2]string]bool{}
+	}
+	m.times[gauge] = shown
 }
 
 // Configured notes that a configuration is in use since at.
@@ -250,44 +251,34 @@ func (m *Metrics) Reloaded(applied bool) {
 // Degraded adds a metric with the value 1 for each part of the server that is not well, and
 // 0 for each other one. Ask is called when the metrics are read.
 func (m *Metrics) Degraded(ask func() map[string]bool) {
-	m.registry.MustRegister(degraded{
-		prometheus.NewDesc("threeds_degraded", "1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", []string{"what"}, nil), ask,
-	})
-}
-
-// degraded is the collector of threeds_degraded.
-type degraded struct {
-	desc *prometheus.Desc
-	ask  func() map[string]bool
-}
-
-func (d degraded) Describe(to chan<- *prometheus.Desc) { to <- d.desc }
-
-func (d degraded) Collect(to chan<- prometheus.Metric) {
-	for what, is := range d.ask() {
-		to <- prometheus.MustNewConstMetric(d.desc, prometheus.GaugeValue, flag(is), what)
-	}
+	desc := prometheus.NewDesc("threeds_degraded", "1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", []string{"what"}, nil)
+	m.registry.MustRegister(askedMetric{desc, func(to chan<- prometheus.Metric) {
+		for what, is := range ask() {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, flag(is), what)
+		}
+	}})
 }
 
 // Info adds a metric with the value 1 whose labels say something of the server that may change. Ask is called when the
 // metrics are read. It returns the values of the labels, or none when there is nothing to say.
 func (m *Metrics) Info(name, help string, labels []string, ask func() []string) {
-	m.registry.MustRegister(info{prometheus.NewDesc(name, help, labels, nil), ask})
+	desc := prometheus.NewDesc(name, help, labels, nil)
+	m.registry.MustRegister(askedMetric{desc, func(to chan<- prometheus.Metric) {
+		if values := ask(); len(values) > 0 {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, values...)
+		}
+	}})
 }
 
-// info is the collector of a metric of [Metrics.Info].
-type info struct {
-	desc *prometheus.Desc
-	ask  func() []string
+// An askedMetric is a metric whose values are asked for when the metrics are read, and not before.
+type askedMetric struct {
+	desc    *prometheus.Desc
+	collect func(to chan<- prometheus.Metric)
 }
 
-func (i info) Describe(to chan<- *prometheus.Desc) { to <- i.desc }
+func (a askedMetric) Describe(to chan<- *prometheus.Desc) { to <- a.desc }
 
-func (i info) Collect(to chan<- prometheus.Metric) {
-	if values := i.ask(); len(values) > 0 {
-		to <- prometheus.MustNewConstMetric(i.desc, prometheus.GaugeValue, 1, values...)
-	}
-}
+func (a askedMetric) Collect(to chan<- prometheus.Metric) { a.collect(to) }
 
 // Gauge adds a metric whose value is asked for when the metrics are read. It has one
 // label with one value, or none if label is "".
@@ -308,6 +299,11 @@ func (m *Metrics) Counter(name, help string, ask func() float64) {
 func (m *Metrics) CounterOf(name, help, label, value string, ask func() float64) {
 	opts := prometheus.CounterOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}}
 	m.registry.MustRegister(prometheus.NewCounterFunc(opts, ask))
+}
+
+// BrowserRequest counts one request of a shopper's browser by its step and the status of the answer.
+func (m *Metrics) BrowserRequest(step string, status int) {
+	m.browsers.WithLabelValues(step, strconv.Itoa(status/100)+"xx").Inc()
 }
 
 // Refused counts one request that was refused.

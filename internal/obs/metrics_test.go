@@ -139,3 +139,35 @@ func BenchmarkObserve(b *testing.B) {
 		m.Observe("preauth", "visa", "ok", time.Millisecond)
 	}
 }
+
+// TestD104TimesOfCertificatesAreThereDuringAReload: a scrape at that moment finds each certificate that stays.
+func TestD104TimesOfCertificatesAreThereDuringAReload(t *testing.T) {
+	t.Parallel()
+	m := obs.NewMetrics()
+	ends := map[string]time.Time{"api.cert": time.Unix(1, 0), "results.cert": time.Unix(2, 0)}
+	none := func(string) string { return "" }
+	m.Certificates(ends, none)
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				m.Certificates(ends, none)
+			}
+		}
+	}()
+	for range 500 {
+		w := httptest.NewRecorder()
+		m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+		if n := strings.Count(w.Body.String(), "threeds_certificate_not_after_timestamp_seconds{"); n != 2 {
+			t.Errorf("a scrape finds %d certificates, want 2", n)
+			break
+		}
+	}
+	close(stop)
+	<-ended
+}

@@ -3,6 +3,7 @@ package obs
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
@@ -50,6 +51,15 @@ type Request struct {
 	stranger  bool          // the request had no good API key
 	directory time.Duration // how long the directory server took; 0 when it was not asked
 	waited    time.Duration // how long the request waited because its client had asked for that
+	steps     []Step
+}
+
+// A Step is a message that was sent or came while a request was served. It is for the journal.
+type Step struct {
+	Name    string // as the journal calls it
+	At      time.Time
+	Message []byte // JSON without secrets; nil if the message could not be read
+	Finding string // what was found in it; "" for nothing
 }
 
 // requestMembers are the members of a request's line that are texts, in the order of the
@@ -267,6 +277,20 @@ func (Recorder) NoteDirectory(ctx context.Context, took time.Duration) {
 	}
 }
 
+// NoteStep notes a message. Card numbers in it are hidden here; what is no JSON then is left out.
+func (Recorder) NoteStep(ctx context.Context, name string, at time.Time, message []byte, finding string) {
+	r := RequestOf(ctx)
+	if r == nil {
+		return
+	}
+	if message != nil {
+		if message = []byte(Mask(string(message))); !json.Valid(message) {
+			message = nil
+		}
+	}
+	r.steps = append(r.steps, Step{name, at, message, Mask(finding)})
+}
+
 // NoteChanges notes what was corrected in the request, as texts without values.
 func (Recorder) NoteChanges(ctx context.Context, changes []string) {
 	if r := RequestOf(ctx); r != nil {
@@ -300,6 +324,9 @@ func (r *Request) Value(name string) string {
 	}
 	return ""
 }
+
+// Steps are the messages that were sent and came, oldest first.
+func (r *Request) Steps() []Step { return r.steps }
 
 // Elements are those that the error in the answer names.
 func (r *Request) Elements() []string { return r.elements }

@@ -22,16 +22,13 @@ type ruleMetrics struct {
 	merchants map[string]bool // those that have series of their own
 }
 
-func newRuleMetrics() *ruleMetrics {
+func (m *Metrics) newRuleMetrics() *ruleMetrics {
 	return &ruleMetrics{
-		checked: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "threeds_scheme_checked_total",
-			Help: "Requests that were checked against the rules of their scheme; an empty merchant is all beyond the first 500.",
-		}, []string{"merchant", "scheme"}),
-		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "threeds_scheme_findings_total",
-			Help: "Requests that do not agree with a rule of their scheme. in_force is false before the day since.",
-		}, []string{"merchant", "scheme", "element", "rule", "since", "in_force"}),
+		checked: m.newCounter("threeds_scheme_checked_total",
+			"Requests that were checked against the rules of their scheme; an empty merchant is all beyond the first 500.", "merchant", "scheme"),
+		findings: m.newCounter("threeds_scheme_findings_total",
+			"Requests that do not agree with a rule of their scheme. in_force is false before the day since.",
+			"merchant", "scheme", "element", "rule", "since", "in_force"),
 		merchants: make(map[string]bool),
 	}
 }

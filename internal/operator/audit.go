@@ -48,12 +48,16 @@ func (s *Service) append(ctx context.Context, e Entry) error {
 	if err != nil {
 		return err
 	}
-	row := store.AuditEntry{Seq: 1, At: s.Now().UTC().Truncate(time.Millisecond)}
-	var before []byte
-	if len(last) > 0 {
-		row.Seq = last[0].Seq + 1
-		_, before = splitLink(last[0].Link)
+	if len(last) == 0 {
+		return s.appendAfter(ctx, &store.AuditEntry{}, e)
 	}
+	return s.appendAfter(ctx, &last[0], e)
+}
+
+// appendAfter is append for a caller who has seen the last entry. Before the first one that is the zero entry.
+func (s *Service) appendAfter(ctx context.Context, last *store.AuditEntry, e Entry) (err error) {
+	row := store.AuditEntry{Seq: last.Seq + 1, At: s.Now().UTC().Truncate(time.Millisecond)}
+	_, before := splitLink(last.Link)
 	e.Seq, e.At = row.Seq, row.At
 	if row.Data, err = json.Marshal(e); err != nil {
 		return fmt.Errorf("audit entry: %w", err)

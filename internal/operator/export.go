@@ -122,14 +122,14 @@ func (t *trail) Export(ctx context.Context, _ journal.Query, line func(journal.E
 // trail itself, of the node who.
 func (s *Service) SignDay(ctx context.Context, keys *journal.Keys, who string, day time.Time) error {
 	for range appendTries {
-		last, err := s.findUnsigned(ctx, day)
+		last, newest, err := s.findUnsigned(ctx, day)
 		if err != nil || last == nil {
 			return err
 		}
 		_, link := splitLink(last.Link)
 		after := daySignature{Seq: last.Seq, Link: hex.EncodeToString(link)}
 		after.KeyID, after.Signature = keys.SignDay(journal.AuditChain, last.Seq, link)
-		err = s.append(ctx, Entry{Who: who, Action: signed, Object: last.At.Format(time.DateOnly), After: after})
+		err = s.appendAfter(ctx, newest, Entry{Who: who, Action: signed, Object: last.At.Format(time.DateOnly), After: after})
 		if !errors.Is(err, store.ErrExists) {
 			return err
 		}
@@ -137,30 +137,30 @@ func (s *Service) SignDay(ctx context.Context, keys *journal.Keys, who string, d
 	return ErrBusy
 }
 
-// findUnsigned returns the last entry before a day, or nil if there is none or it was signed. The entry of a signature
-// needs none unless others stand between it and the entry that it is about.
-func (s *Service) findUnsigned(ctx context.Context, day time.Time) (*store.AuditEntry, error) {
+// findUnsigned returns the last entry before a day, or nil if there is none or it was signed, and the newest entry of all.
+// The entry of a signature needs none unless others stand between it and the entry that it is about.
+func (s *Service) findUnsigned(ctx context.Context, day time.Time) (last, newest *store.AuditEntry, err error) {
 	rows, err := s.Store.AuditEntries(ctx, store.AuditQuery{To: day, Limit: 1})
 	if err != nil || len(rows) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
-	last := rows[0]
+	last, newest = &rows[0], &rows[0]
 	if of, ok := readSignature(last.Data); ok && of.Seq == last.Seq-1 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	page := store.AuditQuery{After: last.Seq, Oldest: true, Limit: auditPage}
 	for {
 		if rows, err = s.Store.AuditEntries(ctx, page); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		for _, row := range rows {
+		for i, row := range rows {
 			if of, ok := readSignature(row.Data); ok && of.Seq == last.Seq {
-				return nil, nil
+				return nil, nil, nil
 			}
-			page.After = row.Seq
+			page.After, newest = row.Seq, &rows[i]
 		}
 		if len(rows) < auditPage {
-			return &last, nil
+			return last, newest, nil
 		}
 	}
 }

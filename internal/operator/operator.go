@@ -8,13 +8,12 @@ package operator
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,12 +35,10 @@ func Roles() []Role { return []Role{Viewer, Operator, Admin} }
 
 // ParseRole reads a role.
 func ParseRole(text string) (Role, error) {
-	for _, r := range Roles() {
-		if string(r) == text {
-			return r, nil
-		}
+	if !slices.Contains(Roles(), Role(text)) {
+		return "", errors.New("want viewer, operator or admin")
 	}
-	return "", errors.New("want viewer, operator or admin")
+	return Role(text), nil
 }
 
 // An Actor is who does something.
@@ -59,6 +56,7 @@ func (a *Actor) CanSee(merchant string) bool { return a.Merchant == "" || a.Merc
 type Session struct {
 	Actor Actor
 	CSRF  string // what each form of the session's pages brings as csrf
+	Key   []byte // a secret of the session that is on no page, the same on every node
 }
 
 // sessionKey is the key of the session in a context.
@@ -75,12 +73,6 @@ func SessionOf(ctx context.Context) (*Session, bool) {
 	return s, ok && s != nil
 }
 
-// A Sealer encrypts what the store keeps, bound to a name.
-type Sealer interface {
-	Seal(name string, plain []byte) []byte
-	Open(name string, sealed []byte) ([]byte, error)
-}
-
 // A Store is what a Service needs of a store.
 type Store interface {
 	store.Objects
@@ -90,7 +82,7 @@ type Store interface {
 // A Service keeps tokens and the audit trail. Set its fields before use.
 type Service struct {
 	Store  Store
-	Sealer Sealer
+	Sealer store.Sealer
 	Now    func() time.Time
 }
 
@@ -140,19 +132,22 @@ func (s *Service) CreateToken(ctx context.Context, t Token) (string, error) {
 	if err := CheckTokenName(t.Name); err != nil {
 		return "", fmt.Errorf("name: %w", err)
 	}
-	var bits [32]byte
-	rand.Read(bits[:]) // it never fails, it ends the process
-	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(bits[:])
+	token := tokenPrefix + NewSecret()
 	hash := sha256.Sum256([]byte(token))
 	row := store.Object{Kind: store.TokenObjects, ID: t.Name, Expires: t.Expires}
 	row.Data = s.seal(&row, sealedToken{hash[:], t.Role, t.Merchant, s.Now().UTC().Truncate(time.Second)})
-	switch err := s.Store.AddObject(ctx, row); {
-	case errors.Is(err, store.ErrExists):
-		return "", ErrTaken
-	case err != nil:
-		return "", err
+	if err := s.Store.AddObject(ctx, row); err != nil {
+		return "", translateError(err, store.ErrExists, ErrTaken)
 	}
 	return token, nil
+}
+
+// translateError returns to in place of an error of the store that is from, and any other error as it is.
+func translateError(err, from, to error) error {
+	if errors.Is(err, from) {
+		return to
+	}
+	return err
 }
 
 func (s *Service) seal(row *store.Object, v any) []byte {
@@ -199,11 +194,7 @@ func (s *Service) Tokens(ctx context.Context) ([]Token, error) {
 
 // RevokeToken ends a token at once, on every node.
 func (s *Service) RevokeToken(ctx context.Context, name string) error {
-	err := s.Store.RemoveObject(ctx, store.TokenObjects, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return ErrNoToken
-	}
-	return err
+	return translateError(s.Store.RemoveObject(ctx, store.TokenObjects, name), store.ErrNotFound, ErrNoToken)
 }
 
 // FindActor returns who a token stands for, or ErrNoToken. It asks the store each time, so that a token that was revoked or

@@ -72,8 +72,8 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// newSecret returns 256 random bits as text.
-func newSecret() string { return base64.RawURLEncoding.EncodeToString(randomBytes(32)) }
+// NewSecret returns 256 random bits as text.
+func NewSecret() string { return base64.RawURLEncoding.EncodeToString(randomBytes(32)) }
 
 // idOfSecret is the ID of the row that a secret belongs to. The secret itself is in no row.
 func idOfSecret(secret string) string {
@@ -87,11 +87,7 @@ func (s *Service) AddUser(ctx context.Context, u *User) error {
 	u.Handle, u.Epoch, u.IsSealed = randomBytes(32), randomBytes(16), true
 	row := store.Object{Kind: store.UserObjects, ID: u.Name}
 	row.Data = s.seal(&row, u.sealed())
-	err := s.Store.AddObject(ctx, row)
-	if errors.Is(err, store.ErrExists) {
-		return ErrUserExists
-	}
-	return err
+	return translateError(s.Store.AddObject(ctx, row), store.ErrExists, ErrUserExists)
 }
 
 // openUser reads the row of a user. Of one whose row was changed only the name is there.
@@ -116,11 +112,8 @@ func (s *Service) Users(ctx context.Context) ([]User, error) {
 // FindUser returns the user of a name, or ErrNoUser, also if the row was changed in the store.
 func (s *Service) FindUser(ctx context.Context, name string) (User, error) {
 	row, err := s.Store.Object(ctx, store.UserObjects, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return User{}, ErrNoUser
-	}
 	if err != nil {
-		return User{}, err
+		return User{}, translateError(err, store.ErrNotFound, ErrNoUser)
 	}
 	if u := s.openUser(&row); u.IsSealed {
 		return u, nil
@@ -150,11 +143,8 @@ const changeTries = 10
 func (s *Service) ChangeUser(ctx context.Context, name string, change func(*User) error) (before, after User, err error) {
 	for range changeTries {
 		row, err := s.Store.Object(ctx, store.UserObjects, name)
-		if errors.Is(err, store.ErrNotFound) {
-			return User{}, User{}, ErrNoUser
-		}
 		if err != nil {
-			return User{}, User{}, err
+			return User{}, User{}, translateError(err, store.ErrNotFound, ErrNoUser)
 		}
 		before := s.openUser(&row)
 		if !before.IsSealed {
@@ -178,11 +168,7 @@ func (s *Service) ChangeUser(ctx context.Context, name string, change func(*User
 
 // RemoveUser removes a user, which ends their sessions.
 func (s *Service) RemoveUser(ctx context.Context, name string) error {
-	err := s.Store.RemoveObject(ctx, store.UserObjects, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return ErrNoUser
-	}
-	return err
+	return translateError(s.Store.RemoveObject(ctx, store.UserObjects, name), store.ErrNotFound, ErrNoUser)
 }
 
 // An Invitation lets somebody register one passkey. If there is a user of that name already it is a further passkey.
@@ -216,7 +202,7 @@ func (s *Service) Invite(ctx context.Context, i *Invitation) (secret string, err
 	case err != nil && !errors.Is(err, ErrNoUser):
 		return "", err
 	}
-	secret = newSecret()
+	secret = NewSecret()
 	i.Expires = s.Now().Add(invitationLife).UTC().Truncate(time.Millisecond)
 	row := store.Object{Kind: store.InvitationObjects, ID: idOfSecret(secret), Expires: i.Expires}
 	row.Data = s.seal(&row, sealedInvitation{i.Name, i.Role, i.Merchant})
@@ -226,11 +212,8 @@ func (s *Service) Invite(ctx context.Context, i *Invitation) (secret string, err
 // FindInvitation returns the invitation of a secret, or ErrNoInvitation.
 func (s *Service) FindInvitation(ctx context.Context, secret string) (Invitation, error) {
 	row, err := s.Store.Object(ctx, store.InvitationObjects, idOfSecret(secret))
-	if errors.Is(err, store.ErrNotFound) {
-		return Invitation{}, ErrNoInvitation
-	}
 	if err != nil {
-		return Invitation{}, err
+		return Invitation{}, translateError(err, store.ErrNotFound, ErrNoInvitation)
 	}
 	var sealed sealedInvitation
 	if err := s.open(&row, &sealed); err != nil {
@@ -247,11 +230,8 @@ func (s *Service) UseInvitation(ctx context.Context, secret string, handle []byt
 		return User{}, err
 	}
 	err = s.Store.RemoveObject(ctx, store.InvitationObjects, idOfSecret(secret))
-	if errors.Is(err, store.ErrNotFound) {
-		return User{}, ErrNoInvitation
-	}
 	if err != nil {
-		return User{}, err
+		return User{}, translateError(err, store.ErrNotFound, ErrNoInvitation)
 	}
 	u := User{
 		Name: i.Name, Role: i.Role, Merchant: i.Merchant, Created: s.Now().UTC().Truncate(time.Second),
@@ -283,11 +263,11 @@ type sealedSession struct {
 // StartSession starts a session of a user and returns its secret. groups are those that the issuer of OpenID Connect
 // has named.
 func (s *Service) StartSession(ctx context.Context, u *User, groups []string, life time.Duration) (secret string, err error) {
-	secret = newSecret()
+	secret = NewSecret()
 	row := store.Object{
 		Kind: store.SessionObjects, ID: idOfSecret(secret), Expires: s.Now().Add(life).UTC().Truncate(time.Millisecond),
 	}
-	row.Data = s.seal(&row, sealedSession{u.Name, u.Epoch, groups, newSecret()})
+	row.Data = s.seal(&row, sealedSession{u.Name, u.Epoch, groups, NewSecret()})
 	return secret, s.Store.AddObject(ctx, row)
 }
 
@@ -295,11 +275,8 @@ func (s *Service) StartSession(ctx context.Context, u *User, groups []string, li
 // that a session ends on all nodes at once when its user is removed or has another role.
 func (s *Service) FindSession(ctx context.Context, secret string) (Session, User, []string, error) {
 	row, err := s.Store.Object(ctx, store.SessionObjects, idOfSecret(secret))
-	if errors.Is(err, store.ErrNotFound) {
-		return Session{}, User{}, nil, ErrNoSession
-	}
 	if err != nil {
-		return Session{}, User{}, nil, err
+		return Session{}, User{}, nil, translateError(err, store.ErrNotFound, ErrNoSession)
 	}
 	var sealed sealedSession
 	if err := s.open(&row, &sealed); err != nil {
@@ -312,16 +289,13 @@ func (s *Service) FindSession(ctx context.Context, secret string) (Session, User
 	if err != nil {
 		return Session{}, User{}, nil, err
 	}
-	return Session{Actor: Actor{Who: u.Who(), Role: u.Role, Merchant: u.Merchant}, CSRF: sealed.CSRF}, u, sealed.Groups, nil
+	key := sha256.Sum256([]byte("key of the session " + secret))
+	return Session{Actor{Who: u.Who(), Role: u.Role, Merchant: u.Merchant}, sealed.CSRF, key[:]}, u, sealed.Groups, nil
 }
 
 // EndSession ends the session of a secret. It is no error if there is none.
 func (s *Service) EndSession(ctx context.Context, secret string) error {
-	err := s.Store.RemoveObject(ctx, store.SessionObjects, idOfSecret(secret))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
+	return translateError(s.Store.RemoveObject(ctx, store.SessionObjects, idOfSecret(secret)), store.ErrNotFound, nil)
 }
 
 // SpendOnce returns nil the first time that it is called with an ID until it expires, and store.ErrExists later.

@@ -253,13 +253,18 @@ func (a *answer) meaning(end *Ending) string {
 		if text := rules.Meaning("transStatusReason", a.reason); text != "" {
 			return text
 		}
-		if a.reason <= "99" {
-			return "a reason of the scheme's own, whose meaning is not public"
-		}
+	}
+	return ReasonMeaning(a.reason)
+}
+
+// ReasonMeaning returns what a transStatusReason means in words by the protocol, "" if it means nothing.
+func ReasonMeaning(code string) string {
+	if code >= "80" && code <= "99" {
+		return "a reason of the scheme's own, whose meaning is not public"
 	}
 	codes := message.TableOf(message.ARes, message.V231).Field("transStatusReason").Codes
 	for _, c := range codes.Values {
-		if c.Value == a.reason {
+		if c.Value == code {
 			return c.Meaning
 		}
 	}

@@ -66,8 +66,7 @@ func rowsOf(name, category, status string, day time.Time) []Row {
 			row.ECI = &eci
 		}
 		if !r.Since.IsZero() {
-			since := r.Since.Format(time.DateOnly)
-			row.Since = &since
+			row.Since = new(r.Since.Format(time.DateOnly))
 		}
 		row.Result = resultOfRow(name, category, status, eci)
 		row.Action = actions[row.Result].Action

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/lanes"
@@ -20,12 +21,12 @@ type authenticationView struct {
 	Reason   string
 	Good     bool
 	Icon     string
-	Outcome  *outcome.Outcome // nil: it is not over, or was refused
+	IsOver   bool
+	Outcome  *outcome.Outcome // Outcome is nil when the authentication is not over, or nothing was sent.
 	Drawing  *lanes.Drawing
 	Cards    []*lanes.Card
 	Changes  []string
 	Findings []string
-	Near     string // a search for what is like it
 }
 
 // authenticationPage shows one authentication as a timeline.
@@ -36,27 +37,71 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 	}
 	view := &authenticationView{Detail: &d}
 	view.Title = joinNonEmpty(", ", amount(d.Amount, d.Currency), h.schemeName(d.Card.Scheme))
+	if view.Title == "" || d.Card == (journal.Card{}) {
+		view.Title = map[bool]string{true: "Refused request", false: "Authentication"}[d.Status == "refused"]
+	}
 	state := pillOf(&d.Record)
-	view.Heading, view.Icon, view.Good = joinNonEmpty(", ", state.Word, why(&d.Record)), state.Icon, state.Class == "good"
-	view.Codes = joinNonEmpty(" · ", prefixed("transStatus ", d.TransStatus), prefixed("ECI ", d.ECI), prefixed("error ", d.ErrorCode))
+	view.Heading, view.Icon, view.Good = joinNonEmpty(", ", state.Word, how(&d.Record)), state.Icon, state.Class == "good"
+	view.Codes = joinNonEmpty(" · ", prefixed("transStatus ", d.TransStatus), prefixed("reason ", d.TransStatusReason), prefixed("ECI ", d.ECI),
+		prefixed("error ", d.ErrorCode))
+	view.IsOver = outcome.Status(d.Status).IsFinal()
+	var reasons []string
 	if o := h.outcomeOf(&d); o != nil {
 		view.Outcome = o
 		if o.Reason != nil {
-			view.Reason = *o.Reason
+			reasons = append(reasons, *o.Reason)
 		}
 	}
-	for _, step := range d.Steps {
+	for i := range d.Steps {
+		step := &d.Steps[i]
 		switch step.Step {
 		case "request":
 			view.Changes = append(view.Changes, step.Findings...)
+		case "erro":
+			reasons = append(reasons, step.Findings...) // why there was no answer that could be used
+		case "rreq":
+			reasons = append(reasons, h.cancelReason(&d, step))
+			fallthrough
 		default:
-			view.Findings = append(view.Findings, step.Findings...)
+			for _, finding := range step.Findings {
+				switch {
+				case !strings.HasPrefix(finding, refusedPrefix):
+					view.Findings = append(view.Findings, finding)
+				case step.Step == "rreq":
+					reasons = append(reasons, "an RReq was "+finding)
+				}
+			}
 		}
 	}
+	view.Reason = joinNonEmpty("; ", reasons...)
 	if len(d.Steps) > 0 {
 		view.addDrawing(h, v.URL.Query())
 	}
-	return result{template: "authentication", title: view.Title, data: view}, nil
+	title := view.Title
+	if view.Title != "Refused request" && view.Title != "Authentication" {
+		title = "Authentication, " + title
+	}
+	return result{template: "authentication", title: title, data: view}, nil
+}
+
+// refusedPrefix begins the finding of a message that was refused. After an ARes, the step that follows says the same.
+const refusedPrefix = "refused: "
+
+// cancelReason says in words why a challenge was cancelled; "" if its result does not say so.
+func (h *Handler) cancelReason(d *journal.Detail, rreq *journal.Step) string {
+	m, err := message.Parse(rreq.Message, message.Limits{})
+	if err != nil || !m.Has("challengeCancel") {
+		return ""
+	}
+	e := lanes.Explainer{Meaning: h.scheme(d.Card.Scheme).Rules.Meaning}
+	for _, group := range e.Explain(rreq.Message) {
+		for _, f := range group.Fields {
+			if _, meaning, ok := strings.Cut(f.Meaning, ": "); ok && f.Name == "challengeCancel" {
+				return "challenge cancelled: " + meaning
+			}
+		}
+	}
+	return ""
 }
 
 // addDrawing draws the timeline, with the messages that the address chooses.
@@ -64,7 +109,7 @@ func (view *authenticationView) addDrawing(h *Handler, asked url.Values) {
 	d := view.Detail
 	keys := stepKeys(d.Steps)
 	chosen := asked.Get("step")
-	for _, telling := range []string{"rreq", "ares", "erro", "areq", keys[len(keys)-1]} {
+	for _, telling := range []string{"rreq", "ares", "erro", "areq", "v1.pares", "v1.veres", keys[len(keys)-1]} {
 		if !slices.Contains(keys, chosen) {
 			chosen = telling
 		}
@@ -88,18 +133,22 @@ func (view *authenticationView) addDrawing(h *Handler, asked url.Values) {
 	}
 }
 
-// outcomeOf returns how an authentication ended; nil when it is not over, or nothing was sent.
+// outcomeOf returns how an authentication ended; nil when it is not over, or nothing was sent. What messages that are not
+// kept any more said is in the record.
 func (h *Handler) outcomeOf(d *journal.Detail) *outcome.Outcome {
 	end := outcome.Ending{Status: outcome.Status(d.Status), Scheme: d.Card.Scheme, ServerID: d.ID, Time: d.Updated, Rules: h.scheme(d.Card.Scheme).Rules}
 	if !end.Status.IsFinal() || d.API == "v1" {
 		return nil
 	}
+	isKept := true
 	for i := range d.Steps {
-		m, err := message.Parse(d.Steps[i].Message, message.Limits{})
+		step := &d.Steps[i]
+		isKept = isKept && !isMessageGone(step)
+		m, err := message.Parse(step.Message, message.Limits{})
 		if err != nil {
 			continue
 		}
-		switch d.Steps[i].Step {
+		switch step.Step {
 		case "areq":
 			end.AReq = m
 		case "ares":
@@ -108,9 +157,14 @@ func (h *Handler) outcomeOf(d *journal.Detail) *outcome.Outcome {
 			end.RReq = m
 		}
 	}
-	if end.AReq == nil {
+	switch {
+	case !isKept:
+		return new(outcome.OfSummary(d.Summary(end.Rules)))
+	case end.AReq == nil:
 		return nil
 	}
-	o := outcome.Of(end)
-	return &o
+	return new(outcome.Of(end))
 }
+
+// isMessageGone reports whether a step had a message that is not kept any more.
+func isMessageGone(s *journal.Step) bool { return len(s.Message) == 0 && s.Bytes > 0 }

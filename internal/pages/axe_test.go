@@ -36,6 +36,11 @@ var formFaces = map[string]struct {
 	"webhook tested":   {"/webhooks/" + hookID, url.Values{"do": {"test"}}},
 	"invited":          {"/operators", url.Values{"name": {"jo"}, "role": {"viewer"}}},
 	"not invited":      {"/operators", url.Values{"name": {"a b"}, "role": {"viewer"}}},
+	"to erase a card":  {"/erase", url.Values{"card": {card}}},
+	"to erase a shop":  {"/erase", url.Values{"merchant": {shop}}},
+	"nothing to erase": {"/erase", url.Values{"merchant": {"Nobody"}}},
+	"not to erase":     {"/erase", url.Values{"card": {"12"}}},
+	"erased":           {"/erase", url.Values{"merchant": {"Nobody"}, "proof": {"Nobody"}, "do": {"erase"}}},
 	"without csrf":     {"/keys", nil},
 }
 
@@ -83,14 +88,20 @@ func TestK1AxeFindsNothingInTheConsole(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(formFaces)) {
 		f := formFaces[name]
-		must(t, chromedp.Do(tab, browsertest.View(1280, 900, "light"), chromedp.Navigate(base+"/reports")))
-		must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](`document.title = "before"; `+submit(f.at, f.form))))
-		must(t, browsertest.Wait(tab, func() (bool, error) {
-			return chromedp.Run(tab, chromedp.Evaluate[bool](`document.readyState === "complete" && document.title !== "before"`))
-		}))
+		s.sendForm(tab, base, f.at, f.form, browsertest.View(1280, 900, "light"))
 		checkFace(t, axe, tab, name)
 	}
 	t.Logf("%d faces", len(faces)+len(formFaces))
+}
+
+// sendForm sends a form from a page of the console, and waits for what comes of it.
+func (s *site) sendForm(tab context.Context, base, at string, form url.Values, view chromedp.Action[chromedp.Void]) {
+	s.Helper()
+	must(s.TB, chromedp.Do(tab, view, chromedp.Navigate(base+"/reports")))
+	must(s.TB, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](`document.title = "before"; `+submit(at, form))))
+	must(s.TB, browsertest.Wait(tab, func() (bool, error) {
+		return chromedp.Run(tab, chromedp.Evaluate[bool](`document.readyState === "complete" && document.title !== "before"`))
+	}))
 }
 
 // checkFace checks a page as it came, and with all details open.

@@ -1,24 +1,28 @@
 package pages_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/admin"
 	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/operator"
 )
 
 // consoleFaces are the addresses of the pages of the console, by a name for each. fillConsole makes what they show.
 var consoleFaces = map[string]string{
 	"search": "/authentications", "empty": "/authentications?q=9999", "card": "/authentications/search", "authentication": "/authentications/" + passedID,
-	"beside": "/authentications/" + passedID + "?step=ares&beside=areq", "reports": "/reports?by=merchant", "merchants": "/merchants",
-	"merchant": "/merchants/Corner%20Shop", "keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks", "webhook": "/webhooks/" + hookID, "operators": "/operators", "explain": "/explain", "overview": "/",
+	"beside": "/authentications/" + passedID + "?step=ares&beside=areq", "reports": "/reports?by=merchant", "billing": "/billing", "mandates": "/reports?by=mandates", "merchants": "/merchants",
+	"merchants-found": "/merchants?name=shop", "keys-found": "/keys?name=till", "merchant": "/merchants/Corner%20Shop", "keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks", "webhook": "/webhooks/" + hookID, "operators": "/operators", "explain": "/explain", "overview": "/", "erase": "/erase",
+	"personal":    "/authentications/" + personalID + "?step=areq",
 	"directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
 	"certificates": "/certificates", "certificate": "/certificates/visa?done=request", "nocertificate": "/certificates/mastercard",
 }
@@ -27,6 +31,9 @@ var consoleFaces = map[string]string{
 func (s *site) fillConsole() {
 	s.Helper()
 	s.post("operator", "/keys", map[string][]string{"merchant": {shop}, "label": {"till 4"}})
+	s.addUnkept()
+	s.addPersonal()
+	s.addWaiting()
 	n := s.addNode()
 	s.twoRanges()
 	n.directories[0].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &s.now, Fault: "Connection refused", Refused: 1234}
@@ -48,6 +55,19 @@ func (s *site) serveAs(caller string) string {
 	return server.URL
 }
 
+// addWaiting adds an authentication whose state, amount and card take much room.
+func (s *site) addWaiting() {
+	s.Helper()
+	r := recordOf("70000000-0000-4000-8000-000000000001")
+	r.Created, r.Merchant, r.Status, r.Result, r.TransStatus, r.Card.Scheme = s.now.Add(-time.Hour), shop, "challenge", "", "C", "amex"
+	r.Amount, r.Currency, r.Challenged = "123456789012", "360", true
+	s.add(journal.Answered, r, stepOf("areq", r.Created))
+}
+
+// overflowing are the texts of tables that are wider than their place, so that they are cut or lie on others.
+const overflowing = `[...document.querySelectorAll("main td, main th, .barcell span")].filter((c) => c.offsetParent && c.scrollWidth > c.clientWidth + 1)
+	.map((c) => c.textContent).join(" | ")`
+
 // TestK1PagesFitEveryScreen: in Chromium, at three widths, light and dark, no page is wider than its screen, and the
 // script of the console has no error.
 func TestK1PagesFitEveryScreen(t *testing.T) {
@@ -67,7 +87,25 @@ func TestK1PagesFitEveryScreen(t *testing.T) {
 			if err != nil || wide > view.width {
 				t.Errorf("%s at %s is %d wide, %v", at, view.name, wide, err)
 			}
+			over, err := chromedp.Run(tab, chromedp.Evaluate[string](overflowing))
+			if err != nil || over != "" {
+				t.Errorf("%s at %s: text leaves its place: %s, %v", at, view.name, over, err)
+			}
 			browsertest.FullScreenshot(t, tab, "console-"+name+"-"+view.name)
+		}
+	}
+	for _, name := range []string{"to erase a card", "to erase a shop", "not to erase", "erased"} {
+		f := formFaces[name]
+		for _, view := range []struct {
+			width  int64
+			scheme string
+		}{{1280, "light"}, {1280, "dark"}, {375, "light"}, {375, "dark"}, {320, "light"}, {320, "dark"}} {
+			s.sendForm(tab, base, f.at, f.form, browsertest.View(view.width, 800, view.scheme))
+			wide, err := chromedp.Run(tab, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
+			if err != nil || wide > view.width {
+				t.Errorf("%s at %d %s is %d wide, %v", name, view.width, view.scheme, wide, err)
+			}
+			browsertest.FullScreenshot(t, tab, fmt.Sprintf("console-%s-%d-%s", strings.ReplaceAll(name, " ", "-"), view.width, view.scheme))
 		}
 	}
 	if err := chromedp.Do(tab, browsertest.View(375, 800, "light"), chromedp.Navigate(base+"/authentications"),
@@ -78,5 +116,32 @@ func TestK1PagesFitEveryScreen(t *testing.T) {
 	body, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.activeElement.tagName`))
 	if err != nil || !strings.EqualFold(body, "summary") {
 		t.Errorf("the focus is on %s, %v", body, err)
+	}
+}
+
+// TestK1ReloadMakesNoSecondSecret: a page that shows a new secret once can be loaded again. It does not send its form
+// again.
+func TestK1ReloadMakesNoSecondSecret(t *testing.T) {
+	s := newSite(t)
+	base := s.serveAs("admin")
+	tab := browsertest.NewBrowser(t)
+	for _, test := range []struct{ face, home string }{
+		{"new key", "/keys"}, {"new token", "/tokens"}, {"new webhook", "/webhooks"}, {"new secret", "/webhooks"}, {"invited", "/operators"},
+	} {
+		f := formFaces[test.face]
+		s.sendForm(tab, base, f.at, f.form, browsertest.View(1280, 900, "light"))
+		secret := `document.getElementById("secret")?.textContent ?? ""`
+		if first, err := chromedp.Run(tab, chromedp.Evaluate[string](secret)); err != nil || first == "" {
+			t.Errorf("%s: no secret is shown, %v", test.face, err)
+			continue
+		}
+		must(t, chromedp.Do(tab, chromedp.Reload()))
+		again, err := chromedp.Run(tab, chromedp.Evaluate[string](secret))
+		if err != nil || again != "" {
+			t.Errorf("%s: loaded again it shows a secret: %q, %v", test.face, again, err)
+		}
+		if at, err := chromedp.Run(tab, chromedp.Evaluate[string]("location.pathname")); err != nil || at != test.home {
+			t.Errorf("%s: loaded again it is at %s, %v, want %s", test.face, at, err, test.home)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -8,15 +9,6 @@ import (
 
 	"github.com/openthreeds/threeds/internal/admin"
 )
-
-// certificatePages returns the pages of client certificates.
-func certificatePages() []route {
-	return []route{
-		{"GET /certificates", certificatesPage},
-		{"GET /certificates/{scheme}", certificatePage},
-		{"POST /certificates/{scheme}", changeCertificate},
-	}
-}
 
 // A certificateRow is a directory in the list of client certificates.
 type certificateRow struct {
@@ -56,14 +48,14 @@ func newCertificateRow(c *admin.CertificatesOfScheme, now time.Time) certificate
 type certificatesView struct{ Rows []certificateRow }
 
 func certificatesPage(h *Handler, v *visit) (result, error) {
-	var all list[admin.CertificatesOfScheme]
 	start := time.Now()
-	if err := h.call(v, http.MethodGet, "certificates", nil, nil, &all); err != nil {
+	all, err := listAll[admin.CertificatesOfScheme](h, v, "certificates", nil)
+	if err != nil {
 		return result{}, err
 	}
 	view := certificatesView{}
-	for i := range all.Data {
-		view.Rows = append(view.Rows, newCertificateRow(&all.Data[i], h.Now()))
+	for i := range all {
+		view.Rows = append(view.Rows, newCertificateRow(&all[i], h.Now()))
 	}
 	return result{template: "certificates", title: "Certificates", data: view, db: time.Since(start)}, nil
 }
@@ -113,11 +105,10 @@ func (h *Handler) showCertificate(v *visit, view *certificateView) (result, erro
 	for _, k := range keyKinds {
 		view.Keys = append(view.Keys, choice{k.value, k.name, k.value == v.PostForm.Get("key")})
 	}
-	page := result{template: "certificate", title: "Certificate of " + h.schemeName(got.Scheme), data: view, db: time.Since(start)}
-	if view.Fault != "" {
-		page.status = http.StatusBadRequest
-	}
-	return page, nil
+	return result{
+		template: "certificate", title: "Certificate of " + h.schemeName(got.Scheme), data: view, db: time.Since(start),
+		status: faultStatus(view.Fault),
+	}, nil
 }
 
 // changeCertificate does what a button says. What is refused is shown with what was typed.
@@ -135,10 +126,8 @@ func changeCertificate(h *Handler, v *visit) (result, error) {
 		answer = view.Test
 	}
 	if fault == "" {
-		err := h.call(v, http.MethodPost, at+"/"+do, nil, body, answer)
-		if p := problemOf(err); p != nil {
-			fault = p.Detail
-		} else if err != nil {
+		var err error
+		if fault, err = h.submit(v, http.MethodPost, at+"/"+do, nil, body, answer); err != nil {
 			return result{}, err
 		}
 	}
@@ -159,9 +148,7 @@ func certificateBody(form url.Values) (body map[string]any, fault string) {
 	case "request":
 		for _, k := range keyKinds {
 			if k.value == form.Get("key") {
-				for name, value := range k.body {
-					body[name] = value
-				}
+				maps.Copy(body, k.body)
 			}
 		}
 		body["subject"] = strings.TrimSpace(form.Get("subject"))

@@ -2,7 +2,8 @@ package pages
 
 import (
 	"fmt"
-	"net/http"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,9 @@ type directoryRow struct {
 // directoryRows returns directories as the pages show them.
 func directoryRows(all []admin.Directory, now time.Time) (rows []directoryRow) {
 	for _, d := range all {
-		row := directoryRow{Directory: d, Pill: breakerPill(&d.Breaker), Age: "none yet"}
+		row := directoryRow{
+			Directory: d, Pill: breakerPill(&d.Breaker), Age: "none yet", Faults: slices.Sorted(maps.Values(d.Problems)),
+		}
 		if n := len(d.Versions); n > 0 {
 			row.Newest = d.Versions[n-1]
 		}
@@ -37,9 +40,6 @@ func directoryRows(all []admin.Directory, now time.Time) (rows []directoryRow) {
 		}
 		if d.Certificate != nil {
 			row.Days, row.IsSoon = daysLeft(d.Certificate.Expires, now)
-		}
-		for _, text := range d.Problems {
-			row.Faults = append(row.Faults, text)
 		}
 		rows = append(rows, row)
 	}
@@ -112,11 +112,11 @@ func newSpark(hours []admin.HourCount) *spark {
 type directoriesView struct{ Directories []directoryRow }
 
 func directoriesPage(h *Handler, v *visit) (result, error) {
-	var all list[admin.Directory]
 	start := time.Now()
-	if err := h.call(v, http.MethodGet, "directories", nil, nil, &all); err != nil {
+	all, err := listAll[admin.Directory](h, v, "directories", nil)
+	if err != nil {
 		return result{}, err
 	}
-	view := directoriesView{directoryRows(all.Data, h.Now())}
+	view := directoriesView{directoryRows(all, h.Now())}
 	return result{template: "directories", title: "Directories", data: view, db: time.Since(start)}, nil
 }

@@ -11,11 +11,6 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// explainPages returns the pages that explain what is pasted.
-func explainPages() []route {
-	return []route{{"GET /explain", explainPage}, {"POST /explain", explainText}}
-}
-
 // An explained is what the admin API says of a text.
 type explained struct {
 	Kind, Verdict          string
@@ -49,13 +44,9 @@ type explainView struct {
 	Raw       string
 }
 
-func (h *Handler) newExplainView(v *visit) (*explainView, error) {
-	view := &explainView{}
-	var merchants list[struct{ Name string }]
-	err := h.call(v, http.MethodGet, "merchants", nil, nil, &merchants)
-	for _, m := range merchants.Data {
-		view.Merchants = append(view.Merchants, choice{m.Name, m.Name, m.Name == v.PostForm.Get("merchant")})
-	}
+func (h *Handler) newExplainView(v *visit) (view *explainView, err error) {
+	view = &explainView{}
+	view.Merchants, err = h.merchantChoices(v, v.PostForm.Get("merchant"))
 	return view, err
 }
 
@@ -76,13 +67,12 @@ func explainText(h *Handler, v *visit) (result, error) {
 	if name := v.PostForm.Get("merchant"); name != "" {
 		query.Set("merchant", name)
 	}
-	err = h.call(v, http.MethodPost, "explain", query, strings.TrimSpace(v.PostForm.Get("text")), &answer)
-	if p := problemOf(err); p != nil {
-		view.Fault, got.status = p.Detail, p.Status
-		return got, nil
-	}
+	view.Fault, err = h.submit(v, http.MethodPost, "explain", query, strings.TrimSpace(v.PostForm.Get("text")), &answer)
 	if err != nil {
 		return result{}, err
+	}
+	if got.status = faultStatus(view.Fault); view.Fault != "" {
+		return got, nil
 	}
 	view.Got = &answer
 	shown := answer.WouldSend

@@ -10,10 +10,14 @@ import (
 
 // newMessageCard explains a step of a record.
 func (h *Handler) newMessageCard(d *journal.Detail, r *lanes.Row, step *journal.Step) *lanes.Card {
-	c := lanes.NewCard(r, lanes.Plain(step.Step, step.Message), step.Message, lanes.Explainer{
+	e := lanes.Explainer{
 		Amount:  amount(d.Amount, d.Currency),
 		Meaning: h.scheme(d.Card.Scheme).Rules.Meaning,
-	})
+	}
+	c := lanes.NewCard(r, lanes.Plain(step.Step, step.Message), step.Message, e)
+	if len(step.Personal) > 0 {
+		c.Groups = append(c.Groups, e.ExplainPersonal(step.Message, step.Personal))
+	}
 	c.Findings = step.Findings
 	return c
 }

@@ -1,12 +1,14 @@
 package pages
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/admin"
 	"github.com/openthreeds/threeds/internal/lanes"
 	"github.com/openthreeds/threeds/internal/operator"
 )
@@ -20,19 +22,12 @@ type tokensView struct {
 }
 
 func (h *Handler) newTokensView(v *visit) (*tokensView, error) {
-	var all list[operator.Token]
-	if err := h.call(v, http.MethodGet, "tokens", nil, nil, &all); err != nil {
+	all, err := listAll[operator.Token](h, v, "tokens", nil)
+	if err != nil {
 		return nil, err
 	}
-	view := &tokensView{Tokens: all.Data}
-	for _, role := range operator.Roles() {
-		view.Roles = append(view.Roles, choice{string(role), words(string(role)), string(role) == v.PostForm.Get("role")})
-	}
-	var merchants list[struct{ Name string }]
-	err := h.call(v, http.MethodGet, "merchants", nil, nil, &merchants)
-	for _, m := range merchants.Data {
-		view.Merchants = append(view.Merchants, choice{m.Name, m.Name, m.Name == v.PostForm.Get("merchant")})
-	}
+	view := &tokensView{Tokens: all, Roles: wordChoices(operator.Roles(), v.PostForm.Get("role"))}
+	view.Merchants, err = h.merchantChoices(v, v.PostForm.Get("merchant"))
 	return view, err
 }
 
@@ -45,34 +40,20 @@ func tokensPage(h *Handler, v *visit) (result, error) {
 func createToken(h *Handler, v *visit) (result, error) {
 	form := v.PostForm
 	body := map[string]any{"name": strings.TrimSpace(form.Get("name")), "role": form.Get("role"), "merchant": form.Get("merchant")}
-	fault := ""
-	if text := strings.TrimSpace(form.Get("expires")); text != "" {
-		at, err := readTime(text)
-		if err != nil {
-			fault = "The end needs a form such as 2028-01-31."
-		}
-		body["expires"] = at.Format(time.RFC3339)
-	}
 	var made struct{ Token, Name string }
-	if fault == "" {
-		err := h.call(v, http.MethodPost, "tokens", nil, body, &made)
-		if p := problemOf(err); p != nil {
-			fault = p.Detail
-		} else if err != nil {
-			return result{}, err
-		}
+	fault, err := h.createWithEnd(v, "tokens", body, &made)
+	if err != nil {
+		return result{}, err
 	}
 	view, err := h.newTokensView(v)
 	if err != nil {
 		return result{}, err
 	}
-	got := result{template: "tokens", title: "Tokens", data: view}
 	if view.Fault = fault; fault != "" {
 		view.Name, view.Expires = form.Get("name"), form.Get("expires")
-		got.status = http.StatusBadRequest
 	}
 	view.New, view.NewName = made.Token, made.Name
-	return got, nil
+	return result{template: "tokens", title: "Tokens", data: view, status: faultStatus(fault)}, nil
 }
 
 func revokeToken(h *Handler, v *visit) (result, error) {
@@ -116,32 +97,30 @@ func auditQuery(v *visit) (query url.Values, fields map[string]string, fault str
 		if fields[name] = strings.TrimSpace(asked.Get(name)); fields[name] == "" {
 			continue
 		}
-		at, err := readTime(fields[name])
+		at, err := readBound(name, fields[name])
 		if err != nil {
 			return query, fields, "The time \"" + name + "\" needs a form such as 2027-01-31 or 2027-01-31T09:30 (UTC)."
 		}
 		query.Set(name, at.Format(time.RFC3339))
 	}
-	return query, fields, ""
+	return query, fields, reversedTimes(query)
 }
 
 func auditPage(h *Handler, v *visit) (result, error) {
 	query, fields, fault := auditQuery(v)
-	view := &auditView{Fields: fields, Fault: fault}
+	view := &auditView{Fields: fields}
 	got := result{template: "audit", title: "Audit", data: view}
 	if cursor := v.URL.Query().Get("cursor"); cursor != "" {
 		query.Set("cursor", cursor)
 	}
 	var all list[auditEntry]
 	start := time.Now()
-	err := h.call(v, http.MethodGet, "audit", query, nil, &all)
-	got.db = time.Since(start)
-	if p := problemOf(err); p != nil {
-		view.Fault = p.Detail
-	} else if err != nil {
+	refusal, err := h.submit(v, http.MethodGet, "audit", query, nil, &all)
+	if err != nil {
 		return result{}, err
 	}
-	if view.Fault != "" {
+	got.db = time.Since(start)
+	if view.Fault = cmp.Or(fault, refusal); view.Fault != "" {
 		got.status = http.StatusBadRequest
 		return got, nil
 	}
@@ -158,7 +137,7 @@ func (h *Handler) serveAudit(w http.ResponseWriter, r *http.Request) {
 	v := &visit{r, session}
 	query, _, fault := auditQuery(v)
 	to := &fileWriter{ResponseWriter: w, kind: "application/jsonl", name: "audit.jsonl", begun: time.Now()}
-	var err error = errNoPage
+	var err error = &admin.Problem{Status: http.StatusBadRequest, Detail: fault}
 	if fault == "" {
 		err = h.call(v, http.MethodGet, "audit/export", query, nil, to)
 	}

@@ -34,8 +34,13 @@ func newHop(d *journal.Detail, i int) lanes.Hop {
 			h.From, h.Gist = lanes.Shop, "the shop opens it"
 		}
 	case "erro":
-		if len(step.Message) == 0 && d.ErrorCode != "" {
-			h.Gist = "error " + d.ErrorCode
+		if len(step.Message) > 0 {
+			break
+		}
+		h.Gist = prefixed("error ", d.ErrorCode)
+		isRelayed := func(finding string) bool { return strings.HasPrefix(finding, journal.RelayedErro) }
+		if !slices.ContainsFunc(step.Findings, isRelayed) { // nobody sent an Erro: there was no answer, or we refused it
+			h.Name, h.Self, h.From = "no usable answer", true, lanes.Server
 		}
 	case "answered":
 		isAReq := func(s journal.Step) bool { return s.Step == "areq" }

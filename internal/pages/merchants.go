@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/admin"
 )
 
 // A merchantEntry is a merchant as the admin API shows it.
@@ -64,9 +66,70 @@ var merchantInputs = []input{
 	{"requestor_url", "Requestor URL", "https.", ""},
 }
 
+// maxMerchantChoices is how many merchants a form offers; of more the name has to be typed, so that pages stay small.
+const maxMerchantChoices = 100
+
+// A merchantInput is the field of a form that names a merchant.
+type merchantInput struct {
+	All    []choice
+	None   string // what it is called to name no merchant; "": one has to be named
+	Chosen string
+}
+
+// newMerchantInput returns the field with a merchant that is chosen, or with the selected one.
+func newMerchantInput(all []choice, none, chosen string) merchantInput {
+	for _, c := range all {
+		if c.Selected {
+			chosen = c.Value
+		}
+	}
+	return merchantInput{all, none, chosen}
+}
+
+// IsLong reports whether there are too many merchants to offer them.
+func (m merchantInput) IsLong() bool { return len(m.All) > maxMerchantChoices }
+
+// How many merchants, and how many keys, a page lists.
+const (
+	maxMerchants = 150
+	maxKeys      = 40
+)
+
+// A listPart is the part of a long list that a page shows.
+type listPart[T any] struct {
+	Rows   []T
+	Count  int    // how many fit Filter
+	Filter string // a text that each has in it
+	More   string // the address of the following ones
+}
+
+// newListPart returns what is asked of the list at a path: at most so many rows, in order, whose text has the filter in
+// it. The order of no two rows may be the same.
+func newListPart[T any](path string, asked url.Values, all []T, most int, text, order func(*T) string) listPart[T] {
+	part := listPart[T]{Filter: strings.TrimSpace(asked.Get("name"))}
+	filter, after := strings.ToLower(part.Filter), asked.Get("after")
+	for _, row := range all {
+		if strings.Contains(strings.ToLower(text(&row)), filter) {
+			part.Count++
+			if order(&row) > after {
+				part.Rows = append(part.Rows, row)
+			}
+		}
+	}
+	slices.SortFunc(part.Rows, func(a, b T) int { return strings.Compare(order(&a), order(&b)) })
+	if len(part.Rows) > most {
+		part.Rows = part.Rows[:most]
+		part.More = path + "?" + url.Values{"name": {part.Filter}, "after": {order(&part.Rows[most-1])}}.Encode()
+	}
+	return part
+}
+
+// HasSearch reports whether the page offers a search of the list.
+func (p listPart[T]) HasSearch() bool { return p.Filter != "" || p.Count != len(p.Rows) }
+
 // A merchantsView is the data of the pages of merchants.
 type merchantsView struct {
-	Merchants []merchantEntry
+	listPart[merchantEntry]
 	Chosen    *merchantEntry
 	InFile    bool
 	CanAdd    bool
@@ -81,23 +144,21 @@ func merchantsPage(h *Handler, v *visit) (result, error) { return h.showMerchant
 
 // showMerchants lists merchants, with what was typed of a new one and what is wrong with it.
 func (h *Handler) showMerchants(v *visit, name, fault string) (result, error) {
-	var all list[merchantEntry]
-	if err := h.call(v, http.MethodGet, "merchants", nil, nil, &all); err != nil {
+	all, err := listAll[merchantEntry](h, v, "merchants", nil)
+	if err != nil {
 		return result{}, err
 	}
-	view := merchantsView{Merchants: all.Data, CanAdd: v.can(http.MethodPost, "merchants"), Name: name, Fault: fault}
-	got := result{template: "merchants", title: "Merchants", data: view}
-	if fault != "" {
-		got.status = http.StatusBadRequest
-	}
-	return got, nil
+	view := merchantsView{CanAdd: v.can(http.MethodPost, "merchants"), Name: name, Fault: fault}
+	nameOf := func(m *merchantEntry) string { return m.Name }
+	view.listPart = newListPart("/merchants", v.URL.Query(), all, maxMerchants, nameOf, nameOf)
+	return result{template: "merchants", title: "Merchants", data: view, status: faultStatus(fault)}, nil
 }
 
 func addMerchant(h *Handler, v *visit) (result, error) {
 	name := strings.TrimSpace(v.PostForm.Get("name"))
-	err := h.call(v, http.MethodPost, "merchants", nil, map[string]string{"name": name}, nil)
-	if p := problemOf(err); p != nil {
-		return h.showMerchants(v, name, p.Detail)
+	fault, err := h.submit(v, http.MethodPost, "merchants", nil, map[string]string{"name": name}, nil)
+	if fault != "" {
+		return h.showMerchants(v, name, fault)
 	}
 	return result{to: "/merchants/" + url.PathEscape(name)}, err
 }
@@ -127,19 +188,15 @@ func (h *Handler) showMerchant(v *visit, typed url.Values, fault string) (result
 		}
 		view.Inputs = append(view.Inputs, in)
 	}
-	got := result{template: "merchant", title: m.Name, data: view}
-	if fault != "" {
-		got.status = http.StatusBadRequest
-	}
-	return got, nil
+	return result{template: "merchant", title: m.Name, data: view, status: faultStatus(fault)}, nil
 }
 
 func changeMerchant(h *Handler, v *visit) (result, error) {
 	path := "merchants/" + url.PathEscape(v.PathValue("name"))
 	if v.PostForm.Get("do") == "remove" {
-		err := h.call(v, http.MethodDelete, path, url.Values{"version": {v.PostForm.Get("version")}}, nil, nil)
-		if p := problemOf(err); p != nil {
-			return h.showMerchant(v, nil, p.Detail)
+		fault, err := h.submit(v, http.MethodDelete, path, url.Values{"version": {v.PostForm.Get("version")}}, nil, nil)
+		if fault != "" {
+			return h.showMerchant(v, nil, fault)
 		}
 		return result{to: "/merchants"}, err
 	}
@@ -149,21 +206,15 @@ func changeMerchant(h *Handler, v *visit) (result, error) {
 			body[in.Name] = nil
 		}
 	}
-	err := h.call(v, http.MethodPatch, path, nil, body, nil)
-	if p := problemOf(err); p != nil {
-		return h.showMerchant(v, v.PostForm, p.Detail)
+	fault, err := h.submit(v, http.MethodPatch, path, nil, body, nil)
+	if fault != "" {
+		return h.showMerchant(v, v.PostForm, fault)
 	}
 	return result{to: "/" + path}, err
 }
 
 // A keyEntry is an API key as the admin API shows it. The key itself is nowhere.
-type keyEntry struct {
-	Hash, Label, Merchant, State string
-	Created                      time.Time
-	LastUsed, Expires            *time.Time
-	Allow                        []string
-	Strict                       bool
-}
+type keyEntry struct{ admin.Key }
 
 // Pill returns the state of a key.
 func (k *keyEntry) Pill() pill {
@@ -180,12 +231,13 @@ func (k *keyEntry) Pill() pill {
 
 // A keysView is the data of the page of keys, and of the part of a merchant's page that has them.
 type keysView struct {
-	Keys      []keyEntry
+	listPart[keyEntry]
 	Merchants []choice
 	Merchant  string // the only one that is shown
 	CanChange bool
 	Fault     string
 	Label     string // as it was typed
+	IsStrict  bool
 	Expires   string
 	Allow     string
 	New       string // a key that was just made, this once
@@ -194,24 +246,21 @@ type keysView struct {
 
 // newKeysView lists keys, those of one merchant if it is named.
 func (h *Handler) newKeysView(v *visit, merchant string) (*keysView, error) {
-	var all list[keyEntry]
-	if err := h.call(v, http.MethodGet, "keys", nil, nil, &all); err != nil {
+	all, err := listAll[keyEntry](h, v, "keys", nil)
+	if err != nil {
 		return nil, err
 	}
 	view := &keysView{Merchant: merchant, CanChange: v.can(http.MethodPost, "keys")}
-	for _, k := range all.Data {
-		if merchant == "" || k.Merchant == merchant {
-			view.Keys = append(view.Keys, k)
-		}
+	asked := v.URL.Query()
+	if merchant != "" {
+		asked = url.Values{"name": {merchant}}
+		all = slices.DeleteFunc(all, func(k keyEntry) bool { return k.Merchant != merchant })
 	}
-	var merchants list[struct{ Name string }]
-	if err := h.call(v, http.MethodGet, "merchants", nil, nil, &merchants); err != nil {
-		return nil, err
-	}
-	for _, m := range merchants.Data {
-		view.Merchants = append(view.Merchants, choice{m.Name, m.Name, m.Name == v.PostForm.Get("merchant")})
-	}
-	return view, nil
+	view.listPart = newListPart("/keys", asked, all, maxKeys,
+		func(k *keyEntry) string { return k.Label + " " + k.Merchant },
+		func(k *keyEntry) string { return k.Merchant + " " + k.Label + " " + k.Hash })
+	view.Merchants, err = h.merchantChoices(v, v.PostForm.Get("merchant"))
+	return view, err
 }
 
 func keysPage(h *Handler, v *visit) (result, error) {
@@ -223,37 +272,35 @@ func keysPage(h *Handler, v *visit) (result, error) {
 func createKey(h *Handler, v *visit) (result, error) {
 	form := v.PostForm
 	body := map[string]any{"merchant": form.Get("merchant"), "label": strings.TrimSpace(form.Get("label")), "strict": form.Get("strict") != ""}
-	fault := ""
-	if text := strings.TrimSpace(form.Get("expires")); text != "" {
-		at, err := readTime(text)
-		if err != nil {
-			fault = "The end needs a form such as 2028-01-31."
-		}
-		body["expires"] = at.Format(time.RFC3339)
-	}
 	if allow := strings.Fields(strings.ReplaceAll(form.Get("allow"), ",", " ")); len(allow) > 0 {
 		body["allow"] = allow
 	}
 	var made struct{ Key, Merchant string }
-	if fault == "" {
-		err := h.call(v, http.MethodPost, "keys", nil, body, &made)
-		if p := problemOf(err); p != nil {
-			fault = p.Detail
-		} else if err != nil {
-			return result{}, err
-		}
+	fault, err := h.createWithEnd(v, "keys", body, &made)
+	if err != nil {
+		return result{}, err
 	}
 	view, err := h.newKeysView(v, "")
 	if err != nil {
 		return result{}, err
 	}
-	got := result{template: "keys", title: "Keys", data: view}
 	if view.Fault = fault; fault != "" {
-		view.Label, view.Expires, view.Allow = form.Get("label"), form.Get("expires"), form.Get("allow")
-		got.status = http.StatusBadRequest
+		view.Label, view.Expires, view.Allow, view.IsStrict = form.Get("label"), form.Get("expires"), form.Get("allow"), form.Get("strict") != ""
 	}
 	view.New, view.NewOf = made.Key, made.Merchant
-	return got, nil
+	return result{template: "keys", title: "Keys", data: view, status: faultStatus(fault)}, nil
+}
+
+// createWithEnd has the admin API make something that may have an end. Fault says what is wrong with the form.
+func (h *Handler) createWithEnd(v *visit, path string, body map[string]any, made any) (fault string, err error) {
+	if text := strings.TrimSpace(v.PostForm.Get("expires")); text != "" {
+		at, err := readTime(text)
+		if err != nil {
+			return "The end needs a form such as 2028-01-31.", nil
+		}
+		body["expires"] = at.Format(time.RFC3339)
+	}
+	return h.submit(v, http.MethodPost, path, nil, body, made)
 }
 
 func revokeKey(h *Handler, v *visit) (result, error) {

@@ -66,7 +66,7 @@ func (s *site) addNode() *node {
 			Certificate: &admin.Certificate{Subject: "CN=3ds.example", Expires: s.now.AddDate(0, 4, 0)},
 		}
 		d.SetRoots([]*x509.Certificate{root}, []*x509.Certificate{root})
-		d.SetRefresh(4*time.Hour, time.Hour)
+		d.Refresh, d.MinRefresh = 4*time.Hour, time.Hour
 		n.directories = append(n.directories, d)
 		s.putStatus(scheme, directory.RefreshStatus{Generation: 3, Ranges: 1204, Loaded: s.now.Add(-12 * time.Minute), Serial: "s-3", Version: "2.2.0"})
 	}
@@ -109,7 +109,7 @@ func TestK3DirectoriesPage(t *testing.T) {
 	n.problems["directory mastercard"] = "directories[1].client_cert.cert: the certificate has expired"
 	w := s.get("viewer", "/directories")
 	s.want(w, 200, "https://ds.visa.example/areq", "https://ds.mastercard.example/preq", "https://results.example/results", "2.1.0, 2.2.0", "CN=3ds.example",
-		"CN=Scheme root", "ds.visa.example", "1,204, confirmed", "3 requests, 100.0 % answered, median", "Lets through", "Holds back", "Connection refused",
+		"CN=Scheme root", "ds.visa.example", "1,204, confirmed", "3 requests, 100.0\u00a0% answered, median", "Lets through", "Holds back", "Connection refused",
 		"1,234 requests were refused", "the certificate has expired", ">12 min<", "122 days", `class="spark"`)
 	if strings.Count(w.Body.String(), "the certificate has expired") != 1 {
 		t.Error("a problem of one directory is at another")
@@ -166,7 +166,7 @@ func TestK3ChartOfResults(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.get("viewer", "/")
-	s.want(w, 200, "<b>33.3 %</b>Authenticated after a challenge", "<b>33.3 %</b>Abandoned by the shopper", "<b>33.3 %</b>Not authenticated", "<b>0.0 %</b>Attempted",
+	s.want(w, 200, "<b>33.3\u00a0%</b>Authenticated after a challenge", "<b>33.3\u00a0%</b>Abandoned by the shopper", "<b>33.3\u00a0%</b>Not authenticated", "<b>0.0\u00a0%</b>Attempted",
 		`<rect class="f2" x=`, `<rect fill="url(#h4)" x=`, `<rect class="f5" x=`, "<span>now</span>")
 	if strings.Contains(w.Body.String(), `<rect class="f1" x=`) {
 		t.Error("a result that nothing has is drawn")

@@ -101,7 +101,7 @@ func TestK10AuditFileHasAll(t *testing.T) {
 	if err != nil || got.Records != n+1 { // the export is in itself
 		t.Errorf("verified %+v, %v", got, err)
 	}
-	s.want(s.get("admin", "/audit.jsonl?from=never"), 404)
+	s.want(s.get("admin", "/audit.jsonl?from=never"), 400, "needs a form such as")
 	s.admin.JournalKeys = nil
 	s.want(s.get("admin", "/audit.jsonl"), 503)
 }

@@ -29,6 +29,7 @@ type overviewView struct {
 	Slowest     string
 	Directories []directoryRow
 	Bars        *barChart // nil: nothing has happened
+	Time        string    // the chosen time, as addresses of pages have it
 	Table       string    // where the chart is a table
 	Notable     []string
 	Shop        string
@@ -37,18 +38,14 @@ type overviewView struct {
 
 // overviewPage says how the authentications of a time went, and what needs attention.
 func overviewPage(h *Handler, v *visit) (result, error) {
-	span := timeOf(v.URL.Query())
-	view := &overviewView{Shop: h.Shop, Now: h.Now(), Table: "/reports?" + url.Values{"by": {"day"}, "time": {span}}.Encode()}
+	chosen := spanOf(v.URL.Query())
+	view := &overviewView{Shop: h.Shop, Now: h.Now(), Time: chosen.value, Table: "/reports?" + url.Values{"by": {"day"}, "time": {chosen.value}}.Encode()}
 	got := result{template: "overview", title: "Overview", data: view}
-	query := url.Values{"from": {time.Unix(0, 0).UTC().Format(time.RFC3339)}}
 	for _, s := range spans {
-		view.Times = append(view.Times, link{"/?time=" + s.value, s.name, s.value == span})
-		if s.value == span && s.back > 0 {
-			query.Set("from", h.Now().Add(-s.back).UTC().Format(time.RFC3339))
-		}
+		view.Times = append(view.Times, link{"/?time=" + s.value, s.name, s == chosen})
 	}
 	start := time.Now()
-	if err := h.call(v, http.MethodGet, "overview", query, nil, &view.overviewAnswer); err != nil {
+	if err := h.call(v, http.MethodGet, "overview", url.Values{"from": {h.beginOf(chosen)}}, nil, &view.overviewAnswer); err != nil {
 		return result{}, err
 	}
 	got.db = time.Since(start)
@@ -66,6 +63,7 @@ func overviewPage(h *Handler, v *visit) (result, error) {
 		view.Bars = newBarChart(&view.Overview)
 	}
 	view.Directories = directoryRows(view.Overview.Directories, h.Now())
+	h.nameRows("scheme", view.Schemes)
 	view.Notable = notableOf(view.Schemes)
 	return got, nil
 }

@@ -88,13 +88,14 @@ type route struct {
 
 // routes returns the table of pages.
 func routes() []route {
-	return slices.Concat([]route{
+	return []route{
 		{"GET /{$}", overviewPage},
 		{"GET /authentications", searchPage},
 		{"GET /authentications/search", cardPage},
 		{"POST /authentications/search", searchByCard},
 		{"GET /authentications/{id}", authenticationPage},
 		{"GET /reports", reportsPage},
+		{"GET /billing", billingPage},
 		{"GET /directories", directoriesPage},
 		{"GET /ranges", rangesPage},
 		{"GET /ranges/{scheme}/diff", rangeDiffPage},
@@ -110,7 +111,21 @@ func routes() []route {
 		{"POST /tokens", createToken},
 		{"POST /tokens/{name}/revoke", revokeToken},
 		{"GET /audit", auditPage},
-	}, certificatePages(), hookPages(), explainPages(), operatorPages())
+		{"GET /certificates", certificatesPage},
+		{"GET /certificates/{scheme}", certificatePage},
+		{"POST /certificates/{scheme}", changeCertificate},
+		{"GET /webhooks", hooksPage},
+		{"POST /webhooks", addHook},
+		{"GET /webhooks/{id}", hookPage},
+		{"POST /webhooks/{id}", changeHook},
+		{"POST /webhooks/{id}/events/{event}/resend", resendEvent},
+		{"GET /explain", explainPage},
+		{"POST /explain", explainText},
+		{"GET /operators", operatorsPage},
+		{"POST /operators", inviteOperator},
+		{"POST /operators/{name}", changeOperator},
+		{"GET /erase", erasePage},
+	}
 }
 
 // A visit is one request for a page.
@@ -131,6 +146,13 @@ func (h *Handler) call(v *visit, method, path string, query url.Values, body, an
 type list[T any] struct {
 	Data []T
 	Next *string
+}
+
+// listAll asks the admin API, as the visitor, for a list that has no further pages.
+func listAll[T any](h *Handler, v *visit, path string, query url.Values) ([]T, error) {
+	var all list[T]
+	err := h.call(v, http.MethodGet, path, query, nil, &all)
+	return all.Data, err
 }
 
 // maxForm is the length of the longest form: a pasted request, and what is around it.
@@ -162,13 +184,22 @@ func (h *Handler) init() {
 	h.mux.HandleFunc("GET /reports.csv", func(w http.ResponseWriter, r *http.Request) {
 		h.serveFile(w, r, "text/csv; charset=utf-8", "reports.csv", writeReport)
 	})
+	h.mux.HandleFunc("GET /billing.csv", func(w http.ResponseWriter, r *http.Request) {
+		h.serveFile(w, r, "text/csv; charset=utf-8", "billing.csv", writeBilling)
+	})
 	h.mux.HandleFunc("GET /audit.jsonl", func(w http.ResponseWriter, r *http.Request) {
 		h.serveAudit(w, r)
 	})
+	h.mux.HandleFunc("POST /erase", h.serveErase)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, errNoPage })
 	})
 	h.initTemplates()
+}
+
+// errOldForm refuses a form of another session.
+var errOldForm = &admin.Problem{
+	Status: http.StatusForbidden, Detail: "It is of an earlier login. Nothing was changed. Go back, load the page again, and send the form again.",
 }
 
 var errNoPage = &admin.Problem{Status: http.StatusNotFound, Detail: "The address is wrong, or what it showed has gone."}
@@ -218,7 +249,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 			}
 			given := r.PostForm.Get("csrf")
 			if session.CSRF == "" || subtle.ConstantTimeCompare([]byte(given), []byte(session.CSRF)) != 1 {
-				return result{}, &admin.Problem{Status: http.StatusForbidden, Detail: "The form is too old. Open the page again."}
+				return result{}, errOldForm
 			}
 		}
 		return do(h, v)
@@ -270,7 +301,7 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, kind, name s
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000) }
 
 // A failed is the data of a page that could not be shown.
-type failed struct{ Heading, Text, Again string }
+type failed struct{ Heading, Text string }
 
 // failure returns the page for an error. What is not the visitor's fault goes to the log.
 func (h *Handler) failure(err error) result {
@@ -285,19 +316,31 @@ func (h *Handler) failure(err error) result {
 	heading := map[int]string{
 		http.StatusForbidden: "You may not do this", http.StatusNotFound: "There is nothing here", http.StatusConflict: "This has changed",
 	}[p.Status]
-	if heading == "" {
+	switch {
+	case p == errOldForm:
+		heading = "The form is too old"
+	case heading == "":
 		heading = "This does not work"
 	}
 	return result{template: "failure", title: heading, status: p.Status, data: failed{Heading: heading, Text: p.Detail}}
 }
 
-// problemOf returns the refusal that an error is; nil if it is none that a form could mend.
-func problemOf(err error) *admin.Problem {
+// submit asks the admin API as the visitor for what a form wants. A refusal that the form could mend is fault, and no error.
+func (h *Handler) submit(v *visit, method, path string, query url.Values, body, answer any) (fault string, err error) {
+	err = h.call(v, method, path, query, body, answer)
 	p, ok := errors.AsType[*admin.Problem](err)
-	if !ok || p.Status != http.StatusBadRequest && p.Status != http.StatusConflict {
-		return nil
+	if ok && (p.Status == http.StatusBadRequest || p.Status == http.StatusConflict) {
+		return p.Detail, nil
 	}
-	return p
+	return "", err
+}
+
+// faultStatus returns the status of a page that says what is wrong with a form; "" means that nothing is.
+func faultStatus(fault string) int {
+	if fault == "" {
+		return http.StatusOK
+	}
+	return http.StatusBadRequest
 }
 
 // serveAsset serves the style and the script.
@@ -338,6 +381,7 @@ func navigation(v *visit) []navGroup {
 		{"Watch", "/", "Overview", "home", "overview"},
 		{"Watch", "/authentications", "Authentications", "rows", "authentications"},
 		{"Watch", "/reports", "Reports", "bars", "reports"},
+		{"Watch", "/billing", "Billing", "receipt", "billing"},
 		{"Watch", "/explain", "Explain", "question", "explain"},
 		{"Set up", "/merchants", "Merchants", "shop", "merchants"},
 		{"Set up", "/keys", "Keys", "key", "keys"},
@@ -346,24 +390,17 @@ func navigation(v *visit) []navGroup {
 		{"Set up", "/ranges", "Card ranges", "ranges", "ranges"},
 		{"Set up", "/webhooks", "Webhooks", "hook", "webhook-endpoints"},
 		{"House", "/audit", "Audit", "book", "audit"},
+		{"House", "/erase", "Erase", "eraser", "journal/erase"},
 		{"House", "/operators", "Operators", "person", "operators"},
 		{"House", "/tokens", "Tokens", "key", "tokens"},
-	}
-	have := map[string]bool{}
-	for _, rt := range routes() {
-		have[strings.TrimPrefix(rt.pattern, "GET ")] = true
 	}
 	var groups []navGroup
 	for _, l := range all {
 		method := http.MethodGet
-		if l.operation == "explain" {
+		if l.operation == "explain" || l.operation == "journal/erase" {
 			method = http.MethodPost
 		}
-		shown := l.path
-		if l.path == "/" {
-			shown = "/{$}"
-		}
-		if !have[shown] || !v.can(method, l.operation) {
+		if !v.can(method, l.operation) {
 			continue
 		}
 		if n := len(groups); n == 0 || groups[n-1].Name != l.group {

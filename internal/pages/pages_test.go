@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/pages"
 	"github.com/openthreeds/threeds/internal/scheme"
@@ -25,12 +27,15 @@ var matrix = map[string][6]int{
 	"/authentications/00000000-0000-4000-8000-00000000abcd": {404, 404, 404, 404, 404, 404},
 	"/nowhere": {404, 404, 404, 404, 404, 404},
 	"/":        {200, 200, 200, 200, 200, 200},
-	"/reports": {200, 200, 200, 200, 200, 200}, "/reports?by=day&time=all": {200, 200, 200, 200, 200, 200},
+	"/reports": {200, 200, 200, 200, 200, 200}, "/reports?by=day&time=all": {200, 200, 200, 200, 200, 200}, "/reports?by=mandates": {200, 200, 200, 200, 200, 200},
 	"/reports?by=nothing": {400, 400, 400, 400, 400, 400}, "/reports.csv": {200, 200, 200, 200, 200, 200},
-	"/merchants": {200, 200, 200, 200, 200, 200}, "/merchants/Corner%20Shop": {200, 200, 200, 200, 200, 200},
+	"/billing": {200, 200, 200, 200, 200, 200}, "/billing?month=soon": {400, 400, 400, 400, 400, 400},
+	"/billing.csv": {200, 200, 200, 200, 200, 200},
+	"/merchants":   {200, 200, 200, 200, 200, 200}, "/merchants/Corner%20Shop": {200, 200, 200, 200, 200, 200},
 	"/merchants/Other%20Shop": {200, 200, 200, 404, 404, 404}, "/merchants/Nobody": {404, 404, 404, 404, 404, 404},
 	"/keys": {200, 200, 200, 200, 200, 200}, "/tokens": {403, 403, 200, 403, 403, 403},
 	"/audit": {403, 403, 200, 403, 403, 403}, "/audit.jsonl": {403, 403, 200, 403, 403, 403},
+	"/erase":   {403, 403, 200, 403, 403, 403},
 	"/explain": {200, 200, 200, 200, 200, 200}, "/operators": {403, 403, 200, 403, 403, 403},
 	"/webhooks": {200, 200, 200, 200, 200, 200}, "/webhooks/ep_x": {404, 404, 404, 404, 404, 404},
 	"/webhooks/" + hookID: {200, 200, 200, 200, 200, 200}, "/webhooks/" + foreignHookID: {200, 200, 200, 404, 404, 404},
@@ -124,7 +129,8 @@ func TestK4SearchPage(t *testing.T) {
 	for query, want := range map[string][]string{
 		"": all, "q=0103": all, "q=9999": nil, "q=order-17": {passedID}, "q=" + passedID: {passedID}, "merchant=Other+Shop": {foreignID},
 		"scheme=visa": all, "scheme=jcb": nil, "result=abandoned": {lostID}, "status=refused": {refusedID}, "acs=BANK-01": {passedID, lostID, foreignID},
-		"reason=12": {foreignID}, "from=2027-03-01T11:30:30": {lostID, refusedID}, "to=2027-03-01": nil, "from=2027-03-01&to=2027-03-02": all,
+		"reason=12": {foreignID}, "from=2027-03-01T11:30:30": {lostID, refusedID}, "to=2027-02-28": nil, "from=2027-03-01&to=2027-03-01": all,
+		"to=2027-03-01T00:00": nil, "from=1+Mar+2027,+11:30:30+UTC": {lostID, refusedID}, "from=2027-03-01T12:30%2B01:00&to=2027-03-01T11:30:30Z": {passedID, foreignID},
 		"time=all&q=order-18": {lostID},
 	} {
 		body := s.get("viewer", "/authentications?"+query).Body.String()
@@ -218,7 +224,8 @@ func TestK4Timeline(t *testing.T) {
 	s.want(w, 200, "129.00 EUR, Visa", "order-17", "Authenticated, after a challenge", "transStatus Y · ECI 05", "Shifts to the issuer", "Authorise",
 		"POST /authentications", ">AReq<", ">ARes<", ">RReq<", ">RRes<", "23.1 s, and who they went to",
 		`aria-label="1.46 s: ARes C, Visa to threeds"`, "while the shopper is at the bank, cut", "648 ms", "The result of the challenge: the shopper passed.",
-		"What decides", "transStatus", "<span class=\"masked\">***</span>", "purchaseAmount: a number was made a string", "visa asks for cardholder e-mail")
+		"What decides", "transStatus", "<span class=\"masked\">***</span>", "purchaseAmount: a number was made a string", "visa asks for cardholder e-mail",
+		`href="/authentications/`+passedID+`">`, "Link to this") // what is shared inside the house has no card in it
 	s.want(s.get("viewer", "/authentications/"+passedID+"?step=ares&beside=areq"), 200,
 		"The bank wants to ask the shopper.", "What we asked the directory server", "400000******0103", "What is bought", "amount in minor units")
 	s.want(s.get("viewer", "/authentications/"+lostID+"?step=expired"), 200, "Abandoned", "Nobody came back in time.")
@@ -298,4 +305,65 @@ func TestJ1PageHasEveryStep(t *testing.T) {
 		s.want(s.get("viewer", "/authentications/"+passedID+"?step="+step), 200, `step=`+step)
 	}
 	s.want(s.get("viewer", "/authentications/"+passedID+"?step=webhook"), 200, "authentication.completed to we_1: 200")
+}
+
+// TestD126OutcomeStaysWhenMessagesGo: once the time of messages is over, the page says what followed from them as it did
+// before, and which of them are no longer kept.
+func TestD126OutcomeStaysWhenMessagesGo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for id, liability := range map[string]string{passedID: "Shifts to the issuer", lostID: "Stays with the merchant", foreignID: "Stays with the merchant"} {
+		s.want(s.get("admin", "/authentications/"+id), 200, liability)
+	}
+	must(t, s.st.ExpireMessages(t.Context(), s.now.AddDate(0, 0, 2)))
+	for id, liability := range map[string]string{passedID: "Shifts to the issuer", lostID: "Stays with the merchant", foreignID: "Stays with the merchant"} {
+		w := s.get("admin", "/authentications/"+id+"?step=ares")
+		s.want(w, 200, liability, "No message of this step is kept.")
+		for _, refuted := range []string{"Not decided", "Load the page again", "No directory server has this card"} {
+			if strings.Contains(w.Body.String(), refuted) {
+				t.Errorf("%s: without messages the page says %q", id, refuted)
+			}
+		}
+	}
+}
+
+// TestK3NextStepOfWhatIsOver: an authentication that ended before anything was sent, and a request of 3-D Secure 1.0.2, are
+// over. The page does not ask to wait.
+func TestK3NextStepOfWhatIsOver(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := recordOf("60000000-0000-4000-8000-000000000001")
+	r.Created, r.Merchant, r.API, r.Status, r.Result, r.TransStatus = s.now.Add(-time.Hour), shop, "authentications", "cancelled", "abandoned", ""
+	s.add(journal.Cancelled, r, journal.Step{Step: "request", At: r.Created})
+	old := recordOf("60000000-0000-4000-8000-000000000002")
+	old.Created, old.Merchant, old.API, old.Operation, old.Status, old.MessageVersion = s.now.Add(-time.Hour), shop, "v1", "check", "completed", "1.0.2"
+	s.add(journal.Version1, old, journal.Step{Step: "request", At: old.Created})
+	for id, want := range map[string]string{r.ID: "the issuer was not asked", old.ID: "The rules of 3-D Secure 1.0.2 are not known here."} {
+		w := s.get("viewer", "/authentications/"+id)
+		s.want(w, 200, want, "It is over")
+		if strings.Contains(w.Body.String(), "Load the page again") {
+			t.Errorf("%s: the page asks to wait", id)
+		}
+	}
+}
+
+// TestD126PersonalDataIsShownWithItsMessage: as a group of its own, with what each element is, and on no list.
+func TestD126PersonalDataIsShownWithItsMessage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := journal.Record{ID: passedID, Created: s.now.Add(-30 * time.Minute), Merchant: shop}
+	areq := masked(t, `{"messageType": "AReq", "messageVersion": "2.2.0", "email": "zoe@shop.example"}`)
+	s.add(journal.SecondAReq, r, journal.Step{
+		Step: "areq", At: s.now, Message: areq, Personal: []byte(`{"email":"zoe@<shop>.example","homePhone.cc":"49"}`),
+	})
+	for _, caller := range callers() {
+		w := s.get(caller, "/authentications/"+passedID+"?step=areq-2")
+		body := w.Body.String()
+		if isShown := strings.Contains(body, "Personal data") && strings.Contains(body, "zoe@&lt;shop&gt;.example") && strings.Contains(body, "cardholder email"); isShown != (w.Code == 200) {
+			t.Errorf("%s: %d %s", caller, w.Code, body)
+		}
+		if list := s.get(caller, "/authentications").Body.String(); strings.Contains(list, "zoe@") {
+			t.Errorf("%s: the list has them", caller)
+		}
+	}
 }

@@ -15,26 +15,15 @@ import (
 
 // A rangeStatus is how things stand with the card ranges of a scheme, as the admin API has it.
 type rangeStatus struct {
-	admin.Ranges
-	Scheme      string
-	Generations []int64
-	Match       *rangeMatch
+	admin.RangesOfScheme
+	Match *rangeMatch
 
 	Age   string
 	Pairs [][2]string // addresses of comparisons with what they are called
 }
 
 // A rangeMatch is what was found of a prefix in one scheme.
-type rangeMatch struct {
-	Scheme string
-	Count  int
-	Of     int
-	Ranges []struct {
-		Start, End string
-		Country    string `json:"issuerCountryCode"`
-	}
-	Found []admin.FoundRange
-}
+type rangeMatch struct{ admin.RangeMatch }
 
 // Left returns how many ranges were found beside those that are shown.
 func (m *rangeMatch) Left() int { return m.Count - len(m.Ranges) }
@@ -50,9 +39,6 @@ type rangesView struct {
 	Done       string
 }
 
-// maxPrefix is how many digits are looked up at most: one less than the shortest card number.
-const maxPrefix = 12
-
 func rangesPage(h *Handler, v *visit) (result, error) {
 	asked := v.URL.Query()
 	view := rangesView{
@@ -61,38 +47,30 @@ func rangesPage(h *Handler, v *visit) (result, error) {
 	view.Done = map[string]string{
 		"accept": "Accepted. A node that serves uses them within seconds.", "refresh": "The directory server is asked as soon as the protocol allows.",
 	}[asked.Get("done")]
-	got := result{template: "ranges", title: "Card ranges"}
 	prefix := strings.ReplaceAll(strings.TrimSpace(asked.Get("prefix")), " ", "")
 	// A whole card number is refused, and the page does not show it again.
-	if len(prefix) > maxPrefix && isCardNumber(prefix) {
+	if len(prefix) > admin.MaxPrefix && admin.MayBeCard(prefix) {
 		view.Fault, prefix = "This looks like a whole card number. Its first 6 to 12 digits are enough.", ""
 	}
-	var all list[rangeStatus]
 	start := time.Now()
-	if err := h.call(v, http.MethodGet, "ranges", nil, nil, &all); err != nil {
+	all, err := listAll[rangeStatus](h, v, "ranges", nil)
+	if err != nil {
 		return result{}, err
 	}
-	for i := range all.Data {
-		s := &all.Data[i]
+	for i := range all {
+		s := &all[i]
 		if prefix != "" && view.Fault == "" {
 			var found rangeStatus
-			err := h.call(v, http.MethodGet, "ranges/"+url.PathEscape(s.Scheme), url.Values{"prefix": {prefix}}, nil, &found)
-			if p := problemOf(err); p != nil {
-				view.Fault = p.Detail
-			} else if err != nil {
+			asked := url.Values{"prefix": {prefix}}
+			if view.Fault, err = h.submit(v, http.MethodGet, "ranges/"+url.PathEscape(s.Scheme), asked, nil, &found); err != nil {
 				return result{}, err
 			}
 			s.Match = found.Match
 		}
 		s.describe()
 	}
-	got.db = time.Since(start)
-	view.Schemes, view.Prefix, view.IsSearched = all.Data, prefix, prefix != "" && view.Fault == ""
-	if view.Fault != "" {
-		got.status = http.StatusBadRequest
-	}
-	got.data = view
-	return got, nil
+	view.Schemes, view.Prefix, view.IsSearched = all, prefix, prefix != "" && view.Fault == ""
+	return result{template: "ranges", title: "Card ranges", data: view, db: time.Since(start), status: faultStatus(view.Fault)}, nil
 }
 
 // describe sets what people read of a status.

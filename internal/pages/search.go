@@ -2,6 +2,7 @@ package pages
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,6 +25,25 @@ var filterNames = []string{"merchant", "scheme", "result", "status", "acs", "rea
 type choice struct {
 	Value, Name string
 	Selected    bool
+}
+
+// wordChoices returns values that a page shows as words.
+func wordChoices[T ~string](values []T, chosen string) []choice {
+	var all []choice
+	for _, v := range values {
+		all = append(all, choice{string(v), words(string(v)), string(v) == chosen})
+	}
+	return all
+}
+
+// merchantChoices returns the merchants that the visitor may see.
+func (h *Handler) merchantChoices(v *visit, chosen string) ([]choice, error) {
+	merchants, err := listAll[struct{ Name string }](h, v, "merchants", nil)
+	var all []choice
+	for _, m := range merchants {
+		all = append(all, choice{m.Name, m.Name, m.Name == chosen})
+	}
+	return all, err
 }
 
 // A link goes to another view of the same page.
@@ -59,27 +79,16 @@ type searchView struct {
 	Off       bool
 }
 
-// spans are the times that may be chosen, in the order of the form.
-var spans = []struct {
+// A span is a time that may be chosen.
+type span struct {
 	value, name string
-	back        time.Duration
-}{
-	{"24h", "Last 24 hours", 24 * time.Hour}, {"7d", "Last 7 days", 7 * 24 * time.Hour},
-	{"30d", "Last 30 days", 30 * 24 * time.Hour}, {"all", "All that is kept", 0},
+	back        time.Duration // from now; 0 means all
 }
 
-// isCardNumber reports whether a text may be a whole card number.
-func isCardNumber(text string) bool {
-	digits := 0
-	for _, c := range text {
-		switch {
-		case c >= '0' && c <= '9':
-			digits++
-		case !strings.ContainsRune(" -.", c):
-			return false
-		}
-	}
-	return digits >= 12 && digits <= 19
+// spans are the times that may be chosen, in the order of the form.
+var spans = []span{
+	{"24h", "Last 24 hours", 24 * time.Hour}, {"7d", "Last 7 days", 7 * 24 * time.Hour},
+	{"30d", "Last 30 days", 30 * 24 * time.Hour}, {"all", "All that is kept", 0},
 }
 
 // searchPage lists authentications by the fields of the address.
@@ -90,7 +99,7 @@ func searchPage(h *Handler, v *visit) (result, error) {
 	query := url.Values{}
 	for _, name := range filterNames {
 		value := strings.TrimSpace(asked.Get(name))
-		if isCardNumber(value) {
+		if admin.MayBeCard(value) {
 			return refuseCard(view, got), nil
 		}
 		if value != "" {
@@ -98,7 +107,7 @@ func searchPage(h *Handler, v *visit) (result, error) {
 			view.Fields[name] = value
 		}
 	}
-	if isCardNumber(asked.Get("q")) {
+	if admin.MayBeCard(asked.Get("q")) {
 		return refuseCard(view, got), nil
 	}
 	view.Query = strings.TrimSpace(asked.Get("q"))
@@ -129,10 +138,7 @@ func searchPage(h *Handler, v *visit) (result, error) {
 	}
 	view.Records, view.MS = page.Data, milliseconds(got.db)
 	if page.Next != nil {
-		older := url.Values{}
-		for name, values := range asked {
-			older[name] = values
-		}
+		older := maps.Clone(asked)
 		older.Set("cursor", *page.Next)
 		view.Older = "/authentications?" + older.Encode()
 	}
@@ -143,19 +149,15 @@ func searchPage(h *Handler, v *visit) (result, error) {
 // refuseCard answers a search that has a card number in its address. The number is on no page.
 func refuseCard(view *searchView, got result) result {
 	view.Query, view.Fields = "", map[string]string{}
-	view.Fault = "That may be a whole card number, and addresses stand in logs. Type it on its own page; nothing was looked for."
+	view.Fault = "That may be a whole card number, and addresses stand in logs. Type it on its own page, which finds order numbers of 12 to 19 digits, too. Nothing was looked for."
 	got.status = http.StatusBadRequest
 	return got
 }
 
 // without returns a query without one of its members.
 func without(query url.Values, name string) string {
-	rest := url.Values{}
-	for n, values := range query {
-		if n != name {
-			rest[n] = values
-		}
-	}
+	rest := maps.Clone(query)
+	rest.Del(name)
 	return rest.Encode()
 }
 
@@ -167,29 +169,30 @@ func (h *Handler) setTimes(view *searchView, asked, query url.Values) (fault str
 		if text == "" {
 			continue
 		}
-		at, err := readTime(text)
+		at, err := readBound(name, text)
 		if err != nil {
 			return "The time \"" + name + "\" needs a form such as 2027-01-31 or 2027-01-31T09:30 (UTC)."
 		}
-		query.Set(name, at.Format(time.RFC3339))
+		query.Set(name, at.UTC().Format(time.RFC3339))
 		view.Filters = append(view.Filters, map[string]string{"from": "from ", "to": "until "}[name]+moment(at))
 	}
 	if view.Fields["from"] != "" || view.Fields["to"] != "" {
 		view.HasMore = true
-		return ""
+		return reversedTimes(query)
 	}
-	for _, s := range spans {
-		if s.value == timeOf(asked) && s.back > 0 {
-			query.Set("from", h.Now().Add(-s.back).UTC().Format(time.RFC3339))
-			view.Filters = append(view.Filters, "in the l"+s.name[1:])
-		}
+	if s := spanOf(asked); s.back > 0 {
+		query.Set("from", h.beginOf(s))
+		view.Filters = append(view.Filters, "in the l"+s.name[1:])
 	}
 	return ""
 }
 
 // readTime reads a day or a moment, in UTC unless it says otherwise.
 func readTime(text string) (at time.Time, err error) {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range []string{
+		time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly,
+		"2 Jan 2006, 15:04:05 UTC", // as the pages write it
+	} {
 		if at, err = time.Parse(layout, text); err == nil {
 			return at, nil
 		}
@@ -197,39 +200,54 @@ func readTime(text string) (at time.Time, err error) {
 	return at, err
 }
 
-// timeOf returns the span that was asked for, or the usual one.
-func timeOf(asked url.Values) string {
-	for _, s := range spans {
-		if s.value == asked.Get("time") {
-			return s.value
-		}
+// readBound reads an end of the time that is searched. A day as its "to" is searched to its end.
+func readBound(name, text string) (time.Time, error) {
+	at, err := readTime(text)
+	if _, fault := time.Parse(time.DateOnly, text); err == nil && fault == nil && name == "to" {
+		at = at.AddDate(0, 0, 1)
 	}
-	return spans[0].value
+	return at, err
+}
+
+// reversedTimes says that a search ends before it begins; "" if it does not. Both times are as the admin API takes them.
+func reversedTimes(query url.Values) string {
+	from, fault := time.Parse(time.RFC3339, query.Get("from"))
+	to, otherFault := time.Parse(time.RFC3339, query.Get("to"))
+	if fault == nil && otherFault == nil && !from.Before(to) {
+		return "The time ends before it begins: \"from\" is " + moment(from) + ", and \"until\" is " + moment(to) + "."
+	}
+	return ""
+}
+
+// spanOf returns the span that was asked for, or the usual one.
+func spanOf(asked url.Values) span {
+	i := slices.IndexFunc(spans, func(s span) bool { return s.value == asked.Get("time") })
+	return spans[max(i, 0)]
+}
+
+// beginOf returns when a span begins, as the admin API takes it.
+func (h *Handler) beginOf(s span) string {
+	begin := time.Unix(0, 0)
+	if s.back > 0 {
+		begin = h.Now().Add(-s.back)
+	}
+	return begin.UTC().Format(time.RFC3339)
 }
 
 // newSearchView returns the page with its form filled.
 func (h *Handler) newSearchView(v *visit, asked url.Values) *searchView {
 	view := &searchView{Fields: map[string]string{}, Shop: h.Shop, HasOne: v.session.Actor.Merchant != ""}
-	var merchants list[struct{ Name string }]
-	if err := h.call(v, http.MethodGet, "merchants", nil, nil, &merchants); err == nil {
-		for _, m := range merchants.Data {
-			view.Merchants = append(view.Merchants, choice{m.Name, m.Name, m.Name == asked.Get("merchant")})
-		}
-	}
+	view.Merchants, _ = h.merchantChoices(v, asked.Get("merchant")) // without them the search has no such field
 	for _, word := range scheme.Names() {
 		view.Schemes = append(view.Schemes, choice{word, h.schemeName(word), word == asked.Get("scheme")})
 	}
-	for _, r := range outcome.Results() {
-		view.Results = append(view.Results, choice{string(r), words(string(r)), string(r) == asked.Get("result")})
-	}
-	for _, s := range []outcome.Status{
+	view.Results = wordChoices(outcome.Results(), asked.Get("result"))
+	view.Statuses = wordChoices([]outcome.Status{
 		outcome.RequiresBrowser, outcome.InProgress, outcome.Challenge, outcome.Decoupled, outcome.Completed, outcome.Failed,
 		outcome.Cancelled, outcome.Expired, "refused",
-	} {
-		view.Statuses = append(view.Statuses, choice{string(s), words(string(s)), string(s) == asked.Get("status")})
-	}
+	}, asked.Get("status"))
 	for _, s := range spans {
-		view.Times = append(view.Times, choice{s.value, s.name, s.value == timeOf(asked)})
+		view.Times = append(view.Times, choice{s.value, s.name, s == spanOf(asked)})
 	}
 	for _, name := range []string{"status", "acs", "reason", "id", "reference", "last4"} {
 		view.HasMore = view.HasMore || asked.Get(name) != ""
@@ -265,10 +283,7 @@ func (h *Handler) widen(view *searchView, asked url.Values) {
 		view.IsNew = len(view.Filters) == 0
 		return
 	}
-	wider := url.Values{}
-	for name, values := range asked {
-		wider[name] = values
-	}
+	wider := maps.Clone(asked)
 	view.IsNew = len(asked) == 0 && view.Shop != ""
 	next := spans[max(at+1, 2)] // from 24 hours to 30 days at once
 	wider.Set("time", next.value)
@@ -304,17 +319,17 @@ func cardPage(_ *Handler, v *visit) (result, error) {
 }
 
 // maxByCard is how many records a search by card shows: a next page would have to know the card.
-const maxByCard = 100
+const maxByCard = 60
 
 // searchByCard lists the authentications of a card that was typed whole.
 func searchByCard(h *Handler, v *visit) (result, error) {
-	typed := strings.NewReplacer(" ", "", "-", "", ".", "").Replace(v.PostForm.Get("card"))
-	if !isCardNumber(typed) {
+	typed := digitsOf(v.PostForm.Get("card"))
+	if !admin.MayBeCard(typed) {
 		fault := "A card number has 12 to 19 digits; found " + strconv.Itoa(len(typed)) + " characters."
 		return result{template: "card", title: "Search by card", status: http.StatusBadRequest, data: fault}, nil
 	}
 	view := h.newSearchView(v, nil)
-	view.ByCard, view.Clear, view.Filters = true, true, []string{"of the card that you typed"}
+	view.ByCard, view.Clear, view.Filters = true, true, []string{"with the card, or the order number, that you typed"}
 	got := result{template: "search", title: "Authentications of a card", data: view}
 	start := time.Now()
 	var page list[journal.Record]
@@ -323,6 +338,13 @@ func searchByCard(h *Handler, v *visit) (result, error) {
 	got.db = time.Since(start)
 	if err != nil {
 		return h.searchFailure(view, got, err)
+	}
+	if len(page.Data) == 0 {
+		// Merchants have order numbers of as many digits, which may not stand in an address either.
+		body = map[string]any{"reference": strings.TrimSpace(v.PostForm.Get("card")), "limit": maxByCard}
+		if err := h.call(v, http.MethodPost, "authentications/search", nil, body, &page); err != nil {
+			return h.searchFailure(view, got, err)
+		}
 	}
 	view.Records, view.Full, view.MS = page.Data, page.Next != nil, milliseconds(got.db)
 	return got, nil

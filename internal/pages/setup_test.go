@@ -29,6 +29,7 @@ var forms = map[string]struct {
 	"/webhooks/" + hookID:        {url.Values{"do": {"rotate"}}, [6]int{403, 200, 200, 403, 200, 200}},
 	"/webhooks/ep_x":             {url.Values{"do": {"remove"}}, [6]int{403, 404, 404, 403, 404, 404}},
 	"/webhooks/" + foreignHookID: {url.Values{"do": {"disable"}}, [6]int{403, 303, 303, 403, 404, 404}},
+	"/erase":                     {url.Values{"merchant": {shop}}, [6]int{403, 403, 200, 403, 403, 403}},
 	"/tokens/nobody/revoke":      {url.Values{}, [6]int{403, 403, 404, 403, 403, 403}},
 }
 
@@ -131,12 +132,66 @@ func TestK5Reports(t *testing.T) {
 	}
 }
 
+// TestK5ReportOfMandates: the page says what is not kept, from when on it counts, and how often; its file has the same, of
+// one's own merchant alone, and no formula in it.
+func TestK5ReportOfMandates(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(s.get("viewer", "/reports?by=mandates"), 200, "Every request of this time keeps the rules")
+	s.addUnkept()
+	s.want(s.get("viewer", "/reports?by=mandates"), 200, shop, otherShop, "email</span> or <span", "must be sent", "should be sent", "Now", "From 1 May 2027", "Advice",
+		`href="/authentications/40000000-0000-4000-8000-000000000001"`)
+	if body := s.get("own-viewer", "/reports?by=mandates").Body.String(); strings.Contains(body, otherShop) || !strings.Contains(body, shop) {
+		t.Error("the shop's own people see another's, or not their own")
+	}
+	rows, err := csv.NewReader(s.get("own-viewer", "/reports.csv?by=mandates").Body).ReadAll()
+	if err != nil || len(rows) != 4 || rows[0][0] != "merchant" || rows[1][2] != "email|homePhone" || rows[1][6] != "true" || rows[2][4] != "2027-05-01" || rows[3][3] != "advise" {
+		t.Errorf("file: %v, %v", rows, err)
+	}
+	r := recordOf("40000000-0000-4000-8000-000000000003")
+	r.Created, r.Merchant, r.Unkept = s.now.Add(-1e9), "=1+1", []journal.Rule{{Element: "mcc", Rule: "require"}}
+	s.add("answered", r, stepOf("areq", r.Created))
+	if body := s.get("viewer", "/reports.csv?by=mandates").Body.String(); !strings.Contains(body, "'=1+1") {
+		t.Errorf("a formula in the file: %s", body)
+	}
+}
+
+// TestK5Billing: the same numbers on the page and in the file, of one's own merchant alone, and no formula in it. They stay
+// when the merchant is erased.
+func TestK5Billing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := recordOf("30000000-0000-4000-8000-000000000001")
+	r.Created, r.Merchant = s.now.Add(-1e9), "=1+1"
+	s.add("answered", r, stepOf("areq", r.Created))
+	const cells = `<td class="num" data-l="All">2</td><td class="num" data-l="Frictionless">0</td><td class="num" data-l="Challenged">2</td>`
+	for _, isErased := range []bool{false, true} {
+		s.want(s.get("viewer", "/billing"), 200, shop, otherShop, "All merchants", `data-l="All">4`, cells, `data-l="Refused">1`)
+		own := s.get("own-viewer", "/billing").Body.String()
+		if strings.Contains(own, otherShop) || !strings.Contains(own, cells) || strings.Contains(own, "All merchants") {
+			t.Error("the shop's own people see another's, or not their own")
+		}
+		w := s.get("viewer", "/billing.csv")
+		rows, err := csv.NewReader(w.Body).ReadAll()
+		if err != nil || len(rows) != 5 || rows[0][0] != "month" || rows[1][1] != "'=1+1" || rows[2][1] != shop || rows[2][5] != "challenged" || rows[2][6] != "2" {
+			t.Errorf("erased: %t, file: %v, %v", isErased, rows, err)
+		}
+		if rows, err := csv.NewReader(s.get("own-viewer", "/billing.csv").Body).ReadAll(); err != nil || len(rows) != 3 {
+			t.Errorf("the shop's own file: %v, %v", rows, err)
+		}
+		if _, err := s.admin.Erase(t.Context(), journal.Query{Merchant: shop}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.want(s.get("viewer", "/billing?month=2020-02"), 200, "Nothing in this month")
+}
+
 // TestK3Overview: the sums and each scheme, of one's own merchant alone.
 func TestK3Overview(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.want(s.get("viewer", "/"), 200, "<dt>Authentications</dt><dd>3</dd>", "<dd>33.3 %</dd>", `href="/authentications?scheme=visa"`)
-	s.want(s.get("own-viewer", "/"), 200, "<dt>Authentications</dt><dd>2</dd>", "<dd>50.0 %</dd>")
+	s.want(s.get("viewer", "/"), 200, "<dt>Authentications</dt><dd>3</dd>", "<dd>33.3\u00a0%</dd>", `href="/authentications?scheme=visa&amp;time=24h"`)
+	s.want(s.get("own-viewer", "/"), 200, "<dt>Authentications</dt><dd>2</dd>", "<dd>50.0\u00a0%</dd>")
 	s.now = s.now.AddDate(0, 0, 20)
 	s.want(s.get("viewer", "/"), 200, "Nothing has happened in this time", "Open the shop")
 	s.want(s.get("viewer", "/?time=30d"), 200, "<dt>Authentications</dt><dd>3</dd>")

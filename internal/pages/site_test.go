@@ -2,7 +2,9 @@ package pages_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -71,6 +73,10 @@ func newSite(t testing.TB) *site {
 	must(t, err)
 	t.Cleanup(func() { _ = s.st.Close() })
 	s.admin.Journal, s.admin.JournalKeys = s.st, s.keys
+	s.admin.Erase = func(ctx context.Context, q journal.Query) (done admin.Erased, err error) {
+		done.Authentications, done.Records, err = s.st.Erase(ctx, q)
+		return done, err
+	}
 	s.addRecords()
 	s.pages = &pages.Handler{Admin: s.admin, Now: now, Log: log, Shop: "/shop"}
 	return s
@@ -110,7 +116,7 @@ func (s *site) addRecords() {
 		ID: passedID, Created: began, Updated: at(22900), API: "authentications", Operation: "authentications", Merchant: shop, Reference: "order-17",
 		Card: journal.Card{Scheme: "visa", BIN: "40000000", Last4: "0103"}, Amount: "12900", Currency: "978", MessageVersion: "2.2.0",
 		DeviceChannel: "02", MessageCategory: "01", Status: "completed", Result: "authenticated", TransStatus: "Y", ECI: "05", ACS: "BANK-01",
-		Challenged: true, DurationMS: 648,
+		Challenged: true, Liability: "yes", DurationMS: 648,
 	}
 	creq := masked(s.TB, `{"messageType": "CReq", "messageVersion": "2.2.0", "threeDSServerTransID": "`+passedID+`",
 		"acsTransID": "f9394117-0000-4000-8000-0000464b1880", "challengeWindowSize": "02"}`)
@@ -125,12 +131,12 @@ func (s *site) addRecords() {
 	s.add(journal.Delivered("evt_1", "we_1", 1), one,
 		journal.Step{Step: "webhook", At: at(22850), Findings: []string{"authentication.completed to we_1: 200"}})
 	s.add(journal.Collected, one, journal.Step{Step: "answered", At: at(23100)})
-	lost := one
+	lost, foreign := one, one
+	lost.Liability, foreign.Liability = "no", "no"
 	lost.ID, lost.Created, lost.Updated, lost.Status, lost.Result, lost.TransStatus, lost.ECI, lost.Reference = lostID, at(60000), at(90000), "expired", "abandoned", "C", "", "order-18"
 	s.add(journal.Claimed, lost, journal.Step{Step: "request", At: at(60000)}, journal.Step{Step: "areq", At: at(60010), Message: areq})
 	s.add(journal.Answered, lost, journal.Step{Step: "ares", At: at(60400), Message: ares}, journal.Step{Step: "answered", At: at(60402)})
 	s.add(journal.Expired, lost, journal.Step{Step: "expired", At: at(90000)})
-	foreign := one
 	foreign.ID, foreign.Merchant, foreign.Result, foreign.TransStatus, foreign.TransStatusReason, foreign.ECI, foreign.Reference =
 		foreignID, otherShop, "not_authenticated", "N", "12", "", "order-19"
 	foreign.Challenged = false
@@ -147,6 +153,33 @@ func (s *site) add(kind journal.Kind, r journal.Record, steps ...journal.Step) {
 	must(s.TB, err)
 }
 
+// addUnkept adds a record of each shop that does not keep rules of its scheme.
+func (s *site) addUnkept() {
+	s.Helper()
+	rules := []journal.Rule{{Element: "email|homePhone", Rule: "require"}, {Element: "mcc", Rule: "format", Since: "2027-05-01"}, {Element: "billAddrLine1", Rule: "advise"}}
+	for n, merchant := range []string{shop, otherShop} {
+		r := recordOf(fmt.Sprintf("40000000-0000-4000-8000-%012d", n+1))
+		r.Created, r.Merchant, r.Unkept = s.now.Add(-1e9), merchant, rules
+		s.add(journal.Answered, r, stepOf("areq", r.Created))
+	}
+}
+
+// personalID is the id of the authentication whose personal data is kept.
+const personalID = "50000000-0000-4000-8000-000000000001"
+
+// addPersonal adds an authentication with personal data.
+func (s *site) addPersonal() {
+	s.Helper()
+	r := recordOf(personalID)
+	r.Created, r.Merchant = s.now.Add(-20*time.Hour), shop
+	step := stepOf("areq", r.Created)
+	step.Message = masked(s.TB, `{"messageType": "AReq", "messageVersion": "2.2.0", "deviceChannel": "02", "messageCategory": "01"}`)
+	step.Personal = []byte(`{"email":"zoe.quartz-longname@mail.department.shop.example","homePhone.cc":"49","homePhone.subscriber":"3012345678",` +
+		`"cardholderName":"Zoë Quartz","billAddrLine1":"12 Harbour Lane","billAddrCity":"Bremen","billAddrPostCode":"28195","billAddrCountry":"276",` +
+		`"browserIP":"192.0.2.44","acctInfo":{"chAccDate":"20240101"}}`)
+	s.add(journal.Answered, r, step)
+}
+
 // actor returns who a caller of the matrix is: a role, and with "own-" in front that of the shop's own people.
 func actor(caller string) operator.Actor {
 	role, isOwn := strings.CutPrefix(caller, "own-")
@@ -160,7 +193,7 @@ func actor(caller string) operator.Actor {
 // serve answers a request as a caller.
 func (s *site) serve(caller string, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	session := &operator.Session{Actor: actor(caller), CSRF: csrf}
+	session := &operator.Session{Actor: actor(caller), CSRF: csrf, Key: []byte("key of the session of " + caller)}
 	s.pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), session)))
 	return w
 }

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,17 +11,6 @@ import (
 
 	"github.com/openthreeds/threeds/internal/webhook"
 )
-
-// hookPages returns the pages of webhooks.
-func hookPages() []route {
-	return []route{
-		{"GET /webhooks", hooksPage},
-		{"POST /webhooks", addHook},
-		{"GET /webhooks/{id}", hookPage},
-		{"POST /webhooks/{id}", changeHook},
-		{"POST /webhooks/{id}/events/{event}/resend", resendEvent},
-	}
-}
 
 // A hookEntry is a webhook endpoint as the admin API shows it.
 type hookEntry struct {
@@ -79,14 +69,13 @@ func (d *delivery) Pill() pill {
 
 // Answer says how the last attempt ended.
 func (d *delivery) Answer() string {
-	var parts []string
-	if d.Status != nil {
-		parts = append(parts, "HTTP "+strconv.Itoa(*d.Status))
+	switch {
+	case d.Status != nil:
+		return "HTTP " + strconv.Itoa(*d.Status)
+	case d.Error != nil:
+		return *d.Error
 	}
-	if d.Error != nil && d.Status == nil {
-		parts = append(parts, *d.Error)
-	}
-	return strings.Join(parts, ", ")
+	return ""
 }
 
 // An eventEntry is an event as the admin API lists it.
@@ -151,26 +140,18 @@ func hooksPage(h *Handler, v *visit) (result, error) { return h.showHooks(v, nil
 
 // showHooks lists endpoints, with one that was just made, or with what is wrong with what was typed.
 func (h *Handler) showHooks(v *visit, made *hookEntry, fault string) (result, error) {
-	var all list[hookEntry]
-	if err := h.call(v, http.MethodGet, "webhook-endpoints", nil, nil, &all); err != nil {
+	all, err := listAll[hookEntry](h, v, "webhook-endpoints", nil)
+	if err != nil {
 		return result{}, err
 	}
-	view := &hooksView{Hooks: all.Data, CanChange: v.can(http.MethodPost, "webhook-endpoints"), Fault: fault, Made: made}
+	view := &hooksView{Hooks: all, CanChange: v.can(http.MethodPost, "webhook-endpoints"), Fault: fault, Made: made}
 	if view.Form = newHookForm(v, nil); made != nil {
 		view.Form = newHookForm(&visit{Request: new(http.Request)}, nil)
 	}
-	var merchants list[struct{ Name string }]
-	if err := h.call(v, http.MethodGet, "merchants", nil, nil, &merchants); err != nil {
+	if view.Form.Merchants, err = h.merchantChoices(v, v.PostForm.Get("merchant")); err != nil {
 		return result{}, err
 	}
-	for _, m := range merchants.Data {
-		view.Form.Merchants = append(view.Form.Merchants, choice{m.Name, m.Name, m.Name == v.PostForm.Get("merchant")})
-	}
-	got := result{template: "webhooks", title: "Webhooks", data: view}
-	if fault != "" {
-		got.status = http.StatusBadRequest
-	}
-	return got, nil
+	return result{template: "webhooks", title: "Webhooks", data: view, status: faultStatus(fault)}, nil
 }
 
 // addHook adds an endpoint. The answer shows its secret, and nothing shows it again.
@@ -179,10 +160,8 @@ func addHook(h *Handler, v *visit) (result, error) {
 	body["merchant"] = v.PostForm.Get("merchant")
 	var made hookEntry
 	if fault == "" {
-		err := h.call(v, http.MethodPost, "webhook-endpoints", nil, body, &made)
-		if p := problemOf(err); p != nil {
-			fault = p.Detail
-		} else if err != nil {
+		var err error
+		if fault, err = h.submit(v, http.MethodPost, "webhook-endpoints", nil, body, &made); err != nil {
 			return result{}, err
 		}
 	}
@@ -199,16 +178,9 @@ type hookView struct {
 	CanChange bool
 	Fault     string
 	Secret    string // a new one, this once
-	Test      *testResult
+	Test      *webhook.AttemptView
 	Events    []eventEntry
 	Older     string
-}
-
-// A testResult is how a test event was delivered.
-type testResult struct {
-	Delivered bool
-	Status    *int
-	Error     *string
 }
 
 func hookPage(h *Handler, v *visit) (result, error) { return h.showHook(v, &hookView{}) }
@@ -227,20 +199,18 @@ func (h *Handler) showHook(v *visit, view *hookView) (result, error) {
 	}
 	var all list[eventEntry]
 	start := time.Now()
-	err := h.call(v, http.MethodGet, "events", query, nil, &all)
-	got := result{template: "webhook", title: "Webhook of " + view.Hook.Merchant, data: view, db: time.Since(start)}
-	if p := problemOf(err); p != nil {
-		view.Fault = p.Detail
-	} else if err != nil {
+	fault, err := h.submit(v, http.MethodGet, "events", query, nil, &all)
+	if err != nil {
 		return result{}, err
 	}
+	took := time.Since(start)
+	view.Fault = cmp.Or(fault, view.Fault)
 	if view.Events = all.Data; all.Next != nil {
 		view.Older = "/webhooks/" + url.PathEscape(id) + "?" + url.Values{"cursor": {*all.Next}}.Encode()
 	}
-	if view.Fault != "" {
-		got.status = http.StatusBadRequest
-	}
-	return got, nil
+	return result{
+		template: "webhook", title: "Webhook of " + view.Hook.Merchant, data: view, db: took, status: faultStatus(view.Fault),
+	}, nil
 }
 
 // changeHook does what the button of the form says.
@@ -253,11 +223,19 @@ func changeHook(h *Handler, v *visit) (result, error) {
 	case "remove":
 		return result{to: "/webhooks"}, h.call(v, http.MethodDelete, path, nil, nil, nil)
 	case "rotate":
+		if err := h.call(v, http.MethodGet, path, nil, nil, &view.Hook); err != nil {
+			return result{}, err
+		}
+		// A second one would end the secret that the back end still has.
+		if until := view.Hook.PreviousUntil; until != nil && v.PostForm.Get("until") != strconv.FormatInt(until.Unix(), 10) {
+			view.Fault = "A new secret was made after this page was loaded, so none was made now. If nobody has it, make another one below."
+			break
+		}
 		var made struct{ Secret string }
 		err = h.call(v, http.MethodPost, path+"/rotate", nil, nil, &made)
 		view.Secret = made.Secret
 	case "test":
-		view.Test = &testResult{}
+		view.Test = &webhook.AttemptView{}
 		err = h.call(v, http.MethodPost, path+"/test", nil, nil, view.Test)
 	case "disable", "enable":
 		body := map[string]any{"disabled": v.PostForm.Get("do") == "disable"}
@@ -267,10 +245,7 @@ func changeHook(h *Handler, v *visit) (result, error) {
 		if view.Fault = fault; fault != "" {
 			break
 		}
-		err = h.call(v, http.MethodPatch, path, nil, body, nil)
-		if p := problemOf(err); p != nil {
-			view.Fault, err = p.Detail, nil
-		} else if err == nil {
+		if view.Fault, err = h.submit(v, http.MethodPatch, path, nil, body, nil); view.Fault == "" && err == nil {
 			return own, nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,13 +19,18 @@ import (
 // functions returns what templates call.
 func (h *Handler) functions() template.FuncMap {
 	return template.FuncMap{
-		"icon": icon, "scheme": h.schemeMark, "amount": amount, "pill": pillOf, "clock": clock, "moment": moment,
+		"icon": icon, "scheme": h.schemeMark, "amount": amount, "pill": pillOf, "clock": h.clock, "moment": moment, "segment": url.PathEscape,
 		"took": took, "percent": percent, "number": number, "why": why, "words": words, "width": width, "card": cardName,
-		"number64": func(n int) string { return number(int64(n)) },
-		"list":     func(of ...string) []string { return of }, "ms": lanes.Span,
-		"secret": func(title, text, back string) secret { return secret{title, text, back} },
+		"merchantInput": newMerchantInput,
+		"number64":      func(n int) string { return number(int64(n)) },
+		"list":          func(of ...string) []string { return of }, "ms": lanes.Span,
+		"listSearch": func(path, label, filter string) listSearch { return listSearch{path, label, filter} },
+		"secret":     func(title, text, back string) secret { return secret{title, text, back} },
 	}
 }
+
+// A listSearch is the form that searches a list.
+type listSearch struct{ Path, Label, Filter string }
 
 // A secret is something that is shown once.
 type secret struct{ Title, Text, Back string }
@@ -43,7 +49,9 @@ var icons = map[string]string{
 	"clock":   "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM8 5v3.2l2 1.4",
 	"warning": "M8 2.5L14.5 13.5h-13zM8 6.5v3.2M8 11.7v.1", "save": "M8 3v8M4.5 8L8 11.5 11.5 8M3 14h10",
 	"play": "M5 3.5l7 4.5-7 4.5z", "lock": "M4 7.5h8v6H4zM5.5 7.5V5.5a2.5 2.5 0 0 1 5 0v2",
-	"link": "M9 3h4v4M13 3L7.5 8.5M11 9v4H3V5h4", "copy": "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
+	"eraser":  "M9.5 2.5l4 4-7 7H4.5l-2-2zM6 6l4 4M8 13.5h5.5",
+	"receipt": "M4 2.5h8v11l-2-1.5-2 1.5-2-1.5-2 1.5zM6 5.5h4M6 8.5h4",
+	"link":    "M9 3h4v4M13 3L7.5 8.5M11 9v4H3V5h4", "copy": "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
 }
 
 // icon returns an icon by its name, with further classes.
@@ -78,17 +86,17 @@ func (h *Handler) schemeName(word string) string {
 
 // cardName returns the last digits of a card as the pages show them.
 func cardName(c journal.Card) string {
-	if c.Last4 == "" {
-		return ""
-	}
-	return "•••• " + c.Last4
+	return prefixed("•••• ", c.Last4)
 }
 
 // amount returns an amount in minor units with its currency.
 func amount(minor, currency string) string {
 	exponent, isCode := iso.Currency(currency)
 	letters, hasLetters := iso.CurrencyLetters(currency)
-	if minor == "" || !isCode || !hasLetters || strings.Trim(minor, "0123456789") != "" {
+	if minor == "" {
+		return ""
+	}
+	if !isCode || !hasLetters || strings.Trim(minor, "0123456789") != "" {
 		return strings.TrimSpace(minor + " " + currency)
 	}
 	if exponent > 0 {
@@ -98,7 +106,14 @@ func amount(minor, currency string) string {
 	return minor + " " + letters
 }
 
-func clock(t time.Time) string  { return t.UTC().Format("2 Jan 15:04:05") }
+// clock returns a time in UTC. It has its year unless that is the present one.
+func (h *Handler) clock(t time.Time) string {
+	if t.UTC().Year() != h.Now().UTC().Year() {
+		return t.UTC().Format("2 Jan 2006 15:04:05")
+	}
+	return t.UTC().Format("2 Jan 15:04:05")
+}
+
 func moment(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05 UTC") }
 
 // took returns a number of milliseconds for people, "" for none.
@@ -109,8 +124,10 @@ func took(ms int64) string {
 	return lanes.Span(ms)
 }
 
-func percent(share float64) string { return fmt.Sprintf("%.1f %%", share*100) }
-func width(share float64) string   { return fmt.Sprintf("%.1f", max(0, min(share, 1))*100) }
+// percent returns a share with a space at which no line ends.
+func percent(share float64) string { return fmt.Sprintf("%.1f\u00a0%%", share*100) }
+
+func width(share float64) string { return fmt.Sprintf("%.1f", max(0, min(share, 1))*100) }
 
 // number returns a number with a comma between thousands.
 func number(n int64) string {
@@ -170,24 +187,22 @@ func pillOf(r *journal.Record) pill {
 	return pill{"calm", "dash", words(r.Status)}
 }
 
-// why returns in a few words how it came to the state of a record.
+// why returns in a few words how it came to the state of a record, with its codes.
 func why(r *journal.Record) string {
-	var parts []string
+	return joinNonEmpty(", ", how(r), prefixed("error ", r.ErrorCode), prefixed("reason ", r.TransStatusReason))
+}
+
+// how returns in a few words how it came to the state of a record.
+func how(r *journal.Record) string {
 	switch {
 	case r.Status == "refused" && len(r.Elements) > 0:
-		parts = append(parts, strings.Join(r.Elements[:min(3, len(r.Elements))], ", "))
+		return strings.Join(r.Elements[:min(3, len(r.Elements))], ", ")
 	case r.Challenged && slices.Contains([]string{"authenticated", "not_authenticated"}, r.Result):
-		parts = append(parts, "after a challenge")
+		return "after a challenge"
 	case r.Challenged && r.Result == "":
-		parts = append(parts, "challenge")
+		return "challenge"
 	case r.Result == "authenticated":
-		parts = append(parts, "no challenge")
+		return "no challenge"
 	}
-	if r.ErrorCode != "" {
-		parts = append(parts, "error "+r.ErrorCode)
-	}
-	if r.TransStatusReason != "" {
-		parts = append(parts, "reason "+r.TransStatusReason)
-	}
-	return strings.Join(parts, ", ")
+	return ""
 }

@@ -7,8 +7,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
+	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,6 +89,8 @@ func TestJ1AuthenticationsAndRefusalsAreInTheJournal(t *testing.T) {
 	}
 	if got, want := strings.Join(steps, " "), "request lookup areq ares answered"; got != want {
 		t.Errorf("the steps are %s, want %s", got, want)
+	} else if areq := string(d.Steps[2].Message); !strings.Contains(areq, `"browserScreenWidth":"1920"`) {
+		t.Errorf("the AReq is not whole: %s", areq)
 	}
 	page, err := st.Search(t.Context(), journal.Query{Card: frictionless, Status: "refused"})
 	if err != nil || len(page.Records) != 1 || page.Records[0].ErrorCode != "201" || strings.Join(page.Records[0].Elements, " ") != "mcc" {
@@ -94,7 +99,7 @@ func TestJ1AuthenticationsAndRefusalsAreInTheJournal(t *testing.T) {
 
 	var text bytes.Buffer
 	n, err := journal.WriteJSONLines(t.Context(), &text, st, keys, journal.Query{})
-	if err != nil || n != 3 {
+	if err != nil || n != 2 && n != 3 { // the answer has what the claim would have told; on a slow machine that is an entry of its own
 		t.Errorf("%d entries exported, %v", n, err)
 	}
 	if _, err := journal.Verify(bytes.NewReader(text.Bytes()), keys.PublicKey()); err != nil {
@@ -119,5 +124,54 @@ func TestJ1AuthenticationsAndRefusalsAreInTheJournal(t *testing.T) {
 		if bytes.Contains(kept, []byte(secret)) {
 			t.Errorf("the journal has %d bytes that must not be there, beginning with %.2q", len(secret), secret)
 		}
+	}
+}
+
+// TestD31CardNumberInPlaceOfANameIsKeptNowhere: what stands in the place of a member's or parameter's name is repeated only
+// if it has the form of a name. A card number there is in no answer, and neither in the log nor in what is stored.
+func TestD31CardNumberInPlaceOfANameIsKeptNowhere(t *testing.T) {
+	t.Parallel()
+	const card = "4000001234567899"
+	dir := t.TempDir()
+	api, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	var kept bytes.Buffer // the log until Run has returned, then the files too
+	p, err := Start(t.Context(), Options{Dir: dir, API: api, Log: slog.New(slog.NewJSONHandler(&kept, nil))})
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	for _, r := range [][3]string{
+		{"GET", "/authentications?" + card + "=1", ""}, {"GET", "/authentications?" + card + "=1&" + card + "=2", ""},
+		{"GET", "/events?" + card + "=1", ""}, {"GET", "/events?" + card + "=1&" + card + "=2", ""},
+		{"POST", "/authentications/search", `{"` + card + `":1}`}, {"POST", "/authentications/search", `{"` + card + `":"x"}`},
+		{"POST", "/webhook-endpoints", `{"` + card + `":1}`}, {"POST", "/authentications", `{"` + card + `":1}`},
+		{"POST", "/authentications", `{"` + card + `":1,"` + card + `":2}`}, {"POST", "/lookup", `{"` + card + `":1,"` + card + `":2}`},
+		{"POST", "/webhook-endpoints/ep_1/rotate", `{"` + card + `":1}`}, {"POST", "/authentications/" + card + "/cancel", `{"` + card + `":1}`},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), r[0], "http://"+api.Addr().String()+r[1], strings.NewReader(r[2]))
+		must(t, err)
+		req.Header.Set("APIKey", Key)
+		res, err := http.DefaultClient.Do(req)
+		must(t, err)
+		answer, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if must(t, err); res.StatusCode != 400 || bytes.Contains(answer, []byte(card)) {
+			t.Errorf("%s: status %d, want 400 without the card number: %s", r, res.StatusCode, answer)
+		}
+	}
+	stop()
+	must(t, <-ended)
+	must(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		kept.Write(data)
+		return err
+	}))
+	if text := kept.String(); !strings.Contains(text, "unknown-member") && !strings.Contains(text, "refused") || strings.Contains(text, card) {
+		t.Errorf("the log and %s: with the card number %t", dir, strings.Contains(text, card))
 	}
 }

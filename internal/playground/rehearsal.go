@@ -2,6 +2,7 @@ package playground
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/openthreeds/threeds/message"
@@ -74,11 +76,8 @@ func (r Rehearsal) Start() (_ *sandbox.Sandbox, err error) {
 		return nil, err
 	}
 	s := &sandbox.Sandbox{
-		Log: r.Log, CertificatesDir: r.Dir, DirectoriesListen: directories, PagesListen: r.PagesListen,
+		Log: r.Log, CertificatesDir: r.Dir, DirectoriesListen: directories, PagesListen: cmp.Or(r.PagesListen, rehearsalPages),
 		Outside: !sandbox.IsLocalHost(directories), Strict: r.Strict,
-	}
-	if s.PagesListen == "" {
-		s.PagesListen = rehearsalPages
 	}
 	if r.ResultsCA != "" {
 		if s.ResultsCAPEM, err = readAuthorities(r.ResultsCA); err != nil {
@@ -112,10 +111,7 @@ func (r Rehearsal) chooseAddress() (string, error) {
 	file := filepath.Join(r.Dir, foreignFile)
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		if r.DirectoriesListen == "" {
-			return rehearsalDirectories, nil
-		}
-		return r.DirectoriesListen, nil
+		return cmp.Or(r.DirectoriesListen, rehearsalDirectories), nil
 	}
 	if err != nil {
 		return "", err
@@ -153,7 +149,8 @@ func (r Rehearsal) writeFiles(s *sandbox.Sandbox) error {
 			file, s.DirectoriesURL())
 	}
 	files := map[string][]byte{
-		"ca.pem":         joinAuthorities(s),
+		// The authorities that Dir keeps: of directory servers, 3DS Servers and issuers' pages.
+		"ca.pem":         slices.Concat(s.Directories()[0].ServerCAPEM, s.ServersCAPEM(), s.IssuerCAPEM()),
 		"results-ca.pem": s.ServersCAPEM(),
 		"threeds.yaml":   []byte(describeConfiguration(s.Directories())),
 		foreignFile:      foreign,
@@ -168,13 +165,6 @@ func (r Rehearsal) writeFiles(s *sandbox.Sandbox) error {
 		}
 	}
 	return nil
-}
-
-// joinAuthorities is the authorities that Dir keeps: of directory servers, 3DS Servers and
-// issuers' pages.
-func joinAuthorities(s *sandbox.Sandbox) []byte {
-	directories := s.Directories()[0].ServerCAPEM
-	return bytes.Join([][]byte{directories, s.ServersCAPEM(), s.IssuerCAPEM()}, nil)
 }
 
 // writeNew writes a file that is not there yet.

@@ -109,7 +109,7 @@ func isWithin(want, got []string) bool {
 // waitFor waits until ok, and says what there is if that takes too long.
 func waitFor(t *testing.T, ok func() bool, says func() string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Error(says())
 			return

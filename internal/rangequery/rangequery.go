@@ -129,13 +129,11 @@ func (d *Difference) add(c ranges.Change) {
 
 // MaskDigits returns a text without a card number: of 13 digits or more it keeps the first six and the last four.
 func MaskDigits(s string) string {
-	if len(s) < 13 || !isDigits(s) {
+	if len(s) < 13 || strings.Trim(s, "0123456789") != "" {
 		return s
 	}
 	return s[:6] + strings.Repeat("*", len(s)-10) + s[len(s)-4:]
 }
-
-func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
 // oneLine returns a text that others wrote so that it fits a terminal and a table.
 func oneLine(s string) string {

@@ -2,6 +2,7 @@ package ranges
 
 import (
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 
@@ -281,12 +282,7 @@ func (c *changes) merged() rows {
 	b := c.base.ranges
 	out := make(rows, 0, len(b)-len(c.gone)+c.there.count())
 	edits := make([]uint32, 0, len(c.gone)+len(c.named))
-	for at := range c.gone {
-		edits = append(edits, at)
-	}
-	for at := range c.named {
-		edits = append(edits, at)
-	}
+	edits = slices.AppendSeq(slices.AppendSeq(edits, maps.Keys(c.gone)), maps.Keys(c.named))
 	slices.Sort(edits)
 	// The rows between two edits or additions are copied in one piece.
 	from := 0

@@ -94,8 +94,12 @@ func (f *fastReader) readMember(i int, pair *digitPair) (end int) {
 	case hasList && string(name) == "ranges":
 		end = f.readList(i)
 	default:
-		end = skipValue(f.text, i)
-		isTakenOut = end > 0 && f.text[i] == '"' && !isKnownMember(name) && isPlain(f.text[i+1:end-1])
+		length, _, isComplete := scanValue(f.text[i:], 0, 0) // what has escape sequences stays in the template
+		if !isComplete {
+			return 0
+		}
+		end = i + length
+		isTakenOut = f.text[i] == '"' && !isKnownMember(name) && isPlain(f.text[i+1:end-1])
 	}
 	if end > 0 && isTakenOut {
 		f.template = append(f.template, f.text[f.copied:i+1]...) // with the quote or the bracket
@@ -181,12 +185,8 @@ func (f *fastReader) readListed(i int) (pair digitPair, end int) {
 func (f *fastReader) hasEqualStarts() bool {
 	f.sorted = append(f.sorted[:0], f.bounds...)
 	slices.SortFunc(f.sorted, func(x, y digitPair) int { return cmp.Compare(x.start, y.start) })
-	for i := 1; i < len(f.sorted); i++ {
-		if f.sorted[i].start == f.sorted[i-1].start {
-			return true
-		}
-	}
-	return false
+	different := slices.CompactFunc(f.sorted, func(x, y digitPair) bool { return x.start == y.start })
+	return len(different) < len(f.bounds)
 }
 
 // skipSpace returns the offset of the first byte of b from i on that is not white space.
@@ -232,41 +232,6 @@ func boundAt(b []byte, i int, seen uint8) (n uint64, digits uint8, end int) {
 		return 0, 0, 0
 	}
 	return n, uint8(i - from), i + 1
-}
-
-// skipValue returns the offset behind the value at i; 0 if a string in it may have an escape
-// sequence, or the value is not all in b.
-func skipValue(b []byte, i int) int {
-	depth := 0
-	for i < len(b) {
-		switch b[i] {
-		case '"':
-			n := bytes.IndexByte(b[i+1:], '"')
-			if n < 0 || b[i+n] == '\\' {
-				return 0
-			}
-			i += n + 2
-			if depth == 0 {
-				return i
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return i
-			}
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case ',', ' ', '\n', '\r', '\t':
-			if depth == 0 {
-				return i
-			}
-		}
-		i++
-	}
-	return 0
 }
 
 // isPlain reports whether a string is ASCII without escape sequences.

@@ -66,10 +66,7 @@ func listed(versions []string) DS {
 // under returns info with the versions that ds has, for those that its ranges leave to the
 // PRes. They may change while the ranges stay.
 func (info *Info) under(ds DS) *Info {
-	full := &Info{
-		ACSStart: info.ACSStart, ACSEnd: info.ACSEnd, DSStart: info.DSStart, DSEnd: info.DSEnd,
-		DSVersions: info.DSVersions, ACS: info.ACS, IssuerCountry: info.IssuerCountry, own: info.own,
-	}
+	full := *info
 	if info.own&ownStart == 0 {
 		full.DSStart = ds.Start
 	}
@@ -82,7 +79,7 @@ func (info *Info) under(ds DS) *Info {
 	case ownStart, ownEnd:
 		full.DSVersions = between(full.DSStart, full.DSEnd)
 	}
-	return full
+	return &full
 }
 
 // between returns the existing protocol versions from start to end.
@@ -182,18 +179,12 @@ type textReader struct {
 	bad bool
 }
 
-func (r *textReader) number() uint64 {
-	n, size := binary.Uvarint(r.b)
-	if size <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[size:]
-	return n
-}
+func (r *textReader) number() uint64 { return readNumber(r, binary.Uvarint) }
 
-func (r *textReader) signed() int64 {
-	n, size := binary.Varint(r.b)
+func (r *textReader) signed() int64 { return readNumber(r, binary.Varint) }
+
+func readNumber[T uint64 | int64](r *textReader, decode func([]byte) (T, int)) T {
+	n, size := decode(r.b)
 	if size <= 0 {
 		r.bad, r.b = true, nil
 		return 0
@@ -229,13 +220,15 @@ func (r *textReader) text() string {
 	return s
 }
 
-func (r *textReader) texts() []string {
-	var list []string
+func (r *textReader) texts() []string { return readList(r, r.text) }
+
+// readList reads how many values follow, and these with one.
+func readList[T any](r *textReader, one func() T) (list []T) {
 	for range r.length() {
 		if r.bad {
 			return nil
 		}
-		list = append(list, r.text())
+		list = append(list, one())
 	}
 	return list
 }
@@ -244,18 +237,10 @@ func (r *textReader) info() *Info {
 	info := &Info{ACSStart: r.text(), ACSEnd: r.text(), DSStart: r.text(), DSEnd: r.text(), IssuerCountry: r.text()}
 	info.own = r.byte()
 	info.DSVersions = r.texts()
-	for range r.length() {
-		if r.bad {
-			break
-		}
-		v := ACSVersion{Version: r.text(), MethodURL: r.text(), InfoInd: r.texts()}
-		for range r.length() {
-			if r.bad {
-				break
-			}
-			v.Extensions = append(v.Extensions, Extension{r.text(), r.text()})
-		}
-		info.ACS = append(info.ACS, v)
-	}
+	info.ACS = readList(r, func() ACSVersion {
+		return ACSVersion{Version: r.text(), MethodURL: r.text(), InfoInd: r.texts(), Extensions: readList(r, r.extension)}
+	})
 	return info
 }
+
+func (r *textReader) extension() Extension { return Extension{r.text(), r.text()} }

@@ -1,6 +1,9 @@
 package ranges
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Schemes holds the generation in use of each payment scheme, in a fixed order
 // of preference. Its methods are safe for concurrent use: a look-up sees the generation of
@@ -116,12 +119,7 @@ func (s *Schemes) MarkTried(name string) {
 
 // AnyTried reports whether any directory server was asked since start.
 func (s *Schemes) AnyTried() bool {
-	for _, one := range s.order {
-		if one.tried.Load() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.order, func(one *scheme) bool { return one.tried.Load() })
 }
 
 // Pending reports whether a card without a range may yet turn out to be enrolled: the

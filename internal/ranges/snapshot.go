@@ -144,25 +144,18 @@ func ReadGeneration(r io.Reader) (*Generation, error) {
 		if err != nil {
 			return nil, err
 		}
+		isGood := false
 		switch {
 		case s.g == nil:
-			if kind != 'H' || !s.head(content) {
-				return nil, ErrSnapshot
-			}
+			isGood = kind == 'H' && s.head(content)
 		case kind == 'I':
-			if !s.infos(content) {
-				return nil, ErrSnapshot
-			}
+			isGood = s.infos(content)
 		case kind == 'R':
-			if !s.ranges(content) {
-				return nil, ErrSnapshot
-			}
-		case kind == 'E':
-			if !bytes.Equal(content, before) {
-				return nil, ErrSnapshot
-			}
+			isGood = s.ranges(content)
+		case kind == 'E' && bytes.Equal(content, before):
 			return s.end()
-		default:
+		}
+		if !isGood {
 			return nil, ErrSnapshot
 		}
 	}
@@ -225,12 +218,7 @@ func (s *snapshotReader) head(content []byte) bool {
 		g.Loaded = time.Unix(0, at).UTC()
 	}
 	g.DS = DS{Start: r.text(), End: r.text(), Versions: r.texts()}
-	for range r.length() {
-		if r.bad {
-			return false
-		}
-		g.DSURLs = append(g.DSURLs, DSURL{r.text(), r.text()})
-	}
+	g.DSURLs = readList(&r, func() DSURL { return DSURL{r.text(), r.text()} })
 	s.want.infos = r.number()
 	for i := range s.want.ranges {
 		s.want.ranges[i] = r.number()

@@ -187,7 +187,7 @@ const (
 )
 
 func newStream(opts Options) *stream {
-	s := &stream{opts: opts.orDefault(), known: make(map[string]meaning), left: maxTemplates, reversed: -1}
+	s := &stream{opts: opts.orDefault(), known: make(map[string]meaning), seen: make(map[raw]struct{}), left: maxTemplates, reversed: -1}
 	s.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	s.updates = opts.Context.PReq != nil && opts.Context.PReq.Has("serialNum")
 	s.entries.source = opts.Source
@@ -437,13 +437,12 @@ func (s *stream) checkEntry(at int, text []byte, first, isUsual bool, offset int
 	if !first {
 		return nil
 	}
+	s.compare(at, text)
 	if len(problems) > 0 {
-		s.compare(at, text)
 		return nil
 	}
 	if s.beyond(at) {
 		s.learn(isUsual, meaning{})
-		s.compare(at, text)
 		return nil
 	}
 	s.text = *bytes.NewBuffer(text)
@@ -451,7 +450,6 @@ func (s *stream) checkEntry(at int, text []byte, first, isUsual bool, offset int
 	info, err := s.entries.read()
 	if err != nil { // a range the wrong way round
 		s.reverse(at)
-		s.compare(at, text)
 		return nil
 	}
 	if len(s.entries.infos) > s.opts.Infos || s.entries.said > s.opts.Said { // a range takes 20 bytes, what is said of it alone may take thousands
@@ -462,7 +460,6 @@ func (s *stream) checkEntry(at int, text []byte, first, isUsual bool, offset int
 	for _, r := range s.entries.bounds {
 		s.add(at, r, known)
 	}
-	s.compare(at, text)
 	return nil
 }
 
@@ -565,9 +562,6 @@ func (s *stream) compare(at int, text []byte) {
 	if _, twice := s.seen[key]; twice {
 		s.isBad = true
 		s.equal = capped(s.equal, message.Problem{Code: message.Duplicate, Path: badEntry(at).Path})
-	}
-	if s.seen == nil {
-		s.seen = make(map[raw]struct{})
 	}
 	s.seen[key] = struct{}{}
 }

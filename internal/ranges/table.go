@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sort"
 )
 
 // Card numbers and the bounds of ranges have 13 to 19 digits; 19 digits fit a uint64. Bounds
@@ -72,16 +73,7 @@ type rows []row
 
 // countBelow returns how many of the rows start below n.
 func (c rows) countBelow(n uint64) int {
-	low, high := 0, len(c)
-	for low < high {
-		mid := int(uint(low+high) / 2)
-		if c[mid].start() < n {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	return low
+	return sort.Search(len(c), func(i int) bool { return c[i].start() >= n })
 }
 
 // Len returns how many ranges the table was built of.

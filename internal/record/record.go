@@ -12,10 +12,7 @@ import (
 )
 
 // A Sealer encrypts what the store keeps, bound to the name of the transaction.
-type Sealer interface {
-	Seal(name string, plain []byte) []byte
-	Open(name string, sealed []byte) ([]byte, error)
-}
+type Sealer = store.Sealer
 
 // Seal puts what, in JSON and encrypted, into the data of t. The other fields of t must be
 // final by then: the seal is bound to them, so Open fails if one of them was changed.

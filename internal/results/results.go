@@ -114,16 +114,21 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (data []byte,
 }
 
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, got auth.Receipt) {
-	header := w.Header()
 	if got.Version >= message.V231 && got.DSTransID != "" {
-		header.Set("X-Request-ID", got.DSTransID)
-		header.Set("X-Response-ID", got.ServerTransID)
+		w.Header().Set("X-Request-ID", got.DSTransID)
+		w.Header().Set("X-Response-ID", got.ServerTransID)
 	}
-	if len(got.Body) > 0 {
-		header.Set("Content-Type", "application/json; charset=utf-8")
+	h.send(w, r, http.StatusOK, got.Body)
+}
+
+// send sends an answer, whose body may be empty.
+func (h *Handler) send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	if len(body) > 0 {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	}
-	header.Set("Content-Length", strconv.Itoa(len(got.Body)))
-	if _, err := w.Write(got.Body); err != nil {
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if _, err := w.Write(body); err != nil {
 		h.Log.InfoContext(r.Context(), "answer not sent", "err", err)
 	}
 }
@@ -134,12 +139,7 @@ func (h *Handler) rejectEncoding(w http.ResponseWriter, r *http.Request) {
 		Version: message.V220, Code: message.InvalidMessage, Component: "S", Description: auth.Describe(message.InvalidMessage),
 		Detail: "The body has a Content-Encoding; send it as it is",
 	}.JSON()
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(http.StatusUnsupportedMediaType)
-	if _, err := w.Write(body); err != nil {
-		h.Log.InfoContext(r.Context(), "answer not sent", "err", err)
-	}
+	h.send(w, r, http.StatusUnsupportedMediaType, body)
 }
 
 // recoverPanic answers a message in whose handling a panic occurred. It must be deferred.

@@ -36,9 +36,9 @@ const (
 	// rememberFor is how long after its last word the key file of a node counts.
 	rememberFor = 7 * 24 * time.Hour
 
-	// needFormer is how long after its time a secret may be needed: nothing that lives shorter
-	// than an API key lives for longer.
-	needFormer = 14 * 24 * time.Hour
+	// needFormer is how long after its time a secret may be needed. What lives longest and is not
+	// sealed anew is the event that a challenge of a week ends with, which is kept for 30 days.
+	needFormer = 45 * 24 * time.Hour
 )
 
 // A Store is what rotations need of a store.

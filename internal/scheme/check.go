@@ -119,8 +119,7 @@ func (f *Fact) elementsIn(v message.Version, ch message.Channel, cat message.Cat
 		return f.elementsInAll(v, ch, cat)
 	}
 	for i, word := range []string{ch.String(), cat.String(), v.String()} {
-		named := slices.ContainsFunc(f.In, func(s string) bool { return slices.Contains(dimensions[i], s) })
-		if named && !slices.Contains(f.In, word) {
+		if !f.isIn(word, dimensions[i]) {
 			return nil
 		}
 	}
@@ -325,12 +324,7 @@ func (r *rule) isKept(areq *message.Message) bool {
 		})
 	}
 	wanted := r.now.Rule == Require || r.now.Rule == Advise
-	for _, name := range r.now.Elements {
-		if areq.Has(name) {
-			return wanted
-		}
-	}
-	return !wanted
+	return slices.ContainsFunc(r.now.Elements, areq.Has) == wanted
 }
 
 // isMet reports whether the condition is true of an AReq. Of several values in the AReq one is enough.
@@ -339,12 +333,7 @@ func (c *Condition) isMet(areq *message.Message) bool {
 		return true
 	}
 	if value := text(areq, c.Element); value != nil {
-		for _, want := range c.Values {
-			if string(value) == want {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(c.Values, string(value))
 	}
 	return slices.ContainsFunc(areq.Strings(c.Element), func(value string) bool {
 		return slices.Contains(c.Values, value)

@@ -1,6 +1,7 @@
 // Package scheme has the one list of card schemes, and what is public of their own rules.
-// Use [Names], [IsWord], [Number] and [OfCard] for the list, [Check] to find out in what an
-// AReq does not agree with its scheme, and [Meaning] for the codes that a scheme defines itself.
+// Use [Names], [IsWord], [Number] and [OfCard] for the list, and [Public] for the rules of a scheme:
+// [Sheet.Check] finds out in what an AReq does not agree with them, and [Sheet.Meaning] knows the
+// codes that a scheme defines itself.
 //
 // The rules are a text, profiles.txt, in which each line is a fact with its sources, its
 // certainty and, if they are known, the first and the last day on which it holds. This package

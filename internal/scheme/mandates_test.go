@@ -227,7 +227,7 @@ func TestFindingsSayWhatHappens(t *testing.T) {
 			t.Errorf("%s: %q, want %q in it", scheme, got, want)
 		}
 	}
-	before := Check("visa", parse(t, areq), time.Date(2024, 8, 11, 23, 59, 59, 0, time.UTC))
+	before := Public("visa").Check(parse(t, areq), time.Date(2024, 8, 11, 23, 59, 59, 0, time.UTC))
 	for _, f := range before {
 		if f.Element == "cardholderName" && (f.InForce || f.Code != 0 || !strings.HasPrefix(f.Text, "cardholderName: required from 2024-08-12 on;")) {
 			t.Errorf("before its day: %+v", f)

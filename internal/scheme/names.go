@@ -12,14 +12,7 @@ const StandIn = "standin"
 
 // originals are the schemes whose words the API had before a directory could have any word. 3-D Secure
 // 1.0.2 has no others. To add a scheme, add its word to furtherNames and its section to profiles.txt.
-var originals = []struct {
-	name   string // its word in the API and in the configuration
-	number uint16 // its number in transaction ids; a number is never changed and never given again
-
-	// prefixes are the first digits of its cards in 3-D Secure 1.0.2, where no card ranges tell
-	// the scheme: each pair is the first and the last prefix of one length.
-	prefixes [][2]string
-}{
+var originals = []original{
 	{"visa", 1, [][2]string{{"4", "4"}}},
 	{"mastercard", 2, [][2]string{{"51", "55"}, {"2221", "2720"}}},
 	{"amex", 5, [][2]string{{"34", "34"}, {"37", "37"}}},
@@ -28,6 +21,16 @@ var originals = []struct {
 	{"protectbuy", 6, [][2]string{{"36", "36"}, {"38", "38"}, {"65", "65"}, {"6011", "6011"}}},
 	{"sbn", 7, [][2]string{{"5019", "5019"}}},
 	{StandIn, 0, nil},
+}
+
+// An original is one of originals.
+type original struct {
+	name   string // its word in the API and in the configuration
+	number uint16 // its number in transaction ids; a number is never changed and never given again
+
+	// prefixes are the first digits of its cards in 3-D Secure 1.0.2, where no card ranges tell
+	// the scheme: each pair is the first and the last prefix of one length.
+	prefixes [][2]string
 }
 
 // furtherNames are the words of further schemes of which something is public. Their numbers in
@@ -49,12 +52,7 @@ func IsOriginal(name string) bool { return findOriginal(name) >= 0 }
 
 // findOriginal returns the index of a name in originals, -1 if it is none of them.
 func findOriginal(name string) int {
-	for i := range originals {
-		if originals[i].name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(originals, func(o original) bool { return o.name == name })
 }
 
 // Names returns the words of the schemes that this package has facts of, and [StandIn]. They are in the

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/openthreeds/threeds/message"
 )
 
 //go:embed profiles.txt
@@ -116,6 +114,14 @@ type Date struct {
 // String returns the date as it was written: 2024-08-12, 2024-08 or 2024; "" for no date.
 func (d Date) String() string { return d.text }
 
+// Days returns the first and the last day of the date, as 2024-08-01 and 2024-08-31; "" for no date.
+func (d Date) Days() (first, last string) {
+	if d.text == "" {
+		return "", ""
+	}
+	return d.first.Format(time.DateOnly), d.last.AddDate(0, 0, -1).Format(time.DateOnly)
+}
+
 // readDate reads a day, a month or a year.
 func readDate(text string) (Date, bool) {
 	for layout, span := range map[string][3]int{"2006-01-02": {0, 0, 1}, "2006-01": {0, 1, 0}, "2006": {1, 0, 0}} {
@@ -131,16 +137,8 @@ var public = mustRead(profilesText)
 // Profiles returns the profiles in the order of profiles.txt. They are shared: read only.
 func Profiles() []Profile { return public.profiles }
 
-// Public returns the rules of a scheme that are public; nil if there are none.
+// Public returns the rules of a scheme that are public; nil, which is a sheet without rules, if there are none.
 func Public(scheme string) *Sheet { return public.sheets[scheme] }
-
-// Check is [Sheet.Check] of the public rules of a scheme.
-func Check(scheme string, areq *message.Message, now time.Time) []*Finding {
-	return Public(scheme).Check(areq, now)
-}
-
-// Meaning is [Sheet.Meaning] of the public codes of a scheme.
-func Meaning(scheme, element, code string) string { return Public(scheme).Meaning(element, code) }
 
 // A library has all profiles, and the sheets made of them.
 type library struct {

@@ -39,7 +39,7 @@ func parse(t testing.TB, text string) *message.Message {
 func findings(t testing.TB, scheme, areq string) string {
 	t.Helper()
 	var s []string
-	for _, f := range Check(scheme, parse(t, areq), today) {
+	for _, f := range Public(scheme).Check(parse(t, areq), today) {
 		text := f.Text
 		if f.Code != 0 {
 			text = f.Code.String() + " " + text
@@ -94,13 +94,13 @@ func TestMeaningOfCodes(t *testing.T) {
 		{"standin", "eci", "05", ""},
 		{every, "eci", "05", ""},
 	} {
-		if got := Meaning(tt.scheme, tt.element, tt.code); got != tt.want {
+		if got := Public(tt.scheme).Meaning(tt.element, tt.code); got != tt.want {
 			t.Errorf("Meaning(%s, %s, %s) = %q, want %q", tt.scheme, tt.element, tt.code, got, tt.want)
 		}
 	}
 	for _, eci := range []string{"05", "06", "07"} {
 		for _, scheme := range []string{"visa", "amex", "jcb", "upi", "protectbuy", "sbn"} {
-			if Meaning(scheme, "eci", eci) == "" {
+			if Public(scheme).Meaning("eci", eci) == "" {
 				t.Errorf("%s: eci %s has no meaning", scheme, eci)
 			}
 		}
@@ -193,7 +193,7 @@ func TestFullRequestsLackNothing(t *testing.T) {
 					areq := string(messagetest.Sample(random, message.AReq, v, ch, cat, false))
 					m := parse(t, areq)
 					for _, scheme := range Names() {
-						for _, f := range Check(scheme, m, today) {
+						for _, f := range Public(scheme).Check(m, today) {
 							for _, name := range f.Elements {
 								if (f.Rule == Require || f.Rule == Advise) == m.Has(name) {
 									t.Errorf("%s %s %s %s: %s, in %s", scheme, v, ch, cat, f.Text, areq)
@@ -266,7 +266,7 @@ func TestCheckAllocatesNothing(t *testing.T) {
 	m := parse(t, strings.Replace(visaPayment, `"82"`, `"01"`, 1))
 	for _, scheme := range []string{"visa", "mastercard", "upi", "standin"} {
 		if n := testing.AllocsPerRun(100, func() {
-			if Check(scheme, m, today) != nil {
+			if Public(scheme).Check(m, today) != nil {
 				t.Fatal("findings")
 			}
 		}); n != 0 {
@@ -285,7 +285,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.Run(tt.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Check(tt.scheme, tt.areq, today)
+				Public(tt.scheme).Check(tt.areq, today)
 			}
 		})
 	}

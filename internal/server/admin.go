@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"time"
@@ -95,32 +96,39 @@ func loginSettings(c *config.Console) *login.Settings {
 	return settings
 }
 
-// resealObjects frees what has ended of what operators have made, and seals the rest anew. A command that was at work during
-// a rotation of the key file may have sealed with the former secret.
+// resealObjects frees what has ended of what operators have made, and seals the rest anew, webhook endpoints too.
 func (s *Server) resealObjects(ctx context.Context) error {
 	if err := s.db.SweepObjects(ctx, s.timestamp()); err != nil {
 		return err
 	}
-	if err := s.operators.Reseal(ctx); err != nil {
-		return err
-	}
 	_, _, err := clientcert.Reseal(ctx, s.db, s.ring.Load())
-	return err
+	return errors.Join(err, s.operators.Reseal(ctx), s.hooks.Reseal(ctx))
 }
 
-// tokensEvery is how often the tokens of the admin API and the users of the console are sealed anew.
-const tokensEvery = 24 * time.Hour
+const (
+	// objectsEvery is how often what operators and merchants have made is sealed anew. A command that was at work during a
+	// rotation of the key file may have sealed with the former secret.
+	objectsEvery = 24 * time.Hour
 
-// keepTokens frees those tokens and sessions that have ended, and seals tokens and users anew, until ctx ends.
-func (s *Server) keepTokens(ctx context.Context) {
-	for {
+	// objectsAgain is how soon that is tried again when it has failed.
+	objectsAgain = time.Minute
+)
+
+// keepObjects frees tokens and sessions that have ended, and seals anew what outlives a secret of the key file: at the
+// start, as soon as another secret is in use, and once a day. It ends with ctx.
+func (s *Server) keepObjects(ctx context.Context) {
+	for ctx.Err() == nil {
+		wait := objectsEvery
 		if err := s.resealObjects(ctx); err != nil && ctx.Err() == nil {
-			s.cfg.Log.Warn("tokens of the admin API, users of the console and client certificates not sealed anew", "err", err)
+			wait = objectsAgain
+			s.cfg.Log.Warn("tokens of the admin API, users of the console, client certificates and webhook endpoints not sealed anew", "err", err)
 		}
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			return
-		case <-time.After(tokensEvery):
+		case <-s.resealNow:
+		case <-timer.C:
 		}
+		timer.Stop()
 	}
 }

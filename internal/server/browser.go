@@ -16,6 +16,7 @@ func (s *Server) newBrowserHandler(cfg *Config, engine *auth.Engine) http.Handle
 	isLab := cfg.Loopback || slices.ContainsFunc(cfg.Directories, func(d auth.Directory) bool { return d.Lab })
 	return browser.New(browser.Settings{
 		URL: cfg.BrowserURL, Engine: engine, IsLab: isLab, TrustedProxies: cfg.BrowserProxies, Waits: s.waits, Log: s.cfg.Log,
+		Count: s.metrics.BrowserRequest,
 		Looks: func(_ context.Context, merchant string) browser.Looks {
 			return looksOf(s.apiKeys.Merchant(merchant), merchant)
 		},

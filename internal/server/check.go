@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -27,6 +28,9 @@ func CheckConfig(o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := checkJournalKeys(c); err != nil {
+		return err
+	}
 	return checkClients(newConfig(c, log, ring, o.Release))
 }
 
@@ -38,6 +42,15 @@ func checkKeyFile(c *config.Config) (*keyring.Ring, error) {
 		return nil, nil
 	}
 	return ring, err
+}
+
+// checkJournalKeys reads the file of the journal's keys. One that is absent is no fault where Serve can make it.
+func checkJournalKeys(c *config.Config) error {
+	_, err := journal.LoadKeys(c.Journal.Keys)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // checkClients builds the clients that a server has, and closes them again. They connect to nobody before they are used.

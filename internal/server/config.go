@@ -104,8 +104,8 @@ func warnOfConsole(log *slog.Logger, l net.Listener, hasTLS bool) {
 
 // closeListeners closes the listeners of a server that does not run.
 func closeListeners(cfg *Config) error {
-	err := errors.Join(cfg.API.Close(), cfg.Results.Close())
-	for _, l := range []net.Listener{cfg.Console, cfg.Metrics, cfg.Browser} {
+	var err error
+	for _, l := range []net.Listener{cfg.API, cfg.Results, cfg.Console, cfg.Metrics, cfg.Browser} {
 		if l != nil {
 			err = errors.Join(err, l.Close())
 		}
@@ -257,6 +257,7 @@ func openListeners(ctx context.Context, c *config.Config, cfg *Config) (err erro
 	for _, l := range passed {
 		opened = append(opened, l)
 	}
+	warnOfUnusedSockets(c, cfg.Log, passed)
 	wanted := []struct {
 		to            *net.Listener
 		name, address string
@@ -287,6 +288,18 @@ func openListeners(ctx context.Context, c *config.Config, cfg *Config) (err erro
 		*l.to = got
 	}
 	return nil
+}
+
+// warnOfUnusedSockets logs a warning of each socket that was passed for a listener that the configuration does not have.
+// Whoever connects to it waits in vain.
+func warnOfUnusedSockets(c *config.Config, log *slog.Logger, passed map[string]net.Listener) {
+	for name, key := range map[string]string{"browser": "browser.url", "metrics": "console.metrics_listen"} {
+		isWanted := name == "browser" && c.Browser != nil || name == "metrics" && c.Console.MetricsListen != ""
+		if passed[name] != nil && !isWanted {
+			log.Warn("a socket of the service manager is not used, and connections to it are not answered: stop its unit, or set the key",
+				"socket", name, "key", key)
+		}
+	}
 }
 
 // forwardProxy is the forward proxy of a directory: its own or that of all; nil: none.

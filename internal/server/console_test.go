@@ -47,7 +47,7 @@ func TestK11AdminAPIIsServedWhereConsoleURLIsSet(t *testing.T) {
 		go func() {
 			ended <- Serve(ctx, Options{File: file, Log: &lockedBuffer{}, Change: func(c *Config) { started <- c }})
 		}()
-		cfg := <-started
+		cfg := awaitStart(t, started, ended)
 		base := "http://" + cfg.Console.Addr().String()
 		waitFor(t, "the console", func() bool { return getStatus(t, base+"/livez", "") == http.StatusOK })
 		db, err := OpenStore(t.Context(), cfg.StoreURL)
@@ -64,7 +64,7 @@ func TestK11AdminAPIIsServedWhereConsoleURLIsSet(t *testing.T) {
 }
 
 // getStatus returns the status of a GET, 0 if there is no answer.
-func getStatus(t *testing.T, url, token string) int {
+func getStatus(t testing.TB, url, token string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	must(t, err)
@@ -91,7 +91,7 @@ console: {listen: "127.0.0.1:0", metrics_listen: "127.0.0.1:0", url: "https://co
 	go func() {
 		ended <- Serve(ctx, Options{File: file, Log: &lockedBuffer{}, Change: func(c *Config) { started <- c }})
 	}()
-	cfg := <-started
+	cfg := awaitStart(t, started, ended)
 	health := "http://" + cfg.Metrics.Addr().String()
 	waitFor(t, "the listener for monitoring", func() bool { return getStatus(t, health+"/livez", "") == http.StatusOK })
 	client := &http.Client{

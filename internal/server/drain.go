@@ -92,7 +92,8 @@ func (s *Server) awaitQuiet(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// closeIdleConnections closes the idle connections, once a tick, until none is open.
+// closeIdleConnections closes the idle connections, once a tick, until the requests in work are answered and no
+// connection is open.
 func (s *Server) closeIdleConnections(ctx context.Context, ticks <-chan time.Time) {
 	for s.keepAlive.CloseIdle() > 0 {
 		select {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/tasks"
 )
 
 // listEnds are when revocation lists go out of date.
@@ -67,15 +68,8 @@ func (e *expiryLog) logDue(what expiringFile, due []time.Duration, now time.Time
 // watchExpiry looks every hour until ctx ends.
 func (s *Server) watchExpiry(ctx context.Context) {
 	e := expiryLog{log: s.cfg.Log}
-	ticker := time.NewTicker(time.Hour)
-	defer ticker.Stop()
-	for {
+	for isRunning := true; isRunning; isRunning = tasks.Sleep(ctx, time.Hour) {
 		cfg := &s.activeRuntime().cfg
 		e.check(cfg.CertificateEnds, cfg.ListTerms, s.cfg.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
 	}
 }

@@ -20,7 +20,7 @@ func TestK12HealthAndMetricsAskForNothing(t *testing.T) {
 		go func() {
 			ended <- Serve(ctx, Options{File: file, Log: &lockedBuffer{}, Change: func(c *Config) { started <- c }})
 		}()
-		base := "http://" + (<-started).Console.Addr().String()
+		base := "http://" + awaitStart(t, started, ended).Console.Addr().String()
 		waitFor(t, "the console", func() bool { return getStatus(t, base+"/livez", "") == http.StatusOK })
 		for path, kind := range map[string]string{"/livez": "application/json", "/readyz": "application/json", "/metrics": "text/plain"} {
 			for _, header := range []http.Header{{}, {"Authorization": {"Bearer nobody"}, "Cookie": {"threeds=nobody"}, "Origin": {"https://evil.example"}}} {

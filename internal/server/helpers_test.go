@@ -22,22 +22,22 @@ import (
 // noon is the time at which the servers of these tests stand still.
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func write(t *testing.T, file string, data []byte) {
+func write(t testing.TB, file string, data []byte) {
 	t.Helper()
 	must(t, os.WriteFile(file, data, 0o600))
 }
 
 // waitFor polls until ok, which something real brings about.
-func waitFor(t *testing.T, what string, ok func() bool) {
+func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
@@ -65,7 +65,7 @@ func (b *lockedBuffer) String() string {
 
 // newCertificate makes a CA's certificate that is good for both sides of a connection with
 // 127.0.0.1, and the pool that trusts it.
-func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+func newCertificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
@@ -85,7 +85,7 @@ func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 }
 
 // writeConfig writes a configuration file of one directory, with the files that it names.
-func writeConfig(t *testing.T) (file, text string) {
+func writeConfig(t testing.TB) (file, text string) {
 	t.Helper()
 	dir := t.TempDir()
 	cert, _ := newCertificate(t)
@@ -104,4 +104,16 @@ directories:
 	file = filepath.Join(dir, "threeds.yaml")
 	write(t, file, []byte(text))
 	return file, text
+}
+
+// awaitStart waits until a server has started, and returns its configuration. It fails the test if the server has ended.
+func awaitStart(t testing.TB, started <-chan *Config, ended <-chan error) *Config {
+	t.Helper()
+	select {
+	case cfg := <-started:
+		return cfg
+	case err := <-ended:
+		t.Fatalf("the server does not start: %v", err)
+		return nil
+	}
 }

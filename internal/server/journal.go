@@ -19,6 +19,7 @@ import (
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/webhook"
 )
 
@@ -28,6 +29,7 @@ type JournalSettings struct {
 	Keys     string          // the file of its keys; "" is journal-keys.json in the directory of the store
 	Keep     time.Duration   // 0 means 400 days
 	Messages time.Duration   // how long messages are kept; 0 means 90 days
+	Personal time.Duration   // how long personal data are kept; 0 means that none are
 }
 
 // How long a journal is kept that says nothing, and how long its messages.
@@ -36,12 +38,21 @@ const (
 	defaultMessages = 90 * 24 * time.Hour
 )
 
+// apply has a journal keep its entries for as long as the settings say. Nil settings change nothing.
+func (s *JournalSettings) apply(j *journal.Journal) {
+	if s == nil || j == nil {
+		return
+	}
+	j.KeepFor(cmp.Or(s.Keep, defaultKeep), cmp.Or(s.Messages, defaultMessages))
+	j.KeepPersonal(s.Personal)
+}
+
 // journalSettings returns those of a configuration; nil means that there is no journal.
 func journalSettings(c *config.Config) *JournalSettings {
 	if !c.HasJournal() {
 		return nil
 	}
-	return &JournalSettings{URL: c.Journal.URL, Keys: c.Journal.Keys, Keep: c.Journal.Keep, Messages: c.Journal.Messages}
+	return &JournalSettings{URL: c.Journal.URL, Keys: c.Journal.Keys, Keep: c.Journal.Keep, Messages: c.Journal.Messages, Personal: c.Journal.Personal}
 }
 
 // OpenJournal opens the journal of a configuration for a command.
@@ -71,12 +82,13 @@ func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
 	keys, err := journal.LoadOrCreateKeys(cmp.Or(settings.Keys, filepath.Join(at.Dir, "journal-keys.json")))
 	if err != nil {
 		s.cfg.Log.Error("there is no journal", "err", err)
+		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that there is no journal; the log says why"
 		return nil
 	}
 	j := journal.New(journal.Lazy(func(ctx context.Context) (journal.Store, error) {
 		return openJournalStore(ctx, at, keys)
 	}), keys, s.cfg.Log, s.timestamp)
-	j.Keep, j.Messages = cmp.Or(settings.Keep, defaultKeep), cmp.Or(settings.Messages, defaultMessages)
+	settings.apply(j)
 	j.Node, _ = os.Hostname() // without a name the steps have none
 	j.CatchUp = s.catchUpJournal
 	s.registerJournalMetrics(j)
@@ -95,6 +107,7 @@ func (s *Server) loadTrailKeys() *journal.Keys {
 	keys, err := journal.LoadOrCreateKeys(s.cfg.TrailKeys)
 	if err != nil {
 		s.cfg.Log.Error("the audit trail is not signed", "err", err)
+		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that the audit trail is not signed; the log says why"
 	}
 	return keys
 }
@@ -104,18 +117,10 @@ func (s *Server) signTrail(ctx context.Context) {
 	if s.trailKeys == nil {
 		return
 	}
-	host, _ := os.Hostname() // without a name the entry says so
-	ticker := time.NewTicker(time.Minute)
-	defer ticker.Stop()
-	for {
+	for isRunning := true; isRunning; isRunning = tasks.Sleep(ctx, time.Minute) {
 		today := s.timestamp().UTC().Truncate(24 * time.Hour)
-		if err := s.operators.SignDay(ctx, s.trailKeys, "node:"+cmp.Or(host, "unknown"), today); err != nil && ctx.Err() == nil {
+		if err := s.operators.SignDay(ctx, s.trailKeys, nodeActor(), today); err != nil && ctx.Err() == nil {
 			s.cfg.Log.Warn("audit trail not signed", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
 		}
 	}
 }
@@ -136,6 +141,11 @@ func (s *Server) registerJournalMetrics(j *journal.Journal) {
 	})
 }
 
+// journalKeysCondition says whether the file of the journal's keys could be read when the server started.
+func (s *Server) journalKeysCondition() console.Condition {
+	return console.Condition{Name: "journal keys", Check: func() (string, bool) { return s.journalKeysProblem, true }}
+}
+
 // journalCondition says whether the journal is written.
 func journalCondition(j *journal.Journal) console.Condition {
 	return console.Condition{Name: "journal", Check: func() (string, bool) {
@@ -149,41 +159,57 @@ func journalCondition(j *journal.Journal) console.Condition {
 // A journaledStore has the journal know of each write of a transaction that has succeeded.
 type journaledStore struct {
 	auth.Store
-	add func(context.Context, store.Txn)
+	add func(ctx context.Context, was store.State, t store.Txn)
 }
 
 func (s journaledStore) Create(ctx context.Context, t store.Txn) error {
 	err := s.Store.Create(ctx, t)
 	if err == nil {
-		s.add(ctx, t)
+		s.add(ctx, "", t)
 	}
 	return err
 }
 
 func (s journaledStore) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 	var last store.Txn
+	var before store.State
 	err := s.Store.Update(ctx, was, func(t *store.Txn) error {
+		before = t.State
 		err := change(t)
 		last = *t
 		return err
 	})
 	if err == nil {
 		last.ID = was.ID
-		s.add(ctx, last)
+		s.add(ctx, before, last)
 	}
 	return err
 }
 
+// personalTime returns how long a configuration has personal data kept; 0 means that none are.
+func (cfg *Config) personalTime() time.Duration {
+	if cfg.Journal == nil {
+		return 0
+	}
+	return cfg.Journal.Personal
+}
+
 // journalOf has the journal know of what an engine stores.
-func (s *Server) journalOf(e *auth.Engine) {
+func (s *Server) journalOf(e *auth.Engine, cfg *Config) {
 	if s.journal == nil {
 		return
 	}
+	e.JournalsPersonal = cfg.personalTime() > 0
 	e.CardHash, e.AddToJournal = s.journal.CardHash, s.journal.Add
 	e.Journal = s.journal.Store
-	e.Store = journaledStore{e.Store, func(ctx context.Context, t store.Txn) {
+	e.Store = journaledStore{e.Store, func(ctx context.Context, was store.State, t store.Txn) {
 		at, sent := s.timestamp(), auth.SentMessage(ctx)
-		s.journal.AddLater(func() []journal.Entry { return e.JournalEntries(t, at, false, sent) })
+		build := func() []journal.Entry { return e.JournalEntries(t, at, false, sent) }
+		if t.State == auth.Sent && was != auth.Sent {
+			s.journal.AddClaim(t.ID, build)
+			return
+		}
+		s.journal.AddLater(build)
 	}}
 }
 
@@ -268,13 +294,20 @@ func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 			record.Status = "completed"
 		}
 	}
-	step := journal.Step{Step: "request", At: record.Created}
-	answered := journal.Step{Step: "answered", At: record.Updated, MS: record.Updated.Sub(record.Created).Milliseconds()}
+	steps := []journal.Step{{Step: "request", At: record.Created}}
+	for _, s := range r.Steps() {
+		step := journal.Step{Step: s.Name, At: s.At.UTC(), MS: s.At.Sub(record.Created).Milliseconds(), Message: s.Message}
+		if s.Finding != "" {
+			step.Findings = []string{s.Finding}
+		}
+		steps = append(steps, step)
+	}
+	steps = append(steps, journal.Step{Step: "answered", At: record.Updated, MS: record.Updated.Sub(record.Created).Milliseconds()})
 	hash, err := hex.DecodeString(r.Value("cardHash"))
 	if err != nil || len(hash) == 0 {
 		hash = nil // no card is known
 	}
-	return journal.Entry{Kind: kind, Record: record, Steps: []journal.Step{step, answered}, CardHash: hash}, true
+	return journal.Entry{Kind: kind, Record: record, Steps: steps, CardHash: hash}, true
 }
 
 // journalDelivery adds an attempt to tell a merchant of the end of an authentication.

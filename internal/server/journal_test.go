@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,20 +14,20 @@ import (
 )
 
 // TestD4JournalOffOverHTTP: with journal: off a list and a search are 404 with a name of their own, and an id that has
-// no row is the 404 of every other.
+// no row is the 404 of every other. Nothing of a journal is written (J2).
 func TestD4JournalOffOverHTTP(t *testing.T) {
 	t.Parallel()
 	const key = "5a5a5a5a-0000-4000-8000-000000000001"
 	for name, journal := range map[string]string{"off": "journal: off\n", "on": ""} {
 		file, text := writeConfig(t)
 		write(t, file, []byte(strings.Replace(text, `{url: "https://results`, `{listen: "127.0.0.1:0", url: "https://results`, 1)+
-			"api: {listen: \"127.0.0.1:0\"}\n"+journal))
+			"api: {listen: \"127.0.0.1:0\"}\nconsole: {listen: \"127.0.0.1:0\"}\n"+journal))
 		ctx, stop := context.WithCancel(t.Context())
 		started, ended := make(chan *Config, 1), make(chan error, 1)
 		go func() {
 			ended <- Serve(ctx, Options{File: file, Log: &lockedBuffer{}, Change: func(c *Config) { started <- c }})
 		}()
-		cfg := <-started
+		cfg := awaitStart(t, started, ended)
 		base := "http://" + cfg.API.Addr().String()
 		waitFor(t, "the API", func() bool { return getStatus(t, base+"/", "") != 0 })
 		db, err := OpenStore(t.Context(), cfg.StoreURL)
@@ -52,8 +53,13 @@ func TestD4JournalOffOverHTTP(t *testing.T) {
 				t.Errorf("journal %s: %s %s: %s %s, want %s %s", name, tt.method, tt.path, got, body, want, problem)
 			}
 		}
+		request(t, "POST", base+"/preauth", key, "{}")
 		stop()
 		must(t, <-ended)
+		files, err := filepath.Glob(filepath.Join(filepath.Dir(file), "data", "journal-*.db"))
+		if must(t, err); (len(files) > 0) != (name == "on") {
+			t.Errorf("journal %s: after a refused /preauth its files are %v", name, files)
+		}
 	}
 }
 

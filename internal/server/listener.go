@@ -50,9 +50,6 @@ type listener struct {
 	closed sync.Once
 }
 
-// noTLS is the configuration of a listener that never has TLS.
-func noTLS() *tls.Config { return nil }
-
 func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/tasks"
 )
 
 const (
@@ -109,18 +110,13 @@ func (m *managedCertificates) describe(scheme, key string) (clientcert.Shown, co
 	shown := m.shown(scheme)
 	managed := config.ManagedCertificate{Scheme: scheme, Key: key, Fault: shown.Fault}
 	if shown.Certificate != nil {
-		managed.Chain = parseCertificates(shown.Certificate.Certificate)
-	}
-	return shown, managed
-}
-
-func parseCertificates(chain [][]byte) (all []*x509.Certificate) {
-	for _, der := range chain {
-		if cert, err := x509.ParseCertificate(der); err == nil { // it was checked when it was installed
-			all = append(all, cert)
+		for _, der := range shown.Certificate.Certificate {
+			if cert, err := x509.ParseCertificate(der); err == nil { // The chain was checked when it was installed, so that no error is expected.
+				managed.Chain = append(managed.Chain, cert)
+			}
 		}
 	}
-	return all
+	return shown, managed
 }
 
 // isCurrent reports whether a runtime shows what the store has.
@@ -161,14 +157,7 @@ func (m *managedCertificates) logFaults(cfg *Config) {
 
 // watchManaged has this node change over to the client certificates that the store has, until ctx ends.
 func (s *Server) watchManaged(ctx context.Context) {
-	ticker := time.NewTicker(managedInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for tasks.Sleep(ctx, managedInterval) {
 		if len(s.activeRuntime().given.Managed) == 0 {
 			continue
 		}
@@ -210,13 +199,10 @@ func TryCertificate(ctx context.Context, c *config.Config, scheme string, cert t
 	return tryCertificate(ctx, cfg, scheme, cert)
 }
 
-// errNoDirectory says that a configuration has no directory for a scheme.
-var errNoDirectory = errors.New("no such directory is configured")
-
 func tryCertificate(ctx context.Context, cfg *Config, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
 	i := slices.IndexFunc(cfg.Peers, func(p directory.Peer) bool { return p.Scheme == scheme })
 	if i < 0 {
-		return directory.HandshakeReport{}, errNoDirectory
+		return directory.HandshakeReport{}, errors.New("no such directory is configured")
 	}
 	return directory.TryHandshake(ctx, cfg.Peers[i], cert)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -34,6 +33,12 @@ func (s *Server) registerMetrics() {
 		ids := s.ring.Load().KeyIDs()
 		return []string{ids.Current, ids.Previous, ids.Next}
 	})
+	s.metrics.Info("threeds_journal_key_file_info", "1, with the id of the keys in the file of the journal.", []string{"id"}, func() []string {
+		if s.trailKeys == nil {
+			return nil
+		}
+		return []string{s.trailKeys.ID()}
+	})
 	s.metrics.Gauge("threeds_ready", "1 while /readyz is 200, 0 otherwise.", "", "", func() float64 {
 		if s.console.Ready() {
 			return 1
@@ -48,6 +53,8 @@ func (s *Server) registerMetrics() {
 		}
 		return parts
 	})
+	s.metrics.Counter("threeds_store_records_refused_total", "Times that a transaction was refused because its row in the store is not as it was sealed.",
+		func() float64 { return float64(s.refusedRecords.Load()) })
 	s.metrics.Gauge("threeds_clock_seconds", "The time by which ids and times to live are stamped.", "", "",
 		func() float64 { return float64(s.timestamp().UnixMilli()) / 1000 })
 }
@@ -55,14 +62,26 @@ func (s *Server) registerMetrics() {
 // identity is what this node runs with, for /readyz.
 func (s *Server) identity() console.Identity {
 	cfg := &s.activeRuntime().cfg
-	return console.Identity{Config: cfg.ConfigHash, KeyFile: s.ring.Load().KeyIDs(), Build: cfg.Release}
+	id := console.Identity{Config: cfg.ConfigHash, KeyFile: s.ring.Load().KeyIDs(), Build: cfg.Release}
+	if s.trailKeys != nil {
+		id.JournalKeyFile = s.trailKeys.ID()
+	}
+	return id
 }
 
-// countingHooks counts what happens at the directories.
+// countingHooks counts what happens at the directories. An exchange is counted by its outcome, in a word. One that was
+// not begun took no time that says anything of the directory.
 func countingHooks(m *obs.Metrics) directory.Hooks {
 	return directory.Hooks{
 		Exchanged: func(scheme, message string, took time.Duration, err error) {
-			countExchange(m, scheme, message, took, err)
+			outcome, begun := "ok", true
+			if bad, failed := errors.AsType[*directory.Error](err); failed {
+				outcome, begun = bad.Kind.String(), bad.Kind != directory.Open && bad.Kind != directory.Busy
+			}
+			m.Request(scheme, message, outcome)
+			if begun {
+				m.Took(scheme, message, took)
+			}
 		},
 		Refreshed: m.Ranges,
 		Held:      m.Held,
@@ -71,23 +90,10 @@ func countingHooks(m *obs.Metrics) directory.Hooks {
 	}
 }
 
-// countExchange counts an exchange by its outcome, in a word. One that was not begun took no
-// time that says anything of the directory.
-func countExchange(m *obs.Metrics, scheme, message string, took time.Duration, err error) {
-	outcome, begun := "ok", true
-	if bad, failed := errors.AsType[*directory.Error](err); failed {
-		outcome, begun = bad.Kind.String(), bad.Kind != directory.Open && bad.Kind != directory.Busy
-	}
-	m.Request(scheme, message, outcome)
-	if begun {
-		m.Took(scheme, message, took)
-	}
-}
-
 // readyConditions are what readiness depends on.
 func (s *Server) readyConditions() []console.Condition {
 	rt := s.activeRuntime()
-	all := append(storeConditions(s.db, rt.cards), keysCondition(s.apiKeys, s.follower))
+	all := append(storeConditions(s.db, rt.cards), keysCondition(s.apiKeys, s.follower), s.journalKeysCondition(), webhooksCondition(s.hooks))
 	if s.journal != nil {
 		all = append(all, journalCondition(s.journal))
 	}
@@ -177,12 +183,6 @@ func RegisterPoolMetrics(m *obs.Metrics, stat func() *pgxpool.Stat) {
 		func() float64 { return stat().EmptyAcquireWaitTime().Seconds() })
 	m.Counter("threeds_store_acquires_cancelled_total", "Times that a call gave up before it got a connection.",
 		func() float64 { return float64(stat().CanceledAcquireCount()) })
-}
-
-// registerRecordMetrics adds the number of records that did not open to the metrics.
-func registerRecordMetrics(m *obs.Metrics, refused *atomic.Uint64) {
-	m.Counter("threeds_store_records_refused_total", "Times that a transaction was refused because its row in the store is not as it was sealed.",
-		func() float64 { return float64(refused.Load()) })
 }
 
 // keysCondition says whether API keys can be judged. A node that can judge none is not for

@@ -85,7 +85,7 @@ func (s *Server) describeDirectories() []admin.Directory {
 		}
 		cas := rt.cfg.CAs[p.Scheme]
 		d.SetRoots(cas.Server, cas.Client)
-		d.SetRefresh(cmp.Or(p.Refresh, 4*time.Hour), p.MinRefresh)
+		d.Refresh, d.MinRefresh = cmp.Or(p.Refresh, 4*time.Hour), p.MinRefresh
 		all = append(all, d)
 	}
 	return all

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/webhook"
 )
 
@@ -14,17 +15,10 @@ const operatorInterval = time.Minute
 // watchForOperator tells the operator of old card ranges and of certificates that end, until ctx ends.
 func (s *Server) watchForOperator(ctx context.Context) {
 	w := &operatorWatch{server: s, told: make(map[string]bool)}
-	ticker := time.NewTicker(operatorInterval)
-	defer ticker.Stop()
-	for {
+	for isRunning := true; isRunning; isRunning = tasks.Sleep(ctx, operatorInterval) {
 		if cfg := &s.activeRuntime().cfg; len(cfg.Webhooks.Operator) > 0 {
 			w.checkRanges(ctx, cfg)
 			w.checkCertificates(ctx, cfg)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
 		}
 	}
 }

@@ -32,7 +32,7 @@ import (
 
 // A consoleSite is a server that serves, and an operator who is logged in at its console.
 type consoleSite struct {
-	*testing.T
+	testing.TB
 	db                    store.Store
 	api, console, session string
 }
@@ -40,7 +40,7 @@ type consoleSite struct {
 const consoleKey = "5a5a5a5a-0000-4000-8000-0000000000c1"
 
 // newExpired writes a client certificate that has expired, and its key.
-func newExpired(t *testing.T, dir string) {
+func newExpired(t testing.TB, dir string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
@@ -57,7 +57,7 @@ func newExpired(t *testing.T, dir string) {
 }
 
 // putOldRanges stores card ranges of visa that nobody has confirmed for 30 hours.
-func putOldRanges(t *testing.T, db store.Store) {
+func putOldRanges(t testing.TB, db store.Store) {
 	t.Helper()
 	var b ranges.Builder
 	must(t, b.Add("4000001000000000", "4000001999999999", &ranges.Info{
@@ -103,6 +103,12 @@ console: {listen: "127.0.0.1:0", url: "http://localhost:9090"}
 	db, err := OpenStore(t.Context(), config.StoreURL{Dir: filepath.Join(filepath.Dir(file), "data")})
 	must(t, err)
 	putOldRanges(t, db)
+	return serveConsole(t, file, db)
+}
+
+// serveConsole starts a server with a configuration file that says where its store, db, is.
+func serveConsole(t testing.TB, file string, db store.Store) *consoleSite {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	started, ended := make(chan *Config, 1), make(chan error, 1)
 	var log lockedBuffer
@@ -136,16 +142,16 @@ console: {listen: "127.0.0.1:0", url: "http://localhost:9090"}
 func (s *consoleSite) request(method, path, body string) (int, string) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, s.console+path, strings.NewReader(body))
-	must(s.T, err)
+	must(s.TB, err)
 	r.AddCookie(&http.Cookie{Name: "threeds", Value: s.session})
 	r.Header.Set("Origin", "http://localhost:9090")
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(r)
-	must(s.T, err)
+	must(s.TB, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	must(s.T, err)
+	must(s.TB, err)
 	return res.StatusCode, string(text)
 }
 
@@ -164,16 +170,22 @@ func (s *consoleSite) want(path string, texts ...string) string {
 	return page
 }
 
+// csrf returns what the forms of the session bring.
+func (s *consoleSite) csrf() string {
+	s.Helper()
+	_, page := s.request("GET", "/keys", "")
+	found := regexp.MustCompile(`name="csrf" value="([^"]*)"`).FindStringSubmatch(page)
+	if found == nil {
+		s.Fatalf("no csrf: %.300s", page)
+	}
+	return found[1]
+}
+
 // post sends a form with its csrf.
 func (s *consoleSite) post(path string, form url.Values) (int, string) {
 	s.Helper()
-	_, page := s.request("GET", "/keys", "")
-	csrf := regexp.MustCompile(`name="csrf" value="([^"]*)"`).FindStringSubmatch(page)
-	if csrf == nil {
-		s.Fatalf("no csrf: %.300s", page)
-	}
 	form = maps.Clone(form)
-	form.Set("csrf", csrf[1])
+	form.Set("csrf", s.csrf())
 	return s.request("POST", path, form.Encode())
 }
 
@@ -181,13 +193,13 @@ func (s *consoleSite) post(path string, form url.Values) (int, string) {
 func (s *consoleSite) ask(path string, body []byte) (answer map[string]any) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.api+path, bytes.NewReader(body))
-	must(s.T, err)
+	must(s.TB, err)
 	r.Header.Set("APIKey", consoleKey)
 	r.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(r)
-	must(s.T, err)
+	must(s.TB, err)
 	defer res.Body.Close()
-	must(s.T, json.NewDecoder(res.Body).Decode(&answer))
+	must(s.TB, json.NewDecoder(res.Body).Decode(&answer))
 	return answer
 }
 
@@ -328,5 +340,45 @@ func TestK4ExplainIsWhatAuthWouldSay(t *testing.T) {
 	}
 	if erro := s.ask("/auth", []byte(text)); erro["errorCode"] != "405" && erro["errorCode"] != "402" && erro["errorCode"] != "403" {
 		t.Errorf("the explained request was taken before: %v", erro)
+	}
+}
+
+// TestJ6EraseOnThePageReachesAll: of a card that was sent to the server, the page of a server that serves erases the
+// records; the card number is in no entry of the audit trail and on no page afterwards.
+func TestJ6EraseOnThePageReachesAll(t *testing.T) {
+	t.Parallel()
+	s := startConsoleSite(t)
+	const card = "4000001234560103"
+	crd := s.ask("/preauth", []byte(`{"acctNumber": "`+card+`"}`))
+	if erro := s.ask("/auth", encode(t, areq(crd["threeDSServerTransID"]))); erro["messageType"] != "Erro" {
+		t.Fatalf("/auth: %v", erro)
+	}
+	ask := func() string {
+		t.Helper()
+		code, page := s.post("/erase", url.Values{"card": {card}})
+		if code != 200 || !strings.Contains(page, "Erase the card ending in 0103?") {
+			t.Fatalf("to erase: HTTP %d %s", code, summary(page))
+		}
+		return page
+	}
+	var page string
+	waitFor(t, "the record", func() bool {
+		page = ask()
+		return !strings.Contains(page, "no authentication")
+	})
+	proof := regexp.MustCompile(`name="proof" value="([^"]*)"`).FindStringSubmatch(page)
+	code, page := s.post("/erase", url.Values{"card": {card}, "do": {"erase"}, "proof": {proof[1]}})
+	if code != 200 || !strings.Contains(page, ">Erased<") || strings.Contains(page, card) ||
+		!strings.Contains(page, `Authentications</th><td class="num" data-l="How many">1</td>`) {
+		t.Errorf("HTTP %d %s", code, summary(page))
+	}
+	if page := ask(); !strings.Contains(page, "The journal has no authentication.") || strings.Contains(page, card) {
+		t.Errorf("after the erasure: %s", summary(page))
+	}
+	if page := s.want("/audit", "journal.erase"); strings.Contains(page, card) {
+		t.Error("the card number is in the audit trail")
+	}
+	if found := s.want("/authentications?time=all"); strings.Contains(found, "0103") {
+		t.Errorf("the erased record is found: %s", summary(found))
 	}
 }

@@ -1,17 +1,20 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/operator"
 )
 
 // pollEvery is how often the files are read for changes. A change is applied when two
@@ -73,6 +76,7 @@ func (r *reloader) hasChanged() bool {
 func (r *reloader) reload(ctx context.Context, why string) {
 	r.notifier.reloading()
 	defer r.notifier.ready()
+	former := r.inUse
 	warnings, err := r.load(ctx)
 	defer func() { r.server.metrics.Reloaded(err == nil) }()
 	if err != nil {
@@ -83,6 +87,34 @@ func (r *reloader) reload(ctx context.Context, why string) {
 		r.log.Warn("configuration", "warning", w)
 	}
 	r.log.Info("configuration taken up", "because_of", why)
+	r.record(ctx, former.Hash(), why)
+}
+
+// recordLimit is how long the audit trail may keep a reload from its end.
+const recordLimit = 5 * time.Second
+
+// reloadHash is what the audit trail says of a configuration: its hash, which /readyz has, too.
+type reloadHash struct {
+	Config string `json:"config"`
+}
+
+// record adds a reload to the audit trail. The configuration is in use already, so a store that is away changes nothing.
+func (r *reloader) record(ctx context.Context, before, why string) {
+	ctx, stop := context.WithTimeout(ctx, recordLimit)
+	defer stop()
+	err := r.server.operators.Record(ctx, operator.Entry{
+		Who: nodeActor(), From: why, Action: "config.reload", Object: filepath.Base(r.file),
+		Before: reloadHash{before}, After: reloadHash{r.inUse.Hash()},
+	})
+	if err != nil {
+		r.log.Warn("reload not in the audit trail", "err", err)
+	}
+}
+
+// nodeActor is how the audit trail calls this server.
+func nodeActor() string {
+	host, _ := os.Hostname() // without a name the entry says so
+	return "node:" + cmp.Or(host, "unknown")
 }
 
 // load loads and builds as Serve does at the start.

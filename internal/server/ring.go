@@ -15,8 +15,19 @@ import (
 
 // useRing has all runtimes use other secrets, those too that drain.
 func (s *Server) useRing(ring *keyring.Ring) {
-	s.ring.Store(ring)
+	was := s.ring.Swap(ring)
 	s.apiKeys.SetRing(ring)
+	if was == nil || was.KeyIDs().Current != ring.KeyIDs().Current {
+		s.resealSoon()
+	}
+}
+
+// resealSoon has keepObjects seal anew what operators and merchants have made.
+func (s *Server) resealSoon() {
+	select {
+	case s.resealNow <- struct{}{}:
+	default: // it is to begin anyway
+	}
 }
 
 // followRotations has the server take part in rotations of a key file. It is to be called before Run.

@@ -21,6 +21,7 @@ import (
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/web"
 )
 
@@ -52,16 +53,29 @@ type runtime struct {
 // start. Nothing runs in it yet, and a runtime that is not activated needs no closing.
 func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 	rt := &runtime{given: cfg, cfg: s.managed.apply(cfg)}
-	cfg = rt.cfg
-	schemes := make([]string, len(cfg.Directories))
-	for i, d := range cfg.Directories {
-		schemes[i] = d.Scheme
-	}
-	if err := rt.connectDirectories(s, schemes, former); err != nil {
+	if err := rt.connectDirectories(s, former); err != nil {
 		return nil, err
 	}
-	db := s.engineStore()
-	records := sealer{&s.ring, &s.refusedRecords}
+	s.buildEngines(rt)
+	rt.limits = api.NewLimiter(rt.cfg.Limits.PerKey)
+	if former != nil {
+		rt.mpi.Follow(former.mpi)
+		if former.cfg.Limits.PerKey == rt.cfg.Limits.PerKey {
+			rt.limits = former.limits
+		}
+	}
+	rt.browser = s.newBrowserHandler(&rt.cfg, rt.engine)
+	rt.api = s.newAPIHandler(rt)
+	if slowest := rt.maxRequestTime(); former != nil && slowest != s.maxRequestTime {
+		rt.api = withWriteTimeout(slowest, rt.api)
+	}
+	s.secureListeners(rt)
+	return rt, nil
+}
+
+// buildEngines makes the engines of a runtime, whose directories are connected.
+func (s *Server) buildEngines(rt *runtime) {
+	cfg, db, records := &rt.cfg, s.engineStore(), sealer{&s.ring, &s.refusedRecords}
 	rt.engine = &auth.Engine{
 		Store: db, Cards: rt.cards, Directories: rt.client,
 		IDs: transIDs{&s.ring}, Sealer: records, Server: cfg.Server, BrowserURL: cfg.BrowserURL, Peers: cfg.Directories,
@@ -70,7 +84,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) },
 		Findings: &s.findings, StoreFailures: &s.storeFailures, Announcer: announcer{s.hooks},
 	}
-	s.journalOf(rt.engine)
+	s.journalOf(rt.engine, cfg)
 	if cfg.Cards != nil {
 		rt.engine.Cards = cfg.Cards(rt.cards)
 	}
@@ -79,57 +93,59 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Log: s.cfg.Log, Now: s.timestamp, Recorder: obs.Recorder{}, StoreFailures: &s.storeFailures,
 	}
 	rt.mpi.CardHash = rt.engine.CardHash
-	rt.limits = api.NewLimiter(cfg.Limits.PerKey)
-	if former != nil {
-		rt.mpi.Follow(former.mpi)
-		if former.cfg.Limits.PerKey == cfg.Limits.PerKey {
-			rt.limits = former.limits
-		}
-	}
-	rt.browser = s.newBrowserHandler(&cfg, rt.engine)
+}
+
+// newAPIHandler returns what serves requestors by the engines of a runtime.
+func (s *Server) newAPIHandler(rt *runtime) http.Handler {
+	cfg := &rt.cfg
 	requests := &api.Handler{
 		Engine: rt.engine, MPI: rt.mpi, Hooks: s.hooks, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Proxies: cfg.Proxies, Refused: s.countRefusal,
 		MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, Waits: s.waits, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
 		Traces: s.traces, Requests: s.requests, Log: s.cfg.Log,
 		Idempotency: &idempotency.Keeper{
-			Store: db, Sealer: records, Now: s.timestamp, Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime, CardHash: rt.engine.CardHash,
+			Store: s.engineStore(), Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp, Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime,
+			CardHash: rt.engine.CardHash,
 		},
 	}
 	if cfg.ACP != nil {
 		requests.ACP = &acp.Signature{Secret: cfg.ACP.Secret, Now: s.timestamp}
 	}
-	if rt.api = requests; cfg.BrowserURL != "" {
+	if cfg.BrowserURL != "" {
 		requests.BrowserScript, requests.BrowserIntegrity = cfg.BrowserURL+browser.ScriptPath(), web.Integrity()
 	}
-	if slowest := rt.maxRequestTime(); former != nil && slowest != s.maxRequestTime {
-		rt.api = withWriteTimeout(slowest, rt.api)
-	}
+	return requests
+}
+
+// secureListeners sets whom the listener for results trusts, and the TLS of all listeners.
+func (s *Server) secureListeners(rt *runtime) {
+	cfg := &rt.cfg
 	trust := &certs.Trust{Clients: cfg.Clients, Now: s.cfg.Now, Log: s.cfg.Log}
 	rt.results = &results.Handler{Engine: rt.engine, Trust: trust, Body: cfg.Limits.AuthBody, Memory: s.longMessages, Traces: s.traces, Requests: s.requests, Log: s.cfg.Log}
 	rt.resultsTLS = s.results.limiter.Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
-		rt.apiTLS = s.api.limiter.Offer(&tls.Config{
-			MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: []string{"h2", "http/1.1", "http/1.0"},
-			Certificates: []tls.Certificate{*cfg.APICert},
-		})
+		rt.apiTLS = s.api.limiter.Offer(newTLSConfig(cfg.APICert, "h2", "http/1.1", "http/1.0"))
 	}
 	if cfg.BrowserCert != nil && s.browser != nil {
-		rt.browserTLS = s.browser.limiter.Offer(&tls.Config{
-			MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: []string{"h2", "http/1.1"},
-			Certificates: []tls.Certificate{*cfg.BrowserCert},
-		})
+		rt.browserTLS = s.browser.limiter.Offer(newTLSConfig(cfg.BrowserCert, "h2", "http/1.1"))
 	}
 	if cfg.ConsoleCert != nil {
-		rt.consoleTLS = &tls.Config{
-			MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: []string{"http/1.1"},
-			Certificates: []tls.Certificate{*cfg.ConsoleCert},
-		}
+		rt.consoleTLS = newTLSConfig(cfg.ConsoleCert, "http/1.1")
 	}
-	return rt, nil
+}
+
+// newTLSConfig returns the TLS of a listener that asks for no client certificate.
+func newTLSConfig(cert *tls.Certificate, protocols ...string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: protocols, Certificates: []tls.Certificate{*cert},
+	}
 }
 
 // connectDirectories makes the clients of the directory servers.
-func (rt *runtime) connectDirectories(s *Server, schemes []string, former *runtime) (err error) {
+func (rt *runtime) connectDirectories(s *Server, former *runtime) (err error) {
+	var schemes []string
+	for _, d := range rt.cfg.Directories {
+		schemes = append(schemes, d.Scheme)
+	}
 	if former != nil {
 		rt.cards = former.cards.Next(schemes...)
 		if rt.client, err = former.client.Next(rt.cfg.Peers, rt.cards); err != nil {
@@ -191,6 +207,7 @@ func (s *Server) activateLocked(ctx context.Context, cfg Config) error {
 	s.mu.Lock()
 	s.active = rt
 	s.mu.Unlock()
+	cfg.Journal.apply(s.journal)
 	s.drainRuntime(former, rt)
 	s.metrics.Certificates(cfg.CertificateEnds, cfg.schemeOf)
 	s.metrics.Lists(listEnds(cfg.ListTerms), cfg.schemeOf)
@@ -233,17 +250,7 @@ func (s *Server) drainRuntime(former, next *runtime) {
 
 // awaitDrained waits until all runtimes that were replaced have drained, or ctx ends.
 func (s *Server) awaitDrained(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		s.draining.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return tasks.Wait(ctx, &s.draining)
 }
 
 // serveActive answers each request with the handler of the runtime that is active when it

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,6 +25,7 @@ import (
 	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
@@ -425,5 +427,38 @@ func TestExchangesAreCounted(t *testing.T) {
 		if !strings.Contains(exposed, want+"\n") {
 			t.Errorf("/metrics lacks %s", want)
 		}
+	}
+}
+
+// TestD126PersonalDataByAReload: the engine of the next runtime gives the journal personal data, and the journal writes
+// them, or neither does.
+func TestD126PersonalDataByAReload(t *testing.T) {
+	n, cfg := idleServer(t)
+	n.journal = n.newJournal(&JournalSettings{})
+	n.startRuntime = func(g *runtime) { g.stopRefresh = func() {} }
+	n.startRuntime(n.active)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	for i, kept := range []time.Duration{0, 30 * 24 * time.Hour, 0} {
+		cfg.Journal = &JournalSettings{Personal: kept}
+		must(t, n.activate(t.Context(), cfg))
+		if isOn := n.activeRuntime().engine.JournalsPersonal; isOn != (kept > 0) {
+			t.Errorf("kept for %s: %t", kept, isOn)
+		}
+		id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+		n.journal.Add(journal.Entry{Kind: journal.Answered, Record: journal.Record{ID: id, Created: noon, Updated: noon}, Steps: []journal.Step{
+			{Step: "areq", At: noon, Personal: []byte(`{"email":"ann@shop.example"}`)},
+		}})
+		n.journal.Run(ctx) // a journal that ends writes the entries that wait
+		d, err := n.journal.Store.Show(t.Context(), id)
+		must(t, err)
+		if isWritten := d.Steps[0].Personal != nil; isWritten != (kept > 0) {
+			t.Errorf("kept for %s: %s", kept, d.Steps[0].Personal)
+		}
+	}
+	cfg.Journal = nil
+	must(t, n.activate(t.Context(), cfg))
+	if n.activeRuntime().engine.JournalsPersonal {
+		t.Error("it keeps them although the next start has no journal")
 	}
 }

@@ -143,14 +143,17 @@ type Limits struct {
 // A Server is a 3-D Secure server: what stays as long as the process, and the runtime that
 // a changed configuration replaces. Make it with New.
 type Server struct {
-	cfg            Config // with which the process began
-	db             store.Store
-	apiKeys        *account.KeyCache
-	hooks          *webhook.Service
-	journal        *journal.Journal // nil means that there is none
-	trailKeys      *journal.Keys    // those that sign the audit trail; nil means that none do
-	operators      *operator.Service
-	metrics        *obs.Metrics
+	cfg       Config // the configuration that the process began with
+	db        store.Store
+	apiKeys   *account.KeyCache
+	hooks     *webhook.Service
+	journal   *journal.Journal // nil means that there is none
+	trailKeys *journal.Keys    // those that sign the audit trail; nil means that none do
+	operators *operator.Service
+	metrics   *obs.Metrics
+
+	journalKeysProblem string // what the file of trailKeys lacks; "" when they were read
+
 	requests       *obs.RequestLog
 	traces         *obs.Traces       // nil means that there are no traces
 	gate           *shed.LoadShedder // nil means that no load is shed
@@ -187,6 +190,8 @@ type Server struct {
 	findings       auth.FindingLimit // of all runtimes
 	storeFailures  obs.LogThrottle   // of all runtimes
 
+	resealNow chan struct{} // another secret of the key file has come into use
+
 	ring     atomic.Pointer[keyring.Ring] // of all runtimes: a rotation changes it for those that drain, too
 	follower *rotation.Follower           // nil: the server takes part in no rotations
 }
@@ -200,7 +205,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages)}
+	s := &Server{cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages), resealNow: make(chan struct{}, 1)}
 	s.storeFailures.Interval = time.Second
 	s.ring.Store(cfg.Ring)
 	s.waits, s.endWaits = context.WithCancel(context.Background())
@@ -210,38 +215,22 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if s.cfg.Now == nil {
 		s.cfg.Now = time.Now
 	}
-	s.timestamp = s.cfg.Now
-	shared, ok := s.db.(store.ClockSource) // what stands in front of the store may turn its clock
-	if !ok {
-		shared, ok = db.(store.ClockSource)
-	}
-	if ok {
-		s.clock = store.NewClock(ctx, s.cfg.Now, shared, cfg.Log)
-		s.timestamp = s.clock.Now
-	}
+	s.startClock(ctx, db)
 	s.requests = obs.NewRequestLog(cfg.Log, s.metrics, s.cfg.Now)
 	s.journal = s.newJournal(cfg.Journal)
 	s.trailKeys = s.loadTrailKeys()
 	s.requests.Ended = s.journalRequest
 	s.registerMetrics()
 	registerStoreMetrics(s.metrics, db)
-	registerRecordMetrics(s.metrics, &s.refusedRecords)
 	if cfg.Limits.Wait > 0 {
 		s.gate = shed.New(loadQueues(cfg.Limits.Wait, s.db)...)
 	}
 	s.metrics.LoadShedder(s.gate)
-	s.hooks = &webhook.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Log: cfg.Log, Now: s.timestamp}
-	s.hooks.Configure(cfg.Webhooks.forDeliveries(s.timestamp))
-	if s.journal != nil {
-		s.hooks.Attempted = s.journalDelivery
-	}
+	s.hooks = s.newHooks()
+	registerWebhookMetrics(s.metrics, s.hooks)
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	registerKeyMetrics(s.metrics, s.apiKeys)
-	s.api = s.newListener("api", listen.Pace(cfg.API, s.isOverloaded), 2, func(rt *runtime) *tls.Config { return rt.apiTLS })
-	s.results = s.newListener("results", cfg.Results, 8, func(rt *runtime) *tls.Config { return rt.resultsTLS })
-	if cfg.Browser != nil {
-		s.browser = s.newListener("browser", cfg.Browser, 8, func(rt *runtime) *tls.Config { return rt.browserTLS })
-	}
+	s.wrapListeners()
 	if cfg.Tracing != nil {
 		if s.traces, err = obs.NewTraces(*cfg.Tracing, s.metrics, cfg.Log); err != nil {
 			return nil, errors.Join(fmt.Errorf("tracing: %w", err), db.Close())
@@ -259,21 +248,49 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		s.closeTraces()
 		return nil, errors.Join(err, db.Close())
 	}
-	cfg = s.active.cfg
-	s.managed.logFaults(&cfg)
+	inUse := &s.active.cfg
+	s.managed.logFaults(inUse)
 	s.initMetrics(s.active)
+	s.metrics.Certificates(inUse.CertificateEnds, inUse.schemeOf)
+	s.metrics.Lists(listEnds(inUse.ListTerms), inUse.schemeOf)
 	s.maxRequestTime = s.active.maxRequestTime()
-	s.metrics.Certificates(cfg.CertificateEnds, cfg.schemeOf)
-	s.metrics.Lists(listEnds(cfg.ListTerms), cfg.schemeOf)
-	s.console = &console.Handler{Metrics: s.metrics.Handler(), Conditions: func() []console.Condition {
-		return s.readyConditions()
-	}, Identity: s.identity, HasOwnHealth: cfg.Metrics != nil}
+	s.buildConsole()
+	return s, nil
+}
+
+// startClock sets the clock that is stamped by: the store's, if it has one for all nodes. opened is the store that
+// another may stand in front of.
+func (s *Server) startClock(ctx context.Context, opened store.Store) {
+	s.timestamp = s.cfg.Now
+	shared, ok := s.db.(store.ClockSource) // what stands in front of the store may turn its clock
+	if !ok {
+		shared, ok = opened.(store.ClockSource)
+	}
+	if ok {
+		s.clock = store.NewClock(ctx, s.cfg.Now, shared, s.cfg.Log)
+		s.timestamp = s.clock.Now
+	}
+}
+
+// wrapListeners puts limits and TLS on the listeners of requestors, directory servers and browsers.
+func (s *Server) wrapListeners() {
+	s.api = s.newListener("api", listen.Pace(s.cfg.API, s.isOverloaded), 2, func(rt *runtime) *tls.Config { return rt.apiTLS })
+	s.results = s.newListener("results", s.cfg.Results, 8, func(rt *runtime) *tls.Config { return rt.resultsTLS })
+	if s.cfg.Browser != nil {
+		s.browser = s.newListener("browser", s.cfg.Browser, 8, func(rt *runtime) *tls.Config { return rt.browserTLS })
+	}
+}
+
+// buildConsole makes what operators and monitoring see.
+func (s *Server) buildConsole() {
+	s.console = &console.Handler{
+		Metrics: s.metrics.Handler(), Conditions: s.readyConditions, Identity: s.identity, HasOwnHealth: s.cfg.Metrics != nil,
+	}
 	s.operators = &operator.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp}
-	if cfg.Login != nil || cfg.OpenConsole != nil {
+	if s.cfg.Login != nil || s.cfg.OpenConsole != nil {
 		api := s.newAdminAPI()
 		s.console.Admin, s.console.Pages = api, s.newConsolePages(api)
 	}
-	return s, nil
 }
 
 // Close closes a server that was never run, with its listeners.
@@ -305,26 +322,8 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 	s.readEndpoints(ctx)
 	s.listen(group)
 	s.startRuntime(s.active)
-	goRun(failed, s.apiKeys.Run)
-	goRun(failed, func(ctx context.Context) { s.apiKeys.RunUses(ctx, s.db) })
-	if s.follower != nil {
-		goRun(failed, s.follower.Run)
-	}
-	goRun(failed, s.sweep)
-	goRun(failed, s.eraseCards)
-	goRun(failed, s.keepTokens)
-	goRun(failed, s.signTrail)
-	goRun(failed, s.hooks.Run)
-	if s.journal != nil {
-		goRun(failed, s.journal.Run)
-		goRun(failed, s.journal.RunDuties)
-	}
-	goRun(failed, s.watchExpiry)
-	goRun(failed, s.watchManaged)
-	goRun(failed, s.watchForOperator)
-	goRun(failed, s.requests.Run)
-	if s.clock != nil {
-		goRun(failed, s.clock.Run)
+	for _, task := range s.backgroundTasks() {
+		goRun(failed, task)
 	}
 	serving, done := context.WithCancel(ctx)
 	var onDuty sync.WaitGroup
@@ -349,6 +348,23 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 	err = errors.Join(err, rt.client.Close(), rt.v1.Close(), s.db.Close())
 	s.closeTraces()
 	return err
+}
+
+// backgroundTasks returns what runs beside the listeners, until the context of each ends.
+func (s *Server) backgroundTasks() []func(context.Context) {
+	all := []func(context.Context){s.apiKeys.Run, func(ctx context.Context) { s.apiKeys.RunUses(ctx, s.db) }}
+	if s.follower != nil {
+		all = append(all, s.follower.Run)
+	}
+	all = append(all, s.sweep, s.eraseCards, s.keepObjects, s.signTrail, s.hooks.Run)
+	if s.journal != nil {
+		all = append(all, s.journal.Run, s.journal.RunDuties)
+	}
+	all = append(all, s.watchExpiry, s.watchManaged, s.watchForOperator, s.requests.Run)
+	if s.clock != nil {
+		all = append(all, s.clock.Run)
+	}
+	return all
 }
 
 // listen starts the servers.
@@ -381,7 +397,7 @@ func (s *Server) listen(group *errgroup.Group) {
 		s.serveConsole(s.cfg.Console, s.console, func() *tls.Config { return s.activeRuntime().consoleTLS }, serve)
 	}
 	if s.cfg.Metrics != nil {
-		s.serveConsole(s.cfg.Metrics, s.console.Health(), noTLS, serve)
+		s.serveConsole(s.cfg.Metrics, s.console.Health(), func() *tls.Config { return nil }, serve)
 	}
 }
 
@@ -427,38 +443,24 @@ func (s *Server) eraseCards(ctx context.Context) {
 	if !ok {
 		return
 	}
-	ticker := time.NewTicker(eraseEvery)
-	defer ticker.Stop()
 	var after store.Txn
 	var throttle obs.LogThrottle
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			var err error
-			if after, err = s.activeRuntime().engine.EraseCards(ctx, lister, after); err == nil || ctx.Err() != nil {
-				continue
-			}
-			if others, ok := throttle.Due(s.timestamp()); ok {
-				s.cfg.Log.Error("cards of browsers that did not come are not erased", "err", err, "others", others)
-			}
+	for tasks.Sleep(ctx, eraseEvery) {
+		var err error
+		if after, err = s.activeRuntime().engine.EraseCards(ctx, lister, after); err == nil || ctx.Err() != nil {
+			continue
+		}
+		if others, ok := throttle.Due(s.timestamp()); ok {
+			s.cfg.Log.Error("cards of browsers that did not come are not erased", "err", err, "others", others)
 		}
 	}
 }
 
 // sweep frees what has expired, until ctx ends.
 func (s *Server) sweep(ctx context.Context) {
-	ticker := time.NewTicker(time.Minute)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if _, err := s.db.Sweep(ctx, s.timestamp()); err != nil && ctx.Err() == nil {
-				s.cfg.Log.Error("expired transactions not swept", "err", err)
-			}
+	for tasks.Sleep(ctx, time.Minute) {
+		if _, err := s.db.Sweep(ctx, s.timestamp()); err != nil && ctx.Err() == nil {
+			s.cfg.Log.Error("expired transactions not swept", "err", err)
 		}
 	}
 }

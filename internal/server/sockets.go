@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,10 +54,8 @@ func passedListeners() (map[string]net.Listener, error) {
 func addPassedListener(passed map[string]net.Listener, name string, fd uintptr) error {
 	f := os.NewFile(fd, name)
 	defer f.Close() // the listener has a descriptor of its own
-	switch name {
-	case "api", "results", "console", "metrics", "browser":
-	default:
-		return fmt.Errorf("unknown name%s (known: api, results, console, metrics, browser)", config.Hint(name, "api", "results", "console", "metrics", "browser"))
+	if known := []string{"api", "results", "console", "metrics", "browser"}; !slices.Contains(known, name) {
+		return fmt.Errorf("unknown name%s (known: %s)", config.Hint(name, known...), strings.Join(known, ", "))
 	}
 	if passed[name] != nil {
 		return errors.New("passed twice")

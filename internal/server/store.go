@@ -35,7 +35,7 @@ func asStore[S store.Store](s S, err error) (store.Store, error) {
 // storeWaitFactor is by what factor work may wait longer for the store than for a processor.
 // A write that just misses a commit waits for two, and a disk that takes 25 ms for a
 // commit is slow, but not overloaded.
-const storeWaitFactor = 5
+const storeWaitFactor = 10
 
 // loadQueues are those by whose length and pace the load shedder tells overload: of the processor,
 // and of a store that has one.

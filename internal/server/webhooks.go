@@ -4,14 +4,18 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"fmt"
 	"log/slog"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/webhook"
@@ -45,6 +49,33 @@ func (w WebhookSettings) forDeliveries(now func() time.Time) webhook.Settings {
 	settings.Operator = w.Operator
 	settings.OperatorSender = webhook.NewSender(addresses.ForOperator(), settings.Timeout, w.Roots, now)
 	return settings
+}
+
+// newHooks returns the webhooks of a server, which tell the journal of each delivery.
+func (s *Server) newHooks() *webhook.Service {
+	hooks := &webhook.Service{Store: s.db, Sealer: sealer{&s.ring, new(atomic.Uint64)}, Log: s.cfg.Log, Now: s.timestamp}
+	hooks.Configure(s.cfg.Webhooks.forDeliveries(s.timestamp))
+	if s.journal != nil {
+		hooks.Attempted = s.journalDelivery
+	}
+	return hooks
+}
+
+// registerWebhookMetrics adds the metrics of webhooks.
+func registerWebhookMetrics(m *obs.Metrics, hooks *webhook.Service) {
+	const name, help = "threeds_webhook_attempts_total", "Attempts of this node to deliver an event, delivered or failed."
+	m.CounterOf(name, help, "outcome", "delivered", func() float64 { n, _ := hooks.Attempts(); return float64(n) })
+	m.CounterOf(name, help, "outcome", "failed", func() float64 { _, n := hooks.Attempts(); return float64(n) })
+}
+
+// webhooksCondition says whether all webhook endpoints can be read.
+func webhooksCondition(hooks *webhook.Service) console.Condition {
+	return console.Condition{Name: "webhooks", Check: func() (string, bool) {
+		if n := hooks.CountUnread(); n > 0 {
+			return fmt.Sprintf("%d endpoints cannot be read, and nothing is delivered to them: their rows were changed, or the key file (keys) lacks their secret", n), true
+		}
+		return "", true
+	}}
 }
 
 // An announcer makes the events of authentications.

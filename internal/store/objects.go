@@ -19,6 +19,12 @@ const (
 // ObjectsCondition is the condition, in the SQL of both stores, that selects the objects of a backup.
 const ObjectsCondition = "kind IN ('" + TokenObjects + "', '" + UserObjects + "', '" + CertificateObjects + "')"
 
+// A Sealer encrypts what a store keeps, bound to a name.
+type Sealer interface {
+	Seal(name string, plain []byte) []byte
+	Open(name string, sealed []byte) ([]byte, error)
+}
+
 // An Object is something small that operators have made, such as a token.
 type Object struct {
 	Kind, ID string

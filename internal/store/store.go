@@ -1,8 +1,8 @@
 // Package store is the contract of the place where transactions and API keys
 // are kept, and what nodes share: leases, snapshots of card ranges, small states,
-// and which nodes there are. It holds no code but the names that rows are sealed under: packages
-// sqlite and postgres below it implement the contract, package storetest says
-// whether an implementation keeps it.
+// and which nodes there are. Packages sqlite and postgres below it implement the contract,
+// package storetest says whether an implementation keeps it. The only code here is what both
+// share: the names that rows are sealed under, and how values are rows.
 //
 // A store does not understand what it keeps. Which states there are and how they
 // follow each other, who may read a transaction, the sealing of its data, and

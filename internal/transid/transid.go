@@ -378,12 +378,9 @@ func parse(id string) (bits, error) {
 		return b, ErrMalformed
 	}
 	for _, g := range groups {
-		for i := range g.to - g.from {
-			high, low := nibble(id[g.text+2*i]), nibble(id[g.text+2*i+1])
-			if high|low > 0x0f {
-				return b, ErrMalformed
-			}
-			b[g.from+i] = high<<4 | low
+		digits := id[g.text : g.text+2*(g.to-g.from)]
+		if _, err := hex.Decode(b[g.from:g.to], []byte(digits)); err != nil {
+			return b, ErrMalformed
 		}
 	}
 	if b[6]>>4 != 4 || b[8]>>6 != 2 {
@@ -393,17 +390,4 @@ func parse(id string) (bits, error) {
 		return b, ErrMalformed
 	}
 	return b, nil
-}
-
-// nibble returns the value of a hexadecimal digit, or 0xff if c is none.
-func nibble(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10
-	}
-	return 0xff
 }

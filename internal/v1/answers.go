@@ -28,7 +28,7 @@ func ReadVERes(doc []byte, asked *VEReq, o Options) (*VERes, error) {
 	if r.ID != asked.ID {
 		note(&f.bad, "Message.id")
 	}
-	ch, _ := p.part("CH", true, "enrolled", "acctID")
+	ch := p.part("CH", true, "enrolled", "acctID")
 	r.Enrolled = ch.need("enrolled", oneOf("YNU"))
 	var refused bool
 	if r.IReq, refused = p.iReq(); refused && r.Enrolled == "Y" {

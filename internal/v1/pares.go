@@ -66,7 +66,7 @@ func OpenPARes(text string, policies func(claimed time.Time) []xmldsig.Policy) (
 
 // claimedTime is TX.time of a PARes that was not verified yet, zero if it has none.
 func claimedTime(pares *xmldsig.Element) time.Time {
-	tx, _ := (&faults{}).part(pares, "").part("TX", false)
+	tx := (&faults{}).part(pares, "").part("TX", false)
 	t, _ := time.Parse(timeLayout, tx.may("time", isTime))
 	return t
 }
@@ -79,7 +79,7 @@ func readPARes(e *xmldsig.Element, scheme string) (PARes, error) {
 	id, _ := e.Attr("id")
 	r := PARes{ID: id}
 	p.version()
-	merchant, _ := p.part("Merchant", true, "acqBIN", "merID", "name", "country", "url")
+	merchant := p.part("Merchant", true, "acqBIN", "merID", "name", "country", "url")
 	r.AcqBIN = merchant.need("acqBIN", digits(1, 11))
 	r.MerID = merchant.need("merID", text(1, 24))
 	r.readPurchase(p)
@@ -95,7 +95,7 @@ func readPARes(e *xmldsig.Element, scheme string) (PARes, error) {
 }
 
 func (r *PARes) readPurchase(p part) {
-	purchase, _ := p.part("Purchase", true, "xid", "date", "purchAmount", "currency", "exponent",
+	purchase := p.part("Purchase", true, "xid", "date", "purchAmount", "currency", "exponent",
 		"amount", "desc", "Recur", "install")
 	r.XID = purchase.need("xid", base64of20)
 	r.Date = purchase.need("date", isTime)
@@ -117,7 +117,7 @@ func (r *PARes) readPurchase(p part) {
 // readTX reads the element TX. CAVV, ECI and algorithm are read only with a status that has
 // them.
 func (r *PARes) readTX(p part, scheme string) {
-	tx, _ := p.part("TX", true, "time", "status", "cavv", "eci", "cavvAlgorithm")
+	tx := p.part("TX", true, "time", "status", "cavv", "eci", "cavvAlgorithm")
 	r.Time, _ = time.Parse(timeLayout, tx.need("time", isTime))
 	r.Status = tx.need("status", oneOf("YNUA"))
 	if r.authenticated() {

@@ -178,17 +178,17 @@ func (p part) child(name string) *xmldsig.Element {
 	return nil
 }
 
-// part returns the child of this name as a part. ok is false if there is none, which is
+// part returns the child of this name as a part. Its e is nil if there is none, which is
 // noted if it is needed.
-func (p part) part(name string, needed bool, known ...string) (child part, ok bool) {
+func (p part) part(name string, needed bool, known ...string) part {
 	e := p.child(name)
 	if e == nil {
 		if needed {
 			note(&p.f.missing, p.at(name))
 		}
-		return part{f: p.f}, false
+		return part{f: p.f}
 	}
-	return p.f.part(e, p.at(name), known...), true
+	return p.f.part(e, p.at(name), known...)
 }
 
 // need returns the text of a child that must be there.
@@ -232,8 +232,8 @@ func (p part) version() string {
 
 // iReq reads the element IReq.
 func (p part) iReq() (r IReq, present bool) {
-	i, ok := p.part("IReq", false, "iReqCode", "iReqDetail", "vendorCode")
-	if !ok {
+	i := p.part("IReq", false, "iReqCode", "iReqDetail", "vendorCode")
+	if i.e == nil {
 		return IReq{}, false
 	}
 	return IReq{i.need("iReqCode", digits(1, 4)), i.may("iReqDetail", text(0, 256)), i.may("vendorCode", text(0, 256))}, true

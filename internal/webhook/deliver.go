@@ -13,7 +13,6 @@ import (
 const (
 	refreshEvery = 500 * time.Millisecond // how often the endpoints are read
 	sweepEvery   = time.Minute
-	resealEvery  = 24 * time.Hour
 	keepEvents   = 30 * 24 * time.Hour
 
 	maxInFlight    = 64               // deliveries of this node
@@ -36,9 +35,6 @@ func (s *Service) Run(ctx context.Context) {
 	for {
 		if isDue("refresh", refreshEvery) {
 			s.logUnlessEnded(ctx, "webhook endpoints not read", s.Refresh(ctx))
-		}
-		if isDue("reseal", resealEvery) {
-			s.resealAll(ctx)
 		}
 		if isDue("sweep", sweepEvery) {
 			_, err := s.Store.SweepEvents(ctx, s.Now().Add(-keepEvents))
@@ -65,14 +61,16 @@ func (s *Service) logUnlessEnded(ctx context.Context, what string, err error) {
 	}
 }
 
-// resealAll seals every endpoint anew, so that it outlives rotations of the key file.
-func (s *Service) resealAll(ctx context.Context) {
-	for _, e := range s.currentEndpoints().byID {
-		err := s.Store.ChangeEndpoint(ctx, e.ID, e.sealed, e.seal(s.Sealer))
-		if !errors.Is(err, store.ErrNotFound) {
-			s.logUnlessEnded(ctx, "webhook endpoint not sealed anew", err)
+// Reseal seals every endpoint anew, so that it outlives rotations of the key file. One that does not open stays as it is.
+func (s *Service) Reseal(ctx context.Context) error {
+	all, err := s.AllEndpoints(ctx)
+	for _, e := range all {
+		failed := s.Store.ChangeEndpoint(ctx, e.ID, e.sealed, e.seal(s.Sealer))
+		if !errors.Is(failed, store.ErrNotFound) { // somebody has changed it, which seals it anew
+			err = errors.Join(err, failed)
 		}
 	}
+	return err
 }
 
 // A deliverer makes the attempts of one node.
@@ -148,6 +146,11 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 	event, err := d.openEvent(&row)
 	if err != nil {
 		d.Log.Error("event not read", "event", one.Event, "err", err)
+		d.endUnread(ctx, one, "the event is not as it was sealed, or the key file lacks its secret")
+		return
+	}
+	if _, isUnread := d.currentEndpoints().unread[one.Endpoint]; isUnread {
+		d.endUnread(ctx, one, "the endpoint is not as it was sealed, or the key file lacks its secret")
 		return
 	}
 	if e == nil && isOperator(one.Endpoint) && d.Now().Sub(row.Created) < maxUnknown {
@@ -165,11 +168,10 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 		return
 	}
 	one.Attempt, one.Last, one.Status, one.Error = one.Attempt+1, now, status, ""
+	d.attempted(err == nil)
 	if err != nil {
 		one.Error = err.Error()
-		if n := one.Attempt - 1; n < len(settings.Retry) {
-			one.Due = d.Now().Add(jitter(settings.Retry[n]))
-		}
+		d.tryLater(&one)
 	}
 	d.storeEnd(ctx, one)
 	if d.Attempted != nil && row.About != "" {
@@ -181,6 +183,23 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 	case err != nil:
 		d.Log.Warn("the operator was not told of an event", "event", one.Event, "attempt", one.Attempt, "err", err)
 	}
+}
+
+// tryLater sets when a delivery that has failed is due again, unless that was the last attempt.
+func (d *deliverer) tryLater(one *store.Delivery) {
+	if retry := d.settings.Load().Retry; one.Attempt <= len(retry) {
+		one.Due = d.Now().Add(jitter(retry[one.Attempt-1]))
+	}
+}
+
+// endUnread notes an attempt whose event or endpoint does not open, and why. It counts as one that has failed: the secret
+// that has sealed it may be put back into the key file.
+func (d *deliverer) endUnread(ctx context.Context, one store.Delivery, why string) {
+	one.Attempt, one.Last, one.Status, one.Due = one.Attempt+1, d.Now(), 0, time.Time{}
+	one.Error = why
+	d.attempted(false)
+	d.tryLater(&one)
+	d.storeEnd(ctx, one)
 }
 
 // jitter varies a time by a tenth, so that what failed together is not tried again together.

@@ -128,6 +128,7 @@ func TestW4FailedDeliveriesAreRepeated(t *testing.T) {
 		began := time.Now()
 		e := l.tell(t, began)
 		time.Sleep(6 * 24 * time.Hour)
+		synctest.Wait()
 		got := l.arrivals("10.0.0.1")
 		if len(got) != len(retry)+1 {
 			t.Fatalf("%d attempts, want %d", len(got), len(retry)+1)
@@ -162,8 +163,10 @@ func TestW3ReceiverDownForTenMinutes(t *testing.T) {
 		for isDown() {
 			told = append(told, l.tell(t, time.Now()).ID)
 			time.Sleep(7 * time.Second)
+			synctest.Wait()
 		}
 		time.Sleep(12 * time.Minute) // the longest pause before that is ten minutes, a tenth more or less
+		synctest.Wait()
 		for _, a := range l.arrivals("10.0.0.1") {
 			if a.at.Sub(began) >= 10*time.Minute {
 				delivered = append(delivered, a.event)
@@ -193,8 +196,10 @@ func TestW4SlowEndpointDelaysNoOther(t *testing.T) {
 			told = append(told, time.Now())
 			l.tell(t, time.Now())
 			time.Sleep(50 * time.Millisecond)
+			synctest.Wait()
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		got := l.arrivals("10.0.0.2")
 		if len(got) != len(told) {
 			t.Fatalf("%d of %d events arrived", len(got), len(told))
@@ -224,6 +229,7 @@ func TestW4EndpointIsDisabledAfterFiveDays(t *testing.T) {
 		for range 130 {
 			l.tell(t, time.Now())
 			time.Sleep(time.Hour)
+			synctest.Wait()
 		}
 		now, err := l.Endpoint(t.Context(), "shop", e.ID)
 		if err != nil || !now.Disabled {
@@ -232,6 +238,7 @@ func TestW4EndpointIsDisabledAfterFiveDays(t *testing.T) {
 		before := len(l.arrivals("10.0.0.1"))
 		l.tell(t, time.Now())
 		time.Sleep(3 * time.Hour)
+		synctest.Wait()
 		if n := len(l.arrivals("10.0.0.1")); n != before {
 			t.Errorf("%d deliveries to a disabled endpoint", n-before)
 		}
@@ -241,6 +248,7 @@ func TestW4EndpointIsDisabledAfterFiveDays(t *testing.T) {
 		}
 		l.tell(t, time.Now())
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if n := len(l.arrivals("10.0.0.1")); n != before+1 {
 			t.Errorf("%d deliveries after it was enabled, want 1", n-before)
 		}
@@ -303,6 +311,7 @@ func TestD32GoneDisablesAtOnce(t *testing.T) {
 		e := l.add(t, "10.0.0.1")
 		l.tell(t, time.Now())
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if now, err := l.Endpoint(t.Context(), "shop", e.ID); err != nil || !now.Disabled || len(l.arrivals("10.0.0.1")) != 1 {
 			t.Errorf("%+v, %v after %d deliveries", now, err, len(l.arrivals("10.0.0.1")))
 		}
@@ -317,10 +326,12 @@ func TestEventThatLiesAheadIsDeliveredThen(t *testing.T) {
 		due := time.Now().Add(time.Hour)
 		l.tell(t, due)
 		time.Sleep(59 * time.Minute)
+		synctest.Wait()
 		if n := len(l.arrivals("10.0.0.1")); n != 0 {
 			t.Fatalf("%d deliveries before the time", n)
 		}
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		got := l.arrivals("10.0.0.1")
 		if len(got) != 1 || got[0].at.Sub(due).Abs() > labPoll {
 			t.Errorf("%v", got)
@@ -353,10 +364,12 @@ func TestOldEventsGo(t *testing.T) {
 		l := newLab(t, DefaultRetry(), func(context.Context, string) int { return 200 })
 		e := l.tell(t, time.Now())
 		time.Sleep(30*24*time.Hour - time.Minute)
+		synctest.Wait()
 		if _, err := l.Event(t.Context(), "shop", e.ID); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		if _, err := l.Event(t.Context(), "shop", e.ID); !errors.Is(err, ErrNoEvent) {
 			t.Error(err)
 		}

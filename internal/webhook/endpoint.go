@@ -55,12 +55,6 @@ func (e *Endpoint) secrets(now time.Time) []Secret {
 	return []Secret{e.Secret}
 }
 
-// A Sealer encrypts what the store keeps, bound to a name.
-type Sealer interface {
-	Seal(name string, plain []byte) []byte
-	Open(name string, sealed []byte) ([]byte, error)
-}
-
 // endpointName is what an endpoint is sealed under: whoever can write to the database but has no keys cannot give it
 // to another merchant.
 func endpointName(id, merchant string) string { return "webhook endpoint " + id + " of " + merchant }
@@ -71,7 +65,7 @@ func eventName(e *store.Event) string {
 }
 
 // seal returns the form of an endpoint for the store.
-func (e *Endpoint) seal(s Sealer) []byte {
+func (e *Endpoint) seal(s store.Sealer) []byte {
 	plain, err := json.Marshal(e)
 	if err != nil {
 		panic(err) // an endpoint has nothing that cannot be encoded
@@ -80,7 +74,7 @@ func (e *Endpoint) seal(s Sealer) []byte {
 }
 
 // openEndpoint reads what seal has made.
-func openEndpoint(s Sealer, row store.Endpoint) (*Endpoint, error) {
+func openEndpoint(s store.Sealer, row store.Endpoint) (*Endpoint, error) {
 	e := &Endpoint{ID: row.ID, Merchant: row.Merchant, Created: row.Created, sealed: row.Data}
 	plain, err := s.Open(endpointName(row.ID, row.Merchant), row.Data)
 	if err == nil {
@@ -101,6 +95,8 @@ type FaultError struct {
 	Rule    string
 	Cure    string
 	Missing bool
+	Most    int      // how long the value may be in bytes; 0 where length is not the fault
+	Allowed []string // what is to be chosen from; nil where that is not the fault
 }
 
 func (e *FaultError) Error() string { return e.Member + ": " + e.Cure }
@@ -116,7 +112,7 @@ func (e *Endpoint) check(a *Addresses) error {
 		return &FaultError{Member: "url", Rule: "required", Cure: "Give the https URL that events are posted to.", Missing: true}
 	}
 	if len(e.URL) > maxURL {
-		return &FaultError{Member: "url", Rule: "length", Cure: fmt.Sprintf("Give a URL of at most %d bytes.", maxURL)}
+		return &FaultError{Member: "url", Rule: "length", Cure: fmt.Sprintf("Give a URL of at most %d bytes.", maxURL), Most: maxURL}
 	}
 	if err := a.CheckURL(e.URL); err != nil {
 		rule := "pattern"
@@ -127,11 +123,12 @@ func (e *Endpoint) check(a *Addresses) error {
 	}
 	for _, kind := range e.Types {
 		if !slices.Contains(Types(), kind) {
-			return &FaultError{Member: "types", Rule: "unknown-code", Cure: "Choose among " + strings.Join(Types(), ", ") + "."}
+			cure := "Choose among " + strings.Join(Types(), ", ") + "."
+			return &FaultError{Member: "types", Rule: "unknown-code", Cure: cure, Allowed: Types()}
 		}
 	}
 	if len(e.Description) > maxDescription {
-		return &FaultError{Member: "description", Rule: "length", Cure: fmt.Sprintf("Give at most %d bytes.", maxDescription)}
+		return &FaultError{Member: "description", Rule: "length", Cure: fmt.Sprintf("Give at most %d bytes.", maxDescription), Most: maxDescription}
 	}
 	return nil
 }

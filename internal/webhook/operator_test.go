@@ -60,6 +60,7 @@ func TestW2OperatorIsToldOfDisabledEndpoint(t *testing.T) {
 			l.tell(t, time.Now())
 			l.tell(t, time.Now())
 			time.Sleep(time.Hour)
+			synctest.Wait()
 		}
 		for _, s := range []*Service{l.Service, node} {
 			if err := s.TellOperator(t.Context(), RangesStale, "visa", struct{}{}); err != nil {
@@ -67,6 +68,7 @@ func TestW2OperatorIsToldOfDisabledEndpoint(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		var told struct {
 			Type string
 			Data struct{ Merchant, Endpoint, Reason string }
@@ -90,6 +92,7 @@ func TestW2OperatorEndpointIsNeverDisabled(t *testing.T) {
 				}
 			}
 			time.Sleep(6 * 24 * time.Hour)
+			synctest.Wait()
 		}
 		got := l.arrivals("ops.example")
 		if len(got) != 6 || got[0].event != got[2].event || got[2].event == got[3].event {
@@ -106,26 +109,29 @@ func TestW2NodeThatDoesNotKnowTheOperatorLeavesTheEvent(t *testing.T) {
 		l.add(t, "10.0.0.1") // so that it looks for what is due
 		without := *l.settings.Load()
 		with := l.withOperator("https://ops.example/", nil, 200, func([]byte) {})
-		if err := l.TellOperator(t.Context(), RangesStale, "visa", struct{}{}); err != nil {
+		other := &Service{Store: l.memory, Sealer: clear{}, Log: l.Log, Now: time.Now}
+		other.Configure(with)
+		l.Configure(without)
+		if err := other.TellOperator(t.Context(), RangesStale, "visa", struct{}{}); err != nil {
 			t.Fatal(err)
 		}
-		l.Configure(without)
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		if n := len(l.arrivals("ops.example")); n != 0 {
 			t.Fatalf("%d deliveries to an endpoint that is not configured", n)
 		}
 		l.Configure(with)
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		if n := len(l.arrivals("ops.example")); n != 1 {
 			t.Errorf("%d deliveries, want 1", n)
 		}
 		l.Configure(without)
-		other := &Service{Store: l.memory, Sealer: clear{}, Log: l.Log, Now: time.Now}
-		other.Configure(with)
 		if err := other.TellOperator(t.Context(), RangesStale, "jcb", struct{}{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Hour) // it is given up then
+		synctest.Wait()
 		events, err := l.Store.FindEvents(t.Context(), store.EventQuery{Now: time.Now(), Limit: 9})
 		if err != nil || len(events) != 2 {
 			t.Fatal(events, err)

@@ -100,24 +100,20 @@ func (s *Sender) Send(ctx context.Context, d Delivery) (status int, err error) {
 
 // connectionError says in short why no answer came. The error of net/http quotes the URL, which may hold a secret.
 func connectionError(ctx context.Context, err error) error {
-	var unknown *net.DNSError
-	var untrusted *tls.CertificateVerificationError
+	_, isUnknown := errors.AsType[*net.DNSError](err)
+	_, isUntrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	timed, hasTimeout := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, ErrAddress):
 		return ErrAddress
-	case ctx.Err() != nil, isTimeout(err):
+	case ctx.Err() != nil, hasTimeout && timed.Timeout():
 		return errors.New("no answer in time")
-	case errors.As(err, &unknown):
+	case isUnknown:
 		return errors.New("the name of the host is not known")
-	case errors.As(err, &untrusted):
+	case isUntrusted:
 		return errors.New("the certificate is not trusted")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return errors.New("connection refused")
 	}
 	return errors.New("the connection failed")
-}
-
-func isTimeout(err error) bool {
-	timed, ok := errors.AsType[net.Error](err)
-	return ok && timed.Timeout()
 }

@@ -45,7 +45,7 @@ func DefaultRetry() []time.Duration {
 // A Service knows the endpoints of merchants, makes events and delivers them. Set its fields before use, and start Run.
 type Service struct {
 	Store  store.Events
-	Sealer Sealer
+	Sealer store.Sealer
 	Log    *slog.Logger
 	Now    func() time.Time
 	// Attempted is called after each attempt to deliver an event that is about a transaction; nil means that nobody is told.
@@ -55,7 +55,9 @@ type Service struct {
 	settings  atomic.Pointer[Settings]
 	endpoints atomic.Pointer[endpoints]
 	wake      wakeup
-	made      atomic.Bool // an event was made since Announced
+	made      atomic.Bool   // an event was made since Announced
+	delivered atomic.Uint64 // attempts that have succeeded
+	failed    atomic.Uint64 // attempts that have not
 
 	refreshing sync.Mutex // held from reading the endpoints to replacing them
 }
@@ -75,12 +77,14 @@ type Attempt struct {
 type endpoints struct {
 	byID       map[string]*Endpoint
 	ofMerchant map[string][]*Endpoint
+	unread     map[string]string // merchants by the ids of endpoints whose rows do not open
 }
 
 // ErrNoEndpoint and ErrNoEvent say that a merchant has none with such an id.
 var (
 	ErrNoEndpoint = errors.New("webhook: no such endpoint")
 	ErrNoEvent    = errors.New("webhook: no such event")
+	ErrNoDelivery = errors.New("webhook: the endpoints that the event goes to were removed")
 )
 
 // Configure sets how events are delivered from now on.
@@ -94,11 +98,14 @@ func (s *Service) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all := &endpoints{byID: make(map[string]*Endpoint), ofMerchant: make(map[string][]*Endpoint)}
+	all := &endpoints{byID: make(map[string]*Endpoint), ofMerchant: make(map[string][]*Endpoint), unread: make(map[string]string)}
 	for _, row := range rows {
 		e, err := openEndpoint(s.Sealer, row)
 		if err != nil {
-			s.Log.Error("webhook endpoint not read", "endpoint", row.ID, "err", err)
+			if _, isKnown := s.currentEndpoints().unread[row.ID]; !isKnown {
+				s.Log.Error("webhook endpoint not read: nothing is delivered to it", "endpoint", row.ID, "merchant", row.Merchant, "err", err)
+			}
+			all.unread[row.ID] = row.Merchant
 			continue
 		}
 		all.byID[e.ID] = e
@@ -112,9 +119,33 @@ func (s *Service) currentEndpoints() *endpoints {
 	return cmp.Or(s.endpoints.Load(), &endpoints{})
 }
 
-// Wants reports whether events of a merchant are made: it has an endpoint, be it disabled.
+// Wants reports whether events of a merchant are made: it has an endpoint, be it disabled, or one that does not open.
 func (s *Service) Wants(merchant string) bool {
-	return len(s.currentEndpoints().ofMerchant[merchant]) > 0
+	all := s.currentEndpoints()
+	if len(all.ofMerchant[merchant]) > 0 {
+		return true
+	}
+	for _, of := range all.unread {
+		if of == merchant {
+			return true
+		}
+	}
+	return false
+}
+
+// CountUnread returns of how many endpoints the rows do not open: they were changed, or the key file lacks their secret.
+func (s *Service) CountUnread() int { return len(s.currentEndpoints().unread) }
+
+// Attempts returns how many attempts of this process to deliver an event have succeeded, and how many have not.
+func (s *Service) Attempts() (delivered, failed uint64) { return s.delivered.Load(), s.failed.Load() }
+
+// attempted counts an attempt.
+func (s *Service) attempted(isDelivered bool) {
+	if isDelivered {
+		s.delivered.Add(1)
+	} else {
+		s.failed.Add(1)
+	}
 }
 
 // eventPrefix begins the ids of events.
@@ -173,17 +204,10 @@ func (s *Service) Endpoints(ctx context.Context, merchant string) ([]*Endpoint, 
 
 // DisabledEndpoints returns those of all merchants to which nothing is delivered.
 func (s *Service) DisabledEndpoints(ctx context.Context) ([]*Endpoint, error) {
-	if err := s.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	var all []*Endpoint
-	for _, e := range s.currentEndpoints().byID {
-		if e.Disabled {
-			all = append(all, e)
-		}
-	}
+	all, err := s.AllEndpoints(ctx)
+	all = slices.DeleteFunc(all, func(e *Endpoint) bool { return !e.Disabled })
 	slices.SortFunc(all, func(a, b *Endpoint) int { return strings.Compare(a.ID, b.ID) })
-	return all, nil
+	return all, err
 }
 
 // Endpoint returns an endpoint of a merchant, or ErrNoEndpoint.
@@ -271,7 +295,11 @@ func (s *Service) RotateTo(ctx context.Context, merchant, id string, secret Secr
 
 // Remove removes an endpoint of a merchant, and what was to be delivered to it.
 func (s *Service) Remove(ctx context.Context, merchant, id string) error {
-	if _, err := s.Endpoint(ctx, merchant, id); err != nil {
+	_, err := s.Endpoint(ctx, merchant, id)
+	if errors.Is(err, ErrNoEndpoint) && s.currentEndpoints().unread[id] == merchant && merchant != "" {
+		err = nil // An endpoint that does not open can still be removed.
+	}
+	if err != nil {
 		return err
 	}
 	if err := s.Store.RemoveEndpoint(ctx, id); err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -351,9 +379,18 @@ func (s *Service) Event(ctx context.Context, merchant, id string) (Event, error)
 	return e, err
 }
 
-// Resend delivers an event of a merchant again, under the same id.
+// EventToResend does as Event, and returns ErrNoDelivery when no endpoint is left that the event goes to.
+func (s *Service) EventToResend(ctx context.Context, merchant, id string) (Event, error) {
+	e, err := s.Event(ctx, merchant, id)
+	if err == nil && len(e.Deliveries) == 0 {
+		err = ErrNoDelivery
+	}
+	return e, err
+}
+
+// Resend delivers an event of a merchant again, under the same id, to the endpoints that it went to.
 func (s *Service) Resend(ctx context.Context, merchant, id string) error {
-	if _, err := s.Event(ctx, merchant, id); err != nil {
+	if _, err := s.EventToResend(ctx, merchant, id); err != nil {
 		return err
 	}
 	if err := s.Store.Redeliver(ctx, id, s.Now()); err != nil {

@@ -45,7 +45,7 @@ type EndpointView struct {
 // View returns the endpoint as its merchant sees it, without its secret.
 func (e *Endpoint) View() EndpointView {
 	v := EndpointView{e.ID, e.URL, e.Types, e.Description, e.Disabled, formatTime(e.Created), ""}
-	if v.Types == nil {
+	if len(v.Types) == 0 { // which asks for all
 		v.Types = Types()
 	}
 	return v
@@ -81,8 +81,7 @@ func ViewAttempt(status int, err error) AttemptView {
 		v.Status = &status
 	}
 	if err != nil {
-		text := err.Error()
-		v.Error = &text
+		v.Error = new(err.Error())
 	}
 	return v
 }
@@ -130,6 +129,5 @@ func timeOrNull(t time.Time) *string {
 	if t.IsZero() {
 		return nil
 	}
-	text := formatTime(t)
-	return &text
+	return new(formatTime(t))
 }

@@ -77,19 +77,14 @@ func readCertificate(der []byte) (*certificate, error) {
 	c := &certificate{
 		raw: x.Raw, subject: x.RawSubject, issuer: x.RawIssuer,
 		from: x.NotBefore, until: x.NotAfter,
-		signed: x.RawTBSCertificate, signature: x.Signature,
-	}
-	switch x.SignatureAlgorithm {
-	case x509.SHA1WithRSA:
-		c.hash = crypto.SHA1
-	case x509.SHA256WithRSA:
-		c.hash = crypto.SHA256
-	case x509.SHA384WithRSA:
-		c.hash = crypto.SHA384
-	case x509.SHA512WithRSA:
-		c.hash = crypto.SHA512
+		signed: x.RawTBSCertificate, signature: x.Signature, hash: hashes[x.SignatureAlgorithm],
 	}
 	return c, c.finish(x.PublicKey, x.Extensions)
+}
+
+// hashes are those of the signatures of certificates that count: RSA with PKCS #1 v1.5.
+var hashes = map[x509.SignatureAlgorithm]crypto.Hash{
+	x509.SHA1WithRSA: crypto.SHA1, x509.SHA256WithRSA: crypto.SHA256, x509.SHA384WithRSA: crypto.SHA384, x509.SHA512WithRSA: crypto.SHA512,
 }
 
 // Extensions of RFC 5280, section 4.2.1.

@@ -2,6 +2,7 @@ package xmldsig
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/rsa"
 	"crypto/x509"
@@ -177,10 +178,7 @@ func (s *search) check(chain []*certificate) *Refusal {
 // checkOne checks the certificate at place i of a chain, where the signer's is at 0. It
 // returns "" or why it is refused. Its signature is for check.
 func (s *search) checkOne(c *certificate, i int) Reason {
-	minBits := s.policy.MinKeyBits
-	if minBits == 0 {
-		minBits = 2048
-	}
+	minBits := cmp.Or(s.policy.MinKeyBits, 2048)
 	const signing = x509.KeyUsageDigitalSignature | x509.KeyUsageContentCommitment
 	switch {
 	case c.critical:

@@ -284,10 +284,9 @@ func (p *parser) enter(e *Element, attrs []xml.Attr) string {
 				return "prefix without namespace"
 			}
 		}
-		for _, other := range e.Attrs[:i] {
-			if other.Local == a.Local && other.Space == a.Space {
-				return "attribute twice"
-			}
+		isSame := func(other Attr) bool { return other.Local == a.Local && other.Space == a.Space }
+		if slices.ContainsFunc(e.Attrs[:i], isSame) {
+			return "attribute twice"
 		}
 	}
 	return ""
@@ -296,10 +295,8 @@ func (p *parser) enter(e *Element, attrs []xml.Attr) string {
 // declare puts the declarations of an element in scope.
 func (p *parser) declare(spaces []binding) string {
 	for i, b := range spaces {
-		for _, other := range spaces[:i] {
-			if other.prefix == b.prefix {
-				return "attribute twice"
-			}
+		if slices.ContainsFunc(spaces[:i], func(other binding) bool { return other.prefix == b.prefix }) {
+			return "attribute twice"
 		}
 		switch {
 		case b.prefix == "xmlns", b.uri == spaceXMLNS, (b.prefix == "xml") != (b.uri == spaceXML):

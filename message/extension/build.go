@@ -81,17 +81,13 @@ func Build(r *message.Request, to Target) ([]message.Change, message.Problems) {
 
 // sentIDs returns the ids of the extensions that the requestor wrote itself.
 func sentIDs(r *message.Request) map[string]bool {
-	list := r.RawAt("messageExtension")
-	if list == nil {
-		return nil
-	}
-	m, err := message.Parse(fmt.Appendf(nil, `{"messageExtension":%s}`, list), message.Limits{Depth: -1, Members: -1})
-	if err != nil {
+	m := wrapValue(r, "messageExtension")
+	if m == nil {
 		return nil
 	}
 	ids := make(map[string]bool)
-	for i := 0; m.Raw(string(indexPath("messageExtension", i))) != nil; i++ {
-		ids[m.Text(string(indexPath("messageExtension", i))+".id")] = true
+	for i := 0; m.Raw(string(indexPath("value", i))) != nil; i++ {
+		ids[m.Text(string(indexPath("value", i))+".id")] = true
 	}
 	return ids
 }

@@ -1,9 +1,7 @@
 package ranges
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -40,10 +38,7 @@ func Routes(mux *http.ServeMux, faults string, all func() []*Set, find func(sche
 		}
 		peer.WriteJSON(w, http.StatusOK, list)
 	})
-	mux.HandleFunc("GET /ranges/faults", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, faults) // the client has gone, or reads it
-	})
+	mux.HandleFunc("GET /ranges/faults", peer.ServeText(faults))
 	for pattern, f := range map[string]func(*Set, http.ResponseWriter, *http.Request) error{
 		"GET /ranges/{scheme}":         func(*Set, http.ResponseWriter, *http.Request) error { return nil },
 		"GET /ranges/{scheme}/all":     (*Set).showAll,
@@ -53,13 +48,13 @@ func Routes(mux *http.ServeMux, faults string, all func() []*Set, find func(sche
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			set := find(r.PathValue("scheme"))
 			if set == nil {
-				peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no such scheme"})
+				peer.WriteError(w, http.StatusNotFound, "no such scheme")
 				return
 			}
 			switch err := f(set, w, r); {
 			case errors.Is(err, errWritten):
 			case err != nil:
-				peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+				peer.WriteError(w, http.StatusBadRequest, err.Error())
 			default:
 				peer.WriteJSON(w, http.StatusOK, set.status())
 			}
@@ -152,7 +147,5 @@ func (r *Set) showAll(w http.ResponseWriter, req *http.Request) error {
 // readStrictly reads a JSON body without unknown members. Changes of many
 // ranges are long.
 func readStrictly(r *http.Request, into any) error {
-	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 64<<20))
-	d.DisallowUnknownFields()
-	return d.Decode(into)
+	return peer.ReadJSON(http.MaxBytesReader(nil, r.Body, 64<<20), into)
 }

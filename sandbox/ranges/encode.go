@@ -31,9 +31,9 @@ func (r *Set) newAbout(c Range) *about {
 		a.tails[version] = sync.OnceValue(func() []byte {
 			members := c.members(version)
 			if !r.o.Nice {
-				members.put("sandboxNothing", json.RawMessage("null"))
+				members.PutUnknownNull()
 			}
-			return append([]byte{','}, members.bytes()...)
+			return append([]byte{','}, members.Members()...)
 		})
 	}
 	return a
@@ -47,26 +47,26 @@ func (c Range) versions() []string {
 }
 
 // members are those of an entry of cardRangeData beside the bounds.
-func (c Range) members(version string) memberList {
-	var l memberList
+func (c Range) members(version string) *peer.Object {
+	l := new(peer.Object)
 	if version == peer.V231 {
-		l.put("acsProtocolVersions", c.acsProtocolVersions())
-		l.put("issuerCountryCode", c.Country)
+		l.Put("acsProtocolVersions", c.acsProtocolVersions())
+		l.Put("issuerCountryCode", c.Country)
 		if c.DSVersions != nil {
-			l.put("dsProtocolVersions", c.DSVersions)
+			l.Put("dsProtocolVersions", c.DSVersions)
 		}
 		return l
 	}
 	all := c.versions()
-	l.put("acsStartProtocolVersion", all[0])
-	l.put("acsEndProtocolVersion", all[len(all)-1])
+	l.Put("acsStartProtocolVersion", all[0])
+	l.Put("acsEndProtocolVersion", all[len(all)-1])
 	if n := len(c.DSVersions); n > 0 {
-		l.put("dsStartProtocolVersion", c.DSVersions[0])
-		l.put("dsEndProtocolVersion", c.DSVersions[n-1])
+		l.Put("dsStartProtocolVersion", c.DSVersions[0])
+		l.Put("dsEndProtocolVersion", c.DSVersions[n-1])
 	}
-	l.put("threeDSMethodURL", c.MethodURL)
+	l.Put("threeDSMethodURL", c.MethodURL)
 	if version == peer.V220 && c.Info != nil {
-		l.put("acsInfoInd", c.Info)
+		l.Put("acsInfoInd", c.Info)
 	}
 	return l
 }
@@ -74,20 +74,20 @@ func (c Range) members(version string) memberList {
 // acsProtocolVersions are the entries of 2.3.1, in no helpful order.
 func (c Range) acsProtocolVersions() (all []json.RawMessage) {
 	for _, v := range slices.Backward(c.versions()) {
-		var l memberList
-		l.put("version", v)
+		l := new(peer.Object)
+		l.Put("version", v)
 		info := c.Info
 		if v == peer.V231 && c.Confirms {
 			info = append(slices.Clone(info), "07")
 		}
 		if v != peer.V210 && info != nil {
-			l.put("acsInfoInd", info)
+			l.Put("acsInfoInd", info)
 		}
-		l.put("threeDSMethodURL", c.MethodURL)
+		l.Put("threeDSMethodURL", c.MethodURL)
 		if c.Extensions != nil {
-			l.put("supportedMsgExt", c.Extensions)
+			l.Put("supportedMsgExt", c.Extensions)
 		}
-		all = append(all, slices.Concat([]byte{'{'}, l.bytes(), []byte{'}'}))
+		all = append(all, l.Bytes())
 	}
 	return all
 }

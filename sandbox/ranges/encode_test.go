@@ -78,7 +78,7 @@ func TestSPCIsToldIn231Alone(t *testing.T) {
 		peer.V231: `[{"version":"2.3.1","acsInfoInd":["01","07"]},{"version":"2.2.0","acsInfoInd":["01"]}]`,
 	} {
 		members := c.members(version)
-		if got := string(members.bytes()) + "}"; !strings.Contains(got, want) {
+		if got := string(members.Members()) + "}"; !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s in it", version, got, want)
 		}
 	}
@@ -148,7 +148,7 @@ func TestGeneratedRangesDoNotOverlap(t *testing.T) {
 			last, lengths, payloads := "", make(map[int]int), make(map[*about]bool)
 			for i := range n {
 				it := g.at(i)
-				start, end := pad(it.start, '0', 19), pad(it.end, '9', 19)
+				start, end := pad(it.start, "0", 19), pad(it.end, "9", 19)
 				if start <= last || end < start || len(it.start) != len(it.end) {
 					t.Fatalf("%s %d: %s after %s", name, i, it.bounds, last)
 				}

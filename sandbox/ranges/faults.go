@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -29,29 +28,29 @@ var faults = map[string]fault{
 	"truncated": {arg: "BYTES"},
 	"broken":    {arg: "BYTES"},
 
-	"missing":    {arg: "MEMBER", data: (*content).removeMember, members: func(p *pres) { p.drop(p.arg) }},
-	"duplicate":  {members: func(p *pres) { p.tail.put("serialNum", p.serial) }},
-	"type-other": {members: func(p *pres) { p.set("messageType", "ARes") }},
-	"id-other":   {members: func(p *pres) { p.set("threeDSServerTransID", uuid.New()) }},
+	"missing":    {arg: "MEMBER", data: (*content).removeMember, members: func(p *pres) { p.Drop(p.arg) }},
+	"duplicate":  {members: func(p *pres) { p.tail.Put("serialNum", p.serial) }},
+	"type-other": {members: func(p *pres) { p.Set("messageType", "ARes") }},
+	"id-other":   {members: func(p *pres) { p.Set("threeDSServerTransID", uuid.New()) }},
 	"version-other": {members: func(p *pres) {
-		p.set("messageVersion", map[string]string{peer.V210: peer.V220, peer.V220: peer.V210, peer.V231: peer.V220}[p.version])
+		p.Set("messageVersion", map[string]string{peer.V210: peer.V220, peer.V220: peer.V210, peer.V231: peer.V220}[p.version])
 	}},
-	"version-old": {members: func(p *pres) { p.set("messageVersion", "1.0.2") }},
+	"version-old": {members: func(p *pres) { p.Set("messageVersion", "1.0.2") }},
 	"extension": {members: func(p *pres) {
-		p.set("messageExtension", json.RawMessage(`[{"name":"unknown","id":"A000000999-sandbox","criticalityIndicator":true,"data":{"unknown":"yes"}}]`))
+		p.Set("messageExtension", json.RawMessage(`[{"name":"unknown","id":"A000000999-sandbox","criticalityIndicator":true,"data":{"unknown":"yes"}}]`))
 	}},
 	"serial-other": {data: func(c *content) { c.some = false; c.markSerial() }},
-	"serial-blank": {members: func(p *pres) { p.set("serialNum", json.RawMessage(`""`)) }},
-	"serial-long":  {members: func(p *pres) { p.set("serialNum", pad(p.serial, '0', 21)) }},
-	"serial-none":  {members: func(p *pres) { p.drop("serialNum") }},
+	"serial-blank": {members: func(p *pres) { p.Set("serialNum", json.RawMessage(`""`)) }},
+	"serial-long":  {members: func(p *pres) { p.Set("serialNum", pad(p.serial, "0", 21)) }},
+	"serial-none":  {members: func(p *pres) { p.Drop("serialNum") }},
 	"ds-country": {members: func(p *pres) {
 		if p.version == peer.V231 {
-			p.set("dsUrlList", []DSURL{{URL: "https://ds.example/", Country: unknownCountry}})
+			p.Set("dsUrlList", []DSURL{{URL: "https://ds.example/", Country: unknownCountry}})
 		}
 	}},
 	"url-beside": {members: func(p *pres) {
 		if p.version == peer.V231 {
-			p.set("cardRangeDataFileURL", p.file)
+			p.Set("cardRangeDataFileURL", p.file)
 		}
 	}},
 
@@ -237,53 +236,4 @@ func without(raw json.RawMessage, path []string, value json.RawMessage) json.Raw
 		m[path[0]] = value
 	}
 	return peer.Encode(m)
-}
-
-// A memberList is an object that is still to be changed.
-type memberList []struct {
-	name  string
-	value json.RawMessage
-}
-
-// put adds a member unless the value is "" or nil.
-func (l *memberList) put(name string, value any) {
-	if value == nil || value == "" {
-		return
-	}
-	*l = append(*l, struct {
-		name  string
-		value json.RawMessage
-	}{name, peer.Encode(value)})
-}
-
-// drop removes the first member of a name, if there is one.
-func (l *memberList) drop(name string) {
-	for i, m := range *l {
-		if m.name == name {
-			*l = slices.Delete(*l, i, i+1)
-			return
-		}
-	}
-}
-
-// set replaces a member, or adds it.
-func (l *memberList) set(name string, value any) {
-	for i, m := range *l {
-		if m.name == name {
-			(*l)[i].value = peer.Encode(value)
-			return
-		}
-	}
-	l.put(name, value)
-}
-
-func (l *memberList) bytes() []byte {
-	var all []byte
-	for i, m := range *l {
-		if i > 0 {
-			all = append(all, ',')
-		}
-		all = fmt.Appendf(all, "%q:%s", m.name, m.value)
-	}
-	return all
 }

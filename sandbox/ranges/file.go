@@ -72,16 +72,8 @@ func (r *Set) file(zip bool) (body, string, File) {
 		f.data(&c)
 	}
 	edition := r.edition
-	parts := func(yield func([]byte) bool) {
-		w := &writer{version: peer.V231, together: s.Together, bare: s.Bare, yield: yield}
-		w.buf = fmt.Appendf(w.buf, `{"sandboxEdition":%q`, strings.Repeat("i", edition)) // each moves all that follows
-		if c.some {
-			w.buf = append(w.buf, `,"cardRangeData":`...)
-			w.entries(c.all())
-		}
-		w.buf = append(w.buf, '}')
-		w.flush(1)
-	}
+	head := fmt.Appendf(nil, `"sandboxEdition":%q`, strings.Repeat("i", edition)) // each moves all that follows
+	parts := c.body(s, head, nil)
 	tag := fmt.Sprintf("%s-%d-%x", r.serial, edition, s.Fault+strconv.Itoa(s.Together)+strconv.FormatBool(s.Bare))
 	r.fetched++
 	s.File.BreakAfter = max(s.File.BreakAfter, 0)

@@ -1,6 +1,9 @@
 package ranges
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // A generation is the steps that led to a serial number from the one before.
 type generation struct {
@@ -18,11 +21,7 @@ type step struct {
 
 // dropOldGenerations lets go of the generations that are too many.
 func (r *Set) dropOldGenerations() {
-	keep := r.service.Keep
-	if keep == 0 {
-		keep = 100
-	}
-	if n := len(r.past) - keep; n > 0 {
+	if n := len(r.past) - cmp.Or(r.service.Keep, 100); n > 0 {
 		r.past = slices.Delete(r.past, 0, n)
 	}
 }

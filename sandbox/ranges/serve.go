@@ -1,8 +1,8 @@
 package ranges
 
 import (
+	"cmp"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -95,8 +95,8 @@ func (r *Set) Service() Service {
 
 // A pres is a PRes that is being made.
 type pres struct {
-	memberList // before cardRangeData
-	tail       memberList
+	peer.Object // before cardRangeData
+	tail        peer.Object
 	content
 	service Service
 	fault   string
@@ -163,7 +163,7 @@ func (r *Set) ServePReq(w http.ResponseWriter, req *http.Request, q PReq) {
 			q.AnswerError("307", "serialNum: ask without one")
 			return
 		}
-		parts := p.body()
+		parts := p.body(s, p.Members(), p.tail.Members())
 		if fault == "truncated" {
 			parts = cut(parts, bytesOf(arg, parts))
 		}
@@ -233,7 +233,7 @@ func (r *Set) answer(q PReq, s Service) (*pres, bool) {
 	}
 	p.members(q)
 	if download {
-		p.put("cardRangeDataFileURL", p.file)
+		p.Put("cardRangeDataFileURL", p.file)
 	}
 	if f.members != nil {
 		f.members(p)
@@ -243,42 +243,38 @@ func (r *Set) answer(q PReq, s Service) (*pres, bool) {
 
 // members puts what stands around cardRangeData.
 func (p *pres) members(q PReq) {
-	p.put("messageType", "PRes")
-	p.put("messageVersion", p.version)
-	p.put("threeDSServerTransID", q.TransID)
-	p.put("dsTransID", uuid.New())
-	p.put("serialNum", p.serial)
+	p.Put("messageType", "PRes")
+	p.Put("messageVersion", p.version)
+	p.Put("threeDSServerTransID", q.TransID)
+	p.Put("dsTransID", uuid.New())
+	p.Put("serialNum", p.serial)
 	if p.version != peer.V231 {
-		p.put("dsStartProtocolVersion", peer.V210)
-		p.put("dsEndProtocolVersion", peer.V231)
+		p.Put("dsStartProtocolVersion", peer.V210)
+		p.Put("dsEndProtocolVersion", peer.V231)
 	} else {
-		order := p.service.ReadOrder
-		if order == "" {
-			order = "01"
-		}
-		p.put("dsProtocolVersions", peer.Versions())
-		p.put("readOrder", order)
+		p.Put("dsProtocolVersions", peer.Versions())
+		p.Put("readOrder", cmp.Or(p.service.ReadOrder, "01"))
 		if p.service.URLs != nil {
-			p.put("dsUrlList", p.service.URLs)
+			p.Put("dsUrlList", p.service.URLs)
 		}
 	}
 	if !p.ranges.o.Nice {
-		p.tail.put("sandboxRemark", peer.UnknownMember())
-		p.tail.put("sandboxNothing", json.RawMessage("null"))
+		p.tail.Put("sandboxRemark", peer.UnknownMember())
+		p.tail.PutUnknownNull()
 	}
 }
 
-// body is the message.
-func (p *pres) body() body {
+// body is an object with cardRangeData, and with the members that are given, in front of it and behind.
+func (c *content) body(s Service, head, tail []byte) body {
 	return func(yield func([]byte) bool) {
-		w := &writer{version: p.version, together: p.service.Together, bare: p.service.Bare, yield: yield}
-		w.buf = append(append(w.buf, '{'), p.memberList.bytes()...)
-		if p.some {
+		w := &writer{version: c.version, together: s.Together, bare: s.Bare, yield: yield}
+		w.buf = append(append(w.buf, '{'), head...)
+		if c.some {
 			w.buf = append(w.buf, `,"cardRangeData":`...)
-			w.entries(p.all())
+			w.entries(c.all())
 		}
-		if len(p.tail) > 0 {
-			w.buf = append(append(w.buf, ','), p.tail.bytes()...)
+		if len(tail) > 0 {
+			w.buf = append(append(w.buf, ','), tail...)
 		}
 		w.buf = append(w.buf, '}')
 		w.flush(1)

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -117,7 +118,7 @@ func (r *Set) documented() []Range {
 	var all []Range
 	for _, prefix := range r.o.Prefixes {
 		all = append(all, Range{
-			Start: pad(prefix, '0', 16), End: pad(prefix, '9', 16),
+			Start: pad(prefix, "0", 16), End: pad(prefix, "9", 16),
 			MethodURL: r.o.MethodURL,
 			Info:      []string{"01", "02", "03"}, Confirms: true,
 		})
@@ -299,12 +300,10 @@ func (r *Set) addAll(all []Range) {
 func (r *Set) intern(c Range) *about {
 	c.Start, c.End = "", ""
 	key, _ := json.Marshal(c) // strings and lists of them
-	a := r.abouts[string(key)]
-	if a == nil {
-		a = r.newAbout(c)
-		r.abouts[string(key)] = a
+	if r.abouts[string(key)] == nil {
+		r.abouts[string(key)] = r.newAbout(c)
 	}
-	return a
+	return r.abouts[string(key)]
 }
 
 // Generate makes the set n realistic ranges beside the documented ones. They
@@ -415,10 +414,6 @@ func (c Range) bounds() bounds { return bounds{c.Start, c.End} }
 func (b bounds) String() string { return b.start + "-" + b.end }
 
 // pad fills a number up to length.
-func pad(number string, digit byte, length int) string {
-	out := append(make([]byte, 0, length), number...)
-	for len(out) < length {
-		out = append(out, digit)
-	}
-	return string(out)
+func pad(number, digit string, length int) string {
+	return number + strings.Repeat(digit, max(0, length-len(number)))
 }

@@ -1,6 +1,7 @@
 package shop
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,13 +75,11 @@ type methodRun struct {
 // moveTo moves the checkout on and reports whether its state has such an arrow.
 // The caller holds the lock.
 func (c *checkout) moveTo(s state) bool {
-	for _, allowed := range next[c.state] {
-		if allowed == s {
-			c.state = s
-			return true
-		}
+	isAllowed := slices.Contains(next[c.state], s)
+	if isAllowed {
+		c.state = s
 	}
-	return false
+	return isAllowed
 }
 
 // end settles how the checkout went; the first ending stays. The caller holds

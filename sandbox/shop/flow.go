@@ -1,6 +1,7 @@
 package shop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,10 +49,7 @@ func (f faults) MarshalJSON() ([]byte, error) {
 
 // addHeaders fills in what the back end alone sees of the browser.
 func (b *browser) addHeaders(r *http.Request) {
-	b.Accept = strings.Join(r.Header.Values("Accept"), ",")
-	if b.Accept == "" {
-		b.Accept = "*/*"
-	}
+	b.Accept = cmp.Or(strings.Join(r.Header.Values("Accept"), ","), "*/*")
 	b.Languages = languages(r.Header.Values("Accept-Language"))
 	if b.UserAgent == "" {
 		b.UserAgent = r.UserAgent()
@@ -120,10 +118,7 @@ func (s *Shop) preauth(ctx context.Context, c *checkout) {
 // is a message; otherwise the checkout has ended. The caller holds the lock.
 func (s *Shop) recordAnswer(c *checkout, operation string, got answer, err error) bool {
 	if len(got.raw) > 0 {
-		name := got.message.MessageType
-		if name == "" {
-			name = "No message"
-		}
+		name := cmp.Or(got.message.MessageType, "No message")
 		c.panel.add(s.Now(), name, partyServer, partyShop, got.raw, got.note)
 	}
 	if err == nil {
@@ -281,10 +276,7 @@ func (s *Shop) postauth(ctx context.Context, c *checkout) {
 		return
 	}
 	m := &got.message
-	name := m.MessageType
-	if name == "" {
-		name = "No message"
-	}
+	name := cmp.Or(m.MessageType, "No message")
 	c.panel.addQuestion(s.Now(), "Result?", "POST /postauth", sent, name, got.raw, "")
 	switch {
 	case err == nil && m.MessageType == "RReq" && m.ServerTransID == c.transID:

@@ -1,6 +1,7 @@
 package shop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -92,21 +93,21 @@ func (s *Shop) Handler() http.Handler {
 }
 
 func (s *Shop) build() {
-	setDefault(&s.Log, slog.New(slog.DiscardHandler))
-	setDefault(&s.ChallengeLimit, 11*time.Minute)
-	setDefault(&s.ResultWait, 30*time.Second)
-	setDefault(&s.CancelWait, 3*time.Second)
-	setDefault(&s.Processing, 2*time.Second)
-	setDefault(&s.noticeWait, 5*time.Second)
-	setDefault(&s.EventWait, 3*time.Second)
-	setDefault(&s.MaxCheckouts, 1000)
-	setDefault(&s.CheckoutAge, 30*time.Minute)
+	s.Log = cmp.Or(s.Log, slog.New(slog.DiscardHandler))
+	s.ChallengeLimit = cmp.Or(s.ChallengeLimit, 11*time.Minute)
+	s.ResultWait = cmp.Or(s.ResultWait, 30*time.Second)
+	s.CancelWait = cmp.Or(s.CancelWait, 3*time.Second)
+	s.Processing = cmp.Or(s.Processing, 2*time.Second)
+	s.noticeWait = cmp.Or(s.noticeWait, 5*time.Second)
+	s.EventWait = cmp.Or(s.EventWait, 3*time.Second)
+	s.MaxCheckouts = cmp.Or(s.MaxCheckouts, 1000)
+	s.CheckoutAge = cmp.Or(s.CheckoutAge, 30*time.Minute)
 	if s.Now == nil {
 		s.Now = time.Now
 	}
 	s.runs = s.newRuns()
 	s.api = newClient(s.API, s.APIKey, s.runs.Transport(s.Client))
-	setDefault(&s.MPI, s.API)
+	s.MPI = cmp.Or(s.MPI, s.API)
 	s.mpi = newClient(s.MPI, s.APIKey, s.Client)
 	s.checkouts = newCheckoutStore(s.MaxCheckouts, s.CheckoutAge, s.Now)
 	s.payments = newPaymentStore(s.MaxCheckouts, s.CheckoutAge, s.Now)
@@ -140,13 +141,6 @@ func (s *Shop) build() {
 	mux.Handle("/checkout", http.NewCrossOriginProtection().Handler(own))
 	mux.Handle("/checkout/", http.NewCrossOriginProtection().Handler(own))
 	s.handler = s.guard(mux)
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // policy is the Content-Security-Policy of every answer. The hosts of ACSs

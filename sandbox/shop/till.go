@@ -65,19 +65,12 @@ func (t *checkoutStore) forgetEnded() {
 
 // sweep forgets what is too old. The caller holds the lock.
 func (t *checkoutStore) sweep() {
-	for id, c := range t.byID {
-		if t.old(c) {
-			delete(t.byID, id)
-		}
-	}
-	for id, c := range t.alias {
-		if t.old(c) {
-			delete(t.alias, id)
-		}
-	}
+	isOld := func(_ string, c *checkout) bool { return t.isOld(c) }
+	maps.DeleteFunc(t.byID, isOld)
+	maps.DeleteFunc(t.alias, isOld)
 }
 
-func (t *checkoutStore) old(c *checkout) bool { return t.now().Sub(c.began) >= t.age }
+func (t *checkoutStore) isOld(c *checkout) bool { return t.now().Sub(c.began) >= t.age }
 
 // addAlias makes a checkout known to notices under the id of its transaction.
 func (t *checkoutStore) addAlias(c *checkout, transID string) {
@@ -96,11 +89,10 @@ func (t *checkoutStore) findByNotice(alias string) *checkout { return t.get(t.al
 func (t *checkoutStore) get(from map[string]*checkout, id string) *checkout {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := from[id]
-	if c == nil || t.old(c) {
-		return nil
+	if c := from[id]; c != nil && !t.isOld(c) {
+		return c
 	}
-	return c
+	return nil
 }
 
 // A payment is one payment of the short way.

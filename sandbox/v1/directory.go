@@ -78,12 +78,7 @@ func newDirectory(n *Network, scheme Scheme) (*directory, error) {
 	if d.client, err = d.ca.Issue("mpi." + scheme.Word + ".sandbox.test"); err != nil {
 		return nil, err
 	}
-	url, err := n.o.Listen(d, &tls.Config{
-		Certificates: []tls.Certificate{server},
-		ClientAuth:   tls.RequireAndVerifyClientCert,
-		ClientCAs:    d.ca.Pool(),
-		MinVersion:   tls.VersionTLS12,
-	})
+	url, err := n.o.Listen(d, pki.MutualTLS(server, d.ca))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +92,7 @@ func (d *directory) describe() Directory {
 		Scheme: d.scheme.Word, URL: d.url,
 		ServerCA: d.ca.Pool(), ServerCAPEM: d.ca.PEM(), ClientCert: d.client,
 		Roots:    func() []*x509.Certificate { return []*x509.Certificate{d.chain().root} },
-		RootsPEM: func() []byte { return certPEM(d.chain().root) },
+		RootsPEM: func() []byte { return pki.PEM(d.chain().root.Raw) },
 		RootsSoFar: func() []*x509.Certificate {
 			if c := d.made.Load(); c != nil {
 				return []*x509.Certificate{c.root}

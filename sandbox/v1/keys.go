@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 
 	"github.com/openthreeds/threeds/sandbox/internal/pki"
@@ -29,11 +28,8 @@ func newChain(s Scheme, style style) (*chain, error) {
 		}
 	}
 	c.key = keys[2]
-	root := pki.Template(fmt.Sprintf("Sandbox %s 1.0.2 Root CA", s.Name))
-	middle := pki.Template(fmt.Sprintf("Sandbox %s 1.0.2 Issuing CA", s.Name))
-	for _, ca := range []*x509.Certificate{root, middle} {
-		ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
-	}
+	root := pki.AuthorityTemplate(fmt.Sprintf("Sandbox %s 1.0.2 Root CA", s.Name))
+	middle := pki.AuthorityTemplate(fmt.Sprintf("Sandbox %s 1.0.2 Issuing CA", s.Name))
 	leaf := pki.Template("acs." + s.Word + ".sandbox.test")
 	leaf.KeyUsage, leaf.ExtKeyUsage = style.usage, style.extended
 	for _, step := range []struct {
@@ -45,17 +41,10 @@ func newChain(s Scheme, style style) (*chain, error) {
 		{&c.intermediate, middle, root, keys[1], keys[0]},
 		{&c.leaf, leaf, middle, keys[2], keys[1]},
 	} {
-		der, err := x509.CreateCertificate(rand.Reader, step.template, step.parent, step.key.Public(), step.by)
-		if err != nil {
-			return nil, err
-		}
-		if *step.into, err = x509.ParseCertificate(der); err != nil {
+		var err error
+		if *step.into, err = pki.Sign(step.template, step.parent, step.key.Public(), step.by); err != nil {
 			return nil, err
 		}
 	}
 	return &c, nil
-}
-
-func certPEM(c *x509.Certificate) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -97,15 +98,7 @@ func (d *directory) rangesAnswer(m received) []byte {
 	return envelope(m.id, tag("CRRes", append(body, leaf("serialNumber", serials[1]))...))
 }
 
-func missingFrom(all, taken []cardRange) (left []cardRange) {
-	out := make(map[cardRange]bool, len(taken))
-	for _, r := range taken {
-		out[r] = true
-	}
-	for _, r := range all {
-		if !out[r] {
-			left = append(left, r)
-		}
-	}
-	return left
+// missingFrom are the ranges of all that are not in others.
+func missingFrom(all, others []cardRange) []cardRange {
+	return slices.DeleteFunc(slices.Clone(all), func(r cardRange) bool { return slices.Contains(others, r) })
 }

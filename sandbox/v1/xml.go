@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -21,11 +22,8 @@ type element struct {
 func (e *element) find(path ...string) *element {
 	for _, name := range path {
 		next := &element{}
-		for _, kid := range e.kids {
-			if kid.name == name {
-				next = kid
-				break
-			}
+		if i := slices.IndexFunc(e.kids, func(kid *element) bool { return kid.name == name }); i >= 0 {
+			next = e.kids[i]
 		}
 		e = next
 	}

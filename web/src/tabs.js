@@ -27,6 +27,7 @@ function openChannel(id) {
   }
 }
 
+/** withLock runs run while this tab has the lock of an authentication, or returns the status that another tab tells. */
 async function withLock(id, channel, run) {
   let locks
   try {
@@ -36,21 +37,40 @@ async function withLock(id, channel, run) {
     locks = null
   }
   if (!locks || !channel) return run()
-  const waiting = new AbortController()
-  const ended = new Promise((resolve) => {
-    channel.onmessage = (event) => resolve((waiting.status = String(event.data)))
+  let running
+  let leave
+  return new Promise((resolve) => {
+    const end = (status) => {
+      removeEventListener('pagehide', hide)
+      removeEventListener('pageshow', restore)
+      leave()
+      resolve(status)
+    }
+    const start = () => (running ??= run().finally(() => end(running)))
+    const ask = (isPatient) => {
+      const stop = new AbortController()
+      const left = new Promise((resolve) => {
+        leave = () => {
+          stop.abort()
+          resolve()
+        }
+      })
+      locks.request(prefix + id, isPatient ? { signal: stop.signal } : { ifAvailable: true }, async (lock) => {
+        if (!lock) return ask(true)
+        // The status of the other tab may arrive a moment after its lock.
+        if (isPatient && !running) await new Promise((resolve) => setTimeout(resolve, 300))
+        if (!stop.signal.aborted) await Promise.race([start(), left])
+      }).catch(() => stop.signal.aborted || start())
+    }
+    // A page in the cache of the browser has no lock and waits for none. Chromium would keep it from other tabs. WebKit takes
+    // it away, and the promise of the request never settles.
+    const hide = () => leave()
+    const restore = (event) => event.persisted && ask(true)
+    addEventListener('pagehide', hide)
+    addEventListener('pageshow', restore)
+    channel.onmessage = (event) => running || end(String(event.data))
+    ask(false)
   })
-  const first = await locks.request(prefix + id, { ifAvailable: true }, async (lock) => lock && { status: await run() })
-  if (first) return first.status
-  const turn = locks.request(prefix + id, { signal: waiting.signal }, async () => {
-    // The status of the other tab may arrive a moment after its lock.
-    await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 300))])
-    return waiting.status || run()
-  })
-  turn.catch(() => {})
-  const status = await Promise.race([ended, turn])
-  waiting.abort()
-  return status
 }
 
 /** loadBinding returns the second secret that this tab has for an authentication, or makes it. */

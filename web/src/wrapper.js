@@ -2,6 +2,7 @@
 // page of the merchant needs no more in its Content-Security-Policy than B.
 
 import frames from '../frames.json'
+import { newAPI } from './api.js'
 import { postForm } from './form.js'
 
 const tell = (message) => parent.postMessage(message, '*')
@@ -28,8 +29,7 @@ function show({ kind, url, fields, allow, popups }) {
 // openBank posts the challenge from a window of its own, which knows token and secret from
 // the fragment of its address.
 async function openBank(token, binding, session) {
-  const answer = await fetch('state?wait=0', { headers: { Authorization: 'Bearer ' + token, 'Threeds-Binding': binding } })
-  const { challenge } = await answer.json()
+  const { challenge } = await newAPI({ token, binding, base: '' }, () => {}).state(-1)
   if (challenge) postForm(challenge.url, { creq: challenge.creq, threeDSSessionData: btoa(session).replace(/=/g, '') })
   else close()
 }
@@ -37,7 +37,7 @@ async function openBank(token, binding, session) {
 const [token, binding, session] = location.hash.slice(1).split('.')
 if (parent == self) {
   history.replaceState(null, '', location.pathname)
-  if (token) openBank(token, binding, session)
+  if (token) openBank(token, binding, session).catch(() => close())
 } else {
   addEventListener('message', ({ data, source }) => {
     if (source == parent && data?.threeds == 'show') show(data)

@@ -58,12 +58,47 @@ func (db *DB) write(ctx context.Context, what string, do job) error {
 	return err
 }
 
+// withClock returns a statement that asks the clock of the database for each {now} in it.
+func (db *DB) withClock(statement string) string {
+	return strings.ReplaceAll(statement, "{now}", db.clock)
+}
+
+// exec runs a statement, which commits by itself.
+func (db *DB) exec(ctx context.Context, what, statement string, args ...any) error {
+	return db.change(ctx, what, nil, statement, args...)
+}
+
+// change runs a statement, which commits by itself. The answer is none when no row has changed.
+func (db *DB) change(ctx context.Context, what string, none error, statement string, args ...any) error {
+	return db.write(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
+		return changed(none)(conn.Exec(ctx, db.withClock(statement), args...))
+	})
+}
+
+// queryRow reads the one row of a query: scan makes a value of it.
+func queryRow[T any](ctx context.Context, db *DB, what string, scan func(store.Scanner) (T, error), query string, args ...any) (v T, err error) {
+	err = db.read(ctx, what, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		v, err = scan(conn.QueryRow(ctx, db.withClock(query), args...))
+		return err
+	})
+	return v, err
+}
+
+// queryRows reads all rows of a query: scan makes a value of each.
+func queryRows[T any](ctx context.Context, db *DB, what string, scan func(store.Scanner) (T, error), query string, args ...any) (all []T, err error) {
+	err = db.read(ctx, what, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		all, err = collect(scan)(conn.Query(ctx, db.withClock(query), args...))
+		return err
+	})
+	return all, err
+}
+
 // transact runs a job in a transaction, within a call that has been entered. Any error
 // of do undoes it, a fact too. Its statements may take ten times as long as others.
 func (db *DB) transact(ctx context.Context, what string, do func(ctx context.Context, tx pgx.Tx) error) error {
 	return db.call(ctx, what, 10*db.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		commits := false
-		err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: db.sql.begin}, func(tx pgx.Tx) error {
+		err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: db.begin}, func(tx pgx.Tx) error {
 			err := do(ctx, tx)
 			commits = err == nil
 			return err
@@ -223,10 +258,12 @@ func changed(none error) func(pgconn.CommandTag, error) error {
 	}
 }
 
-// blob makes nil the empty value: a nil slice would be NULL.
-func blob(data []byte) []byte {
-	if data == nil {
-		return []byte{}
+// collect returns how to read all rows of a query: scan makes a value of each.
+func collect[T any](scan func(store.Scanner) (T, error)) func(pgx.Rows, error) ([]T, error) {
+	return func(rows pgx.Rows, err error) ([]T, error) {
+		if err != nil {
+			return nil, err
+		}
+		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) { return scan(row) })
 	}
-	return data
 }

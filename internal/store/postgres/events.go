@@ -44,7 +44,7 @@ const (
 		d AS (DELETE FROM deliveries WHERE event IN (SELECT id FROM gone))
 		SELECT id FROM gone`
 
-	// updateWithEvent is update of [statements], with an event. All parts see the tables as they were before.
+	// sqlUpdateWithEvent is sqlUpdate with an event. All parts see the tables as they were before.
 	sqlUpdateWithEvent = `WITH u AS (UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
 			WHERE id = $1 AND ver = $2 AND expires > {now} RETURNING id),
 		ahead AS (DELETE FROM events WHERE about = $11 AND created > {now} AND EXISTS (SELECT FROM u) RETURNING id),
@@ -57,88 +57,51 @@ const (
 
 // AddEndpoint implements [store.Events].
 func (db *DB) AddEndpoint(ctx context.Context, e store.Endpoint) error {
-	return db.write(ctx, "add endpoint", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrExists)(conn.Exec(ctx, sqlAddEndpoint, e.ID, e.Merchant, e.Created.UnixMilli(), blob(e.Data)))
-	})
+	return db.change(ctx, "add endpoint", store.ErrExists, sqlAddEndpoint, e.ID, e.Merchant, e.Created.UnixMilli(), store.Blob(e.Data))
 }
 
 // ChangeEndpoint implements [store.Events].
 func (db *DB) ChangeEndpoint(ctx context.Context, id string, was, data []byte) error {
-	return db.write(ctx, "change endpoint", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrNotFound)(conn.Exec(ctx, sqlChangeEndpoint, id, blob(was), blob(data)))
-	})
+	return db.change(ctx, "change endpoint", store.ErrNotFound, sqlChangeEndpoint, id, store.Blob(was), store.Blob(data))
 }
 
 // Endpoints implements [store.Events].
-func (db *DB) Endpoints(ctx context.Context) (all []store.Endpoint, err error) {
-	err = db.read(ctx, "endpoints", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, sqlEndpoints)
-		if err != nil {
-			return err
-		}
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e store.Endpoint, err error) {
-			var created int64
-			err = row.Scan(&e.ID, &e.Merchant, &created, &e.Data)
-			e.Created = time.UnixMilli(created).UTC()
-			return e, err
-		})
-		return err
-	})
-	return all, err
+func (db *DB) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
+	return queryRows(ctx, db, "endpoints", store.ScanEndpoint, sqlEndpoints)
 }
 
 // RemoveEndpoint implements [store.Events].
 func (db *DB) RemoveEndpoint(ctx context.Context, id string) error {
-	return db.write(ctx, "remove endpoint", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrNotFound)(conn.Exec(ctx, sqlDropEndpoint, id))
-	})
+	return db.change(ctx, "remove endpoint", store.ErrNotFound, sqlDropEndpoint, id)
 }
 
 // PutEvent implements [store.Events].
 func (db *DB) PutEvent(ctx context.Context, e store.Event) error {
-	return db.write(ctx, "put event", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrExists)(conn.Exec(ctx, sqlPutEvent,
-			e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), blob(e.Data), e.Endpoints))
-	})
+	return db.change(ctx, "put event", store.ErrExists, sqlPutEvent,
+		e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), store.Blob(e.Data), e.Endpoints)
 }
 
 // Event implements [store.Events].
-func (db *DB) Event(ctx context.Context, id string) (e store.Event, err error) {
-	err = db.read(ctx, "event", func(ctx context.Context, conn *pgx.Conn) (err error) {
-		e, err = scanEvent(conn.QueryRow(ctx, sqlEvent, id))
-		return err
-	})
-	return e, err
+func (db *DB) Event(ctx context.Context, id string) (store.Event, error) {
+	return queryRow(ctx, db, "event", store.ScanEvent, sqlEvent, id)
 }
 
 // FindEvents implements [store.Events].
-func (db *DB) FindEvents(ctx context.Context, q store.EventQuery) (all []store.Event, err error) {
+func (db *DB) FindEvents(ctx context.Context, q store.EventQuery) ([]store.Event, error) {
 	from, to := q.Span()
-	err = db.read(ctx, "find events", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, sqlFindEvents,
-			q.Merchant, from.UnixMilli(), to.UnixMilli(), q.Type, q.About, q.AfterCreated.UnixMilli(), q.AfterID, q.Limit)
-		if err != nil {
-			return err
-		}
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Event, error) { return scanEvent(row) })
-		return err
-	})
-	return all, err
+	return queryRows(ctx, db, "find events", store.ScanEvent, sqlFindEvents,
+		q.Merchant, from.UnixMilli(), to.UnixMilli(), q.Type, q.About, q.AfterCreated.UnixMilli(), q.AfterID, q.Limit)
 }
 
 // Deliveries implements [store.Events].
-func (db *DB) Deliveries(ctx context.Context, event string) (all []store.Delivery, err error) {
-	err = db.read(ctx, "deliveries", func(ctx context.Context, conn *pgx.Conn) (err error) {
-		all, err = collectDeliveries(conn.Query(ctx, sqlDeliveries, event))
-		return err
-	})
-	return all, err
+func (db *DB) Deliveries(ctx context.Context, event string) ([]store.Delivery, error) {
+	return queryRows(ctx, db, "deliveries", store.ScanDelivery, sqlDeliveries, event)
 }
 
 // ClaimDeliveries implements [store.Events].
 func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, busy []string, most int) (all []store.Delivery, err error) {
 	err = db.write(ctx, "claim deliveries", func(ctx context.Context, conn *pgx.Conn) (err error) {
-		all, err = collectDeliveries(conn.Query(ctx, sqlClaimDeliveries, now.UnixMilli(), until.UnixMilli(), append([]string{}, busy...), most))
+		all, err = collect(store.ScanDelivery)(conn.Query(ctx, sqlClaimDeliveries, now.UnixMilli(), until.UnixMilli(), append([]string{}, busy...), most))
 		return err
 	})
 	return all, err
@@ -146,82 +109,20 @@ func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, busy []
 
 // EndDelivery implements [store.Events].
 func (db *DB) EndDelivery(ctx context.Context, d store.Delivery) error {
-	return db.write(ctx, "end delivery", func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, sqlEndDelivery, d.Event, d.Endpoint, d.Attempt, orNull(d.Due), orNull(d.Last), d.Status, d.Error)
-		return err
-	})
+	return db.exec(ctx, "end delivery", sqlEndDelivery, d.Event, d.Endpoint, d.Attempt, store.OrNull(d.Due), store.OrNull(d.Last), d.Status, d.Error)
 }
 
 // Redeliver implements [store.Events].
 func (db *DB) Redeliver(ctx context.Context, event string, at time.Time) error {
-	return db.write(ctx, "redeliver", func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, sqlRedeliver, event, at.UnixMilli())
-		return err
-	})
+	return db.exec(ctx, "redeliver", sqlRedeliver, event, at.UnixMilli())
 }
 
 // SweepEvents implements [store.Events].
 func (db *DB) SweepEvents(ctx context.Context, before time.Time) (int, error) {
-	return db.removeEvents(ctx, "sweep events", sqlSweepEvents, before.UnixMilli(), sweepLen)
+	return db.removeInBatches(ctx, "sweep events", sqlSweepEvents, before.UnixMilli(), sweepLen)
 }
 
 // EraseEvents implements [store.Events].
 func (db *DB) EraseEvents(ctx context.Context, merchant string, about []string) (int, error) {
-	return db.removeEvents(ctx, "erase events", sqlEraseEvents, merchant, append([]string{}, about...), sweepLen)
-}
-
-// removeEvents runs a statement that removes at most sweepLen events, until it removes fewer.
-func (db *DB) removeEvents(ctx context.Context, what, statement string, args ...any) (total int, err error) {
-	for {
-		var n int64
-		err := db.write(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
-			tag, err := conn.Exec(ctx, statement, args...)
-			n = tag.RowsAffected()
-			return err
-		})
-		if err != nil {
-			return total, err
-		}
-		total += int(n)
-		if n < sweepLen {
-			return total, nil
-		}
-	}
-}
-
-func scanEvent(row pgx.Row) (e store.Event, err error) {
-	var created int64
-	if err := row.Scan(&e.ID, &e.Merchant, &e.Type, &e.About, &created, &e.Data); err != nil {
-		return store.Event{}, err
-	}
-	e.Created = time.UnixMilli(created).UTC()
-	return e, nil
-}
-
-func collectDeliveries(rows pgx.Rows, err error) ([]store.Delivery, error) {
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (d store.Delivery, err error) {
-		var due, last *int64
-		err = row.Scan(&d.Event, &d.Endpoint, &d.Attempt, &due, &last, &d.Status, &d.Error)
-		d.Due, d.Last = momentOf(due), momentOf(last)
-		return d, err
-	})
-}
-
-// orNull is a time as a column: NULL for the zero time.
-func orNull(t time.Time) *int64 {
-	if t.IsZero() {
-		return nil
-	}
-	return new(t.UnixMilli())
-}
-
-// momentOf is what orNull has made a column of.
-func momentOf(n *int64) time.Time {
-	if n == nil {
-		return time.Time{}
-	}
-	return time.UnixMilli(*n).UTC()
+	return db.removeInBatches(ctx, "erase events", sqlEraseEvents, merchant, append([]string{}, about...), sweepLen)
 }

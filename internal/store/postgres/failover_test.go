@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/openthreeds/threeds/internal/socket"
 	"github.com/openthreeds/threeds/internal/store"
@@ -132,15 +133,24 @@ func formerPrimary(t *testing.T, group *pgtest.Group) {
 			t.Fatalf("Create beside a former primary: %v", err)
 		}
 	}
-	// It finds the first host, and would never be told otherwise while it only reads.
+	// They find the first host, and no failure tells them otherwise while they only read.
 	ignorant := openAt(t, group.URL(), Options{Timeout: 2 * time.Second, scout: time.Hour})
-	reading := openAt(t, group.URL(), Options{scout: 50 * time.Millisecond})
-	if _, err := ignorant.Get(ctx, "later0"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("Get at the former primary: %v; the test shows nothing", err)
+	asking := openAt(t, group.URL(), Options{Timeout: 2 * time.Second, scout: time.Hour})
+	waiting := openAt(t, group.URL(), Options{scout: 50 * time.Millisecond})
+	if asking.failover.promotions() == knowing.failover.promotions() {
+		t.Error("the first host is not the former primary; the test shows nothing")
+	}
+	if _, err := asking.Get(ctx, "later0"); err != nil {
+		t.Errorf("Get at the former primary of what the new one has: %v", err)
+	}
+	if _, err := asking.Get(ctx, "never"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Get of what none has: %v", err)
 	}
 	eventually(t, "the scout", func() error {
-		_, err := reading.Get(ctx, "later0")
-		return err
+		if waiting.failover.promotions() != knowing.failover.promotions() {
+			return errors.New("it has not seen the new primary")
+		}
+		return nil
 	})
 	err := ignorant.Create(ctx, txn("there"))
 	if _, found := knowing.Get(ctx, "there"); err == nil && found != nil {
@@ -259,7 +269,7 @@ func TestScoutAsksForTLS(t *testing.T) {
 		g := &failover{best: host{"127.0.0.1", uint16(best.Addr().(*net.TCPAddr).Port)}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var scout sync.WaitGroup
-		scout.Go(func() { g.watchHosts(ctx, cfg.ConnConfig, time.Millisecond) })
+		scout.Go(func() { newScout(g, cfg.ConnConfig).watch(ctx, time.Millisecond) })
 		const sslRequest = "\x00\x00\x00\x08\x04\xd2\x16\x2f"
 		for range 2 { // so that each host has had its turn
 			conn, err := other.Accept()
@@ -444,6 +454,70 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
+// TestSlowServer: a statement that is not answered in time ends its own connection alone while others are answered.
+// When none is, it ends all of them.
+func TestSlowServer(t *testing.T) {
+	db, _ := openNew(t)
+	for others, want := range map[bool]int{true: 0, false: 1} {
+		conn, err := db.acquire(t.Context())
+		check(t, err)
+		epoch := db.failover.epochs()
+		if others {
+			check(t, db.Ping(t.Context()))
+		}
+		check(t, conn.Conn().Close(t.Context()))
+		db.giveBack(conn, context.DeadlineExceeded)
+		if ended := db.failover.epochs() - epoch; ended != want {
+			t.Errorf("others are answered: %t: %d epochs have ended, want %d", others, ended, want)
+		}
+	}
+}
+
+// TestOpenedAFewAtOnce: a pool that wants all of its connections opens a few of them side by side.
+func TestOpenedAFewAtOnce(t *testing.T) {
+	_, url := openNew(t)
+	db := openAt(t, url, Options{Timeout: time.Minute})
+	most, now := atomic.Int64{}, atomic.Int64{}
+	c := db.pool.Config()
+	c.MaxConns = 16
+	dial := c.ConnConfig.DialFunc
+	c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if n := now.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		time.Sleep(50 * time.Millisecond) // so that all others come by
+		defer now.Add(-1)
+		return dial(ctx, network, addr)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), c)
+	check(t, err)
+	defer pool.Close()
+	var taken sync.WaitGroup
+	var all [16]*pgxpool.Conn
+	for i := range all {
+		taken.Go(func() {
+			conn, err := pool.Acquire(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			all[i] = conn
+		})
+	}
+	taken.Wait()
+	for _, conn := range all {
+		if conn != nil {
+			conn.Release()
+		}
+	}
+	if got := most.Load(); got > openingAtOnce || got < 2 {
+		t.Errorf("%d connections were opened side by side, want 2 to %d", got, openingAtOnce)
+	}
+	if n := len(db.failover.opening); n != 0 {
+		t.Errorf("%d connections count as being opened", n)
+	}
+}
+
 // TestMissing: how long there has been no server counts from the first call that found
 // none, until one is found.
 func TestMissing(t *testing.T) {
@@ -457,7 +531,7 @@ func TestMissing(t *testing.T) {
 	if got := g.outage(); got < time.Hour {
 		t.Errorf("missing for %v, want an hour", got)
 	}
-	if g.markFound(); !g.lost.IsZero() {
+	if g.recordAnswer(); !g.lost.IsZero() {
 		t.Errorf("none since %v, though one was found", g.lost)
 	}
 }

@@ -504,7 +504,7 @@ func TestNoConnectionLeft(t *testing.T) {
 			}
 			return
 		case <-time.After(10 * time.Millisecond):
-			db.failover.markFound() // as calls do that have a connection
+			db.failover.recordAnswer() // as calls do that have a connection
 		}
 	}
 }

@@ -23,7 +23,7 @@ const (
 	warning  = "warning"  // the last that the server gave
 	epoch    = "epoch"    // int: the epoch in which it was opened
 	timeline = "timeline" // int64: of its server; 0: not known
-	used     = "used"     // time.Time: when it was last given back
+	used     = "used"     // time.Time: when it was last taken or given back
 )
 
 const (
@@ -49,6 +49,17 @@ type failover struct {
 	system   string    // identifier of the database cluster that timeline is of
 	timeline int64     // the newest that was seen
 	lost     time.Time // since when no connection can be opened; zero: they can
+	answered time.Time // when a server last answered on a connection of this epoch
+
+	opening chan struct{} // one for each connection that is being opened
+}
+
+// openingAtOnce is how many connections a process opens side by side. All of a pool at once, from each node, would
+// keep a server so busy that none is open in time, and then they all begin again.
+const openingAtOnce = 4
+
+func newFailover() *failover {
+	return &failover{addrs: make(map[string][]string), opening: make(chan struct{}, openingAtOnce)}
 }
 
 type host struct {
@@ -77,11 +88,32 @@ func (g *failover) attachTo(cfg *pgxpool.Config) {
 		}
 		return g.checkTimeline(ctx, conn)
 	}
-	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+	cfg.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
+		select {
+		case g.opening <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		c.Tracer = opened{g}
 		g.orderHosts(c)
 		return nil
 	}
 }
+
+// An opened hears from pgx that a connection is open, or that it could not be opened, and lets the next one begin.
+type opened struct{ *failover }
+
+func (opened) TraceConnectStart(ctx context.Context, _ pgx.TraceConnectStartData) context.Context {
+	return ctx
+}
+
+func (o opened) TraceConnectEnd(context.Context, pgx.TraceConnectEndData) { <-o.opening }
+
+func (opened) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+func (opened) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // orderHosts puts the hosts to try into the order of what is known of them.
 func (g *failover) orderHosts(c *pgx.ConnConfig) {
@@ -146,46 +178,6 @@ func (g *failover) checkTimeline(ctx context.Context, conn *pgconn.PgConn) error
 	return nil
 }
 
-// scouting marks the context of a connection that watchHosts opens.
-type scouting struct{}
-
-// watchHosts connects to the other hosts now and then, until ctx ends, to see whether one of
-// them has become the primary, with a newer timeline. As long as the former primary
-// still answers reads, no failure would tell.
-func (g *failover) watchHosts(ctx context.Context, c *pgx.ConnConfig, every time.Duration) {
-	hosts := map[host]*pgconn.FallbackConfig{{c.Host, c.Port}: {Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}
-	for _, f := range c.Fallbacks {
-		if h := (host{f.Host, f.Port}); hosts[h] == nil { // the first form of several is the safest
-			hosts[h] = f
-		}
-	}
-	if len(hosts) == 1 {
-		return
-	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		g.mu.Lock()
-		best := g.best
-		g.mu.Unlock()
-		for h, f := range hosts {
-			if h == best {
-				continue
-			}
-			one := c.Copy()
-			one.Host, one.Port, one.TLSConfig, one.Fallbacks = f.Host, f.Port, f.TLSConfig, nil
-			if conn, err := pgx.ConnectConfig(context.WithValue(ctx, scouting{}, true), one); err == nil {
-				_ = conn.Close(ctx)
-			}
-		}
-	}
-}
-
 // hostOf returns the host that a connection leads to. g.mu is held.
 func (g *failover) hostOf(conn *pgconn.PgConn) host {
 	addr, ok := conn.Conn().RemoteAddr().(*net.TCPAddr)
@@ -226,6 +218,25 @@ func (g *failover) recordFailure(conn *pgconn.PgConn) {
 	}
 }
 
+// recordSilence does the same for a connection on which no answer came to what was asked at a time. If a server has
+// answered on another one since, it is slow, and not away: the epoch goes on. To open all connections anew would make it
+// slower still.
+func (g *failover) recordSilence(conn *pgconn.PgConn, asked time.Time) {
+	g.mu.Lock()
+	away := !g.answered.After(asked)
+	g.mu.Unlock()
+	if away {
+		g.recordFailure(conn)
+	}
+}
+
+// promotions returns the newest timeline that was seen: one more for each promotion.
+func (g *failover) promotions() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.timeline
+}
+
 // outage records that no connection could be opened, and returns how long that has
 // been so.
 func (g *failover) outage() time.Duration {
@@ -237,11 +248,11 @@ func (g *failover) outage() time.Duration {
 	return time.Since(g.lost)
 }
 
-// markFound records that a server answers again.
-func (g *failover) markFound() {
+// recordAnswer records that a server answers.
+func (g *failover) recordAnswer() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lost = time.Time{}
+	g.lost, g.answered = time.Time{}, time.Now()
 }
 
 // acquire takes a connection from the pool, and looks whether it is likely to work
@@ -260,16 +271,19 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		case over: // what is sent now would have an unknown outcome
 			db.failover.recordFailure(raw)
 		case quiet && (!idle || time.Since(since) < idleLong):
+			raw.CustomData()[used] = time.Now()
 			return conn, nil
 		default: // it has been idle for long, or the server has said something
+			asked := time.Now()
 			ping, cancel := context.WithTimeout(ctx, pingTime)
 			err := conn.Ping(ping)
 			cancel()
 			if err == nil {
+				raw.CustomData()[used] = time.Now()
 				return conn, nil
 			}
 			if ctx.Err() == nil {
-				db.failover.recordFailure(raw)
+				db.failover.recordSilence(raw, asked)
 			}
 		}
 		drop(conn)
@@ -279,16 +293,18 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 // giveBack ends the use of a connection, with the error of what it was used for.
 func (db *DB) giveBack(conn *pgxpool.Conn, err error) {
 	raw := conn.Conn().PgConn()
-	refused, answered := errors.AsType[*pgconn.PgError](err)
-	if raw.IsClosed() || answered && refused.Code == readOnly {
+	taken, _ := raw.CustomData()[used].(time.Time)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == readOnly {
 		db.failover.recordFailure(raw)
+	} else if raw.IsClosed() {
+		db.failover.recordSilence(raw, taken)
 	}
 	if raw.IsClosed() || db.failover.isStale(raw) {
 		drop(conn)
 		return
 	}
 	raw.CustomData()[used] = time.Now()
-	db.failover.markFound()
+	db.failover.recordAnswer()
 	conn.Release()
 }
 

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
@@ -33,45 +32,27 @@ const (
 
 // PutKey implements [store.Store].
 func (db *DB) PutKey(ctx context.Context, k store.Key) error {
-	return db.write(ctx, "put key", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrExists)(conn.Exec(ctx, sqlPutKey, blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli(), blob(k.Seal)))
-	})
+	return db.change(ctx, "put key", store.ErrExists, sqlPutKey, store.Blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli(), store.Blob(k.Seal))
 }
 
 // ResealKey implements [store.Store].
 func (db *DB) ResealKey(ctx context.Context, hash, was, seal []byte) error {
-	return db.write(ctx, "reseal key", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrNotFound)(conn.Exec(ctx, sqlReseal, blob(hash), blob(was), blob(seal)))
-	})
+	return db.change(ctx, "reseal key", store.ErrNotFound, sqlReseal, store.Blob(hash), store.Blob(was), store.Blob(seal))
 }
 
 // RevokeKey implements [store.Store].
 func (db *DB) RevokeKey(ctx context.Context, hash []byte) error {
-	return db.write(ctx, "revoke key", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrNotFound)(conn.Exec(ctx, db.sql.revoke, blob(hash)))
-	})
+	return db.change(ctx, "revoke key", store.ErrNotFound, sqlRevoke, store.Blob(hash))
 }
 
 // Key implements [store.Store].
-func (db *DB) Key(ctx context.Context, hash []byte) (k store.Key, err error) {
-	err = db.read(ctx, "key", func(ctx context.Context, conn *pgx.Conn) (err error) {
-		k, err = scanKey(conn.QueryRow(ctx, sqlKey, blob(hash)))
-		return err
-	})
-	return k, err
+func (db *DB) Key(ctx context.Context, hash []byte) (store.Key, error) {
+	return queryRow(ctx, db, "key", store.ScanKey, sqlKey, store.Blob(hash))
 }
 
 // Keys implements [store.Store].
-func (db *DB) Keys(ctx context.Context) (keys []store.Key, err error) {
-	err = db.read(ctx, "keys", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, sqlKeys)
-		if err != nil {
-			return err
-		}
-		keys, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Key, error) { return scanKey(row) })
-		return err
-	})
-	return keys, err
+func (db *DB) Keys(ctx context.Context) ([]store.Key, error) {
+	return queryRows(ctx, db, "keys", store.ScanKey, sqlKeys)
 }
 
 // KeysUnless implements [store.Store].
@@ -88,28 +69,11 @@ func (db *DB) KeysUnless(ctx context.Context, mark string) (keys []store.Key, no
 				return err
 			}
 		}
-		for rows.Next() {
-			k, err := scanKey(rows, nil)
-			if err != nil {
-				return err
-			}
-			keys = append(keys, k)
-		}
-		return rows.Err()
+		keys, err = collect(store.ScanMarkedKey)(rows, nil)
+		return err
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	return keys, now, nil
-}
-
-// scanKey reads a key, from what comes behind the columns before.
-func scanKey(row pgx.Row, before ...any) (store.Key, error) {
-	var k store.Key
-	var created int64
-	if err := row.Scan(append(before, &k.Hash, &k.Merchant, &k.Strict, &created, &k.Seal)...); err != nil {
-		return store.Key{}, err
-	}
-	k.Created = time.UnixMilli(created).UTC()
-	return k, nil
 }

@@ -35,7 +35,7 @@ func (db *DB) Acquire(ctx context.Context, name, holder string, ttl time.Duratio
 	l := store.Lease{Name: name, Holder: holder}
 	var expires int64
 	err := db.write(ctx, "acquire", func(ctx context.Context, conn *pgx.Conn) error {
-		err := conn.QueryRow(ctx, db.sql.acquire, name, holder, ttl.Milliseconds()).Scan(&l.Token, &expires)
+		err := conn.QueryRow(ctx, db.withClock(sqlAcquire), name, holder, ttl.Milliseconds()).Scan(&l.Token, &expires)
 		return noRow(err, store.ErrHeld)
 	})
 	if err != nil {
@@ -47,10 +47,7 @@ func (db *DB) Acquire(ctx context.Context, name, holder string, ttl time.Duratio
 
 // Release implements [store.Store].
 func (db *DB) Release(ctx context.Context, l store.Lease) error {
-	return db.write(ctx, "release", func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, sqlRelease, l.Name, l.Token, l.Holder)
-		return err
-	})
+	return db.exec(ctx, "release", sqlRelease, l.Name, l.Token, l.Holder)
 }
 
 // fence answers ErrFenced unless l is good for writing, and then keeps it so until
@@ -74,7 +71,7 @@ func (db *DB) PutState(ctx context.Context, key string, value []byte, lease stor
 		if len(value) > store.MaxValue {
 			return store.ErrTooLarge
 		}
-		return changed(store.ErrFenced)(conn.Exec(ctx, sqlPutState, lease.Name, lease.Token, lease.Holder, key, blob(value)))
+		return changed(store.ErrFenced)(conn.Exec(ctx, sqlPutState, lease.Name, lease.Token, lease.Holder, key, store.Blob(value)))
 	})
 }
 

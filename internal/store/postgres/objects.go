@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -31,92 +29,47 @@ const (
 
 // AddObject implements [store.Objects].
 func (db *DB) AddObject(ctx context.Context, o store.Object) error {
-	return db.write(ctx, "add object", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrExists)(conn.Exec(ctx, db.sql.addObject, o.Kind, o.ID, orNull(o.Expires), blob(o.Data)))
-	})
+	return db.change(ctx, "add object", store.ErrExists, sqlAddObject, o.Kind, o.ID, store.OrNull(o.Expires), store.Blob(o.Data))
 }
 
 // ChangeObject implements [store.Objects].
 func (db *DB) ChangeObject(ctx context.Context, o store.Object, was []byte) error {
-	return db.write(ctx, "change object", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrNotFound)(conn.Exec(ctx, db.sql.changeObject,
-			o.Kind, o.ID, orNull(o.Expires), blob(o.Data), blob(was)))
-	})
+	return db.change(ctx, "change object", store.ErrNotFound, sqlChangeObject,
+		o.Kind, o.ID, store.OrNull(o.Expires), store.Blob(o.Data), store.Blob(was))
 }
 
 // RemoveObject implements [store.Objects].
 func (db *DB) RemoveObject(ctx context.Context, kind, id string) error {
-	return db.write(ctx, "remove object", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrNotFound)(conn.Exec(ctx, db.sql.removeObject, kind, id))
-	})
+	return db.change(ctx, "remove object", store.ErrNotFound, sqlRemoveObject, kind, id)
 }
 
 // SweepObjects implements [store.Objects].
 func (db *DB) SweepObjects(ctx context.Context, now time.Time) error {
-	return db.write(ctx, "sweep objects", func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, db.sql.sweepObjects, now.UnixMilli())
-		return err
-	})
+	return db.exec(ctx, "sweep objects", sqlSweepObjects, now.UnixMilli())
 }
 
 // Object implements [store.Objects].
-func (db *DB) Object(ctx context.Context, kind, id string) (o store.Object, err error) {
-	err = db.read(ctx, "object", func(ctx context.Context, conn *pgx.Conn) (err error) {
-		o, err = scanObject(conn.QueryRow(ctx, db.sql.object, kind, id))
-		return err
-	})
-	return o, err
+func (db *DB) Object(ctx context.Context, kind, id string) (store.Object, error) {
+	return queryRow(ctx, db, "object", store.ScanObject, sqlObject, kind, id)
 }
 
 // Objects implements [store.Objects].
-func (db *DB) Objects(ctx context.Context, kind string) (all []store.Object, err error) {
-	err = db.read(ctx, "objects", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, db.sql.objects, kind)
-		if err != nil {
-			return err
-		}
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Object, error) { return scanObject(row) })
-		return err
-	})
-	return all, err
-}
-
-func scanObject(row interface{ Scan(into ...any) error }) (o store.Object, err error) {
-	var expires *int64
-	if err := row.Scan(&o.Kind, &o.ID, &expires, &o.Data); err != nil {
-		return store.Object{}, err
-	}
-	o.Expires = momentOf(expires)
-	return o, nil
+func (db *DB) Objects(ctx context.Context, kind string) ([]store.Object, error) {
+	return queryRows(ctx, db, "objects", store.ScanObject, sqlObjects, kind)
 }
 
 // AppendAudit implements [store.Audit].
 func (db *DB) AppendAudit(ctx context.Context, e store.AuditEntry) error {
-	return db.write(ctx, "append audit", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrExists)(conn.Exec(ctx, sqlAppendAudit, e.Seq, e.At.UnixMilli(), blob(e.Link), blob(e.Data)))
-	})
+	return db.change(ctx, "append audit", store.ErrExists, sqlAppendAudit, e.Seq, e.At.UnixMilli(), store.Blob(e.Link), store.Blob(e.Data))
 }
 
 // AuditEntries implements [store.Audit].
-func (db *DB) AuditEntries(ctx context.Context, q store.AuditQuery) (all []store.AuditEntry, err error) {
+func (db *DB) AuditEntries(ctx context.Context, q store.AuditQuery) ([]store.AuditEntry, error) {
 	from, to := q.Span()
 	after, before := q.Bounds()
 	query := sqlAuditNewest
 	if q.Oldest {
 		query = sqlAuditOldest
 	}
-	err = db.read(ctx, "audit", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, query, after, before, from, to, q.Limit)
-		if err != nil {
-			return err
-		}
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e store.AuditEntry, err error) {
-			var at int64
-			err = row.Scan(&e.Seq, &at, &e.Link, &e.Data)
-			e.At = time.UnixMilli(at).UTC()
-			return e, err
-		})
-		return err
-	})
-	return all, err
+	return queryRows(ctx, db, "audit", store.ScanAuditEntry, query, after, before, from, to, q.Limit)
 }

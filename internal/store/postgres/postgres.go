@@ -78,10 +78,12 @@ type Options struct {
 type DB struct {
 	pool     *pgxpool.Pool
 	failover *failover
-	scouts   sync.WaitGroup
-	recall   context.CancelFunc // of the scouts
+	scout    *scout
+	watching sync.WaitGroup
+	recall   context.CancelFunc // Recall ends the watch of the scout.
 	timeout  time.Duration
-	sql      statements
+	clock    string // the present in SQL
+	begin    string // how a transaction begins
 
 	begun  atomic.Int64  // calls that have not ended
 	served atomic.Uint64 // that have
@@ -106,18 +108,16 @@ func Open(ctx context.Context, url string, opt Options) (*DB, error) {
 }
 
 func open(ctx context.Context, url string, opt Options) (*DB, error) {
-	db := &DB{timeout: cmp.Or(opt.Timeout, callTimeout), failover: &failover{addrs: make(map[string][]string)}}
+	db := &DB{
+		timeout: cmp.Or(opt.Timeout, callTimeout), failover: newFailover(),
+		clock: cmp.Or(opt.clock, serverClock),
+	}
 	cfg, err := configure(url, db.timeout)
 	if err != nil {
 		return nil, err
 	}
 	db.failover.attachTo(cfg)
-	clock := opt.clock
-	if clock == "" {
-		clock = serverClock
-	}
-	db.sql = statementsAt(clock)
-	db.sql.begin = "begin; set local statement_timeout = " + serverTime(10*db.timeout)
+	db.begin = "begin; set local statement_timeout = " + serverTime(10*db.timeout)
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -130,9 +130,9 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 		db.pool.Close()
 		return nil, err
 	}
-	var scouts context.Context
-	scouts, db.recall = context.WithCancel(context.WithoutCancel(ctx))
-	db.scouts.Go(func() { db.failover.watchHosts(scouts, cfg.ConnConfig.Copy(), cmp.Or(opt.scout, scoutEvery)) })
+	watch, recall := context.WithCancel(context.WithoutCancel(ctx))
+	db.scout, db.recall = newScout(db.failover, cfg.ConnConfig.Copy()), recall
+	db.watching.Go(func() { db.scout.watch(watch, cmp.Or(opt.scout, scoutEvery)) })
 	return db, nil
 }
 
@@ -209,14 +209,17 @@ func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 	if err := setSession(session, timeout); err != nil {
 		return nil, err
 	}
-	cfg.AfterConnect = durable
+	settings := []string{sqlDurable}
 	if session["default_transaction_isolation"] == "" {
-		cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-			if err := durable(ctx, conn); err != nil {
+		settings = append(settings, sqlCommittedOnly)
+	}
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		for _, setting := range settings {
+			if _, err := conn.Exec(ctx, setting); err != nil {
 				return err
 			}
-			return committedOnly(ctx, conn)
 		}
+		return nil
 	}
 	cfg.ConnConfig.OnNotice = keepWarning
 	cfg.ConnConfig.DialFunc = dialer(timeout).DialContext
@@ -266,21 +269,17 @@ func readable(file string) error {
 	return f.Close()
 }
 
-// durable has every commit of a session wait for the disk, and for that of the
-// standbys, if the server has synchronous ones.
-func durable(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false)
-		WHERE current_setting('synchronous_commit') <> 'remote_apply'`)
-	return err
-}
+const (
+	// sqlDurable has every commit of a session wait for the disk, and for that of the
+	// standbys, if the server has synchronous ones.
+	sqlDurable = `SELECT set_config('synchronous_commit', 'on', false)
+		WHERE current_setting('synchronous_commit') <> 'remote_apply'`
 
-// committedOnly sets the isolation level that our statements are made for. Under a
-// stricter default of the database a write of one row may be refused because of others.
-func committedOnly(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, `SELECT set_config('default_transaction_isolation', 'read committed', false)
-		WHERE current_setting('default_transaction_isolation') <> 'read committed'`)
-	return err
-}
+	// sqlCommittedOnly sets the isolation level that our statements are made for. Under a
+	// stricter default of the database a write of one row may be refused because of others.
+	sqlCommittedOnly = `SELECT set_config('default_transaction_isolation', 'read committed', false)
+		WHERE current_setting('default_transaction_isolation') <> 'read committed'`
+)
 
 // Stat says how busy the connections are.
 func (db *DB) Stat() *pgxpool.Stat { return db.pool.Stat() }
@@ -313,7 +312,7 @@ func (db *DB) Close() error {
 	if !db.closed {
 		db.closed = true
 		db.recall()
-		db.scouts.Wait()
+		db.watching.Wait()
 		db.pool.Close()
 	}
 	return nil
@@ -334,7 +333,7 @@ func (db *DB) Ping(ctx context.Context) error {
 func (db *DB) Now(ctx context.Context) (time.Time, error) {
 	var ms int64
 	err := db.read(ctx, "now", func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, db.sql.now).Scan(&ms)
+		return conn.QueryRow(ctx, db.withClock(`SELECT {now}`)).Scan(&ms)
 	})
 	return time.UnixMilli(ms).UTC(), err
 }

@@ -3,10 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,30 +11,22 @@ import (
 
 var _ store.Archive = (*DB)(nil)
 
-// A rowTable says which rows of which table are of one kind.
-type rowTable struct {
-	name  string
-	where string
-	order string
-}
-
-var rowTables = map[string]rowTable{
-	store.KeyRows:      {name: "api_keys", where: "TRUE", order: "created, hash"},
-	store.EndpointRows: {name: "endpoints", where: "TRUE", order: "created, id"},
-	store.MerchantRows: {name: "merchants", where: "TRUE", order: "name"},
-	store.RevokedRows:  {name: "revoked_keys", where: "TRUE", order: "revoked, hash"},
-	store.ObjectRows:   {name: "objects", where: store.ObjectsCondition, order: "kind, id"},
-	store.AuditRows:    {name: "audit", where: "TRUE", order: "seq"},
-	store.StateRows:    {name: "small_states", where: store.StatesCondition, order: "key"},
+// rowTables are the tables of the rows of a backup.
+var rowTables = map[string]string{
+	store.KeyRows:      "api_keys",
+	store.EndpointRows: "endpoints",
+	store.MerchantRows: "merchants",
+	store.RevokedRows:  "revoked_keys",
+	store.ObjectRows:   "objects",
+	store.AuditRows:    "audit",
+	store.StateRows:    "small_states",
+	store.RangeRows:    "snapshots",
+	store.ChunkRows:    "chunks",
 }
 
 const (
-	sqlRangeRows   = `SELECT id, scheme, generation, created, size, sha256, note FROM snapshots ORDER BY scheme, generation`
-	sqlRangeChunk  = `SELECT data FROM chunks WHERE snapshot = $1 ORDER BY n`
-	sqlNewID       = `SELECT nextval('upload_ids')`
-	sqlClearChunks = `DELETE FROM chunks WHERE snapshot IN (SELECT id FROM snapshots)`
-	sqlClearRanges = `DELETE FROM snapshots`
-	sqlColumns     = `SELECT a.attname, a.atttypid = 'boolean'::regtype FROM pg_attribute a
+	sqlNewID   = `SELECT nextval('upload_ids')`
+	sqlColumns = `SELECT a.attname, a.atttypid = 'boolean'::regtype FROM pg_attribute a
 		WHERE a.attrelid = $1::regclass AND a.attnum > 0 AND NOT a.attisdropped`
 
 	// A backup may go to a slow disk or through a pipe, so no limit of a call is right for it.
@@ -71,7 +59,9 @@ func (db *DB) withRows(ctx context.Context, begin string, do func(store.RowTx) e
 	raw := conn.Conn().PgConn()
 	delete(raw.CustomData(), warning)
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
-		return do(&rowTx{tx: tx})
+		return do(&store.SQLRows{
+			Tx: rowTx{tx}, Engine: "postgres", Tables: rowTables, Mark: "$", HasSums: true, ReplaceAudit: sqlReplaceAudit,
+		})
 	})
 	warned := raw.CustomData()[warning]
 	db.giveBack(conn, err)
@@ -81,29 +71,11 @@ func (db *DB) withRows(ctx context.Context, begin string, do func(store.RowTx) e
 	return err
 }
 
-// rowTx is a [store.RowTx].
-type rowTx struct {
-	tx       pgx.Tx
-	snapshot int64 // id of the snapshot that was added last
-	chunks   int   // of that snapshot
-	columns  map[string]map[string]bool
-}
+// rowTx is a [store.SQLTx].
+type rowTx struct{ tx pgx.Tx }
 
-// Each implements [store.RowTx].
-func (tx *rowTx) Each(ctx context.Context, kind string, do func(store.Row) error) error {
-	if kind == store.RangeRows {
-		return tx.eachRange(ctx, do)
-	}
-	table, ok := rowTables[kind]
-	if !ok {
-		return fmt.Errorf("postgres: rows of type %q: %w", kind, store.ErrUnknownRow)
-	}
-	query := "SELECT * FROM " + table.name + " WHERE " + table.where + " ORDER BY " + table.order
-	return tx.query(ctx, kind, query, nil, do)
-}
-
-// query calls do with every row of a query.
-func (tx *rowTx) query(ctx context.Context, kind, query string, args []any, do func(store.Row) error) error {
+// Query implements [store.SQLTx].
+func (tx rowTx) Query(ctx context.Context, kind, query string, args []any, do func(store.Row) error) error {
 	rows, err := tx.tx.Query(ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("postgres: rows of type %q: %w", kind, err)
@@ -116,21 +88,8 @@ func (tx *rowTx) query(ctx context.Context, kind, query string, args []any, do f
 		}
 		row := store.NewRow(kind)
 		for i, field := range rows.FieldDescriptions() {
-			switch v := values[i].(type) {
-			case nil:
-			case string:
-				row.Text[field.Name] = v
-			case int64:
-				row.Number[field.Name] = v
-			case bool:
-				row.Number[field.Name] = 0
-				if v {
-					row.Number[field.Name] = 1
-				}
-			case []byte:
-				row.Bytes[field.Name] = v
-			default:
-				return fmt.Errorf("postgres: rows of type %q: no backup can hold the %T in column %s", kind, v, field.Name)
+			if !row.Set(field.Name, values[i]) {
+				return fmt.Errorf("postgres: rows of type %q: no backup can hold the %T in column %s", kind, values[i], field.Name)
 			}
 		}
 		if err := do(row); err != nil {
@@ -143,132 +102,34 @@ func (tx *rowTx) query(ctx context.Context, kind, query string, args []any, do f
 	return nil
 }
 
-// eachRange calls do with every snapshot and its chunks.
-func (tx *rowTx) eachRange(ctx context.Context, do func(store.Row) error) error {
-	var all []store.Row
-	err := tx.query(ctx, store.RangeRows, sqlRangeRows, nil, func(row store.Row) error {
-		all = append(all, row)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, row := range all {
-		id := []any{row.Number["id"]}
-		delete(row.Number, "id") // it means something in this database only
-		if err := do(row); err != nil {
-			return err
-		}
-		if err := tx.query(ctx, store.ChunkRows, sqlRangeChunk, id, do); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Clear implements [store.RowTx].
-func (tx *rowTx) Clear(ctx context.Context, kind string) error {
-	switch kind {
-	case store.RangeRows:
-		if err := tx.exec(ctx, sqlClearChunks); err != nil {
-			return err
-		}
-		return tx.exec(ctx, sqlClearRanges)
-	case store.AuditRows:
-		return tx.exec(ctx, sqlReplaceAudit)
-	}
-	table, ok := rowTables[kind]
-	if !ok {
-		return fmt.Errorf("postgres: rows of type %q: %w", kind, store.ErrUnknownRow)
-	}
-	return tx.exec(ctx, "DELETE FROM "+table.name+" WHERE "+table.where)
-}
-
-func (tx *rowTx) exec(ctx context.Context, statement string, args ...any) error {
+// Exec implements [store.SQLTx].
+func (tx rowTx) Exec(ctx context.Context, statement string, args ...any) error {
 	if _, err := tx.tx.Exec(ctx, statement, args...); err != nil {
 		return fmt.Errorf("postgres: change rows: %w", err)
 	}
 	return nil
 }
 
-// Add implements [store.RowTx].
-func (tx *rowTx) Add(ctx context.Context, row store.Row) error {
-	switch row.Kind {
-	case store.RangeRows:
-		if err := tx.tx.QueryRow(ctx, sqlNewID).Scan(&tx.snapshot); err != nil {
-			return fmt.Errorf("postgres: change rows: %w", err)
-		}
-		tx.chunks = 0
-		row.Number = maps.Clone(row.Number)
-		row.Number["id"] = tx.snapshot
-		return tx.insert(ctx, "snapshots", row)
-	case store.ChunkRows:
-		chunk := store.NewRow(row.Kind)
-		chunk.Number["snapshot"], chunk.Number["n"] = tx.snapshot, int64(tx.chunks)
-		chunk.Bytes = row.Bytes
-		tx.chunks++
-		return tx.insert(ctx, "chunks", chunk)
+// NewSnapshotID implements [store.SQLTx].
+func (tx rowTx) NewSnapshotID(ctx context.Context) (id int64, err error) {
+	if err := tx.tx.QueryRow(ctx, sqlNewID).Scan(&id); err != nil {
+		return 0, fmt.Errorf("postgres: change rows: %w", err)
 	}
-	table, ok := rowTables[row.Kind]
-	if !ok {
-		return fmt.Errorf("a row of type %q: %w", row.Kind, store.ErrUnknownRow)
-	}
-	return tx.insert(ctx, table.name, row)
+	return id, nil
 }
 
-// insert adds a row to a table that has all of its columns.
-func (tx *rowTx) insert(ctx context.Context, table string, row store.Row) error {
-	isBoolean, err := tx.columnsOf(ctx, table)
-	if err != nil {
-		return err
-	}
-	values := make(map[string]any)
-	for name, v := range row.Text {
-		values[name] = v
-	}
-	for name, v := range row.Number {
-		values[name] = v
-		if isBoolean[name] {
-			values[name] = v != 0
-		}
-	}
-	for name, v := range row.Bytes {
-		values[name] = blob(v)
-	}
-	var into, marks []string
-	var args []any
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if _, ok := isBoolean[name]; !ok {
-			return fmt.Errorf("column %q of a row of type %q: %w", name, row.Kind, store.ErrUnknownRow)
-		}
-		into, args = append(into, pgx.Identifier{name}.Sanitize()), append(args, values[name])
-		marks = append(marks, "$"+strconv.Itoa(len(args)))
-	}
-	return tx.exec(ctx, "INSERT INTO "+table+" ("+strings.Join(into, ", ")+") VALUES ("+strings.Join(marks, ", ")+")", args...)
-}
-
-// columnsOf returns the columns of a table, and which of them are truth values.
-func (tx *rowTx) columnsOf(ctx context.Context, table string) (map[string]bool, error) {
-	if columns, ok := tx.columns[table]; ok {
-		return columns, nil
-	}
+// Columns implements [store.SQLTx].
+func (tx rowTx) Columns(ctx context.Context, table string) (map[string]bool, error) {
 	rows, err := tx.tx.Query(ctx, sqlColumns, table)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: change rows: %w", err)
 	}
-	defer rows.Close()
 	columns := make(map[string]bool)
-	for rows.Next() {
-		var name string
-		var isBoolean bool
-		if err := rows.Scan(&name, &isBoolean); err != nil {
-			return nil, err
-		}
+	var name string
+	var isBoolean bool
+	_, err = pgx.ForEachRow(rows, []any{&name, &isBoolean}, func() error {
 		columns[name] = isBoolean
-	}
-	if tx.columns == nil {
-		tx.columns = make(map[string]map[string]bool)
-	}
-	tx.columns[table] = columns
-	return columns, rows.Err()
+		return nil
+	})
+	return columns, err
 }

@@ -9,7 +9,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -34,7 +33,7 @@ const (
 		SELECT generation FROM snapshots WHERE scheme = $1 ORDER BY generation DESC LIMIT $2) RETURNING id`
 	sqlFreeChunks = `DELETE FROM chunks WHERE snapshot = ANY ($1)`
 
-	sqlSnapshots = `SELECT generation, created, size, note FROM snapshots WHERE scheme = $1 ORDER BY generation DESC`
+	sqlSnapshots = `SELECT scheme, generation, created, size, note FROM snapshots WHERE scheme = $1 ORDER BY generation DESC`
 	sqlSnapshot  = `SELECT id, size, sha256 FROM snapshots WHERE scheme = $1 AND generation = $2`
 	sqlChunk     = `SELECT data FROM chunks WHERE snapshot = $1 AND n = $2`
 )
@@ -111,7 +110,7 @@ func (db *DB) addChunks(ctx context.Context, scheme string, id int64, content io
 	buf := make([]byte, chunkLen)
 	h := sha256.New()
 	for n := 0; ; n++ {
-		got, err := fill(ctx, buf, content)
+		got, err := store.Fill(ctx, buf, content)
 		last := err == io.EOF // a wrapped one is an error
 		if err != nil && !last {
 			return 0, nil, err
@@ -132,20 +131,6 @@ func (db *DB) addChunks(ctx context.Context, scheme string, id int64, content io
 	}
 }
 
-// fill reads until buf is full, with the error that stopped it before. (ReadFull
-// makes no difference between an end and a reader's own io.ErrUnexpectedEOF.)
-func fill(ctx context.Context, buf []byte, content io.Reader) (n int, err error) {
-	for n < len(buf) && err == nil {
-		if err := ctx.Err(); err != nil {
-			return n, err
-		}
-		var got int
-		got, err = content.Read(buf[n:])
-		n += got
-	}
-	return n, err
-}
-
 // publish makes a whole upload a snapshot, and frees those that are too many.
 func (db *DB) publish(ctx context.Context, id int64, s store.Snapshot, size int64, sum []byte, lease store.Lease, keep int) error {
 	return db.transact(ctx, "put snapshot", func(ctx context.Context, tx pgx.Tx) error {
@@ -159,7 +144,7 @@ func (db *DB) publish(ctx context.Context, id int64, s store.Snapshot, size int6
 		if err := newest(ctx, tx, s); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sqlPublish, id, s.Scheme, s.Generation, s.Created.UnixMilli(), size, sum, blob(s.Note)); err != nil {
+		if _, err := tx.Exec(ctx, sqlPublish, id, s.Scheme, s.Generation, s.Created.UnixMilli(), size, sum, store.Blob(s.Note)); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, sqlRetire, s.Scheme, max(1, keep))
@@ -176,22 +161,8 @@ func (db *DB) publish(ctx context.Context, id int64, s store.Snapshot, size int6
 }
 
 // Snapshots implements [store.Store].
-func (db *DB) Snapshots(ctx context.Context, scheme string) (all []store.Snapshot, err error) {
-	err = db.read(ctx, "snapshots", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, sqlSnapshots, scheme)
-		if err != nil {
-			return err
-		}
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Snapshot, error) {
-			s := store.Snapshot{Scheme: scheme}
-			var created int64
-			err := row.Scan(&s.Generation, &created, &s.Size, &s.Note)
-			s.Created = time.UnixMilli(created).UTC()
-			return s, err
-		})
-		return err
-	})
-	return all, err
+func (db *DB) Snapshots(ctx context.Context, scheme string) ([]store.Snapshot, error) {
+	return queryRows(ctx, db, "snapshots", store.ScanSnapshot, sqlSnapshots, scheme)
 }
 
 // OpenSnapshot implements [store.Store].

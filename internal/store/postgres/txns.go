@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,41 +11,19 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// statements are those that ask the clock, {now}, and how a transaction begins.
-type statements struct {
-	now, get, update, updateWithEvent, sweep, acquire, revoke, putNode, nodes, begin string
+const (
+	sqlCreate = `INSERT INTO txns (id, owner, scheme, state, data, expires, ver) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (id) DO NOTHING`
+	sqlGet    = `SELECT id, owner, scheme, state, data, expires, ver FROM txns WHERE id = $1 AND expires > {now}`
+	sqlUpdate = `UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
+		WHERE id = $1 AND ver = $2 AND expires > {now}`
 
-	addObject, object, objects, changeObject, removeObject, sweepObjects string
-}
-
-func statementsAt(clock string) statements {
-	at := func(sql string) string { return strings.ReplaceAll(sql, "{now}", clock) }
-	return statements{
-		now: at(`SELECT {now}`),
-		get: at(`SELECT owner, scheme, state, data, expires, ver FROM txns WHERE id = $1 AND expires > {now}`),
-		update: at(`UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
-			WHERE id = $1 AND ver = $2 AND expires > {now}`),
-		// By id, not by ctid, which repeats among partitions. An array, so that the rows
-		// are chosen once. What has not expired by the database's clock stays, even if the
-		// caller's is ahead.
-		sweep: at(`DELETE FROM txns WHERE id = ANY (ARRAY(
-			SELECT id FROM txns WHERE expires <= $1 AND expires <= {now} ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED))`),
-		updateWithEvent: at(sqlUpdateWithEvent),
-		acquire:         at(sqlAcquire),
-		revoke:          at(sqlRevoke),
-		putNode:         at(sqlPutNode),
-		nodes:           at(sqlNodes),
-		addObject:       at(sqlAddObject),
-		object:          at(sqlObject),
-		objects:         at(sqlObjects),
-		changeObject:    at(sqlChangeObject),
-		removeObject:    at(sqlRemoveObject),
-		sweepObjects:    at(sqlSweepObjects),
-	}
-}
-
-const sqlCreate = `INSERT INTO txns (id, owner, scheme, state, data, expires, ver) VALUES ($1, $2, $3, $4, $5, $6, $7)
-	ON CONFLICT (id) DO NOTHING`
+	// By id, not by ctid, which repeats among partitions. An array, so that the rows
+	// are chosen once. What has not expired by the database's clock stays, even if the
+	// caller's is ahead.
+	sqlSweep = `DELETE FROM txns WHERE id = ANY (ARRAY(
+		SELECT id FROM txns WHERE expires <= $1 AND expires <= {now} ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED))`
+)
 
 // sweepLen is how many transactions one statement frees.
 const sweepLen = 500
@@ -59,50 +36,30 @@ func (db *DB) Create(ctx context.Context, t store.Txn) error {
 	// A random first version: an id that is freed and taken again between the
 	// two steps of an update must not look like the old one.
 	ver := rand.Int64() >> 1
-	return db.write(ctx, "create", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrExists)(conn.Exec(ctx, sqlCreate,
-			t.ID, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), ver))
-	})
+	return db.change(ctx, "create", store.ErrExists, sqlCreate,
+		t.ID, t.Owner, t.Scheme, string(t.State), store.Blob(t.Data), t.Expires.UnixMilli(), ver)
 }
 
-// Get implements [store.Store].
+// Get implements [store.Store]. A former primary that this process takes for the primary lacks what was written since.
+// So it says that a transaction is not there only after it has asked the other hosts.
 func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
-	t := store.Txn{ID: id}
-	var expires int64
-	err := db.read(ctx, "get", func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, db.sql.get, id).Scan(&t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &t.Version)
-	})
-	if err != nil {
-		return store.Txn{}, err
+	before := db.failover.promotions()
+	t, err := queryRow(ctx, db, "get", store.ScanTxn, sqlGet, id)
+	if errors.Is(err, store.ErrNotFound) {
+		db.scout.askHosts(context.WithoutCancel(ctx)) // Others may wait for the same round when this caller gives up.
+		if db.failover.promotions() != before {
+			return queryRow(ctx, db, "get", store.ScanTxn, sqlGet, id)
+		}
 	}
-	t.Expires = time.UnixMilli(expires).UTC()
-	return t, nil
+	return t, err
 }
 
 const sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txns
 	WHERE (expires, id) > ($1, $2) AND expires <= $3 AND (state = $4 OR $4 = '') ORDER BY expires, id LIMIT $5`
 
 // List implements [store.Lister].
-func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) (all []store.Txn, err error) {
-	err = db.read(ctx, "list", func(ctx context.Context, conn *pgx.Conn) error {
-		all = nil
-		rows, err := conn.Query(ctx, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var t store.Txn
-			var expires int64
-			if err := rows.Scan(&t.ID, &t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &t.Version); err != nil {
-				return err
-			}
-			t.Expires = time.UnixMilli(expires).UTC()
-			all = append(all, t)
-		}
-		return rows.Err()
-	})
-	return all, err
+func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) ([]store.Txn, error) {
+	return queryRows(ctx, db, "list", store.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
 }
 
 // Update implements [store.Store]. It has change work with no connection and no
@@ -125,13 +82,13 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 		}
 		conflict := false
 		err := db.write(ctx, "update", func(ctx context.Context, conn *pgx.Conn) error {
-			statement := db.sql.update
-			values := []any{id, was.Version, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli()}
+			statement := sqlUpdate
+			values := []any{id, was.Version, t.Owner, t.Scheme, string(t.State), store.Blob(t.Data), t.Expires.UnixMilli()}
 			if e := t.Event; e != nil {
-				statement = db.sql.updateWithEvent
-				values = append(values, e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), blob(e.Data), e.Endpoints)
+				statement = sqlUpdateWithEvent
+				values = append(values, e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), store.Blob(e.Data), e.Endpoints)
 			}
-			err := changed(errConflict)(conn.Exec(ctx, statement, values...))
+			err := changed(errConflict)(conn.Exec(ctx, db.withClock(statement), values...))
 			if conflict = errors.Is(err, errConflict); conflict {
 				return nil
 			}
@@ -147,20 +104,17 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 // Sweep implements [store.Store]. What another node sweeps at the same time is
 // left to it.
 func (db *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
-	total := 0
-	for {
-		var n int64
-		err := db.write(ctx, "sweep", func(ctx context.Context, conn *pgx.Conn) error {
-			tag, err := conn.Exec(ctx, db.sql.sweep, now.UnixMilli(), sweepLen)
+	return db.removeInBatches(ctx, "sweep", sqlSweep, now.UnixMilli(), sweepLen)
+}
+
+// removeInBatches runs a statement that removes at most sweepLen rows of a table, until it removes fewer.
+func (db *DB) removeInBatches(ctx context.Context, what, statement string, args ...any) (total int, err error) {
+	return store.RemoveInBatches(sweepLen, func() (n int64, err error) {
+		err = db.write(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
+			tag, err := conn.Exec(ctx, db.withClock(statement), args...)
 			n = tag.RowsAffected()
 			return err
 		})
-		if err != nil {
-			return total, err
-		}
-		total += int(n)
-		if n < sweepLen {
-			return total, nil
-		}
-	}
+		return n, err
+	})
 }

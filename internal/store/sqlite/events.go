@@ -49,200 +49,97 @@ const (
 	sqlToErase         = `SELECT id FROM event WHERE (?1 <> '' AND merchant = ?1) OR about IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT ?3`
 )
 
-// eventStatements are the statements of the writer for events.
-type eventStatements struct {
-	addEndpoint, changeEndpoint, dropEndpoint, dropDeliveries *sql.Stmt
-	putEvent, putDelivery                                     *sql.Stmt
-	dropAheadDeliveries, dropAhead                            *sql.Stmt
-	claimDeliveries, endDelivery, redeliver                   *sql.Stmt
-	sweepDeliveries, sweepEvents                              *sql.Stmt
-	eraseDeliveries, eraseEvents                              *sql.Stmt
-}
-
-func (e *eventStatements) all() []statement {
-	return []statement{
-		{&e.addEndpoint, sqlAddEndpoint},
-		{&e.changeEndpoint, sqlChangeEndpoint},
-		{&e.dropEndpoint, sqlDropEndpoint},
-		{&e.dropDeliveries, sqlDropDeliveries},
-		{&e.putEvent, sqlPutEvent},
-		{&e.putDelivery, sqlPutDelivery},
-		{&e.dropAheadDeliveries, sqlDropAheadDeliveries},
-		{&e.dropAhead, sqlDropAhead},
-		{&e.claimDeliveries, sqlClaimDeliveries},
-		{&e.endDelivery, sqlEndDelivery},
-		{&e.redeliver, sqlRedeliver},
-		{&e.sweepDeliveries, sqlSweepDeliveries},
-		{&e.sweepEvents, sqlSweepEvents},
-		{&e.eraseDeliveries, sqlEraseDeliveries},
-		{&e.eraseEvents, sqlEraseEvents},
+// insertEvent adds an event and its deliveries. It answers ErrExists, and adds nothing, when its ID is taken.
+func (w *writer) insertEvent(e *store.Event) (answer, failed error) {
+	answer, failed = changed(store.ErrExists)(w.exec(sqlPutEvent,
+		e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), store.Blob(e.Data)))
+	if answer != nil || failed != nil {
+		return answer, failed
 	}
-}
-
-// A change is one statement of several that are done at once.
-type change = func() (sql.Result, error)
-
-// insertEvent returns the statements that add an event and its deliveries. Taken is set to the answer when its ID is
-// taken, and nothing is added then.
-func (w *writer) insertEvent(e *store.Event, taken *error) []change {
-	put := func() (result sql.Result, err error) {
-		result, err = w.putEvent.Exec(e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), blob(e.Data))
-		if err == nil {
-			*taken, err = changed(store.ErrExists)(result, nil)
-		}
-		return result, err
-	}
-	all := []change{put}
 	for _, endpoint := range e.Endpoints {
-		all = append(all, func() (sql.Result, error) {
-			if *taken != nil {
-				return nil, nil
-			}
-			return w.putDelivery.Exec(e.ID, endpoint, e.Created.UnixMilli())
-		})
-	}
-	return all
-}
-
-// updateWithEvent makes an update that brings an event along. Update is the statement of it.
-func (w *writer) updateWithEvent(e *store.Event, now time.Time, update change) (answer, failed error) {
-	var taken error
-	unlessConflict := func(do change) change {
-		return func() (sql.Result, error) {
-			if answer != nil {
-				return nil, nil
-			}
-			return do()
+		if _, err := w.exec(sqlPutDelivery, e.ID, endpoint, e.Created.UnixMilli()); err != nil {
+			return nil, err
 		}
 	}
-	steps := []change{
-		func() (result sql.Result, err error) {
-			result, err = update()
-			if err == nil {
-				answer, err = changed(errConflict)(result, nil)
+	return nil, nil
+}
+
+// updateWithEvent makes an update that brings an event along. Update runs the statement of it. When the ID of the event is
+// taken, the update is made without it.
+func (w *writer) updateWithEvent(e *store.Event, now time.Time, update func() (sql.Result, error)) (answer, failed error) {
+	return w.atomically(func() (answer, failed error) {
+		if answer, failed := changed(errConflict)(update()); answer != nil || failed != nil {
+			return answer, failed
+		}
+		for _, drop := range []string{sqlDropAheadDeliveries, sqlDropAhead} {
+			if _, err := w.exec(drop, e.About, now.UnixMilli()); err != nil {
+				return nil, err
 			}
-			return result, err
-		},
-		unlessConflict(func() (sql.Result, error) { return w.dropAheadDeliveries.Exec(e.About, now.UnixMilli()) }),
-		unlessConflict(func() (sql.Result, error) { return w.dropAhead.Exec(e.About, now.UnixMilli()) }),
-	}
-	for _, do := range w.insertEvent(e, &taken) {
-		steps = append(steps, unlessConflict(do))
-	}
-	failed = w.atomically(steps...)
-	return answer, failed
+		}
+		_, failed = w.insertEvent(e)
+		return nil, failed
+	})
 }
 
 // AddEndpoint implements [store.Events].
 func (db *DB) AddEndpoint(ctx context.Context, e store.Endpoint) error {
-	return db.write(ctx, "add endpoint", func(w *writer) (answer, failed error) {
-		return changed(store.ErrExists)(w.addEndpoint.Exec(e.ID, e.Merchant, e.Created.UnixMilli(), blob(e.Data)))
-	})
+	return db.change(ctx, "add endpoint", store.ErrExists, sqlAddEndpoint, e.ID, e.Merchant, e.Created.UnixMilli(), store.Blob(e.Data))
 }
 
 // ChangeEndpoint implements [store.Events].
 func (db *DB) ChangeEndpoint(ctx context.Context, id string, was, data []byte) error {
-	return db.write(ctx, "change endpoint", func(w *writer) (answer, failed error) {
-		return changed(store.ErrNotFound)(w.changeEndpoint.Exec(id, blob(was), blob(data)))
-	})
+	return db.change(ctx, "change endpoint", store.ErrNotFound, sqlChangeEndpoint, id, store.Blob(was), store.Blob(data))
 }
 
 // Endpoints implements [store.Events].
-func (db *DB) Endpoints(ctx context.Context) (all []store.Endpoint, err error) {
-	err = db.read(ctx, "endpoints", func(r *reader) error {
-		rows, err := r.endpoints.Query()
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		all = nil
-		for rows.Next() {
-			var e store.Endpoint
-			var created int64
-			if err := rows.Scan(&e.ID, &e.Merchant, &created, &e.Data); err != nil {
-				return err
-			}
-			e.Created = time.UnixMilli(created).UTC()
-			all = append(all, e)
-		}
-		return rows.Err()
-	})
-	return all, err
+func (db *DB) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
+	return queryRows(ctx, db, "endpoints", store.ScanEndpoint, sqlEndpoints)
 }
 
 // RemoveEndpoint implements [store.Events].
 func (db *DB) RemoveEndpoint(ctx context.Context, id string) error {
 	return db.write(ctx, "remove endpoint", func(w *writer) (answer, failed error) {
-		failed = w.atomically(
-			func() (sql.Result, error) { return w.dropDeliveries.Exec(id) },
-			func() (result sql.Result, err error) {
-				result, err = w.dropEndpoint.Exec(id)
-				if err == nil {
-					answer, err = changed(store.ErrNotFound)(result, nil)
-				}
-				return result, err
-			},
-		)
-		return answer, failed
+		return w.atomically(func() (answer, failed error) {
+			if _, err := w.exec(sqlDropDeliveries, id); err != nil {
+				return nil, err
+			}
+			return changed(store.ErrNotFound)(w.exec(sqlDropEndpoint, id))
+		})
 	})
 }
 
 // PutEvent implements [store.Events].
 func (db *DB) PutEvent(ctx context.Context, e store.Event) error {
 	return db.write(ctx, "put event", func(w *writer) (answer, failed error) {
-		failed = w.atomically(w.insertEvent(&e, &answer)...)
-		return answer, failed
+		return w.atomically(func() (answer, failed error) { return w.insertEvent(&e) })
 	})
 }
 
 // Event implements [store.Events].
 func (db *DB) Event(ctx context.Context, id string) (e store.Event, err error) {
 	err = db.read(ctx, "event", func(r *reader) (err error) {
-		e, err = scanEvent(r.event.QueryRow(id))
+		e, err = store.ScanEvent(r.row(sqlEvent, id))
 		return err
 	})
 	return e, err
 }
 
 // FindEvents implements [store.Events].
-func (db *DB) FindEvents(ctx context.Context, q store.EventQuery) (all []store.Event, err error) {
+func (db *DB) FindEvents(ctx context.Context, q store.EventQuery) ([]store.Event, error) {
 	from, to := q.Span()
-	err = db.read(ctx, "find events", func(r *reader) error {
-		rows, err := r.findEvents.Query(
-			q.Merchant, from.UnixMilli(), to.UnixMilli(), q.Type, q.About, q.AfterCreated.UnixMilli(), q.AfterID, q.Limit)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		all = nil
-		for rows.Next() {
-			e, err := scanEvent(rows)
-			if err != nil {
-				return err
-			}
-			all = append(all, e)
-		}
-		return rows.Err()
-	})
-	return all, err
+	return queryRows(ctx, db, "find events", store.ScanEvent, sqlFindEvents,
+		q.Merchant, from.UnixMilli(), to.UnixMilli(), q.Type, q.About, q.AfterCreated.UnixMilli(), q.AfterID, q.Limit)
 }
 
 // Deliveries implements [store.Events].
-func (db *DB) Deliveries(ctx context.Context, event string) (all []store.Delivery, err error) {
-	err = db.read(ctx, "deliveries", func(r *reader) (err error) {
-		rows, err := r.deliveries.Query(event)
-		if err == nil {
-			all, err = scanDeliveries(rows)
-		}
-		return err
-	})
-	return all, err
+func (db *DB) Deliveries(ctx context.Context, event string) ([]store.Delivery, error) {
+	return queryRows(ctx, db, "deliveries", store.ScanDelivery, sqlDeliveries, event)
 }
 
 // ClaimDeliveries implements [store.Events]. It writes nothing while nothing is due.
 func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, busy []string, most int) (all []store.Delivery, err error) {
 	var due int
-	err = db.read(ctx, "claim deliveries", func(r *reader) error { return r.anyDue.QueryRow(now.UnixMilli()).Scan(&due) })
+	err = db.read(ctx, "claim deliveries", func(r *reader) error { return r.row(sqlAnyDue, now.UnixMilli()).Scan(&due) })
 	if err != nil || due == 0 {
 		return nil, err
 	}
@@ -251,36 +148,25 @@ func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, busy []
 		return nil, fmt.Errorf("sqlite: claim deliveries: %w", err)
 	}
 	err = db.write(ctx, "claim deliveries", func(w *writer) (answer, failed error) {
-		rows, err := w.claimDeliveries.Query(now.UnixMilli(), until.UnixMilli(), string(but), most)
-		if err == nil {
-			all, err = scanDeliveries(rows)
-		}
-		return nil, err
+		all, failed = collect(store.ScanDelivery)(w.rows(sqlClaimDeliveries, now.UnixMilli(), until.UnixMilli(), string(but), most))
+		return nil, failed
 	})
 	return all, err
 }
 
 // EndDelivery implements [store.Events].
 func (db *DB) EndDelivery(ctx context.Context, d store.Delivery) error {
-	return db.write(ctx, "end delivery", func(w *writer) (answer, failed error) {
-		_, err := w.endDelivery.Exec(d.Event, d.Endpoint, d.Attempt, orNull(d.Due), orNull(d.Last), d.Status, d.Error)
-		return nil, err
-	})
+	return db.exec(ctx, "end delivery", sqlEndDelivery, d.Event, d.Endpoint, d.Attempt, store.OrNull(d.Due), store.OrNull(d.Last), d.Status, d.Error)
 }
 
 // Redeliver implements [store.Events].
 func (db *DB) Redeliver(ctx context.Context, event string, at time.Time) error {
-	return db.write(ctx, "redeliver", func(w *writer) (answer, failed error) {
-		_, err := w.redeliver.Exec(event, at.UnixMilli())
-		return nil, err
-	})
+	return db.exec(ctx, "redeliver", sqlRedeliver, event, at.UnixMilli())
 }
 
 // SweepEvents implements [store.Events].
 func (db *DB) SweepEvents(ctx context.Context, before time.Time) (int, error) {
-	return db.removeEvents(ctx, "sweep events", func(w *writer) (deliveries, events *sql.Stmt) {
-		return w.sweepDeliveries, w.sweepEvents
-	}, before.UnixMilli(), sweepLen)
+	return db.removeEvents(ctx, "sweep events", sqlSweepDeliveries, sqlSweepEvents, before.UnixMilli(), sweepLen)
 }
 
 // EraseEvents implements [store.Events].
@@ -289,74 +175,22 @@ func (db *DB) EraseEvents(ctx context.Context, merchant string, about []string) 
 	if err != nil {
 		return 0, fmt.Errorf("sqlite: erase events: %w", err)
 	}
-	return db.removeEvents(ctx, "erase events", func(w *writer) (deliveries, events *sql.Stmt) {
-		return w.eraseDeliveries, w.eraseEvents
-	}, merchant, string(ids), sweepLen)
+	return db.removeEvents(ctx, "erase events", sqlEraseDeliveries, sqlEraseEvents, merchant, string(ids), sweepLen)
 }
 
 // removeEvents runs two statements that remove the deliveries of at most sweepLen events and these events, until they
 // remove fewer.
-func (db *DB) removeEvents(ctx context.Context, what string, of func(*writer) (deliveries, events *sql.Stmt), args ...any) (total int, err error) {
-	for {
-		var n int64
-		err := db.write(ctx, what, func(w *writer) (answer, failed error) {
-			deliveries, events := of(w)
-			return nil, w.atomically(
-				func() (sql.Result, error) { return deliveries.Exec(args...) },
-				func() (result sql.Result, err error) {
-					result, err = events.Exec(args...)
-					if err == nil {
-						n, err = result.RowsAffected()
-					}
-					return result, err
-				},
-			)
+func (db *DB) removeEvents(ctx context.Context, what string, deliveries, events string, args ...any) (total int, err error) {
+	return store.RemoveInBatches(sweepLen, func() (n int64, err error) {
+		err = db.write(ctx, what, func(w *writer) (answer, failed error) {
+			return w.atomically(func() (answer, failed error) {
+				if _, err := w.exec(deliveries, args...); err != nil {
+					return nil, err
+				}
+				n, failed = affected(w.exec(events, args...))
+				return nil, failed
+			})
 		})
-		if err != nil {
-			return total, err
-		}
-		total += int(n)
-		if n < sweepLen {
-			return total, nil
-		}
-	}
-}
-
-func scanEvent(row interface{ Scan(into ...any) error }) (e store.Event, err error) {
-	var created int64
-	if err := row.Scan(&e.ID, &e.Merchant, &e.Type, &e.About, &created, &e.Data); err != nil {
-		return store.Event{}, err
-	}
-	e.Created = time.UnixMilli(created).UTC()
-	return e, nil
-}
-
-func scanDeliveries(rows *sql.Rows) (all []store.Delivery, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		var d store.Delivery
-		var due, last sql.NullInt64
-		if err := rows.Scan(&d.Event, &d.Endpoint, &d.Attempt, &due, &last, &d.Status, &d.Error); err != nil {
-			return nil, err
-		}
-		d.Due, d.Last = momentOf(due), momentOf(last)
-		all = append(all, d)
-	}
-	return all, rows.Err()
-}
-
-// orNull is a time as a column: NULL for the zero time.
-func orNull(t time.Time) sql.NullInt64 {
-	if t.IsZero() {
-		return sql.NullInt64{}
-	}
-	return sql.NullInt64{Int64: t.UnixMilli(), Valid: true}
-}
-
-// momentOf is what orNull has made a column of.
-func momentOf(n sql.NullInt64) time.Time {
-	if !n.Valid {
-		return time.Time{}
-	}
-	return time.UnixMilli(n.Int64).UTC()
+		return n, err
+	})
 }

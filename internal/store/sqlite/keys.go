@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -26,69 +25,48 @@ const (
 
 // PutKey implements [store.Store].
 func (db *DB) PutKey(ctx context.Context, k store.Key) error {
-	return db.write(ctx, "put key", func(w *writer) (answer, failed error) {
-		return changed(store.ErrExists)(w.putKey.Exec(blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli(), blob(k.Seal)))
-	})
+	return db.change(ctx, "put key", store.ErrExists, sqlPutKey, store.Blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli(), store.Blob(k.Seal))
 }
 
 // ResealKey implements [store.Store].
 func (db *DB) ResealKey(ctx context.Context, hash, was, seal []byte) error {
-	return db.write(ctx, "reseal key", func(w *writer) (answer, failed error) {
-		return changed(store.ErrNotFound)(w.reseal.Exec(blob(hash), blob(was), blob(seal)))
-	})
+	return db.change(ctx, "reseal key", store.ErrNotFound, sqlReseal, store.Blob(hash), store.Blob(was), store.Blob(seal))
 }
 
 // RevokeKey implements [store.Store].
 func (db *DB) RevokeKey(ctx context.Context, hash []byte) error {
 	return db.write(ctx, "revoke key", func(w *writer) (answer, failed error) {
-		answer = store.ErrNotFound
-		failed = w.atomically(
-			func() (sql.Result, error) { return w.keepRevoked.Exec(blob(hash), db.now().UnixMilli()) },
-			func() (result sql.Result, err error) {
-				result, err = w.revoke.Exec(blob(hash))
-				if err == nil {
-					answer, err = changed(store.ErrNotFound)(result, nil)
-				}
-				return result, err
-			},
-		)
-		return answer, failed
+		return w.atomically(func() (answer, failed error) {
+			if _, err := w.exec(sqlKeepRevoked, store.Blob(hash), db.now().UnixMilli()); err != nil {
+				return nil, err
+			}
+			return changed(store.ErrNotFound)(w.exec(sqlRevoke, store.Blob(hash)))
+		})
 	})
 }
 
 // Key implements [store.Store].
 func (db *DB) Key(ctx context.Context, hash []byte) (k store.Key, err error) {
 	err = db.read(ctx, "key", func(r *reader) error {
-		k, err = scanKey(r.key.QueryRow(blob(hash)))
+		k, err = store.ScanKey(r.row(sqlKey, store.Blob(hash)))
 		return err
 	})
 	return k, err
 }
 
 // Keys implements [store.Store].
-func (db *DB) Keys(ctx context.Context) (keys []store.Key, err error) {
-	err = db.read(ctx, "keys", func(r *reader) (err error) {
-		rows, err := r.keys.Query()
-		if err != nil {
-			return err
-		}
-		keys, err = scanKeys(rows)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return keys, nil
+func (db *DB) Keys(ctx context.Context) ([]store.Key, error) {
+	return queryRows(ctx, db, "keys", store.ScanKey, sqlKeys)
 }
 
 // KeysUnless implements [store.Store].
 func (db *DB) KeysUnless(ctx context.Context, mark string) (keys []store.Key, now string, err error) {
 	err = db.read(ctx, "keys unless", func(r *reader) (err error) {
-		err = r.mark.QueryRow().Scan(&now)
+		err = r.row(sqlMark).Scan(&now)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) || now != "" && now == mark {
 			return err
 		}
-		rows, err := r.markedKeys.Query()
+		rows, err := r.rows(sqlMarkedKeys)
 		if err != nil {
 			return err
 		}
@@ -100,36 +78,11 @@ func (db *DB) KeysUnless(ctx context.Context, mark string) (keys []store.Key, no
 		if err != nil {
 			return errors.Join(err, rows.Close())
 		}
-		keys, err = scanKeys(rows, new(any))
+		keys, err = collect(store.ScanMarkedKey)(rows, nil)
 		return err
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	return keys, now, nil
-}
-
-// scanKeys reads the rows that are left, and closes them.
-func scanKeys(rows *sql.Rows, before ...any) (keys []store.Key, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		k, err := scanKey(rows, before...)
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, k)
-	}
-	return keys, rows.Err()
-}
-
-// scanKey reads one row, of [sql.Row] or [sql.Rows], from what comes behind the columns
-// before.
-func scanKey(row interface{ Scan(...any) error }, before ...any) (store.Key, error) {
-	var k store.Key
-	var created int64
-	if err := row.Scan(append(before, &k.Hash, &k.Merchant, &k.Strict, &created, &k.Seal)...); err != nil {
-		return store.Key{}, err
-	}
-	k.Created = time.UnixMilli(created).UTC()
-	return k, nil
 }

@@ -29,7 +29,7 @@ func (db *DB) Acquire(ctx context.Context, name, holder string, ttl time.Duratio
 		now := db.now()
 		expires := now.Add(ttl).UnixMilli()
 		l.Expires = time.UnixMilli(expires).UTC()
-		return row(store.ErrHeld)(w.acquire.QueryRow(name, holder, expires, now.UnixMilli()).Scan(&l.Token))
+		return row(store.ErrHeld)(w.row(sqlAcquire, name, holder, expires, now.UnixMilli()).Scan(&l.Token))
 	})
 	if err != nil {
 		return store.Lease{}, err
@@ -39,16 +39,13 @@ func (db *DB) Acquire(ctx context.Context, name, holder string, ttl time.Duratio
 
 // Release implements [store.Store].
 func (db *DB) Release(ctx context.Context, l store.Lease) error {
-	return db.write(ctx, "release", func(w *writer) (answer, failed error) {
-		_, err := w.giveBack.Exec(l.Name, l.Token, l.Holder)
-		return nil, err
-	})
+	return db.exec(ctx, "release", sqlRelease, l.Name, l.Token, l.Holder)
 }
 
 // fenced answers ErrFenced unless l is good for writing.
 func (w *writer) fenced(l store.Lease) (answer, failed error) {
 	var one int
-	return row(store.ErrFenced)(w.fence.QueryRow(l.Name, l.Token, l.Holder).Scan(&one))
+	return row(store.ErrFenced)(w.row(sqlFence, l.Name, l.Token, l.Holder).Scan(&one))
 }
 
 // row returns how to read the error of a Scan: none is the answer when there is no
@@ -71,7 +68,7 @@ func (db *DB) PutState(ctx context.Context, key string, value []byte, lease stor
 		if answer, failed := w.fenced(lease); answer != nil || failed != nil {
 			return answer, failed
 		}
-		_, err := w.putState.Exec(key, blob(value))
+		_, err := w.exec(sqlPutState, key, store.Blob(value))
 		return nil, err
 	})
 }
@@ -79,7 +76,7 @@ func (db *DB) PutState(ctx context.Context, key string, value []byte, lease stor
 // State implements [store.Store].
 func (db *DB) State(ctx context.Context, key string) (value []byte, err error) {
 	err = db.read(ctx, "state", func(r *reader) error {
-		return r.state.QueryRow(key).Scan(&value)
+		return r.row(sqlState, key).Scan(&value)
 	})
 	return value, err
 }

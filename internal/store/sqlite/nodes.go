@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -17,40 +15,21 @@ const (
 // PutNode implements [store.Store].
 func (db *DB) PutNode(ctx context.Context, n store.Node) error {
 	return db.write(ctx, "put node", func(w *writer) (answer, failed error) {
-		_, err := w.putNode.Exec(n.ID, n.Name, blob(n.Note), db.now().UnixMilli())
+		_, err := w.exec(sqlPutNode, n.ID, n.Name, store.Blob(n.Note), db.now().UnixMilli())
 		return nil, err
 	})
 }
 
 // RemoveNode implements [store.Store].
 func (db *DB) RemoveNode(ctx context.Context, id string) error {
-	return db.write(ctx, "remove node", func(w *writer) (answer, failed error) {
-		_, err := w.removeNode.Exec(id)
-		return nil, err
-	})
+	return db.exec(ctx, "remove node", sqlRemoveNode, id)
 }
 
 // Nodes implements [store.Store].
 func (db *DB) Nodes(ctx context.Context) (all []store.Node, err error) {
 	err = db.read(ctx, "nodes", func(r *reader) (err error) {
-		rows, err := r.nodes.Query(db.now().UnixMilli())
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
-			var n store.Node
-			var age int64
-			if err := rows.Scan(&n.ID, &n.Name, &n.Note, &age); err != nil {
-				return err
-			}
-			n.Age = time.Duration(age) * time.Millisecond
-			all = append(all, n)
-		}
-		return rows.Err()
+		all, err = collect(store.ScanNode)(r.rows(sqlNodes, db.now().UnixMilli()))
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
+	return all, err
 }

@@ -29,7 +29,7 @@ const (
 	sqlRetire    = `DELETE FROM snapshot WHERE scheme = ?1 AND generation NOT IN (
 		SELECT generation FROM snapshot WHERE scheme = ?1 ORDER BY generation DESC LIMIT ?2)`
 
-	sqlSnapshots = `SELECT generation, created, size, note FROM snapshot WHERE scheme = ?1 ORDER BY generation DESC`
+	sqlSnapshots = `SELECT scheme, generation, created, size, note FROM snapshot WHERE scheme = ?1 ORDER BY generation DESC`
 	sqlSnapshot  = `SELECT id, size FROM snapshot WHERE scheme = ?1 AND generation = ?2`
 	sqlChunk     = `SELECT data FROM chunk WHERE snapshot = ?1 AND n = ?2`
 
@@ -76,16 +76,19 @@ func (db *DB) PutSnapshot(ctx context.Context, s store.Snapshot, lease store.Lea
 			return answer, failed
 		}
 		var one int
-		if answer, failed := row(store.ErrFenced)(w.begun.QueryRow(id).Scan(&one)); answer != nil || failed != nil {
+		if answer, failed := row(store.ErrFenced)(w.row(sqlBegun, id).Scan(&one)); answer != nil || failed != nil {
 			return answer, failed
 		}
-		return nil, w.atomically(
-			func() (sql.Result, error) {
-				return w.publish.Exec(id, s.Scheme, s.Generation, s.Created.UnixMilli(), s.Size, blob(s.Note))
-			},
-			func() (sql.Result, error) { return w.endUpload.Exec(id) },
-			func() (sql.Result, error) { return w.retire.Exec(s.Scheme, max(1, keep)) },
-		)
+		return w.atomically(func() (answer, failed error) {
+			_, err := w.exec(sqlPublish, id, s.Scheme, s.Generation, s.Created.UnixMilli(), s.Size, store.Blob(s.Note))
+			if err == nil {
+				_, err = w.exec(sqlEndUpload, id)
+			}
+			if err == nil {
+				_, err = w.exec(sqlRetire, s.Scheme, max(1, keep))
+			}
+			return nil, err
+		})
 	})
 }
 
@@ -95,7 +98,7 @@ func (w *writer) mayPut(s store.Snapshot, lease store.Lease) (answer, failed err
 		return answer, failed
 	}
 	var one int
-	switch err := w.newer.QueryRow(s.Scheme, s.Generation).Scan(&one); {
+	switch err := w.row(sqlNewer, s.Scheme, s.Generation).Scan(&one); {
 	case err == nil:
 		return store.ErrExists, nil
 	case errors.Is(err, sql.ErrNoRows):
@@ -111,7 +114,7 @@ func (db *DB) beginUpload(ctx context.Context, s store.Snapshot, lease store.Lea
 		if answer, failed := w.mayPut(s, lease); answer != nil || failed != nil {
 			return answer, failed
 		}
-		result, err := w.upload.Exec(s.Scheme, lease.Name, lease.Token, db.now().UnixMilli())
+		result, err := w.exec(sqlUpload, s.Scheme, lease.Name, lease.Token, db.now().UnixMilli())
 		if err != nil {
 			return nil, err
 		}
@@ -125,14 +128,14 @@ func (db *DB) beginUpload(ctx context.Context, s store.Snapshot, lease store.Lea
 func (db *DB) addChunks(ctx context.Context, id int64, content io.Reader) (size int64, err error) {
 	buf := make([]byte, chunkLen)
 	for n := 0; ; n++ {
-		got, err := fill(ctx, buf, content)
+		got, err := store.Fill(ctx, buf, content)
 		last := err == io.EOF // a wrapped one is an error
 		if err != nil && !last {
 			return 0, err
 		}
 		if got > 0 {
 			err := db.withWriter(ctx, "add chunk", func(w *writer) (answer, failed error) {
-				return changed(store.ErrFenced)(w.addChunk.Exec(id, n, buf[:got]))
+				return changed(store.ErrFenced)(w.exec(sqlAddChunk, id, n, buf[:got]))
 			})
 			if err != nil {
 				return 0, err
@@ -145,20 +148,6 @@ func (db *DB) addChunks(ctx context.Context, id int64, content io.Reader) (size 
 	}
 }
 
-// fill reads until buf is full, with the error that stopped it before. (ReadFull
-// makes no difference between an end and a reader's own io.ErrUnexpectedEOF.)
-func fill(ctx context.Context, buf []byte, content io.Reader) (n int, err error) {
-	for n < len(buf) && err == nil {
-		if err := ctx.Err(); err != nil {
-			return n, err
-		}
-		var got int
-		got, err = content.Read(buf[n:])
-		n += got
-	}
-	return n, err
-}
-
 // freeLeftovers frees what is left of snapshots that are gone and of uploads that
 // are dead, little by little. Whatever is a leftover stays one, so it looks with a
 // reader and writes only if there is something to do.
@@ -167,17 +156,17 @@ func (db *DB) freeLeftovers(ctx context.Context) error {
 	over, old := now.UnixMilli(), now.Add(-deadAfter).UnixMilli()
 	var uploads int
 	err := db.withReader(ctx, "look for uploads", func(r *reader) error {
-		return r.deadUploads.QueryRow(over, old).Scan(&uploads)
+		return r.row(sqlDeadUploads, over, old).Scan(&uploads)
 	})
 	if err == nil && uploads > 0 {
 		err = db.withWriter(ctx, "drop uploads", func(w *writer) (answer, failed error) {
-			_, err := w.dropUploads.Exec(over, old)
+			_, err := w.exec(sqlDropUploads, over, old)
 			return nil, err
 		})
 	}
 	for err == nil {
 		var id sql.NullInt64
-		err = db.withReader(ctx, "look for leftovers", func(r *reader) error { return r.leftovers.QueryRow().Scan(&id) })
+		err = db.withReader(ctx, "look for leftovers", func(r *reader) error { return r.row(sqlLeftovers).Scan(&id) })
 		if err != nil || !id.Valid {
 			break
 		}
@@ -190,11 +179,7 @@ func (db *DB) freeLeftovers(ctx context.Context) error {
 func (db *DB) freeChunks(ctx context.Context, id int64) error {
 	for more := true; more; {
 		err := db.withWriter(ctx, "free chunks", func(w *writer) (answer, failed error) {
-			result, err := w.freeChunks.Exec(id, freeLen)
-			if err != nil {
-				return nil, err
-			}
-			n, err := result.RowsAffected()
+			n, err := affected(w.exec(sqlFreeChunks, id, freeLen))
 			more = n == freeLen
 			return nil, err
 		})
@@ -206,35 +191,15 @@ func (db *DB) freeChunks(ctx context.Context, id int64) error {
 }
 
 // Snapshots implements [store.Store].
-func (db *DB) Snapshots(ctx context.Context, scheme string) (all []store.Snapshot, err error) {
-	err = db.read(ctx, "snapshots", func(r *reader) (err error) {
-		rows, err := r.snapshots.Query(scheme)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
-			s := store.Snapshot{Scheme: scheme}
-			var created int64
-			if err := rows.Scan(&s.Generation, &created, &s.Size, &s.Note); err != nil {
-				return err
-			}
-			s.Created = time.UnixMilli(created).UTC()
-			all = append(all, s)
-		}
-		return rows.Err()
-	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
+func (db *DB) Snapshots(ctx context.Context, scheme string) ([]store.Snapshot, error) {
+	return queryRows(ctx, db, "snapshots", store.ScanSnapshot, sqlSnapshots, scheme)
 }
 
 // OpenSnapshot implements [store.Store].
 func (db *DB) OpenSnapshot(ctx context.Context, scheme string, generation int64) (io.ReadCloser, error) {
 	c := &content{ctx: ctx, db: db}
 	err := db.read(ctx, "open snapshot", func(r *reader) error {
-		return r.snapshot.QueryRow(scheme, generation).Scan(&c.id, &c.left)
+		return r.row(sqlSnapshot, scheme, generation).Scan(&c.id, &c.left)
 	})
 	if err != nil {
 		return nil, err
@@ -273,7 +238,7 @@ func (c *content) next() error {
 		return io.EOF
 	}
 	err := c.db.read(c.ctx, "read snapshot", func(r *reader) (err error) {
-		c.buf, err = appendBlob(c.buf[:0], r.chunk, c.id, c.n)
+		c.buf, err = appendBlob(c.buf[:0], r.statements[sqlChunk], c.id, c.n)
 		return err
 	})
 	if err != nil {

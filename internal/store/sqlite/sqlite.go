@@ -39,6 +39,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"github.com/openthreeds/threeds/internal/keyfile"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -232,7 +233,7 @@ func prepare(dir string) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := keyfile.MakeDir(dir); err != nil {
 		return "", err
 	}
 	path = filepath.Join(dir, fileName)
@@ -247,7 +248,7 @@ func prepare(dir string) (path string, err error) {
 	case err != nil:
 		return "", err
 	}
-	if err := f.Close(); err != nil {
+	if err := errors.Join(keyfile.InheritOwner(f), f.Close()); err != nil {
 		return "", err
 	}
 	return path, errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
@@ -353,6 +354,6 @@ func (db *DB) Ping(ctx context.Context) error {
 			return err
 		}
 		var version int
-		return r.ping.QueryRow().Scan(&version)
+		return r.row(sqlPing).Scan(&version)
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	// The driver asks for the names of parameters again and again, and ?1 is one.
-	sqlGet    = `SELECT owner, scheme, state, data, expires, ver FROM txn WHERE id = ? AND expires > ?`
+	sqlGet    = `SELECT id, owner, scheme, state, data, expires, ver FROM txn WHERE id = ? AND expires > ?`
 	sqlCreate = `INSERT INTO txn (id, owner, scheme, state, data, expires, ver) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO NOTHING`
 	sqlUpdate = `UPDATE txn SET owner = ?, scheme = ?, state = ?, data = ?, expires = ?, ver = ver + 1
@@ -33,10 +33,8 @@ func (db *DB) Create(ctx context.Context, t store.Txn) error {
 	// A random first version: an id that is freed and taken again between the
 	// two steps of an update must not look like the old one.
 	ver := rand.Int64() >> 1
-	return db.write(ctx, "create", func(w *writer) (answer, failed error) {
-		return changed(store.ErrExists)(w.create.Exec(
-			t.ID, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), ver))
-	})
+	return db.change(ctx, "create", store.ErrExists, sqlCreate,
+		t.ID, t.Owner, t.Scheme, string(t.State), store.Blob(t.Data), t.Expires.UnixMilli(), ver)
 }
 
 // Get implements [store.Store].
@@ -49,39 +47,17 @@ func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
 }
 
 // get is Get within a call.
-func (db *DB) get(ctx context.Context, id string) (store.Txn, error) {
-	t := store.Txn{ID: id}
-	var expires int64
-	err := db.withReader(ctx, "get", func(r *reader) error {
-		return r.get.QueryRow(id, db.now().UnixMilli()).Scan(&t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &t.Version)
+func (db *DB) get(ctx context.Context, id string) (t store.Txn, err error) {
+	err = db.withReader(ctx, "get", func(r *reader) (err error) {
+		t, err = store.ScanTxn(r.row(sqlGet, id, db.now().UnixMilli()))
+		return err
 	})
-	if err != nil {
-		return store.Txn{}, err
-	}
-	t.Expires = time.UnixMilli(expires).UTC()
-	return t, nil
+	return t, err
 }
 
 // List implements [store.Lister].
-func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) (all []store.Txn, err error) {
-	err = db.read(ctx, "list", func(r *reader) error {
-		rows, err := r.list.Query(after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var t store.Txn
-			var expires int64
-			if err := rows.Scan(&t.ID, &t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &t.Version); err != nil {
-				return err
-			}
-			t.Expires = time.UnixMilli(expires).UTC()
-			all = append(all, t)
-		}
-		return rows.Err()
-	})
-	return all, err
+func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) ([]store.Txn, error) {
+	return queryRows(ctx, db, "list", store.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
 }
 
 // Update implements [store.Store]. It has change work in the goroutine of the
@@ -111,8 +87,8 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 		}
 		err := write(ctx, "update", func(w *writer) (answer, failed error) {
 			update := func() (sql.Result, error) {
-				return w.update.Exec(
-					t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), id, was.Version, db.now().UnixMilli())
+				return w.exec(sqlUpdate,
+					t.Owner, t.Scheme, string(t.State), store.Blob(t.Data), t.Expires.UnixMilli(), id, was.Version, db.now().UnixMilli())
 			}
 			if t.Event != nil {
 				return w.updateWithEvent(t.Event, db.now(), update)
@@ -132,46 +108,31 @@ func (db *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
 		return 0, err
 	}
 	defer db.endCall()
-	total := 0
-	for {
-		var n int64
-		err := db.withWriter(ctx, "sweep", func(w *writer) (answer, failed error) {
-			result, err := w.sweep.Exec(now.UnixMilli(), sweepLen)
-			if err != nil {
-				return nil, err
-			}
-			n, err = result.RowsAffected()
-			return nil, err
+	return store.RemoveInBatches(sweepLen, func() (n int64, err error) {
+		err = db.withWriter(ctx, "sweep", func(w *writer) (answer, failed error) {
+			n, failed = affected(w.exec(sqlSweep, now.UnixMilli(), sweepLen))
+			return nil, failed
 		})
-		if err != nil {
-			return total, err
-		}
-		total += int(n)
-		if n < sweepLen {
-			return total, nil
-		}
+		return n, err
+	})
+}
+
+// affected returns how many rows a statement has changed.
+func affected(result sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
 	}
+	return result.RowsAffected()
 }
 
 // changed returns how to read the result of a statement: none is the answer when
 // no row has changed.
 func changed(none error) func(sql.Result, error) (answer, failed error) {
 	return func(result sql.Result, err error) (answer, failed error) {
-		if err != nil {
-			return nil, err
-		}
-		n, err := result.RowsAffected()
+		n, err := affected(result, err)
 		if err != nil || n > 0 {
 			return nil, err
 		}
 		return none, nil
 	}
-}
-
-// blob makes nil the empty value: a nil slice would be NULL.
-func blob(data []byte) []byte {
-	if data == nil {
-		return []byte{}
-	}
-	return data
 }

@@ -53,6 +53,18 @@ func (db *DB) write(ctx context.Context, what string, do func(w *writer) (answer
 	return db.withWriter(ctx, what, do)
 }
 
+// exec is a call that has the writer run one statement.
+func (db *DB) exec(ctx context.Context, what, statement string, args ...any) error {
+	return db.change(ctx, what, nil, statement, args...)
+}
+
+// change is a call that has the writer run one statement. The answer is none when no row has changed.
+func (db *DB) change(ctx context.Context, what string, none error, statement string, args ...any) error {
+	return db.write(ctx, what, func(w *writer) (answer, failed error) {
+		return changed(none)(w.exec(statement, args...))
+	})
+}
+
 // withWriter is write within a call.
 func (db *DB) withWriter(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
 	return db.submit(ctx, what, &request{do: do, done: make(chan struct{})})
@@ -133,83 +145,41 @@ type counts struct {
 // A writer is the connection that writes, and its statements. Only the goroutine
 // of run uses it.
 type writer struct {
-	conn                    *sql.Conn
-	place                   place
-	counts                  *counts
-	lazy                    bool // commits do not wait for the disk
-	begin, commit, rollback *sql.Stmt
-	create, update          *sql.Stmt
-	sweep, putKey, revoke   *sql.Stmt
-	reseal, keepRevoked     *sql.Stmt
-
-	savepoint, undo, release             *sql.Stmt
-	acquire, giveBack, fence, putState   *sql.Stmt
-	newer, begun, addChunk, freeChunks   *sql.Stmt
-	upload, publish, retire, dropUploads *sql.Stmt
-	endUpload, putNode, removeNode       *sql.Stmt
-
-	addMerchant, changeMerchant, removeMerchant *sql.Stmt
-
-	eventStatements
-	objectStatements
+	statements
+	conn   *sql.Conn
+	place  place
+	counts *counts
+	lazy   bool // commits do not wait for the disk
 }
+
+// writerStatements are what a writer runs.
+var writerStatements = []string{
+	sqlBegin, sqlCommit, sqlRollback, sqlSavepoint, sqlUndo, sqlReleaseSavepoint,
+	sqlCreate, sqlUpdate, sqlSweep,
+	sqlPutKey, sqlReseal, sqlRevoke, sqlKeepRevoked,
+	sqlAcquire, sqlRelease, sqlFence, sqlPutState,
+	sqlNewer, sqlUpload, sqlBegun, sqlAddChunk, sqlPublish, sqlRetire, sqlEndUpload, sqlDropUploads, sqlFreeChunks,
+	sqlPutNode, sqlRemoveNode,
+	sqlAddMerchant, sqlChangeMerchant, sqlRemoveMerchant,
+	sqlAddEndpoint, sqlChangeEndpoint, sqlDropEndpoint, sqlDropDeliveries,
+	sqlPutEvent, sqlPutDelivery, sqlDropAheadDeliveries, sqlDropAhead,
+	sqlClaimDeliveries, sqlEndDelivery, sqlRedeliver,
+	sqlSweepDeliveries, sqlSweepEvents, sqlEraseDeliveries, sqlEraseEvents,
+	sqlAddObject, sqlChangeObject, sqlRemoveObject, sqlSweepObjects, sqlAppendAudit,
+}
+
+const (
+	sqlBegin            = "BEGIN IMMEDIATE"
+	sqlCommit           = "COMMIT"
+	sqlRollback         = "ROLLBACK"
+	sqlSavepoint        = "SAVEPOINT several"
+	sqlUndo             = "ROLLBACK TO several"
+	sqlReleaseSavepoint = "RELEASE several"
+)
 
 func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
-	w := &writer{conn: conn, place: db.place, counts: &db.counts}
-	return w, db.prepareAll(conn, append(slices.Concat(w.eventStatements.all(), w.objectStatements.all()), []statement{
-		{&w.begin, "BEGIN IMMEDIATE"},
-		{&w.commit, "COMMIT"},
-		{&w.rollback, "ROLLBACK"},
-		{&w.create, sqlCreate},
-		{&w.update, sqlUpdate},
-		{&w.sweep, sqlSweep},
-		{&w.putKey, sqlPutKey},
-		{&w.reseal, sqlReseal},
-		{&w.revoke, sqlRevoke},
-		{&w.keepRevoked, sqlKeepRevoked},
-		{&w.savepoint, "SAVEPOINT several"},
-		{&w.undo, "ROLLBACK TO several"},
-		{&w.release, "RELEASE several"},
-		{&w.acquire, sqlAcquire},
-		{&w.giveBack, sqlRelease},
-		{&w.fence, sqlFence},
-		{&w.putState, sqlPutState},
-		{&w.newer, sqlNewer},
-		{&w.upload, sqlUpload},
-		{&w.begun, sqlBegun},
-		{&w.addChunk, sqlAddChunk},
-		{&w.publish, sqlPublish},
-		{&w.retire, sqlRetire},
-		{&w.endUpload, sqlEndUpload},
-		{&w.dropUploads, sqlDropUploads},
-		{&w.freeChunks, sqlFreeChunks},
-		{&w.putNode, sqlPutNode},
-		{&w.removeNode, sqlRemoveNode},
-		{&w.addMerchant, sqlAddMerchant},
-		{&w.changeMerchant, sqlChangeMerchant},
-		{&w.removeMerchant, sqlRemoveMerchant},
-	}...))
-}
-
-type statement struct {
-	to  **sql.Stmt
-	sql string
-}
-
-// prepareAll prepares statements. They must be closed before their connection: it
-// stays half open else, and the files with it.
-func (db *DB) prepareAll(conn *sql.Conn, statements []statement) error {
-	for _, s := range statements {
-		err := patiently(func() (err error) {
-			*s.to, err = conn.PrepareContext(context.Background(), s.sql)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("prepare %q: %w", s.sql, err)
-		}
-		db.files = append(db.files, *s.to)
-	}
-	return nil
+	prepared, err := db.prepareAll(conn, writerStatements)
+	return &writer{statements: prepared, conn: conn, place: db.place, counts: &db.counts}, err
 }
 
 // run writes batch after batch until the queue is closed and empty. A batch is
@@ -275,7 +245,7 @@ func (w *writer) transact(batch []*request, errs []error) error {
 		return failure{err}
 	}
 	err := patiently(func() error {
-		_, err := w.begin.Exec()
+		_, err := w.exec(sqlBegin)
 		return err
 	})
 	if err != nil {
@@ -290,14 +260,14 @@ func (w *writer) transact(batch []*request, errs []error) error {
 		errs[i] = failure{failed}
 		// Some errors make SQLite undo the whole transaction. Then a new one can
 		// begin, and what came before is lost.
-		if _, err := w.begin.Exec(); err == nil {
+		if _, err := w.exec(sqlBegin); err == nil {
 			return w.abandon(failure{failed})
 		}
 	}
 	if err := w.place.check(); err != nil {
 		return w.abandon(failure{err})
 	}
-	if _, err := w.commit.Exec(); isFull(err) {
+	if _, err := w.exec(sqlCommit); isFull(err) {
 		return w.abandon(failure{err})
 	} else if err != nil {
 		return w.abandon(doubt{err}) // the log may have all of it
@@ -331,29 +301,28 @@ func (w *writer) setLazy(lazy bool) error {
 // abandon undoes what is left of the transaction that failed with err, and returns err.
 func (w *writer) abandon(err error) error {
 	// Fails when SQLite has undone it already, which is as good.
-	_, _ = w.rollback.Exec()
+	_, _ = w.exec(sqlRollback)
 	return err
 }
 
-// atomically runs the several statements of one request. When one fails, none has
+// atomically runs what needs several statements of one request. When one has failed, none has
 // changed anything.
-func (w *writer) atomically(statements ...func() (sql.Result, error)) error {
-	if _, err := w.savepoint.Exec(); err != nil {
-		return err
+func (w *writer) atomically(do func() (answer, failed error)) (answer, failed error) {
+	if _, err := w.exec(sqlSavepoint); err != nil {
+		return nil, err
 	}
-	for _, do := range statements {
-		if _, err := do(); err != nil {
-			_, failed := w.undo.Exec()
-			if failed == nil {
-				_, failed = w.release.Exec()
-			}
-			if failed != nil {
-				// The half must not be committed: transact sees that nothing is left.
-				return w.abandon(err)
-			}
-			return err
-		}
+	answer, failed = do()
+	if failed == nil {
+		_, err := w.exec(sqlReleaseSavepoint)
+		return answer, err
 	}
-	_, err := w.release.Exec()
-	return err
+	_, err := w.exec(sqlUndo)
+	if err == nil {
+		_, err = w.exec(sqlReleaseSavepoint)
+	}
+	if err != nil {
+		// The half must not be committed: transact sees that nothing is left.
+		failed = w.abandon(failed)
+	}
+	return nil, failed
 }

@@ -139,7 +139,7 @@ func TestCommitInDoubt(t *testing.T) {
 	queued(db, 1)
 	go func() {
 		ended <- db.withWriter(context.Background(), "end", func(w *writer) (answer, failed error) {
-			_, err := w.commit.Exec()
+			_, err := w.exec(sqlCommit)
 			return nil, err
 		})
 	}()
@@ -219,7 +219,7 @@ func TestContextEndsInQueue(t *testing.T) {
 	err := db.withWriter(ctx, "begun", func(w *writer) (answer, failed error) {
 		cancel() // too late
 		x := txn("c")
-		_, err := w.create.Exec(x.ID, x.Owner, x.Scheme, string(x.State), x.Data, x.Expires.UnixMilli(), 1)
+		_, err := w.exec(sqlCreate, x.ID, x.Owner, x.Scheme, string(x.State), x.Data, x.Expires.UnixMilli(), 1)
 		return nil, err
 	})
 	if err != nil {

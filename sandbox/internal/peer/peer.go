@@ -5,6 +5,7 @@ package peer
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 )
@@ -49,6 +50,26 @@ func IsUUID(text string) bool {
 		}
 	}
 	return true
+}
+
+// ReadJSON reads a body of the control port into a value that has all its members.
+func ReadJSON(body io.Reader, into any) error {
+	d := json.NewDecoder(body)
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+// WriteError answers a request of the control port with what is wrong with it.
+func WriteError(w http.ResponseWriter, status int, text string) {
+	WriteJSON(w, status, map[string]string{"error": text})
+}
+
+// ServeText returns what serves a text of the control port.
+func ServeText(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, text) // the client has gone, or reads it
+	}
 }
 
 // WriteJSON answers a request of the control port.

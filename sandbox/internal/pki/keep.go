@@ -1,7 +1,6 @@
 package pki
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
@@ -55,9 +54,9 @@ func Keep(base string, issue func() (tls.Certificate, error)) (tls.Certificate, 
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	var chain bytes.Buffer
+	var chain []byte
 	for _, der := range pair.Certificate {
-		_ = pem.Encode(&chain, &pem.Block{Type: "CERTIFICATE", Bytes: der}) // a bytes.Buffer does not fail
+		chain = append(chain, PEM(der)...)
 	}
 	if err := os.MkdirAll(filepath.Dir(base), 0o700); err != nil {
 		return tls.Certificate{}, err
@@ -66,7 +65,7 @@ func Keep(base string, issue func() (tls.Certificate, error)) (tls.Certificate, 
 	if err := writeFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600); err != nil {
 		return tls.Certificate{}, err
 	}
-	if err := writeFile(certFile, chain.Bytes(), 0o644); err != nil {
+	if err := writeFile(certFile, chain, 0o644); err != nil {
 		return tls.Certificate{}, err
 	}
 	return tls.LoadX509KeyPair(certFile, keyFile)

@@ -2,7 +2,6 @@
 package pki
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -28,17 +27,21 @@ func NewAuthority(name string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := Template(name)
-	t.IsCA, t.BasicConstraintsValid, t.KeyUsage = true, true, x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
+	t := AuthorityTemplate(name)
+	cert, err := Sign(t, t, key.Public(), key)
 	if err != nil {
 		return nil, err
 	}
 	return &Authority{cert: cert, key: key}, nil
+}
+
+// Sign makes the certificate of a public key that the owner of parent signs.
+func Sign(template, parent *x509.Certificate, public crypto.PublicKey, by crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, by)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
 }
 
 // Issue makes a certificate for name and further hosts, names or addresses.
@@ -63,15 +66,11 @@ func (a *Authority) IssueFor(key crypto.Signer, name string, hosts ...string) (t
 			t.DNSNames = append(t.DNSNames, host)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, t, a.cert, key.Public(), a.key)
+	leaf, err := Sign(t, a.cert, key.Public(), a.key)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.Certificate{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key, Leaf: leaf}, nil
+	return tls.Certificate{Certificate: [][]byte{leaf.Raw, a.cert.Raw}, PrivateKey: key, Leaf: leaf}, nil
 }
 
 // Pool has the root certificate alone.
@@ -82,10 +81,28 @@ func (a *Authority) Pool() *x509.CertPool {
 }
 
 // PEM is the root certificate as text.
-func (a *Authority) PEM() []byte {
-	var text bytes.Buffer
-	_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}) // a bytes.Buffer does not fail
-	return text.Bytes()
+func (a *Authority) PEM() []byte { return PEM(a.cert.Raw) }
+
+// PEM is a certificate as text.
+func PEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// MutualTLS is how a directory server listens: with a certificate of its own, for clients with one of an authority.
+func MutualTLS(server tls.Certificate, clients *Authority) *tls.Config {
+	return &tls.Config{
+		Certificates: []tls.Certificate{server},
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		ClientCAs:    clients.Pool(),
+		MinVersion:   tls.VersionTLS12,
+	}
+}
+
+// AuthorityTemplate is what the certificates of authorities have in common.
+func AuthorityTemplate(name string) *x509.Certificate {
+	t := Template(name)
+	t.IsCA, t.BasicConstraintsValid, t.KeyUsage = true, true, x509.KeyUsageCertSign
+	return t
 }
 
 // Template is what all certificates have in common. They live ten years, by the

@@ -96,27 +96,19 @@ type Pattern struct {
 
 // Match reports whether a card number has the pattern.
 func (p Pattern) Match(pan string) bool {
-	switch {
-	case p.Head && p.Tail:
-		for i := 0; i+len(p.Text) <= len(pan); i++ {
-			if p.matchPart(pan[i : i+len(p.Text)]) {
-				return true
-			}
+	last := len(pan) - len(p.Text)
+	for at := 0; at <= last; at++ {
+		if (at == 0 || p.Head) && (at == last || p.Tail) && p.begins(pan[at:]) {
+			return true
 		}
-		return false
-	case len(p.Text) > len(pan):
-		return false
-	case p.Head:
-		return p.matchPart(pan[len(pan)-len(p.Text):])
-	case p.Tail:
-		return p.matchPart(pan[:len(p.Text)])
 	}
-	return len(p.Text) == len(pan) && p.matchPart(pan)
+	return false
 }
 
-func (p Pattern) matchPart(part string) bool {
-	for i := range part {
-		if p.Text[i] != '.' && p.Text[i] != part[i] {
+// begins reports whether digits, of which there are enough, begin with the pattern.
+func (p Pattern) begins(digits string) bool {
+	for i := range p.Text {
+		if p.Text[i] != '.' && p.Text[i] != digits[i] {
 			return false
 		}
 	}

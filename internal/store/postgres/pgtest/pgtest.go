@@ -40,6 +40,7 @@ type Server struct {
 	keeper *exec.Cmd
 	life   io.WriteCloser // see keep
 
+	frozen  bool
 	schemas atomic.Int64
 }
 
@@ -205,12 +206,15 @@ func (s *Server) Start() (err error) {
 	}
 }
 
-// Halt ends the server at once, as a crash does.
+// Halt ends the server at once, as a crash does. One that is frozen ends where it is, and says nothing more.
 func (s *Server) Halt() error {
+	if s.frozen {
+		_ = s.kill()
+		s.frozen = false
+	}
 	if _, err := io.WriteString(s.life, "halt\n"); err != nil {
 		return err
 	}
-	_ = s.Thaw() // what is stopped does not end
 	err := errors.Join(s.life.Close(), s.keeper.Wait())
 	s.keeper = nil
 	return err

@@ -16,3 +16,5 @@ func (s *Server) Freeze() error { return errors.ErrUnsupported }
 
 // Thaw is for other systems.
 func (s *Server) Thaw() error { return errors.ErrUnsupported }
+
+func (s *Server) kill() error { return errors.ErrUnsupported }

@@ -32,25 +32,39 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 
 // Freeze stops all processes of the server where they are. Its connections stay
 // open and say nothing any more, as those of a machine that hangs.
-func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
+func (s *Server) Freeze() error {
+	s.frozen = true
+	return s.signal(syscall.SIGSTOP)
+}
 
 // Thaw lets them go on.
-func (s *Server) Thaw() error { return s.signal(syscall.SIGCONT) }
+func (s *Server) Thaw() error {
+	s.frozen = false
+	return s.signal(syscall.SIGCONT)
+}
 
+// kill ends the processes of a frozen server without waking them.
+func (s *Server) kill() error { return s.signal(syscall.SIGKILL) }
+
+// signal sends a signal to the first process of the server, and then to those that it started. A process that is stopped
+// starts no others, and one that is killed has none any more.
 func (s *Server) signal(sig syscall.Signal) error {
 	file, err := os.ReadFile(filepath.Join(s.data, "postmaster.pid"))
 	if err != nil {
 		return err
 	}
-	first, _, _ := strings.Cut(string(file), "\n")
-	postmaster, err := strconv.Atoi(first)
+	line, _, _ := strings.Cut(string(file), "\n")
+	first, err := strconv.Atoi(line)
 	if err != nil {
 		return err
 	}
-	if err := syscall.Kill(postmaster, sig); err != nil { // first, so that it starts no others
-		return err
+	all := []int{first}
+	if sig == syscall.SIGSTOP {
+		if err := syscall.Kill(first, sig); err != nil {
+			return err
+		}
 	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", postmaster))
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", first))
 	if err != nil {
 		return err
 	}
@@ -59,6 +73,9 @@ func (s *Server) signal(sig syscall.Signal) error {
 		if err != nil {
 			return err
 		}
+		all = append(all, pid)
+	}
+	for _, pid := range all {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return err
 		}

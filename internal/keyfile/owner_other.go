@@ -1,6 +1,6 @@
 //go:build !unix
 
-package keyring
+package keyfile
 
 import (
 	"io/fs"
@@ -10,6 +10,11 @@ import (
 // isForeign reports whether a file belongs to another user than this process, which
 // cannot be told here.
 func isForeign(fs.FileInfo) bool { return false }
+
+// InheritOwner gives a new file the owner of its directory, which cannot be done here.
+func InheritOwner(*os.File) error { return nil }
+
+func inheritOwnerOfDir(string) error { return nil }
 
 // keepOwner gives f the owner of another file, which cannot be done here.
 func keepOwner(*os.File, fs.FileInfo) error { return nil }

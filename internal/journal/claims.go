@@ -1,0 +1,62 @@
+package journal
+
+import "time"
+
+// A claimQueue has the claims whose answer may be written in their place, the oldest first. Its zero value is empty. Only
+// the writer uses it.
+type claimQueue struct {
+	order   []waitingClaim // some of them are not in waiting any more
+	waiting map[string]func() []Entry
+}
+
+// A waitingClaim is written at a time unless it is removed before.
+type waitingClaim struct {
+	id    string
+	until time.Time
+}
+
+func (q *claimQueue) len() int { return len(q.waiting) }
+
+func (q *claimQueue) push(l later, until time.Time) {
+	if q.waiting == nil {
+		q.waiting = map[string]func() []Entry{}
+	}
+	if q.waiting[l.claimOf] == nil {
+		q.order = append(q.order, waitingClaim{l.claimOf, until})
+	}
+	q.waiting[l.claimOf] = l.build
+}
+
+// remove removes the claim of an authentication, if there is one.
+func (q *claimQueue) remove(id string) {
+	delete(q.waiting, id)
+	q.skipRemoved()
+}
+
+// skipRemoved has the order begin with a claim that waits.
+func (q *claimQueue) skipRemoved() {
+	for len(q.order) > 0 && q.waiting[q.order[0].id] == nil {
+		q.order = q.order[1:]
+	}
+}
+
+// pop removes the oldest claim and returns how its entry is made. There has to be one.
+func (q *claimQueue) pop() func() []Entry {
+	id := q.order[0].id
+	build := q.waiting[id]
+	q.remove(id)
+	return build
+}
+
+// isDue reports whether the oldest claim has waited long enough.
+func (q *claimQueue) isDue(now time.Time) bool {
+	return len(q.order) > 0 && !q.order[0].until.After(now)
+}
+
+// due returns a channel that is ready when the oldest claim has waited long enough; nil if there is none.
+func (q *claimQueue) due() <-chan time.Time {
+	if len(q.order) == 0 {
+		return nil
+	}
+	return time.After(time.Until(q.order[0].until))
+}

@@ -1,0 +1,67 @@
+//go:build unix
+
+package keyfile
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// isForeign reports whether a file belongs to another user than this process.
+func isForeign(info fs.FileInfo) bool {
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(owner.Uid) != os.Geteuid()
+}
+
+// InheritOwner gives a new file that root has made the owner and the group of its directory, unless that is root's. So a
+// server that runs as another user can read what a command of root has made for it.
+func InheritOwner(f *os.File) error {
+	owner, err := heir(f.Name())
+	if owner == nil || err != nil {
+		return err
+	}
+	return f.Chown(int(owner.Uid), int(owner.Gid))
+}
+
+// inheritOwnerOfDir is InheritOwner for a new directory. A link that somebody has put in its place is not followed.
+func inheritOwnerOfDir(dir string) error {
+	owner, err := heir(dir)
+	if owner == nil || err != nil {
+		return err
+	}
+	return os.Lchown(dir, int(owner.Uid), int(owner.Gid))
+}
+
+// heir returns whose a new file has to be, by the directory that it is in; nil means this process's user.
+func heir(path string) (*syscall.Stat_t, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	info, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || owner.Uid == 0 {
+		return nil, nil
+	}
+	return owner, nil
+}
+
+// keepOwner gives f the owner and the group of another file.
+func keepOwner(f *os.File, was fs.FileInfo) error {
+	owner, ok := was.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if now, ok := info.Sys().(*syscall.Stat_t); ok && now.Uid == owner.Uid && now.Gid == owner.Gid {
+		return nil
+	}
+	return f.Chown(int(owner.Uid), int(owner.Gid))
+}
