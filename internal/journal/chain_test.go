@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -167,7 +168,7 @@ func TestD125EntriesAreWrittenWithinASecond(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := slowStore{times: make(chan time.Time, 2*many)}
 			keys := journal.NewKeys()
-			j := journal.New(st, keys, nil, time.Now)
+			j := journal.New(st, keys, slog.New(slog.DiscardHandler), time.Now)
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan bool)
 			go func() {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Those who write entries share a lock in PostgreSQL, and who erases has it alone. Else an entry that is being written
-// would come in behind the erasure, which does not see it.
+// Those who write entries of a journal share a lock in PostgreSQL, and who erases has it alone. Else an entry that is
+// being written would come in behind the erasure, which does not see it.
 const (
-	lockForWrite = `SELECT pg_advisory_xact_lock_shared(7733100022)`
-	lockForErase = `SELECT pg_advisory_xact_lock(7733100022)`
+	lockForWrite = `SELECT pg_advisory_xact_lock_shared(77333, hashtext(current_schema()))`
+	lockForErase = `SELECT pg_advisory_xact_lock(77333, hashtext(current_schema()))`
 )
 
 // erase removes what belongs to a card or a merchant.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -167,7 +168,7 @@ func (*dutiesStore) Roll(context.Context, time.Time, time.Duration) error { retu
 func TestD126MessagesAreSweptByTheDutiesOfEachMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := new(dutiesStore)
-		j := journal.New(st, journal.NewKeys(), nil, time.Now)
+		j := journal.New(st, journal.NewKeys(), slog.New(slog.DiscardHandler), time.Now)
 		j.KeepFor(400*24*time.Hour, 90*24*time.Hour)
 		ctx, stop := context.WithCancel(t.Context())
 		go j.RunDuties(ctx)

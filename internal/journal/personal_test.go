@@ -3,6 +3,7 @@ package journal_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -53,13 +54,19 @@ func personalOf(t *testing.T, st journal.Store, e *journal.Entry) string {
 func TestD126PersonalDataIsOffUnlessAsked(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
-		j := journal.New(st, keys, nil, func() time.Time { return day })
+		j := journal.New(st, keys, slog.New(slog.DiscardHandler), func() time.Time { return day })
 		j.KeepFor(400*24*time.Hour, 90*24*time.Hour)
 		add := func(e journal.Entry) {
+			before, _, _, _ := j.Counts()
 			j.Add(e)
 			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { j.Run(ctx); close(ended) }()
+			for written := before; written == before; written, _, _, _ = j.Counts() {
+				time.Sleep(5 * time.Millisecond)
+			}
 			stop()
-			j.Run(ctx) // a journal that ends writes the entries that wait
+			<-ended
 		}
 		off, on := personalEntry(keys, 1, journal.Answered), personalEntry(keys, 2, journal.Answered)
 		add(off)
@@ -182,7 +189,7 @@ func TestD126PersonalDataIsErased(t *testing.T) {
 func TestD126PersonalDataGoByTheDutiesOfEachMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := new(dutiesStore)
-		j := journal.New(st, journal.NewKeys(), nil, time.Now)
+		j := journal.New(st, journal.NewKeys(), slog.New(slog.DiscardHandler), time.Now)
 		j.KeepPersonal(30 * 24 * time.Hour)
 		ctx, stop := context.WithCancel(t.Context())
 		go j.RunDuties(ctx)

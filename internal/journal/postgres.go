@@ -23,11 +23,12 @@ type tableStore struct {
 // postgresConns is how many connections a node has to the journal's database.
 const postgresConns = 8
 
-// lockTables keeps nodes from making tables at the same time.
-const lockTables = `SELECT pg_advisory_lock(7733100021)`
+// lockTables keeps nodes from making tables of a journal at the same time. Like all locks of a journal, it is that of its
+// schema, for the database may have several journals.
+const lockTables = `SELECT pg_advisory_lock(77332, hashtext(current_schema()))`
 
 // unlockTables gives that lock back.
-const unlockTables = `SELECT pg_advisory_unlock(7733100021)`
+const unlockTables = `SELECT pg_advisory_unlock(77332, hashtext(current_schema()))`
 
 // OpenPostgres opens the journal in a database. Tables that are missing are made.
 func OpenPostgres(ctx context.Context, at string, keys *Keys) (Store, error) {
