@@ -202,10 +202,9 @@ func (m *marionette) call(command string, params map[string]any, into any) error
 }
 
 // hasPageGone reports whether the answer to actions was lost because one of them led to another page, or removed the frame
-// that they were in.
+// that they were in. Firefox ends the command with whichever exception comes first, so there is no one text to look for.
 func hasPageGone(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "message reply cannot be cloned") ||
-		strings.Contains(err.Error(), "BrowsingContext does no longer exist"))
+	return err != nil && (strings.Contains(err.Error(), ": unknown error: ") || strings.Contains(err.Error(), ": no such window: "))
 }
 
 func (m *marionette) callRaw(command string, params map[string]any, into any) error {
