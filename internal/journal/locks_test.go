@@ -26,10 +26,12 @@ func TestJ3JournalsOfADatabaseDoNotWaitForEachOther(t *testing.T) {
 				t.Cleanup(func() { _ = st.Close() })
 				return st.(*tableStore)
 			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
 			stuck, free := open(), open()
 			awaitWaiting := func(want int) {
 				for waiting := 0; waiting < want; {
-					if err := stuck.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity
+					if err := stuck.QueryRowContext(ctx, `SELECT count(*) FROM pg_stat_activity
 						WHERE application_name = $1 AND wait_event_type = 'Lock'`, "waits_for_"+table).Scan(&waiting); err != nil {
 						t.Fatal(err)
 					}
@@ -48,8 +50,6 @@ func TestJ3JournalsOfADatabaseDoNotWaitForEachOther(t *testing.T) {
 			awaitWaiting(1)
 			go func() { _, _, err := stuck.Erase(t.Context(), Query{Merchant: entry.Record.Merchant}); ended <- err }()
 			awaitWaiting(2)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
 			if n, err := free.Write(ctx, []Entry{entry}); n != 1 || err != nil {
 				t.Errorf("wrote %d entries of the other journal, %v", n, err)
 			}

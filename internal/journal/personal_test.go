@@ -62,7 +62,7 @@ func TestD126PersonalDataIsOffUnlessAsked(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() { j.Run(ctx); close(ended) }()
-			for written := before; written == before; written, _, _, _ = j.Counts() {
+			for written, began := before, time.Now(); written == before && time.Since(began) < time.Minute; written, _, _, _ = j.Counts() {
 				time.Sleep(5 * time.Millisecond)
 			}
 			stop()
