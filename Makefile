@@ -179,7 +179,7 @@ generators:
 	@GO=$(GO) .ci/generators
 
 # The figures that are promised, beside their targets: about fifteen minutes, to be
-# believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures
+# believed on a quiet machine only (testing/bench/README.md). BENCH="auth rreq" measures
 # those two alone.
 bench:
 	$(GO) run ./bench $(BENCH)

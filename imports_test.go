@@ -25,7 +25,7 @@ var may = map[string]string{
 	"sandbox/v1":               "sandbox/internal/pki sandbox/internal/scenario",
 	"sandbox/shop":             "client sandbox/shop/runs",
 	"sandbox/shop/runs":        "client internal/lanes message",
-	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
+	"testing/conformance":      "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/keyfile internal/transid",
 	"internal/journal":         "internal/keyfile internal/outcome internal/scheme internal/transid message",
 	"internal/ranges":          "internal/browserurl message",
@@ -107,7 +107,7 @@ func sources(t *testing.T, mode parser.Mode, visit func(pkg, file string, f *ast
 func TestImports(t *testing.T) {
 	used := map[string]bool{}
 	sources(t, parser.ImportsOnly, func(pkg, file string, f *ast.File) {
-		if strings.HasPrefix(pkg, "cmd/") || strings.HasPrefix(pkg, "bench") {
+		if strings.HasPrefix(pkg, "cmd/") || strings.HasPrefix(pkg, "testing/cmd/") || strings.HasPrefix(pkg, "testing/bench") {
 			return
 		}
 		for _, spec := range f.Imports {
@@ -150,7 +150,7 @@ func TestServerHasNoTestSuite(t *testing.T) {
 	}
 	visit("cmd/threeds")
 	for pkg := range seen {
-		if first, _, _ := strings.Cut(pkg, "/"); slices.Contains([]string{"bench", "conformance", "tools"}, first) {
+		if first, _, _ := strings.Cut(pkg, "/"); slices.Contains([]string{"testing", "tools"}, first) {
 			t.Errorf("the server imports %s", pkg)
 		}
 	}

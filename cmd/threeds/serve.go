@@ -35,7 +35,7 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*serv
 
 // useTwoThreads has two threads run Go at once where there is one processor, unless
 // GOMAXPROCS says otherwise. With one thread everything would wait while it waits for
-// the disk, and less than half would be served (bench/README.md).
+// the disk, and less than half would be served (testing/bench/README.md).
 func useTwoThreads() {
 	if _, isSet := os.LookupEnv("GOMAXPROCS"); !isSet && runtime.GOMAXPROCS(0) < 2 {
 		runtime.GOMAXPROCS(2)

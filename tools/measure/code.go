@@ -25,7 +25,7 @@ const (
 // notProduct are the folders that hold no part of the server: programs that test
 // or measure it, and a package that only tests import. Folders whose name ends in
 // "test" are left out too: by the convention of httptest they are for tests.
-var notProduct = []string{"bench", "conformance", "cmd/threeds-conform", "tools", "internal/store/linear"}
+var notProduct = []string{"testing", "tools", "internal/store/linear"}
 
 // code is what measuring a checkout gives.
 type code struct {

@@ -20,12 +20,12 @@ func TestCodeIsCounted(t *testing.T) {
 	c, err := measureCode(fileSystem(map[string]string{
 		"a/a.go": "package a\n\nconst A, b = 1, 2\n\ntype T struct{}\n\nfunc (t *T) Do() {}\n\ntype u struct{}\n\nfunc (u) Do() {}\n\n" +
 			"func take() {}\n\nfunc init() {}\n\n" + long,
-		"a/wide.go":             "package a\n\n// " + strings.Repeat("é", 118) + "\n",
-		"a/btest/b.go":          "package btest\n",
-		"a/a_test.go":           "package a\n\nfunc ExampleT() {}\n\nfunc ExampleWith(n int) {}\n",
-		"bench/b.go":            "package bench\n",
-		"a/testdata/x.go":       "package no go",
-		"conformance/c_test.go": "package conformance\n",
+		"a/wide.go":                     "package a\n\n// " + strings.Repeat("é", 118) + "\n",
+		"a/btest/b.go":                  "package btest\n",
+		"a/a_test.go":                   "package a\n\nfunc ExampleT() {}\n\nfunc ExampleWith(n int) {}\n",
+		"testing/bench/b.go":            "package bench\n",
+		"a/testdata/x.go":               "package no go",
+		"testing/conformance/c_test.go": "package conformance\n",
 	}))
 	if err != nil {
 		t.Fatal(err)

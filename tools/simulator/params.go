@@ -46,12 +46,12 @@ type param struct {
 	from string
 }
 
-// Where figures come from. Machine is that of bench/README.md.
+// Where figures come from. Machine is that of testing/bench/README.md.
 const (
 	assumed  = "assumed"
 	planned  = "the plan"
 	program  = "the program's default"
-	measured = "measured, bench/README.md"
+	measured = "measured, testing/bench/README.md"
 )
 
 // all lists the params in the order in which they are printed.

@@ -23,7 +23,7 @@ type programs struct{ server, conform string }
 
 // buildPrograms compiles the server and the conformance suite into a directory.
 func buildPrograms(dir string, flags ...string) (programs, error) {
-	args := slices.Concat([]string{"build"}, flags, []string{"-o", dir, "../cmd/threeds", "../cmd/threeds-conform"})
+	args := slices.Concat([]string{"build"}, flags, []string{"-o", dir, "../../cmd/threeds", "../cmd/threeds-conform"})
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -41,7 +41,7 @@ func build(t *testing.T) programs {
 	}
 	// The result of a test is cached until a file changes that the test itself has looked
 	// at: what the go command reads does not count.
-	err = filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
 		if err == nil && generated(e) {
 			return filepath.SkipDir
 		}
@@ -148,7 +148,7 @@ func checkCommand(t *testing.T, binaries programs) {
 // page holds docs/conformance.md equal to what a run says.
 func page(t *testing.T, r *Report) {
 	t.Helper()
-	const file = "../docs/conformance.md"
+	const file = "../../docs/conformance.md"
 	var want bytes.Buffer
 	if err := r.Page(&want); err != nil {
 		t.Fatal(err)

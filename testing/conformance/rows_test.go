@@ -56,7 +56,7 @@ func TestRows(t *testing.T) {
 		case Unit:
 		case Docs:
 			for file := range strings.FieldsSeq(row.By) {
-				if _, err := os.Stat(filepath.Join("..", file)); err != nil {
+				if _, err := os.Stat(filepath.Join("../..", file)); err != nil {
 					t.Errorf("%s: %v", row.ID, err)
 				}
 			}
@@ -102,7 +102,7 @@ func carries(ref, id string) error {
 		return fmt.Errorf("%s is not DIR.Test", ref)
 	}
 	dir, name := ref[:i], ref[i+1:]
-	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(dir), "*_test.go"))
+	files, err := filepath.Glob(filepath.Join("../..", filepath.FromSlash(dir), "*_test.go"))
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/openthreeds/threeds/conformance"
+	"github.com/openthreeds/threeds/testing/conformance"
 )
 
 const usage = `Checks a 3DS Server against every obligation that EMV 3-D Secure has for one.

@@ -13,8 +13,8 @@ func (r *Report) Page(w io.Writer) error {
 	b.WriteString(`# Conformance
 
 What EMV 3-D Secure asks of a 3DS Server, one row for each obligation, and what shows that this server does it. Made from a
-run of the suite in [conformance](../conformance); do not edit it. ` + "`make conformance`" + ` runs the suite as a test,
-` + "`go run ./cmd/threeds-conform`" + ` as a program, which checks other servers, too.
+run of the suite in [testing/conformance](../testing/conformance); do not edit it. ` + "`make conformance`" + ` runs the suite as a test,
+` + "`go -C testing run ./cmd/threeds-conform`" + ` as a program, which checks other servers, too.
 
 - **black box**: a check that starts the program with directory servers under control, and changes one thing. Unit tests
   that are named beside it show what a check would have to wait for too long.

@@ -49,7 +49,7 @@ func seededFaults(t *testing.T) []seededFault {
 
 // seeded is the source of the file with the fault.
 func (f *seededFault) seeded() (string, error) {
-	source, err := os.ReadFile(filepath.Join("..", f.file))
+	source, err := os.ReadFile(filepath.Join("../..", f.file))
 	if err != nil {
 		return "", err
 	}
@@ -62,7 +62,7 @@ func (f *seededFault) seeded() (string, error) {
 // buildWith makes the programs with a fault: the compiler reads a changed copy in place of one file, and the tree stays
 // as it is.
 func (f *seededFault) buildWith(dir string) (programs, error) {
-	path, err := filepath.Abs(filepath.Join("..", f.file))
+	path, err := filepath.Abs(filepath.Join("../..", f.file))
 	if err != nil {
 		return programs{}, err
 	}

@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "rewrite members.txt and docs/conformanc
 
 // TestMembersAreTheDictionary holds members.txt equal to the dictionary.
 func TestMembersAreTheDictionary(t *testing.T) {
-	data, err := os.ReadFile("../message/testdata/dictionary/messages.json")
+	data, err := os.ReadFile("../../message/testdata/dictionary/messages.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,47 @@
+package waittest
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// endless is a test whose binary has to end at a given time.
+type endless struct {
+	testing.TB
+	deadline time.Time
+	failed   string
+}
+
+func (e *endless) Deadline() (time.Time, bool) { return e.deadline, true }
+func (e *endless) Helper()                     {}
+func (e *endless) Fatalf(_ string, args ...any) {
+	e.failed = args[0].(string)
+	panic(e)
+}
+
+// TestUntilSaysWhatDidNotHappen: Until waits as long as the test binary may run, and then says for what.
+func TestUntilSaysWhatDidNotHappen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		e := &endless{deadline: start.Add(time.Hour)}
+		func() {
+			defer func() { _ = recover() }()
+			Until(e, "rain", func() bool { return false })
+		}()
+		if took := time.Since(start); e.failed != "rain" || took < 59*time.Minute || took > time.Hour {
+			t.Errorf("failed with %q after %v, want rain shortly before an hour is over", e.failed, took)
+		}
+	})
+}
+
+// TestUntilAsksAgain: Until returns when the condition holds.
+func TestUntilAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		Until(t, "the third call", func() bool { n++; return n == 3 })
+		if n != 3 {
+			t.Errorf("asked %d times, want 3", n)
+		}
+	})
+}
