@@ -37,11 +37,9 @@ func TestUntilSaysWhatDidNotHappen(t *testing.T) {
 
 // TestUntilAsksAgain: Until returns when the condition holds.
 func TestUntilAsksAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := 0
-		Until(t, "the third call", func() bool { n++; return n == 3 })
-		if n != 3 {
-			t.Errorf("asked %d times, want 3", n)
-		}
-	})
+	n := 0
+	Until(t, "the third call", func() bool { n++; return n == 3 })
+	if n != 3 {
+		t.Errorf("asked %d times, want 3", n)
+	}
 }
