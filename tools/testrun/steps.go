@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// modules are the folders of the modules that are checked, from the root.
+var modules = []string{".", "testing", "tools/bundle"}
+
+// command makes a command that runs in a folder of the repository, without cgo, and says everything to log.
+func (r *runner) command(ctx context.Context, log io.Writer, dir, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = filepath.Join(r.root, dir)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Stdout, cmd.Stderr = log, log
+	return cmd
+}
+
+// script runs a program of the repository.
+func script(path string, args ...string) func(context.Context, *runner, io.Writer) error {
+	return func(ctx context.Context, r *runner, log io.Writer) error {
+		return r.command(ctx, log, ".", filepath.Join(r.root, path), args...).Run()
+	}
+}
+
+// inModules runs the go command in each module.
+func inModules(args ...string) func(context.Context, *runner, io.Writer) error {
+	return func(ctx context.Context, r *runner, log io.Writer) error {
+		var errs []error
+		for _, dir := range modules {
+			if err := r.command(ctx, log, dir, "go", args...).Run(); err != nil {
+				errs = append(errs, fmt.Errorf("go %s in %s: %w", strings.Join(args, " "), dir, err))
+			}
+		}
+		return errors.Join(errs...)
+	}
+}
+
+func checkFormat(ctx context.Context, r *runner, log io.Writer) error {
+	var bad bytes.Buffer
+	cmd := r.command(ctx, log, ".", "gofmt", "-l", ".")
+	cmd.Stdout = &bad
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	if bad.Len() > 0 {
+		fmt.Fprintf(log, "gofmt -w wants to change:\n%s", bad.Bytes())
+		return errors.New("not formatted")
+	}
+	return nil
+}
+
+// lint runs the staticcheck that testing/go.mod names.
+func lint(ctx context.Context, r *runner, log io.Writer) error {
+	program := filepath.Join(r.artifacts, "staticcheck")
+	if err := r.command(ctx, log, "testing", "go", "build", "-o", program, "honnef.co/go/tools/cmd/staticcheck").Run(); err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range modules {
+		errs = append(errs, r.command(ctx, log, dir, program, "./...").Run())
+	}
+	return errors.Join(errs...)
+}
+
+// binary is the program that tests of testing/e2e run.
+func (r *runner) binary() string { return filepath.Join(r.artifacts, "threeds") }
+
+func build(ctx context.Context, r *runner, log io.Writer) error {
+	return r.command(ctx, log, ".", "go", "build", "-o", r.binary(), "./cmd/threeds").Run()
+}
+
+// raceAll tests the packages that make test runs without the race detector. The program that end-to-end tests run is
+// built with it as well.
+func raceAll(ctx context.Context, r *runner, log io.Writer) error {
+	program := r.command(ctx, log, ".", "go", "build", "-race", withoutRace, "-o", r.binary(), "./cmd/threeds")
+	program.Env = append(program.Env, "CGO_ENABLED=1")
+	if err := program.Run(); err != nil {
+		return err
+	}
+	others := slices.Concat(r.groups[plain], r.groups[database], r.groups[e2e], r.groups[browser])
+	flags := append(testFlags(race, r.slow), "-count=1")
+	return errors.Join(r.testAll(ctx, log, "race-all", flags, others), build(ctx, r, log))
+}
+
+// smoke runs each benchmark once, so that none of them rots.
+func smoke(ctx context.Context, r *runner, log io.Writer) error {
+	return inModules("test", "-vet=off", "-run=^$", "-bench=.", "-benchtime=1x", "./...")(ctx, r, log)
+}
+
+// mutants runs the tests of testing/mutants with all faults.
+func mutants(ctx context.Context, r *runner, log io.Writer) error {
+	cmd := r.command(ctx, log, "testing", "go", "test", "-vet=off", "-count=1", "-timeout=4h", "-v", "./mutants")
+	cmd.Env = append(cmd.Env, "MUTANTS=all")
+	return cmd.Run()
+}
+
+// longForms are the variables that tests read for how long they go on. docs/goals.md says what their figures mean.
+var longForms = []string{
+	"CRASH=2000", "RESTARTS=200", "RELOADS=1000", "HOOK_KILLS=200", "JOURNAL_KILLS=200", "PAUSES=200", "BACKUPS=100",
+	"UPGRADE_RECORDS=10000", "CLUSTER=long", "LINEAR_CALLS=100000", "IMAGES=100000", "SEEDED=all", "WALKS=all", "BROWSERS=all",
+	"LONG=1",
+}
+
+// long runs the long forms of tests, which takes hours.
+func long(ctx context.Context, r *runner, log io.Writer) error {
+	needs := r.command(ctx, log, ".", filepath.Join(r.root, ".ci/needs"), "browsers")
+	if err := needs.Run(); err != nil {
+		return err
+	}
+	for _, setting := range longForms {
+		name, value, _ := strings.Cut(setting, "=")
+		if os.Getenv(name) == "" { // what the caller says wins
+			if err := os.Setenv(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	flags := []string{"-vet=off", "-count=1", "-parallel=8", "-timeout=24h"}
+	return r.testAll(ctx, log, "long", flags, slices.Concat(r.groups[database], r.groups[e2e], r.groups[browser]))
+}
