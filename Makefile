@@ -2,16 +2,34 @@
 # race detector alone wants a C compiler.
 
 GO ?= go
-FUZZTIME ?= 2s
+FUZZTIME ?= 8s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size console-size journal-fill journal-size-files journal-kills images goals browsers axe examples generators bench bench-ranges overload timing microbench linear update generate script-release sandbox clean
+.PHONY: build quick test test-all test-fast test-race test-e2e test-browser needs fmt vet lint plain race database e2e browser smoke mutants fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size console-size journal-fill journal-size-files journal-kills images goals browsers axe examples generators bench bench-ranges overload timing microbench linear update generate script-release sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
 
-# Everything that must hold before a change goes in; under 20 minutes on 2 cores.
-test: needs fmt vet lint plain race smoke fuzz
+# Everything that must hold before a change goes in, each test once: ten minutes on 2 quiet cores, 16 the first time.
+# TESTSLOW=4 holds the run to a quarter of the processor time; the answer has to be the same.
+test:
+	@$(GO) run ./tools/testrun
+
+# What make test leaves out, too: everything under the race detector, fuzzing, benchmarks, faults put into the code, and
+# the long forms of kills, upgrades, rotations, clusters and walks over every page in three browsers. It takes a night.
+test-all:
+	@$(GO) run ./tools/testrun -all
+
+# The parts of make test that CI runs side by side. SHARD=2/4 is the second of four parts of the packages.
+SHARD ?= 1/1
+test-fast:
+	@$(GO) run ./tools/testrun needs fmt vet lint plain
+test-race:
+	@$(GO) run ./tools/testrun needs race
+test-e2e:
+	@$(GO) run ./tools/testrun -shard $(SHARD) needs build e2e
+test-browser:
+	@$(GO) run ./tools/testrun needs build database browser
 
 # A first answer while you work: packages that need no service, no browser and no
 # other process, without vet and the race detector. Under 30 s on 2 quiet cores.
@@ -27,36 +45,8 @@ quick:
 needs:
 	@.ci/needs
 
-fmt:
-	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt -w wants to change:"; echo "$$bad"; exit 1; fi
-
-vet:
-	$(GO) vet ./...
-
-lint:
-	$(GO) tool staticcheck ./...
-
-# Tests that measure memory, which the race detector changes, those that are a
-# loop over thousands of cases in a single goroutine, those that watch another
-# process, or kill it, long walks of a browser, and those of what takes how long.
-LOOPS = ^TestGeneratedCases$$|^TestRearrangedPAResIsRefused$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestSimulation$$|^TestScenarios$$|^TestQueues$$|^TestJ8AnyChangedByteIsFound$$|^TestE3|^TestD109DamagedBackup$$|$(GRIDS)
-GRIDS = ^TestEveryCardInEveryVersionAndChannel$$|^TestSchemesDefineWhatTheirProfilesDefine$$|^TestV1OpenedByServer$$|^TestV1FaultsAtServer$$
-PROCESSES = ^TestConformance$$|^TestScripts$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$|^TestW3|^TestJ3No|^TestJ6Canaries|^TestF5OneEffect|^TestF11|^TestD102Three|^TestD103Forward|^TestJ5Two|^TestD114Licenses
-WALKS = ^TestBrowserV1$$|^TestBrowserBanksOfTheirOwnKind$$|^TestBrowserTroubles$$|^TestEdges|^TestB6Grid$$|FitsEveryScreen$$|^TestK1TabReaches|Attacks|^TestB10Lanes|^TestK6MatrixOfForms|^TestK8MatrixIsExact$$
-PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)|$(WALKS)
-
-plain:
-	@GO=$(GO) .ci/tests plain -timeout=50m -run='$(PLAIN)' ./...
-
-# All others, the browser's included, and those that hold generated files fresh. They
-# wait much, so there are half as many packages more at once than processors.
-race:
-	@CGO_ENABLED=1 GO=$(GO) .ci/tests race -p=$$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)) -race -shuffle=on -timeout=50m -skip='$(PLAIN)' ./...
-
-# Every benchmark once, so that none rots. Apart from the tests, for with benchmarks
-# go test runs one package after the other.
-smoke:
-	@GO=$(GO) .ci/tests smoke -run='^$$' -bench=. -benchtime=1x $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n1 dirname | sort -u)
+fmt vet lint plain race database e2e browser smoke mutants:
+	@$(GO) run ./tools/testrun $@
 
 # Each reader of foreign bytes, for a moment. FUZZTIME=10m for a long night.
 fuzz:
@@ -69,33 +59,33 @@ fuzz-long: fuzz
 
 # A check for each obligation of a 3DS Server, from outside, and a table of them.
 conformance:
-	@out=$$($(GO) test ./conformance -count=1 -run='^TestConformance$$' -v); status=$$?; \
+	@out=$$($(GO) -C testing test ./conformance -count=1 -run='^TestConformance$$' -v); status=$$?; \
 		echo "$$out" | grep -vE '^ *(=== |--- PASS)'; exit $$status
 
 # Faults put into the server, one at a time, each noticed by the check of its row: a
 # build and a run for each of more than a hundred. A few are part of make test.
 seeded-faults:
-	SEEDED=all $(GO) test ./conformance -count=1 -timeout=2h -run='^TestSeededFaults$$' -v
+	SEEDED=all $(GO) -C testing test ./conformance -count=1 -timeout=2h -run='^TestSeededFaults$$' -v
 
 # 200 restarts, and 1,000 reloads, under load, and not a failed request: about 25
 # minutes. A few of them are part of make test.
 restarts:
-	RESTARTS=200 $(GO) test ./cmd/threeds -count=1 -timeout=1h -run='^TestRestarts$$' -v
+	RESTARTS=200 $(GO) -C testing test ./e2e/... -count=1 -timeout=1h -run='^TestRestarts$$' -v
 
 reloads:
-	RELOADS=1000 $(GO) test ./cmd/threeds -count=1 -timeout=1h -run='^TestReload$$' -v
+	RELOADS=1000 $(GO) -C testing test ./e2e/... -count=1 -timeout=1h -run='^TestReload$$' -v
 
 # Both stores against a model of their contract: 100,000 calls at random on each, at
 # once, while connections break and processes die. Three to six minutes; a page in
 # artifacts/ shows what no order of the calls explains. make test makes some thousand.
 linear:
-	LINEAR_CALLS=100000 $(GO) test ./internal/store/... -count=1 -timeout=30m -run='^TestLinear' -v
+	LINEAR_CALLS=100000 $(GO) -C testing test ./linear/... -count=1 -timeout=30m -run='^TestLinear' -v
 
 # Three nodes on PostgreSQL with synchronous standbys: 400 kills of nodes, 20
 # failovers of the primary under load, and what nodes have to do together; about
 # ten minutes. make test has a short form. docs/nodes.md says what it shows.
 cluster:
-	CLUSTER=long $(GO) test ./cmd/threeds -count=1 -timeout=60m -run='^TestCluster' -v
+	CLUSTER=long $(GO) -C testing test ./e2e/... -count=1 -timeout=60m -run='^TestCluster' -v
 	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v
 
 # Searches by each field, and the end of a day, among RECORDS records of DAYS days in PostgreSQL, of which it prints the
@@ -124,20 +114,20 @@ journal-size-files:
 # and the rest goes with it.
 CRASH ?= 2000
 crash:
-	@out=$$(CRASH=$(CRASH) $(GO) test ./cmd/threeds -count=1 -run='^TestCrash' -v -timeout=4h); status=$$?; \
+	@out=$$(CRASH=$(CRASH) $(GO) -C testing test ./e2e/... -count=1 -run='^TestCrash' -v -timeout=4h); status=$$?; \
 		echo "$$out" | grep -vE '^ *(=== |--- PASS)'; exit $$status
 
 # The server killed 200 times on each kind of store between the commit of a result and the
 # delivery of its event, and how soon events arrive: about three minutes. A few kills are
 # part of make test.
 webhook-kills:
-	HOOK_KILLS=200 $(GO) test ./cmd/threeds -count=1 -timeout=20m -run='^TestW3NoEventIsLost' -v
+	HOOK_KILLS=200 $(GO) -C testing test ./e2e/... -count=1 -timeout=20m -run='^TestW3NoEventIsLost' -v
 	$(GO) test ./client -run='^$$' -bench='ResultToDelivery' -benchtime=500x
 
 # The server killed 200 times under load: each result that it acknowledged is in the journal afterwards. A few kills are
 # part of make test.
 journal-kills:
-	JOURNAL_KILLS=200 $(GO) test ./cmd/threeds -count=1 -timeout=30m -run='^TestD125Nothing' -v
+	JOURNAL_KILLS=200 $(GO) -C testing test ./e2e/... -count=1 -timeout=30m -run='^TestD125Nothing' -v
 
 # What a crash leaves, out of a recording of every call of 200 transactions: each call as the
 # last one, and 100,000 times any sectors of what was not synced. About an hour.
@@ -149,13 +139,13 @@ images:
 # 100 backups, 10,000 records over an upgrade, and SOAK of steady load.
 SOAK ?= 2h
 goals:
-	RECORDS=1000000 PAUSES=200 BACKUPS=100 UPGRADE_RECORDS=10000 SOAK=$(SOAK) $(GO) test ./cmd/threeds -count=1 -timeout=24h -v \
+	RECORDS=1000000 PAUSES=200 BACKUPS=100 UPGRADE_RECORDS=10000 SOAK=$(SOAK) $(GO) -C testing test ./e2e/... -count=1 -timeout=24h -v \
 		-run='^TestCrashManyRecords$$|^TestCrashPaused$$|^TestD109BackupHasAllBefore$$|^TestD103ForwardAndBackUnderLoad$$|^TestSoak$$'
 
 # What a shopper does, in Chromium, Firefox and WebKit, and a table of it in artifacts/. make test has Chromium alone.
 browsers:
 	@.ci/needs browsers
-	BROWSERS=all $(GO) test ./internal/browsertest ./internal/browser -count=1 -timeout=20m -v \
+	BROWSERS=all $(GO) -C testing test ./browsertest ./browser/... -count=1 -timeout=20m -v \
 		-run='^TestB6LookingIntoFramesKeepsTheFocus$$|^TestB6AKeyMayRemoveItsFrame$$|^TestD62ATabThatWaitsEnds$$|^TestB6Grid$$'
 
 # What axe-core finds on the pages that people see, in Chromium, in light and dark, wide and on a phone: about three
@@ -164,8 +154,8 @@ axe:
 	@.ci/needs axe
 	@mkdir -p artifacts/axe && cp .ci/axe/package.json .ci/axe/package-lock.json artifacts/axe/
 	@cd artifacts/axe && npm ci --ignore-scripts --no-audit --no-fund
-	AXE=$(CURDIR)/artifacts/axe/node_modules/axe-core/axe.min.js $(GO) test -count=1 -timeout=20m -run='Axe' -v \
-		$$(grep -rl --include='*_test.go' 'NewAxe(t)' . | xargs -n1 dirname | sort -u)
+	AXE=$(CURDIR)/artifacts/axe/node_modules/axe-core/axe.min.js $(GO) -C testing test -count=1 -timeout=20m -run='Axe' -v \
+		./browser/...
 
 # The programs of docs/quickstart.md, as they are printed, in Go, Node, Python, PHP and
 # Java. Those in Go and Node are part of make test.
@@ -182,20 +172,20 @@ generators:
 # believed on a quiet machine only (testing/bench/README.md). BENCH="auth rreq" measures
 # those two alone.
 bench:
-	$(GO) run ./bench $(BENCH)
+	$(GO) -C testing run ./bench $(BENCH)
 
 # Five times what can be served: how much is served then, what the others are told,
 # how soon all is well again; and ten thousand slow connections. About three
 # minutes. The short form is part of make test.
 overload:
-	$(GO) run ./bench overload
+	$(GO) -C testing run ./bench overload
 
 # Card ranges at 10 thousand, 200 thousand and 2 million: look-up, reading of a
 # PRes, updates, snapshots; then /preauth with 2 million of them, and memory and
 # /preauth while 2 million load. About six minutes.
 bench-ranges:
 	$(GO) test -run='^$$' -bench='Lookup|ReadPRes|Apply|Snapshot' -benchmem ./internal/ranges
-	$(GO) run ./bench preauth ranges inplace
+	$(GO) -C testing run ./bench preauth ranges inplace
 
 # Whether the time of an answer tells that an id is another merchant's: 75,000 pairs, on
 # a quiet machine, in ten seconds.

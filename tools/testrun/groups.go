@@ -85,6 +85,9 @@ func groupPackages(ctx context.Context, root, shard string) (map[group][]testPac
 	if err != nil {
 		return nil, err
 	}
+	if root, err = filepath.Abs(root); err != nil {
+		return nil, err
+	}
 	groups := map[group][]testPackage{}
 	for _, module := range modules {
 		packages, err := listPackages(ctx, root, module)

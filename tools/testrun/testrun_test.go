@@ -1,0 +1,156 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryPackageIsTestedOnce: each package with tests is in the list of exactly one step of make test.
+func TestEveryPackageIsTestedOnce(t *testing.T) {
+	groups, err := groupPackages(t.Context(), "../..", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]group{}
+	for g, packages := range groups {
+		if !slices.ContainsFunc(steps, func(s step) bool { return s.name == string(g) && s.hasTests && !s.isLong }) {
+			t.Errorf("no step tests the group %s", g)
+		}
+		for _, p := range packages {
+			if seen[p.path] != "" {
+				t.Errorf("%s is in %s and in %s", p.path, seen[p.path], g)
+			}
+			seen[p.path] = g
+		}
+	}
+	files := 0
+	for _, module := range modules {
+		found, err := filepath.Glob(filepath.Join("../..", module, "go.mod"))
+		if err != nil || len(found) != 1 {
+			t.Errorf("%s: %v, %v", module, found, err)
+		}
+	}
+	err = filepath.WalkDir("../..", func(path string, e os.DirEntry, err error) error {
+		if err == nil && e.IsDir() && (e.Name() == "testdata" || e.Name() == "artifacts" || e.Name() == ".git") {
+			return filepath.SkipDir
+		}
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			files++
+			dir, _ := filepath.Rel("../..", filepath.Dir(path))
+			if seen[filepath.ToSlash(dir)] == "" {
+				t.Errorf("%s is in no step", path)
+			}
+		}
+		return err
+	})
+	if err != nil || files < 100 {
+		t.Errorf("%d files of tests, %v", files, err)
+	}
+}
+
+// TestShardsHaveEachPackageOnce: the shards of a step are all of its packages, each once.
+func TestShardsHaveEachPackageOnce(t *testing.T) {
+	all, err := groupPackages(t.Context(), "../..", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, shard := range []string{"1/3", "2/3", "3/3"} {
+		part, err := groupPackages(t.Context(), "../..", shard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range part[plain] {
+			if !slices.Contains(all[plain], p) {
+				t.Errorf("shard %s has %s", shard, p.path)
+			}
+		}
+		n += len(part[plain])
+	}
+	if n != len(all[plain]) {
+		t.Errorf("shards have %d packages, want %d", n, len(all[plain]))
+	}
+	for _, shard := range []string{"0/3", "4/3", "x"} {
+		if _, err := groupPackages(t.Context(), "../..", shard); err == nil {
+			t.Errorf("-shard %s: no error", shard)
+		}
+	}
+}
+
+// TestRaceListHasReasons: a line of race.txt without a reason, or twice, is an error.
+func TestRaceListHasReasons(t *testing.T) {
+	for _, text := range []string{"internal/auth\n", "a b\na c\n"} {
+		if _, err := racePackages(text); err == nil {
+			t.Errorf("%q: no error", text)
+		}
+	}
+	reasons, err := racePackages("# comment\n\ninternal/auth  waits and answers meet\n")
+	if err != nil || reasons["internal/auth"] != "waits and answers meet" {
+		t.Errorf("%q, %v", reasons, err)
+	}
+}
+
+// TestEventsAreCounted: the log says what failed, what ended in the middle of a test, what did not compile, and why a
+// test was skipped; nothing of that is counted as passed.
+func TestEventsAreCounted(t *testing.T) {
+	const events = `{"Action":"run","Package":"m/a","Test":"TestGood"}
+{"Action":"output","Package":"m/a","Test":"TestGood","Output":"quiet words\n"}
+{"Action":"pass","Package":"m/a","Test":"TestGood","Elapsed":2.5}
+{"Action":"run","Package":"m/a","Test":"TestBad"}
+{"Action":"run","Package":"m/a","Test":"TestBad/one"}
+{"Action":"output","Package":"m/a","Test":"TestBad/one","Output":"got 1, want 2\n"}
+{"Action":"fail","Package":"m/a","Test":"TestBad/one","Elapsed":0.1}
+{"Action":"fail","Package":"m/a","Test":"TestBad","Elapsed":0.1}
+{"Action":"run","Package":"m/a","Test":"TestSkipped"}
+{"Action":"output","Package":"m/a","Test":"TestSkipped","Output":"NOT TESTED: no psql\n"}
+{"Action":"skip","Package":"m/a","Test":"TestSkipped","Elapsed":0}
+{"Action":"fail","Package":"m/a","Elapsed":3}
+{"Action":"run","Package":"m/b","Test":"TestEndless"}
+{"Action":"output","Package":"m/b","Test":"TestEndless","Output":"waits\n"}
+{"Action":"output","Package":"m/b","Output":"panic: test timed out\n"}
+{"Action":"fail","Package":"m/b","Elapsed":600}
+{"Action":"build-output","ImportPath":"m/c [m/c.test]","Output":"undefined: x\n"}
+{"Action":"build-fail","ImportPath":"m/c [m/c.test]"}
+{"Action":"fail","Package":"m/c","Elapsed":0}
+no JSON
+`
+	var log strings.Builder
+	results := readEvents(strings.NewReader(events), &log)
+	var got []string
+	for _, p := range results {
+		got = append(got, p.path+" "+countOf([]result{p}, step{hasTests: true}))
+	}
+	want := []string{"m/a 1 packages, 1 tests passed, 2 FAILED, 1 skipped", "m/b 1 packages, 0 tests passed, 1 FAILED", "m/c 1 packages, 0 tests passed, 1 FAILED"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	for _, words := range []string{"got 1, want 2", "NOT TESTED", "panic: test timed out", "not finished: TestEndless\nwaits", "undefined: x", "no JSON"} {
+		if !strings.Contains(log.String(), words) {
+			t.Errorf("the log lacks %q:\n%s", words, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "quiet words") {
+		t.Errorf("the log has what a good test said:\n%s", log.String())
+	}
+}
+
+// TestStepsAreChosen: without names the long steps are done only if wanted; a name that is no step is an error that
+// lists them.
+func TestStepsAreChosen(t *testing.T) {
+	usual, err := choose(nil, false)
+	if err != nil || slices.ContainsFunc(usual, func(s step) bool { return s.isLong }) {
+		t.Errorf("%d steps, %v", len(usual), err)
+	}
+	if all, err := choose(nil, true); err != nil || len(all) != len(steps) {
+		t.Errorf("%d steps of %d, %v", len(all), len(steps), err)
+	}
+	if some, err := choose([]string{"fuzz", "vet"}, false); err != nil || len(some) != 2 || some[0].name != "fuzz" {
+		t.Errorf("%v, %v", some, err)
+	}
+	if _, err := choose([]string{"vett"}, false); err == nil || !strings.Contains(err.Error(), "vet, lint") {
+		t.Errorf("error %v, want one that lists the steps", err)
+	}
+}
