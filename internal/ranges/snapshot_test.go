@@ -12,9 +12,8 @@ import (
 	"testing/iotest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/openthreeds/threeds/internal/difftest"
+	"github.com/openthreeds/threeds/internal/randtest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -82,7 +81,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			t.Error("the snapshot of what a snapshot gave is another")
 		}
 	}
-	rapid.Check(t, func(rt *rapid.T) {
+	randtest.Check(t, func(rt *randtest.T) {
 		var b Builder
 		for _, r := range drawNested(rt) {
 			if err := b.Add(r.start, r.end, r.info); err != nil {
