@@ -7,6 +7,7 @@ require github.com/openthreeds/threeds v0.0.0
 replace github.com/openthreeds/threeds => ../
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/beevik/etree v1.8.1
 	github.com/goccy/go-yaml v1.19.2
 	github.com/jackc/pgx/v5 v5.12.0

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/linear"
 	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/testing/linear"
 )
 
 // clock is in milliseconds since 1970.
