@@ -94,8 +94,11 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		}
 		g := &Generation{Table: table}
 		back, err := ReadGeneration(bytes.NewReader(snapshot(t, g)))
-		if err != nil || sameGeneration(g, back) != "" {
-			rt.Fatal(err, sameGeneration(g, back))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if diff := sameGeneration(g, back); diff != "" {
+			rt.Fatal(diff)
 		}
 	})
 }

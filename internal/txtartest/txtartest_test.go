@@ -18,8 +18,8 @@ func file(name, data string) txtartest.File {
 	return f
 }
 
-// TestParse: a line that names a file begins it, and nothing else does.
-func TestParse(t *testing.T) {
+// TestMarkedLinesBeginFiles: a line that names a file begins it, and nothing else does.
+func TestMarkedLinesBeginFiles(t *testing.T) {
 	for text, want := range map[string]txtartest.Archive{
 		"":                                    {},
 		"no file":                             {Comment: []byte("no file\n")},
@@ -35,8 +35,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestFormat: what was written is read as it was.
-func TestFormat(t *testing.T) {
+// TestWrittenArchiveIsReadAgain: what was written is read as it was.
+func TestWrittenArchiveIsReadAgain(t *testing.T) {
 	a := txtartest.Archive{Comment: []byte("c"), Files: []txtartest.File{file("a", "x\n\n"), file("b", ""), file("c", "no newline")}}
 	const want = "c\n-- a --\nx\n\n-- b --\n-- c --\nno newline\n"
 	text := txtartest.Format(&a)

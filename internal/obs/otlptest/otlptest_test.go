@@ -20,8 +20,8 @@ var body = part(1, part(1, part(1, part(1, "n")+part(2, part(1, ""))))+ // Resou
 			part(15, "\x18\x02")+ // Status
 			"\x85\x01\x00\x01\x00\x00"))) // flags
 
-// TestDecode: what tests ask for is read, and everything else is skipped.
-func TestDecode(t *testing.T) {
+// TestWhatTestsAskForIsRead: what tests ask for is read, and everything else is skipped.
+func TestWhatTestsAskForIsRead(t *testing.T) {
 	got, err := Decode([]byte(body))
 	if err != nil {
 		t.Fatal(err)
