@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -165,7 +164,7 @@ func TestR12BuildReportsAllFaults(t *testing.T) {
 		"merchantName", ``, "browserIP", `"999.1.1.1"`, "purchaseCurrency", `"999"`, "mobilePhone", `{"cc":"0045"}`)
 	_, p := readWithMore(t, b, `"MCC":"1234"`).Build(message.Context{})
 	want := []string{"201 merchantName", "201 mobilePhone.subscriber", "202 A999", "203 browserIP", "203 mobilePhone.cc", "204 mcc", "304 purchaseCurrency"}
-	if diff := cmp.Diff(want, faults(p), cmpSorted); diff != "" {
+	if diff := difftest.Diff(sorted(want), sorted(faults(p))); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
 	}
 	code, detail := p.Pick(message.ForRequestor)
@@ -207,7 +206,7 @@ func TestRequestVersionFaultsAreReported(t *testing.T) {
 	}
 	// Duplicates count whatever the version.
 	_, p = readWithMore(t, b.with("messageVersion", `"9.9.9"`), `"Mcc":"1"`).Build(message.Context{})
-	if diff := cmp.Diff([]string{"102 2.1.0,2.2.0,2.3.1", "204 mcc"}, faults(p), cmpSorted); diff != "" {
+	if diff := difftest.Diff(sorted([]string{"102 2.1.0,2.2.0,2.3.1", "204 mcc"}), sorted(faults(p))); diff != "" {
 		t.Error(diff)
 	}
 	// Without a version, elements that every AReq needs are still reported.
@@ -235,7 +234,7 @@ func TestTypeChannelAndCategoryFaultsAreReported(t *testing.T) {
 		{"messageCategory", `"03"`, "203 messageCategory"},
 	} {
 		m, p := b.with(test.name, test.raw, "threeDSRequestorURL", "").build(t)
-		if diff := cmp.Diff([]string{test.want, "201 threeDSRequestorURL"}, faults(p), cmpSorted); m == nil || diff != "" {
+		if diff := difftest.Diff(sorted([]string{test.want, "201 threeDSRequestorURL"}), sorted(faults(p))); m == nil || diff != "" {
 			t.Errorf("%s %s:\n%s", test.name, test.raw, diff)
 		}
 	}

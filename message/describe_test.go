@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/messagetest"
 )
@@ -82,7 +81,7 @@ messageVersion....... 2.1.0
 transStatus.......... Y
 `},
 	} {
-		if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), describe(t, test.text)); diff != "" {
+		if diff := difftest.Diff(strings.TrimPrefix(test.want, "\n"), describe(t, test.text)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}

@@ -6,8 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -27,7 +26,7 @@ func TestErrorIsWrittenAsErro(t *testing.T) {
 			`{"errorCode":"402","errorComponent":"S","errorDescription":"The transaction timed out.","errorDetail":"x","messageType":"Erro","messageVersion":"2.1.0"}`},
 	} {
 		got := test.in.JSON()
-		if diff := cmp.Diff(test.want, string(got)); diff != "" {
+		if diff := difftest.Diff(test.want, string(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 		m, err := message.Parse(got, message.Limits{})
@@ -38,7 +37,7 @@ func TestErrorIsWrittenAsErro(t *testing.T) {
 			t.Errorf("%s: %v", test.name, p)
 		}
 		back := message.ReadError(m)
-		if diff := cmp.Diff(string(got), string(back.JSON())); diff != "" {
+		if diff := difftest.Diff(string(got), string(back.JSON())); diff != "" {
 			t.Errorf("%s: read and written (-want +got):\n%s", test.name, diff)
 		}
 	}
@@ -132,7 +131,7 @@ func TestReadErrorAcceptsAnyErro(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(test.want, message.ReadError(m)); diff != "" {
+		if diff := difftest.Diff(test.want, message.ReadError(m)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.text, diff)
 		}
 	}
@@ -147,7 +146,7 @@ func TestComposeWritesTheOrderOfTheTable(t *testing.T) {
 		message.Member{Name: "sdkTransID", Text: "old"},
 		message.Member{Name: "sdkTransID", Text: "new"})
 	want := "{\"acsTransID\":\"a<\uFFFD\\\"\u2028é\",\"messageExtension\":[ 1.0 ],\"messageType\":\"RRes\",\"messageVersion\":\"2.2.0\",\"resultsStatus\":\"01\",\"sdkTransID\":\"new\"}"
-	if diff := cmp.Diff(want, string(got)); diff != "" {
+	if diff := difftest.Diff(want, string(got)); diff != "" {
 		t.Errorf("Compose (-want +got):\n%s", diff)
 	}
 }

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/messagetest"
 )
@@ -39,7 +38,7 @@ func TestFactsHoldWhatLaterChecksNeed(t *testing.T) {
 		if err := json.Unmarshal([]byte(test.want), &want); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := difftest.Diff(want, got); diff != "" {
 			t.Errorf("facts (-want +got):\n%s", diff)
 		}
 	}
@@ -91,7 +90,7 @@ func TestFactsReplaceTheMessageInAContext(t *testing.T) {
 				m = factsOf(t, m)
 			}
 			want, got := m.Check(full), m.Check(facts)
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := difftest.Diff(want, got); diff != "" {
 				t.Fatalf("seed %d: %s %s with messages, with facts:\n%s", seed, v, typ, diff)
 			}
 			faulty += min(len(want), 1)

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/messagetest"
 )
@@ -118,7 +117,7 @@ func checkRequest(t *testing.T, data []byte, normalise bool) int {
 		t.Fatal(err)
 	}
 	if m2, p := r.Build(message.Context{}); p != nil || string(m2.Bytes()) != string(m.Bytes()) {
-		t.Fatalf("sent again: %v\n%s", p, cmp.Diff(string(m.Bytes()), string(m2.Bytes())))
+		t.Fatalf("sent again: %v\n%s", p, difftest.Diff(string(m.Bytes()), string(m2.Bytes())))
 	}
 	return 1
 }
@@ -196,7 +195,7 @@ func FuzzError(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(e, message.ReadError(back)); diff != "" {
+		if diff := difftest.Diff(e, message.ReadError(back)); diff != "" {
 			t.Fatalf("read and written (-read +written):\n%s", diff)
 		}
 		for _, p := range back.Check(message.Context{}) {

@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/tools/txtar"
+
+	"github.com/openthreeds/threeds/internal/txtartest"
 )
 
 // FuzzParse compares the result of Parse with that of encoding/json, and calls Check with
@@ -22,7 +23,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		for _, file := range txtar.Parse(data).Files {
+		for _, file := range txtartest.Parse(data).Files {
 			if len(file.Data) < 4096 && strings.HasPrefix(file.Name, "in/") {
 				f.Add(bytes.TrimSpace(file.Data))
 			}

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -132,7 +131,7 @@ func TestR9AcquirerIsCompleted(t *testing.T) {
 	}
 	want := []message.Change{{Path: "merchantCountryCode", What: "padded to 3 digits"},
 		{Path: "acquirerCountryCode", What: "taken from merchantCountryCode"}, {Path: "acquirerCountryCodeSource", What: "set to 01"}}
-	if diff := cmp.Diff(want, changes); diff != "" {
+	if diff := difftest.Diff(want, changes); diff != "" {
 		t.Error(diff)
 	}
 	r = b.read(t)

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/messagetest"
 )
@@ -52,7 +51,7 @@ func buildBytes(t *testing.T, data []byte, normalise bool) []byte {
 func TestBuildKeepsValidMessages(t *testing.T) {
 	forEachAReq(t, 20, func(t *testing.T, _ *rand.Rand, data []byte) {
 		for _, normalise := range []bool{false, true} {
-			if diff := cmp.Diff(string(data), string(buildBytes(t, data, normalise))); diff != "" {
+			if diff := difftest.Diff(string(data), string(buildBytes(t, data, normalise))); diff != "" {
 				t.Fatalf("normalise %v (-in +out):\n%s", normalise, diff)
 			}
 		}
@@ -69,7 +68,7 @@ func TestBuildIgnoresCaseOrderAndEmptyMembers(t *testing.T) {
 		}
 		v, _ := m.Version()
 		noisy := addNoise(t, random, message.TableOf(message.AReq, v), data)
-		if diff := cmp.Diff(string(data), string(buildBytes(t, noisy, true))); diff != "" {
+		if diff := difftest.Diff(string(data), string(buildBytes(t, noisy, true))); diff != "" {
 			t.Fatalf("(-plain +noisy):\n%s\nof %s", diff, noisy)
 		}
 	})

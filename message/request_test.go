@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/messagetest"
 )
@@ -121,7 +120,7 @@ func TestR1NamesMatchInAnyCase(t *testing.T) {
 	} {
 		b = b.with(to, b[from], from, "")
 	}
-	if diff := cmp.Diff(string(plain.Bytes()), string(b.built(t).Bytes())); diff != "" {
+	if diff := difftest.Diff(string(plain.Bytes()), string(b.built(t).Bytes())); diff != "" {
 		t.Errorf("the names differ in case only (-plain +other):\n%s", diff)
 	}
 	small, err := message.ReadRequest([]byte(`{"AcctNumber":"4000000000000002","Ds":"visa"}`), message.Limits{})
@@ -141,11 +140,11 @@ func TestR2NullIsAbsent(t *testing.T) {
 		"acctInfo", `{"chAccDate":null,"unknown":"x"}`, "threeDSRequestorAuthenticationInfo", `[null,{},{"x":{}}]`,
 		"multiTransaction", `{"merchantList":[{"sellerId":null}]}`, "messageExtension", `[{}]`, "deviceBindingStatus", `null`).with(
 		absentIn(plain)...).built(t)
-	if diff := cmp.Diff(want, string(got.Bytes())); diff != "" {
+	if diff := difftest.Diff(want, string(got.Bytes())); diff != "" {
 		t.Errorf("empty members are absent (-want +got):\n%s", diff)
 	}
 	_, p := plain.with("merchantName", `null`, "acctNumber", `{}`).build(t)
-	if diff := cmp.Diff([]string{"201 merchantName", "201 acctNumber"}, faults(p), cmpSorted); diff != "" {
+	if diff := difftest.Diff(sorted([]string{"201 merchantName", "201 acctNumber"}), sorted(faults(p))); diff != "" {
 		t.Errorf("required members that are empty:\n%s", diff)
 	}
 	kept := plain.with("messageExtension", `[{"name":"n","id":"A","criticalityIndicator":false,"data":{"a":null}}]`).built(t)
@@ -166,8 +165,8 @@ func absentIn(b body) []string {
 	return pairs
 }
 
-// cmpSorted compares lists of faults without their order.
-var cmpSorted = cmp.Transformer("sorted", func(s []string) []string { return slices.Sorted(slices.Values(s)) })
+// sorted returns a sorted copy of a list of faults, for comparisons that do not depend on its order.
+func sorted(faults []string) []string { return slices.Sorted(slices.Values(faults)) }
 
 func TestR3EmptyTextIsAbsent(t *testing.T) {
 	b := validRequest(t, message.V220, message.BRW, message.PA)
@@ -176,7 +175,7 @@ func TestR3EmptyTextIsAbsent(t *testing.T) {
 		t.Errorf("empty strings went out: %s", m.Bytes())
 	}
 	_, p := b.with("merchantName", `""`, "mobilePhone", `{"cc":"","subscriber":"1"}`).build(t)
-	if diff := cmp.Diff([]string{"201 merchantName", "201 mobilePhone.cc"}, faults(p)); diff != "" {
+	if diff := difftest.Diff([]string{"201 merchantName", "201 mobilePhone.cc"}, faults(p)); diff != "" {
 		t.Errorf("empty strings of required members:\n%s", diff)
 	}
 }
@@ -186,7 +185,7 @@ func TestR4UnknownMembersAreDropped(t *testing.T) {
 	want := b.with("deviceRenderOptions", `{"sdkInterface":"01","sdkUiType":["01"]}`).built(t)
 	got := b.with("unknown", `{"a":[1,2,{"b":null}]}`, "ds", `"visa"`,
 		"deviceRenderOptions", `{"x":1,"sdkInterface":"01","sdkUiType":["01"],"y":{}}`).built(t)
-	if diff := cmp.Diff(string(want.Bytes()), string(got.Bytes())); diff != "" {
+	if diff := difftest.Diff(string(want.Bytes()), string(got.Bytes())); diff != "" {
 		t.Errorf("unknown members went out (-want +got):\n%s", diff)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"text/template"
 
-	"golang.org/x/tools/txtar"
+	"github.com/openthreeds/threeds/internal/txtartest"
 )
 
 var update = flag.Bool("update", false, "write what is found into testdata/vectors")
@@ -27,13 +27,13 @@ func TestVectorsHaveTheirResults(t *testing.T) {
 	}
 	for _, name := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			a, err := txtar.ParseFile(name)
+			a, err := txtartest.ParseFile(name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			runVectors(t, a)
 			if *update {
-				if err := os.WriteFile(name, txtar.Format(a), 0o644); err != nil {
+				if err := os.WriteFile(name, txtartest.Format(a), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -41,9 +41,9 @@ func TestVectorsHaveTheirResults(t *testing.T) {
 	}
 }
 
-func runVectors(t *testing.T, a *txtar.Archive) {
+func runVectors(t *testing.T, a *txtartest.Archive) {
 	want := make(map[string]string)
-	var rest []txtar.File
+	var rest []txtartest.File
 	for _, f := range a.Files {
 		if name, ok := strings.CutPrefix(f.Name, "want/"); ok {
 			want[name] = string(f.Data)
@@ -52,7 +52,7 @@ func runVectors(t *testing.T, a *txtar.Archive) {
 		rest = append(rest, f)
 	}
 	c := contextOf(t, a)
-	var all []txtar.File
+	var all []txtartest.File
 	for _, f := range rest {
 		all = append(all, f)
 		name, ok := strings.CutPrefix(f.Name, "in/")
@@ -61,7 +61,7 @@ func runVectors(t *testing.T, a *txtar.Archive) {
 		}
 		name, _, _ = strings.Cut(name, ".")
 		got := verdict(vectorInput(t, f), c)
-		all = append(all, txtar.File{Name: "want/" + name, Data: []byte(got)})
+		all = append(all, txtartest.File{Name: "want/" + name, Data: []byte(got)})
 		if !*update && got != want[name] {
 			t.Errorf("%s: got\n%swant\n%s", name, got, want[name])
 		}
@@ -71,7 +71,7 @@ func runVectors(t *testing.T, a *txtar.Archive) {
 	}
 }
 
-func contextOf(t *testing.T, a *txtar.Archive) Context {
+func contextOf(t *testing.T, a *txtartest.Archive) Context {
 	var c Context
 	for _, f := range a.Files {
 		to, ok := map[string]**Message{"areq": &c.AReq, "ares": &c.ARes, "rreq": &c.RReq, "creq": &c.CReq, "preq": &c.PReq}[f.Name]
@@ -98,7 +98,7 @@ func contextOf(t *testing.T, a *txtar.Archive) Context {
 	return c
 }
 
-func vectorInput(t *testing.T, f txtar.File) []byte {
+func vectorInput(t *testing.T, f txtartest.File) []byte {
 	switch {
 	case strings.HasSuffix(f.Name, ".quoted"):
 		s, err := strconv.Unquote(strings.TrimSpace(string(f.Data)))

@@ -12,16 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/openthreeds/threeds/internal/leaktest"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// net/http waits for half a second before it leaves a request that it has not read to its end.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
-}
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // BenchmarkStart is the time until a sandbox is ready, which is most of what the whole command takes to start.
 func BenchmarkStart(b *testing.B) {

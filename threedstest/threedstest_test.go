@@ -13,13 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/internal/leaktest"
 	"github.com/openthreeds/threeds/threedstest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // browserPayment is an AReq for a payment in a browser.
 func browserPayment(transID string) map[string]any {

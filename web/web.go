@@ -6,7 +6,7 @@ package web
 
 import _ "embed"
 
-//go:generate go run ../tools/bundle
+//go:generate go -C ../tools/bundle run .
 
 // Script is threeds.js, Types its declarations for TypeScript.
 var (

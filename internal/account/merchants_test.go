@@ -6,9 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -144,7 +143,7 @@ func TestMerchantGoesThereAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := account.OpenMerchant(r, &row)
-	if err != nil || !cmp.Equal(*got, m) {
-		t.Errorf("%v\n%s", err, cmp.Diff(m, *got))
+	if diff := difftest.Diff(m, *got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/openthreeds/threeds/internal/difftest"
 )
 
 // FuzzParams: a form is read as net/url reads it, where that finds no fault, and
@@ -21,7 +21,7 @@ func FuzzParams(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		form := readForm(body)
 		if want, err := url.ParseQuery(body); err == nil && body != "" && !strings.Contains(body, "&&") && !strings.HasPrefix(body, "&") && !strings.HasSuffix(body, "&") {
-			if diff := cmp.Diff(want, form); diff != "" {
+			if diff := difftest.Diff(want, form); diff != "" {
 				t.Errorf("readForm(%q) (-want +got):\n%s", body, diff)
 			}
 		}

@@ -22,11 +22,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/tools/txtar"
 
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/internal/transid"
+	"github.com/openthreeds/threeds/internal/txtartest"
 )
 
 var update = flag.Bool("update", false, "rewrite the files that tests compare with")
@@ -44,7 +44,7 @@ func TestConfig(t *testing.T) {
 	certs := makeCertificates(t)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			a, err := txtar.ParseFile(file)
+			a, err := txtartest.ParseFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func TestConfig(t *testing.T) {
 			for name, data := range certs {
 				write(t, filepath.Join(dir, name), data)
 			}
-			want := (*txtar.File)(nil)
+			want := (*txtartest.File)(nil)
 			for i := range a.Files {
 				if a.Files[i].Name == "want" {
 					want = &a.Files[i]
@@ -61,16 +61,16 @@ func TestConfig(t *testing.T) {
 				}
 			}
 			if want == nil {
-				a.Files = append(a.Files, txtar.File{Name: "want"})
+				a.Files = append(a.Files, txtartest.File{Name: "want"})
 				want = &a.Files[len(a.Files)-1]
 			}
 			got := strings.ReplaceAll(said(filepath.Join(dir, "threeds.yaml")), dir+string(filepath.Separator), "")
 			if *update {
 				want.Data = []byte(got)
-				write(t, file, txtar.Format(a))
+				write(t, file, txtartest.Format(a))
 				return
 			}
-			if diff := cmp.Diff(string(want.Data), got); diff != "" {
+			if diff := difftest.Diff(string(want.Data), got); diff != "" {
 				t.Errorf("said of threeds.yaml (-want +got):\n%s", diff)
 			}
 		})
@@ -106,7 +106,7 @@ func fullConfig(t *testing.T) (file string, c *Config) {
 	for name, data := range makeCertificates(t) {
 		write(t, filepath.Join(dir, name), data)
 	}
-	a, err := txtar.ParseFile("testdata/config/full.txtar")
+	a, err := txtartest.ParseFile("testdata/config/full.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestConfigValues(t *testing.T) {
 		{"v1[1].min_key_bits (default)", c.V1[1].MinKeyBits, 2048},
 		{"v1[1].verify_at (default)", c.V1[1].VerifyAt, "now"},
 	} {
-		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
+		if diff := difftest.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.key, diff)
 		}
 	}
@@ -312,7 +312,7 @@ func TestPostgresURL(t *testing.T) {
 func FuzzConfig(f *testing.F) {
 	files, _ := filepath.Glob("testdata/config/*.txtar")
 	for _, file := range files {
-		a, err := txtar.ParseFile(file)
+		a, err := txtartest.ParseFile(file)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
+	"github.com/openthreeds/threeds/internal/txtartest"
 )
 
 // A documentedKey is one key of the configuration: what it may be comes from the code that
@@ -26,7 +26,7 @@ type documentedKey struct{ Path, Page, Standard, Doc string }
 func documentedKeys(t *testing.T) []documentedKey {
 	t.Helper()
 	read := map[string][2]string{}
-	a, err := txtar.ParseFile("testdata/config/full.txtar")
+	a, err := txtartest.ParseFile("testdata/config/full.txtar")
 	must(t, err)
 	l := newParser("threeds.yaml")
 	group := regexp.MustCompile(`(oidc\.merchants)\.[a-z]+`)

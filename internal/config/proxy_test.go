@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/openthreeds/threeds/internal/difftest"
 )
 
 // TestProxyURL: what a forward proxy's URL may be, and that none is quoted that is not.
@@ -65,7 +65,7 @@ func TestProxyCredentials(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		if diff := cmp.Diff(want, [2]string{c.ForwardProxy.User, c.ForwardProxy.Password}); diff != "" {
+		if diff := difftest.Diff(want, [2]string{c.ForwardProxy.User, c.ForwardProxy.Password}); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}
 	}

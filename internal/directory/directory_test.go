@@ -15,17 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/openthreeds/threeds/internal/leaktest"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/message"
 )
 
-// net/http waits for half a second before it leaves a request that it has not read to its end.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
-}
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const transID = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e"
 

@@ -18,9 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/randtest"
 	"github.com/openthreeds/threeds/internal/transid"
 )
 
@@ -286,9 +285,9 @@ func TestIDsAreGoodDuringRotation(t *testing.T) {
 
 func TestSealedDataOpensForItsNameAlone(t *testing.T) {
 	r := load(t, `{"current":"`+secret('a')+`"}`)
-	rapid.Check(t, func(t *rapid.T) {
-		id := rapid.String().Draw(t, "id")
-		plain := rapid.SliceOf(rapid.Byte()).Draw(t, "plain")
+	randtest.Check(t, func(t *randtest.T) {
+		id := t.Text(0, 30)
+		plain := t.Bytes(100)
 		sealed := r.Seal(id, plain)
 		if got, err := r.Open(id, sealed); err != nil || !bytes.Equal(got, plain) {
 			t.Fatalf("Open(Seal) = %x, %v", got, err)
@@ -302,8 +301,8 @@ func TestSealedDataOpensForItsNameAlone(t *testing.T) {
 		if _, err := r.Open(id+"x", sealed); !errors.Is(err, keyring.ErrSealed) {
 			t.Fatalf("under another id: %v, want ErrSealed", err)
 		}
-		at := rapid.IntRange(0, len(sealed)-1).Draw(t, "at")
-		sealed[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		at := t.IntRange(0, len(sealed)-1)
+		sealed[at] ^= 1 << t.IntRange(0, 7)
 		if _, err := r.Open(id, sealed); !errors.Is(err, keyring.ErrSealed) {
 			t.Fatalf("with byte %d changed: %v, want ErrSealed", at, err)
 		}

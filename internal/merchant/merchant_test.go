@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/store/storetest"
@@ -96,7 +95,7 @@ func TestMerchantFaultsComeAtOnce(t *testing.T) {
 		" page.colour per_directory.visa.acquirer_bin per_directory.vsia") {
 		want[key] = true
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := difftest.Diff(want, got); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
 	}
 	if rows, err := st.Merchants(t.Context()); err != nil || len(rows) > 0 {
@@ -116,7 +115,7 @@ func TestMerchantValuesAreKept(t *testing.T) {
 	put(t, r, m, "")
 	got, err := r.Get(t.Context(), m.Name)
 	m.Origins[0], m.Page.Colour = "https://shop.example", "#aabbcc"
-	if diff := cmp.Diff(m, got.Merchant); err != nil || diff != "" {
+	if diff := difftest.Diff(m, got.Merchant); err != nil || diff != "" {
 		t.Errorf("Get: %v (-want +got):\n%s", err, diff)
 	}
 	var shown map[string]any

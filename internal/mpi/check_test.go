@@ -12,8 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
@@ -43,7 +42,7 @@ func TestCheckReturnsWhatIsSigned(t *testing.T) {
 				want.CAVV, want.CAVVAlgorithm = p.CAVV, "2"
 			}
 			for range 2 { // as often as one likes
-				if diff := cmp.Diff(want, w.accepts(shop, sign(tt.scheme, p))); diff != "" {
+				if diff := difftest.Diff(want, w.accepts(shop, sign(tt.scheme, p))); diff != "" {
 					t.Errorf("answer (-want +got):\n%s", diff)
 				}
 			}

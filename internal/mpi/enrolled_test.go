@@ -9,8 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/v1/v1test"
 )
@@ -59,7 +58,7 @@ func TestPAReqSaysWhatWasAsked(t *testing.T) {
 	p.Purchase.Date = w.now.UTC().Format("20060102 15:04:05")
 	p.Purchase.Amount, p.Purchase.PurchAmount, p.Purchase.Currency, p.Purchase.Exponent = "216.01 DKK", "21601", "208", "2"
 	p.CH.AcctID, p.CH.Expiry = "acct-1", "3107"
-	if diff := cmp.Diff(want, req); diff != "" {
+	if diff := difftest.Diff(want, req); diff != "" {
 		t.Errorf("PAReq (-want +got):\n%s", diff)
 	}
 	if strings.Contains(doc, visaPAN) {
@@ -124,7 +123,7 @@ func TestErrorsOfTheDirectory(t *testing.T) {
 					return strings.ReplaceAll(tt.reply(m.Message.ID), visaPAN, pan), nil
 				}
 				a := w.Enrolled(t.Context(), shop, purchase(pan))
-				if diff := cmp.Diff(mpi.Answer{ECI: eci, Error: &mpi.Trouble{Message: tt.message, Detail: tt.detail}}, a); diff != "" {
+				if diff := difftest.Diff(mpi.Answer{ECI: eci, Error: &mpi.Trouble{Message: tt.message, Detail: tt.detail}}, a); diff != "" {
 					t.Errorf("answer (-want +got):\n%s", diff)
 				}
 				switch {

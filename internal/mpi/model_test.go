@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/randtest"
 	"github.com/openthreeds/threeds/internal/v1/v1test"
-	"pgregory.net/rapid"
 )
 
 // TestPAResIsBoundToItsPAReq holds /check against a plain model of what a PAReq binds (M9),
@@ -21,30 +21,30 @@ func TestPAResIsBoundToItsPAReq(t *testing.T) {
 		until time.Time
 		used  string // the signed text of the first PARes
 	}
-	rapid.Check(t, func(rt *rapid.T) {
+	randtest.Check(t, func(rt *randtest.T) {
 		w := newWorld(t)
 		var made []*request
-		pick := func(name string, list ...string) string { return rapid.SampledFrom(list).Draw(rt, name) }
-		for range rapid.IntRange(1, 8).Draw(rt, "PAReqs") {
-			owner := rapid.SampledFrom([]*account.Account{shop, other}).Draw(rt, "owner")
-			asked := purchase(pick("card", visaPAN, "4000001234567891", masterPAN))
-			asked.OrderID, asked.Amount = pick("order", "1", "2"), pick("amount", "100", "200")
+		pick := func(list ...string) string { return randtest.Pick(rt, list...) }
+		for range rt.IntRange(1, 8) {
+			owner := randtest.Pick(rt, shop, other)
+			asked := purchase(pick(visaPAN, "4000001234567891", masterPAN))
+			asked.OrderID, asked.Amount = pick("1", "2"), pick("100", "200")
 			made = append(made, &request{owner, w.enroll(owner, asked), asked.Card.Number, w.clock().Add(time.Hour), ""})
-			w.pass(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 20, 40, -15}).Draw(rt, "minutes")) * time.Minute)
+			w.pass(time.Duration(randtest.Pick(rt, 0, 0, 1, 20, 40, -15)) * time.Minute)
 		}
-		for i := range rapid.IntRange(1, 3).Draw(rt, "PARes") {
-			r := rapid.SampledFrom(made).Draw(rt, "answered")
-			p := r.Answer(r.pan, pick("status", "Y", "N"))
-			p.MessageID = pick("Message id", p.MessageID, p.MessageID, "anything", made[0].Message.ID)
-			p.Amount = pick("signed amount", p.Amount, p.Amount, "100", "1")
-			if rapid.IntRange(0, 3).Draw(rt, "xid") == 0 {
+		for i := range rt.IntRange(1, 3) {
+			r := randtest.Pick(rt, made...)
+			p := r.Answer(r.pan, pick("Y", "N"))
+			p.MessageID = pick(p.MessageID, p.MessageID, "anything", made[0].Message.ID)
+			p.Amount = pick(p.Amount, p.Amount, "100", "1")
+			if rt.IntRange(0, 3) == 0 {
 				p.XID = made[0].Message.PAReq.Purchase.XID
 			}
 			if p.CAVV != "" && r.pan == masterPAN {
 				p.ECI = "02"
 			}
 			scheme := map[bool]string{true: "mastercard", false: "visa"}[r.pan == masterPAN]
-			owner := rapid.SampledFrom([]*account.Account{r.owner, r.owner, r.owner, shop}).Draw(rt, "checked by")
+			owner := randtest.Pick(rt, r.owner, r.owner, r.owner, shop)
 
 			byID, byXID := []*request(nil), []*request(nil)
 			for _, m := range made {
@@ -79,7 +79,7 @@ func TestPAResIsBoundToItsPAReq(t *testing.T) {
 			if (err == nil) != want {
 				rt.Fatalf("PARes %d: %v, want good: %v\n%+v", i, err, want, p)
 			}
-			w.pass(time.Duration(rapid.SampledFrom([]int{0, 0, 10, 50, -10}).Draw(rt, "minutes later")) * time.Minute)
+			w.pass(time.Duration(randtest.Pick(rt, 0, 0, 10, 50, -10)) * time.Minute)
 		}
 	})
 }

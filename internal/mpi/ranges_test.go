@@ -11,9 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/randtest"
 )
 
 // crres is an answer with ranges as "A begin end" or "D begin end", and a serial number or none.
@@ -273,16 +272,16 @@ func TestRetriesDuringALongOutage(t *testing.T) {
 // without a call exactly when no range that is left holds it. A first answer that
 // leaves none is not believed; as long as there was no other, every card is asked for.
 func TestRangesAgainstAModel(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	randtest.Check(t, func(rt *randtest.T) {
 		w := newWorld(t)
 		left := map[[2]int]bool{}
 		changes := func(serial int) func(sent) (string, error) {
 			var list []string
-			for range rapid.IntRange(1, 12).Draw(rt, "changes") {
-				from := rapid.IntRange(0, 99).Draw(rt, "from")
-				to := rapid.IntRange(from, min(99, from+30)).Draw(rt, "to")
+			for range rt.IntRange(1, 12) {
+				from := rt.IntRange(0, 99)
+				to := rt.IntRange(from, min(99, from+30))
 				action := "A"
-				if left[[2]int{from, to}] && rapid.Bool().Draw(rt, "delete") {
+				if left[[2]int{from, to}] && rt.Bool() {
 					action = "D"
 				}
 				left[[2]int{from, to}] = action == "A"

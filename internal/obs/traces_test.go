@@ -13,12 +13,8 @@ import (
 	"testing"
 	"time"
 
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/obs/otlptest"
 )
 
 // A collector keeps the spans that it gets.
@@ -28,52 +24,41 @@ type collector struct {
 	reply func(w http.ResponseWriter) // nil: all is well
 
 	mu    sync.Mutex
-	spans map[string]*tracepb.Span // by name
-	about []*commonpb.KeyValue
+	spans map[string]*otlptest.Span // by name
+	about map[string]string
 	asked []*http.Request
 	// received counts spans.
 	received int
 }
 
 func newCollector(t *testing.T, reply func(w http.ResponseWriter)) *collector {
-	c := &collector{t: t, reply: reply, spans: make(map[string]*tracepb.Span)}
+	c := &collector{t: t, reply: reply, spans: make(map[string]*otlptest.Span)}
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(c.Close)
 	return c
 }
 
 func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var got collectorpb.ExportTraceServiceRequest
 	body, err := io.ReadAll(r.Body)
-	if err != nil || proto.Unmarshal(body, &got) != nil {
+	if err != nil {
+		c.t.Error(err)
+	}
+	got, err := otlptest.Decode(body)
+	if err != nil {
 		c.t.Errorf("not a request with spans: %v", err)
+		return
 	}
 	c.mu.Lock()
 	c.asked = append(c.asked, r)
-	for _, of := range got.ResourceSpans {
-		c.about = of.Resource.Attributes
-		for _, s := range of.ScopeSpans[0].Spans {
-			c.spans[s.Name] = s
-			c.received++
-		}
+	c.about = got.Resource
+	for _, s := range got.Spans {
+		c.spans[s.Name] = s
+		c.received++
 	}
 	c.mu.Unlock()
 	if c.reply != nil {
 		c.reply(w)
 	}
-}
-
-// values are attributes as texts.
-func values(of []*commonpb.KeyValue) map[string]string {
-	all := make(map[string]string)
-	for _, a := range of {
-		all[a.Key] = a.Value.GetStringValue()
-		if n, ok := a.Value.Value.(*commonpb.AnyValue_IntValue); ok {
-			text, _ := json.Marshal(n.IntValue)
-			all[a.Key] = string(text)
-		}
-	}
-	return all
 }
 
 const (
@@ -129,27 +114,27 @@ func TestTraces(t *testing.T) {
 		asked.Header.Get("Content-Type") != "application/x-protobuf" || asked.Header["Idempotency-Key"] != nil {
 		t.Errorf("asked with %s %s %v", asked.Method, asked.URL, asked.Header)
 	}
-	if about := values(c.about); about["service.name"] != "threeds" || about["service.version"] != "v1.2.3" {
+	if about := c.about; about["service.name"] != "threeds" || about["service.version"] != "v1.2.3" {
 		t.Errorf("we are %v", about)
 	}
 	server, client := c.spans["POST /auth"], c.spans["AReq"]
 	if server == nil || client == nil {
 		t.Fatalf("%v", c.spans)
 	}
-	if hex.EncodeToString(server.TraceId) != parentTrace || hex.EncodeToString(server.ParentSpanId) != parentSpan || server.TraceState != "" ||
-		server.Kind != tracepb.Span_SPAN_KIND_SERVER || server.Status.Code != tracepb.Status_STATUS_CODE_UNSET || server.StartTimeUnixNano > server.EndTimeUnixNano {
+	if hex.EncodeToString(server.TraceID) != parentTrace || hex.EncodeToString(server.ParentSpanID) != parentSpan || server.TraceState != "" ||
+		server.Kind != otlptest.Server || server.Status != otlptest.Unset || server.Start > server.End {
 		t.Errorf("the request: %v", server)
 	}
-	if got := values(server.Attributes); len(got) != 4 || got["merchant"] != "Shop ***" || got["http.route"] != "/auth" ||
+	if got := server.Attributes; len(got) != 4 || got["merchant"] != "Shop ***" || got["http.route"] != "/auth" ||
 		got["http.request.method"] != "POST" || got["http.response.status_code"] != "200" {
 		t.Errorf("the request: %v", got)
 	}
-	if string(client.TraceId) != string(server.TraceId) || string(client.ParentSpanId) != string(server.SpanId) ||
-		client.Kind != tracepb.Span_SPAN_KIND_CLIENT || client.Status.Code != tracepb.Status_STATUS_CODE_ERROR ||
-		values(client.Attributes)["error.type"] != "timeout" {
+	if string(client.TraceID) != string(server.TraceID) || string(client.ParentSpanID) != string(server.SpanID) ||
+		client.Kind != otlptest.Client || client.Status != otlptest.Error ||
+		client.Attributes["error.type"] != "timeout" {
 		t.Errorf("the message: %v", client)
 	}
-	if e := client.Events; len(e) != 1 || e[0].Name != "tried again" || values(e[0].Attributes)["error.type"] != "connect" || e[0].TimeUnixNano == 0 {
+	if e := client.Events; len(e) != 1 || e[0].Name != "tried again" || e[0].Attributes["error.type"] != "connect" || e[0].Time == 0 {
 		t.Errorf("what happened to it: %v", e)
 	}
 	if exposed := exposedBy(m); !strings.Contains(exposed, "threeds_spans_total{outcome=\"sent\"} 2\n") {
@@ -201,8 +186,8 @@ func TestTraceparent(t *testing.T) {
 		if (s != nil) != tt.sampled {
 			t.Errorf("%s: sampled is %t, want %t", tt.name, s != nil, tt.sampled)
 		}
-		if s != nil && (len(s.ParentSpanId) > 0) != tt.his {
-			t.Errorf("%s: the trace is %x, below %x", tt.name, s.TraceId, s.ParentSpanId)
+		if s != nil && (len(s.ParentSpanID) > 0) != tt.his {
+			t.Errorf("%s: the trace is %x, below %x", tt.name, s.TraceID, s.ParentSpanID)
 		}
 	}
 }
@@ -217,7 +202,7 @@ func TestSample(t *testing.T) {
 	traces.Sample(0)
 	request(traces, "", 500, nil)
 	traces.Close(t.Context())
-	if s := c.spans["POST /auth"]; s == nil || values(s.Attributes)["http.response.status_code"] != "204" {
+	if s := c.spans["POST /auth"]; s == nil || s.Attributes["http.response.status_code"] != "204" {
 		t.Errorf("of three requests the second is to be sampled: %v", c.spans)
 	}
 }
@@ -233,11 +218,11 @@ func TestFailures(t *testing.T) {
 		})
 		traces.Close(t.Context())
 		for name, s := range c.spans {
-			if failed := s.Status.Code == tracepb.Status_STATUS_CODE_ERROR; failed != (fault != "") || values(s.Attributes)["error.type"] != fault {
+			if failed := s.Status == otlptest.Error; failed != (fault != "") || s.Attributes["error.type"] != fault {
 				t.Errorf("%d, %s: %v", status, name, s)
 			}
 		}
-		if step := c.spans["step"]; len(c.spans) != 2 || step.Kind != tracepb.Span_SPAN_KIND_INTERNAL {
+		if step := c.spans["step"]; len(c.spans) != 2 || step.Kind != otlptest.Internal {
 			t.Errorf("%d: %v", status, c.spans)
 		}
 	}
@@ -293,10 +278,7 @@ func TestCollectorFails(t *testing.T) {
 	}
 	gone := newCollector(t, nil)
 	gone.Close()
-	part, err := proto.Marshal(&collectorpb.ExportTraceServiceResponse{PartialSuccess: &collectorpb.ExportTracePartialSuccess{RejectedSpans: 2, ErrorMessage: "hush"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	const part = "\x0a\x08\x08\x02\x12\x04hush" // ExportTraceServiceResponse: 2 spans are rejected, with the message "hush"
 	for name, tt := range map[string]struct {
 		to         *collector
 		sent, said string
@@ -307,7 +289,7 @@ func TestCollectorFails(t *testing.T) {
 		"elsewhere":   {newCollector(t, func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(307) }), "0", "HTTP status 307"},
 		"in part": {newCollector(t, func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
-			_, _ = w.Write(part)
+			_, _ = io.WriteString(w, part)
 		}), "1", "rejected"},
 		"with a joke":  {newCollector(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, "ok") }), "3", ""},
 		"without more": {newCollector(t, func(w http.ResponseWriter) { w.WriteHeader(202) }), "3", ""},
@@ -428,7 +410,7 @@ func TestEnvironment(t *testing.T) {
 		if r := tt.to.asked[0]; r.URL.Path != tt.path || r.Header.Get("X-Token") != tt.token || tt.to.received != tt.spans {
 			t.Errorf("%s: %s %v, %d spans", tt.name, r.URL, r.Header, tt.to.received)
 		}
-		if about := values(tt.to.about); about["service.name"] != "payments" || about["region"] != "north" || about["service.version"] != "v1" {
+		if about := tt.to.about; about["service.name"] != "payments" || about["region"] != "north" || about["service.version"] != "v1" {
 			t.Errorf("%s: the process is %v", tt.name, about)
 		}
 	}

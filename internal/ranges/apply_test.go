@@ -7,8 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/openthreeds/threeds/internal/randtest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -16,16 +15,16 @@ import (
 // gets by carrying them out on a list, one after the other, and finds the same
 // faults. What it makes is the table that the whole list makes.
 func TestApplyEqualsANaiveReplay(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	randtest.Check(t, func(t *randtest.T) {
 		rules := Rules{
-			Version:  rapid.SampledFrom(message.Versions()).Draw(t, "version"),
-			Backward: rapid.Bool().Draw(t, "backward"),
+			Version:  randtest.Pick(t, message.Versions()...),
+			Backward: t.Bool(),
 		}
 		infos := []*Info{{ACSEnd: "a"}, {ACSEnd: "b"}, {ACSEnd: "c"}}
 		state := map[Range]*Info{}
 		for _, r := range drawNested(t) {
 			if bounds, _ := boundsOf(r.start, r.end); rules.Version < message.V231 || !meets(state, bounds) {
-				state[bounds] = rapid.SampledFrom(infos).Draw(t, "info")
+				state[bounds] = randtest.Pick(t, infos...)
 			}
 		}
 		base := tableOf(state)
@@ -76,23 +75,23 @@ func TestApplyEqualsANaiveReplay(t *testing.T) {
 }
 
 // drawUpdates draws updates of ranges that are there, or nearly.
-func drawUpdates(t *rapid.T, state map[Range]*Info, infos []*Info) []Update {
+func drawUpdates(t *randtest.T, state map[Range]*Info, infos []*Info) []Update {
 	known := slices.SortedFunc(maps.Keys(state), func(x, y Range) int {
 		a, b := rowOf(x.Start, x.End, 0), rowOf(y.Start, y.End, 0)
 		return a.compare(&b)
 	})
 	known = append(known, Range{4_000_000_000_010, 4_000_000_000_019, 13}, Range{0, 9, 19})
 	var updates []Update
-	for range rapid.IntRange(0, 12).Draw(t, "updates") {
-		r := rapid.SampledFrom(known).Draw(t, "range")
-		if rapid.IntRange(0, 3).Draw(t, "other") == 0 {
-			r.Start += rapid.Uint64Range(0, 3).Draw(t, "shift")
-			r.End = max(r.Start, r.End-rapid.Uint64Range(0, min(r.End, 3)).Draw(t, "less"))
+	for range t.IntRange(0, 12) {
+		r := randtest.Pick(t, known...)
+		if t.IntRange(0, 3) == 0 {
+			r.Start += t.Uint64Range(0, 3)
+			r.End = max(r.Start, r.End-t.Uint64Range(0, min(r.End, 3)))
 			known = append(known, r)
 		}
 		updates = append(updates, Update{
-			Range: r, Info: rapid.SampledFrom(infos).Draw(t, "says"), Entry: uint32(len(updates)),
-			Action: rapid.SampledFrom([]Action{Add, Delete, Modify}).Draw(t, "action"),
+			Range: r, Info: randtest.Pick(t, infos...), Entry: uint32(len(updates)),
+			Action: randtest.Pick(t, Add, Delete, Modify),
 		})
 	}
 	return updates
@@ -248,19 +247,19 @@ func BenchmarkDeepNests(b *testing.B) {
 }
 
 func TestBitsetFindsSetBits(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.SampledFrom([]int{1, 63, 64, 65, 4096, 4097, 300_000}).Draw(t, "size")
+	randtest.Check(t, func(t *randtest.T) {
+		size := randtest.Pick(t, 1, 63, 64, 65, 4096, 4097, 300_000)
 		b, want := newBitset(size), map[int]bool{}
-		for range rapid.IntRange(0, 20).Draw(t, "steps") {
-			i := rapid.IntRange(0, size-1).Draw(t, "i")
-			if rapid.IntRange(0, 2).Draw(t, "clear") == 0 {
+		for range t.IntRange(0, 20) {
+			i := int(t.Uint64Range(0, uint64(size-1)))
+			if t.IntRange(0, 2) == 0 {
 				b.clear(i)
 				delete(want, i)
 			} else {
 				b.set(i)
 				want[i] = true
 			}
-			at := rapid.IntRange(0, size).Draw(t, "at")
+			at := int(t.Uint64Range(0, uint64(size)))
 			from, before := -1, -1
 			for _, k := range slices.Sorted(maps.Keys(want)) {
 				if k >= at && from < 0 {

@@ -5,9 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
+	"github.com/openthreeds/threeds/internal/difftest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -121,12 +119,22 @@ func TestPResIsReadIntoATable(t *testing.T) {
 				t.Errorf("notes = %+v, want %+v", notes, test.notes)
 			}
 			for pan, want := range test.want {
-				if diff := cmp.Diff(want, table.Lookup(pan), cmpopts.IgnoreUnexported(Info{})); diff != "" {
+				if diff := difftest.Diff(want, public(table.Lookup(pan))); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", pan, diff)
 				}
 			}
 		})
 	}
+}
+
+// public returns what an Info says to other packages.
+func public(info *Info) *Info {
+	if info == nil {
+		return nil
+	}
+	shown := *info
+	shown.own = 0
+	return &shown
 }
 
 func TestFaultyPResMakesNoTable(t *testing.T) {

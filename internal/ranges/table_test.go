@@ -10,8 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"pgregory.net/rapid"
-
+	"github.com/openthreeds/threeds/internal/randtest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -142,7 +141,7 @@ func TestLastOfEqualBoundsCounts(t *testing.T) {
 // TestLookupIsNaiveSearch: whatever the ranges, a look-up finds what a scan for
 // the longest bounds, and of those for the narrowest, latest range finds.
 func TestLookupIsNaiveSearch(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	randtest.Check(t, func(t *randtest.T) {
 		set := drawNested(t)
 		var b Builder
 		for _, r := range set {
@@ -167,13 +166,13 @@ func TestLookupIsNaiveSearch(t *testing.T) {
 // TestBuildFindsEveryOverlap: whatever the ranges, Build refuses exactly the
 // sets in which a comparison of all pairs finds an overlap.
 func TestBuildFindsEveryOverlap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		b := Builder{Disjoint: rapid.Bool().Draw(t, "disjoint")}
+	randtest.Check(t, func(t *randtest.T) {
+		b := Builder{Disjoint: t.Bool()}
 		var set []Range
 		bad := false
-		for range rapid.IntRange(0, 8).Draw(t, "ranges") {
-			x := rapid.Uint64Range(0, 40).Draw(t, "x")
-			y := rapid.Uint64Range(x, min(x+12, 45)).Draw(t, "y")
+		for range t.IntRange(0, 8) {
+			x := t.Uint64Range(0, 40)
+			y := t.Uint64Range(x, min(x+12, 45))
 			r := Range{4_000_000_000_000 + x, 4_000_000_000_000 + y, 13}
 			for _, o := range set {
 				meet := r.Start <= o.End && o.Start <= r.End
@@ -448,13 +447,13 @@ func build(t *testing.T, b *Builder, set ...ranged) *Table {
 }
 
 // drawNested draws ranges of two lengths of which no two cross.
-func drawNested(t *rapid.T) []ranged {
+func drawNested(t *randtest.T) []ranged {
 	var set []ranged
 	var fill func(from, to uint64, digits, depth int)
 	fill = func(from, to uint64, digits, depth int) {
-		for depth < 4 && from <= to && rapid.Bool().Draw(t, "more") {
-			start := rapid.Uint64Range(from, to).Draw(t, "start")
-			end := rapid.Uint64Range(start, to).Draw(t, "end")
+		for depth < 4 && from <= to && t.Bool() {
+			start := t.Uint64Range(from, to)
+			end := t.Uint64Range(start, to)
 			info := &Info{ACSEnd: fmt.Sprint(len(set))}
 			set = append(set, ranged{fmt.Sprintf("%0*d", digits, start), fmt.Sprintf("%0*d", digits, end), info})
 			fill(start, end, digits, depth+1)
@@ -463,7 +462,8 @@ func drawNested(t *rapid.T) []ranged {
 	}
 	fill(4_000_000_000_000, 4_000_300_000_000, 13, 0)
 	fill(0, 9_999_999_999_999_999_999, 19, 0)
-	return rapid.Permutation(set).Draw(t, "order")
+	t.Shuffle(len(set), func(i, j int) { set[i], set[j] = set[j], set[i] })
+	return set
 }
 
 // around lists the numbers at the edges of a range.

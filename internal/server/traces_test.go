@@ -10,11 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/obs/otlptest"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -22,7 +19,7 @@ import (
 type collector struct {
 	server *httptest.Server
 	mu     sync.Mutex
-	spans  []*tracepb.Span
+	spans  []*otlptest.Span
 }
 
 func newCollector(t *testing.T) *collector {
@@ -30,31 +27,20 @@ func newCollector(t *testing.T) *collector {
 	c := new(collector)
 	c.server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		var got collectorpb.ExportTraceServiceRequest
-		if err != nil || proto.Unmarshal(body, &got) != nil {
+		if err != nil {
+			t.Error(err)
+		}
+		got, err := otlptest.Decode(body)
+		if err != nil {
 			t.Errorf("%s: no spans: %v", r.URL, err)
 			return
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for _, resource := range got.ResourceSpans {
-			for _, scope := range resource.ScopeSpans {
-				c.spans = append(c.spans, scope.Spans...)
-			}
-		}
+		c.spans = append(c.spans, got.Spans...)
 	}))
 	t.Cleanup(c.server.Close)
 	return c
-}
-
-// errorType is the attribute of a span that says what went wrong; "" if nothing did.
-func errorType(s *tracepb.Span) string {
-	for _, a := range s.Attributes {
-		if a.Key == "error.type" {
-			return a.Value.GetStringValue()
-		}
-	}
-	return ""
 }
 
 // TestStoreFailuresAreInTraces: a store that says what is there, or is told to leave it, has not failed.
@@ -82,7 +68,7 @@ func TestStoreFailuresAreInTraces(t *testing.T) {
 		traces.Close(t.Context())
 		for _, s := range c.spans {
 			other := s.Name == "AReq" || tt.err == errLeft && s.Name != "store update"
-			if got := errorType(s); got != tt.want && !other {
+			if got := s.Attributes["error.type"]; got != tt.want && !other {
 				t.Errorf("%v, %s: %q, want %q", tt.err, s.Name, got, tt.want)
 			}
 		}

@@ -21,12 +21,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/openthreeds/threeds/internal/leaktest"
 	"github.com/openthreeds/threeds/internal/tunnel/tunneltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // secured is the two sides of TLS with a proxy: its own, and whom to trust.
 func secured(t testing.TB) (server *tls.Config, roots *x509.CertPool) {

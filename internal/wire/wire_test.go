@@ -18,13 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/openthreeds/threeds/internal/leaktest"
 )
 
-// net/http waits for half a second before it leaves a request that it has not read to its end.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
-}
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const maxHeader = 16 << 10
 

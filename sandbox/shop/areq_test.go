@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/openthreeds/threeds/internal/difftest"
 )
 
 var update = flag.Bool("update", false, "rewrite the files in testdata")
@@ -44,7 +44,7 @@ func TestAReq(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+			if diff := difftest.Diff(string(want), got.String()); diff != "" {
 				t.Errorf("%s differs (-want +got):\n%s", file, diff)
 			}
 		}

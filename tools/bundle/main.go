@@ -1,6 +1,10 @@
-// Bundle makes the scripts that the browser listener serves, of the modules in web/src. It
-// is run by go generate in package web. With -release it keeps threeds.js as that of the
-// version in package.json, so that it stays served when later versions come.
+// Bundle makes the scripts that the browser listener serves, of the modules in web/src. It is a module of its own, since
+// the server does not need the bundler. go generate in package web runs it:
+//
+//	go -C tools/bundle run .
+//
+// With -release it keeps threeds.js as that of the version in package.json, so that it stays served when later versions
+// come.
 package main
 
 import (
@@ -23,6 +27,9 @@ import (
 	"github.com/openthreeds/threeds/web"
 )
 
+// webDir is the directory web, seen from here.
+const webDir = "../../web"
+
 // scripts are the entry points in web/src; the results have the same names in web.
 var scripts = []string{"threeds.js", "wrapper.js", "hosted.js"}
 
@@ -31,17 +38,17 @@ func main() {
 	isRelease := flag.Bool("release", false, "keep threeds.js as that of the version in package.json")
 	flag.Parse()
 	if *isRelease {
-		if err := keepRelease("."); err != nil {
+		if err := keepRelease(webDir); err != nil {
 			log.Fatal(err)
 		}
 		return
 	}
 	for _, name := range scripts {
-		script, err := bundleScript(".", name)
+		script, err := bundleScript(webDir, name)
 		if err != nil {
 			log.Fatal(err)
 		}
-		if err := os.WriteFile(name, script, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(webDir, name), script, 0o644); err != nil {
 			log.Fatal(err)
 		}
 	}

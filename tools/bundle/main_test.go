@@ -15,8 +15,6 @@ import (
 	"github.com/openthreeds/threeds/web"
 )
 
-const webDir = "../../web"
-
 // TestB1ScriptsAreCurrent: what is committed is what go generate makes of the source.
 func TestB1ScriptsAreCurrent(t *testing.T) {
 	for _, name := range scripts {

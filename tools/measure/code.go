@@ -23,9 +23,9 @@ const (
 )
 
 // notProduct are the folders that hold no part of the server: programs that test
-// or measure it, and a package that only tests import. Folders whose name ends in
+// or measure it. Folders whose name ends in
 // "test" are left out too: by the convention of httptest they are for tests.
-var notProduct = []string{"testing", "tools", "internal/store/linear"}
+var notProduct = []string{"testing", "tools"}
 
 // code is what measuring a checkout gives.
 type code struct {

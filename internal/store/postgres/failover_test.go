@@ -172,7 +172,7 @@ func TestDeadConnections(t *testing.T) {
 	direct, url := openNew(t)
 	ctx := context.Background()
 	check(t, direct.Create(ctx, txn("there")))
-	dead, way := newMiddleman(t, server.Address()), newMiddleman(t, server.Address())
+	dead, way := pgtest.NewMiddleman(t, server.Address()), pgtest.NewMiddleman(t, server.Address())
 	const conns = 4
 	// The limit of a read is half of the time: it is long here, for a busy machine.
 	db := openAt(t, fmt.Sprintf("%s&pool_max_conns=%d", replaceHost(t, url, dead.Addr().String()+","+way.Addr().String()), conns), Options{Timeout: 4 * time.Second})
@@ -189,7 +189,7 @@ func TestDeadConnections(t *testing.T) {
 		calls.Wait()
 	}
 	all()
-	dead.quiet.Store(true)
+	dead.Quiet.Store(true)
 	start := time.Now()
 	all()
 	first := time.Since(start)
@@ -208,7 +208,7 @@ func TestDeadConnections(t *testing.T) {
 	if got := time.Since(start); got > 2*time.Second {
 		t.Errorf("Create took %v", got)
 	}
-	dead.quiet.Store(false)
+	dead.Quiet.Store(false)
 }
 
 // TestGuide holds the order in which hosts are tried against what is known of them.
@@ -365,19 +365,19 @@ func (g *failover) epochs() int {
 func TestAcquire(t *testing.T) {
 	server := pgtest.Get(t)
 	_, url := openNew(t)
-	silent := func(_ *DB, _ *pgconn.PgConn, m *middleman) { m.quiet.Store(true) }
+	silent := func(_ *DB, _ *pgconn.PgConn, m *pgtest.Middleman) { m.Quiet.Store(true) }
 	for name, tt := range map[string]struct {
 		rested time.Duration
-		spoil  func(db *DB, raw *pgconn.PgConn, m *middleman)
+		spoil  func(db *DB, raw *pgconn.PgConn, m *pgtest.Middleman)
 		limit  time.Duration // of the caller
 		same   bool
 		epochs int // that end
 	}{
 		"for a moment":                  {-time.Hour, silent, time.Minute, true, 0},
-		"for long":                      {time.Hour, func(*DB, *pgconn.PgConn, *middleman) {}, time.Minute, true, 0},
+		"for long":                      {time.Hour, func(*DB, *pgconn.PgConn, *pgtest.Middleman) {}, time.Minute, true, 0},
 		"for long, and no answer comes": {time.Hour, silent, time.Minute, false, 1},
 		"for long, and no answer comes in time for the caller": {time.Hour, silent, 50 * time.Millisecond, false, 0},
-		"ended by the server": {-time.Hour, func(_ *DB, raw *pgconn.PgConn, _ *middleman) {
+		"ended by the server": {-time.Hour, func(_ *DB, raw *pgconn.PgConn, _ *pgtest.Middleman) {
 			server.Exec(t, url, "SELECT pg_terminate_backend($1)", raw.PID())
 			eventually(t, "the server's word", func() error {
 				if quiet, _ := socket.Peek(socket.Under(raw.Conn())); quiet {
@@ -386,14 +386,14 @@ func TestAcquire(t *testing.T) {
 				return nil
 			})
 		}, time.Minute, false, 1},
-		"from an epoch that is over": {-time.Hour, func(db *DB, _ *pgconn.PgConn, _ *middleman) {
+		"from an epoch that is over": {-time.Hour, func(db *DB, _ *pgconn.PgConn, _ *pgtest.Middleman) {
 			db.failover.mu.Lock()
 			defer db.failover.mu.Unlock()
 			db.failover.epoch++
 		}, time.Minute, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			near, far := newMiddleman(t, server.Address()), newMiddleman(t, server.Address())
+			near, far := pgtest.NewMiddleman(t, server.Address()), pgtest.NewMiddleman(t, server.Address())
 			db := openAt(t, replaceHost(t, url, near.Addr().String()+","+far.Addr().String())+"&pool_max_conns=1", Options{})
 			conn, err := db.acquire(t.Context())
 			check(t, err)
@@ -411,14 +411,14 @@ func TestAcquire(t *testing.T) {
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("err = %v, want that of the caller's time", err)
 				}
-				near.quiet.Store(false)
+				near.Quiet.Store(false)
 				return
 			}
 			check(t, err)
 			if same := conn.Conn().PgConn() == raw; same != tt.same {
 				t.Errorf("the same connection: %t, want %t", same, tt.same)
 			}
-			near.quiet.Store(false)
+			near.Quiet.Store(false)
 			db.giveBack(conn, nil)
 		})
 	}

@@ -1,12 +1,10 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,6 +38,22 @@ func eventually(t *testing.T, what string, f func() error) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// openHasty opens a store whose calls may take so little time that even the first
+// fails at times.
+func openHasty(t *testing.T, url string, opt Options) (db *DB) {
+	t.Helper()
+	eventually(t, "Open", func() (err error) {
+		db, err = Open(t.Context(), url, opt)
+		return err
+	})
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
 }
 
 // known tells the facts of the contract from failures.
@@ -130,172 +144,6 @@ func TestServerCrash(t *testing.T) {
 	}
 }
 
-// A middleman passes the protocol on, until it is told to keep an answer back and
-// to break the connection in its place.
-type middleman struct {
-	net.Listener
-	to    string
-	armed atomic.Int32 // when to break
-	quiet atomic.Bool  // nothing is answered, and nothing closed
-	cut   atomic.Bool  // the same, and new connections lead nowhere
-	slow  atomic.Bool  // the server's word that it ends an idle session comes after the next statement
-	held  atomic.Int32 // how many such words there were
-	over  chan struct{}
-	conns sync.WaitGroup
-
-	mu    sync.Mutex
-	count int      // connections there were
-	heard []string // what the server said last, for when a test fails
-}
-
-// note keeps what the server said on a connection, and what became of it.
-func (m *middleman) note(conn int, kind byte, body []byte, then string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	const commandComplete, errorResponse, most = 'C', 'E', 60
-	text := ""
-	if kind == commandComplete || kind == errorResponse {
-		text = fmt.Sprintf(" %q", body)
-	}
-	m.heard = append(m.heard, fmt.Sprintf("%s connection %d: %c%s, armed %d%s", time.Now().Format("05.000"), conn, kind, text, m.armed.Load(), then))
-	m.heard = m.heard[max(0, len(m.heard)-most):]
-}
-
-// journal is what note has kept.
-func (m *middleman) journal() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return fmt.Sprintf("at %s, after\n\t%s", time.Now().Format("05.000"), strings.Join(m.heard, "\n\t"))
-}
-
-// When a middleman breaks.
-const (
-	never        int32 = iota
-	beforeAnswer       // of anything, when it has been done
-	amidAnswer         // behind its first message
-	beforeRow          // of a read
-	beforeCommit       // was answered, when it has been done
-	amidCommit         // behind the first message of that answer
-)
-
-// words tell that something was said.
-type words chan struct{}
-
-func (w words) Write(p []byte) (int, error) {
-	select {
-	case w <- struct{}{}:
-	default:
-	}
-	return len(p), nil
-}
-
-func newMiddleman(t *testing.T, to string) *middleman {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &middleman{Listener: l, to: to, over: make(chan struct{})}
-	m.conns.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			m.conns.Go(func() { m.pass(c) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		close(m.over)
-		m.conns.Wait()
-	})
-	return m
-}
-
-func (m *middleman) pass(client net.Conn) {
-	defer client.Close()
-	if m.cut.Load() {
-		<-m.over
-		return
-	}
-	server, err := net.Dial("tcp", m.to)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	m.mu.Lock()
-	m.count++
-	number := m.count
-	m.mu.Unlock()
-	left, said := make(chan struct{}), make(words, 1)
-	m.conns.Go(func() {
-		defer close(left)
-		defer server.Close()
-		_, _ = io.Copy(server, io.TeeReader(client, said))
-	})
-	defer func() {
-		if m.quiet.Load() || m.cut.Load() {
-			select {
-			case <-left:
-			case <-m.over:
-			}
-		}
-	}()
-	complete, committed := false, false // said last
-	var head [5]byte                    // kind and length of a message of the server
-	for {
-		if _, err := io.ReadFull(server, head[:]); err != nil {
-			return
-		}
-		body := make([]byte, int(head[1])<<24|int(head[2])<<16|int(head[3])<<8|int(head[4])-4)
-		if _, err := io.ReadFull(server, body); err != nil {
-			return
-		}
-		const commandComplete, readyForQuery, errorResponse, dataRow = 'C', 'Z', 'E', 'D'
-		if m.slow.Load() && head[0] == errorResponse && bytes.Contains(body, []byte(idleSession)) {
-			select {
-			case <-said: // what has led to nothing
-			default:
-			}
-			m.held.Add(1)
-			select {
-			case <-said:
-			case <-left:
-			case <-m.over:
-			}
-		}
-		switch armed := m.armed.Load(); {
-		case armed == beforeAnswer && head[0] == commandComplete, armed == amidAnswer && complete, armed == beforeRow && head[0] == dataRow,
-			armed == beforeCommit && isCommit(head[0], body), armed == amidCommit && committed:
-			m.note(number, head[0], body, ": broken")
-			m.armed.Store(never)
-			if armed == beforeAnswer { // the commit comes after it: let it come
-				for head[0] != readyForQuery {
-					if _, err := io.ReadFull(server, head[:]); err != nil {
-						return
-					}
-					if _, err := io.CopyN(io.Discard, server, int64(head[3])<<8|int64(head[4])-4); err != nil {
-						return
-					}
-				}
-			}
-			return
-		}
-		m.note(number, head[0], body, "")
-		complete, committed = head[0] == commandComplete, isCommit(head[0], body)
-		if m.quiet.Load() || m.cut.Load() {
-			return
-		}
-		if _, err := client.Write(append(head[:], body...)); err != nil {
-			return
-		}
-	}
-}
-
-// isCommit tells that a message says that a transaction is committed.
-func isCommit(kind byte, body []byte) bool { return kind == 'C' && string(body) == "COMMIT\x00" }
-
 // TestOutcomeUnknown breaks the connection when a write is done and its answer
 // on the way: it is an error and no fact, and was not tried again.
 func TestOutcomeUnknown(t *testing.T) {
@@ -303,7 +151,7 @@ func TestOutcomeUnknown(t *testing.T) {
 	url := server.Schema(t)
 	patient := Options{Timeout: time.Minute} // a server that is slow does nothing of what follows
 	direct := openAt(t, url, patient)
-	m := newMiddleman(t, server.Address())
+	m := pgtest.NewMiddleman(t, server.Address())
 	db := openAt(t, replaceHost(t, url, m.Addr().String())+"&pool_max_conns=1", patient)
 	ctx := context.Background()
 	if err := direct.Create(ctx, txn("there")); err != nil {
@@ -313,15 +161,15 @@ func TestOutcomeUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, name := range map[int32]string{beforeAnswer: "before the answer", amidAnswer: "in the middle of the answer"} {
+	for at, name := range map[int32]string{pgtest.BeforeAnswer: "before the answer", pgtest.AmidAnswer: "in the middle of the answer"} {
 		calls := 0
 		for what, call := range map[string]func() error{
 			"Create": func() error { return db.Create(ctx, txn(name)) },
 			"Update": func() error { // its first half is a read: the second is broken
-				m.armed.Store(never)
+				m.Armed.Store(pgtest.Never)
 				return db.Update(ctx, store.Txn{ID: "there"}, func(t *store.Txn) error {
 					if calls++; calls == 1 {
-						m.armed.Store(at)
+						m.Armed.Store(at)
 					}
 					t.Data = append(t.Data, '+')
 					return nil
@@ -331,14 +179,14 @@ func TestOutcomeUnknown(t *testing.T) {
 			"PutKey":   func() error { return db.PutKey(ctx, store.Key{Hash: []byte(name), Created: time.Now()}) },
 		} {
 			eventually(t, "Ping", func() error { return db.Ping(ctx) })
-			m.armed.Store(at)
+			m.Armed.Store(at)
 			if err := call(); err == nil || known(err) || errors.Is(err, store.ErrUndone) {
-				t.Errorf("%s, broken %s: %v, want an error that is no fact\n%s", what, name, err, m.journal())
+				t.Errorf("%s, broken %s: %v, want an error that is no fact\n%s", what, name, err, m.Journal())
 			}
-			m.armed.Store(never)
+			m.Armed.Store(pgtest.Never)
 		}
 		if calls != 1 {
-			t.Errorf("change was called %d times, want 1\n%s", calls, m.journal())
+			t.Errorf("change was called %d times, want 1\n%s", calls, m.Journal())
 		}
 	}
 	got, err := direct.Get(ctx, "there")
@@ -347,20 +195,20 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 	for _, name := range []string{"before the answer", "in the middle of the answer"} {
 		if _, err := direct.Get(ctx, name); err != nil {
-			t.Errorf("Create broken %s: %v; the server had committed it\n%s", name, err, m.journal())
+			t.Errorf("Create broken %s: %v; the server had committed it\n%s", name, err, m.Journal())
 		}
 	}
 	// A transaction of several statements is not begun again, either, when its commit is.
-	for i, at := range []int32{beforeCommit, amidCommit} {
+	for i, at := range []int32{pgtest.BeforeCommit, pgtest.AmidCommit} {
 		generation := int64(1 + i)
 		eventually(t, "Ping", func() error { return db.Ping(ctx) })
 		content := readerFunc(func(p []byte) (int, error) {
-			m.armed.Store(at)
+			m.Armed.Store(at)
 			return copy(p, "content"), io.EOF
 		})
 		err := db.PutSnapshot(ctx, store.Snapshot{Scheme: "visa", Generation: generation, Created: time.Now()}, l, content, 3)
-		if err == nil || known(err) || errors.Is(err, store.ErrUndone) || m.armed.Load() != never {
-			t.Errorf("PutSnapshot %d, broken at its commit: %v, want an error that is no fact\n%s", generation, err, m.journal())
+		if err == nil || known(err) || errors.Is(err, store.ErrUndone) || m.Armed.Load() != pgtest.Never {
+			t.Errorf("PutSnapshot %d, broken at its commit: %v, want an error that is no fact\n%s", generation, err, m.Journal())
 		}
 		if r, err := direct.OpenSnapshot(ctx, "visa", generation); err != nil {
 			t.Errorf("snapshot %d: %v; the server had committed it", generation, err)
@@ -390,14 +238,14 @@ func TestOutcomeUnknown(t *testing.T) {
 			return len(snapshots), err
 		},
 	} {
-		for _, at := range []int32{beforeRow, beforeAnswer, amidAnswer} {
+		for _, at := range []int32{pgtest.BeforeRow, pgtest.BeforeAnswer, pgtest.AmidAnswer} {
 			want, err := read()
 			if err != nil || want == 0 {
 				t.Fatalf("%s: %d, %v", what, want, err)
 			}
-			m.armed.Store(at)
-			if got, err := read(); got != want || err != nil || m.armed.Load() != 0 {
-				t.Errorf("%s, broken: found %d, %v; want %d\n%s", what, got, err, want, m.journal())
+			m.Armed.Store(at)
+			if got, err := read(); got != want || err != nil || m.Armed.Load() != 0 {
+				t.Errorf("%s, broken: found %d, %v; want %d\n%s", what, got, err, want, m.Journal())
 			}
 		}
 	}

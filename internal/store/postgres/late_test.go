@@ -20,7 +20,7 @@ import (
 func TestNothingLate(t *testing.T) {
 	server := pgtest.Get(t)
 	direct, at := openNew(t)
-	m := newMiddleman(t, server.Address())
+	m := pgtest.NewMiddleman(t, server.Address())
 	db := openAt(t, replaceHost(t, at, m.Addr().String())+"&application_name=cut_off", Options{Timeout: 2 * time.Second})
 	ctx := context.Background()
 	lease, err := direct.Acquire(ctx, "visa", "me", time.Hour)
@@ -51,7 +51,7 @@ func TestNothingLate(t *testing.T) {
 	for len(failed) < 3 && atWork(`wait_event_type = 'Lock'`) < 3 {
 		time.Sleep(10 * time.Millisecond)
 	}
-	m.cut.Store(true)
+	m.Cut.Store(true)
 	for range 3 {
 		if err := <-failed; err == nil || known(err) {
 			t.Errorf("a write that waits for a lock: %v, want an error that is no fact", err)
@@ -87,16 +87,16 @@ func TestNothingLate(t *testing.T) {
 func TestLastWord(t *testing.T) {
 	server := pgtest.Get(t)
 	_, at := openNew(t)
-	m := newMiddleman(t, server.Address())
-	m.slow.Store(true)
+	m := pgtest.NewMiddleman(t, server.Address())
+	m.Slow.Store(true)
 	db := openAt(t, replaceHost(t, at, m.Addr().String())+"&pool_max_conns=1&idle_session_timeout=200", Options{Timeout: time.Minute})
 	for i := range 3 {
-		before := m.held.Load()
+		before := m.Held.Load()
 		if err := db.Create(t.Context(), txn(fmt.Sprint(i))); err != nil {
 			t.Fatalf("Create %d: %v", i, err)
 		}
 		eventually(t, "the end of the session", func() error {
-			if m.held.Load() == before {
+			if m.Held.Load() == before {
 				return errors.New("it has not ended")
 			}
 			return nil

@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/linear"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
 
@@ -43,71 +42,6 @@ func as(t *testing.T, text, user string) string {
 	}
 	u.User = url.User(user)
 	return u.String()
-}
-
-// TestPrivileges: what the page says to grant is enough for a node that may not
-// change tables, and such a node says so on a database that lacks them.
-func TestPrivileges(t *testing.T) {
-	c := newClock(t)
-	server, at := c.server, c.url
-	openAt(t, at, c.options())
-	schema := strings.Split(at[strings.Index(at, "search_path=")+len("search_path="):], ",")[0]
-	t.Cleanup(func() { server.Exec(t, at, "DROP OWNED BY threeds_node; DROP ROLE threeds_node") })
-	server.Exec(t, at, "CREATE ROLE threeds_node LOGIN; GRANT SELECT ON public.test_clock TO threeds_node")
-	for statement := range strings.SplitSeq(sqlOf(t, "postgres.md", "## Privileges"), ";\n") {
-		if strings.Contains(statement, "TO threeds_node") {
-			server.Exec(t, at, strings.ReplaceAll(statement, "SCHEMA public", "SCHEMA "+schema))
-		}
-	}
-	db := openAt(t, as(t, at, "threeds_node"), c.options())
-	ctx := context.Background()
-	report := linear.Run(t, linear.Bed{
-		Do:    func(ctx context.Context, _ int, c linear.Call) linear.Answer { return c.On(ctx, db) },
-		Nodes: 1, Now: c.at.UnixMilli(), Pass: c.setClock(newOperator(t, at)),
-	}, 500, t.TempDir())
-	if n := report.Outcomes[linear.Unknown]; n > 0 || len(report.Violations) > 0 {
-		t.Errorf("%d of %d calls failed", n, report.Calls)
-	}
-	if err := db.PutKey(ctx, store.Key{Hash: []byte("hash")}); err != nil {
-		t.Error(err)
-	}
-	if err := db.ResealKey(ctx, []byte("hash"), nil, []byte("seal")); err != nil {
-		t.Error(err)
-	}
-	if keys, err := db.Keys(ctx); err != nil || len(keys) == 0 {
-		t.Errorf("Keys = %d, %v", len(keys), err)
-	}
-	if err := db.RevokeKey(ctx, []byte("hash")); err != nil {
-		t.Error(err)
-	}
-	var rows []store.Row // of a backup
-	for _, kind := range []string{store.RevokedRows, store.StateRows, store.RangeRows} {
-		err := db.ViewRows(ctx, func(tx store.RowTx) error {
-			return tx.Each(ctx, kind, func(row store.Row) error { rows = append(rows, row); return nil })
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		err = db.ChangeRows(ctx, func(tx store.RowTx) error { return tx.Clear(ctx, kind) })
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	err := db.ChangeRows(ctx, func(tx store.RowTx) error {
-		for _, row := range rows {
-			if err := tx.Add(ctx, row); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil || len(rows) == 0 {
-		t.Errorf("%d rows restored, %v", len(rows), err)
-	}
-	empty := as(t, server.Schema(t), "threeds_node")
-	if _, err := Open(ctx, empty, Options{}); err == nil || !strings.Contains(err.Error(), "permission denied") {
-		t.Errorf("Open where there are no tables: %v, want that they may not be made", err)
-	}
 }
 
 // TestPrivilegesFromNothing goes through what the pages say in their order: roles, the

@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/openthreeds/threeds/internal/leaktest"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 	"github.com/openthreeds/threeds/internal/store/storetest"
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	pgtest.Stop()
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := leaktest.Wait(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

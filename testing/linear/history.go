@@ -105,18 +105,25 @@ func (l *line) contend() {
 	}
 }
 
-// Artifacts is the directory at the root of the module for pages that CI keeps or, outside
-// of a module, the temporary directory.
+// Artifacts returns the directory artifacts/ at the root of the repository, for pages that CI keeps. That is where the
+// go.mod of the product is, one directory above that of the tests. Outside of a module it returns the temporary directory.
 func Artifacts() string {
+	hasModule := func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, "go.mod"))
+		return err == nil
+	}
 	dir, err := os.Getwd()
-	for err == nil {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "artifacts")
-		}
+	for err == nil && !hasModule(dir) {
 		if dir == filepath.Dir(dir) {
-			break
+			return os.TempDir()
 		}
 		dir = filepath.Dir(dir)
 	}
-	return os.TempDir()
+	if err != nil {
+		return os.TempDir()
+	}
+	if hasModule(filepath.Dir(dir)) {
+		dir = filepath.Dir(dir)
+	}
+	return filepath.Join(dir, "artifacts")
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -14,8 +15,8 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/linear"
 	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/testing/linear"
 )
 
 // clock is in milliseconds since 1970.
@@ -351,5 +352,12 @@ func TestBroken(t *testing.T) {
 				t.Errorf("%d pages for %d violations, %v", len(pages), len(report.Violations), err)
 			}
 		})
+	}
+}
+
+// TestArtifactsAreAtTheRoot: pages of violations are where CI looks for them, and not in the module of the tests.
+func TestArtifactsAreAtTheRoot(t *testing.T) {
+	if _, err := os.Stat(filepath.Join(filepath.Dir(linear.Artifacts()), "ARCHITECTURE.md")); err != nil {
+		t.Errorf("pages go to %s: %v", linear.Artifacts(), err)
 	}
 }

@@ -1,3 +1,4 @@
+// Package sqlite_test checks whether the embedded store is linearizable, see package linear.
 package sqlite_test
 
 import (
@@ -15,11 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/openthreeds/threeds/internal/leaktest"
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/linear"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
+	"github.com/openthreeds/threeds/testing/linear"
 )
 
 // linearDir names the directory of the store to the process that is to be killed,
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // linearCalls is how many calls a test of linearizability makes: make linear asks
@@ -54,6 +54,9 @@ func linearCalls(t *testing.T) int {
 	return n / 2 // there are two tests
 }
 
+// start is what the clock of a store shows at first, in milliseconds since 1970.
+var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixMilli()
+
 // linearNodes is how often the directory is open.
 const linearNodes = 2
 
@@ -62,7 +65,7 @@ const linearNodes = 2
 func TestLinearReopened(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	var clock atomic.Int64
-	clock.Store(newClock().now().UnixMilli())
+	clock.Store(start)
 	open := func() (*sqlite.DB, error) {
 		return sqlite.Open(dir, sqlite.Options{Now: func() time.Time { return time.UnixMilli(clock.Load()) }})
 	}
@@ -151,11 +154,11 @@ func (s hasty) Create(ctx context.Context, t store.Txn) error {
 // runKilled makes calls on a store whose process is killed now and then.
 func runKilled(t *testing.T, calls int, pages string, env ...string) linear.Report {
 	dir := filepath.Join(t.TempDir(), "data")
-	now := newClock().now().UnixMilli()
+	now := start
 	var child *exec.Cmd
 	var input io.Closer
 	var remote atomic.Pointer[linear.Remote]
-	start := func() error {
+	startChild := func() error {
 		child = exec.Command(os.Args[0])
 		child.Env = append(append(os.Environ(), linearDir+"="+dir), env...)
 		child.Stderr = os.Stderr
@@ -178,7 +181,7 @@ func runKilled(t *testing.T, calls int, pages string, env ...string) linear.Repo
 		remote.Store(fresh)
 		return nil
 	}
-	if err := start(); err != nil {
+	if err := startChild(); err != nil {
 		t.Fatal(err)
 	}
 	kill := func() error {
@@ -187,7 +190,7 @@ func runKilled(t *testing.T, calls int, pages string, env ...string) linear.Repo
 		}
 		remote.Load().Wait()
 		_ = child.Wait() // it was killed
-		return start()
+		return startChild()
 	}
 	report := linear.Run(t, linear.Bed{
 		Do: func(ctx context.Context, node int, c linear.Call) linear.Answer {

@@ -1,4 +1,6 @@
-package client_test
+// Package schemas_test holds what the server answers against the descriptions of it: docs/openapi.yaml for the API, and for
+// Delegate Authentication the published schema of the Agentic Commerce Protocol.
+package schemas_test
 
 import (
 	"bytes"
@@ -37,7 +39,7 @@ const openAPIFile = "openapi.yaml"
 // that they may have others.
 func readDescription(t *testing.T) *description {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "docs", openAPIFile))
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", openAPIFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,5 +296,41 @@ func TestF8AnswersAreAsDescribed(t *testing.T) {
 				t.Errorf("%s was not answered with success", operation)
 			}
 		}
+	}
+}
+
+// appRequest returns a request of an app with all that the protocol wants of it.
+func appRequest(card string) map[string]any {
+	return map[string]any{
+		"acctNumber": card, "cardExpiryDate": "3012", "purchaseAmount": "1250", "purchaseCurrency": "978",
+		"deviceChannel": "03", "threeRIInd": "03", "messageVersion": "2.2.0",
+	}
+}
+
+// authenticate makes an /auth with a card and returns its ARes.
+func authenticate(t testing.TB, c *client.Client, card string) *client.ARes {
+	t.Helper()
+	crd, err := c.Preauth(t.Context(), client.PreauthRequest{AcctNumber: card})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ares, err := c.Auth(t.Context(), browserAReq(crd.ThreeDSServerTransID, card))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ares
+}
+
+// browserAReq returns the AReq of a payment in a browser.
+func browserAReq(transID, card string) map[string]any {
+	return map[string]any{
+		"messageType": "AReq", "messageVersion": "2.2.0", "deviceChannel": "02", "messageCategory": "01",
+		"threeDSServerTransID": transID, "threeDSCompInd": "U", "acctNumber": card, "cardExpiryDate": "3012",
+		"threeDSRequestorAuthenticationInd": "01", "threeDSRequestorURL": "https://shop.example",
+		"acquirerBIN": "400000", "acquirerMerchantID": "M1", "mcc": "5411", "merchantCountryCode": "8", "merchantName": "Shop",
+		"purchaseAmount": "1099", "purchaseCurrency": "36", "purchaseExponent": "2", "purchaseDate": "20261120120000",
+		"browserAcceptHeader": "text/html", "browserIP": "192.0.2.1", "browserJavaEnabled": false, "browserJavascriptEnabled": true,
+		"browserLanguage": "en", "browserColorDepth": "24", "browserScreenHeight": "1080", "browserScreenWidth": "1920", "browserTZ": "-60",
+		"browserUserAgent": "Mozilla/5.0", "notificationURL": "https://shop.example/done", "cardholderName": "Ann Example",
 	}
 }
