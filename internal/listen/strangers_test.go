@@ -162,6 +162,16 @@ func (p pipes) connect() net.Conn {
 	return client
 }
 
+// trickle sends a text, a byte every tenth of a second.
+func trickle(w io.Writer, text string) {
+	for i := range len(text) {
+		if _, err := w.Write([]byte{text[i]}); err != nil {
+			return
+		}
+		time.Sleep(time.Second / 10)
+	}
+}
+
 // TestSlowStrangersDoNotShutOutNewClients holds the limit of connections with clients that never get to the end of a
 // handshake or a request. Each of them is evicted a second after it began, and a new client gets its place.
 func TestSlowStrangersDoNotShutOutNewClients(t *testing.T) {
@@ -169,14 +179,6 @@ func TestSlowStrangersDoNotShutOutNewClients(t *testing.T) {
 	const moment = 100 * time.Millisecond
 	secured, multiplexed := serverTLS(), serverTLS("h2", "http/1.1")
 	anyServer := func(protos ...string) *tls.Config { return &tls.Config{InsecureSkipVerify: true, NextProtos: protos} }
-	trickle := func(w io.Writer, text string) {
-		for i := range len(text) {
-			if _, err := w.Write([]byte{text[i]}); err != nil {
-				return
-			}
-			time.Sleep(moment)
-		}
-	}
 	for _, test := range []struct {
 		name   string
 		config *tls.Config
