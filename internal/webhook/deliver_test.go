@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // clear is a Sealer that hides nothing, but checks the name.
@@ -289,11 +291,10 @@ func TestW4ChangeOutlivesARefreshBeforeIt(t *testing.T) {
 		_, err := s.Change(t.Context(), "shop", e.ID, func(e *Endpoint) error { e.Disabled = true; return nil })
 		changed <- err
 	}()
-	select { // The change ends before the refresh only if it does not wait for it.
-	case err := <-changed:
-		changed <- err
-	case <-time.After(50 * time.Millisecond):
-	}
+	waittest.Until(t, "the change in the store", func() bool { // it does not end before the refresh does
+		rows, err := slow.Events.Endpoints(t.Context())
+		return err != nil || len(rows) > 0 && !bytes.Equal(rows[0].Data, e.sealed)
+	})
 	close(slow.release)
 	refreshes.Wait()
 	if err := <-changed; err != nil {
