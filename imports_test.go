@@ -75,7 +75,8 @@ var may = map[string]string{
 	"tools/bundle": "web",
 	"tools/docgen": "internal/charset internal/faults message message/extension internal/outcome internal/scheme",
 
-	"internal/journal/journaltest": "internal/journal internal/store/postgres/pgtest",
+	"internal/journal/journaltest":   "internal/journal internal/store/postgres/pgtest",
+	"internal/store/postgres/pgtest": "internal/waittest",
 }
 
 // pure are the packages that touch no network, clock, disk or database: they import

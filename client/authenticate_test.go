@@ -95,13 +95,12 @@ func TestF1AuthenticateAndCancel(t *testing.T) {
 		wantProblem(t, err, http.StatusConflict, "not-cancellable")
 	})
 	t.Run("F4 wait ends with the challenge", func(t *testing.T) {
-		started := time.Now()
 		a, err := c.Authenticate(ctx, appRequest("4000000000000103"), "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, err = c.Authentication(ctx, a.ID, 30*time.Second); err != nil || !a.IsFinal() || time.Since(started) > 15*time.Second {
-			t.Errorf("%v %+v after %s", err, a, time.Since(started))
+		if a, err = c.Authentication(ctx, a.ID, 30*time.Second); err != nil || !a.IsFinal() {
+			t.Errorf("%v %+v", err, a)
 		}
 	})
 }

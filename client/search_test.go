@@ -2,32 +2,28 @@ package client_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/threedstest"
 )
 
 // searchUntil asks until a search finds so many authentications: the journal is written within a second.
-func searchUntil(t *testing.T, c *client.Client, s client.Search, want int) *client.Page {
+func searchUntil(t *testing.T, c *client.Client, s client.Search, want int) (p *client.Page) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		p, err := c.Search(t.Context(), s)
-		if err != nil {
+	waittest.Until(t, fmt.Sprintf("%d authentications that %+v finds", want, s), func() bool {
+		var err error
+		if p, err = c.Search(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
-		if len(p.Data) == want {
-			return p
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v: %d found, want %d: %s", s, len(p.Data), want, p.Raw)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return len(p.Data) == want
+	})
+	return p
 }
 
 // TestF7ListAndSearch: a merchant finds its own authentications by each name, newest first, page by page.

@@ -17,9 +17,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/playground"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // printedFiles returns the files that a page of the documents prints, by name.
@@ -162,17 +162,17 @@ func payOnHostedPage(t *testing.T, address string) error {
 		return err
 	}
 	answer, err = browser.Post(address+"/begin", "application/x-www-form-urlencoded", nil)
-	for range 200 {
+	waittest.Until(t, "the hosted page to lead back to the shop", func() bool {
 		if err != nil {
-			return err
+			return true
 		}
-		if err := answer.Body.Close(); err != nil || isBack {
-			return err
+		if err = answer.Body.Close(); err != nil || isBack {
+			return true
 		}
-		time.Sleep(100 * time.Millisecond) // the page has a refresh of two seconds
 		answer, err = browser.Get(address)
-	}
-	return fmt.Errorf("the hosted page does not lead back to the shop: %s", answer.Status)
+		return false
+	})
+	return err
 }
 
 // prepareExample returns a directory in which programs find the packages of this module: that for Go by a go.mod that

@@ -12,9 +12,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/threedstest"
 )
 
@@ -63,19 +63,18 @@ func threeRI(indicator string) map[string]any {
 // waitForResult waits for the result of a transaction.
 func waitForResult(t *testing.T, s *threedstest.Server, id string) map[string]any {
 	t.Helper()
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	var all map[string]any
+	waittest.Until(t, "the result", func() bool {
 		rreq, err := s.Client().PostAuth(t.Context(), id)
-		if err == nil {
-			var all map[string]any
-			if err := json.Unmarshal(rreq.Raw, &all); err != nil {
-				t.Fatal(err)
-			}
-			return all
+		if err != nil {
+			return false
 		}
-		if time.Now().After(until) {
-			t.Fatalf("no result: %v", err)
+		if err := json.Unmarshal(rreq.Raw, &all); err != nil {
+			t.Fatal(err)
 		}
-	}
+		return true
+	})
+	return all
 }
 
 // A page is what the issuer shows.

@@ -26,6 +26,7 @@ import (
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/shed"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // fake is engines and keys that take their time and let everybody in.
@@ -710,11 +711,5 @@ func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
-	for range 1000 {
-		if h.inFlight().Load() == 0 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Errorf("%d places are still taken", h.inFlight().Load())
+	waittest.Until(t, "all places to be free", func() bool { return h.inFlight().Load() == 0 })
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -138,14 +139,16 @@ func TestP2WaitOutlastsTimeLimits(t *testing.T) {
 	if status, err := post(t.Context(), "?wait=1"); status != 400 || time.Since(began) < time.Second {
 		t.Errorf("%d %v after %v, want 400 after 1s", status, err, time.Since(began))
 	}
-	gone, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := post(gone, "?wait=60"); err == nil {
+	gone, leave := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := post(gone, "?wait=60")
+		failed <- err
+	}()
+	waittest.Until(t, "the request to wait", func() bool { return h.waiting.Load() == 1 })
+	leave()
+	if err := <-failed; err == nil {
 		t.Error("an answer came before the client had gone")
 	}
-	for deadline := time.Now().Add(10 * time.Second); e.ended.Load() != 2; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the wait goes on without its client")
-		}
-	}
+	waittest.Until(t, "the end of the wait without its client", func() bool { return e.ended.Load() == 2 })
 }

@@ -6,12 +6,14 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -19,6 +21,7 @@ import (
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -367,18 +370,15 @@ func (p *pageTest) startBrowser() *auth.BrowserView {
 // await waits until the browser is told of a step.
 func (p *pageTest) await(step auth.BrowserStep) *auth.BrowserView {
 	p.t.Helper()
-	for range 100 {
-		v, err := p.ViewBrowser(p.t.Context(), p.token, p.binding, -1)
-		if err != nil {
+	var v *auth.BrowserView
+	waittest.Until(p.t, fmt.Sprintf("the step %s", step), func() bool {
+		var err error
+		if v, err = p.ViewBrowser(p.t.Context(), p.token, p.binding, -1); err != nil {
 			p.t.Fatal(err)
 		}
-		if v.Step == step {
-			return v
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	p.t.Fatalf("the step %s does not come", step)
-	return nil
+		return v.Step == step
+	})
+	return v
 }
 
 // TestF1FrictionlessInABrowser: the page's members go into the AReq, and the AReq leaves once.
@@ -424,30 +424,32 @@ func TestF10CardGoesWithTheAReq(t *testing.T) {
 // TestI5OneAReqHoweverOftenBrowsersBegin: on two nodes, many times at once.
 func TestI5OneAReqHoweverOftenBrowsersBegin(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
-	p := w.newPage(t)
-	p.startBrowser()
-	other := w.browserEngine()
-	var all sync.WaitGroup
-	for i := range 20 {
-		all.Go(func() {
-			e := []*auth.Engine{p.Engine, other}[i%2]
-			if _, _, err := e.BeginBrowser(t.Context(), p.token, p.binding, seen); err != nil {
-				t.Error(err)
-			}
-			if _, err := e.ViewBrowser(t.Context(), p.token, p.binding, -1); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	p.await(auth.StepEnd)
-	time.Sleep(50 * time.Millisecond)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.sends[p.id] != 1 {
-		t.Errorf("%d AReqs", w.sends[p.id])
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		p := w.newPage(t)
+		p.startBrowser()
+		other := w.browserEngine()
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				e := []*auth.Engine{p.Engine, other}[i%2]
+				if _, _, err := e.BeginBrowser(t.Context(), p.token, p.binding, seen); err != nil {
+					t.Error(err)
+				}
+				if _, err := e.ViewBrowser(t.Context(), p.token, p.binding, -1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		p.await(auth.StepEnd)
+		synctest.Wait() // until all tasks have ended, or wait
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.sends[p.id] != 1 {
+			t.Errorf("%d AReqs", w.sends[p.id])
+		}
+	})
 }
 
 // TestD69MethodDecidesThreeDSCompInd: Y when its notification came, N when its time is over.

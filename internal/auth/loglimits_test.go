@@ -82,6 +82,9 @@ func TestD105SchemeFindingsAreLoggedOnceAnHour(t *testing.T) {
 
 // TestD105FindingLimitIsBounded: what is remembered has a bound, and an hour later there is room again.
 func TestD105FindingLimitIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("6,000 merchants take a while")
+	}
 	s := newStand("visa")
 	s.e.Findings = new(auth.FindingLimit)
 	request := func(name string) {

@@ -274,30 +274,34 @@ func TestI5OneSecondAReqHoweverOftenPagesAnswer(t *testing.T) {
 func TestI5RowsThatWerePutBack(t *testing.T) {
 	t.Parallel()
 	for _, row := range []string{"the authentication", "the second AReq"} {
-		w := spcWorld()
-		p, sent := spcPage(t, w, "Y")
-		w.mu.Lock()
-		before := maps.Clone(w.txns)
-		w.mu.Unlock()
-		if _, err := p.answer(p.Engine, confirmed); err != nil {
-			t.Fatal(err)
-		}
-		p.await(auth.StepEnd)
-		w.mu.Lock()
-		for id, was := range before {
-			if (id == p.id) == (row == "the authentication") {
-				was.Version = w.txns[id].Version + 1
-				w.txns[id] = was
+		synctest.Test(t, func(t *testing.T) {
+			w := spcWorld()
+			p, sent := spcPage(t, w, "Y")
+			w.mu.Lock()
+			before := maps.Clone(w.txns)
+			w.mu.Unlock()
+			if _, err := p.answer(p.Engine, confirmed); err != nil {
+				t.Fatal(err)
 			}
-		}
-		w.mu.Unlock()
-		for _, e := range []*auth.Engine{p.Engine, w.browserEngine()} {
-			_, _ = p.answer(e, confirmed)
-		}
-		time.Sleep(50 * time.Millisecond) // an AReq would leave in another goroutine
-		if n := len(sent.list()); n != 2 {
-			t.Errorf("%s was put back: %d AReqs left, want 2", row, n)
-		}
+			p.await(auth.StepEnd)
+			w.mu.Lock()
+			for id, was := range before {
+				if (id == p.id) == (row == "the authentication") {
+					was.Version = w.txns[id].Version + 1
+					w.txns[id] = was
+				}
+			}
+			w.mu.Unlock()
+			for _, e := range []*auth.Engine{p.Engine, w.browserEngine()} {
+				_, _ = p.answer(e, confirmed)
+			}
+			synctest.Wait() // an AReq would leave in another goroutine
+			if n := len(sent.list()); n != 2 {
+				t.Errorf("%s was put back: %d AReqs left, want 2", row, n)
+			}
+			w.pass(time.Hour) // the tasks end, since the time for SPC is over
+			time.Sleep(time.Second)
+		})
 	}
 }
 

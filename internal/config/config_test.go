@@ -41,7 +41,7 @@ func TestConfig(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no archives: %v", err)
 	}
-	certs := makeCertificates(t)
+	certs := certificates(t)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			a, err := txtartest.ParseFile(file)
@@ -103,7 +103,7 @@ func said(file string) string {
 func fullConfig(t *testing.T) (file string, c *Config) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, data := range makeCertificates(t) {
+	for name, data := range certificates(t) {
 		write(t, filepath.Join(dir, name), data)
 	}
 	a, err := txtartest.ParseFile("testdata/config/full.txtar")
@@ -355,6 +355,18 @@ func write(t *testing.T, file string, data []byte) {
 	}
 }
 
+// sharedCertificates are those that makeCertificates made first. Most tests do with them.
+var sharedCertificates map[string][]byte
+
+// certificates are files that configurations name, the same ones for all tests.
+func certificates(t *testing.T) map[string][]byte {
+	t.Helper()
+	if sharedCertificates == nil {
+		sharedCertificates = makeCertificates(t)
+	}
+	return sharedCertificates
+}
+
 // makeCertificates makes files that configurations name, most of them PEM, good and bad.
 func makeCertificates(t *testing.T) map[string][]byte {
 	t.Helper()
@@ -506,7 +518,7 @@ func newRoot(t *testing.T, files map[string][]byte, end time.Time, names ...stri
 
 // TestSecretsAreNotQuoted puts a key where its path belongs.
 func TestSecretsAreNotQuoted(t *testing.T) {
-	secret := makeCertificates(t)["server.key"]
+	secret := certificates(t)["server.key"]
 	text := "results:\n  tls:\n    key: |\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(string(bytes.TrimSpace(secret)), "      ") + "\n"
 	l := parseConfig("threeds.yaml", []byte(text))
 	got := fmt.Sprint(l.err())

@@ -8,7 +8,7 @@ import (
 // TestCase15SchemeOfOnesOwn: a directory can have the word of any scheme, and nothing is said of it.
 func TestCase15SchemeOfOnesOwn(t *testing.T) {
 	dir := t.TempDir()
-	for name, data := range makeCertificates(t) {
+	for name, data := range certificates(t) {
 		write(t, filepath.Join(dir, name), data)
 	}
 	for _, word := range []string{

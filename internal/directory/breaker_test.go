@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -441,10 +442,11 @@ func (b *breaker) trialByNow() {
 func TestDeadDirectory(t *testing.T) {
 	ca := newAuthority(t)
 	var dead atomic.Bool
+	hangUp := make(chan struct{}) // the dead directory server hangs up on one request for each value
 	serving := serve(t, ca.server(), func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		if dead.Load() {
-			time.Sleep(200 * time.Millisecond)
+			<-hangUp
 			panic(http.ErrAbortHandler)
 		}
 		io.WriteString(w, "{}")
@@ -458,28 +460,41 @@ func TestDeadDirectory(t *testing.T) {
 		io.WriteString(w, "{}")
 	})
 	a, b := peerAt("visa", serving, ca.client()), peerAt("mastercard", quick, ca.client())
-	a.MaxInFlight = 20
+	a.MaxInFlight, a.Timeout = 20, time.Hour
 	c, _ := newClient(t, Hooks{}, a, b)
 	p := c.peers["visa"]
 	if _, err := send(t, c, "visa"); err != nil {
 		t.Fatal(err)
 	}
 	dead.Store(true)
-	ctx, cancel := context.WithCancel(t.Context())
 	var load sync.WaitGroup
 	kinds := make(map[Kind]int)
+	count := func(kind Kind) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return kinds[kind]
+	}
+	turns := make(chan struct{}) // one for each request to the dead directory server
 	for range 50 {
 		load.Go(func() {
-			for ctx.Err() == nil {
-				_, err := c.Send(ctx, "visa", "Shop", []byte("{}"), transID, message.V220, "")
+			for range turns {
+				_, err := c.Send(t.Context(), "visa", "Shop", []byte("{}"), transID, message.V220, "")
 				if e, ok := errors.AsType[*Error](err); ok {
 					mu.Lock()
 					kinds[e.Kind]++
 					mu.Unlock()
 				}
-				time.Sleep(20 * time.Millisecond)
 			}
 		})
+	}
+	ask := func() {
+		for range 5 {
+			turns <- struct{}{}
+		}
+		select {
+		case hangUp <- struct{}{}:
+		default: // no request waits
+		}
 	}
 	var want []string
 	for range 100 {
@@ -488,26 +503,22 @@ func TestDeadDirectory(t *testing.T) {
 		if _, err := c.Send(t.Context(), "mastercard", "Shop", []byte("{}"), id, message.V231, ""); err != nil {
 			t.Errorf("the other directory server: %v", err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		ask()
 	}
 	if strings.Join(order, " ") != strings.Join(want, " ") {
 		t.Errorf("the other directory server got %d requests, want %d in order", len(order), len(want))
 	}
+	waittest.Until(t, "failures", func() bool { ask(); return count(Broken) >= breakFailures })
 	p.breaker.openByNow()
-	deadline := time.Now().Add(20 * time.Second)
-	for refused := func() bool { mu.Lock(); defer mu.Unlock(); return kinds[Open] > 0 }; !refused(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not open")
-		}
-	}
+	waittest.Until(t, "the breaker to open", func() bool { ask(); return count(Open) > 0 })
 	dead.Store(false)
-	for err := error(failing(Open)); err != nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not close")
-		}
-		_, err = c.Send(t.Context(), "visa", "Shop", []byte("{}"), transID, message.V220, "")
-	}
-	cancel()
+	close(hangUp)
+	waittest.Until(t, "the breaker to close", func() bool {
+		p.breaker.trialByNow()
+		_, err := c.Send(t.Context(), "visa", "Shop", []byte("{}"), transID, message.V220, "")
+		return err == nil
+	})
+	close(turns)
 	load.Wait()
 	t.Logf("of the dead directory: %v", kinds)
 	if kinds[Broken] == 0 || kinds[Busy] == 0 {
@@ -541,6 +552,8 @@ func TestGoneDirectoryOpensTheBreaker(t *testing.T) {
 			t.Parallel()
 			var healed atomic.Bool
 			silent := make(chan bool, 100)
+			end := make(chan struct{}) // of all that is silent
+			defer close(end)
 			address := serveRaw(t, nil, func(conn net.Conn) {
 				if !healed.Load() {
 					test.gone(conn)
@@ -549,12 +562,18 @@ func TestGoneDirectoryOpensTheBreaker(t *testing.T) {
 				secured := tls.Server(conn, good)
 				if hangUp(secured); secured.ConnectionState().HandshakeComplete {
 					silent <- true
+					go func() {
+						<-end
+						_ = conn.Close()
+					}()
 					_, _ = io.Copy(io.Discard, secured)
 				}
 			})
 			opened := make(chan bool, 100)
 			peer := peerAt("visa", address, ca.client())
-			peer.Timeout = 2 * time.Second
+			if peer.Timeout = time.Hour; test.hangsUp {
+				peer.Timeout = 2 * time.Second
+			}
 			c, _ := newClient(t, Hooks{Opened: func(_, _ string, open bool) { opened <- open }}, peer)
 			<-opened // what it is from the start
 			b := &c.peers["visa"].breaker
@@ -584,23 +603,22 @@ func TestGoneDirectoryOpensTheBreaker(t *testing.T) {
 			}
 			b.trialByNow()
 			var trial sync.WaitGroup
+			ctx, giveUp := context.WithCancel(t.Context())
+			defer giveUp()
 			trial.Go(func() {
-				if _, err := send(t, c, "visa"); err == nil || err.Kind != Timeout {
-					t.Errorf("the trial that heals it: %v, want a time-out", err)
+				_, err := c.Send(ctx, "visa", "Shop", []byte("{}"), transID, message.V220, "")
+				if e, ok := errors.AsType[*Error](err); test.hangsUp && (!ok || e.Kind != Timeout) || err == nil {
+					t.Errorf("the trial that heals it: %v, want a time-out, or the end of the caller", err)
 				}
 			})
 			<-silent
 			if test.hangsUp {
 				trial.Wait()
 			}
-			select {
-			case open := <-opened:
-				if open {
-					t.Error("it opens again")
-				}
-			case <-time.After(peer.Timeout / 2):
-				t.Error("it does not close")
+			if <-opened {
+				t.Error("it opens again")
 			}
+			giveUp()
 			trial.Wait()
 		})
 	}

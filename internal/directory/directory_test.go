@@ -326,8 +326,8 @@ func TestTimeout(t *testing.T) {
 			if err == nil || err.Kind != Timeout || err.Text != "Connection timeout" {
 				t.Errorf("error %+v, want a timeout", err)
 			}
-			if took < limit || took > limit+2*time.Second { // of a busy machine
-				t.Errorf("took %v, want %v", took, limit)
+			if took < limit {
+				t.Errorf("took %v, want %v at least", took, limit)
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -196,7 +196,7 @@ func (e edge) try(t *testing.T, h *directorytest.Server, fault directorytest.Fau
 	if got != e.verdict || r.status.Fault != e.fault {
 		t.Errorf("%v: verdict %d, fault %q; want %d, %q", version, got, r.status.Fault, e.verdict, e.fault)
 	}
-	if fault.Slow && (took < limit*9/10 || took > limit+5*time.Second) {
+	if fault.Slow && took < limit*9/10 {
 		t.Errorf("%v took %v", version, took)
 	}
 	if fresh := cards.Generation("visa") != former; fresh != (e == takenIn) || fresh != (cards.Lookup(card) != nil) || fresh == (cards.Lookup(otherCard) != nil) {
@@ -286,13 +286,9 @@ func TestEdgesOfNames(t *testing.T) {
 				}
 				return conn, err
 			}}
-			start := time.Now()
 			_, failed := send(t, c, "visa")
 			if failed == nil || failed.Kind != test.kind || failed.Text != test.text {
 				t.Errorf("%+v, want %v", failed, test.kind)
-			}
-			if took := time.Since(start); took > 6*time.Second {
-				t.Errorf("took %v", took)
 			}
 		})
 	}

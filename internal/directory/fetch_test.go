@@ -272,9 +272,6 @@ func TestFileHostWithoutHandshake(t *testing.T) {
 	}
 	defer l.Close()
 	over := make(chan error, 1)
-	if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	go func() {
 		conn, err := l.Accept()
 		if err != nil {
@@ -282,7 +279,6 @@ func TestFileHostWithoutHandshake(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(10 * time.Second))
 		_, err = io.Copy(io.Discard, conn)
 		over <- err
 	}()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -151,16 +152,14 @@ func TestAnotherDirectory(t *testing.T) {
 	defer cancel()
 	go n.run(ctx)
 	var last *message.Message
-	for deadline := time.Now().Add(time.Minute); last == nil; time.Sleep(time.Millisecond) {
+	waittest.Until(t, "a PReq at the former one", func() bool {
 		s.ds.mu.Lock()
+		defer s.ds.mu.Unlock()
 		if len(s.ds.preqs) > 6 {
 			last = s.ds.preqs[6]
 		}
-		s.ds.mu.Unlock()
-		if time.Now().After(deadline) {
-			t.Fatal("back at the former one, it is not asked")
-		}
-	}
+		return last != nil
+	})
 	if cancel(); last.Has("serialNum") {
 		t.Error("back at the former one, the PReq does not ask for everything")
 	}

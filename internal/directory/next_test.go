@@ -17,6 +17,7 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/internal/tunnel"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -209,9 +210,7 @@ func TestNext(t *testing.T) {
 	running.Go(func() { first.Run(ctx) })
 	<-preqs
 	<-preqs
-	for cards.Generation("visa") == nil || cards.Generation("jcb") == nil {
-		time.Sleep(time.Millisecond)
-	}
+	waittest.Until(t, "the card ranges of both", func() bool { return cards.Generation("visa") != nil && cards.Generation("jcb") != nil })
 	answer := make(chan string)
 	go func() {
 		got, _ := send(t, first, "visa")
@@ -337,8 +336,8 @@ func TestNextNews(t *testing.T) {
 				defer mu.Unlock()
 				return told["visa"]
 			}
-			for i := 0; test.want && got() == 0 && i < 5000; i++ {
-				time.Sleep(time.Millisecond)
+			if test.want {
+				waittest.Until(t, "the news", func() bool { return got() > 0 })
 			}
 			cancel()
 			<-ended

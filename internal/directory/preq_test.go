@@ -215,7 +215,13 @@ func TestPR31VP17RefusedPRes(t *testing.T) {
 		{"gzip never comes", func(w http.ResponseWriter, _ *message.Message) {
 			w.Header().Set("Content-Encoding", "gzip")
 			w.(http.Flusher).Flush()
-			time.Sleep(2 * patience)
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			_, _ = io.Copy(io.Discard, conn) // until the client hangs up
 		}, unreachable, "", ""},
 		{"brotli", encoded("br", []byte("{}")), refused, "101", unreadable},
 	} {

@@ -23,6 +23,7 @@ import (
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/tunnel/tunneltest"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -76,13 +77,8 @@ func TestThroughProxy(t *testing.T) {
 			wait := func(want ...string) {
 				t.Helper()
 				for _, want := range want {
-					select {
-					case got := <-came:
-						if got != want {
-							t.Errorf("%s came, want %s", got, want)
-						}
-					case <-time.After(10 * time.Second):
-						t.Fatalf("nothing came, want %s", want)
+					if got := <-came; got != want {
+						t.Errorf("%s came, want %s", got, want)
 					}
 				}
 			}
@@ -264,9 +260,10 @@ func TestProxyEndsRest(t *testing.T) {
 				}
 				was := made
 				proxy.Cut()
-				for quiet := true; quiet; quiet, _ = socket.Peek(socket.Under(was)) {
-					time.Sleep(time.Millisecond)
-				}
+				waittest.Until(t, "the end of the connection", func() bool {
+					quiet, _ := socket.Peek(socket.Under(was))
+					return !quiet
+				})
 			}
 			if n := proxy.Asked()["ds.invalid:443"]; n != 3 {
 				t.Errorf("%d connections, want 3", n)
@@ -321,9 +318,7 @@ func TestNextProxy(t *testing.T) {
 	if n, m := first.Asked()["ds.invalid:443"], second.Asked()["ds.invalid:443"]; n != 2 || m != 2 {
 		t.Errorf("%d connections through the former proxy, %d through the next", n, m)
 	}
-	for first.Conns() > 0 { // or the test never ends
-		time.Sleep(time.Millisecond)
-	}
+	waittest.Until(t, "the end of connections through the former proxy", func() bool { return first.Conns() == 0 })
 	next(nil)
 	if _, err := c.Send(t.Context(), "visa", "Shop", []byte(transID), transID, message.V231, ""); err == nil {
 		t.Error("a name that the proxies alone know was found without one")
@@ -365,9 +360,8 @@ func TestProxySilentForFiles(t *testing.T) {
 	p.Proxy, p.DialTimeout, p.FileHosts = given, 50*time.Millisecond, []string{"files.invalid"}
 	c, _ := newClient(t, Hooks{}, p)
 	f := &download{peer: c.peers["visa"], ctx: t.Context(), url: "https://files.invalid/ranges"}
-	start := time.Now()
 	_, err := f.open()
-	if failed, ok := errors.AsType[*Error](err); !ok || failed.Kind != Proxy || failed.Text != "Proxy: Connection timeout" || time.Since(start) > 5*time.Second {
-		t.Errorf("%v after %v", err, time.Since(start))
+	if failed, ok := errors.AsType[*Error](err); !ok || failed.Kind != Proxy || failed.Text != "Proxy: Connection timeout" {
+		t.Errorf("%v", err)
 	}
 }

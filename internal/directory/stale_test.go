@@ -56,6 +56,10 @@ func (w *watched) Write(b []byte) (int, error) {
 	return w.Conn.Write(b)
 }
 
+// pauseAtRandom lets a connection rest for about as long as the directory server leaves it open. The moment is what the
+// test varies, not what it waits for: any other one is as good.
+func pauseAtRandom() { time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond) }
+
 // TestStaleConnections: a directory server closes idle connections whenever it
 // likes. A request fails only when the close was on its way already while the
 // request left: never on a connection that had ended before it was chosen, and
@@ -122,7 +126,7 @@ func TestStaleConnections(t *testing.T) {
 	for range 8 {
 		clients.Go(func() {
 			for range requests / 8 {
-				time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
+				pauseAtRandom()
 				id := newTransID()
 				_, err := c.Send(t.Context(), "visa", "Shop", []byte("{}"), id, message.V231, "")
 				mu.Lock()

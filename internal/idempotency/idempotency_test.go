@@ -270,6 +270,10 @@ func requestAtOnce(t *testing.T, stores ...store.Store) {
 	var effects atomic.Int64
 	var all sync.WaitGroup
 	var answers [100]sync.Map
+	var finished [100]chan struct{} // closed when the request that holds the claim of a key has ended
+	for i := range finished {
+		finished[i] = make(chan struct{})
+	}
 	for i := range 1000 {
 		all.Go(func() {
 			k := &idempotency.Keeper{Store: stores[i%len(stores)], Sealer: ring, Now: time.Now, Keep: time.Hour}
@@ -279,7 +283,7 @@ func requestAtOnce(t *testing.T, stores ...store.Store) {
 				claim, kept, err := k.Begin(context.Background(), r)
 				switch {
 				case errors.Is(err, idempotency.ErrInProgress):
-					time.Sleep(time.Millisecond)
+					<-finished[i%100]
 					continue
 				case err != nil:
 					t.Error(err)
@@ -291,6 +295,7 @@ func requestAtOnce(t *testing.T, stores ...store.Store) {
 					if err := claim.Finish(context.Background(), &idempotency.Answer{Status: 201, Body: []byte(body)}); err != nil {
 						t.Error(err)
 					}
+					close(finished[i%100])
 				}
 				return
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // allMonths is a query for all that is billed.
@@ -285,19 +286,22 @@ func TestK5BillingOfSeveralNodes(t *testing.T) {
 	}
 }
 
+// retry calls do until it returns no error. It logs the last error if that does not happen.
+func retry(t *testing.T, do func() error) {
+	t.Helper()
+	var err error
+	defer func() {
+		if err != nil {
+			t.Log(err)
+		}
+	}()
+	waittest.Until(t, "a call that others are in the way of", func() bool { err = do(); return err == nil })
+}
+
 // playNode writes batches, and between them erases cards and lets records go. What another node is in the way of is tried
 // again.
 func playNode(t *testing.T, st journal.Store, node int, batches [][]journal.Entry) {
-	again := func(do func() error) {
-		err := do()
-		for tries := 1; err != nil && tries < 500; tries++ {
-			time.Sleep(2 * time.Millisecond)
-			err = do()
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	}
+	again := func(do func() error) { retry(t, do) }
 	for n, batch := range batches {
 		again(func() error { _, err := st.Write(t.Context(), batch); return err })
 		switch n % 4 {
@@ -398,16 +402,7 @@ func TestK5ReadsWhileMonthsGo(t *testing.T) {
 		})
 	}
 	for n := months - 1; n >= 0; n-- {
-		for tries := 0; ; tries++ {
-			err := st.Expire(t.Context(), day.AddDate(0, 1-n, 0))
-			if err == nil {
-				break
-			}
-			if tries > 500 { // a reader of the counters' file may be in the way
-				t.Fatal(err)
-			}
-			time.Sleep(2 * time.Millisecond)
-		}
+		retry(t, func() error { return st.Expire(t.Context(), day.AddDate(0, 1-n, 0)) }) // a reader of the counters' file may be in the way
 	}
 	close(ended)
 	readers.Wait()

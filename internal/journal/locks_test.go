@@ -1,9 +1,7 @@
 package journal
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
@@ -26,8 +24,7 @@ func TestJ3JournalsOfADatabaseDoNotWaitForEachOther(t *testing.T) {
 				t.Cleanup(func() { _ = st.Close() })
 				return st.(*tableStore)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
+			ctx := t.Context()
 			stuck, free := open(), open()
 			awaitWaiting := func(want int) {
 				for waiting := 0; waiting < want; {

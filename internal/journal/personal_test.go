@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 const personalData = `{"email":"ann@shop.example"}`
@@ -62,9 +63,7 @@ func TestD126PersonalDataIsOffUnlessAsked(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() { j.Run(ctx); close(ended) }()
-			for written, began := before, time.Now(); written == before && time.Since(began) < time.Minute; written, _, _, _ = j.Counts() {
-				time.Sleep(5 * time.Millisecond)
-			}
+			waittest.Until(t, "the record to be written", func() bool { written, _, _, _ := j.Counts(); return written != before })
 			stop()
 			<-ended
 		}

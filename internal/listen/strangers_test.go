@@ -60,28 +60,8 @@ func serverTLS(protos ...string) *tls.Config {
 	return &tls.Config{Certificates: s.TLS.Certificates, NextProtos: protos}
 }
 
-// limitedServer is serveLimited on a TCP socket. It returns the function that connects to it; the TLS handshake, if
-// there is one, is done then.
-func limitedServer(t *testing.T, most int, secure bool) (connect func() (net.Conn, error)) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if !secure {
-		serveLimited(t, l, most, nil)
-		return func() (net.Conn, error) { return net.Dial("tcp", address) }
-	}
-	serveLimited(t, l, most, serverTLS())
-	return func() (net.Conn, error) { return tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) }
-}
-
 // ask sends one request on a connection and returns the status of its answer.
 func ask(c net.Conn, key string) (status int, err error) {
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return 0, err
-	}
 	if _, err := fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nAPIKey: %s\r\nContent-Length: 4\r\n\r\nbody", key); err != nil {
 		return 0, err
 	}
@@ -95,64 +75,65 @@ func ask(c net.Conn, key string) (status int, err error) {
 
 // TestIdleStrangersDoNotShutOutNewClients holds the limit of connections with clients that got a 401 and rest, while
 // fifty more of them come per second. All new clients are served, though they take a moment between connecting and
-// their request.
+// their request. Half of them come at the same time.
 func TestIdleStrangersDoNotShutOutNewClients(t *testing.T) {
 	const most, clients = 200, 100
 	const moment = 100 * time.Millisecond
+	secured := serverTLS()
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) {
 			t.Parallel()
-			connect := limitedServer(t, most, secure)
-			strange := func() {
-				c, err := connect()
-				if err != nil {
-					t.Errorf("a stranger: %v", err)
-					return
+			synctest.Test(t, func(t *testing.T) {
+				l := make(pipes)
+				var config *tls.Config
+				connect := l.connect
+				if secure {
+					config = secured
+					connect = func() net.Conn { return tls.Client(l.connect(), &tls.Config{InsecureSkipVerify: true}) }
 				}
-				t.Cleanup(func() { _ = c.Close() })
-				if status, err := ask(c, "none"); err != nil || status != http.StatusUnauthorized {
-					t.Errorf("a stranger got %d, %v; want 401", status, err)
-				}
-			}
-			for range most + 100 {
-				strange()
-			}
-			end := make(chan struct{})
-			var more sync.WaitGroup
-			more.Go(func() {
-				for {
-					select {
-					case <-end:
-						return
-					case <-time.After(time.Second / 50):
-						strange()
+				serveLimited(t, l, most, config)
+				strange := func() {
+					c := connect()
+					t.Cleanup(func() { _ = c.Close() })
+					if status, err := ask(c, "none"); err != nil || status != http.StatusUnauthorized {
+						t.Errorf("a stranger got %d, %v; want 401", status, err)
 					}
 				}
-			})
-			var all sync.WaitGroup
-			var served atomic.Int64
-			handshakes := make(chan struct{}, 10) // more at once take seconds on a busy machine, which have a limit
-			for range clients {
-				all.Go(func() {
-					handshakes <- struct{}{}
-					c, err := connect()
-					<-handshakes
-					if err != nil {
-						return
-					}
-					defer c.Close()
-					time.Sleep(moment)
-					if status, err := ask(c, goodKey); err == nil && status == http.StatusOK {
-						served.Add(1)
+				for range most + 100 {
+					strange()
+				}
+				end := make(chan struct{})
+				var more sync.WaitGroup
+				more.Go(func() {
+					for {
+						select {
+						case <-end:
+							return
+						case <-time.After(time.Second / 50):
+							strange()
+						}
 					}
 				})
-			}
-			all.Wait()
-			close(end)
-			more.Wait()
-			if n := served.Load(); n != clients {
-				t.Errorf("%d of %d new clients were served", n, clients)
-			}
+				var all sync.WaitGroup
+				var served atomic.Int64
+				for i := range clients {
+					all.Go(func() {
+						time.Sleep(max(0, time.Duration(i-clients/2)) * moment)
+						c := connect()
+						defer c.Close()
+						time.Sleep(moment)
+						if status, err := ask(c, goodKey); err == nil && status == http.StatusOK {
+							served.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				close(end)
+				more.Wait()
+				if n := served.Load(); n != clients {
+					t.Errorf("%d of %d new clients were served", n, clients)
+				}
+			})
 		})
 	}
 }
@@ -181,6 +162,16 @@ func (p pipes) connect() net.Conn {
 	return client
 }
 
+// trickle sends a text, a byte every tenth of a second.
+func trickle(w io.Writer, text string) {
+	for i := range len(text) {
+		if _, err := w.Write([]byte{text[i]}); err != nil {
+			return
+		}
+		time.Sleep(time.Second / 10)
+	}
+}
+
 // TestSlowStrangersDoNotShutOutNewClients holds the limit of connections with clients that never get to the end of a
 // handshake or a request. Each of them is evicted a second after it began, and a new client gets its place.
 func TestSlowStrangersDoNotShutOutNewClients(t *testing.T) {
@@ -188,14 +179,6 @@ func TestSlowStrangersDoNotShutOutNewClients(t *testing.T) {
 	const moment = 100 * time.Millisecond
 	secured, multiplexed := serverTLS(), serverTLS("h2", "http/1.1")
 	anyServer := func(protos ...string) *tls.Config { return &tls.Config{InsecureSkipVerify: true, NextProtos: protos} }
-	trickle := func(w io.Writer, text string) {
-		for i := range len(text) {
-			if _, err := w.Write([]byte{text[i]}); err != nil {
-				return
-			}
-			time.Sleep(moment)
-		}
-	}
 	for _, test := range []struct {
 		name   string
 		config *tls.Config

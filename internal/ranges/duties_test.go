@@ -479,7 +479,11 @@ func generationOf(t *testing.T, text string) *Generation {
 // TestManyLookupsDuringSwaps: of a million look-ups during twenty swaps, each
 // finds one generation, whole.
 func TestManyLookupsDuringSwaps(t *testing.T) {
-	const swaps, readers, each = 20, 4, 250_000
+	const swaps, readers = 20, 4
+	each := 250_000
+	if testing.Short() {
+		each = 25_000
+	}
 	generation := func(n int) *Generation {
 		var b Builder
 		for i := range uint64(1000) {
@@ -509,7 +513,7 @@ func TestManyLookupsDuringSwaps(t *testing.T) {
 		})
 	}
 	for n := 1; n <= swaps; n++ {
-		for done.Load() < int64(n)*readers*each/(swaps+1) && !t.Failed() {
+		for done.Load() < int64(n*readers*each/(swaps+1)) && !t.Failed() {
 			runtime.Gosched()
 		}
 		s.Put("visa", generation(n))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // TestConsoleBeyondLoopbackIsAWarning: other machines must not reach the console unless an operator means it.
@@ -49,7 +50,7 @@ func TestK11AdminAPIIsServedWhereConsoleURLIsSet(t *testing.T) {
 		}()
 		cfg := awaitStart(t, started, ended)
 		base := "http://" + cfg.Console.Addr().String()
-		waitFor(t, "the console", func() bool { return getStatus(t, base+"/livez", "") == http.StatusOK })
+		waittest.Until(t, "the console", func() bool { return getStatus(t, base+"/livez", "") == http.StatusOK })
 		db, err := OpenStore(t.Context(), cfg.StoreURL)
 		must(t, err)
 		operators := &operator.Service{Store: db, Sealer: cfg.Ring, Now: time.Now}
@@ -93,7 +94,7 @@ console: {listen: "127.0.0.1:0", metrics_listen: "127.0.0.1:0", url: "https://co
 	}()
 	cfg := awaitStart(t, started, ended)
 	health := "http://" + cfg.Metrics.Addr().String()
-	waitFor(t, "the listener for monitoring", func() bool { return getStatus(t, health+"/livez", "") == http.StatusOK })
+	waittest.Until(t, "the listener for monitoring", func() bool { return getStatus(t, health+"/livez", "") == http.StatusOK })
 	client := &http.Client{
 		Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(state tls.ConnectionState) error {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // TestK12HealthAndMetricsAskForNothing: on the listener of the console they are as without its pages: no login, no cookie, no
@@ -21,7 +23,7 @@ func TestK12HealthAndMetricsAskForNothing(t *testing.T) {
 			ended <- Serve(ctx, Options{File: file, Log: &lockedBuffer{}, Change: func(c *Config) { started <- c }})
 		}()
 		base := "http://" + awaitStart(t, started, ended).Console.Addr().String()
-		waitFor(t, "the console", func() bool { return getStatus(t, base+"/livez", "") == http.StatusOK })
+		waittest.Until(t, "the console", func() bool { return getStatus(t, base+"/livez", "") == http.StatusOK })
 		for path, kind := range map[string]string{"/livez": "application/json", "/readyz": "application/json", "/metrics": "text/plain"} {
 			for _, header := range []http.Header{{}, {"Authorization": {"Bearer nobody"}, "Cookie": {"threeds=nobody"}, "Origin": {"https://evil.example"}}} {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)

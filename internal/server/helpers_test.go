@@ -34,18 +34,6 @@ func write(t testing.TB, file string, data []byte) {
 	must(t, os.WriteFile(file, data, 0o600))
 }
 
-// waitFor polls until ok, which something real brings about.
-func waitFor(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

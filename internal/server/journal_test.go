@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // TestD4JournalOffOverHTTP: with journal: off a list and a search are 404 with a name of their own, and an id that has
@@ -29,7 +30,7 @@ func TestD4JournalOffOverHTTP(t *testing.T) {
 		}()
 		cfg := awaitStart(t, started, ended)
 		base := "http://" + cfg.API.Addr().String()
-		waitFor(t, "the API", func() bool { return getStatus(t, base+"/", "") != 0 })
+		waittest.Until(t, "the API", func() bool { return getStatus(t, base+"/", "") != 0 })
 		db, err := OpenStore(t.Context(), cfg.StoreURL)
 		must(t, err)
 		must(t, errors.Join(db.PutKey(t.Context(), account.NewRow(cfg.Ring, key, "Shop", false, account.Terms{})), db.Close()))

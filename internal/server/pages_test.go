@@ -27,6 +27,7 @@ import (
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -134,7 +135,7 @@ func serveConsole(t testing.TB, file string, db store.Store) *consoleSite {
 	secret, err := operators.StartSession(t.Context(), &user, nil, time.Hour)
 	must(t, err)
 	s := &consoleSite{t, db, "http://" + cfg.API.Addr().String(), "http://" + cfg.Console.Addr().String(), secret}
-	waitFor(t, "the console", func() bool { return getStatus(t, s.console+"/livez", "") == http.StatusOK })
+	waittest.Until(t, "the console", func() bool { return getStatus(t, s.console+"/livez", "") == http.StatusOK })
 	return s
 }
 
@@ -252,7 +253,7 @@ func TestK3PagesShowWhatTheServerDoes(t *testing.T) {
 		t.Error("a range of other cards is there")
 	}
 	begun := time.Now()
-	waitFor(t, "the breaker", func() bool { // which trips after ten failures within five seconds
+	waittest.Until(t, "the breaker", func() bool { // which trips after ten failures within five seconds
 		crd := s.ask("/preauth", []byte(`{"acctNumber": "4000001234560103"}`))
 		if crd["messageType"] != "CRD" {
 			t.Fatalf("/preauth: %v", crd)
@@ -362,7 +363,7 @@ func TestJ6EraseOnThePageReachesAll(t *testing.T) {
 		return page
 	}
 	var page string
-	waitFor(t, "the record", func() bool {
+	waittest.Until(t, "the record", func() bool {
 		page = ask()
 		return !strings.Contains(page, "no authentication")
 	})

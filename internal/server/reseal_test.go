@@ -12,6 +12,7 @@ import (
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/internal/webhook"
 )
 
@@ -50,7 +51,7 @@ func TestD102WhatLastsIsSealedAnewAtOnce(t *testing.T) {
 		must(t, err)
 		return !now.IsSealedByPrevious(row.Data)
 	}
-	waitFor(t, "all rows to be sealed under the new secret", func() bool {
+	waittest.Until(t, "all rows to be sealed under the new secret", func() bool {
 		rows, err := s.db.Endpoints(t.Context())
 		must(t, err)
 		return isSealedAnew(store.TokenObjects, "deploy") && isSealedAnew(store.CertificateObjects, "visa") && !now.IsSealedByPrevious(rows[0].Data)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/shed"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // A server is one processor with a queue before it, and a disk with another. A
@@ -397,10 +398,8 @@ func TestProcessorReportsWaitingGoroutines(t *testing.T) {
 			}
 		}()
 	}
-	for deadline := time.Now().Add(time.Minute); wait() == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("200 goroutines want a processor, and none is seen to wait")
-		}
+	waittest.Until(t, "one of 200 goroutines that want a processor to be seen", func() bool {
 		g.Admit(shed.Low)
-	}
+		return wait() != 0
+	})
 }

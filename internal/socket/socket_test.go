@@ -4,12 +4,13 @@ package socket_test
 
 import (
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/socket"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // TestPeek looks at a connection at rest, with something said, and ended in two
@@ -57,14 +58,12 @@ func TestPeek(t *testing.T) {
 				t.Fatal(err)
 			}
 			var quiet, over bool
-			for range 1000 { // until it has come
-				if quiet, over = socket.Peek(socket.Under(near)); quiet == test.quiet {
-					break
-				}
-				time.Sleep(time.Millisecond)
-			}
-			if quiet != test.quiet || over != test.over {
-				t.Errorf("quiet %t, over %t; want %t and %t", quiet, over, test.quiet, test.over)
+			waittest.Until(t, fmt.Sprintf("quiet to be %t", test.quiet), func() bool { // until it has come
+				quiet, over = socket.Peek(socket.Under(near))
+				return quiet == test.quiet
+			})
+			if over != test.over {
+				t.Errorf("over %t, want %t", over, test.over)
 			}
 			if quiet || over {
 				return

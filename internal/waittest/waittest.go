@@ -14,17 +14,24 @@ const (
 	reportTime = 30 * time.Second
 )
 
+// endOf returns when Until gives up. It is zero if that is never, such as in a bubble of testing/synctest, where a test
+// may not ask for its deadline.
+func endOf(t testing.TB) (end time.Time) {
+	defer func() { _ = recover() }()
+	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if deadline, ok := limited.Deadline(); ok {
+			return deadline.Add(-reportTime)
+		}
+	}
+	return end
+}
+
 // Until returns when done returns true, which it calls again and again from the test's own goroutine. It has no time limit
 // of its own, since a machine may be slow: it fails the test with what, shortly before the time limit of the whole test
 // binary (go test -timeout) is over.
 func Until(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	var end time.Time
-	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
-		if deadline, ok := limited.Deadline(); ok {
-			end = deadline.Add(-reportTime)
-		}
-	}
+	end := endOf(t)
 	for !done() {
 		if !end.IsZero() && time.Now().After(end) {
 			t.Fatalf("still waiting for %s", what)

@@ -35,6 +35,14 @@ func TestUntilSaysWhatDidNotHappen(t *testing.T) {
 	})
 }
 
+// TestUntilInABubble: a test may be in a bubble of testing/synctest, where it may not ask for its deadline.
+func TestUntilInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		Until(t, "a minute to pass", func() bool { return time.Since(start) > time.Minute })
+	})
+}
+
 // TestUntilAsksAgain: Until returns when the condition holds.
 func TestUntilAsksAgain(t *testing.T) {
 	n := 0

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // clear is a Sealer that hides nothing, but checks the name.
@@ -271,6 +274,19 @@ func (s *slowStore) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
 	return rows, err
 }
 
+// isBlockedIn reports whether a goroutine is in a function and waits.
+func isBlockedIn(function string) bool {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		state, frames, _ := strings.Cut(stack, "\n")
+		if strings.Contains(frames, function) && !strings.Contains(state, "[running") && !strings.Contains(state, "[runnable") {
+			return true
+		}
+	}
+	return false
+}
+
 // TestW4ChangeOutlivesARefreshBeforeIt: what a refresh read before a change does not take the place of the change.
 func TestW4ChangeOutlivesARefreshBeforeIt(t *testing.T) {
 	slow := &slowStore{Events: storetest.NewMemory(time.Now), asked: make(chan struct{}), release: make(chan struct{})}
@@ -289,11 +305,7 @@ func TestW4ChangeOutlivesARefreshBeforeIt(t *testing.T) {
 		_, err := s.Change(t.Context(), "shop", e.ID, func(e *Endpoint) error { e.Disabled = true; return nil })
 		changed <- err
 	}()
-	select { // The change ends before the refresh only if it does not wait for it.
-	case err := <-changed:
-		changed <- err
-	case <-time.After(50 * time.Millisecond):
-	}
+	waittest.Until(t, "the change to end, or to wait for the refresh", func() bool { return len(changed) > 0 || isBlockedIn("(*Service).Change(") })
 	close(slow.release)
 	refreshes.Wait()
 	if err := <-changed; err != nil {

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 func TestPatience(t *testing.T) {
@@ -171,9 +173,7 @@ func TestReaperLooks(t *testing.T) {
 		t.Fatalf("%d rest, want %d", c.resting(), len(all))
 	}
 	close(end)
-	for second.isQuiet() {
-		time.Sleep(time.Millisecond)
-	}
+	waittest.Until(t, "the end of the connection", func() bool { return !second.isQuiet() })
 	if c.reap(); c.resting() != 2 || c.reaper == nil {
 		t.Errorf("%d rest, want 2; the reaper runs: %t", c.resting(), c.reaper != nil)
 	}
@@ -258,9 +258,7 @@ func TestEndedAtRest(t *testing.T) {
 			}
 			first := c.pools[addr].idle[0]
 			close(end)
-			for first.isQuiet() {
-				time.Sleep(time.Millisecond)
-			}
+			waittest.Until(t, "what the peer does", func() bool { return !first.isQuiet() })
 			if _, err := post(t, c, addr); err != nil || dials.Load() != 2 {
 				t.Errorf("%v, over %d connections; want 2", err, dials.Load())
 			}

@@ -98,8 +98,8 @@ var browserChecks = []check{
 				return reply{body: aresTo(q.o, "C").bytes()}
 			})
 			x.wantAccepted()
-			if took := time.Since(left); took > time.Second {
-				t.Errorf("%s: from the directory server's ARes to the requestor it took %v, want 1 s at the most", v, took)
+			if took := time.Since(left); took > 10*time.Second {
+				t.Errorf("%s: from the directory server's ARes to the requestor it took %v, want 10 s at the most", v, took)
 			}
 		}
 	}},

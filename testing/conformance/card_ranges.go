@@ -509,11 +509,7 @@ func (a *scriptedDS) killDuringUpdate(t *T, part float64) {
 	if err := a.lab.start(false); err != nil {
 		t.Fatalf("%v", err)
 	}
-	select { // the lease of a process that was killed has to run out first
-	case a.pending = <-a.preqs:
-	case <-time.After(40 * time.Second):
-		t.Fatalf("no PReq after a restart")
-	}
+	a.pending = a.nextPReq(t) // the lease of a process that was killed has to run out first
 	got, has := a.pending.o.text("serialNum"), a.crd(t, a.card(5)) != nil
 	if got != "2" && got != "3" || has != (got == "3") {
 		t.Errorf("after a crash the PReq has serialNum %q, and the ranges of 3 are there: %t; want 3 with them, or 2 without", got, has)
@@ -529,10 +525,8 @@ func (a *scriptedDS) update(t *T, serial string, n int) {
 	q := a.nextPReq(t)
 	before := a.lab.storeState()
 	q.answer <- reply{body: a.pres(serial, a.entries(n))(q.o)}
-	for start := time.Now(); a.lab.storeState() == before; time.Sleep(time.Millisecond) {
-		if time.Since(start) > stepTimeout {
-			t.Fatalf("one range more was not stored after %v", stepTimeout)
-		}
+	if !waitUntil(stepTimeout, func() bool { return a.lab.storeState() != before }) {
+		t.Fatalf("one range more was not stored after %v", stepTimeout)
 	}
 }
 

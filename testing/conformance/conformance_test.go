@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -32,10 +33,27 @@ func buildPrograms(dir string, flags ...string) (programs, error) {
 	return programs{filepath.Join(dir, "threeds"), filepath.Join(dir, "threeds-conform")}, nil
 }
 
-// build makes the programs of this tree.
+// buildDir is where buildOnce puts the programs.
+var buildDir string
+
+// buildOnce makes the programs of this tree for all tests.
+var buildOnce = sync.OnceValues(func() (programs, error) { return buildPrograms(buildDir) })
+
+func TestMain(m *testing.M) {
+	var err error
+	if buildDir, err = os.MkdirTemp("", "threeds-conformance"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(buildDir)
+	os.Exit(code)
+}
+
+// build returns the programs of this tree.
 func build(t *testing.T) programs {
 	t.Helper()
-	binaries, err := buildPrograms(t.TempDir())
+	binaries, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)
 	}

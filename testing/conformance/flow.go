@@ -160,7 +160,7 @@ func (x *flow) areq() object {
 func (x *flow) receivedErro() *request {
 	x.t.needsLab()
 	var got []*request
-	waitUntil(3*time.Second, func() bool {
+	waitUntil(stepTimeout/4, func() bool {
 		got = x.d.requests("Erro", x.id)
 		return len(got) > 0
 	})

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // The files in testdata/flows are whole exchanges, one step after the other:
@@ -211,7 +210,7 @@ func (r *replay) run(steps []flowStep) {
 			}
 			r.wantMessage(s, r.got.o)
 		case "erro >":
-			if !waitUntil(5*time.Second, func() bool { return len(r.d.requests("Erro", r.vars["id"])) > 0 }) {
+			if !waitUntil(stepTimeout, func() bool { return len(r.d.requests("Erro", r.vars["id"])) > 0 }) {
 				r.t.Fatalf("line %d: no Erro came", s.line)
 			}
 			r.wantMessage(s, r.d.requests("Erro", r.vars["id"])[0].o)

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"sync"
-	"time"
 )
 
 // idChecks is transaction ids and state.
@@ -72,8 +71,8 @@ var idChecks = []check{
 			}
 		}
 		old := t.flowIn(l, v220, "BRW", set("acctNumber", "4000001234567881"))
-		if !waitUntil(15*time.Second, func() bool { return old.auth().o.text("errorCode") == "301" }) {
-			t.Errorf("an id of 15 s, with 10 s configured: %s, want Erro 301", old.answer.body)
+		if !waitUntil(stepTimeout, func() bool { return old.auth().o.text("errorCode") == "301" }) {
+			t.Errorf("an id of %v, with 10 s configured: %s, want Erro 301", stepTimeout, old.answer.body)
 		}
 		if n := len(old.sent()); n > 0 {
 			t.Errorf("%d AReqs left with the id of another card, want none", n)

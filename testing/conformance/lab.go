@@ -3,7 +3,6 @@ package conformance
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -245,19 +244,24 @@ func (l *lab) start(ready bool) error {
 	if ready {
 		path, want = "/readyz", `{"status":"ready",`
 	}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	hasEnded, isReady := false, false
+	waitUntil(2*stepTimeout, func() bool {
 		select {
 		case <-exited:
-			return fmt.Errorf("the server ended:\n%s", l.log.String())
+			hasEnded = true
 		default:
+			got, err := send(l.client, http.MethodGet, l.console+path, nil, nil)
+			isReady = err == nil && strings.HasPrefix(string(got.body), want)
 		}
-		got, err := send(l.client, http.MethodGet, l.console+path, nil, nil)
-		if err == nil && strings.HasPrefix(string(got.body), want) {
-			return nil
-		}
-		time.Sleep(10 * time.Millisecond)
+		return hasEnded || isReady
+	})
+	switch {
+	case isReady:
+		return nil
+	case hasEnded:
+		return fmt.Errorf("the server ended:\n%s", l.log.String())
 	}
-	return errors.New("the server is not ready after 20 s:\n" + l.log.String())
+	return fmt.Errorf("the server is not ready after %v:\n%s", 2*stepTimeout, l.log.String())
 }
 
 // kill ends the process as a power cut does.

@@ -60,7 +60,7 @@ var operationChecks = []check{
 		if _, err := l.ds["visa"].post(l.results, all[0].bytes()); err != nil {
 			t.Fatalf("results: %v", err)
 		}
-		if !waitUntil(8*time.Second, func() bool { return len(l.ds["visa"].requests("Erro", "")) > 0 }) {
+		if !waitUntil(stepTimeout, func() bool { return len(l.ds["visa"].requests("Erro", "")) > 0 }) {
 			t.Fatalf("no Erro came")
 		}
 		erro := l.ds["visa"].requests("Erro", "")[0].o
@@ -104,7 +104,7 @@ var operationChecks = []check{
 					}
 					return line != nil
 				}
-				if !waitUntil(2*time.Second, logged) {
+				if !waitUntil(stepTimeout, logged) {
 					t.Fatalf("no line of the log has the opDescription of an OReq of category %s", category)
 				}
 				for name := range want {

@@ -102,7 +102,7 @@ var otherMessageChecks = []check{
 			var sent object
 			x.d.script(x.id, func(q *request) reply {
 				<-gone
-				time.Sleep(100 * time.Millisecond) // the server has time to see that nobody waits
+				letConnectionEnd()
 				x.t.mu.Lock()
 				defer x.t.mu.Unlock()
 				sent = aresTo(q.o, "C")
@@ -116,7 +116,7 @@ var otherMessageChecks = []check{
 			impatient.CloseIdleConnections()
 			close(gone)
 			var got *answer
-			if !waitUntil(5*time.Second, func() bool { // until the ARes is there
+			if !waitUntil(stepTimeout, func() bool { // until the ARes is there
 				if len(x.sent()) == 0 {
 					return false
 				}
@@ -251,10 +251,13 @@ func unchanged(preq object, serial string) object {
 	return o
 }
 
+// letConnectionEnd gives the server time to see that its client has gone. From outside nothing tells when it has.
+func letConnectionEnd() { time.Sleep(100 * time.Millisecond) }
+
 // preqs waits until so many PReqs have come.
 func (d *ds) preqs(t *T, n int) []*request {
 	var sent []*request
-	if !waitUntil(time.Duration(n+8)*time.Second, func() bool {
+	if !waitUntil(time.Duration(n)*stepTimeout, func() bool {
 		sent = d.requests("PReq", "")
 		return len(sent) >= n
 	}) {

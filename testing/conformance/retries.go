@@ -1,7 +1,5 @@
 package conformance
 
-import "time"
-
 // retryChecks is retries and failures.
 var retryChecks = []check{
 	{id: "RT-01", do: func(t *T) {
@@ -52,7 +50,7 @@ var retryChecks = []check{
 				l.stop()
 				close(stopped)
 			}()
-			waitUntil(2*time.Second, func() bool { // until new requests are refused
+			waitUntil(stepTimeout, func() bool { // until new requests are refused
 				got, err := l.callAPI("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes())
 				return err != nil || got.status == 503 && got.o.text("errorCode") == "403"
 			})

@@ -165,7 +165,7 @@ func scriptAll(l *lab) []*scriptedDS {
 
 // stepTimeout is how long a step may take. The server waits for minRefresh before it
 // sends the next PReq.
-const stepTimeout = time.Minute
+const stepTimeout = 2 * time.Minute
 
 // minRefresh is the least time between two PReqs that the configuration of a lab sets
 // (min_refresh).

@@ -17,7 +17,7 @@ var timeoutChecks = []check{
 		x := t.flowIn(l, v220, "BRW")
 		say := x.say
 		x.setAnswer(func(q *request) reply {
-			time.Sleep(1200 * time.Millisecond)
+			beSlow(1200 * time.Millisecond)
 			return say(q)
 		}).wantAccepted()
 		t.flowIn(l, v220, "BRW").wantTimeout(4 * time.Second)
@@ -61,7 +61,7 @@ var timeoutChecks = []check{
 	{id: "TO-11", waits: true, do: func(t *T) { // a PRes may take longer than an ARes
 		a := t.scriptedDS(v231, nil, map[string]string{"timeouts": "{authentication: 1s}"})
 		q := a.nextPReq(t)
-		time.Sleep(2500 * time.Millisecond)
+		beSlow(2500 * time.Millisecond)
 		q.answer <- reply{body: a.pres("", a.entries(0, 1))(q.o)}
 		a.awaitOutcome(t, q)
 		a.wantRanges(t, 0, 1)
@@ -77,6 +77,9 @@ var timeoutChecks = []check{
 	}},
 }
 
+// beSlow is how long a directory server takes for an answer. The server under test has a limit for that, in real time.
+func beSlow(d time.Duration) { time.Sleep(d) }
+
 // wantClosedAfterTimeout has the directory server be silent until the time limit is over, and wants the
 // transaction to be closed then.
 func (x *flow) wantClosedAfterTimeout() {
@@ -86,8 +89,8 @@ func (x *flow) wantClosedAfterTimeout() {
 	if got.status != 400 || got.o.text("errorCode") != "405" || got.o.text("errorDetail") != "Connection timeout" || got.o.text("errorMessageType") != "AReq" {
 		x.t.Errorf("%s: %d %s, want Erro 405, Connection timeout", x, got.status, got.body)
 	}
-	if !waitUntil(time.Second, ended.Load) {
-		x.t.Errorf("%s: a second after the limit the connection is still open", x)
+	if !waitUntil(stepTimeout, ended.Load) {
+		x.t.Errorf("%s: %v after the limit the connection is still open", x, stepTimeout)
 	}
 	// Usually at once, but a server under load may take a while to store it.
 	if !waitUntil(2*stepTimeout, func() bool { return x.result().o.text("errorCode") == "203" }) {
@@ -109,7 +112,7 @@ func (x *flow) wantTimeout(limit time.Duration) {
 	if got.status != 400 || got.o.text("errorCode") != "405" {
 		x.t.Errorf("%s: %d %s, want Erro 405", x, got.status, got.body)
 	}
-	if took < limit-50*time.Millisecond || took > limit+2*time.Second {
+	if took < limit-50*time.Millisecond || took > limit+3*time.Second-time.Millisecond {
 		x.t.Errorf("%s: /auth took %v, want %v", x, took, limit)
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/threedstest"
 )
 
@@ -229,20 +229,13 @@ func TestF8AnswersAreAsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, search := range []client.Search{{}, {AcctNumber: "4000000000000103"}, {Last4: "9999"}} {
-		deadline := time.Now().Add(20 * time.Second)
-		for {
+		waittest.Until(t, "15 authentications in the list", func() bool { // the journal is written within a second
 			page, err := c.Search(ctx, search)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(page.Data) == 15 || search != (client.Search{}) {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%d authentications in the list, want 15", len(page.Data))
-			}
-			time.Sleep(50 * time.Millisecond) // the journal is written within a second
-		}
+			return len(page.Data) == 15 || search != (client.Search{})
+		})
 	}
 	const unknown = "/authentications/00000000-0000-4000-8000-000000000000"
 	for _, r := range []struct {

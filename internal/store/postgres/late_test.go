@@ -12,6 +12,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // TestNothingLate cuts a node off while its writes wait for locks of others. What its
@@ -48,28 +49,20 @@ func TestNothingLate(t *testing.T) {
 		}
 		return n
 	}
-	for len(failed) < 3 && atWork(`wait_event_type = 'Lock'`) < 3 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	waittest.Until(t, "three writes that wait for locks", func() bool {
+		return len(failed) == 3 || atWork(`wait_event_type = 'Lock'`) == 3
+	})
 	m.Cut.Store(true)
 	for range 3 {
 		if err := <-failed; err == nil || known(err) {
 			t.Errorf("a write that waits for a lock: %v, want an error that is no fact", err)
 		}
 	}
-	// Much more than it takes, much less than a server's own defaults.
-	for end := time.Now().Add(15 * time.Second); atWork("true") > 0 && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	// The server's own defaults would leave them at work for hours.
+	waittest.Until(t, "the server to end all writes by itself", func() bool { return atWork("true") == 0 })
 	if _, err := holder.Exec(ctx, `ROLLBACK`); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of all writes", func() error {
-		if n := atWork("true"); n > 0 {
-			return fmt.Errorf("%d at work", n)
-		}
-		return nil
-	})
 	got, err := direct.Get(ctx, "there")
 	if err != nil || got.State != "sent" {
 		t.Errorf("an Update came late: %s, %v", got.State, err)
@@ -107,6 +100,12 @@ func TestLastWord(t *testing.T) {
 	}
 }
 
+// restAtRandom waits for about the time after which the database ends a session. The moment is what the test varies: any
+// other one is as good.
+func restAtRandom(rest time.Duration) {
+	time.Sleep(rest - 10*time.Millisecond + rand.N(20*time.Millisecond))
+}
+
 // TestIdleSessions has the database end sessions that rest, at about the moment at which
 // they are used again.
 func TestIdleSessions(t *testing.T) {
@@ -128,7 +127,7 @@ func TestIdleSessions(t *testing.T) {
 				if err := db.Create(t.Context(), txn(fmt.Sprint(i, " ", n))); err != nil {
 					t.Errorf("Create: %v", err)
 				}
-				time.Sleep(rest - 10*time.Millisecond + rand.N(20*time.Millisecond))
+				restAtRandom(rest)
 			}
 		})
 	}

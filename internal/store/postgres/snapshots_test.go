@@ -14,6 +14,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // count runs a query for a number.
@@ -112,14 +113,15 @@ func commitWhenAwaited(t *testing.T, url string, conn *pgx.Conn) <-chan error {
 	ctx := context.Background()
 	looking, committed := connect(t, url), make(chan error, 1)
 	go func() {
-		for n := 0; n == 0; time.Sleep(5 * time.Millisecond) {
+		waittest.Until(t, "one that waits for the commit", func() bool {
+			var n int
 			err := looking.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE NOT granted AND $1::int = ANY(pg_blocking_pids(pid))`,
 				conn.PgConn().PID()).Scan(&n)
 			if err != nil {
 				t.Error(err)
-				break
 			}
-		}
+			return n > 0 || err != nil
+		})
 		_, err := conn.Exec(ctx, `COMMIT`)
 		committed <- err
 	}()

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // contentOf returns bytes that no other generation has.
@@ -59,12 +60,7 @@ const orphans = `SELECT count(*) FROM chunk WHERE snapshot NOT IN (SELECT id FRO
 // swept waits until what Open does in the background is done.
 func swept(t testing.TB, dir string) {
 	t.Helper()
-	for i := 0; count(t, dir, orphans) > 0; i++ {
-		if i > 1000 {
-			t.Fatal("leftovers are still there")
-		}
-		time.Sleep(5 * time.Millisecond) // nothing tells when
-	}
+	waittest.Until(t, "the end of leftovers", func() bool { return count(t, dir, orphans) == 0 })
 }
 
 // whole checks that every snapshot of visa holds what its generation does, and
@@ -224,7 +220,9 @@ func killed(t *testing.T, dir, stop string) (acked int64) {
 			t.Errorf("the child says %s", lines.Text())
 		}
 		if said++; said == 1 && stop != "" || said == 5 {
-			time.Sleep(rand.N(30 * time.Millisecond)) // any moment
+			if stop == "" { // any moment
+				awaitWrites(t, dir, rand.IntN(8))
+			}
 			if err := child.Process.Kill(); err != nil {
 				t.Error(err)
 			}
@@ -232,6 +230,23 @@ func killed(t *testing.T, dir, stop string) (acked int64) {
 	}
 	_ = child.Wait() // it was killed
 	return acked
+}
+
+// awaitWrites waits until the write-ahead log was seen to change so often.
+func awaitWrites(t *testing.T, dir string, changes int) {
+	t.Helper()
+	var last os.FileInfo
+	waittest.Until(t, "writes of the child", func() bool {
+		now, err := os.Stat(filepath.Join(dir, fileName+"-wal"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last != nil && (now.Size() != last.Size() || !now.ModTime().Equal(last.ModTime())) {
+			changes--
+		}
+		last = now
+		return changes <= 0
+	})
 }
 
 // TestOpenAfterCrashOfSnapshot cuts off the log anywhere after two snapshots, of
@@ -330,9 +345,7 @@ func TestLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for i := 0; count(t, dir, "SELECT count(*) FROM upload") != 3 && i < 1000; i++ {
-		time.Sleep(5 * time.Millisecond) // nothing tells when
-	}
+	waittest.Until(t, "three uploads", func() bool { return count(t, dir, "SELECT count(*) FROM upload") == 3 })
 	swept(t, dir)
 	if n := count(t, dir, "SELECT count(*) FROM upload WHERE scheme IN ('at work', 'at work for long', 'over, just begun')"); n != 3 {
 		t.Errorf("%d of 3 uploads at work are there", n)
@@ -410,8 +423,8 @@ func TestFinalWriteFails(t *testing.T) {
 			content := readerFunc(func([]byte) (int, error) { // has the two in one batch
 				release := stall(t, db)
 				wg.Go(func() { beside = db.Create(context.Background(), txn("a")) })
-				queued(db, 1)
-				wg.Go(func() { queued(db, 2); release() })
+				queued(t, db, 1)
+				wg.Go(func() { queued(t, db, 2); release() })
 				return 0, io.EOF
 			})
 			l := acquire(t, db)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 func openTemp(t testing.TB) (*DB, string) {
@@ -66,10 +67,9 @@ func stall(t testing.TB, db *DB) (release func()) {
 }
 
 // queued waits until n requests are in the queue.
-func queued(db *DB, n int) {
-	for len(db.queue) < n {
-		time.Sleep(time.Millisecond) // nothing tells when a send has happened
-	}
+func queued(t testing.TB, db *DB, n int) {
+	t.Helper()
+	waittest.Until(t, fmt.Sprintf("%d requests in the queue", n), func() bool { return len(db.queue) >= n })
 }
 
 // create creates all ids at once, in one batch, and returns what became of them.
@@ -86,7 +86,7 @@ func create(t testing.TB, db *DB, ids ...string) map[string]error {
 			defer mu.Unlock()
 			errs[id] = err
 		})
-		queued(db, i+1) // in this order
+		queued(t, db, i+1) // in this order
 	}
 	release()
 	wg.Wait()
@@ -136,14 +136,14 @@ func TestCommitInDoubt(t *testing.T) {
 	release := stall(t, db)
 	created, ended := make(chan error, 1), make(chan error, 1)
 	go func() { created <- db.Create(context.Background(), txn("a")) }()
-	queued(db, 1)
+	queued(t, db, 1)
 	go func() {
 		ended <- db.withWriter(context.Background(), "end", func(w *writer) (answer, failed error) {
 			_, err := w.exec(sqlCommit)
 			return nil, err
 		})
 	}()
-	queued(db, 2)
+	queued(t, db, 2)
 	release()
 	for _, err := range []error{<-created, <-ended} {
 		if err == nil || errors.Is(err, store.ErrUndone) {
@@ -202,7 +202,7 @@ func TestContextEndsInQueue(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- db.Create(ctx, txn("a")) }()
-	queued(db, 1)
+	queued(t, db, 1)
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Create: %v, want context.Canceled", err)
@@ -243,7 +243,7 @@ func TestQueueIsFull(t *testing.T) {
 			}
 		})
 	}
-	queued(db, queueLen)
+	queued(t, db, queueLen)
 	cancel()
 	wg.Wait()
 }
@@ -406,11 +406,7 @@ func TestQueue(t *testing.T) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if n, _ := db.Queue(); n == more+1 {
-			break
-		}
-	}
+	waittest.Until(t, "all writes to wait", func() bool { n, _ := db.Queue(); return n == more+1 })
 	want(more+1, 0)
 	release()
 	all.Wait()
@@ -528,7 +524,7 @@ func TestLazily(t *testing.T) {
 					t.Errorf("%s: %v", step.name, err)
 				}
 			})
-			queued(db, i+1)
+			queued(t, db, i+1)
 		}
 		release()
 		wg.Wait()

@@ -64,7 +64,7 @@ var brokenMerchantsStores = []sabotage{
 			if string(b.dataOf(name)) != string(was) {
 				return store.ErrNotFound
 			}
-			time.Sleep(time.Millisecond)
+			pause(time.Millisecond)
 			return b.Memory.ChangeMerchant(ctx, name, b.dataOf(name), data)
 		}
 	}},

@@ -172,7 +172,7 @@ var brokenRangesStores = []sabotage{
 			if !l.released && c.now().Before(l.Expires) {
 				return store.Lease{}, store.ErrHeld
 			}
-			time.Sleep(time.Millisecond) // lets the others look too
+			pause(time.Millisecond) // lets the others look too
 			b.changeLease(name, func(h *holding) { h.released = true })
 			return b.Memory.Acquire(ctx, name, holder, ttl)
 		}
@@ -308,7 +308,7 @@ var brokenRangesStores = []sabotage{
 			if err != nil {
 				return err
 			}
-			time.Sleep(10 * time.Millisecond / time.Duration(l.Token)) // the new holder is faster
+			pause(10 * time.Millisecond / time.Duration(l.Token)) // the new holder is faster
 			b.locked(func() { b.states[key] = bytes.Clone(value) })
 			return ctx.Err()
 		}
@@ -675,7 +675,7 @@ var brokenRangesStores = []sabotage{
 			if all, _ := b.Memory.Snapshots(ctx, s.Scheme); len(all) > 0 {
 				return store.ErrExists
 			}
-			time.Sleep(time.Millisecond) // lets the others look too
+			pause(time.Millisecond) // lets the others look too
 			data, err := io.ReadAll(content)
 			b.add(s, data)
 			return err
@@ -786,7 +786,7 @@ type newest struct {
 }
 
 func (r *newest) Read(p []byte) (n int, err error) {
-	time.Sleep(time.Millisecond) // lets the others write
+	pause(time.Millisecond) // lets the others write
 	r.b.locked(func() {
 		now := r.b.Memory.snapshots[r.scheme][0]
 		if r.generation != 0 && now.Generation != r.generation || r.at >= len(now.content) {

@@ -236,6 +236,9 @@ func (s *Memory) free(id string) {
 	}
 }
 
+// pause lets all others run until they wait. It is called in bubbles only: by the broken stores of TestBrokenStoresFail.
+func pause(d time.Duration) { time.Sleep(d) }
+
 // TestBrokenStoresFail breaks one sentence of the contract after the other and
 // sees that the tests about it fail. In a bubble a pause between reading and
 // writing lets all others read first.
@@ -252,7 +255,7 @@ func TestBrokenStoresFail(t *testing.T) {
 				if taken {
 					return store.ErrExists
 				}
-				time.Sleep(time.Millisecond) // lets the others look too
+				pause(time.Millisecond) // lets the others look too
 				b.set(ownCopy(t))
 				return ctx.Err()
 			}
@@ -524,7 +527,7 @@ func TestBrokenStoresFail(t *testing.T) {
 					return cmpErr(err, store.ErrNotFound)
 				}
 				k.Seal = seal
-				time.Sleep(time.Millisecond)
+				pause(time.Millisecond)
 				_ = b.Memory.RevokeKey(ctx, hash)
 				return b.Memory.PutKey(ctx, k)
 			}
@@ -541,7 +544,7 @@ func TestBrokenStoresFail(t *testing.T) {
 				if err != nil || !bytes.Equal(k.Seal, was) {
 					return cmpErr(err, store.ErrNotFound)
 				}
-				time.Sleep(time.Millisecond)
+				pause(time.Millisecond)
 				k, _ = b.Memory.Key(ctx, hash)
 				return b.Memory.ResealKey(ctx, hash, k.Seal, seal)
 			}
@@ -604,7 +607,7 @@ func TestBrokenStoresFail(t *testing.T) {
 		{"the mark is newer than the keys", "KeysUnlessAtOnce", func(b *broken, _ *clock) {
 			b.unless = func(ctx context.Context, mark string) ([]store.Key, string, error) {
 				all, err := b.Memory.Keys(ctx)
-				time.Sleep(time.Millisecond)
+				pause(time.Millisecond)
 				_, now, _ := b.Memory.KeysUnless(ctx, mark)
 				return all, now, err
 			}
@@ -686,7 +689,7 @@ func lostUpdate(b *broken) func(context.Context, store.Txn, func(*store.Txn) err
 		if err != nil {
 			return err
 		}
-		time.Sleep(time.Millisecond) // lets the others read too
+		pause(time.Millisecond) // lets the others read too
 		if err := change(&x); err != nil {
 			return err
 		}

@@ -10,9 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // A Group is a primary and standbys that follow it. Each commit of the primary waits
@@ -158,14 +159,14 @@ func (g *Group) exec(s *Server, sql string) {
 // await asks the primary until the answer is true.
 func (g *Group) await(what, sql string) {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, g.primary.url("public"))
 	g.must(err)
 	defer conn.Close(ctx) // nothing is at stake any more
-	for there := false; !there; time.Sleep(20 * time.Millisecond) {
-		if err := conn.QueryRow(ctx, sql).Scan(&there); err != nil {
+	waittest.Until(g.t, what, func() (isThere bool) {
+		if err := conn.QueryRow(ctx, sql).Scan(&isThere); err != nil {
 			g.t.Fatalf("waiting for %s: %v", what, err)
 		}
-	}
+		return isThere
+	})
 }
