@@ -32,29 +32,36 @@ func (l *lab) tellOf(t *testing.T, merchant string) {
 	l.Announced()
 }
 
-// hangs answers nothing for hosts that begin with 10.0.6, and 200 for others.
+// hangs answers nothing for hosts that begin with 10.0.6, after 9 s for those that begin with 10.0.5, and at once for others.
 func hangs(ctx context.Context, host string) int {
-	if strings.HasPrefix(host, "10.0.6.") {
+	switch {
+	case strings.HasPrefix(host, "10.0.6."):
 		<-ctx.Done()
+	case strings.HasPrefix(host, "10.0.5."):
+		time.Sleep(9 * time.Second)
 	}
 	return 200
 }
 
-// TestW5EachMerchantMayBeTheBadOne: a merchant whose endpoints all answer nothing keeps none of the others' events waiting,
-// whichever merchant it is.
+// TestW5EachMerchantMayBeTheBadOne: a merchant whose endpoints all answer nothing, or slowly, keeps none of the others' events
+// waiting, whichever merchant it is.
 func TestW5EachMerchantMayBeTheBadOne(t *testing.T) {
 	merchants := []string{"alice", "bob", "carol"}
-	for _, bad := range merchants {
-		t.Run(bad, func(t *testing.T) {
+	for i := range 2 * len(merchants) {
+		bad, network := merchants[i/2], "10.0.5."
+		if i%2 == 1 {
+			network = "10.0.6."
+		}
+		t.Run(bad+" at "+network, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, DefaultRetry(), hangs)
 				for i := range MaxEndpoints {
-					l.addOf(t, bad, fmt.Sprintf("10.0.6.%d", i))
+					l.addOf(t, bad, network+fmt.Sprint(i))
 				}
 				for range 50 {
 					l.tellOf(t, bad)
 				}
-				time.Sleep(5 * time.Second) // its attempts are under way
+				time.Sleep(65 * time.Second) // some of its attempts have ended, and others are under way
 				for n, merchant := range merchants {
 					if merchant != bad {
 						l.addOf(t, merchant, fmt.Sprintf("10.0.7.%d", n))
