@@ -58,6 +58,7 @@ var clockAllowed = map[string]string{
 	"testing/conformance nextPReq":         isSuite,
 	"testing/conformance waitUntil":        isSuite,
 	"testing/conformance wantNoPReq":       isSuite,
+	"testing/linear/postgres TestLinear":   isPace,
 }
 
 // TestNoTestWaitsByTheClock: a test waits for an event, polls with waittest.Until, or runs in a bubble of

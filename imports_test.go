@@ -60,7 +60,7 @@ var may = map[string]string{
 	"internal/mpi":                 "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
 	"internal/api":                 "message internal/acp internal/faults internal/idempotency internal/journal internal/record internal/store internal/uuid internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
 	"internal/acp":                 "internal/auth internal/faults internal/iso internal/outcome message",
-	"internal/browser":             "internal/auth web",
+	"internal/browser":             "internal/auth internal/listen web",
 	"internal/results":             "message internal/auth internal/listen internal/obs internal/certs",
 	"internal/obs":                 "internal/scheme internal/shed internal/uuid",
 	"internal/certs":               "internal/obs",

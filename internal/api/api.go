@@ -111,6 +111,9 @@ type Handler struct {
 	// process is about to end. Nil means that they wait for their whole time.
 	Waits context.Context
 
+	// Waiters limits how many requests of one key may wait, of all handlers that share it. Nil means no limit.
+	Waiters *listen.Waiters
+
 	AuthBody int64 // size of the largest body of /auth, in bytes; 0 means 256 KiB
 	Body     int64 // size of the largest body of the other operations, in bytes; 0 means 64 KiB
 
@@ -168,8 +171,8 @@ type request struct {
 	claim *idempotency.Claim
 
 	// pause prepares for a wait before the answer: it gives the place of the request back, and extends the
-	// time limit for the answer.
-	pause func(wait time.Duration)
+	// time limit for the answer. What it returns is as listen.Wait returns it.
+	pause func(wait time.Duration) (waiting context.Context, done func() (isCutShort bool))
 }
 
 // A response is what an operation returns.
@@ -363,7 +366,6 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 		h.rejectBody(w, r, ep, a, err)
 		return
 	}
-	listen.Arrived(r.Context())
 	req := &request{
 		account: acc, apiKey: ep.protocol.apiKey(r), header: r.Header, method: r.Method, path: pathOf(r), query: r.URL.RawQuery, body: body,
 	}
@@ -373,9 +375,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 			return
 		}
 	}
-	req.pause = func(wait time.Duration) {
+	req.pause = func(wait time.Duration) (context.Context, func() bool) {
 		a.release()
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + extraTime)) // in tests it may fail
+		return listen.Wait(w, r)
 	}
 	if key := r.Header["Idempotency-Key"]; len(key) > 0 && h.Idempotency != nil && isIdempotent(ep, r) {
 		h.answerOnce(w, r, ep, req, key)

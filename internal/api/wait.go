@@ -68,21 +68,30 @@ func readWait(query string) (time.Duration, error) {
 
 // wait lets a request wait, for a time at the most, in work, whose context ends with that. It returns true if the client
 // is asked to wait before it tries again. Requests that wait take no place among those in flight, and hold no body. They
-// are counted by themselves: as many may wait as may be in flight, and the next is answered at once, without work.
+// are counted by themselves: as many may wait as may be in flight, and of one key as many as Waiters allows. The next is
+// answered at once, without work. At the limit of connections the request that has waited longest is answered early.
 func (h *Handler) wait(ctx context.Context, req *request, most time.Duration, work func(limited context.Context)) (retryAfter bool) {
 	defer h.waiting.Add(-1)
 	if n := h.waiting.Add(1); h.MaxInFlight > 0 && n > h.MaxInFlight {
 		return true
 	}
+	if h.Waiters != nil {
+		leave, ok := h.Waiters.Enter(req.account.KeyID)
+		if !ok {
+			return true
+		}
+		defer leave()
+	}
 	req.body = nil // its memory is not needed while the request waits
-	req.pause(most)
+	waiting, done := req.pause(most)
 	began := time.Now()
 	defer func() { obs.RequestOf(ctx).SetWaited(time.Since(began)) }()
-	limited, cancel := context.WithTimeout(ctx, most)
+	limited, cancel := context.WithTimeout(waiting, most)
 	defer cancel()
 	if h.Waits != nil {
 		defer context.AfterFunc(h.Waits, cancel)()
 	}
 	work(limited)
-	return h.Waits != nil && h.Waits.Err() != nil // such requests are answered at once
+	isCutShort := done()
+	return isCutShort || h.Waits != nil && h.Waits.Err() != nil // such requests are answered at once
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/message"
 )
@@ -96,6 +97,33 @@ func TestP2WaitTakesNoPlace(t *testing.T) {
 		}
 		if n, waiting := h.inFlight().Load(), h.waiting.Load(); n != 0 || waiting != 0 {
 			t.Errorf("afterwards %d places are taken and %d requests wait", n, waiting)
+		}
+	})
+}
+
+// TestOV6AKeyHasAShareOfTheWaits: of one key only so many requests may wait, and the next is answered at once and asked to
+// come back later. Other keys wait.
+func TestOV6AKeyHasAShareOfTheWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, h := newWaiter()
+		h.Waiters = &listen.Waiters{Max: 3}
+		answers := make(chan *httptest.ResponseRecorder)
+		for range 3 {
+			go func() { answers <- ask(h, "/postauth?wait=60", "k", strings.NewReader("{}")) }()
+			synctest.Wait()
+		}
+		began := time.Now()
+		if w := ask(h, "/postauth?wait=60", "k", strings.NewReader("{}")); w.Code != 400 || w.Header().Get("Retry-After") == "" || time.Since(began) > 0 {
+			t.Errorf("one more: %d %v after %v, want the 305 at once and Retry-After", w.Code, w.Header(), time.Since(began))
+		}
+		close(e.arrived)
+		for range 3 {
+			if w := <-answers; w.Code != http.StatusOK {
+				t.Errorf("%d %s, want the result", w.Code, w.Body)
+			}
+		}
+		if w := ask(h, "/postauth?wait=60", "k", strings.NewReader("{}")); w.Code != http.StatusOK {
+			t.Errorf("afterwards: %d %s, want the result", w.Code, w.Body)
 		}
 	})
 }

@@ -277,6 +277,27 @@ func (e *Engine) EndBrowserChallenge(ctx context.Context, tag string) (*BrowserV
 	return e.viewOf(p), nil
 }
 
+// WaitAfterChallenge waits for a result that comes after the browser did, until ctx ends. It returns what there is then.
+func (e *Engine) WaitAfterChallenge(ctx context.Context, tag string) (*BrowserView, error) {
+	through := context.WithoutCancel(ctx)
+	p, err := e.openTag(through, tag)
+	if err != nil {
+		return nil, err
+	}
+	var v *BrowserView
+	e.repeatUntil(ctx, p.id, func() bool {
+		if p, err = e.openTag(through, tag); err != nil {
+			return true
+		}
+		v = e.viewOf(p)
+		return v.Step == StepEnd || v.Step == StepConfirm
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
 // EndBrowserMethod notes that the 3DS Method has ended, if the notification is about this authentication.
 func (e *Engine) EndBrowserMethod(ctx context.Context, tag, threeDSMethodData string) error {
 	p, err := e.openTag(ctx, tag)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/web"
 )
 
@@ -84,12 +85,18 @@ const (
 	maxWait  = 20 * time.Second
 	pageWait = 8 * time.Second // of a page without JavaScript
 	backWait = 10 * time.Second
+
+	// maxWaiters is how many requests of one authentication may wait: two tabs, each of which may have lost a connection
+	// that the server does not know to be lost yet.
+	maxWaiters = 4
+	earlyPause = time.Second // before a page asks again whose request was to wait and had no place
 )
 
 type handler struct {
 	Settings
 	mux      *http.ServeMux
 	isSecure bool // the listener's origin is https
+	waiters  listen.Waiters
 }
 
 // New returns the handler of the browser listener.
@@ -97,14 +104,14 @@ func New(s Settings) http.Handler {
 	if s.Releases == nil {
 		s.Releases = web.Releases()
 	}
-	h := &handler{Settings: s, mux: http.NewServeMux(), isSecure: strings.HasPrefix(s.URL, "https:")}
+	h := &handler{Settings: s, mux: http.NewServeMux(), isSecure: strings.HasPrefix(s.URL, "https:"), waiters: listen.Waiters{Max: maxWaiters}}
 	h.mux.HandleFunc("POST /a/begin", h.serveStep(h.startAuthentication))
 	h.mux.HandleFunc("GET /a/state", h.serveStep(h.state))
-	h.mux.HandleFunc("POST /a/cancel", h.serveStep(func(r *http.Request, token, binding string) (*auth.BrowserView, error) {
-		return h.Engine.CancelBrowser(r.Context(), token, binding)
+	h.mux.HandleFunc("POST /a/cancel", h.serveStep(func(c *stepCall) (*auth.BrowserView, error) {
+		return h.Engine.CancelBrowser(c.r.Context(), c.token, c.binding)
 	}))
-	h.mux.HandleFunc("POST /a/confirm", h.serveStep(func(r *http.Request, token, binding string) (*auth.BrowserView, error) {
-		return h.Engine.ConfirmBrowser(r.Context(), token, binding)
+	h.mux.HandleFunc("POST /a/confirm", h.serveStep(func(c *stepCall) (*auth.BrowserView, error) {
+		return h.Engine.ConfirmBrowser(c.r.Context(), c.token, c.binding)
 	}))
 	h.mux.HandleFunc("POST /a/spc", h.serveStep(h.answerSPC))
 	h.mux.HandleFunc("OPTIONS /a/{step}", h.preflight)

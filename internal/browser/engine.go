@@ -16,5 +16,6 @@ type Engine interface {
 	ConfirmBrowser(ctx context.Context, token, binding string) (*auth.BrowserView, error)
 	CancelBrowser(ctx context.Context, token, binding string) (*auth.BrowserView, error)
 	EndBrowserChallenge(ctx context.Context, tag string) (*auth.BrowserView, error)
+	WaitAfterChallenge(ctx context.Context, tag string) (*auth.BrowserView, error)
 	EndBrowserMethod(ctx context.Context, tag, threeDSMethodData string) error
 }

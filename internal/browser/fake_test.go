@@ -249,6 +249,10 @@ func (e *fakeEngine) finish(token, binding, end string) (*auth.BrowserView, erro
 	return &v, nil
 }
 
+func (e *fakeEngine) WaitAfterChallenge(ctx context.Context, tag string) (*auth.BrowserView, error) {
+	return e.EndBrowserChallenge(ctx, tag)
+}
+
 func (e *fakeEngine) EndBrowserChallenge(_ context.Context, tag string) (*auth.BrowserView, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

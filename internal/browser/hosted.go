@@ -58,7 +58,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
-	v, err := h.submit(r, token)
+	v, err := h.submit(&stepCall{w: w, r: r, token: token, binding: h.readCookie(r, token)})
 	switch {
 	case err != nil:
 		h.refuse(w, r, err)
@@ -71,36 +71,35 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 
 // submit does what the form of a hosted page asks for. The first one binds the authentication
 // to the cookie, so a browser that keeps no cookie cannot begin.
-func (h *handler) submit(r *http.Request, token string) (*auth.BrowserView, error) {
-	binding := h.readCookie(r, token)
-	if binding == "" {
+func (h *handler) submit(c *stepCall) (*auth.BrowserView, error) {
+	if c.binding == "" {
 		return nil, auth.ErrOtherBrowser
 	}
-	switch r.PathValue("action") {
+	switch c.r.PathValue("action") {
 	case "begin":
-		return h.beginWithoutScript(r, token, binding)
+		return h.beginWithoutScript(c)
 	case "cancel":
-		return h.Engine.CancelBrowser(r.Context(), token, binding)
+		return h.Engine.CancelBrowser(c.r.Context(), c.token, c.binding)
 	case "confirm":
-		return h.Engine.ConfirmBrowser(r.Context(), token, binding)
+		return h.Engine.ConfirmBrowser(c.r.Context(), c.token, c.binding)
 	case "end":
-		return h.Engine.ViewBrowser(r.Context(), token, binding, -1)
+		return h.Engine.ViewBrowser(c.r.Context(), c.token, c.binding, -1)
 	}
 	return nil, auth.ErrNoAuthentication
 }
 
 // beginWithoutScript begins for a browser that runs no script, and waits for what the issuer wants.
-func (h *handler) beginWithoutScript(r *http.Request, token, binding string) (*auth.BrowserView, error) {
-	data := h.readHeaders(r)
+func (h *handler) beginWithoutScript(c *stepCall) (*auth.BrowserView, error) {
+	data := h.readHeaders(c.r)
 	data["browserJavascriptEnabled"] = "false"
-	if tag, _, _ := strings.Cut(r.Header.Get("Accept-Language"), ","); tag != "" {
+	if tag, _, _ := strings.Cut(c.r.Header.Get("Accept-Language"), ","); tag != "" {
 		tag, _, _ = strings.Cut(tag, ";")
 		data["browserLanguage"] = strings.TrimSpace(tag)
 	}
-	v, _, err := h.Engine.BeginBrowser(r.Context(), token, binding, data)
+	v, _, err := h.Engine.BeginBrowser(c.r.Context(), c.token, c.binding, data)
 	until := time.Now().Add(pageWait)
-	for err == nil && (v.Step == auth.StepMethod || v.Step == auth.StepAuthentication) && time.Now().Before(until) {
-		v, err = h.waitForChange(r.Context(), token, binding, v.Version, time.Until(until))
+	for err == nil && (v.Step == auth.StepMethod || v.Step == auth.StepAuthentication) && time.Now().Before(until) && !c.isEarly {
+		v, err = h.waitForChange(c, v.Version, time.Until(until))
 	}
 	return v, err
 }

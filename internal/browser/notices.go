@@ -1,9 +1,9 @@
 package browser
 
 import (
+	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
 )
@@ -44,28 +44,19 @@ func (h *handler) challengeNotice(w http.ResponseWriter, r *http.Request) {
 		setPolicy(w, "default-src 'none'; script-src 'nonce-"+p.Nonce+"'; base-uri 'none'")
 		h.render(w, http.StatusOK, "back.html", p)
 	default:
-		h.sendToShop(w, r, h.waitForResult(r, tag, v))
+		h.sendToShop(w, r, h.waitForResult(w, r, tag, v))
 	}
 }
 
 // waitForResult waits a short time for a result that comes after the browser did.
-func (h *handler) waitForResult(r *http.Request, tag string, v *auth.BrowserView) *auth.BrowserView {
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	over := time.After(backWait)
-	for v.Step != auth.StepEnd && v.Step != auth.StepConfirm {
-		select {
-		case <-r.Context().Done():
-			return v
-		case <-over:
-			return v
-		case <-tick.C:
-		}
-		next, err := h.Engine.EndBrowserChallenge(r.Context(), tag)
-		if err != nil {
-			return v
-		}
-		v = next
+func (h *handler) waitForResult(w http.ResponseWriter, r *http.Request, tag string, v *auth.BrowserView) *auth.BrowserView {
+	if v.Step == auth.StepEnd || v.Step == auth.StepConfirm {
+		return v
 	}
+	h.wait(w, r, "/n/"+tag, backWait, func(limited context.Context) {
+		if later, err := h.Engine.WaitAfterChallenge(limited, tag); err == nil {
+			v = later
+		}
+	})
 	return v
 }

@@ -10,13 +10,22 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
 // bindingHeader has the second secret of a page of the merchant. That of the hosted page is in a cookie.
 const bindingHeader = "Threeds-Binding"
 
+// A stepCall is a request of a page about its authentication.
+type stepCall struct {
+	w              http.ResponseWriter
+	r              *http.Request
+	token, binding string
+	isEarly        bool // it was to wait, and was answered as things stand: there was no place to wait in
+}
+
 // serveStep serves one step of threeds.js: it checks token and origin, and answers with the view.
-func (h *handler) serveStep(step func(r *http.Request, token, binding string) (*auth.BrowserView, error)) http.HandlerFunc {
+func (h *handler) serveStep(step func(c *stepCall) (*auth.BrowserView, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		w.Header().Add("Vary", "Origin")
@@ -46,14 +55,19 @@ func (h *handler) serveStep(step func(r *http.Request, token, binding string) (*
 			h.refuse(w, r, auth.ErrOtherBrowser)
 			return
 		}
-		v, err := step(r, token, binding)
+		c := &stepCall{w: w, r: r, token: token, binding: binding}
+		v, err := step(c)
 		if err != nil {
 			h.refuse(w, r, err)
 			return
 		}
 		language := pickLanguage(r.Header.Get("Threeds-Locale"), v.Language, r.Header.Get("Accept-Language"))
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(h.newAnswer(v, looks, language)) // the client has gone, or reads it
+		a := h.newAnswer(v, looks, language)
+		if c.isEarly {
+			a.Pause = int(earlyPause / time.Second)
+		}
+		_ = json.NewEncoder(w).Encode(a) // the client has gone, or reads it
 	}
 }
 
@@ -86,15 +100,15 @@ var fromPage = []string{
 	"browserTZ", "browserAcceptHeader", "challengeWindowSize",
 }
 
-func (h *handler) startAuthentication(r *http.Request, token, binding string) (*auth.BrowserView, error) {
+func (h *handler) startAuthentication(c *stepCall) (*auth.BrowserView, error) {
 	var told struct {
 		Data map[string]string
 		SPC  bool // the browser has Secure Payment Confirmation
 	}
-	if err := json.NewDecoder(r.Body).Decode(&told); err != nil {
+	if err := json.NewDecoder(c.r.Body).Decode(&told); err != nil {
 		return nil, auth.ErrNoAuthentication
 	}
-	data := h.readHeaders(r)
+	data := h.readHeaders(c.r)
 	for _, name := range fromPage {
 		if value := told.Data[name]; value != "" && len(value) <= 2048 {
 			data[name] = value
@@ -104,18 +118,18 @@ func (h *handler) startAuthentication(r *http.Request, token, binding string) (*
 	if told.SPC {
 		data["spc"] = "true"
 	}
-	v, _, err := h.Engine.BeginBrowser(r.Context(), token, binding, data)
+	v, _, err := h.Engine.BeginBrowser(c.r.Context(), c.token, c.binding, data)
 	return v, err
 }
 
 // answerSPC takes what the browser's dialog for Secure Payment Confirmation came to. What is neither an assertion nor a
 // word that it knows counts as a dialog that has failed. When the time was over is for the engine to say.
-func (h *handler) answerSPC(r *http.Request, token, binding string) (*auth.BrowserView, error) {
+func (h *handler) answerSPC(c *stepCall) (*auth.BrowserView, error) {
 	var told struct {
 		Assertion  json.RawMessage
 		Incomplete string
 	}
-	if err := json.NewDecoder(r.Body).Decode(&told); err != nil {
+	if err := json.NewDecoder(c.r.Body).Decode(&told); err != nil {
 		return nil, auth.ErrNoAuthentication
 	}
 	answer := auth.SPCAnswer{Incomplete: "01"}
@@ -125,7 +139,7 @@ func (h *handler) answerSPC(r *http.Request, token, binding string) (*auth.Brows
 	case told.Incomplete == "" && len(told.Assertion) > 0 && told.Assertion[0] == '{':
 		answer = auth.SPCAnswer{Assertion: told.Assertion}
 	}
-	return h.Engine.AnswerSPC(r.Context(), token, binding, answer)
+	return h.Engine.AnswerSPC(c.r.Context(), c.token, c.binding, answer)
 }
 
 // readHeaders returns what a request itself tells of its browser.
@@ -137,29 +151,52 @@ func (h *handler) readHeaders(r *http.Request) auth.BrowserData {
 	return data
 }
 
-func (h *handler) state(r *http.Request, token, binding string) (*auth.BrowserView, error) {
-	query := r.URL.Query()
+func (h *handler) state(c *stepCall) (*auth.BrowserView, error) {
+	query := c.r.URL.Query()
 	after, err := strconv.Atoi(query.Get("after"))
 	if err != nil {
 		after = -1
 	}
 	seconds, _ := strconv.Atoi(query.Get("wait"))
-	return h.waitForChange(r.Context(), token, binding, after, min(time.Duration(max(seconds, 0))*time.Second, maxWait))
+	return h.waitForChange(c, after, min(time.Duration(max(seconds, 0))*time.Second, maxWait))
 }
 
 // waitForChange returns the view when its version is greater than after, or when the time is over.
-func (h *handler) waitForChange(ctx context.Context, token, binding string, after int, wait time.Duration) (*auth.BrowserView, error) {
-	short, cancel := context.WithTimeout(ctx, wait)
+func (h *handler) waitForChange(c *stepCall, after int, wait time.Duration) (v *auth.BrowserView, err error) {
+	view := func(limited context.Context) { v, err = h.Engine.ViewBrowser(limited, c.token, c.binding, after) }
+	if wait > 0 {
+		c.isEarly = h.wait(c.w, c.r, c.token, wait, view)
+	}
+	if v == nil && err == nil { // it does not wait
+		ended, cancel := context.WithCancel(c.r.Context())
+		cancel()
+		view(ended)
+	}
+	return v, err
+}
+
+// wait lets a request wait in work, whose context ends when the time is over. It returns true if there was no place to wait
+// in, so that work was not called, or if the place was wanted for somebody else. party is whom the request is of.
+func (h *handler) wait(w http.ResponseWriter, r *http.Request, party string, most time.Duration, work func(limited context.Context)) (isEarly bool) {
+	leave, ok := h.waiters.Enter(party)
+	if !ok {
+		return true
+	}
+	defer leave()
+	waiting, done := listen.Wait(w, r)
+	limited, cancel := context.WithTimeout(waiting, most)
 	defer cancel()
 	if h.Waits != nil {
 		defer context.AfterFunc(h.Waits, cancel)()
 	}
-	return h.Engine.ViewBrowser(short, token, binding, after)
+	work(limited)
+	return done()
 }
 
 // answer is a view as threeds.js reads it. Its form is private to threeds.js.
 type answer struct {
 	Step      auth.BrowserStep    `json:"step"`
+	Pause     int                 `json:"pause,omitempty"` // seconds to let pass before the page asks again
 	Version   int                 `json:"version"`
 	Method    *auth.BrowserMethod `json:"method,omitempty"`
 	Challenge *challengeAnswer    `json:"challenge,omitempty"`

@@ -1,6 +1,9 @@
 package listen
 
-import "net"
+import (
+	"net"
+	"net/http"
+)
 
 // Len returns how many connections are open.
 func (l *Limiter) Len() int {
@@ -11,3 +14,6 @@ func (l *Limiter) Len() int {
 
 // Wrap returns a connection as Listener accepts it.
 func (l *Limiter) Wrap(c net.Conn) net.Conn { return l.newConn(c) }
+
+// Begin has the handler get a request without a body on a connection, and not answer it.
+func (l *Limiter) Begin(c net.Conn) { l.begin(connBelow(c), &http.Request{Body: http.NoBody}) }

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -19,8 +20,9 @@ import (
 // At the limit a new connection evicts the one that has been silent longest: since its last request was answered, or
 // since its handshake or request began to come. So clients that keep many connections and send little evict their own.
 // Bytes that come one by one do not end a silence. A connection that is new, or whose handshake or request is coming, is
-// not evicted before connectTime is over. A connection with a request in work is never evicted. If none can be evicted,
-// the new connection is closed.
+// not evicted before connectTime is over. A connection with a request in work is never evicted, unless all of its requests
+// wait for something that others bring about (see [Wait]): it has been silent since then. Its requests are answered early,
+// and it is closed when they are. If none can be evicted, the new connection is closed.
 //
 // A connection may be silent before its first request for as long as between two requests: see conn.
 type Limiter struct {
@@ -35,6 +37,7 @@ type Limiter struct {
 	http2  int       // connections that were offered HTTP/2
 	coming list.List // of connections that are new, or whose handshake or request is coming, by their since
 	idle   list.List // of connections between two requests, by their since
+	waits  list.List // of connections with requests in work, all of which wait, by their since
 }
 
 // connectTime is how long a connection is safe from eviction after it was accepted, and after its handshake or a
@@ -43,10 +46,14 @@ type Limiter struct {
 // second.
 const connectTime = time.Second
 
-// position is where a connection is in the lists of a Limiter, whose mutex guards it. While a request is in work the
-// connection is in no list.
+// position is where a connection is in the lists of a Limiter, whose mutex guards it. While a request is in work that
+// does not wait, the connection is in no list.
 type position struct {
 	isOpen      bool // counts as open
+	isLeaving   bool // was evicted while its requests waited, and is closed when they are answered
+	inWork      int  // requests that the handler has; one at most unless it is of HTTP/2
+	arriving    int  // those of them whose bodies have not come whole
+	waiting     map[*waiter]bool
 	offersHTTP2 bool // counts among those that were offered HTTP/2
 	hasGreeted  bool // it speaks HTTP/2, and the two states at its beginning are over
 	list        *list.List
@@ -60,10 +67,12 @@ func (l *Limiter) Attach(s *http.Server) {
 	addHooks(s, l.connState, connContext)
 	handler := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		handler.ServeHTTP(w, r)
-		if r.ProtoMajor >= 2 {
-			restartTime(r.Context())
+		if c := connOf(r.Context()); c != nil {
+			body := l.begin(c, r)
+			defer l.end(c, body, r.ProtoMajor >= 2)
+			r.Body = body
 		}
+		handler.ServeHTTP(w, r)
 	})
 }
 
@@ -132,24 +141,109 @@ func connOf(ctx context.Context) *conn {
 	return c
 }
 
-// Arrived notes that the whole request of ctx has come: its connection is in work until it is idle again.
-func Arrived(ctx context.Context) {
-	if c := connOf(ctx); c != nil {
-		c.limiter.mu.Lock()
-		defer c.limiter.mu.Unlock()
-		c.limiter.move(c, nil)
+// An arrivingBody is the body of a request that the handler has. It notes when all of it has come.
+type arrivingBody struct {
+	io.ReadCloser
+	conn *conn
+	left int64 // bytes to come; negative if that is not known
+	over bool
+}
+
+func (b *arrivingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); err == io.EOF || b.left == 0 {
+		b.end(true)
+	}
+	return n, err
+}
+
+// end notes that the body comes no more, because all of it has come or its request was answered. It may be called again.
+func (b *arrivingBody) end(hasCome bool) {
+	if b.over {
+		return
+	}
+	b.over = true
+	l := b.conn.limiter
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := &b.conn.position
+	if p.arriving--; hasCome && p.arriving == 0 && p.list == &l.coming {
+		l.move(b.conn, nil)
 	}
 }
 
-// restartTime notes that one of several requests on the connection of ctx was answered: if others are still coming,
-// their time counts from now on. net/http calls such a connection idle only when all are answered, which may take hours.
-func restartTime(ctx context.Context) {
-	if c := connOf(ctx); c != nil {
-		c.limiter.mu.Lock()
-		defer c.limiter.mu.Unlock()
-		if c.position.list == &c.limiter.coming {
-			c.limiter.move(c, &c.limiter.coming)
+// begin notes that the handler has a request. It returns the body from which the handler has to read.
+func (l *Limiter) begin(c *conn, r *http.Request) *arrivingBody {
+	body := &arrivingBody{ReadCloser: r.Body, conn: c, left: r.ContentLength}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := &c.position
+	if p.inWork++; p.list == &l.waits {
+		l.move(c, nil)
+	}
+	if body.over = r.ContentLength == 0; !body.over {
+		p.arriving++
+	} else if p.arriving == 0 && p.list == &l.coming {
+		l.move(c, nil)
+	}
+	return body
+}
+
+// end notes that a request was answered. If others on a connection of HTTP/2 are still coming, their time counts from now
+// on: net/http calls such a connection idle only when all are answered, which may take hours.
+func (l *Limiter) end(c *conn, body *arrivingBody, isMultiplexed bool) {
+	body.end(false)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.position.inWork--
+	if isMultiplexed && c.position.list == &l.coming {
+		l.move(c, &l.coming)
+	}
+	l.noteWaits(c)
+}
+
+// noteWaits puts a connection into the list of those that wait, if all of its requests do and no other is coming.
+func (l *Limiter) noteWaits(c *conn) {
+	if p := &c.position; p.inWork > 0 && p.inWork == len(p.waiting) && p.list != &l.coming {
+		l.move(c, &l.waits)
+	}
+}
+
+// A waiter is a request that waits.
+type waiter struct{ answerEarly context.CancelFunc }
+
+// Wait marks a request as one that waits for something that others bring about, until done is called. The whole request
+// has to have come. The context that it returns ends when that of the request does, or when the connection is wanted for
+// somebody else: answer the request as things stand then. done has to be called before the answer is written; it returns
+// whether the wait was cut short in that way, and lets the answer end the connection if so.
+func Wait(w http.ResponseWriter, r *http.Request) (waiting context.Context, done func() (isCutShort bool)) {
+	waiting, cancel := context.WithCancel(r.Context())
+	c := connOf(r.Context())
+	if c == nil {
+		return waiting, func() bool { cancel(); return false }
+	}
+	l, self := c.limiter, &waiter{cancel}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.position.waiting == nil {
+		c.position.waiting = make(map[*waiter]bool)
+	}
+	if c.position.waiting[self] = true; c.position.isLeaving {
+		cancel()
+	}
+	l.noteWaits(c)
+	return waiting, func() bool {
+		cancel()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(c.position.waiting, self)
+		if c.position.list == &l.waits {
+			l.move(c, nil)
 		}
+		if c.position.isLeaving {
+			w.Header().Set("Connection", "close") // with HTTP/2, net/http sends GOAWAY
+		}
+		return c.position.isLeaving
 	}
 }
 
@@ -162,18 +256,21 @@ func (l *Limiter) connState(above net.Conn, state http.ConnState) {
 	if state == http.StateActive {
 		c.requestRead(above)
 	}
-	evicted := l.follow(c, state, (state == http.StateActive || state == http.StateIdle) && isHTTP2(above))
+	evicted, isWaiting := l.follow(c, state, (state == http.StateActive || state == http.StateIdle) && isHTTP2(above))
 	if evicted == nil {
 		return
 	}
-	_ = socket.Bottom(evicted).Close() // without TLS's close_notify, which might have to wait
+	if !isWaiting {
+		_ = socket.Bottom(evicted).Close() // without TLS's close_notify, which might have to wait
+	}
 	if l.Closed != nil {
 		l.Closed()
 	}
 }
 
-// follow notes the state of a connection, and returns the connection to close; nil means none.
-func (l *Limiter) follow(c *conn, state http.ConnState, multiplexed bool) (evicted *conn) {
+// follow notes the state of a connection, and returns the connection that has to go; nil means none. If its requests wait,
+// they are being answered, and net/http closes it afterwards.
+func (l *Limiter) follow(c *conn, state http.ConnState, multiplexed bool) (evicted *conn, isWaiting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch state {
@@ -187,7 +284,7 @@ func (l *Limiter) follow(c *conn, state http.ConnState, multiplexed bool) (evict
 		// net/http calls a connection of HTTP/2 active and idle before its first request.
 		if multiplexed && !c.position.hasGreeted {
 			c.position.hasGreeted = true
-			return nil
+			return nil, false
 		}
 		l.move(c, &l.idle)
 		if !multiplexed {
@@ -196,7 +293,7 @@ func (l *Limiter) follow(c *conn, state http.ConnState, multiplexed bool) (evict
 	case http.StateHijacked, http.StateClosed:
 		l.remove(c)
 	}
-	return nil
+	return nil, false
 }
 
 // isHTTP2 reports whether a connection speaks HTTP/2. Its handshake must be over.
@@ -205,30 +302,41 @@ func isHTTP2(c net.Conn) bool {
 	return ok && secured.ConnectionState().NegotiatedProtocol == protoHTTP2
 }
 
-// add takes a new connection in. It returns the connection that is evicted for it, or the new one if none can be.
-func (l *Limiter) add(c *conn) (evicted *conn) {
+// add takes a new connection in. It returns the connection that is evicted for it, or the new one if none can be. If the
+// requests of the evicted one wait, it lets them be answered; the place is free from now on.
+func (l *Limiter) add(c *conn) (evicted *conn, isWaiting bool) {
 	if l.Max > 0 && l.open >= l.Max {
 		if evicted = l.silentLongest(time.Now()); evicted == nil {
-			return c
+			return c, false
 		}
+		isWaiting = evicted.position.list == &l.waits
 		l.remove(evicted)
+		if isWaiting {
+			evicted.position.isLeaving = true
+			for w := range evicted.position.waiting {
+				w.answerEarly()
+			}
+		}
 	}
 	l.open++
 	c.position.isOpen = true
 	l.move(c, &l.coming)
-	return evicted
+	return evicted, isWaiting
 }
 
 // silentLongest returns the connection to evict; nil means that none may be evicted.
 func (l *Limiter) silentLongest(now time.Time) *conn {
-	idle, coming := firstOf(&l.idle), firstOf(&l.coming)
-	if coming == nil || now.Sub(coming.position.since) < connectTime {
-		return idle
+	var longest *conn
+	for _, silent := range []*list.List{&l.idle, &l.waits, &l.coming} {
+		c := firstOf(silent)
+		if c == nil || silent == &l.coming && now.Sub(c.position.since) < connectTime {
+			continue
+		}
+		if longest == nil || c.position.since.Before(longest.position.since) {
+			longest = c
+		}
 	}
-	if idle == nil || coming.position.since.Before(idle.position.since) {
-		return coming
-	}
-	return idle
+	return longest
 }
 
 // firstOf returns the first connection of a list; nil means that the list is empty.

@@ -1,12 +1,12 @@
 package listen_test
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -46,7 +46,7 @@ func newCrowd(t *testing.T, most int) *crowd {
 
 // answers has a request on a connection served.
 func (c *crowd) answers(name string, major int) {
-	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("a body that is not read"))
 	r.ProtoMajor = major
 	c.server.Handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(c.server.ConnContext(r.Context(), c.wrapped(name))))
 }
@@ -74,7 +74,7 @@ func (c *crowd) is(state http.ConnState, names ...string) {
 
 func (c *crowd) arrived(names ...string) {
 	for _, name := range names {
-		listen.Arrived(c.server.ConnContext(context.Background(), c.wrapped(name)))
+		c.limiter.Begin(c.wrapped(name))
 	}
 }
 

@@ -36,7 +36,6 @@ func serveLimited(t *testing.T, l net.Listener, most int, config *tls.Config) {
 				return
 			}
 			_, _ = io.Copy(io.Discard, r.Body)
-			listen.Arrived(r.Context())
 		}),
 	}
 	limiter := &listen.Limiter{Max: most, MaxHTTP2: most}

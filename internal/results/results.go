@@ -80,7 +80,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
-	listen.Arrived(r.Context())
 	// The DS sends a result once: it is stored though the DS hangs up.
 	got := h.Engine.Receive(context.WithoutCancel(r.Context()), schemes, body)
 	if got.Refused != nil {

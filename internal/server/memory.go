@@ -23,10 +23,23 @@ func (s *Server) maxInFlight(most int64) int64 {
 // takes 13 KiB until then, and all of them may come together.
 const http2Share = 32
 
+// waitersShare is the number of connections to the API of which the requests of one key that wait may have one: a quarter of
+// them, so that a key that asks with ?wait for all of its payments leaves places to others.
+const waitersShare = 4
+
+// consoleConnections is how many connections the listener of operators, and that of monitoring, may have. A browser opens
+// six.
+const consoleConnections = 256
+
 // connectionLimit returns the connection limiter of a listener. The limit is the configured number, but no more than the
 // listener's part of the files that may be open: directories and the store need files too. Max is 0 if there is no limit.
 func (s *Server) connectionLimit(listener string, part int) *listen.Limiter {
-	most := s.cfg.Limits.Connections
+	return s.newLimiter(listener, s.cfg.Limits.Connections, part)
+}
+
+// newLimiter returns a limiter for most connections, or for a part-th of the files that may be open if that is less. There
+// is no limit if most is 0.
+func (s *Server) newLimiter(listener string, most, part int) *listen.Limiter {
 	if most == 0 {
 		return new(listen.Limiter)
 	}

@@ -180,6 +180,7 @@ type Server struct {
 	isClosing    atomic.Bool
 	waits        context.Context // ends when requests that wait for a result are to be answered at once
 	endWaits     context.CancelFunc
+	waiters      listen.Waiters // requests of the API that wait, in all runtimes
 	inFlight     atomic.Int64   // requests of the API that are being answered, in all runtimes
 	keepAlive    listen.Drainer // connections of the servers
 	connCount    atomic.Int64   // how many they are
@@ -275,6 +276,7 @@ func (s *Server) startClock(ctx context.Context, opened store.Store) {
 // wrapListeners puts limits and TLS on the listeners of requestors, directory servers and browsers.
 func (s *Server) wrapListeners() {
 	s.api = s.newListener("api", listen.Pace(s.cfg.API, s.isOverloaded), 2, func(rt *runtime) *tls.Config { return rt.apiTLS })
+	s.waiters.Max = s.api.limiter.Max / waitersShare
 	s.results = s.newListener("results", s.cfg.Results, 8, func(rt *runtime) *tls.Config { return rt.resultsTLS })
 	if s.cfg.Browser != nil {
 		s.browser = s.newListener("browser", s.cfg.Browser, 8, func(rt *runtime) *tls.Config { return rt.browserTLS })
@@ -405,7 +407,9 @@ func (s *Server) listen(group *errgroup.Group) {
 func (s *Server) serveConsole(l net.Listener, h http.Handler, secured func() *tls.Config, serve func(*http.Server, net.Listener)) {
 	server := listen.NewServer(h, 5*time.Second, s.cfg.Log)
 	s.consoleServers = append(s.consoleServers, server)
-	serve(server, &listener{Listener: l, config: secured})
+	limiter := s.newLimiter("console", min(consoleConnections, s.cfg.Limits.Connections), 16)
+	limiter.Attach(server)
+	serve(server, &listener{Listener: limiter.Listener(l), config: secured})
 }
 
 // countConnection keeps count of connections.

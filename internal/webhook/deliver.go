@@ -15,14 +15,12 @@ const (
 	sweepEvery   = time.Minute
 	keepEvents   = 30 * 24 * time.Hour
 
-	maxInFlight    = 64               // deliveries of this node
-	maxPerEndpoint = 4                // of them to one endpoint, so that a slow one delays no other
-	claimMargin    = 30 * time.Second // a claim lasts the time of an attempt and this much longer
+	claimMargin = 30 * time.Second // a claim lasts the time of an attempt and this much longer
 )
 
 // Run delivers events until ctx ends, and then waits for the attempts that are under way.
 func (s *Service) Run(ctx context.Context) {
-	d := &deliverer{Service: s, perEndpoint: make(map[string]int)}
+	d := &deliverer{Service: s}
 	defer d.attempts.Wait()
 	next := make(map[string]time.Time)
 	isDue := func(what string, every time.Duration) bool {
@@ -77,16 +75,13 @@ func (s *Service) Reseal(ctx context.Context) error {
 type deliverer struct {
 	*Service
 	attempts sync.WaitGroup
-
-	mu          sync.Mutex
-	inFlight    int
-	perEndpoint map[string]int
+	shares   shares
 }
 
 // startDue claims what is due and starts an attempt for each.
 func (d *deliverer) startDue(ctx context.Context) {
 	for {
-		busy, free := d.findRoom()
+		busy, free := d.shares.find(d.currentEndpoints())
 		if free == 0 {
 			return
 		}
@@ -105,34 +100,22 @@ func (d *deliverer) startDue(ctx context.Context) {
 	}
 }
 
-// findRoom returns the endpoints that have enough to do, and for how many more attempts there is room.
-func (d *deliverer) findRoom() (busy []string, free int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for id, n := range d.perEndpoint {
-		if n >= maxPerEndpoint {
-			busy = append(busy, id)
-		}
-	}
-	return busy, min(maxInFlight-d.inFlight, maxPerEndpoint)
-}
-
+// startAttempt starts an attempt. If its endpoint has no place left, for others to it were claimed with it, it is due again.
 func (d *deliverer) startAttempt(ctx context.Context, one store.Delivery) {
-	d.countAttempts(one.Endpoint, 1)
+	merchant := operatorMerchant
+	if e := d.endpoint(one.Endpoint); e != nil {
+		merchant = e.Merchant
+	}
+	if !d.shares.enter(one.Endpoint, merchant) {
+		one.Due = d.Now()
+		d.storeEnd(ctx, one)
+		return
+	}
 	d.attempts.Go(func() {
 		defer d.wake.signal()
-		defer d.countAttempts(one.Endpoint, -1)
+		defer d.shares.leave(one.Endpoint)
 		d.makeAttempt(ctx, one)
 	})
-}
-
-func (d *deliverer) countAttempts(endpoint string, by int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.inFlight += by
-	if d.perEndpoint[endpoint] += by; d.perEndpoint[endpoint] == 0 {
-		delete(d.perEndpoint, endpoint)
-	}
 }
 
 // makeAttempt makes one attempt and notes how it ended. An attempt that ends because the process does is made again.
@@ -169,6 +152,7 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 	}
 	one.Attempt, one.Last, one.Status, one.Error = one.Attempt+1, now, status, ""
 	d.attempted(err == nil)
+	d.shares.note(one.Endpoint, err == nil)
 	if err != nil {
 		one.Error = err.Error()
 		d.tryLater(&one)

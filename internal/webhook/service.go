@@ -223,7 +223,7 @@ func (s *Service) Endpoint(ctx context.Context, merchant, id string) (*Endpoint,
 }
 
 // Add adds an endpoint of a merchant. Without an id or a secret it gets them. When there is an endpoint of the merchant
-// with its id, that is returned.
+// with its id, that is returned. A merchant has MaxEndpoints at most; another one is a *FaultError.
 func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoint, error) {
 	if err := s.Check(&e); err != nil {
 		return nil, err
@@ -232,6 +232,9 @@ func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoi
 	e.Merchant, e.Created = merchant, s.Now().UTC().Truncate(time.Millisecond)
 	if len(e.Secret) == 0 {
 		e.Secret = NewSecret()
+	}
+	if err := s.checkCount(ctx, merchant, e.ID); err != nil {
+		return nil, err
 	}
 	e.sealed = e.seal(s.Sealer)
 	err := s.Store.AddEndpoint(ctx, store.Endpoint{ID: e.ID, Merchant: merchant, Created: e.Created, Data: e.sealed})
@@ -242,6 +245,18 @@ func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoi
 		return nil, err
 	}
 	return &e, s.Refresh(ctx)
+}
+
+// checkCount returns a fault if a merchant has as many endpoints as it may have, and none of them has the id.
+func (s *Service) checkCount(ctx context.Context, merchant, id string) error {
+	all, err := s.Endpoints(ctx, merchant)
+	if err != nil || len(all) < MaxEndpoints || slices.ContainsFunc(all, func(e *Endpoint) bool { return e.ID == id }) {
+		return err
+	}
+	return &FaultError{
+		Member: "url", Rule: "count", Most: MaxEndpoints,
+		Cure: fmt.Sprintf("A merchant has %d endpoints at most: remove one that is not used, or change its url.", MaxEndpoints),
+	}
 }
 
 // Check returns what is wrong with what is said of an endpoint, a *FaultError; nil if nothing is.

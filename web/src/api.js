@@ -77,8 +77,13 @@ export function newAPI(o, onTrouble) {
     call(() => path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }, 20)
   return {
     begin: (body) => post('begin', body),
-    // After trouble the first answer comes at once, so that the shopper sees that the connection is back.
-    state: (after, signal) => call((isRetry) => 'state?wait=' + (isRetry ? 0 : 20) + '&after=' + after, null, 30, signal),
+    // After trouble the first answer comes at once, so that the shopper sees that the connection is back. A server that has
+    // no place for a request to wait in says how long to pause.
+    state: async (after, signal) => {
+      const view = await call((isRetry) => 'state?wait=' + (isRetry ? 0 : 20) + '&after=' + after, null, 30, signal)
+      if (view?.pause) await pause(view.pause * 1000, signal)
+      return view
+    },
     spc: (told) => post('spc', told),
     confirm: () => post('confirm'),
     cancel: () => post('cancel')

@@ -1,0 +1,134 @@
+package webhook
+
+import "sync"
+
+// How many attempts may be under way at once on a node. What one merchant's endpoints do, be they slow or dead, leaves
+// places to those of others, and a dead endpoint leaves places to the merchant's other ones.
+const (
+	maxInFlight    = 64
+	maxPerMerchant = maxInFlight / 4
+	maxPerEndpoint = 4 // once it has answered well; before that, and after a failure, one
+
+	// maxProbes is how many of a merchant's places are for endpoints that have failed probeAfter times in a row. Each of
+	// them has one attempt at a time.
+	maxProbes  = 4
+	probeAfter = 3
+)
+
+// claimLen is how many deliveries are claimed at once.
+const claimLen = 4
+
+// MaxEndpoints is how many endpoints a merchant may have.
+const MaxEndpoints = 16
+
+// A share is what one endpoint does of the attempts of a node.
+type share struct {
+	merchant string
+	inFlight int
+	failures int  // in a row, since the last success
+	isGood   bool // an attempt has succeeded, and none has failed since
+}
+
+func (s *share) limit() int {
+	if s.isGood {
+		return maxPerEndpoint
+	}
+	return 1
+}
+
+func (s *share) isProbed() bool { return s.failures >= probeAfter }
+
+// shares are those of all endpoints for which there was an attempt. Their zero value is ready to use.
+type shares struct {
+	mu        sync.Mutex
+	inFlight  int
+	endpoints map[string]*share
+	merchants map[string]int // attempts under way
+}
+
+// probes counts the attempts to a merchant's endpoints that fail again and again. The caller holds the mutex.
+func (s *shares) probes(merchant string) (n int) {
+	for _, e := range s.endpoints {
+		if e.merchant == merchant && e.isProbed() {
+			n += e.inFlight
+		}
+	}
+	return n
+}
+
+// find returns the endpoints that have no place left, and for how many more attempts there is room. all are the endpoints
+// by merchant; what is known of one that is not among them any more, and has nothing under way, is forgotten.
+func (s *shares) find(all *endpoints) (busy []string, free int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	probes := make(map[string]int)
+	for id, e := range s.endpoints {
+		if all.byID[id] == nil && !isOperator(id) && e.inFlight == 0 {
+			delete(s.endpoints, id)
+		} else if e.isProbed() {
+			probes[e.merchant] += e.inFlight
+		}
+	}
+	for id, e := range s.endpoints {
+		isFull := s.merchants[e.merchant]+claimLen > maxPerMerchant
+		if e.inFlight >= e.limit() || e.isProbed() && probes[e.merchant] >= maxProbes || isFull && isOperator(id) {
+			busy = append(busy, id)
+		}
+	}
+	for merchant, n := range s.merchants {
+		if n+claimLen > maxPerMerchant {
+			for _, e := range all.ofMerchant[merchant] {
+				busy = append(busy, e.ID)
+			}
+		}
+	}
+	return busy, min(maxInFlight-s.inFlight, claimLen)
+}
+
+// enter takes a place for an attempt. It returns false if the endpoint has none left.
+func (s *shares) enter(endpoint, merchant string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.endpoints == nil {
+		s.endpoints, s.merchants = make(map[string]*share), make(map[string]int)
+	}
+	e := s.endpoints[endpoint]
+	if e == nil {
+		e = &share{merchant: merchant}
+		s.endpoints[endpoint] = e
+	}
+	if e.inFlight >= e.limit() || e.isProbed() && s.probes(e.merchant) >= maxProbes {
+		return false
+	}
+	e.inFlight++
+	s.inFlight++
+	s.merchants[e.merchant]++
+	return true
+}
+
+// leave gives the place of an attempt back.
+func (s *shares) leave(endpoint string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.endpoints[endpoint]
+	e.inFlight--
+	s.inFlight--
+	if s.merchants[e.merchant]--; s.merchants[e.merchant] == 0 {
+		delete(s.merchants, e.merchant)
+	}
+}
+
+// note notes how an attempt has ended.
+func (s *shares) note(endpoint string, hasSucceeded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.endpoints[endpoint]
+	if e == nil {
+		return
+	}
+	if e.isGood = hasSucceeded; hasSucceeded {
+		e.failures = 0
+	} else {
+		e.failures++
+	}
+}
