@@ -33,11 +33,11 @@ test-browser:
 
 # A first answer while you work: packages that need no service, no browser and no
 # other process, without vet and the race detector. Under 30 s on 2 quiet cores.
-QUICK = . ./message ./internal/account ./internal/auth ./internal/browserurl ./internal/config ./internal/shed \
-	./internal/iso ./internal/keyring ./internal/obs ./internal/ranges ./internal/results ./internal/certs \
-	./internal/scheme ./internal/transid
+QUICK = . ./message ./internal/account ./internal/admin ./internal/api ./internal/auth ./internal/browserurl \
+	./internal/certs ./internal/config ./internal/iso ./internal/keyring ./internal/obs ./internal/ranges \
+	./internal/results ./internal/scheme ./internal/shed ./internal/store/sqlite ./internal/transid ./internal/webhook
 quick:
-	$(GO) test -short -vet=off -skip='$(PLAIN)' $(QUICK)
+	$(GO) test -short -vet=off -skip='$(PLAIN)|^TestLinear|^TestOpenAfterCrash|^TestKilled$$|^TestCloseEndsSweep$$|^TestSnapshotReusesSpace$$|^TestBesideABusyOne$$|^TestWaitingRefusalsHTTP2$$|^TestLongBodyIsServedAlone$$|^TestReaderYieldsTheProcessor$$' $(QUICK)
 
 # What the tests want of the machine: a C compiler for the race detector, and a
 # browser. As root on Debian they are installed; in CI (CI=true) a missing one

@@ -148,7 +148,7 @@ func TestP2WaitEndsOnShutdown(t *testing.T) {
 func TestP2WaitOutlastsTimeLimits(t *testing.T) {
 	e, h := newWaiter()
 	server := httptest.NewUnstartedServer(h)
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 100*time.Millisecond, 200*time.Millisecond
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 800*time.Millisecond, 900*time.Millisecond
 	server.Start()
 	defer server.Close()
 	post := func(ctx context.Context, query string) (int, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -298,7 +299,10 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			var group tasks.Group
+			defer group.End()
 			w.journal = func(e *auth.Engine) {
+				e.Tasks = &group
 				e.AddToJournal = func(entry journal.Entry) { write(entry) }
 				e.Store = journaled{w, func(ctx context.Context, t store.Txn) {
 					write(e.JournalEntries(t, w.clock(), false, auth.SentMessage(ctx))...)
@@ -306,6 +310,7 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 			}
 			e := w.engine(0)
 			id := tt.do(t, w, e)
+			group.End() // what is done for a page is in the journal, too
 			row, err := w.Get(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)

@@ -15,6 +15,9 @@ import (
 // TestW1ThePublishedJavaScriptLibraryVerifies has standardwebhooks of npm verify our signatures, and ours verify its.
 // The version and its digest are in testdata/js. It is skipped without node or npm, and where npm finds no registry.
 func TestW1ThePublishedJavaScriptLibraryVerifies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("npm is not asked for a quick answer")
+	}
 	t.Parallel()
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
