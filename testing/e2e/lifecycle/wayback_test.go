@@ -26,7 +26,8 @@ import (
 func buildNextRelease(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-tags", "threeds_next_schema", "-o", filepath.Join(dir, "threeds"), ".")
+	build := exec.Command("go", "build", "-tags", "threeds_next_schema", "-o", filepath.Join(dir, "threeds"), "./cmd/threeds")
+	build.Dir = rig.Root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

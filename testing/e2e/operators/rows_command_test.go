@@ -234,12 +234,8 @@ func TestSandboxRefuses(t *testing.T) {
 func TestKeyNotPrinted(t *testing.T) {
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
-	full, w := io.Pipe()
-	if err := full.Close(); err != nil {
-		t.Fatal(err)
-	}
 	var errs, list strings.Builder
-	if code := rig.Run(t.Context(), []string{"key", "create", "--name", "Nobody", "--config", s.ConfigFile}, nil, w, &errs); code != 1 {
+	if code := rig.Run(t.Context(), []string{"key", "create", "--name", "Nobody", "--config", s.ConfigFile}, nil, rig.OpenFull(t), &errs); code != 1 {
 		t.Errorf("key create: %d %s", code, errs.String())
 	}
 	if code := rig.Run(t.Context(), []string{"key", "list", "--config", s.ConfigFile}, nil, &list, &errs); code != 0 || strings.Contains(list.String(), "Nobody") {

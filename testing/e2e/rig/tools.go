@@ -23,4 +23,15 @@ func FindTool(t *testing.T, name, untested string) (path string) {
 	return path
 }
 
-const DeployDir = "../../deploy"
+const DeployDir = Root + "/deploy"
+
+// OpenFull returns a file into which nothing can be written, as a pipe whose reader has gone or a disk that is full.
+func OpenFull(t *testing.T) *os.File {
+	t.Helper()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skipf("NOT TESTED: output that cannot be written: %v", err)
+	}
+	t.Cleanup(func() { _ = full.Close() })
+	return full
+}
