@@ -187,7 +187,7 @@ func TestClusterRefresher(t *testing.T) {
 		}
 		return rig.ManyRanges(preq, 'B', 100)
 	}
-	paused, other := rig.UseLab(rig.NewVictimAt(t, ca, p, place)), rig.UseLab(rig.NewVictimAt(t, ca, p, place))
+	paused, other := rig.UseLab(rig.NewVictimAt(t, ca, p, place, rig.ShortLeases)), rig.UseLab(rig.NewVictimAt(t, ca, p, place, rig.ShortLeases))
 	if err := paused.Launch(); err != nil {
 		t.Fatal(err)
 	}

@@ -177,7 +177,7 @@ func newIdempotentLoad(t *testing.T, path string) (*idempotentLoad, *rig.Peer) {
 	place := fmt.Sprintf("webhooks: {allow: [192.0.2.0/24]}\nstore: {url: %q}\nkeys: %s", pgtest.Get(t).Schema(t), keys)
 	ca := rig.NewAuthority(t)
 	p := rig.NewPeer(t, ca)
-	l := &idempotentLoad{t: t, path: path, nodes: [2]*rig.Victim{rig.NewVictimAt(t, ca, p, place), rig.NewVictimAt(t, ca, p, place)}}
+	l := &idempotentLoad{t: t, path: path, nodes: [2]*rig.Victim{rig.NewVictimAt(t, ca, p, place, rig.ShortLeases), rig.NewVictimAt(t, ca, p, place, rig.ShortLeases)}}
 	l.nodes[1].APIKey = l.nodes[0].APIKey
 	l.nodes[0].Start()
 	l.nodes[1].Start()

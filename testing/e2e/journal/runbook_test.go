@@ -25,7 +25,7 @@ var (
 func loggedMessages(t *testing.T) map[string][]string {
 	t.Helper()
 	logged := map[string][]string{}
-	root := filepath.Join("..", "..")
+	root := rig.Root
 	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
 			return err

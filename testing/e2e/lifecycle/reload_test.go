@@ -115,7 +115,7 @@ func TestReloadKeepsCount(t *testing.T) {
 	}{
 		{"", "", http.StatusOK},
 		{"", "", http.StatusTooManyRequests},
-		{"limits: {per_key: 1/h}", "limits: {per_key: 1/h, depth: 12}", http.StatusTooManyRequests},
+		{"per_key: 1/h", "depth: 12, per_key: 1/h", http.StatusTooManyRequests},
 		{"per_key: 1/h", "per_key: 2/h", http.StatusOK},
 		{"per_key: 2/h", "per_key: 2/h", http.StatusTooManyRequests},
 	} {
@@ -166,14 +166,14 @@ func TestReloadTakesEffect(t *testing.T) {
 	if got := s.Through(s.Request("2.2.0")); got.Text("threeDSRequestorID") != "FromProfile" {
 		t.Errorf("requestor %q", got.Text("threeDSRequestorID"))
 	}
-	change("FromProfile}]\n", "FromProfile}]\nlimits: {per_key: 1/m}\n")
+	change("wait: 1m", "wait: 1m, per_key: 1/m")
 	if code, _ := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN}); code != 200 {
 		t.Errorf("the first request of the minute: %d", code)
 	}
 	if code, _ := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN}); code != 429 {
 		t.Errorf("the second request of the minute: %d, want 429", code)
 	}
-	change("limits: {per_key: 1/m}\n", "")
+	change("wait: 1m, per_key: 1/m", "wait: 1m")
 	change("level: debug", "level: error")
 	if before := proc.Log.String(); true {
 		s.Request("2.2.0")
@@ -344,8 +344,8 @@ func TestReloadRefused(t *testing.T) {
 		{"api.listen", replace(address(s.API), "127.0.0.1:1"), "threeds.yaml:1:7: api.listen: " + restart},
 		{"results.listen", replace(address(s.ResultsURL), "127.0.0.1:1"), "threeds.yaml:2:11: results.listen: " + restart},
 		{"console.listen", replace(address(s.ConsoleURL), "127.0.0.1:1"), "threeds.yaml:4:11: console.listen: " + restart},
-		{"limits.connections", replace("directories:", "limits: {connections: 100}\ndirectories:"), ": limits.connections: " + restart},
-		{"limits.wait", replace("directories:", "limits: {wait: 20ms}\ndirectories:"), ": limits.wait: " + restart},
+		{"limits.connections", replace("wait: 1m", "wait: 1m, connections: 100"), ": limits.connections: " + restart},
+		{"limits.wait", replace("wait: 1m", "wait: 20ms"), ": limits.wait: " + restart},
 		{"tracing", replace("directories:", "tracing: {endpoint: \"http://127.0.0.1:1\"}\ndirectories:"), ": tracing: " + restart},
 		{"keys", replace("directories:", "keys: other.json\ndirectories:"), ": keys: " + restart},
 		{"journal off", replace("directories:", "journal: off\ndirectories:"), ": journal: " + restart},
