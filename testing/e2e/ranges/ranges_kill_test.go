@@ -19,7 +19,7 @@ import (
 // labVictim is a victim that asks for its ranges once a second, in 2.2.0.
 func labVictim(t *testing.T, ca *rig.Authority, p *rig.Peer) *rig.Victim {
 	t.Helper()
-	return rig.UseLab(rig.NewVictim(t, ca, p))
+	return rig.UseLab(rig.NewVictim(t, ca, p, rig.ShortLeases))
 }
 
 // firstLoad waits until the card ranges are in use and in the store. The lease of these tests is so short that it may end
@@ -80,10 +80,7 @@ func readLetters(v *rig.Victim, n int) map[string]int {
 // comes back with one complete generation each time (I10).
 func TestCrashDuringLoad(t *testing.T) {
 	const servers, n = 5, 20_000
-	kills := 10
-	if testing.Short() {
-		kills = 1
-	}
+	kills := rig.ReadCount(t, "RANGE_KILLS", 2)
 	var mu sync.Mutex
 	seen := make(map[string]int)
 	t.Run("all", func(t *testing.T) { // ends when they all have
