@@ -46,7 +46,9 @@ func TestD108NodesThatDifferAreSeen(t *testing.T) {
 		name string
 		do   func()
 	}{
-		{"a limit", func() { rig.WriteFile(t, two.ConfigFile, []byte(strings.Replace(good, "limits: {wait: 1m}", "limits: {wait: 1m, per_directory: 7}", 1))) }},
+		{"a limit", func() {
+			rig.WriteFile(t, two.ConfigFile, []byte(strings.Replace(good, "limits: {wait: 1m}", "limits: {wait: 1m, per_directory: 7}", 1)))
+		}},
 		{"a CA", func() {
 			rig.WriteFile(t, two.ConfigFile, []byte(good))
 			rig.WriteFile(t, filepath.Join(dir, "ca.pem"), slices.Concat(bundle, rig.NewAuthority(t).PEM()))

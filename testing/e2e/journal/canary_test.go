@@ -363,7 +363,7 @@ func (a *aviary) overload() {
 // silence has a directory server that says nothing, and one that hangs up.
 func (a *aviary) silence() {
 	patient := a.ConfigText()
-	rig.WriteFile(a.T, a.ConfigFile, []byte(patient+"timeouts: {authentication: 1s}\n"))
+	rig.WriteFile(a.T, a.ConfigFile, []byte(strings.Replace(patient, "authentication: 60s", "authentication: 1s", 1)))
 	a.Reload(a.proc, rig.ReloadApplied)
 	defer func() {
 		rig.WriteFile(a.T, a.ConfigFile, []byte(patient))

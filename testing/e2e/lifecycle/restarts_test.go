@@ -130,7 +130,7 @@ func supervised(t *testing.T, ca *rig.Authority, ds *rig.Wire, sections string) 
 	}
 	rig.WriteFile(t, s.ConfigFile, []byte(text))
 	s.API, s.ResultsURL, s.ConsoleURL = "http://"+at[0], "https://"+at[1]+"/results", "http://"+at[2]
-	s.APIKey, s.OtherAPIKey = s.CreateKey("Shop"), s.CreateKey("Other")
+	s.CreateFirstKeys()
 	return s, v
 }
 

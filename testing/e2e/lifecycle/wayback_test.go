@@ -138,7 +138,7 @@ func moveStore(s *rig.Site, place string) {
 	text, err := os.ReadFile(s.ConfigFile)
 	rig.Must(s.T, err)
 	rig.WriteFile(s.T, s.ConfigFile, []byte(strings.Replace(string(text), `store: {url: "file:data"}`, place, 1)))
-	s.APIKey, s.OtherAPIKey = s.CreateKey("Shop"), s.CreateKey("Other")
+	s.CreateFirstKeys()
 }
 
 // TestClusterRolls replaces three nodes on one database, one after the other, by the next build

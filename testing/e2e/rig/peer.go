@@ -151,7 +151,6 @@ func NewPeer(t *testing.T, ca *Authority) *Peer {
 	p.Server.StartTLS()
 	t.Cleanup(p.Server.Close)
 	p.Client = &http.Client{
-		Timeout: 10 * time.Second,
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, TLSClientConfig: &tls.Config{
 			RootCAs: ca.Pool(), Certificates: []tls.Certificate{ca.Issue("rreq.ds.example")},
 		}},

@@ -84,11 +84,7 @@ func (p *Process) End(signal os.Signal) time.Duration {
 
 func (p *Process) WaitForExit(start time.Time) time.Duration {
 	p.T.Helper()
-	select {
-	case <-p.Exited:
-	case <-time.After(40 * time.Second):
-		p.T.Fatalf("the process does not end:\n%s", p.Log.String())
-	}
+	<-p.Exited
 	if code := p.Cmd.ProcessState.ExitCode(); code != 0 {
 		p.T.Errorf("exit status %d:\n%s", code, p.Log.String())
 	}
@@ -107,7 +103,7 @@ func SpawnSite(t *testing.T, ca *Authority, ds *Wire, p Plan) (*Site, *Process) 
 	}
 	WriteFile(t, s.ConfigFile, []byte(text))
 	s.API, s.ResultsURL, s.ConsoleURL = "http://"+addresses[0], "https://"+addresses[1]+"/results", "http://"+addresses[2]
-	s.APIKey, s.OtherAPIKey = s.CreateKey("Shop"), s.CreateKey("Other")
+	s.CreateFirstKeys()
 	proc := Launch(t, nil, "serve", "--config", s.ConfigFile)
 	s.Log = proc.Log
 	waittest.Until(t, "the card ranges", func() bool { return s.Readiness() == `{"status":"ready"}` })

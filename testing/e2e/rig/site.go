@@ -22,7 +22,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/waittest"
 )
 
@@ -137,6 +143,9 @@ type Plan struct {
 	Change   func(*server.Config) // what no configuration allows
 	Beside   *Site                // another node with the same store
 	Unready  bool                 // do not wait for the card ranges
+	// OwnLimits leaves the limits and timeouts as they are when a configuration sets none. Others are so generous that a
+	// busy machine makes no difference.
+	OwnLimits bool
 	Prepare  func(dir string)     // changes the files of the configuration before the start
 }
 
@@ -157,7 +166,7 @@ func StartSite(t *testing.T, ca *Authority, ds *Wire, plans ...Plan) *Site {
 		if p.Prepare != nil {
 			p.Prepare(dir)
 		}
-		s.APIKey, s.OtherAPIKey = s.CreateKey("Shop"), s.CreateKey("Other")
+		s.CreateFirstKeys()
 	}
 	if p.Change != nil {
 		s.serveHere(p.Change)
@@ -210,6 +219,28 @@ func (s *Site) readAddresses() bool {
 	return false
 }
 
+// addSettings adds settings, each "key: value", to a section of a configuration, unless it has them.
+func addSettings(sections, section string, settings ...string) string {
+	begin := section + ": {"
+	_, rest, isThere := strings.Cut(sections, begin)
+	former, _, _ := strings.Cut(rest, "}")
+	var added []string
+	for _, setting := range settings {
+		key, _, _ := strings.Cut(setting, ":")
+		if !strings.Contains(former, key+":") {
+			added = append(added, setting)
+		}
+	}
+	switch text := strings.Join(added, ", "); {
+	case !isThere:
+		return begin + text + "}\n" + sections
+	case text != "":
+		return strings.Replace(sections, begin, begin+text+", ", 1)
+	default:
+		return sections
+	}
+}
+
 // lastLines returns the end of a log.
 func lastLines(log string) string { return log[max(0, len(log)-4000):] }
 
@@ -254,12 +285,9 @@ func (s *Site) WriteConfiguration(dir string, p Plan) string {
 		api = "{listen: 127.0.0.1:0, tls: {cert: api.pem, key: api-key.pem}}"
 	}
 	sections := p.Sections
-	if !strings.Contains(sections, "wait:") { // No test but those of overload wants requests refused because the machine is busy.
-		if strings.Contains(sections, "limits: {") {
-			sections = strings.Replace(sections, "limits: {", "limits: {wait: 1m, ", 1)
-		} else {
-			sections = "limits: {wait: 1m}\n" + sections
-		}
+	if !p.OwnLimits {
+		sections = addSettings(sections, "limits", "wait: 1m")
+		sections = addSettings(sections, "timeouts", "authentication: 60s", "preauth: 1h", "shutdown: 2m")
 	}
 	fmt.Fprintf(&b, `api: %s
 results: {listen: 127.0.0.1:0, url: "https://results.example/results", tls: {cert: results.pem, key: results-key.pem}}
@@ -302,6 +330,38 @@ func (s *Site) CreateKey(name string, flags ...string) string {
 		s.T.Fatalf("key create: %d %s", code, errs.String())
 	}
 	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// CreateFirstKeys makes the API keys that every site has. It does what key create does, in this process, for that is
+// sooner than with two processes.
+func (s *Site) CreateFirstKeys() {
+	s.T.Helper()
+	keys := createKeys(s.T, s.ConfigFile, "Shop", "Other")
+	s.APIKey, s.OtherAPIKey = keys[0], keys[1]
+}
+
+// createKeys makes an API key for each merchant.
+func createKeys(t *testing.T, file string, merchants ...string) (keys []string) {
+	t.Helper()
+	Must(t, WithKeys(t.Context(), file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		if err := journal.CreateKeys(c.Journal.Keys); err != nil {
+			return err
+		}
+		trail := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
+		for _, merchant := range merchants {
+			err := trail.Record(t.Context(), operator.Entry{Who: "cli:test", From: "command line", Action: "key.create", Object: merchant})
+			if err != nil {
+				return err
+			}
+			key, err := account.Create(t.Context(), st, ring, merchant, false, account.Terms{})
+			if err != nil {
+				return err
+			}
+			keys = append(keys, key)
+		}
+		return nil
+	}))
+	return keys
 }
 
 // RevokeKey takes an API key back, likewise.

@@ -81,11 +81,7 @@ directories:
 	if err := os.WriteFile(v.ConfigFile, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var out, errs strings.Builder
-	if code := Run(t.Context(), []string{"key", "create", "--name", "Shop", "--config", v.ConfigFile}, strings.NewReader(""), &out, &errs); code != 0 {
-		t.Fatalf("key create: %d %s", code, errs.String())
-	}
-	v.APIKey = strings.TrimSpace(out.String())
+	v.APIKey = createKeys(t, v.ConfigFile, "Shop")[0]
 	t.Cleanup(func() {
 		v.Kill()
 		if said, err := os.ReadFile(v.LogFile); err == nil && t.Failed() {
@@ -100,20 +96,24 @@ func FreeAddress(t *testing.T) string {
 	return FreeAddresses(t, 1)[0]
 }
 
-// FreeAddresses are addresses on which nobody listens, none of them twice in the life of
-// this process: several processes of a test get theirs before any has begun to listen.
-// The ports are below those that a system gives to connections, one of which could be
-// taken while the process that listens on it is started anew. Those of the conformance
-// suite and of the PostgreSQL of tests, which may run at the same time, are others.
+// FreeAddresses returns addresses on which nobody listens, none of them twice in the life of this process: several
+// processes of a test get theirs before any has begun to listen. They are below the ports that a system gives to
+// connections, one of which could be taken while the process that listens on it starts again.
 func FreeAddresses(t *testing.T, n int) []string {
 	t.Helper()
+	ports.mu.Lock()
+	defer ports.mu.Unlock()
 	var free []string
 	for tries := 0; len(free) < n; tries++ {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 18000+(firstPort+ports.Add(1))%14000))
+		if tries > 100_000 {
+			t.Fatal("no free ports")
+		}
+		if ports.next%portsPerBlock == 0 {
+			ports.takeBlock(t)
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports.next))
+		ports.next++
 		if err != nil {
-			if tries > 1000 {
-				t.Fatal(err)
-			}
 			continue
 		}
 		Must(t, l.Close())
@@ -122,10 +122,36 @@ func FreeAddresses(t *testing.T, n int) []string {
 	return free
 }
 
-var (
-	firstPort = rand.Uint32N(14000) // random, for another run of these tests
-	ports     atomic.Uint32         // how many were tried
+// The ports of tests are in blocks, each of which one process has to itself. It listens on the first port of its block as
+// long as it lives.
+const (
+	firstPort     = 18_000
+	portsPerBlock = 100
+	portBlocks    = 140
 )
+
+var ports portBlock
+
+// A portBlock gives out the ports of one block after the other.
+type portBlock struct {
+	mu   sync.Mutex
+	next int            // the port to try next; a block begins if it is a multiple of portsPerBlock
+	held []net.Listener // the first port of each block of this process
+}
+
+// takeBlock finds a block that no process has. It begins anywhere, since a block may have been left a moment ago.
+func (b *portBlock) takeBlock(t *testing.T) {
+	t.Helper()
+	for i, begin := 0, rand.IntN(portBlocks); i < portBlocks; i++ {
+		first := firstPort + (begin+i)%portBlocks*portsPerBlock
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first))
+		if err == nil {
+			b.held, b.next = append(b.held, l), first+1
+			return
+		}
+	}
+	t.Fatal("every block of ports is taken")
+}
 
 // Start runs the process and waits until it is ready.
 func (v *Victim) Start() {

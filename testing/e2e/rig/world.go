@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/waittest"
 )
@@ -60,13 +59,8 @@ func StartSandbox(t *testing.T, args ...string) *World {
 	}()
 	t.Cleanup(func() {
 		stop()
-		select {
-		case code := <-exited:
-			if code != 0 {
-				t.Errorf("sandbox exited with %d:\n%s", code, out.String())
-			}
-		case <-time.After(30 * time.Second):
-			t.Error("sandbox did not stop")
+		if code := <-exited; code != 0 {
+			t.Errorf("sandbox exited with %d:\n%s", code, out.String())
 		}
 	})
 	w := &World{T: t}
