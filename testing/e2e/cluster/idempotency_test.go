@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 	"github.com/openthreeds/threeds/internal/waittest"
@@ -60,22 +59,19 @@ func (l *idempotentLoad) post(round, i int, n *rig.Victim) bool {
 	return true
 }
 
-// run makes 1,000 requests at both nodes at once. Those that get no answer are made again until the time is over.
-func (l *idempotentLoad) run(round int, limit time.Duration) {
+// run makes 1,000 requests at both nodes at once. Those that get no answer are made again until they get one.
+func (l *idempotentLoad) run(round int) {
 	var all sync.WaitGroup
 	places := make(chan struct{}, 100)
-	end := time.Now().Add(limit)
 	for i := range 1000 {
 		all.Go(func() {
-			for try := 0; ; try++ {
+			try := -1
+			rig.Retry(func() bool {
 				places <- struct{}{}
-				isAnswered := l.post(round, i, l.nodes[(i+try)%2])
-				<-places
-				if isAnswered || time.Now().After(end) {
-					return
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
+				defer func() { <-places }()
+				try++
+				return l.post(round, i, l.nodes[(i+try)%2])
+			})
 		})
 	}
 	all.Wait()
@@ -185,7 +181,7 @@ func newIdempotentLoad(t *testing.T, path string) (*idempotentLoad, *rig.Peer) {
 }
 
 func (l *idempotentLoad) runWithKill() {
-	l.run(0, time.Minute)
+	l.run(0)
 	l.check(0, 100)
 	before := l.done.Load()
 	killed := make(chan struct{})
@@ -194,7 +190,7 @@ func (l *idempotentLoad) runWithKill() {
 		waittest.Until(l.t, "some answers", func() bool { return l.done.Load() >= before+5 })
 		l.nodes[0].Kill()
 	}()
-	l.run(1, time.Minute)
+	l.run(1)
 	<-killed
 	l.nodes[0].Start()
 	for key := range 100 {

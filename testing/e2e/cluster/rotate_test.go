@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/openthreeds/threeds/internal/rotation"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
@@ -70,35 +72,44 @@ func TestD102ThreeRotationsUnderLoadAndASilentNode(t *testing.T) {
 	c.start(one, two)
 
 	var traffic sync.WaitGroup
-	stop, flows := make(chan struct{}), 0
+	stop := make(chan struct{})
+	var flows atomic.Int64
 	traffic.Go(func() {
 		tick := time.NewTicker(time.Second * 4 / 50) // a flow is four requests
 		defer tick.Stop()
-		for ; ; flows++ {
+		for i := 0; ; i++ {
 			select {
 			case <-stop:
 				return
 			case <-tick.C:
 			}
-			a, b := withKey(one, keys[flows%usedCount]), withKey(two, keys[(flows+1)%usedCount])
-			if flows%2 > 0 {
+			a, b := withKey(one, keys[i%usedCount]), withKey(two, keys[(i+1)%usedCount])
+			if i%2 > 0 {
 				a, b = b, a
 			}
-			traffic.Go(func() { c.whole(a, b, a, b) })
+			traffic.Go(func() {
+				c.whole(a, b, a, b)
+				flows.Add(1)
+			})
 		}
 	})
+	// progress waits for some flows that begin from now on.
+	progress := func() {
+		want := flows.Load() + 16
+		waittest.Until(t, "load", func() bool { return flows.Load() >= want })
+	}
 	for i := range 3 {
-		time.Sleep(time.Second)
+		progress()
 		var out strings.Builder
 		if code := rig.Run(t.Context(), []string{"key", "rotate", "--config", one.ConfigFile}, nil, &out, &out); code != 0 ||
 			!strings.Contains(out.String(), "confirmed by all 2 nodes") {
 			t.Errorf("rotation %d: %d %s", i+1, code, out.String())
 		}
 	}
-	time.Sleep(time.Second)
+	progress()
 	close(stop)
 	traffic.Wait()
-	t.Logf("%d requests", 4*flows)
+	t.Logf("%d requests", 4*flows.Load())
 
 	now := string(rig.ReadFile(t, files[0]))
 	rotated, err := keyring.Load(files[1])

@@ -1,8 +1,6 @@
 package crash
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -95,19 +93,11 @@ func TestJ3NoAuthenticationFailsWhileTheJournalIsAway(t *testing.T) {
 func awaitJournal(v *rig.Victim, led *rig.Ledger) {
 	v.T.Helper()
 	rig.Must(v.T, rig.WithJournal(v.T.Context(), v.ConfigFile, func(st journal.Store, _ *journal.Keys) error {
-		ctx, stop := context.WithTimeout(v.T.Context(), 3*time.Minute) // a sweep comes once a minute
-		defer stop()
 		for id := range led.Kept {
-			for {
-				d, err := st.Show(ctx, id)
-				if err == nil && slices.ContainsFunc(d.Steps, func(s journal.Step) bool { return s.Step == "rreq" }) {
-					break
-				}
-				if ctx.Err() != nil {
-					return fmt.Errorf("%s: the result is not in the journal, which has %+v: %w", id, d.Steps, errors.Join(err, ctx.Err()))
-				}
-				time.Sleep(50 * time.Millisecond)
-			}
+			waittest.Until(v.T, "the result of "+id+" in the journal", func() bool { // a sweep comes once a minute
+				d, err := st.Show(v.T.Context(), id)
+				return err == nil && slices.ContainsFunc(d.Steps, func(s journal.Step) bool { return s.Step == "rreq" })
+			})
 		}
 		return nil
 	}))

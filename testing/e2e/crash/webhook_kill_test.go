@@ -14,6 +14,7 @@ import (
 	"github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
@@ -155,21 +156,17 @@ func killBeforeDelivery(t *testing.T, kills int, place string) {
 	v.Kill()
 	v.Env = append(v.Env, rig.ChildClock+"=2m") // what the killed ones had begun to deliver is due again
 	v.Start()
-	deadline := time.Now().Add(time.Minute)
-	for {
+	waittest.Until(t, "an event of each result", func() bool {
 		told, ambiguous, deliveries := r.count(led.Kept)
 		if ambiguous > 0 {
 			t.Fatalf("%d transactions have events of different ids", ambiguous)
 		}
-		if told == len(led.Kept) {
-			t.Logf("kills=%d results=%d deliveries=%d lost=0, one id each", kills, len(led.Kept), deliveries)
-			break
+		if told < len(led.Kept) {
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d results have no event", len(led.Kept)-told, len(led.Kept))
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		t.Logf("kills=%d results=%d deliveries=%d lost=0, one id each", kills, len(led.Kept), deliveries)
+		return true
+	})
 	if led.Lost+led.Changed > 0 || len(led.Kept) < kills {
 		t.Errorf("%d results, %d lost, %d changed", len(led.Kept), led.Lost, led.Changed)
 	}

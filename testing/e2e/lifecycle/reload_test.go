@@ -24,7 +24,7 @@ import (
 // load: nothing fails, and what was under way ends as it began. RELOADS=1000 is
 // the long form.
 func TestReload(t *testing.T) {
-	reloads := 24
+	reloads := 12
 	if n, err := strconv.Atoi(os.Getenv("RELOADS")); err == nil {
 		reloads = n
 	}
@@ -62,8 +62,7 @@ func TestReload(t *testing.T) {
 		}
 		rig.WriteFile(t, s.ConfigFile, []byte(text))
 		s.Reload(proc, rig.ReloadApplied)
-		before := l.flows.Load()
-		waittest.Until(t, "load", func() bool { return l.flows.Load() > before+1 })
+		l.progress(2)
 	}
 	rig.WriteFile(t, s.ConfigFile, []byte(first))
 	s.Reload(proc, rig.ReloadApplied)
@@ -314,6 +313,7 @@ func certified(t *testing.T, s *rig.Site, ca *rig.Authority) []string {
 // TestReloadRefused: whatever is wrong is said once, with its place and without a
 // value, and the former configuration serves on.
 func TestReloadRefused(t *testing.T) {
+	begun := time.Now()
 	ca := rig.NewAuthority(t)
 	s, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{})
 	dir, first := filepath.Dir(s.ConfigFile), s.ConfigText()
@@ -399,7 +399,7 @@ func TestReloadRefused(t *testing.T) {
 		rig.WriteFile(t, s.ConfigFile, []byte(first))
 	}
 	s.Reload(proc, rig.ReloadApplied)
-	if since := time.Since(time.Unix(int64(s.Metric("threeds_config_last_reload_success_timestamp_seconds")), 0)); since > 30*time.Second {
+	if since := time.Since(time.Unix(int64(s.Metric("threeds_config_last_reload_success_timestamp_seconds")), 0)); since > time.Since(begun)+time.Second {
 		t.Errorf("last success %v ago", since)
 	}
 	if s.Metric("threeds_config_last_reload_successful") != 1 {

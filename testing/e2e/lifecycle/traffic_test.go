@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
@@ -39,7 +40,7 @@ const crowd = 16
 // to stop it: that waits for those under way.
 func startTraffic(t *testing.T, s *rig.Site, flows int) (l *traffic, stop func()) {
 	t.Helper()
-	l = &traffic{s: s, client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
+	l = &traffic{s: s, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	l.under.Go(func() {
 		ticker := time.NewTicker(time.Second / time.Duration(flows))
@@ -109,6 +110,13 @@ func (l *traffic) flow() (result rig.Object) {
 		return nil
 	}
 	return result
+}
+
+// progress waits until more flows have begun, and with them as many have ended, or nearly so.
+func (l *traffic) progress(more int) {
+	l.s.T.Helper()
+	want := l.flows.Load() + int64(more)
+	waittest.Until(l.s.T, "load", func() bool { return l.flows.Load() >= want })
 }
 
 func (l *traffic) note(took time.Duration) {

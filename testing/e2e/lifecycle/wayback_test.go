@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
@@ -68,7 +67,6 @@ func rollForwardAndBack(t *testing.T, next, place string, schemaVersion func(*ri
 	ca := rig.NewAuthority(t)
 	ds := rig.NewWire(t, ca)
 	ds.Client.Transport.(*http.Transport).MaxIdleConnsPerHost = 1000
-	ds.Client.Timeout = time.Minute
 	ds.Play(func(w http.ResponseWriter, areq rig.Object) { _, _ = w.Write(rig.Marshal(rig.ARes(areq, "C"))) })
 	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 500ms, shutdown: 30s, result: 2h}")
 	if place != "" {
@@ -90,21 +88,21 @@ func rollForwardAndBack(t *testing.T, next, place string, schemaVersion func(*ri
 		{"forward", []string{next}, false},
 		{"back", nil, false},
 	} {
-		time.Sleep(500 * time.Millisecond)
+		l.progress(8)
 		was := proc
 		if !step.sideBySide {
 			was.End(syscall.SIGTERM)
 		}
 		proc = v.ready(s.ConfigFile, step.env...)
 		if step.sideBySide {
-			time.Sleep(500 * time.Millisecond) // both builds work on the newer schema
+			l.progress(8) // both builds work on the newer schema
 			was.End(syscall.SIGTERM)
 		}
 		if got := schemaVersion(s); got != own+1 {
 			t.Fatalf("step %d, %s: schema version is %d, want %d", i+1, step.name, got, own+1)
 		}
 	}
-	time.Sleep(500 * time.Millisecond)
+	l.progress(8)
 	stop()
 	for _, want := range kept {
 		got, ok := l.post("/postauth", rig.Object{"threeDSServerTransID": want["threeDSServerTransID"]})
@@ -153,7 +151,6 @@ func TestClusterRolls(t *testing.T) {
 	ca := rig.NewAuthority(t)
 	ds := rig.NewWire(t, ca)
 	ds.Client.Transport.(*http.Transport).MaxIdleConnsPerHost = 1000
-	ds.Client.Timeout = time.Minute
 	ds.Play(func(w http.ResponseWriter, areq rig.Object) { _, _ = w.Write(rig.Marshal(rig.ARes(areq, "C"))) })
 	place := rig.OnPostgres(t, pgtest.Get(t).Schema(t))
 	type node struct {
@@ -188,8 +185,8 @@ func TestClusterRolls(t *testing.T) {
 			was.End(syscall.SIGTERM)
 		}
 	}
-	time.Sleep(500 * time.Millisecond)
 	for _, n := range nodes {
+		n.traffic.progress(2)
 		n.stop()
 		n.traffic.none(t)
 		n.process.End(syscall.SIGTERM)

@@ -56,7 +56,7 @@ func exposed(t *testing.T) exposition {
 	t.Helper()
 	e := exposition{"up": {"instance": {}, "job": {"threeds": true}}}
 	ca := rig.NewAuthority(t)
-	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: rig.NewCollector(t).Section("1"), Change: func(cfg *server.Config) { cfg.Limits.Wait = time.Second }})
+	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: rig.NewCollector(t).Section("1")})
 	s.Through(s.Request("2.2.0"))
 	areq, answer := s.Challenged("2.2.0")
 	s.Result(rig.Marshal(rig.RReq(areq, answer, "Y")))

@@ -74,11 +74,12 @@ func TestD109HealthWaitsThreeSeconds(t *testing.T) {
 		code = rig.Run(t.Context(), []string{"health", "--url", at}, strings.NewReader(""), &out, &errs)
 		return code, errs.String(), time.Since(start)
 	}
-	if code, said, took := ask(); code != 1 || took < 2900*time.Millisecond || took > 10*time.Second || said != "threeds: "+at+"/readyz: no answer within 3s\n" {
-		t.Errorf("a silent server: exit status %d after %s, %q", code, took, said)
+	code, said, patience := ask()
+	if code != 1 || patience < 2900*time.Millisecond || said != "threeds: "+at+"/readyz: no answer within 3s\n" {
+		t.Errorf("a silent server: exit status %d after %s, %q", code, patience, said)
 	}
 	rig.Must(t, silent.Close())
-	if code, said, took := ask(); code != 1 || took > 2*time.Second || !strings.Contains(said, "connection refused") {
+	if code, said, took := ask(); code != 1 || took >= patience || !strings.Contains(said, "connection refused") {
 		t.Errorf("no server: exit status %d after %s, %q", code, took, said)
 	}
 }

@@ -1,7 +1,6 @@
 package operators
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -18,7 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
@@ -196,8 +194,6 @@ func TestSandboxData(t *testing.T) {
 
 // TestSandboxRefuses: a sandbox that cannot start says why, and leaves nothing open.
 func TestSandboxRefuses(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the end of one that starts all the same
-	defer cancel()
 	for _, tt := range []struct{ spoilt, want string }{
 		{"keys.json", "keys.json: "}, {"threeds.db", "unable to open database"}, {"ca.pem", "ca.pem: "},
 	} {
@@ -205,7 +201,7 @@ func TestSandboxRefuses(t *testing.T) {
 		rig.Must(t, os.Mkdir(filepath.Join(dir, tt.spoilt), 0o700))
 		file := filepath.Join(t.TempDir(), "ready.json")
 		args := []string{"sandbox", "--listen", address, "--data", dir, "--ready-file", file}
-		if code := rig.Run(ctx, args, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), tt.want) {
+		if code := rig.Run(t.Context(), args, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), tt.want) {
 			t.Errorf("%s is a directory: exit status %d, %q", tt.spoilt, code, out.String())
 		}
 		if !rig.IsRefusing(address) {
@@ -224,7 +220,7 @@ func TestSandboxRefuses(t *testing.T) {
 	} {
 		var out rig.LockedBuffer
 		args := []string{"sandbox", "--listen", "127.0.0.1:0", tt.flag, tt.value}
-		if code := rig.Run(ctx, args, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), tt.want) {
+		if code := rig.Run(t.Context(), args, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), tt.want) {
 			t.Errorf("%s %s: exit status %d, %q", tt.flag, tt.value, code, out.String())
 		}
 	}

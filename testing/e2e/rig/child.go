@@ -18,11 +18,12 @@ import (
 // A child is a server in a process of its own with what no build of the program has: another clock, say. It is the test
 // binary again, and its environment says what is changed.
 const (
-	childConfig = "THREEDS_TEST_SERVE" // the configuration file; it makes a process a child
-	ChildEarly  = "THREEDS_TEST_EARLY" // if it is set, results are acknowledged before they are committed
-	ChildSync   = "THREEDS_TEST_SYNC"  // how SQLite syncs, in the place of FULL
-	ChildClock  = "THREEDS_TEST_CLOCK" // how far the clock is ahead, a duration
-	ChildLease  = "THREEDS_TEST_LEASE" // how long leases and claims of a node last that has died, a duration
+	childConfig = "THREEDS_TEST_SERVE"  // the configuration file; it makes a process a child
+	ChildEarly  = "THREEDS_TEST_EARLY"  // if it is set, results are acknowledged before they are committed
+	ChildSync   = "THREEDS_TEST_SYNC"   // how SQLite syncs, in the place of FULL
+	ChildClock  = "THREEDS_TEST_CLOCK"  // how far the clock is ahead, a duration
+	ChildResult = "THREEDS_TEST_RESULT" // how long a result may be fetched, a duration
+	ChildLease  = "THREEDS_TEST_LEASE"  // how long leases and claims of a node last that has died, a duration
 )
 
 // ShortLeases has nodes wait little for one that has died: 200 ms for its lease of card ranges, and 2 s for what it had
@@ -69,6 +70,9 @@ func changeChild(cfg *server.Config) {
 	}
 	if ahead, err := time.ParseDuration(os.Getenv(ChildClock)); err == nil {
 		cfg.Now = func() time.Time { return time.Now().Add(ahead) }
+	}
+	if lasts, err := time.ParseDuration(os.Getenv(ChildResult)); err == nil {
+		cfg.Timeouts.Result = lasts
 	}
 	if os.Getenv(ChildEarly) != "" {
 		cfg.Store = func(s store.Store) store.Store { return earlyStore{s} }

@@ -7,14 +7,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/waittest"
 )
 
-// ofErro are the members of an Erro: those that are always there, those that
+// ErroMembers are the members of an Erro: those that are always there, those that
 // may be, and those that only one with a directory's part in it has.
 var (
 	ErroMembers = []string{"messageType", "messageVersion", "errorCode", "errorComponent", "errorDescription", "errorDetail"}
@@ -116,10 +115,15 @@ func (w *World) Spent(id string) {
 	})
 }
 
-// SleepSince waits for the clock: until a moment is so long ago.
-func SleepSince(t *testing.T, start time.Time, d time.Duration) {
-	t.Helper()
-	waittest.Until(t, "time to pass", func() bool { return time.Since(start) > d })
+// retryInterval is the time between two attempts of a client.
+const retryInterval = 10 * time.Millisecond
+
+// Retry calls done again and again until it returns true, as a client does that is in no hurry. Unlike waittest.Until it
+// may be called from any goroutine.
+func Retry(done func() bool) {
+	for !done() {
+		time.Sleep(retryInterval)
+	}
 }
 
 // ListFiles names what is in a directory, and what is in that.
@@ -136,36 +140,6 @@ func ListFiles(t *testing.T, dir string) []string {
 		t.Fatal(err)
 	}
 	return all
-}
-
-// MeasureStalls measures the longest time for which this process got nothing done.
-func MeasureStalls(t *testing.T) (worst func() time.Duration) {
-	t.Helper()
-	var mu sync.Mutex
-	var most time.Duration
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		const every = 10 * time.Millisecond
-		for last := time.Now(); ; {
-			select {
-			case <-stop:
-				return
-			case <-time.After(every):
-			}
-			now := time.Now()
-			mu.Lock()
-			most = max(most, now.Sub(last)-every)
-			mu.Unlock()
-			last = now
-		}
-	}()
-	t.Cleanup(func() { close(stop); <-done })
-	return func() time.Duration {
-		mu.Lock()
-		defer mu.Unlock()
-		return most
-	}
 }
 
 // Exposed is what the console says of metrics.

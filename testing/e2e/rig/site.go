@@ -146,7 +146,7 @@ type Plan struct {
 	// OwnLimits leaves the limits and timeouts as they are when a configuration sets none. Others are so generous that a
 	// busy machine makes no difference.
 	OwnLimits bool
-	Prepare  func(dir string)     // changes the files of the configuration before the start
+	Prepare   func(dir string) // changes the files of the configuration before the start
 }
 
 // StartSite serves until the test ends, with the program of the tests. A plan with Change is served in this process.

@@ -60,6 +60,7 @@ func NewVictimAt(t *testing.T, ca *Authority, p *Peer, place string, env ...stri
 	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), ca.PEM(), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	place = addSettings(place, "timeouts", "authentication: 60s", "preauth: 1h")
 	text := fmt.Sprintf(`
 api: {listen: %s}
 results: {listen: %s, url: "https://%[2]s/results", tls: {cert: %s, key: %s}}
@@ -363,6 +364,16 @@ func (led *Ledger) Answered(kind string) int {
 	led.Mu.Lock()
 	defer led.Mu.Unlock()
 	return led.Answers[kind]
+}
+
+// Total is how many answers there were, of any kind.
+func (led *Ledger) Total() (n int) {
+	led.Mu.Lock()
+	defer led.Mu.Unlock()
+	for _, count := range led.Answers {
+		n += count
+	}
+	return n
 }
 
 // AuthenticationValue is an authentication value that belongs to one transaction.
