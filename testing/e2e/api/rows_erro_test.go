@@ -227,7 +227,7 @@ func TestErroOfTime(t *testing.T) {
 			cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 		}})
 		req := s.Request("2.2.0")
-		ahead.Store(int64(61 * time.Minute)) // An id is good for an hour here.
+		ahead.Store(int64(61 * time.Minute)) // An id is good for twenty minutes here.
 		s.Refused("/auth", req, rig.Expected{Code: "301", Description: "No transaction found"})
 		if n := len(s.Directory.Sent(req.Text("threeDSServerTransID"))); n > 0 {
 			t.Errorf("%d AReqs left", n)

@@ -287,7 +287,7 @@ func (s *Site) WriteConfiguration(dir string, p Plan) string {
 	sections := p.Sections
 	if !p.OwnLimits {
 		sections = addSettings(sections, "limits", "wait: 1m")
-		sections = addSettings(sections, "timeouts", "authentication: 60s", "preauth: 1h", "shutdown: 2m")
+		sections = addSettings(sections, "timeouts", "authentication: 60s", "preauth: 20m", "shutdown: 2m")
 	}
 	fmt.Fprintf(&b, `api: %s
 results: {listen: 127.0.0.1:0, url: "https://results.example/results", tls: {cert: results.pem, key: results-key.pem}}
