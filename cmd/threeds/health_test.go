@@ -1,96 +1,36 @@
 package main
 
 import (
-	"fmt"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
-
-// TestD109HealthExitsByReadyz: the exit status is that of /readyz, or with --live of /livez, and what is not well is
-// said.
-func TestD109HealthExitsByReadyz(t *testing.T) {
-	status, body := http.StatusOK, ""
-	var asked string
-	console := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = r.URL.Path
-		if r.URL.Path == "/livez" {
-			fmt.Fprintln(w, `{"status":"alive"}`)
-			return
-		}
-		w.Header().Set("Location", "/livez")
-		w.WriteHeader(status)
-		fmt.Fprintln(w, body)
-	}))
-	t.Cleanup(console.Close)
-	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-	config := filepath.Join(t.TempDir(), "threeds.yaml")
-	file := string(contents(t, checkSite(t, plan{})))
-	write(t, config, []byte(strings.Replace(file, "console: {listen: 127.0.0.1:0}", "console: {listen: "+console.Listener.Addr().String()+"}", 1)))
-
-	const unready = `{"status":"unready","problems":{"store":"cannot be reached","directory visa":"\u001b[2Jend"}}`
-	for _, test := range []struct {
-		status     int
-		body, live string
-		code       int
-		out, errs  string
-	}{
-		{200, `{"status":"ready"}`, "", 0, "ready\n", ""},
-		{200, `{"status":"degraded","problems":{"api":"expired"}}`, "", 0, "degraded\napi: expired\n", ""},
-		{503, unready, "", 1, "", "threeds: unready\nthreeds: directory visa: \\u001b[2Jend\nthreeds: store: cannot be reached\n"},
-		{503, unready, "--live", 0, "alive\n", ""},
-		{302, `{"status":"ready"}`, "", 1, "", "threeds: ready\n"},
-		{200, `<html>`, "", 1, "", "threeds: " + console.URL + "/readyz: HTTP 200, and no status in the answer (is this the console of a server?)\n"},
-	} {
-		for _, where := range []string{"--url " + console.URL, "--url " + console.URL + "/", "--config " + config} {
-			status, body = test.status, test.body
-			var out, errs strings.Builder
-			code := run(t.Context(), strings.Fields("health "+where+" "+test.live), strings.NewReader(""), &out, &errs)
-			if code != test.code || out.String() != test.out || errs.String() != test.errs {
-				t.Errorf("health %s %s with %d %s: exit status %d, %q, %q", where, test.live, test.status, test.body, code, out.String(), errs.String())
-			}
-			if want := map[string]string{"": "/readyz", "--live": "/livez"}[test.live]; asked != want {
-				t.Errorf("health %s %s asked for %s", where, test.live, asked)
-			}
-		}
-	}
-}
-
-// TestD109HealthWaitsThreeSeconds: a server that does not answer is not healthy after three seconds, and one that is
-// not there at once.
-func TestD109HealthWaitsThreeSeconds(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	at := "http://" + silent.Addr().String()
-	ask := func() (code int, said string, took time.Duration) {
-		var out, errs strings.Builder
-		start := time.Now()
-		code = run(t.Context(), []string{"health", "--url", at}, strings.NewReader(""), &out, &errs)
-		return code, errs.String(), time.Since(start)
-	}
-	if code, said, took := ask(); code != 1 || took < 2900*time.Millisecond || took > 10*time.Second || said != "threeds: "+at+"/readyz: no answer within 3s\n" {
-		t.Errorf("a silent server: exit status %d after %s, %q", code, took, said)
-	}
-	must(t, silent.Close())
-	if code, said, took := ask(); code != 1 || took > 2*time.Second || !strings.Contains(said, "connection refused") {
-		t.Errorf("no server: exit status %d after %s, %q", code, took, said)
-	}
-}
 
 // TestHealthAddressFromConfiguration: an address that means all of this machine is asked on loopback.
 func TestHealthAddressFromConfiguration(t *testing.T) {
-	good := string(contents(t, checkSite(t, plan{})))
+	const good = `api: {listen: 127.0.0.1:0}
+results: {listen: 127.0.0.1:0, url: "https://results.example/results", tls: {cert: results.pem, key: results-key.pem}}
+store: {url: "file:data"}
+console: {listen: 127.0.0.1:0}
+server: {reference_number: 3DS_LOA_SER_TEST_020301_00001, requestor_id: ServerID, requestor_name: Server Name}
+directories:
+  - scheme: visa
+    areq_url: https://ds.example/
+    preq_url: https://ds.example/
+    operator_id: operator-visa
+    versions: [2.1.0, 2.2.0, 2.3.1]
+    client_cert: {cert: client.pem, key: client-key.pem}
+    server_ca: ca.pem
+    client_ca: ca.pem
+    client_names: [rreq.ds.example]
+`
 	for listen, want := range map[string]string{
 		`127.0.0.1:9090", metrics_listen: "127.0.0.1:9091`: "http://127.0.0.1:9091",
 		"0.0.0.0:9090": "http://127.0.0.1:9090", "[::]:9090": "http://[::1]:9090", ":9090": "http://127.0.0.1:9090",
 		"10.1.2.3:9": "http://10.1.2.3:9", "127.0.0.1:0": "",
 	} {
 		file := filepath.Join(t.TempDir(), "threeds.yaml")
-		write(t, file, []byte(strings.Replace(good, "console: {listen: 127.0.0.1:0}", `console: {listen: "`+listen+`"}`, 1)))
+		writeFile(t, file, []byte(strings.Replace(good, "console: {listen: 127.0.0.1:0}", `console: {listen: "`+listen+`"}`, 1)))
 		at, _, err := consoleURL(file, "")
 		if (err == nil) != (want != "") || err == nil && at.String() != want {
 			t.Errorf("%s: %v, %v, want %q", listen, at, err, want)

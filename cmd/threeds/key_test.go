@@ -3,12 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
-	"io/fs"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -63,101 +58,4 @@ func TestNotRevoked(t *testing.T) {
 	if keys, err := st.Keys(t.Context()); len(keys) != 2 || err != nil {
 		t.Errorf("%d keys are left, %v; want both", len(keys), err)
 	}
-}
-
-// TestKeyForNobody: a key that could not be told to anybody, for the reader of the pipe
-// has gone, does not stay in the store.
-func TestKeyForNobody(t *testing.T) {
-	ca := newAuthority(t)
-	s := &site{world: &world{t: t}, ds: newWire(t, ca), ca: ca, config: filepath.Join(t.TempDir(), "threeds.yaml")}
-	write(t, s.config, []byte(s.yaml(filepath.Dir(s.config), plan{})))
-	reader, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	reader.Close()
-	create := exec.Command("threeds", "key", "create", "--name", "Shop", "--config", s.config)
-	create.Stdout = out
-	if err := create.Run(); create.ProcessState.ExitCode() != 1 {
-		t.Errorf("key create into a broken pipe: %v, want exit status 1", err)
-	}
-	list, err := exec.Command("threeds", "key", "list", "--config", s.config).Output()
-	if err != nil || strings.Contains(string(list), "Shop") {
-		t.Errorf("keys after it, %v:\n%s", err, list)
-	}
-}
-
-// TestNothingStaysWhoseSecretNobodyHas: so it is with a token and a webhook endpoint.
-func TestNothingStaysWhoseSecretNobodyHas(t *testing.T) {
-	file := checkSite(t, plan{})
-	for make, list := range map[string]string{
-		"token create --name nobodys --role viewer":                    "token list",
-		"webhook add --merchant Shop https://nobodys.example/h":        "webhook list --merchant Shop",
-		"webhook add --json --merchant Shop https://nobodys.example/h": "webhook list --merchant Shop",
-	} {
-		reader, out, err := os.Pipe()
-		must(t, err)
-		must(t, reader.Close())
-		create := exec.Command("threeds", append(strings.Fields(make), "--config", file)...)
-		create.Stdout = out
-		err = create.Run()
-		must(t, out.Close())
-		if create.ProcessState.ExitCode() != 1 {
-			t.Errorf("%s into a broken pipe: %v, want exit status 1", make, err)
-		}
-		after, err := exec.Command("threeds", append(strings.Fields(list), "--config", file)...).Output()
-		if err != nil || strings.Contains(string(after), "nobodys") || !strings.Contains(string(after), "CREATED") {
-			t.Errorf("%s: after it, %v:\n%s", make, err, after)
-		}
-	}
-}
-
-// TestKeyNotStored: a key that the store has not taken is not given out.
-func TestKeyNotStored(t *testing.T) {
-	ca := newAuthority(t)
-	s := &site{world: &world{t: t}, ds: newWire(t, ca), ca: ca, config: filepath.Join(t.TempDir(), "threeds.yaml")}
-	write(t, s.config, []byte(s.yaml(filepath.Dir(s.config), plan{})))
-	s.key("Shop")
-	db, err := sql.Open("sqlite", filepath.Join(filepath.Dir(s.config), "data", "threeds.db"))
-	must(t, err)
-	defer db.Close()
-	_, err = db.Exec(`CREATE TRIGGER refuse BEFORE INSERT ON api_key BEGIN SELECT RAISE(ABORT, 'no more keys'); END`)
-	must(t, err)
-	var out, errs strings.Builder
-	code := run(t.Context(), []string{"key", "create", "--name", "Shop", "--config", s.config}, nil, &out, &errs)
-	if code != 1 || out.Len() > 0 || !strings.Contains(errs.String(), "no more keys") {
-		t.Errorf("exit status %d, %q, %q; want no key and why", code, out.String(), errs.String())
-	}
-}
-
-// TestForTheOwnerAlone: what the first command and the first start make of secrets,
-// results and card ranges nobody but their owner may look at, whatever the umask is.
-func TestForTheOwnerAlone(t *testing.T) {
-	ca := newAuthority(t)
-	s := &site{world: &world{t: t}, ds: newWire(t, ca), ca: ca, config: filepath.Join(t.TempDir(), "threeds.yaml")}
-	write(t, s.config, []byte(s.yaml(filepath.Dir(s.config), plan{})))
-	create := exec.Command("sh", "-c", `umask 0; exec threeds key create --name Shop --config "$0"`, s.config)
-	if out, err := create.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	serve := &process{t: t, cmd: exec.Command("sh", "-c", `umask 0; exec threeds serve --config "$0"`, s.config)}
-	serve.start()
-	waitFor(t, "serving", func() bool { return strings.Contains(serve.out.String(), "card ranges refreshed") })
-	files := 0
-	err := filepath.WalkDir(filepath.Join(filepath.Dir(s.config), "data"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s: %v", filepath.Base(path), info.Mode())
-		}
-		files++
-		return err
-	})
-	if err != nil || files < 4 { // the directory, keys, the database and its log
-		t.Errorf("%d files, %v", files, err)
-	}
-	serve.end(os.Interrupt)
 }

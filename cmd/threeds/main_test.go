@@ -1,39 +1,10 @@
 package main
 
 import (
-	"flag"
-	"os"
 	"runtime/debug"
 	"strings"
 	"testing"
-
-	"github.com/rogpeppe/go-internal/testscript"
-
-	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
-
-var update = flag.Bool("update", false, "rewrite the files that tests compare with")
-
-func TestMain(m *testing.M) {
-	if os.Getenv(childArgs) != "" {
-		os.Exit(runChild())
-	}
-	testscript.Main(stopping{m}, map[string]func(){"threeds": main})
-}
-
-// stopping ends what the tests have started for all of them.
-type stopping struct{ *testing.M }
-
-func (m stopping) Run() int {
-	defer pgtest.Stop()
-	return m.M.Run()
-}
-
-// TestScripts runs the scripts in testdata: what is typed, what is said, how
-// the process ends.
-func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata", UpdateScripts: *update, Cmds: scriptCommands})
-}
 
 // TestExitStatus: scripts of operators tell by the status what was misused from what
 // has failed, and help from both.

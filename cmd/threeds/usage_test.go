@@ -101,7 +101,7 @@ func TestPagesNameCommandsAndFlagsThatExist(t *testing.T) {
 		if err != nil || info.IsDir() || filepath.Base(page) == "CHANGELOG.md" { // which names what was removed
 			continue
 		}
-		text := strings.ReplaceAll(string(contents(t, page)), "\\\n", " ")
+		text := strings.ReplaceAll(string(readFile(t, page)), "\\\n", " ")
 		for _, m := range line.FindAllStringSubmatch(text, -1) {
 			name := m[1]
 			isTyped := m[0][0] != 't' || flag.MatchString(m[0]) // a sentence may begin with the name of the program

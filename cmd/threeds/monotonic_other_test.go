@@ -1,9 +1,0 @@
-//go:build !linux
-
-package main
-
-import "time"
-
-// monotonic is the clock that service managers go by; where there is none, any
-// time will do.
-func monotonic() time.Duration { return 0 }

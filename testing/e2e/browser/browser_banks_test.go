@@ -1,0 +1,95 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/testing/e2e/rig"
+)
+
+// TestBrowserBanksOfTheirOwnKind pays at banks whose page is confirmed elsewhere, is taller than its frame, may not
+// stand in a frame, or does not come. Each ends in the demo shop, on a wide screen and on a phone.
+func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
+	t.Parallel() // there is much to be waited for
+	w := rig.StartSandbox(t)
+	s := &shopper{t, browsertest.NewBrowser(t)}
+	for _, view := range []struct {
+		width, height int64
+		scheme        string
+	}{{1280, 900, "light"}, {375, 700, "dark"}} {
+		s.do(browsertest.View(view.width, view.height, view.scheme))
+		shot := func(name string) {
+			browsertest.Screenshot(t, s.ctx, fmt.Sprintf("bank-%s-%s-%d", name, view.scheme, view.width))
+		}
+		ends := func(name, want string) {
+			t.Helper()
+			s.do(chromedp.WaitVisible(testID("result-word")))
+			if word := s.text("result-word"); word != want {
+				t.Errorf("%s, %d: the shop says %q, want %q", name, view.width, word, want)
+			}
+		}
+
+		s.payAt(w.Shop+"/steps", "4000000000000174", "")
+		frame := s.issuer("approve")
+		shot("outside")
+		s.do(chromedp.Click(testID("challenge-submit"), chromedp.FromNode(frame)))
+		browsertest.InFrame(t, s.ctx, `document.querySelector("#status")?.textContent.includes("has not seen it yet") === true`)
+		shot("outside-not-yet")
+		confirmOutside(t, w) // the page notices by itself
+		ends("outside", "authenticated")
+
+		s.payAt(w.Shop+"/steps", "4000000000000175", "")
+		frame = s.issuer("challenge-code")
+		shot("tall")
+		browsertest.InFrame(t, s.ctx, `document.querySelector("[data-testid=challenge-submit]").getBoundingClientRect().top > innerHeight`)
+		s.do(
+			chromedp.SendKeys(testID("challenge-code"), "123456", chromedp.FromNode(frame)),
+			chromedp.Click(testID("challenge-submit"), chromedp.FromNode(frame)),
+		)
+		ends("tall", "authenticated")
+
+		s.payAt(w.Shop+"/steps", "4000000000000172", "FAULT-UNFRAMED")
+		s.do(chromedp.WaitVisible(testID("challenge-open")))
+		shot("unframed")
+		s.do(chromedp.Click(testID("challenge-open")), chromedp.WaitVisible(testID("challenge-code")))
+		shot("unframed-opened")
+		s.do(chromedp.SendKeys(testID("challenge-code"), "123456"), chromedp.Click(testID("challenge-submit")))
+		ends("unframed", "authenticated")
+
+		s.payAt(w.Shop+"/steps", "4000000000000172", "FAULT-ACSDOWN")
+		browsertest.IssuerFrame(t, s.ctx, `[data-testid="challenge-frame"]`)
+		browsertest.InFrame(t, s.ctx, `document.querySelector("h1")?.textContent === "Your bank cannot be reached"`)
+		shot("down")
+		s.do(chromedp.Click(testID("challenge-cancel")))
+		ends("down", "cancelled")
+	}
+}
+
+// payAt buys with a card and has something go wrong, "" for nothing.
+func (s *shopper) payAt(shop, pan, trouble string) {
+	s.t.Helper()
+	s.do(
+		chromedp.Navigate(shop),
+		chromedp.WaitVisible(testID("pay")),
+		chromedp.SetValue(testID("card-number"), pan),
+		chromedp.SetValue(testID("version"), "2.2.0"),
+		chromedp.SetValue(testID("trouble-kind"), trouble),
+		chromedp.Click(testID("pay")),
+	)
+}
+
+// confirmOutside confirms the latest challenge in the app of the bank.
+func confirmOutside(t *testing.T, w *rig.World) {
+	t.Helper()
+	_, text := send(t, http.DefaultClient, "GET", w.API+"/_sandbox/transactions", "")
+	id := strings.Split(text, `"`)[1]
+	body := fmt.Sprintf(`{"acsTransID": %q}`, id)
+	if res, text := send(t, http.DefaultClient, "POST", w.API+"/_sandbox/oob", body, "Content-Type", "application/json", "APIKey", w.APIKey); res.StatusCode != 200 {
+		t.Errorf("/_sandbox/oob: %d %s", res.StatusCode, text)
+	}
+}

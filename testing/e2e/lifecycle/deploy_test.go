@@ -1,0 +1,342 @@
+package lifecycle
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/console"
+	"github.com/openthreeds/threeds/testing/e2e/rig"
+)
+
+// A manifest is an object of Kubernetes, as plain values.
+type manifest map[string]any
+
+// at follows keys, and numbers of lists, to a value; nil: there is none.
+func (m manifest) at(keys ...any) any {
+	var v any = map[string]any(m)
+	for _, key := range keys {
+		switch key := key.(type) {
+		case string:
+			inner, _ := v.(map[string]any)
+			v = inner[key]
+		case int:
+			inner, _ := v.([]any)
+			if key >= len(inner) {
+				return nil
+			}
+			v = inner[key]
+		}
+	}
+	return v
+}
+
+func (m manifest) text(keys ...any) string { return fmt.Sprint(m.at(keys...)) }
+
+func (m manifest) list(keys ...any) (all []manifest) {
+	list, _ := m.at(keys...).([]any)
+	for _, v := range list {
+		one, _ := v.(map[string]any)
+		all = append(all, one)
+	}
+	return all
+}
+
+// manifests reads all of deploy/kubernetes, by kind and name.
+func manifests(t *testing.T) map[string]manifest {
+	t.Helper()
+	files, err := filepath.Glob(rig.DeployDir + "/kubernetes/*.yaml*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no manifests: %v", err)
+	}
+	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "kustomization.yaml" })
+	all := make(map[string]manifest)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoder := yaml.NewDecoder(bytes.NewReader(data))
+		for {
+			var m map[string]any
+			if err := decoder.Decode(&m); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			all[fmt.Sprint(m["kind"], "/", manifest(m).text("metadata", "name"))] = m
+		}
+	}
+	return all
+}
+
+// example reads a configuration as serve does, but for the files it names.
+func example(t *testing.T, name, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse(name, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Warnings) > 0 {
+		t.Errorf("%s has warnings: %v", name, c.Warnings)
+	}
+	return c
+}
+
+func port(t *testing.T, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// filesOf are all files that a configuration names.
+func filesOf(c *config.Config) []string {
+	all := []string{c.Keys, c.Journal.Keys, c.Results.TLS.Cert, c.Results.TLS.Key}
+	if c.API.TLS != nil {
+		all = append(all, c.API.TLS.Cert, c.API.TLS.Key)
+	}
+	for _, d := range c.Directories {
+		all = append(all, d.ClientCert.Cert, d.ClientCert.Key, d.ServerCA.File, d.ClientCA.File)
+	}
+	return all
+}
+
+// TestKubernetes holds the manifests against each other, and against what the
+// program takes.
+func TestKubernetes(t *testing.T) {
+	all := manifests(t)
+	for name, m := range all {
+		if kind, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"ConfigMap", "Secret", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"}, kind) || m.at("metadata", "namespace") != nil {
+			t.Errorf("%s: not something that belongs to whatever namespace it is put into", name)
+		}
+	}
+	d := all["Deployment/threeds"]
+	labels := d.at("spec", "template", "metadata", "labels")
+	pod := manifest(d.at("spec", "template", "spec").(map[string]any))
+	c := pod.list("containers")[0]
+	text := all["ConfigMap/threeds"].text("data", "threeds.yaml")
+	cfg := example(t, "threeds.yaml", text)
+
+	listen := map[string]string{
+		"api": port(t, cfg.API.Listen), "results": port(t, cfg.Results.Listen), "browser": port(t, cfg.Browser.Listen), "console": port(t, cfg.Console.Listen),
+	}
+	ports := make(map[string]string)
+	for _, p := range c.list("ports") {
+		ports[p.text("name")] = p.text("containerPort")
+	}
+	if !reflect.DeepEqual(ports, listen) {
+		t.Errorf("the container has ports %v, the configuration listens on %v", ports, listen)
+	}
+	for _, name := range []string{"threeds-api", "threeds-results", "threeds-browser"} {
+		s := all["Service/"+name]
+		if !reflect.DeepEqual(s.at("spec", "selector"), labels) || ports[s.text("spec", "ports", 0, "targetPort")] == "" || "threeds-"+s.text("spec", "ports", 0, "targetPort") != name {
+			t.Errorf("service %s leads nowhere", name)
+		}
+	}
+	if want := "[serve --config /etc/threeds/config/threeds.yaml]"; c.text("args") != want {
+		t.Errorf("arguments %v, want %s", c.at("args"), want)
+	}
+	handler := &console.Handler{Conditions: func() []console.Condition { return nil }, Metrics: http.NotFoundHandler()}
+	for probe, want := range map[string]string{"readinessProbe": "/readyz", "livenessProbe": "/livez", "startupProbe": "/livez"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, c.text(probe, "httpGet", "path"), nil))
+		if w.Code != 200 || c.text(probe, "httpGet", "path") != want || c.text(probe, "httpGet", "port") != "console" {
+			t.Errorf("%s asks %v and gets %d", probe, c.at(probe, "httpGet"), w.Code)
+		}
+	}
+
+	grace, err := time.ParseDuration(pod.text("terminationGracePeriodSeconds") + "s")
+	if least := cfg.Timeouts.LameDuck + cfg.Timeouts.Shutdown + 5*time.Second; err != nil || grace < least {
+		t.Errorf("terminationGracePeriodSeconds is %v, and the server may take %v", grace, least)
+	}
+	unready, err := time.ParseDuration(c.text("readinessProbe", "periodSeconds") + "s")
+	if failures := c.text("readinessProbe", "failureThreshold"); err != nil || failures != "2" || cfg.Timeouts.LameDuck < 2*unready+5*time.Second {
+		t.Errorf("lame_duck is %v, and it takes %s probes, %v apart, to be seen", cfg.Timeouts.LameDuck, failures, unready)
+	}
+	if cfg.Timeouts.Shutdown <= cfg.Timeouts.Authentication {
+		t.Errorf("shutdown in %v, and an /auth takes up to %v", cfg.Timeouts.Shutdown, cfg.Timeouts.Authentication)
+	}
+
+	mounted := func(file string) bool {
+		for _, m := range c.list("volumeMounts") {
+			if m.text("mountPath") != path.Dir(file) || m.at("subPath") != nil {
+				continue
+			}
+			for _, v := range pod.list("volumes") {
+				if v.text("name") != m.text("name") {
+					continue
+				}
+				data, _ := all["ConfigMap/"+v.text("configMap", "name")].at("data").(map[string]any)
+				if v.at("secret") != nil {
+					data, _ = all["Secret/"+v.text("secret", "secretName")].at("stringData").(map[string]any)
+				}
+				return data[path.Base(file)] != nil
+			}
+		}
+		return false
+	}
+	named := append(filesOf(cfg), "/etc/threeds/config/threeds.yaml", "/etc/threeds/secret/db-ca.pem", "/etc/threeds/secret/pgpass")
+	for _, file := range named {
+		if !mounted(file) {
+			t.Errorf("%s is named and not mounted", file)
+		}
+	}
+	if n := len(named); n < 10 {
+		t.Errorf("only %d files are named", n)
+	}
+
+	for _, at := range [][]any{{"runAsNonRoot", true}, {"runAsUser", uint64(65532)}, {"fsGroup", uint64(65532)}} {
+		if got := pod.at("securityContext", at[0]); got != at[1] {
+			t.Errorf("%s is %v, want %v", at[0], got, at[1])
+		}
+	}
+	for _, key := range []string{"readOnlyRootFilesystem", "allowPrivilegeEscalation"} {
+		if got := c.at("securityContext", key); got != (key == "readOnlyRootFilesystem") {
+			t.Errorf("%s is %v", key, got)
+		}
+	}
+	least := all["PodDisruptionBudget/threeds"]
+	if least.text("spec", "minAvailable") != "2" || d.text("spec", "replicas") != "3" {
+		t.Errorf("%s of %s pods have to stay", least.text("spec", "minAvailable"), d.text("spec", "replicas"))
+	}
+	for _, selector := range []any{
+		d.at("spec", "selector", "matchLabels"), least.at("spec", "selector", "matchLabels"),
+		all["NetworkPolicy/threeds"].at("spec", "podSelector", "matchLabels"),
+		pod.at("topologySpreadConstraints", 0, "labelSelector", "matchLabels"), pod.at("topologySpreadConstraints", 1, "labelSelector", "matchLabels"),
+	} {
+		if !reflect.DeepEqual(selector, labels) {
+			t.Errorf("selector %v, the pods have %v", selector, labels)
+		}
+	}
+	shut := maps.Clone(ports)
+	for _, rule := range all["NetworkPolicy/threeds"].list("spec", "ingress") {
+		if ports[rule.text("ports", 0, "port")] == "" {
+			t.Errorf("the network policy lets in to %v", rule.at("ports"))
+		}
+		delete(shut, rule.text("ports", 0, "port"))
+	}
+	if len(shut) > 0 {
+		t.Errorf("the network policy lets nobody in to %v", shut)
+	}
+
+	image, err := os.ReadFile(rig.DeployDir + "/Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"USER " + pod.text("securityContext", "runAsUser") + ":" + pod.text("securityContext", "runAsGroup"),
+		"EXPOSE " + listen["api"] + " " + listen["results"] + " " + listen["browser"] + " " + listen["console"],
+		"RUN mkdir -m 1777 /out/tmp", "COPY --from=build /out/ /", // the sandbox has a place for its data
+		`HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/threeds", "health", "--config", "/etc/threeds/config/threeds.yaml"]`,
+		`ENTRYPOINT ["/threeds"]`, `CMD ["serve", "--config", "/etc/threeds/config/threeds.yaml"]`,
+	} {
+		if !strings.Contains(string(image), line+"\n") {
+			t.Errorf("the Containerfile lacks the line %s", line)
+		}
+	}
+}
+
+// TestImageVersion builds the program by the line of the Containerfile, which tells it
+// what it is.
+func TestImageVersion(t *testing.T) {
+	t.Parallel()
+	sh := rig.FindTool(t, "sh", "the line of the Containerfile that builds")
+	line := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*) -o /out/threeds (\./cmd/threeds)$`).FindSubmatch(rig.ReadFile(t, rig.DeployDir+"/Containerfile"))
+	if line == nil {
+		t.Fatal("the Containerfile does not build the program")
+	}
+	binary := filepath.Join(t.TempDir(), "threeds")
+	build := strings.Replace(string(line[1]), "-trimpath ", "", 1) // with it everything is compiled anew, and the version is the same
+	cmd := exec.CommandContext(t.Context(), sh, "-c", build+` -o "$BINARY" `+string(line[2]))
+	cmd.Dir, cmd.Env = "../../..", append(os.Environ(), "VERSION=v1.2.3-4-g0123456-dirty", "BINARY="+binary)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), binary, "version").Output()
+	if want := "threeds v1.2.3-4-g0123456-dirty, " + runtime.Version() + "\n"; err != nil || string(out) != want {
+		t.Errorf("version says %q, %v, want %q", out, err, want)
+	}
+}
+
+// TestSystemd holds the units against the example of a configuration, and asks
+// systemd what it thinks of them.
+func TestSystemd(t *testing.T) {
+	text, err := os.ReadFile(rig.DeployDir + "/systemd/threeds.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := example(t, "/etc/threeds/threeds.yaml", string(text))
+	unit := func(name string) map[string]string {
+		data, err := os.ReadFile(rig.DeployDir + "/systemd/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := make(map[string]string)
+		for line := range strings.Lines(string(data)) {
+			if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(name, "#") {
+				settings[name] = value
+			}
+		}
+		return settings
+	}
+	service := unit("threeds.service")
+	var sockets []string
+	for _, l := range [][2]string{{"api", cfg.API.Listen}, {"results", cfg.Results.Listen}, {"browser", cfg.Browser.Listen}, {"console", cfg.Console.Listen}} {
+		name := "threeds-" + l[0] + ".socket"
+		s := unit(name)
+		sockets = append(sockets, name)
+		if s["FileDescriptorName"] != l[0] || s["ListenStream"] != l[1] || s["Service"] != "threeds.service" {
+			t.Errorf("%s: %v, the configuration has %s", name, s, l[1])
+		}
+	}
+	if service["Sockets"] != strings.Join(sockets, " ") || service["Requires"] != service["Sockets"] {
+		t.Errorf("the service has the sockets %s and needs %s", service["Sockets"], service["Requires"])
+	}
+	if stop, err := time.ParseDuration(service["TimeoutStopSec"]); err != nil || stop < cfg.Timeouts.LameDuck+cfg.Timeouts.Shutdown+5*time.Second {
+		t.Errorf("TimeoutStopSec is %v, and the server may take %v and %v", stop, cfg.Timeouts.LameDuck, cfg.Timeouts.Shutdown)
+	}
+	if service["StateDirectory"] != filepath.Base(cfg.Store.URL.Dir) || !strings.HasPrefix(cfg.Store.URL.Dir, "/var/lib/") {
+		t.Errorf("the store is in %s, the service may write into %s", cfg.Store.URL.Dir, service["StateDirectory"])
+	}
+	if want := "/usr/local/bin/threeds serve --config /etc/threeds/threeds.yaml"; service["ExecStart"] != want {
+		t.Errorf("starts %s, want %s", service["ExecStart"], want)
+	}
+
+	analyze := rig.FindTool(t, "systemd-analyze", "what systemd itself says of the units")
+	out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=15", rig.DeployDir+"/systemd/threeds.service").CombinedOutput()
+	if err != nil {
+		t.Errorf("exposed more than 1.5: %v\n%s", err, out)
+	}
+	dir := t.TempDir() // with a program that is there
+	for _, name := range append(sockets, "threeds.service") {
+		data, err := os.ReadFile(rig.DeployDir + "/systemd/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rig.WriteFile(t, filepath.Join(dir, name), bytes.Replace(data, []byte("/usr/local/bin/threeds"), []byte("/bin/true"), 1))
+	}
+	if out, err := exec.Command(analyze, "verify", filepath.Join(dir, "threeds.service"), filepath.Join(dir, "threeds-api.socket")).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package lifecycle
+
+import "time"
+
+// monotonic is the clock that service managers go by; where there is none, any
+// time will do.
+func monotonic() time.Duration { return 0 }

@@ -1,0 +1,114 @@
+package operators
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/testing/e2e/rig"
+)
+
+// configurationLines are the lines of a log that say something of a configuration, without their times.
+func configurationLines(t *testing.T, log string) (lines []string) {
+	t.Helper()
+	for text := range strings.Lines(log) {
+		var line map[string]any
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("a line of the log is not JSON: %s", text)
+		}
+		if line["msg"] != "configuration" && line["msg"] != "a part of the server is degraded" {
+			continue
+		}
+		delete(line, "time")
+		data, err := json.Marshal(line)
+		rig.Must(t, err)
+		lines = append(lines, string(data))
+	}
+	return lines
+}
+
+// checkSite writes the files of a site that is not started and returns its configuration.
+func checkSite(t *testing.T, p rig.Plan) (file string) {
+	t.Helper()
+	ca, dir := rig.NewAuthority(t), t.TempDir()
+	s := &rig.Site{World: &rig.World{T: t}, Directory: rig.NewWire(t, ca), Authority: ca}
+	file = filepath.Join(dir, "threeds.yaml")
+	rig.WriteFile(t, file, []byte(s.WriteConfiguration(dir, p)))
+	return file
+}
+
+// TestD109ConfigCheckSaysWhatServeSays: of a good configuration with warnings, config check logs what serve logs, exits
+// with 0, and has opened and created nothing.
+func TestD109ConfigCheckSaysWhatServeSays(t *testing.T) {
+	file := checkSite(t, rig.Plan{Visa: "    lab: true"})
+	dir := filepath.Dir(file)
+	expired := rig.ExpiredCA(t)
+	rig.WriteFile(t, filepath.Join(dir, "ca.pem"), slices.Concat(rig.ReadFile(t, filepath.Join(dir, "ca.pem")), expired))
+	before, err := os.ReadDir(dir)
+	rig.Must(t, err)
+
+	var out, said strings.Builder
+	if code := rig.Run(t.Context(), []string{"config", "check", "--config", file}, strings.NewReader(""), &out, &said); code != 0 {
+		t.Fatalf("config check: exit status %d\n%s", code, said.String())
+	}
+	if want := file + ": ok\n"; out.String() != want {
+		t.Errorf("config check prints %q, want %q", out.String(), want)
+	}
+	after, err := os.ReadDir(dir)
+	rig.Must(t, err)
+	if len(after) != len(before) {
+		t.Errorf("config check left %d files, there were %d", len(after), len(before))
+	}
+
+	proc := rig.Launch(t, nil, "serve", "--config", file)
+	waittest.Until(t, "the server", func() bool { return strings.Contains(proc.Log.String(), `"msg":"serving"`) })
+	proc.End(syscall.SIGTERM)
+	got, want := configurationLines(t, said.String()), configurationLines(t, proc.Log.String())
+	if !slices.Equal(got, want) || len(want) < 2 {
+		t.Errorf("config check says\n%s\nserve says\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestD109ConfigCheckFailsAsServe: what serve refuses to start with, config check names in the same lines, and it exits
+// with 1.
+func TestD109ConfigCheckFailsAsServe(t *testing.T) {
+	for name, test := range map[string]struct {
+		plan   rig.Plan
+		change func(dir string)
+		want   string
+	}{
+		"two faults":         {plan: rig.Plan{Sections: "limits: {per_directory: none}", Visa: "    refresh: 1"}, want: "limits.per_directory"},
+		"no certificate":     {change: func(dir string) { rig.Must(t, os.Remove(filepath.Join(dir, "client.pem"))) }, want: "client_cert.cert"},
+		"no key file":        {plan: rig.Plan{Store: `store: {url: "postgres://127.0.0.1:1/none?sslmode=disable"}` + "\nkeys: keys.json"}, want: "keys.json"},
+		"key file for all":   {plan: rig.Plan{Store: "keys: keys.json"}, change: func(dir string) { rig.Must(t, os.WriteFile(filepath.Join(dir, "keys.json"), nil, 0o644)) }, want: "mode 0644"},
+		"key file of no use": {plan: rig.Plan{Store: "keys: keys.json"}, change: func(dir string) { rig.Must(t, os.WriteFile(filepath.Join(dir, "keys.json"), []byte("{}"), 0o600)) }, want: "current: missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := checkSite(t, test.plan)
+			if test.change != nil {
+				test.change(filepath.Dir(file))
+			}
+			said := map[string]string{}
+			for _, command := range []string{"config check", "serve"} {
+				var out, errs strings.Builder
+				code := rig.Run(t.Context(), append(strings.Fields(command), "--config", file), strings.NewReader(""), &out, &errs)
+				if code != 1 || out.String() != "" || !strings.Contains(errs.String(), test.want) {
+					t.Errorf("%s: exit status %d, %q, %q", command, code, out.String(), errs.String())
+				}
+				for line := range strings.Lines(errs.String()) {
+					if strings.HasPrefix(line, "threeds: ") {
+						said[command] += line
+					}
+				}
+			}
+			if said["config check"] != said["serve"] {
+				t.Errorf("config check says\n%s\nserve says\n%s", said["config check"], said["serve"])
+			}
+		})
+	}
+}

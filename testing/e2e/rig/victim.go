@@ -1,0 +1,650 @@
+package rig
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/openthreeds/threeds/internal/waittest"
+)
+
+// A Victim is a server in a process of its own that is killed again and again.
+type Victim struct {
+	T              *testing.T
+	ConfigFile     string
+	APIAddress     string
+	ResultsAddress string
+	ready          string
+	APIKey         string
+	Env            []string
+	Client         *http.Client
+	Cmd            *exec.Cmd
+	Exited         chan struct{}
+	LogFile        string
+}
+
+func NewVictim(t *testing.T, ca *Authority, p *Peer, env ...string) *Victim {
+	t.Helper()
+	return NewVictimAt(t, ca, p, `store: {url: "file:data"}`, env...)
+}
+
+// NewVictimAt is newVictim with another store, whole lines of the configuration.
+func NewVictimAt(t *testing.T, ca *Authority, p *Peer, place string, env ...string) *Victim {
+	t.Helper()
+	dir := t.TempDir()
+	free := FreeAddresses(t, 3)
+	v := &Victim{
+		T: t, ConfigFile: filepath.Join(dir, "threeds.yaml"), Env: env, LogFile: filepath.Join(dir, "log"),
+		Client:     &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+		APIAddress: free[0], ResultsAddress: free[1], ready: free[2],
+	}
+	resultsCert, resultsKey := ca.Write(dir, ca.Issue("results.example"), "results")
+	clientCert, clientKey := ca.Write(dir, ca.Issue("3dss.example"), "client")
+	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), ca.PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	place = addSettings(place, "timeouts", "authentication: 60s", "preauth: 20m")
+	text := fmt.Sprintf(`
+api: {listen: %s}
+results: {listen: %s, url: "https://%[2]s/results", tls: {cert: %s, key: %s}}
+%s
+console: {listen: %s}
+limits: {per_key: 100000/s, wait: 1m}
+server: {reference_number: 3DS_LOA_SER_TEST_020301_00001, requestor_id: R1, requestor_name: Requestor}
+directories:
+  - scheme: visa
+    areq_url: %s/
+    preq_url: %[7]s/
+    versions: [2.1.0, 2.2.0, 2.3.1]
+    min_refresh: 1s
+    client_cert: {cert: %s, key: %s}
+    server_ca: ca.pem
+    client_ca: ca.pem
+    client_names: [rreq.ds.example]
+`, v.APIAddress, v.ResultsAddress, resultsCert, resultsKey, place, v.ready, p.Server.URL, clientCert, clientKey)
+	if err := os.WriteFile(v.ConfigFile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v.APIKey = createKeys(t, v.ConfigFile, "Shop")[0]
+	t.Cleanup(func() {
+		v.Kill()
+		if said, err := os.ReadFile(v.LogFile); err == nil && t.Failed() {
+			t.Logf("the end of its log:\n%s", said[max(0, len(said)-8000):])
+		}
+	})
+	return v
+}
+
+func FreeAddress(t *testing.T) string {
+	t.Helper()
+	return FreeAddresses(t, 1)[0]
+}
+
+// FreeAddresses returns addresses on which nobody listens, none of them twice in the life of this process: several
+// processes of a test get theirs before any has begun to listen. They are below the ports that a system gives to
+// connections, one of which could be taken while the process that listens on it starts again.
+func FreeAddresses(t *testing.T, n int) []string {
+	t.Helper()
+	ports.mu.Lock()
+	defer ports.mu.Unlock()
+	var free []string
+	for tries := 0; len(free) < n; tries++ {
+		if tries > 100_000 {
+			t.Fatal("no free ports")
+		}
+		if ports.next%portsPerBlock == 0 {
+			ports.takeBlock(t)
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports.next))
+		ports.next++
+		if err != nil {
+			continue
+		}
+		Must(t, l.Close())
+		free = append(free, l.Addr().String())
+	}
+	return free
+}
+
+// The ports of tests are in blocks, each of which one process has to itself. It listens on the first port of its block as
+// long as it lives.
+const (
+	firstPort     = 18_000
+	portsPerBlock = 100
+	portBlocks    = 140
+)
+
+var ports portBlock
+
+// A portBlock gives out the ports of one block after the other.
+type portBlock struct {
+	mu   sync.Mutex
+	next int            // the port to try next; a block begins if it is a multiple of portsPerBlock
+	held []net.Listener // the first port of each block of this process
+}
+
+// takeBlock finds a block that no process has. It begins anywhere, since a block may have been left a moment ago.
+func (b *portBlock) takeBlock(t *testing.T) {
+	t.Helper()
+	for i, begin := 0, rand.IntN(portBlocks); i < portBlocks; i++ {
+		first := firstPort + (begin+i)%portBlocks*portsPerBlock
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first))
+		if err == nil {
+			b.held, b.next = append(b.held, l), first+1
+			return
+		}
+	}
+	t.Fatal("every block of ports is taken")
+}
+
+// Start runs the process and waits until it is ready.
+func (v *Victim) Start() {
+	v.T.Helper()
+	if err := v.TryStart(); err != nil {
+		v.T.Fatal(err)
+	}
+}
+
+// TryStart is start that may fail: the process ends before it is ready.
+func (v *Victim) TryStart() error {
+	v.T.Helper()
+	if err := v.Launch(); err != nil {
+		return err
+	}
+	ended := false
+	waittest.Until(v.T, "readiness", func() bool {
+		select {
+		case <-v.Exited:
+			ended = true
+			return true
+		default:
+			return v.IsReady()
+		}
+	})
+	if ended {
+		v.Cmd = nil
+		said, _ := os.ReadFile(v.LogFile)
+		return fmt.Errorf("the process has ended:\n%s", said[max(0, len(said)-2000):])
+	}
+	return nil
+}
+
+func (v *Victim) IsReady() bool {
+	res, err := v.Client.Get("http://" + v.ready + "/readyz")
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// Launch runs the process.
+func (v *Victim) Launch() error {
+	v.T.Helper()
+	log, err := os.OpenFile(v.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	v.Exited = make(chan struct{})
+	if isChild(v.Env) {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		v.Cmd = exec.Command(self)
+		v.Cmd.Env = append(append(os.Environ(), childConfig+"="+v.ConfigFile), v.Env...)
+		if _, err := v.Cmd.StdinPipe(); err != nil {
+			return err
+		}
+	} else {
+		v.Cmd = exec.Command("threeds", "serve", "--config", v.ConfigFile)
+		v.Cmd.Env = append(os.Environ(), v.Env...)
+	}
+	v.Cmd.Stdout, v.Cmd.Stderr = log, log
+	if err := v.Cmd.Start(); err != nil {
+		v.Cmd = nil
+		return err
+	}
+	go func() {
+		_ = v.Cmd.Wait()
+		close(v.Exited)
+	}()
+	return nil
+}
+
+func (v *Victim) Kill() {
+	if v.Cmd == nil {
+		return
+	}
+	_ = v.Cmd.Process.Kill()
+	<-v.Exited
+	v.Cmd = nil
+	v.Client.CloseIdleConnections()
+}
+
+// Call posts to the API; status 0 means that no complete answer came.
+func (v *Victim) Call(path string, body Object) (int, Object) {
+	req, err := http.NewRequest(http.MethodPost, "http://"+v.APIAddress+path, strings.NewReader(string(Marshal(body))))
+	if err != nil {
+		v.T.Error(err)
+		return 0, nil
+	}
+	req.Header.Set("APIKey", v.APIKey)
+	res, err := v.Client.Do(req)
+	if err != nil {
+		return 0, nil
+	}
+	defer res.Body.Close()
+	var o Object
+	data, err := io.ReadAll(res.Body)
+	if err != nil || json.Unmarshal(data, &o) != nil {
+		return 0, nil
+	}
+	return res.StatusCode, o
+}
+
+// A Ledger is what is known of results outside of the server, for the end of the
+// test. Its keys are threeDSServerTransIDs, its values RReqs.
+type Ledger struct {
+	Peer *Peer
+
+	Mu     sync.Mutex
+	Fresh  map[string]Object // acknowledged since the last check
+	Kept   map[string]Object // acknowledged, and found at a check
+	Unsure map[string]Object // sent, and no RRes came
+	Again  map[string]Object // AReqs of /auth that had no challenge
+	AReqs  map[string]int    // how many a directory server got
+
+	Answers              map[string]int // by what was asked, and the kind or the error code
+	begun                atomic.Int64   // answers to /auth
+	dark                 atomic.Bool    // what arrives does not count
+	Acked, Lost, Changed int
+	Complaints           []string
+	Acknowledged         func(n int) // called after each, unlocked; may be nil
+}
+
+// Watch returns a channel that has the number of a result that was acknowledged: the first one since the last was read.
+func (led *Ledger) Watch() <-chan int {
+	acknowledged := make(chan int, 1)
+	led.Acknowledged = func(n int) {
+		select {
+		case acknowledged <- n:
+		default:
+		}
+	}
+	return acknowledged
+}
+
+// Challenge runs one authentication with a challenge and notes what became of it.
+func (v *Victim) Challenge(led *Ledger) {
+	if result, ok := v.Begin(led); ok {
+		v.Result(led, result)
+	}
+}
+
+// Begin is challenge up to its result.
+func (v *Victim) Begin(led *Ledger) (result Object, ok bool) {
+	_, crd := v.Call("/preauth", Object{"acctNumber": TestPAN})
+	id := crd.Text("threeDSServerTransID")
+	if id == "" {
+		return nil, false
+	}
+	req := BrowserRequest("2.2.0", TestPAN, id, "U")
+	_, begun := v.Call("/auth", req)
+	led.note("auth", begun)
+	if led.dark.Load() {
+		return nil, false
+	}
+	if begun != nil {
+		led.begun.Add(1)
+	}
+	if begun.Text("transStatus") != "C" {
+		led.Mu.Lock()
+		led.Again[id] = req
+		led.Mu.Unlock()
+		return nil, false
+	}
+	return RReq(req, begun, "Y").With(Object{"authenticationValue": AuthenticationValue(id)}), true
+}
+
+// Result posts an RReq and notes whether it was acknowledged.
+func (v *Victim) Result(led *Ledger, want Object) bool {
+	id := want.Text("threeDSServerTransID")
+	led.Mu.Lock()
+	led.Unsure[id] = want
+	led.Mu.Unlock()
+	code, got, err := led.Peer.Post("https://"+v.ResultsAddress+"/results", Marshal(want))
+	led.note("RReq", got)
+	if err != nil || code != 200 || got.Text("messageType") != "RRes" {
+		return false
+	}
+	led.Mu.Lock()
+	if led.dark.Load() {
+		led.Mu.Unlock()
+		return false
+	}
+	delete(led.Unsure, id)
+	led.Fresh[id] = want
+	led.Acked++
+	n := led.Acked
+	led.Mu.Unlock()
+	if led.Acknowledged != nil {
+		led.Acknowledged(n)
+	}
+	return true
+}
+
+// note counts an answer by its kind.
+func (led *Ledger) note(to string, got Object) {
+	led.Mu.Lock()
+	defer led.Mu.Unlock()
+	led.Answers[to+" "+cmp.Or(got.Text("errorCode"), got.Text("messageType"), "none")]++
+}
+
+// Answered is how many answers of a kind there were.
+func (led *Ledger) Answered(kind string) int {
+	led.Mu.Lock()
+	defer led.Mu.Unlock()
+	return led.Answers[kind]
+}
+
+// Total is how many answers there were, of any kind.
+func (led *Ledger) Total() (n int) {
+	led.Mu.Lock()
+	defer led.Mu.Unlock()
+	for _, count := range led.Answers {
+		n += count
+	}
+	return n
+}
+
+// AuthenticationValue is an authentication value that belongs to one transaction.
+func AuthenticationValue(id string) string {
+	return "AAAB" + strings.ReplaceAll(id, "-", "")[:23] + "="
+}
+
+// Check holds the server against the ledger: what was acknowledged since the last
+// check, and some of what was before. What was not may be there or not, but as it
+// was sent; directory server and requestor try it again.
+func (v *Victim) Check(led *Ledger, some int) {
+	v.T.Helper()
+	led.Mu.Lock()
+	defer led.Mu.Unlock()
+	var tally sync.Mutex // over what each counts
+	ask := maps.Clone(led.Fresh)
+	for id, want := range led.Kept { // in no order
+		if some--; some < 0 {
+			break
+		}
+		ask[id] = want
+	}
+	few := 4 // of them have another result posted
+	for _, want := range led.Fresh {
+		if few--; few < 0 {
+			break
+		}
+		v.contradict(led, want)
+	}
+	ForEach(ask, func(id string, want Object) {
+		code, got := v.Call("/postauth", Object{"threeDSServerTransID": id})
+		tally.Lock()
+		defer tally.Unlock()
+		switch {
+		case code != 200:
+			led.Lost++
+			led.Complain("lost: %s: %d %v", id, code, got)
+			delete(led.Kept, id)
+		case string(Marshal(got)) != string(Marshal(want)):
+			led.Changed++
+			led.Complain("changed: %s: %v, want %v", id, got, want)
+			delete(led.Kept, id)
+		default:
+			led.Kept[id] = want
+		}
+	})
+	clear(led.Fresh)
+	ForEach(led.Unsure, func(id string, want Object) {
+		code, got := v.Call("/postauth", Object{"threeDSServerTransID": id})
+		for try := 0; code != 200 && try < 5; try++ {
+			_, _, _ = led.Peer.Post("https://"+v.ResultsAddress+"/results", Marshal(want))
+			code, got = v.Call("/postauth", Object{"threeDSServerTransID": id})
+		}
+		if code == 200 {
+			tally.Lock()
+			v.contradict(led, want)
+			tally.Unlock()
+			code, got = v.Call("/postauth", Object{"threeDSServerTransID": id})
+		}
+		tally.Lock()
+		defer tally.Unlock()
+		if code != 200 || string(Marshal(got)) != string(Marshal(want)) {
+			led.Changed++
+			led.Complain("not acknowledged, tried again: %s: %d %v, want %v", id, code, got, want)
+		} else {
+			led.Kept[id] = want
+		}
+	})
+	clear(led.Unsure)
+	ForEach(led.Again, func(_ string, req Object) { v.Call("/auth", req) })
+	clear(led.Again)
+	led.count()
+}
+
+// count takes over the AReqs that the directory server has got.
+func (led *Ledger) count() {
+	led.Peer.Mu.Lock()
+	defer led.Peer.Mu.Unlock()
+	for _, areq := range led.Peer.AReqs {
+		led.AReqs[areq.Text("threeDSServerTransID")]++
+	}
+	led.Peer.AReqs = nil
+}
+
+// Darken is for the moment in which the power goes: what arrives from now on would
+// never have been sent, and does not count. The kernel does tell some syncs that are
+// under way in that moment that all is well. light ends it.
+func (led *Ledger) Darken() (light func()) {
+	led.dark.Store(true)
+	led.count()
+	return func() {
+		led.Peer.Mu.Lock()
+		led.Peer.AReqs = nil
+		led.Peer.Mu.Unlock()
+		led.dark.Store(false)
+	}
+}
+
+// contradict posts another result after the one that a transaction has: the first
+// one stays.
+func (v *Victim) contradict(led *Ledger, first Object) {
+	other := first.With(Object{"transStatus": "A", "eci": "06"})
+	_, got, err := led.Peer.Post("https://"+v.ResultsAddress+"/results", Marshal(other))
+	if err == nil && got.Text("messageType") == "RRes" {
+		led.Changed++
+		led.Complain("a second result was acknowledged: %v", got)
+	}
+}
+
+// ForEach calls f for all entries, sixteen at a time.
+func ForEach(of map[string]Object, f func(id string, o Object)) {
+	var group errgroup.Group
+	group.SetLimit(16)
+	for id, o := range of {
+		group.Go(func() error {
+			f(id, o)
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+// twice is how many ids have had more than one AReq sent.
+func (led *Ledger) twice() int {
+	n := 0
+	for _, count := range led.AReqs {
+		if count > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// Complain keeps the first few of what is wrong.
+func (led *Ledger) Complain(format string, args ...any) {
+	if len(led.Complaints) < 10 {
+		led.Complaints = append(led.Complaints, fmt.Sprintf(format, args...))
+	}
+}
+
+// Verdict fails the test when anything was lost, or too little shown.
+func (led *Ledger) Verdict(t *testing.T, what string, least int) {
+	t.Helper()
+	t.Logf("%s acknowledged=%d lost=%d changed=%d second AReqs=%d", what, led.Acked, led.Lost, led.Changed, led.twice())
+	if led.Lost+led.Changed+led.twice() > 0 {
+		t.Errorf("%d lost, %d changed, %d second AReqs\n%s", led.Lost, led.Changed, led.twice(), strings.Join(led.Complaints, "\n"))
+	}
+	if led.Acked < least {
+		t.Errorf("only %d results acknowledged: the test shows nothing", led.Acked)
+	}
+}
+
+// UnderLoad runs 16 concurrent challenges until strike has returned.
+func (v *Victim) UnderLoad(led *Ledger, strike func()) {
+	v.T.Helper()
+	ctx, stop := context.WithCancel(v.T.Context())
+	var workers sync.WaitGroup
+	for range 16 {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				v.Challenge(led)
+			}
+		})
+	}
+	defer workers.Wait()
+	defer stop()
+	before := led.begun.Load()
+	waittest.Until(v.T, "load", func() bool { return led.begun.Load() > before })
+	strike()
+}
+
+// ReadCount is the number that the environment has for the long form of a test, and few otherwise.
+func ReadCount(t *testing.T, name string, few int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%s: want a number of at least 1", name, text)
+	}
+	return n
+}
+
+func AnswerChallenge(areq Object) (int, []byte) { return 200, Marshal(ARes(areq, "C")) }
+
+func OnPostgres(t *testing.T, url string) string {
+	t.Helper()
+	// The fewer connections, the faster a start.
+	return fmt.Sprintf("store: {url: %q}\nkeys: %s", url+"&pool_max_conns=4", filepath.Join(t.TempDir(), "keys.json"))
+}
+
+func (led *Ledger) MustLose(t *testing.T) {
+	t.Helper()
+	t.Logf("control: acknowledged=%d lost=%d", led.Acked, led.Lost)
+	if led.Lost == 0 {
+		t.Error("nothing was lost: the test would not notice")
+	}
+}
+
+// IsLongForm reports whether the cluster's tests run as often as make cluster has them.
+func IsLongForm() bool { return os.Getenv("CLUSTER") == "long" }
+
+// HasRanges reports whether a node has the card ranges of all its directories. It is
+// ready without them as soon as a PReq has failed, at whichever node.
+func (n *Victim) HasRanges() bool {
+	res, err := n.Client.Get("http://" + n.ready + "/readyz")
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	said, err := io.ReadAll(res.Body)
+	return err == nil && res.StatusCode == http.StatusOK && !bytes.Contains(said, []byte(`"ranges of `))
+}
+
+func Must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Command runs the program with the configuration of a node.
+func (n *Victim) Command(stdin string, args ...string) string {
+	n.T.Helper()
+	var out, errs strings.Builder
+	if code := Run(n.T.Context(), append(args, "--config", n.ConfigFile), strings.NewReader(stdin), &out, &errs); code != 0 {
+		n.T.Fatalf("%v: %d %s", args, code, errs.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// ManyRanges is a full set of 2.2.0 of which every range says the same letter.
+func ManyRanges(preq Object, letter byte, n int) []byte {
+	var b bytes.Buffer
+	head := Marshal(Object{
+		"messageType": "PRes", "messageVersion": preq["messageVersion"], "threeDSServerTransID": preq["threeDSServerTransID"],
+		"dsTransID": NewUUID(), "dsStartProtocolVersion": "2.1.0", "dsEndProtocolVersion": "2.2.0",
+	})
+	b.Write(head[:len(head)-1])
+	b.WriteString(`,"cardRangeData":[`)
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"startRange":"4%05d0000000000","endRange":"4%05d9999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs.example/%c"}`, i, i, letter)
+	}
+	b.WriteString("]}")
+	return b.Bytes()
+}
+
+func UseLab(v *Victim) *Victim {
+	t := v.T
+	t.Helper()
+	text, err := os.ReadFile(v.ConfigFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), "min_refresh: 1s", "refresh: 1s\n    min_refresh: 1s", 1)
+	changed = strings.Replace(changed, "versions: [2.1.0, 2.2.0, 2.3.1]", "versions: [2.1.0, 2.2.0]", 1)
+	if err := os.WriteFile(v.ConfigFile, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// NewLedger returns a ledger without an entry, of what a directory server sees.
+func NewLedger(p *Peer) *Ledger {
+	return &Ledger{
+		Peer: p, Fresh: make(map[string]Object), Kept: make(map[string]Object), Unsure: make(map[string]Object),
+		Again: make(map[string]Object), AReqs: make(map[string]int), Answers: make(map[string]int),
+	}
+}
