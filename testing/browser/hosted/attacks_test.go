@@ -1,4 +1,4 @@
-package browser
+package hosted
 
 import (
 	"context"
@@ -13,7 +13,9 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/browser"
+	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // callMany is a script that calls authenticate for many authentications at once, each in an element of its own. It
@@ -51,10 +53,10 @@ func TestB9AttacksAreText(t *testing.T) {
 		inputs += len(places) * len(browsertest.Attacks)
 		trap.Check(strings.Join(places, ", "))
 	}
-	add := func(attack string, row fakeRow) string {
-		w.looks.Store(attack, Looks{Name: attack, Colour: attack, Accent: attack, Logo: []byte("<svg xmlns='http://www.w3.org/2000/svg'/>"), LogoType: "image/svg+xml"})
-		row.view = auth.BrowserView{Merchant: attack, Amount: "12900", Currency: attack, Exponent: "2", Language: attack, ReturnURL: attack}
-		return w.engine.add(row)
+	add := func(attack string, row enginetest.Row) string {
+		w.looks.Store(attack, browser.Looks{Name: attack, Colour: attack, Accent: attack, Logo: []byte("<svg xmlns='http://www.w3.org/2000/svg'/>"), LogoType: "image/svg+xml"})
+		row.View = auth.BrowserView{Merchant: attack, Amount: "12900", Currency: attack, Exponent: "2", Language: attack, ReturnURL: attack}
+		return w.engine.Add(row)
 	}
 	type call map[string]string
 	start := func(calls []call) {
@@ -67,12 +69,12 @@ func TestB9AttacksAreText(t *testing.T) {
 	var informed, addressed, faulty []call
 	frames := ""
 	for i, attack := range browsertest.Attacks {
-		informed = append(informed, call{"url": w.base + "/a/" + add(attack, fakeRow{info: attack, end: attack})})
+		informed = append(informed, call{"url": w.base + "/a/" + add(attack, enginetest.Row{Info: attack, End: attack})})
 		addressed = append(addressed,
-			call{"url": w.base + "/a/" + add(attack, fakeRow{methodURL: attack, methodEnd: 1, end: attack})},
-			call{"url": w.base + "/a/" + add(attack, fakeRow{acsURL: attack})})
-		faulty = append(faulty, call{"url": attack}, call{"url": w.base + "/a/" + attack}, call{"url": w.base + "/a/" + w.engine.add(fakeRow{}), "size": attack}, call{"url": w.base + "/a/" + w.engine.add(fakeRow{}), "locale": attack})
-		for step, row := range map[string]fakeRow{"begin": {}, "challenge": {acsURL: attack}, "confirm": {info: attack}} {
+			call{"url": w.base + "/a/" + add(attack, enginetest.Row{MethodURL: attack, MethodEnd: 1, End: attack})},
+			call{"url": w.base + "/a/" + add(attack, enginetest.Row{ACSURL: attack})})
+		faulty = append(faulty, call{"url": attack}, call{"url": w.base + "/a/" + attack}, call{"url": w.base + "/a/" + w.engine.Add(enginetest.Row{}), "size": attack}, call{"url": w.base + "/a/" + w.engine.Add(enginetest.Row{}), "locale": attack})
+		for step, row := range map[string]enginetest.Row{"begin": {}, "challenge": {ACSURL: attack}, "confirm": {Info: attack}} {
 			path := fmt.Sprintf("/%s/%d", step, i)
 			w.echo.Store(path, w.documentOf(add(attack, row), step != "begin"))
 			frames += fmt.Sprintf(`<iframe src="%s"></iframe>`, path)
@@ -103,7 +105,7 @@ func TestB9AttacksAreText(t *testing.T) {
 
 	// The hosted page itself, and pages for what is unknown, with all attacks in one text.
 	joined := strings.Join(browsertest.Attacks, " ")
-	hosted := add(joined, fakeRow{info: joined})
+	hosted := add(joined, enginetest.Row{Info: joined})
 	w.do(setHeaders(network.Headers{"Accept-Language": clean(joined)}), chromedp.Navigate(w.base+"/a/"+hosted))
 	w.until("!!" + hostedMark("continue"))
 	w.until(`document.querySelector("#flow > div").shadowRoot.querySelector(".note").textContent.includes("onerror=xss()")`)
@@ -129,8 +131,8 @@ func TestD77LogoRunsNothing(t *testing.T) {
 		`<svg xmlns="http://www.w3.org/2000/svg"><foreignObject><img xmlns="http://www.w3.org/1999/xhtml" src="x" onerror="xss()"/></foreignObject></svg>`,
 		`<html xmlns="http://www.w3.org/1999/xhtml"><script>xss()</script></html>`,
 	} {
-		w.looks.Store("logo", Looks{Name: "x", Logo: []byte(logo), LogoType: "image/svg+xml"})
-		w.do(chromedp.Navigate(w.base + "/a/" + w.engine.add(fakeRow{view: auth.BrowserView{Merchant: "logo"}}) + "/logo"))
+		w.looks.Store("logo", browser.Looks{Name: "x", Logo: []byte(logo), LogoType: "image/svg+xml"})
+		w.do(chromedp.Navigate(w.base + "/a/" + w.engine.Add(enginetest.Row{View: auth.BrowserView{Merchant: "logo"}}) + "/logo"))
 		for _, sprung := range trap.Sprung() {
 			if sprung == "script: it ran" {
 				t.Errorf("%s runs", logo)

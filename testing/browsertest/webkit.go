@@ -43,7 +43,7 @@ func openWebKit(t testing.TB, o Options) Tab {
 	port := freePort(t)
 	command := exec.Command(driver, "--port="+port)
 	command.Env = append(os.Environ(), "DISPLAY="+display, "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"), "NO_AT_BRIDGE=1", "GTK_A11Y=none", "GDK_BACKEND=x11")
-	startProcess(t, command)
+	startProgram(t, command)
 	w := &webKit{base: "http://127.0.0.1:" + port}
 	args := []string{"--automation"}
 	if o.NoThirdPartyStorage {
@@ -57,7 +57,7 @@ func openWebKit(t testing.TB, o Options) Tab {
 		"timeouts":                 map[string]any{"pageLoad": 120_000, "script": 60_000},
 		"webkitgtk:browserOptions": map[string]any{"binary": found[0], "args": args},
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	var session struct{ SessionID string }
 	err = Wait(ctx, func() (bool, error) {
@@ -87,9 +87,9 @@ func startXvfb(t testing.TB, program string) string {
 	defer reader.Close()
 	command := exec.Command(program, "-displayfd", "3", "-screen", "0", "1600x1200x24", "-nolisten", "tcp")
 	command.ExtraFiles = []*os.File{writer}
-	startProcess(t, command)
+	startProgram(t, command)
 	_ = writer.Close() // the process has its own
-	_ = reader.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = reader.SetReadDeadline(time.Now().Add(startLimit))
 	number, err := bufio.NewReader(reader).ReadString('\n') // it ends if nobody reads the end of the line
 	if err != nil {
 		t.Fatalf("%s: %v", program, err)
@@ -97,8 +97,8 @@ func startXvfb(t testing.TB, program string) string {
 	return ":" + strings.TrimSpace(number)
 }
 
-// startProcess starts a process that ends with the test.
-func startProcess(t testing.TB, command *exec.Cmd) {
+// startProgram starts a process that ends with the test.
+func startProgram(t testing.TB, command *exec.Cmd) {
 	t.Helper()
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func startProcess(t testing.TB, command *exec.Cmd) {
 		go func() { ended <- command.Wait() }()
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(endLimit):
 			_ = command.Process.Kill()
 			<-ended
 		}

@@ -1,11 +1,12 @@
-package browser
+package hosted
 
 import (
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // A gridRow is a row of the grid. Its test returns the words of its cell; "" means yes.
@@ -17,27 +18,27 @@ type gridRow struct {
 // gridRows are the rows of the grid. An hour as the end of the 3DS Method means that only its notification ends it.
 var gridRows = []gridRow{
 	{"frictionless", func(w *gridWorld) string {
-		token := w.add("/method", "", fakeRow{methodEnd: time.Hour})
+		token := w.add("/method", "", enginetest.Row{MethodEnd: time.Hour})
 		w.pay(token)
 		w.ends(token, "completed", "begin method result end")
 		return ""
 	}},
 	{"challenge pass", func(w *gridWorld) string {
-		token := w.add("", "/challenge", fakeRow{})
+		token := w.add("", "/challenge", enginetest.Row{})
 		w.pay(token)
 		w.confirm(token)
 		w.ends(token, "completed", "begin challenge result end")
 		return ""
 	}},
 	{"challenge fail", func(w *gridWorld) string {
-		token := w.add("", "/challenge", fakeRow{end: "failed"})
+		token := w.add("", "/challenge", enginetest.Row{End: "failed"})
 		w.pay(token)
 		w.confirm(token)
 		w.ends(token, "failed", "begin challenge result end")
 		return ""
 	}},
 	{"cancel", func(w *gridWorld) string {
-		token := w.add("", "/challenge", fakeRow{})
+		token := w.add("", "/challenge", enginetest.Row{})
 		w.pay(token)
 		w.atBank()
 		w.untilShown()
@@ -47,7 +48,7 @@ var gridRows = []gridRow{
 		return ""
 	}},
 	{"bank that forbids framing", func(w *gridWorld) string {
-		token := w.add("", "/challenge?deny", fakeRow{})
+		token := w.add("", "/challenge?deny", enginetest.Row{})
 		w.pay(token)
 		w.click("open-bank")
 		w.ends(token, "completed", "begin challenge result end")
@@ -58,17 +59,17 @@ var gridRows = []gridRow{
 		return ""
 	}},
 	{"bank that never answers", func(w *gridWorld) string {
-		token := w.add("", "/challenge?dead", fakeRow{})
+		token := w.add("", "/challenge?dead", enginetest.Row{})
 		w.pay(token)
 		w.until(gridMark("open-bank"))
-		w.until(hasStatus(textsFor("en", "", "")["deadBank"]))
+		w.until(hasStatus(text(w.t, "deadBank")))
 		w.click("cancel")
 		w.click("confirm-cancel")
 		w.ends(token, "cancelled", "begin challenge end")
 		return ""
 	}},
 	{"method silent", func(w *gridWorld) string {
-		token := w.add("/method?silent", "", fakeRow{methodEnd: time.Second})
+		token := w.add("/method?silent", "", enginetest.Row{MethodEnd: time.Second})
 		w.pay(token)
 		w.ends(token, "completed", "begin method result end")
 		return ""
@@ -76,7 +77,7 @@ var gridRows = []gridRow{
 	{"third-party storage off", func(w *gridWorld) string {
 		probe := fmt.Sprintf(storageProbe, map[gridWay]string{scriptWay: "127.0.0.1", hostedWay: "localhost"}[w.way])
 		kept := func(w *gridWorld) string {
-			token := w.add("/method", "/challenge", fakeRow{methodEnd: time.Hour})
+			token := w.add("/method", "/challenge", enginetest.Row{MethodEnd: time.Hour})
 			w.pay(token)
 			w.atBank()
 			var got string
@@ -103,7 +104,7 @@ var gridRows = []gridRow{
 		}
 	}},
 	{"reload", func(w *gridWorld) string {
-		token := w.add("", "/challenge", fakeRow{})
+		token := w.add("", "/challenge", enginetest.Row{})
 		w.pay(token)
 		w.atBank()
 		w.must(w.tab.Reload())
@@ -113,7 +114,7 @@ var gridRows = []gridRow{
 		return ""
 	}},
 	{"back", func(w *gridWorld) string {
-		token := w.add("", "/challenge", fakeRow{})
+		token := w.add("", "/challenge", enginetest.Row{})
 		w.pay(token)
 		w.atBank()
 		w.must(w.tab.Navigate(w.shop + "/elsewhere"))
@@ -135,7 +136,7 @@ var gridRows = []gridRow{
 		return ""
 	}},
 	{"two tabs", func(w *gridWorld) string {
-		token := w.add("", "/challenge", fakeRow{})
+		token := w.add("", "/challenge", enginetest.Row{})
 		w.pay(token)
 		w.atBank()
 		tab, err := w.tab.NewTab()
@@ -148,7 +149,7 @@ var gridRows = []gridRow{
 		if w.way == hostedWay { // Both tabs have the cookie, so the second one goes on with the same CReq.
 			posts = 2
 			second.poll("the bank gets the CReq of the second tab", func() (bool, error) {
-				return w.posts.count(w.engine.row(token).tag) == posts, nil
+				return w.posts.count(w.engine.Row(token).Tag) == posts, nil
 			})
 		}
 		w.confirm(token)
@@ -166,7 +167,7 @@ var gridRows = []gridRow{
 		return ""
 	}},
 	{"double click", func(w *gridWorld) string {
-		token := w.add("", "/challenge", fakeRow{})
+		token := w.add("", "/challenge", enginetest.Row{})
 		w.openShop(token)
 		w.clickPay(2)
 		w.atBank()
@@ -186,10 +187,10 @@ var gridRows = []gridRow{
 		return ""
 	}},
 	{"offline in the middle", func(w *gridWorld) string {
-		token := w.add("", "/challenge", fakeRow{})
+		token := w.add("", "/challenge", enginetest.Row{})
 		w.pay(token)
 		w.atBank()
-		offline := hasStatus(textsFor("en", "", "")["offlineTitle"])
+		offline := hasStatus(text(w.t, "offlineTitle"))
 		w.network.Cut()
 		defer w.network.Mend()
 		w.until(offline)
@@ -202,31 +203,31 @@ var gridRows = []gridRow{
 	{"slow 3G", func(w *gridWorld) string {
 		w.network.Slow(400*time.Millisecond, 400_000/8)
 		defer w.network.Slow(0, 0)
-		token := w.add("/method", "/challenge", fakeRow{methodEnd: time.Hour})
+		token := w.add("/method", "/challenge", enginetest.Row{MethodEnd: time.Hour})
 		w.pay(token)
 		w.confirm(token)
 		w.ends(token, "completed", "begin method challenge result end")
-		if accept := w.engine.row(token).data["browserAcceptHeader"]; !strings.Contains(accept, "text/html") {
+		if accept := w.engine.Row(token).Data["browserAcceptHeader"]; !strings.Contains(accept, "text/html") {
 			w.t.Errorf("browserAcceptHeader is %q: the frame that knows it came too late", accept)
 		}
 		return ""
 	}},
 	{"JavaScript off", func(w *gridWorld) string {
 		inner := w.reopen(browsertest.Options{NoScript: true})
-		token := inner.add("/method", "/challenge", fakeRow{})
+		token := inner.add("/method", "/challenge", enginetest.Row{})
 		inner.must(inner.tab.Navigate(inner.shop + "/?token=" + token))
 		inner.clickFirst("#hosted")
 		inner.clickFirst("form[action$=begin] [data-testid=hosted-continue]")
 		inner.clickFirst("[data-threeds=open-bank]")
 		inner.clickFirst("#go")
-		back := inner.shop + "/back?order=1&authentication=" + inner.engine.row(token).view.ID
+		back := inner.shop + "/back?order=1&authentication=" + inner.engine.Row(token).View.ID
 		inner.poll("back at the shop", func() (bool, error) {
 			url, err := inner.tab.URL()
 			return url == back, err
 		})
-		row := inner.engine.row(token)
-		if row.view.End != "completed" || row.areqs != 1 || row.data["browserJavascriptEnabled"] != "false" {
-			w.t.Errorf("end %s, %d AReqs, browserJavascriptEnabled %s", row.view.End, row.areqs, row.data["browserJavascriptEnabled"])
+		row := inner.engine.Row(token)
+		if row.View.End != "completed" || row.AReqs != 1 || row.Data["browserJavascriptEnabled"] != "false" {
+			w.t.Errorf("end %s, %d AReqs, browserJavascriptEnabled %s", row.View.End, row.AReqs, row.Data["browserJavascriptEnabled"])
 		}
 		if w.way == scriptWay {
 			return "yes, on the hosted page"
@@ -237,7 +238,7 @@ var gridRows = []gridRow{
 		const width = 320
 		w.must(w.tab.Resize(width, 568))
 		defer func() { w.must(w.tab.Resize(1280, 800)) }()
-		token := w.add("", "/challenge", fakeRow{})
+		token := w.add("", "/challenge", enginetest.Row{})
 		w.pay(token)
 		w.atBank()
 		w.untilFits(width, "challenge", "cancel")
@@ -252,7 +253,7 @@ var gridRows = []gridRow{
 		return ""
 	}},
 	{"keyboard only", func(w *gridWorld) string {
-		token := w.add("", "/challenge", fakeRow{})
+		token := w.add("", "/challenge", enginetest.Row{})
 		w.openShop(token)
 		button := fmt.Sprintf("document.activeElement?.id == %q", payButtons[w.way])
 		w.tabTo(button, w.tab.Eval)
@@ -279,27 +280,27 @@ var gridRows = []gridRow{
 		return ""
 	}},
 	{"screen-reader names and roles", func(w *gridWorld) string {
-		texts := textsFor("en", "Fjord Audio", "")
-		token := w.add("", "/challenge", fakeRow{})
+
+		token := w.add("", "/challenge", enginetest.Row{})
 		w.pay(token)
 		w.atBank()
 		if w.way == scriptWay {
-			w.wantAccessible(gridMark("dialog"), "dialog", texts["title"])
+			w.wantAccessible(gridMark("dialog"), "dialog", text(w.t, "title"))
 		}
-		w.wantAccessible(gridMark("challenge"), "", texts["frame"])
-		w.wantAccessible(gridMark("cancel"), "button", texts["cancel"])
+		w.wantAccessible(gridMark("challenge"), "", text(w.t, "frame"))
+		w.wantAccessible(gridMark("cancel"), "button", text(w.t, "cancel"))
 		w.click("cancel")
 		w.until(gridMark("keep"))
-		w.wantAccessible(gridMark("keep")+".parentNode", "alertdialog", texts["cancelTitle"])
-		w.wantAccessible(gridMark("keep"), "button", texts["keep"])
-		w.wantAccessible(gridMark("confirm-cancel"), "button", texts["confirmCancel"])
+		w.wantAccessible(gridMark("keep")+".parentNode", "alertdialog", text(w.t, "cancelTitle"))
+		w.wantAccessible(gridMark("keep"), "button", text(w.t, "keep"))
+		w.wantAccessible(gridMark("confirm-cancel"), "button", text(w.t, "confirmCancel"))
 		w.click("confirm-cancel")
 		w.ends(token, "cancelled", "begin challenge end")
 
-		token = w.add("", "", fakeRow{info: "Please call"})
+		token = w.add("", "", enginetest.Row{Info: "Please call"})
 		w.pay(token)
 		w.until(gridMark("continue"))
-		w.wantAccessible(gridMark("continue"), "button", texts["continue"])
+		w.wantAccessible(gridMark("continue"), "button", text(w.t, "continue"))
 		w.click("continue")
 		w.ends(token, "completed", "begin result end")
 		return ""
@@ -346,14 +347,14 @@ func (w *gridWorld) goOn() {
 // atBankAgain waits until the bank has received the CReq of a token a second time, and confirms there.
 func (w *gridWorld) atBankAgain(token string) {
 	w.t.Helper()
-	w.poll("the bank gets the same CReq again", func() (bool, error) { return w.posts.count(w.engine.row(token).tag) == 2, nil })
+	w.poll("the bank gets the same CReq again", func() (bool, error) { return w.posts.count(w.engine.Row(token).Tag) == 2, nil })
 	w.confirm(token)
 }
 
 // wantPosts compares how often the bank has received the CReq of a token.
 func (w *gridWorld) wantPosts(token string, want int) {
 	w.t.Helper()
-	if n := w.posts.count(w.engine.row(token).tag); n != want {
+	if n := w.posts.count(w.engine.Row(token).Tag); n != want {
 		w.t.Errorf("the bank got the CReq %d times, want %d", n, want)
 	}
 }

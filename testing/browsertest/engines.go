@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 )
 
 // An Engine is what a browser is built on.
@@ -115,22 +114,26 @@ func Click(tab Tab, element string, count int) error {
 	return tab.ClickAt(at[0], at[1], count)
 }
 
-// Wait polls until a condition is met. Its error has the last reason why it was not.
+// Wait polls until a condition is met. Its error has the last reason why it was not. The context of a tab ends shortly before
+// the time limit of the test binary.
 func Wait(ctx context.Context, condition func() (bool, error)) error {
 	for {
 		is, err := condition()
 		if is && err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx) {
 			return errors.Join(ctx.Err(), err)
-		case <-time.After(30 * time.Millisecond):
 		}
 	}
 }
 
-// SavePNG writes what the viewport of a tab shows to artifacts/NAME.png at the root of the module.
+// WaitInTest is [Wait] until shortly before the time limit of the test binary.
+func WaitInTest(t testing.TB, condition func() (bool, error)) error {
+	return Wait(limited(t, t.Context()), condition)
+}
+
+// SavePNG writes what the viewport of a tab shows to artifacts/NAME.png at the root of the repository.
 func SavePNG(t testing.TB, tab Tab, name string) {
 	t.Helper()
 	png, err := tab.PNG()
@@ -141,7 +144,7 @@ func SavePNG(t testing.TB, tab Tab, name string) {
 	save(t, name+".png", png)
 }
 
-// SaveText writes a text to artifacts/NAME at the root of the module.
+// SaveText writes a text to artifacts/NAME at the root of the repository.
 func SaveText(t testing.TB, name, text string) {
 	t.Helper()
 	save(t, name, []byte(text))

@@ -1,4 +1,4 @@
-package browser
+package hosted
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,50 +14,21 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/browser"
+	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // shopPolicy is that of a page which allows nothing but what D61 names.
 const shopPolicy = "default-src 'none'; script-src 'nonce-n' %[1]s; connect-src %[1]s; frame-src %[1]s; form-action 'none'; base-uri 'none'; require-trusted-types-for 'script'"
 
-// chromium is the browser of all tests of this package, for it takes long to start.
-var chromium sharedBrowser
-
-// A sharedBrowser is started by the first test that wants it, and ends with the process.
-type sharedBrowser struct {
-	ctx context.Context
-	end []func()
-}
-
-// open returns the context of the one tab.
-func (b *sharedBrowser) open(t *testing.T) context.Context {
-	if b.ctx == nil {
-		b.ctx = browsertest.NewBrowser(keptTB{t, b})
-	}
-	return b.ctx
-}
-
-// keptTB is a test of which the clean-up waits for the end of the process.
-type keptTB struct {
-	testing.TB
-	browser *sharedBrowser
-}
-
-func (k keptTB) Cleanup(f func()) { k.browser.end = append(k.browser.end, f) }
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	for _, f := range slices.Backward(chromium.end) {
-		f()
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 
 // A world is a shop, a browser listener with a fake engine, an issuer, and a Chromium.
 type world struct {
 	t      *testing.T
 	ctx    context.Context
-	engine *fakeEngine
+	engine *enginetest.Engine
 	base   string // address of the browser listener
 	bank   string
 	shop   string
@@ -69,10 +39,10 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, engine: newFakeEngine(), ctx: chromium.open(t)}
+	w := &world{t: t, engine: enginetest.NewEngine(), ctx: browsertest.NewBrowser(t)}
 	listener := httptest.NewUnstartedServer(nil)
 	w.base = "http://localhost:" + port(listener)
-	bank := httptest.NewServer(newBank(t, w.base))
+	bank := httptest.NewServer(enginetest.Bank(w.base))
 	shop := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 		if page, has := w.echo.Load(r.URL.Path); has {
@@ -91,13 +61,13 @@ window.authenticate = (o) => {
 window.isReady = true
 </script>`, w.base+"/threeds.js")
 	}))
-	handler := New(Settings{
+	handler := browser.New(browser.Settings{
 		URL: w.base, Engine: w.engine, IsLab: true, Log: slog.New(slog.DiscardHandler),
-		Looks: func(_ context.Context, merchant string) Looks {
+		Looks: func(_ context.Context, merchant string) browser.Looks {
 			if looks, has := w.looks.Load(merchant); has {
-				return looks.(Looks)
+				return looks.(browser.Looks)
 			}
-			return Looks{Name: "Fjord Audio"}
+			return browser.Looks{Name: "Fjord Audio"}
 		},
 	})
 	listener.Config.Handler, w.handler = handler, handler
@@ -121,8 +91,7 @@ func port(s *httptest.Server) string {
 func (w *world) do(steps ...chromedp.Action[chromedp.Void]) {
 	w.t.Helper()
 	if err := chromedp.Do(w.ctx, steps...); err != nil {
-		browsertest.Screenshot(w.t, w.ctx, "browser-failed-"+strings.ReplaceAll(w.t.Name(), "/", "-"))
-		w.t.Fatal(err)
+		w.fail(err)
 	}
 }
 
@@ -139,24 +108,23 @@ func (w *world) start(token, options string) {
 	w.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void authenticate({ url: %q, %s })`, w.base+"/a/"+token, options)))
 }
 
-// isBetweenPages reports whether an expression was not read because the tab was on its way to another page.
-func isBetweenPages(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "Cannot find context") || strings.Contains(err.Error(), "Inspected target navigated"))
+// is reports whether an expression is true in the page.
+func (w *world) is(expression string) (bool, error) {
+	return chromedp.Run(w.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+}
+
+// fail ends the test for an error, with a picture of what the browser showed.
+func (w *world) fail(err error) {
+	w.t.Helper()
+	browsertest.FailureScreenshot(w.t, w.ctx, "browser-failed-"+strings.ReplaceAll(w.t.Name(), "/", "-"))
+	w.t.Fatal(err)
 }
 
 // until waits until an expression is true in the page.
 func (w *world) until(expression string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
-	defer cancel()
-	err := chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression))
-	for isBetweenPages(err) {
-		time.Sleep(20 * time.Millisecond)
-		err = chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression))
-	}
-	if err != nil {
-		browsertest.Screenshot(w.t, w.ctx, "browser-failed-"+strings.ReplaceAll(w.t.Name(), "/", "-"))
-		w.t.Fatalf("%s: %v", expression, err)
+	if err := browsertest.Wait(w.ctx, func() (bool, error) { return w.is(expression) }); err != nil {
+		w.fail(fmt.Errorf("%s: %w", expression, err))
 	}
 }
 
@@ -195,28 +163,28 @@ func TestB6Chromium(t *testing.T) {
 	w.openShop()
 	for _, c := range []struct {
 		name, status, steps string
-		row                 fakeRow
+		row                 enginetest.Row
 	}{
-		{"frictionless", "completed", "begin result end", fakeRow{}},
-		{"with a 3DS Method", "completed", "begin method result end", fakeRow{methodURL: "/method"}},
-		{"method silent", "completed", "begin method result end", fakeRow{methodURL: "/method?silent", methodEnd: time.Second}},
-		{"challenge pass", "completed", "begin method challenge result end", fakeRow{methodURL: "/method", acsURL: "/challenge?pass"}},
-		{"challenge fail", "failed", "begin challenge result end", fakeRow{acsURL: "/challenge?pass", end: "failed"}},
+		{"frictionless", "completed", "begin result end", enginetest.Row{}},
+		{"with a 3DS Method", "completed", "begin method result end", enginetest.Row{MethodURL: "/method"}},
+		{"method silent", "completed", "begin method result end", enginetest.Row{MethodURL: "/method?silent", MethodEnd: time.Second}},
+		{"challenge pass", "completed", "begin method challenge result end", enginetest.Row{MethodURL: "/method", ACSURL: "/challenge?pass"}},
+		{"challenge fail", "failed", "begin challenge result end", enginetest.Row{ACSURL: "/challenge?pass", End: "failed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.t = t
-			if c.row.methodURL != "" {
-				c.row.methodURL = w.bank + c.row.methodURL
+			if c.row.MethodURL != "" {
+				c.row.MethodURL = w.bank + c.row.MethodURL
 			}
-			if c.row.acsURL != "" {
-				c.row.acsURL = w.bank + c.row.acsURL
+			if c.row.ACSURL != "" {
+				c.row.ACSURL = w.bank + c.row.ACSURL
 			}
-			token := w.engine.add(c.row)
+			token := w.engine.Add(c.row)
 			w.start(token, "")
 			w.ends(c.status, c.steps)
-			row := w.engine.row(token)
-			if row.areqs != 1 || row.data["browserScreenWidth"] == "" || !strings.Contains(row.data["browserAcceptHeader"], "text/html") {
-				t.Errorf("%d AReqs, data %v", row.areqs, row.data)
+			row := w.engine.Row(token)
+			if row.AReqs != 1 || row.Data["browserScreenWidth"] == "" || !strings.Contains(row.Data["browserAcceptHeader"], "text/html") {
+				t.Errorf("%d AReqs, data %v", row.AReqs, row.Data)
 			}
 		})
 	}
@@ -226,7 +194,7 @@ func TestB6Chromium(t *testing.T) {
 func TestD76CancelAsksFirst(t *testing.T) {
 	w := newWorld(t)
 	w.openShop()
-	token := w.engine.add(fakeRow{acsURL: w.bank + "/challenge"})
+	token := w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge"})
 	w.do(chromedp.Focus(chromedp.CSS("#pay")))
 	w.start(token, "")
 	w.until(mark("challenge") + " !== undefined && " + mark("challenge") + " !== null")
@@ -243,27 +211,27 @@ func TestD76CancelAsksFirst(t *testing.T) {
 	if got := w.read(`document.activeElement.id`); got != "pay" {
 		t.Errorf("the focus is on %q, want it back on the button", got)
 	}
-	if got := w.engine.row(token).view.End; got != "cancelled" {
+	if got := w.engine.Row(token).View.End; got != "cancelled" {
 		t.Errorf("the server has %q", got)
 	}
 
 	// A text of the issuer waits until it was confirmed.
-	w.start(w.engine.add(fakeRow{info: "<b>Please call</b>", end: "failed"}), "")
+	w.start(w.engine.Add(enginetest.Row{Info: "<b>Please call</b>", End: "failed"}), "")
 	w.until(mark("continue") + "?.parentNode.querySelector('.note').textContent === '<b>Please call</b>'")
 	w.do(chromedp.KeyEvent("\r"))
 	w.ends("failed", "begin result end")
 
 	// Two calls in one page are one, and send one AReq.
-	token = w.engine.add(fakeRow{acsURL: w.bank + "/challenge?pass"})
+	token = w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge?pass"})
 	w.start(token, "")
 	w.start(token, "")
 	w.ends("completed", "begin challenge result end")
-	if got := w.engine.row(token).areqs; got != 1 {
+	if got := w.engine.Row(token).AReqs; got != 1 {
 		t.Errorf("%d AReqs", got)
 	}
 
 	// After a reload the same tab goes on where it stood. On a phone the dialog fills the screen.
-	token = w.engine.add(fakeRow{acsURL: w.bank + "/challenge"})
+	token = w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge"})
 	w.start(token, "")
 	w.until("!!" + mark("challenge"))
 	w.openShop()
@@ -273,7 +241,7 @@ func TestD76CancelAsksFirst(t *testing.T) {
 	w.until(`document.querySelector("body > div:not(#inline)").shadowRoot.querySelector("dialog").getBoundingClientRect().width === 320`)
 	w.until(mark("dialog") + `.dir === "rtl" && document.documentElement.scrollWidth <= 320`)
 	browsertest.Screenshot(t, w.ctx, "browser-phone-ar")
-	if row := w.engine.row(token); row.areqs != 1 {
-		t.Errorf("%d AReqs after a reload", row.areqs)
+	if row := w.engine.Row(token); row.AReqs != 1 {
+		t.Errorf("%d AReqs after a reload", row.AReqs)
 	}
 }

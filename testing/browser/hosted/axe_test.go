@@ -1,4 +1,4 @@
-package browser
+package hosted
 
 import (
 	"fmt"
@@ -6,7 +6,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/browser"
+	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // TestB6AxeFindsNothingOnTheHostedPage: each face of the hosted page, with JavaScript and without, in both directions of
@@ -34,29 +36,29 @@ window.isReady = true
 func TestB6AxeFindsNothingInTheDialog(t *testing.T) {
 	axe := browsertest.NewAxe(t)
 	w := newWorld(t)
-	w.looks.Store("plum", Looks{Name: "Plum", Colour: "#7a4379", Accent: "#ffb000"})
+	w.looks.Store("plum", browser.Looks{Name: "Plum", Colour: "#7a4379", Accent: "#ffb000"})
 	w.echo.Store("/landmarks", fmt.Sprintf(landmarkShop, w.base+"/threeds.js"))
 	for place, options := range map[string]string{
 		"dialog": "", "full": "size: '05'", "arabic": "locale: 'ar'", "inside": "container: document.querySelector('#inline')",
 	} {
 		for _, face := range []struct {
 			name string
-			row  fakeRow
+			row  enginetest.Row
 			at   string // what is there when the face is
 			do   chromedp.Action[chromedp.Void]
 		}{
-			{"waiting", fakeRow{isSlow: true}, mark("spinner"), nil},
-			{"bank", fakeRow{acsURL: w.bank + "/challenge"}, mark("challenge"), nil},
-			{"cancel", fakeRow{acsURL: w.bank + "/challenge"}, mark("challenge"), chromedp.Evaluate[chromedp.Void](mark("cancel") + `.click()`)},
-			{"bank window", fakeRow{acsURL: w.bank + "/challenge"}, mark("open-bank"), nil},
-			{"information", fakeRow{info: "Please call the number on the back of your card."}, mark("continue"), nil},
+			{"waiting", enginetest.Row{IsSlow: true}, mark("spinner"), nil},
+			{"bank", enginetest.Row{ACSURL: w.bank + "/challenge"}, mark("challenge"), nil},
+			{"cancel", enginetest.Row{ACSURL: w.bank + "/challenge"}, mark("challenge"), chromedp.Evaluate[chromedp.Void](mark("cancel") + `.click()`)},
+			{"bank window", enginetest.Row{ACSURL: w.bank + "/challenge"}, mark("open-bank"), nil},
+			{"information", enginetest.Row{Info: "Please call the number on the back of your card."}, mark("continue"), nil},
 		} {
 			w.do(browsertest.View(1280, 800, "light"), chromedp.Navigate(w.shop+"/landmarks"))
 			w.until(`window.isReady === true`)
 			if place == "full" {
-				face.row.view.Merchant = "plum"
+				face.row.View.Merchant = "plum"
 			}
-			w.start(w.engine.add(face.row), options)
+			w.start(w.engine.Add(face.row), options)
 			w.until("!!" + face.at)
 			if face.do != nil {
 				w.do(face.do)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // A remote sends commands of W3C WebDriver to a browser. Its names of commands are those of Marionette without "WebDriver:".
@@ -64,16 +63,16 @@ func (w *webDriverTab) Back() error {
 	if w.hasBack {
 		return w.send("Back", nil, nil)
 	}
-	return goBackByScript(w, time.Minute)
+	return goBackByScript(context.Background(), w)
 }
 
 // goBackByScript goes back a moment after the page has answered, for the answer of a page that goes away may be lost.
-func goBackByScript(tab Tab, limit time.Duration) error {
-	return loadByScript(tab, limit, func() error { return tab.Eval(`void setTimeout(() => history.back())`, nil) })
+func goBackByScript(ctx context.Context, tab Tab) error {
+	return loadByScript(ctx, tab, func() error { return tab.Eval(`void setTimeout(() => history.back())`, nil) })
 }
 
 // loadByScript waits until another document than the present one has been read.
-func loadByScript(tab Tab, limit time.Duration, start func() error) error {
+func loadByScript(ctx context.Context, tab Tab, start func() error) error {
 	const age = `performance.timeOrigin + " " + location.href`
 	var before, now string
 	if err := tab.Eval(age, &before); err != nil {
@@ -82,8 +81,6 @@ func loadByScript(tab Tab, limit time.Duration, start func() error) error {
 	if err := start(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
 	return Wait(ctx, func() (bool, error) {
 		err := tab.Eval(`document.readyState == "loading" ? "" : `+age, &now)
 		return now != "" && now != before, err

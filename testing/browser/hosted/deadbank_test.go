@@ -1,7 +1,9 @@
-package browser
+package hosted
 
 import (
 	"fmt"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/browser/enginetest"
 	"strings"
 	"testing"
 )
@@ -13,7 +15,7 @@ func TestD68ABankThatForbidsFramingOpensInAWindow(t *testing.T) {
 	for _, isBlocked := range []bool{false, true} {
 		w.openShop()
 		w.eval(holdTimers)
-		token := w.engine.add(fakeRow{acsURL: w.bank + "/challenge?deny"})
+		token := w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge?deny"})
 		w.start(token, "")
 		w.until(`held.some((t) => t.ms == 5000)`)
 		if w.read(`String(`+mark("open-bank")+`)`) != "null" {
@@ -32,8 +34,8 @@ window.open = (to, name) => { opened.push(to); return isBlocked ? null : {} }; u
 				t.Errorf("the click opens %.80s, want %.80s….window", got, at)
 			}
 		}
-		if row := w.engine.row(token); row.areqs != 1 {
-			t.Errorf("%d AReqs", row.areqs)
+		if row := w.engine.Row(token); row.AReqs != 1 {
+			t.Errorf("%d AReqs", row.AReqs)
 		}
 	}
 }
@@ -43,19 +45,15 @@ func TestD74ABankWindowAsksAgain(t *testing.T) {
 	w := newWorld(t)
 	w.openShop()
 	w.eval(holdTimers)
-	token := w.engine.add(fakeRow{acsURL: w.bank + "/challenge?deny"})
+	token := w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge?deny"})
 	w.start(token, "")
 	w.until(`held.some((t) => t.ms == 5000)`)
 	w.eval(`release(5000); undefined`)
 	w.until("!!" + mark("open-bank"))
-	w.engine.mu.Lock()
-	w.engine.lost = map[string]bool{"state": true}
-	w.engine.mu.Unlock()
+	w.engine.Lose("state")
 	w.eval(`window.open = () => null; ` + mark("open-bank") + `.click()`)
 	w.until(fmt.Sprintf(`location.href.startsWith(%q) && document.querySelector("[data-testid]") !== null`, w.base+"/n/"))
-	w.engine.mu.Lock()
-	defer w.engine.mu.Unlock()
-	if w.engine.lost["state"] {
+	if w.engine.WillLose("state") {
 		t.Error("no answer was lost")
 	}
 }
@@ -67,28 +65,22 @@ func TestD68ADeadBankIsSaid(t *testing.T) {
 	for status, end := range map[string]func(token string){
 		"cancelled": func(string) { w.eval(mark("cancel") + `.click()`); w.eval(mark("confirm-cancel") + `.click()`) },
 		"completed": func(token string) {
-			w.engine.mu.Lock()
-			defer w.engine.mu.Unlock()
-			row := w.engine.rows[token]
-			row.view.End = "completed"
-			w.engine.set(row, "end")
+			w.engine.SetStep(token, auth.StepEnd)
 		},
 		"pending": func(token string) { // the next view of the server comes after ten and a half minutes
 			w.eval(`window.realNow = Date.now; Date.now = () => realNow() + 631000; undefined`)
-			w.engine.mu.Lock()
-			defer w.engine.mu.Unlock()
-			w.engine.set(w.engine.rows[token], "challenge")
+			w.engine.SetStep(token, auth.StepChallenge)
 		},
 	} {
 		w.openShop()
 		w.eval(holdTimers)
-		token := w.engine.add(fakeRow{acsURL: w.bank + "/challenge?dead"})
+		token := w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge?dead"})
 		w.start(token, "")
 		w.until(`held.some((t) => t.ms == 5000)`)
 		w.until(`held[held.findIndex((t) => t.ms == 5000) + 1].ms == 30000`) // both are set in one go
 		w.eval(`window.dead = held[held.findIndex((t) => t.ms == 5000) + 1]; release(5000); undefined`)
 		w.until("!!" + mark("open-bank"))
-		said := mark("open-bank") + fmt.Sprintf(`.parentNode.querySelector("[role=status]").textContent == %q`, textsFor("en", "", "")["deadBank"])
+		said := mark("open-bank") + fmt.Sprintf(`.parentNode.querySelector("[role=status]").textContent == %q`, text(w.t, "deadBank"))
 		if w.read(`String(`+said+`)`) != "false" {
 			t.Error("the bank is called dead before its time")
 		}

@@ -1,11 +1,13 @@
 // Package browsertest gives tests a real Chromium: headless, with a fresh profile, and without network traffic of its
-// own. Call [NewBrowser] and give the context that it returns to package chromedp.
+// own. Call [NewBrowser] and give the context that it returns to package chromedp. Call [Main] in TestMain, so that the
+// tests of a package share one process.
 //
 // It uses an installed browser and never downloads one. If there is none the test is skipped
 // or, with CI=true, fails.
 package browsertest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,46 +26,134 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Limit is how long all steps of one browser may take together, on a busy machine and
-// with the tests of a package that share it, too.
-const Limit = 15 * time.Minute
-
-// NewBrowser starts a browser of its own for a test and returns the context of
-// a tab in it. The browser ends with the test. Flags are further ones of the command
-// line, such as "--lang=da".
+// NewBrowser returns the context of a new tab, for the test alone, with cookies and storage of its own. The tab ends with
+// the test. In a package whose TestMain calls [Main], all tests share one browser process. A test with further flags for
+// the command line, such as "--lang=da", has a process of its own.
 func NewBrowser(t testing.TB, flags ...string) context.Context {
 	t.Helper()
-	return newBrowser(t, "", flags...)
+	if len(flags) == 0 && shared.isOn {
+		return shared.newTab(t)
+	}
+	return startBrowser(t, "", flags...)
 }
 
-// newBrowser is NewBrowser with preferences of the profile as JSON.
-func newBrowser(t testing.TB, preferences string, flags ...string) context.Context {
+// shared is the browser process of all tests of a package.
+var shared sharedBrowser
+
+// A sharedBrowser is started by the first test that needs it, and ends with the package.
+type sharedBrowser struct {
+	isOn bool // TestMain ends the browser
+
+	mu      sync.Mutex
+	browser *process
+}
+
+// Main runs the tests of a package and ends the browser that they share. TestMain calls it and exits with what it returns.
+func Main(m *testing.M) int {
+	shared.isOn = true
+	code := m.Run()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.browser != nil {
+		shared.browser.end()
+	}
+	return code
+}
+
+// newTab returns a tab in a profile of its own. A browser that has crashed is started again.
+func (s *sharedBrowser) newTab(t testing.TB) context.Context {
 	t.Helper()
 	program := find(t)
-	profile, err := os.MkdirTemp("", "browsertest")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.browser != nil && s.browser.tab.Err() != nil {
+		s.browser.end()
+		s.browser = nil
+	}
+	if s.browser == nil {
+		browser, err := startProcess(program, sharedPreferences)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.browser = browser
+	}
+	tab, cancel := chromedp.NewContext(s.browser.tab, chromedp.WithNewBrowserContext())
+	if err := chromedp.Do(tab); err != nil {
+		cancel()
+		t.Fatalf("a new tab of %s: %v", program, err)
+	}
+	t.Cleanup(cancel)
+	return limited(t, tab)
+}
+
+// sharedPreferences allow frames of other sites cookies, which profiles beside the first one are refused otherwise.
+const sharedPreferences = `{"profile":{"block_third_party_cookies":false,"cookie_controls_mode":0}}`
+
+// startBrowser starts a process that ends with the test and returns the context of its tab.
+func startBrowser(t testing.TB, preferences string, flags ...string) context.Context {
+	t.Helper()
+	browser, err := startProcess(find(t), preferences, flags...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	t.Cleanup(browser.end)
+	return limited(t, browser.tab)
+}
+
+// reportTime is what is kept of the time limit of the test binary, so that a test that waits for ever can say for what.
+const reportTime = 30 * time.Second
+
+// limited returns a context that ends shortly before the time limit of the test binary (go test -timeout).
+func limited(t testing.TB, ctx context.Context) context.Context {
+	test, ok := t.(interface{ Deadline() (time.Time, bool) })
+	if !ok {
+		return ctx
+	}
+	deadline, ok := test.Deadline()
+	if !ok {
+		return ctx
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-reportTime))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A process is a browser with a fresh profile.
+type process struct {
+	tab     context.Context
+	profile string
+	cancel  []func()
+}
+
+// startProcess starts a browser with preferences of its profile as JSON, and further flags.
+func startProcess(program, preferences string, flags ...string) (*process, error) {
+	profile, err := os.MkdirTemp("", "browsertest")
+	if err != nil {
+		return nil, err
 	}
 	if preferences != "" {
 		file := filepath.Join(profile, "Default", "Preferences")
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(preferences), 0o600)); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(program),
 		chromedp.UserDataDir(profile),
-		chromedp.WSURLReadTimeout(30 * time.Second),
+		chromedp.WSURLReadTimeout(startLimit),
 		chromedp.NoFirstRun,
 		chromedp.NoDefaultBrowserCheck,
 		chromedp.Headless,
 		chromedp.DisableGPU,
 		chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-background-timer-throttling", true),
+		chromedp.Flag("disable-backgrounding-occluded-windows", true),
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-default-apps", true),
 		chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("disable-domain-reliability", true),
 		chromedp.Flag("disable-extensions", true),
+		chromedp.Flag("disable-renderer-backgrounding", true),
 		chromedp.Flag("disable-sync", true),
 		chromedp.Flag("metrics-recording-only", true),
 		chromedp.Flag("no-pings", true),
@@ -81,20 +172,37 @@ func newBrowser(t testing.TB, preferences string, flags ...string) context.Conte
 	}
 	allocator, cancelBrowser := chromedp.NewExecAllocator(context.Background(), options...)
 	tab, cancelTab := chromedp.NewContext(allocator)
-	ctx, cancelLimit := context.WithTimeout(tab, Limit)
-	t.Cleanup(func() {
-		cancelLimit()
-		end, cancel := context.WithTimeout(tab, 10*time.Second)
-		defer cancel()
-		_ = chromedp.Cancel(end) // waits for the browser to end; later it is killed
-		cancelTab()
-		cancelBrowser()
-		_ = os.RemoveAll(profile)
-	})
-	if err := chromedp.Do(tab); err != nil { // with tab, not ctx: the browser ends with the context that started it
-		t.Fatalf("browser %s: %v", program, err)
+	p := &process{tab: tab, profile: profile, cancel: []func(){cancelTab, cancelBrowser}}
+	if err := chromedp.Do(tab); err != nil {
+		p.end()
+		return nil, fmt.Errorf("browser %s: %w", program, err)
 	}
-	return ctx
+	return p, nil
+}
+
+const (
+	startLimit = 10 * time.Minute // how long a browser may take to start
+	endLimit   = time.Minute      // how long it may take to end before it is killed
+)
+
+// end asks the browser to end, and kills it if it does not.
+func (p *process) end() {
+	ctx, cancel := context.WithTimeout(p.tab, endLimit)
+	defer cancel()
+	_ = chromedp.Cancel(ctx)
+	for _, f := range p.cancel {
+		f()
+	}
+	_ = os.RemoveAll(p.profile)
+}
+
+// HasLongWalks reports whether tests walk over every page, width and row, and take pictures of them: with WALKS=all.
+// Otherwise they have a form that takes some seconds and covers each template once.
+func HasLongWalks() bool { return os.Getenv("WALKS") == "all" }
+
+// Poll waits until an expression is true in the page of the tab.
+func Poll(expression string) chromedp.Action[chromedp.Void] {
+	return chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0))
 }
 
 // find returns the browser to use: $CHROMIUM, or Debian's, or one in PATH.
@@ -157,10 +265,8 @@ func InFrame(t testing.TB, ctx context.Context, expression string) {
 		if is {
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx) {
 			t.Fatalf("in the frame, %s: %v", expression, err)
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
@@ -198,13 +304,22 @@ func InAnyFrame(ctx context.Context, expression string) (bool, error) {
 	return false, nil
 }
 
-// Screenshot writes what the tab's viewport shows to artifacts/NAME.png at the
-// root of the module.
+// Screenshot writes what the tab's viewport shows to artifacts/NAME.png at the root of the repository, if there are
+// [HasLongWalks]. Pictures are for people, and take longer than tests.
 func Screenshot(t testing.TB, ctx context.Context, name string) {
+	t.Helper()
+	if HasLongWalks() {
+		FailureScreenshot(t, ctx, name)
+	}
+}
+
+// FailureScreenshot is Screenshot for a test that is about to fail: it is always taken.
+func FailureScreenshot(t testing.TB, ctx context.Context, name string) {
 	t.Helper()
 	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil {
-		t.Fatalf("screenshot %s: %v", name, err)
+		t.Errorf("screenshot %s: %v", name, err)
+		return
 	}
 	save(t, name+".png", png)
 }
@@ -212,6 +327,9 @@ func Screenshot(t testing.TB, ctx context.Context, name string) {
 // FullScreenshot is Screenshot for the whole page, however long it is.
 func FullScreenshot(t testing.TB, ctx context.Context, name string) {
 	t.Helper()
+	if !HasLongWalks() {
+		return
+	}
 	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	if err != nil {
 		t.Fatalf("screenshot %s: %v", name, err)
@@ -221,27 +339,42 @@ func FullScreenshot(t testing.TB, ctx context.Context, name string) {
 
 func save(t testing.TB, name string, content []byte) {
 	t.Helper()
-	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(root, "artifacts", name)
+	file := filepath.Join(Root(t), "artifacts", name)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func moduleRoot() (string, error) {
+// Root returns the root of the repository, which has docs and artifacts.
+func Root(t testing.TB) string {
+	t.Helper()
 	start, err := os.Getwd()
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
 	for dir := start; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
+		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && bytes.HasPrefix(text, []byte(productModule)) {
+			return dir
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no go.mod above %s", start)
+			t.Fatalf("no go.mod of the product above %s", start)
 		}
 	}
 }
+
+// productModule is the first line of the go.mod at the root of the repository.
+const productModule = "module github.com/openthreeds/threeds\n"
+
+// pause waits a moment before something is asked again. It reports false if the context has ended.
+func pause(ctx context.Context) bool {
+	timer := time.NewTimer(pollInterval)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+const pollInterval = 10 * time.Millisecond

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,9 +23,11 @@ type chromiumTab struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	frames map[target.ID]context.Context // frames of other sites, which have processes of their own
+	answer time.Duration                 // how long the next one of them has for an answer
 }
 
-// frameAnswer is how long a frame of another process has for an answer. A question may be lost when it changes its process.
+// frameAnswer is how long a frame of another process has for its first answer. A question may be lost when the frame changes
+// its process. A frame that did not answer gets twice the time, for the machine may be slow.
 const frameAnswer = 2 * time.Second
 
 // noThirdPartyStorage are preferences that refuse cookies to frames of other sites. The exceptions refuse them storage,
@@ -34,12 +37,13 @@ const noThirdPartyStorage = `{"profile":{"block_third_party_cookies":true,"cooki
 
 func openChromium(t testing.TB, o Options) Tab {
 	t.Helper()
-	preferences := ""
+	var ctx context.Context
 	if o.NoThirdPartyStorage {
-		preferences = noThirdPartyStorage
+		ctx = startBrowser(t, noThirdPartyStorage)
+	} else {
+		ctx = NewBrowser(t)
 	}
-	ctx := newBrowser(t, preferences)
-	tab := &chromiumTab{ctx: ctx, frames: map[target.ID]context.Context{}}
+	tab := &chromiumTab{ctx: ctx, frames: map[target.ID]context.Context{}, answer: frameAnswer}
 	if o.NoScript {
 		err := chromedp.Do(ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 			_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
@@ -58,21 +62,21 @@ func (c *chromiumTab) do(steps ...chromedp.Action[chromedp.Void]) error {
 
 // Navigate waits for the document alone: a frame may load for ever.
 func (c *chromiumTab) Navigate(url string) error {
-	return loadByScript(c, 2*time.Minute, func() error {
+	return loadByScript(c.ctx, c, func() error {
 		_, err := chromedp.Call(c.ctx, page.Navigate, page.NavigateParams{URL: url})
 		return err
 	})
 }
 
 func (c *chromiumTab) Reload() error {
-	return loadByScript(c, 2*time.Minute, func() error {
+	return loadByScript(c.ctx, c, func() error {
 		_, err := chromedp.Call(c.ctx, page.Reload, page.ReloadParams{})
 		return err
 	})
 }
 
 func (c *chromiumTab) Back() error {
-	return goBackByScript(c, 2*time.Minute)
+	return goBackByScript(c.ctx, c)
 }
 
 func (c *chromiumTab) Eval(expression string, into any) error {
@@ -93,7 +97,7 @@ func (c *chromiumTab) AnyFrame(expression string) (bool, error) {
 	if is || err != nil {
 		return is, err
 	}
-	targets, err := chromedp.Targets(c.ctx)
+	targets, err := c.targets()
 	if err != nil {
 		return false, err
 	}
@@ -109,12 +113,15 @@ func (c *chromiumTab) AnyFrame(expression string) (bool, error) {
 			}
 			c.frames[info.TargetID] = frame
 		}
-		ctx, cancel := context.WithTimeout(frame, frameAnswer)
+		ctx, cancel := context.WithTimeout(frame, c.answer)
 		err := evaluateIn(ctx, expression, &is)
 		if !is {
 			is, _ = InAnyFrame(ctx, expression)
 		}
 		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			c.answer *= 2
+		}
 		if err != nil {
 			delete(c.frames, info.TargetID) // the frame has gone on to another page
 			continue
@@ -124,6 +131,13 @@ func (c *chromiumTab) AnyFrame(expression string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// targets returns the pages and frames of the profile. Tests that share a browser do not see those of each other.
+func (c *chromiumTab) targets() ([]*target.Info, error) {
+	all, err := chromedp.Targets(c.ctx)
+	profile := chromedp.FromContext(c.ctx).BrowserContextID
+	return slices.DeleteFunc(all, func(info *target.Info) bool { return profile != "" && info.BrowserContextID != profile }), err
 }
 
 func (c *chromiumTab) ClickAt(x, y float64, count int) error {
@@ -194,11 +208,11 @@ func (c *chromiumTab) NewTab() (Tab, error) {
 		cancel()
 		return nil, err
 	}
-	return &chromiumTab{ctx: ctx, cancel: cancel, frames: c.frames}, nil
+	return &chromiumTab{ctx: ctx, cancel: cancel, frames: c.frames, answer: frameAnswer}, nil
 }
 
 func (c *chromiumTab) Windows() (int, error) {
-	targets, err := chromedp.Targets(c.ctx)
+	targets, err := c.targets()
 	n := 0
 	for _, info := range targets {
 		if info.Type == "page" {

@@ -100,7 +100,7 @@ func openFirefox(t testing.TB, o Options) Tab {
 		}
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(endLimit):
 			_ = command.Process.Kill()
 			<-ended
 		}
@@ -150,7 +150,7 @@ type marionette struct {
 
 // dialMarionette waits until Firefox has written its port to the profile, and connects.
 func dialMarionette(profile string, ended <-chan error) (*marionette, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	var m *marionette
 	err := Wait(ctx, func() (bool, error) {
@@ -176,7 +176,7 @@ func dialMarionette(profile string, ended <-chan error) (*marionette, error) {
 }
 
 func (m *marionette) read() ([]byte, error) {
-	_ = m.connection.SetReadDeadline(time.Now().Add(3 * time.Minute)) // a closed connection tells so itself
+	_ = m.connection.SetReadDeadline(time.Now().Add(startLimit)) // a closed connection tells so itself
 	length, err := m.reader.ReadString(':')
 	if err != nil {
 		return nil, err

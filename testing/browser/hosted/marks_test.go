@@ -1,4 +1,4 @@
-package browser
+package hosted
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/browser/enginetest"
 )
 
 // holdTimers has the page keep each timer of five seconds or more until release is called with its milliseconds.
@@ -26,13 +28,11 @@ func TestD67MarksOfThreedsJSAreStable(t *testing.T) {
 	for name, options := range map[string]string{"dialog": "", "container": `container: document.getElementById("inline")`} {
 		w.openShop()
 		w.eval(holdTimers)
-		token := w.engine.add(fakeRow{methodURL: w.bank + "/method?silent", acsURL: w.bank + "/challenge?deny"})
+		token := w.engine.Add(enginetest.Row{MethodURL: w.bank + "/method?silent", ACSURL: w.bank + "/challenge?deny"})
 		w.start(token, options)
 		w.until("!!" + mark("spinner"))
 		w.until(mark("method") + `?.tagName == "IFRAME"`)
-		w.engine.mu.Lock()
-		w.engine.set(w.engine.rows[token], "challenge")
-		w.engine.mu.Unlock()
+		w.engine.SetStep(token, auth.StepChallenge)
 		w.until(mark("challenge") + `?.tagName == "IFRAME"`)
 		if isDialog := w.read(`String(` + mark("dialog") + `?.tagName)`); (isDialog == "DIALOG") != (name == "dialog") {
 			t.Errorf("%s: the mark dialog is on %s", name, isDialog)
@@ -45,13 +45,13 @@ func TestD67MarksOfThreedsJSAreStable(t *testing.T) {
 		w.eval(mark("confirm-cancel") + `.click()`)
 		w.until(`window.end?.status == "cancelled"`)
 		w.openShop()
-		w.start(w.engine.add(fakeRow{info: "Please call", end: "failed"}), options)
+		w.start(w.engine.Add(enginetest.Row{Info: "Please call", End: "failed"}), options)
 		w.until(mark("continue") + `?.tagName == "BUTTON"`)
 		w.eval(mark("continue") + `.click()`)
 		w.until(`window.end?.status == "failed"`)
 	}
 
-	token := w.engine.add(fakeRow{acsURL: w.bank + "/challenge"})
+	token := w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge"})
 	w.do(chromedp.Navigate(w.base + "/a/" + token))
 	for _, name := range []string{"challenge", "cancel"} {
 		w.until("!!" + hostedMark(name))
@@ -68,7 +68,7 @@ func TestD73InfoOfTheBankIsShownBeforeTheEnd(t *testing.T) {
 	for _, options := range []string{"", `container: document.getElementById("inline")`} {
 		for _, status := range []string{"completed", "failed", "decoupled"} {
 			w.openShop()
-			w.start(w.engine.add(fakeRow{info: info, end: status}), options)
+			w.start(w.engine.Add(enginetest.Row{Info: info, End: status}), options)
 			w.until("!!" + mark("continue"))
 			if got := w.read(mark("continue") + `.parentNode.querySelector(".note").textContent`); got != info {
 				t.Errorf("the text is %q", got)

@@ -1,14 +1,12 @@
 package browsertest
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 // framedPages returns the address of a page with a button, a frame and a button. In the frame, which is of another site, is
@@ -92,9 +90,7 @@ func TestB6AKeyMayRemoveItsFrame(t *testing.T) {
 // waitFor waits until an expression is true in the page or in one of its frames, and looks into the frames in any case.
 func waitFor(t *testing.T, tab Tab, expression string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	err := Wait(ctx, func() (bool, error) {
+	err := Wait(limited(t, t.Context()), func() (bool, error) {
 		inFrame, err := tab.AnyFrame(expression)
 		if err != nil || inFrame {
 			return inFrame, err

@@ -1,4 +1,4 @@
-package browser
+package hosted
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +16,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // TestD60EndsAreAClosedList: each cause has its word, and a later call goes on after unreachable.
@@ -23,14 +25,14 @@ func TestD60EndsAreAClosedList(t *testing.T) {
 	w := newWorld(t)
 	w.openShop()
 	for _, end := range []string{"completed", "failed", "cancelled", "expired", "decoupled", "pending"} {
-		w.start(w.engine.add(fakeRow{end: end}), "")
+		w.start(w.engine.Add(enginetest.Row{End: end}), "")
 		w.ends(end, "begin result end")
 	}
 	unknown := newSecret() + newSecret()[:21]
 	w.start(unknown, "")
 	w.ends("expired", "begin end")
 
-	taken := w.engine.add(fakeRow{acsURL: w.bank + "/challenge"})
+	taken := w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge"})
 	if _, _, err := w.engine.BeginBrowser(t.Context(), taken, newSecret(), auth.BrowserData{}); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,7 @@ func TestD60EndsAreAClosedList(t *testing.T) {
 
 	// The page has no network. The clock of the page runs so that a minute is over at the third try.
 	w.do(chromedp.Evaluate[chromedp.Void](`window.realNow = Date.now; window.jumped = 0; Date.now = () => realNow() + (jumped += 30000); undefined`))
-	token := w.engine.add(fakeRow{})
+	token := w.engine.Add(enginetest.Row{})
 	w.do(chromedp.Evaluate[chromedp.Void](`window.realFetch = fetch; window.fetch = () => Promise.reject(new TypeError("no network")); undefined`))
 	w.start(token, "")
 	w.ends("unreachable", "begin end")
@@ -52,7 +54,7 @@ func TestD60EndsAreAClosedList(t *testing.T) {
 func TestD66ArgumentsAreChecked(t *testing.T) {
 	w := newWorld(t)
 	w.openShop()
-	token := w.engine.add(fakeRow{})
+	token := w.engine.Add(enginetest.Row{})
 	good := fmt.Sprintf("url: %q", w.base+"/a/"+token)
 	for _, c := range []struct{ member, options string }{
 		{"url", ``},
@@ -76,7 +78,7 @@ func TestD66ArgumentsAreChecked(t *testing.T) {
 			t.Errorf("%s: %s", c.options, got)
 		}
 	}
-	if row := w.engine.row(token); row.binding != "" || row.areqs != 0 {
+	if row := w.engine.Row(token); row.Binding != "" || row.AReqs != 0 {
 		t.Errorf("a bad argument has begun the authentication: %+v", row)
 	}
 }
@@ -85,10 +87,10 @@ func TestD66ArgumentsAreChecked(t *testing.T) {
 func TestD66EndIsFrozenAndStepsComeOnce(t *testing.T) {
 	w := newWorld(t)
 	w.openShop()
-	token := w.engine.add(fakeRow{methodURL: w.bank + "/method", acsURL: w.bank + "/challenge?pass"})
+	token := w.engine.Add(enginetest.Row{MethodURL: w.bank + "/method", ACSURL: w.bank + "/challenge?pass"})
 	w.start(token, `onStep: (s) => { steps.push(s); throw new Error("a fault of the page") }`)
 	w.until(`window.end !== undefined`)
-	want := fmt.Sprintf(`true id,status %s`, w.engine.row(token).view.ID)
+	want := fmt.Sprintf(`true id,status %s`, w.engine.Row(token).View.ID)
 	if got := w.read(`Object.isFrozen(end) + " " + Object.keys(end) + " " + end.id`); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -96,20 +98,18 @@ func TestD66EndIsFrozenAndStepsComeOnce(t *testing.T) {
 
 	// A signal that is aborted is the shopper who cancels, before as well as during the challenge.
 	w.do(chromedp.Evaluate[chromedp.Void](`window.early = AbortSignal.abort(); window.late = new AbortController(); undefined`))
-	token = w.engine.add(fakeRow{acsURL: w.bank + "/challenge"})
+	token = w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge"})
 	w.start(token, `signal: early`)
 	w.ends("cancelled", "begin end")
-	token = w.engine.add(fakeRow{acsURL: w.bank + "/challenge"})
+	token = w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge"})
 	w.start(token, `signal: late.signal`)
 	w.until("!!" + mark("challenge"))
-	w.engine.mu.Lock() // The state of the challenge changes, and an answer is lost: the challenge is told once all the same.
-	w.engine.set(w.engine.rows[token], auth.StepChallenge)
-	w.engine.lost = map[string]bool{"state": true}
-	w.engine.mu.Unlock()
+	w.engine.Lose("state") // The state of the challenge changes, and an answer is lost: the challenge is told once all the same.
+	w.engine.SetStep(token, auth.StepChallenge)
 	w.until(`performance.getEntriesByType("resource").filter((e) => e.name.includes("/a/state")).length > 2`)
 	w.do(chromedp.Evaluate[chromedp.Void](`late.abort(); undefined`))
 	w.ends("cancelled", "begin challenge end")
-	if got := w.engine.row(token).view.End; got != "cancelled" {
+	if got := w.engine.Row(token).View.End; got != "cancelled" {
 		t.Errorf("the server has %q", got)
 	}
 }
@@ -120,26 +120,24 @@ func TestD74LostAnswersAreAskedForAgain(t *testing.T) {
 	w.openShop()
 	for _, c := range []struct {
 		name, steps string
-		row         fakeRow
+		row         enginetest.Row
 	}{
-		{"frictionless", "begin result end", fakeRow{}},
-		{"a text to confirm", "begin result end", fakeRow{info: "Please call"}},
-		{"challenge", "begin challenge result end", fakeRow{acsURL: "/challenge?pass"}},
+		{"frictionless", "begin result end", enginetest.Row{}},
+		{"a text to confirm", "begin result end", enginetest.Row{Info: "Please call"}},
+		{"challenge", "begin challenge result end", enginetest.Row{ACSURL: "/challenge?pass"}},
 	} {
-		if c.row.acsURL != "" {
-			c.row.acsURL = w.bank + c.row.acsURL
+		if c.row.ACSURL != "" {
+			c.row.ACSURL = w.bank + c.row.ACSURL
 		}
-		token := w.engine.add(c.row)
-		w.engine.mu.Lock()
-		w.engine.lost = map[string]bool{"begin": true, "state": true, "finish": true}
-		w.engine.mu.Unlock()
+		token := w.engine.Add(c.row)
+		w.engine.Lose("begin", "state", "finish")
 		w.start(token, "")
-		if c.row.info != "" {
+		if c.row.Info != "" {
 			w.until("!!" + mark("continue"))
 			w.do(chromedp.KeyEvent("\r"))
 		}
 		w.ends("completed", c.steps)
-		if n := w.engine.row(token).areqs; n != 1 {
+		if n := w.engine.Row(token).AReqs; n != 1 {
 			t.Errorf("%s: %d AReqs, want 1", c.name, n)
 		}
 	}
@@ -152,7 +150,7 @@ func TestD61PolicyIsEnough(t *testing.T) {
 	w.openShop()
 	w.do(chromedp.Evaluate[chromedp.Void](`window.violations = []
 document.addEventListener("securitypolicyviolation", (e) => violations.push(e.violatedDirective + " " + e.blockedURI)); undefined`))
-	token := w.engine.add(fakeRow{methodURL: w.bank + "/method", acsURL: w.bank + "/challenge"})
+	token := w.engine.Add(enginetest.Row{MethodURL: w.bank + "/method", ACSURL: w.bank + "/challenge"})
 	w.start(token, "")
 	w.until("!!" + mark("challenge"))
 	w.do(chromedp.KeyEvent("\x1b"))
@@ -203,7 +201,7 @@ func TestB5FramesAreOfTheProtocol(t *testing.T) {
 		{"05", "null", 1280, 0},
 	} {
 		w.openShop()
-		token := w.engine.add(fakeRow{acsURL: bank.URL + "/acs"})
+		token := w.engine.Add(enginetest.Row{ACSURL: bank.URL + "/acs"})
 		w.start(token, fmt.Sprintf("size: %q, container: document.getElementById(%q)", c.size, c.container))
 		w.until("!!" + mark("challenge"))
 		if c.height == 0 {
@@ -223,7 +221,7 @@ func TestB5FramesAreOfTheProtocol(t *testing.T) {
 
 	// The frame of the method is hidden, but there: a frame that is not displayed may not be loaded.
 	w.openShop()
-	w.start(w.engine.add(fakeRow{methodURL: w.bank + "/method?silent", methodEnd: time.Hour}), "")
+	w.start(w.engine.Add(enginetest.Row{MethodURL: w.bank + "/method?silent", MethodEnd: time.Hour}), "")
 	w.until("!!" + mark("method"))
 	if got := w.read(`(({ visibility, display }) => visibility + " " + display)(getComputedStyle(` + mark("method") + `))`); got != "hidden block" {
 		t.Errorf("the frame of the method: %s", got)
@@ -235,16 +233,16 @@ func TestD70SandboxOfEachVersion(t *testing.T) {
 	const sandbox = "allow-forms allow-scripts allow-same-origin" // EMV 3DS 2.3.1, table A.24
 	w := newGridWorld(t, browsertest.Chromium, browsertest.Options{})
 	for _, c := range []struct {
-		row  fakeRow
+		row  enginetest.Row
 		want string
 	}{
-		{fakeRow{methodURL: w.bank + "/method?silent", methodEnd: time.Hour}, sandbox},
-		{fakeRow{acsURL: w.bank + "/challenge", version: "2.3.1"}, sandbox + " allow-pointer-lock"},
-		{fakeRow{acsURL: w.bank + "/challenge", version: "2.2.0"}, sandbox + " allow-pointer-lock allow-popups"},
-		{fakeRow{acsURL: w.bank + "/challenge", version: "2.1.0"}, sandbox + " allow-pointer-lock allow-popups"},
+		{enginetest.Row{MethodURL: w.bank + "/method?silent", MethodEnd: time.Hour}, sandbox},
+		{enginetest.Row{ACSURL: w.bank + "/challenge", Version: "2.3.1"}, sandbox + " allow-pointer-lock"},
+		{enginetest.Row{ACSURL: w.bank + "/challenge", Version: "2.2.0"}, sandbox + " allow-pointer-lock allow-popups"},
+		{enginetest.Row{ACSURL: w.bank + "/challenge", Version: "2.1.0"}, sandbox + " allow-pointer-lock allow-popups"},
 	} {
-		w.pay(w.engine.add(c.row))
-		w.poll(c.row.version+": "+c.want, func() (bool, error) {
+		w.pay(w.engine.Add(c.row))
+		w.poll(c.row.Version+": "+c.want, func() (bool, error) {
 			return w.tab.AnyFrame(fmt.Sprintf(`document.querySelector("iframe[name=bank]")?.sandbox.value === %q`, c.want))
 		})
 	}
@@ -254,7 +252,7 @@ func TestD70SandboxOfEachVersion(t *testing.T) {
 func TestD66ExportsAuthenticateAndVersion(t *testing.T) {
 	w := newGridWorld(t, browsertest.Chromium, browsertest.Options{})
 	w.openShop("")
-	text, err := os.ReadFile("../../web/package.json")
+	text, err := os.ReadFile(filepath.Join(browsertest.Root(t), "web", "package.json"))
 	w.must(err)
 	var pkg struct{ Version string }
 	w.must(json.Unmarshal(text, &pkg))

@@ -1,4 +1,4 @@
-package browser
+package hosted
 
 import (
 	"cmp"
@@ -13,10 +13,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/browser"
+	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // A gridWay is the way of a shop to the steps of the browser listener.
@@ -32,7 +33,7 @@ const (
 type gridWorld struct {
 	t       *testing.T
 	way     gridWay
-	engine  *fakeEngine
+	engine  *enginetest.Engine
 	posts   *postLog
 	browser browsertest.Engine
 	tab     browsertest.Tab
@@ -78,12 +79,12 @@ document.getElementById("pay").onclick = () => start("%[2]s")
 window.isReady = true
 </script>`
 
-func newGridWorld(t *testing.T, browser browsertest.Engine, o browsertest.Options) *gridWorld {
-	w := &gridWorld{t: t, way: scriptWay, engine: newFakeEngine(), posts: &postLog{creqs: map[string]int{}}, browser: browser, network: &browsertest.Network{}}
+func newGridWorld(t *testing.T, engine browsertest.Engine, o browsertest.Options) *gridWorld {
+	w := &gridWorld{t: t, way: scriptWay, engine: enginetest.NewEngine(), posts: &postLog{creqs: map[string]int{}}, browser: engine, network: &browsertest.Network{}}
 	listener := httptest.NewUnstartedServer(nil)
 	_, port, _ := net.SplitHostPort(w.network.Listen(t, "127.0.0.1", listener.Listener.Addr().String()))
 	w.base = "http://localhost:" + port // another site than the shop and the bank
-	pages := newBank(t, w.base)
+	pages := enginetest.Bank(w.base)
 	bank := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/challenge" {
 			w.posts.record(r.PostFormValue("creq"))
@@ -97,9 +98,9 @@ func newGridWorld(t *testing.T, browser browsertest.Engine, o browsertest.Option
 	}))
 	w.bank = "http://" + w.network.Listen(t, "127.0.0.1", bank.Listener.Addr().String())
 	w.shop = "http://" + w.network.Listen(t, "127.0.0.1", shop.Listener.Addr().String())
-	listener.Config.Handler = New(Settings{
+	listener.Config.Handler = browser.New(browser.Settings{
 		URL: w.base, Engine: w.engine, IsLab: true, Log: slog.New(slog.DiscardHandler),
-		Looks: func(context.Context, string) Looks { return Looks{Name: "Fjord Audio"} },
+		Looks: func(context.Context, string) browser.Looks { return browser.Looks{Name: "Fjord Audio"} },
 	})
 	listener.Start()
 	t.Cleanup(func() { // the browser ends first
@@ -108,7 +109,7 @@ func newGridWorld(t *testing.T, browser browsertest.Engine, o browsertest.Option
 			s.Close()
 		}
 	})
-	w.tab = browsertest.Open(t, browser, o)
+	w.tab = browsertest.Open(t, engine, o)
 	return w
 }
 
@@ -139,9 +140,7 @@ func (w *gridWorld) untilIn(tab browsertest.Tab, expression string) {
 // poll waits for a condition. Its name says what did not come.
 func (w *gridWorld) poll(name string, condition func() (bool, error)) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-	defer cancel()
-	if err := browsertest.Wait(ctx, condition); err != nil {
+	if err := browsertest.WaitInTest(w.t, condition); err != nil {
 		w.must(fmt.Errorf("%s: %w", name, err))
 	}
 }
@@ -162,15 +161,15 @@ func (w *gridWorld) openShop(token string) {
 }
 
 // add adds an authentication with a 3DS Method and a challenge at the bank, each by its path; "" means none.
-func (w *gridWorld) add(method, challenge string, row fakeRow) string {
+func (w *gridWorld) add(method, challenge string, row enginetest.Row) string {
 	if method != "" {
-		row.methodURL = w.bank + method
+		row.MethodURL = w.bank + method
 	}
 	if challenge != "" {
-		row.acsURL = w.bank + challenge
+		row.ACSURL = w.bank + challenge
 	}
-	row.view.ReturnURL = w.shop + "/back?order=1"
-	return w.engine.add(row)
+	row.View.ReturnURL = w.shop + "/back?order=1"
+	return w.engine.Add(row)
 }
 
 // pay opens the shop for a token and clicks what begins the payment.
@@ -208,7 +207,7 @@ func (w *gridWorld) atBank() {
 func (w *gridWorld) confirm(token string) {
 	w.t.Helper()
 	w.poll("confirm at the bank", func() (bool, error) {
-		if w.engine.row(token).view.Step == auth.StepEnd {
+		if w.engine.Row(token).View.Step == auth.StepEnd {
 			return true, nil
 		}
 		return w.tab.AnyFrame(`(() => {
@@ -223,9 +222,9 @@ func (w *gridWorld) confirm(token string) {
 // the shopper is back at the shop, and there are no steps.
 func (w *gridWorld) ends(token, status, steps string) {
 	w.t.Helper()
-	row := w.engine.row(token)
+	row := w.engine.Row(token)
 	if w.way == hostedWay {
-		w.until(fmt.Sprintf(`document.title == "Shop" && location.pathname + location.search == %q`, "/back?order=1&authentication="+row.view.ID))
+		w.until(fmt.Sprintf(`document.title == "Shop" && location.pathname + location.search == %q`, "/back?order=1&authentication="+row.View.ID))
 	} else {
 		w.until("window.ends?.length > 0")
 		var got, gotSteps string
@@ -243,12 +242,12 @@ func (w *gridWorld) ends(token, status, steps string) {
 	if isOpen {
 		w.t.Error("the dialog stayed in the page")
 	}
-	row = w.engine.row(token)
-	if row.view.End != status {
-		w.t.Errorf("the server has the end %q, want %q", row.view.End, status)
+	row = w.engine.Row(token)
+	if row.View.End != status {
+		w.t.Errorf("the server has the end %q, want %q", row.View.End, status)
 	}
-	if row.areqs != 1 {
-		w.t.Errorf("%d AReqs, want 1", row.areqs)
+	if row.AReqs != 1 {
+		w.t.Errorf("%d AReqs, want 1", row.AReqs)
 	}
 }
 

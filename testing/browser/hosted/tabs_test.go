@@ -1,9 +1,10 @@
-package browser
+package hosted
 
 import (
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // TestD62ATabThatWaitsEnds: a second tab waits for the first one. It ends with the status of the first tab, also after it
@@ -17,7 +18,7 @@ func TestD62ATabThatWaitsEnds(t *testing.T) {
 			second := *first
 			second.tab = tab
 
-			token := first.add("", "/challenge", fakeRow{})
+			token := first.add("", "/challenge", enginetest.Row{})
 			first.pay(token)
 			first.atBank()
 			second.pay(token)
@@ -33,7 +34,7 @@ func TestD62ATabThatWaitsEnds(t *testing.T) {
 			first.ends(token, "completed", "begin challenge result end")
 			second.ends(token, "completed", "")
 
-			token = first.add("", "/challenge", fakeRow{})
+			token = first.add("", "/challenge", enginetest.Row{})
 			first.pay(token)
 			first.atBank()
 			second.pay(token)
