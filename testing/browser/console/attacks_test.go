@@ -1,4 +1,4 @@
-package pages_test
+package console
 
 import (
 	"encoding/json"
@@ -11,18 +11,19 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/pages/consoletest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // TestK1AttacksInChromium: what others wrote into a record, and what is typed into a field or an address of the console,
 // runs nothing in a real browser, and makes no element and no address.
 func TestK1AttacksInChromium(t *testing.T) {
-	s := newSite(t)
+	s := consoletest.New(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		session := &operator.Session{Actor: actor("admin"), CSRF: csrf}
-		s.pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), session)))
+		session := &operator.Session{Actor: consoletest.Actor("admin"), CSRF: consoletest.CSRF}
+		s.Pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), session)))
 	}))
 	defer server.Close()
 	tab := browsertest.NewBrowser(t)
@@ -40,14 +41,14 @@ func TestK1AttacksInChromium(t *testing.T) {
 	// A record for each attack, which the search shows together, and one that has all attacks in each text.
 	joined := strings.Join(browsertest.Attacks, " ")
 	for i, attack := range append([]string{joined}, browsertest.Attacks...) {
-		r := recordOf(fmt.Sprintf("20000000-0000-4000-8000-%012d", i))
-		r.Created = s.now.Add(-1e9)
+		r := consoletest.RecordOf(fmt.Sprintf("20000000-0000-4000-8000-%012d", i))
+		r.Created = s.Now.Add(-1e9)
 		r.Merchant, r.Reference, r.ACS, r.TransStatus, r.TransStatusReason, r.ECI, r.ErrorCode, r.Amount, r.Currency, r.Operation, r.MessageVersion =
 			attack, attack, attack, attack, attack, attack, attack, attack, attack, attack, attack
 		r.Elements, r.Card.Scheme, r.Card.Last4, r.Result, r.Status = []string{attack}, attack, attack, attack, attack
 		text, _ := json.Marshal(attack)
 		m := fmt.Appendf(nil, `{"messageType": "ARes", "messageVersion": "2.2.0", %s: %[1]s, "transStatus": %[1]s}`, text)
-		s.add(journal.Answered, r, journal.Step{Step: "ares", At: r.Created, Message: m, Findings: []string{attack}},
+		s.Add(journal.Answered, r, journal.Step{Step: "ares", At: r.Created, Message: m, Findings: []string{attack}},
 			journal.Step{Step: attack, At: r.Created.Add(1e9), Findings: []string{attack}})
 	}
 	shows := func(at string) {

@@ -1,4 +1,4 @@
-package pages_test
+package console
 
 import (
 	"fmt"
@@ -12,57 +12,11 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/admin"
-	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/pages/consoletest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
-
-// consoleFaces are the addresses of the pages of the console, by a name for each. fillConsole makes what they show.
-var consoleFaces = map[string]string{
-	"search": "/authentications", "empty": "/authentications?q=9999", "card": "/authentications/search", "authentication": "/authentications/" + passedID,
-	"beside": "/authentications/" + passedID + "?step=ares&beside=areq", "reports": "/reports?by=merchant", "billing": "/billing", "mandates": "/reports?by=mandates", "merchants": "/merchants",
-	"merchants-found": "/merchants?name=shop", "keys-found": "/keys?name=till", "merchant": "/merchants/Corner%20Shop", "keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks", "webhook": "/webhooks/" + hookID, "operators": "/operators", "explain": "/explain", "overview": "/", "erase": "/erase",
-	"personal":    "/authentications/" + personalID + "?step=areq",
-	"directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
-	"certificates": "/certificates", "certificate": "/certificates/visa?done=request", "nocertificate": "/certificates/mastercard",
-}
-
-// fillConsole gives a console a key, directories and card ranges, with something that needs attention.
-func (s *site) fillConsole() {
-	s.Helper()
-	s.post("operator", "/keys", map[string][]string{"merchant": {shop}, "label": {"till 4"}})
-	s.addUnkept()
-	s.addPersonal()
-	s.addWaiting()
-	n := s.addNode()
-	s.twoRanges()
-	n.directories[0].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &s.now, Fault: "Connection refused", Refused: 1234}
-	n.endings["directories[1].client_cert.cert"] = s.now.AddDate(0, 0, 13)
-	ca := newTestCA(s)
-	s.installCertificate(ca, "first.example", "")
-	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)
-	s.installCertificate(ca, "a-name-that-is-quite-long-and-has-no-end.department.example", "2028-01-31T03:00")
-	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"request"}, "key": {"p256"}, "subject": {"CN=third.example,O=Example Payments,C=NL"}}), 303)
-}
-
-// serveAs serves the console to a browser that is logged in as a caller, and returns its address.
-func (s *site) serveAs(caller string) string {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		session := &operator.Session{Actor: actor(caller), CSRF: csrf}
-		s.pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), session)))
-	}))
-	s.Cleanup(server.Close)
-	return server.URL
-}
-
-// addWaiting adds an authentication whose state, amount and card take much room.
-func (s *site) addWaiting() {
-	s.Helper()
-	r := recordOf("70000000-0000-4000-8000-000000000001")
-	r.Created, r.Merchant, r.Status, r.Result, r.TransStatus, r.Card.Scheme = s.now.Add(-time.Hour), shop, "challenge", "", "C", "amex"
-	r.Amount, r.Currency, r.Challenged = "123456789012", "360", true
-	s.add(journal.Answered, r, stepOf("areq", r.Created))
-}
 
 // overflowing are the texts of tables that are wider than their place, so that they are cut or lie on others.
 const overflowing = `[...document.querySelectorAll("main td, main th, .barcell span")].filter((c) => c.offsetParent && c.scrollWidth > c.clientWidth + 1)
@@ -71,11 +25,11 @@ const overflowing = `[...document.querySelectorAll("main td, main th, .barcell s
 // TestK1PagesFitEveryScreen: in Chromium, at three widths, light and dark, no page is wider than its screen, and the
 // script of the console has no error.
 func TestK1PagesFitEveryScreen(t *testing.T) {
-	s := newSite(t)
-	base := s.serveAs("admin")
-	s.fillConsole()
+	s := consoletest.New(t)
+	base := s.ServeAs("admin")
+	s.Fill()
 	tab := browsertest.NewBrowser(t)
-	for name, at := range consoleFaces {
+	for name, at := range consoletest.Faces {
 		for _, view := range []struct {
 			width, height int64
 			scheme, name  string
@@ -100,7 +54,7 @@ func TestK1PagesFitEveryScreen(t *testing.T) {
 			width  int64
 			scheme string
 		}{{1280, "light"}, {1280, "dark"}, {375, "light"}, {375, "dark"}, {320, "light"}, {320, "dark"}} {
-			s.sendForm(tab, base, f.at, f.form, browsertest.View(view.width, 800, view.scheme))
+			sendForm(s, tab, base, f.at, f.form, browsertest.View(view.width, 800, view.scheme))
 			wide, err := chromedp.Run(tab, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`))
 			if err != nil || wide > view.width {
 				t.Errorf("%s at %d %s is %d wide, %v", name, view.width, view.scheme, wide, err)
@@ -122,14 +76,14 @@ func TestK1PagesFitEveryScreen(t *testing.T) {
 // TestK1ReloadMakesNoSecondSecret: a page that shows a new secret once can be loaded again. It does not send its form
 // again.
 func TestK1ReloadMakesNoSecondSecret(t *testing.T) {
-	s := newSite(t)
-	base := s.serveAs("admin")
+	s := consoletest.New(t)
+	base := s.ServeAs("admin")
 	tab := browsertest.NewBrowser(t)
 	for _, test := range []struct{ face, home string }{
 		{"new key", "/keys"}, {"new token", "/tokens"}, {"new webhook", "/webhooks"}, {"new secret", "/webhooks"}, {"invited", "/operators"},
 	} {
 		f := formFaces[test.face]
-		s.sendForm(tab, base, f.at, f.form, browsertest.View(1280, 900, "light"))
+		sendForm(s, tab, base, f.at, f.form, browsertest.View(1280, 900, "light"))
 		secret := `document.getElementById("secret")?.textContent ?? ""`
 		if first, err := chromedp.Run(tab, chromedp.Evaluate[string](secret)); err != nil || first == "" {
 			t.Errorf("%s: no secret is shown, %v", test.face, err)
@@ -143,5 +97,34 @@ func TestK1ReloadMakesNoSecondSecret(t *testing.T) {
 		if at, err := chromedp.Run(tab, chromedp.Evaluate[string]("location.pathname")); err != nil || at != test.home {
 			t.Errorf("%s: loaded again it is at %s, %v, want %s", test.face, at, err, test.home)
 		}
+	}
+}
+
+// TestK1DoubleClickSendsOnce: in Chromium, one key is made by a double click, and the form can be sent again after a way back.
+func TestK1DoubleClickSendsOnce(t *testing.T) {
+	s := consoletest.New(t)
+	base := s.ServeAs("operator")
+	tab := browsertest.NewBrowser(t)
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+"/keys"), chromedp.WaitVisible(chromedp.CSS("main form button.primary"))))
+	sent, err := chromedp.Run(tab, chromedp.Evaluate[int64](`(() => {
+		let sent = 0
+		const form = document.querySelector('form[action="/keys"][method=post]')
+		form.addEventListener("submit", (event) => { if (!event.defaultPrevented) sent++; event.preventDefault() })
+		form.requestSubmit(); form.requestSubmit()
+		return sent
+	})()`))
+	if err != nil || sent != 1 {
+		t.Errorf("sent %d times, %v", sent, err)
+	}
+	again, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(() => {
+		dispatchEvent(new PageTransitionEvent("pageshow", {persisted: true}))
+		let sent = false
+		const form = document.querySelector('form[action="/keys"][method=post]')
+		form.addEventListener("submit", (event) => { sent = !!form.dataset.sent })
+		form.requestSubmit()
+		return sent
+	})()`))
+	if err != nil || !again {
+		t.Errorf("not sent after a way back: %v", err)
 	}
 }

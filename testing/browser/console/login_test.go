@@ -1,4 +1,4 @@
-package login_test
+package console
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // addAuthenticator gives the browser an authenticator of its own, which knows a PIN of its user or does not.
@@ -66,14 +66,12 @@ func TestK2AxeFindsNothingAtTheLogin(t *testing.T) {
 // walkLogin is the way of TestK2PasskeyInChromium. It calls show for each page.
 func walkLogin(t *testing.T, show func(t *testing.T, ctx context.Context, name string)) {
 	t.Helper()
-	s := newSite(t)
-	opened := browsertest.NewBrowser(t)
-	ctx, cancel := context.WithTimeout(opened, time.Minute)
-	defer cancel()
+	s := newLoginSite(t)
+	ctx := browsertest.NewBrowser(t)
 	do := func(actions ...chromedp.Action[chromedp.Void]) {
 		t.Helper()
 		if err := chromedp.Do(ctx, actions...); err != nil {
-			browsertest.Screenshot(t, opened, "login-failed")
+			browsertest.FailureScreenshot(t, ctx, "login-failed")
 			t.Fatal(err)
 		}
 	}
@@ -91,7 +89,7 @@ func walkLogin(t *testing.T, show func(t *testing.T, ctx context.Context, name s
 	do(chromedp.Navigate(s.URL+"/login"), chromedp.WaitVisible(chromedp.CSS(".note.warn")))
 	show(t, ctx, "closed")
 	s.settings.Passkeys = true
-	newIssuer(s)
+	s.useIssuer()
 	do(chromedp.Navigate(s.URL+"/login?next=/whoami"), chromedp.WaitVisible(chromedp.CSS(`[data-action="login-oidc"]`)))
 	show(t, ctx, "both")
 	do(chromedp.Click(logInButton), chromedp.WaitVisible(faultShown)) // there is no passkey yet

@@ -1,4 +1,4 @@
-package login_test
+package console
 
 import (
 	"net/url"
@@ -7,14 +7,14 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // TestK2AttacksInChromium: names of invitations and merchants, the address after the login, and what an address says, run
 // nothing on the pages of the login.
 func TestK2AttacksInChromium(t *testing.T) {
-	s := newSite(t)
+	s := newLoginSite(t)
 	tab := browsertest.NewBrowser(t)
 	trap := browsertest.NewTrap(t, tab)
 	joined := strings.Join(browsertest.Attacks, " ")

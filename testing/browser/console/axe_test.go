@@ -1,4 +1,4 @@
-package pages_test
+package console
 
 import (
 	"context"
@@ -10,9 +10,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/pages/consoletest"
 	"github.com/openthreeds/threeds/internal/webhook"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // formFaces are what the console shows after a form was sent.
@@ -20,24 +21,24 @@ var formFaces = map[string]struct {
 	at   string
 	form url.Values
 }{
-	"cards":            {"/authentications/search", url.Values{"card": {card}}},
+	"cards":            {"/authentications/search", url.Values{"card": {consoletest.Card}}},
 	"no card":          {"/authentications/search", url.Values{"card": {"12"}}},
-	"new key":          {"/keys", url.Values{"merchant": {shop}, "label": {"till 5"}}},
-	"no new key":       {"/keys", url.Values{"merchant": {shop}, "expires": {"soon"}}},
+	"new key":          {"/keys", url.Values{"merchant": {consoletest.Shop}, "label": {"till 5"}}},
+	"no new key":       {"/keys", url.Values{"merchant": {consoletest.Shop}, "expires": {"soon"}}},
 	"new token":        {"/tokens", url.Values{"name": {"nightly"}, "role": {"viewer"}}},
 	"no new token":     {"/tokens", url.Values{"name": {"nightly"}, "role": {"viewer"}, "expires": {"soon"}}},
 	"no merchant":      {"/merchants", url.Values{"name": {""}}},
 	"unsaved merchant": {"/merchants/Fjord%20Audio", url.Values{"version": {"1"}, "mcc": {"57"}}},
 	"explained":        {"/explain", url.Values{"text": {"{}"}}},
 	"not explained":    {"/explain", url.Values{"text": {"nothing"}}},
-	"new webhook":      {"/webhooks", url.Values{"merchant": {shop}, "url": {"https://shop.example/h"}, "type": webhook.Types()}},
-	"no new webhook":   {"/webhooks", url.Values{"merchant": {shop}, "url": {"http://10.0.0.1/"}}},
-	"new secret":       {"/webhooks/" + hookID, url.Values{"do": {"rotate"}}},
-	"webhook tested":   {"/webhooks/" + hookID, url.Values{"do": {"test"}}},
+	"new webhook":      {"/webhooks", url.Values{"merchant": {consoletest.Shop}, "url": {"https://shop.example/h"}, "type": webhook.Types()}},
+	"no new webhook":   {"/webhooks", url.Values{"merchant": {consoletest.Shop}, "url": {"http://10.0.0.1/"}}},
+	"new secret":       {"/webhooks/" + consoletest.HookID, url.Values{"do": {"rotate"}}},
+	"webhook tested":   {"/webhooks/" + consoletest.HookID, url.Values{"do": {"test"}}},
 	"invited":          {"/operators", url.Values{"name": {"jo"}, "role": {"viewer"}}},
 	"not invited":      {"/operators", url.Values{"name": {"a b"}, "role": {"viewer"}}},
-	"to erase a card":  {"/erase", url.Values{"card": {card}}},
-	"to erase a shop":  {"/erase", url.Values{"merchant": {shop}}},
+	"to erase a card":  {"/erase", url.Values{"card": {consoletest.Card}}},
+	"to erase a shop":  {"/erase", url.Values{"merchant": {consoletest.Shop}}},
 	"nothing to erase": {"/erase", url.Values{"merchant": {"Nobody"}}},
 	"not to erase":     {"/erase", url.Values{"card": {"12"}}},
 	"erased":           {"/erase", url.Values{"merchant": {"Nobody"}, "proof": {"Nobody"}, "do": {"erase"}}},
@@ -47,7 +48,7 @@ var formFaces = map[string]struct {
 // furtherFaces are pages that look otherwise for want of something, or for what is in an address.
 var furtherFaces = map[string]string{
 	"search by all": "/authentications?time=all&status=completed&result=authenticated", "search refused": "/authentications?from=never",
-	"lost": "/authentications/" + lostID, "refused": "/authentications/" + refusedID, "denied": "/authentications/" + foreignID,
+	"lost": "/authentications/" + consoletest.LostID, "refused": "/authentications/" + consoletest.RefusedID, "denied": "/authentications/" + consoletest.ForeignID,
 	"merchant of the console": "/merchants/Fjord%20Audio", "ranges refused": "/ranges?prefix=40x", "no range": "/ranges?prefix=4111",
 	"reports by reason": "/reports?by=reason&time=all",
 }
@@ -60,7 +61,7 @@ func submit(at string, form url.Values) string {
 	script := fmt.Sprintf(`{ const f = document.createElement("form"); f.method = "post"; f.action = %q
 		const add = (n, v) => f.append(Object.assign(document.createElement("input"), { type: "hidden", name: n, value: v }))`, at)
 	if form != nil {
-		script += fmt.Sprintf("\nadd(\"csrf\", %q)", csrf)
+		script += fmt.Sprintf("\nadd(\"csrf\", %q)", consoletest.CSRF)
 	}
 	for _, name := range slices.Sorted(maps.Keys(form)) {
 		for _, value := range form[name] {
@@ -73,14 +74,14 @@ func submit(at string, form url.Values) string {
 // TestK1AxeFindsNothingInTheConsole: each page of the console, in its states, closed and with all details open.
 func TestK1AxeFindsNothingInTheConsole(t *testing.T) {
 	axe := browsertest.NewAxe(t)
-	s := newSite(t)
-	s.fillConsole()
-	s.post("operator", "/merchants", url.Values{"name": {"Fjord Audio"}})
-	s.post("admin", "/tokens", url.Values{"name": {"reports"}, "role": {"viewer"}})
-	must(t, s.admin.Operators.AddUser(t.Context(), &operator.User{Name: "kim", Role: operator.Admin}))
-	base := s.serveAs("admin")
+	s := consoletest.New(t)
+	s.Fill()
+	s.Post("operator", "/merchants", url.Values{"name": {"Fjord Audio"}})
+	s.Post("admin", "/tokens", url.Values{"name": {"reports"}, "role": {"viewer"}})
+	must(t, s.Admin.Operators.AddUser(t.Context(), &operator.User{Name: "kim", Role: operator.Admin}))
+	base := s.ServeAs("admin")
 	tab := browsertest.NewBrowser(t)
-	faces := maps.Clone(consoleFaces)
+	faces := maps.Clone(consoletest.Faces)
 	maps.Copy(faces, furtherFaces)
 	for _, name := range slices.Sorted(maps.Keys(faces)) {
 		must(t, chromedp.Do(tab, browsertest.View(1280, 900, "light"), chromedp.Navigate(base+faces[name])))
@@ -88,14 +89,14 @@ func TestK1AxeFindsNothingInTheConsole(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(formFaces)) {
 		f := formFaces[name]
-		s.sendForm(tab, base, f.at, f.form, browsertest.View(1280, 900, "light"))
+		sendForm(s, tab, base, f.at, f.form, browsertest.View(1280, 900, "light"))
 		checkFace(t, axe, tab, name)
 	}
 	t.Logf("%d faces", len(faces)+len(formFaces))
 }
 
 // sendForm sends a form from a page of the console, and waits for what comes of it.
-func (s *site) sendForm(tab context.Context, base, at string, form url.Values, view chromedp.Action[chromedp.Void]) {
+func sendForm(s *consoletest.Site, tab context.Context, base, at string, form url.Values, view chromedp.Action[chromedp.Void]) {
 	s.Helper()
 	must(s.TB, chromedp.Do(tab, view, chromedp.Navigate(base+"/reports")))
 	must(s.TB, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](`document.title = "before"; `+submit(at, form))))

@@ -1,4 +1,4 @@
-package pages_test
+package console
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/pages/consoletest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // pressUntil presses a key and waits until an expression is true, on the next page if the key leads there.
@@ -28,14 +29,14 @@ func pressUntil(t *testing.T, tab context.Context, key, expression string) {
 
 // TestK1TabReachesEachControlOfTheConsole: in the order of each page, with an outline that shows where one is.
 func TestK1TabReachesEachControlOfTheConsole(t *testing.T) {
-	s := newSite(t)
-	s.fillConsole()
-	s.post("admin", "/tokens", url.Values{"name": {"reports"}, "role": {"viewer"}})
-	base := s.serveAs("admin")
+	s := consoletest.New(t)
+	s.Fill()
+	s.Post("admin", "/tokens", url.Values{"name": {"reports"}, "role": {"viewer"}})
+	base := s.ServeAs("admin")
 	tab := browsertest.NewBrowser(t)
 	must(t, chromedp.Do(tab, browsertest.View(1280, 900, "light")))
-	for _, name := range slices.Sorted(maps.Keys(consoleFaces)) {
-		must(t, chromedp.Do(tab, chromedp.Navigate(base+consoleFaces[name])))
+	for _, name := range slices.Sorted(maps.Keys(consoletest.Faces)) {
+		must(t, chromedp.Do(tab, chromedp.Navigate(base+consoletest.Faces[name])))
 		browsertest.CheckKeyboard(t, tab, name)
 	}
 	must(t, chromedp.Do(tab, browsertest.View(375, 700, "dark"), chromedp.Navigate(base+"/keys"), chromedp.Evaluate[chromedp.Void](openDetails)))
@@ -45,9 +46,9 @@ func TestK1TabReachesEachControlOfTheConsole(t *testing.T) {
 // TestK1ConsoleByKeyboardAlone: skip link, menu, search, a message of the timeline, and what asks first.
 func TestK1ConsoleByKeyboardAlone(t *testing.T) {
 	const isOn = `document.activeElement`
-	s := newSite(t)
-	s.fillConsole()
-	base := s.serveAs("admin")
+	s := consoletest.New(t)
+	s.Fill()
+	base := s.ServeAs("admin")
 	tab := browsertest.NewBrowser(t)
 	must(t, chromedp.Do(tab, browsertest.View(1280, 900, "light"), chromedp.Navigate(base+"/authentications")))
 
@@ -57,7 +58,7 @@ func TestK1ConsoleByKeyboardAlone(t *testing.T) {
 	must(t, chromedp.Do(tab, chromedp.KeyEvent(browsertest.KeyTab)))
 	pressUntil(t, tab, "order-17\r", `location.search.includes("q=order-17") && document.querySelectorAll("tr.link").length === 1`)
 	browsertest.TabTo(t, tab, `e.className === "go"`)
-	pressUntil(t, tab, "\r", `location.pathname === "/authentications/`+passedID+`"`)
+	pressUntil(t, tab, "\r", `location.pathname === "/authentications/`+consoletest.PassedID+`"`)
 
 	// A message of the timeline, and its text.
 	browsertest.TabTo(t, tab, `e.matches("svg.big a") && e.getAttribute("aria-label").includes("ARes")`)
@@ -79,25 +80,4 @@ func TestK1ConsoleByKeyboardAlone(t *testing.T) {
 	pressUntil(t, tab, "\r", isOn+`.parentNode.open`)
 	browsertest.TabTo(t, tab, `e.matches(".menu a[href='/reports']")`)
 	pressUntil(t, tab, "\r", `location.pathname === "/reports"`)
-}
-
-// TestK1EachPageOfTheMenuIsWalked: a page that is added to the menu is added to the walks of these tests.
-func TestK1EachPageOfTheMenuIsWalked(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.addNode()
-	links := regexp.MustCompile(`<li><a href="([^"]+)"`).FindAllStringSubmatch(s.get("admin", "/").Body.String(), -1)
-	var walked []string
-	for _, at := range consoleFaces {
-		path, _, _ := strings.Cut(at, "?")
-		walked = append(walked, path)
-	}
-	for _, link := range links {
-		if !slices.Contains(walked, link[1]) {
-			t.Errorf("consoleFaces has no %s", link[1])
-		}
-	}
-	if len(links) < 20 { // The menu is there twice, for wide screens and for phones.
-		t.Errorf("the menu has %d links", len(links))
-	}
 }
