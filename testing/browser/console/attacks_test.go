@@ -67,10 +67,10 @@ func TestK1AttacksInChromium(t *testing.T) {
 	check("/reports?by=merchant&time=all", len(browsertest.Attacks))
 
 	for path, names := range map[string][]string{
-		"/authentications":             {"q", "merchant", "scheme", "result", "status", "acs", "reason", "id", "reference", "last4", "from", "to", "time", "cursor"},
-		"/authentications/" + passedID: {"step", "beside"},
-		"/audit":                       {"who", "action", "object", "from", "cursor"},
-		"/reports":                     {"by", "time"},
+		"/authentications":                         {"q", "merchant", "scheme", "result", "status", "acs", "reason", "id", "reference", "last4", "from", "to", "time", "cursor"},
+		"/authentications/" + consoletest.PassedID: {"step", "beside"},
+		"/audit":   {"who", "action", "object", "from", "cursor"},
+		"/reports": {"by", "time"},
 	} {
 		query := url.Values{}
 		for _, name := range names {

@@ -2,18 +2,11 @@ package console
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/admin"
-	"github.com/openthreeds/threeds/internal/journal"
-	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/pages/consoletest"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )

@@ -4,9 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"

@@ -1,4 +1,4 @@
-package playground
+package sandbox
 
 import (
 	"fmt"
@@ -9,15 +9,15 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/sandbox/shop"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // TestB10AxeFindsNothingInTheShop: the checkout, orders with their lanes, and the list of runs, before and after payments.
 func TestB10AxeFindsNothingInTheShop(t *testing.T) {
 	axe := browsertest.NewAxe(t)
 	tab := browsertest.NewBrowser(t)
-	base := startSandboxWithShop(t, &shop.Shop{EventWait: time.Minute}, func(h http.Handler) http.Handler { return h })
+	base := startSandboxWithShop(t, &shop.Shop{EventWait: time.Hour}, func(h http.Handler) http.Handler { return h })
 	open := func(name, path string) {
 		t.Helper()
 		must(t, chromedp.Do(tab, browsertest.View(1280, 800, "light"), chromedp.Navigate(base+path)))
@@ -49,7 +49,7 @@ func TestB10AxeFindsNothingInTheShop(t *testing.T) {
 // message of the order. Tab reaches each control of the shop's pages, and one sees where it is.
 func TestB10ShopByKeyboardAlone(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
-	base := startSandboxWithShop(t, &shop.Shop{EventWait: time.Minute}, func(h http.Handler) http.Handler { return h })
+	base := startSandboxWithShop(t, &shop.Shop{EventWait: time.Hour}, func(h http.Handler) http.Handler { return h })
 	press := func(keys string) {
 		t.Helper()
 		must(t, chromedp.Do(tab, chromedp.KeyEvent(keys)))

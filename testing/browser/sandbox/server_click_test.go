@@ -1,4 +1,4 @@
-package playground
+package sandbox
 
 import (
 	"bytes"
@@ -15,7 +15,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/playground"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // clickPage pays in two ways and returns how many milliseconds passed from the click until the back end had the result.
@@ -70,7 +71,7 @@ func clickShop(b *testing.B, base string) *httptest.Server {
 			b.Error(err)
 			return nil
 		}
-		r.Header.Set("APIKey", Key)
+		r.Header.Set("APIKey", playground.Key)
 		r.Header.Set("Content-Type", "application/json")
 		answer, err := http.DefaultClient.Do(r)
 		if err != nil {
@@ -150,8 +151,8 @@ func BenchmarkClickToResult(b *testing.B) {
 		b.Fatal(err)
 	}
 	base := "http://" + l.Addr().String()
-	p, err := Start(b.Context(), Options{
-		Dir: b.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: http.NotFoundHandler()},
+	p, err := playground.Start(b.Context(), playground.Options{
+		Dir: b.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &playground.Address{PublicURL: base, Shop: http.NotFoundHandler()},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -166,7 +167,7 @@ func BenchmarkClickToResult(b *testing.B) {
 	shop := clickShop(b, base)
 	defer shop.Close()
 	tab := browsertest.NewBrowser(b)
-	if err := chromedp.Do(tab, chromedp.Navigate(shop.URL), chromedp.Poll[chromedp.Void](`window.isReady === true`)); err != nil {
+	if err := chromedp.Do(tab, chromedp.Navigate(shop.URL), browsertest.Poll(`window.isReady === true`)); err != nil {
 		b.Fatal(err)
 	}
 	pay := func(way, card string) float64 {

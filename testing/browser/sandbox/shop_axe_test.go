@@ -1,19 +1,19 @@
-package shop
+package sandbox
 
 import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // TestB10AxeFindsNothingOnTheSteps: the page of the shop that makes each step itself, from the checkout to each kind of end,
 // with its dialog, and with all that it keeps closed opened. internal/playground has the other pages of the shop.
 func TestB10AxeFindsNothingOnTheSteps(t *testing.T) {
 	axe := browsertest.NewAxe(t)
-	tb := open(t, nil)
-	tb.do(chromedp.WaitVisible(id("pay")))
+	tb := openSteps(t, nil)
+	tb.do(chromedp.WaitVisible(testID("pay")))
 	axe.Check(tb.ctx, "checkout")
 	const openDetails = `for (const d of document.querySelectorAll("details")) d.open = true`
 	tb.do(chromedp.Evaluate[chromedp.Void](openDetails))
@@ -24,33 +24,33 @@ func TestB10AxeFindsNothingOnTheSteps(t *testing.T) {
 	axe.CheckViews(tb.ctx, "faults")
 
 	tb.pay("4000000000000183")
-	tb.do(chromedp.Poll[chromedp.Void](`document.getElementById("progress-text").textContent.includes("app of your bank")`))
+	tb.do(browsertest.Poll(`document.getElementById("progress-text").textContent.includes("app of your bank")`))
 	axe.CheckViews(tb.ctx, "decoupled")
 	areq, _ := tb.bank.lastCall("/auth")
 	tb.bank.finish(areq["threeDSServerTransID"].(string), "Y", "")
-	tb.ends(authenticated, "Y", "05")
-	tb.do(chromedp.Click(id("again")))
+	tb.ends("authenticated", "Y", "05")
+	tb.do(chromedp.Click(testID("again")))
 
 	tb.pay("4000000000000072")
 	tb.bankPage()
 	axe.CheckViews(tb.ctx, "challenge")
 	tb.inChallenge("approve")
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 	axe.Check(tb.ctx, "authenticated")
 	tb.do(chromedp.Evaluate[chromedp.Void](openDetails))
 	axe.CheckViews(tb.ctx, "authenticated, opened")
 	for card, end := range map[string]struct {
-		word        word
+		word        string
 		status, eci string
 	}{
-		"9000100111111111": {notEnrolled, "none", "none"},
-		"4000000000000063": {faulty, "none", "none"},
-		"4102010000000002": {failed, "N", "7"},
+		"9000100111111111": {"not enrolled", "none", "none"},
+		"4000000000000063": {"error", "none", "none"},
+		"4102010000000002": {"failed", "N", "7"},
 	} {
-		tb.do(chromedp.Click(id("again")))
+		tb.do(chromedp.Click(testID("again")))
 		tb.pay(card)
 		tb.ends(end.word, end.status, end.eci)
-		axe.CheckViews(tb.ctx, string(end.word))
+		axe.CheckViews(tb.ctx, end.word)
 	}
 
 	// The page that a notice comes to without a payment.

@@ -1,4 +1,4 @@
-package sandbox_test
+package sandbox
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	gojose "github.com/go-jose/go-jose/v4"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 var framesIssuer = template.Must(template.New("").Parse(`<!doctype html><meta charset=utf-8><title>Shop</title>
@@ -51,7 +51,7 @@ func TestCodePage(t *testing.T) {
 	do := func(steps ...chromedp.Action[chromedp.Void]) {
 		t.Helper()
 		if err := chromedp.Do(ctx, steps...); err != nil {
-			browsertest.Screenshot(t, ctx, "sandbox-failed-"+t.Name())
+			browsertest.FailureScreenshot(t, ctx, "sandbox-failed-"+t.Name())
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestT6BankApp(t *testing.T) {
 	do := func(steps ...chromedp.Action[chromedp.Void]) {
 		t.Helper()
 		if err := chromedp.Do(ctx, steps...); err != nil {
-			browsertest.Screenshot(t, ctx, "sandbox-failed-"+t.Name())
+			browsertest.FailureScreenshot(t, ctx, "sandbox-failed-"+t.Name())
 			t.Fatal(err)
 		}
 	}

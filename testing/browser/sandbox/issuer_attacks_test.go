@@ -1,4 +1,4 @@
-package sandbox_test
+package sandbox
 
 import (
 	"encoding/base64"
@@ -12,8 +12,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/sandbox"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // A browserForm is what a page of a shop sends to the issuer; without fields it is an address alone.
@@ -118,8 +118,8 @@ func TestB9AttacksOnTheIssuersPagesAreText(t *testing.T) {
 		for _, attack := range browsertest.Attacks {
 			forms = append(forms, form(attack))
 		}
-		if err := chromedp.Do(ctx, chromedp.Navigate(shop.URL), chromedp.Poll[chromedp.Void](`document.title === "done" || document.forms.length === 0 && document.readyState === "complete"`)); err != nil {
-			browsertest.Screenshot(t, ctx, "sandbox-attacks-failed")
+		if err := chromedp.Do(ctx, chromedp.Navigate(shop.URL), browsertest.Poll(`document.title === "done" || document.forms.length === 0 && document.readyState === "complete"`)); err != nil {
+			browsertest.FailureScreenshot(t, ctx, "sandbox-attacks-failed")
 			t.Fatalf("%s: %v", where, err)
 		}
 		trap.Check(where)

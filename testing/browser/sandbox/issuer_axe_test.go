@@ -1,4 +1,4 @@
-package sandbox_test
+package sandbox
 
 import (
 	"encoding/base64"
@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 	gojose "github.com/go-jose/go-jose/v4"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/sandbox"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // toForm goes to an issuer in the same window.
@@ -50,7 +50,7 @@ func TestB9AxeFindsNothingOnTheIssuersPages(t *testing.T) {
 			return chromedp.Run(ctx, chromedp.Evaluate[bool](`document.readyState === "complete" && document.title !== "Shop" && document.title !== "before" && !!document.querySelector("h1")`))
 		})
 		if err != nil {
-			browsertest.Screenshot(t, ctx, "sandbox-failed-axe")
+			browsertest.FailureScreenshot(t, ctx, "sandbox-failed-axe")
 			t.Fatalf("%s: %v", name, err)
 		}
 		axe.CheckViews(ctx, name)

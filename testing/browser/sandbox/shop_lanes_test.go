@@ -1,12 +1,8 @@
-package playground
+package sandbox
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,9 +11,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/client"
-	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/sandbox/shop"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // laneRuns are payments at the demo shop, and the messages that each has at least: some in this order, and others that
@@ -40,7 +35,7 @@ var (
 // No page has the card number, a token or an authentication value.
 func TestB10LanesShowEveryMessage(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
-	base := startSandboxWithShop(t, &shop.Shop{EventWait: time.Minute}, func(h http.Handler) http.Handler { return h })
+	base := startSandboxWithShop(t, &shop.Shop{EventWait: time.Hour}, func(h http.Handler) http.Handler { return h })
 	for _, c := range laneRuns {
 		t.Run(c.card+c.press, func(t *testing.T) {
 			must(t, chromedp.Do(tab, chromedp.Navigate(base)))
@@ -106,17 +101,6 @@ func isWithin(want, got []string) bool {
 	return len(want) == 0
 }
 
-// waitFor waits until ok, and says what there is if that takes too long.
-func waitFor(t *testing.T, ok func() bool, says func() string) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Error(says())
-			return
-		}
-	}
-}
-
 // newestRun returns the address of the newest run with a card that ends so.
 func newestRun(t *testing.T, base, last4 string) string {
 	t.Helper()
@@ -125,77 +109,4 @@ func newestRun(t *testing.T, base, last4 string) string {
 		t.Fatalf("there is no run of a card that ends in %s", last4)
 	}
 	return m[1]
-}
-
-func getText(t *testing.T, url string) string {
-	t.Helper()
-	answer, err := http.Get(url)
-	must(t, err)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	must(t, err)
-	return string(text)
-}
-
-// TestB10RunAgain: a run is made again with the same card, with threeds.js and without it, and its end comes by an event,
-// too. The line for curl makes the same authentication.
-func TestB10RunAgain(t *testing.T) {
-	h, base := newHookedShop(t, &shop.Shop{EventWait: time.Minute})
-	first, page := payAtShop(t, base, "4000000000000103")
-	beginAndLeave(t, page)
-	h.next(t, first)
-
-	req, err := http.NewRequest(http.MethodPost, base+"/runs/"+first+"/again", nil)
-	must(t, err)
-	req.Header.Set("Accept", "application/json")
-	answer, err := http.DefaultClient.Do(req)
-	must(t, err)
-	defer answer.Body.Close()
-	var next struct{ To, URL string }
-	text, err := io.ReadAll(answer.Body)
-	must(t, err)
-	if err := json.Unmarshal(text, &next); err != nil {
-		t.Fatalf("again: %s %s", answer.Status, text)
-	}
-	second := strings.TrimPrefix(next.To, "/order?authentication=")
-	if second == first || next.URL == "" {
-		t.Fatalf("again: %s, %+v", answer.Status, next)
-	}
-	beginAndLeave(t, next.URL)
-	h.next(t, second)
-	for _, id := range []string{first, second} {
-		if text := readOrder(t, base, id); !strings.Contains(text, "authenticated: authorise") || !strings.Contains(text, "Pushed: the server told the shop") {
-			t.Errorf("the order of %s: %s", id, text)
-		}
-	}
-
-	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	res, err := browser.PostForm(base+"/runs/"+first+"/again", url.Values{})
-	must(t, err)
-	must(t, res.Body.Close())
-	if to := res.Header.Get("Location"); res.StatusCode != http.StatusSeeOther || !strings.HasPrefix(to, base+"/a/") {
-		t.Errorf("without a script: %s to %s", res.Status, to)
-	}
-	req, err = http.NewRequest(http.MethodPost, base+"/runs/"+first+"/again", nil)
-	must(t, err)
-	req.Header.Set("Sec-Fetch-Site", "cross-site")
-	res, err = http.DefaultClient.Do(req)
-	must(t, err)
-	must(t, res.Body.Close())
-	if res.StatusCode != http.StatusForbidden {
-		t.Errorf("from another site: %s", res.Status)
-	}
-
-	line := getText(t, base+"/runs/"+first+"/curl")
-	out, err := exec.Command("sh", "-c", line).Output()
-	var made client.Authentication
-	if err != nil || json.Unmarshal(out, &made) != nil || made.ID == "" || made.ID == first || made.Card.Last4 != "0103" {
-		t.Errorf("%s: %v, %s", line, err, out)
-	}
-	if list := getText(t, base+"/runs"); strings.Count(list, "Card ending in 0103</a>") != 3 || !slices.Contains(strings.Fields(list), "class=\"pill") {
-		t.Errorf("the list of runs: %s", list)
-	}
-	if res, err := http.Get(base + "/runs/none/curl"); err != nil || res.StatusCode != http.StatusNotFound {
-		t.Errorf("the line of no run: %v, %v", res.Status, err)
-	}
 }

@@ -1,10 +1,9 @@
-package playground
+package sandbox
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -19,8 +18,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/playground"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/sandbox/shop"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // A printedEnd is a row of the table of docs/browser.md: a card, the button to press at the bank, and what the shop shows.
@@ -55,7 +56,7 @@ const quickShoppers = 2
 // TestF11TheShopOfTheDocs: the page and the back end that docs/browser.md prints take each test card to the end that its
 // table has. They have at most 10 and 40 lines, empty ones apart.
 func TestF11TheShopOfTheDocs(t *testing.T) {
-	tab := browsertest.NewBrowser(t, "--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding")
+	tab := browsertest.NewBrowser(t)
 	node, err := exec.LookPath("node")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
@@ -65,7 +66,7 @@ func TestF11TheShopOfTheDocs(t *testing.T) {
 	}
 	base, shop := startSandboxWithPages(t), freePort(t)
 	dir := t.TempDir()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "browser.md"))
+	text, err := os.ReadFile(filepath.Join(browsertest.Root(t), "docs", "browser.md"))
 	must(t, err)
 	for name, lines := range map[string]int{"shop.mjs": 40, "page.html": 10} {
 		m := regexp.MustCompile("(?ms)^```\\w+ " + regexp.QuoteMeta(name) + "\n(.*?)^```$").FindSubmatch(text)
@@ -81,22 +82,19 @@ func TestF11TheShopOfTheDocs(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), node, "shop.mjs")
 	cmd.Dir, cmd.Stderr = dir, t.Output()
 	_, port, _ := strings.Cut(shop, ":")
-	cmd.Env = append(os.Environ(), "THREEDS_URL="+base, "THREEDS_KEY="+Key, "PORT="+port)
+	cmd.Env = append(os.Environ(), "THREEDS_URL="+base, "THREEDS_KEY="+playground.Key, "PORT="+port)
 	must(t, cmd.Start())
 	defer func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	waittest.Until(t, "the shop of the documents", func() bool {
 		conn, err := net.Dial("tcp", shop)
 		if err == nil {
 			conn.Close()
-			break
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return err == nil
+	})
 	var shoppers sync.WaitGroup
 	slow, quick := readPrintedEnds(t, text)
 	start := func(ends ...printedEnd) {
@@ -171,7 +169,7 @@ var shortWayEnds = []struct{ card, press, want string }{
 // ends, of which events tell the shop. It offers cards, and links to the page with each step, which links back.
 func TestB10ShortWay(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
-	demo := &shop.Shop{EventWait: time.Minute}
+	demo := &shop.Shop{EventWait: time.Hour}
 	base := startSandboxWithShop(t, demo, func(h http.Handler) http.Handler { return h })
 	for _, c := range shortWayEnds {
 		t.Run(c.card+c.press, func(t *testing.T) {
@@ -234,30 +232,4 @@ func freePort(t *testing.T) string {
 func startSandboxWithPages(t *testing.T) string {
 	t.Helper()
 	return startSandboxWithShop(t, &shop.Shop{}, func(h http.Handler) http.Handler { return h })
-}
-
-// startSandboxWithShop runs the sandbox with a demo shop whose pages are wrapped, on one address, and returns it.
-func startSandboxWithShop(t *testing.T, demo *shop.Shop, wrap func(http.Handler) http.Handler) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	base := "http://" + l.Addr().String()
-	demo.API, demo.APIKey, demo.PublicKey, demo.PublicURL = base, Key, Key, base
-	if demo.HookURL == "" {
-		demo.HookURL = base + shop.HookPath
-	}
-	t.Cleanup(func() { must(t, demo.Close()) })
-	p, err := Start(t.Context(), Options{
-		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: wrap(demo.Handler())},
-	})
-	must(t, err)
-	demo.Source = p
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		<-ended
-	})
-	return base
 }

@@ -1,4 +1,4 @@
-package main
+package docs
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // blocks are the pieces of code of one language in a page.
@@ -28,7 +28,7 @@ func blocks(page []byte, language string) []string {
 // in an expression, and returns the value of that.
 func evaluate(t *testing.T, page, ending string) any {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs", page))
+	text, err := os.ReadFile(filepath.Join(browsertest.Root(t), "docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}

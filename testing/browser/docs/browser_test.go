@@ -1,4 +1,4 @@
-package main
+package docs
 
 import (
 	"encoding/base64"
@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // TestBrowserSnippets runs the script of docs/browser-flow.md in a browser: as
@@ -27,7 +27,7 @@ import (
 // name, as one may: a second challenge has a frame all the same. Who leaves the page
 // and comes back finds no challenge in it that is over.
 func TestBrowserSnippets(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/browser-flow.md"))
+	page, err := os.ReadFile(filepath.Join(browsertest.Root(t), "docs/browser-flow.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

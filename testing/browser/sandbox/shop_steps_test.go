@@ -1,8 +1,12 @@
-package shop
+package sandbox
 
 import (
 	"context"
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -12,20 +16,28 @@ import (
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/sandbox/shop"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
-// A tab is a real browser at a shop's page.
-type tab struct {
+// A stepsTab is a real browser at a shop's page.
+type stepsTab struct {
 	t    *testing.T
 	ctx  context.Context
 	bank *bank
-	shop *Shop
+	shop *shop.Shop
 	url  string // of the page with each step
 }
 
-// open starts a shop and shows it in a browser. set may change the shop before.
-func open(t *testing.T, set func(*Shop)) *tab {
+// openSteps starts a shop and shows it in a browser. set may change the shop before.
+func openSteps(t *testing.T, set func(*shop.Shop)) *stepsTab {
+	t.Helper()
+	return openPatientSteps(t, set, time.Hour)
+}
+
+// openPatientSteps is openSteps with the time that the page waits for the notice of the bank after the result has come. The
+// shop writes that time into its page.
+func openPatientSteps(t *testing.T, set func(*shop.Shop), noticeWait time.Duration) *stepsTab {
 	t.Helper()
 	ctx := browsertest.NewBrowser(t)
 	b := newBank(t)
@@ -34,51 +46,67 @@ func open(t *testing.T, set func(*Shop)) *tab {
 	if set != nil {
 		set(s)
 	}
-	base, err := s.Start("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	tb := &tab{t, ctx, b, s, base + "/steps"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/steps" {
+			s.Handler().ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		s.Handler().ServeHTTP(answer, r)
+		maps.Copy(w.Header(), answer.Header())
+		w.Header().Del("Content-Length")
+		const usual = `data-notice-wait="5000"`
+		page := answer.Body.String()
+		if !strings.Contains(page, usual) {
+			t.Errorf("the page has no %s", usual)
+		}
+		_, _ = io.WriteString(w, strings.Replace(page, usual, fmt.Sprintf(`data-notice-wait="%d"`, noticeWait.Milliseconds()), 1))
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		_ = s.Close()
+	})
+	tb := &stepsTab{t, ctx, b, s, server.URL + "/steps"}
 	tb.do(browsertest.View(1280, 800, "light"), chromedp.Navigate(tb.url))
 	return tb
 }
 
-func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+func (tb *stepsTab) do(steps ...chromedp.Action[chromedp.Void]) {
 	tb.t.Helper()
 	if err := chromedp.Do(tb.ctx, steps...); err != nil {
-		browsertest.Screenshot(tb.t, tb.ctx, "shop-failed-"+strings.ReplaceAll(tb.t.Name(), "/", "-"))
+		browsertest.FailureScreenshot(tb.t, tb.ctx, "shop-failed-"+strings.ReplaceAll(tb.t.Name(), "/", "-"))
 		tb.t.Fatal(err)
 	}
 }
 
-func id(name string) chromedp.CSS { return chromedp.CSS(`[data-testid="` + name + `"]`) }
+func testID(name string) chromedp.CSS { return chromedp.CSS(`[data-testid="` + name + `"]`) }
 
-func (tb *tab) shot(name string) {
+func (tb *stepsTab) shot(name string) {
 	tb.t.Helper()
 	browsertest.Screenshot(tb.t, tb.ctx, "shop-"+name)
 }
 
 // pay types a card number and presses the button.
-func (tb *tab) pay(card string) {
+func (tb *stepsTab) pay(card string) {
 	tb.t.Helper()
 	tb.do(
-		chromedp.WaitVisible(id("pay")),
-		chromedp.SetValue(id("card-number"), card),
-		chromedp.Click(id("pay")),
+		chromedp.WaitVisible(testID("pay")),
+		chromedp.SetValue(testID("card-number"), card),
+		chromedp.Click(testID("pay")),
 	)
 }
 
-func (tb *tab) text(name string) string {
+func (tb *stepsTab) text(name string) string {
 	tb.t.Helper()
-	text, err := chromedp.Run(tb.ctx, chromedp.TextContent(id(name)))
+	text, err := chromedp.Run(tb.ctx, chromedp.TextContent(testID(name)))
 	if err != nil {
 		tb.t.Fatal(err)
 	}
 	return strings.TrimSpace(text)
 }
 
-func (tb *tab) is(expression string) {
+func (tb *stepsTab) is(expression string) {
 	tb.t.Helper()
 	ok, err := chromedp.Run(tb.ctx, chromedp.Evaluate[bool](expression, chromedp.EvalAwaitPromise))
 	if err != nil || !ok {
@@ -87,18 +115,18 @@ func (tb *tab) is(expression string) {
 }
 
 // ends waits for the result and compares its word, status and ECI.
-func (tb *tab) ends(w word, status, eci string) {
+func (tb *stepsTab) ends(w, status, eci string) {
 	tb.t.Helper()
-	tb.do(chromedp.WaitVisible(id("result-word")))
-	if got := [3]string{tb.text("result-word"), tb.text("result-status"), tb.text("result-eci")}; got != [3]string{string(w), status, eci} {
-		tb.t.Errorf("the result is %q, want %q", got, [3]string{string(w), status, eci})
+	tb.do(chromedp.WaitVisible(testID("result-word")))
+	if got := [3]string{tb.text("result-word"), tb.text("result-status"), tb.text("result-eci")}; got != [3]string{w, status, eci} {
+		tb.t.Errorf("the result is %q, want %q", got, [3]string{w, status, eci})
 	}
 	tb.is(`document.activeElement.id === "result-title"`)
 }
 
 // wire compares the names on the panel, but for questions that were too early:
 // how many there are depends on the machine.
-func (tb *tab) wire(want ...string) {
+func (tb *stepsTab) wire(want ...string) {
 	tb.t.Helper()
 	got, err := chromedp.Run(tb.ctx, chromedp.Evaluate[[]string](`[...document.querySelectorAll("[data-testid=wire-message]")].map((m) => m.dataset.name).filter((n) => n !== "Result?" && n !== "Erro")`))
 	if err != nil || strings.Join(got, ", ") != strings.Join(want, ", ") {
@@ -107,24 +135,24 @@ func (tb *tab) wire(want ...string) {
 }
 
 // bankPage waits for the bank's page in the dialog and returns its frame.
-func (tb *tab) bankPage() *chromedp.Node {
+func (tb *stepsTab) bankPage() *chromedp.Node {
 	tb.t.Helper()
 	frame := browsertest.IssuerFrame(tb.t, tb.ctx, `[data-testid="challenge-frame"]`)
-	tb.do(chromedp.WaitVisible(id("approve"), chromedp.FromNode(frame)))
+	tb.do(chromedp.WaitVisible(testID("approve"), chromedp.FromNode(frame)))
 	return frame
 }
 
 // inChallenge presses a button of the bank's page.
-func (tb *tab) inChallenge(button string) {
+func (tb *stepsTab) inChallenge(button string) {
 	tb.t.Helper()
-	tb.do(chromedp.Click(id(button), chromedp.FromNode(tb.bankPage())))
+	tb.do(chromedp.Click(testID(button), chromedp.FromNode(tb.bankPage())))
 }
 
 func TestBrowserFrictionless(t *testing.T) {
-	tb := open(t, nil)
+	tb := openSteps(t, nil)
 	tb.shot("home")
 	tb.pay("4000000000000003")
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 	tb.wire("Card check", "CRD", "3DS Method data", "3DS Method notice", "AReq", "ARes")
 	if got := tb.text("method-state"); got != "answered (Y)" {
 		t.Errorf("method-state %q, want answered (Y)", got)
@@ -140,7 +168,7 @@ func TestBrowserFrictionless(t *testing.T) {
 // TestBrowserChallenge: the challenge in its frame, which lets payment confirmation
 // run in it (SP-12).
 func TestBrowserChallenge(t *testing.T) {
-	tb := open(t, nil)
+	tb := openSteps(t, nil)
 	tb.pay("4000000000000072")
 	tb.bankPage()
 	tb.is(`document.activeElement.id === "dialog-title"`)
@@ -149,49 +177,49 @@ func TestBrowserChallenge(t *testing.T) {
 	tb.is(`document.querySelector("dialog iframe").getAttribute("allow") === "payment *; publickey-credentials-get *; publickey-credentials-create *"`)
 	tb.shot("challenge")
 	tb.inChallenge("approve")
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 	tb.wire("Card check", "CRD", "3DS Method data", "3DS Method notice", "AReq", "ARes", "CReq", "CRes", "RReq")
 	tb.shot("challenge-result")
 }
 
 func TestBrowserChallengeDenied(t *testing.T) {
-	tb := open(t, nil)
+	tb := openSteps(t, nil)
 	tb.pay("4000000000000072")
 	tb.inChallenge("deny")
-	tb.ends(failed, "N", "none")
+	tb.ends("failed", "N", "none")
 	tb.shot("failed")
 }
 
 // TestBrowserCancel: by button and by Escape.
 func TestBrowserCancel(t *testing.T) {
-	tb := open(t, nil)
-	for _, cancel := range []chromedp.Action[chromedp.Void]{chromedp.Click(id("challenge-cancel")), chromedp.KeyEvent("\x1b")} {
+	tb := openSteps(t, nil)
+	for _, cancel := range []chromedp.Action[chromedp.Void]{chromedp.Click(testID("challenge-cancel")), chromedp.KeyEvent("\x1b")} {
 		tb.pay("4000000000000172")
-		tb.do(chromedp.WaitVisible(id("challenge-frame")), cancel)
-		tb.ends(cancelled, "none", "none")
+		tb.do(chromedp.WaitVisible(testID("challenge-frame")), cancel)
+		tb.ends("cancelled", "none", "none")
 		tb.is(`!document.querySelector("dialog").open && !document.querySelector("iframe")`)
 		tb.shot("cancelled")
-		tb.do(chromedp.Click(id("again")))
+		tb.do(chromedp.Click(testID("again")))
 	}
 }
 
 // TestBrowserChallengeGivenUp: the bank tells the 3DS server, nobody tells the
 // page; the dialog closes all the same.
 func TestBrowserChallengeGivenUp(t *testing.T) {
-	tb := open(t, nil)
+	tb := openPatientSteps(t, nil, 100*time.Millisecond)
 	tb.pay("4000000000000172")
-	tb.do(chromedp.WaitVisible(id("challenge-frame")))
+	tb.do(chromedp.WaitVisible(testID("challenge-frame")))
 	areq, _ := tb.bank.lastCall("/auth")
 	tb.bank.finish(areq["threeDSServerTransID"].(string), "N", "04")
-	tb.ends(timedOut, "N", "none")
+	tb.ends("timed out", "N", "none")
 	tb.is(`!document.querySelector("dialog").open`)
 	tb.shot("timed-out")
 }
 
 func TestBrowserMethodSilent(t *testing.T) {
-	tb := open(t, func(s *Shop) { s.MethodLimit = 300 * time.Millisecond })
+	tb := openSteps(t, func(s *shop.Shop) { s.MethodLimit = 300 * time.Millisecond })
 	tb.pay("4000000000000203")
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 	if got := tb.text("method-state"); got != "no answer in time (N)" {
 		t.Errorf("method-state %q, want no answer in time (N)", got)
 	}
@@ -202,13 +230,13 @@ func TestBrowserMethodSilent(t *testing.T) {
 }
 
 func TestBrowserDecoupled(t *testing.T) {
-	tb := open(t, nil)
+	tb := openSteps(t, nil)
 	tb.pay("4000000000000183")
-	tb.do(chromedp.Poll[chromedp.Void](`document.getElementById("progress-text").textContent.includes("app of your bank")`))
+	tb.do(browsertest.Poll(`document.getElementById("progress-text").textContent.includes("app of your bank")`))
 	tb.shot("decoupled")
 	areq, _ := tb.bank.lastCall("/auth")
 	tb.bank.finish(areq["threeDSServerTransID"].(string), "Y", "")
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 	if got := tb.text("challenge-state"); got != "on another device" {
 		t.Errorf("challenge-state %q, want on another device", got)
 	}
@@ -217,21 +245,21 @@ func TestBrowserDecoupled(t *testing.T) {
 // TestBrowserResultFirst: the result is there before the bank's page has sent the
 // cardholder back. The page may end, and the CRes is shown.
 func TestBrowserResultFirst(t *testing.T) {
-	tb := open(t, func(s *Shop) { s.noticeWait = time.Hour })
+	tb := openSteps(t, nil)
 	tb.pay("4000000000000172")
 	tb.bankPage()
 	areq, _ := tb.bank.lastCall("/auth")
 	tb.bank.finish(areq["threeDSServerTransID"].(string), "Y", "")
-	tb.do(chromedp.Poll[chromedp.Void](`document.querySelector('[data-name="RReq"]') !== null`))
+	tb.do(browsertest.Poll(`document.querySelector('[data-name="RReq"]') !== null`))
 	tb.inChallenge("approve")
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 	tb.is(`document.querySelector('[data-name="CRes"]') !== null`)
 }
 
 // TestBrowserResultAndNotice: the bank's notice comes while the page is being told the
 // result, and still ends the wait for it.
 func TestBrowserResultAndNotice(t *testing.T) {
-	tb := open(t, func(s *Shop) { s.noticeWait = time.Hour })
+	tb := openSteps(t, nil)
 	tb.pay("4000000000000172")
 	tb.bankPage()
 	tb.do(chromedp.Evaluate[chromedp.Void](`{
@@ -245,22 +273,22 @@ func TestBrowserResultAndNotice(t *testing.T) {
 	}`))
 	areq, _ := tb.bank.lastCall("/auth")
 	tb.bank.finish(areq["threeDSServerTransID"].(string), "Y", "")
-	tb.do(chromedp.Poll[chromedp.Void](`window.go !== undefined`))
+	tb.do(browsertest.Poll(`window.go !== undefined`))
 	tb.inChallenge("approve")
-	tb.do(chromedp.Poll[chromedp.Void](`window.heard`), chromedp.Evaluate[chromedp.Void](`fetch = async () => new Response(JSON.stringify({ state: "done", ending: { word: "told again" }, wire: [] })); go();`))
-	tb.do(chromedp.Poll[chromedp.Void](`document.getElementById("result-word").textContent === "told again"`))
+	tb.do(browsertest.Poll(`window.heard`), chromedp.Evaluate[chromedp.Void](`fetch = async () => new Response(JSON.stringify({ state: "done", ending: { word: "told again" }, wire: [] })); go();`))
+	tb.do(browsertest.Poll(`document.getElementById("result-word").textContent === "told again"`))
 }
 
 // TestBrowserFormSentTwiceIsOnePayment: however often the form is sent, it is one payment.
 func TestBrowserFormSentTwiceIsOnePayment(t *testing.T) {
-	tb := open(t, nil)
-	tb.do(chromedp.SetValue(id("card-number"), "4000000000000103"), chromedp.Evaluate[chromedp.Void](`{
+	tb := openSteps(t, nil)
+	tb.do(chromedp.SetValue(testID("card-number"), "4000000000000103"), chromedp.Evaluate[chromedp.Void](`{
 		const button = document.getElementById("pay");
 		button.click();
 		button.click();
 		document.getElementById("form").requestSubmit();
 	}`))
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 	if _, calls := tb.bank.lastCall("/preauth"); calls != 1 {
 		t.Errorf("/preauth was called %d times, want 1", calls)
 	}
@@ -268,7 +296,7 @@ func TestBrowserFormSentTwiceIsOnePayment(t *testing.T) {
 
 // cut lets the next calls of the page fail as they do without a network. The page
 // waits a quarter of the time before it tries again.
-func (tb *tab) cut(calls int) {
+func (tb *stepsTab) cut(calls int) {
 	tb.t.Helper()
 	tb.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{
 		const real = fetch, wait = setTimeout;
@@ -281,28 +309,28 @@ func (tb *tab) cut(calls int) {
 // TestBrowserOutage: calls that fail do not take the bank's page away. The page says
 // that it tries again, goes on when it can, and gives up in the end.
 func TestBrowserOutage(t *testing.T) {
-	tb := open(t, nil)
+	tb := openSteps(t, nil)
 	const said, silent = `document.querySelector('[data-testid="dialog-trouble"]').offsetHeight > 0`, `document.querySelector('[data-testid="dialog-trouble"]').offsetHeight === 0`
 	tb.do(chromedp.SetValue(chromedp.CSS("#window"), "01"))
 	tb.pay("4000000000000172")
 	tb.bankPage()
 	tb.cut(2)
-	tb.do(chromedp.Poll[chromedp.Void](said))
+	tb.do(browsertest.Poll(said))
 	tb.is(`document.querySelector("dialog").offsetWidth === 250`)
 	tb.shot("outage")
-	tb.do(chromedp.Poll[chromedp.Void](silent))
+	tb.do(browsertest.Poll(silent))
 	tb.inChallenge("approve")
-	tb.ends(authenticated, "Y", "05")
-	tb.do(chromedp.Click(id("again")))
+	tb.ends("authenticated", "Y", "05")
+	tb.do(chromedp.Click(testID("again")))
 
 	tb.pay("4000000000000172")
 	tb.bankPage()
 	tb.cut(3)
-	tb.do(chromedp.Poll[chromedp.Void](said), chromedp.Click(id("challenge-cancel")))
-	tb.do(chromedp.Poll[chromedp.Void](`!document.querySelector("dialog").open`))
+	tb.do(browsertest.Poll(said), chromedp.Click(testID("challenge-cancel")))
+	tb.do(browsertest.Poll(`!document.querySelector("dialog").open`))
 	tb.is(`document.querySelector('[data-testid="trouble"]').offsetHeight > 0`)
-	tb.ends(cancelled, "none", "none")
-	tb.do(chromedp.Click(id("again")))
+	tb.ends("cancelled", "none", "none")
+	tb.do(chromedp.Click(testID("again")))
 
 	tb.pay("4000000000000172")
 	tb.bankPage()
@@ -311,13 +339,13 @@ func TestBrowserOutage(t *testing.T) {
 	tb.is(`document.getElementById("form-fault").textContent.startsWith("The shop did not answer. Reload the page")`)
 	tb.do(chromedp.Reload())
 	tb.inChallenge("approve")
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 }
 
 // TestBrowserOutageSteps: calls fail in other steps than the challenge, too, where the
 // 3DS Method is not run twice, and before there is a checkout.
 func TestBrowserOutageSteps(t *testing.T) {
-	tb := open(t, nil)
+	tb := openSteps(t, nil)
 	for _, test := range []struct {
 		card, call  string
 		status, eci string
@@ -341,27 +369,27 @@ func TestBrowserOutageSteps(t *testing.T) {
 			};
 		}`, test.call)))
 		tb.pay(test.card)
-		tb.ends(authenticated, test.status, test.eci)
+		tb.ends("authenticated", test.status, test.eci)
 		tb.is(`window.methodFrames <= 1`)
 		if _, calls := tb.bank.lastCall(test.sent); calls != 1 {
 			t.Errorf("%s was called %d times, want 1", test.sent, calls)
 		}
-		tb.do(chromedp.Click(id("again")))
+		tb.do(chromedp.Click(testID("again")))
 	}
 	tb.cut(1)
 	tb.pay("4000000000000103")
 	tb.do(chromedp.WaitVisible(chromedp.CSS("#form-fault")))
 	tb.is(`document.getElementById("form-fault").textContent === "The shop did not answer. Please pay again."`)
 	tb.pay("4000000000000103")
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 }
 
 // TestBrowserCopy: the text of a message is copied with the browser's clipboard, and
 // where pages have none as well.
 func TestBrowserCopy(t *testing.T) {
-	tb := open(t, nil)
+	tb := openSteps(t, nil)
 	tb.pay("4000000000000103")
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 	tb.do(chromedp.Evaluate[chromedp.Void](`
 		document.querySelector("[data-testid=wire-message] details").open = true;
 		addEventListener("copy", () => { window.copied = getSelection().toString(); });
@@ -369,19 +397,19 @@ func TestBrowserCopy(t *testing.T) {
 	for _, clipboard := range []string{`{ writeText: async (text) => { window.copied = text; } }`, `undefined`, `{ writeText: async () => { throw new DOMException("no", "NotAllowedError"); } }`} {
 		tb.do(chromedp.Evaluate[chromedp.Void](`delete window.copied; Object.defineProperty(navigator, "clipboard", { configurable: true, value: `+clipboard+` });`),
 			chromedp.Click(chromedp.CSS(".copy")),
-			chromedp.Poll[chromedp.Void](`document.querySelector(".copy").textContent === "Copied"`),
-			chromedp.Poll[chromedp.Void](`document.querySelector(".copy").textContent === "Copy"`))
+			browsertest.Poll(`document.querySelector(".copy").textContent === "Copied"`),
+			browsertest.Poll(`document.querySelector(".copy").textContent === "Copy"`))
 		tb.is(`JSON.parse(window.copied).acctNumber === "400000******0103"`)
 	}
 	tb.do(chromedp.Evaluate[chromedp.Void](`document.execCommand = () => false`), chromedp.Click(chromedp.CSS(".copy")),
-		chromedp.Poll[chromedp.Void](`document.querySelector(".copy").textContent === "Selected"`))
+		browsertest.Poll(`document.querySelector(".copy").textContent === "Selected"`))
 	tb.is(`JSON.parse(getSelection().toString()).acctNumber === "400000******0103"`)
 }
 
 // TestBrowserHome is the page where it is not as usual: odd card numbers, a
 // browser that keeps nothing for sites, colours of the reader's own choice.
 func TestBrowserHome(t *testing.T) {
-	tb := open(t, nil)
+	tb := openSteps(t, nil)
 	for typed, want := range map[string]string{
 		" 4000 0000 0000 0000 103":      "Ends in 0103: all versions, no 3DS Method, authenticated (Y), frictionless",
 		"4000\u00a00000\u20130000 1053": "Ends in 1053: 2.1.0 only, with 3DS Method, unavailable (U), frictionless",
@@ -398,7 +426,7 @@ func TestBrowserHome(t *testing.T) {
 		"40000000000000000103":          "",
 		"4000000000000103x":             "",
 	} {
-		tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("card").value = ""`), chromedp.SendKeys(id("card-number"), typed))
+		tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("card").value = ""`), chromedp.SendKeys(testID("card-number"), typed))
 		tb.is(fmt.Sprintf(`document.getElementById("card-means").textContent === %q`, want))
 	}
 	tb.is(`[...document.querySelectorAll("dl > *")].every((e) => e.matches("div") && e.querySelector("dt + dd"))`)
@@ -429,7 +457,7 @@ func TestBrowserHome(t *testing.T) {
 	tb.do(chromedp.Evaluate[chromedp.Void](`
 		document.body.insertAdjacentHTML("beforeend", '<iframe name="odd"></iframe><form method="post" action="/notify/challenge" target="odd"></form>');
 		document.querySelector("form[target]").submit();
-	`), chromedp.Poll[chromedp.Void](`document.querySelector("iframe").contentDocument?.getElementById("way-back")?.hidden`))
+	`), browsertest.Poll(`document.querySelector("iframe").contentDocument?.getElementById("way-back")?.hidden`))
 
 	tb.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
@@ -438,52 +466,52 @@ func TestBrowserHome(t *testing.T) {
 		return err
 	}), chromedp.Navigate(tb.url))
 	tb.pay("4000000000000103")
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 }
 
 // TestBrowserReload: a reload in the middle of a challenge goes on with it.
 func TestBrowserReload(t *testing.T) {
-	tb := open(t, nil)
+	tb := openSteps(t, nil)
 	tb.pay("4000000000000172")
-	tb.do(chromedp.WaitVisible(id("challenge-frame")), chromedp.Reload())
+	tb.do(chromedp.WaitVisible(testID("challenge-frame")), chromedp.Reload())
 	tb.inChallenge("approve")
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 }
 
 // TestBrowserKeyboard goes through a payment without a mouse.
 func TestBrowserKeyboard(t *testing.T) {
-	tb := open(t, nil)
-	tb.do(chromedp.Focus(id("card-number")), chromedp.KeyEvent("\r"), chromedp.WaitVisible(id("challenge-frame")))
+	tb := openSteps(t, nil)
+	tb.do(chromedp.Focus(testID("card-number")), chromedp.KeyEvent("\r"), chromedp.WaitVisible(testID("challenge-frame")))
 	tb.bankPage()
 	tb.do(chromedp.KeyEvent("\t"))
 	tb.is(`document.activeElement.id === "dialog-cancel"`)
 	tb.do(chromedp.KeyEvent("\t"))
 	tb.is(`document.activeElement.tagName === "IFRAME"`)
 	tb.do(chromedp.KeyEvent("\r"))
-	tb.ends(authenticated, "Y", "05")
+	tb.ends("authenticated", "Y", "05")
 }
 
 // TestB10TabReachesEachControlOfTheSteps: with the test cards opened, and one sees where the focus is.
 func TestB10TabReachesEachControlOfTheSteps(t *testing.T) {
-	tb := open(t, nil)
-	tb.do(chromedp.WaitVisible(id("pay")))
+	tb := openSteps(t, nil)
+	tb.do(chromedp.WaitVisible(testID("pay")))
 	browsertest.CheckKeyboard(t, tb.ctx, "checkout")
-	tb.do(chromedp.Navigate(tb.url), chromedp.WaitVisible(id("pay")), chromedp.Evaluate[chromedp.Void](`document.getElementById("cards").open = true`))
+	tb.do(chromedp.Navigate(tb.url), chromedp.WaitVisible(testID("pay")), chromedp.Evaluate[chromedp.Void](`document.getElementById("cards").open = true`))
 	browsertest.CheckKeyboard(t, tb.ctx, "checkout and cards")
 }
 
 func TestBrowserFaults(t *testing.T) {
-	tb := open(t, nil)
+	tb := openSteps(t, nil)
 	tb.pay("12")
 	tb.do(chromedp.WaitVisible(chromedp.CSS("#card-fault")))
 	tb.is(`document.activeElement.id === "card"`)
 	tb.shot("faults")
 	tb.pay("9000100111111111")
-	tb.ends(notEnrolled, "none", "none")
+	tb.ends("not enrolled", "none", "none")
 	tb.shot("not-enrolled")
-	tb.do(chromedp.Click(id("again")))
+	tb.do(chromedp.Click(testID("again")))
 	tb.pay("4000000000000063")
-	tb.ends(faulty, "none", "none")
+	tb.ends("error", "none", "none")
 	if got := tb.text("result-error"); !strings.HasPrefix(got, "405 from S:") {
 		t.Errorf("result-error %q, want 405 from S", got)
 	}
@@ -493,7 +521,7 @@ func TestBrowserFaults(t *testing.T) {
 // TestBrowserLooks takes the pictures for people to look at, and holds what
 // can be measured: nothing wider than the screen, targets of 44 pixels.
 func TestBrowserLooks(t *testing.T) {
-	tb := open(t, nil)
+	tb := openSteps(t, nil)
 	for _, look := range []struct {
 		width, height int64
 		scheme        string
@@ -504,7 +532,7 @@ func TestBrowserLooks(t *testing.T) {
 			tb.is(`document.documentElement.scrollWidth <= innerWidth`)
 			tb.is(`[...document.querySelectorAll("button, input, select, summary")].filter((e) => e.offsetHeight > 0 && e.offsetHeight < 44).length === 0`)
 		}
-		tb.do(browsertest.View(look.width, look.height, look.scheme), chromedp.Navigate(tb.url), chromedp.WaitVisible(id("pay")))
+		tb.do(browsertest.View(look.width, look.height, look.scheme), chromedp.Navigate(tb.url), chromedp.WaitVisible(testID("pay")))
 		browsertest.FullScreenshot(t, tb.ctx, "shop-"+name+"home")
 		tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("cards").open = true`))
 		narrow()
@@ -514,7 +542,7 @@ func TestBrowserLooks(t *testing.T) {
 		narrow()
 		tb.shot(name + "challenge")
 		tb.inChallenge("approve")
-		tb.ends(authenticated, "Y", "05")
+		tb.ends("authenticated", "Y", "05")
 		tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("[data-testid=wire-message] details")[5].open = true`))
 		narrow()
 		browsertest.FullScreenshot(t, tb.ctx, "shop-"+name+"result")

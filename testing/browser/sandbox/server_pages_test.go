@@ -1,19 +1,18 @@
-package playground
+package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/internal/playground"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // merchantPage is a page that allows nothing but what threeds.js needs.
@@ -36,8 +35,8 @@ func TestB2PagesAgainstTheSandbox(t *testing.T) {
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-n' "+base+"; connect-src "+base+"; frame-src "+base)
 		_, _ = w.Write([]byte(merchantPage))
 	})
-	p, err := Start(t.Context(), Options{
-		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: shop},
+	p, err := playground.Start(t.Context(), playground.Options{
+		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &playground.Address{PublicURL: base, Shop: shop},
 	})
 	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
@@ -93,22 +92,18 @@ func TestB2PagesAgainstTheSandbox(t *testing.T) {
 func until(t *testing.T, tab context.Context, expression string) {
 	t.Helper()
 	if err := poll(tab, expression); err != nil {
-		browsertest.Screenshot(t, tab, "pages-failed-"+strings.ReplaceAll(t.Name(), "/", "-"))
+		browsertest.FailureScreenshot(t, tab, "pages-failed-"+strings.ReplaceAll(t.Name(), "/", "-"))
 		t.Fatal(err)
 	}
 }
 
-// poll is until for goroutines: it returns an error after a minute.
+// poll is until for goroutines: it returns an error.
 func poll(tab context.Context, expression string) error {
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		is, err := chromedp.Run(tab, chromedp.Evaluate[bool](expression))
-		if is {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: %v", expression, err)
-		}
+	err := browsertest.Wait(tab, func() (bool, error) { return chromedp.Run(tab, chromedp.Evaluate[bool](expression)) })
+	if err != nil {
+		err = fmt.Errorf("%s: %w", expression, err)
 	}
+	return err
 }
 
 // pressAtBank enters the code at the bank's page, in whichever frame it is, and presses one of its buttons.
@@ -119,7 +114,7 @@ func pressAtBank(t *testing.T, tab context.Context, button string) {
 	}
 }
 
-// pressButton is pressAtBank for goroutines: it returns an error after a minute.
+// pressButton is pressAtBank for goroutines: it returns an error.
 func pressButton(tab context.Context, button string) error {
 	press := fmt.Sprintf(`(() => {
 		const b = document.querySelector("button[value=%s]"), code = document.querySelector("[data-testid=challenge-code]")
@@ -127,15 +122,10 @@ func pressButton(tab context.Context, button string) error {
 		b?.click()
 		return !!b
 	})()`, button)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		is, err := browsertest.InAnyFrame(tab, press)
-		if is {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("no button %s: %v", button, err)
-		}
+	if err := browsertest.Wait(tab, func() (bool, error) { return browsertest.InAnyFrame(tab, press) }); err != nil {
+		return fmt.Errorf("no button %s: %w", button, err)
 	}
+	return nil
 }
 
 // createAuthentication begins an authentication and returns its id and the address for its browser.
@@ -158,19 +148,4 @@ func readResult(t *testing.T, base, id string) string {
 	var got struct{ Outcome struct{ Result string } }
 	callAPI(t, "GET", base+"/authentications/"+id+"?wait=10", "", &got)
 	return got.Outcome.Result
-}
-
-func callAPI(t *testing.T, method, url, body string, into any) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	must(t, err)
-	r.Header.Set("APIKey", Key)
-	r.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(r)
-	must(t, err)
-	defer answer.Body.Close()
-	if answer.StatusCode >= 300 {
-		t.Fatalf("%s %s: %d", method, url, answer.StatusCode)
-	}
-	must(t, json.NewDecoder(answer.Body).Decode(into))
 }

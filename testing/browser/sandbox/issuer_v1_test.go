@@ -1,4 +1,4 @@
-package sandbox_test
+package sandbox
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/sandbox"
+	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 var toIssuer = template.Must(template.New("").Parse(`<!doctype html><meta charset=utf-8><title>Shop</title>
