@@ -2,12 +2,10 @@ package browser
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-
 
 	"github.com/openthreeds/threeds/internal/auth"
 )

@@ -44,11 +44,11 @@ type Row struct {
 	MethodURL string // "": no 3DS Method
 	ACSURL    string // "": no challenge
 	Info      string
-	End       string // how it ends
-	AReqs     int    // how many AReqs left
-	IsSlow    bool   // the result does not come
-	Version   string // messageVersion; "": 2.2.0
-	MethodEnd time.Duration // how long the engine waits for the notification of the 3DS Method; zero: an hour
+	End       string           // how it ends
+	AReqs     int              // how many AReqs left
+	IsSlow    bool             // the result does not come
+	Version   string           // messageVersion; "": 2.2.0
+	MethodEnd time.Duration    // how long the engine waits for the notification of the 3DS Method; zero: an hour
 	SPC       *auth.BrowserSPC // what the issuer asks for before it decides; nil: nothing
 	Answers   []auth.SPCAnswer // what became of that
 }
