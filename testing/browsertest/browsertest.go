@@ -377,4 +377,4 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-const pollInterval = 10 * time.Millisecond
+const pollInterval = 20 * time.Millisecond

@@ -14,9 +14,10 @@ const tabStops = `(() => {
 	const all = []
 	const walk = (root) => { for (const e of root.querySelectorAll("*")) { all.push(e); if (e.shadowRoot) walk(e.shadowRoot) } }
 	walk(document)
+	const isWithin = (e) => e.closest(%q) || e.getRootNode() !== document && isWithin(e.getRootNode().host)
 	const modal = all.find((e) => e.matches("dialog:modal"))
 	globalThis.tabStops = all.filter((e) => e.matches("a[href], button, input:not([type=hidden]), select, textarea, summary, iframe, [tabindex='0']")
-		&& !e.matches(":disabled") && (!modal || modal.contains(e)) && e.checkVisibility({ visibilityProperty: true }))
+		&& isWithin(e) && !e.matches(":disabled") && (!modal || modal.contains(e)) && e.checkVisibility({ visibilityProperty: true }))
 	globalThis.tabName = (e) => e.localName + " " + JSON.stringify((e.getAttribute("aria-label") || e.textContent || e.name || e.title || "").trim().replace(/\s+/g, " ").slice(0, 60))
 	return tabStops.length
 })()`
@@ -45,7 +46,20 @@ const tabStop = `(() => {
 // mouse could not use: controls that Tab does not reach, or not in the order of the document, and controls on which one
 // does not see the focus.
 func KeyboardMistakes(ctx context.Context) ([]string, error) {
-	n, err := chromedp.Run(ctx, chromedp.Evaluate[int](tabStops))
+	mistakes, err := keyboardMistakes(ctx, "*")
+	if err == nil && len(mistakes) == 0 {
+		n, err := chromedp.Run(ctx, chromedp.Evaluate[int]("tabStops.length"))
+		if err != nil || n > 0 {
+			return nil, err
+		}
+		mistakes = []string{"there is no control"}
+	}
+	return mistakes, err
+}
+
+// keyboardMistakes is [KeyboardMistakes] for the controls inside a selector. Tab comes to the first of them next.
+func keyboardMistakes(ctx context.Context, selector string) ([]string, error) {
+	n, err := chromedp.Run(ctx, chromedp.Evaluate[int](fmt.Sprintf(tabStops, selector)))
 	if err != nil {
 		return nil, err
 	}
@@ -85,10 +99,28 @@ func KeyboardMistakes(ctx context.Context) ([]string, error) {
 		}
 		next = stop.At + 1
 	}
-	if n == 0 {
-		mistakes = append(mistakes, "there is no control")
-	}
 	return mistakes, nil
+}
+
+// CheckKeyboardIn is [CheckKeyboard] for a part of the page that has no control before it but those of a menu, which a
+// CSS selector names. It saves the walk through the menu where another page has shown it.
+func CheckKeyboardIn(t testing.TB, ctx context.Context, name, selector string) {
+	t.Helper()
+	script := fmt.Sprintf(`{
+		const part = document.querySelector(%q)
+		part.tabIndex = -1
+		part.focus()
+	}`, selector)
+	if err := chromedp.Do(ctx, chromedp.Evaluate[chromedp.Void](script)); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	mistakes, err := keyboardMistakes(ctx, selector)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	for _, mistake := range mistakes {
+		t.Errorf("%s: %s", name, mistake)
+	}
 }
 
 // CheckKeyboard fails the test for each of the [KeyboardMistakes] of a page that was just opened. name says which it is.

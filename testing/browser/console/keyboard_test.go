@@ -33,9 +33,13 @@ func TestK1TabReachesEachControlOfTheConsole(t *testing.T) {
 	base := s.ServeAs("admin")
 	tab := browsertest.NewBrowser(t)
 	must(t, chromedp.Do(tab, browsertest.View(1280, 900, "light")))
-	for _, name := range slices.Sorted(maps.Keys(consoletest.Faces)) {
+	for i, name := range slices.Sorted(maps.Keys(consoletest.Faces)) {
 		must(t, chromedp.Do(tab, chromedp.Navigate(base+consoletest.Faces[name])))
-		browsertest.CheckKeyboard(t, tab, name)
+		if i == 0 || browsertest.HasLongWalks() {
+			browsertest.CheckKeyboard(t, tab, name)
+		} else { // The menu is the same on each page.
+			browsertest.CheckKeyboardIn(t, tab, name, "main")
+		}
 	}
 	must(t, chromedp.Do(tab, browsertest.View(375, 700, "dark"), chromedp.Navigate(base+"/keys"), chromedp.Evaluate[chromedp.Void](openDetails)))
 	browsertest.CheckKeyboard(t, tab, "keys on a phone, opened")

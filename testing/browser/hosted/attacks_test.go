@@ -36,7 +36,7 @@ const hostileFrames = `((attacks, base) => Promise.all(attacks.map((a) => new Pr
 	frame.onload = () => {
 		for (const kind of ["method", a]) frame.contentWindow.postMessage({ threeds: "show", kind, url: a, fields: { [a]: a }, allow: a }, "*")
 		frame.contentWindow.postMessage({ threeds: a, accept: a }, "*")
-		setTimeout(resolve, 100)
+		setTimeout(resolve, 50)
 	}
 	frame.src = base + "/a/frame?" + encodeURIComponent(a) + "#" + [a, a, a].join(".")
 	document.body.append(frame)
@@ -50,7 +50,7 @@ func TestB9AttacksAreText(t *testing.T) {
 	inputs := 0
 	check := func(places ...string) {
 		t.Helper()
-		inputs += len(places) * len(browsertest.Attacks)
+		inputs += len(places) * len(browsertest.SomeAttacks())
 		trap.Check(strings.Join(places, ", "))
 	}
 	add := func(attack string, row enginetest.Row) string {
@@ -68,7 +68,7 @@ func TestB9AttacksAreText(t *testing.T) {
 
 	var informed, addressed, faulty []call
 	frames := ""
-	for i, attack := range browsertest.Attacks {
+	for i, attack := range browsertest.SomeAttacks() {
 		informed = append(informed, call{"url": w.base + "/a/" + add(attack, enginetest.Row{Info: attack, End: attack})})
 		addressed = append(addressed,
 			call{"url": w.base + "/a/" + add(attack, enginetest.Row{MethodURL: attack, MethodEnd: 1, End: attack})},
@@ -93,7 +93,7 @@ func TestB9AttacksAreText(t *testing.T) {
 	w.until(fmt.Sprintf(`over === %d`, len(faulty)))
 	check("url", "token", "size", "locale")
 
-	all, _ := json.Marshal(browsertest.Attacks)
+	all, _ := json.Marshal(browsertest.SomeAttacks())
 	w.openShop()
 	w.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`%s(%s, %q)`, hostileFrames, all, w.base), chromedp.EvalAwaitPromise))
 	check("query and fragment of the wrapper", "kind", "url", "fields", "allow", "type and Accept header of a message")
@@ -117,7 +117,7 @@ func TestB9AttacksAreText(t *testing.T) {
 	w.do(setHeaders(network.Headers{}))
 	t.Logf("%d inputs", inputs)
 	if inputs < 500 {
-		t.Errorf("%d inputs, want 500", inputs)
+		t.Errorf("%d inputs, want at least 500", inputs)
 	}
 }
 

@@ -15,6 +15,9 @@ type gridRow struct {
 	test func(w *gridWorld) string
 }
 
+// neverAnswers is the row that waits until the page says that the bank is dead.
+const neverAnswers = "bank that never answers"
+
 // gridRows are the rows of the grid. An hour as the end of the 3DS Method means that only its notification ends it.
 var gridRows = []gridRow{
 	{"frictionless", func(w *gridWorld) string {
@@ -58,7 +61,7 @@ var gridRows = []gridRow{
 		})
 		return ""
 	}},
-	{"bank that never answers", func(w *gridWorld) string {
+	{neverAnswers, func(w *gridWorld) string {
 		token := w.add("", "/challenge?dead", enginetest.Row{})
 		w.pay(token)
 		w.until(gridMark("open-bank"))

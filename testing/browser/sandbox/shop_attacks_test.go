@@ -128,7 +128,7 @@ func TestB9AttacksOnTheDemoShopAreText(t *testing.T) {
 	base := own.URL
 	do(chromedp.Navigate(base+"/order?authentication="+url.QueryEscape(joined)), chromedp.WaitVisible(chromedp.CSS("#ending")))
 	check("the order", 8)
-	for i, attack := range browsertest.Attacks {
+	for i, attack := range browsertest.SomeAttacks() {
 		for _, address := range []string{attack, base + "/bank?" + attack} { // The shop opens no frame for what is no address.
 			acsURL = address
 			id := payUntilAuth(t, base)

@@ -32,11 +32,8 @@ func TestK13ShopLinksToTheTimeline(t *testing.T) {
 	must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](`[...document.links].find((a) => a.textContent === "Open in the console").click()`)))
 	until(t, tab, fmt.Sprintf(`location.pathname === "/console/authentications/%s" && !!document.querySelector(".lanes")`, id))
 	until(t, tab, `getComputedStyle(document.querySelector("header.side") ?? document.body).position !== "" && document.styleSheets.length > 0 && document.styleSheets[0].cssRules.length > 50`)
-	for _, look := range []struct {
-		width  int64
-		scheme string
-	}{{1280, "light"}, {375, "dark"}, {320, "light"}} {
-		must(t, chromedp.Do(tab, browsertest.View(look.width, 900, look.scheme)))
+	for _, look := range []view{{1280, 900, "light"}, {375, 900, "dark"}, {320, 900, "light"}} {
+		must(t, chromedp.Do(tab, browsertest.View(look.width, look.height, look.scheme)))
 		browsertest.Screenshot(t, tab, fmt.Sprintf("sandbox-console-%d-%s", look.width, look.scheme))
 	}
 	must(t, chromedp.Do(tab, chromedp.Navigate(base+"/console/keys")))

@@ -97,6 +97,9 @@ func TestF11TheShopOfTheDocs(t *testing.T) {
 	})
 	var shoppers sync.WaitGroup
 	slow, quick := readPrintedEnds(t, text)
+	if !browsertest.HasLongWalks() {
+		slow, quick = oneOfEach(slow), oneOfEach(quick)
+	}
 	start := func(ends ...printedEnd) {
 		shoppers.Go(func() {
 			for _, e := range ends {
@@ -113,6 +116,18 @@ func TestF11TheShopOfTheDocs(t *testing.T) {
 		start(part...)
 	}
 	shoppers.Wait()
+}
+
+// oneOfEach returns the first row of each end that a shopper comes to in the same way.
+func oneOfEach(all []printedEnd) (some []printedEnd) {
+	seen := map[[2]string]bool{}
+	for _, e := range all {
+		if way := [2]string{e.press, e.want}; !seen[way] {
+			seen[way] = true
+			some = append(some, e)
+		}
+	}
+	return some
 }
 
 // payInPrintedShop pays in a window of its own, and returns what is wrong with the end.
@@ -198,10 +213,7 @@ func TestB10ShortWay(t *testing.T) {
 	until(t, tab, `location.pathname === "/steps" && !!document.querySelector("[data-testid=trouble-kind]")`)
 	follow(t, tab, `[href="/"]`)
 	until(t, tab, `location.pathname === "/" && !!globalThis.pay?.onclick`)
-	for _, look := range []struct {
-		width  int64
-		scheme string
-	}{{1280, "light"}, {1280, "dark"}, {375, "dark"}, {320, "light"}} {
+	for _, look := range views([]view{{1280, 800, "light"}, {1280, 800, "dark"}, {375, 800, "dark"}, {320, 800, "light"}}) {
 		for name, path := range map[string]string{"pay": "/", "steps": "/steps", "order": order, "none": "/order?authentication=none"} {
 			must(t, chromedp.Do(tab, browsertest.View(look.width, 800, look.scheme), chromedp.Navigate(base+path)))
 			wide, err := chromedp.Run(tab, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > innerWidth`))

@@ -72,10 +72,7 @@ func TestB10LanesShowEveryMessage(t *testing.T) {
 			}
 		})
 	}
-	for _, look := range []struct {
-		width  int64
-		scheme string
-	}{{1280, "light"}, {1280, "dark"}, {375, "dark"}, {375, "light"}, {320, "light"}} {
+	for _, look := range views([]view{{1280, 800, "light"}, {1280, 800, "dark"}, {375, 800, "dark"}, {375, 800, "light"}, {320, 800, "light"}}) {
 		for _, path := range []string{"/runs", "/order" + newestRun(t, base, "0072")} {
 			must(t, chromedp.Do(tab, browsertest.View(look.width, 800, look.scheme), chromedp.Navigate(base+path)))
 			wide, err := chromedp.Run(tab, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > innerWidth`))

@@ -522,10 +522,7 @@ func TestBrowserFaults(t *testing.T) {
 // can be measured: nothing wider than the screen, targets of 44 pixels.
 func TestBrowserLooks(t *testing.T) {
 	tb := openSteps(t, nil)
-	for _, look := range []struct {
-		width, height int64
-		scheme        string
-	}{{390, 844, "light"}, {390, 844, "dark"}, {820, 1180, "light"}, {1280, 800, "light"}, {1280, 800, "dark"}, {320, 640, "light"}} {
+	for _, look := range views([]view{{390, 844, "light"}, {390, 844, "dark"}, {820, 1180, "light"}, {1280, 800, "light"}, {1280, 800, "dark"}, {320, 640, "light"}}) {
 		name := fmt.Sprintf("look-%dx%d-%s-", look.width, look.height, look.scheme)
 		narrow := func() {
 			t.Helper()
