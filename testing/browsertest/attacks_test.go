@@ -33,7 +33,7 @@ func TestB6EachAttackWorksOnANaivePage(t *testing.T) {
 	frame := func(page string) string { return server.URL + "?page=" + url.QueryEscape(page) }
 	open := func(page string) []string {
 		t.Helper()
-		if err := chromedp.Do(ctx, chromedp.Navigate(frame(page)), chromedp.Poll[chromedp.Void](`document.readyState === "complete"`)); err != nil {
+		if err := chromedp.Do(ctx, chromedp.Navigate(frame(page)), Poll(`document.readyState === "complete"`)); err != nil {
 			t.Fatal(err)
 		}
 		return trap.Sprung()

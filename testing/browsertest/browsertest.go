@@ -250,7 +250,7 @@ func IssuerFrame(t testing.TB, ctx context.Context, selector string) *chromedp.N
 		const frame = document.querySelector(%q), page = frame?.contentDocument
 		return page === null || page?.readyState === "complete" && page.location.pathname.startsWith("/acs/")
 	})()`, selector)
-	if err := chromedp.Do(ctx, chromedp.Poll[chromedp.Void](shown), chromedp.WaitVisible(chromedp.CSS(selector))); err != nil {
+	if err := chromedp.Do(ctx, Poll(shown), chromedp.WaitVisible(chromedp.CSS(selector))); err != nil {
 		t.Fatalf("frame %s: %v", selector, err)
 	}
 	frames, err := chromedp.Run(ctx, chromedp.Nodes(chromedp.CSS(selector)))

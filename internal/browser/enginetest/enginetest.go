@@ -339,10 +339,7 @@ if (location.search.includes("pass") || location.search == "?deny" || location.p
 		case "deny":
 			w.Header().Set("X-Frame-Options", "DENY")
 		case "dead":
-			select {
-			case <-r.Context().Done():
-			case <-time.After(time.Minute):
-			}
+			<-r.Context().Done()
 			return
 		}
 		page(w, "/n/"+r.PostFormValue("creq")+"/challenge", `<input name="cres" value="x"><input name="threeDSSessionData" value="`+r.PostFormValue("threeDSSessionData")+`">`)

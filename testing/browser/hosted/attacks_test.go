@@ -36,7 +36,7 @@ const hostileFrames = `((attacks, base) => Promise.all(attacks.map((a) => new Pr
 	frame.onload = () => {
 		for (const kind of ["method", a]) frame.contentWindow.postMessage({ threeds: "show", kind, url: a, fields: { [a]: a }, allow: a }, "*")
 		frame.contentWindow.postMessage({ threeds: a, accept: a }, "*")
-		setTimeout(resolve, 50)
+		setTimeout(resolve, 100)
 	}
 	frame.src = base + "/a/frame?" + encodeURIComponent(a) + "#" + [a, a, a].join(".")
 	document.body.append(frame)

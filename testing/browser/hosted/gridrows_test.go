@@ -391,17 +391,33 @@ func (w *gridWorld) untilFits(width int, names ...string) {
 	}
 }
 
+// focused is the expression of what has the focus in the page, or "iframe".
+const focused = `(() => {
+	let e = document.activeElement
+	while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement
+	return e?.localName == "iframe" ? "iframe" : [e?.localName, e?.id, e?.dataset.threeds].join(" ")
+})()`
+
 // tabTo presses the Tab key until an expression is true where it is evaluated. The focus may not leave an open dialog.
 func (w *gridWorld) tabTo(expression string, evaluate func(expression string, into any) error) {
 	w.t.Helper()
 	for range 40 {
+		var before string
+		w.must(w.tab.Eval(focused, &before))
 		w.must(w.tab.Press(browsertest.KeyTab))
-		for range 5 { // frames hear of the focus a moment later
-			var is bool
-			if err := evaluate(expression, &is); err == nil && is {
-				return
+		isThere := false
+		w.poll("the next control has the focus", func() (bool, error) {
+			if err := evaluate(expression, &isThere); err == nil && isThere {
+				return true, nil
 			}
-			time.Sleep(20 * time.Millisecond)
+			var now string
+			if err := w.tab.Eval(focused, &now); err != nil || now != "iframe" {
+				return now != before, err
+			}
+			return w.tab.AnyFrame(`document.hasFocus() && document.activeElement !== document.body`)
+		})
+		if isThere {
+			return
 		}
 		var isBehind bool
 		w.must(w.tab.Eval(`!!document.querySelector("body > div:not(#inline)") && ["pay", "hosted"].includes(document.activeElement?.id)`, &isBehind))

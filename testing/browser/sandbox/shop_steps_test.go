@@ -294,16 +294,32 @@ func TestBrowserFormSentTwiceIsOnePayment(t *testing.T) {
 	}
 }
 
-// cut lets the next calls of the page fail as they do without a network. The page
-// waits a quarter of the time before it tries again.
-func (tb *stepsTab) cut(calls int) {
+// cut makes calls of the page fail as they do without a network, until mend. The pause of the page after a call that failed
+// does not end before tryAgain. All its other waits take a quarter of their time.
+func (tb *stepsTab) cut() {
 	tb.t.Helper()
-	tb.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{
-		const real = fetch, wait = setTimeout;
-		let left = %d;
-		setTimeout = (then, ms) => wait(then, ms / 4);
-		fetch = (...request) => left-- > 0 ? Promise.reject(new TypeError("cut off")) : real(...request);
-	}`, calls)))
+	tb.do(chromedp.Evaluate[chromedp.Void](`{
+		window.isCut = true;
+		if (!window.tryAgain) {
+			const real = fetch, wait = setTimeout, paused = [];
+			window.isPaused = () => paused.length > 0;
+			window.tryAgain = () => { for (const then of paused.splice(0)) then(); };
+			setTimeout = (then, ms) => ms === 1000 ? paused.push(then) : wait(then, ms / 4);
+			fetch = (...request) => window.isCut ? Promise.reject(new TypeError("cut off")) : real(...request);
+		}
+	}`))
+}
+
+// mend ends what cut began.
+func (tb *stepsTab) mend() {
+	tb.t.Helper()
+	tb.do(chromedp.Evaluate[chromedp.Void](`window.isCut = false`))
+}
+
+// tryAgain waits until the page pauses after a call that failed, and ends the pause.
+func (tb *stepsTab) tryAgain() {
+	tb.t.Helper()
+	tb.do(browsertest.Poll(`window.isPaused()`), chromedp.Evaluate[chromedp.Void](`window.tryAgain()`))
 }
 
 // TestBrowserOutage: calls that fail do not take the bank's page away. The page says
@@ -314,10 +330,13 @@ func TestBrowserOutage(t *testing.T) {
 	tb.do(chromedp.SetValue(chromedp.CSS("#window"), "01"))
 	tb.pay("4000000000000172")
 	tb.bankPage()
-	tb.cut(2)
+	tb.cut()
+	tb.tryAgain() // in vain
 	tb.do(browsertest.Poll(said))
 	tb.is(`document.querySelector("dialog").offsetWidth === 250`)
 	tb.shot("outage")
+	tb.mend()
+	tb.tryAgain()
 	tb.do(browsertest.Poll(silent))
 	tb.inChallenge("approve")
 	tb.ends("authenticated", "Y", "05")
@@ -325,16 +344,22 @@ func TestBrowserOutage(t *testing.T) {
 
 	tb.pay("4000000000000172")
 	tb.bankPage()
-	tb.cut(3)
+	tb.cut()
 	tb.do(browsertest.Poll(said), chromedp.Click(testID("challenge-cancel")))
+	tb.tryAgain()
 	tb.do(browsertest.Poll(`!document.querySelector("dialog").open`))
-	tb.is(`document.querySelector('[data-testid="trouble"]').offsetHeight > 0`)
+	tb.do(browsertest.Poll(`window.isPaused() && document.querySelector('[data-testid="trouble"]').offsetHeight > 0`))
+	tb.mend()
+	tb.tryAgain()
 	tb.ends("cancelled", "none", "none")
 	tb.do(chromedp.Click(testID("again")))
 
 	tb.pay("4000000000000172")
 	tb.bankPage()
-	tb.cut(6)
+	tb.cut()
+	for range 5 { // and then the page gives up
+		tb.tryAgain()
+	}
 	tb.do(chromedp.WaitVisible(chromedp.CSS("#form-fault")))
 	tb.is(`document.getElementById("form-fault").textContent.startsWith("The shop did not answer. Reload the page")`)
 	tb.do(chromedp.Reload())
@@ -376,10 +401,11 @@ func TestBrowserOutageSteps(t *testing.T) {
 		}
 		tb.do(chromedp.Click(testID("again")))
 	}
-	tb.cut(1)
+	tb.cut()
 	tb.pay("4000000000000103")
 	tb.do(chromedp.WaitVisible(chromedp.CSS("#form-fault")))
 	tb.is(`document.getElementById("form-fault").textContent === "The shop did not answer. Please pay again."`)
+	tb.mend()
 	tb.pay("4000000000000103")
 	tb.ends("authenticated", "Y", "05")
 }
