@@ -206,7 +206,7 @@ func HasLongWalks() bool { return os.Getenv("WALKS") == "all" }
 
 // Poll waits until an expression is true in the page of the tab.
 func Poll(expression string) chromedp.Action[chromedp.Void] {
-	return chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0))
+	return chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0), chromedp.WithPollingInterval(pollInterval))
 }
 
 // find returns the browser to use: $CHROMIUM, or Debian's, or one in PATH.
@@ -227,6 +227,11 @@ func find(t testing.TB) string {
 	}
 	t.Skip(missing)
 	return ""
+}
+
+// WaitVisible waits until an element is visible. It asks less often than that of chromedp, which keeps a browser busy.
+func WaitVisible[S chromedp.Selectable](selector S, options ...chromedp.QueryOption) chromedp.Action[chromedp.Void] {
+	return chromedp.WaitVisible(selector, append([]chromedp.QueryOption{chromedp.RetryInterval(pollInterval)}, options...)...)
 }
 
 // View sets the size of the tab's viewport in CSS pixels and its colour

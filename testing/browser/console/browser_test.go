@@ -68,7 +68,7 @@ func TestK1PagesFitEveryScreen(t *testing.T) {
 		}
 	}
 	if err := chromedp.Do(tab, browsertest.View(375, 800, "light"), chromedp.Navigate(base+"/authentications"),
-		chromedp.Click(chromedp.CSS(".menu summary")), chromedp.WaitVisible(chromedp.CSS(".menu nav a"))); err != nil {
+		chromedp.Click(chromedp.CSS(".menu summary")), browsertest.WaitVisible(chromedp.CSS(".menu nav a"))); err != nil {
 		t.Fatal(err)
 	}
 	browsertest.Screenshot(t, tab, "console-menu-375")
@@ -110,7 +110,7 @@ func TestK1DoubleClickSendsOnce(t *testing.T) {
 	s := consoletest.New(t)
 	base := s.ServeAs("operator")
 	tab := browsertest.NewBrowser(t)
-	must(t, chromedp.Do(tab, chromedp.Navigate(base+"/keys"), chromedp.WaitVisible(chromedp.CSS("main form button.primary"))))
+	must(t, chromedp.Do(tab, chromedp.Navigate(base+"/keys"), browsertest.WaitVisible(chromedp.CSS("main form button.primary"))))
 	sent, err := chromedp.Run(tab, chromedp.Evaluate[int64](`(() => {
 		let sent = 0
 		const form = document.querySelector('form[action="/keys"][method=post]')

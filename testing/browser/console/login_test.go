@@ -87,33 +87,33 @@ func walkLogin(t *testing.T, show func(t *testing.T, ctx context.Context, name s
 		_, err := chromedp.Call(ctx, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: key, IsUserVerified: is})
 		must(t, err)
 	}
-	do(browsertest.View(1280, 720, "light"), chromedp.Navigate(s.URL+"/whoami"), chromedp.WaitVisible(logInButton))
+	do(browsertest.View(1280, 720, "light"), chromedp.Navigate(s.URL+"/whoami"), browsertest.WaitVisible(logInButton))
 	show(t, ctx, "login")
 	s.settings.Passkeys = false
-	do(chromedp.Navigate(s.URL+"/login"), chromedp.WaitVisible(chromedp.CSS(".note.warn")))
+	do(chromedp.Navigate(s.URL+"/login"), browsertest.WaitVisible(chromedp.CSS(".note.warn")))
 	show(t, ctx, "closed")
 	s.settings.Passkeys = true
 	s.useIssuer()
-	do(chromedp.Navigate(s.URL+"/login?next=/whoami"), chromedp.WaitVisible(chromedp.CSS(`[data-action="login-oidc"]`)))
+	do(chromedp.Navigate(s.URL+"/login?next=/whoami"), browsertest.WaitVisible(chromedp.CSS(`[data-action="login-oidc"]`)))
 	show(t, ctx, "both")
-	do(chromedp.Click(logInButton), chromedp.WaitVisible(faultShown)) // there is no passkey yet
+	do(chromedp.Click(logInButton), browsertest.WaitVisible(faultShown)) // there is no passkey yet
 	show(t, ctx, "fault")
 
 	invitation := s.invite(operator.Invitation{Name: "jo", Role: operator.Admin})
-	do(chromedp.Navigate(s.URL+invitation), chromedp.WaitVisible(registerButton))
+	do(chromedp.Navigate(s.URL+invitation), browsertest.WaitVisible(registerButton))
 	show(t, ctx, "invitation")
 	verify(false)
-	do(chromedp.Click(registerButton), chromedp.WaitVisible(faultShown))
+	do(chromedp.Click(registerButton), browsertest.WaitVisible(faultShown))
 	verify(true)
-	do(chromedp.Click(registerButton), chromedp.WaitVisible(logoutButton))
-	do(chromedp.Navigate(s.URL+invitation), chromedp.WaitVisible(chromedp.CSS("h1")))
+	do(chromedp.Click(registerButton), browsertest.WaitVisible(logoutButton))
+	do(chromedp.Navigate(s.URL+invitation), browsertest.WaitVisible(chromedp.CSS("h1")))
 	show(t, ctx, "used")
 
-	do(chromedp.Navigate(s.URL), chromedp.Click(logoutButton), chromedp.WaitVisible(logInButton), chromedp.Navigate(s.URL+"/whoami"), chromedp.WaitVisible(logInButton))
+	do(chromedp.Navigate(s.URL), chromedp.Click(logoutButton), browsertest.WaitVisible(logInButton), chromedp.Navigate(s.URL+"/whoami"), browsertest.WaitVisible(logInButton))
 	verify(false)
-	do(chromedp.Click(logInButton), chromedp.WaitVisible(faultShown))
+	do(chromedp.Click(logInButton), browsertest.WaitVisible(faultShown))
 	verify(true)
-	do(chromedp.Click(logInButton), chromedp.WaitVisible(chromedp.CSS("pre")))
+	do(chromedp.Click(logInButton), browsertest.WaitVisible(chromedp.CSS("pre")))
 	if shown, err := chromedp.Run(ctx, chromedp.Text(chromedp.CSS("pre"))); err != nil || !strings.Contains(shown, `"passkey:jo"`) {
 		t.Errorf("the page that was asked for first shows %q, %v", shown, err)
 	}

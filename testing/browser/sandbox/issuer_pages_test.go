@@ -77,7 +77,7 @@ func TestCodePage(t *testing.T) {
 
 	_, ares = s.challenged("2.2.0", "4000000000000172")
 	send(t, ares["acsURL"].(string), s.form(creq(ares), ""))
-	do(chromedp.Navigate(ares["acsURL"].(string)+"/"+ares["acsTransID"].(string)), chromedp.WaitVisible(chromedp.CSS("#otp")))
+	do(chromedp.Navigate(ares["acsURL"].(string)+"/"+ares["acsTransID"].(string)), browsertest.WaitVisible(chromedp.CSS("#otp")))
 	fits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.documentElement.scrollHeight <= innerHeight`))
 	if err != nil || !fits {
 		t.Errorf("the page fits a large window: %t, %v", fits, err)
@@ -115,7 +115,7 @@ func TestT6BankApp(t *testing.T) {
 		if press == "approve" {
 			show("asks")
 		}
-		do(chromedp.Click(chromedp.CSS(`[data-testid="`+press+`"]`)), chromedp.WaitVisible(chromedp.CSS(`[data-testid="back"]`)))
+		do(chromedp.Click(chromedp.CSS(`[data-testid="`+press+`"]`)), browsertest.WaitVisible(chromedp.CSS(`[data-testid="back"]`)))
 		show(press)
 		do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`), chromedp.KeyEvent("\t"))
 		focused, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.activeElement.getAttribute("href")`))

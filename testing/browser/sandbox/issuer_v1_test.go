@@ -38,7 +38,7 @@ func TestV1Page(t *testing.T) {
 		fields.ACS, fields.PaReq, fields.Back, fields.MD = ve.URL, pack(t, p.paReq("id", ve.AcctID)), shop.URL+"/back", mark
 		do(browsertest.View(390, 400, "light"), chromedp.Navigate(shop.URL))
 		if delay == time.Hour {
-			do(chromedp.WaitVisible(id("continue")))
+			do(browsertest.WaitVisible(id("continue")))
 			for _, size := range [][2]int64{{250, 400}, {390, 400}, {500, 600}, {600, 400}, {1280, 800}} {
 				do(browsertest.View(size[0], size[1], "light"))
 				fits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.documentElement.scrollWidth <= innerWidth && document.querySelector("button").offsetHeight >= 40 && document.querySelector("button").getBoundingClientRect().bottom <= innerHeight`))
@@ -49,7 +49,7 @@ func TestV1Page(t *testing.T) {
 			}
 			do(chromedp.Focus(id("continue")), chromedp.KeyEvent("\r"))
 		}
-		do(chromedp.WaitVisible(id("back")))
+		do(browsertest.WaitVisible(id("back")))
 		form := <-came
 		if form.Get("MD") != mark {
 			t.Errorf("MD %q, want %q", form.Get("MD"), mark)

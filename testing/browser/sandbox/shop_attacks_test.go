@@ -80,9 +80,9 @@ func TestB9AttacksOnTheDemoShopAreText(t *testing.T) {
 		if c.path == "/enrolled" {
 			card = "9000100111111111"
 		}
-		do(chromedp.Navigate(base+"/steps"), chromedp.WaitVisible(testID("pay")), chromedp.SetValue(testID("card-number"), card), chromedp.Click(testID("pay")))
+		do(chromedp.Navigate(base+"/steps"), browsertest.WaitVisible(testID("pay")), chromedp.SetValue(testID("card-number"), card), chromedp.Click(testID("pay")))
 		if name != "ARes with D" { // whose result never comes
-			do(chromedp.WaitVisible(testID("result-word")))
+			do(browsertest.WaitVisible(testID("result-word")))
 		}
 		do(browsertest.Poll(`document.getElementById("wire-list").textContent.includes("onerror=xss()")`),
 			chromedp.Evaluate[chromedp.Void](`for (const d of document.querySelectorAll("details")) d.open = true`))
@@ -126,7 +126,7 @@ func TestB9AttacksOnTheDemoShopAreText(t *testing.T) {
 	}))
 	defer own.Close()
 	base := own.URL
-	do(chromedp.Navigate(base+"/order?authentication="+url.QueryEscape(joined)), chromedp.WaitVisible(chromedp.CSS("#ending")))
+	do(chromedp.Navigate(base+"/order?authentication="+url.QueryEscape(joined)), browsertest.WaitVisible(chromedp.CSS("#ending")))
 	check("the order", 8)
 	for i, attack := range browsertest.SomeAttacks() {
 		for _, address := range []string{attack, base + "/bank?" + attack} { // The shop opens no frame for what is no address.

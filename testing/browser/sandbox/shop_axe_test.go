@@ -13,14 +13,14 @@ import (
 func TestB10AxeFindsNothingOnTheSteps(t *testing.T) {
 	axe := browsertest.NewAxe(t)
 	tb := openSteps(t, nil)
-	tb.do(chromedp.WaitVisible(testID("pay")))
+	tb.do(browsertest.WaitVisible(testID("pay")))
 	axe.Check(tb.ctx, "checkout")
 	const openDetails = `for (const d of document.querySelectorAll("details")) d.open = true`
 	tb.do(chromedp.Evaluate[chromedp.Void](openDetails))
 	axe.CheckViews(tb.ctx, "checkout and cards")
 
 	tb.pay("12")
-	tb.do(chromedp.WaitVisible(chromedp.CSS("#card-fault")))
+	tb.do(browsertest.WaitVisible(chromedp.CSS("#card-fault")))
 	axe.CheckViews(tb.ctx, "faults")
 
 	tb.pay("4000000000000183")

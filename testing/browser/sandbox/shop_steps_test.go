@@ -91,7 +91,7 @@ func (tb *stepsTab) shot(name string) {
 func (tb *stepsTab) pay(card string) {
 	tb.t.Helper()
 	tb.do(
-		chromedp.WaitVisible(testID("pay")),
+		browsertest.WaitVisible(testID("pay")),
 		chromedp.SetValue(testID("card-number"), card),
 		chromedp.Click(testID("pay")),
 	)
@@ -117,7 +117,7 @@ func (tb *stepsTab) is(expression string) {
 // ends waits for the result and compares its word, status and ECI.
 func (tb *stepsTab) ends(w, status, eci string) {
 	tb.t.Helper()
-	tb.do(chromedp.WaitVisible(testID("result-word")))
+	tb.do(browsertest.WaitVisible(testID("result-word")))
 	if got := [3]string{tb.text("result-word"), tb.text("result-status"), tb.text("result-eci")}; got != [3]string{w, status, eci} {
 		tb.t.Errorf("the result is %q, want %q", got, [3]string{w, status, eci})
 	}
@@ -138,7 +138,7 @@ func (tb *stepsTab) wire(want ...string) {
 func (tb *stepsTab) bankPage() *chromedp.Node {
 	tb.t.Helper()
 	frame := browsertest.IssuerFrame(tb.t, tb.ctx, `[data-testid="challenge-frame"]`)
-	tb.do(chromedp.WaitVisible(testID("approve"), chromedp.FromNode(frame)))
+	tb.do(browsertest.WaitVisible(testID("approve"), chromedp.FromNode(frame)))
 	return frame
 }
 
@@ -195,7 +195,7 @@ func TestBrowserCancel(t *testing.T) {
 	tb := openSteps(t, nil)
 	for _, cancel := range []chromedp.Action[chromedp.Void]{chromedp.Click(testID("challenge-cancel")), chromedp.KeyEvent("\x1b")} {
 		tb.pay("4000000000000172")
-		tb.do(chromedp.WaitVisible(testID("challenge-frame")), cancel)
+		tb.do(browsertest.WaitVisible(testID("challenge-frame")), cancel)
 		tb.ends("cancelled", "none", "none")
 		tb.is(`!document.querySelector("dialog").open && !document.querySelector("iframe")`)
 		tb.shot("cancelled")
@@ -208,7 +208,7 @@ func TestBrowserCancel(t *testing.T) {
 func TestBrowserChallengeGivenUp(t *testing.T) {
 	tb := openPatientSteps(t, nil, 100*time.Millisecond)
 	tb.pay("4000000000000172")
-	tb.do(chromedp.WaitVisible(testID("challenge-frame")))
+	tb.do(browsertest.WaitVisible(testID("challenge-frame")))
 	areq, _ := tb.bank.lastCall("/auth")
 	tb.bank.finish(areq["threeDSServerTransID"].(string), "N", "04")
 	tb.ends("timed out", "N", "none")
@@ -360,7 +360,7 @@ func TestBrowserOutage(t *testing.T) {
 	for range 5 { // and then the page gives up
 		tb.tryAgain()
 	}
-	tb.do(chromedp.WaitVisible(chromedp.CSS("#form-fault")))
+	tb.do(browsertest.WaitVisible(chromedp.CSS("#form-fault")))
 	tb.is(`document.getElementById("form-fault").textContent.startsWith("The shop did not answer. Reload the page")`)
 	tb.do(chromedp.Reload())
 	tb.inChallenge("approve")
@@ -403,7 +403,7 @@ func TestBrowserOutageSteps(t *testing.T) {
 	}
 	tb.cut()
 	tb.pay("4000000000000103")
-	tb.do(chromedp.WaitVisible(chromedp.CSS("#form-fault")))
+	tb.do(browsertest.WaitVisible(chromedp.CSS("#form-fault")))
 	tb.is(`document.getElementById("form-fault").textContent === "The shop did not answer. Please pay again."`)
 	tb.mend()
 	tb.pay("4000000000000103")
@@ -499,7 +499,7 @@ func TestBrowserHome(t *testing.T) {
 func TestBrowserReload(t *testing.T) {
 	tb := openSteps(t, nil)
 	tb.pay("4000000000000172")
-	tb.do(chromedp.WaitVisible(testID("challenge-frame")), chromedp.Reload())
+	tb.do(browsertest.WaitVisible(testID("challenge-frame")), chromedp.Reload())
 	tb.inChallenge("approve")
 	tb.ends("authenticated", "Y", "05")
 }
@@ -507,7 +507,7 @@ func TestBrowserReload(t *testing.T) {
 // TestBrowserKeyboard goes through a payment without a mouse.
 func TestBrowserKeyboard(t *testing.T) {
 	tb := openSteps(t, nil)
-	tb.do(chromedp.Focus(testID("card-number")), chromedp.KeyEvent("\r"), chromedp.WaitVisible(testID("challenge-frame")))
+	tb.do(chromedp.Focus(testID("card-number")), chromedp.KeyEvent("\r"), browsertest.WaitVisible(testID("challenge-frame")))
 	tb.bankPage()
 	tb.do(chromedp.KeyEvent("\t"))
 	tb.is(`document.activeElement.id === "dialog-cancel"`)
@@ -520,16 +520,16 @@ func TestBrowserKeyboard(t *testing.T) {
 // TestB10TabReachesEachControlOfTheSteps: with the test cards opened, and one sees where the focus is.
 func TestB10TabReachesEachControlOfTheSteps(t *testing.T) {
 	tb := openSteps(t, nil)
-	tb.do(chromedp.WaitVisible(testID("pay")))
+	tb.do(browsertest.WaitVisible(testID("pay")))
 	browsertest.CheckKeyboard(t, tb.ctx, "checkout")
-	tb.do(chromedp.Navigate(tb.url), chromedp.WaitVisible(testID("pay")), chromedp.Evaluate[chromedp.Void](`document.getElementById("cards").open = true`))
+	tb.do(chromedp.Navigate(tb.url), browsertest.WaitVisible(testID("pay")), chromedp.Evaluate[chromedp.Void](`document.getElementById("cards").open = true`))
 	browsertest.CheckKeyboard(t, tb.ctx, "checkout and cards")
 }
 
 func TestBrowserFaults(t *testing.T) {
 	tb := openSteps(t, nil)
 	tb.pay("12")
-	tb.do(chromedp.WaitVisible(chromedp.CSS("#card-fault")))
+	tb.do(browsertest.WaitVisible(chromedp.CSS("#card-fault")))
 	tb.is(`document.activeElement.id === "card"`)
 	tb.shot("faults")
 	tb.pay("9000100111111111")
@@ -555,7 +555,7 @@ func TestBrowserLooks(t *testing.T) {
 			tb.is(`document.documentElement.scrollWidth <= innerWidth`)
 			tb.is(`[...document.querySelectorAll("button, input, select, summary")].filter((e) => e.offsetHeight > 0 && e.offsetHeight < 44).length === 0`)
 		}
-		tb.do(browsertest.View(look.width, look.height, look.scheme), chromedp.Navigate(tb.url), chromedp.WaitVisible(testID("pay")))
+		tb.do(browsertest.View(look.width, look.height, look.scheme), chromedp.Navigate(tb.url), browsertest.WaitVisible(testID("pay")))
 		browsertest.FullScreenshot(t, tb.ctx, "shop-"+name+"home")
 		tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("cards").open = true`))
 		narrow()
