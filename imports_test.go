@@ -77,6 +77,10 @@ var may = map[string]string{
 
 	"internal/journal/journaltest":   "internal/journal internal/store/postgres/pgtest",
 	"internal/store/postgres/pgtest": "internal/waittest",
+	// what several test packages share
+	"internal/browser/enginetest": "internal/auth",
+	"internal/pages/consoletest": "internal/account internal/admin internal/clientcert internal/directory internal/journal internal/keyring internal/merchant internal/operator internal/pages" +
+		" internal/ranges internal/scheme internal/store internal/store/storetest internal/webhook message",
 }
 
 // pure are the packages that touch no network, clock, disk or database: they import

@@ -76,7 +76,7 @@ func get(h http.Handler, path string, cookies ...*http.Cookie) *httptest.Respons
 func TestB4StolenToken(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
-	token := engine.add(fakeRow{acsURL: "https://bank.example/", view: auth.BrowserView{ReturnURL: "https://shop.example/back"}})
+	token := engine.Add(fakeRow{ACSURL: "https://bank.example/", View: auth.BrowserView{ReturnURL: "https://shop.example/back"}})
 	mine := newSecret()
 	if w := call(h, "POST", "/a/begin", token, mine, "https://shop.example"); w.Code != 200 || !strings.Contains(w.Body.String(), "bank.example") {
 		t.Fatalf("begin: %d %s", w.Code, w.Body)
@@ -104,8 +104,8 @@ func TestB4StolenToken(t *testing.T) {
 	refused("hosted page with a foreign cookie", get(h, "/a/"+token, foreign))
 	refused("the token as a tag", submit(h, "/n/"+token+"/challenge", nil, nil))
 	refused("another origin", call(h, "GET", "/a/state", token, mine, "https://evil.example"))
-	if row := engine.row(token); row.view.Step != auth.StepChallenge || row.binding != mine {
-		t.Errorf("after %d tries the authentication is at %s", tries, row.view.Step)
+	if row := engine.Row(token); row.View.Step != auth.StepChallenge || row.Binding != mine {
+		t.Errorf("after %d tries the authentication is at %s", tries, row.View.Step)
 	}
 	if tries < 20 {
 		t.Errorf("only %d tries", tries)
@@ -120,7 +120,7 @@ func TestD105EachRequestOfABrowserIsCounted(t *testing.T) {
 	h, engine := newTestHandler(func(s *Settings) {
 		s.Count = func(step string, status int) { heard = append(heard, fmt.Sprint(step, " ", status)) }
 	})
-	token, mine := engine.add(fakeRow{acsURL: "https://bank.example/"}), newSecret()
+	token, mine := engine.Add(fakeRow{ACSURL: "https://bank.example/"}), newSecret()
 	call(h, "POST", "/a/begin", token, mine, "https://shop.example")
 	call(h, "POST", "/a/begin", token, newSecret(), "https://shop.example")
 	call(h, "GET", "/a/state", token, mine, "https://shop.example")
@@ -160,7 +160,7 @@ func TestD64UnknownInTheSameBytes(t *testing.T) {
 func TestD64Headers(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
-	token := engine.add(fakeRow{})
+	token := engine.Add(fakeRow{})
 	for what, w := range map[string]*httptest.ResponseRecorder{
 		"hosted": get(h, "/a/"+token), "wrapper": get(h, "/a/frame"), "begin": call(h, "POST", "/a/begin", token, newSecret(), "https://shop.example"),
 		"unknown": get(h, "/nothing"), "preflight": call(h, "OPTIONS", "/a/begin", "", "", "https://shop.example"),
@@ -186,13 +186,13 @@ func TestD64Headers(t *testing.T) {
 func TestD62GetBindsNothing(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
-	token := engine.add(fakeRow{})
+	token := engine.Add(fakeRow{})
 	page := get(h, "/a/"+token)
 	_ = call(h, "HEAD", "/a/"+token, token, "", "")
 	_ = call(h, "OPTIONS", "/a/begin", token, newSecret(), "https://shop.example")
 	_ = call(h, "GET", "/a/begin", token, newSecret(), "https://shop.example")
-	if row := engine.row(token); row.binding != "" || row.view.Version != 0 {
-		t.Errorf("bound to %q, version %d", row.binding, row.view.Version)
+	if row := engine.Row(token); row.Binding != "" || row.View.Version != 0 {
+		t.Errorf("bound to %q, version %d", row.Binding, row.View.Version)
 	}
 	cookies := page.Result().Cookies()
 	if len(cookies) != 1 || !strings.HasPrefix(cookies[0].Name, "__Host-") || !cookies[0].HttpOnly || !cookies[0].Secure || cookies[0].SameSite != http.SameSiteLaxMode || len(cookies[0].Value) < 43 {
@@ -205,7 +205,7 @@ func TestD71HostedPageWithoutScript(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
 	shop := auth.BrowserView{ReturnURL: "https://shop.example/back?order=1&authentication=old"}
-	token := engine.add(fakeRow{acsURL: "https://bank.example/acs", methodURL: "https://bank.example/method", view: shop})
+	token := engine.Add(fakeRow{ACSURL: "https://bank.example/acs", MethodURL: "https://bank.example/method", View: shop})
 	page := get(h, "/a/"+token)
 	if !strings.Contains(page.Body.String(), `data-testid="hosted-continue"`) || !strings.Contains(page.Body.String(), "129.00 EUR") {
 		t.Errorf("page: %s", page.Body)
@@ -215,20 +215,20 @@ func TestD71HostedPageWithoutScript(t *testing.T) {
 	if begun.Code != http.StatusSeeOther || begun.Header().Get("Location") != "/a/"+token {
 		t.Fatalf("begin: %d %v", begun.Code, begun.Header())
 	}
-	row := engine.row(token)
-	if row.data["browserJavascriptEnabled"] != "false" || row.data["browserIP"] != "192.0.2.1" {
-		t.Errorf("data %v", row.data)
+	row := engine.Row(token)
+	if row.Data["browserJavascriptEnabled"] != "false" || row.Data["browserIP"] != "192.0.2.1" {
+		t.Errorf("data %v", row.Data)
 	}
 	challenge := get(h, "/a/"+token, cookies...).Body.String()
 	if !strings.Contains(challenge, `action="https://bank.example/acs"`) || !strings.Contains(challenge, `name="creq"`) {
 		t.Errorf("challenge: %s", challenge)
 	}
-	back := submit(h, "/n/"+row.tag+"/challenge", nil, url.Values{"cres": {"x"}, "threeDSSessionData": {base64.RawURLEncoding.EncodeToString([]byte("top"))}})
-	if want := "https://shop.example/back?order=1&authentication=" + row.view.ID; back.Code != http.StatusSeeOther || back.Header().Get("Location") != want {
+	back := submit(h, "/n/"+row.Tag+"/challenge", nil, url.Values{"cres": {"x"}, "threeDSSessionData": {base64.RawURLEncoding.EncodeToString([]byte("top"))}})
+	if want := "https://shop.example/back?order=1&authentication=" + row.View.ID; back.Code != http.StatusSeeOther || back.Header().Get("Location") != want {
 		t.Errorf("back: %d %s, want %s", back.Code, back.Header().Get("Location"), want)
 	}
 
-	token = engine.add(fakeRow{})
+	token = engine.Add(fakeRow{})
 	cookies = get(h, "/a/"+token).Result().Cookies()
 	if end := submit(h, "/a/"+token+"/cancel", cookies, nil); end.Code != http.StatusOK || !strings.Contains(end.Body.String(), `data-testid="hosted-end"`) {
 		t.Errorf("end without returnUrl: %d %s", end.Code, end.Body)
@@ -377,7 +377,7 @@ func TestD77Colours(t *testing.T) {
 			return Looks{Name: "x", Colour: "red}body{display:none", Accent: "#ffb000", Logo: []byte("<svg/>"), LogoType: "image/svg+xml"}
 		}
 	})
-	token := engine.add(fakeRow{})
+	token := engine.Add(fakeRow{})
 	body, _ := io.ReadAll(get(h, "/a/"+token).Body)
 	if strings.Contains(string(body), "display:none}") && strings.Contains(string(body), "red}") || !strings.Contains(string(body), "#ffb000") {
 		t.Errorf("colours: %s", body)

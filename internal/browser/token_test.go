@@ -13,7 +13,7 @@ import (
 func TestD65TokenIsInTheHeaderOfSteps(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
-	token, binding := engine.add(fakeRow{}), newSecret()
+	token, binding := engine.Add(fakeRow{}), newSecret()
 	for _, test := range []struct {
 		name string
 		of   func(*http.Request)
@@ -39,7 +39,7 @@ func TestD65TokenIsInTheHeaderOfSteps(t *testing.T) {
 			t.Errorf("the token in %s: the answer has it", test.name)
 		}
 	}
-	if w := get(h, "/a/"+engine.add(fakeRow{})); w.Code != 200 || w.Header().Get("Referrer-Policy") != "no-referrer" {
+	if w := get(h, "/a/"+engine.Add(fakeRow{})); w.Code != 200 || w.Header().Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("the hosted page: %d, %v", w.Code, w.Header())
 	}
 }
@@ -48,7 +48,7 @@ func TestD65TokenIsInTheHeaderOfSteps(t *testing.T) {
 func TestD67HostedPageHasItsNames(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
-	token := engine.add(fakeRow{acsURL: "https://bank.example/"})
+	token := engine.Add(fakeRow{ACSURL: "https://bank.example/"})
 	first := get(h, "/a/"+token)
 	for _, want := range []string{`data-testid="hosted-continue"`, `data-testid="hosted-cancel"`} {
 		if !strings.Contains(first.Body.String(), want) {
@@ -63,7 +63,7 @@ func TestD67HostedPageHasItsNames(t *testing.T) {
 	if end := submit(h, "/a/"+token+"/cancel", cookies, url.Values{}); !strings.Contains(end.Body.String(), `data-testid="hosted-end"`) {
 		t.Errorf("the end of the hosted page: %s", end.Body)
 	}
-	confirm := engine.add(fakeRow{info: "Please call"})
+	confirm := engine.Add(fakeRow{Info: "Please call"})
 	cookies = get(h, "/a/"+confirm).Result().Cookies()
 	submit(h, "/a/"+confirm+"/begin", cookies, nil)
 	if page := get(h, "/a/"+confirm, cookies...); !strings.Contains(page.Body.String(), `data-threeds="continue"`) {

@@ -37,7 +37,7 @@ func (e patientEngine) WaitAfterChallenge(ctx context.Context, _ string) (*auth.
 func TestOV6FourRequestsOfATokenMayWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, engine := newTestHandler(func(s *Settings) { s.Engine = patientEngine{s.Engine} })
-		token, other := engine.add(fakeRow{}), engine.add(fakeRow{})
+		token, other := engine.Add(fakeRow{}), engine.Add(fakeRow{})
 		binding := newSecret()
 		start := time.Now()
 		waits := func(token string) <-chan *httptest.ResponseRecorder {

@@ -1,77 +1,32 @@
 package pages_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"html"
-	"math/big"
 	"net/http/httptest"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/openthreeds/threeds/internal/pages/consoletest"
 )
-
-// A testCA signs what the console requests.
-type testCA struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-// sign answers the first request that a page shows with a certificate and that of its CA, in PEM.
-func (ca *testCA) sign(s *site, page string) string {
-	s.Helper()
-	found := regexp.MustCompile("(?s)-----BEGIN CERTIFICATE REQUEST-----.*?-----END CERTIFICATE REQUEST-----").FindString(html.UnescapeString(page))
-	block, _ := pem.Decode([]byte(found))
-	if block == nil {
-		s.Fatalf("the page has no request: %.300s", page)
-	}
-	asked, err := x509.ParseCertificateRequest(block.Bytes)
-	must(s.TB, err)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(77), Subject: pkix.Name{CommonName: asked.Subject.CommonName}, NotBefore: s.now.Add(-time.Hour), NotAfter: s.now.AddDate(1, 0, 0),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, ca.cert, asked.PublicKey, ca.key)
-	must(s.TB, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})) + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw}))
-}
-
-func newTestCA(s *site) *testCA {
-	cert, key := newRoot(s.TB, "Client CA", s.now.AddDate(1, 6, 0))
-	return &testCA{cert, key}
-}
-
-// installCertificate has a certificate of visa requested and installed in the console.
-func (s *site) installCertificate(ca *testCA, name, at string) {
-	s.Helper()
-	w := s.post("operator", "/certificates/visa", url.Values{"do": {"request"}, "key": {"p256"}, "subject": {"CN=" + name}})
-	s.want(w, 303)
-	file := ca.sign(s, s.get("operator", w.Header().Get("Location")).Body.String())
-	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"install"}, "certificate": {file}, "at": {at}}), 303)
-}
 
 // TestK7CertificatesInTheConsole: an operator makes a key, sends the request away, installs the answer, tries it, brings it
 // into use and goes back. What is refused is shown with what was typed. No page has a key.
 func TestK7CertificatesInTheConsole(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	n := s.addNode()
-	n.directories[0].Managed = true
-	ca := newTestCA(s)
+	n := s.AddNode()
+	n.Directories[0].Managed = true
+	ca := consoletest.NewCA(s.Site)
 	s.want(s.get("viewer", "/certificates"), 200, "From files", "CN=3ds.example", "122 days")
 	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"request"}, "key": {"p256"}, "subject": {"3ds.example"}}), 400, "is not KEY=VALUE", `value="3ds.example"`)
 	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"install"}, "certificate": {"-----BEGIN"}, "at": {"2028-01-31"}}), 400, "holds no certificate in PEM", "-----BEGIN</textarea>", `value="2028-01-31"`)
 	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"install"}, "at": {"tomorrow"}}), 400, "The time needs a form such as")
 	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 400, "no certificate of visa waits to be activated")
-	s.installCertificate(ca, "first.example", "")
+	s.InstallCertificate(ca, "first.example", "")
 	s.want(s.get("viewer", "/certificates"), 200, "waits to be activated")
 	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"test"}}), 200, "The directory server took the certificate", "CN=first.example (next), to ds.visa.example:443", "TLS 1.3")
 	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)
-	s.installCertificate(ca, "second.example", "2028-01-31T03:00")
+	s.InstallCertificate(ca, "second.example", "2028-01-31T03:00")
 	w := s.get("operator", "/certificates/visa?done=install")
 	s.want(w, 200, "The certificate is installed.", "planned for 31 Jan 2028, 03:00:00 UTC", "CN=first.example", "CN=second.example", "Use it now")
 	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)
@@ -83,7 +38,7 @@ func TestK7CertificatesInTheConsole(t *testing.T) {
 	if strings.Contains(page, "PRIVATE") || strings.Contains(w.Body.String(), "PRIVATE") {
 		t.Error("a page has a key")
 	}
-	n.problems["directory visa"] = "directories[0].client_cert: the certificate has expired"
+	n.Problems["directory visa"] = "directories[0].client_cert: the certificate has expired"
 	s.want(s.get("viewer", "/certificates/visa"), 200, "Degraded", "the certificate has expired")
 	if body := s.get("viewer", "/certificates/visa").Body.String(); strings.Contains(body, "<button class=\"btn danger\"") || strings.Contains(body, "Install a certificate") {
 		t.Error("a viewer has buttons")
@@ -107,7 +62,7 @@ func TestK7MatrixIsExact(t *testing.T) {
 		path, word, _ := strings.Cut(path, "?")
 		for i, caller := range callers() {
 			s := newSite(t)
-			s.addNode()
+			s.AddNode()
 			w := s.get(caller, path)
 			if method == "POST" {
 				if w := s.serve(caller, httptest.NewRequest(method, path, nil)); w.Code != 403 {
@@ -130,7 +85,7 @@ func TestK7MatrixIsExact(t *testing.T) {
 func TestK1AttacksInCertificatesAreText(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.addNode()
+	s.AddNode()
 	const attack = `CN="><script>alert(1)</script>`
 	for _, form := range []url.Values{
 		{"do": {"request"}, "subject": {attack + ",X=y"}, "key": {"p256"}},

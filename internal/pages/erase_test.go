@@ -26,7 +26,7 @@ func (s *site) proofOn(w *httptest.ResponseRecorder) string {
 // authentications counts what the journal has of a query.
 func (s *site) authentications(q journal.Query) int {
 	s.Helper()
-	page, err := s.st.Search(s.Context(), q)
+	page, err := s.Journal.Search(s.Context(), q)
 	must(s.TB, err)
 	return len(page.Records)
 }
@@ -37,8 +37,8 @@ func TestJ6EraseOfACardIsConfirmed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	var log bytes.Buffer
-	s.pages.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s.admin.Log = s.pages.Log
+	s.Pages.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s.Admin.Log = s.Pages.Log
 	before := s.authentications(journal.Query{Card: card})
 	s.want(s.get("admin", "/erase"), 200, "Only its keyed hash is looked for", `href="/erase" aria-current="page"`)
 	asked := s.post("admin", "/erase", url.Values{"card": {"4000 0000 0000 0103"}})
@@ -120,9 +120,9 @@ func TestD142EraseWantsCSRF(t *testing.T) {
 func TestD146EraseWithoutAJournal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.admin.Journal = nil
+	s.Admin.Journal = nil
 	s.want(s.post("admin", "/erase", url.Values{"card": {card}}), 404, "The journal is off")
-	if entries, err := s.admin.Operators.Search(t.Context(), operator.Query{Limit: 9}); err != nil || len(entries) != 0 {
+	if entries, err := s.Admin.Operators.Search(t.Context(), operator.Query{Limit: 9}); err != nil || len(entries) != 0 {
 		t.Errorf("in the audit trail: %v, %v", entries, err)
 	}
 }

@@ -1,17 +1,6 @@
 package pages_test
 
 import (
-	"bytes"
-	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/json"
-	"maps"
-	"math/big"
 	"net/http/httptest"
 	"net/url"
 	"strings"
@@ -19,94 +8,18 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
-	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/journal"
-	"github.com/openthreeds/threeds/internal/ranges"
-	schemes "github.com/openthreeds/threeds/internal/scheme"
-	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/message"
 )
-
-// A node is the server that a site belongs to, as a test has it.
-type node struct {
-	directories []admin.Directory
-	problems    map[string]string
-	endings     map[string]time.Time
-	disabled    []admin.DisabledEndpoint
-}
-
-// newRoot returns a CA certificate with its key.
-func newRoot(t testing.TB, name string, end time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(17), Subject: pkix.Name{CommonName: name}, NotBefore: end.AddDate(-2, 0, 0), NotAfter: end,
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
-	cert, err := x509.ParseCertificate(der)
-	must(t, err)
-	return cert, key
-}
-
-// addNode gives the console a server of two directories, with which all is well.
-func (s *site) addNode() *node {
-	s.Helper()
-	n := &node{problems: map[string]string{}, endings: map[string]time.Time{}}
-	root, _ := newRoot(s.TB, "Scheme root", s.now.AddDate(4, 0, 0))
-	for i, scheme := range []string{"visa", "mastercard"} {
-		d := admin.Directory{
-			Scheme: scheme, Key: "directories[" + string(rune('0'+i)) + "]", AReqURL: "https://ds." + scheme + ".example/areq", PReqURL: "https://ds." + scheme + ".example/preq",
-			ResultsURL: "https://results.example/results", Versions: []string{"2.1.0", "2.2.0"}, ClientNames: []string{"ds." + scheme + ".example"},
-			Breaker: admin.Breaker{State: admin.BreakerClosed},
-			RIDs:    []string{"A000000003"}, ECI: []schemes.CodeMeaning{{Code: "05", Meaning: "authenticated: Y in a payment"}, {Code: "07", Meaning: "not authenticated"}},
-			Certificate: &admin.Certificate{Subject: "CN=3ds.example", Expires: s.now.AddDate(0, 4, 0)},
-		}
-		d.SetRoots([]*x509.Certificate{root}, []*x509.Certificate{root})
-		d.Refresh, d.MinRefresh = 4*time.Hour, time.Hour
-		n.directories = append(n.directories, d)
-		s.putStatus(scheme, directory.RefreshStatus{Generation: 3, Ranges: 1204, Loaded: s.now.Add(-12 * time.Minute), Serial: "s-3", Version: "2.2.0"})
-	}
-	s.admin.Node = &admin.Node{
-		Directories:       func() []admin.Directory { return append([]admin.Directory{}, n.directories...) },
-		Problems:          func() map[string]string { return maps.Clone(n.problems) },
-		Endings:           func() map[string]time.Time { return n.endings },
-		DisabledEndpoints: func(context.Context) ([]admin.DisabledEndpoint, error) { return n.disabled, nil },
-		Keeper:            s.db,
-		Certificates:      &clientcert.Service{Store: s.db, Sealer: s.admin.Operators.Sealer, Now: func() time.Time { return s.now }},
-		TryCertificate: func(_ context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
-			return directory.HandshakeReport{
-				Result: directory.HandshakeAccepted, Detail: "The directory server asked for a client certificate and took this one",
-				Address: "ds." + scheme + ".example:443", TLS: "TLS 1.3", Suite: "TLS_AES_128_GCM_SHA256", MS: 42,
-			}, nil
-		},
-		Generation: func(string) *ranges.Generation { return nil },
-	}
-	return n
-}
-
-// putStatus stores how things stand with the card ranges of a scheme.
-func (s *site) putStatus(scheme string, status directory.RefreshStatus) {
-	s.Helper()
-	lease, err := s.db.Acquire(s.Context(), "test", "test", time.Minute)
-	must(s.TB, err)
-	value, err := json.Marshal(status)
-	must(s.TB, err)
-	must(s.TB, s.db.PutState(s.Context(), "ranges/"+scheme, value, lease))
-	must(s.TB, s.db.Release(s.Context(), lease))
-}
 
 // TestK3DirectoriesPage: what is configured, and how each directory is.
 func TestK3DirectoriesPage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.want(s.get("viewer", "/directories"), 404, "There are no directories here.")
-	n := s.addNode()
-	n.directories[1].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &s.now, Fault: "Connection refused", Refused: 1234}
-	n.problems["directory mastercard"] = "directories[1].client_cert.cert: the certificate has expired"
+	n := s.AddNode()
+	n.Directories[1].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &s.Now, Fault: "Connection refused", Refused: 1234}
+	n.Problems["directory mastercard"] = "directories[1].client_cert.cert: the certificate has expired"
 	w := s.get("viewer", "/directories")
 	s.want(w, 200, "https://ds.visa.example/areq", "https://ds.mastercard.example/preq", "https://results.example/results", "2.1.0, 2.2.0", "CN=3ds.example",
 		"CN=Scheme root", "ds.visa.example", "1,204, confirmed", "3 requests, 100.0\u00a0% answered, median", "Lets through", "Holds back", "Connection refused",
@@ -114,9 +27,9 @@ func TestK3DirectoriesPage(t *testing.T) {
 	if strings.Count(w.Body.String(), "the certificate has expired") != 1 {
 		t.Error("a problem of one directory is at another")
 	}
-	s.putStatus("visa", directory.RefreshStatus{Generation: 3, Ranges: 1204, Loaded: s.now.Add(-26 * time.Hour), Fault: "HTTP status 503", Held: 4, HeldRanges: 2})
+	s.PutStatus("visa", directory.RefreshStatus{Generation: 3, Ranges: 1204, Loaded: s.Now.Add(-26 * time.Hour), Fault: "HTTP status 503", Held: 4, HeldRanges: 2})
 	s.want(s.get("viewer", "/directories"), 200, ">26 h<", `<span class="tw b">old</span>`, "HTTP status 503", "2 are held back")
-	s.admin.Journal = nil
+	s.Admin.Journal = nil
 	s.want(s.get("viewer", "/directories"), 200, "the journal is off")
 }
 
@@ -124,21 +37,21 @@ func TestK3DirectoriesPage(t *testing.T) {
 func TestK3OverviewSaysWhatNeedsAttention(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	n := s.addNode()
+	n := s.AddNode()
 	s.want(s.get("viewer", "/"), 200, "Nothing does.", "<h2 id=\"dt\">Directories</h2>")
-	n.endings = map[string]time.Time{
-		"directories[0].client_cert.cert": s.now.Add(13 * 24 * time.Hour), "directories[1].client_cert.cert": s.now.Add(-time.Hour),
-		"api.tls.cert": s.now.Add(29 * 24 * time.Hour), "results.tls.cert": s.now.Add(31 * 24 * time.Hour),
+	n.Endings = map[string]time.Time{
+		"directories[0].client_cert.cert": s.Now.Add(13 * 24 * time.Hour), "directories[1].client_cert.cert": s.Now.Add(-time.Hour),
+		"api.tls.cert": s.Now.Add(29 * 24 * time.Hour), "results.tls.cert": s.Now.Add(31 * 24 * time.Hour),
 	}
-	n.problems = map[string]string{
+	n.Problems = map[string]string{
 		"journal":              "is not written: look for it in the log",
 		"directory mastercard": "directories[1].client_cert.cert: the certificate has expired",
 		"ranges of mastercard": "none: its cards count as not enrolled",
 	}
-	since := s.now.Add(-time.Hour)
-	n.directories[0].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &since, Fault: "Connection refused", Refused: 7}
-	s.putStatus("visa", directory.RefreshStatus{Generation: 3, Ranges: 1204, Loaded: s.now.Add(-9 * time.Hour), Fault: "HTTP status 503", Held: 4, HeldRanges: 2})
-	n.disabled = []admin.DisabledEndpoint{{Merchant: shop, Failing: since}, {Merchant: otherShop}}
+	since := s.Now.Add(-time.Hour)
+	n.Directories[0].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &since, Fault: "Connection refused", Refused: 7}
+	s.PutStatus("visa", directory.RefreshStatus{Generation: 3, Ranges: 1204, Loaded: s.Now.Add(-9 * time.Hour), Fault: "HTTP status 503", Held: 4, HeldRanges: 2})
+	n.Disabled = []admin.DisabledEndpoint{{Merchant: shop, Failing: since}, {Merchant: otherShop}}
 	w := s.get("viewer", "/")
 	s.want(w, 200, "A certificate ends in 13 days: visa", "A certificate has expired: mastercard", "A certificate ends in 29 days: api.tls.cert",
 		"The directory server of visa cannot be reached since 1 Mar 2027, 11:00 UTC", "The card ranges of visa are 9 h old", "HTTP status 503", "New card ranges of visa are held back",
@@ -172,8 +85,8 @@ func TestK3ChartOfResults(t *testing.T) {
 		t.Error("a result that nothing has is drawn")
 	}
 	var o admin.Overview
-	for from, bars := range map[string]int{s.now.Add(-24 * time.Hour).Format(time.RFC3339): 24, s.now.AddDate(0, 0, -7).Format(time.RFC3339): 28, "1970-01-01T00:00:00Z": 1} {
-		must(t, s.admin.Call(t.Context(), actor("own-viewer"), "GET", "overview", url.Values{"from": {from}}, nil, &o))
+	for from, bars := range map[string]int{s.Now.Add(-24 * time.Hour).Format(time.RFC3339): 24, s.Now.AddDate(0, 0, -7).Format(time.RFC3339): 28, "1970-01-01T00:00:00Z": 1} {
+		must(t, s.Admin.Call(t.Context(), actor("own-viewer"), "GET", "overview", url.Values{"from": {from}}, nil, &o))
 		last := o.Chart[len(o.Chart)-1]
 		if len(o.Chart) != bars || last.Counts[1] != 1 || last.Counts[4] != 1 || last.Counts[3] != 0 || o.Directories != nil {
 			t.Errorf("from %s: %d bars, want %d: %+v", from, len(o.Chart), bars, last)
@@ -182,11 +95,11 @@ func TestK3ChartOfResults(t *testing.T) {
 	for i := range 400 { // over more than a year: a bar has several days
 		if i%40 == 0 {
 			r := recordOf("40000000-0000-4000-8000-0000000000" + string(rune('0'+i/40/10)) + string(rune('0'+i/40%10)))
-			r.Created = s.now.AddDate(0, 0, -i-1)
+			r.Created = s.Now.AddDate(0, 0, -i-1)
 			s.add(journal.Answered, r, stepOf("areq", r.Created))
 		}
 	}
-	must(t, s.admin.Call(t.Context(), actor("viewer"), "GET", "overview", url.Values{"from": {"1970-01-01T00:00:00Z"}}, nil, &o))
+	must(t, s.Admin.Call(t.Context(), actor("viewer"), "GET", "overview", url.Values{"from": {"1970-01-01T00:00:00Z"}}, nil, &o))
 	var counted int64
 	for _, bar := range o.Chart {
 		for _, n := range bar.Counts {
@@ -198,65 +111,12 @@ func TestK3ChartOfResults(t *testing.T) {
 	}
 }
 
-// useRanges stores generations of card ranges, the newest last, puts the last but one into use and holds the last back.
-func (s *site) useRanges(generations ...*ranges.Generation) {
-	s.Helper()
-	for i, g := range generations {
-		if i < len(generations)-1 {
-			_, err := directory.Import(s.Context(), s.db, "visa", "test", g)
-			must(s.TB, err)
-			continue
-		}
-		lease, err := s.db.Acquire(s.Context(), "test", "test", time.Minute)
-		must(s.TB, err)
-		var content bytes.Buffer
-		_, err = g.WriteTo(&content)
-		must(s.TB, err)
-		must(s.TB, s.db.PutSnapshot(s.Context(), store.Snapshot{Scheme: "visa/held", Generation: 7, Created: s.now}, lease, &content, 1))
-		must(s.TB, s.db.Release(s.Context(), lease))
-	}
-	used := generations[len(generations)-2]
-	s.putStatus("visa", directory.RefreshStatus{
-		Generation: int64(len(generations) - 1), Ranges: used.Len(), Loaded: s.now.Add(-12 * time.Minute), Held: 7, HeldRanges: generations[len(generations)-1].Len(),
-	})
-	s.admin.Node.Generation = func(scheme string) *ranges.Generation {
-		if scheme == "visa" {
-			return used
-		}
-		return nil
-	}
-}
-
-// newGeneration makes card ranges of a few bounds, each with the same that is said of it.
-func newGeneration(t testing.TB, method string, bounds ...[2]string) *ranges.Generation {
-	t.Helper()
-	var b ranges.Builder
-	info := &ranges.Info{
-		ACSStart: "2.1.0", ACSEnd: "2.3.1", DSStart: "2.1.0", DSEnd: "2.3.1", DSVersions: []string{"2.1.0", "2.2.0", "2.3.1"},
-		ACS: []ranges.ACSVersion{{Version: "2.1.0"}, {Version: "2.2.0", MethodURL: method}, {Version: "2.3.1"}},
-	}
-	for _, pair := range bounds {
-		must(t, b.Add(pair[0], pair[1], info))
-	}
-	table, err := b.Build()
-	must(t, err)
-	return &ranges.Generation{Scheme: "visa", Version: message.V220, Table: table, DSURLs: []ranges.DSURL{{URL: "https://second.visa.example/areq"}}}
-}
-
-// twoRanges gives the console card ranges, of which one goes with those that are held back.
-func (s *site) twoRanges() {
-	s.Helper()
-	first, second := [2]string{"4000001000000000", "4000001999999999"}, [2]string{"4000002000000000", "4000002999999999"}
-	s.useRanges(newGeneration(s.TB, "", first), newGeneration(s.TB, "https://acs.bank.example/method", first, second),
-		newGeneration(s.TB, "https://acs.bank.example/method", first))
-}
-
 // TestK8RangesByPrefix: what the server would do with the cards of each range, and no whole card number in the address.
 func TestK8RangesByPrefix(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.addNode()
-	s.twoRanges()
+	s.AddNode()
+	s.TwoRanges()
 	s.want(s.get("viewer", "/ranges"), 200, "2 ranges, generation 2", "1 range is held back", "12 min old", "1 and 2")
 	w := s.get("viewer", "/ranges?prefix=4000+001")
 	s.want(w, 200, "4000001000000000–4000001999999999", "2.2.0, 2.1.0</td>", "is run in the browser first", "https://ds.visa.example/areq, then https://second.visa.example/areq",
@@ -276,7 +136,7 @@ func TestK8RangesByPrefix(t *testing.T) {
 			t.Errorf("%s is shown again", typed)
 		}
 	}
-	if err := s.admin.Call(t.Context(), actor("viewer"), "GET", "ranges/visa", url.Values{"prefix": {card}}, nil, nil); err == nil || strings.Contains(err.Error(), card) {
+	if err := s.Admin.Call(t.Context(), actor("viewer"), "GET", "ranges/visa", url.Values{"prefix": {card}}, nil, nil); err == nil || strings.Contains(err.Error(), card) {
 		t.Errorf("a card asked of the API: %v", err)
 	}
 }
@@ -286,8 +146,8 @@ func TestK8RangesByPrefix(t *testing.T) {
 func TestK8AcceptIsAsked(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.addNode()
-	s.twoRanges()
+	s.AddNode()
+	s.TwoRanges()
 	s.want(s.get("viewer", "/ranges/visa/diff?old=2&new=held"), 200, "0 added, 1 removed, 0 changed", "4000002000000000–4000002999999999")
 	s.want(s.get("viewer", "/ranges/visa/diff?old=1&new=2"), 200, "1 added, 0 removed, 1 changed", "→ ", "https://acs.bank.example/method")
 	s.want(s.get("viewer", "/ranges/visa/diff"), 200, "what is held back")
@@ -301,7 +161,7 @@ func TestK8AcceptIsAsked(t *testing.T) {
 	s.want(s.get("operator", "/ranges/visa/diff?new=held"), 200, `name="held" value="7"`)
 	s.want(s.post("operator", "/ranges/visa/accept", url.Values{"held": {"6"}}), 409)
 	s.want(s.post("operator", "/ranges/mastercard/accept", url.Values{}), 409)
-	if request, err := directory.ReadRefreshRequest(t.Context(), s.db, "visa", directory.RefreshStatus{}); err != nil || !request.At.IsZero() {
+	if request, err := directory.ReadRefreshRequest(t.Context(), s.DB, "visa", directory.RefreshStatus{}); err != nil || !request.At.IsZero() {
 		t.Errorf("a refused form asked for %+v, %v", request, err)
 	}
 	if w := s.post("operator", "/ranges/visa/accept", url.Values{"held": {"7"}}); w.Code != 303 || w.Header().Get("Location") != "/ranges?done=accept" {
@@ -310,7 +170,7 @@ func TestK8AcceptIsAsked(t *testing.T) {
 	if w := s.post("operator", "/ranges/visa/refresh", url.Values{}); w.Code != 303 {
 		t.Errorf("refresh: %d", w.Code)
 	}
-	request, err := directory.ReadRefreshRequest(t.Context(), s.db, "visa", directory.RefreshStatus{})
+	request, err := directory.ReadRefreshRequest(t.Context(), s.DB, "visa", directory.RefreshStatus{})
 	if err != nil || request.Accept != 7 || !request.Refresh {
 		t.Errorf("asked for %+v, %v", request, err)
 	}
@@ -331,8 +191,8 @@ func TestK8MatrixIsExact(t *testing.T) {
 		method, path, _ := strings.Cut(at, " ")
 		for i, caller := range callers() {
 			s := newSite(t)
-			s.addNode()
-			s.twoRanges()
+			s.AddNode()
+			s.TwoRanges()
 			w := s.get(caller, path)
 			if method == "POST" {
 				if w := s.serve(caller, httptest.NewRequest(method, path, nil)); w.Code != 403 {
@@ -352,15 +212,15 @@ func TestK1AttacksInDirectoriesAreText(t *testing.T) {
 	t.Parallel()
 	for _, attack := range attacks {
 		s := newSite(t)
-		n := s.addNode()
-		d := &n.directories[0]
+		n := s.AddNode()
+		d := &n.Directories[0]
 		d.AReqURL, d.PReqURL, d.ResultsURL, d.Proxy, d.OperatorID, d.Versions, d.ClientNames = attack, attack, attack, attack, attack, []string{"2.2.0", attack}, []string{attack}
 		d.Certificate.Subject, d.Breaker = attack, admin.Breaker{State: admin.BreakerOpen, Fault: attack}
-		n.problems["directory visa"], n.problems["journal"], n.endings[attack] = attack, attack, s.now
-		n.disabled = []admin.DisabledEndpoint{{Merchant: attack}}
+		n.Problems["directory visa"], n.Problems["journal"], n.Endings[attack] = attack, attack, s.Now
+		n.Disabled = []admin.DisabledEndpoint{{Merchant: attack}}
 		pair := [2]string{"4000001000000000", "4000001999999999"}
-		s.useRanges(newGeneration(t, "", pair), newGeneration(t, attack, pair), newGeneration(t, "", pair))
-		s.putStatus("visa", directory.RefreshStatus{Generation: 2, Ranges: 1, Loaded: s.now.Add(-48 * time.Hour), Fault: attack, Serial: attack, Version: attack, Held: 7, HeldRanges: 1})
+		s.UseRanges(newGeneration(t, "", pair), newGeneration(t, attack, pair), newGeneration(t, "", pair))
+		s.PutStatus("visa", directory.RefreshStatus{Generation: 2, Ranges: 1, Loaded: s.Now.Add(-48 * time.Hour), Fault: attack, Serial: attack, Version: attack, Held: 7, HeldRanges: 1})
 		for _, at := range []string{
 			"/", "/directories", "/ranges", "/ranges?prefix=4000", "/ranges/visa/diff", "/ranges?prefix=" + url.QueryEscape(attack), "/ranges?done=" + url.QueryEscape(attack),
 			"/ranges/visa/diff?old=" + url.QueryEscape(attack), "/ranges/" + url.PathEscape(attack) + "/diff",

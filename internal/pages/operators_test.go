@@ -1,8 +1,6 @@
 package pages_test
 
 import (
-	"encoding/json"
-	"errors"
 	"net/url"
 	"regexp"
 	"strings"
@@ -11,21 +9,6 @@ import (
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/operator"
 )
-
-// explainForTest explains every text that is JSON as an ARes with a fault, has what others wrote in all members, and reads
-// no other text.
-func explainForTest(merchant string, text []byte) (json.RawMessage, error) {
-	if !json.Valid(text) {
-		return nil, errors.New("it is neither JSON nor a log line")
-	}
-	quoted, _ := json.Marshal(merchant + attacks[0])
-	q := string(quoted)
-	return json.RawMessage(`{"kind": "ares", "verdict": "invalid", "scheme": "visa", "messageVersion": "2.2.0",
-		"errors": [{"pointer": "/eci", "code": 203, "rule": "pattern", "cure": "want 2 digits", "source": null}, {"pointer": ` + q + `, "cure": ` + q + `}],
-		"warnings": [{"text": ` + q + `}], "normalised": [{"pointer": ` + q + `, "rule": ` + q + `}], "lines": [` + q + `],
-		"schemeFindings": [{"element": ` + q + `, "level": "required", "since": "2024-08-12", "text": ` + q + `, "inForce": false}],
-		"message": {"messageType": "ARes", "messageVersion": "2.2.0", "transStatus": "C", "cardholderInfo": ` + q + `, "acsURL": ` + q + `}}`), nil
-}
 
 // TestK4ExplainPage: faults by name, each field with its meaning, and nothing of what was pasted is on the page.
 func TestK4ExplainPage(t *testing.T) {
@@ -44,7 +27,7 @@ func TestK4ExplainPage(t *testing.T) {
 		t.Error("what was pasted is on the page of a failure")
 	}
 	s.want(s.post("own-viewer", "/explain", url.Values{"text": {"{}"}, "merchant": {otherShop}}), 404)
-	if entries, err := s.admin.Operators.Search(t.Context(), operator.Query{Limit: 9}); err != nil || len(entries) != 0 {
+	if entries, err := s.Admin.Operators.Search(t.Context(), operator.Query{Limit: 9}); err != nil || len(entries) != 0 {
 		t.Errorf("in the audit trail: %v, %v", entries, err)
 	}
 }
@@ -58,7 +41,7 @@ func TestK2OperatorsPage(t *testing.T) {
 	if w.Code != 200 || link == nil {
 		t.Fatalf("no link: %d %s", w.Code, w.Body)
 	}
-	if i, err := s.admin.Operators.FindInvitation(t.Context(), link[1]); err != nil || i.Name != "jo" || i.Role != operator.Operator || i.Merchant != shop {
+	if i, err := s.Admin.Operators.FindInvitation(t.Context(), link[1]); err != nil || i.Name != "jo" || i.Role != operator.Operator || i.Merchant != shop {
 		t.Errorf("the invitation is %+v, %v", i, err)
 	}
 	for _, at := range []string{"/operators", "/audit"} {
@@ -67,7 +50,7 @@ func TestK2OperatorsPage(t *testing.T) {
 		}
 	}
 	for _, u := range []*operator.User{{Name: "kim", Role: operator.Admin}, {Name: "oidc:a/b", Role: operator.Admin, Label: "kim@x.example"}, {Name: "vera", Role: operator.Viewer}} {
-		must(t, s.admin.Operators.AddUser(t.Context(), u))
+		must(t, s.Admin.Operators.AddUser(t.Context(), u))
 	}
 	s.want(s.get("admin", "/operators"), 200, "kim@x.example", "OpenID Connect", `action="/operators/oidc:a%2Fb"`)
 	if w := s.post("admin", "/operators/vera", url.Values{"do": {"role"}, "role": {"operator"}}); w.Code != 303 {
@@ -81,7 +64,7 @@ func TestK2OperatorsPage(t *testing.T) {
 		s.want(s.post("admin", "/operators/kim", form), 400, "This is the last admin", `role="alert"`)
 	}
 	s.want(s.post("admin", "/operators", url.Values{"name": {"a b"}, "role": {"viewer"}}), 400, `value="a b"`)
-	if u, err := s.admin.Operators.FindUser(t.Context(), "vera"); err != nil || u.Role != operator.Operator {
+	if u, err := s.Admin.Operators.FindUser(t.Context(), "vera"); err != nil || u.Role != operator.Operator {
 		t.Errorf("vera is %+v, %v", u, err)
 	}
 	s.checkTrail("operator.role", "passkey:admin")
@@ -95,13 +78,13 @@ func TestK10AuditFileHasAll(t *testing.T) {
 	s := newSite(t)
 	const n = 2_600
 	for range n {
-		must(t, s.admin.Operators.Record(t.Context(), operator.Entry{Who: "token:ci", Action: "key.create"}))
+		must(t, s.Admin.Operators.Record(t.Context(), operator.Entry{Who: "token:ci", Action: "key.create"}))
 	}
-	got, err := journal.Verify(s.get("admin", "/audit.jsonl").Body, s.keys.PublicKey())
+	got, err := journal.Verify(s.get("admin", "/audit.jsonl").Body, s.Keys.PublicKey())
 	if err != nil || got.Records != n+1 { // the export is in itself
 		t.Errorf("verified %+v, %v", got, err)
 	}
 	s.want(s.get("admin", "/audit.jsonl?from=never"), 400, "needs a form such as")
-	s.admin.JournalKeys = nil
+	s.Admin.JournalKeys = nil
 	s.want(s.get("admin", "/audit.jsonl"), 503)
 }

@@ -115,7 +115,7 @@ func TestD142FormsWantCSRF(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	s.pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/authentications", nil))
+	s.Pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/authentications", nil))
 	if w.Code != 403 || strings.Contains(w.Body.String(), shop) {
 		t.Errorf("without a session: %d %s", w.Code, w.Body)
 	}
@@ -162,7 +162,7 @@ func TestK4SearchPage(t *testing.T) {
 // checkTrail checks that the audit trail has an action of somebody.
 func (s *site) checkTrail(action, who string) {
 	s.Helper()
-	entries, err := s.admin.Operators.Search(s.Context(), operator.Query{Action: action, Who: who, Limit: 1})
+	entries, err := s.Admin.Operators.Search(s.Context(), operator.Query{Action: action, Who: who, Limit: 1})
 	if err != nil || len(entries) != 1 || entries[0].From != "192.0.2.1" {
 		s.Errorf("%s of %s in the audit trail: %v, %v", action, who, entries, err)
 	}
@@ -174,7 +174,7 @@ func TestK4SearchPages(t *testing.T) {
 	s := newSite(t)
 	for i := range 60 {
 		r := recordOf("10000000-0000-4000-8000-0000000000" + strconv.Itoa(10+i))
-		r.Created = s.now.Add(-2 * 60 * 60 * 1e9)
+		r.Created = s.Now.Add(-2 * 60 * 60 * 1e9)
 		s.add("answered", r)
 	}
 	first := s.get("viewer", "/authentications").Body.String()
@@ -210,7 +210,7 @@ func TestK4CardInAnAddressIsRefused(t *testing.T) {
 			}
 		}
 	}
-	entries, err := s.admin.Operators.Search(t.Context(), operator.Query{Limit: 10})
+	entries, err := s.Admin.Operators.Search(t.Context(), operator.Query{Limit: 10})
 	if err != nil || len(entries) != 0 {
 		t.Errorf("searched: %v, %v", entries, err)
 	}
@@ -248,7 +248,7 @@ func TestA2CodesOfOnesOwnAreExplained(t *testing.T) {
 	}
 	own, err := scheme.ReadOwn("visa", "scheme visa Ours\ncode eci 05 "+meaning+" ; vendor-doc sure\n")
 	must(t, err)
-	s.pages.Schemes = func(word string) pages.Scheme {
+	s.Pages.Schemes = func(word string) pages.Scheme {
 		return pages.Scheme{Rules: scheme.NewSheet(word, map[string]*scheme.Profile{"visa": own}[word]), Colour: "#0a5c36"}
 	}
 	s.want(s.get("viewer", address), 200, meaning)
@@ -315,7 +315,7 @@ func TestD126OutcomeStaysWhenMessagesGo(t *testing.T) {
 	for id, liability := range map[string]string{passedID: "Shifts to the issuer", lostID: "Stays with the merchant", foreignID: "Stays with the merchant"} {
 		s.want(s.get("admin", "/authentications/"+id), 200, liability)
 	}
-	must(t, s.st.ExpireMessages(t.Context(), s.now.AddDate(0, 0, 2)))
+	must(t, s.Journal.ExpireMessages(t.Context(), s.Now.AddDate(0, 0, 2)))
 	for id, liability := range map[string]string{passedID: "Shifts to the issuer", lostID: "Stays with the merchant", foreignID: "Stays with the merchant"} {
 		w := s.get("admin", "/authentications/"+id+"?step=ares")
 		s.want(w, 200, liability, "No message of this step is kept.")
@@ -333,10 +333,10 @@ func TestK3NextStepOfWhatIsOver(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := recordOf("60000000-0000-4000-8000-000000000001")
-	r.Created, r.Merchant, r.API, r.Status, r.Result, r.TransStatus = s.now.Add(-time.Hour), shop, "authentications", "cancelled", "abandoned", ""
+	r.Created, r.Merchant, r.API, r.Status, r.Result, r.TransStatus = s.Now.Add(-time.Hour), shop, "authentications", "cancelled", "abandoned", ""
 	s.add(journal.Cancelled, r, journal.Step{Step: "request", At: r.Created})
 	old := recordOf("60000000-0000-4000-8000-000000000002")
-	old.Created, old.Merchant, old.API, old.Operation, old.Status, old.MessageVersion = s.now.Add(-time.Hour), shop, "v1", "check", "completed", "1.0.2"
+	old.Created, old.Merchant, old.API, old.Operation, old.Status, old.MessageVersion = s.Now.Add(-time.Hour), shop, "v1", "check", "completed", "1.0.2"
 	s.add(journal.Version1, old, journal.Step{Step: "request", At: old.Created})
 	for id, want := range map[string]string{r.ID: "the issuer was not asked", old.ID: "The rules of 3-D Secure 1.0.2 are not known here."} {
 		w := s.get("viewer", "/authentications/"+id)
@@ -351,10 +351,10 @@ func TestK3NextStepOfWhatIsOver(t *testing.T) {
 func TestD126PersonalDataIsShownWithItsMessage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	r := journal.Record{ID: passedID, Created: s.now.Add(-30 * time.Minute), Merchant: shop}
+	r := journal.Record{ID: passedID, Created: s.Now.Add(-30 * time.Minute), Merchant: shop}
 	areq := masked(t, `{"messageType": "AReq", "messageVersion": "2.2.0", "email": "zoe@shop.example"}`)
 	s.add(journal.SecondAReq, r, journal.Step{
-		Step: "areq", At: s.now, Message: areq, Personal: []byte(`{"email":"zoe@<shop>.example","homePhone.cc":"49"}`),
+		Step: "areq", At: s.Now, Message: areq, Personal: []byte(`{"email":"zoe@<shop>.example","homePhone.cc":"49"}`),
 	})
 	for _, caller := range callers() {
 		w := s.get(caller, "/authentications/"+passedID+"?step=areq-2")

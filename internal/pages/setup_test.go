@@ -125,7 +125,7 @@ func TestK5Reports(t *testing.T) {
 		t.Errorf("file: %v, %v", rows, err)
 	}
 	r := recordOf("30000000-0000-4000-8000-000000000001")
-	r.Created, r.Merchant = s.now.Add(-1e9), "=1+1"
+	r.Created, r.Merchant = s.Now.Add(-1e9), "=1+1"
 	s.add("answered", r, stepOf("areq", r.Created))
 	if body := s.get("viewer", "/reports.csv?by=merchant").Body.String(); !strings.Contains(body, "'=1+1") {
 		t.Errorf("a formula in the file: %s", body)
@@ -138,7 +138,7 @@ func TestK5ReportOfMandates(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.want(s.get("viewer", "/reports?by=mandates"), 200, "Every request of this time keeps the rules")
-	s.addUnkept()
+	s.AddUnkept()
 	s.want(s.get("viewer", "/reports?by=mandates"), 200, shop, otherShop, "email</span> or <span", "must be sent", "should be sent", "Now", "From 1 May 2027", "Advice",
 		`href="/authentications/40000000-0000-4000-8000-000000000001"`)
 	if body := s.get("own-viewer", "/reports?by=mandates").Body.String(); strings.Contains(body, otherShop) || !strings.Contains(body, shop) {
@@ -149,7 +149,7 @@ func TestK5ReportOfMandates(t *testing.T) {
 		t.Errorf("file: %v, %v", rows, err)
 	}
 	r := recordOf("40000000-0000-4000-8000-000000000003")
-	r.Created, r.Merchant, r.Unkept = s.now.Add(-1e9), "=1+1", []journal.Rule{{Element: "mcc", Rule: "require"}}
+	r.Created, r.Merchant, r.Unkept = s.Now.Add(-1e9), "=1+1", []journal.Rule{{Element: "mcc", Rule: "require"}}
 	s.add("answered", r, stepOf("areq", r.Created))
 	if body := s.get("viewer", "/reports.csv?by=mandates").Body.String(); !strings.Contains(body, "'=1+1") {
 		t.Errorf("a formula in the file: %s", body)
@@ -162,7 +162,7 @@ func TestK5Billing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := recordOf("30000000-0000-4000-8000-000000000001")
-	r.Created, r.Merchant = s.now.Add(-1e9), "=1+1"
+	r.Created, r.Merchant = s.Now.Add(-1e9), "=1+1"
 	s.add("answered", r, stepOf("areq", r.Created))
 	const cells = `<td class="num" data-l="All">2</td><td class="num" data-l="Frictionless">0</td><td class="num" data-l="Challenged">2</td>`
 	for _, isErased := range []bool{false, true} {
@@ -179,7 +179,7 @@ func TestK5Billing(t *testing.T) {
 		if rows, err := csv.NewReader(s.get("own-viewer", "/billing.csv").Body).ReadAll(); err != nil || len(rows) != 3 {
 			t.Errorf("the shop's own file: %v, %v", rows, err)
 		}
-		if _, err := s.admin.Erase(t.Context(), journal.Query{Merchant: shop}); err != nil {
+		if _, err := s.Admin.Erase(t.Context(), journal.Query{Merchant: shop}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,10 +192,10 @@ func TestK3Overview(t *testing.T) {
 	s := newSite(t)
 	s.want(s.get("viewer", "/"), 200, "<dt>Authentications</dt><dd>3</dd>", "<dd>33.3\u00a0%</dd>", `href="/authentications?scheme=visa&amp;time=24h"`)
 	s.want(s.get("own-viewer", "/"), 200, "<dt>Authentications</dt><dd>2</dd>", "<dd>50.0\u00a0%</dd>")
-	s.now = s.now.AddDate(0, 0, 20)
+	s.Now = s.Now.AddDate(0, 0, 20)
 	s.want(s.get("viewer", "/"), 200, "Nothing has happened in this time", "Open the shop")
 	s.want(s.get("viewer", "/?time=30d"), 200, "<dt>Authentications</dt><dd>3</dd>")
-	s.admin.Journal = nil
+	s.Admin.Journal = nil
 	s.want(s.get("viewer", "/"), 200, "The journal is off")
 }
 
@@ -211,7 +211,7 @@ func TestK10Audit(t *testing.T) {
 		t.Error("the search for an action")
 	}
 	file := s.get("admin", "/audit.jsonl?action=key.create")
-	got, err := journal.Verify(file.Body, s.keys.PublicKey())
+	got, err := journal.Verify(file.Body, s.Keys.PublicKey())
 	if err != nil || got.Records != 1 || file.Header().Get("Content-Disposition") != `attachment; filename="audit.jsonl"` {
 		t.Errorf("the file: %+v, %v, %v", got, err, file.Header())
 	}
@@ -228,7 +228,7 @@ func TestK11TokenIsShownOnce(t *testing.T) {
 	if w.Code != 200 || shown == nil {
 		t.Fatalf("no token: %d", w.Code)
 	}
-	if a, err := s.admin.Operators.FindActor(t.Context(), shown[1]); err != nil || a.Role != operator.Viewer {
+	if a, err := s.Admin.Operators.FindActor(t.Context(), shown[1]); err != nil || a.Role != operator.Viewer {
 		t.Errorf("the token is of %+v, %v", a, err)
 	}
 	if body := s.get("admin", "/tokens").Body.String(); strings.Contains(body, shown[1]) || !strings.Contains(body, "monitor") {

@@ -22,15 +22,15 @@ const maxPage = 60_000
 func TestK1PagesStaySmallWithManyMerchants(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	registry := &merchant.Registry{Store: s.db, Ring: s.admin.Ring()}
+	registry := &merchant.Registry{Store: s.DB, Ring: s.Admin.Ring()}
 	for n := range 500 {
 		registry.InFile = append(registry.InFile, account.Merchant{Name: fmt.Sprintf("Corner Shop of the Town %03d", n)})
 	}
-	s.admin.Merchants = func() *merchant.Registry { return registry }
+	s.Admin.Merchants = func() *merchant.Registry { return registry }
 	for n := range 120 {
 		s.post("admin", "/keys", url.Values{"merchant": {registry.InFile[n/60].Name}, "label": {fmt.Sprintf("checkout of the season %03d", n)}, "allow": {"203.0.113.0/24, 192.0.2.0/24"}})
 		r := recordOf(fmt.Sprintf("10000000-0000-4000-8000-000000000%03d", n))
-		r.Created, r.Merchant, r.Reference = s.now.Add(-1e9), registry.InFile[n].Name, fmt.Sprintf("order-of-the-season-%d", n)
+		r.Created, r.Merchant, r.Reference = s.Now.Add(-1e9), registry.InFile[n].Name, fmt.Sprintf("order-of-the-season-%d", n)
 		r.Unkept = []journal.Rule{{Element: "email|homePhone|mobilePhone|workPhone", Rule: "require", Since: "2024-08-12"}}
 		s.add(journal.Answered, r)
 	}

@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
-	"github.com/openthreeds/threeds/internal/browsertest"
 	"github.com/openthreeds/threeds/internal/journal"
 )
 
@@ -24,7 +21,7 @@ const failedID = "60000000-0000-4000-8000-000000000001"
 func (s *site) addFailed(code, finding string, before ...journal.Step) {
 	s.Helper()
 	r := recordOf(failedID)
-	r.Created, r.Status, r.Result, r.TransStatus, r.ErrorCode = s.now.Add(-time.Minute), "failed", "error", "", code
+	r.Created, r.Status, r.Result, r.TransStatus, r.ErrorCode = s.Now.Add(-time.Minute), "failed", "error", "", code
 	areq := stepOf("areq", r.Created)
 	areq.Message = masked(s.TB, `{"messageType": "AReq", "messageVersion": "2.2.0", "deviceChannel": "02", "messageCategory": "01"}`)
 	areq.Findings = []string{"billAddrCity: advised"}
@@ -51,7 +48,7 @@ func TestK4SilentDirectorySendsNoErro(t *testing.T) {
 	}
 
 	s = newSite(t)
-	s.addFailed("201", "201 authenticationValue", journal.Step{Step: "ares", At: s.now, Findings: []string{"refused: 201 authenticationValue"}})
+	s.addFailed("201", "201 authenticationValue", journal.Step{Step: "ares", At: s.Now, Findings: []string{"refused: 201 authenticationValue"}})
 	body = s.get("viewer", "/authentications/"+failedID).Body.String()
 	if strings.Contains(body, ">Erro<") || strings.Contains(body, "refused: 201") || !strings.Contains(body, "<p>201 authenticationValue</p>") {
 		t.Error("an ARes that was refused")
@@ -70,7 +67,7 @@ func TestK4StripShowsWhoHeldItUp(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := recordOf(failedID)
-	r.Created = s.now.Add(-time.Minute)
+	r.Created = s.Now.Add(-time.Minute)
 	s.add(journal.Answered, r, stepOf("request", r.Created), stepOf("areq", r.Created.Add(20*time.Millisecond)), stepOf("erro", r.Created.Add(10*time.Second)))
 	body := s.get("viewer", "/authentications/"+r.ID).Body.String()
 	parts := regexp.MustCompile(`<rect class="[^"]*" x="[^"]*" y="0" width="([0-9.]+)" height="30"/>`).FindAllStringSubmatch(body, -1)
@@ -92,7 +89,7 @@ func TestK4CancelledChallengeSaysSo(t *testing.T) {
 	for cancel, want := range map[string]string{"01": "cardholder cancelled", "05": "first CReq missing"} {
 		s := newSite(t)
 		r := recordOf(failedID)
-		r.Created, r.Result, r.TransStatus, r.TransStatusReason, r.Challenged = s.now.Add(-time.Minute), "abandoned", "N", "01", true
+		r.Created, r.Result, r.TransStatus, r.TransStatusReason, r.Challenged = s.Now.Add(-time.Minute), "abandoned", "N", "01", true
 		message := func(members string) json.RawMessage {
 			return masked(t, `{"messageVersion": "2.2.0", "threeDSServerTransID": "`+failedID+`", `+members+`}`)
 		}
@@ -123,7 +120,7 @@ func TestK4OrderNumberOfManyDigits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := recordOf(failedID)
-	r.Created, r.Reference = s.now.Add(-time.Minute), "202703010001"
+	r.Created, r.Reference = s.Now.Add(-time.Minute), "202703010001"
 	s.add(journal.Answered, r, stepOf("areq", r.Created))
 	s.want(s.get("viewer", "/authentications?q=202703010001"), 400, "finds order numbers of 12 to 19 digits, too")
 	s.want(s.post("viewer", "/authentications/search", url.Values{"card": {"202703010001"}}), 200, failedID, "202703010001")
@@ -139,7 +136,7 @@ func TestK4TimesHaveZoneAndYear(t *testing.T) {
 	s.want(s.get("viewer", "/authentications"), 200, "times in UTC", ">1 Mar 11:30:00<")
 	s.want(s.get("admin", "/audit"), 200, "times in UTC")
 	s.want(s.get("viewer", "/webhooks/"+hookID), 200, "times in UTC")
-	s.now = s.now.AddDate(1, 0, 0)
+	s.Now = s.Now.AddDate(1, 0, 0)
 	s.want(s.get("viewer", "/authentications?time=all"), 200, ">1 Mar 2027 11:30:00<")
 }
 
@@ -148,8 +145,8 @@ func TestK4RefusedRequestHasNoAmount(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.add(journal.Refused, journal.Record{
-		ID: failedID, Created: s.now.Add(-time.Minute), API: "authentications", Merchant: shop, Status: "refused", ErrorCode: "invalid", Currency: "208",
-	}, stepOf("request", s.now.Add(-time.Minute)))
+		ID: failedID, Created: s.Now.Add(-time.Minute), API: "authentications", Merchant: shop, Status: "refused", ErrorCode: "invalid", Currency: "208",
+	}, stepOf("request", s.Now.Add(-time.Minute)))
 	if body := s.get("viewer", "/authentications").Body.String(); strings.Contains(body, ">208<") {
 		t.Error("the currency is shown as an amount")
 	}
@@ -161,7 +158,7 @@ func TestK4RefusedRequestHasNoAmount(t *testing.T) {
 func TestK3LinksKeepTheTime(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.now = s.now.AddDate(0, 0, 20)
+	s.Now = s.Now.AddDate(0, 0, 20)
 	s.want(s.get("viewer", "/?time=30d"), 200, `href="/authentications?scheme=visa&amp;time=30d"`, `href="/reports?time=30d"`)
 }
 
@@ -170,7 +167,7 @@ func TestK5ReportsSpeakForPeople(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := recordOf(failedID)
-	r.Created, r.TransStatus, r.TransStatusReason = s.now.Add(-time.Minute), "N", "01"
+	r.Created, r.TransStatus, r.TransStatusReason = s.Now.Add(-time.Minute), "N", "01"
 	s.add(journal.Answered, r, stepOf("areq", r.Created), stepOf("ares", r.Created))
 	s.want(s.get("viewer", "/reports?time=all"), 200, `<th scope="row">Visa</th>`)
 	s.want(s.get("viewer", "/reports?by=reason&time=all"), 200, `<th scope="row">01: card authentication failed</th>`)
@@ -257,34 +254,5 @@ func TestD142OldFormIsNotAMatterOfRights(t *testing.T) {
 	s.want(w, 403, "The form is too old", "load the page again")
 	if strings.Contains(w.Body.String(), "You may not do this") {
 		t.Error("the page blames the role")
-	}
-}
-
-// TestK1DoubleClickSendsOnce: in Chromium, one key is made by a double click, and the form can be sent again after a way back.
-func TestK1DoubleClickSendsOnce(t *testing.T) {
-	s := newSite(t)
-	base := s.serveAs("operator")
-	tab := browsertest.NewBrowser(t)
-	must(t, chromedp.Do(tab, chromedp.Navigate(base+"/keys"), chromedp.WaitVisible(chromedp.CSS("main form button.primary"))))
-	sent, err := chromedp.Run(tab, chromedp.Evaluate[int64](`(() => {
-		let sent = 0
-		const form = document.querySelector('form[action="/keys"][method=post]')
-		form.addEventListener("submit", (event) => { if (!event.defaultPrevented) sent++; event.preventDefault() })
-		form.requestSubmit(); form.requestSubmit()
-		return sent
-	})()`))
-	if err != nil || sent != 1 {
-		t.Errorf("sent %d times, %v", sent, err)
-	}
-	again, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(() => {
-		dispatchEvent(new PageTransitionEvent("pageshow", {persisted: true}))
-		let sent = false
-		const form = document.querySelector('form[action="/keys"][method=post]')
-		form.addEventListener("submit", (event) => { sent = !!form.dataset.sent })
-		form.requestSubmit()
-		return sent
-	})()`))
-	if err != nil || !again {
-		t.Errorf("not sent after a way back: %v", err)
 	}
 }

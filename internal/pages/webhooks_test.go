@@ -1,54 +1,23 @@
 package pages_test
 
 import (
-	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/internal/webhook"
 )
-
-// The endpoint of each merchant.
-const hookID, foreignHookID = "ep_1", "ep_2"
-
-// newHooks returns a service with an endpoint of each merchant, and for each merchant the id of an event that is on its
-// way to it. It may post to this machine.
-func newHooks(t testing.TB, db *storetest.Memory, ring *keyring.Ring, now func() time.Time, log *slog.Logger) (*webhook.Service, map[string]string) {
-	t.Helper()
-	hooks := &webhook.Service{Store: db, Sealer: ring, Now: now, Log: log}
-	addresses := webhook.Addresses{Allowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true}
-	hooks.Configure(webhook.Settings{
-		Retry: webhook.DefaultRetry(), Timeout: 20 * time.Second, DisableAfter: time.Hour, Poll: time.Minute, Addresses: addresses,
-		Sender: webhook.NewSender(addresses, 20*time.Second, nil, time.Now),
-	})
-	events := map[string]string{}
-	for _, of := range []struct{ merchant, hook, about string }{{shop, hookID, passedID}, {otherShop, foreignHookID, foreignID}} {
-		e := webhook.Endpoint{ID: of.hook, URL: "https://" + of.hook[3:] + ".shop.example/hooks", Description: "till " + of.hook[3:]}
-		_, err := hooks.Add(t.Context(), of.merchant, e)
-		must(t, err)
-		event, err := hooks.NewEvent(of.merchant, webhook.Completed, of.about, now().Add(-time.Minute), json.RawMessage(`{"id": "`+of.about+`", "last4": "0103"}`))
-		must(t, err)
-		must(t, db.PutEvent(t.Context(), *event))
-		events[of.merchant] = event.ID
-	}
-	return hooks, events
-}
 
 // end notes how the latest attempt at the shop's event ended. Another one follows at next; zero means none.
 func (s *site) end(status int, fault string, next time.Time) {
 	s.Helper()
-	must(s.TB, s.db.EndDelivery(s.Context(), store.Delivery{
-		Event: s.events[shop], Endpoint: hookID, Attempt: 1, Last: s.now, Due: next, Status: status, Error: fault,
+	must(s.TB, s.DB.EndDelivery(s.Context(), store.Delivery{
+		Event: s.Events[shop], Endpoint: hookID, Attempt: 1, Last: s.Now, Due: next, Status: status, Error: fault,
 	}))
 }
 
@@ -126,7 +95,7 @@ func TestK9DeliveriesAndResend(t *testing.T) {
 	s := newSite(t)
 	at := "/webhooks/" + hookID
 	s.want(s.get("own-viewer", at), 200, "On its way", passedID, "none yet")
-	s.end(503, "answered with status 503", s.now.Add(time.Minute))
+	s.end(503, "answered with status 503", s.Now.Add(time.Minute))
 	s.want(s.get("own-viewer", at), 200, "Trying again", "HTTP 503", `data-l="Next">1 Mar 12:01:00`, `data-l="Attempts">1`)
 	s.end(0, "connection refused", time.Time{})
 	s.want(s.get("viewer", at), 200, "Given up", "connection refused", `data-l="Next">none`)
@@ -137,7 +106,7 @@ func TestK9DeliveriesAndResend(t *testing.T) {
 	}
 	for i, caller := range callers() {
 		resend := func(hook, merchant string) int {
-			return s.post(caller, "/webhooks/"+hook+"/events/"+s.events[merchant]+"/resend", url.Values{}).Code
+			return s.post(caller, "/webhooks/"+hook+"/events/"+s.Events[merchant]+"/resend", url.Values{}).Code
 		}
 		if got, want := resend(hookID, shop), [6]int{403, 303, 303, 403, 303, 303}[i]; got != want {
 			t.Errorf("resend as %s: %d, want %d", caller, got, want)

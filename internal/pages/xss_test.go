@@ -4,23 +4,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
 )
-
-func recordOf(id string) journal.Record {
-	return journal.Record{
-		ID: id, API: "emv", Operation: "auth", Merchant: shop, Status: "completed", Result: "authenticated", TransStatus: "Y",
-		Card: journal.Card{Scheme: "visa", BIN: "40000000", Last4: "0103"},
-	}
-}
-
-// attacks end an attribute, an element, a script and a style, and each has a mark of its own.
-var attacks = []string{
-	`"><script>alert(7)</script>`, `' onmouseover='alert(7)`, `</title><svg onload=alert(7)>`, `javascript:alert(7)`,
-	`</script><img src=x onerror=alert(7)>`, `</style><b onclick=alert(7)>`, `{{alert(7)}}`, "`-alert(7)-`",
-}
 
 // isHarmful reports whether a page has an attack as it was given.
 func isHarmful(body, attack string) bool {
@@ -47,7 +33,7 @@ func TestK1AttacksAreText(t *testing.T) {
 		}
 		id := "20000000-0000-4000-8000-00000000000" + string(rune('0'+i))
 		r := recordOf(id)
-		r.Created = s.now.Add(-1e9)
+		r.Created = s.Now.Add(-1e9)
 		r.Merchant, r.Reference, r.ACS, r.TransStatus, r.TransStatusReason, r.ECI, r.ErrorCode, r.Amount, r.Currency, r.Operation, r.MessageVersion =
 			attack, attack, attack, attack, attack, attack, attack, attack, attack, attack, attack
 		r.Elements, r.Card.Scheme, r.Card.Last4, r.Result, r.Status = []string{attack}, attack, attack, attack, attack
@@ -66,5 +52,3 @@ func TestK1AttacksAreText(t *testing.T) {
 func quote(text string) string {
 	return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
 }
-
-func stepOf(name string, at time.Time) journal.Step { return journal.Step{Step: name, At: at} }

@@ -23,7 +23,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 	"github.com/openthreeds/threeds/internal/playground"
 	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
