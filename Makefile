@@ -39,7 +39,7 @@ QUICK = . ./message ./internal/account ./internal/admin ./internal/api ./interna
 	./internal/certs ./internal/config ./internal/iso ./internal/keyring ./internal/obs ./internal/ranges \
 	./internal/results ./internal/scheme ./internal/shed ./internal/store/sqlite ./internal/transid ./internal/webhook
 quick:
-	$(GO) test -short -vet=off -skip='$(SLOW)' $(QUICK)
+	GOGC=400 $(GO) test -short -vet=off -skip='$(SLOW)' $(QUICK)
 
 # What the tests want of the machine: a C compiler for the race detector, and a
 # browser. As root on Debian they are installed; in CI (CI=true) a missing one

@@ -13,14 +13,8 @@ import (
 	"testing"
 )
 
-// clockToBeMoved are directories and files whose tests may still wait by the clock: those of tests that start processes,
-// of tests in a browser, and of the model of both stores, which are being moved. This list shall become empty.
-var clockToBeMoved = []string{
-	"cmd/threeds", "testing/e2e", "testing/browser", "testing/browsertest", "testing/linear",
-	"internal/browser", "internal/browsertest", "internal/login", "internal/pages", "internal/playground",
-	"sandbox", "sandbox/shop", "tools/docgen",
-	"internal/store/linear", "internal/store/postgres/linear_test.go", "internal/store/sqlite/linear_test.go",
-}
+// clockToBeMoved are directories and files whose tests may still wait by the clock. This list shall become empty.
+var clockToBeMoved = []string{}
 
 // clockSupport are packages that exist for tests alone, though their files do not end in _test.go.
 var clockSupport = []string{
@@ -48,6 +42,7 @@ var clockAllowed = map[string]string{
 	"internal/store/postgres restAtRandom": isPace,
 	"internal/store/postgres/pgtest Start": "it polls a server that starts, and is given no test",
 	"internal/store/storetest pause":       inBubbles,
+	"sandbox/shop RoundTrip":               inBubbles,
 	"internal/tunnel drip":                 isPace,
 	"internal/waittest Until":              "it polls, without a time limit of its own",
 	"testing/conformance beSlow":           isPace,

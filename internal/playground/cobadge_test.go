@@ -19,11 +19,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // A lab is a server that runs from the files of a rehearsal, with the directory servers and issuers in this process.
@@ -90,22 +90,12 @@ func (l *lab) createKeys(dir string) {
 	must(l.T, db.Close())
 }
 
-// waitFor polls until isDone, for 30 s at most.
-func (l *lab) waitFor(what string, isDone func() bool) {
-	l.Helper()
-	for end := time.Now().Add(30 * time.Second); !isDone(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			l.Fatalf("%s: not within 30 s", what)
-		}
-	}
-}
-
 var loadedRanges = regexp.MustCompile(`(?m)^threeds_card_ranges\{scheme="[a-z]+"\} [1-9]`)
 
 // waitForRanges waits until the card ranges of so many directories are in use.
 func (l *lab) waitForRanges(count int) {
 	l.Helper()
-	l.waitFor("card ranges", func() bool {
+	waittest.Until(l.T, "card ranges", func() bool {
 		res, err := http.Get(l.console + "/metrics")
 		if err != nil {
 			return false
@@ -263,7 +253,7 @@ func TestA2CoBadgedCardOfCB(t *testing.T) {
 			t.Fatalf("/auth, ds %s: %d %v, want C", ds, code, ares)
 		}
 		l.enterCode(ares)
-		l.waitFor("the result", func() bool {
+		waittest.Until(l.T, "the result", func() bool {
 			code, _, rreq := l.post("/postauth", map[string]any{"threeDSServerTransID": id})
 			return code == 200 && rreq["messageType"] == "RReq" && rreq["transStatus"] == "Y"
 		})
