@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/browser"
 	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
@@ -153,9 +155,22 @@ func setHeaders(headers network.Headers) chromedp.Action[chromedp.Void] {
 func (w *world) documentOf(token string, isBegun bool) string {
 	cookies := get(w.handler, "/a/"+token).Result().Cookies()
 	if isBegun {
-		submit(w.handler, "/a/"+token+"/begin", cookies, nil)
+		w.begin(token, cookies)
 	}
 	return get(w.handler, "/a/"+token, cookies...).Body.String()
+}
+
+// begin makes the first step of the hosted page without JavaScript. It does not wait for a result that is slow.
+func (w *world) begin(token string, cookies []*http.Cookie) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		submit(ctx, w.handler, "/a/"+token+"/begin", cookies, nil)
+	}()
+	waittest.Until(w.t, "the AReq", func() bool { return w.engine.Row(token).AReqs == 1 })
+	cancel()
+	<-answered
 }
 
 // clean is a text as a header can have it.

@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -39,8 +40,8 @@ func text(t *testing.T, key string) string {
 func newSecret() string { return rand.Text() + rand.Text()[:17] }
 
 // submit posts a form of the hosted page.
-func submit(h http.Handler, path string, cookies []*http.Cookie, form url.Values) *httptest.ResponseRecorder {
-	r := httptest.NewRequest("POST", path, strings.NewReader(form.Encode()))
+func submit(ctx context.Context, h http.Handler, path string, cookies []*http.Cookie, form url.Values) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	for _, c := range cookies {
 		r.AddCookie(c)

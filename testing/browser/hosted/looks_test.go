@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"fmt"
+	"github.com/chromedp/cdproto/page"
 	"maps"
 	"slices"
 	"testing"
@@ -48,16 +49,21 @@ func (w *world) walkHosted(show func(face string)) {
 	for l, language := range []string{"en", "ar"} {
 		for m, merchant := range []string{"fjord", "plum"} {
 			view := auth.BrowserView{Merchant: merchant, Language: language}
-			noScript := func(name string, row enginetest.Row) string {
+			noScript := func(name string, row enginetest.Row) func() string {
 				row.View = view
-				w.echo.Store("/"+name, w.documentOf(w.engine.Add(row), name != "begin"))
-				return w.shop + "/" + name
+				return func() string {
+					w.echo.Store("/"+name, w.documentOf(w.engine.Add(row), name != "begin"))
+					return w.shop + "/" + name
+				}
 			}
-			hosted := func(row enginetest.Row) string {
+			hosted := func(row enginetest.Row) func() string {
 				row.View = view
-				return w.base + "/a/" + w.engine.Add(row)
+				return func() string { return w.base + "/a/" + w.engine.Add(row) }
 			}
-			faces := map[string]struct{ at, until string }{
+			faces := map[string]struct {
+				open  func() string // returns the address
+				until string
+			}{
 				"begin":     {noScript("begin", enginetest.Row{}), `true`},
 				"challenge": {noScript("challenge", enginetest.Row{ACSURL: w.bank + "/challenge"}), `true`},
 				"confirm":   {noScript("confirm", enginetest.Row{Info: info}), `true`},
@@ -66,7 +72,7 @@ func (w *world) walkHosted(show func(face string)) {
 				"js-bank":   {hosted(enginetest.Row{ACSURL: w.bank + "/challenge"}), "!!" + hostedMark("challenge")},
 				"js-info":   {hosted(enginetest.Row{Info: info}), "!!" + hostedMark("continue")},
 				"end":       {hosted(enginetest.Row{}), `!!document.querySelector("[data-testid=hosted-end]")`},
-				"gone":      {w.base + "/a/gone", `getComputedStyle(document.body).backgroundColor === "rgb(246, 244, 239)"`},
+				"gone":      {func() string { return w.base + "/a/gone" }, `getComputedStyle(document.body).backgroundColor === "rgb(246, 244, 239)"`},
 			}
 			for i, name := range slices.Sorted(maps.Keys(faces)) {
 				if !browsertest.HasLongWalks() && i%4 != 2*l+m {
@@ -74,7 +80,10 @@ func (w *world) walkHosted(show func(face string)) {
 				}
 				face := faces[name]
 				w.do(browsertest.View(1280, 800, "light"))
-				_ = chromedp.Do(w.ctx, chromedp.Navigate(face.at)) // the page may go on to the next by itself
+				_, err := chromedp.Call(w.ctx, page.Navigate, page.NavigateParams{URL: face.open()}) // The page may go on to the next by itself.
+				if err != nil {
+					w.fail(err)
+				}
 				w.arrive(face.until)
 				show(name + "-" + merchant + "-" + language)
 			}
