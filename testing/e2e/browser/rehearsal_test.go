@@ -22,8 +22,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/testing/browsertest"
 	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/testing/browsertest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
