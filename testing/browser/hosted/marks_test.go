@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/waittest"
 )
 
 // holdTimers has the page keep each timer of five seconds or more until release is called with its milliseconds.
@@ -32,6 +33,7 @@ func TestD67MarksOfThreedsJSAreStable(t *testing.T) {
 		w.start(token, options)
 		w.until("!!" + mark("spinner"))
 		w.until(mark("method") + `?.tagName == "IFRAME"`)
+		waittest.Until(t, "the first step", func() bool { return w.engine.Row(token).View.Step == auth.StepMethod })
 		w.engine.SetStep(token, auth.StepChallenge)
 		w.until(mark("challenge") + `?.tagName == "IFRAME"`)
 		if isDialog := w.read(`String(` + mark("dialog") + `?.tagName)`); (isDialog == "DIALOG") != (name == "dialog") {

@@ -332,7 +332,7 @@ func TestBrowserOutage(t *testing.T) {
 	tb.bankPage()
 	tb.cut()
 	tb.tryAgain() // in vain
-	tb.do(browsertest.Poll(said))
+	tb.do(browsertest.Poll(`window.isPaused() && ` + said))
 	tb.is(`document.querySelector("dialog").offsetWidth === 250`)
 	tb.shot("outage")
 	tb.mend()
@@ -345,7 +345,7 @@ func TestBrowserOutage(t *testing.T) {
 	tb.pay("4000000000000172")
 	tb.bankPage()
 	tb.cut()
-	tb.do(browsertest.Poll(said), chromedp.Click(testID("challenge-cancel")))
+	tb.do(browsertest.Poll(`window.isPaused() && `+said), chromedp.Click(testID("challenge-cancel")))
 	tb.tryAgain()
 	tb.do(browsertest.Poll(`!document.querySelector("dialog").open`))
 	tb.do(browsertest.Poll(`window.isPaused() && document.querySelector('[data-testid="trouble"]').offsetHeight > 0`))
