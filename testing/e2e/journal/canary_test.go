@@ -1,11 +1,11 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -184,9 +184,11 @@ func TestJ6CanariesAreNowhere(t *testing.T) {
 		t.Error("too little was written: the test shows nothing")
 	}
 	// The control: a canary planted anywhere is found.
+	all := []byte(" " + strings.Join(slices.Collect(maps.Values(a.secrets)), " ") + " ")
 	for from, data := range a.written {
+		views := []rig.View{rig.NewView("", slices.Concat(data, all))}
 		for name, secret := range a.secrets {
-			if rig.FindSecretIn([]rig.View{rig.NewView("", append(bytes.Clone(data), " "+secret+" "...))}, secret) == "" {
+			if rig.FindSecretIn(views, secret) == "" {
 				t.Fatalf("%s: a planted %s is not found", from, name)
 			}
 		}

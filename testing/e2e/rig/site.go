@@ -625,6 +625,7 @@ func (s *Site) ConfigText() string {
 
 // Metric reads one series from the console; -1: there is none.
 func (s *Site) Metric(name string) float64 {
+	pace(s.ConsoleURL)
 	res, err := http.Get(s.ConsoleURL + "/metrics")
 	if err != nil {
 		return -1
