@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,13 +46,21 @@ var findBinary = sync.OnceValues(func() (string, error) {
 		}
 		return path, os.Symlink(given, path)
 	}
-	build := exec.Command("go", "build", "-o", path, "./cmd/threeds")
-	build.Dir = Root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, Build(path)
 })
+
+// Build builds the program, as a release does without cgo, to a path. Flags are further ones of go build.
+func Build(path string, flags ...string) error {
+	build := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", path, "./cmd/threeds"})...)
+	build.Dir, build.Env = Root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// TempDir is a directory for what all tests of this process share.
+func TempDir() string { return buildDir }
 
 // Root is the directory of the main module, as the packages of tests see it.
 const Root = "../../.."
@@ -76,8 +85,19 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer pgtest.Stop()
+	defer func() {
+		for _, end := range slices.Backward(atExit) {
+			end()
+		}
+	}()
 	return m.Run()
 }
+
+// atExit are the functions of AtExit.
+var atExit []func()
+
+// AtExit calls end when all tests of the package have ended. What tests share is ended by it.
+func AtExit(end func()) { atExit = append(atExit, end) }
 
 // Run runs threeds with arguments and returns its exit status. The end of ctx sends it SIGTERM; Run still waits until it
 // has ended. A stdin of nil is empty.
