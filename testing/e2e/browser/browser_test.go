@@ -65,6 +65,7 @@ func (s *shopper) issuer(control string) *chromedp.Node {
 // Everything is real but the money: the page, the shop's back end, the server,
 // mutual TLS to the directory server, the issuer's pages, the RReq.
 func TestBrowserFlow(t *testing.T) {
+	t.Parallel()
 	for _, method := range []struct{ name, digit, state string }{
 		{"method", "0", "answered (Y)"},
 		{"no method", "1", "none (U)"},

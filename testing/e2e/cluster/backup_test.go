@@ -16,6 +16,7 @@ import (
 // restores this into PostgreSQL: merchants go on with their keys, revoked keys are refused and
 // listed, and card ranges are there.
 func TestD109BackupMovesANodeToTheOtherStore(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	p := rig.NewPeer(t, ca)
 	old := rig.NewVictim(t, ca, p)

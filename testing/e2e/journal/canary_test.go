@@ -117,6 +117,7 @@ func (a *aviary) carrier(version, pan string) rig.Object {
 // writes (I9): neither in files, log and spans, nor, with what they hold in clear, in the journal, its exports, backups,
 // the audit trail, the admin API and the pages of the console. It is in none of the encodings of scan.
 func TestJ6CanariesAreNowhere(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	spans, v1 := rig.NewCollector(t), rig.NewV1Directory(t, ca)
 	s, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{

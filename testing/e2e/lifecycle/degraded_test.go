@@ -60,6 +60,7 @@ func TestD104ExpiredClientCertificateIsServedWith(t *testing.T) {
 // TestD104ExpiredListenerCertificatesAreServed: the listeners show their certificates
 // though they have expired.
 func TestD104ExpiredListenerCertificatesAreServed(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	pages := rig.FreeAddress(t)
 	browserTLS := fmt.Sprintf("browser: {listen: %q, url: \"https://pay.example\", tls: {cert: browser.pem, key: browser-key.pem}}", pages)
@@ -88,6 +89,7 @@ func TestD104ExpiredListenerCertificatesAreServed(t *testing.T) {
 // TestD104ExpiredCAIsLoaded: an expired member of a bundle degrades its directory and
 // leaves the other members good.
 func TestD104ExpiredCAIsLoaded(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	var old []byte
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Unready: true, Prepare: func(dir string) {
@@ -109,6 +111,7 @@ func TestD104ExpiredCAIsLoaded(t *testing.T) {
 // TestD104ExpiredRootOfPAResIsLoaded: an expired root of signatures degrades its scheme of
 // 3-D Secure 1.0.2 alone, and the other roots of the file stay good.
 func TestD104ExpiredRootOfPAResIsLoaded(t *testing.T) {
+	t.Parallel()
 	s := rig.StartLegacy(t, rig.Plan{Unready: true, Prepare: func(dir string) {
 		config, err := os.ReadFile(filepath.Join(dir, "threeds.yaml"))
 		rig.Must(t, err)

@@ -203,6 +203,7 @@ func TestD145DirectoryWithoutACertificateIsDegraded(t *testing.T) {
 // TestD145NodesChangeOverWithoutARestart has two nodes on one database. Certificates come into use on both at their time, or
 // within seconds. Connections under the former one are closed when nothing is under way on them.
 func TestD145NodesChangeOverWithoutARestart(t *testing.T) {
+	t.Parallel()
 	place := fmt.Sprintf("store: {url: %q}\nkeys: %s", pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "keys.json"))
 	ca := rig.NewAuthority(t)
 	ds := rig.NewWire(t, ca)

@@ -8,12 +8,15 @@ package rig
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -74,6 +77,9 @@ func Main(m *testing.M) {
 	os.Exit(runTests(m))
 }
 
+// testsPerProcessor is how many tests run at once for each processor.
+const testsPerProcessor = 4
+
 func runTests(m *testing.M) int {
 	defer func() { _ = os.RemoveAll(buildDir) }() // If it stays, it is in the directory of temporary files.
 	binary, err := findBinary()
@@ -83,6 +89,16 @@ func runTests(m *testing.M) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	// Most tests wait most of the time: for other processes, for time limits, for the disk.
+	flag.Parse()
+	isGiven := false
+	flag.Visit(func(f *flag.Flag) { isGiven = isGiven || f.Name == "test.parallel" })
+	if !isGiven {
+		if err := flag.Set("test.parallel", strconv.Itoa(testsPerProcessor*runtime.GOMAXPROCS(0))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	defer pgtest.Stop()
 	defer func() {
