@@ -17,6 +17,7 @@ import (
 )
 
 func TestAuthPassesTheARes(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Visa: "    informational: any\n"})
 	for _, v := range rig.AllVersions {
@@ -67,6 +68,7 @@ var spc = rig.Object{
 }
 
 func TestAuthOnce(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	second := rig.StartSite(t, ca, s.Directory, rig.Plan{Beside: s})
@@ -130,6 +132,7 @@ func TestAuthOnce(t *testing.T) {
 }
 
 func TestAuthChannels(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	eachVersion(t, s, func(s *rig.Site, v string) {
@@ -186,6 +189,7 @@ func hangUp(s *rig.Site, req rig.Object, entered <-chan bool) {
 }
 
 func TestAuthGoesOn(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	entered, leave, answers := make(chan bool), make(chan bool), make(chan rig.Object, 1)
@@ -219,6 +223,7 @@ func TestAuthGoesOn(t *testing.T) {
 }
 
 func TestAuthCommitsFirst(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	f, p := rig.NewFaulty()
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), p)
@@ -241,6 +246,7 @@ func TestAuthCommitsFirst(t *testing.T) {
 // TestAuthTime: an /auth to a directory server that is silent in one way or another ends after the time limit, here a
 // second. The same at a server with a limit of a minute, which is asked before, still waits then.
 func TestAuthTime(t *testing.T) {
+	t.Parallel()
 	const limit = time.Second
 	for _, tt := range []struct {
 		name  string

@@ -15,6 +15,7 @@ import (
 
 // TestErroTable shows each line of docs/api.md, "Erro", that takes no time.
 func TestErroTable(t *testing.T) {
+	t.Parallel()
 	ca, ca2 := rig.NewAuthority(t), rig.NewAuthority(t)
 	f, p := rig.NewFaulty()
 	p.Master = rig.NewWire(t, ca2)
@@ -263,6 +264,7 @@ func TestErroOfTime(t *testing.T) {
 // TestErroOfStart has what a server says before and after the first answer of
 // its directories.
 func TestErroOfStart(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	t.Run("no directory has been tried yet", func(t *testing.T) {
 		ds, leave := rig.NewWire(t, ca), make(chan bool)

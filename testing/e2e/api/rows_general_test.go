@@ -23,6 +23,7 @@ import (
 // The tests of these files show the rows of docs/api.md, each by its id.
 
 func TestG1HTTPVersionsAndPlainHTTP(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	t.Run("TLS", func(t *testing.T) {
 		s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{APITLS: true})
@@ -214,6 +215,7 @@ func TestG3KeysAreStoredAsHashes(t *testing.T) {
 }
 
 func TestG4SuccessIs200WithJSON(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	areq, challenge := s.Challenged("2.2.0")
@@ -239,6 +241,7 @@ func unread(s *rig.Site, f rig.Faulty) (key string) {
 }
 
 func TestG5ErroIs400(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	f, p := rig.NewFaulty()
 	p.Sections = "limits: {in_flight: 1}"
@@ -309,6 +312,7 @@ func TestG5ErroIs400(t *testing.T) {
 }
 
 func TestG6MethodsAndPaths(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 		for _, path := range []string{"/preauth", "/auth", "/postauth"} {

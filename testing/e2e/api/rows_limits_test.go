@@ -17,6 +17,7 @@ import (
 )
 
 func TestG7ContentTypes(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	for _, kind := range []string{
 		"application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8", "text/plain", "text/html",
@@ -45,6 +46,7 @@ func TestG7ContentTypes(t *testing.T) {
 }
 
 func TestG8BodyTooLargeOrDeep(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	areq, answer := s.Challenged("2.2.0")
@@ -129,6 +131,7 @@ var ofCRD = []string{
 }
 
 func TestG9NoMembersAreAdded(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	t.Run("CRD", func(t *testing.T) {
 		for _, pan := range []string{"4000001234560103", "4000001234560003", "5000001234561103", "9000100500000000", "3400001234560203"} {
@@ -180,6 +183,7 @@ func TestG9NoMembersAreAdded(t *testing.T) {
 }
 
 func TestG10KeysOfAMerchantShareTransactions(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	f, p := rig.NewFaulty()
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), p)
@@ -278,6 +282,7 @@ func ascending(t *testing.T, crd rig.Object, name string) {
 // TestFewHaveHTTP2: one connection in 32 may be of HTTP/2, on each listener; those that
 // come then get HTTP/1.1.
 func TestFewHaveHTTP2(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{APITLS: true, Sections: "limits: {connections: 95}"})
 	for listener, address := range map[string]string{"api": addressOf(t, s.API), "results": addressOf(t, s.ResultsURL)} {
@@ -298,6 +303,7 @@ func TestFewHaveHTTP2(t *testing.T) {
 // next to nothing, is in nobody's way: not on the API, where it is counted, and
 // not for results.
 func TestConnections(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: "limits: {connections: 16, wait: 10ms}"})
 	areq, answer := s.Challenged("2.2.0")

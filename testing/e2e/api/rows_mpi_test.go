@@ -18,6 +18,7 @@ import (
 )
 
 func TestM1WrongKeyIs401(t *testing.T) {
+	t.Parallel()
 	s := rig.StartLegacy(t)
 	refused := func(t *testing.T, code int, header http.Header) {
 		t.Helper()
@@ -73,6 +74,7 @@ func TestM1WrongKeyIs401(t *testing.T) {
 }
 
 func TestM2FormsAndJSON(t *testing.T) {
+	t.Parallel()
 	s := rig.StartLegacy(t)
 	form := rig.Purchase(rig.V1Visa)
 	structured := `{"amount": 21601, "currency": "DKK", "order_id": "1234567890", "cardholder_ip": null, "unknown": {"deep": [{"x": 1}]},
@@ -142,6 +144,7 @@ func flat(form url.Values) rig.Object {
 }
 
 func TestM3EnrolledAnswers(t *testing.T) {
+	t.Parallel()
 	s := rig.StartLegacy(t)
 	for _, tt := range []struct{ pan, enrolled, eci string }{
 		{rig.V1Visa, "Y", "5"}, {rig.V1Visa, "N", "6"}, {rig.V1Visa, "U", "7"}, {rig.V1Mastercard, "Y", "2"}, {rig.V1Mastercard, "N", "1"}, {rig.V1Mastercard, "U", "1"},
@@ -267,6 +270,7 @@ var v1Params = []string{
 }
 
 func TestM5ParameterFaults(t *testing.T) {
+	t.Parallel()
 	s := rig.StartLegacy(t)
 	good := rig.Purchase(rig.V1Visa)
 	t.Run("the very bytes", func(t *testing.T) {
@@ -371,6 +375,7 @@ func TestM5ParameterFaults(t *testing.T) {
 }
 
 func TestM6ParameterForms(t *testing.T) {
+	t.Parallel()
 	s := rig.StartLegacy(t)
 	s.V1.Play(rig.V1Says("N"))
 	chars := strings.Repeat
@@ -410,6 +415,7 @@ func TestM6ParameterForms(t *testing.T) {
 }
 
 func TestM7CheckAnswers(t *testing.T) {
+	t.Parallel()
 	s := rig.StartLegacy(t)
 	names := []string{"amount", "currency", "cavv", "cavv_algorithm", "eci", "merchant_id", "last4", "status", "xid"}
 	for _, tt := range []struct{ scheme, pan, status, signed, eci string }{
@@ -492,6 +498,7 @@ func TestM8PAResThatDoesNotVerify(t *testing.T) {
 }
 
 func TestM9PAResMustFitThePAReq(t *testing.T) {
+	t.Parallel()
 	s := rig.StartLegacy(t)
 	refused := func(s *rig.LegacySite, scheme string, p v1test.PARes) {
 		s.T.Helper()
@@ -588,6 +595,7 @@ func TestM9PAResMustFitThePAReq(t *testing.T) {
 // TestJ6CanariesOfVersion1AreNowhere: nothing that a server writes of these operations holds a card
 // number, an authentication value or a key.
 func TestJ6CanariesOfVersion1AreNowhere(t *testing.T) {
+	t.Parallel()
 	spans := rig.NewCollector(t)
 	s := rig.StartLegacy(t, rig.Plan{Change: quickly, Sections: spans.Section("1")})
 	const value = "Q0FOQVJZVkFMVUVDQU5BUlk9PT0="

@@ -13,6 +13,7 @@ import (
 // TestR9ValuesAreNormalised has a value and what becomes of it. 2.3.1 has no list of colour depths
 // and takes longer languages.
 func TestR9ValuesAreNormalised(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t, rig.Plan{Sections: "merchants:\n  - {name: Danish, acquirer_country: \"208\"}\n"})
 	for _, tt := range []struct {
 		name   string
@@ -112,6 +113,7 @@ func untouched(s *rig.Site, t *testing.T) {
 }
 
 func TestR10OnlyASCIIBefore231(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t)
 	for _, name := range []string{"Jürgen Müller", "Łukasz", "😀", "a\u00a0b"} {
 		eachVersion(t, s, func(s *rig.Site, v string) {
@@ -200,6 +202,7 @@ func TestR11NotificationURLSchemes(t *testing.T) {
 // TestNotes: what was normalised (R9), and what the card's scheme asks for, is told in
 // headers of the answer (G9), by name and each once, of requests that are refused too.
 func TestNotes(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t, rig.Plan{Sections: "merchants:\n  - {name: Off, scheme_rules: \"off\"}\n"})
 	own := rig.Object{"acquirerCountryCode": "208", "acquirerCountryCodeSource": "01", "acceptLanguage": []string{"en"}}
 	for _, tt := range []struct {

@@ -12,6 +12,7 @@ import (
 // The tests of this file show docs/api.md, "/preauth".
 
 func TestPreauth(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	t.Run("members", func(t *testing.T) {
 		for _, pan := range []string{"4000001234560103", "4000001234560003", "4000001234561103", "3000100000000103", "5000001234560203", "9001100600000000"} {
@@ -104,6 +105,7 @@ func nowhere(t *testing.T, at string, v any) {
 // TestPreauthCoBadged has a card that two schemes hold: the order of the
 // configuration decides, and ds.
 func TestPreauthCoBadged(t *testing.T) {
+	t.Parallel()
 	ca, ca2 := rig.NewAuthority(t), rig.NewAuthority(t)
 	master := rig.NewWire(t, ca2)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Master: master})
@@ -141,6 +143,7 @@ func TestPreauthCoBadged(t *testing.T) {
 // TestPreauthBest has a range whose versions differ: the members at the top are
 // of the highest version that all share.
 func TestPreauthBest(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	ds := rig.NewWire(t, ca)
 	ds.Server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

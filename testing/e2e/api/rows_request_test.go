@@ -30,6 +30,7 @@ func same(t *testing.T, areq rig.Object, name string, want any) {
 }
 
 func TestR1MemberNamesInAnyCase(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t)
 	eachVersion(t, s, func(s *rig.Site, v string) {
 		plain := s.Through(s.Request(v))
@@ -64,6 +65,7 @@ func TestR1MemberNamesInAnyCase(t *testing.T) {
 }
 
 func TestR2NullIsAbsent(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t)
 	eachVersion(t, s, func(s *rig.Site, v string) {
 		plain := s.Through(s.Request(v))
@@ -107,6 +109,7 @@ func TestR2NullIsAbsent(t *testing.T) {
 }
 
 func TestR3EmptyTextIsAbsent(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t)
 	eachVersion(t, s, func(s *rig.Site, v string) {
 		got := s.Through(s.Request(v).With(rig.Object{
@@ -124,6 +127,7 @@ func TestR3EmptyTextIsAbsent(t *testing.T) {
 }
 
 func TestR4UnknownMembersAreDropped(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t)
 	eachVersion(t, s, func(s *rig.Site, v string) {
 		plain := s.Through(s.Request(v))
@@ -142,6 +146,7 @@ func TestR4UnknownMembersAreDropped(t *testing.T) {
 }
 
 func TestR5MembersOfOtherVersionsAreDropped(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t)
 	for _, tt := range []struct {
 		name string
@@ -175,6 +180,7 @@ func TestR5MembersOfOtherVersionsAreDropped(t *testing.T) {
 }
 
 func TestR6ServerMembersAreOverwritten(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t, rig.Plan{
 		Sections: `merchants:
   - {name: With, requestor_id: MerchantID, requestor_name: Merchant Name}
@@ -218,6 +224,7 @@ func TestR6ServerMembersAreOverwritten(t *testing.T) {
 }
 
 func TestR7MembersGivenTwice(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t)
 	eachVersion(t, s, func(s *rig.Site, v string) {
 		for _, tt := range []struct{ name, text, detail string }{
@@ -243,6 +250,7 @@ func TestR7MembersGivenTwice(t *testing.T) {
 }
 
 func TestR8ExtensionDataPassesUnchanged(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t)
 	const data = `{"a" : 1.50e+3,  "b":null,"c":{ },"d":"\u00e9\/ é","e":[0.10, -0, 1E40,123456789012345678901234567890]}`
 	eachVersion(t, s, func(s *rig.Site, v string) {
@@ -261,6 +269,7 @@ func TestR8ExtensionDataPassesUnchanged(t *testing.T) {
 func names(got rig.Object) []string { return strings.Split(got.Text("errorDetail"), ",") }
 
 func TestR12FaultsAreFoundInOnePass(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t)
 	eachVersion(t, s, func(s *rig.Site, v string) {
 		req := s.Request(v).With(rig.Object{

@@ -17,6 +17,7 @@ import (
 // The tests of this file show docs/api.md, "/postauth" and "Results of directory servers".
 
 func TestPostauth(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	second := rig.StartSite(t, ca, s.Directory, rig.Plan{Beside: s})
@@ -75,6 +76,7 @@ func dial(s *rig.Site, cert *tls.Certificate) (*http.Response, error) {
 }
 
 func TestResultsTLS(t *testing.T) {
+	t.Parallel()
 	ca, ca2 := rig.NewAuthority(t), rig.NewAuthority(t)
 	master := rig.NewWire(t, ca2)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Master: master})
@@ -142,6 +144,7 @@ func TestResultsTLS(t *testing.T) {
 }
 
 func TestResults(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	second := rig.StartSite(t, ca, s.Directory, rig.Plan{Beside: s})
@@ -245,6 +248,7 @@ func TestResults(t *testing.T) {
 // TestP2WaitForAResult: a /postauth that waits is answered when the result comes, to this node or another, and
 // when the server ends. One whose result does not come still waits then.
 func TestP2WaitForAResult(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	second := rig.StartSite(t, ca, s.Directory, rig.Plan{Beside: s})

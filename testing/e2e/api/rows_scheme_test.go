@@ -15,6 +15,7 @@ import (
 // the answer. Visa wants cardExpiryDate, and a form of threeDSRequestorID that
 // the server's own has not.
 func TestMC19(t *testing.T) {
+	t.Parallel()
 	s := rig.NewSite(t, rig.Plan{Sections: `merchants:
   - {name: Off, scheme_rules: off}
   - {name: Warn, scheme_rules: warn}

@@ -119,6 +119,7 @@ func TestStrangersFillNoLog(t *testing.T) {
 // rest, while fifty more come per second. New clients that take a moment between connecting and their request are all
 // served: merchants on the API, with TLS and without, and directory servers on the results listener.
 func TestStrangersDoNotShutOutNewClients(t *testing.T) {
+	t.Parallel()
 	const most, clients = 200, 100
 	const moment = 100 * time.Millisecond
 	issuer := rig.NewAuthority(t)

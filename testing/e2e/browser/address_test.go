@@ -52,6 +52,7 @@ func send(t *testing.T, c *http.Client, method, address, body string, header ...
 // TestD80OnePortHasEverything: shop, issuers' pages, control and API are on one port by
 // path, the ready file tells of them, and the members of before stay.
 func TestD80OnePortHasEverything(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	for name, is := range map[string][2]string{
 		"public": {w.Public, w.API}, "browser": {w.Browser, w.API}, "shop": {w.Shop, w.API}, "acs": {w.ACS, w.API + "/acs"},
@@ -84,6 +85,7 @@ func TestD80OnePortHasEverything(t *testing.T) {
 // TestD80NamesElsewhereAreRefused: without a public address, a page under a name that was made
 // to resolve to this machine reads nothing.
 func TestD80NamesElsewhereAreRefused(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	for _, path := range []string{"/", "/acs/challenge/x", "/_sandbox/transactions", "/notify/method", "/console/", "/console/keys"} {
 		if res, _ := send(t, http.DefaultClient, "GET", w.API+path, "", "Host", "page.example"); res.StatusCode != http.StatusMisdirectedRequest {
@@ -95,6 +97,7 @@ func TestD80NamesElsewhereAreRefused(t *testing.T) {
 // TestD81ControlNeedsKeyAndJSON: below /_sandbox/ nothing is changed without a key of the sandbox
 // and JSON, no other origin is allowed anything, and GET is open on loopback alone.
 func TestD81ControlNeedsKeyAndJSON(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	exposed := rig.StartSandbox(t, "--public-url", "https://lab.example")
 	const change = `{"generate": {"count": 10, "seed": 1}}`
@@ -149,6 +152,7 @@ func TestD81ControlNeedsKeyAndJSON(t *testing.T) {
 
 // TestD80PublicURLIsAnOrigin: what is no origin is refused with what would be one.
 func TestD80PublicURLIsAnOrigin(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"https://lab.example":              "https://lab.example",
 		"https://Lab.example/":             "https://lab.example",
@@ -267,6 +271,7 @@ func (lab *proxiedLab) submit(page string, more url.Values) string {
 
 // TestW1ShopBehindTLSProxy: the shop whose browsers come by way of a proxy is told by events, which do not.
 func TestW1ShopBehindTLSProxy(t *testing.T) {
+	t.Parallel()
 	lab := startProxiedLab(t)
 	begun := rig.ParseObject(t, []byte(lab.page("POST", lab.origin+"/pay", `{"card": "9000100111111111", "expiry": "3012"}`)))
 	waittest.Until(t, "the event at the shop", func() bool { // whose id is shown though the shop may have asked before
@@ -281,6 +286,7 @@ func TestW1ShopBehindTLSProxy(t *testing.T) {
 // TestK13ConsoleBehindTLSProxy: a browser that knows the public address alone comes from the order to its timeline in the
 // console, and can use the forms there.
 func TestK13ConsoleBehindTLSProxy(t *testing.T) {
+	t.Parallel()
 	lab := startProxiedLab(t)
 	if lab.Console != lab.origin+"/console" {
 		t.Fatalf("console of the ready file is %q", lab.Console)
@@ -306,6 +312,7 @@ func TestK13ConsoleBehindTLSProxy(t *testing.T) {
 // TestT1ChallengeThroughTLSProxy: a client that only knows the public address completes the 3DS
 // Method and a challenge in the shop, and every URL that it gets is below that address.
 func TestT1ChallengeThroughTLSProxy(t *testing.T) {
+	t.Parallel()
 	lab := startProxiedLab(t)
 	lab.page("GET", lab.Shop+"/", "")
 	lab.page("GET", lab.Shop+"/steps", "")
@@ -352,6 +359,7 @@ func TestT1ChallengeThroughTLSProxy(t *testing.T) {
 // TestT1APIThroughTLSProxy: acsURL and threeDSMethodURL of the API are below the public address,
 // whatever Host a request has.
 func TestT1APIThroughTLSProxy(t *testing.T) {
+	t.Parallel()
 	lab := startProxiedLab(t)
 	direct := &rig.World{ReadyFile: rig.ReadyFile{API: "http://" + lab.Listen, APIKey: lab.APIKey}, T: t}
 	crd := direct.Preauth("4000001234560072")
@@ -440,6 +448,7 @@ func TestT1BrowserInAnotherNetworkNamespace(t *testing.T) {
 // TestT1DirectoriesListen: the directory servers share a port, which only a client with the
 // certificate of the scheme may use.
 func TestT1DirectoriesListen(t *testing.T) {
+	t.Parallel()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	rig.Must(t, err)
 	at := free.Addr().String()
@@ -466,6 +475,7 @@ func TestT1DirectoriesListen(t *testing.T) {
 
 // TestSandboxRateLimitIsAnOption: a key is refused beyond --rate-limit, and never with 0.
 func TestSandboxRateLimitIsAnOption(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		rate      string
 		isBounded bool

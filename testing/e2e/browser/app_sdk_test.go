@@ -134,6 +134,7 @@ func (k *sandboxSDK) send(changes rig.Object) rig.Object {
 // TestT6SDKOfAnApp: an app's SDK has its challenge with the issuer of `threeds sandbox`, and /postauth has how it ended,
 // also where the issuer or the SDK found a fault.
 func TestT6SDKOfAnApp(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		pan := map[string]string{"2.1.0": "4000000000001172", "2.2.0": "4000000000002172", "2.3.1": "4000000000003172"}[version]
@@ -172,6 +173,7 @@ func TestT6SDKOfAnApp(t *testing.T) {
 // TestT6SDKAtAPublicAddress: acsURL and the app of the bank are below the public address, and the cardholder confirms in
 // that app or by POST /_sandbox/oob.
 func TestT6SDKAtAPublicAddress(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t, "--public-url", "https://lab.example")
 	w.API = "http://" + w.Listen
 	reached := func(address string) string { return strings.Replace(address, "https://lab.example", w.API, 1) }

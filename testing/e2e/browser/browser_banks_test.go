@@ -17,7 +17,7 @@ import (
 func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 	t.Parallel() // there is much to be waited for
 	w := rig.StartSandbox(t)
-	s := &shopper{t, browsertest.NewBrowser(t)}
+	s := &shopper{t, openTab(t)}
 	for _, view := range []struct {
 		width, height int64
 		scheme        string

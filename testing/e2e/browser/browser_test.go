@@ -65,6 +65,7 @@ func (s *shopper) issuer(control string) *chromedp.Node {
 // Everything is real but the money: the page, the shop's back end, the server,
 // mutual TLS to the directory server, the issuer's pages, the RReq.
 func TestBrowserFlow(t *testing.T) {
+	t.Parallel()
 	for _, method := range []struct{ name, digit, state string }{
 		{"method", "0", "answered (Y)"},
 		{"no method", "1", "none (U)"},
@@ -73,7 +74,7 @@ func TestBrowserFlow(t *testing.T) {
 		t.Run(method.name, func(t *testing.T) {
 			t.Parallel() // there is much to be waited for
 			w := rig.StartSandbox(t)
-			s := &shopper{t, browsertest.NewBrowser(t)}
+			s := &shopper{t, openTab(t)}
 			s.do(browsertest.View(1280, 900, "light"))
 			for _, end := range []struct{ name, digits, word, status string }{
 				{"pass", "70", "authenticated", "Y"},
@@ -126,7 +127,7 @@ func (s *shopper) pay(shop, pan, deed string) {
 func TestBrowserFrictionless(t *testing.T) {
 	t.Parallel()
 	w := rig.StartSandbox(t)
-	s := &shopper{t, browsertest.NewBrowser(t)}
+	s := &shopper{t, openTab(t)}
 	s.do(browsertest.View(390, 844, "dark"))
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		s.do(
@@ -149,7 +150,7 @@ func TestBrowserFrictionless(t *testing.T) {
 func TestBrowserTroubles(t *testing.T) {
 	t.Parallel() // there is much to be waited for
 	w := rig.StartSandbox(t)
-	s := &shopper{t, browsertest.NewBrowser(t)}
+	s := &shopper{t, openTab(t)}
 	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(w.Shop+"/steps"), chromedp.WaitVisible(testID("pay")))
 	offered, err := chromedp.Run(s.ctx, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#trouble option")].map(o => o.value).filter(v => v)`))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 func TestBrowserV1(t *testing.T) {
 	t.Parallel()
 	w := rig.StartSandbox(t)
-	s := &shopper{t, browsertest.NewBrowser(t)}
+	s := &shopper{t, openTab(t)}
 	s.do(browsertest.View(1280, 900, "light"))
 	for _, test := range []struct{ pan, word, status, eci string }{
 		{"4102010000000000", "authenticated", "Y", "5"},

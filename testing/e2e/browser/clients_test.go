@@ -119,6 +119,7 @@ var clients = map[string]client{
 // TestClients plays integrations of servers like this one with every card that
 // they could have met there.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	for name, c := range clients {
 		for _, versions := range "0123" {
@@ -186,6 +187,7 @@ func (c client) pay(w *rig.World, pan string) {
 // TestMigrating sends what migrating.md lists as refused: it gets the code that
 // stands there, and the names.
 func TestMigrating(t *testing.T) {
+	t.Parallel()
 	data, err := os.ReadFile("../../../docs/migrating.md")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 // TestCardGrid plays every combination of the card table: version × 3DS Method
 // × outcome × challenge, in a browser payment (docs/test-cards.md).
 func TestCardGrid(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	all := []string{"2.1.0", "2.2.0", "2.3.1"}
 	has := map[byte][]string{'0': all, '1': all[:1], '2': all[1:2], '3': all[2:]}
@@ -36,6 +37,7 @@ func TestCardGrid(t *testing.T) {
 
 // TestCoBadged pays with a card that two schemes hold, by each of them.
 func TestCoBadged(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	const pan = "4571000000002103" // 2.2.0 alone, without a 3DS Method
 	for ds, want := range map[string]string{"": "visa", "visa": "visa", "sbn": "sbn"} {

@@ -52,6 +52,7 @@ func oddBodies() map[string]string {
 // TestOddBodies: each of them is answered on each path with 400 and an error in JSON
 // that says what is wrong and repeats nothing.
 func TestOddBodies(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	for _, path := range []string{"/preauth", "/auth", "/postauth", "/enrolled", "/check"} {
 		for name, body := range oddBodies() {

@@ -25,6 +25,7 @@ import (
 // TestReadme pastes the session of README.md into a shell beside a sandbox. Of
 // the lines only the address of the API is changed.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"sh", "curl"} {
 		rig.FindTool(t, name, "the session of README.md")
 	}
@@ -65,6 +66,7 @@ func TestReadme(t *testing.T) {
 // TestShellBlocks: what the pages give to a shell is for any shell, not for one
 // maker's.
 func TestShellBlocks(t *testing.T) {
+	t.Parallel()
 	rig.FindTool(t, "sh", "the commands of the pages")
 	pages, err := filepath.Glob("../../../docs/*.md")
 	if err != nil {
@@ -133,6 +135,7 @@ func TestSamples(t *testing.T) {
 // TestSlips sends what errors.md lists as often seen: it gets the code that stands
 // there and is named, and what is wanted in its place is taken.
 func TestSlips(t *testing.T) {
+	t.Parallel()
 	data, err := os.ReadFile("../../../docs/errors.md")
 	if err != nil {
 		t.Fatal(err)

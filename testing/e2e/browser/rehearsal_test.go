@@ -339,6 +339,7 @@ func (r *rehearsal) sentAReq(t *testing.T) []byte {
 // TestD87FlagsExclude: what only a sandbox with a server of its own can do is refused beside
 // --directories, and so is --results-ca without it.
 func TestD87FlagsExclude(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"sandbox --directories lab --data x":       "--data and --directories exclude each other",
 		"sandbox --directories lab --rate-limit 1": "--rate-limit and --directories exclude each other",

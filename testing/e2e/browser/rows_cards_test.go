@@ -15,6 +15,7 @@ import (
 const noInput = "No valid test input found"
 
 func TestCardsOutside(t *testing.T) {
+	t.Parallel()
 	sandbox := rig.StartSandbox(t)
 	refused := rig.Expected{Code: "305", Component: "D", Description: noInput}
 	for _, end := range []string{"0000", "0104", "0173", "0180", "0199", "0193", "4103", "9999", "0303", "0143", "1183"} {
@@ -57,6 +58,7 @@ func TestCardsOutside(t *testing.T) {
 }
 
 func TestCardsMethod(t *testing.T) {
+	t.Parallel()
 	sandbox := rig.StartSandbox(t)
 	bad := rig.Expected{Code: "305", Component: "D", Description: "Invalid ThreeDSCompInd", Detail: `The threeDSCompInd must be "Y" when successful`}
 	for _, v := range rig.AllVersions {
@@ -87,6 +89,7 @@ func TestCardsMethod(t *testing.T) {
 }
 
 func TestCardsScheme(t *testing.T) {
+	t.Parallel()
 	sandbox := rig.StartSandbox(t)
 	for bin, scheme := range map[string]string{
 		"400000": "visa", "499999": "visa", "510000": "mastercard", "559999": "mastercard", "222100": "mastercard", "272099": "mastercard",
@@ -107,6 +110,7 @@ func TestCardsScheme(t *testing.T) {
 }
 
 func TestCardsOlder(t *testing.T) {
+	t.Parallel()
 	sandbox := rig.StartSandbox(t)
 	for prefix, version := range map[string]string{"9000": "2.1.0", "9001": "2.2.0"} {
 		for _, tt := range []struct{ digits, last, status, method, result string }{
@@ -166,6 +170,7 @@ func TestCardsOlder(t *testing.T) {
 }
 
 func TestCardsChannels(t *testing.T) {
+	t.Parallel()
 	sandbox := rig.StartSandbox(t)
 	for name, make := range map[string]func(version, pan, transID string) rig.Object{"app": rig.AppRequest, "3RI": rig.ThreeRIRequest} {
 		for _, v := range rig.AllVersions {
@@ -215,6 +220,7 @@ func awaitResult(w *rig.World, ares rig.Object, status string) {
 
 // TestCardsSlow has the cards whose point is time.
 func TestCardsSlow(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
@@ -261,6 +267,7 @@ func TestCardsSlow(t *testing.T) {
 // TestSandboxPages: what a browser opens is plain http on this machine, and the
 // shop answers.
 func TestSandboxPages(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	crd := w.Preauth("4000001234560003")
 	_, answer := w.Pay("2.2.0", "4000001234560172", nil)

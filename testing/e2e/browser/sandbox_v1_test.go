@@ -15,6 +15,7 @@ import (
 // TestSandboxV1 goes the whole way of 3-D Secure 1.0.2 in the sandbox, with the
 // cards of docs/test-cards.md.
 func TestSandboxV1(t *testing.T) {
+	t.Parallel()
 	s := &rig.LegacySite{Site: &rig.Site{World: rig.StartSandbox(t)}}
 	for _, tt := range []struct{ pan, enrolled, eci, status, checked string }{
 		{"4000000000000000", "Y", "5", "Y", "5"}, {"4000000000000001", "Y", "5", "A", "6"}, {"4000000000000002", "Y", "5", "N", "7"},

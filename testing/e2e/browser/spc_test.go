@@ -192,6 +192,7 @@ func TestB8SPCOfPages(t *testing.T) {
 // TestB8StepsOfSPCWithTheSandbox: the steps that threeds.js makes, without a browser: a strict directory server takes the
 // second AReq, and an issuer that asks for a challenge then sends its result to the one authentication.
 func TestB8StepsOfSPCWithTheSandbox(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t, "--strict")
 	for _, test := range []struct{ card, told, want, result string }{
 		{"4000000000000103", `{"incomplete":"02"}`, `"spcIncompInd":"02"`, "authenticated"},

@@ -10,6 +10,7 @@ import (
 // TestD88StrictIsAFlagAndTheShopIsAlways: a threeDSCompInd Y whose 3DS Method never ran is answered without --strict,
 // refused with it, and refused in any case when it comes from the demo shop.
 func TestD88StrictIsAFlagAndTheShopIsAlways(t *testing.T) {
+	t.Parallel()
 	lenient, strict := rig.StartSandbox(t), rig.StartSandbox(t, "--strict")
 	public := rig.StartSandbox(t, "--public-url", "https://lab.example")
 	public.API = "http://" + public.Listen

@@ -16,13 +16,16 @@ import (
 // restores this into PostgreSQL: merchants go on with their keys, revoked keys are refused and
 // listed, and card ranges are there.
 func TestD109BackupMovesANodeToTheOtherStore(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	p := rig.NewPeer(t, ca)
 	old := rig.NewVictim(t, ca, p)
 	revoked := old.Command("", "key", "create", "--name", "Revoked Shop")
 	hash := strings.Fields(strings.Split(old.Command("", "key", "list"), "\n")[2])[0]
 	old.Start()
-	waittest.Until(t, "the card ranges", func() bool { return strings.Contains(old.Command("", "ranges", "status", "--json"), `"generation": 1`) })
+	waittest.Until(t, "the card ranges", rig.Unhurried(func() bool {
+		return strings.Contains(old.Command("", "ranges", "status", "--json"), `"generation": 1`)
+	}))
 	old.Command("", "key", "revoke", hash)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "backup")

@@ -208,7 +208,7 @@ func TestClusterRefresher(t *testing.T) {
 		}
 		return g
 	}
-	waittest.Until(t, "the ranges of the other node", func() bool { return generation().Ranges == 100 })
+	waittest.Until(t, "the ranges of the other node", rig.Unhurried(func() bool { return generation().Ranges == 100 }))
 	goOn <- true
 	rig.Must(t, rig.Resume(paused.Cmd.Process))
 	waittest.Until(t, "the node that was stopped", func() bool {

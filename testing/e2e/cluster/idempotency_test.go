@@ -146,6 +146,7 @@ func (l *idempotentLoad) countAuthentications(p *rig.Peer) int {
 // also when one process is killed among them. The keys of that one are in progress until its claims are over, which here
 // is two seconds later.
 func TestF5OneEffectAcrossNodesAndAKill(t *testing.T) {
+	t.Parallel()
 	t.Run("authentications", func(t *testing.T) {
 		l, p := newIdempotentLoad(t, "/authentications")
 		l.body = func(round, key int) string {

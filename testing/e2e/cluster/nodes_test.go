@@ -59,6 +59,7 @@ func TestTwoNodes(t *testing.T) {
 // TestNodeWithoutKeyFile: a node that has not got the key file of the others does
 // not make one of its own.
 func TestNodeWithoutKeyFile(t *testing.T) {
+	t.Parallel()
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	place := fmt.Sprintf("store: {url: %q}\nkeys: %s", pgtest.Get(t).Schema(t), keys)
 	ca := rig.NewAuthority(t)
@@ -81,6 +82,7 @@ func TestNodeWithoutKeyFile(t *testing.T) {
 // TestKeyFileLost: a server whose key file is gone does not start with a new one,
 // which all API keys would be wrong for.
 func TestKeyFileLost(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	if err := s.Stop(); err != nil {

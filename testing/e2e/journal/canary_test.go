@@ -1,11 +1,11 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -117,6 +117,7 @@ func (a *aviary) carrier(version, pan string) rig.Object {
 // writes (I9): neither in files, log and spans, nor, with what they hold in clear, in the journal, its exports, backups,
 // the audit trail, the admin API and the pages of the console. It is in none of the encodings of scan.
 func TestJ6CanariesAreNowhere(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	spans, v1 := rig.NewCollector(t), rig.NewV1Directory(t, ca)
 	s, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{
@@ -184,9 +185,11 @@ func TestJ6CanariesAreNowhere(t *testing.T) {
 		t.Error("too little was written: the test shows nothing")
 	}
 	// The control: a canary planted anywhere is found.
+	all := []byte(" " + strings.Join(slices.Collect(maps.Values(a.secrets)), " ") + " ")
 	for from, data := range a.written {
+		views := []rig.View{rig.NewView("", slices.Concat(data, all))}
 		for name, secret := range a.secrets {
-			if rig.FindSecretIn([]rig.View{rig.NewView("", append(bytes.Clone(data), " "+secret+" "...))}, secret) == "" {
+			if rig.FindSecretIn(views, secret) == "" {
 				t.Fatalf("%s: a planted %s is not found", from, name)
 			}
 		}

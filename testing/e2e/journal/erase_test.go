@@ -229,9 +229,9 @@ func eraseCard(t *testing.T, place string, dump func(*rig.Site) []byte) {
 	if got, replayed := erased.create(); replayed || got.Text("id") == erased.ids[1] {
 		t.Errorf("the erased card's kept answer comes again: %v", got)
 	}
-	waittest.Until(t, "the journal", func() bool {
+	waittest.Until(t, "the journal", rig.Unhurried(func() bool {
 		return strings.Contains(command(s.Site, erased.pan, "journal", "search", "--card", "-"), erased.references[2])
-	})
+	}))
 	if printed := command(s.Site, "", "journal", "erase", "--merchant", "Shop", "--yes"); !strings.Contains(printed, "erased: 6 authentications, ") {
 		t.Errorf("of the merchant: printed %q", printed)
 	}

@@ -14,6 +14,7 @@ import (
 // TestD123RefusedRequestsAreRecordsUnderTheirRequestID: a request without an id that is known, with a good key, is found by
 // the X-Request-Id of its answer, with what was refused. Without a good key nothing is kept.
 func TestD123RefusedRequestsAreRecordsUnderTheirRequestID(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	revoked := s.CreateKey("Shop")

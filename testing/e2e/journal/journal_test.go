@@ -17,6 +17,7 @@ import (
 // TestJ7ShowPrintsTheTimeline: each step in the order of time, with its distance from the beginning, what was masked and what
 // was found; in whatever order they came into the journal.
 func TestJ7ShowPrintsTheTimeline(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	config, err := os.ReadFile("../operators/testdata/token.txtar")
 	rig.Must(t, err)
@@ -79,6 +80,7 @@ func TestJ7ShowPrintsTheTimeline(t *testing.T) {
 
 // TestK5BillingIsPrinted: as a table, for spreadsheets and as JSON, for the months that are named.
 func TestK5BillingIsPrinted(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	config, err := os.ReadFile("../operators/testdata/token.txtar")
 	rig.Must(t, err)

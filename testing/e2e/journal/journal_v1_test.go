@@ -15,6 +15,7 @@ import (
 // TestD122StepsOfVersion1: the record of a request of 3-D Secure 1.0.2 has its messages as steps, masked and each with its
 // time, also where one did not come or was refused, and what it was for.
 func TestD122StepsOfVersion1(t *testing.T) {
+	t.Parallel()
 	s := rig.StartLegacy(t)
 	const value = "Q0FOQVJZVkFMVUVDQU5BUlk9PT0="
 	ask := func(name string, do func()) (d journal.Detail) {

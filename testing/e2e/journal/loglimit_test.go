@@ -13,6 +13,7 @@ import (
 // TestD105StoreAwayIsLoggedOnceASecond: while the store is away, a running server has a line of its own for each
 // request and one line a second that says why.
 func TestD105StoreAwayIsLoggedOnceASecond(t *testing.T) {
+	t.Parallel()
 	down, p := rig.NewFaulty()
 	s := rig.NewSite(t, p)
 	id := s.Request("2.2.0").Text("threeDSServerTransID")

@@ -12,6 +12,7 @@ import (
 // TestG11StoreAwayIsNoFaultOfTheProgram: what the store keeps from being done counts as 403 for every operation, for the
 // alert about the store looks for that, and not for internal.
 func TestG11StoreAwayIsNoFaultOfTheProgram(t *testing.T) {
+	t.Parallel()
 	down, p := rig.NewFaulty()
 	p.Sections = "acp: {enabled: true}"
 	s := rig.NewSite(t, p)
@@ -54,6 +55,7 @@ func TestG11StoreAwayIsNoFaultOfTheProgram(t *testing.T) {
 // /postauth. Each request, good or refused, is one line and one count, and none that a client has to answer for is counted
 // as a fault of the program.
 func TestG11OperationsBesideAuthAreOneLine(t *testing.T) {
+	t.Parallel()
 	d := newDay(rig.StartLegacy(t, rig.Plan{
 		Sections: "acp: {enabled: true}\nbrowser: {listen: 127.0.0.1:0, url: \"https://pay.example\"}\nwebhooks: {allow: [127.0.0.0/8], http: true}",
 	}))

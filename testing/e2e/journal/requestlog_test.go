@@ -131,6 +131,7 @@ func (d *day) auth(name string, areq rig.Object, want line) (answer rig.Object) 
 // is one line of the log, with merchant, ids, code and elements, and one count of the
 // metrics.
 func TestG11EveryRequestIsOneLine(t *testing.T) {
+	t.Parallel()
 	s := rig.StartLegacy(t)
 	revoked := s.CreateKey("Shop")
 	s.RevokeKey(revoked)
@@ -372,6 +373,7 @@ func (d *day) former() {
 
 // TestG11RequestsUnderLimits: a request that is refused for a limit has its line, too.
 func TestG11RequestsUnderLimits(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	ds := rig.NewWire(t, ca)
 	s := rig.StartSite(t, ca, ds, rig.Plan{Sections: "limits: {in_flight: 1, per_key: 3/s}"})
@@ -412,6 +414,7 @@ func TestG11RequestsUnderLimits(t *testing.T) {
 // TestG11WrongKeysAreLimited: of one source the first ten requests with a wrong key have
 // lines of their own, and all others one line together.
 func TestG11WrongKeysAreLimited(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	const sent = 25

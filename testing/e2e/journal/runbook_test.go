@@ -98,6 +98,7 @@ func runbooks(page string) map[string]string {
 // TestRunbooksNameLinesOfTheLog: each line of the log that a runbook sends an operator to
 // is one that the program writes, and has the members that the runbook names.
 func TestRunbooksNameLinesOfTheLog(t *testing.T) {
+	t.Parallel()
 	page := func(name string) string { return string(rig.ReadFile(t, "../../../docs/operating/"+name)) }
 	logged, members, checked := loggedMessages(t), requestMembers(t, page("logs.md")), 0
 	for alert, text := range runbooks(page("alerts.md") + "\n" + page("alerts-state.md")) {
@@ -132,6 +133,7 @@ func TestRunbooksNameLinesOfTheLog(t *testing.T) {
 // TestG11MembersAreDocumented: the table of members in docs/operating/logs.md is complete, by a
 // script of all kinds of request.
 func TestG11MembersAreDocumented(t *testing.T) {
+	t.Parallel()
 	data := rig.ReadFile(t, "../../../docs/operating/logs.md")
 	s := rig.StartLegacy(t)
 	d := newDay(s)

@@ -48,6 +48,7 @@ func unmarked(t *testing.T, h http.Handler) http.Handler {
 // outside: the spans of each request hang together, the requestor's trace goes through,
 // nobody else's does, and no directory server hears of any.
 func TestTraces(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	ds, old, c := rig.NewWire(t, ca), rig.NewV1Directory(t, ca), rig.NewCollector(t)
 	ds.Server.Config.Handler = unmarked(t, ds)
@@ -172,6 +173,7 @@ func lineOf(t *testing.T, log, operation, id string) map[string]any {
 // TestTracesReload: the fraction is taken up while the server serves. Until then only who
 // asks is traced, with a good key.
 func TestTracesReload(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	c := rig.NewCollector(t)
 	s, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: c.Section("0")})

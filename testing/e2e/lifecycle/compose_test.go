@@ -41,6 +41,7 @@ func (m manifest) texts(keys ...any) (all []string) {
 // TestKustomizationHasNoSecret: what kubectl applies, by -k or by the directory, has everything
 // but a Secret.
 func TestKustomizationHasNoSecret(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(rig.DeployDir + "/kubernetes/*.y*ml")
 	rig.Must(t, err)
 	var names []string
@@ -61,6 +62,7 @@ func TestKustomizationHasNoSecret(t *testing.T) {
 // TestTemplatesOfferCurrentVersions: the examples of a configuration have no version that the
 // schemes have ended, and serve warns of one.
 func TestTemplatesOfferCurrentVersions(t *testing.T) {
+	t.Parallel()
 	texts := map[string]string{
 		"systemd":    string(rig.ReadFile(t, rig.DeployDir+"/systemd/threeds.yaml")),
 		"kubernetes": manifests(t)["ConfigMap/threeds"].text("data", "threeds.yaml"),
@@ -84,6 +86,7 @@ func TestTemplatesOfferCurrentVersions(t *testing.T) {
 
 // TestComposeFitsTheProgram: names, ports, files and flags of the compose file are there.
 func TestComposeFitsTheProgram(t *testing.T) {
+	t.Parallel()
 	compose := readDeployed(t, "compose.yaml")
 	services, _ := compose.at("services").(map[string]any)
 	for _, name := range []string{"sandbox", "server", "database", "prometheus", "grafana"} {

@@ -30,6 +30,7 @@ func TestD104ExpiredClientCertificateIsServedWith(t *testing.T) {
 		"is not valid before": {time.Now().Add(24 * time.Hour), time.Now().Add(48 * time.Hour)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			ca, other := rig.NewAuthority(t), rig.NewAuthority(t)
 			s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Master: rig.NewWire(t, other), Unready: true, Prepare: func(dir string) {
 				other.Write(dir, other.IssueFor("3dss.example", valid[0], valid[1]), "client2")
@@ -44,11 +45,13 @@ func TestD104ExpiredClientCertificateIsServedWith(t *testing.T) {
 			})
 			s.WantAuthentication()
 			rig.WriteFile(t, s.ConfigFile, []byte(strings.Replace(s.ConfigText(), "requestor_id: ServerID", "requestor_id: AnotherID", 1)))
+			s.HangUp()
 			waittest.Until(t, "the reload", func() bool { return s.Metric(rig.ReloadApplied) == 1 })
 			if sent := s.Through(s.Request("2.2.0")); sent.Text("threeDSRequestorID") != "AnotherID" {
 				t.Errorf("the configuration of before is in use: %v", sent["threeDSRequestorID"])
 			}
 			other.Write(filepath.Dir(s.ConfigFile), other.Issue("3dss.example"), "client2")
+			s.HangUp()
 			waittest.Until(t, "the end of the problem", func() bool { return s.Metric(`threeds_degraded{what="directory mastercard"}`) == 0 })
 		})
 	}
@@ -57,6 +60,7 @@ func TestD104ExpiredClientCertificateIsServedWith(t *testing.T) {
 // TestD104ExpiredListenerCertificatesAreServed: the listeners show their certificates
 // though they have expired.
 func TestD104ExpiredListenerCertificatesAreServed(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	pages := rig.FreeAddress(t)
 	browserTLS := fmt.Sprintf("browser: {listen: %q, url: \"https://pay.example\", tls: {cert: browser.pem, key: browser-key.pem}}", pages)
@@ -85,6 +89,7 @@ func TestD104ExpiredListenerCertificatesAreServed(t *testing.T) {
 // TestD104ExpiredCAIsLoaded: an expired member of a bundle degrades its directory and
 // leaves the other members good.
 func TestD104ExpiredCAIsLoaded(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	var old []byte
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Unready: true, Prepare: func(dir string) {
@@ -106,6 +111,7 @@ func TestD104ExpiredCAIsLoaded(t *testing.T) {
 // TestD104ExpiredRootOfPAResIsLoaded: an expired root of signatures degrades its scheme of
 // 3-D Secure 1.0.2 alone, and the other roots of the file stay good.
 func TestD104ExpiredRootOfPAResIsLoaded(t *testing.T) {
+	t.Parallel()
 	s := rig.StartLegacy(t, rig.Plan{Unready: true, Prepare: func(dir string) {
 		config, err := os.ReadFile(filepath.Join(dir, "threeds.yaml"))
 		rig.Must(t, err)
@@ -151,6 +157,7 @@ func TestD104UnreadableFileAtAReload(t *testing.T) {
 	other.Write(dir, other.Issue("3dss.example"), "spare")
 	rig.Must(t, os.Rename(filepath.Join(dir, "spare-key.pem"), filepath.Join(dir, "client2-key.pem"))) // belongs to another certificate
 	rig.WriteFile(t, s.ConfigFile, []byte(strings.Replace(s.ConfigText(), "requestor_id: ServerID", "requestor_id: AnotherID", 1)))
+	s.HangUp()
 	s.WantProblem("directory mastercard", "directories[1].client_cert.key: the key does not belong to the certificate")
 	if got := s.Metric(rig.ReloadRefused); got != 0 {
 		t.Errorf("%v reloads were refused", got)
@@ -168,6 +175,7 @@ func TestD104UnreadableFileAtAReload(t *testing.T) {
 		t.Errorf("/readyz is %d", res.StatusCode)
 	}
 	other.Write(dir, other.Issue("3dss.example"), "client2")
+	s.HangUp()
 	waittest.Until(t, "the end of the problem", func() bool { return s.Readiness() == `{"status":"ready"}` })
 	for file, want := range map[string][2]string{
 		"ca2.pem":     {"directory mastercard", "directories[1].server_ca: the file holds no certificate"},
@@ -180,12 +188,14 @@ func TestD104UnreadableFileAtAReload(t *testing.T) {
 		} else {
 			rig.Must(t, os.Remove(filepath.Join(dir, file)))
 		}
+		s.HangUp()
 		s.WantProblem(want[0], want[1])
 		areq, answer := s.Challenged("2.2.0")
 		if got := s.Result(rig.Marshal(rig.RReq(areq, answer, "Y"))); got.Text("messageType") != "RRes" {
 			t.Errorf("%s: a result: %v", file, got)
 		}
 		rig.WriteFile(t, filepath.Join(dir, file), before)
+		s.HangUp()
 		waittest.Until(t, "the end of the problem", func() bool { return s.Readiness() == `{"status":"ready"}` })
 	}
 }

@@ -125,6 +125,7 @@ func filesOf(c *config.Config) []string {
 // TestKubernetes holds the manifests against each other, and against what the
 // program takes.
 func TestKubernetes(t *testing.T) {
+	t.Parallel()
 	all := manifests(t)
 	for name, m := range all {
 		if kind, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"ConfigMap", "Secret", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"}, kind) || m.at("metadata", "namespace") != nil {
@@ -282,6 +283,7 @@ func TestImageVersion(t *testing.T) {
 // TestSystemd holds the units against the example of a configuration, and asks
 // systemd what it thinks of them.
 func TestSystemd(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(rig.DeployDir + "/systemd/threeds.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // TestEnds: each file of certificates, or of revocation lists, that the configuration
 // names has its end in the metrics, until it is named no more.
 func TestEnds(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	lists := filepath.Join(t.TempDir(), "crls.pem")
 	rig.WriteFile(t, lists, ca.List(time.Hour))

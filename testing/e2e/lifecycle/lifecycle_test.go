@@ -48,6 +48,7 @@ func again(s *rig.Site, log *os.File) *rig.Process {
 // TestLogReaderStandsStill: a log that nobody takes, for the disk behind it hangs, say, is
 // no reason to stand still: requests are served, a reload is done, and a signal ends it.
 func TestLogReaderStandsStill(t *testing.T) {
+	t.Parallel()
 	s, log, end := piped(t)
 	defer log.Close()
 	var err error
@@ -68,6 +69,7 @@ func TestLogReaderStandsStill(t *testing.T) {
 
 // TestLogReaderGone: a log that nobody reads any more is no reason to end.
 func TestLogReaderGone(t *testing.T) {
+	t.Parallel()
 	s, log, end := piped(t)
 	proc := again(s, end)
 	waittest.Until(t, "the card ranges", func() bool { return s.Readiness() == `{"status":"ready"}` })
@@ -82,6 +84,7 @@ func TestLogReaderGone(t *testing.T) {
 // TestTerminate ends a server that has work to do: it says that it is not
 // ready, takes no more, finishes what it has, and exits with 0.
 func TestTerminate(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{})
 	const n = 24
@@ -148,6 +151,7 @@ func TestTerminate(t *testing.T) {
 // TestTerminateV1 ends a server whose directory of 3-D Secure 1.0.2 fails: the
 // second attempt, which would have the time of the first again, is not made.
 func TestTerminateV1(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	v1 := rig.NewV1Directory(t, ca)
 	plain, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: rig.V1Section(t, ca, v1.Server.URL)})
@@ -183,6 +187,7 @@ func TestTerminateV1(t *testing.T) {
 // TestTerminateWhileARequestComes: one that has begun to come on a kept connection when
 // the server ends is answered.
 func TestTerminateWhileARequestComes(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{})
 	secured, err := tls.Dial("tcp", rig.HostOf(t, s.ResultsURL), s.Directory.Client.Transport.(*http.Transport).TLSClientConfig)
@@ -250,6 +255,7 @@ func TestTerminateWhileARequestComes(t *testing.T) {
 // TestTerminateAtOnce ends a server that is to leave no time to what is in work, when
 // nothing is: that is no failure.
 func TestTerminateAtOnce(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: "timeouts: {shutdown: 0s}"})
 	if err := s.Stop(); err != nil {
@@ -281,6 +287,7 @@ func spawnBusy(t *testing.T, p rig.Plan) (*rig.Site, *rig.Process) {
 
 // TestTerminateInTime ends a server whose work does not.
 func TestTerminateInTime(t *testing.T) {
+	t.Parallel()
 	_, proc := spawnBusy(t, rig.Plan{Sections: "timeouts: {shutdown: 3s}"})
 	start := time.Now()
 	if err := proc.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -299,6 +306,7 @@ func TestTerminateInTime(t *testing.T) {
 // TestSecondSignal: who cannot wait for what is in work ends the server by a second
 // signal, at once, and it is seen that it did not end in good order.
 func TestSecondSignal(t *testing.T) {
+	t.Parallel()
 	s, proc := spawnBusy(t, rig.Plan{Sections: "timeouts: {shutdown: 10m, authentication: 60s}"}) // nothing else ends it
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		if err := proc.Cmd.Process.Signal(signal); err != nil {
@@ -326,6 +334,7 @@ func TestSecondSignal(t *testing.T) {
 // TestSandboxProcess runs the sandbox as its users do, and ends it as they do:
 // nothing stays behind.
 func TestSandboxProcess(t *testing.T) {
+	t.Parallel()
 	temp, dir := t.TempDir(), t.TempDir()
 	file := filepath.Join(dir, "ready.json")
 	start := time.Now()

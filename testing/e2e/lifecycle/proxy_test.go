@@ -15,6 +15,7 @@ import (
 // addresses and files alone: payments with a challenge through nginx and HAProxy,
 // with two nodes and, when one has ended, with the other.
 func TestBehindProxies(t *testing.T) {
+	t.Parallel()
 	page := rig.ReadFile(t, "../../../docs/operating/network.md")
 	for _, name := range []string{"nginx", "haproxy"} {
 		t.Run(name, func(t *testing.T) {

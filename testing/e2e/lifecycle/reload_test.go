@@ -80,6 +80,7 @@ func TestReload(t *testing.T) {
 // TestReloadKeepsPlaces: requests that a former configuration still serves take their
 // places from the present one.
 func TestReloadKeepsPlaces(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	ds := rig.NewWire(t, ca)
 	s, proc := rig.SpawnSite(t, ca, ds, rig.Plan{Sections: "limits: {in_flight: 1}"})
@@ -106,6 +107,7 @@ func TestReloadKeepsPlaces(t *testing.T) {
 // TestReloadKeepsCount: a reload gives nobody more requests than his key may make, unless
 // it is this that has changed.
 func TestReloadKeepsCount(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: "limits: {per_key: 1/h}"})
 	for _, step := range []struct {
@@ -130,6 +132,7 @@ func TestReloadKeepsCount(t *testing.T) {
 
 // TestReloadTakesEffect looks at what a reload has changed, from outside.
 func TestReloadTakesEffect(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	ds, master := rig.NewWire(t, ca), rig.NewWire(t, ca)
 	s, proc := rig.SpawnSite(t, ca, ds, rig.Plan{})
@@ -208,6 +211,7 @@ func TestReloadTakesEffect(t *testing.T) {
 // TestReloadV1 adds directories of 3-D Secure 1.0.2 to a server that had none,
 // moves them elsewhere while a message is under way, and takes them away.
 func TestReloadV1(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	plain, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{})
 	s := &rig.LegacySite{Site: plain, V1: rig.NewV1Directory(t, ca)}
@@ -278,6 +282,7 @@ func TestReloadV1(t *testing.T) {
 // TestReloadKeepsV1Ranges: a reload asks no directory of 3-D Secure 1.0.2 for its card
 // ranges again, and no card is asked for meanwhile that takes no part.
 func TestReloadKeepsV1Ranges(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	ds := rig.NewV1Directory(t, ca)
 	section := rig.V1Section(t, ca, ds.Server.URL)
@@ -313,6 +318,7 @@ func certified(t *testing.T, s *rig.Site, ca *rig.Authority) []string {
 // TestReloadRefused: whatever is wrong is said once, with its place and without a
 // value, and the former configuration serves on.
 func TestReloadRefused(t *testing.T) {
+	t.Parallel()
 	begun := time.Now()
 	ca := rig.NewAuthority(t)
 	s, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{})
@@ -427,6 +433,7 @@ func countSecrets(s *rig.Site) int {
 // value before stays good, new API keys are known, and what may follow goes by the value
 // in use, not by that of the start. What is made then the next process knows.
 func TestReloadKeyFile(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{})
 	file := filepath.Join(filepath.Dir(s.ConfigFile), "data", "keys.json")
@@ -527,6 +534,7 @@ func TestReloadByItself(t *testing.T) {
 // TestReloadTrust takes an authority away: not even connections that are open, or
 // sessions that could be resumed, get its certificates in.
 func TestReloadTrust(t *testing.T) {
+	t.Parallel()
 	ca, other := rig.NewAuthority(t), rig.NewAuthority(t)
 	ds := rig.NewWire(t, ca)
 	s, proc := rig.SpawnSite(t, ca, ds, rig.Plan{})

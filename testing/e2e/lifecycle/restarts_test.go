@@ -179,6 +179,7 @@ func TestRestarts(t *testing.T) {
 // TestSocketThatBlocks ends a server without requests whose sockets another has
 // made blocking, as systemd does by default when it starts the next process.
 func TestSocketThatBlocks(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s, v := supervised(t, ca, rig.NewWire(t, ca), "")
 	proc := v.ready(s.ConfigFile)
@@ -198,6 +199,7 @@ func TestSocketThatBlocks(t *testing.T) {
 
 // TestSupervised: what a service manager hears.
 func TestSupervised(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s, v := supervised(t, ca, rig.NewWire(t, ca), "")
 	proc := v.ready(s.ConfigFile, "WATCHDOG_USEC=100000")
@@ -275,6 +277,7 @@ func TestSocketsRefused(t *testing.T) {
 // requests all the same, each the last on its connection; so are the answers to
 // those that had come before.
 func TestLameDuck(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: "timeouts: {lame_duck: 2s}"})
 	client := &http.Client{Transport: &http.Transport{}}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -20,16 +20,18 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
+// findNextRelease returns a directory with a threeds whose schema has one step more than this one's.
+var findNextRelease = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(rig.TempDir(), "next")
+	return dir, rig.Build(filepath.Join(dir, "threeds"), "-tags", "threeds_next_schema")
+})
+
 // buildNextRelease builds a threeds whose schema has one step more than this one's, and returns
 // the environment in which it is the one in the path.
 func buildNextRelease(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	build := exec.Command("go", "build", "-tags", "threeds_next_schema", "-o", filepath.Join(dir, "threeds"), "./cmd/threeds")
-	build.Dir = rig.Root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	dir, err := findNextRelease()
+	rig.Must(t, err)
 	return "PATH=" + dir + string(os.PathListSeparator) + os.Getenv("PATH")
 }
 
@@ -40,6 +42,7 @@ func TestD103ForwardAndBackUnderLoad(t *testing.T) {
 	t.Parallel()
 	next := buildNextRelease(t)
 	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
 		rollForwardAndBack(t, next, "", func(s *rig.Site) (version int) {
 			db, err := sql.Open("sqlite", "file:"+filepath.Join(filepath.Dir(s.ConfigFile), "data", "threeds.db")+"?_pragma=busy_timeout(5000)")
 			rig.Must(t, err)
@@ -49,6 +52,7 @@ func TestD103ForwardAndBackUnderLoad(t *testing.T) {
 		})
 	})
 	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
 		database := pgtest.Get(t).Schema(t)
 		rollForwardAndBack(t, next, fmt.Sprintf("store: {url: %q}\nkeys: keys.json", database), func(*rig.Site) (version int) {
 			conn, err := pgx.Connect(t.Context(), database)
@@ -68,7 +72,7 @@ func rollForwardAndBack(t *testing.T, next, place string, schemaVersion func(*ri
 	ds := rig.NewWire(t, ca)
 	ds.Client.Transport.(*http.Transport).MaxIdleConnsPerHost = 1000
 	ds.Play(func(w http.ResponseWriter, areq rig.Object) { _, _ = w.Write(rig.Marshal(rig.ARes(areq, "C"))) })
-	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 500ms, shutdown: 30s, result: 2h}")
+	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 200ms, shutdown: 30s, result: 2h}")
 	if place != "" {
 		moveStore(s, place)
 	}
@@ -164,7 +168,7 @@ func TestClusterRolls(t *testing.T) {
 	for range 3 {
 		n := new(node)
 		n.site, n.supervisor = supervised(t, ca, ds,
-			"limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 500ms, shutdown: 30s}")
+			"limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 200ms, shutdown: 30s}")
 		moveStore(n.site, place)
 		n.process = n.supervisor.ready(n.site.ConfigFile)
 		waittest.Until(t, "the card ranges", func() bool { return n.site.Readiness() == `{"status":"ready"}` })

@@ -154,6 +154,7 @@ func (e exposition) check(t *testing.T, where, expr string, shown []string) {
 // TestMonitoring holds the rules for Prometheus and the dashboard for Grafana against what
 // the program shows, and the rules against the page that says what to do.
 func TestMonitoring(t *testing.T) {
+	t.Parallel()
 	e := exposed(t)
 	t.Run("manual", e.manual)
 	t.Run("rules", e.rules)

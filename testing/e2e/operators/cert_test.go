@@ -203,6 +203,7 @@ func TestD145DirectoryWithoutACertificateIsDegraded(t *testing.T) {
 // TestD145NodesChangeOverWithoutARestart has two nodes on one database. Certificates come into use on both at their time, or
 // within seconds. Connections under the former one are closed when nothing is under way on them.
 func TestD145NodesChangeOverWithoutARestart(t *testing.T) {
+	t.Parallel()
 	place := fmt.Sprintf("store: {url: %q}\nkeys: %s", pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "keys.json"))
 	ca := rig.NewAuthority(t)
 	ds := rig.NewWire(t, ca)
@@ -211,6 +212,7 @@ func TestD145NodesChangeOverWithoutARestart(t *testing.T) {
 	installCert(one, "first")
 	cert(one, 0, "activate", "visa")
 	manageVisa(t)(filepath.Dir(one.ConfigFile))
+	one.HangUp()
 	waittest.Until(t, "the reload", func() bool { return one.Metric(rig.ReloadApplied) == 1 })
 	two := rig.StartSite(t, ca, ds, rig.Plan{Beside: one})
 	nodes := []*rig.Site{one, two}
@@ -284,13 +286,14 @@ func TestD145ExpiredManagedCertificateDegrades(t *testing.T) {
 	ds := rig.NewWire(t, ca)
 	s := rig.StartSite(t, ca, ds, rig.Plan{Unready: true, Prepare: manageVisa(t)})
 	csr, _ := cert(s, 0, "request", "visa", "--curve", "P-256")
-	cert(s, 0, "install", "visa", sign(ca, csr, time.Now().Add(-time.Hour), time.Now().Add(45*time.Second)))
+	cert(s, 0, "install", "visa", sign(ca, csr, time.Now().Add(-time.Hour), time.Now().Add(20*time.Second)))
 	cert(s, 0, "activate", "visa")
 	s.WantProblem("directory visa", "directories[0].client_cert: the certificate has expired on")
 	waittest.Until(t, "the error", func() bool {
 		return strings.Contains(s.Log.String(), `"what":"directory visa","fault":"directories[0].client_cert: the certificate has expired`)
 	})
 	rig.WriteFile(t, s.ConfigFile, []byte(strings.Replace(s.ConfigText(), "requestor_id: ServerID", "requestor_id: AnotherID", 1)))
+	s.HangUp()
 	waittest.Until(t, "the reload", func() bool { return s.Metric(rig.ReloadApplied) == 1 })
 	s.WantProblem("directory visa", "directories[0].client_cert: the certificate has expired on")
 	rig.Must(t, s.Stop())
@@ -323,6 +326,7 @@ func TestD145FilesGiveWayToManaged(t *testing.T) {
 		t.Errorf("a handshake shows %q", got)
 	}
 	manageVisa(t)(filepath.Dir(s.ConfigFile))
+	s.HangUp()
 	waittest.Until(t, "the reload", func() bool { return s.Metric(rig.ReloadApplied) == 1 })
 	s.WantAuthentication()
 	if got := shown.last(); got != "managed" {

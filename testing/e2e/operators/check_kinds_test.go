@@ -73,6 +73,7 @@ func jsonOf(t *testing.T, o rig.Object) string {
 // TestCase09CheckAnAuthBody: a body that /auth accepts has no faults, for what the server adds or corrects
 // is none; its real faults are found.
 func TestCase09CheckAnAuthBody(t *testing.T) {
+	t.Parallel()
 	body := func(version string) rig.Object { return rig.BrowserRequest(version, rig.TestPAN, checkedID, "U") }
 	for name, o := range map[string]rig.Object{
 		"2.1.0": body("2.1.0"), "2.2.0": body("2.2.0"), "2.3.1": body("2.3.1"),
@@ -99,6 +100,7 @@ func TestCase09CheckAnAuthBody(t *testing.T) {
 // TestD24CheckFindsWhatADirectoryRefuses: an AReq that is complete is held against what directory servers
 // refuse beside the tables: elements without their condition, and characters.
 func TestD24CheckFindsWhatADirectoryRefuses(t *testing.T) {
+	t.Parallel()
 	whole := func(version string, changes rig.Object) string {
 		return jsonOf(t, rig.BrowserRequest(version, rig.TestPAN, checkedID, "U").With(rig.Object{
 			"threeDSServerRefNumber": "3DS_LOA_SER_0000", "threeDSServerURL": "https://server.example/", "threeDSRequestorID": "R", "threeDSRequestorName": "R",
@@ -133,6 +135,7 @@ func TestD24CheckFindsWhatADirectoryRefuses(t *testing.T) {
 // TestD24CheckReadsWhatPeopleHave: log lines, base64url, forms, PARes and masked cards are read, and the kind says
 // what it was.
 func TestD24CheckReadsWhatPeopleHave(t *testing.T) {
+	t.Parallel()
 	creq := jsonOf(t, rig.Object{"messageType": "CReq", "messageVersion": "2.2.0", "threeDSServerTransID": checkedID, "acsTransID": checkedID, "challengeWindowSize": "05"})
 	cres := jsonOf(t, rig.Object{"messageType": "CRes", "messageVersion": "2.2.0", "threeDSServerTransID": checkedID, "acsTransID": checkedID, "challengeCompletionInd": "Y", "transStatus": "Y"})
 	raw, padded := base64.RawURLEncoding.EncodeToString([]byte(creq)), base64.StdEncoding.EncodeToString([]byte(creq))
@@ -172,6 +175,7 @@ func TestD24CheckReadsWhatPeopleHave(t *testing.T) {
 
 // TestE4CheckReadsRequestLines: lines of this server's own request log say what was wrong with each request.
 func TestE4CheckReadsRequestLines(t *testing.T) {
+	t.Parallel()
 	good := `{"time":"2026-11-25T19:18:49Z","level":"INFO","msg":"request","operation":"/auth","merchant":"Shop","id":"` + checkedID + `","scheme":"visa","last4":"0103","status":"C","http":200,"ms":4.2,"from":"127.0.0.1"}`
 	refused := `{"time":"2026-11-25T19:18:50Z","level":"INFO","msg":"request","operation":"/auth","http":400,"code":"203","elements":["purchaseAmount","email"],"ms":0.2,"from":"127.0.0.1"}`
 	gone := `{"time":"2026-11-25T19:18:51Z","level":"INFO","msg":"request","operation":"/postauth","aborted":true,"ms":0.2,"from":"127.0.0.1"}`
@@ -224,6 +228,7 @@ func wantHarmless(t *testing.T, what, printed string, isShown bool) {
 // TestR10aTextsOfOthersInATerminal: what others wrote reaches a terminal without characters that it would obey, whichever
 // command prints it, in JSON too.
 func TestR10aTextsOfOthersInATerminal(t *testing.T) {
+	t.Parallel()
 	ares := rig.Object{"messageType": "ARes", "messageVersion": "2.2.0", "transStatus": "R", "cardholderInfo": hostileText, "acsReferenceNumber": hostileText, hostileText: hostileText}
 	line := rig.Object{"level": "INFO", "msg": "request", "operation": hostileText, "merchant": hostileText, "detail": hostileText, "code": "203", "elements": []string{hostileText}}
 	erro := rig.Object{"messageType": "Erro", "messageVersion": "2.2.0", "errorDetail": hostileText, "errorDescription": hostileText}

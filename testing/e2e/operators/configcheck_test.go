@@ -45,6 +45,7 @@ func checkSite(t *testing.T, p rig.Plan) (file string) {
 // TestD109ConfigCheckSaysWhatServeSays: of a good configuration with warnings, config check logs what serve logs, exits
 // with 0, and has opened and created nothing.
 func TestD109ConfigCheckSaysWhatServeSays(t *testing.T) {
+	t.Parallel()
 	file := checkSite(t, rig.Plan{Visa: "    lab: true"})
 	dir := filepath.Dir(file)
 	expired := rig.ExpiredCA(t)
@@ -77,6 +78,7 @@ func TestD109ConfigCheckSaysWhatServeSays(t *testing.T) {
 // TestD109ConfigCheckFailsAsServe: what serve refuses to start with, config check names in the same lines, and it exits
 // with 1.
 func TestD109ConfigCheckFailsAsServe(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		plan   rig.Plan
 		change func(dir string)

@@ -29,6 +29,7 @@ func (m mute) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 // TestEndsInDoubt: a server that ends while it does not know whether a result is stored
 // asks until then, and its log says so at the end.
 func TestEndsInDoubt(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	m := mute{now: new(atomic.Bool)}
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Change: func(cfg *server.Config) {

@@ -21,6 +21,7 @@ const explainable = `{"messageType":"AReq","messageVersion":"2.2.0","deviceChann
 
 // TestD24ExplainCommand: exit status 0 is valid, 1 invalid, 2 unreadable; a masked card number is a warning.
 func TestD24ExplainCommand(t *testing.T) {
+	t.Parallel()
 	explain := func(body string, flags ...string) (status int, out, said string) {
 		var stdout, stderr bytes.Buffer
 		args := append(append([]string{"explain"}, flags...), "-")

@@ -65,6 +65,7 @@ func TestD109HealthExitsByReadyz(t *testing.T) {
 // TestD109HealthWaitsThreeSeconds: a server that does not answer is not healthy after three seconds, and one that is
 // not there at once.
 func TestD109HealthWaitsThreeSeconds(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	rig.Must(t, err)
 	at := "http://" + silent.Addr().String()

@@ -16,6 +16,7 @@ import (
 // TestKeyForNobody: a key that could not be told to anybody, for the reader of the pipe
 // has gone, does not stay in the store.
 func TestKeyForNobody(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := &rig.Site{World: &rig.World{T: t}, Directory: rig.NewWire(t, ca), Authority: ca, ConfigFile: filepath.Join(t.TempDir(), "threeds.yaml")}
 	rig.WriteFile(t, s.ConfigFile, []byte(s.WriteConfiguration(filepath.Dir(s.ConfigFile), rig.Plan{})))
@@ -38,6 +39,7 @@ func TestKeyForNobody(t *testing.T) {
 
 // TestNothingStaysWhoseSecretNobodyHas: so it is with a token and a webhook endpoint.
 func TestNothingStaysWhoseSecretNobodyHas(t *testing.T) {
+	t.Parallel()
 	file := checkSite(t, rig.Plan{})
 	for make, list := range map[string]string{
 		"token create --name nobodys --role viewer":                    "token list",
@@ -63,6 +65,7 @@ func TestNothingStaysWhoseSecretNobodyHas(t *testing.T) {
 
 // TestKeyNotStored: a key that the store has not taken is not given out.
 func TestKeyNotStored(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := &rig.Site{World: &rig.World{T: t}, Directory: rig.NewWire(t, ca), Authority: ca, ConfigFile: filepath.Join(t.TempDir(), "threeds.yaml")}
 	rig.WriteFile(t, s.ConfigFile, []byte(s.WriteConfiguration(filepath.Dir(s.ConfigFile), rig.Plan{})))
@@ -82,6 +85,7 @@ func TestKeyNotStored(t *testing.T) {
 // TestForTheOwnerAlone: what the first command and the first start make of secrets,
 // results and card ranges nobody but their owner may look at, whatever the umask is.
 func TestForTheOwnerAlone(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := &rig.Site{World: &rig.World{T: t}, Directory: rig.NewWire(t, ca), Authority: ca, ConfigFile: filepath.Join(t.TempDir(), "threeds.yaml")}
 	rig.WriteFile(t, s.ConfigFile, []byte(s.WriteConfiguration(filepath.Dir(s.ConfigFile), rig.Plan{})))

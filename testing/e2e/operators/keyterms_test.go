@@ -55,7 +55,7 @@ func TestD107KeyList(t *testing.T) {
 	named := func(label string) rig.KeyReport {
 		return all[slices.IndexFunc(all, func(k rig.KeyReport) bool { return k.Label == label })]
 	}
-	waittest.Until(t, "the last use to be listed", func() bool {
+	waittest.Until(t, "the last use to be listed", rig.Unhurried(func() bool {
 		var out, errs strings.Builder
 		if code := rig.Run(t.Context(), []string{"key", "list", "--json", "--config", s.ConfigFile}, nil, &out, &errs); code != 0 {
 			t.Fatalf("key list: %d %s", code, errs.String())
@@ -63,7 +63,7 @@ func TestD107KeyList(t *testing.T) {
 		all = nil
 		rig.Must(t, json.Unmarshal([]byte(out.String()), &all))
 		return named("here").LastUsed != nil
-	})
+	}))
 	last, err := time.Parse(time.RFC3339, *named("here").LastUsed)
 	if err != nil || last.Second() != 0 || time.Since(last) > 2*time.Minute+time.Since(begun) {
 		t.Errorf("last use %v, %v; want this minute", last, err)

@@ -18,5 +18,6 @@ var update = flag.Bool("update", false, "rewrite the files that tests compare wi
 // TestScripts runs the scripts in testdata: what is typed, what is said, how
 // the process ends.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{Dir: "testdata", UpdateScripts: *update, Cmds: scriptCommands})
 }

@@ -31,6 +31,7 @@ func addUser(ts *testscript.TestScript, _ bool, args []string) {
 // TestD109HealthKnowsTheConsolesCertificate: with console.tls the certificate of the configuration must answer, whatever
 // its name is, and no other.
 func TestD109HealthKnowsTheConsolesCertificate(t *testing.T) {
+	t.Parallel()
 	console := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, `{"status":"ready"}`)
 	}))

@@ -13,6 +13,7 @@ import (
 
 // TestD21OutcomesPrintsEveryRow holds the members of the table and that it has every scheme.
 func TestD21OutcomesPrintsEveryRow(t *testing.T) {
+	t.Parallel()
 	var out, faults bytes.Buffer
 	if code := rig.Run(t.Context(), []string{"outcomes", "--json"}, nil, &out, &faults); code != 0 {
 		t.Fatalf("exit status %d: %s", code, &faults)

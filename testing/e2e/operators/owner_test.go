@@ -16,6 +16,7 @@ import (
 // TestRootMakesFilesForTheUserOfTheServer: a command that root runs before the first start makes the store and the key
 // files. They belong to whom the directory belongs to that they are in, so that a server which is not root can read them.
 func TestRootMakesFilesForTheUserOfTheServer(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("the test is about files that root makes: only root can give files to another user")
 	}

@@ -25,6 +25,7 @@ import (
 // The tests of this file show what docs/getting-started.md says of the command.
 
 func TestReadyFile(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ready.json")
 	p := rig.Launch(t, nil, "sandbox", "--listen", "127.0.0.1:0", "--ready-file", file)
 	var got map[string]any
@@ -164,6 +165,7 @@ func TestSandboxListen(t *testing.T) {
 }
 
 func TestSandboxData(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "data")
 	var id, early string
 	var answer rig.Object
@@ -194,6 +196,7 @@ func TestSandboxData(t *testing.T) {
 
 // TestSandboxRefuses: a sandbox that cannot start says why, and leaves nothing open.
 func TestSandboxRefuses(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ spoilt, want string }{
 		{"keys.json", "keys.json: "}, {"threeds.db", "unable to open database"}, {"ca.pem", "ca.pem: "},
 	} {
@@ -228,6 +231,7 @@ func TestSandboxRefuses(t *testing.T) {
 
 // TestKeyNotPrinted: a key that could not be said is none.
 func TestKeyNotPrinted(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	var errs, list strings.Builder
@@ -242,6 +246,7 @@ func TestKeyNotPrinted(t *testing.T) {
 // TestServeRefuses: a configuration that is wrong is refused whole, with every
 // fault at its place, and nothing is listening.
 func TestServeRefuses(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	good, err := os.ReadFile(s.ConfigFile)
@@ -308,6 +313,7 @@ func TestServeRefuses(t *testing.T) {
 // TestR12IDThenCardThenVersion shows the end of the order: the id is unknown, the card is
 // another one, the version is not usable.
 func TestR12IDThenCardThenVersion(t *testing.T) {
+	t.Parallel()
 	w := rig.StartSandbox(t)
 	const only210, all = "4000001234561103", "4000001234560103"
 	id := w.Preauth(all).Text("threeDSServerTransID")

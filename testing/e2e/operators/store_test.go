@@ -12,6 +12,7 @@ import (
 
 // TestStoreMetrics has a server on each store tell of it on /metrics.
 func TestStoreMetrics(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	for name, tt := range map[string]struct {
 		at       func(t *testing.T) config.StoreURL // zero: as configured

@@ -11,6 +11,7 @@ import (
 )
 
 func TestSpoiledARes(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	faults := append(rig.SpoiltMessages("ARes"),
@@ -79,6 +80,7 @@ func TestSpoiledARes(t *testing.T) {
 // TestNoARes has directory servers that give no ARes at all: the requestor
 // learns it, and the directory server gets no Erro.
 func TestNoARes(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	elsewhere := rig.NewWire(t, ca)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
@@ -158,6 +160,7 @@ func erroOf(o rig.Object) func(w http.ResponseWriter, areq rig.Object) {
 }
 
 func TestSpoiledRReq(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	faults := append(rig.SpoiltMessages("RReq"),

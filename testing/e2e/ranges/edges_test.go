@@ -371,6 +371,7 @@ func TestEdgesV1(t *testing.T) {
 
 // names in the table that no fault has would be forgotten otherwise.
 func TestEdgesAreFaults(t *testing.T) {
+	t.Parallel()
 	left := maps.Clone(edges)
 	for _, fault := range directorytest.Faults() {
 		delete(left, fault.Name)
@@ -515,6 +516,7 @@ func TestEdgeBreaker(t *testing.T) {
 
 // TestBreakerOff: limits.breaker reaches both kinds of directories.
 func TestBreakerOff(t *testing.T) {
+	t.Parallel()
 	for sections, want := range map[string]bool{"": false, "limits: {breaker: true}": false, "limits: {breaker: false}": true} {
 		var got []bool
 		rig.StartLegacy(t, rig.Plan{Sections: sections, Change: func(cfg *server.Config) {

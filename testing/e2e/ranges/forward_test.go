@@ -25,6 +25,7 @@ import (
 // password that is not good any more ends that at a reload, whatever rests, and operators
 // are told why; a directory that needs no proxy goes without.
 func TestThroughForwardProxy(t *testing.T) {
+	t.Parallel()
 	program := rig.FindTool(t, "tinyproxy", "the way through a forward proxy")
 	example := regexp.MustCompile("(?s)\n```yaml\n(forward_proxy:.*?\n)```\n").FindSubmatch(rig.ReadFile(t, "../../../docs/operating/network.md"))
 	if example == nil {

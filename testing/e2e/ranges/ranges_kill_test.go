@@ -79,6 +79,7 @@ func readLetters(v *rig.Victim, n int) map[string]int {
 // TestCrashDuringLoad kills servers while they load and store card ranges: each
 // comes back with one complete generation each time (I10).
 func TestCrashDuringLoad(t *testing.T) {
+	t.Parallel()
 	const servers, n = 5, 20_000
 	kills := rig.ReadCount(t, "RANGE_KILLS", 2)
 	var mu sync.Mutex
@@ -129,6 +130,7 @@ func killsDuringLoad(t *testing.T, random *rand.Rand, kills, n int, back func(le
 // TestRangesOutlive: with every directory server gone and the process started
 // anew, cards are enrolled as before (issue of cold starts).
 func TestRangesOutlive(t *testing.T) {
+	t.Parallel()
 	ca := rig.NewAuthority(t)
 	p := rig.NewPeer(t, ca)
 	p.Ranges = func(preq rig.Object) []byte { return rig.ManyRanges(preq, 'A', 1000) }

@@ -80,10 +80,10 @@ func TestRangesBesideServe(t *testing.T) {
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	var first rangesReport
-	waittest.Until(t, "the first generation to be noted", func() bool { // it is used a moment before
+	waittest.Until(t, "the first generation to be noted", rig.Unhurried(func() bool { // it is used a moment before
 		first = rangesStatus(s)
 		return first.Generation > 0
-	})
+	}))
 	if first.Generation != 1 || first.Ranges != 1 || first.Mark != "" || first.Asked.IsZero() || !first.Next.After(first.Asked) {
 		t.Errorf("at first: %+v", first)
 	}
@@ -125,7 +125,7 @@ func TestRangesBesideServe(t *testing.T) {
 	if got := ranges(s, "refresh", "visa"); !strings.Contains(got, "within seconds") {
 		t.Error(got) // min_refresh is 1 s here
 	}
-	waittest.Until(t, "the one range to be held back", func() bool { return rangesStatus(s).Held > 0 })
+	waittest.Until(t, "the one range to be held back", rig.Unhurried(func() bool { return rangesStatus(s).Held > 0 }))
 	if r := rangesStatus(s); r.HeldRanges != 1 || r.Ranges != 4 || r.Fault == "" || !r.Asked.After(first.Asked) {
 		t.Errorf("%+v", r)
 	}

@@ -140,6 +140,7 @@ func TestReloadRevoked(t *testing.T) {
 // directory and address alone: what it puts into place can be read whatever comes, and
 // what is no list of the CA is not put there.
 func TestListsJob(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"sh", "curl", "openssl"} {
 		rig.FindTool(t, name, "the job that fetches revocation lists")
 	}

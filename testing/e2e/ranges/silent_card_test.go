@@ -98,6 +98,7 @@ func TestSilentCardOfOneMerchantLeavesTheSchemeOpen(t *testing.T) {
 // TestD111OneMerchantHasHalfOfADirectory: AReqs of one merchant on their way to one directory server are limited. What
 // is beyond is refused with 429, Erro 103 and Retry-After, before the id is used up. Other merchants are not concerned.
 func TestD111OneMerchantHasHalfOfADirectory(t *testing.T) {
+	t.Parallel()
 	for limits, most := range map[string]int64{"per_directory: 8": 4, "per_directory: 8, per_merchant: 3": 3, "per_directory: 1": 1} {
 		t.Run(limits, func(t *testing.T) {
 			t.Parallel()

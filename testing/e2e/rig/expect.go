@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -116,7 +117,7 @@ func (w *World) Spent(id string) {
 }
 
 // retryInterval is the time between two attempts of a client.
-const retryInterval = 10 * time.Millisecond
+const retryInterval = 50 * time.Millisecond
 
 // Retry calls done again and again until it returns true, as a client does that is in no hurry. Unlike waittest.Until it
 // may be called from any goroutine.
@@ -142,9 +143,33 @@ func ListFiles(t *testing.T, dir string) []string {
 	return all
 }
 
+// scrapeInterval is the least time between two looks at the metrics of a server: tests look again and again, and the
+// metrics are long.
+const scrapeInterval = 20 * time.Millisecond
+
+// scraped has the time of the latest look, by the address of the console.
+var scraped sync.Map
+
+// pace waits until the metrics of a server may be looked at again.
+func pace(console string) {
+	if last, ok := scraped.Load(console); ok {
+		time.Sleep(scrapeInterval - time.Since(last.(time.Time)))
+	}
+	scraped.Store(console, time.Now())
+}
+
+// Unhurried returns done with a pause ahead of each call, for waittest.Until and what costs a process.
+func Unhurried(done func() bool) func() bool {
+	return func() bool {
+		time.Sleep(5 * scrapeInterval)
+		return done()
+	}
+}
+
 // Exposed is what the console says of metrics.
 func (s *Site) Exposed() string {
 	s.T.Helper()
+	pace(s.ConsoleURL)
 	res, err := http.Get(s.ConsoleURL + "/metrics")
 	if err != nil {
 		s.T.Fatal(err)

@@ -8,11 +8,15 @@ package rig
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,13 +49,21 @@ var findBinary = sync.OnceValues(func() (string, error) {
 		}
 		return path, os.Symlink(given, path)
 	}
-	build := exec.Command("go", "build", "-o", path, "./cmd/threeds")
-	build.Dir = Root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, Build(path)
 })
+
+// Build builds the program, as a release does without cgo, to a path. Flags are further ones of go build.
+func Build(path string, flags ...string) error {
+	build := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", path, "./cmd/threeds"})...)
+	build.Dir, build.Env = Root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// TempDir is a directory for what all tests of this process share.
+func TempDir() string { return buildDir }
 
 // Root is the directory of the main module, as the packages of tests see it.
 const Root = "../../.."
@@ -65,6 +77,9 @@ func Main(m *testing.M) {
 	os.Exit(runTests(m))
 }
 
+// testsPerProcessor is how many tests run at once for each processor.
+const testsPerProcessor = 4
+
 func runTests(m *testing.M) int {
 	defer func() { _ = os.RemoveAll(buildDir) }() // If it stays, it is in the directory of temporary files.
 	binary, err := findBinary()
@@ -75,9 +90,30 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	// Most tests wait most of the time: for other processes, for time limits, for the disk.
+	flag.Parse()
+	isGiven := false
+	flag.Visit(func(f *flag.Flag) { isGiven = isGiven || f.Name == "test.parallel" })
+	if !isGiven {
+		if err := flag.Set("test.parallel", strconv.Itoa(testsPerProcessor*runtime.GOMAXPROCS(0))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	defer pgtest.Stop()
+	defer func() {
+		for _, end := range slices.Backward(atExit) {
+			end()
+		}
+	}()
 	return m.Run()
 }
+
+// atExit are the functions of AtExit.
+var atExit []func()
+
+// AtExit calls end when all tests of the package have ended. What tests share is ended by it.
+func AtExit(end func()) { atExit = append(atExit, end) }
 
 // Run runs threeds with arguments and returns its exit status. The end of ctx sends it SIGTERM; Run still waits until it
 // has ended. A stdin of nil is empty.

@@ -21,7 +21,7 @@ import (
 // down, and names the first one found.
 func FindSecret(data []byte, secret string) string { return FindSecretIn(ViewsOf(data), secret) }
 
-// FindSecretIn is scan for a text whose views are there already.
+// FindSecretIn is FindSecret for a text whose views are there already.
 func FindSecretIn(views []View, secret string) string {
 	made, ok := knownForms.Load(secret)
 	if !ok {
@@ -57,6 +57,7 @@ type View struct {
 	data, lower []byte
 }
 
+// NewView returns a text as it is, under a name.
 func NewView(name string, data []byte) View { return View{name, data, bytes.ToLower(data)} }
 
 var (
@@ -64,7 +65,9 @@ var (
 	unicodeForm = regexp.MustCompile(`\\u00[0-9A-Fa-f]{2}`)
 	hexRunForm  = regexp.MustCompile(`[0-9A-Fa-f]{26,}`)
 	base64Form  = regexp.MustCompile(`[A-Za-z0-9+/_-]{18,}`)
-	separators  = strings.NewReplacer(" ", "", "-", "", ".", "", "\u00a0", "", "\t", "", "\n", "")
+	// standardBase64 makes the usual base64 of one for URLs.
+	standardBase64 = strings.NewReplacer("-", "+", "_", "/")
+	separators     = strings.NewReplacer(" ", "", "-", "", ".", "", "\u00a0", "", "\t", "", "\n", "")
 )
 
 // ViewsOf are a text as it is, and what is in it once it is decoded, twice if need be: escapes, base64, hexadecimal, and
@@ -106,7 +109,7 @@ func decodings(data []byte) []View {
 		runs = append(append(runs, unhex(run[:len(run)/2*2])...), '\n')
 	}
 	for _, run := range base64Form.FindAll(data, -1) {
-		plain := strings.NewReplacer("-", "+", "_", "/").Replace(string(run[:len(run)/4*4]))
+		plain := standardBase64.Replace(string(run[:len(run)/4*4]))
 		if b, err := base64.StdEncoding.DecodeString(plain); err == nil {
 			texts = append(append(texts, b...), '\n')
 		}
@@ -185,6 +188,7 @@ func packed(t *testing.T, text string) string {
 	return b.String()
 }
 
+// ParseObject returns the object that a JSON text is.
 func ParseObject(t *testing.T, data []byte) Object {
 	t.Helper()
 	var o Object

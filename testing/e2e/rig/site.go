@@ -130,6 +130,7 @@ type Site struct {
 	ConsoleURL string
 	Log        fmt.Stringer
 	Stop       func() error // ends the server, once, and says how it ended
+	HangUp     func()       // has the server read its configuration again, now and not when it looks for changes next
 }
 
 // A Plan is how a site differs from the plainest one.
@@ -189,6 +190,7 @@ func (s *Site) serve() {
 	s.T.Helper()
 	proc := Launch(s.T, nil, "serve", "--config", s.ConfigFile)
 	s.Log = proc.Log
+	s.HangUp = func() { Must(s.T, proc.Cmd.Process.Signal(syscall.SIGHUP)) }
 	s.Stop = sync.OnceValue(func() error {
 		_ = proc.Cmd.Process.Signal(syscall.SIGTERM) // If it has ended already, its status says how.
 		<-proc.Exited
@@ -249,10 +251,11 @@ func (s *Site) serveHere(change func(*server.Config)) {
 	s.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	exited, opened := make(chan error, 1), make(chan struct{})
-	log := new(LockedBuffer)
+	log, reload := new(LockedBuffer), make(chan os.Signal, 1)
 	s.Log = log
+	s.HangUp = func() { reload <- syscall.SIGHUP }
 	go func() {
-		exited <- server.Serve(ctx, server.Options{File: s.ConfigFile, Log: log, Build: "a test", Release: "test", Change: func(cfg *server.Config) {
+		exited <- server.Serve(ctx, server.Options{File: s.ConfigFile, Log: log, Build: "a test", Release: "test", Reload: reload, Change: func(cfg *server.Config) {
 			s.API = "http://" + cfg.API.Addr().String()
 			s.ResultsURL = "https://" + cfg.Results.Addr().String() + "/results"
 			s.ConsoleURL = "http://" + cfg.Console.Addr().String()
@@ -625,6 +628,7 @@ func (s *Site) ConfigText() string {
 
 // Metric reads one series from the console; -1: there is none.
 func (s *Site) Metric(name string) float64 {
+	pace(s.ConsoleURL)
 	res, err := http.Get(s.ConsoleURL + "/metrics")
 	if err != nil {
 		return -1
