@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +18,9 @@ import (
 	"github.com/openthreeds/threeds/internal/backup"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/rotation"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -36,8 +41,12 @@ func runBackup(ctx context.Context, cmd *invocation) error {
 			if j, err = journalOf(*file); err != nil {
 				return fmt.Errorf("backup: %w", err)
 			}
-			if j == nil {
+			switch {
+			case j == nil:
 				return errors.New("backup: --journal: the journal is off in the configuration")
+			case j.Keys == nil:
+				return errors.New("backup: --journal: there is no journal-keys.json here (journal.keys), " +
+					"so nobody could say whether the backup can be read: copy the file of a node")
 			}
 		}
 		err := writeNewFile(rest, cmd.stdout, func(to io.Writer) (err error) {
@@ -47,13 +56,74 @@ func runBackup(ctx context.Context, cmd *invocation) error {
 		if err != nil {
 			return fmt.Errorf("backup: %w", err)
 		}
+		further := "the key file too"
 		if *withAll {
-			_, err = fmt.Fprintf(cmd.stderr, "threeds: backed up %s; back up the key file and journal-keys.json too, in another place\n", describeCounts(counts))
-			return err
+			further = "the key file and journal-keys.json too"
+			warnOfMissingDays(j, cmd.stderr)
 		}
-		_, err = fmt.Fprintf(cmd.stderr, "threeds: backed up %s; back up the key file too, in another place\n", describeCounts(counts))
+		warnOfMissingSecret(ctx, *file, st, cmd.stderr)
+		_, err = fmt.Fprintf(cmd.stderr, "threeds: backed up %s; back up %s, in another place\n", describeCounts(counts), further)
 		return err
 	})
+}
+
+// warnOfMissingSecret prints a warning if the key file of this machine lacks a secret that the rows of the store need.
+func warnOfMissingSecret(ctx context.Context, file string, archive store.Archive, stderr io.Writer) {
+	const cure = "Copy the key file of a node that has it, or run \"threeds key rotate --write FILE\", and back that file up"
+	warn := func(format string, args ...any) { fmt.Fprintf(stderr, "threeds: warning: "+format+"\n", args...) }
+	st, ok := archive.(store.Store)
+	if !ok {
+		return
+	}
+	c, err := config.Read(file)
+	var keys []store.Key
+	if err == nil {
+		keys, err = st.Keys(ctx)
+	}
+	var ring *keyring.Ring
+	if err == nil {
+		ring, err = keyring.Load(c.Keys)
+		if len(keys) == 0 && errors.Is(err, fs.ErrNotExist) {
+			return // nothing is sealed yet
+		}
+	}
+	if err != nil {
+		warn("it is not known whether the key file opens this backup: %v", err)
+		return
+	}
+	err = rotation.CheckFile(ctx, st, ring)
+	missing, isMissing := errors.AsType[*rotation.MissingError](err)
+	if isMissing && missing.From != "" {
+		warn("the secret %s is in use, and the key file %s lacks it. The backup has it sealed under secret %s: keep this key file with\n"+
+			"this backup. %s", missing.ID, c.Keys, missing.From, cure)
+		ring, err = rotation.Extend(ctx, st, ring)
+	} else if isMissing {
+		warn("the secret %s is in use, and the key file %s lacks it: it does not open this backup. %s", missing.ID, c.Keys, cure)
+		return
+	}
+	if err != nil {
+		warn("it is not known whether the key file opens this backup: %v", err)
+		return
+	}
+	lacking := make(map[string]int)
+	for _, k := range keys {
+		if id := keyring.IDOfSeal(k.Seal); id != "" && !ring.Has(id) {
+			lacking[id]++
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(lacking)) {
+		warn("%s sealed under secret %s, and the key file %s lacks it: it does not open them. "+
+			"Copy the key file of a node that has it, and back that file up", countOf(lacking[id], "API key"), id, c.Keys)
+	}
+}
+
+// warnOfMissingDays prints a warning if the file of the journal's keys lacks those of entries that were backed up.
+func warnOfMissingDays(j *backup.Journal, stderr io.Writer) {
+	if days := j.MissingDays(); len(days) > 0 {
+		fmt.Fprintf(stderr, "threeds: warning: journal-keys.json of this machine lacks the keys of %s of the journal (%s to %s): with it nobody\n"+
+			"reads these entries of the backup. Copy the file of the node that wrote them, and back that file up\n",
+			countOf(len(days), "day"), days[0], days[len(days)-1])
+	}
 }
 
 // runRestore loads a backup into the store.
@@ -119,14 +189,14 @@ func spool(from io.Reader) (*os.File, error) {
 	return f, nil
 }
 
-// journalOf returns the journal of a configuration, with the keys that its file has; nil if it is off.
+// journalOf returns the journal of a configuration, with the keys that its file has; nil if it is off. It makes no file.
 func journalOf(file string) (*backup.Journal, error) {
 	c, err := config.Read(file)
 	if err != nil || !c.HasJournal() {
 		return nil, err
 	}
-	keys, err := journal.LoadOrCreateKeys(c.Journal.Keys)
-	if err != nil {
+	keys, err := journal.LoadKeys(c.Journal.Keys)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	return &backup.Journal{Keys: keys, Open: func(ctx context.Context) (journal.Store, error) {

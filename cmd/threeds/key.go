@@ -27,6 +27,7 @@ import (
 	"github.com/openthreeds/threeds/internal/rotation"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/webhook"
 )
 
 // keyCommands create, list and revoke API keys, and rotate the secret that they are sealed under, while a server runs or
@@ -72,7 +73,8 @@ func keyCreate(ctx context.Context, cmd *invocation) error {
 			return err
 		}
 		if err := journal.CreateKeys(c.Journal.Keys); err != nil { // so that it can be copied together with the key file
-			fmt.Fprintf(cmd.stderr, "threeds: journal.keys: %v\n", err)
+			fmt.Fprintf(cmd.stderr, "threeds: journal.keys: %v\n"+
+				"(without that file there is no journal: make it where its folder can be written, and put the same one on all nodes)\n", err)
 		}
 		defer catchBrokenPipe()()
 		if err := recordCommand(ctx, st, ring, "key.create", *name, nil); err != nil {
@@ -266,6 +268,7 @@ func keyRotate(ctx context.Context, cmd *invocation) error {
 
 // rotateKeys has another secret of the key file come into use on all nodes, each of which may take so long to answer.
 func rotateKeys(ctx context.Context, cmd *invocation, within time.Duration) error {
+	write := cmd.String("write", "", "make this key file, with the new secret and those before it, where the key files cannot be replaced")
 	file := cmd.configFlag()
 	if _, err := cmd.parse(0); err != nil {
 		return err
@@ -284,10 +287,28 @@ func rotateKeys(ctx context.Context, cmd *invocation, within time.Duration) erro
 		}
 		rotate := rotation.Command{
 			Store: st, File: c.Keys, Ring: ring, By: fmt.Sprintf("process %d on %s", os.Getpid(), host), Within: within,
-			Say: func(format string, args ...any) { fmt.Fprintf(cmd.stdout, format+"\n", args...) },
+			Say:   func(format string, args ...any) { fmt.Fprintf(cmd.stdout, format+"\n", args...) },
+			Write: *write, Reseals: resealsOf(st),
 		}
 		return rotate.Run(ctx)
 	})
+}
+
+// resealsOf returns what seals the rows of a store that outlive a secret of the key file, besides API keys and merchants.
+func resealsOf(st store.Store) []rotation.Reseal {
+	objects := func(kind string) func(context.Context, *keyring.Ring) (int, int, error) {
+		return func(ctx context.Context, ring *keyring.Ring) (sealed, refused int, err error) {
+			return store.ResealObjects(ctx, st, kind, ring)
+		}
+	}
+	return []rotation.Reseal{
+		{One: "directory with client certificates", Many: "directories with client certificates", Do: objects(store.CertificateObjects)},
+		{One: "token of the admin API", Many: "tokens of the admin API", Do: objects(store.TokenObjects)},
+		{One: "operator of the console", Many: "operators of the console", Do: objects(store.UserObjects)},
+		{One: "webhook endpoint", Many: "webhook endpoints", Do: func(ctx context.Context, ring *keyring.Ring) (sealed, refused int, err error) {
+			return webhook.ResealEndpoints(ctx, st, ring)
+		}},
+	}
 }
 
 // minHashDigits is the least number of digits of a hash that revoke accepts.

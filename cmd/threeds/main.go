@@ -49,8 +49,10 @@ const usage = `Usage:
         list the keys: start of the hash, age, strictness, merchant; or those that were revoked
     threeds key revoke HASHPREFIX [--config FILE]
         revoke the key whose hash starts so; without HASHPREFIX, the key on standard input
-    threeds key rotate [--config FILE]
-        replace the secret of the key file on all nodes that serve; no API key ends
+    threeds key rotate [--write KEYFILE] [--config FILE]
+        replace the secret of the key file on all nodes that serve; no API key ends. --write makes
+        a key file with the new secret, where key files cannot be replaced; exit status 1 says
+        that nothing has changed, or that it is to be run again
     threeds merchant add|set --name NAME [--SETTING VALUE]... [--json] [--config FILE]
         add a merchant to the store, or change one there; a SETTING is named as in the
         configuration: --mcc 5411 --origins URL --per-directory visa.acquirer_bin=400551

@@ -118,6 +118,10 @@ func (acpProtocol) writeKeyError(h *Handler, w http.ResponseWriter, r *http.Requ
 		e = acp.NewError(http.StatusConflict, acp.DuplicateRequest, inProgress.Detail)
 	case errors.Is(err, idempotency.ErrMismatch):
 		e = acp.NewError(http.StatusConflict, acp.IdempotencyConflict, idempotencyMismatch.Detail)
+	case errors.Is(err, idempotency.ErrUnreadable):
+		e = acp.NewError(http.StatusConflict, acp.IdempotencyConflict,
+			"The answer that was kept for this Idempotency-Key cannot be read any more, and the request is not run again: "+
+				"ask for the session by its id, or make another one with another key")
 	default:
 		obs.RequestOf(r.Context()).Refuse(storeOutcome)
 	}

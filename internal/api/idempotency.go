@@ -17,7 +17,7 @@ import (
 type keyProtocol interface {
 	protocol
 	// writeKeyError answers a request whose key cannot be claimed: errBadKey, idempotency.ErrInProgress,
-	// idempotency.ErrMismatch, or an error of the store.
+	// idempotency.ErrMismatch, idempotency.ErrUnreadable, or an error of the store.
 	writeKeyError(h *Handler, w http.ResponseWriter, r *http.Request, err error)
 }
 
@@ -41,6 +41,9 @@ var (
 		"The first request with this Idempotency-Key has no answer yet, try again")
 	idempotencyMismatch = newProblem("idempotency-mismatch", http.StatusUnprocessableEntity,
 		"The Idempotency-Key was used with another body, path or API key; use another one for another request")
+	answerUnreadable = newProblem("answer-unreadable", http.StatusConflict,
+		"The answer that was kept for this Idempotency-Key cannot be read any more, and the request is not run again. "+
+			"What it has made can be found with GET /authentications or GET /webhook-endpoints; use another key to make it again")
 )
 
 // answerOnce answers a request with an Idempotency-Key: with the answer that is kept, or by doing its work and keeping
@@ -90,6 +93,8 @@ func (problemProtocol) writeKeyError(h *Handler, w http.ResponseWriter, r *http.
 		h.writeProblem(w, r, inProgress)
 	case errors.Is(err, idempotency.ErrMismatch):
 		h.writeProblem(w, r, idempotencyMismatch)
+	case errors.Is(err, idempotency.ErrUnreadable):
+		h.writeProblem(w, r, answerUnreadable)
 	default:
 		h.writeProblem(w, r, storeAway)
 	}

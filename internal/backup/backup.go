@@ -10,8 +10,9 @@
 //	{"type":"end","lines":2,"sha256":"…"}
 //
 // It holds API keys as their sealed rows, when they were last used, revoked keys, merchants, webhook endpoints, operators,
-// tokens, client certificates of directories with their keys, and card ranges. It never holds transactions, events or key
-// files. Without the key file all that is sealed is of no use.
+// tokens, client certificates of directories with their keys, card ranges, and the rotations of the key file. It never holds
+// transactions, events or key files. Without a key file all that is sealed is of no use. A rotation has the new secret sealed
+// under the one before it, as long as the store has it: so the key file from before opens the backup, too.
 package backup
 
 import (
@@ -27,6 +28,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/rotation"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -292,6 +294,9 @@ func Restore(ctx context.Context, to store.Archive, from io.ReadSeeker, replace 
 		if err := l.load(ctx, r); err != nil {
 			return err
 		}
+		if err := l.addRotations(ctx); err != nil {
+			return err
+		}
 		report, hasJournal = l.report, l.hasJournal
 		report.Revoked, err = readRevoked(ctx, tx)
 		return err
@@ -320,6 +325,9 @@ type loader struct {
 	ranges  content
 	trail   trail
 
+	// rotations are those of the store, and of the backup; nil means that there are none.
+	rotations struct{ present, restored []byte }
+
 	journal    *Journal // where the journal of the backup goes later; nil means that it has no place
 	hasJournal bool
 }
@@ -328,6 +336,10 @@ type loader struct {
 func (l *loader) makeRoom(ctx context.Context, replace bool) error {
 	for _, kind := range kinds {
 		err := l.tx.Each(ctx, kind, func(row store.Row) error {
+			if isRotations(row) { // they stay
+				l.rotations.present = row.Bytes["value"]
+				return nil
+			}
 			l.report.Replaced[row.Kind]++
 			switch kind {
 			case store.RevokedRows:
@@ -410,7 +422,12 @@ func (l *loader) add(ctx context.Context, row store.Row) error {
 		}
 	case store.AuditRows:
 		return l.addAudit(ctx, row)
-	case store.MerchantRows, store.EndpointRows, store.ObjectRows, store.StateRows:
+	case store.StateRows:
+		if isRotations(row) {
+			l.rotations.restored = row.Bytes["value"]
+			return nil
+		}
+	case store.MerchantRows, store.EndpointRows, store.ObjectRows:
 	case journalRows, billingRows, dayRows, chainRows, EntryRows:
 		l.hasJournal = true
 		return l.journal.check(row)
@@ -418,6 +435,25 @@ func (l *loader) add(ctx context.Context, row store.Row) error {
 		return fmt.Errorf("a row of type %q: %w (it knows %v)", row.Kind, store.ErrUnknownRow, kinds)
 	}
 	l.report.Added[row.Kind]++
+	return l.tx.Add(ctx, row)
+}
+
+// isRotations reports whether a row has the rotations of the key file.
+func isRotations(row store.Row) bool {
+	return row.Kind == store.StateRows && row.Text["key"] == store.RotationState
+}
+
+// addRotations adds the rotations of the backup to those that the store had.
+func (l *loader) addRotations(ctx context.Context) error {
+	if l.rotations.present == nil && l.rotations.restored == nil {
+		return nil
+	}
+	merged, err := rotation.Merge(l.rotations.present, l.rotations.restored)
+	if err != nil {
+		return err
+	}
+	row := store.NewRow(store.StateRows)
+	row.Text["key"], row.Bytes["value"] = store.RotationState, merged
 	return l.tx.Add(ctx, row)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/journal"
@@ -24,9 +25,14 @@ const (
 // A Journal is one that a backup holds, or that takes the one of a backup. Its entries are sealed in the backup as they are
 // in the store, so whoever restores them needs the same keys.
 type Journal struct {
-	Keys *journal.Keys
+	Keys *journal.Keys                                    // nil means that this machine has no file of them
 	Open func(ctx context.Context) (journal.Store, error) // called when there is something to read or to write
+
+	missing []string // days whose key Keys do not open, found when the journal was written
 }
+
+// MissingDays returns the days of the journal that Keys do not open, the first one first. Call it after [Write].
+func (j *Journal) MissingDays() []string { return slices.Sorted(slices.Values(j.missing)) }
 
 // A JournalError says why the journal of a backup was not restored, or in part. All else was restored.
 type JournalError struct{ err error }
@@ -34,6 +40,32 @@ type JournalError struct{ err error }
 func (e *JournalError) Error() string { return e.err.Error() }
 
 func (e *JournalError) Unwrap() error { return e.err }
+
+// errNoKeys refuses the journal of a backup where its keys are not.
+var errNoKeys = errors.New("has a journal, and journal-keys.json is not on this machine: put the file of that time in place")
+
+// errSeen ends a visit that has seen enough.
+var errSeen = errors.New("enough was seen")
+
+// opensDays reports whether the keys open one of the first days that an archive has, or there are none. So it is known
+// whether they are those of another journal, without a second reading of all entries.
+func (j *Journal) opensDays(ctx context.Context, archive journal.Archive) (bool, error) {
+	opens, days := false, 0
+	err := archive.Visit(ctx, journal.Visitor{
+		Billing: func(journal.ArchivedBilling) error { return nil },
+		Day: func(d journal.ArchivedDay) error {
+			days++
+			_, err := j.Keys.OpenDay(d)
+			opens = opens || err == nil
+			return nil
+		},
+		Chain: func(journal.ArchivedChain) error { return errSeen },
+	})
+	if errors.Is(err, errSeen) {
+		err = nil
+	}
+	return opens || days == 0, err
+}
 
 // errNoJournal refuses the journal of a backup where there is none.
 var errNoJournal = errors.New("has a journal, and the configuration has none (journal: off)")
@@ -49,8 +81,14 @@ func (j *Journal) write(ctx context.Context, put func(store.Row) error) (err err
 	if !ok {
 		return errors.New("this kind of journal cannot be backed up")
 	}
+	opens, err := j.opensDays(ctx, archive)
+	if err != nil {
+		return err
+	}
 	first := store.NewRow(journalRows)
-	first.Text["cardKeys"] = strings.Join(j.Keys.CardKeys(), " ")
+	if opens { // else the keys are those of another journal, and the right ones are not refused later
+		first.Text["cardKeys"] = strings.Join(j.Keys.CardKeys(), " ")
+	}
 	if err := put(first); err != nil {
 		return err
 	}
@@ -63,6 +101,9 @@ func (j *Journal) write(ctx context.Context, put func(store.Row) error) (err err
 			return put(row)
 		},
 		Day: func(d journal.ArchivedDay) error {
+			if _, err := j.Keys.OpenDay(d); err != nil {
+				j.missing = append(j.missing, d.Day)
+			}
 			row := store.NewRow(dayRows)
 			row.Text["day"], row.Bytes["wrapped"] = d.Day, d.Wrapped
 			return put(row)
@@ -101,6 +142,8 @@ func (j *Journal) check(row store.Row) error {
 	switch {
 	case j == nil:
 		return errNoJournal
+	case j.Keys == nil:
+		return errNoKeys
 	case row.Kind == journalRows:
 		return j.Keys.CheckCardKeys(strings.Fields(row.Text["cardKeys"]))
 	case row.Kind == dayRows:

@@ -203,39 +203,12 @@ func checkPairDates(p *pair, now time.Time) error {
 // Reseal seals the rows anew that are sealed under a former secret of the ring, and says how many have no seal that
 // opens. Rotations of the key file call it.
 func Reseal(ctx context.Context, st store.Objects, ring Ring) (sealed, refused int, err error) {
-	rows, err := st.Objects(ctx, store.CertificateObjects)
+	sealed, refused, err = store.ResealObjects(ctx, st, store.CertificateObjects, ring)
 	if err != nil {
-		return 0, 0, fmt.Errorf("client certificates: seal rows anew: %w", err)
-	}
-	for _, row := range rows {
-		for range maxTries {
-			plain, failed := ring.Open(row.Name(), row.Data)
-			if failed != nil {
-				refused++
-				break
-			}
-			if !ring.IsSealedByPrevious(row.Data) {
-				sealed++
-				break
-			}
-			was := row.Data
-			row.Data = ring.Seal(row.Name(), plain)
-			if err = st.ChangeObject(ctx, row, was); errors.Is(err, store.ErrNotFound) { // somebody has changed it
-				row, err = st.Object(ctx, row.Kind, row.ID)
-			}
-			if errors.Is(err, store.ErrNotFound) {
-				break
-			}
-			if err != nil {
-				return 0, 0, fmt.Errorf("client certificates: seal rows anew: %w", err)
-			}
-		}
+		return 0, 0, fmt.Errorf("client certificates: %w", err)
 	}
 	return sealed, refused, nil
 }
 
 // A Ring has the secrets that rows are sealed under.
-type Ring interface {
-	store.Sealer
-	IsSealedByPrevious(sealed []byte) bool
-}
+type Ring = store.ResealRing

@@ -46,6 +46,9 @@ var (
 	ErrInProgress = errors.New("idempotency: a request with this key is in progress")
 	// ErrMismatch says that the key was used for another request, or with another API key of the merchant.
 	ErrMismatch = errors.New("idempotency: the key was used for another request")
+	// ErrUnreadable says that what is kept for the key cannot be read: most likely the secret that sealed it has left the key
+	// file. Whether the request had its effect is unknown, and it is not made again.
+	ErrUnreadable = errors.New("idempotency: what is kept for this key cannot be read")
 	// errLost says that another request has taken a claim over.
 	errLost = errors.New("idempotency: another request has taken the claim over")
 )
@@ -149,7 +152,7 @@ type Claim struct {
 }
 
 // Begin claims the key of a request. It returns the answer instead if the request was answered before, and otherwise
-// ErrInProgress, ErrMismatch, or an error of the store.
+// ErrInProgress, ErrMismatch, ErrUnreadable, or an error of the store.
 func (k *Keeper) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 	r.APIKey = strings.ToLower(r.APIKey) // capital letters make no other key
 	apiKey := sha256.Sum256([]byte(r.APIKey))
@@ -225,7 +228,7 @@ func (c *Claim) takeOver(t *store.Txn, now time.Time) (*Answer, error) {
 	c.IsRepeat, c.inner.Note = false, ""
 	var was rowRecord
 	if err := record.Open(c.keeper.Sealer, t, &was); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	if !now.Before(was.Ends) {
 		return nil, c.claim(t, now.Add(c.keeper.Keep), now)
@@ -234,11 +237,11 @@ func (c *Claim) takeOver(t *store.Txn, now time.Time) (*Answer, error) {
 	var inner innerRecord
 	if isSameKey {
 		plain, err := c.keeper.Sealer.Open(c.innerName(), was.Inner)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = json.Unmarshal(plain, &inner)
 		}
-		if err := json.Unmarshal(plain, &inner); err != nil {
-			return nil, err
+		if err != nil {
+			return nil, fmt.Errorf("%w: the answer of %s: %w", ErrUnreadable, t.ID, err)
 		}
 	}
 	isSame := isSameKey && hmac.Equal(inner.Fingerprint, c.inner.Fingerprint)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // maxFile is more than the secrets of any file need.
@@ -37,6 +38,23 @@ func Read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
 	}
 	return data, nil
+}
+
+// CreateNew makes a file for its owner only, as [Create] does. The error is [fs.ErrExist] if there is one already.
+func CreateNew(path string, data []byte) error { return create(path, data) }
+
+// CheckCreateNew returns the error that [CreateNew] would return. It makes a temporary file in the folder, and removes it.
+func CheckCreateNew(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(InheritOwner(f), f.Close(), os.Remove(f.Name()))
 }
 
 // Create makes a file if there is none, for its owner only. The content is written under
@@ -98,21 +116,102 @@ func finish(f *os.File, data []byte) error {
 // Replace replaces a file. Whoever reads it sees the content before or after, also after a
 // crash. Mode and owner stay; if that is not possible nothing is changed.
 func Replace(path string, data []byte) error {
+	path, was, err := resolve(path)
+	if err != nil {
+		return err
+	}
+	return writeLike(was, path, data)
+}
+
+// CheckReplace returns an error if [Replace] could not replace a file. It makes a temporary file in the folder, with the
+// mode and the owner of the file, and removes it. It also refuses a file that is mounted by itself, for no other file can
+// take its place.
+func CheckReplace(path string) error {
+	path, was, err := resolve(path)
+	if err != nil {
+		return err
+	}
+	f, err := tempLike(was, filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return err
+	}
+	// A link from another mount is refused. Any other refusal says nothing: not all file systems have hard links.
+	switch err := os.Link(path, f.Name()); {
+	case errors.Is(err, syscall.EXDEV):
+		return &fs.PathError{Op: "replace", Path: path, Err: errors.New("the file is mounted by itself: mount its folder")}
+	case err == nil:
+		return os.Remove(f.Name())
+	}
+	return nil
+}
+
+// pendingSuffix ends the name of the file in which [WritePending] keeps what is to replace another.
+const pendingSuffix = ".new"
+
+// PendingPath returns the path of the file in which [WritePending] keeps what is to replace a file.
+func PendingPath(path string) (string, error) {
 	path, err := filepath.EvalSymlinks(path)
+	return path + pendingSuffix, err
+}
+
+// WritePending keeps what is to replace a file, in a file of the same mode and owner beside it: see [PendingPath]. One that
+// is there is replaced, as [Replace] does.
+func WritePending(path string, data []byte) error {
+	path, was, err := resolve(path)
 	if err != nil {
 		return err
 	}
-	was, err := os.Stat(path)
-	if err != nil {
+	return writeLike(was, path+pendingSuffix, data)
+}
+
+// RemovePending removes the file that [WritePending] has made, if there is one.
+func RemovePending(path string) error {
+	pending, err := PendingPath(path)
+	if err == nil {
+		_, err = os.Lstat(pending) // a file system that is read-only refuses to remove what is not there
+	}
+	if err == nil {
+		err = os.Remove(pending)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
 		return err
 	}
-	dir := filepath.Dir(path)
+	return syncDir(filepath.Dir(pending))
+}
+
+// resolve returns the file that a path leads to.
+func resolve(path string) (target string, info fs.FileInfo, err error) {
+	if target, err = filepath.EvalSymlinks(path); err != nil {
+		return "", nil, err
+	}
+	info, err = os.Stat(target)
+	return target, info, err
+}
+
+// tempLike makes a temporary file with the mode and the owner of another.
+func tempLike(was fs.FileInfo, dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, ".keys-*") // mode 0600
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := errors.Join(keepOwner(f, was), f.Chmod(was.Mode().Perm())); err != nil {
-		return errors.Join(err, f.Close(), os.Remove(f.Name()))
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return f, nil
+}
+
+// writeLike makes a file with the mode and the owner of another, in the place of one that is there.
+func writeLike(was fs.FileInfo, path string, data []byte) error {
+	dir := filepath.Dir(path)
+	f, err := tempLike(was, dir)
+	if err != nil {
+		return err
 	}
 	err = finish(f, data)
 	if err == nil {

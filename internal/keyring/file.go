@@ -145,6 +145,23 @@ func (r *Ring) WriteFile(path string) error {
 	return nil
 }
 
+// CreateFile makes a key file that has the secrets of r, as [keyfile.CreateNew] does. The error shows no secret.
+func (r *Ring) CreateFile(path string) error {
+	if err := keyfile.CreateNew(path, r.content()); err != nil {
+		return fmt.Errorf("keyring: %w", err)
+	}
+	return nil
+}
+
+// WritePending keeps the secrets of r in a file beside a key file that they are to replace, as [keyfile.WritePending] does.
+// The error shows no secret.
+func (r *Ring) WritePending(path string) error {
+	if err := keyfile.WritePending(path, r.content()); err != nil {
+		return fmt.Errorf("keyring: %w", err)
+	}
+	return nil
+}
+
 // content is what a file with the secrets of r holds.
 func (r *Ring) content() []byte {
 	file := struct {

@@ -2,6 +2,7 @@ package keyring
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,11 @@ func (r *Ring) KeyIDs() KeyIDs {
 		ids.Next = next.text()
 	}
 	return ids
+}
+
+// Has reports whether the key file has the secret of an id, in whichever place.
+func (r *Ring) Has(id string) bool {
+	return slices.ContainsFunc(r.keys, func(d derived) bool { return d.text() == id })
 }
 
 // formerIDs returns the ids of the previous secrets, the newest first.

@@ -1,16 +1,19 @@
 package rotation
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
-	"github.com/openthreeds/threeds/internal/clientcert"
+	"github.com/openthreeds/threeds/internal/keyfile"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -25,11 +28,15 @@ const (
 	// askInterval is how often the store is asked what nodes say.
 	askInterval = 200 * time.Millisecond
 
+	// sharedFile is how long a node that cannot replace its key file may take to find that it was replaced, because this
+	// machine has the same file.
+	sharedFile = 2 * heartbeat
+
 	// cleanUpTimeout is how long it may take to withdraw a secret.
 	cleanUpTimeout = 10 * time.Second
 )
 
-// A Command rotates the secret of the key file on all nodes. Set all fields, and call Run.
+// A Command rotates the secret of the key file on all nodes. Set its fields, and call Run.
 type Command struct {
 	Store  Store
 	File   string        // the key file of this machine
@@ -37,6 +44,19 @@ type Command struct {
 	By     string        // who calls
 	Within time.Duration // how long a node may take to answer
 	Say    func(format string, args ...any)
+
+	// Write is a file that is made with all secrets in use and the new one, before that is in use. "" means that none is.
+	Write string
+
+	// Reseals seal what else lives longer than a secret, after API keys and merchants.
+	Reseals []Reseal
+}
+
+// A Reseal seals all rows of a kind under the current secret of a ring. It returns how many are sealed under it then, and
+// how many are refused: their seal opens with no secret.
+type Reseal struct {
+	One, Many string // what the rows are, for people
+	Do        func(ctx context.Context, ring *keyring.Ring) (sealed, refused int, err error)
 }
 
 // A run is one run of a Command, under its lease.
@@ -48,7 +68,7 @@ type run struct {
 }
 
 // Run rotates once, or completes a rotation that was cut off. When it returns nil each node that
-// serves has confirmed, and all rows of API keys are sealed under the new secret. An error says
+// serves has the new secret in its key file, and all rows are sealed under it. An error says
 // whether anything has changed.
 func (c *Command) Run(ctx context.Context) (err error) {
 	holder := rand.Text()
@@ -128,7 +148,7 @@ func (r *run) rotate(ctx context.Context) (err error) {
 	return r.complete(ctx)
 }
 
-// offer makes a new secret and returns when each node that serves accepts what it makes. After an
+// offer makes a new secret and returns when each node that serves accepts what it makes, and a file keeps it. After an
 // error there is none.
 func (r *run) offer(ctx context.Context) error {
 	current := r.ring.KeyIDs().Current
@@ -140,18 +160,22 @@ func (r *run) offer(ctx context.Context) error {
 		return fmt.Errorf("not all nodes have the secrets of this machine's key file: %s (\"nodes that differ\" in the documentation)",
 			strings.Join(late, ", "))
 	}
+	if err := r.checkKeepers(ctx); err != nil {
+		return err
+	}
 	former := strings.Split(r.ring.KeyIDs().Previous, ",")
 	h, err := r.ring.NewHandover(r.history.stay(former, time.Now()))
+	if err != nil {
+		return err
+	}
+	next, err := r.ring.Follow(&h)
 	if err != nil {
 		return err
 	}
 	r.history = append(r.history, step{Handover: h, Phase: offered, By: r.By, Begun: time.Now().UTC().Truncate(time.Second)})
 	err = r.history.write(ctx, r.Store, r.lease)
 	if err == nil {
-		late, err = r.await(ctx, func(n *node) bool { return n.Next == h.ID })
-	}
-	if err == nil && len(late) > 0 {
-		err = fmt.Errorf("these nodes have not taken the new secret up within %v: %s", r.Within, strings.Join(late, ", "))
+		err = r.keep(ctx, next)
 	}
 	if err == nil {
 		return nil
@@ -164,15 +188,108 @@ func (r *run) offer(ctx context.Context) error {
 	return err
 }
 
-// withdraw removes the rotation that is not finished.
+// checkKeepers returns an error if no file would keep a new secret.
+func (r *run) checkKeepers(ctx context.Context) error {
+	if r.Write != "" {
+		if err := keyfile.CheckCreateNew(r.Write); err != nil {
+			return fmt.Errorf("--write: %w", err)
+		}
+		return nil
+	}
+	here := keyfile.CheckReplace(r.File)
+	if here == nil {
+		return nil
+	}
+	nodes, err := readNodes(ctx, r.Store)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(nodes, func(n node) bool { return n.isLive() && n.Access != readOnly }) {
+		return nil // one that does not tell is asked: offer finds out
+	}
+	return noKeeper(here)
+}
+
+// noKeeper returns the error that refuses a rotation, because the key file of this machine cannot be replaced.
+func noKeeper(here error) error {
+	return fmt.Errorf("neither this machine nor a node that serves can replace its key file, so no file would have the new secret: "+
+		"give --write FILE, which makes a key file that has it, and put that in the place of the key files (this machine: %w)", here)
+}
+
+// keep has the secrets of a ring, whose current one is offered, kept in files: on this machine, in the file of --write, and
+// on each node that can. It returns when all nodes that serve accept the new secret, or an error if no file has it.
+func (r *run) keep(ctx context.Context, next *keyring.Ring) error {
+	id := next.KeyIDs().Current
+	if r.Write != "" {
+		if err := next.CreateFile(r.Write); err != nil {
+			return fmt.Errorf("--write: %w", err)
+		}
+	}
+	here := keyfile.CheckReplace(r.File)
+	if here == nil {
+		here = next.WritePending(r.File)
+	}
+	late, err := r.await(ctx, func(n *node) bool { return n.Next == id && (n.Access != writable || n.keeps(id)) })
+	if err != nil {
+		return err
+	}
+	if len(late) > 0 {
+		return fmt.Errorf("these nodes have not taken the new secret up within %v: %s", r.Within, strings.Join(late, ", "))
+	}
+	if r.Write != "" || here == nil {
+		return nil
+	}
+	nodes, err := readNodes(ctx, r.Store)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(nodes, func(n node) bool { return n.keeps(id) }) {
+		return noKeeper(here)
+	}
+	return nil
+}
+
+// withdraw removes the rotation that is not finished, and the files of this machine that keep its secret.
 func (r *run) withdraw(ctx context.Context) error {
-	r.history = r.history[:len(r.history)-1]
-	return r.history.write(ctx, r.Store, r.lease)
+	last := len(r.history) - 1
+	id := r.history[last].ID
+	r.history = r.history[:last]
+	if err := r.history.write(ctx, r.Store, r.lease); err != nil {
+		return err
+	}
+	pending, err := keyfile.PendingPath(r.File)
+	if err == nil {
+		err = removeFile(pending, id)
+	}
+	if r.Write != "" {
+		err = errors.Join(err, removeFile(r.Write, id))
+	}
+	if err != nil {
+		r.Say("a file that keeps the secret that was never in use is not removed, which does no harm: %v", err)
+	}
+	return nil
+}
+
+// removeFile removes a key file if its current secret is the one of an id.
+func removeFile(path, id string) error {
+	ring, err := keyring.Load(path)
+	if err != nil || ring.KeyIDs().Current != id {
+		return nil // it is another one, or none
+	}
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) { // a node with the same key file may have been faster
+		return err
+	}
+	return nil
 }
 
 // await waits until all nodes that serve are as they should be. It returns the names of those that
 // are not within the time for that.
 func (r *run) await(ctx context.Context, isGood func(*node) bool) (late []string, err error) {
+	return r.awaitFor(ctx, r.Within, isGood)
+}
+
+// awaitFor is await with another time.
+func (r *run) awaitFor(ctx context.Context, within time.Duration, isGood func(*node) bool) (late []string, err error) {
 	tick := time.NewTicker(askInterval)
 	defer tick.Stop()
 	for start := time.Now(); ; {
@@ -186,7 +303,7 @@ func (r *run) await(ctx context.Context, isGood func(*node) bool) (late []string
 				late = append(late, fmt.Sprintf("%s (heard of %v ago)", n.Name, n.Age.Round(time.Second)))
 			}
 		}
-		if len(late) == 0 || time.Since(start) >= r.Within {
+		if len(late) == 0 || time.Since(start) >= within {
 			return late, nil
 		}
 		select {
@@ -197,72 +314,149 @@ func (r *run) await(ctx context.Context, isGood func(*node) bool) (late []string
 	}
 }
 
-// complete returns when nothing that lasts is sealed under a former secret.
+// inUseError says of an error that the new secret is in use all the same, and what to do.
+func inUseError(id string, err error) error {
+	return fmt.Errorf("the new secret %s is in use; run key rotate again to complete the rotation: %w", id, err)
+}
+
+// complete returns when nothing that lasts is sealed under a former secret, and all key files have the new one.
 func (r *run) complete(ctx context.Context) error {
 	current := r.ring.KeyIDs().Current
+	if r.Write != "" {
+		if err := r.writeTo(r.Write); err != nil {
+			return inUseError(current, fmt.Errorf("--write: %w", err))
+		}
+		r.Say("%s has the new secret %s and those before it", r.Write, current)
+	}
 	late, err := r.await(ctx, func(n *node) bool { return n.Current == current })
 	if err == nil {
 		err = r.seal(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("the new secret %s is in use; run key rotate again to complete the rotation: %w", current, err)
+		return inUseError(current, err)
 	}
-	fileID := r.writeFile(current)
+	fileID, failed := r.replaceFile(current)
 	if len(late) > 0 {
 		return fmt.Errorf("the new secret %s is in use, and these nodes have not confirmed it within %v: %s; run key rotate again to complete the rotation",
 			current, r.Within, strings.Join(late, ", "))
 	}
-	nodes, err := readNodes(ctx, r.Store)
+	_, err = r.await(ctx, func(n *node) bool { return n.File == current || n.Access == readOnly })
+	if err == nil && failed == nil {
+		_, err = r.awaitFor(ctx, min(r.Within, sharedFile), func(n *node) bool { return n.File == current })
+	}
+	var nodes []node
+	if err == nil {
+		nodes, err = readNodes(ctx, r.Store)
+	}
 	if err != nil {
-		return fmt.Errorf("the new secret %s is in use; run key rotate again to complete the rotation: %w", current, err)
+		return inUseError(current, err)
+	}
+	source := r.Write
+	var without []string
+	serving := 0
+	for _, n := range nodes {
+		switch {
+		case !n.isLive():
+			continue
+		case n.File != current:
+			without = append(without, n.Name)
+		case source == "":
+			source = "the key file of " + n.Name
+		}
+		serving++
+	}
+	if failed == nil {
+		source = cmp.Or(source, r.File)
+	}
+	slices.Sort(without)
+	next := fmt.Sprintf("put %s in its place there, and run key rotate again, which completes this rotation and begins no other", source)
+	if source == "" {
+		next = "no key file is known that has it: run key rotate again with --write FILE, which makes one and begins no other rotation"
+	}
+	switch {
+	case len(without) > 0:
+		return fmt.Errorf("the new secret %s is in use, and these nodes have it in memory alone, because their key file is an older one: %s; %s",
+			current, strings.Join(without, ", "), next)
+	case source == "":
+		return fmt.Errorf("the new secret %s is in use; %s", current, next)
+	case failed != nil:
+		r.Say("the key file of this machine is not replaced: put %s in its place: %v", source, failed)
 	}
 	r.history.unfinished().Phase = done
 	r.history.dropSecrets(nodes, fileID)
 	if err := r.history.write(ctx, r.Store, r.lease); err != nil {
-		return fmt.Errorf("the new secret %s is in use; run key rotate again to complete the rotation: %w", current, err)
+		return inUseError(current, err)
 	}
-	nodes = slices.DeleteFunc(nodes, func(n node) bool { return !n.isLive() })
-	for _, n := range nodes {
-		if n.File != current {
-			r.Say("%s cannot write its key file: put another node's in its place", n.Name)
+	r.Say("done: secret %s is in use, confirmed by all %d nodes that serve", current, serving)
+	return nil
+}
+
+// writeTo makes a key file that has the secrets in use. One that has them already stays as it is.
+func (r *run) writeTo(path string) error {
+	if there, err := keyring.Load(path); err == nil && there.KeyIDs().Current == r.ring.KeyIDs().Current {
+		return nil
+	}
+	return r.ring.CreateFile(path)
+}
+
+// A tally counts rows of several kinds, in words.
+type tally []string
+
+func (t *tally) add(n int, one, many string) {
+	if n != 1 {
+		one = many
+	}
+	*t = append(*t, fmt.Sprintf("%d %s", n, one))
+}
+
+// seal seals all rows that live longer than a secret under the new one, and says how many there are.
+func (r *run) seal(ctx context.Context) error {
+	var sealed, refused tally
+	count := func(ok, bad int, one, many string) {
+		sealed.add(ok, one, many)
+		if bad > 0 {
+			refused.add(bad, one, many)
 		}
 	}
-	r.Say("done: secret %s is in use, confirmed by all %d nodes that serve", current, len(nodes))
-	return nil
-}
-
-// seal seals all rows of API keys under the new secret.
-func (r *run) seal(ctx context.Context) error {
-	sealed, refused, err := account.Reseal(ctx, r.Store, r.ring)
+	ok, bad, err := account.Reseal(ctx, r.Store, r.ring)
 	if err != nil {
 		return err
 	}
-	if refused > 0 {
-		r.Say("%d API keys are refused as before, and are not sealed under the new secret: see key list", refused)
-	}
-	r.Say("%d rows of API keys are sealed under the new secret", sealed)
-	sealed, refused, err = clientcert.Reseal(ctx, r.Store, r.ring)
+	count(ok, bad, "API key", "API keys")
+	merchants, err := r.Store.Merchants(ctx)
 	if err != nil {
 		return err
 	}
-	if refused > 0 {
-		r.Say("client certificates that are refused as before, see cert status: directories %d", refused)
+	ok = 0
+	for _, m := range merchants {
+		if _, err := r.ring.Open(m.SealName(), m.Data); err == nil {
+			ok++
+		}
 	}
-	if sealed > 0 {
-		r.Say("client certificates under the new secret: directories %d", sealed)
+	count(ok, len(merchants)-ok, "merchant", "merchants")
+	for _, reseal := range r.Reseals {
+		if ok, bad, err = reseal.Do(ctx, r.ring); err != nil {
+			return err
+		}
+		count(ok, bad, reseal.One, reseal.Many)
 	}
+	if len(refused) > 0 {
+		r.Say("refused as before, and not sealed under the new secret: %s", strings.Join(refused, ", "))
+	}
+	r.Say("sealed under the new secret: %s", strings.Join(sealed, ", "))
 	return nil
 }
 
-// writeFile replaces the key file of this machine, and returns the id of the current secret in it.
-func (r *run) writeFile(current string) string {
+// replaceFile replaces the key file of this machine. It returns the id of the current secret in it, and why the file could
+// not be replaced.
+func (r *run) replaceFile(current string) (id string, err error) {
 	there, err := keyring.Load(r.File)
 	if err == nil && there.KeyIDs().Current != current {
 		err = r.ring.WriteFile(r.File)
 	}
 	if err != nil {
-		r.Say("the key file of this machine is not replaced: put that of a node in its place: %v", err)
-		return r.Ring.KeyIDs().Current
+		return r.Ring.KeyIDs().Current, err
 	}
-	return current
+	_ = keyfile.RemovePending(r.File) // the key file has the same, so what is left does no harm
+	return current, nil
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/keyfile"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -22,6 +23,9 @@ const (
 
 	// heartbeat is how often a node tells that it serves, and tries to write its key file.
 	heartbeat = 10 * time.Second
+
+	// accessInterval is how often a node looks whether a key file that was read-only still is.
+	accessInterval = time.Minute
 
 	// pollTimeout is the longest time that a poll may take.
 	pollTimeout = 5 * time.Second
@@ -46,6 +50,11 @@ type Follower struct {
 	triedAt  time.Time // when it was tried to write the key file
 	lastFail string    // what went wrong at the last poll
 
+	access     fileAccess
+	accessAt   time.Time // when it was found out
+	pending    string    // id of the offered secret that is kept beside the key file
+	hasPending bool      // there may be a file beside the key file that is of no use any more
+
 	problem atomic.Pointer[string]
 }
 
@@ -55,7 +64,7 @@ type Follower struct {
 func NewFollower(st Store, file, name string, ring *keyring.Ring, log *slog.Logger, use func(*keyring.Ring), wrote func()) *Follower {
 	return &Follower{
 		store: st, file: file, log: log, use: use, wrote: wrote, self: store.Node{ID: rand.Text(), Name: name},
-		base: ring, live: ring, fileID: ring.KeyIDs().Current,
+		base: ring, live: ring, fileID: ring.KeyIDs().Current, hasPending: true,
 	}
 }
 
@@ -66,6 +75,7 @@ func (f *Follower) Start(ctx context.Context) {
 	defer f.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
+	f.checkAccess()
 	err := f.removePredecessors(ctx)
 	if err == nil {
 		// The others have to wait for this node before it looks what they rotate.
@@ -133,7 +143,12 @@ func (f *Follower) poll(ctx context.Context) error {
 	}
 	f.history = h
 	err = f.apply()
+	f.checkAccess()
+	f.keepOffered()
 	f.writeFile()
+	if err == nil {
+		f.removePending()
+	}
 	return errors.Join(err, f.tell(ctx, false), f.tidy(ctx))
 }
 
@@ -148,6 +163,62 @@ func (f *Follower) apply() error {
 	}
 	f.setProblem(err)
 	return err
+}
+
+// checkAccess finds out whether the key file can be replaced. One that could be is looked at again when that has failed.
+func (f *Follower) checkAccess() {
+	if f.access == writable || f.access == readOnly && time.Since(f.accessAt) < accessInterval {
+		return
+	}
+	f.setAccess(keyfile.CheckReplace(f.file))
+}
+
+// setAccess notes how it went to write into the folder of the key file.
+func (f *Follower) setAccess(err error) {
+	f.access, f.accessAt = writable, time.Now()
+	if err != nil {
+		f.access = readOnly
+	}
+}
+
+// offeredHere returns the secret that is offered to this node, nil if there is none.
+func (f *Follower) offeredHere() *step {
+	if s := f.history.unfinished(); s != nil && s.Phase == offered && s.From == f.base.KeyIDs().Current {
+		return s
+	}
+	return nil
+}
+
+// keepOffered keeps a secret that is offered beside the key file, before anything is made with it.
+func (f *Follower) keepOffered() {
+	s := f.offeredHere()
+	if s == nil || s.ID == f.pending || f.access == readOnly {
+		return
+	}
+	next, err := f.base.Follow(&s.Handover)
+	if err != nil {
+		return // apply has said it
+	}
+	f.hasPending = true
+	err = next.WritePending(f.file)
+	f.setAccess(err)
+	if err != nil {
+		f.log.Warn("a new secret is offered, and cannot be kept beside the key file", "file", f.file, "secret", s.ID, "err", err)
+		return
+	}
+	f.pending = s.ID
+}
+
+// removePending removes what is kept beside the key file when the key file has all secrets that are in use: a secret that
+// was withdrawn, or one that the key file has too.
+func (f *Follower) removePending() {
+	if !f.hasPending || f.offeredHere() != nil || f.fileID != f.base.KeyIDs().Current {
+		return
+	}
+	if err := keyfile.RemovePending(f.file); err != nil {
+		return // it does no harm, and the next poll tries again
+	}
+	f.pending, f.hasPending = "", false
 }
 
 // writeFile replaces the key file if another secret has come into use. A file that somebody has
@@ -165,6 +236,7 @@ func (f *Follower) writeFile() {
 	}
 	if err == nil && there.KeyIDs().Current == f.fileID {
 		err = f.base.WriteFile(f.file)
+		f.setAccess(err)
 	}
 	if err == nil {
 		f.fileID, f.triedAt = current, time.Time{}
@@ -175,14 +247,14 @@ func (f *Follower) writeFile() {
 	}
 	if isFirst {
 		f.log.Warn("key file not replaced after a rotation: this node has the new secret in memory and in the store; "+
-			"put the key file of another node in its place", "file", f.file, "current", current, "err", err)
+			"put a key file that has it in its place, as key rotate --write makes one", "file", f.file, "current", current, "err", err)
 	}
 }
 
 // tell puts into the store that this node serves, and with what, if that has changed or it is time.
 func (f *Follower) tell(ctx context.Context, isStopped bool) error {
 	ids := f.live.KeyIDs()
-	note, err := json.Marshal(node{Current: ids.Current, Next: ids.Next, File: f.fileID, IsStopped: isStopped})
+	note, err := json.Marshal(node{Current: ids.Current, Next: ids.Next, File: f.fileID, Access: f.access, Pending: f.pending, IsStopped: isStopped})
 	if err != nil {
 		return fmt.Errorf("rotation: %w", err)
 	}
@@ -261,7 +333,7 @@ func (f *Follower) setProblem(err error) {
 		text = err.Error()
 	case f.fileID != current:
 		text = fmt.Sprintf("the key file (keys) could not be replaced after a rotation: it has secret %s and %s is in use; "+
-			"put the key file of another node in its place", f.fileID, current)
+			"put a key file that has it in its place, as key rotate --write makes one, and run key rotate again", f.fileID, current)
 	}
 	f.problem.Store(&text)
 }

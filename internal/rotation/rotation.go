@@ -3,10 +3,14 @@
 // reads a key file.
 //
 // The new secret is in the store for that, sealed under the present one: see [keyring.Handover].
-// First every live node accepts what it makes, and says so in the store. Only then do all make
-// things with it. A node that cannot write its key file reads the secret from the store again
-// whenever it starts. So the secret stays there as long as a node that was seen in the last
-// week has an older key file.
+// First every live node accepts what it makes, and says so in the store. This machine and every node that can write its
+// key file also keep the secret beside it, as [keyfile.WritePending] does, and say that too. Only when one of these files,
+// or the one that the field Write of [Command] names, has the secret do all make things with it. So no secret is in use
+// that no file has, wherever a process or a machine dies. Then the key files are replaced.
+//
+// A node that cannot write its key file reads the secret from the store again whenever it starts. So the secret stays there
+// as long as a node that was seen in the last week has an older key file. The rotation is complete when no node that serves
+// has an older one.
 package rotation
 
 import (
@@ -14,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -22,9 +27,8 @@ import (
 )
 
 const (
-	// stateKey and leaseName are the names of what the store keeps of rotations. A backup has
-	// neither.
-	stateKey  = "key rotation"
+	// stateKey and leaseName are the names of what the store keeps of rotations. A backup has the state.
+	stateKey  = store.RotationState
 	leaseName = "key rotation"
 
 	// maxSteps is how many rotations are remembered.
@@ -46,7 +50,6 @@ type Store interface {
 	store.Leases
 	store.States
 	store.Nodes
-	store.Objects
 	account.ResealStore
 }
 
@@ -178,13 +181,26 @@ func (h history) dropSecrets(nodes []node, fileID string) bool {
 type node struct {
 	store.Node `json:"-"`
 
-	Current   string `json:"current"`             // id of the secret that it makes things with
-	Next      string `json:"next,omitempty"`      // id of the one that it accepts before it is in use
-	File      string `json:"file"`                // id of the current one in its key file
-	IsStopped bool   `json:"isStopped,omitempty"` // it has ended in good order
+	Current   string     `json:"current"`             // id of the secret that it makes things with
+	Next      string     `json:"next,omitempty"`      // id of the one that it accepts before it is in use
+	File      string     `json:"file"`                // id of the current one in its key file
+	Access    fileAccess `json:"access,omitempty"`    // to its key file; "" from a release that does not tell
+	Pending   string     `json:"pending,omitempty"`   // id of the secret that it keeps beside its key file
+	IsStopped bool       `json:"isStopped,omitempty"` // it has ended in good order
 }
 
+// A fileAccess says whether a node can replace its key file.
+type fileAccess string
+
+const (
+	writable fileAccess = "writable"
+	readOnly fileAccess = "read-only"
+)
+
 func (n *node) isLive() bool { return !n.IsStopped && n.Age < liveFor }
+
+// keeps reports whether a secret is in a file of the node.
+func (n *node) keeps(id string) bool { return n.File == id || n.Pending == id }
 
 // readNodes returns all nodes that the store knows.
 func readNodes(ctx context.Context, st store.Nodes) ([]node, error) {
@@ -202,6 +218,76 @@ func readNodes(ctx context.Context, st store.Nodes) ([]node, error) {
 		all = append(all, n)
 	}
 	return all, nil
+}
+
+// Merge returns the rotations of a store that a backup is restored into: those that the store knows, and those of the
+// backup. Both are as [store.RotationState] has them; nil means none. So a key file from before any of them opens what the
+// backup has, and one from after it too. A rotation that was only offered is left out, for its secret was never in use.
+func Merge(present, restored []byte) ([]byte, error) {
+	var merged history
+	for _, data := range [][]byte{restored, present} {
+		var h history
+		if data == nil {
+			continue
+		}
+		if err := json.Unmarshal(data, &h); err != nil {
+			return nil, fmt.Errorf("rotation: merge: %w", err)
+		}
+		for _, s := range h {
+			i := slices.IndexFunc(merged, func(other step) bool { return other.ID == s.ID && other.From == s.From })
+			switch {
+			case s.Phase == offered:
+			case i < 0:
+				merged = append(merged, s)
+			default:
+				if s.Sealed == nil {
+					s.Sealed = merged[i].Sealed
+				}
+				if merged[i].Phase == done {
+					s.Phase = done
+				}
+				merged[i] = s
+			}
+		}
+	}
+	slices.SortStableFunc(merged, func(a, b step) int { return a.UsedAt.Compare(b.UsedAt) })
+	for i := range max(0, len(merged)-1) {
+		merged[i].Phase = done
+	}
+	return json.Marshal(merged[max(0, len(merged)-maxSteps):])
+}
+
+// A MissingError says that a secret is in use that a key file lacks.
+type MissingError struct {
+	ID   string // of the secret
+	From string // id of the secret of the key file that the store has it sealed under; "" means that the store has it no more
+}
+
+func (e *MissingError) Error() string {
+	if e.From == "" {
+		return fmt.Sprintf("the secret %s is in use, and neither the key file nor the store has it for this key file", e.ID)
+	}
+	return fmt.Sprintf("the secret %s is in use, and the key file lacks it: the store has it, sealed under secret %s", e.ID, e.From)
+}
+
+// CheckFile returns a [*MissingError] if a secret is in use that the key file of a ring lacks, as far as rotations tell.
+func CheckFile(ctx context.Context, st store.States, ring *keyring.Ring) error {
+	h, err := readHistory(ctx, st)
+	if err != nil {
+		return err
+	}
+	file := ring.KeyIDs().Current
+	followed, _, err := h.extend(ring)
+	if current := followed.KeyIDs().Current; err == nil && current == file {
+		return nil
+	} else if err == nil {
+		return &MissingError{ID: current, From: file}
+	}
+	last := h[len(h)-1]
+	if last.Phase == offered && len(h) > 1 {
+		last = h[len(h)-2]
+	}
+	return &MissingError{ID: last.ID}
 }
 
 // Extend returns the ring of a key file with the secrets that have come into use since, as the

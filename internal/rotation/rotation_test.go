@@ -106,12 +106,22 @@ func (w *world) stopAll() {
 // rotate runs the command with a key file, against a store that may fail.
 func (w *world) rotate(st Store, file string) (said string, err error) {
 	w.t.Helper()
+	return w.rotateInto(st, file, "")
+}
+
+// rotateInto runs the command as rotate does, with a file for the option --write.
+func (w *world) rotateInto(st Store, file, write string) (said string, err error) {
+	w.t.Helper()
 	ring, err := keyring.Load(file)
 	must(w.t, err)
 	var out strings.Builder
 	c := Command{
-		Store: st, File: file, Ring: ring, By: "tester", Within: Within,
+		Store: st, File: file, Ring: ring, By: "tester", Within: Within, Write: write,
 		Say: func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) },
+		Reseals: []Reseal{{"directory with client certificates", "directories with client certificates",
+			func(ctx context.Context, ring *keyring.Ring) (sealed, refused int, err error) {
+				return clientcert.Reseal(ctx, w.store, ring)
+			}}},
 	}
 	err = c.Run(w.t.Context())
 	return out.String(), err
@@ -219,7 +229,7 @@ func TestD102ClientCertificatesAreSealedAnew(t *testing.T) {
 		if status, err := certs.Status(t.Context(), "visa"); err != nil || status.IsRefused || len(status.Requests) != 1 {
 			t.Errorf("status %+v, %v", status, err)
 		}
-		if !strings.Contains(said, "client certificates under the new secret: directories 1") {
+		if !strings.Contains(said, "sealed under the new secret: 1 API key, 0 merchants, 1 directory with client certificates\n") {
 			t.Errorf("said %q", said)
 		}
 	})

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -112,4 +114,47 @@ func (q *AuditQuery) Bounds() (after, before int64) {
 		return q.After, end
 	}
 	return q.After, q.Before
+}
+
+// A ResealRing has the secrets that rows are sealed under.
+type ResealRing interface {
+	Sealer
+	IsSealedByPrevious(sealed []byte) bool
+}
+
+// maxResealTries is how often ResealObjects seals an object that others change at the same time.
+const maxResealTries = 5
+
+// ResealObjects seals all objects of a kind under the current secret of a ring that are sealed under a previous one. It
+// returns how many are sealed under the current secret then, and how many are refused: their seal opens with no secret.
+func ResealObjects(ctx context.Context, st Objects, kind string, ring ResealRing) (sealed, refused int, err error) {
+	rows, err := st.Objects(ctx, kind)
+	if err != nil {
+		return 0, 0, fmt.Errorf("seal rows of type %q again: %w", kind, err)
+	}
+	for _, row := range rows {
+		for range maxResealTries {
+			plain, failed := ring.Open(row.Name(), row.Data)
+			if failed != nil {
+				refused++
+				break
+			}
+			if !ring.IsSealedByPrevious(row.Data) {
+				sealed++
+				break
+			}
+			was := row.Data
+			row.Data = ring.Seal(row.Name(), plain)
+			if err = st.ChangeObject(ctx, row, was); errors.Is(err, ErrNotFound) { // somebody has changed it
+				row, err = st.Object(ctx, row.Kind, row.ID)
+			}
+			if errors.Is(err, ErrNotFound) {
+				break
+			}
+			if err != nil {
+				return 0, 0, fmt.Errorf("seal rows of type %q again: %w", kind, err)
+			}
+		}
+	}
+	return sealed, refused, nil
 }

@@ -13,20 +13,24 @@ const (
 	MerchantRows = "merchant"   // merchants that operators have put into the store
 	ObjectRows   = "object"     // operators, tokens and client certificates
 	AuditRows    = "audit"      // the audit trail
-	StateRows    = "state"      // small values whose key begins with RangeStates or UseStates
+	StateRows    = "state"      // small values: RotationState, and those whose key begins with RangeStates or UseStates
 	RangeRows    = "ranges"     // snapshots, each followed by its ChunkRows
 	ChunkRows    = "chunk"      // content of the snapshot that came before it
 )
 
 // These begin the keys of those small values that a backup holds. All others are about what
-// goes on at the moment, or are secrets.
+// goes on at the moment.
 const (
 	RangeStates = "ranges/"    // about card ranges
 	UseStates   = "keys/uses/" // when API keys were last used
 )
 
+// RotationState is the key of the small value that has the rotations of the key file. A backup holds it too: the secrets in
+// it are sealed, each under the one before.
+const RotationState = "key rotation"
+
 // StatesCondition is the condition, in the SQL of both stores, that selects the StateRows.
-const StatesCondition = "(key LIKE '" + RangeStates + "%' OR key LIKE '" + UseStates + "%')"
+const StatesCondition = "(key LIKE '" + RangeStates + "%' OR key LIKE '" + UseStates + "%' OR key = '" + RotationState + "')"
 
 // ErrUnknownRow is in the error of Add of a [RowTx] for a row that this release cannot keep.
 var ErrUnknownRow = errors.New("this release does not know it")

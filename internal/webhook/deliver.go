@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -69,6 +70,33 @@ func (s *Service) Reseal(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// ResealEndpoints seals all endpoints of a store under the current secret of a ring that are sealed under a previous one. It
+// returns how many are sealed under the current secret then, and how many are refused: their seal opens with no secret.
+func ResealEndpoints(ctx context.Context, st store.Events, ring store.ResealRing) (sealed, refused int, err error) {
+	rows, err := st.Endpoints(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("webhook endpoints: seal again: %w", err)
+	}
+	for _, row := range rows {
+		e, failed := openEndpoint(ring, row)
+		if failed != nil {
+			refused++
+			continue
+		}
+		if ring.IsSealedByPrevious(row.Data) {
+			err := st.ChangeEndpoint(ctx, e.ID, e.sealed, e.seal(ring))
+			if errors.Is(err, store.ErrNotFound) { // a node has changed it, which seals it again, or removed it
+				continue
+			}
+			if err != nil {
+				return 0, 0, fmt.Errorf("webhook endpoints: seal again: %w", err)
+			}
+		}
+		sealed++
+	}
+	return sealed, refused, nil
 }
 
 // A deliverer makes the attempts of one node.

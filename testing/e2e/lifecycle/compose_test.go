@@ -46,7 +46,7 @@ func TestKustomizationHasNoSecret(t *testing.T) {
 	rig.Must(t, err)
 	var names []string
 	for _, file := range files {
-		if name := filepath.Base(file); name != "kustomization.yaml" {
+		if name := filepath.Base(file); name != "kustomization.yaml" && name != "rotate-keys-job.yaml" { // apply refuses that
 			names = append(names, name)
 		}
 		if regexp.MustCompile(`(?m)^kind: Secret`).Match(rig.ReadFile(t, file)) {

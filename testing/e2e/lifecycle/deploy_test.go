@@ -128,7 +128,7 @@ func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	all := manifests(t)
 	for name, m := range all {
-		if kind, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"ConfigMap", "Secret", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"}, kind) || m.at("metadata", "namespace") != nil {
+		if kind, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"ConfigMap", "Secret", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Job"}, kind) || m.at("metadata", "namespace") != nil {
 			t.Errorf("%s: not something that belongs to whatever namespace it is put into", name)
 		}
 	}
