@@ -25,6 +25,7 @@ var clockSupport = []string{
 const (
 	inBubbles = "it is called in bubbles only, by way of code that is under test or of a table"
 	isPace    = "it is how fast a peer is, or the moment that a test varies: nothing waits for it"
+	isKill    = "a random moment before a process is killed"
 	isSuite   = "the conformance suite judges other servers, so what does not happen has to end some time"
 )
 
@@ -54,6 +55,19 @@ var clockAllowed = map[string]string{
 	"testing/conformance waitUntil":        isSuite,
 	"testing/conformance wantNoPReq":       isSuite,
 	"testing/linear/postgres TestLinear":   isPace,
+
+	"testing/e2e/api TestSlowStore":                                              isPace,
+	"testing/e2e/api TestStrangersDoNotShutOutNewClients":                        isPace,
+	"testing/e2e/cluster flow":                                                   "a directory server that tries again pauses",
+	"testing/e2e/cluster TestClusterFailover":                                    isPace,
+	"testing/e2e/crash killLoop":                                                 isKill,
+	"testing/e2e/crash TestCrashPaused":                                          "a process is paused, so that nothing but time passes",
+	"testing/e2e/crash TestD125NothingIsLostFromTheJournalWhenTheServerIsKilled": isKill,
+	"testing/e2e/crash killBeforeDelivery":                                       isKill,
+	"testing/e2e/lifecycle TestReload":                                           isPace,
+	"testing/e2e/lifecycle TestRestarts":                                         isPace,
+	"testing/e2e/ranges TestEdgesInTime":                                         isPace,
+	"testing/e2e/ranges killsDuringLoad":                                         isKill,
 }
 
 // TestNoTestWaitsByTheClock: a test waits for an event, polls with waittest.Until, or runs in a bubble of

@@ -29,7 +29,6 @@ var (
 	masked        = consoletest.Masked
 	recordOf      = consoletest.RecordOf
 	stepOf        = consoletest.StepOf
-	newRoot       = consoletest.NewRoot
 	newGeneration = consoletest.NewGeneration
 )
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -81,21 +82,16 @@ func enter(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644)
 }
 
-// burn starts n goroutines of this process, each of which uses a processor until stop.
+// burn has n goroutines of this process use a processor each until stop.
 func burn(n int) (stop func()) {
 	runtime.GOMAXPROCS(max(n, 1))
-	done := make(chan struct{})
+	var isOver atomic.Bool
 	for range n {
 		go func() {
 			runtime.LockOSThread()
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
+			for !isOver.Load() {
 			}
 		}()
 	}
-	return func() { close(done) }
+	return func() { isOver.Store(true) }
 }

@@ -146,7 +146,7 @@ func readEvents(in io.Reader, log io.Writer) []result {
 			case "run":
 				running[e.Package] = append(running[e.Package], e.Test)
 			case "pass", "fail", "skip":
-				p = count(byPath, p, e, log, said, running)
+				count(byPath, p, e, log, said, running)
 			}
 		}
 		if err != nil {
@@ -162,7 +162,7 @@ func readEvents(in io.Reader, log io.Writer) []result {
 }
 
 // count notes how a test, or a package, has ended.
-func count(byPath map[string]*result, p *result, e event, log io.Writer, said map[string]*strings.Builder, running map[string][]string) *result {
+func count(byPath map[string]*result, p *result, e event, log io.Writer, said map[string]*strings.Builder, running map[string][]string) {
 	key, took := e.Package+" "+e.Test, time.Duration(e.Elapsed*float64(time.Second))
 	if e.Test == "" {
 		if e.Action == "fail" && (p == nil || p.failed == 0) { // it ended in the middle of tests, or did not compile
@@ -179,7 +179,7 @@ func count(byPath map[string]*result, p *result, e event, log io.Writer, said ma
 		if p != nil {
 			p.took = took
 		}
-		return p
+		return
 	}
 	running[e.Package] = slices.DeleteFunc(running[e.Package], func(test string) bool { return test == e.Test })
 	switch e.Action {
@@ -196,7 +196,6 @@ func count(byPath map[string]*result, p *result, e event, log io.Writer, said ma
 		p.tests = append(p.tests, testTime{e.Test, took})
 	}
 	delete(said, key)
-	return p
 }
 
 // writeCount writes how many tests of a step passed and failed, for .ci/run.
