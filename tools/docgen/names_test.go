@@ -64,7 +64,7 @@ func (w *tree) source(path string) error {
 	for _, c := range f.Comments {
 		w.prose[path] += c.Text()
 	}
-	test := strings.HasSuffix(path, "_test.go")
+	test := strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, filepath.Join(root, "testing"))
 	pkg := filepath.Base(filepath.Dir(path)) + "."
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
