@@ -399,7 +399,7 @@ func TestEdgesInTime(t *testing.T) {
 				h.Play(fault)
 				return s, h
 			}
-			patient, h := start(rig.Plan{})
+			patient, h := start(rig.Plan{Change: func(cfg *server.Config) { cfg.Peers[0].DialTimeout = time.Minute }})
 			s, _ := start(rig.Plan{OwnLimits: true})
 			control, cancel := context.WithCancel(t.Context())
 			hungUp := waitAtAuth(control, patient)
