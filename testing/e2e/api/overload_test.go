@@ -64,7 +64,7 @@ func TestSlowStore(t *testing.T) {
 		},
 	})
 	preauth := func() int {
-		res, _ := s.Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.TestPAN})
+		res, _ := s.Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.EnrolledPAN})
 		return res.StatusCode
 	}
 	areq, answer := s.Challenged("2.2.0")

@@ -209,7 +209,7 @@ func TestStrangersDoNotShutOutNewClients(t *testing.T) {
 					}
 					defer c.Close()
 					time.Sleep(moment)
-					if status, err := say(c, http.MethodPost, s.APIKey, `{"acctNumber":"`+rig.TestPAN+`"}`); err == nil && status == test.served {
+					if status, err := say(c, http.MethodPost, s.APIKey, `{"acctNumber":"`+rig.EnrolledPAN+`"}`); err == nil && status == test.served {
 						served.Add(1)
 					}
 				})

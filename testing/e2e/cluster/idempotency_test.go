@@ -155,7 +155,7 @@ func TestF5OneEffectAcrossNodesAndAKill(t *testing.T) {
 		l, p := newIdempotentLoad(t, "/authentications")
 		l.body = func(round, key int) string {
 			return string(rig.Marshal(rig.Object{
-				"acctNumber": rig.TestPAN, "cardExpiryDate": "3012", "deviceChannel": "03", "threeRIInd": "04", "messageCategory": "02",
+				"acctNumber": rig.EnrolledPAN, "cardExpiryDate": "3012", "deviceChannel": "03", "threeRIInd": "04", "messageCategory": "02",
 				"messageVersion": "2.2.0", "acquirerBIN": "400000", "acquirerMerchantID": "M1", "mcc": "5411", "merchantName": "Shop",
 				"merchantCountryCode": "208", "threeDSRequestorURL": "https://shop.example", "reference": fmt.Sprintf("%d-%d", round, key),
 			}))

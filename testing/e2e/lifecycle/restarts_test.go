@@ -315,7 +315,7 @@ func TestLameDuck(t *testing.T) {
 	waittest.Until(t, "unreadiness", func() bool { return strings.Contains(s.Readiness(), `"unready"`) })
 	close(leave)
 	before.Wait()
-	isLast("a new connection while others hear of it", "/preauth", `{"acctNumber":"`+rig.TestPAN+`"}`)
+	isLast("a new connection while others hear of it", "/preauth", `{"acctNumber":"`+rig.EnrolledPAN+`"}`)
 	waittest.Until(t, "new connections to be refused", func() bool { return rig.IsRefusing(rig.HostOf(t, s.API)) })
 	if took := time.Since(start); took < 2*time.Second {
 		t.Errorf("new connections are refused after %v, want 2s", took)

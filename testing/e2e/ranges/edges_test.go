@@ -415,7 +415,7 @@ func TestEdgesInTime(t *testing.T) {
 				edges[fault.Name].expected("2.2.0", req.Text("threeDSServerTransID")).Check(t, code, got)
 			}()
 			waittest.Until(t, "the answer", func() bool {
-				if code, got := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN}); code != 200 {
+				if code, got := s.Post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN}); code != 200 {
 					t.Errorf("/preauth: %d %v", code, got)
 				}
 				select {
