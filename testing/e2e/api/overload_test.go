@@ -96,7 +96,7 @@ func TestSlowStore(t *testing.T) {
 	refused := false
 	for left := many; left > few && !refused; left-- {
 		slow.turns <- struct{}{}
-		time.Sleep(30 * time.Millisecond)
+		time.Sleep(30 * time.Millisecond) // the store takes so long for each write
 		refused = preauth() == http.StatusServiceUnavailable
 	}
 	if !refused {

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
@@ -254,7 +253,6 @@ func TestKeyWhenAsked(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { c.Close() })
-				_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 				r = bufio.NewReader(c)
 			}
 			send := func(text string) *http.Response {

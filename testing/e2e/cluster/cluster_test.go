@@ -424,7 +424,7 @@ func TestClusterFailover(t *testing.T) {
 			group.Promote()
 			over = time.Now()
 			l.acknowledged(10)
-			time.Sleep(hang)
+			time.Sleep(hang) // none in the short form
 			rig.Must(t, former.Halt())
 		} else {
 			rig.Must(t, former.Halt())

@@ -31,7 +31,7 @@ func TestReload(t *testing.T) {
 	ca := rig.NewAuthority(t)
 	ds, master := rig.NewWire(t, ca), rig.NewWire(t, ca)
 	ds.Play(func(w http.ResponseWriter, areq rig.Object) {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // so that reloads come while requests wait for it
 		_, _ = w.Write(rig.Marshal(rig.ARes(areq, "C")))
 	})
 	s, proc := rig.SpawnSite(t, ca, ds, rig.Plan{Sections: "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {authentication: 10s}"})
@@ -540,7 +540,7 @@ func TestReloadTrust(t *testing.T) {
 	s, proc := rig.SpawnSite(t, ca, ds, rig.Plan{})
 	dir := filepath.Dir(s.ConfigFile)
 	client := func(of *rig.Authority) *http.Client {
-		return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
 			RootCAs: ca.Pool(), Certificates: []tls.Certificate{of.Issue("rreq.ds.example")}, ClientSessionCache: tls.NewLRUClientSessionCache(8),
 		}}}
 	}

@@ -147,7 +147,7 @@ func TestRestarts(t *testing.T) {
 	ds := rig.NewWire(t, ca)
 	ds.Client.Transport.(*http.Transport).MaxIdleConnsPerHost = 1000
 	ds.Play(func(w http.ResponseWriter, areq rig.Object) {
-		time.Sleep(rand.N(slow))
+		time.Sleep(rand.N(slow)) // so that requests are under way at each end
 		_, _ = w.Write(rig.Marshal(rig.ARes(areq, "C")))
 	})
 	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 500ms, shutdown: 30s}")
