@@ -2,7 +2,6 @@ package browser
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
