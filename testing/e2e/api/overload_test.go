@@ -64,7 +64,7 @@ func TestSlowStore(t *testing.T) {
 		},
 	})
 	preauth := func() int {
-		res, _ := s.Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.TestPAN})
+		res, _ := s.Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.EnrolledPAN})
 		return res.StatusCode
 	}
 	areq, answer := s.Challenged("2.2.0")
@@ -96,7 +96,7 @@ func TestSlowStore(t *testing.T) {
 	refused := false
 	for left := many; left > few && !refused; left-- {
 		slow.turns <- struct{}{}
-		time.Sleep(30 * time.Millisecond)
+		time.Sleep(30 * time.Millisecond) // the store takes so long for each write
 		refused = preauth() == http.StatusServiceUnavailable
 	}
 	if !refused {

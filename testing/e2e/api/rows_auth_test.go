@@ -137,12 +137,12 @@ func TestAuthChannels(t *testing.T) {
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	eachVersion(t, s, func(s *rig.Site, v string) {
 		for name, make := range map[string]func(version, pan, transID string) rig.Object{"app": rig.AppRequest, "3RI": rig.ThreeRIRequest} {
-			made := s.Through(make(v, rig.TestPAN, ""))
+			made := s.Through(make(v, rig.EnrolledPAN, ""))
 			if id := made.Text("threeDSServerTransID"); !rig.UUIDPattern.MatchString(id) {
 				s.T.Errorf("%s without an id: it went out as %q", name, id)
 			}
 			id := s.NewTransactionID()
-			if got := s.Through(make(v, rig.TestPAN, id)).Text("threeDSServerTransID"); got != id {
+			if got := s.Through(make(v, rig.EnrolledPAN, id)).Text("threeDSServerTransID"); got != id {
 				s.T.Errorf("%s with an id of /preauth: it went out as %q, want %q", name, got, id)
 			}
 		}

@@ -200,13 +200,13 @@ func TestErroTable(t *testing.T) {
 		}},
 		{"a known ds word that does not hold the card", func(s *rig.Site) {
 			for _, ds := range []string{"standin", "jcb", "upi", "amex", "protectbuy", "sbn"} {
-				s.Refused("/preauth", rig.Object{"acctNumber": rig.TestPAN, "ds": ds}, rig.Expected{Code: "305", Description: "Unknown BIN",
+				s.Refused("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN, "ds": ds}, rig.Expected{Code: "305", Description: "Unknown BIN",
 					Detail: "No CRD found, card with BIN ****** is not enrolled with any known DS"})
 			}
 		}},
 		{"an unknown ds word", func(s *rig.Site) {
 			for _, ds := range []any{"Visa", "maestro", " visa", 1, []string{"visa"}} {
-				s.Refused("/preauth", rig.Object{"acctNumber": rig.TestPAN, "ds": ds}, rig.Expected{Code: "203", Detail: "ds", Description: message.Format.Description()})
+				s.Refused("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN, "ds": ds}, rig.Expected{Code: "203", Detail: "ds", Description: message.Format.Description()})
 			}
 		}},
 	} {
@@ -281,18 +281,18 @@ func TestErroOfStart(t *testing.T) {
 			t.Errorf("ready without having asked a directory: %s", got)
 		}
 		transient := rig.Expected{Code: "403", Description: "Transient system failure"}
-		s.Refused("/preauth", rig.Object{"acctNumber": rig.TestPAN}, transient)
-		s.Refused("/auth", rig.AppRequest("2.2.0", rig.TestPAN, rig.NewUUID()), transient)
+		s.Refused("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN}, transient)
+		s.Refused("/auth", rig.AppRequest("2.2.0", rig.EnrolledPAN, rig.NewUUID()), transient)
 		close(leave)
 		waittest.Until(t, "the card ranges", func() bool { return s.Readiness() == `{"status":"ready"}` })
-		s.Preauth(rig.TestPAN)
+		s.Preauth(rig.EnrolledPAN)
 	})
 	t.Run("a directory that gave no ranges", func(t *testing.T) {
 		ds := rig.NewWire(t, ca)
 		ds.Server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
 		s := rig.StartSite(t, ca, ds, rig.Plan{Unready: true})
 		waittest.Until(t, "the first attempt", func() bool { return strings.Contains(s.Readiness(), "degraded") })
-		s.Refused("/preauth", rig.Object{"acctNumber": rig.TestPAN}, rig.Expected{Code: "305", Description: "Unknown BIN"})
+		s.Refused("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN}, rig.Expected{Code: "305", Description: "Unknown BIN"})
 		for _, name := range []string{"threeds_card_ranges", "threeds_card_ranges_loaded_timestamp_seconds"} {
 			if n := s.Metric(name + `{scheme="visa"}`); n != 0 {
 				t.Errorf("%s is %v, and an alert waits for 0", name, n)

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
@@ -46,7 +45,7 @@ func TestG1HTTPVersionsAndPlainHTTP(t *testing.T) {
 					TLSClientConfig:   &tls.Config{RootCAs: ca.Pool(), MinVersion: tls.VersionTLS10, MaxVersion: tt.max},
 				}
 				defer transport.CloseIdleConnections()
-				req, _ := http.NewRequest(http.MethodPost, "https://"+address+"/preauth", strings.NewReader(`{"acctNumber":"`+rig.TestPAN+`"}`))
+				req, _ := http.NewRequest(http.MethodPost, "https://"+address+"/preauth", strings.NewReader(`{"acctNumber":"`+rig.EnrolledPAN+`"}`))
 				req.Header.Set("APIKey", s.APIKey)
 				res, err := (&http.Client{Transport: transport}).Do(req)
 				if tt.refuse {
@@ -71,7 +70,7 @@ func TestG1HTTPVersionsAndPlainHTTP(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			body := `{"acctNumber":"` + rig.TestPAN + `"}`
+			body := `{"acctNumber":"` + rig.EnrolledPAN + `"}`
 			_, err = fmt.Fprintf(c, "POST /preauth HTTP/1.0\r\nAPIKey: %s\r\nContent-Length: %d\r\n\r\n%s", s.APIKey, len(body), body)
 			if err != nil {
 				t.Fatal(err)
@@ -98,7 +97,7 @@ func TestG1HTTPVersionsAndPlainHTTP(t *testing.T) {
 			}
 		})
 		t.Run("plain is refused", func(t *testing.T) {
-			res, body := s.In(t).Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.TestPAN})
+			res, body := s.In(t).Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.EnrolledPAN})
 			if res.StatusCode == 200 || strings.Contains(string(body), "CRD") {
 				t.Errorf("plain HTTP on a TLS listener: %d %s", res.StatusCode, body)
 			}
@@ -106,7 +105,7 @@ func TestG1HTTPVersionsAndPlainHTTP(t *testing.T) {
 	})
 	t.Run("plain when configured", func(t *testing.T) {
 		s := rig.StartSite(t, ca, rig.NewWire(t, ca))
-		res, _ := s.Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.TestPAN})
+		res, _ := s.Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.EnrolledPAN})
 		if res.Proto != "HTTP/1.1" || res.StatusCode != 200 {
 			t.Errorf("%s %d, want HTTP/1.1 200", res.Proto, res.StatusCode)
 		}
@@ -168,7 +167,6 @@ func raw(w *rig.World, t *testing.T, request string, then ...func(*net.TCPConn) 
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	if _, err := io.WriteString(c, request); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +219,7 @@ func TestG4SuccessIs200WithJSON(t *testing.T) {
 	areq, challenge := s.Challenged("2.2.0")
 	s.Result(rig.Marshal(rig.RReq(areq, challenge, "Y")))
 	for path, body := range map[string]rig.Object{
-		"/preauth": {"acctNumber": rig.TestPAN}, "/auth": s.Request("2.2.0"),
+		"/preauth": {"acctNumber": rig.EnrolledPAN}, "/auth": s.Request("2.2.0"),
 		"/postauth": {"threeDSServerTransID": areq["threeDSServerTransID"]},
 	} {
 		res, answer := s.Call(http.MethodPost, path, s.APIKey, body)
@@ -279,7 +277,7 @@ func TestG5ErroIs400(t *testing.T) {
 			answered <- code
 		}()
 		<-entered
-		res := erro(t, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.TestPAN}, rig.Expected{Status: 503, Code: "403"})
+		res := erro(t, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.EnrolledPAN}, rig.Expected{Status: 503, Code: "403"})
 		if res.Header.Get("Retry-After") == "" {
 			t.Error("no Retry-After")
 		}
@@ -299,13 +297,13 @@ func TestG5ErroIs400(t *testing.T) {
 	})
 	t.Run("429", func(t *testing.T) {
 		s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: "limits: {per_key: 1/m}"})
-		s.Preauth(rig.TestPAN)
-		res, data := s.Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.TestPAN})
+		s.Preauth(rig.EnrolledPAN)
+		res, data := s.Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.EnrolledPAN})
 		rig.Expected{Status: 429, Code: "103"}.Check(t, res.StatusCode, rig.ParseObject(t, data))
 		if res.Header.Get("Retry-After") == "" {
 			t.Error("no Retry-After")
 		}
-		if res, _ := s.Call(http.MethodPost, "/preauth", s.OtherAPIKey, rig.Object{"acctNumber": rig.TestPAN}); res.StatusCode != 200 {
+		if res, _ := s.Call(http.MethodPost, "/preauth", s.OtherAPIKey, rig.Object{"acctNumber": rig.EnrolledPAN}); res.StatusCode != 200 {
 			t.Errorf("another key: %d, want 200: each key has its own limit", res.StatusCode)
 		}
 	})

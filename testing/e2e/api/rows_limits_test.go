@@ -58,7 +58,7 @@ func TestG8BodyTooLargeOrDeep(t *testing.T) {
 		body  func() rig.Object
 		want  int
 	}{
-		{"/preauth", small, func() rig.Object { return rig.Object{"acctNumber": rig.TestPAN} }, 200},
+		{"/preauth", small, func() rig.Object { return rig.Object{"acctNumber": rig.EnrolledPAN} }, 200},
 		{"/auth", large, func() rig.Object { return s.Request("2.2.0") }, 200},
 		{"/postauth", small, func() rig.Object { return pending }, 400},
 	} {
@@ -99,7 +99,7 @@ func TestG8BodyTooLargeOrDeep(t *testing.T) {
 	})
 	t.Run("depth", func(t *testing.T) {
 		for depth, want := range map[int]int{9: 200, 10: 200, 11: 400} {
-			body := fmt.Sprintf(`{"acctNumber":"%s","x":%s1%s}`, rig.TestPAN, strings.Repeat("[", depth-1), strings.Repeat("]", depth-1))
+			body := fmt.Sprintf(`{"acctNumber":"%s","x":%s1%s}`, rig.EnrolledPAN, strings.Repeat("[", depth-1), strings.Repeat("]", depth-1))
 			code, got := (&rig.World{ReadyFile: s.ReadyFile, T: t}).Post("/preauth", body)
 			if code != want {
 				t.Errorf("depth %d: %d %v, want %d", depth, code, got, want)
@@ -112,8 +112,8 @@ func TestG8BodyTooLargeOrDeep(t *testing.T) {
 	t.Run("members", func(t *testing.T) {
 		for n, want := range map[int]int{999: 200, 1000: 200, 1001: 400} {
 			for name, body := range map[string]string{
-				"flat":   fmt.Sprintf(`{"acctNumber":"%s"%s}`, rig.TestPAN, rig.MoreMembers(n-1)),
-				"nested": fmt.Sprintf(`{"acctNumber":"%s","x":{"y":{"z":1%s}}}`, rig.TestPAN, rig.MoreMembers(n-4)),
+				"flat":   fmt.Sprintf(`{"acctNumber":"%s"%s}`, rig.EnrolledPAN, rig.MoreMembers(n-1)),
+				"nested": fmt.Sprintf(`{"acctNumber":"%s","x":{"y":{"z":1%s}}}`, rig.EnrolledPAN, rig.MoreMembers(n-4)),
 			} {
 				code, got := (&rig.World{ReadyFile: s.ReadyFile, T: t}).Post("/preauth", body)
 				if code != want {
@@ -173,7 +173,7 @@ func TestG9NoMembersAreAdded(t *testing.T) {
 		bad := func(areq rig.Object) rig.Object { return rig.ARes(areq, "Y").With(rig.Object{"transStatus": "Z"}) }
 		s.Directory.SetAnswer(func(areq rig.Object) (int, []byte) { return 200, rig.Marshal(bad(areq)) })
 		s.Refused("/auth", s.Request("2.2.0"), rig.Expected{Code: "203", Msg: "ARes"})
-		s.Refused("/auth", rig.AppRequest("2.2.0", rig.TestPAN, ""), rig.Expected{Code: "203", Msg: "ARes"})
+		s.Refused("/auth", rig.AppRequest("2.2.0", rig.EnrolledPAN, ""), rig.Expected{Code: "203", Msg: "ARes"})
 		s.Directory.SetAnswer(nil)
 		s.Refused("/auth", rig.Object{}, rig.Expected{Code: "201"})
 		s.Refused("/preauth", rig.Object{}, rig.Expected{Code: "201"})
@@ -188,7 +188,7 @@ func TestG10KeysOfAMerchantShareTransactions(t *testing.T) {
 	f, p := rig.NewFaulty()
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), p)
 	status := func(key string) int {
-		res, _ := s.Call(http.MethodPost, "/preauth", key, rig.Object{"acctNumber": rig.TestPAN})
+		res, _ := s.Call(http.MethodPost, "/preauth", key, rig.Object{"acctNumber": rig.EnrolledPAN})
 		return res.StatusCode
 	}
 	t.Run("works as soon as it is created", func(t *testing.T) {
@@ -224,10 +224,10 @@ func TestG10KeysOfAMerchantShareTransactions(t *testing.T) {
 	})
 	t.Run("all keys of a merchant see its transactions", func(t *testing.T) {
 		s := s.In(t)
-		crd := s.Preauth(rig.TestPAN)
+		crd := s.Preauth(rig.EnrolledPAN)
 		second := *s.World
 		second.APIKey = s.CreateKey("Shop")
-		code, answer := second.Post("/auth", rig.BrowserRequest("2.2.0", rig.TestPAN, crd.Text("threeDSServerTransID"), "U"))
+		code, answer := second.Post("/auth", rig.BrowserRequest("2.2.0", rig.EnrolledPAN, crd.Text("threeDSServerTransID"), "U"))
 		if code != 200 {
 			t.Fatalf("/auth with another key of the merchant: %d %v", code, answer)
 		}
@@ -247,7 +247,7 @@ func TestG10KeysOfAMerchantShareTransactions(t *testing.T) {
 		f.Down.Store(true)
 		defer f.Down.Store(false)
 		for _, key := range []string{fresh, "5a5a5a5a-0000-4000-8000-00000000dead"} {
-			res, data := s.Call(http.MethodPost, "/preauth", key, rig.Object{"acctNumber": rig.TestPAN})
+			res, data := s.Call(http.MethodPost, "/preauth", key, rig.Object{"acctNumber": rig.EnrolledPAN})
 			if res.StatusCode == 401 {
 				t.Error("a key that cannot be looked up is called invalid")
 				continue
@@ -331,7 +331,7 @@ func TestConnections(t *testing.T) {
 	// A connection that is just connecting is safe for a second, those of the strangers too.
 	waittest.Until(t, "the first second of the strangers to be over", func() bool {
 		http.DefaultClient.CloseIdleConnections()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.API+"/preauth", strings.NewReader(`{"acctNumber": "`+rig.TestPAN+`"}`))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.API+"/preauth", strings.NewReader(`{"acctNumber": "`+rig.EnrolledPAN+`"}`))
 		rig.Must(t, err)
 		req.Header.Set("APIKey", s.APIKey)
 		res, err := http.DefaultClient.Do(req)
@@ -343,7 +343,7 @@ func TestConnections(t *testing.T) {
 		return err == nil && res.StatusCode == http.StatusOK
 	})
 	for range 20 {
-		s.Preauth(rig.TestPAN)
+		s.Preauth(rig.EnrolledPAN)
 	}
 	if got := s.Result(rig.Marshal(rig.RReq(areq, answer, "Y"))); got.Text("messageType") != "RRes" {
 		t.Errorf("a result: %v", got)

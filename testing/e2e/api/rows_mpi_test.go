@@ -53,7 +53,7 @@ func TestM1WrongKeyIs401(t *testing.T) {
 			refused(t, res.StatusCode, res.Header)
 		})
 		t.Run("the other way's key is no way around"+path, func(t *testing.T) {
-			res, _ := s.In(t).Basic(http.MethodPost, "/preauth", s.APIKey, "application/json", `{"acctNumber":"`+rig.TestPAN+`"}`)
+			res, _ := s.In(t).Basic(http.MethodPost, "/preauth", s.APIKey, "application/json", `{"acctNumber":"`+rig.EnrolledPAN+`"}`)
 			if res.StatusCode != 401 {
 				t.Errorf("/preauth with HTTP Basic: %d", res.StatusCode)
 			}

@@ -112,12 +112,12 @@ func TestPreauthCoBadged(t *testing.T) {
 	for _, tt := range []struct{ ds, want string }{{"", "visa"}, {"visa", "visa"}, {"mastercard", "mastercard"}} {
 		t.Run(tt.ds, func(t *testing.T) {
 			s := s.In(t)
-			code, crd := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN, "ds": tt.ds})
+			code, crd := s.Post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN, "ds": tt.ds})
 			if code != 200 || crd.Text("scheme") != tt.want {
 				t.Fatalf("%d %v, want scheme %s", code, crd, tt.want)
 			}
 			id := crd.Text("threeDSServerTransID")
-			if code, got := s.Post("/auth", rig.BrowserRequest("2.2.0", rig.TestPAN, id, "U")); code != 200 {
+			if code, got := s.Post("/auth", rig.BrowserRequest("2.2.0", rig.EnrolledPAN, id, "U")); code != 200 {
 				t.Fatalf("/auth: %d %v", code, got)
 			}
 			if visa, other := len(s.Directory.Sent(id)), len(master.Sent(id)); visa+other != 1 || (visa == 1) != (tt.want == "visa") {
@@ -130,7 +130,7 @@ func TestPreauthCoBadged(t *testing.T) {
 		s.Directory.Server.Close()
 		master.Server.Close()
 		for range 20 {
-			s.In(t).Preauth(rig.TestPAN)
+			s.In(t).Preauth(rig.EnrolledPAN)
 		}
 		if len(s.Directory.AReqs) != before {
 			t.Error("a /preauth cost a call to a directory server")
@@ -152,14 +152,14 @@ func TestPreauthBest(t *testing.T) {
 		rec.send()
 	})
 	s := rig.StartSite(t, ca, ds)
-	crd := s.Preauth(rig.TestPAN)
+	crd := s.Preauth(rig.EnrolledPAN)
 	if got := crd.Text("threeDSMethodURL"); got != "https://acs.example/method/2.2.0" {
 		t.Errorf("threeDSMethodURL = %q, want that of 2.2.0", got)
 	}
 	for _, tt := range []struct{ version, sent, want string }{
 		{"2.2.0", "Y", "Y"}, {"2.2.0", "N", "N"}, {"2.2.0", "U", "U"}, {"2.1.0", "Y", "U"}, {"2.1.0", "N", "U"},
 	} {
-		got := s.Through(rig.BrowserRequest(tt.version, rig.TestPAN, s.NewTransactionID(), tt.sent))
+		got := s.Through(rig.BrowserRequest(tt.version, rig.EnrolledPAN, s.NewTransactionID(), tt.sent))
 		same(t, got, "threeDSCompInd", tt.want)
 	}
 	s.Refused("/auth", s.Request("2.3.1"), rig.Expected{Code: "102", Description: "Unsupported message version", Detail: "2.1.0,2.2.0", Version: "2.3.1"})
@@ -167,7 +167,7 @@ func TestPreauthBest(t *testing.T) {
 		s := s.In(t)
 		req := s.Request("2.3.1")
 		s.Refused("/auth", req, rig.Expected{Code: "102"})
-		s.Through(rig.BrowserRequest("2.2.0", rig.TestPAN, req.Text("threeDSServerTransID"), "U"))
+		s.Through(rig.BrowserRequest("2.2.0", rig.EnrolledPAN, req.Text("threeDSServerTransID"), "U"))
 	})
 }
 

@@ -49,7 +49,7 @@ func TestR1MemberNamesInAnyCase(t *testing.T) {
 		if len(got) != len(plain)+1 {
 			s.T.Errorf("%d members went out, want %d", len(got), len(plain)+1)
 		}
-		code, crd := s.Post("/preauth", rig.Object{"ACCTNumber": rig.TestPAN, "DS": "visa"})
+		code, crd := s.Post("/preauth", rig.Object{"ACCTNumber": rig.EnrolledPAN, "DS": "visa"})
 		if code != 200 || crd.Text("scheme") != "visa" {
 			s.T.Errorf("/preauth: %d %v", code, crd)
 		}
@@ -120,7 +120,7 @@ func TestR3EmptyTextIsAbsent(t *testing.T) {
 		}
 		s.Refused("/auth", s.Request(v).With(rig.Object{"acquirerBIN": ""}), rig.Expected{Code: "201", Detail: "acquirerBIN"})
 		s.Refused("/preauth", rig.Object{"acctNumber": ""}, rig.Expected{Code: "201", Detail: "acctNumber"})
-		if code, crd := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN, "ds": ""}); code != 200 {
+		if code, crd := s.Post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN, "ds": ""}); code != 200 {
 			s.T.Errorf("ds empty: %d %v, want 200", code, crd)
 		}
 	})
@@ -139,7 +139,7 @@ func TestR4UnknownMembersAreDropped(t *testing.T) {
 		if len(got) != len(plain)+1 {
 			s.T.Errorf("%d members went out, want %d: %v", len(got), len(plain)+1, got)
 		}
-		if code, crd := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN, "unknown": rig.Object{"x": 1}}); code != 200 {
+		if code, crd := s.Post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN, "unknown": rig.Object{"x": 1}}); code != 200 {
 			s.T.Errorf("/preauth: %d %v", code, crd)
 		}
 	})
@@ -160,12 +160,12 @@ func TestR5MembersOfOtherVersionsAreDropped(t *testing.T) {
 		{"members of an app in a browser", s.Request("2.2.0").With(rig.Object{
 			"sdkAppID": rig.NewUUID(), "sdkTransID": "not even one", "sdkMaxTimeout": "1", "deviceRenderOptions": rig.Object{"x": 1}, "deviceInfo": 5,
 		}), []string{"sdkAppID", "sdkTransID", "sdkMaxTimeout", "deviceRenderOptions", "deviceInfo"}},
-		{"members of a browser in an app", rig.AppRequest("2.2.0", rig.TestPAN, "").With(rig.Object{
+		{"members of a browser in an app", rig.AppRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{
 			"browserIP": "nonsense", "notificationURL": "nonsense", "threeDSCompInd": "Z", "threeRIInd": "99", "browserJavaEnabled": "x",
 		}), []string{"browserIP", "notificationURL", "threeDSCompInd", "threeRIInd", "browserJavaEnabled"}},
-		{"purchaseDate in a 3RI without a payment", rig.ThreeRIRequest("2.1.0", rig.TestPAN, "").With(rig.Object{"purchaseDate": "yesterday", "purchaseAmount": "x"}),
+		{"purchaseDate in a 3RI without a payment", rig.ThreeRIRequest("2.1.0", rig.EnrolledPAN, "").With(rig.Object{"purchaseDate": "yesterday", "purchaseAmount": "x"}),
 			[]string{"purchaseDate", "purchaseAmount"}},
-		{"members of a browser in a 3RI", rig.ThreeRIRequest("2.2.0", rig.TestPAN, "").With(rig.Object{"browserUserAgent": "x", "threeDSCompInd": "Y", "sdkAppID": "x"}),
+		{"members of a browser in a 3RI", rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{"browserUserAgent": "x", "threeDSCompInd": "Y", "sdkAppID": "x"}),
 			[]string{"browserUserAgent", "threeDSCompInd", "sdkAppID"}},
 		{"what the DS and the ACS set between them", s.Request("2.3.1").With(rig.Object{"cardSecurityCodeStatus": "Y", "dsURL": "https://x.example", "dsTransID": rig.NewUUID()}),
 			[]string{"cardSecurityCodeStatus", "dsURL", "dsTransID"}},

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
@@ -193,11 +192,11 @@ func TestMigrating(t *testing.T) {
 		t.Fatal(err)
 	}
 	requests := map[string]rig.Object{
-		"an id as a number":                              rig.BrowserRequest("2.2.0", rig.TestPAN, "", "U").With(rig.Object{"acquirerBIN": 400000}),
-		"an app's time limit in one digit":               rig.AppRequest("2.2.0", rig.TestPAN, "").With(rig.Object{"sdkMaxTimeout": "5"}),
-		"an app in 2.3.1 with what it had in 2.2.0":      rig.AppRequest("2.2.0", rig.TestPAN, "").With(rig.Object{"messageVersion": "2.3.1"}),
-		"`threeDSRequestorAuthenticationInd` `02` alone": rig.BrowserRequest("2.2.0", rig.TestPAN, "", "U").With(rig.Object{"threeDSRequestorAuthenticationInd": "02"}),
-		"a non-payment 3RI `01` of 2.1.0, sent in 2.2.0": rig.ThreeRIRequest("2.1.0", rig.TestPAN, "").With(rig.Object{"messageVersion": "2.2.0", "threeRIInd": "01"}),
+		"an id as a number":                              rig.BrowserRequest("2.2.0", rig.EnrolledPAN, "", "U").With(rig.Object{"acquirerBIN": 400000}),
+		"an app's time limit in one digit":               rig.AppRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{"sdkMaxTimeout": "5"}),
+		"an app in 2.3.1 with what it had in 2.2.0":      rig.AppRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{"messageVersion": "2.3.1"}),
+		"`threeDSRequestorAuthenticationInd` `02` alone": rig.BrowserRequest("2.2.0", rig.EnrolledPAN, "", "U").With(rig.Object{"threeDSRequestorAuthenticationInd": "02"}),
+		"a non-payment 3RI `01` of 2.1.0, sent in 2.2.0": rig.ThreeRIRequest("2.1.0", rig.EnrolledPAN, "").With(rig.Object{"messageVersion": "2.2.0", "threeRIInd": "01"}),
 	}
 	rows := regexp.MustCompile("(?m)^\\| (.+?) \\| ([0-9]{3}) \\| `(.+?)` \\|").FindAllStringSubmatch(string(data), -1)
 	if len(rows) != len(requests) {
@@ -254,7 +253,6 @@ func TestKeyWhenAsked(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { c.Close() })
-				_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 				r = bufio.NewReader(c)
 			}
 			send := func(text string) *http.Response {

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,9 +41,7 @@ func TestReadme(t *testing.T) {
 	if moved == session {
 		t.Fatal("README.md does not say where the API is")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-e")
+	cmd := exec.CommandContext(t.Context(), "sh", "-e")
 	cmd.Stdin = strings.NewReader(moved)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

@@ -38,13 +38,11 @@ func openConfirming(t *testing.T, w *rig.World) *shopper {
 	t.Helper()
 	opened := browsertest.NewBrowser(t, "--enable-features=SecurePaymentConfirmationBrowser,SecurePaymentConfirmation",
 		"--enable-blink-features=SecurePaymentConfirmation,SecurePaymentConfirmationAvailabilityAPI")
-	ctx, cancel := context.WithTimeout(opened, 2*time.Minute)
-	t.Cleanup(cancel)
-	s := &shopper{t, ctx}
-	if _, err := chromedp.Call(ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {
+	s := &shopper{t, opened}
+	if _, err := chromedp.Call(opened, webauthn.Enable, webauthn.EnableParams{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := chromedp.Call(ctx, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
+	_, err := chromedp.Call(opened, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
 		Options: &webauthn.VirtualAuthenticatorOptions{
 			Protocol: "ctap2", Transport: "internal", HasResidentKey: true, HasUserVerification: true,
 			AutomaticPresenceSimulation: true, IsUserVerified: true,
@@ -52,7 +50,7 @@ func openConfirming(t *testing.T, w *rig.World) *shopper {
 	})
 	rig.Must(t, err)
 	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(localShop(w)+"/steps"), chromedp.WaitVisible(testID("pay")))
-	made, err := chromedp.Run(ctx, chromedp.Evaluate[string](enrolCredential, chromedp.EvalAwaitPromise))
+	made, err := chromedp.Run(opened, chromedp.Evaluate[string](enrolCredential, chromedp.EvalAwaitPromise))
 	rig.Must(t, err)
 	res, said := send(t, http.DefaultClient, "POST", w.Control+"/spc", made)
 	if res.StatusCode != http.StatusCreated {

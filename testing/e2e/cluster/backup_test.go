@@ -58,7 +58,7 @@ func TestD109BackupMovesANodeToTheOtherStore(t *testing.T) {
 	node.Start()
 	for key, want := range map[string]int{old.APIKey: http.StatusOK, revoked: http.StatusUnauthorized, replaced: http.StatusUnauthorized} {
 		node.APIKey = key
-		if status, answer := ask(node, "/preauth", rig.Object{"acctNumber": rig.TestPAN}); status != want {
+		if status, answer := ask(node, "/preauth", rig.Object{"acctNumber": rig.EnrolledPAN}); status != want {
 			t.Errorf("/preauth: %d %s, want %d", status, answer, want)
 		}
 	}

@@ -35,7 +35,7 @@ func TestClusterKeys(t *testing.T) {
 		key := c.nodes[0].Command("", "key", "create", "--name", "Shop")
 		with := func(n *rig.Victim) int {
 			n = &rig.Victim{T: t, APIAddress: n.APIAddress, APIKey: key}
-			status, _ := ask(n, "/preauth", rig.Object{"acctNumber": rig.TestPAN})
+			status, _ := ask(n, "/preauth", rig.Object{"acctNumber": rig.EnrolledPAN})
 			return status
 		}
 		for i, n := range c.nodes {

@@ -113,10 +113,10 @@ func ask(n *rig.Victim, path string, body rig.Object) (int, []byte) {
 
 // preauth begins a flow.
 func (c *cluster) preauth(n *rig.Victim) (f *flow, status int, answer rig.Object) {
-	status, data := ask(n, "/preauth", rig.Object{"acctNumber": rig.TestPAN})
+	status, data := ask(n, "/preauth", rig.Object{"acctNumber": rig.EnrolledPAN})
 	_ = json.Unmarshal(data, &answer)
 	f = &flow{c: c, id: answer.Text("threeDSServerTransID")}
-	f.areq = rig.BrowserRequest("2.2.0", rig.TestPAN, f.id, "U")
+	f.areq = rig.BrowserRequest("2.2.0", rig.EnrolledPAN, f.id, "U")
 	return f, status, answer
 }
 
@@ -424,7 +424,7 @@ func TestClusterFailover(t *testing.T) {
 			group.Promote()
 			over = time.Now()
 			l.acknowledged(10)
-			time.Sleep(hang)
+			time.Sleep(hang) // none in the short form
 			rig.Must(t, former.Halt())
 		} else {
 			rig.Must(t, former.Halt())

@@ -26,8 +26,8 @@ func TestTwoNodes(t *testing.T) {
 	one.Start()
 	two.Start()
 
-	_, crd := one.Call("/preauth", rig.Object{"acctNumber": rig.TestPAN})
-	req := rig.BrowserRequest("2.2.0", rig.TestPAN, crd.Text("threeDSServerTransID"), "U")
+	_, crd := one.Call("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN})
+	req := rig.BrowserRequest("2.2.0", rig.EnrolledPAN, crd.Text("threeDSServerTransID"), "U")
 	code, begun := one.Call("/auth", req)
 	if code != 200 || begun.Text("transStatus") != "C" {
 		t.Fatalf("/auth at the first node: %d %v", code, begun)
@@ -42,8 +42,8 @@ func TestTwoNodes(t *testing.T) {
 	fetched(two, want)
 
 	// An id of one node is good at the other; then the node that has begun dies.
-	_, crd = two.Call("/preauth", rig.Object{"acctNumber": rig.TestPAN})
-	req = rig.BrowserRequest("2.2.0", rig.TestPAN, crd.Text("threeDSServerTransID"), "U")
+	_, crd = two.Call("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN})
+	req = rig.BrowserRequest("2.2.0", rig.EnrolledPAN, crd.Text("threeDSServerTransID"), "U")
 	if code, begun = one.Call("/auth", req); code != 200 || begun.Text("transStatus") != "C" {
 		t.Fatalf("/auth at the first node with an id of the second: %d %v", code, begun)
 	}

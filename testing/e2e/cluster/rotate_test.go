@@ -128,7 +128,7 @@ func TestD102ThreeRotationsUnderLoadAndASilentNode(t *testing.T) {
 		t.Errorf("%d keys, want %d", len(all), keyCount)
 	}
 	for i := usedCount; i < keyCount; i += 100 {
-		if status, body := ask(withKey(two, keys[i]), "/preauth", rig.Object{"acctNumber": rig.TestPAN}); status != http.StatusOK {
+		if status, body := ask(withKey(two, keys[i]), "/preauth", rig.Object{"acctNumber": rig.EnrolledPAN}); status != http.StatusOK {
 			t.Errorf("a key that was never used: %d %s", status, body)
 		}
 	}

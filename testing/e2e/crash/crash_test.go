@@ -74,7 +74,7 @@ func killLoop(t *testing.T, plan killPlan) *rig.Ledger {
 		v.UnderLoad(led, func() {
 			some := led.Answered("RReq RRes") + random.IntN(16)
 			waittest.Until(t, "results", func() bool { return led.Answered("RReq RRes") >= some })
-			time.Sleep(time.Duration(random.Int64N(int64(10 * time.Millisecond))))
+			time.Sleep(time.Duration(random.Int64N(int64(10 * time.Millisecond)))) // any moment will do
 			if plan.database == nil || i%plan.share != 0 {
 				v.Kill()
 			} else if err := plan.database.Halt(); err != nil {

@@ -29,7 +29,7 @@ func TestD125NothingIsLostFromTheJournalWhenTheServerIsKilled(t *testing.T) {
 	for range kills {
 		v.UnderLoad(led, func() {
 			<-acknowledged
-			time.Sleep(time.Duration(random.Int64N(int64(20 * time.Millisecond))))
+			time.Sleep(time.Duration(random.Int64N(int64(20 * time.Millisecond)))) // any moment will do
 			v.Kill()
 		})
 		v.Start()

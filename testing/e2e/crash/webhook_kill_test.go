@@ -127,7 +127,7 @@ func killBeforeDelivery(t *testing.T, kills int, place string) {
 	p.SetAnswer(rig.AnswerChallenge)
 	r := newHookReceiver(t)
 	v := rig.NewVictimAt(t, ca, p, place+keptLong+
-		"\nwebhooks: {allow: [127.0.0.0/8], http: true, timeout: 1s, retry: [1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s]}")
+		"\nwebhooks: {allow: [127.0.0.0/8], http: true, timeout: 10s, retry: [1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s]}")
 	led := rig.NewLedger(p)
 	acknowledged := led.Watch()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -141,7 +141,7 @@ func killBeforeDelivery(t *testing.T, kills int, place string) {
 				default:
 				}
 				<-acknowledged
-				time.Sleep(time.Duration(random.Int64N(int64(2 * time.Millisecond))))
+				time.Sleep(time.Duration(random.Int64N(int64(2 * time.Millisecond)))) // any moment will do
 				v.Kill()
 				return
 			}

@@ -164,7 +164,7 @@ func eraseCard(t *testing.T, place string, dump func(*rig.Site) []byte) {
 	if res, data := s.Call(http.MethodPost, "/webhook-endpoints", s.APIKey, rig.Object{"url": "http://127.0.0.1:9/hook"}); res.StatusCode != 201 {
 		t.Fatalf("endpoint: %d %s", res.StatusCode, data)
 	}
-	erased, other := leaveTraces(s, canaryPAN), leaveTraces(s, rig.TestPAN)
+	erased, other := leaveTraces(s, canaryPAN), leaveTraces(s, rig.EnrolledPAN)
 	rig.Must(t, rig.WithJournal(t.Context(), s.ConfigFile, func(st journal.Store, keys *journal.Keys) error {
 		waittest.Until(t, "the journal", func() bool {
 			for _, c := range []*tracedCard{erased, other} {

@@ -20,11 +20,11 @@ func TestD123RefusedRequestsAreRecordsUnderTheirRequestID(t *testing.T) {
 	revoked := s.CreateKey("Shop")
 	s.RevokeKey(revoked)
 	waittest.Until(t, "the key to stop", func() bool {
-		res, _ := s.Call(http.MethodPost, "/preauth", revoked, rig.Object{"acctNumber": rig.TestPAN})
+		res, _ := s.Call(http.MethodPost, "/preauth", revoked, rig.Object{"acctNumber": rig.EnrolledPAN})
 		return res.StatusCode == http.StatusUnauthorized
 	})
 	good := s.Request("2.2.0")
-	f1 := rig.ThreeRIRequest("2.2.0", rig.TestPAN, "").With(rig.Object{"messageType": nil, "threeDSServerTransID": nil, "reference": "order-17"})
+	f1 := rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{"messageType": nil, "threeDSServerTransID": nil, "reference": "order-17"})
 	refused := map[string]*struct {
 		path, key string
 		body      any
@@ -32,7 +32,7 @@ func TestD123RefusedRequestsAreRecordsUnderTheirRequestID(t *testing.T) {
 		id        string
 	}{
 		"a member":        {path: "/auth", body: good.With(rig.Object{"mcc": "x"}), want: journal.Record{API: "emv", Operation: "auth", ErrorCode: "203", Elements: []string{"mcc"}}},
-		"no id":           {path: "/auth", body: rig.BrowserRequest("2.2.0", rig.TestPAN, "", "U").With(rig.Object{"mcc": nil, "threeDSServerTransID": nil}), want: journal.Record{API: "emv", Operation: "auth"}},
+		"no id":           {path: "/auth", body: rig.BrowserRequest("2.2.0", rig.EnrolledPAN, "", "U").With(rig.Object{"mcc": nil, "threeDSServerTransID": nil}), want: journal.Record{API: "emv", Operation: "auth"}},
 		"a card":          {path: "/preauth", body: rig.Object{"acctNumber": "12"}, want: journal.Record{API: "emv", Operation: "preauth"}},
 		"no JSON":         {path: "/auth", body: "{", want: journal.Record{API: "emv", Operation: "auth"}},
 		"F1":              {path: "/authentications", body: f1.With(rig.Object{"mcc": "x"}), want: journal.Record{API: "authentications", Operation: "authentications", Reference: "order-17"}},

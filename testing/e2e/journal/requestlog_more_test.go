@@ -16,7 +16,7 @@ func TestG11StoreAwayIsNoFaultOfTheProgram(t *testing.T) {
 	down, p := rig.NewFaulty()
 	p.Sections = "acp: {enabled: true}"
 	s := rig.NewSite(t, p)
-	direct := rig.ThreeRIRequest("2.2.0", rig.TestPAN, "").With(rig.Object{"messageType": nil, "threeDSServerTransID": nil})
+	direct := rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{"messageType": nil, "threeDSServerTransID": nil})
 	res, data := s.Call(http.MethodPost, "/authentications", s.APIKey, direct)
 	id := rig.ParseObject(t, data).Text("id")
 	if res.StatusCode != http.StatusCreated {
@@ -60,8 +60,8 @@ func TestG11OperationsBesideAuthAreOneLine(t *testing.T) {
 		Sections: "acp: {enabled: true}\nbrowser: {listen: 127.0.0.1:0, url: \"https://pay.example\"}\nwebhooks: {allow: [127.0.0.0/8], http: true}",
 	}))
 	about := card().and(facts{"channel": "03", "category": "01", "version": "2.2.0"})
-	direct := rig.ThreeRIRequest("2.2.0", rig.TestPAN, "").With(rig.Object{"messageType": nil, "threeDSServerTransID": nil, "reference": "order 7"})
-	paged := rig.CoreRequest("2.2.0", rig.TestPAN, "").With(rig.Object{
+	direct := rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{"messageType": nil, "threeDSServerTransID": nil, "reference": "order 7"})
+	paged := rig.CoreRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{
 		"messageType": nil, "threeDSServerTransID": nil, "deviceChannel": nil, "messageCategory": nil, "messageVersion": nil, "threeDSCompInd": nil,
 		"returnUrl": "https://shop.example/back",
 	})
@@ -84,10 +84,10 @@ func TestG11OperationsBesideAuthAreOneLine(t *testing.T) {
 		{"read what is not there", "GET /authentications/NONE", nil, "/authentications/ID", "authentication  not-found", facts{"http": 404.0, "code": "not-found"}, nil},
 		{"list", "GET /authentications?last4=7890", nil, "/authentications", "authentications  ok", facts{"http": 200.0}, nil},
 		{"list with a fault", "GET /authentications?last4=78", nil, "/authentications", "authentications  invalid", facts{"http": 400.0, "code": "invalid", "elements": []any{"last4"}}, nil},
-		{"search", "POST /authentications/search", rig.Object{"acctNumber": rig.TestPAN}, "/authentications/search", "authentications/search  ok", facts{"http": 200.0}, nil},
+		{"search", "POST /authentications/search", rig.Object{"acctNumber": rig.EnrolledPAN}, "/authentications/search", "authentications/search  ok", facts{"http": 200.0}, nil},
 		{"outcome", "POST /outcome", rig.Object{"threeDSServerTransID": "ID"}, "/outcome", "authentication visa completed", facts{"http": 200.0}, nil},
 		{"outcome without an id", "POST /outcome", rig.Object{}, "/outcome", "outcome  invalid", facts{"http": 400.0, "code": "invalid"}, nil},
-		{"lookup", "POST /lookup", rig.Object{"acctNumber": rig.TestPAN}, "/lookup", "lookup  ok", facts{"http": 200.0, "bin": "40000012", "last4": "7890"}, nil},
+		{"lookup", "POST /lookup", rig.Object{"acctNumber": rig.EnrolledPAN}, "/lookup", "lookup  ok", facts{"http": 200.0, "bin": "40000012", "last4": "7890"}, nil},
 		{"lookup of nonsense", "POST /lookup", rig.Object{"acctNumber": "12"}, "/lookup", "lookup  invalid", facts{"http": 400.0, "elements": []any{"acctNumber"}}, nil},
 		{"explain", "POST /explain", direct, "/explain", "explain  ok", facts{"http": 200.0}, nil},
 		{"add an endpoint", "POST /webhook-endpoints", rig.Object{"url": "http://127.0.0.1:9/hook"}, "/webhook-endpoints", "webhook-endpoints  ok", facts{"http": 201.0}, &hook},

@@ -104,14 +104,14 @@ func isUUID(s string) bool {
 	return len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' && strings.Trim(s, "0123456789abcdef-") == ""
 }
 
-// card are the members of a line about testPAN.
+// card are the members of a line about EnrolledPAN.
 func card() facts { return facts{"scheme": "visa", "bin": "40000012", "last4": "7890"} }
 
-// newID is a fresh threeDSServerTransID for testPAN.
+// newID is a fresh threeDSServerTransID for EnrolledPAN.
 func (d *day) newID() (id string) {
 	d.T.Helper()
 	d.step("preauth", line{[3]string{"preauth", "visa", "ok"}, card().and(facts{"operation": "/preauth", "http": 200.0, "merchant": "Shop", "code": nil})}, func() {
-		id = d.Preauth(rig.TestPAN).Text("threeDSServerTransID")
+		id = d.Preauth(rig.EnrolledPAN).Text("threeDSServerTransID")
 	})
 	if got := requestLines(d.T, d.Log.String())[d.lines-1]; got["id"] != id {
 		d.T.Errorf("/preauth: id is %v, want %s", got["id"], id)
@@ -181,7 +181,7 @@ func (d *day) preauths() {
 	ask("preauth without a card", rig.Object{}, line{[3]string{"preauth", "", "201"}, facts{"http": 400.0, "code": "201", "elements": []any{"acctNumber"}, "bin": nil}})
 	ask("preauth with too short a card number", rig.Object{"acctNumber": "123"},
 		line{[3]string{"preauth", "", "203"}, facts{"code": "203", "elements": []any{"acctNumber"}, "last4": nil}})
-	ask("preauth with an unknown ds", rig.Object{"acctNumber": rig.TestPAN, "ds": "nobody"},
+	ask("preauth with an unknown ds", rig.Object{"acctNumber": rig.EnrolledPAN, "ds": "nobody"},
 		line{[3]string{"preauth", "", "203"}, facts{"code": "203", "elements": []any{"ds"}}})
 	ask("preauth that is not JSON", "hello", line{[3]string{"preauth", "", "203"}, facts{"http": 400.0, "code": "203", "elements": nil}})
 }
@@ -197,7 +197,7 @@ func (d *day) auths() {
 		return want
 	}
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
-		answer := d.auth("auth Y "+version, rig.BrowserRequest(version, rig.TestPAN, d.newID(), "U"), with(good("Y", version), facts{"eci": "05"}))
+		answer := d.auth("auth Y "+version, rig.BrowserRequest(version, rig.EnrolledPAN, d.newID(), "U"), with(good("Y", version), facts{"eci": "05"}))
 		got := requestLines(d.T, d.Log.String())[d.lines-1]
 		for logged, element := range map[string]string{"id": "threeDSServerTransID", "acsTransID": "acsTransID", "dsTransID": "dsTransID"} {
 			if got[logged] != answer.Text(element) {
@@ -210,17 +210,17 @@ func (d *day) auths() {
 	}
 	for _, status := range []string{"N", "U", "R"} {
 		d.Directory.SetAnswer(rig.AnswerStatus(status))
-		d.auth("auth "+status, rig.BrowserRequest("2.2.0", rig.TestPAN, d.newID(), "U"), with(good(status, "2.2.0"), facts{"reason": "01", "eci": nil}))
+		d.auth("auth "+status, rig.BrowserRequest("2.2.0", rig.EnrolledPAN, d.newID(), "U"), with(good(status, "2.2.0"), facts{"reason": "01", "eci": nil}))
 	}
 	d.Directory.SetAnswer(nil)
-	d.auth("auth of an app", rig.AppRequest("2.2.0", rig.TestPAN, d.newID()), with(good("Y", "2.2.0"), facts{"channel": "01"}))
-	d.auth("auth without the cardholder", rig.ThreeRIRequest("2.2.0", rig.TestPAN, d.newID()), with(good("Y", "2.2.0"), facts{"channel": "03"}))
+	d.auth("auth of an app", rig.AppRequest("2.2.0", rig.EnrolledPAN, d.newID()), with(good("Y", "2.2.0"), facts{"channel": "01"}))
+	d.auth("auth without the cardholder", rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN, d.newID()), with(good("Y", "2.2.0"), facts{"channel": "03"}))
 
 	bad := func(code string, more facts) line {
 		return line{[3]string{"auth", "visa", code}, facts{"http": 400.0, "code": code, "component": "S", "status": nil, "directoryMs": nil}.and(more)}
 	}
 	refuse := func(name string, change rig.Object, want line) {
-		areq := rig.BrowserRequest("2.2.0", rig.TestPAN, d.newID(), "U")
+		areq := rig.BrowserRequest("2.2.0", rig.EnrolledPAN, d.newID(), "U")
 		want.members = want.members.and(facts{"id": areq["threeDSServerTransID"]})
 		for member, value := range change {
 			if areq[member] = value; value == nil {
@@ -231,7 +231,7 @@ func (d *day) auths() {
 	}
 	id := d.newID()
 	d.step("auth with a reference", with(good("Y", "2.2.0"), facts{"reference": "order 7 of ***"}), func() {
-		d.Call(http.MethodPost, "/auth", d.APIKey, rig.BrowserRequest("2.2.0", rig.TestPAN, id, "U"), "X-Reference", "order 7 of 4000001234567890")
+		d.Call(http.MethodPost, "/auth", d.APIKey, rig.BrowserRequest("2.2.0", rig.EnrolledPAN, id, "U"), "X-Reference", "order 7 of 4000001234567890")
 	})
 	d.step("postauth of an auth with a reference", line{[3]string{"postauth", "visa", "203"}, facts{"reference": "order 7 of ***"}}, func() {
 		d.Post("/postauth", rig.Object{"threeDSServerTransID": id})
@@ -240,8 +240,8 @@ func (d *day) auths() {
 	refuse("auth with a bad element", rig.Object{"mcc": "grocer"}, bad("203", facts{"elements": []any{"mcc"}, "version": "2.2.0"}))
 	refuse("auth with an unknown version", rig.Object{"messageVersion": "2.9.0"}, bad("102", facts{"version": nil, "elements": nil}))
 	refuse("auth with another card", rig.Object{"acctNumber": "4000001234567809"}, bad("305", facts{"elements": []any{"acctNumber"}, "last4": "7809"}))
-	d.auth("auth with an unknown id", rig.BrowserRequest("2.2.0", rig.TestPAN, rig.NewUUID(), "U"), bad("301", facts{"id": nil, "elements": nil}))
-	areq := rig.BrowserRequest("2.2.0", rig.TestPAN, d.newID(), "U")
+	d.auth("auth with an unknown id", rig.BrowserRequest("2.2.0", rig.EnrolledPAN, rig.NewUUID(), "U"), bad("301", facts{"id": nil, "elements": nil}))
+	areq := rig.BrowserRequest("2.2.0", rig.EnrolledPAN, d.newID(), "U")
 	d.auth("auth Y 2.2.0", areq, good("Y", "2.2.0"))
 	d.auth("auth with a used id", areq, bad("301", facts{"id": areq["threeDSServerTransID"], "detail": "The threeDSServerTransID has been used"}))
 	d.step("auth that is not JSON", line{[3]string{"auth", "", "203"}, facts{"code": "203", "scheme": nil, "id": nil}}, func() { d.Post("/auth", "{") })
@@ -252,7 +252,7 @@ func (d *day) directoryFaults() {
 		d.Directory.Play(answer)
 		defer d.Directory.Play(nil)
 		id := d.newID()
-		d.auth(name, rig.BrowserRequest("2.2.0", rig.TestPAN, id, "U"), line{[3]string{"auth", "visa", outcome}, facts{"http": 400.0, "code": code, "id": id}.and(more)})
+		d.auth(name, rig.BrowserRequest("2.2.0", rig.EnrolledPAN, id, "U"), line{[3]string{"auth", "visa", outcome}, facts{"http": 400.0, "code": code, "id": id}.and(more)})
 	}
 	play("auth that the directory refuses", "305", "305", facts{"component": "D", "elements": nil, "detail": nil}, func(w http.ResponseWriter, areq rig.Object) {
 		_, _ = w.Write(rig.Marshal(rig.Object{
@@ -278,7 +278,7 @@ func (d *day) results() {
 	}
 	d.Directory.SetAnswer(rig.AnswerStatus("C"))
 	id := d.newID()
-	answer := d.auth("auth C", rig.BrowserRequest("2.2.0", rig.TestPAN, id, "U"), line{[3]string{"auth", "visa", "C"}, facts{"status": "C", "id": id}})
+	answer := d.auth("auth C", rig.BrowserRequest("2.2.0", rig.EnrolledPAN, id, "U"), line{[3]string{"auth", "visa", "C"}, facts{"status": "C", "id": id}})
 	d.Directory.SetAnswer(nil)
 	good := rig.Marshal(rig.RReq(d.Directory.Sent(id)[0], answer, "Y"))
 	about := card().and(facts{"id": id, "version": "2.2.0", "channel": "02", "category": "01", "acsTransID": answer["acsTransID"], "dsTransID": answer["dsTransID"]})
@@ -391,13 +391,13 @@ func TestG11RequestsUnderLimits(t *testing.T) {
 		}
 	}
 	for range 100 { // more than three, should the machine be slow
-		if res, _ := s.Call(http.MethodPost, "/preauth", s.OtherAPIKey, rig.Object{"acctNumber": rig.TestPAN}); res.StatusCode == http.StatusTooManyRequests {
+		if res, _ := s.Call(http.MethodPost, "/preauth", s.OtherAPIKey, rig.Object{"acctNumber": rig.EnrolledPAN}); res.StatusCode == http.StatusTooManyRequests {
 			break
 		}
 	}
 	last("the rate limit", facts{"http": 429.0, "code": "103", "merchant": "Other", "level": "INFO"})
 	_, leave, done := s.HoldAuth(ds)
-	s.Call(http.MethodPost, "/preauth", s.CreateKey("Third"), rig.Object{"acctNumber": rig.TestPAN})
+	s.Call(http.MethodPost, "/preauth", s.CreateKey("Third"), rig.Object{"acctNumber": rig.EnrolledPAN})
 	last("no place", facts{"http": 503.0, "code": "403", "merchant": "Third", "level": "ERROR"})
 	close(leave)
 	<-done

@@ -83,7 +83,7 @@ func TestTraces(t *testing.T) {
 	waittest.Until(t, "an Erro", func() bool { return len(ds.Posted(bad.Text("threeDSServerTransID"))) == 1 })
 	const stranger = "2af7651916cd43dd8448eb211c80319c"
 	s.Call(http.MethodPost, "/auth", canaryWrong, req, parent(stranger)...)
-	s.Post("/auth", rig.Object{"acctNumber": rig.TestPAN, "deviceChannel": rig.TestPAN, "threeDSServerTransID": rig.TestPAN})
+	s.Post("/auth", rig.Object{"acctNumber": rig.EnrolledPAN, "deviceChannel": rig.EnrolledPAN, "threeDSServerTransID": rig.EnrolledPAN})
 	(&rig.LegacySite{Site: s, V1: old}).Enroll(rig.Purchase(rig.V1Visa))
 	lost := s.Request("2.2.0")
 	ds.Server.Close()

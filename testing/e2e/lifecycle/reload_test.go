@@ -31,7 +31,7 @@ func TestReload(t *testing.T) {
 	ca := rig.NewAuthority(t)
 	ds, master := rig.NewWire(t, ca), rig.NewWire(t, ca)
 	ds.Play(func(w http.ResponseWriter, areq rig.Object) {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // so that reloads come while requests wait for it
 		_, _ = w.Write(rig.Marshal(rig.ARes(areq, "C")))
 	})
 	s, proc := rig.SpawnSite(t, ca, ds, rig.Plan{Sections: "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {authentication: 10s}"})
@@ -86,7 +86,7 @@ func TestReloadKeepsPlaces(t *testing.T) {
 	s, proc := rig.SpawnSite(t, ca, ds, rig.Plan{Sections: "limits: {in_flight: 1}"})
 	_, leave, done := s.HoldAuth(ds)
 	for _, when := range []string{"before", "after"} {
-		if code, got := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN}); code != http.StatusServiceUnavailable {
+		if code, got := s.Post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN}); code != http.StatusServiceUnavailable {
 			t.Errorf("%s a reload: %d %v, and the only place is taken", when, code, got)
 		}
 		if when == "before" {
@@ -98,7 +98,7 @@ func TestReloadKeepsPlaces(t *testing.T) {
 		t.Errorf("/auth: %d", code)
 	}
 	waittest.Until(t, "the place to be free", func() bool {
-		code, _ := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN})
+		code, _ := s.Post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN})
 		return code == http.StatusOK
 	})
 	proc.End(syscall.SIGTERM)
@@ -124,7 +124,7 @@ func TestReloadKeepsCount(t *testing.T) {
 			rig.WriteFile(t, s.ConfigFile, []byte(strings.Replace(s.ConfigText(), step.old, step.new, 1)))
 			s.Reload(proc, rig.ReloadApplied)
 		}
-		if code, got := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN}); code != step.want {
+		if code, got := s.Post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN}); code != step.want {
 			t.Errorf("%q in place of %q: %d %v, want %d", step.new, step.old, code, got, step.want)
 		}
 	}
@@ -154,7 +154,7 @@ func TestReloadTakesEffect(t *testing.T) {
 		t.Errorf("operator %q", got.Text("threeDSServerOperatorID"))
 	}
 	versions := func() string {
-		_, crd := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN})
+		_, crd := s.Post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN})
 		return fmt.Sprint(crd["threeDSServerProtocolVersions"])
 	}
 	if got := versions(); got != "[2.1.0 2.2.0 2.3.1]" {
@@ -169,10 +169,10 @@ func TestReloadTakesEffect(t *testing.T) {
 		t.Errorf("requestor %q", got.Text("threeDSRequestorID"))
 	}
 	change("wait: 1m", "wait: 1m, per_key: 1/m")
-	if code, _ := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN}); code != 200 {
+	if code, _ := s.Post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN}); code != 200 {
 		t.Errorf("the first request of the minute: %d", code)
 	}
-	if code, _ := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN}); code != 429 {
+	if code, _ := s.Post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN}); code != 429 {
 		t.Errorf("the second request of the minute: %d, want 429", code)
 	}
 	change("wait: 1m, per_key: 1/m", "wait: 1m")
@@ -540,7 +540,7 @@ func TestReloadTrust(t *testing.T) {
 	s, proc := rig.SpawnSite(t, ca, ds, rig.Plan{})
 	dir := filepath.Dir(s.ConfigFile)
 	client := func(of *rig.Authority) *http.Client {
-		return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
 			RootCAs: ca.Pool(), Certificates: []tls.Certificate{of.Issue("rreq.ds.example")}, ClientSessionCache: tls.NewLRUClientSessionCache(8),
 		}}}
 	}

@@ -147,7 +147,7 @@ func TestRestarts(t *testing.T) {
 	ds := rig.NewWire(t, ca)
 	ds.Client.Transport.(*http.Transport).MaxIdleConnsPerHost = 1000
 	ds.Play(func(w http.ResponseWriter, areq rig.Object) {
-		time.Sleep(rand.N(slow))
+		time.Sleep(rand.N(slow)) // so that requests are under way at each end
 		_, _ = w.Write(rig.Marshal(rig.ARes(areq, "C")))
 	})
 	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 500ms, shutdown: 30s}")
@@ -315,7 +315,7 @@ func TestLameDuck(t *testing.T) {
 	waittest.Until(t, "unreadiness", func() bool { return strings.Contains(s.Readiness(), `"unready"`) })
 	close(leave)
 	before.Wait()
-	isLast("a new connection while others hear of it", "/preauth", `{"acctNumber":"`+rig.TestPAN+`"}`)
+	isLast("a new connection while others hear of it", "/preauth", `{"acctNumber":"`+rig.EnrolledPAN+`"}`)
 	waittest.Until(t, "new connections to be refused", func() bool { return rig.IsRefusing(rig.HostOf(t, s.API)) })
 	if took := time.Since(start); took < 2*time.Second {
 		t.Errorf("new connections are refused after %v, want 2s", took)

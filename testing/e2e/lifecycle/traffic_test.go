@@ -78,12 +78,12 @@ func (l *traffic) turn() {
 func (l *traffic) flow() (result rig.Object) {
 	l.flows.Add(1)
 	start := time.Now()
-	crd, ok := l.post("/preauth", rig.Object{"acctNumber": rig.TestPAN})
+	crd, ok := l.post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN})
 	l.note(time.Since(start))
 	if !ok {
 		return nil
 	}
-	req := rig.BrowserRequest("2.2.0", rig.TestPAN, crd.Text("threeDSServerTransID"), "U")
+	req := rig.BrowserRequest("2.2.0", rig.EnrolledPAN, crd.Text("threeDSServerTransID"), "U")
 	answer, ok := l.post("/auth", req)
 	if !ok {
 		return nil

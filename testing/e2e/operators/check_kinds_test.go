@@ -74,11 +74,11 @@ func jsonOf(t *testing.T, o rig.Object) string {
 // is none; its real faults are found.
 func TestCase09CheckAnAuthBody(t *testing.T) {
 	t.Parallel()
-	body := func(version string) rig.Object { return rig.BrowserRequest(version, rig.TestPAN, checkedID, "U") }
+	body := func(version string) rig.Object { return rig.BrowserRequest(version, rig.EnrolledPAN, checkedID, "U") }
 	for name, o := range map[string]rig.Object{
 		"2.1.0": body("2.1.0"), "2.2.0": body("2.2.0"), "2.3.1": body("2.3.1"),
-		"an app": rig.AppRequest("2.2.0", rig.TestPAN, checkedID), "an app without an id": rig.AppRequest("2.2.0", rig.TestPAN, ""),
-		"3RI": rig.ThreeRIRequest("2.2.0", rig.TestPAN, checkedID), "with slips": body("2.2.0").With(rig.Object{"merchantCountryCode": "DK", "browserTZ": -60, "payTokenInd": false}),
+		"an app": rig.AppRequest("2.2.0", rig.EnrolledPAN, checkedID), "an app without an id": rig.AppRequest("2.2.0", rig.EnrolledPAN, ""),
+		"3RI": rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN, checkedID), "with slips": body("2.2.0").With(rig.Object{"merchantCountryCode": "DK", "browserTZ": -60, "payTokenInd": false}),
 		"with members that the server replaces": body("2.2.0").With(rig.Object{"threeDSServerOperatorID": "x"}),
 		"with what has no meaning":              body("2.2.0").With(rig.Object{"payTokenSource": "02", "purchaseInstalData": "12", "payeeOrigin": "https://shop.example"}),
 	} {
@@ -102,7 +102,7 @@ func TestCase09CheckAnAuthBody(t *testing.T) {
 func TestD24CheckFindsWhatADirectoryRefuses(t *testing.T) {
 	t.Parallel()
 	whole := func(version string, changes rig.Object) string {
-		return jsonOf(t, rig.BrowserRequest(version, rig.TestPAN, checkedID, "U").With(rig.Object{
+		return jsonOf(t, rig.BrowserRequest(version, rig.EnrolledPAN, checkedID, "U").With(rig.Object{
 			"threeDSServerRefNumber": "3DS_LOA_SER_0000", "threeDSServerURL": "https://server.example/", "threeDSRequestorID": "R", "threeDSRequestorName": "R",
 			"acceptLanguage": []string{"en"}, "acquirerCountryCode": "208", "acquirerCountryCodeSource": "01",
 		}).With(changes))
@@ -141,7 +141,7 @@ func TestD24CheckReadsWhatPeopleHave(t *testing.T) {
 	raw, padded := base64.RawURLEncoding.EncodeToString([]byte(creq)), base64.StdEncoding.EncodeToString([]byte(creq))
 	bad := base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(creq, `"05"`, `"09"`, 1)))
 	pares := v1.Deflate([]byte(`<ThreeDSecure><Message id="m"><PARes id="p"><TX><status>Y</status></TX><pan>0000000000001234</pan></PARes></Message></ThreeDSecure>`))
-	body := rig.BrowserRequest("2.2.0", rig.TestPAN, checkedID, "U")
+	body := rig.BrowserRequest("2.2.0", rig.EnrolledPAN, checkedID, "U")
 	wantCheck(t, "creq", raw, "creq")
 	wantCheck(t, "creq, padded, in lines", padded[:60]+"\n"+padded[60:], "creq")
 	wantCheck(t, "creq with a fault", bad, "creq", "203 /challengeWindowSize")
@@ -232,7 +232,7 @@ func TestR10aTextsOfOthersInATerminal(t *testing.T) {
 	ares := rig.Object{"messageType": "ARes", "messageVersion": "2.2.0", "transStatus": "R", "cardholderInfo": hostileText, "acsReferenceNumber": hostileText, hostileText: hostileText}
 	line := rig.Object{"level": "INFO", "msg": "request", "operation": hostileText, "merchant": hostileText, "detail": hostileText, "code": "203", "elements": []string{hostileText}}
 	erro := rig.Object{"messageType": "Erro", "messageVersion": "2.2.0", "errorDetail": hostileText, "errorDescription": hostileText}
-	areq := rig.BrowserRequest("2.3.1", rig.TestPAN, checkedID, "U").With(rig.Object{"messageType": "AReq", "cardholderName": hostileText, hostileText: hostileText})
+	areq := rig.BrowserRequest("2.3.1", rig.EnrolledPAN, checkedID, "U").With(rig.Object{"messageType": "AReq", "cardholderName": hostileText, hostileText: hostileText})
 	for name, text := range map[string]string{"ARes": jsonOf(t, ares), "line of a log": jsonOf(t, line), "Erro": jsonOf(t, erro), "AReq": jsonOf(t, areq)} {
 		for _, command := range []string{"check", "explain", "check --json", "explain --json"} {
 			if strings.HasPrefix(command, "explain") && name != "AReq" {

@@ -81,7 +81,7 @@ func TestD101WrongKeyFile(t *testing.T) {
 
 	rig.WriteFile(t, file, right)
 	waittest.Until(t, "the right key file to be taken up; the log:\n"+s.Log.String(), func() bool { return s.Readiness() == `{"status":"ready"}` })
-	if res, body := s.Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.TestPAN}); res.StatusCode != 200 {
+	if res, body := s.Call(http.MethodPost, "/preauth", s.APIKey, rig.Object{"acctNumber": rig.EnrolledPAN}); res.StatusCode != 200 {
 		t.Errorf("with the right key file: %d %s", res.StatusCode, body)
 	}
 	if res, _ := s.Call(http.MethodPost, "/preauth", strangersKey, rig.Object{}); res.StatusCode != http.StatusUnauthorized {

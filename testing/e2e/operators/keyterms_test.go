@@ -20,7 +20,7 @@ func TestD107KeyList(t *testing.T) {
 	ca := rig.NewAuthority(t)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	preauth := func(key string) (status int, body string) {
-		res, data := s.Call(http.MethodPost, "/preauth", key, rig.Object{"acctNumber": rig.TestPAN})
+		res, data := s.Call(http.MethodPost, "/preauth", key, rig.Object{"acctNumber": rig.EnrolledPAN})
 		return res.StatusCode, string(data)
 	}
 	here := s.CreateKey("Shop", "--label", "here", "--allow", "127.0.0.0/8", "--allow", "::1")

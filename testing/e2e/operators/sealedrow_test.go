@@ -71,7 +71,7 @@ func TestKeyRowChangedBySQL(t *testing.T) {
 				keys[what] = s.CreateKey(what)
 			}
 			status := func(s *rig.Site, key string) int {
-				res, _ := s.Call(http.MethodPost, "/preauth", key, rig.Object{"acctNumber": rig.TestPAN})
+				res, _ := s.Call(http.MethodPost, "/preauth", key, rig.Object{"acctNumber": rig.EnrolledPAN})
 				return res.StatusCode
 			}
 			for what, key := range keys {

@@ -51,7 +51,7 @@ func TestSpoiledARes(t *testing.T) {
 	t.Run("ids that are none are not repeated", func(t *testing.T) {
 		s := s.In(t)
 		s.Directory.SetAnswer(func(areq rig.Object) (int, []byte) {
-			return 200, rig.Marshal(rig.ARes(areq, "Y").With(rig.Object{"dsTransID": "4000001234567890", "acsTransID": rig.TestPAN}))
+			return 200, rig.Marshal(rig.ARes(areq, "Y").With(rig.Object{"dsTransID": "4000001234567890", "acsTransID": rig.EnrolledPAN}))
 		})
 		req := s.Request("2.2.0")
 		s.Refused("/auth", req, rig.Expected{Code: "203", Detail: "acsTransID,dsTransID"})

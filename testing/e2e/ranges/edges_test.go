@@ -399,7 +399,7 @@ func TestEdgesInTime(t *testing.T) {
 				h.Play(fault)
 				return s, h
 			}
-			patient, h := start(rig.Plan{})
+			patient, h := start(rig.Plan{Change: func(cfg *server.Config) { cfg.Peers[0].DialTimeout = time.Minute }})
 			s, _ := start(rig.Plan{OwnLimits: true})
 			control, cancel := context.WithCancel(t.Context())
 			hungUp := waitAtAuth(control, patient)
@@ -415,7 +415,7 @@ func TestEdgesInTime(t *testing.T) {
 				edges[fault.Name].expected("2.2.0", req.Text("threeDSServerTransID")).Check(t, code, got)
 			}()
 			waittest.Until(t, "the answer", func() bool {
-				if code, got := s.Post("/preauth", rig.Object{"acctNumber": rig.TestPAN}); code != 200 {
+				if code, got := s.Post("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN}); code != 200 {
 					t.Errorf("/preauth: %d %v", code, got)
 				}
 				select {

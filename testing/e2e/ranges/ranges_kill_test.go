@@ -119,7 +119,7 @@ func killsDuringLoad(t *testing.T, random *rand.Rand, kills, n int, back func(le
 		// come before it is stored.
 		loads := sets.Load()
 		waittest.Until(t, "a load", func() bool { return sets.Load() > loads })
-		time.Sleep(time.Duration(random.Int64N(int64(2 * load))))
+		time.Sleep(time.Duration(random.Int64N(int64(2 * load)))) // any moment of a load, or soon after it
 		v.Kill()
 		v.Start()
 		back(whole(v, n))

@@ -87,8 +87,8 @@ func TestRangesBesideServe(t *testing.T) {
 	if first.Generation != 1 || first.Ranges != 1 || first.Mark != "" || first.Asked.IsZero() || !first.Next.After(first.Asked) {
 		t.Errorf("at first: %+v", first)
 	}
-	for _, pan := range []string{rig.TestPAN, rig.TestPAN + "000"} { // whose bounds are padded (PR-26)
-		if got := ranges(s, "lookup", pan); !strings.Contains(got, "is in a range of 1") || strings.Contains(got, rig.TestPAN) {
+	for _, pan := range []string{rig.EnrolledPAN, rig.EnrolledPAN + "000"} { // whose bounds are padded (PR-26)
+		if got := ranges(s, "lookup", pan); !strings.Contains(got, "is in a range of 1") || strings.Contains(got, rig.EnrolledPAN) {
 			t.Error(got)
 		}
 	}
@@ -97,7 +97,7 @@ func TestRangesBesideServe(t *testing.T) {
 		code, _ := s.Post("/preauth", rig.Object{"acctNumber": pan})
 		return code == 200
 	}
-	if !enrolled(rig.TestPAN) || enrolled(other) {
+	if !enrolled(rig.EnrolledPAN) || enrolled(other) {
 		t.Fatal("not the cards that the test starts with")
 	}
 
@@ -116,7 +116,7 @@ func TestRangesBesideServe(t *testing.T) {
 	if got := ranges(s, "import", "visa", pres); !strings.HasPrefix(got, "visa: generation 2 with 4 ranges, in place of generation 1 with 1 range;") {
 		t.Error(got)
 	}
-	waittest.Until(t, "the imported ranges to be used", func() bool { return enrolled(other) && !enrolled(rig.TestPAN) })
+	waittest.Until(t, "the imported ranges to be used", func() bool { return enrolled(other) && !enrolled(rig.EnrolledPAN) })
 	if got := ranges(s, "diff", "1", "2"); !strings.Contains(got, "4 added, 1 removed, 0 changed") {
 		t.Error(got)
 	}
@@ -132,14 +132,14 @@ func TestRangesBesideServe(t *testing.T) {
 	if got := ranges(s, "diff", "2", "held"); !strings.Contains(got, "1 added, 4 removed, 0 changed") {
 		t.Error(got)
 	}
-	if !enrolled(other) || enrolled(rig.TestPAN) {
+	if !enrolled(other) || enrolled(rig.EnrolledPAN) {
 		t.Error("what is held back is used")
 	}
 	waittest.Until(t, "the metric of that", func() bool { return s.Metric(`threeds_card_ranges_held{scheme="visa"}`) == 1 })
 	if got := ranges(s, "accept", "visa"); !strings.HasSuffix(got, "with 1 range, in place of generation 2 with 4 ranges; a node that serves takes it within seconds\n") {
 		t.Error(got)
 	}
-	waittest.Until(t, "the accepted range to be used", func() bool { return enrolled(rig.TestPAN) && !enrolled(other) })
+	waittest.Until(t, "the accepted range to be used", func() bool { return enrolled(rig.EnrolledPAN) && !enrolled(other) })
 	waittest.Until(t, "the metric of that", func() bool { return s.Metric(`threeds_card_ranges_held{scheme="visa"}`) == 0 })
 	if r := rangesStatus(s); r.Held != 0 || r.Generation != 3 || r.Ranges != 1 || r.Fault != "" {
 		t.Errorf("at last: %+v", r)

@@ -81,7 +81,7 @@ func TestSilentCardOfOneMerchantLeavesTheSchemeOpen(t *testing.T) {
 	<-long
 	served := 0
 	for range good {
-		res, data := s.Call(http.MethodPost, "/auth", s.OtherAPIKey, requestOf(s, s.OtherAPIKey, rig.TestPAN))
+		res, data := s.Call(http.MethodPost, "/auth", s.OtherAPIKey, requestOf(s, s.OtherAPIKey, rig.EnrolledPAN))
 		if res.StatusCode == http.StatusOK {
 			served++
 		} else {
@@ -115,7 +115,7 @@ func TestD111OneMerchantHasHalfOfADirectory(t *testing.T) {
 				})
 			}
 			waittest.Until(t, "the AReqs at the directory server", func() bool { return waiting.Load() == most })
-			req := requestOf(s, s.APIKey, rig.TestPAN)
+			req := requestOf(s, s.APIKey, rig.EnrolledPAN)
 			for range 2 {
 				res, data := s.Call(http.MethodPost, "/auth", s.APIKey, req)
 				rig.Expected{
@@ -127,7 +127,7 @@ func TestD111OneMerchantHasHalfOfADirectory(t *testing.T) {
 				}
 			}
 			if most > 1 { // else the other merchant finds no place either
-				res, data := s.Call(http.MethodPost, "/auth", s.OtherAPIKey, requestOf(s, s.OtherAPIKey, rig.TestPAN))
+				res, data := s.Call(http.MethodPost, "/auth", s.OtherAPIKey, requestOf(s, s.OtherAPIKey, rig.EnrolledPAN))
 				if res.StatusCode != http.StatusOK {
 					t.Errorf("another merchant: %d %s", res.StatusCode, data)
 				}

@@ -67,9 +67,9 @@ func (p *Proxy) Start(program string, args []string, config string) {
 // Payment goes through the proxy, with a challenge.
 func (p *Proxy) Payment(s *Site) {
 	p.T.Helper()
-	crd := p.call(s, "/preauth", Object{"acctNumber": TestPAN})
+	crd := p.call(s, "/preauth", Object{"acctNumber": EnrolledPAN})
 	s.Directory.SetAnswer(AnswerStatus("C"))
-	answer := p.call(s, "/auth", BrowserRequest("2.2.0", TestPAN, crd.Text("threeDSServerTransID"), "U"))
+	answer := p.call(s, "/auth", BrowserRequest("2.2.0", EnrolledPAN, crd.Text("threeDSServerTransID"), "U"))
 	if answer.Text("transStatus") != "C" {
 		p.T.Fatalf("/auth: %v, want a challenge", answer)
 	}

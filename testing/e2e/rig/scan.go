@@ -63,8 +63,6 @@ func NewView(name string, data []byte) View { return View{name, data, bytes.ToLo
 var (
 	percentForm = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 	unicodeForm = regexp.MustCompile(`\\u00[0-9A-Fa-f]{2}`)
-	hexRunForm  = regexp.MustCompile(`[0-9A-Fa-f]{26,}`)
-	base64Form  = regexp.MustCompile(`[A-Za-z0-9+/_-]{18,}`)
 	// standardBase64 makes the usual base64 of one for URLs.
 	standardBase64 = strings.NewReplacer("-", "+", "_", "/")
 	separators     = strings.NewReplacer(" ", "", "-", "", ".", "", "\u00a0", "", "\t", "", "\n", "")
@@ -105,10 +103,10 @@ func decodings(data []byte) []View {
 	add("escaped", unicodeForm.ReplaceAllFunc(data, func(m []byte) []byte { return unhex(m[4:]) }))
 	add("of HTML", []byte(html.UnescapeString(string(data))))
 	var runs, texts []byte
-	for _, run := range hexRunForm.FindAll(data, -1) {
+	for _, run := range runsOf(data, "0123456789ABCDEFabcdef", 26) {
 		runs = append(append(runs, unhex(run[:len(run)/2*2])...), '\n')
 	}
-	for _, run := range base64Form.FindAll(data, -1) {
+	for _, run := range runsOf(data, base64Alphabet, 18) {
 		plain := standardBase64.Replace(string(run[:len(run)/4*4]))
 		if b, err := base64.StdEncoding.DecodeString(plain); err == nil {
 			texts = append(append(texts, b...), '\n')
@@ -118,6 +116,28 @@ func decodings(data []byte) []View {
 	add("in base64", texts)
 	add("compressed", inflated(data))
 	return all
+}
+
+// base64Alphabet has the letters of both kinds of base64.
+const base64Alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+
+// runsOf returns the longest pieces of data that consist of some letters and have a least length. Package regexp takes
+// five times as long for that.
+func runsOf(data []byte, letters string, least int) (runs [][]byte) {
+	var isLetter [256]bool
+	for _, c := range []byte(letters) {
+		isLetter[c] = true
+	}
+	for begin, i := 0, 0; i <= len(data); i++ {
+		if i < len(data) && isLetter[data[i]] {
+			continue
+		}
+		if i-begin >= least {
+			runs = append(runs, data[begin:i])
+		}
+		begin = i + 1
+	}
+	return runs
 }
 
 // inflated is what is compressed in data: by gzip, by zlib, or bare.

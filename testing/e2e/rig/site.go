@@ -398,19 +398,19 @@ func (s *Site) In(t *testing.T) *Site {
 	return &c
 }
 
-// TestPAN is a card that the wires enroll.
-const TestPAN = "4000001234567890"
+// EnrolledPAN is a card that the wires enroll.
+const EnrolledPAN = "4000001234567890"
 
-// NewTransactionID is a fresh threeDSServerTransID for testPAN.
+// NewTransactionID is a fresh threeDSServerTransID for EnrolledPAN.
 func (w *World) NewTransactionID() string {
 	w.T.Helper()
-	return w.Preauth(TestPAN).Text("threeDSServerTransID")
+	return w.Preauth(EnrolledPAN).Text("threeDSServerTransID")
 }
 
 // Request is a good browser AReq with an id of its own.
 func (s *Site) Request(version string) Object {
 	s.T.Helper()
-	return BrowserRequest(version, TestPAN, s.NewTransactionID(), "U")
+	return BrowserRequest(version, EnrolledPAN, s.NewTransactionID(), "U")
 }
 
 // Through sends a request that must succeed and returns what the directory
@@ -540,7 +540,7 @@ func (s *Site) WantProblem(part, text string) {
 	}
 }
 
-// WantAuthentication checks that an /auth of testPAN is answered.
+// WantAuthentication checks that an /auth of EnrolledPAN is answered.
 func (s *Site) WantAuthentication() {
 	s.T.Helper()
 	if code, got := s.Post("/auth", s.Request("2.2.0")); code != 200 || got.Text("transStatus") != "Y" {
@@ -591,7 +591,7 @@ func (s *Site) Identity() (got NodeIdentity) {
 		fmt.Sprintf("threeds_build_info{version=%q} 1\n", got.Build),
 		fmt.Sprintf("threeds_journal_key_file_info{id=%q} 1\n", got.JournalKeyFile),
 	} {
-		if got.JournalKeyFile == "" && strings.HasPrefix(want, "threeds_journal") {
+		if got.JournalKeyFile == "" && strings.Contains(want, "_journal") {
 			continue // its keys could not be read
 		}
 		if !strings.Contains(text, want) {

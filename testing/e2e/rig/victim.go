@@ -302,12 +302,12 @@ func (v *Victim) Challenge(led *Ledger) {
 
 // Begin is challenge up to its result.
 func (v *Victim) Begin(led *Ledger) (result Object, ok bool) {
-	_, crd := v.Call("/preauth", Object{"acctNumber": TestPAN})
+	_, crd := v.Call("/preauth", Object{"acctNumber": EnrolledPAN})
 	id := crd.Text("threeDSServerTransID")
 	if id == "" {
 		return nil, false
 	}
-	req := BrowserRequest("2.2.0", TestPAN, id, "U")
+	req := BrowserRequest("2.2.0", EnrolledPAN, id, "U")
 	_, begun := v.Call("/auth", req)
 	led.note("auth", begun)
 	if led.dark.Load() {
