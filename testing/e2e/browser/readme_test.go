@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/playground"
 	"github.com/openthreeds/threeds/internal/waittest"
