@@ -69,8 +69,8 @@ func TestOV6RequestsThatWaitShutNobodyOut(t *testing.T) {
 				return answer
 			}
 			s.Directory.SetAnswer(rig.AnswerStatus("C"))
-			found := call("/preauth", rig.Object{"acctNumber": rig.TestPAN})
-			challenged := call("/auth", rig.BrowserRequest("2.2.0", rig.TestPAN, found.Text("threeDSServerTransID"), "U"))
+			found := call("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN})
+			challenged := call("/auth", rig.BrowserRequest("2.2.0", rig.EnrolledPAN, found.Text("threeDSServerTransID"), "U"))
 			if challenged.Text("transStatus") != "C" {
 				t.Fatalf("/auth: %v, want a challenge", challenged)
 			}
@@ -93,7 +93,7 @@ func TestOV6RequestsThatWaitShutNobodyOut(t *testing.T) {
 			}
 			served := 0
 			for range others {
-				c := send("/preauth", s.OtherAPIKey, `{"acctNumber":"`+rig.TestPAN+`"}`)
+				c := send("/preauth", s.OtherAPIKey, `{"acctNumber":"`+rig.EnrolledPAN+`"}`)
 				if status, _, _, err := read(c); err == nil && status == http.StatusOK {
 					served++
 				}
