@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -13,15 +14,20 @@ import (
 )
 
 // TestBrowserBanksOfTheirOwnKind pays at banks whose page is confirmed elsewhere, is taller than its frame, may not
-// stand in a frame, or does not come. Each ends in the demo shop, on a wide screen and on a phone.
+// stand in a frame, or does not come. Each ends in the demo shop, on a phone and, with BROWSERS=all, on a wide screen.
 func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 	t.Parallel() // there is much to be waited for
 	w := rig.StartSandbox(t)
 	s := &shopper{t, openTab(t)}
-	for _, view := range []struct {
+	type view struct {
 		width, height int64
 		scheme        string
-	}{{1280, 900, "light"}, {375, 700, "dark"}} {
+	}
+	views := []view{{375, 700, "dark"}}
+	if os.Getenv("BROWSERS") == "all" {
+		views = append(views, view{1280, 900, "light"})
+	}
+	for _, view := range views {
 		s.do(browsertest.View(view.width, view.height, view.scheme))
 		shot := func(name string) {
 			browsertest.Screenshot(t, s.ctx, fmt.Sprintf("bank-%s-%s-%d", name, view.scheme, view.width))

@@ -187,7 +187,7 @@ func (c *cluster) twice() (twice int) {
 // TestClusterNodeDies kills the node that took the /auth before the RReq comes to
 // another, and that one between its RRes and the /postauth, which the third answers.
 func TestClusterNodeDies(t *testing.T) {
-	rounds, flows := 10, 4
+	rounds, flows := 5, 4
 	if rig.IsLongForm() {
 		rounds = 200
 	}

@@ -60,6 +60,7 @@ func TestD108NodesThatDifferAreSeen(t *testing.T) {
 	} {
 		before := two.Metric(`threeds_config_reloads_total{result="applied"}`)
 		change.do()
+		two.HangUp()
 		waittest.Until(t, change.name+": the reload; the log:\n"+two.Log.String(), func() bool {
 			return two.Metric(`threeds_config_reloads_total{result="applied"}`) > before
 		})

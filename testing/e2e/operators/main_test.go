@@ -19,5 +19,8 @@ var update = flag.Bool("update", false, "rewrite the files that tests compare wi
 // the process ends.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{Dir: "testdata", UpdateScripts: *update, Cmds: scriptCommands})
+	testscript.Run(t, testscript.Params{Dir: "testdata", UpdateScripts: *update, Cmds: scriptCommands, Setup: func(env *testscript.Env) error {
+		env.Vars = append(env.Vars, rig.ShortLived...)
+		return nil
+	}})
 }
