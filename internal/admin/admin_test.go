@@ -241,6 +241,24 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			w.Header().Get("Content-Type") != "application/problem+json" {
 			s.Errorf("%s without a token: %d %v", operation, w.Code, w.Header())
 		}
+		if strings.HasPrefix(path, "webhook-endpoints") {
+			s.removeHooks()
+		}
+	}
+}
+
+// removeHooks removes all webhook endpoints of the shop, which may have a few only.
+func (s *site) removeHooks() {
+	s.Helper()
+	var list struct{ Data []struct{ ID string } }
+	body := s.call("admin", "GET", "webhook-endpoints?merchant=Corner+Shop", "").Body.Bytes()
+	if err := json.Unmarshal(body, &list); err != nil {
+		s.Fatalf("%s: %v", body, err)
+	}
+	for _, endpoint := range list.Data {
+		if w := s.call("admin", "DELETE", "webhook-endpoints/"+endpoint.ID, ""); w.Code >= 300 {
+			s.Fatalf("DELETE of an endpoint: %d %s", w.Code, w.Body)
+		}
 	}
 }
 

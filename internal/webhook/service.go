@@ -254,7 +254,7 @@ func (s *Service) checkCount(ctx context.Context, merchant, id string) error {
 		return err
 	}
 	return &FaultError{
-		Member: "url", Rule: "count", Most: MaxEndpoints,
+		Member: "url", Rule: "range", Most: MaxEndpoints,
 		Cure: fmt.Sprintf("A merchant has %d endpoints at most: remove one that is not used, or change its url.", MaxEndpoints),
 	}
 }

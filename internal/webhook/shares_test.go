@@ -124,8 +124,8 @@ func TestW5AMerchantHasSixteenEndpoints(t *testing.T) {
 			}
 		}
 		_, err := l.Add(t.Context(), "shop", Endpoint{URL: "http://10.0.7.99/"})
-		if fault, ok := errors.AsType[*FaultError](err); !ok || fault.Rule != "count" || fault.Most != MaxEndpoints {
-			t.Errorf("error %v, want a fault of the rule count", err)
+		if fault, ok := errors.AsType[*FaultError](err); !ok || fault.Rule != "range" || fault.Most != MaxEndpoints {
+			t.Errorf("error %v, want a fault of the rule range", err)
 		}
 		if e, err := l.Add(t.Context(), "shop", Endpoint{ID: "ep_3", URL: "http://10.0.7.3/"}); err != nil || e.ID != "ep_3" {
 			t.Errorf("the same again: %v, %v", e, err)

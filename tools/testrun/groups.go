@@ -33,27 +33,55 @@ type testPackage struct {
 }
 
 //go:embed race.txt
-var raceList string
+var raceText string
 
-// racePackages reads race.txt: a package a line, and why it is tested under the race detector.
-func racePackages(text string) (map[string]string, error) {
-	reasons := map[string]string{}
+// A raceList says what is tested under the race detector.
+type raceList struct {
+	packages map[string]string // to the reason why
+	without  []raceException
+}
+
+// A raceException is a test that runs without the detector though its package runs under it.
+type raceException struct{ pkg, test string }
+
+// readRaceList reads race.txt: a package a line, and why it is tested under the race detector; or "-", a package, a test of
+// it, and why this one is not.
+func readRaceList(text string) (*raceList, error) {
+	list := &raceList{packages: map[string]string{}}
 	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || strings.HasPrefix(words[0], "#"):
+		case words[0] == "-" && len(words) > 3:
+			list.without = append(list.without, raceException{words[1], words[2]})
+		case words[0] == "-" || len(words) < 2:
+			return nil, fmt.Errorf("race.txt: %s: a reason is missing", strings.TrimSpace(line))
+		case list.packages[words[0]] != "":
+			return nil, fmt.Errorf("race.txt has %s twice", words[0])
+		default:
+			list.packages[words[0]] = strings.Join(words[1:], " ")
 		}
-		path, reason, _ := strings.Cut(line, " ")
-		reason = strings.TrimSpace(reason)
-		if reason == "" {
-			return nil, fmt.Errorf("race.txt: %s has no reason", path)
-		}
-		if reasons[path] != "" {
-			return nil, fmt.Errorf("race.txt has %s twice", path)
-		}
-		reasons[path] = reason
 	}
-	return reasons, nil
+	for _, e := range list.without {
+		if list.packages[e.pkg] == "" {
+			return nil, fmt.Errorf("race.txt leaves %s out, whose package %s is not tested under the detector", e.test, e.pkg)
+		}
+	}
+	return list, nil
+}
+
+// pattern returns a regular expression of the tests that run without the detector.
+func (l *raceList) pattern() string {
+	var names []string
+	for _, e := range l.without {
+		names = append(names, e.test)
+	}
+	return "^(" + strings.Join(names, "|") + ")$"
+}
+
+// hasException reports whether a package has tests that run without the detector.
+func (l *raceList) hasException(path string) bool {
+	return slices.ContainsFunc(l.without, func(e raceException) bool { return e.pkg == path })
 }
 
 // groupOf tells the group of a package by its path, and by whether race.txt has it.
@@ -74,40 +102,47 @@ func groupOf(path string, isRace bool) group {
 
 // groupPackages lists the packages with tests of all modules, by group. With a shard such as 2/4 it leaves out those of
 // other shards.
-func groupPackages(ctx context.Context, root, shard string) (map[group][]testPackage, error) {
+func groupPackages(ctx context.Context, root, shard string, list *raceList) (map[group][]testPackage, error) {
 	part, parts := 1, 1
 	if shard != "" {
 		if n, err := fmt.Sscanf(shard, "%d/%d", &part, &parts); n != 2 || err != nil || part < 1 || part > parts {
 			return nil, fmt.Errorf("-shard %s: want N/M, such as 2/4", shard)
 		}
 	}
-	reasons, err := racePackages(raceList)
+	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
 	}
-	if root, err = filepath.Abs(root); err != nil {
-		return nil, err
-	}
 	groups := map[group][]testPackage{}
+	found := map[string]bool{}
 	for _, module := range modules {
 		packages, err := listPackages(ctx, root, module)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range packages {
-			g := groupOf(p.path, reasons[p.path] != "")
-			if g != race && reasons[p.path] != "" {
+			isRace := list.packages[p.path] != ""
+			g := groupOf(p.path, isRace)
+			if g != race && isRace {
 				return nil, fmt.Errorf("race.txt: %s is tested in the step %s", p.path, g)
 			}
 			groups[g] = append(groups[g], p)
-			delete(reasons, p.path)
+			found[p.path] = true
 		}
 	}
-	for path := range reasons {
-		return nil, fmt.Errorf("race.txt: %s is no package with tests", path)
+	for path := range list.packages {
+		if !found[path] {
+			return nil, fmt.Errorf("race.txt: %s is no package with tests", path)
+		}
 	}
 	for g, packages := range groups {
-		groups[g] = slices.DeleteFunc(packages, func(p testPackage) bool { return slices.Index(packages, p)%parts != part-1 })
+		var mine []testPackage
+		for i, p := range packages {
+			if i%parts == part-1 {
+				mine = append(mine, p)
+			}
+		}
+		groups[g] = mine
 	}
 	return groups, nil
 }

@@ -49,7 +49,7 @@ var steps = []step{
 	{name: "vet", about: "go vet finds nothing", do: inModules("vet", "./...")},
 	{name: "lint", about: "staticcheck finds nothing", do: lint},
 	{name: "build", about: "the program that end-to-end tests run", do: build},
-	{name: "plain", about: "tests without the race detector", do: testGroup(plain), hasTests: true},
+	{name: "plain", about: "tests without the race detector", do: testPlain, hasTests: true},
 	{name: "race", about: "tests under the race detector (race.txt)", do: testGroup(race), hasTests: true},
 	{name: "database", about: "stores and journal, on PostgreSQL and SQLite", do: testGroup(database), hasTests: true},
 	{name: "e2e", about: "the program from outside, and its conformance", do: testGroup(e2e), hasTests: true},
@@ -66,6 +66,7 @@ type runner struct {
 	root      string // of the product's module
 	artifacts string
 	slow      int // how many times slower than the machine is, 1 usually
+	raceList  *raceList
 	groups    map[group][]testPackage
 	tests     []result // of all packages that were tested
 }
@@ -113,7 +114,10 @@ func newRunner(ctx context.Context, shard string) (*runner, error) {
 	if err := os.MkdirAll(r.artifacts, 0o755); err != nil {
 		return nil, err
 	}
-	r.groups, err = groupPackages(ctx, root, shard)
+	if r.raceList, err = readRaceList(raceText); err != nil {
+		return nil, err
+	}
+	r.groups, err = groupPackages(ctx, root, shard, r.raceList)
 	return r, err
 }
 

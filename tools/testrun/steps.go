@@ -88,7 +88,7 @@ func raceAll(ctx context.Context, r *runner, log io.Writer) error {
 		return err
 	}
 	others := slices.Concat(r.groups[plain], r.groups[database], r.groups[e2e], r.groups[browser])
-	flags := append(testFlags(race, r.slow), "-count=1")
+	flags := append(r.flags(race), "-count=1")
 	return errors.Join(r.testAll(ctx, log, "race-all", flags, others), build(ctx, r, log))
 }
 

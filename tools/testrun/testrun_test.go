@@ -10,7 +10,7 @@ import (
 
 // TestEveryPackageIsTestedOnce: each package with tests is in the list of exactly one step of make test.
 func TestEveryPackageIsTestedOnce(t *testing.T) {
-	groups, err := groupPackages(t.Context(), "../..", "")
+	groups, err := groupPackages(t.Context(), "../..", "", raceListOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,13 +53,13 @@ func TestEveryPackageIsTestedOnce(t *testing.T) {
 
 // TestShardsHaveEachPackageOnce: the shards of a step are all of its packages, each once.
 func TestShardsHaveEachPackageOnce(t *testing.T) {
-	all, err := groupPackages(t.Context(), "../..", "")
+	all, err := groupPackages(t.Context(), "../..", "", raceListOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	for _, shard := range []string{"1/3", "2/3", "3/3"} {
-		part, err := groupPackages(t.Context(), "../..", shard)
+		part, err := groupPackages(t.Context(), "../..", shard, raceListOf(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,22 +74,50 @@ func TestShardsHaveEachPackageOnce(t *testing.T) {
 		t.Errorf("shards have %d packages, want %d", n, len(all[plain]))
 	}
 	for _, shard := range []string{"0/3", "4/3", "x"} {
-		if _, err := groupPackages(t.Context(), "../..", shard); err == nil {
+		if _, err := groupPackages(t.Context(), "../..", shard, raceListOf(t)); err == nil {
 			t.Errorf("-shard %s: no error", shard)
 		}
 	}
 }
 
-// TestRaceListHasReasons: a line of race.txt without a reason, or twice, is an error.
+// raceListOf reads race.txt.
+func raceListOf(t *testing.T) *raceList {
+	t.Helper()
+	list, err := readRaceList(raceText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestRaceListHasReasons: a line of race.txt without a reason, or twice, is an error, and so is a test whose package is not
+// tested under the detector.
 func TestRaceListHasReasons(t *testing.T) {
-	for _, text := range []string{"internal/auth\n", "a b\na c\n"} {
-		if _, err := racePackages(text); err == nil {
+	for _, text := range []string{"internal/auth\n", "a b\na c\n", "a b\n- a TestLoop\n", "- a TestLoop a long loop\n"} {
+		if _, err := readRaceList(text); err == nil {
 			t.Errorf("%q: no error", text)
 		}
 	}
-	reasons, err := racePackages("# comment\n\ninternal/auth  waits and answers meet\n")
-	if err != nil || reasons["internal/auth"] != "waits and answers meet" {
-		t.Errorf("%q, %v", reasons, err)
+	list, err := readRaceList("# comment\n\ninternal/auth  waits and answers meet\n- internal/auth TestLoop a long loop\n- internal/auth TestAllocs it counts\n")
+	if err != nil || list.packages["internal/auth"] != "waits and answers meet" || list.pattern() != "^(TestLoop|TestAllocs)$" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// TestRaceListNamesTests: each test that race.txt leaves out is one of its package.
+func TestRaceListNamesTests(t *testing.T) {
+	for _, e := range raceListOf(t).without {
+		files, err := filepath.Glob(filepath.Join("../..", e.pkg, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		isThere := slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "\nfunc "+e.test+"(t *testing.T)")
+		})
+		if !isThere {
+			t.Errorf("race.txt names %s in %s, which is not there", e.test, e.pkg)
+		}
 	}
 }
 
