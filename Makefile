@@ -72,10 +72,10 @@ seeded-faults:
 # 200 restarts, and 1,000 reloads, under load, and not a failed request: about 25
 # minutes. A few of them are part of make test.
 restarts:
-	RESTARTS=200 $(GO) -C testing test ./e2e/... -count=1 -timeout=1h -run='^TestRestarts$$' -v
+	RESTARTS=200 $(GO) -C testing test ./e2e/lifecycle -count=1 -timeout=1h -run='^TestRestarts$$' -v
 
 reloads:
-	RELOADS=1000 $(GO) -C testing test ./e2e/... -count=1 -timeout=1h -run='^TestReload$$' -v
+	RELOADS=1000 $(GO) -C testing test ./e2e/lifecycle -count=1 -timeout=1h -run='^TestReload$$' -v
 
 # Both stores against a model of their contract: 100,000 calls at random on each, at
 # once, while connections break and processes die. Three to six minutes; a page in
@@ -87,7 +87,7 @@ linear:
 # failovers of the primary under load, and what nodes have to do together; about
 # ten minutes. make test has a short form. docs/nodes.md says what it shows.
 cluster:
-	CLUSTER=long $(GO) -C testing test ./e2e/... -count=1 -timeout=60m -run='^TestCluster' -v
+	CLUSTER=long $(GO) -C testing test ./e2e/cluster ./e2e/lifecycle ./e2e/api -count=1 -timeout=60m -run='^TestCluster|^TestF5' -v
 	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v
 
 # Searches by each field, and the end of a day, among RECORDS records of DAYS days in PostgreSQL, of which it prints the
@@ -112,24 +112,24 @@ journal-size-files:
 
 # The server under load killed 2,000 times on each kind of store, the power of its
 # disk lost 1,000 times, the disk full, failing and damaged: about an hour on a quiet
-# machine, as root. A tenth of it is part of make test; CRASH is the number of kills,
+# machine, as root. A hundredth of it is part of make test; CRASH is the number of kills,
 # and the rest goes with it.
 CRASH ?= 2000
 crash:
-	@out=$$(CRASH=$(CRASH) $(GO) -C testing test ./e2e/... -count=1 -run='^TestCrash' -v -timeout=4h); status=$$?; \
+	@out=$$(CRASH=$(CRASH) $(GO) -C testing test ./e2e/crash -count=1 -run='^TestCrash' -v -timeout=4h); status=$$?; \
 		echo "$$out" | grep -vE '^ *(=== |--- PASS)'; exit $$status
 
 # The server killed 200 times on each kind of store between the commit of a result and the
 # delivery of its event, and how soon events arrive: about three minutes. A few kills are
 # part of make test.
 webhook-kills:
-	HOOK_KILLS=200 $(GO) -C testing test ./e2e/... -count=1 -timeout=20m -run='^TestW3NoEventIsLost' -v
+	HOOK_KILLS=200 $(GO) -C testing test ./e2e/crash -count=1 -timeout=20m -run='^TestW3NoEventIsLost' -v
 	$(GO) test ./client -run='^$$' -bench='ResultToDelivery' -benchtime=500x
 
 # The server killed 200 times under load: each result that it acknowledged is in the journal afterwards. A few kills are
 # part of make test.
 journal-kills:
-	JOURNAL_KILLS=200 $(GO) -C testing test ./e2e/... -count=1 -timeout=30m -run='^TestD125Nothing' -v
+	JOURNAL_KILLS=200 $(GO) -C testing test ./e2e/crash -count=1 -timeout=30m -run='^TestD125Nothing' -v
 
 # What a crash leaves, out of a recording of every call of 200 transactions: each call as the
 # last one, and 100,000 times any sectors of what was not synced. About an hour.
@@ -141,7 +141,7 @@ images:
 # 100 backups, 10,000 records over an upgrade, and SOAK of steady load.
 SOAK ?= 2h
 goals:
-	RECORDS=1000000 PAUSES=200 BACKUPS=100 UPGRADE_RECORDS=10000 SOAK=$(SOAK) $(GO) -C testing test ./e2e/... -count=1 -timeout=24h -v \
+	RECORDS=1000000 PAUSES=200 BACKUPS=100 UPGRADE_RECORDS=10000 SOAK=$(SOAK) $(GO) -C testing test ./e2e/crash ./e2e/lifecycle -count=1 -timeout=24h -v \
 		-run='^TestCrashManyRecords$$|^TestCrashPaused$$|^TestD109BackupHasAllBefore$$|^TestD103ForwardAndBackUnderLoad$$|^TestSoak$$'
 
 # What a shopper does, in Chromium, Firefox and WebKit, and a table of it in artifacts/. make test has Chromium alone.

@@ -254,7 +254,7 @@ func TestCardsSlow(t *testing.T) {
 				code, got := w.Post("/auth", rig.BrowserRequest("2.1.0", pan, crd.Text("threeDSServerTransID"), "U"))
 				took := time.Since(start)
 				rig.Expected{Code: "405", Description: "Unable to contact Directory Server", Detail: "Connection timeout", Msg: "AReq"}.Check(t, code, got)
-				if took < 10*time.Second || took > 12*time.Second { // TestAuthTime looks closer
+				if took < 10*time.Second { // the directory has that long; TestAuthTime looks closer
 					t.Errorf("it took %v", took)
 				}
 				w.Spent(crd.Text("threeDSServerTransID"))
