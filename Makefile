@@ -141,7 +141,7 @@ images:
 # 100 backups, 10,000 records over an upgrade, and SOAK of steady load.
 SOAK ?= 2h
 goals:
-	RECORDS=1000000 PAUSES=200 BACKUPS=100 UPGRADE_RECORDS=10000 SOAK=$(SOAK) $(GO) -C testing test ./e2e/crash ./e2e/lifecycle -count=1 -timeout=24h -v \
+	RECORDS=1000000 PAUSES=200 BACKUPS=100 UPGRADE_RECORDS=10000 SOAK=$(SOAK) $(GO) -C testing test ./e2e/crash ./e2e/cluster ./e2e/lifecycle -count=1 -timeout=24h -v \
 		-run='^TestCrashManyRecords$$|^TestCrashPaused$$|^TestD109BackupHasAllBefore$$|^TestD103ForwardAndBackUnderLoad$$|^TestSoak$$'
 
 # What a shopper does, in Chromium, Firefox and WebKit, and a table of it in artifacts/. make test has Chromium alone.
