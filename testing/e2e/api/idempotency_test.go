@@ -23,6 +23,7 @@ type idempotentLoad struct {
 	body    func(round, key int) string
 	effects func() int // how many there were
 	nodes   [2]*rig.Victim
+	apiKeys []string         // of the merchants that make the requests, in turn
 	answers [2][100]sync.Map // by round and key
 	done    atomic.Int64     // requests that were answered with 201
 }
@@ -35,7 +36,7 @@ func (l *idempotentLoad) post(round, i int, n *rig.Victim) bool {
 		l.t.Error(err)
 		return true
 	}
-	req.Header.Set("APIKey", n.APIKey)
+	req.Header.Set("APIKey", l.apiKeys[key%len(l.apiKeys)])
 	req.Header.Set("Idempotency-Key", fmt.Sprintf("round %d, key %d", round, key))
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -96,24 +97,27 @@ func (l *idempotentLoad) check(round, effects int) {
 	}
 }
 
-// countEndpoints returns how many webhook endpoints the merchant has.
-func (l *idempotentLoad) countEndpoints() int {
+// countEndpoints returns how many webhook endpoints the merchants have.
+func (l *idempotentLoad) countEndpoints() (n int) {
 	l.t.Helper()
-	req, err := http.NewRequest(http.MethodGet, "http://"+l.nodes[1].APIAddress+"/webhook-endpoints", nil)
-	if err != nil {
-		l.t.Fatal(err)
+	for _, key := range l.apiKeys {
+		req, err := http.NewRequest(http.MethodGet, "http://"+l.nodes[1].APIAddress+"/webhook-endpoints", nil)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		req.Header.Set("APIKey", key)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		answer, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		n += strings.Count(string(answer), `"id":`)
 	}
-	req.Header.Set("APIKey", l.nodes[1].APIKey)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return strings.Count(string(answer), `"id":`)
+	return n
 }
 
 // countAuthentications returns how many authentications the answers name. Each has had one AReq. Only one whose node died
@@ -167,6 +171,11 @@ func TestF5OneEffectAcrossNodesAndAKill(t *testing.T) {
 		l, _ := newIdempotentLoad(t, "/webhook-endpoints")
 		l.body = func(round, key int) string { return fmt.Sprintf(`{"url": "https://192.0.2.1/%d-%d"}`, round, key) }
 		l.effects = l.countEndpoints
+		var merchants []string // a merchant may have 16 endpoints
+		for i := range 20 {
+			merchants = append(merchants, fmt.Sprint("Shop ", i))
+		}
+		l.apiKeys = rig.CreateKeys(t, l.nodes[0].ConfigFile, merchants...)
 		l.runWithKill()
 	})
 }
@@ -180,6 +189,7 @@ func newIdempotentLoad(t *testing.T, path string) (*idempotentLoad, *rig.Peer) {
 	p := rig.NewPeer(t, ca)
 	l := &idempotentLoad{t: t, path: path, nodes: [2]*rig.Victim{rig.NewVictimAt(t, ca, p, place, rig.ShortLeases), rig.NewVictimAt(t, ca, p, place, rig.ShortLeases)}}
 	l.nodes[1].APIKey = l.nodes[0].APIKey
+	l.apiKeys = []string{l.nodes[0].APIKey}
 	l.nodes[0].Start()
 	l.nodes[1].Start()
 	return l, p

@@ -361,7 +361,7 @@ func TestD145ChangeOverKeepsTheSecretsInUse(t *testing.T) {
 		t.Fatal(said.String())
 	}
 	rotated := current()
-	if rotated == before || !strings.Contains(said.String(), "client certificates under the new secret: directories 1") {
+	if rotated == before || !strings.Contains(said.String(), "1 directory with client certificates") {
 		t.Fatalf("the secret was %s and is %s: %s", before, rotated, said.String())
 	}
 	cert(s, 0, "activate", "visa")

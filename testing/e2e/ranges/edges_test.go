@@ -190,7 +190,7 @@ func TestEdges(t *testing.T) {
 
 // facesFaults has faults of one directory server at one site, whose time limits are short if they are slow.
 func facesFaults(t *testing.T, faults []directorytest.Fault) {
-	plan := rig.Plan{Sections: "limits: {breaker: false}"}
+	plan := rig.Plan{Sections: "limits: {breaker: false, per_key: 10000/s}"}
 	if faults[0].Slow {
 		plan.Change = func(cfg *server.Config) {
 			cfg.Timeouts.Authentication = edgeLimit

@@ -339,12 +339,12 @@ func (s *Site) CreateKey(name string, flags ...string) string {
 // sooner than with two processes.
 func (s *Site) CreateFirstKeys() {
 	s.T.Helper()
-	keys := createKeys(s.T, s.ConfigFile, "Shop", "Other")
+	keys := CreateKeys(s.T, s.ConfigFile, "Shop", "Other")
 	s.APIKey, s.OtherAPIKey = keys[0], keys[1]
 }
 
-// createKeys makes an API key for each merchant.
-func createKeys(t *testing.T, file string, merchants ...string) (keys []string) {
+// CreateKeys makes an API key for each merchant.
+func CreateKeys(t *testing.T, file string, merchants ...string) (keys []string) {
 	t.Helper()
 	Must(t, WithKeys(t.Context(), file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
 		if err := journal.CreateKeys(c.Journal.Keys); err != nil {

@@ -82,7 +82,7 @@ directories:
 	if err := os.WriteFile(v.ConfigFile, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v.APIKey = createKeys(t, v.ConfigFile, "Shop")[0]
+	v.APIKey = CreateKeys(t, v.ConfigFile, "Shop")[0]
 	t.Cleanup(func() {
 		v.Kill()
 		if said, err := os.ReadFile(v.LogFile); err == nil && t.Failed() {
