@@ -200,6 +200,57 @@ func TestD62GetBindsNothing(t *testing.T) {
 	}
 }
 
+// TestN1TheBrowserSaysWhereTheBankWas: where a shopper stands after the bank's page depends on whether the browser says that
+// it was in a frame, and not on the session data, which some issuers take from an earlier CReq.
+func TestN1TheBrowserSaysWhereTheBankWas(t *testing.T) {
+	t.Parallel()
+	const toShop, inside, closes, ends = "303 to the shop", "the frame tells its page", "a window that closes", "the end"
+	for _, test := range []struct{ session, dest, returnURL, want string }{
+		{"frame", "iframe", "https://shop.example/", inside},
+		{"window", "iframe", "https://shop.example/", inside},
+		{"top", "iframe", "https://shop.example/", inside},
+		{"frame", "document", "https://shop.example/", toShop}, // the bank was opened outside of the frame, and the issuer kept the first CReq
+		{"frame", "document", "", closes},
+		{"window", "document", "https://shop.example/", closes},
+		{"top", "document", "https://shop.example/", toShop},
+		{"top", "document", "", ends},
+		{"", "document", "https://shop.example/", toShop},
+		{"frame", "", "https://shop.example/", inside}, // an old browser; the page looks for itself
+		{"top", "", "https://shop.example/", toShop},
+		{"", "", "", ends},
+	} {
+		h, engine := newTestHandler(nil)
+		token := engine.Add(fakeRow{ACSURL: "https://bank.example/acs", View: auth.BrowserView{ReturnURL: test.returnURL}})
+		cookies := get(h, "/a/"+token).Result().Cookies()
+		submit(h, "/a/"+token+"/begin", cookies, nil)
+		form := url.Values{"cres": {"x"}, "threeDSSessionData": {base64.RawURLEncoding.EncodeToString([]byte(test.session))}}
+		r := httptest.NewRequest("POST", "/n/"+engine.Row(token).Tag+"/challenge", strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if test.dest != "" {
+			r.Header.Set("Sec-Fetch-Dest", test.dest)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		got, body := "", w.Body.String()
+		switch {
+		case w.Code == http.StatusSeeOther && strings.HasPrefix(w.Header().Get("Location"), test.returnURL):
+			got = toShop
+		case strings.Contains(body, "postMessage"):
+			got = inside
+			if !strings.Contains(body, "else location.replace(\"https://shop.example/?authentication=") {
+				t.Errorf("%+v: the page does not go to the shop where it is in no frame: %s", test, body)
+			}
+		case strings.Contains(body, "window.close()"):
+			got = closes
+		case strings.Contains(body, `data-testid="hosted-end"`):
+			got = ends
+		}
+		if got != test.want {
+			t.Errorf("session %q, Sec-Fetch-Dest %q, returnUrl %q: %s (%d %s)", test.session, test.dest, test.returnURL, got, w.Code, body)
+		}
+	}
+}
+
 // TestD71HostedPageWithoutScript: each step is a form, and the shop gets the browser back by 303 with the id.
 func TestD71HostedPageWithoutScript(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ func (h *handler) hosted(w http.ResponseWriter, r *http.Request) {
 		h.setCookie(w, token)
 	}
 	if v.Step == auth.StepEnd {
-		h.sendToShop(w, r, v)
+		h.sendToShop(w, r, v, false)
 		return
 	}
 	h.showHosted(w, r, token, v)
@@ -63,7 +63,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.refuse(w, r, err)
 	case v.Step == auth.StepEnd || r.PathValue("action") == "end":
-		h.sendToShop(w, r, v)
+		h.sendToShop(w, r, v, false)
 	default:
 		http.Redirect(w, r, "/a/"+token, http.StatusSeeOther)
 	}
@@ -104,10 +104,11 @@ func (h *handler) beginWithoutScript(c *stepCall) (*auth.BrowserView, error) {
 	return v, err
 }
 
-// sendToShop sends the browser back to the shop or, without an address to go to, says that it can be closed.
-func (h *handler) sendToShop(w http.ResponseWriter, r *http.Request, v *auth.BrowserView) {
+// sendToShop sends the browser back to the shop or, without an address to go to, says that it can be closed. A page that may
+// be a window which threeds.js has opened closes itself then.
+func (h *handler) sendToShop(w http.ResponseWriter, r *http.Request, v *auth.BrowserView, mayBeWindow bool) {
 	if v.ReturnURL == "" {
-		h.showEnd(w, r, v, false)
+		h.showEnd(w, r, v, mayBeWindow)
 		return
 	}
 	http.Redirect(w, r, returnURL(v), http.StatusSeeOther)

@@ -8,8 +8,9 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 )
 
-// Where a challenge runs. The page that posts the CReq says it in threeDSSessionData, which
-// the issuer sends back unchanged: base64url of the words frame, window and top.
+// Where a challenge runs, as the page that posts the CReq says it in threeDSSessionData: base64url of the words frame, window
+// and top. An issuer that gets a second CReq may send back what came with the first one. So the browser itself says whether
+// the notification comes in a frame, and these words only what else there is to know.
 const (
 	inFrame  = "ZnJhbWU"
 	inWindow = "d2luZG93"
@@ -35,16 +36,20 @@ func (h *handler) challengeNotice(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
-	session := r.PostFormValue("threeDSSessionData")
+	session, dest := r.PostFormValue("threeDSSessionData"), r.Header.Get("Sec-Fetch-Dest")
 	switch {
-	case session == inWindow:
-		h.showEnd(w, r, v, true)
-	case session == inFrame || r.Header.Get("Sec-Fetch-Dest") == "iframe":
-		p := wrapperPage{page: h.newPage(r, v.Language, "", "")}
+	case dest == "iframe" || dest == "frame" || dest == "" && session == inFrame: // old browsers send no Sec-Fetch-Dest
+		p := backPage{page: h.newPage(r, v.Language, "", "")}
+		p.Text = p.Texts["endText"]
+		if v.ReturnURL != "" {
+			p.Return = returnURL(v)
+		}
 		setPolicy(w, "default-src 'none'; script-src 'nonce-"+p.Nonce+"'; base-uri 'none'")
 		h.render(w, http.StatusOK, "back.html", p)
+	case session == inWindow:
+		h.showEnd(w, r, v, true)
 	default:
-		h.sendToShop(w, r, h.waitForResult(w, r, tag, v))
+		h.sendToShop(w, r, h.waitForResult(w, r, tag, v), session == inFrame)
 	}
 }
 

@@ -98,6 +98,13 @@ func (h *handler) showEnd(w http.ResponseWriter, r *http.Request, v *auth.Browse
 	h.render(w, http.StatusOK, name, p)
 }
 
+// backPage is what the template of the page gets that a challenge in a frame ends with. If it finds that it is in no frame, it
+// goes to Return, or shows Text.
+type backPage struct {
+	page
+	Return, Text string
+}
+
 // wrapperPage is what the template of a wrapper document gets.
 type wrapperPage struct {
 	page
