@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 8s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test test-all test-fast test-race test-e2e test-browser needs fmt vet lint plain race database e2e browser smoke mutants fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size console-size journal-fill journal-size-files journal-kills images goals browsers axe examples generators bench bench-ranges overload timing microbench linear update generate script-release sandbox clean
+.PHONY: build quick test test-all test-fast test-race test-e2e test-browser needs fmt vet lint plain race database outside e2e browser smoke mutants fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills journal-size console-size journal-fill journal-size-files journal-kills images goals browsers axe examples generators bench bench-ranges overload timing microbench linear update generate script-release sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -47,7 +47,7 @@ quick:
 needs:
 	@.ci/needs
 
-fmt vet lint plain race database e2e browser smoke mutants:
+fmt vet lint plain race database outside e2e browser smoke mutants:
 	@$(GO) run ./tools/testrun $@
 
 # Each reader of foreign bytes, for a moment. FUZZTIME=10m for a long night.

@@ -70,7 +70,10 @@ func (l *Limiter) Attach(s *http.Server) {
 		if c := connOf(r.Context()); c != nil {
 			body := l.begin(c, r)
 			defer l.end(c, body, r.ProtoMajor >= 2)
-			r.Body = body
+			if !body.over { // net/http looks at the body of its own request, so the handler gets another
+				r = new(*r)
+				r.Body = body
+			}
 		}
 		handler.ServeHTTP(w, r)
 	})

@@ -39,6 +39,7 @@ type step struct {
 	do    func(ctx context.Context, r *runner, log io.Writer) error
 
 	hasTests bool
+	isPart   bool // of another step, for CI, which does the parts side by side
 	isLong   bool // only for make test-all
 }
 
@@ -52,8 +53,9 @@ var steps = []step{
 	{name: "plain", about: "tests without the race detector", do: testPlain, hasTests: true},
 	{name: "race", about: "tests under the race detector (race.txt)", do: testGroup(race), hasTests: true},
 	{name: "database", about: "stores and journal, on PostgreSQL and SQLite", do: testGroup(database), hasTests: true},
-	{name: "e2e", about: "the program from outside, and its conformance", do: testGroup(e2e), hasTests: true},
-	{name: "browser", about: "pages in a browser", do: testGroup(browser), hasTests: true},
+	{name: "outside", about: "the program from outside, its conformance, and pages in a browser", do: testOutside, hasTests: true},
+	{name: "e2e", about: "the part of outside that has no browser", do: testGroup(e2e), hasTests: true, isPart: true},
+	{name: "browser", about: "the part of outside with a browser", do: testGroup(browser), hasTests: true, isPart: true},
 	{name: "race-all", about: "the tests of all other packages under the race detector", do: raceAll, hasTests: true, isLong: true},
 	{name: "smoke", about: "each benchmark once", do: smoke, isLong: true},
 	{name: "fuzz", about: "each fuzz target for a moment", do: script(".ci/fuzz", "8s"), isLong: true},
@@ -141,7 +143,7 @@ func findRoot() (string, error) {
 // choose returns the steps that are named; without names all of them, the long ones only if wanted.
 func choose(names []string, withLong bool) ([]step, error) {
 	if len(names) == 0 {
-		return slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.isLong && !withLong }), nil
+		return slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.isPart || s.isLong && !withLong }), nil
 	}
 	var chosen []step
 	for _, name := range names {
@@ -162,7 +164,7 @@ func (r *runner) list(out io.Writer) {
 	for _, s := range steps {
 		fmt.Fprintf(out, "%-10s%s\n", s.name, s.about)
 		for _, p := range r.groups[group(s.name)] {
-			fmt.Fprintf(out, "          %s\n", p.path)
+			fmt.Fprintf(out, "            %s\n", p.path)
 		}
 	}
 }

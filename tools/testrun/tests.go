@@ -57,6 +57,11 @@ func testPlain(ctx context.Context, r *runner, log io.Writer) error {
 	return errors.Join(err, r.testAll(ctx, log, "plain-race", append(r.flags(plain), "-run="+r.raceList.pattern()), some))
 }
 
+// testOutside tests the program from outside, with a browser and without. Both wait much, so they are tested together.
+func testOutside(ctx context.Context, r *runner, log io.Writer) error {
+	return r.testAll(ctx, log, "outside", r.flags(e2e), slices.Concat(r.groups[browser], r.groups[e2e]))
+}
+
 // testAll tests packages, and leaves the events and the count of the step in artifacts/.
 func (r *runner) testAll(ctx context.Context, log io.Writer, step string, flags []string, packages []testPackage) error {
 	events, err := os.Create(filepath.Join(r.artifacts, step+".json"))
@@ -93,7 +98,7 @@ func (r *runner) flags(g group) []string {
 	case race:
 		flags = append(flags, "-race", withoutRace, "-shuffle=on", "-skip="+r.raceList.pattern())
 	case e2e, browser:
-		flags = append(flags, "-count=1", fmt.Sprintf("-p=%d", max(2, runtime.NumCPU())))
+		flags = append(flags, "-count=1", fmt.Sprintf("-p=%d", runtime.NumCPU()+1))
 	}
 	return flags
 }
