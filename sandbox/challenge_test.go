@@ -472,6 +472,25 @@ func TestStepTimeout(t *testing.T) {
 	s.none()
 }
 
+// TestN2ATrueNIsNeverRefused: a server that was not notified in time says N, and no directory server knows better. The
+// sandbox does not refuse it, be it strict or not, in any version.
+func TestN2ATrueNIsNeverRefused(t *testing.T) {
+	for _, isStrict := range []bool{false, true} {
+		s := newServer(t, start(t, func(box *sandbox.Sandbox) { box.Strict = isStrict }))
+		card, _ := s.box.Card("4000000000000003")
+		for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
+			areq := s.areq(version, "02", "4000000000000003").with(members{"threeDSCompInd": "N"})
+			raw := members{"threeDSServerTransID": areq["threeDSServerTransID"], "threeDSMethodNotificationURL": "http://localhost:1234/method"}.json(t)
+			if p := send(t, card.MethodURL, url.Values{"threeDSMethodData": {base64.URLEncoding.EncodeToString(raw)}}); p.status != http.StatusOK {
+				t.Fatalf("the method: %d %s", p.status, p.text)
+			}
+			if got := s.ask(areq); got["transStatus"] != "Y" {
+				t.Errorf("strict %t, %s: %v, want an ARes Y", isStrict, version, got)
+			}
+		}
+	}
+}
+
 // TestMethodDecidesCompInd is the 3DS Method and what it means for threeDSCompInd.
 func TestMethodDecidesCompInd(t *testing.T) {
 	s := newServer(t, start(t, nil))
@@ -497,12 +516,10 @@ func TestMethodDecidesCompInd(t *testing.T) {
 			t.Errorf("the form goes to %q: %s", p.action(), p.text)
 		}
 	}
-	for _, ind := range []string{"N", "U"} {
-		got := s.ask(areq.with(members{"threeDSCompInd": ind}))
-		if got["errorCode"] != "305" || got["errorComponent"] != "D" || got["errorDescription"] != "Invalid ThreeDSCompInd" ||
-			got["errorDetail"] != `The threeDSCompInd must be "Y" when successful` {
-			t.Errorf("threeDSCompInd %s: %v", ind, got)
-		}
+	got := s.ask(areq.with(members{"threeDSCompInd": "U"}))
+	if got["errorCode"] != "305" || got["errorComponent"] != "D" || got["errorDescription"] != "Invalid ThreeDSCompInd" ||
+		got["errorDetail"] != `The threeDSCompInd must be "Y" when successful` {
+		t.Errorf("threeDSCompInd U: %v", got)
 	}
 	if got := s.ask(areq.with(members{"threeDSCompInd": "Y"})); got["transStatus"] != "Y" {
 		t.Errorf("threeDSCompInd Y: %v", got)

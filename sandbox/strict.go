@@ -96,13 +96,16 @@ func isUnprintable(c rune, version string) bool {
 	return unicode.IsControl(c) || version == v231 && (isDirection || isLineEnd)
 }
 
-// wrongCompInd refuses a threeDSCompInd that does not tell the truth: always one other than Y after the 3DS Method
-// has completed, and where the sandbox is strict also a Y without that.
+// wrongCompInd refuses a threeDSCompInd that does not tell the truth: always a U after the 3DS Method has completed, and
+// where the sandbox is strict also a Y without that. An N is never refused: the server may have waited in vain for a
+// notification that came too late, or not at all, and no directory server can know that.
 func (d *directory) wrongCompInd(m received) (erro, bool) {
 	e := erro{code: "305", description: "Invalid ThreeDSCompInd"}
 	isDone := d.isMethodDone(m)
 	switch {
 	case m.text("deviceChannel") != browser:
+		return erro{}, false
+	case m.text("threeDSCompInd") == "N":
 		return erro{}, false
 	case m.text("threeDSCompInd") != "Y":
 		e.detail = `The threeDSCompInd must be "Y" when successful`
@@ -135,6 +138,8 @@ func (d *directory) noteStatements(m received) string {
 	case m.text("threeDSCompInd") == "Y" && !isDone:
 		const untrue = "threeDSCompInd is Y, and the 3DS Method has not come to its end"
 		return d.box.warnOf(m.text("threeDSServerTransID"), untrue)
+	case m.text("threeDSCompInd") == "N" && isDone:
+		return "threeDSCompInd is N, and the page of the 3DS Method was served: its notification came late, or not at all"
 	case m.text("threeDSCompInd") == "U" && (method == "answers" || method == "silent"):
 		return "threeDSCompInd is U, and the card has a 3DS Method"
 	case m.text("threeDSCompInd") == "N" && method == "none":

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ func readTypedCard(flag string, stdin io.Reader) (string, error) {
 
 // timeFlag adds a flag that is a time of RFC 3339, or a span back from now.
 func timeFlag(fs *flag.FlagSet, name, usage string, into *time.Time) {
-	fs.Var((*timeValue)(into), name, usage+", RFC 3339 or a span back such as 24h")
+	fs.Var((*timeValue)(into), name, usage+", RFC 3339 or a span back such as 24h or 30d")
 }
 
 // checkSpan refuses a span of time that ends before it begins.
@@ -119,12 +120,28 @@ func (v *timeValue) Set(text string) error {
 		*v = timeValue(at)
 		return nil
 	}
-	span, err := time.ParseDuration(text)
+	span, err := parseSpan(text)
 	if err != nil || span < 0 {
-		return errors.New("want a time such as 2026-11-26T14:00:00Z, or a span back such as 24h")
+		return errors.New("want a time such as 2026-11-26T14:00:00Z, or a span back such as 24h or 30d")
 	}
 	*v = timeValue(time.Now().Add(-span))
 	return nil
+}
+
+// maxDays is the longest span in days that fits into a duration.
+const maxDays = 100_000
+
+// parseSpan reads a duration as Go writes it, or a whole number of days such as 30d.
+func parseSpan(text string) (time.Duration, error) {
+	days, isDays := strings.CutSuffix(text, "d")
+	if !isDays {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 32)
+	if err != nil || n > maxDays {
+		return 0, errors.New("not a number of days")
+	}
+	return time.Duration(n) * 24 * time.Hour, nil
 }
 
 // maxSearch is how many records a search prints at most; the next ones follow with --cursor.
@@ -139,7 +156,8 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 		{"id", "id of the 3DS Server, the directory server or the ACS, or an X-Request-Id", &q.ID},
 		{"reference", "X-Reference", &q.Reference}, {"last4", "last four digits of the card", &q.Last4},
 		{"merchant", "merchant", &q.Merchant}, {"scheme", "scheme", &q.Scheme}, {"acs", "acsReferenceNumber", &q.ACS},
-		{"status", "status", &q.Status}, {"reason", "transStatusReason", &q.Reason}, {"cursor", "where the page before ended", &q.Cursor},
+		{"status", "status: " + strings.Join(journal.Statuses(), ", "), &q.Status}, {"result", "result of the outcome, such as authenticated", &q.Result},
+		{"reason", "transStatusReason", &q.Reason}, {"cursor", "where the page before ended", &q.Cursor},
 	} {
 		cmd.StringVar(f.into, f.name, "", f.usage)
 	}
@@ -163,6 +181,9 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 	err := checkSpan("journal search", q.From, q.To)
 	if err != nil {
 		return err
+	}
+	if err := q.Check(); err != nil {
+		return usageErrorf("journal search: --%v", err)
 	}
 	if q.Card, err = readTypedCard(*card, cmd.stdin); err != nil {
 		return err
@@ -195,6 +216,9 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 		}
 		if page.Next != "" {
 			fmt.Fprintf(w, "more: --cursor %s\n", page.Next)
+		}
+		if len(page.Records) == 0 {
+			fmt.Fprintln(cmd.stderr, "threeds: no record fits")
 		}
 		return w.Flush()
 	})

@@ -100,6 +100,9 @@ func (h *Handler) findRecords(r *request, q recordQuery) (any, error) {
 		ID: strings.ToLower(q.ID), Reference: q.Reference, Card: q.AcctNumber, Last4: q.Last4, Merchant: q.Merchant, Scheme: q.Scheme,
 		ACS: q.ACS, Status: q.Status, Result: q.Result, Reason: q.Reason, Limit: recordLimit, Cursor: q.Cursor,
 	}
+	if err := wanted.Check(); err != nil {
+		return nil, refuse(http.StatusBadRequest, "%v.", err)
+	}
 	if q.Limit != 0 {
 		if wanted.Limit = q.Limit; q.Limit < 1 || q.Limit > maxRecordLimit {
 			return nil, refuse(http.StatusBadRequest, "limit: want a number from 1 to %d.", maxRecordLimit)

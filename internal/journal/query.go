@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/transid"
 )
 
@@ -281,4 +283,33 @@ func (db *database) readEntries(ctx context.Context, id string, begin, end int64
 		all = append(all, e)
 	}
 	return all, nil
+}
+
+// RefusedRequest is the status of a record of a request that no authentication came of.
+const RefusedRequest = "refused"
+
+// Statuses returns all words that the status of a record may be.
+func Statuses() []string {
+	return []string{
+		string(outcome.RequiresBrowser), string(outcome.InProgress), string(outcome.Challenge), string(outcome.Decoupled),
+		string(outcome.Completed), string(outcome.Failed), string(outcome.Cancelled), string(outcome.Expired), RefusedRequest,
+	}
+}
+
+// Check returns an error if a field whose words are a closed list has another word. It names the field, and the words of
+// the list.
+func (q *Query) Check() error {
+	var results []string
+	for _, r := range outcome.Results() {
+		results = append(results, string(r))
+	}
+	for _, field := range []struct {
+		name, value string
+		words       []string
+	}{{"status", q.Status, Statuses()}, {"result", q.Result, results}} {
+		if field.value != "" && !slices.Contains(field.words, field.value) {
+			return fmt.Errorf("%s: want one of %s", field.name, strings.Join(field.words, ", "))
+		}
+	}
+	return nil
 }

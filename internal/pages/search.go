@@ -242,10 +242,7 @@ func (h *Handler) newSearchView(v *visit, asked url.Values) *searchView {
 		view.Schemes = append(view.Schemes, choice{word, h.schemeName(word), word == asked.Get("scheme")})
 	}
 	view.Results = wordChoices(outcome.Results(), asked.Get("result"))
-	view.Statuses = wordChoices([]outcome.Status{
-		outcome.RequiresBrowser, outcome.InProgress, outcome.Challenge, outcome.Decoupled, outcome.Completed, outcome.Failed,
-		outcome.Cancelled, outcome.Expired, "refused",
-	}, asked.Get("status"))
+	view.Statuses = wordChoices(journal.Statuses(), asked.Get("status"))
 	for _, s := range spans {
 		view.Times = append(view.Times, choice{s.value, s.name, s == spanOf(asked)})
 	}

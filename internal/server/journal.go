@@ -280,7 +280,7 @@ func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 		Reference: r.Value("reference"), Card: journal.Card{Scheme: r.Value("scheme"), BIN: r.Value("bin"), Last4: r.Value("last4")},
 		MessageVersion: r.Value("messageVersion"), DeviceChannel: r.Value("deviceChannel"), MessageCategory: r.Value("messageCategory"),
 		Amount: r.Value("amount"), Currency: r.Value("currency"),
-		Status: "refused", ErrorCode: r.Value("errorCode"), Elements: r.Elements(),
+		Status: journal.RefusedRequest, ErrorCode: r.Value("errorCode"), Elements: r.Elements(),
 	}
 	switch {
 	case operation == "/authentications":

@@ -262,9 +262,12 @@ func (s *Service) checkCount(ctx context.Context, merchant, id string) error {
 // Check returns what is wrong with what is said of an endpoint, a *FaultError; nil if nothing is.
 func (s *Service) Check(e *Endpoint) error { return e.check(&s.settings.Load().Addresses) }
 
+// changeTries is how often a change is tried, each time after somebody else has changed the endpoint.
+const changeTries = 10
+
 // Change changes an endpoint of a merchant.
 func (s *Service) Change(ctx context.Context, merchant, id string, change func(*Endpoint) error) (*Endpoint, error) {
-	for {
+	for range changeTries {
 		was, err := s.Endpoint(ctx, merchant, id)
 		if err != nil {
 			return nil, err
@@ -286,6 +289,7 @@ func (s *Service) Change(ctx context.Context, merchant, id string, change func(*
 		}
 		return &e, s.Refresh(ctx)
 	}
+	return nil, fmt.Errorf("webhook endpoint %s: others changed it %d times meanwhile", id, changeTries)
 }
 
 // overlap is how long the former secret signs as well after a rotation.
