@@ -135,10 +135,10 @@ const usage = `Usage:
         load such a file (- is standard input) into an empty store, or with --replace in the
         place of what the store has
     threeds journal search [--id ID] [--reference R] [--card -] [--last4 N] [--merchant NAME]
-                    [--scheme S] [--acs REF] [--status S] [--reason N] [--from T] [--to T]
-                    [--limit N] [--cursor C] [--json] [--config FILE]
+                    [--scheme S] [--acs REF] [--status S] [--result R] [--reason N]
+                    [--from T] [--to T] [--limit N] [--cursor C] [--json] [--config FILE]
         find authentications and refused requests, the newest first; a card number is read
-        from standard input; T is RFC 3339 or a span back such as 24h
+        from standard input; T is RFC 3339 or a span back such as 24h or 30d
     threeds journal show [--json] [--config FILE] ID
         show one of them with each of its steps, messages masked
     threeds journal billing [--from MONTH] [--to MONTH] [--merchant NAME] [--json | --csv]
