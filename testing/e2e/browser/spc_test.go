@@ -177,7 +177,15 @@ func TestB8SPCOfPages(t *testing.T) {
 		}
 		_, exchanges := send(t, http.DefaultClient, "GET", w.Control+"/exchanges?transID="+second, "")
 		compact := strings.NewReplacer(" ", "", "\n", "", id, "ID", `\"`, `"`).Replace(exchanges)
+		// A busy machine may take longer for the 3DS Method than the protocol's 5 s. Then the first AReq says N, and so has the second.
+		isLate := strings.Contains(strings.NewReplacer(" ", "", `\"`, `"`).Replace(first), `"threeDSCompInd":"N"`)
 		for _, want := range test.want {
+			if isLate && strings.Contains(want, "threeDSMethodId") {
+				continue
+			}
+			if isLate {
+				want = strings.Replace(want, `"threeDSCompInd":"Y"`, `"threeDSCompInd":"N"`, 1)
+			}
 			if !strings.Contains(compact, want) {
 				t.Errorf("%s: the second AReq has no %s: %s", test.name, want, exchanges)
 			}
