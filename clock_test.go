@@ -18,13 +18,15 @@ var clockToBeMoved = []string{}
 
 // clockSupport are packages that exist for tests alone, though their files do not end in _test.go.
 var clockSupport = []string{
-	"internal/journal/journaltest", "internal/store/postgres/pgtest", "internal/waittest", "message/messagetest", "testing/conformance",
+	"internal/journal/journaltest", "internal/store/postgres/pgtest", "internal/waittest", "message/messagetest",
+	"testing/conformance",
 }
 
 // Reasons why a function may use the clock.
 const (
 	inBubbles = "it is called in bubbles only, by way of code that is under test or of a table"
 	isPace    = "it is how fast a peer is, or the moment that a test varies: nothing waits for it"
+	isPaused  = "a process is paused, so that nothing but time passes"
 	isKill    = "a random moment before a process is killed"
 	isSuite   = "the conformance suite judges other servers, so what does not happen has to end some time"
 )
@@ -61,7 +63,7 @@ var clockAllowed = map[string]string{
 	"testing/e2e/cluster flow":                                                   "a directory server that tries again pauses",
 	"testing/e2e/cluster TestClusterFailover":                                    isPace,
 	"testing/e2e/crash killLoop":                                                 isKill,
-	"testing/e2e/crash TestCrashPaused":                                          "a process is paused, so that nothing but time passes",
+	"testing/e2e/crash TestCrashPaused":                                          isPaused,
 	"testing/e2e/crash TestD125NothingIsLostFromTheJournalWhenTheServerIsKilled": isKill,
 	"testing/e2e/crash killBeforeDelivery":                                       isKill,
 	"testing/e2e/lifecycle TestReload":                                           isPace,
@@ -143,7 +145,10 @@ func unused() { time.Sleep(1) }
 	for _, call := range p.clockCalls() {
 		got = append(got, call.function+" "+call.name)
 	}
-	want := []string{"TestSleeps time.Sleep", "TestLimit time.After", "TestTable time.Sleep", "TestOtherTable time.Sleep", "both time.Sleep", "unused time.Sleep"}
+	want := []string{
+		"TestSleeps time.Sleep", "TestLimit time.After", "TestTable time.Sleep", "TestOtherTable time.Sleep",
+		"both time.Sleep", "unused time.Sleep",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
@@ -160,7 +165,7 @@ type testCode struct {
 // A use is where a name is used.
 type use struct {
 	name     string // such as time.Sleep, or inside
-	function string // that it is used in
+	function string // the function that uses the name
 	inBubble bool
 	at       token.Pos
 }

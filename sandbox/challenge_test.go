@@ -473,7 +473,7 @@ func TestStepTimeout(t *testing.T) {
 }
 
 // TestN2ATrueNIsNeverRefused: a server that was not notified in time says N, and no directory server knows better. The
-// sandbox does not refuse it, be it strict or not, in any version.
+// sandbox refuses it in no version, whether it is strict or not.
 func TestN2ATrueNIsNeverRefused(t *testing.T) {
 	for _, isStrict := range []bool{false, true} {
 		s := newServer(t, start(t, func(box *sandbox.Sandbox) { box.Strict = isStrict }))

@@ -156,7 +156,8 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 		{"id", "id of the 3DS Server, the directory server or the ACS, or an X-Request-Id", &q.ID},
 		{"reference", "X-Reference", &q.Reference}, {"last4", "last four digits of the card", &q.Last4},
 		{"merchant", "merchant", &q.Merchant}, {"scheme", "scheme", &q.Scheme}, {"acs", "acsReferenceNumber", &q.ACS},
-		{"status", "status: " + strings.Join(journal.Statuses(), ", "), &q.Status}, {"result", "result of the outcome, such as authenticated", &q.Result},
+		{"status", "status: " + strings.Join(journal.Statuses(), ", "), &q.Status},
+		{"result", "result of the outcome, such as authenticated", &q.Result},
 		{"reason", "transStatusReason", &q.Reason}, {"cursor", "where the page before ended", &q.Cursor},
 	} {
 		cmd.StringVar(f.into, f.name, "", f.usage)

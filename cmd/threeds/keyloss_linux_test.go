@@ -247,7 +247,7 @@ func TestO1OldSecretRestoresABackupAfterThreeRotations(t *testing.T) {
 	if code, out, errs := s.run("key", "rotate"); code != 1 || !strings.Contains(errs, "--write FILE") || !strings.Contains(errs, "nothing has changed") {
 		t.Fatalf("without --write: %d %s%s", code, out, errs)
 	}
-	s.startNode("a", oldFile).stop() // it is away, and needs the secrets later
+	s.startNode("a", oldFile).stop() // Node a is away during the rotations, and needs their secrets when it comes back.
 	written := filepath.Join(s.dir, "written.json")
 	for range 2 {
 		_ = os.Remove(written)
@@ -386,7 +386,7 @@ func TestO1BackupSaysWhatJournalKeysLack(t *testing.T) {
 		t.Errorf("with a file that is none: %d %s", code, errs)
 	}
 	s.require(os.Remove(file))
-	s.must("key", "create", "--name", "Other Shop") // it makes other keys
+	s.must("key", "create", "--name", "Other Shop") // The command makes a journal-keys.json with other keys.
 	_, errs := s.must("backup", "--journal", filepath.Join(s.dir, "other"))
 	if !strings.Contains(errs, "warning: journal-keys.json of this machine lacks the keys of ") || !strings.Contains(errs, "Copy the file of the node") {
 		t.Errorf("with other keys backup says %s", errs)

@@ -21,7 +21,7 @@ type stepCall struct {
 	w              http.ResponseWriter
 	r              *http.Request
 	token, binding string
-	isEarly        bool // it was to wait, and was answered as things stand: there was no place to wait in
+	isEarly        bool // the request asked to wait, and is answered before its time: there was no place to wait in, or it was lost
 }
 
 // serveStep serves one step of threeds.js: it checks token and origin, and answers with the view.
@@ -167,7 +167,7 @@ func (h *handler) waitForChange(c *stepCall, after int, wait time.Duration) (v *
 	if wait > 0 {
 		c.isEarly = h.wait(c.w, c.r, c.token, wait, view)
 	}
-	if v == nil && err == nil { // it does not wait
+	if v == nil && err == nil { // The request asked for no wait, or found no place to wait in.
 		ended, cancel := context.WithCancel(c.r.Context())
 		cancel()
 		view(ended)

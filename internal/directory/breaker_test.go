@@ -552,7 +552,7 @@ func TestGoneDirectoryOpensTheBreaker(t *testing.T) {
 			t.Parallel()
 			var healed atomic.Bool
 			silent := make(chan bool, 100)
-			end := make(chan struct{}) // of all that is silent
+			end := make(chan struct{}) // closed when the silent directory servers may end
 			defer close(end)
 			address := serveRaw(t, nil, func(conn net.Conn) {
 				if !healed.Load() {

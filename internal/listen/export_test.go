@@ -16,4 +16,4 @@ func (l *Limiter) Len() int {
 func (l *Limiter) Wrap(c net.Conn) net.Conn { return l.newConn(c) }
 
 // Begin has the handler get a request without a body on a connection, and not answer it.
-func (l *Limiter) Begin(c net.Conn) { l.begin(connBelow(c), &http.Request{Body: http.NoBody}) }
+func (l *Limiter) Begin(c net.Conn) { l.startRequest(connBelow(c), &http.Request{Body: http.NoBody}) }

@@ -37,7 +37,7 @@ type Limiter struct {
 	http2  int       // connections that were offered HTTP/2
 	coming list.List // of connections that are new, or whose handshake or request is coming, by their since
 	idle   list.List // of connections between two requests, by their since
-	waits  list.List // of connections with requests in work, all of which wait, by their since
+	waits  list.List // of connections whose requests in work all wait, by their since
 }
 
 // connectTime is how long a connection is safe from eviction after it was accepted, and after its handshake or a
@@ -68,8 +68,8 @@ func (l *Limiter) Attach(s *http.Server) {
 	handler := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c := connOf(r.Context()); c != nil {
-			body := l.begin(c, r)
-			defer l.end(c, body, r.ProtoMajor >= 2)
+			body := l.startRequest(c, r)
+			defer l.endRequest(c, body, r.ProtoMajor >= 2)
 			if !body.over { // net/http looks at the body of its own request, so the handler gets another
 				r = new(*r)
 				r.Body = body
@@ -175,8 +175,8 @@ func (b *arrivingBody) end(hasCome bool) {
 	}
 }
 
-// begin notes that the handler has a request. It returns the body from which the handler has to read.
-func (l *Limiter) begin(c *conn, r *http.Request) *arrivingBody {
+// startRequest notes that the handler has a request. The handler must read the body that startRequest returns.
+func (l *Limiter) startRequest(c *conn, r *http.Request) *arrivingBody {
 	body := &arrivingBody{ReadCloser: r.Body, conn: c, left: r.ContentLength}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,9 +192,9 @@ func (l *Limiter) begin(c *conn, r *http.Request) *arrivingBody {
 	return body
 }
 
-// end notes that a request was answered. If others on a connection of HTTP/2 are still coming, their time counts from now
+// endRequest notes that a request was answered. If others on a connection of HTTP/2 are still coming, their time counts from now
 // on: net/http calls such a connection idle only when all are answered, which may take hours.
-func (l *Limiter) end(c *conn, body *arrivingBody, isMultiplexed bool) {
+func (l *Limiter) endRequest(c *conn, body *arrivingBody, isMultiplexed bool) {
 	body.end(false)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,7 +244,8 @@ func Wait(w http.ResponseWriter, r *http.Request) (waiting context.Context, done
 			l.move(c, nil)
 		}
 		if c.position.isLeaving {
-			w.Header().Set("Connection", "close") // with HTTP/2, net/http sends GOAWAY
+			// For HTTP/2, net/http takes this header as a request to send GOAWAY.
+			w.Header().Set("Connection", "close")
 		}
 		return c.position.isLeaving
 	}

@@ -109,7 +109,7 @@ type deliverer struct {
 // startDue claims what is due and starts an attempt for each.
 func (d *deliverer) startDue(ctx context.Context) {
 	for {
-		busy, free := d.shares.find(d.currentEndpoints())
+		busy, free := d.shares.findBusy(d.currentEndpoints())
 		if free == 0 {
 			return
 		}
@@ -134,14 +134,14 @@ func (d *deliverer) startAttempt(ctx context.Context, one store.Delivery) {
 	if e := d.endpoint(one.Endpoint); e != nil {
 		merchant = e.Merchant
 	}
-	if !d.shares.enter(one.Endpoint, merchant) {
+	if !d.shares.takePlace(one.Endpoint, merchant) {
 		one.Due = d.Now()
 		d.storeEnd(ctx, one)
 		return
 	}
 	d.attempts.Go(func() {
 		defer d.wake.signal()
-		defer d.shares.leave(one.Endpoint)
+		defer d.shares.freePlace(one.Endpoint)
 		d.makeAttempt(ctx, one)
 	})
 }
@@ -180,7 +180,7 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 	}
 	one.Attempt, one.Last, one.Status, one.Error = one.Attempt+1, now, status, ""
 	d.attempted(err == nil)
-	d.shares.note(one.Endpoint, err == nil)
+	d.shares.noteResult(one.Endpoint, err == nil)
 	if err != nil {
 		one.Error = err.Error()
 		d.tryLater(&one)

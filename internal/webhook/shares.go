@@ -56,9 +56,9 @@ func (s *shares) probes(merchant string) (n int) {
 	return n
 }
 
-// find returns the endpoints that have no place left, and for how many more attempts there is room. all are the endpoints
+// findBusy returns the endpoints that have no place left, and for how many more attempts there is room. all are the endpoints
 // by merchant; what is known of one that is not among them any more, and has nothing under way, is forgotten.
-func (s *shares) find(all *endpoints) (busy []string, free int) {
+func (s *shares) findBusy(all *endpoints) (busy []string, free int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	probes := make(map[string]int)
@@ -85,8 +85,8 @@ func (s *shares) find(all *endpoints) (busy []string, free int) {
 	return busy, min(maxInFlight-s.inFlight, claimLen)
 }
 
-// enter takes a place for an attempt. It returns false if the endpoint has none left.
-func (s *shares) enter(endpoint, merchant string) bool {
+// takePlace takes a place for an attempt. It returns false if the endpoint has none left.
+func (s *shares) takePlace(endpoint, merchant string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.endpoints == nil {
@@ -106,8 +106,8 @@ func (s *shares) enter(endpoint, merchant string) bool {
 	return true
 }
 
-// leave gives the place of an attempt back.
-func (s *shares) leave(endpoint string) {
+// freePlace gives the place of an attempt back.
+func (s *shares) freePlace(endpoint string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.endpoints[endpoint]
@@ -118,8 +118,8 @@ func (s *shares) leave(endpoint string) {
 	}
 }
 
-// note notes how an attempt has ended.
-func (s *shares) note(endpoint string, hasSucceeded bool) {
+// noteResult notes how an attempt has ended.
+func (s *shares) noteResult(endpoint string, hasSucceeded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.endpoints[endpoint]

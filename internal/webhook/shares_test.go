@@ -79,7 +79,7 @@ func TestW5EachMerchantMayBeTheBadOne(t *testing.T) {
 				}
 				for n, merchant := range merchants {
 					if got := len(l.arrivals(fmt.Sprintf("10.0.7.%d", n))); merchant != bad && got != 100 {
-						t.Errorf("%s was told of %d of 100 events at once", merchant, got)
+						t.Errorf("%s got %d of 100 events immediately", merchant, got)
 					}
 				}
 			})

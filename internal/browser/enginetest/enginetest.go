@@ -339,7 +339,7 @@ if (location.search.includes("pass") || location.search == "?deny" || location.p
 		}
 	})
 	mux.HandleFunc("POST /challenge", func(w http.ResponseWriter, r *http.Request) {
-		_ = r.ParseForm() // the context of a request ends with its connection as soon as the body has been read
+		_ = r.ParseForm() // After the body is read, the end of the connection ends the context of the request.
 		switch r.URL.RawQuery {
 		case "deny":
 			w.Header().Set("X-Frame-Options", "DENY")

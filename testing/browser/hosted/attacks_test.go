@@ -155,13 +155,13 @@ func setHeaders(headers network.Headers) chromedp.Action[chromedp.Void] {
 func (w *world) documentOf(token string, isBegun bool) string {
 	cookies := get(w.handler, "/a/"+token).Result().Cookies()
 	if isBegun {
-		w.begin(token, cookies)
+		w.submitBegin(token, cookies)
 	}
 	return get(w.handler, "/a/"+token, cookies...).Body.String()
 }
 
-// begin makes the first step of the hosted page without JavaScript. It does not wait for a result that is slow.
-func (w *world) begin(token string, cookies []*http.Cookie) {
+// submitBegin makes the first step of the hosted page without JavaScript. It does not wait for a result that is slow.
+func (w *world) submitBegin(token string, cookies []*http.Cookie) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	answered := make(chan struct{})
 	go func() {

@@ -34,7 +34,7 @@ const fakeDialog = `window.PaymentRequest = class {
 }; undefined`
 
 // TestB8DialogOfTheBrowser: threeds.js gives it what the issuer sent, and tells what it came to, once. A browser that wants
-// a click first gets a button. A shopper who cancels meanwhile has the dialog closed, and nothing is told of it.
+// a click first gets a button. If the shopper cancels meanwhile, threeds.js closes the dialog and reports nothing.
 func TestB8DialogOfTheBrowser(t *testing.T) {
 	w := newWorld(t)
 	row := asksForSPC()

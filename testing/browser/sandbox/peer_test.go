@@ -113,7 +113,7 @@ func newServer(t testing.TB, box *sandbox.Sandbox) *server {
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(box.Directories()[0].ClientCAPEM)
-	web := &http.Server{Handler: http.HandlerFunc(s.take), ErrorLog: slog.NewLogLogger(box.Log.Handler(), slog.LevelDebug)}
+	web := &http.Server{Handler: http.HandlerFunc(s.receive), ErrorLog: slog.NewLogLogger(box.Log.Handler(), slog.LevelDebug)}
 	go web.Serve(tls.NewListener(ln, &tls.Config{
 		Certificates: []tls.Certificate{box.ResultsCert()},
 		ClientAuth:   tls.RequireAndVerifyClientCert,
@@ -134,7 +134,7 @@ func rres(rreq members) members {
 	return m
 }
 
-func (s *server) take(w http.ResponseWriter, r *http.Request) {
+func (s *server) receive(w http.ResponseWriter, r *http.Request) {
 	raw, _ := io.ReadAll(r.Body)
 	m := read(s.t, raw)
 	select {

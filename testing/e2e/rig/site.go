@@ -130,7 +130,7 @@ type Site struct {
 	ConsoleURL string
 	Log        fmt.Stringer
 	Stop       func() error // ends the server, once, and says how it ended
-	HangUp     func()       // has the server read its configuration again, now and not when it looks for changes next
+	HangUp     func()       // makes the server read its configuration again immediately
 }
 
 // A Plan is how a site differs from the plainest one.
