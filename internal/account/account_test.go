@@ -161,6 +161,21 @@ func TestHashKeyIsPinned(t *testing.T) {
 	}
 }
 
+// TestHashKeyTakesOneForm: a key has hyphens at its four places, and hexadecimal digits at all others.
+func TestHashKeyTakesOneForm(t *testing.T) {
+	const good = "00112233-4455-6677-8899-aabbccddeeff"
+	for i := range good {
+		if _, ok := account.HashKey(good[:i] + "x" + good[i+1:]); ok {
+			t.Errorf("a key with an x at place %d has a hash", i)
+		}
+	}
+	for _, text := range []string{"", good[1:], good + "0", strings.ReplaceAll(good, "-", "")} {
+		if _, ok := account.HashKey(text); ok {
+			t.Errorf("%q has a hash", text)
+		}
+	}
+}
+
 func TestCreateMakesDistinctKeys(t *testing.T) {
 	w := newWorld()
 	form := regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)

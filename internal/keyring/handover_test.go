@@ -59,6 +59,7 @@ func TestHandoverMakesASecretReadableThenCurrent(t *testing.T) {
 // another ring, gives no secret.
 func TestHandoverIsBelievedOnlyAsItWasSealed(t *testing.T) {
 	a, b := load(t, `{"current":"`+secret('a')+`"}`), load(t, `{"current":"`+secret('b')+`"}`)
+	afterA := load(t, fmt.Sprintf(`{"current":%q,"previous":%q}`, secret('b'), secret('a')))
 	good := handOver(t, a)
 	for name, test := range map[string]struct {
 		ring   *keyring.Ring
@@ -71,6 +72,7 @@ func TestHandoverIsBelievedOnlyAsItWasSealed(t *testing.T) {
 		"cut":    {a, func(h *keyring.Handover) { h.Sealed = h.Sealed[:3] }, keyring.ErrSealed},
 		"gone":   {a, func(h *keyring.Handover) { h.Sealed = nil }, keyring.ErrHandoverGone},
 		"other":  {b, func(*keyring.Handover) {}, nil},
+		"late":   {afterA, func(*keyring.Handover) {}, nil}, // a has been followed by another secret already
 		"from":   {b, func(h *keyring.Handover) { h.From = b.KeyIDs().Current }, keyring.ErrSealed},
 	} {
 		h := *good

@@ -36,6 +36,30 @@ func createToken(t *testing.T, s *operator.Service, token operator.Token) string
 	return text
 }
 
+// TestK2AHandleFindsItsOwnUser: of two people each is found by the handle of their passkeys alone, and nobody by none.
+func TestK2AHandleFindsItsOwnUser(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newService(t)
+	handles := map[string][]byte{}
+	for _, name := range []string{"jo", "kim"} {
+		u := &operator.User{Name: name, Role: operator.Viewer}
+		if err := s.AddUser(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+		handles[name] = u.Handle
+	}
+	for name, handle := range handles {
+		if u, err := s.FindHandle(t.Context(), handle); err != nil || u.Name != name {
+			t.Errorf("the handle of %s finds %q, %v", name, u.Name, err)
+		}
+	}
+	for _, handle := range []string{"", "handle of a stranger"} {
+		if u, err := s.FindHandle(t.Context(), []byte(handle)); !errors.Is(err, operator.ErrNoUser) {
+			t.Errorf("the handle %q finds %q, %v", handle, u.Name, err)
+		}
+	}
+}
+
 func TestD140TokenHasRoleAndEnd(t *testing.T) {
 	t.Parallel()
 	s, _, now := newService(t)
