@@ -164,3 +164,20 @@ func TestD107LastUseIsWrittenLazily(t *testing.T) {
 		}
 	})
 }
+
+// TestTermsAllowTheirNetworks: a key with networks is good from addresses in one of them, and from no other; a key
+// without networks is good from everywhere.
+func TestTermsAllowTheirNetworks(t *testing.T) {
+	some := account.Terms{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}}
+	for text, want := range map[string]bool{"192.0.2.7": true, "2001:db8::1": true, "192.0.3.7": false, "2001:db9::1": false} {
+		if got := some.Allows(netip.MustParseAddr(text)); got != want {
+			t.Errorf("from %s: %t, want %t", text, got, want)
+		}
+		if !new(account.Terms).Allows(netip.MustParseAddr(text)) {
+			t.Errorf("without networks from %s: refused", text)
+		}
+	}
+	if some.Allows(netip.Addr{}) {
+		t.Error("an address that is not valid is in a network")
+	}
+}

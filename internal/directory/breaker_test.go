@@ -764,3 +764,20 @@ func TestDeadConnections(t *testing.T) {
 		}
 	})
 }
+
+// TestBreakerStateNamesTheFirstFailure: the state of a breaker says since when requests fail, and how, from the first failure
+// on; after an answer it says nothing of them.
+func TestBreakerStateNamesTheFirstFailure(t *testing.T) {
+	p := &peer{}
+	p.breaker.onChange, p.breaker.publish = func(bool, *Error, int64) {}, func() {}
+	c := &Client{peers: map[string]*peer{"visa": p}}
+	start := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	p.breaker.record(start, start.Add(time.Second), 10*time.Second, failing(Connect))
+	if got := c.Breaker("visa"); !got.Since.Equal(start.Add(time.Second)) || got.Fault != "words" || got.Open {
+		t.Errorf("after a failure: %+v, want its time and its words", got)
+	}
+	p.breaker.record(start.Add(time.Minute), start.Add(time.Minute), 10*time.Second, nil)
+	if got := c.Breaker("visa"); !got.Since.IsZero() || got.Fault != "" {
+		t.Errorf("after an answer: %+v, want nothing of the failure", got)
+	}
+}

@@ -1,0 +1,37 @@
+package outcome
+
+import "testing"
+
+// TestO4WhatDidNotCompleteSaysNothingOfItsAnswer: an authentication that was cancelled, failed or expired after the issuer said
+// Y has no transStatus, nothing to authorise with, and no shift of liability.
+func TestO4WhatDidNotCompleteSaysNothingOfItsAnswer(t *testing.T) {
+	answer := `{"transStatus":"Y","eci":"05",` + value + `}`
+	end := Ending{Scheme: "visa", AReq: messageOf(t, payment), ARes: messageOf(t, answer), Time: today}
+	end.Status = Completed
+	if o := Of(end); o.Liability.Shifts != Yes || o.Authorisation == nil {
+		t.Fatalf("completed: %+v, want one that shifts the liability", o)
+	}
+	for _, status := range []Status{Cancelled, Failed, Expired} {
+		end.Status = status
+		if o := Of(end); o.TransStatus != nil || o.Authorisation != nil || o.Liability.Shifts == Yes || o.Next.Action == Authorise {
+			t.Errorf("%s: transStatus %v, authorisation %v, liability %s, next %s; want nothing of the answer",
+				status, o.TransStatus, o.Authorisation, o.Liability.Shifts, o.Next.Action)
+		}
+	}
+}
+
+// TestO4RowsOfDataOnlyAreDataOnly: each row of the category that shares data only has that result, whatever its transStatus.
+func TestO4RowsOfDataOnlyAreDataOnly(t *testing.T) {
+	n := 0
+	for _, r := range Rows(today) {
+		if r.Category != dataOnlyCategory {
+			continue
+		}
+		if n++; r.Result != DataOnly {
+			t.Errorf("%+v: result %s, want %s", r, r.Result, DataOnly)
+		}
+	}
+	if n == 0 {
+		t.Error("there is no row of the category")
+	}
+}
