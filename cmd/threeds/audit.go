@@ -66,7 +66,7 @@ func auditExport(ctx context.Context, cmd *invocation) error {
 		return err
 	}
 	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		keys, err := journal.LoadOrCreateKeys(c.Journal.Keys)
+		keys, err := journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir)
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func keyCreate(ctx context.Context, cmd *invocation) error {
 		if err := warnOfForeignKeys(ctx, c, st, ring, cmd.stderr); err != nil {
 			return err
 		}
-		if err := journal.CreateKeys(c.Journal.Keys); err != nil { // so that it can be copied together with the key file
+		if err := journal.CreateKeys(c.Journal.Keys, c.JournalURL().Dir); err != nil { // so that it can be copied together with the key file
 			fmt.Fprintf(cmd.stderr, "threeds: journal.keys: %v\n"+
 				"(without that file there is no journal: make it where its folder can be written, and put the same one on all nodes)\n", err)
 		}

@@ -26,7 +26,7 @@ var journalDay = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 func (s *site) addJournal() {
 	s.Helper()
 	dir := s.TempDir()
-	keys, err := journal.LoadOrCreateKeys(filepath.Join(dir, "journal-keys.json"))
+	keys, err := journal.LoadOrCreateKeys(filepath.Join(dir, "journal-keys.json"), "")
 	if err != nil {
 		s.Fatal(err)
 	}

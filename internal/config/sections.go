@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -146,6 +147,9 @@ func (l *loader) loadAgentSecret() {
 
 // HasJournal reports whether there is a journal.
 func (c *Config) HasJournal() bool { return c.Journal.Keep > 0 }
+
+// JournalURL returns where the journal is: in a store of its own, or else with the transactions.
+func (c *Config) JournalURL() StoreURL { return cmp.Or(c.Journal.URL, c.Store.URL) }
 
 func readMerchant(s *section) (m Merchant) {
 	defer s.close()

@@ -19,7 +19,7 @@ import (
 func keysWith(t *testing.T, more ...string) (*journal.Keys, []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal-keys.json")
-	if _, err := journal.LoadOrCreateKeys(path); err != nil {
+	if _, err := journal.LoadOrCreateKeys(path, ""); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)

@@ -15,6 +15,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/openthreeds/threeds/internal/keyfile"
@@ -47,9 +49,9 @@ func NewKeys() *Keys {
 	return &Keys{one(), one(), one()}
 }
 
-// LoadOrCreateKeys is [LoadKeys], but a missing file is made first, with new keys.
-func LoadOrCreateKeys(path string) (*Keys, error) {
-	if err := CreateKeys(path); err != nil {
+// LoadOrCreateKeys is [LoadKeys], but a missing file is made first, as by [CreateKeys].
+func LoadOrCreateKeys(path, dir string) (*Keys, error) {
+	if err := CreateKeys(path, dir); err != nil {
 		return nil, err
 	}
 	return LoadKeys(path)
@@ -95,8 +97,18 @@ func parseKeys(data []byte) (*Keys, error) {
 	return k, nil
 }
 
-// CreateKeys makes the file of keys, with new keys, if there is none.
-func CreateKeys(path string) error {
+// CreateKeys makes the file of keys, with new keys, if there is none. It is an error that there is none when the folder
+// dir has the files of a journal, for new keys open none of its entries; dir is "" for a journal in PostgreSQL.
+func CreateKeys(path, dir string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && dir != "" {
+		files := filepath.Join(dir, monthFile("*"))
+		if months, err := filepath.Glob(files); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		} else if len(months) > 0 {
+			return fmt.Errorf("journal: the file %s is missing, and without it nobody reads the journal that is in %s: put the file back from "+
+				"another node or a backup, or move %s away to begin a new journal", path, dir, files)
+		}
+	}
 	k := NewKeys()
 	encode := func(keys [][]byte) []string { return []string{base64.StdEncoding.EncodeToString(keys[0])} }
 	data, err := json.MarshalIndent(keyFile{encode(k.wrapping), encode(k.hash), encode(k.signing)}, "", "  ")

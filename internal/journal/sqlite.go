@@ -51,7 +51,10 @@ func OpenFiles(dir string, keys *Keys) (Store, error) {
 	return &fileStore{dir: dir, keys: keys, months: map[string]*database{}}, nil
 }
 
-func (s *fileStore) path(month string) string { return filepath.Join(s.dir, "journal-"+month+".db") }
+// monthFile returns the name of the database of a month.
+func monthFile(month string) string { return "journal-" + month + ".db" }
+
+func (s *fileStore) path(month string) string { return filepath.Join(s.dir, monthFile(month)) }
 
 // month returns the database of a month. It is made when create is set; else it is nil if there is none.
 func (s *fileStore) month(ctx context.Context, month string, create bool) (*database, error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -344,15 +345,48 @@ func TestJ2ExpireRemovesOldDays(t *testing.T) {
 	})
 }
 
+// TestO1KeysOfAJournalAreNotMadeAnew: without its file of keys a journal keeps its files, and nobody makes other keys.
+func TestO1KeysOfAJournalAreNotMadeAnew(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "journal-keys.json")
+	keys, err := journal.LoadOrCreateKeys(path, dir)
+	if err != nil {
+		t.Fatalf("in an empty folder: %v", err)
+	}
+	st, err := journal.OpenFiles(dir, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Write(t.Context(), []journal.Entry{entry(keys, 1, journal.Answered)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(st.Close(), os.Rename(path, path+".away")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.LoadOrCreateKeys(path, dir); err == nil || !strings.Contains(err.Error(), path+" is missing") {
+		t.Errorf("beside a journal: %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file of keys: %v", err)
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.LoadOrCreateKeys(path, dir); err != nil {
+		t.Errorf("put back: %v", err)
+	}
+}
+
 // TestD120KeysFile: it is made once, for its owner only, and one that others may read is refused.
 func TestD120KeysFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal-keys.json")
-	first, err := journal.LoadOrCreateKeys(path)
+	first, err := journal.LoadOrCreateKeys(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := journal.LoadOrCreateKeys(path)
+	second, err := journal.LoadOrCreateKeys(path, "")
 	if err != nil || !bytes.Equal(first.CardHash(testCard), second.CardHash(testCard)) {
 		t.Errorf("read again: %v", err)
 	}

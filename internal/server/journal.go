@@ -57,11 +57,11 @@ func journalSettings(c *config.Config) *JournalSettings {
 
 // OpenJournal opens the journal of a configuration for a command.
 func OpenJournal(ctx context.Context, c *config.Config) (journal.Store, *journal.Keys, error) {
-	keys, err := journal.LoadOrCreateKeys(c.Journal.Keys)
+	keys, err := journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	st, err := openJournalStore(ctx, cmp.Or(c.Journal.URL, c.Store.URL), keys)
+	st, err := openJournalStore(ctx, c.JournalURL(), keys)
 	return st, keys, err
 }
 
@@ -79,7 +79,7 @@ func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
 		return nil
 	}
 	at := cmp.Or(settings.URL, s.cfg.StoreURL)
-	keys, err := journal.LoadOrCreateKeys(cmp.Or(settings.Keys, filepath.Join(at.Dir, "journal-keys.json")))
+	keys, err := journal.LoadOrCreateKeys(cmp.Or(settings.Keys, filepath.Join(at.Dir, "journal-keys.json")), at.Dir)
 	if err != nil {
 		s.cfg.Log.Error("there is no journal", "err", err)
 		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that there is no journal; the log says why"
@@ -104,7 +104,7 @@ func (s *Server) loadTrailKeys() *journal.Keys {
 	case s.cfg.Journal != nil || s.cfg.TrailKeys == "":
 		return nil // what is wrong with the keys of the journal was logged
 	}
-	keys, err := journal.LoadOrCreateKeys(s.cfg.TrailKeys)
+	keys, err := journal.LoadOrCreateKeys(s.cfg.TrailKeys, s.cfg.StoreURL.Dir)
 	if err != nil {
 		s.cfg.Log.Error("the audit trail is not signed", "err", err)
 		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that the audit trail is not signed; the log says why"

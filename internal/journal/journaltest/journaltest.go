@@ -84,7 +84,7 @@ func must(b *testing.B, err error) {
 func (j *Journal) open(b *testing.B) {
 	b.Helper()
 	var err error
-	j.Keys, err = journal.LoadOrCreateKeys(j.KeyFile)
+	j.Keys, err = journal.LoadOrCreateKeys(j.KeyFile, "")
 	must(b, err)
 	j.Store, err = journal.OpenPostgres(b.Context(), j.URL, j.Keys)
 	must(b, err)

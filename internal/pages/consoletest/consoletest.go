@@ -92,7 +92,7 @@ func New(t testing.TB) *Site {
 	s.Admin.PasskeyURL = func() string { return "https://console.example" }
 	s.Admin.Explain = Explain
 	s.Admin.Hooks, s.Events = newHooks(t, s.DB, ring, now, log)
-	s.Keys, err = journal.LoadOrCreateKeys(filepath.Join(dir, "journal-keys.json"))
+	s.Keys, err = journal.LoadOrCreateKeys(filepath.Join(dir, "journal-keys.json"), "")
 	must(t, err)
 	s.Journal, err = journal.OpenFiles(dir, s.Keys)
 	must(t, err)

@@ -347,7 +347,7 @@ func (s *Site) CreateFirstKeys() {
 func CreateKeys(t *testing.T, file string, merchants ...string) (keys []string) {
 	t.Helper()
 	Must(t, WithKeys(t.Context(), file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		if err := journal.CreateKeys(c.Journal.Keys); err != nil {
+		if err := journal.CreateKeys(c.Journal.Keys, c.JournalURL().Dir); err != nil {
 			return err
 		}
 		trail := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
