@@ -85,7 +85,7 @@ func createKey(h *Handler, r *request) (any, error) {
 	var asked struct {
 		Merchant string         `json:"merchant"`
 		Label    string         `json:"label"`
-		Expires  time.Time      `json:"expires"`
+		Expires  time.Time      `json:"expires,omitzero"`
 		Allow    []netip.Prefix `json:"allow"`
 		Strict   bool           `json:"strict"`
 	}
@@ -184,7 +184,7 @@ func createToken(h *Handler, r *request) (any, error) {
 		Name     string    `json:"name"`
 		Role     string    `json:"role"`
 		Merchant string    `json:"merchant"`
-		Expires  time.Time `json:"expires"`
+		Expires  time.Time `json:"expires,omitzero"`
 	}
 	if err := r.decode(&asked); err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func (r *reloader) reload(ctx context.Context, why string) {
 	for _, w := range warnings {
 		r.log.Warn("configuration", "warning", w)
 	}
-	r.log.Info("configuration taken up", "because_of", why)
+	r.log.Info("configuration taken up", "because_of", why, "former", former.Hash(), "config", r.inUse.Hash())
 	r.record(ctx, former.Hash(), why)
 }
 
