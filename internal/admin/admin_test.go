@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +166,11 @@ func TestK11MatrixOfRolesIsExact(t *testing.T) {
 	if err := json.Unmarshal(body, &api); err != nil || api.OpenAPI != "3.1.0" {
 		t.Fatalf("openapi.json: %+v, %v", api, err)
 	}
+	manual, err := os.ReadFile("../../docs/operating/admin.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := regexp.MustCompile(`\{[a-z]+\}`)
 	described := 0
 	for path, methods := range api.Paths {
 		for method := range methods {
@@ -174,6 +181,10 @@ func TestK11MatrixOfRolesIsExact(t *testing.T) {
 				t.Errorf("%s is in no row of the matrix", operation)
 			}
 			s.checkOperation(operation, want)
+			named := member.ReplaceAllStringFunc(operation, func(s string) string { return strings.ToUpper(strings.Trim(s, "{}")) })
+			if !strings.Contains(string(manual), "`"+named+"`") && !strings.Contains(string(manual), "`"+named+"?") {
+				t.Errorf("the table of admin.md has no %s", named)
+			}
 		}
 	}
 	if described != len(matrix) {
