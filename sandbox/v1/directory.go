@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/openthreeds/threeds/sandbox/internal/pki"
@@ -53,19 +52,13 @@ func newDirectory(n *Network, scheme Scheme) (*directory, error) {
 	if !n.o.Nice {
 		d.style = styles[scheme.Word]
 	}
-	makeChain := func() *chain {
-		c, err := newChain(scheme, d.style)
-		if err != nil {
-			panic("sandbox: making the keys of an issuer: " + err.Error()) // crypto/rand does not fail
-		}
-		return c
-	}
-	d.impostor = sync.OnceValue(makeChain)
-	d.chain = sync.OnceValue(func() *chain {
+	d.impostor = chainOf(scheme, d.style, chainName{scheme.Word, n.o.Nice, true})
+	makeChain := chainOf(scheme, d.style, chainName{scheme.Word, n.o.Nice, false})
+	d.chain = func() *chain {
 		c := makeChain()
 		d.made.Store(c)
 		return c
-	})
+	}
 	d.tables = rangeTables(scheme.Word, n.table)
 	var err error
 	if d.ca, err = pki.NewAuthority("Sandbox " + scheme.Name + " 1.0.2 network CA"); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"fmt"
+	"sync"
 
 	"github.com/openthreeds/threeds/sandbox/internal/pki"
 )
@@ -16,8 +17,29 @@ type chain struct {
 	key                      *rsa.PrivateKey
 }
 
-// newChain makes one. It takes a fifth of a second, so that chains are made
-// when they are wanted.
+// A chainName names a chain of the process.
+type chainName struct {
+	word               string // of the scheme
+	isNice, isImpostor bool
+}
+
+// chains has a function for each chainName, which makes the chain when it is first called. All sandboxes of a process have
+// the same chains: their keys take long to make, and tests have many sandboxes.
+var chains sync.Map
+
+// chainOf returns the function that returns a chain.
+func chainOf(s Scheme, style style, name chainName) func() *chain {
+	made, _ := chains.LoadOrStore(name, sync.OnceValue(func() *chain {
+		c, err := newChain(s, style)
+		if err != nil {
+			panic("sandbox: making the keys of an issuer: " + err.Error()) // crypto/rand does not fail
+		}
+		return c
+	}))
+	return made.(func() *chain)
+}
+
+// newChain makes one. It takes some fifths of a second.
 func newChain(s Scheme, style style) (*chain, error) {
 	var c chain
 	var keys [3]*rsa.PrivateKey
