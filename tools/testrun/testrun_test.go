@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,7 +147,7 @@ func TestEventsAreCounted(t *testing.T) {
 no JSON
 `
 	var log strings.Builder
-	results := readEvents(strings.NewReader(events), &log)
+	results := readEvents(strings.NewReader(events), io.Discard, &log)
 	var got []string
 	for _, p := range results {
 		got = append(got, p.path+" "+countOf([]result{p}, step{hasTests: true}))
@@ -155,7 +156,7 @@ no JSON
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
-	for _, words := range []string{"got 1, want 2", "NOT TESTED", "panic: test timed out", "not finished: TestEndless\nwaits", "undefined: x", "no JSON"} {
+	for _, words := range []string{"got 1, want 2", "NOT TESTED", "panic: test timed out", "not finished: TestEndless of m/b\nwaits", "undefined: x", "no JSON"} {
 		if !strings.Contains(log.String(), words) {
 			t.Errorf("the log lacks %q:\n%s", words, log.String())
 		}

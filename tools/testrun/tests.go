@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -38,7 +39,7 @@ type testTime struct {
 	took time.Duration
 }
 
-// testGroup tests the packages of a group, those of each module with one call of the go command.
+// testGroup tests the packages of a group.
 func testGroup(g group) func(context.Context, *runner, io.Writer) error {
 	return func(ctx context.Context, r *runner, log io.Writer) error {
 		return r.testAll(ctx, log, string(g), r.flags(g), r.groups[g])
@@ -57,48 +58,52 @@ func testPlain(ctx context.Context, r *runner, log io.Writer) error {
 	return errors.Join(err, r.testAll(ctx, log, "plain-race", append(r.flags(plain), "-run="+r.raceList.pattern()), some))
 }
 
-// testOutside tests the program from outside, with a browser and without. Both wait much, so they are tested together.
+// testOutside tests the stores, and the program from outside, with a browser and without. All wait much, so they are tested
+// together.
 func testOutside(ctx context.Context, r *runner, log io.Writer) error {
-	return r.testAll(ctx, log, "outside", r.flags(e2e), slices.Concat(r.groups[browser], r.groups[e2e]))
+	return r.testAll(ctx, log, "outside", r.flags(e2e), slices.Concat(r.groups[browser], r.groups[e2e], r.groups[database]))
 }
 
-// testAll tests packages, and leaves the events and the count of the step in artifacts/.
+// testAll tests packages, those of each module with one call of the go command, all at once. It leaves the events and the
+// count of the step in artifacts/.
 func (r *runner) testAll(ctx context.Context, log io.Writer, step string, flags []string, packages []testPackage) error {
 	events, err := os.Create(filepath.Join(r.artifacts, step+".json"))
 	if err != nil {
 		return err
 	}
 	defer events.Close()
-	var errs []error
-	var counted []result
-	for _, module := range modules {
+	errs := make([]error, len(modules))
+	results := make([][]result, len(modules))
+	var running sync.WaitGroup
+	for i, module := range modules {
 		var paths []string
 		for _, p := range packages {
 			if p.module == module {
 				paths = append(paths, p.inside)
 			}
 		}
-		if len(paths) == 0 {
-			continue
+		if len(paths) > 0 {
+			running.Go(func() { results[i], errs[i] = r.test(ctx, log, events, module, flags, paths) })
 		}
-		results, err := r.test(ctx, log, events, module, flags, paths)
-		counted = append(counted, results...)
-		errs = append(errs, err)
 	}
+	running.Wait()
+	counted := slices.Concat(results...)
 	r.tests = append(r.tests, counted...)
-	errs = append(errs, r.writeCount(step, counted))
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.writeCount(step, counted))...)
 }
 
 // flags are those of go test for a group. What vet says was said before. End-to-end tests depend on a program that the
-// test cache does not know; tests that mostly wait may be more at once than there are processors.
+// test cache does not know. Tests that wait much are of more packages at once than there are processors.
 func (r *runner) flags(g group) []string {
 	flags := []string{"-vet=off", "-parallel=8", "-timeout=" + (packageTime * time.Duration(r.slow)).String()}
+	if g != plain {
+		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+1))
+	}
 	switch g {
 	case race:
 		flags = append(flags, "-race", withoutRace, "-shuffle=on", "-skip="+r.raceList.pattern())
 	case e2e, browser:
-		flags = append(flags, "-count=1", fmt.Sprintf("-p=%d", runtime.NumCPU()+1))
+		flags = append(flags, "-count=1")
 	}
 	return flags
 }
@@ -118,7 +123,7 @@ func (r *runner) test(ctx context.Context, log io.Writer, events io.Writer, modu
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	results := readEvents(io.TeeReader(out, events), log)
+	results := readEvents(out, events, log)
 	if err := cmd.Wait(); err != nil {
 		return results, fmt.Errorf("go test in %s: %w", module, err)
 	}
@@ -131,9 +136,10 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// readEvents counts the tests of each package. To log it writes what each test that failed has said, why tests were
-// skipped, and everything that a package said which did not compile or ended in the middle of a test.
-func readEvents(in io.Reader, log io.Writer) []result {
+// readEvents counts the tests of each package, and copies each event to events. To log it writes what each test that failed
+// has said, why tests were skipped, and everything that a package said which did not compile or ended in the middle of a
+// test. Each write is of whole lines, for others write to both.
+func readEvents(in io.Reader, events, log io.Writer) []result {
 	byPath := map[string]*result{}
 	said := map[string]*strings.Builder{}
 	running := map[string][]string{}
@@ -150,6 +156,7 @@ func readEvents(in io.Reader, log io.Writer) []result {
 		if json.Unmarshal(line, &e) != nil {
 			fmt.Fprintf(log, "%s", line)
 		} else {
+			_, _ = events.Write(line) // who reads them later sees that one is missing
 			e.Package = cmp.Or(e.Package, e.ImportPath)
 			key := e.Package + " " + e.Test
 			p := byPath[e.Package]
@@ -192,7 +199,7 @@ func count(byPath map[string]*result, p *result, e event, log io.Writer, said ma
 			p.failed++
 			fmt.Fprintf(log, "=== %s\n%s", e.Package, said[key])
 			for _, test := range running[e.Package] {
-				fmt.Fprintf(log, "--- not finished: %s\n%s", test, said[e.Package+" "+test])
+				fmt.Fprintf(log, "--- not finished: %s of %s\n%s", test, e.Package, said[e.Package+" "+test])
 			}
 		}
 		if p != nil {
