@@ -34,7 +34,7 @@ test-browser:
 # A first answer while you work: packages that need no service, no browser and no
 # other process, without vet and the race detector. Under 30 s on 2 quiet cores.
 # SLOW are tests of these packages that are long loops, or have long bodies; make test runs them.
-SLOW = Alloc|^TestHuge$$|^TestGeneratedCases$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestOpenAfterCrash|^TestKilled$$|^TestCloseEndsSweep$$|^TestSnapshotReusesSpace$$|^TestBesideABusyOne$$|^TestWaitingRefusalsHTTP2$$|^TestLongBodyIsServedAlone$$|^TestReaderYieldsTheProcessor$$
+SLOW = Alloc|^TestSimulation$$|^TestCrashImages$$|^TestHuge$$|^TestGeneratedCases$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestOpenAfterCrash|^TestKilled$$|^TestCloseEndsSweep$$|^TestSnapshotReusesSpace$$|^TestBesideABusyOne$$|^TestWaitingRefusalsHTTP2$$|^TestLongBodyIsServedAlone$$|^TestReaderYieldsTheProcessor$$
 QUICK = . ./message ./internal/account ./internal/admin ./internal/api ./internal/auth ./internal/browserurl \
 	./internal/certs ./internal/config ./internal/iso ./internal/keyring ./internal/obs ./internal/ranges \
 	./internal/results ./internal/scheme ./internal/shed ./internal/store/sqlite ./internal/transid ./internal/webhook

@@ -386,7 +386,14 @@ func TestO1BackupSaysWhatJournalKeysLack(t *testing.T) {
 		t.Errorf("with a file that is none: %d %s", code, errs)
 	}
 	s.require(os.Remove(file))
-	s.must("key", "create", "--name", "Other Shop") // The command makes a journal-keys.json with other keys.
+	if _, errs := s.must("key", "create", "--name", "Other Shop"); !strings.Contains(errs, file+" is missing") {
+		t.Errorf("key create beside a journal without keys says %s", errs)
+	}
+	elsewhere := newKeySite(t)
+	elsewhere.must("key", "create", "--name", "Corner Shop")
+	others, err := os.ReadFile(filepath.Join(elsewhere.dir, "threeds-data", "journal-keys.json"))
+	s.require(err)
+	s.require(os.WriteFile(file, others, 0o600))
 	_, errs := s.must("backup", "--journal", filepath.Join(s.dir, "other"))
 	if !strings.Contains(errs, "warning: journal-keys.json of this machine lacks the keys of ") || !strings.Contains(errs, "Copy the file of the node") {
 		t.Errorf("with other keys backup says %s", errs)
