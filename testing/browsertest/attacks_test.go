@@ -21,7 +21,8 @@ var naive = []string{
 	`<p id=c>%s</p><script>c.textContent.replace(/{{(.*)}}/, (_, code) => Function(code)())</script>`,
 }
 
-// TestB6EachAttackWorksOnANaivePage: an attack that works nowhere, or a trap that does not hear it, would show nothing.
+// TestB6EachAttackWorksOnANaivePage: an attack that works nowhere, or a trap that does not hear it, would show nothing. Each
+// eighth attack is tried, and with long walks all.
 func TestB6EachAttackWorksOnANaivePage(t *testing.T) {
 	ctx := NewBrowser(t)
 	trap := NewTrap(t, ctx)
@@ -38,7 +39,10 @@ func TestB6EachAttackWorksOnANaivePage(t *testing.T) {
 		}
 		return trap.Sprung()
 	}
-	for _, attack := range Attacks {
+	for i, attack := range Attacks {
+		if i%8 != 0 && !HasLongWalks() {
+			continue
+		}
 		frames := "<!doctype html>"
 		for _, place := range naive {
 			frames += `<iframe src="` + frame("<!doctype html>"+strings.Replace(place, "%s", attack, 1)) + `"></iframe>`

@@ -17,20 +17,25 @@ func TestBrowserV1(t *testing.T) {
 	w := rig.StartSandbox(t)
 	s := &shopper{t, openTab(t)}
 	s.do(browsertest.View(1280, 900, "light"))
-	for _, test := range []struct{ pan, word, status, eci string }{
+	for i, test := range []struct{ pan, word, status, eci string }{
+		// One of each ending.
 		{"4102010000000000", "authenticated", "Y", "5"},
-		{"5102010000000000", "authenticated", "Y", "2"},
 		{"5102010000000001", "attempted", "A", "1"},
-		{"340201000000000", "authenticated", "Y", "5"},
 		{"3502010000000002", "failed", "N", "7"},
+		{"4102010000002000", "unavailable", "none", "7"},
+		{"4102010000001000", "not enrolled", "none", "6"},
+		// The other schemes, and other ways there.
+		{"5102010000000000", "authenticated", "Y", "2"},
+		{"340201000000000", "authenticated", "Y", "5"},
 		{"36020100000000", "authenticated", "Y", "5"},
 		{"6502010000000003", "unavailable", "U", "7"},
 		{"4102010000000004", "failed", "none", "none"},
-		{"4102010000001000", "not enrolled", "none", "6"},
-		{"4102010000002000", "unavailable", "none", "7"},
 		{"4102019900000000", "not enrolled", "none", "6"},
 		{"9000100111111111", "not enrolled", "none", "none"},
 	} {
+		if i >= 5 && !browsertest.HasLongWalks() {
+			break
+		}
 		t.Run(test.pan, func(t *testing.T) {
 			s := &shopper{t, s.ctx}
 			s.do(
