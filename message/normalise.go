@@ -73,8 +73,10 @@ func (n *normaliser) normaliseObject(t *Table, object uint32) {
 func (n *normaliser) normaliseValue(f *Field, i uint32) {
 	kind := n.m.nodes[i].kind
 	switch {
-	case kind == jsonString && !f.Array && (f.Kind == Country || f.Kind == Currency || f.Kind == IP || normalisedTexts[f.Name]):
+	case kind == jsonString && !f.Array && (f.Kind == Country || f.Kind == Currency || f.Kind == IP || f.hasZerosInFront() || normalisedTexts[f.Name]):
 		n.normaliseText(f, i)
+	case kind == jsonString && f.isIdentifier():
+		n.trim(f, i)
 	case kind == jsonString && !f.Array && !n.r.isPlain && textsOfOneLine[f.Name]:
 		n.removeLineBreaks(f, i)
 	case f.Of != nil:
@@ -156,6 +158,8 @@ func (n *normaliser) normaliseText(f *Field, i uint32) {
 		}
 	case f.Name == "browserTZ":
 		text, what = trimOffset(old), "tidied"
+	case f.hasZerosInFront():
+		text, what = padded(old, f.Min), "padded to "+strconv.Itoa(f.Min)+" digits"
 	case f.Name == "browserAcceptHeader", f.Name == "browserUserAgent":
 		text, what = truncate(old, f.Max), "cut to "+strconv.Itoa(f.Max)+" characters"
 	}
@@ -174,6 +178,8 @@ func (n *normaliser) isOrdinary(f *Field, i uint32) bool {
 	switch f.Kind {
 	case Country, Currency:
 		return len(text) == 3 && allDigits(text)
+	case Digits:
+		return f.hasZerosInFront() && len(text) >= f.Min
 	case IP:
 		return n.version >= V231 || bytes.IndexByte(text, ':') < 0
 	case Text:
@@ -185,8 +191,8 @@ func (n *normaliser) isOrdinary(f *Field, i uint32) bool {
 // numericCode returns a country or a currency as the three digits that its kind asks for, and
 // what was done. A code that is in no table is returned as it is.
 func numericCode(k Kind, code string) (numeric, what string) {
-	if len(code) < 3 && allDigits([]byte(code)) {
-		return strings.Repeat("0", 3-len(code)) + code, "padded to 3 digits"
+	if text := padded(code, 3); text != code {
+		return text, "padded to 3 digits"
 	}
 	if !allBytes([]byte(code), isAlpha) {
 		return code, ""
@@ -204,6 +210,19 @@ func numericCode(k Kind, code string) (numeric, what string) {
 		return code, ""
 	}
 	return numeric, "written in digits"
+}
+
+// padded returns digits with zeros in front, so that there are at least n. All else is returned as it is.
+func padded(digits string, n int) string {
+	if len(digits) >= n || !allDigits([]byte(digits)) {
+		return digits
+	}
+	return strings.Repeat("0", n-len(digits)) + digits
+}
+
+// hasZerosInFront reports whether an element is a number that is always written with the same number of digits.
+func (f *Field) hasZerosInFront() bool {
+	return f.Kind == Digits && f.Range != nil && f.Min > 1 && f.Min == f.Max && !f.Array
 }
 
 // fullAddress returns an IPv6 address as eight groups of four digits, and the IPv4 address of

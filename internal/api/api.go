@@ -55,7 +55,7 @@ type Engine interface {
 	Authentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	// Lookup and Explain send nothing. The entries of Lookup are what is wrong with its body.
-	Lookup(ctx context.Context, body []byte) (last4 string, held []auth.CardScheme, wrong []faults.Entry)
+	Lookup(ctx context.Context, acc *account.Account, body []byte) (*auth.CardLookup, []faults.Entry)
 	Explain(acc *account.Account, body []byte, o auth.ExplainOptions) *auth.Explanation
 	// Create returns an *[auth.RefusedError], an *[auth.TooManyError], auth.ErrNoRanges or auth.ErrStoreUnreachable.
 	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *auth.BrowserAccess, error)

@@ -215,6 +215,9 @@ func (e *Engine) checkContent(req *authRequest, body []byte) (contentCheck, erro
 		return contentCheck{}, err
 	}
 	c := contentCheck{msg: msg}
+	if !req.isStrict() {
+		req.changes = append(req.changes, msg.NormaliseCardNumber()...)
+	}
 	if req.isCreation {
 		c.own = e.checkOwnMembers(msg)
 		req.reference, req.returnURL = msg.Text("reference"), msg.Text("returnUrl")
@@ -387,7 +390,7 @@ func (e *Engine) build(req *authRequest, c *contentCheck) {
 	found = append(found, checkExtensions(req, areq)...)
 	found = append(found, e.checkRules(req, c)...)
 	if areq != nil && req.isStrict() {
-		found = append(found, areq.CheckExponents()...)
+		found = append(append(found, areq.CheckExponents()...), areq.CheckIdentifiers()...)
 	}
 	if req.version < message.V220 && msg.Text("deviceChannel") == "03" && msg.Text("messageCategory") == "01" {
 		// The tables of 2.1.0 have the column; payments in it came with 2.2.0 (RI-02).

@@ -232,8 +232,8 @@ func TestF8OnlyWhatTheCallerSentIsAtFault(t *testing.T) {
 		"a payment of 3RI in 2.1.0": {
 			object{"deviceChannel": "03", "threeRIInd": "04", "messageVersion": "2.1.0"}, []string{"/messageCategory condition 2.2.0 or later"},
 		},
-		"an hour in minutes": {
-			object{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "60"},
+		"a week in seconds": {
+			object{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "604800"},
 			[]string{"/threeDSRequestorDecMaxTime length 5 digits with zeros in front, from 00001 to 10080"},
 		},
 		"returnUrl a number":  {object{"returnUrl": 5}, []string{"/returnUrl type as a string"}},

@@ -247,17 +247,18 @@ func TestE1LookupOfEachScheme(t *testing.T) {
 	loaded := w.clock().Add(-time.Hour)
 	w.hits[0].Generation = &ranges.Generation{Loaded: loaded}
 	e := w.engine(0)
-	last4, held, wrong := e.Lookup(t.Context(), object{"acctNumber": pan}.json())
-	if wrong != nil || last4 != pan[12:] || len(held) != 2 || held[0].Scheme != "visa" || held[1].Scheme != "mastercard" {
-		t.Fatalf("%s %+v %v", last4, held, wrong)
+	found, wrong := e.Lookup(t.Context(), shop, object{"acctNumber": pan}.json())
+	if wrong != nil || found.Last4 != pan[12:] || len(found.Schemes) != 2 || found.Schemes[0].Scheme != "visa" || found.Schemes[1].Scheme != "mastercard" {
+		t.Fatalf("%+v %v", found, wrong)
 	}
+	held := found.Schemes
 	if !held[0].KnownSince.Equal(loaded) || !held[1].KnownSince.IsZero() || *held[0].Recommended != message.V231 ||
 		len(held[0].Requires) == 0 {
 		t.Errorf("%+v", held[0])
 	}
-	if last4, held, wrong = e.Lookup(t.Context(), []byte(`{"acctNumber":"5000000000000009"}`)); last4 != "0009" ||
-		held != nil || wrong != nil {
-		t.Errorf("no range: %+v %v", held, wrong)
+	if found, wrong = e.Lookup(t.Context(), shop, []byte(`{"acctNumber":"5000000000000009"}`)); wrong != nil || found.Last4 != "0009" ||
+		found.Schemes != nil {
+		t.Errorf("no range: %+v %v", found, wrong)
 	}
 	if len(w.sends) != 0 {
 		t.Error("something was sent")

@@ -367,6 +367,8 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, v message
 	case f.Range != nil:
 		e.Rule, e.Limit = "range", &Limit{Min: &f.Range.Min, Max: &f.Range.Max}
 		e.Cure = fmt.Sprintf("Send a number from %d to %d.", f.Range.Min, f.Range.Max)
+	case strings.TrimSpace(text) != text:
+		e.Rule, e.Limit, e.Cure = "pattern", &Limit{Pattern: `^\S(.*\S)?$`}, "Leave the blanks around it off."
 	}
 	e.Found = &Found{Type: "string", Length: &n, Class: class}
 }
