@@ -431,8 +431,8 @@ func (r *Request) Transliterate() []Change {
 			n.transliterate(name, asGerman)
 		}
 	}
-	n.wrapAddress("billAddrLine")
-	n.wrapAddress("shipAddrLine")
+	n.wrapAddress("billAddrLine", false)
+	n.wrapAddress("shipAddrLine", false)
 	return n.changes
 }
 
@@ -450,31 +450,5 @@ func (n *normaliser) transliterate(name string, asGerman bool) {
 	case !isRequired:
 		n.r.Set(name, "")
 		n.recordChange(name, -1, "left out, it has no form in ASCII")
-	}
-}
-
-// wrapAddress breaks the lines of an address that are too long.
-func (n *normaliser) wrapAddress(prefix string) {
-	lineNames := [...]string{prefix + "1", prefix + "2", prefix + "3"}
-	lines := make([]string, len(lineNames))
-	for i, name := range lineNames {
-		if lines[i] = n.r.Text(name); lines[i] == "" && n.r.Has(name) || charset.Find(lines[i], charset.ASCII) != charset.Allowed {
-			return // not a text, or one that is refused
-		}
-	}
-	wrapped, ok := charset.Wrap(lines, n.table.Field(lineNames[0]).Max)
-	if !ok {
-		return
-	}
-	for i, name := range lineNames {
-		switch {
-		case wrapped[i] == lines[i]:
-			continue
-		case lines[i] == "":
-			n.recordChange(name, -1, "continues the line before")
-		default:
-			n.recordChange(name, -1, "continued in the next line")
-		}
-		n.r.Set(name, wrapped[i])
 	}
 }

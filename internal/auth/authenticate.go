@@ -489,8 +489,11 @@ func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 		req.addChange(acquirer, "taken from the merchant's profile")
 	}
 	req.changes = append(req.changes, msg.Normalise()...)
-	if merchant.Transliterate {
+	if merchant.Transliterate || req.delegation != nil {
 		req.changes = append(req.changes, msg.Transliterate()...)
+	}
+	if req.delegation != nil {
+		req.changes = append(req.changes, msg.FitTexts()...)
 	}
 	withdrawSPC(req, to, msg)
 	if msg.Text("deviceChannel") == browser && msg.Has("threeDSCompInd") && msg.Text("threeDSCompInd") != "U" {

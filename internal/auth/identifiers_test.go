@@ -1,7 +1,9 @@
 package auth_test
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -98,6 +100,75 @@ func TestCase36BlankAroundAnID(t *testing.T) {
 					if !slices.Contains(notes.Normalised, name) {
 						t.Errorf("%s: %s is not among %q", version, name, notes.Normalised)
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestCase31AgentsRequestIsFitted: what the schema of the Agentic Commerce Protocol allows and EMV 3DS has no room for is
+// broken, cut, written in ASCII or left out, and named. The payment goes on.
+func TestCase31AgentsRequestIsFitted(t *testing.T) {
+	const street = "Building of the Northern Harbour Company, Entrance C 12" // 55 characters
+	long := strings.Repeat("x", 55)
+	for _, version := range []string{"2.2.0", "2.3.1"} {
+		for name, tt := range map[string]struct {
+			sent, want object // nil: the AReq does not have it
+			normalised []string
+		}{
+			"a long line": {
+				object{"billAddrLine1": street}, object{"billAddrLine1": street[:50], "billAddrLine2": "C 12"},
+				[]string{"billAddrLine1", "billAddrLine2"},
+			},
+			"two long lines": {
+				object{"billAddrLine1": street, "billAddrLine2": street},
+				object{"billAddrLine1": street[:50], "billAddrLine2": "C 12 Building of the Northern Harbour Company,", "billAddrLine3": "Entrance C 12"},
+				[]string{"billAddrLine1", "billAddrLine2", "billAddrLine3"},
+			},
+			"a line without a blank": {
+				object{"billAddrLine1": long, "billAddrLine2": "Floor 3"}, object{"billAddrLine1": nil, "billAddrLine2": "Floor 3"}, []string{"billAddrLine1"},
+			},
+			"a long city":        {object{"billAddrCity": long}, object{"billAddrCity": nil}, []string{"billAddrCity"}},
+			"a long postal code": {object{"billAddrPostCode": "123456789 123456789"}, object{"billAddrPostCode": nil}, []string{"billAddrPostCode"}},
+			"a long name": {
+				object{"cardholderName": "Ann Elizabeth Example of Northumberland-Westmorland"},
+				object{"cardholderName": "Ann Elizabeth Example of"}, []string{"cardholderName"},
+			},
+			"a long name in one word": {object{"cardholderName": long}, object{"cardholderName": long[:45]}, []string{"cardholderName"}},
+			"a short name":            {object{"cardholderName": "A"}, object{"cardholderName": nil}, []string{"cardholderName"}},
+			"no address of mail":      {object{"email": "ann"}, object{"email": nil}, []string{"email"}},
+		} {
+			if name == "a short name" && version == "2.3.1" {
+				continue // which takes it
+			}
+			w := newWorld()
+			var left object
+			w.reply = func(_ string, areq object) ([]byte, error) {
+				left = areq
+				return ares(areq, "Y"), nil
+			}
+			e, d := w.engine(0), auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+			body := four()
+			body["deviceChannel"], body["messageVersion"], body["billAddrCountry"] = "02", version, "208"
+			maps.Copy(body, tt.sent)
+			a, err := e.CreateForAgent(t.Context(), profiled, d, body.json())
+			if err != nil {
+				t.Errorf("%s %s: %v", version, name, err)
+				continue
+			}
+			d.Completion = "Y"
+			if a, err = e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json()); err != nil {
+				t.Errorf("%s %s: %v", version, name, err)
+				continue
+			}
+			for element, want := range tt.want {
+				if left[element] != want {
+					t.Errorf("%s %s: %s left as %v, want %v", version, name, element, left[element], want)
+				}
+			}
+			for _, element := range tt.normalised {
+				if !slices.ContainsFunc(a.Normalised, func(c auth.Correction) bool { return c.Pointer == "/"+element }) {
+					t.Errorf("%s %s: %s is not named in %v", version, name, element, a.Normalised)
 				}
 			}
 		}
