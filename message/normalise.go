@@ -415,6 +415,9 @@ var namesAndAddresses = []string{
 	"shipAddrLine1", "shipAddrLine2", "shipAddrLine3", "shipAddrCity", "shipAddrState", "shipAddrPostCode",
 }
 
+// IsTransliterated reports whether [Request.Transliterate] writes an element in ASCII.
+func IsTransliterated(name string) bool { return slices.Contains(namesAndAddresses, name) }
+
 // Transliterate writes names and addresses in ASCII if the version takes nothing else, breaks lines
 // of addresses that are too long, and returns what it changed: docs/api.md, R9c. The
 // billing country says how ä, ö and ü are written, so Normalise comes first. A

@@ -286,3 +286,45 @@ func TestE3CardWithoutRange(t *testing.T) {
 		t.Errorf("before card ranges are loaded: %+v", x)
 	}
 }
+
+// TestCase25ACureThatWasFollowedHelps: a cure names the setting transliterate for the elements alone that it writes, and
+// only where the merchant does not have it. With it the request is not refused any more.
+func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	setting := *shop.Merchant
+	setting.Transliterate = true
+	strict, with := &account.Account{Merchant: shop.Merchant, Strict: true}, &account.Account{Merchant: &setting}
+	for member, tt := range map[string]struct {
+		value   string
+		isCured bool
+	}{
+		"cardholderName": {"Jürgen Groß", true}, "billAddrLine1": {"Königsallee 1", true}, "shipAddrCity": {"Århus", true}, "merchantName": {"Bäcker", true},
+		"threeDSRequestorURL": {"https://shop.example/ä", false}, "acctID": {"ä1", false}, "email": {"jürgen@example.com", false},
+	} {
+		cureOf := func(acc *account.Account) string {
+			body := areq("2.2.0", preauth(t, e, acc))
+			body[member] = tt.value
+			for _, f := range e.Explain(acc, body.json(), auth.ExplainOptions{}).Faults {
+				if *f.Pointer == "/"+member {
+					return f.Cure
+				}
+			}
+			return ""
+		}
+		const withSetting, without = "Send ASCII, or have the merchant configured with transliterate.", "Send ASCII."
+		want := without
+		if tt.isCured {
+			want = withSetting
+		}
+		if got := cureOf(shop); got != want {
+			t.Errorf("%s: the cure is %q, want %q", member, got, want)
+		}
+		if got := cureOf(strict); got != without {
+			t.Errorf("%s, strict key: the cure is %q, want %q", member, got, without)
+		}
+		if got := cureOf(with); tt.isCured && got != "" || !tt.isCured && got != without {
+			t.Errorf("%s, with transliterate: the cure is %q", member, got)
+		}
+	}
+}
