@@ -334,7 +334,7 @@ func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
 		}
 	}
 	if isText("returnUrl") && !e.isReturnURL(msg.Text("returnUrl")) {
-		add("returnUrl", "address", "Send a URL of at most 2048 characters that begins with https:// and has neither user nor fragment.")
+		add("returnUrl", "address", "Send a URL of at most 2048 characters that begins with https:// and has no user.")
 	}
 	return wrong
 }
@@ -342,7 +342,7 @@ func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
 // isReturnURL reports whether a shopper may be sent to a URL at the end.
 func (e *Engine) isReturnURL(text string) bool {
 	u, err := url.Parse(text)
-	if err != nil || len(text) > maxReturnURL || u.User != nil || u.Fragment != "" || strings.Contains(text, "#") {
+	if err != nil || len(text) > maxReturnURL || u.User != nil {
 		return false
 	}
 	isLab := e.Loopback || slices.ContainsFunc(e.Peers, func(d Directory) bool { return d.Lab })

@@ -207,6 +207,22 @@ func TestF8FaultsComeAllAtOnce(t *testing.T) {
 	}
 }
 
+// TestCase29ReturnURLMayHaveAFragment: the address of a shop with hash routes is taken; one with a user is not.
+func TestCase29ReturnURLMayHaveAFragment(t *testing.T) {
+	t.Parallel()
+	e := newWorld().browserEngine()
+	for text, isTaken := range map[string]bool{
+		"https://shop.example/#/done": true, "https://shop.example/?a=1#/done": true, "https://shop.example/#": true,
+		"https://shop.example/#a#b": false, "https://jo@shop.example/#/done": false, "http://shop.example/#/done": false,
+	} {
+		o := four()
+		o["returnUrl"] = text
+		if _, _, err := e.Create(t.Context(), profiled, o.json()); (err == nil) != isTaken {
+			t.Errorf("%s: %v, taken should be %t", text, err, isTaken)
+		}
+	}
+}
+
 // TestF8OnlyWhatTheCallerSentIsAtFault: a fault names no member that the server would have filled in itself, says of a value
 // of another type that it is of that type, and says what a code, an amount, a time and a country look like.
 func TestF8OnlyWhatTheCallerSentIsAtFault(t *testing.T) {
