@@ -52,7 +52,7 @@ func (s *Shop) home(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.page(w, http.StatusOK, "pay.html", map[string]any{
-		"Product": productName, "Price": productPrice, "Amount": productAmount, "Currency": productCurrency,
+		"Product": productName, "Price": productPrice, "Amount": productAmount, "Currency": productCurrency, "Merchant": merchantName,
 		"Cards": shortCards, "Chosen": chosen, "Digits": strings.ReplaceAll(chosen, " ", ""),
 		"Script": string(script), "Server": s.serverAddress(),
 	})
@@ -102,7 +102,7 @@ func (s *Shop) pay(w http.ResponseWriter, r *http.Request) {
 	}
 	a, err := s.beginPayment(r.Context(), map[string]any{
 		"acctNumber": form.Card, "cardExpiryDate": form.Expiry,
-		"purchaseAmount": productAmount, "purchaseCurrency": productCurrency,
+		"purchaseAmount": productAmount, "purchaseCurrency": productCurrency, "merchantName": merchantName,
 	})
 	problem, isProblem := errors.AsType[*client.Problem](err)
 	switch {

@@ -1,7 +1,9 @@
 package shop
 
 import (
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -73,6 +75,27 @@ func TestW1LinesOfTheDocs(t *testing.T) {
 	}
 	if want.WriteString("\n"); !isPrinted || !isShop || printed != want.String() {
 		t.Errorf("docs/webhooks.md prints\n%s\nthe shop has\n%s", printed, want.String())
+	}
+}
+
+// TestB10BankShowsTheShop: the short way sends the name that the shop has on its pages, so that the bank shows that and not
+// the name of the sandbox's merchant.
+func TestB10BankShowsTheShop(t *testing.T) {
+	var sent map[string]any
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/authentications" {
+			_ = json.NewDecoder(r.Body).Decode(&sent)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer api.Close()
+	s := &Shop{API: api.URL, APIKey: testKey, Client: api.Client(), Log: slog.New(slog.DiscardHandler)}
+	serve(s, "POST", "/pay", `{"card":"4000000000000103","expiry":"3012"}`, nil)
+	if name, _ := sent["merchantName"].(string); !strings.HasPrefix(name, "Fjord Audio") {
+		t.Errorf("merchantName is %q, want the name on the shop's pages", name)
+	}
+	if page := serve(s, "GET", "/", "", nil).Body.String(); !strings.Contains(page, `"merchantName": "`+merchantName+`"`) {
+		t.Error("the page does not print what the shop sends")
 	}
 }
 
