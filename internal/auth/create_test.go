@@ -223,6 +223,27 @@ func TestCase29ReturnURLMayHaveAFragment(t *testing.T) {
 	}
 }
 
+// TestReturnURLByHTTPInASandbox: a sandbox takes http to the browser's own machine and to itself. Elsewhere it refuses that, as
+// a live server does, which takes neither.
+func TestReturnURLByHTTPInASandbox(t *testing.T) {
+	t.Parallel()
+	for text, isTaken := range map[string]bool{
+		"http://127.0.0.1:3000/done": true, "http://localhost:3000/done": true, "http://shop.localhost/done": true, "http://[::1]/": true,
+		"http://lab.example:8080/order": true, "http://lab.example:8080.shop.example/": false, "http://shop.example/done": false, "HTTP://127.0.0.1/": false,
+	} {
+		for _, isLab := range []bool{true, false} {
+			w := newWorld()
+			e := w.browserEngine()
+			e.BrowserURL, e.Loopback = "http://lab.example:8080", isLab
+			o := four()
+			o["returnUrl"], o["messageVersion"] = text, "2.2.0" // 2.3.1 has no http for the server's own pages either
+			if _, _, err := e.Create(t.Context(), profiled, o.json()); (err == nil) != (isTaken && isLab) {
+				t.Errorf("%s, sandbox %t: %v", text, isLab, err)
+			}
+		}
+	}
+}
+
 // TestF8OnlyWhatTheCallerSentIsAtFault: a fault names no member that the server would have filled in itself, says of a value
 // of another type that it is of that type, and says what a code, an amount, a time and a country look like.
 func TestF8OnlyWhatTheCallerSentIsAtFault(t *testing.T) {
