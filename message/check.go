@@ -75,8 +75,9 @@ func (m *Message) CheckObject(path Path, t *Table) Problems {
 }
 
 // CheckSent returns what a directory server may refuse in an AReq beside the problems that Check
-// reports: elements whose condition is false, and characters that no text may have. Check accepts
-// them, because it ignores what has no meaning, and does not look at characters.
+// reports: elements whose condition is false, characters that no text may have, and ids with
+// blanks around them. Check accepts them, because it ignores what has no meaning, and does not look
+// at characters.
 func (m *Message) CheckSent() Problems {
 	t, ok := m.Type()
 	v, ok2 := m.Version()
@@ -86,7 +87,7 @@ func (m *Message) CheckSent() Problems {
 	c := &checker{m: m, ctx: Context{AReq: m}, table: TableOf(t, v), version: v}
 	c.findView()
 	c.reportSent(c.table, 0)
-	return c.sortedProblems()
+	return append(c.sortedProblems(), m.CheckIdentifiers()...)
 }
 
 // reportSent reports what CheckSent looks for in an object.

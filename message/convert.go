@@ -1,8 +1,11 @@
 package message
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // newNormaliser returns a normaliser of a request whose values have the JSON types of their
@@ -14,6 +17,7 @@ func newNormaliser(r *Request, v Version) *normaliser {
 	for {
 		n := &normaliser{builder: newBuilder(r, v)}
 		n.convertObject(n.table, 0)
+		n.completeSDK()
 		if len(n.changes) == 0 {
 			n.changes = slices.DeleteFunc(changes, func(c Change) bool { return !n.isPathSent(c.Path) })
 			return n
@@ -35,7 +39,7 @@ func (n *normaliser) convertObject(t *Table, object uint32) {
 			continue
 		}
 		f := &t.Fields[row]
-		if nodes[i].kind == jsonString && f.Kind != Bool {
+		if nodes[i].kind == jsonString && f.Kind != Bool && f.Name != sdkKey {
 			continue
 		}
 		if e, edited := n.r.edits[i]; edited && (e.wrap || e.text != nil) {
@@ -47,6 +51,29 @@ func (n *normaliser) convertObject(t *Table, object uint32) {
 		} else if f.Of != nil {
 			n.eachObject(f, i, func(object uint32) { n.convertObject(f.Of, object) })
 		}
+	}
+}
+
+// sdkKey is the key of an SDK. The SDK gives it to the app as a text, in which there is an object of JSON.
+const sdkKey = "sdkEphemPubKey"
+
+// completeSDK sets what 2.3.1 asks for about the SDK of an app, and versions before it do not have. An app that says
+// nothing of a Split-SDK has a Default-SDK, whose only variant is native.
+func (n *normaliser) completeSDK() {
+	const kind, variant = "sdkType", "defaultSdkType"
+	switch isSplit := n.r.Has("splitSdkType") || n.r.Has("sdkServerSignedContent"); {
+	case !n.isDefined(kind):
+		return
+	case !n.r.Has(kind) && isSplit:
+		n.r.Set(kind, "02")
+		n.recordChange(kind, -1, "set to 02, a Split-SDK")
+	case !n.r.Has(kind):
+		n.r.Set(kind, "01")
+		n.recordChange(kind, -1, "set to 01, a Default-SDK")
+	}
+	if n.r.Text(kind) == "01" && !n.r.Has(variant) {
+		n.r.SetRaw(variant, []byte(`{"sdkVariant":"01"}`))
+		n.recordChange(variant, -1, "set to native")
 	}
 }
 
@@ -69,8 +96,13 @@ func (n *normaliser) convertValue(f *Field, i uint32) (e edit, what string) {
 			return edit{text: quote("N")}, "written as N"
 		}
 	case jsonString:
-		if text := string(n.m.text(i, nil)); !f.Array && (text == "true" || text == "false") {
-			return edit{text: []byte(text)}, "made a boolean"
+		switch text := n.m.text(i, nil); {
+		case f.Name == sdkKey:
+			if jsontext.Value(text).Kind() == '{' && jsontext.Value(text).IsValid() {
+				return edit{text: bytes.Clone(text)}, "made an object"
+			}
+		case !f.Array && (string(text) == "true" || string(text) == "false"):
+			return edit{text: bytes.Clone(text)}, "made a boolean"
 		}
 	case jsonArray:
 		if item := n.singleItem(i); item != 0 && n.m.nodes[item].kind != jsonArray && n.version < V231 && !f.Array && !f.AltArray && !f.isFixed() {

@@ -73,8 +73,10 @@ func (n *normaliser) normaliseObject(t *Table, object uint32) {
 func (n *normaliser) normaliseValue(f *Field, i uint32) {
 	kind := n.m.nodes[i].kind
 	switch {
-	case kind == jsonString && !f.Array && (f.Kind == Country || f.Kind == Currency || f.Kind == IP || normalisedTexts[f.Name]):
+	case kind == jsonString && !f.Array && (f.Kind == Country || f.Kind == Currency || f.Kind == IP || f.hasZerosInFront() || normalisedTexts[f.Name]):
 		n.normaliseText(f, i)
+	case kind == jsonString && f.isIdentifier():
+		n.trim(f, i)
 	case kind == jsonString && !f.Array && !n.r.isPlain && textsOfOneLine[f.Name]:
 		n.removeLineBreaks(f, i)
 	case f.Of != nil:
@@ -156,6 +158,8 @@ func (n *normaliser) normaliseText(f *Field, i uint32) {
 		}
 	case f.Name == "browserTZ":
 		text, what = trimOffset(old), "tidied"
+	case f.hasZerosInFront():
+		text, what = padded(old, f.Min), "padded to "+strconv.Itoa(f.Min)+" digits"
 	case f.Name == "browserAcceptHeader", f.Name == "browserUserAgent":
 		text, what = truncate(old, f.Max), "cut to "+strconv.Itoa(f.Max)+" characters"
 	}
@@ -174,6 +178,8 @@ func (n *normaliser) isOrdinary(f *Field, i uint32) bool {
 	switch f.Kind {
 	case Country, Currency:
 		return len(text) == 3 && allDigits(text)
+	case Digits:
+		return f.hasZerosInFront() && len(text) >= f.Min
 	case IP:
 		return n.version >= V231 || bytes.IndexByte(text, ':') < 0
 	case Text:
@@ -185,8 +191,8 @@ func (n *normaliser) isOrdinary(f *Field, i uint32) bool {
 // numericCode returns a country or a currency as the three digits that its kind asks for, and
 // what was done. A code that is in no table is returned as it is.
 func numericCode(k Kind, code string) (numeric, what string) {
-	if len(code) < 3 && allDigits([]byte(code)) {
-		return strings.Repeat("0", 3-len(code)) + code, "padded to 3 digits"
+	if text := padded(code, 3); text != code {
+		return text, "padded to 3 digits"
 	}
 	if !allBytes([]byte(code), isAlpha) {
 		return code, ""
@@ -204,6 +210,19 @@ func numericCode(k Kind, code string) (numeric, what string) {
 		return code, ""
 	}
 	return numeric, "written in digits"
+}
+
+// padded returns digits with zeros in front, so that there are at least n. All else is returned as it is.
+func padded(digits string, n int) string {
+	if len(digits) >= n || !allDigits([]byte(digits)) {
+		return digits
+	}
+	return strings.Repeat("0", n-len(digits)) + digits
+}
+
+// hasZerosInFront reports whether an element is a number that is always written with the same number of digits.
+func (f *Field) hasZerosInFront() bool {
+	return f.Kind == Digits && f.Range != nil && f.Min > 1 && f.Min == f.Max && !f.Array
 }
 
 // fullAddress returns an IPv6 address as eight groups of four digits, and the IPv4 address of
@@ -396,6 +415,9 @@ var namesAndAddresses = []string{
 	"shipAddrLine1", "shipAddrLine2", "shipAddrLine3", "shipAddrCity", "shipAddrState", "shipAddrPostCode",
 }
 
+// IsTransliterated reports whether [Request.Transliterate] writes an element in ASCII.
+func IsTransliterated(name string) bool { return slices.Contains(namesAndAddresses, name) }
+
 // Transliterate writes names and addresses in ASCII if the version takes nothing else, breaks lines
 // of addresses that are too long, and returns what it changed: docs/api.md, R9c. The
 // billing country says how ä, ö and ü are written, so Normalise comes first. A
@@ -412,8 +434,8 @@ func (r *Request) Transliterate() []Change {
 			n.transliterate(name, asGerman)
 		}
 	}
-	n.wrapAddress("billAddrLine")
-	n.wrapAddress("shipAddrLine")
+	n.wrapAddress("billAddrLine", false)
+	n.wrapAddress("shipAddrLine", false)
 	return n.changes
 }
 
@@ -431,31 +453,5 @@ func (n *normaliser) transliterate(name string, asGerman bool) {
 	case !isRequired:
 		n.r.Set(name, "")
 		n.recordChange(name, -1, "left out, it has no form in ASCII")
-	}
-}
-
-// wrapAddress breaks the lines of an address that are too long.
-func (n *normaliser) wrapAddress(prefix string) {
-	lineNames := [...]string{prefix + "1", prefix + "2", prefix + "3"}
-	lines := make([]string, len(lineNames))
-	for i, name := range lineNames {
-		if lines[i] = n.r.Text(name); lines[i] == "" && n.r.Has(name) || charset.Find(lines[i], charset.ASCII) != charset.Allowed {
-			return // not a text, or one that is refused
-		}
-	}
-	wrapped, ok := charset.Wrap(lines, n.table.Field(lineNames[0]).Max)
-	if !ok {
-		return
-	}
-	for i, name := range lineNames {
-		switch {
-		case wrapped[i] == lines[i]:
-			continue
-		case lines[i] == "":
-			n.recordChange(name, -1, "continues the line before")
-		default:
-			n.recordChange(name, -1, "continued in the next line")
-		}
-		n.r.Set(name, wrapped[i])
 	}
 }

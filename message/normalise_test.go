@@ -1,6 +1,7 @@
 package message_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -199,5 +200,88 @@ func TestNormaliseNeedsAVersion(t *testing.T) {
 		if changes := r.Normalise(); changes != nil {
 			t.Errorf("version %s: %v", version, changes)
 		}
+	}
+}
+
+// TestAppOfAnOlderVersion: what an app took from an SDK of an earlier version, or as the SDK gives it, becomes what the
+// version of the request asks for.
+func TestAppOfAnOlderVersion(t *testing.T) {
+	const key = `{"kty":"EC","crv":"P-256","x":"WWcpTjbOqiu_1aODllw5rYTq5oLXE_T0huCPjMIRbkI","y":"Wz_7anIeadV8SJZUfr4drwjzuWoUbOsHp5GdRZBAAiw"}`
+	for _, v := range message.Versions() {
+		for _, test := range []struct {
+			name, raw, out, changes string // raw "": absent
+			from                    message.Version
+		}{
+			{"sdkMaxTimeout", `"5"`, `"05"`, "sdkMaxTimeout: padded to 2 digits", message.V210},
+			{"sdkMaxTimeout", `5`, `"05"`, "sdkMaxTimeout: written as a string\nsdkMaxTimeout: padded to 2 digits", message.V210},
+			{"sdkMaxTimeout", `"60"`, `"60"`, "", message.V210},
+			{"sdkMaxTimeout", `"5 minutes"`, `"5 minutes"`, "", message.V210},
+			{"sdkEphemPubKey", string(mustQuote(t, key)), key, "sdkEphemPubKey: made an object", message.V210},
+			{"sdkEphemPubKey", `"{"`, `"{"`, "", message.V210},
+			{"sdkType", "", `"01"`, "sdkType: set to 01, a Default-SDK", message.V231},
+			{"defaultSdkType", "", `{"sdkVariant":"01"}`, "defaultSdkType: set to native", message.V231},
+			{"sdkType", `"02"`, `"02"`, "", message.V231},
+		} {
+			if v < test.from {
+				continue
+			}
+			b := validRequest(t, v, message.APP, message.PA).with("splitSdkType", "", "sdkServerSignedContent", "")
+			if v >= message.V231 {
+				b = b.with("sdkType", `"01"`, "defaultSdkType", `{"sdkVariant":"01"}`)
+			}
+			if test.raw == "" {
+				b = b.with(test.name, "")
+			} else {
+				b = b.with(test.name, test.raw)
+			}
+			r := b.read(t)
+			var changes []string
+			for _, c := range r.Normalise() {
+				if c.Path == message.Path(test.name) {
+					changes = append(changes, string(c.Path)+": "+c.What)
+				}
+			}
+			m, _ := r.Build(message.Context{})
+			if got := string(m.Raw(test.name)); got != test.out || strings.Join(changes, "\n") != test.changes {
+				t.Errorf("%s %s %s: %s, changes %q; want %s, %q", v, test.name, test.raw, got, changes, test.out, test.changes)
+			}
+		}
+		b := validRequest(t, v, message.APP, message.PA).with("sdkMaxTimeout", `"5"`).with("sdkEphemPubKey", string(mustQuote(t, key))).
+			with("sdkType", "", "defaultSdkType", "", "splitSdkType", "", "sdkServerSignedContent", "")
+		r := b.read(t)
+		r.Normalise()
+		if _, problems := r.Build(message.Context{}); len(problems) > 0 {
+			t.Errorf("%s: %v", v, problems)
+		}
+	}
+}
+
+// mustQuote returns a text as JSON.
+func mustQuote(t *testing.T, text string) []byte {
+	raw, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// TestCheckIdentifiers: an id with a blank around it is what a directory server may refuse, at the top and in objects.
+func TestCheckIdentifiers(t *testing.T) {
+	for _, v := range message.Versions() {
+		m, problems := validRequest(t, v, message.BRW, message.PA).with("acquirerMerchantID", `"M-1001 "`).
+			with("acctInfo", `{"chAccAgeInd":"01"}`).with("threeDSRequestorID", `" corner-shop"`).read(t).Build(message.Context{})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		for name, found := range map[string]message.Problems{"CheckSent": m.CheckSent(), "CheckIdentifiers": m.CheckIdentifiers()} {
+			if len(found) != 2 || found[0].Path != "threeDSRequestorID" || found[1].Path != "acquirerMerchantID" {
+				t.Errorf("%s %s: %v", v, name, found)
+			}
+		}
+	}
+	m, problems := validRequest(t, message.V231, message.BRW, message.PA).
+		with("sellerInfo", `[{"sellerName":"a","sellerId":"b "}]`).read(t).Build(message.Context{})
+	if found := m.CheckIdentifiers(); len(found) != 1 || found[0].Path != "sellerInfo[0].sellerId" {
+		t.Errorf("%v, %v", found, problems)
 	}
 }

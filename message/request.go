@@ -43,7 +43,8 @@ func ReadRequest(data []byte, lim Limits) (*Request, error) {
 	return &Request{m: m, isPlain: charset.IsPlainJSON(data)}, nil
 }
 
-// applyEdits writes the changes of values into the text of the request, and reads it again.
+// applyEdits writes the changes of values, and members that were added, into the text of the request, and reads it
+// again.
 func (r *Request) applyEdits() {
 	data := r.m.data
 	out, end := make([]byte, 0, len(data)+64), uint32(0)
@@ -63,12 +64,17 @@ func (r *Request) applyEdits() {
 		}
 		end = n.end
 	}
-	out = append(out, data[end:]...)
+	last := r.m.nodes[0].end - 1 // of the closing brace
+	out = append(out, data[end:last]...)
+	out = bytes.TrimRight(out, " \t\r\n")
+	for _, name := range slices.Sorted(maps.Keys(r.added)) {
+		out = append(appendName(out, name), r.added[name]...)
+	}
+	out = append(out, data[last:]...)
 	edited, err := ReadRequest(out, Limits{Depth: -1, Members: -1})
 	if err != nil {
 		panic("message: edited to what is not JSON: " + err.Error())
 	}
-	edited.added = r.added
 	*r = *edited
 }
 

@@ -80,6 +80,12 @@ func (d *directory) wrongPlan(m received) (erro, bool) {
 			return erro{code: "203", detail: name}, true
 		}
 	}
+	// These stand in lists of the directory server or the acquirer, as they are.
+	for _, name := range []string{"acquirerBIN", "acquirerMerchantID", "threeDSRequestorID", "threeDSServerOperatorID"} {
+		if text := m.text(name); strings.TrimSpace(text) != text {
+			return erro{code: "203", detail: name}, true
+		}
+	}
 	return erro{}, false
 }
 

@@ -169,6 +169,8 @@ func TestBadMessagesGetAnErro(t *testing.T) {
 		}}}).json(t)), "202", "A0-X"},
 		{"another scheme's card", string(good().with(members{"acctNumber": "5100000000000103"}).json(t)), "305", "acctNumber: not a card of this directory server"},
 		{"results over http", string(good().with(members{"threeDSServerURL": "http://127.0.0.1/"}).json(t)), "203", "threeDSServerURL"},
+		{"a blank behind an id", string(good().with(members{"acquirerMerchantID": "M-1001 "}).json(t)), "203", "acquirerMerchantID"},
+		{"a blank before an id", string(good().with(members{"threeDSRequestorID": " corner-shop"}).json(t)), "203", "threeDSRequestorID"},
 		{"the directory server's own", string(good().with(members{"dsTransID": newID()}).json(t)), "203", "dsTransID"},
 	} {
 		raw, err := s.post(t.Context(), "visa", []byte(test.body))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -34,6 +35,7 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 	rate := cmd.Float64("rate-limit", 500, "`N` requests per second and API key, 0 for no limit")
 	strict := cmd.Bool("strict", false, "refuse a threeDSCompInd Y whose 3DS Method has not completed")
 	data := cmd.String("data", "", "keep the store in `DIR`; default: a temporary one")
+	isQuiet := cmd.Bool("quiet", false, "print no line for each request")
 	readyPath := cmd.String("ready-file", "", "write addresses and keys to `FILE`, as JSON, once all accept")
 	rehearsal := cmd.String("directories", "", "run directory servers and issuers only, for a server of its own; certificates are in `DIR`")
 	resultsCA := cmd.String("results-ca", "", "with --directories: also trust `FILE`, authorities of the server's results listener")
@@ -75,9 +77,13 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 	if err != nil {
 		return fmt.Errorf("%w (--listen HOST:0 takes any free port)", err)
 	}
+	terminal := obs.NonBlocking(cmd.stderr) // so that no request waits for whoever reads it
 	o := playground.Options{
-		Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(cmd.stderr, slog.LevelWarn),
+		Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(terminal, slog.LevelWarn),
 		DirectoriesListen: *directories, PerKey: *rate, Strict: *strict,
+	}
+	if !*isQuiet {
+		o.Around = func(h http.Handler) http.Handler { return printRequests(terminal, h) }
 	}
 	warnOfSandbox(o.Log, api.Addr())
 	return serveSandbox(ctx, o, publicURL, ready, cmd.stdout)

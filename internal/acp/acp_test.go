@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -58,5 +59,28 @@ func TestD55CountryCodesAreAPrefixCode(t *testing.T) {
 	}
 	if len(countryCodes) < 200 {
 		t.Errorf("%d codes are fewer than there are", len(countryCodes))
+	}
+}
+
+// TestD55AllFaultsAreNamed: a request with several faults is told all of them, each once. The param is the first.
+func TestD55AllFaultsAreNamed(t *testing.T) {
+	const body = `{"merchant_id":"shop-1","colour":"red","payment_method":{"type":"bank","number":"4000012345678010","exp_month":"13",
+		"exp_year":"30"},"amount":{"value":0,"currency":"ABC"},"shopper_details":{"address":{"country":"XX"}}}`
+	_, _, err := ReadCreate([]byte(body))
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Param != "$.colour" {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	for _, want := range []string{
+		"$.colour", "$.payment_method.type must", "$.payment_method.name is missing", "$.payment_method.exp_month must", "$.payment_method.exp_year must",
+		"$.amount.value must", "$.amount.currency is no", "$.shopper_details.address.country is no", "$.shopper_details.address.line_one is missing",
+	} {
+		if strings.Count(e.Message, want) != 1 {
+			t.Errorf("%q has %q %d times, want once", e.Message, want, strings.Count(e.Message, want))
+		}
+	}
+	_, _, err = ReadCreate([]byte(`{"merchant_id":"shop-1"}`))
+	if e, ok := errors.AsType[*Error](err); !ok || e.Message != "$.payment_method is missing; $.amount is missing" {
+		t.Errorf("%+v", e)
 	}
 }

@@ -86,19 +86,17 @@ func (a areq) set(name, value string) {
 // them. The error is an *[Error].
 func ReadCreate(body []byte) (auth.Delegation, []byte, error) {
 	var r createRequest
-	if err := readShape(body, createShape, &r); err != nil {
+	var l faultList
+	if err := l.readShape(body, createShape, &r); err != nil {
 		return auth.Delegation{}, nil, err
 	}
-	expiry, err := expiryDate(r.Card.Month, r.Card.Year)
-	if err != nil {
-		return auth.Delegation{}, nil, err
+	expiry := l.expiryDate(r.Card.Month, r.Card.Year)
+	if r.Amount.Value <= 0 {
+		l.add("$.amount.value", "must be more than 0")
 	}
 	currency, _, ok := iso.CurrencyAlpha(r.Amount.Currency)
-	switch {
-	case r.Amount.Value <= 0:
-		return auth.Delegation{}, nil, newFault("$.amount.value", "$.amount.value must be more than 0")
-	case !ok:
-		return auth.Delegation{}, nil, newFault("$.amount.currency", "$.amount.currency is no currency of ISO 4217")
+	if !ok {
+		l.add("$.amount.currency", "is no currency of ISO 4217")
 	}
 	a := areq{
 		"acctNumber": r.Card.Number, "cardExpiryDate": expiry, "deviceChannel": "02", "messageCategory": "01",
@@ -109,11 +107,7 @@ func ReadCreate(body []byte) (auth.Delegation, []byte, error) {
 		a["reference"] = r.MerchantID
 	}
 	if r.Acquirer != nil {
-		country, ok := iso.CountryAlpha2(strings.ToUpper(r.Acquirer.Country))
-		if !ok {
-			const path = "$.acquirer_details.acquirer_country"
-			return auth.Delegation{}, nil, newFault(path, path+" is no country of ISO 3166-1")
-		}
+		country := l.country("$.acquirer_details.acquirer_country", r.Acquirer.Country)
 		a.set("acquirerBIN", r.Acquirer.BIN)
 		a.set("acquirerMerchantID", r.Acquirer.MerchantID)
 		a.set("acquirerCountryCode", country)
@@ -130,7 +124,7 @@ func ReadCreate(body []byte) (auth.Delegation, []byte, error) {
 			a["threeDSRequestorChallengeInd"] = "03"
 		}
 	}
-	text, err := r.encode(a)
+	text, err := r.encode(a, &l)
 	return auth.Delegation{NotificationURL: r.NotificationURL}, text, err
 }
 
@@ -140,19 +134,18 @@ func ReadAuthenticate(body []byte) (auth.Delegation, []byte, error) {
 		Completion string `json:"fingerprint_completion"`
 		laterRequest
 	}
-	if err := readShape(body, authenticateShape, &r); err != nil {
+	var l faultList
+	if err := l.readShape(body, authenticateShape, &r); err != nil {
 		return auth.Delegation{}, nil, err
 	}
-	text, err := r.encode(areq{})
+	text, err := r.encode(areq{}, &l)
 	return auth.Delegation{NotificationURL: r.NotificationURL, Completion: r.Completion}, text, err
 }
 
-// encode adds to members those of either request, and returns them as JSON.
-func (r *laterRequest) encode(a areq) ([]byte, error) {
+// encode adds to members those of either request, and returns them as JSON. The error is that of all faults.
+func (r *laterRequest) encode(a areq, l *faultList) ([]byte, error) {
 	if r.Channel != nil {
-		if err := r.Channel.Browser.addTo(a); err != nil {
-			return nil, err
-		}
+		r.Channel.Browser.addTo(a, l)
 	}
 	if s := r.Shopper; s != nil {
 		a.set("email", s.Email)
@@ -160,18 +153,16 @@ func (r *laterRequest) encode(a areq) ([]byte, error) {
 			a["mobilePhone"] = areq{"cc": code, "subscriber": subscriber}
 		}
 		if at := s.Address; at != nil {
-			country, ok := iso.CountryAlpha2(strings.ToUpper(at.Country))
-			if !ok {
-				const path = "$.shopper_details.address.country"
-				return nil, newFault(path, path+" is no country of ISO 3166-1")
-			}
-			a["billAddrCountry"] = country
+			a["billAddrCountry"] = l.country("$.shopper_details.address.country", at.Country)
 			a.set("billAddrLine1", at.Line1)
 			a.set("billAddrLine2", at.Line2)
 			a.set("billAddrCity", at.City)
 			a.set("billAddrPostCode", at.PostCode)
 			a.set("billAddrState", stateOf(at.State, at.Country))
 		}
+	}
+	if err := l.err(); err != nil {
+		return nil, err
 	}
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -181,7 +172,7 @@ func (r *laterRequest) encode(a areq) ([]byte, error) {
 }
 
 // addTo adds what is said of a browser to members of an AReq.
-func (b *browserInfo) addTo(a areq) error {
+func (b *browserInfo) addTo(a areq, l *faultList) {
 	a["browserAcceptHeader"], a["browserIP"], a["browserJavascriptEnabled"] = b.Accept, b.IP, b.HasScript
 	a["browserLanguage"], a["browserUserAgent"], a["acceptLanguage"] = b.Language, b.UserAgent, []string{b.Language}
 	for _, m := range []struct {
@@ -195,30 +186,37 @@ func (b *browserInfo) addTo(a areq) error {
 		case m.value != nil:
 			a[m.name] = strconv.FormatInt(*m.value, 10)
 		case b.HasScript:
-			return newFault(path, path+" is missing: the browser has JavaScript")
+			l.add(path, "is missing: the browser has JavaScript")
 		}
 	}
 	switch {
 	case b.HasJava != nil:
 		a["browserJavaEnabled"] = *b.HasJava
 	case b.HasScript:
-		const path = "$.channel.browser.java_enabled"
-		return newFault(path, path+" is missing: the browser has JavaScript")
+		l.add("$.channel.browser.java_enabled", "is missing: the browser has JavaScript")
 	}
-	return nil
+}
+
+// country returns the digits of a country of two letters.
+func (l *faultList) country(path, letters string) string {
+	digits, ok := iso.CountryAlpha2(strings.ToUpper(letters))
+	if !ok {
+		l.add(path, "is no country of ISO 3166-1")
+	}
+	return digits
 }
 
 // expiryDate returns the end of a card as an AReq has it: YYMM.
-func expiryDate(month, year string) (string, error) {
+func (l *faultList) expiryDate(month, year string) string {
 	m, err := strconv.ParseUint(month, 10, 8)
 	if err != nil || m < 1 || m > 12 {
-		return "", newFault(cardPath+".exp_month", "$.payment_method.exp_month must be 01 to 12")
+		l.add(cardPath+".exp_month", "must be 01 to 12")
 	}
 	y, err := strconv.ParseUint(year, 10, 16)
 	if err != nil || len(year) != 4 || y < 2000 || y > 2099 {
-		return "", newFault(cardPath+".exp_year", "$.payment_method.exp_year must be four digits, 2000 to 2099")
+		l.add(cardPath+".exp_year", "must be four digits, 2000 to 2099")
 	}
-	return fmt.Sprintf("%02d%02d", y-2000, m), nil
+	return fmt.Sprintf("%02d%02d", y-2000, m)
 }
 
 // stateOf returns a state as an AReq has it, without the country that may stand before it. It returns "" for one that is

@@ -101,41 +101,49 @@ var (
 	}, laterShape...)
 )
 
-// A faultList is what is wrong with a request: the first fault of each kind of place, and all members that are too many.
+// A faultList is all that is wrong with a request.
 type faultList struct {
-	first   *Error
-	unknown []string // paths
+	paths   []string
+	texts   []string // what is wrong at each of the paths
+	unknown []string // paths of members that are too many
 }
 
+// add adds a fault. What is wrong with a member or with the object around it is said once.
 func (l *faultList) add(path, form string, args ...any) {
-	if l.first == nil {
-		l.first = newFault(path, path+" "+fmt.Sprintf(form, args...))
+	for _, other := range l.paths {
+		if path == other || strings.HasPrefix(path, other+".") {
+			return
+		}
 	}
+	l.paths = append(l.paths, path)
+	l.texts = append(l.texts, path+" "+fmt.Sprintf(form, args...))
 }
 
-// err returns the faults as one error, nil if there are none. Members that are too many come first, all in one.
+// err returns the faults as one error, nil if there are none. Members that are too many come first.
 func (l *faultList) err() error {
-	switch {
-	case len(l.unknown) > 0:
+	paths, texts := l.paths, l.texts
+	if len(l.unknown) > 0 {
 		slices.Sort(l.unknown)
-		return newFault(l.unknown[0], "The request has members that there are not: "+strings.Join(l.unknown, ", "))
-	case l.first != nil:
-		return l.first
+		paths = append([]string{l.unknown[0]}, paths...)
+		texts = append([]string{"The request has members that there are not: " + strings.Join(l.unknown, ", ")}, texts...)
 	}
-	return nil
+	if len(paths) == 0 {
+		return nil
+	}
+	return newFault(paths[0], strings.Join(texts, "; "))
 }
 
-// readShape checks a body against the members that it may have, and decodes it.
-func readShape(body []byte, shape []member, into any) error {
+// readShape checks a body against the members that it may have, and decodes it. The faults are in the list; the error is
+// that nothing could be decoded.
+func (l *faultList) readShape(body []byte, shape []member, into any) error {
 	if jsontext.Value(body).Kind() != '{' || !jsontext.Value(body).IsValid() {
 		return NewError(http.StatusBadRequest, "", "The body is not a JSON object, or has a member twice")
 	}
-	var l faultList
 	l.checkObject("$", body, shape)
-	if err := l.err(); err != nil {
-		return err
-	}
 	if err := json.Unmarshal(body, into); err != nil {
+		if faults := l.err(); faults != nil {
+			return faults // a member has another type
+		}
 		return NewError(http.StatusBadRequest, "", "The body cannot be read")
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/message"
 )
 
 const (
@@ -97,7 +98,7 @@ func (h *Handler) findRecords(r *request, q recordQuery) (any, error) {
 		q.Merchant = r.actor.Merchant
 	}
 	wanted := journal.Query{
-		ID: strings.ToLower(q.ID), Reference: q.Reference, Card: q.AcctNumber, Last4: q.Last4, Merchant: q.Merchant, Scheme: q.Scheme,
+		ID: strings.ToLower(q.ID), Reference: q.Reference, Card: message.PlainCardNumber(q.AcctNumber), Last4: q.Last4, Merchant: q.Merchant, Scheme: q.Scheme,
 		ACS: q.ACS, Status: q.Status, Result: q.Result, Reason: q.Reason, Limit: recordLimit, Cursor: q.Cursor,
 	}
 	if err := wanted.Check(); err != nil {

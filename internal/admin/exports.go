@@ -10,6 +10,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/message"
 )
 
 // A stream is the answer of an operation that has more to say than fits into memory.
@@ -139,6 +140,7 @@ func eraseJournal(h *Handler, r *request) (any, error) {
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
+	asked.AcctNumber = message.PlainCardNumber(asked.AcctNumber)
 	object := "merchant " + asked.Merchant
 	if asked.AcctNumber != "" {
 		object = "card"

@@ -50,8 +50,8 @@ func (n says) WaitForAuthentication(context.Context, *account.Account, string) (
 	return new(auth.Authentication), nil
 }
 
-func (n says) Lookup(context.Context, []byte) (string, []auth.CardScheme, []faults.Entry) {
-	return "", nil, nil
+func (n says) Lookup(context.Context, *account.Account, []byte) (*auth.CardLookup, []faults.Entry) {
+	return new(auth.CardLookup), nil
 }
 
 func (says) Create(context.Context, *account.Account, []byte) (*auth.Authentication, *auth.BrowserAccess, error) {

@@ -55,7 +55,7 @@ type Engine interface {
 	Authentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	// Lookup and Explain send nothing. The entries of Lookup are what is wrong with its body.
-	Lookup(ctx context.Context, body []byte) (last4 string, held []auth.CardScheme, wrong []faults.Entry)
+	Lookup(ctx context.Context, acc *account.Account, body []byte) (*auth.CardLookup, []faults.Entry)
 	Explain(acc *account.Account, body []byte, o auth.ExplainOptions) *auth.Explanation
 	// Create returns an *[auth.RefusedError], an *[auth.TooManyError], auth.ErrNoRanges or auth.ErrStoreUnreachable.
 	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *auth.BrowserAccess, error)
@@ -288,16 +288,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serve(w, r, ep, acc, &a)
 }
 
-// checkRequest authenticates a request, and then looks at its path, its method, the coding of its
-// body and the rate of its key, in this order (docs/api.md, G2 and M1).
+// checkRequest authenticates a request, and then looks at its method, the coding of its body and the
+// rate of its key, in this order (docs/api.md, G2 and M1). A path that there is not needs no key:
+// browsers ask for some of their own accord, and the answer is no secret.
 func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpoint) (*account.Account, *failure) {
 	key := ep.protocol.apiKey(r)
 	acc, failed := h.authenticate(r, key)
 	switch {
-	case failed != nil:
-		return nil, failed
 	case ep.handle == nil:
 		return nil, noOperation
+	case failed != nil:
+		return nil, failed
 	case len(ep.methods) == 0 && r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		return nil, wrongMethod

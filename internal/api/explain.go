@@ -57,15 +57,15 @@ type requiredObject struct {
 
 // lookup answers which schemes hold a card, and what they ask for.
 func (h *Handler) lookup(ctx context.Context, req *request) (response, error) {
-	last4, held, wrong := h.Engine.Lookup(ctx, req.body)
+	found, wrong := h.Engine.Lookup(ctx, req.account, req.body)
 	if len(wrong) > 0 {
 		return response{}, problemOf(wrong...)
 	}
-	o := lookupObject{Last4: last4, Schemes: []lookupScheme{}}
-	for i := range held {
-		o.Schemes = append(o.Schemes, newLookupScheme(&held[i]))
+	o := lookupObject{Last4: found.Last4, Schemes: []lookupScheme{}}
+	for i := range found.Schemes {
+		o.Schemes = append(o.Schemes, newLookupScheme(&found.Schemes[i]))
 	}
-	return response{body: encodeJSON(o)}, nil
+	return response{body: encodeJSON(o), notes: auth.Notes{Normalised: found.Normalised}}, nil
 }
 
 // problemOf returns the problem of a body with faults.

@@ -59,7 +59,7 @@ func (lost) Authenticate(context.Context, string) (*account.Account, error) {
 }
 
 // TestKeyThatCannotBeLookedUp: while no key can be looked up, whoever sends one is told to come
-// again, and fills no log, whatever operation it asks for. What a caller who has gone
+// again, and fills no log, whatever operation it asks for. An operation that there is not needs no key. What a caller who has gone
 // leaves behind says nothing of the store.
 func TestKeyThatCannotBeLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestKeyThatCannotBeLookedUp(t *testing.T) {
 			for range 100 {
 				ask(t.Context(), "/preauth", http.StatusBadRequest)
 				ask(t.Context(), "/enrolled", http.StatusServiceUnavailable)
-				ask(t.Context(), "/nowhere", http.StatusBadRequest)
+				ask(t.Context(), "/nowhere", http.StatusNotFound)
 			}
 		}
 		gone, cancel := context.WithCancel(t.Context())

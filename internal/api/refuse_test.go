@@ -84,8 +84,8 @@ func (e engine) WaitForAuthentication(ctx context.Context, acc *account.Account,
 	return e.Authentication(ctx, acc, id)
 }
 
-func (e engine) Lookup(context.Context, []byte) (string, []auth.CardScheme, []faults.Entry) {
-	return "", nil, nil
+func (e engine) Lookup(context.Context, *account.Account, []byte) (*auth.CardLookup, []faults.Entry) {
+	return new(auth.CardLookup), nil
 }
 
 func (engine) Create(context.Context, *account.Account, []byte) (*auth.Authentication, *auth.BrowserAccess, error) {
@@ -715,5 +715,28 @@ func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 		waittest.Until(t, "all places to be free", func() bool { return h.inFlight().Load() == 0 })
+	}
+}
+
+// TestG6UnknownPathNeedsNoKey: a path that there is not is 404 with any key and without one, so that a browser that asks
+// for its own files is told the truth.
+func TestG6UnknownPathNeedsNoKey(t *testing.T) {
+	h := newHandler(new(fake))
+	h.Keys = noKeys{}
+	for _, path := range []string{"/nowhere", "/favicon.ico", "/docs", "/preauth/"} {
+		for _, key := range []string{"", "k"} {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			if key != "" {
+				r.Header.Set("APIKey", key)
+			}
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != http.StatusNotFound {
+				t.Errorf("%s with the key %q: %d, want 404", path, key, w.Code)
+			}
+		}
+	}
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/preauth", strings.NewReader("{}"))); w.Code != http.StatusUnauthorized {
+		t.Errorf("a path that there is, without a key: %d, want 401", w.Code)
 	}
 }

@@ -135,10 +135,10 @@ func (s *search) set(name, value string) {
 			s.fault(name, "pattern", cursorCure, &faults.Limit{Pattern: cursorForm.String()})
 		}
 	case "acctNumber":
-		switch q.Card = value; {
+		switch q.Card = message.PlainCardNumber(value); {
 		case s.isQuery:
 			s.fault(name, "not-in-url", "A card number may not stand in an address: send it in the body of POST "+searchPath+".", nil)
-		case !cardNumber.MatchString(value):
+		case !cardNumber.MatchString(q.Card):
 			s.fault(name, "pattern", "Send the whole card number: 13 to 19 digits.", &faults.Limit{Pattern: cardNumber.String()})
 		}
 	default:

@@ -215,6 +215,9 @@ func (e *Engine) checkContent(req *authRequest, body []byte) (contentCheck, erro
 		return contentCheck{}, err
 	}
 	c := contentCheck{msg: msg}
+	if !req.isStrict() {
+		req.changes = append(req.changes, msg.NormaliseCardNumber()...)
+	}
 	if req.isCreation {
 		c.own = e.checkOwnMembers(msg)
 		req.reference, req.returnURL = msg.Text("reference"), msg.Text("returnUrl")
@@ -237,7 +240,8 @@ func (e *Engine) checkContent(req *authRequest, body []byte) (contentCheck, erro
 
 // subjectOf returns what entries say of the values of a request.
 func (e *Engine) subjectOf(req *authRequest, c *contentCheck, original *message.Request) faults.Subject {
-	return faults.Subject{Version: req.version, Versions: e.usableVersions(c.to), Value: func(path message.Path) []byte {
+	isDone := req.isStrict() || req.account.Merchant.Transliterate || req.delegation != nil
+	return faults.Subject{Version: req.version, Versions: e.usableVersions(c.to), CannotTransliterate: isDone, Value: func(path message.Path) []byte {
 		if c.areq != nil {
 			if raw := c.areq.Raw(string(path)); raw != nil {
 				return raw
@@ -387,7 +391,7 @@ func (e *Engine) build(req *authRequest, c *contentCheck) {
 	found = append(found, checkExtensions(req, areq)...)
 	found = append(found, e.checkRules(req, c)...)
 	if areq != nil && req.isStrict() {
-		found = append(found, areq.CheckExponents()...)
+		found = append(append(found, areq.CheckExponents()...), areq.CheckIdentifiers()...)
 	}
 	if req.version < message.V220 && msg.Text("deviceChannel") == "03" && msg.Text("messageCategory") == "01" {
 		// The tables of 2.1.0 have the column; payments in it came with 2.2.0 (RI-02).
@@ -486,8 +490,11 @@ func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 		req.addChange(acquirer, "taken from the merchant's profile")
 	}
 	req.changes = append(req.changes, msg.Normalise()...)
-	if merchant.Transliterate {
+	if merchant.Transliterate || req.delegation != nil {
 		req.changes = append(req.changes, msg.Transliterate()...)
+	}
+	if req.delegation != nil {
+		req.changes = append(req.changes, msg.FitTexts()...)
 	}
 	withdrawSPC(req, to, msg)
 	if msg.Text("deviceChannel") == browser && msg.Has("threeDSCompInd") && msg.Text("threeDSCompInd") != "U" {

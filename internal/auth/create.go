@@ -334,22 +334,28 @@ func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
 		}
 	}
 	if isText("returnUrl") && !e.isReturnURL(msg.Text("returnUrl")) {
-		add("returnUrl", "address", "Send a URL of at most 2048 characters that begins with https:// and has neither user nor fragment.")
+		add("returnUrl", "address", "Send a URL of at most 2048 characters that begins with https:// and has no user.")
 	}
 	return wrong
 }
 
-// isReturnURL reports whether a shopper may be sent to a URL at the end.
+// isReturnURL reports whether a shopper may be sent to a URL at the end: https, and in a sandbox also http to the browser's
+// own machine or to the origin of the sandbox.
 func (e *Engine) isReturnURL(text string) bool {
 	u, err := url.Parse(text)
-	if err != nil || len(text) > maxReturnURL || u.User != nil || u.Fragment != "" || strings.Contains(text, "#") {
+	if err != nil || len(text) > maxReturnURL || u.User != nil {
 		return false
 	}
 	isLab := e.Loopback || slices.ContainsFunc(e.Peers, func(d Directory) bool { return d.Lab })
 	if err := (browserurl.Policy{Lab: isLab}).Check(text); err != nil {
 		return false
 	}
-	return u.Scheme == "https" || isLab
+	rest, isHTTP := strings.CutPrefix(text, "http:")
+	if !isHTTP {
+		return u.Scheme == "https"
+	}
+	isOwnMachine := browserurl.Policy{}.Check("https:"+rest) != nil
+	return isOwnMachine || e.BrowserURL != "" && strings.HasPrefix(text, e.BrowserURL+"/")
 }
 
 // newCreated returns the record of an authentication that was created and has not been sent.

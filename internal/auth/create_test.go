@@ -207,6 +207,43 @@ func TestF8FaultsComeAllAtOnce(t *testing.T) {
 	}
 }
 
+// TestCase29ReturnURLMayHaveAFragment: the address of a shop with hash routes is taken; one with a user is not.
+func TestCase29ReturnURLMayHaveAFragment(t *testing.T) {
+	t.Parallel()
+	e := newWorld().browserEngine()
+	for text, isTaken := range map[string]bool{
+		"https://shop.example/#/done": true, "https://shop.example/?a=1#/done": true, "https://shop.example/#": true,
+		"https://shop.example/#a#b": false, "https://jo@shop.example/#/done": false, "http://shop.example/#/done": false,
+	} {
+		o := four()
+		o["returnUrl"] = text
+		if _, _, err := e.Create(t.Context(), profiled, o.json()); (err == nil) != isTaken {
+			t.Errorf("%s: %v, taken should be %t", text, err, isTaken)
+		}
+	}
+}
+
+// TestReturnURLByHTTPInASandbox: a sandbox takes http to the browser's own machine and to itself. Elsewhere it refuses that, as
+// a live server does, which takes neither.
+func TestReturnURLByHTTPInASandbox(t *testing.T) {
+	t.Parallel()
+	for text, isTaken := range map[string]bool{
+		"http://127.0.0.1:3000/done": true, "http://localhost:3000/done": true, "http://shop.localhost/done": true, "http://[::1]/": true,
+		"http://lab.example:8080/order": true, "http://lab.example:8080.shop.example/": false, "http://shop.example/done": false, "HTTP://127.0.0.1/": false,
+	} {
+		for _, isLab := range []bool{true, false} {
+			w := newWorld()
+			e := w.browserEngine()
+			e.BrowserURL, e.Loopback = "http://lab.example:8080", isLab
+			o := four()
+			o["returnUrl"], o["messageVersion"] = text, "2.2.0" // 2.3.1 has no http for the server's own pages either
+			if _, _, err := e.Create(t.Context(), profiled, o.json()); (err == nil) != (isTaken && isLab) {
+				t.Errorf("%s, sandbox %t: %v", text, isLab, err)
+			}
+		}
+	}
+}
+
 // TestF8OnlyWhatTheCallerSentIsAtFault: a fault names no member that the server would have filled in itself, says of a value
 // of another type that it is of that type, and says what a code, an amount, a time and a country look like.
 func TestF8OnlyWhatTheCallerSentIsAtFault(t *testing.T) {
@@ -232,8 +269,8 @@ func TestF8OnlyWhatTheCallerSentIsAtFault(t *testing.T) {
 		"a payment of 3RI in 2.1.0": {
 			object{"deviceChannel": "03", "threeRIInd": "04", "messageVersion": "2.1.0"}, []string{"/messageCategory condition 2.2.0 or later"},
 		},
-		"an hour in minutes": {
-			object{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "60"},
+		"a week in seconds": {
+			object{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "604800"},
 			[]string{"/threeDSRequestorDecMaxTime length 5 digits with zeros in front, from 00001 to 10080"},
 		},
 		"returnUrl a number":  {object{"returnUrl": 5}, []string{"/returnUrl type as a string"}},

@@ -273,13 +273,23 @@ type CardVersion struct {
 	InfoInd   []string
 }
 
-// Lookup returns the schemes that hold a card, the preferred one first. It sends nothing. The entries are what is wrong
-// with the body.
-func (e *Engine) Lookup(ctx context.Context, body []byte) (last4 string, held []CardScheme, wrong []faults.Entry) {
+// A CardLookup is what [Engine.Lookup] found.
+type CardLookup struct {
+	Last4      string
+	Schemes    []CardScheme // that hold the card, the preferred one first
+	Normalised []string     // the elements that were corrected
+}
+
+// Lookup returns the schemes that hold a card. It sends nothing. The entries are what is wrong with the body.
+func (e *Engine) Lookup(ctx context.Context, acc *account.Account, body []byte) (*CardLookup, []faults.Entry) {
 	r, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
 		cure := "Send one JSON object with the string acctNumber."
-		return "", nil, []faults.Entry{faults.New(message.Format, "", "json", cure)}
+		return nil, []faults.Entry{faults.New(message.Format, "", "json", cure)}
+	}
+	found := &CardLookup{}
+	if !acc.Strict {
+		found.Normalised = changedElements(r.NormaliseCardNumber())
 	}
 	problems := r.Duplicates()
 	pan := r.Text("acctNumber")
@@ -289,11 +299,12 @@ func (e *Engine) Lookup(ctx context.Context, body []byte) (last4 string, held []
 	case !isCardNumber(pan):
 		problems = append(problems, message.Problem{Code: message.Format, Path: "acctNumber"})
 	}
+	var wrong []faults.Entry
 	for _, p := range problems {
 		wrong = append(wrong, faults.Explain(p, faults.Subject{Version: message.V231, Value: r.RawAt}))
 	}
 	if len(wrong) > 0 {
-		return "", nil, wrong
+		return nil, wrong
 	}
 	e.noteCard(ctx, pan)
 	for _, hit := range e.Cards.Lookup(pan) {
@@ -313,7 +324,8 @@ func (e *Engine) Lookup(ctx context.Context, body []byte) (last4 string, held []
 		if hit.Generation != nil {
 			s.KnownSince = hit.Generation.Loaded
 		}
-		held = append(held, s)
+		found.Schemes = append(found.Schemes, s)
 	}
-	return pan[len(pan)-4:], held, nil
+	found.Last4 = pan[len(pan)-4:]
+	return found, nil
 }

@@ -247,17 +247,18 @@ func TestE1LookupOfEachScheme(t *testing.T) {
 	loaded := w.clock().Add(-time.Hour)
 	w.hits[0].Generation = &ranges.Generation{Loaded: loaded}
 	e := w.engine(0)
-	last4, held, wrong := e.Lookup(t.Context(), object{"acctNumber": pan}.json())
-	if wrong != nil || last4 != pan[12:] || len(held) != 2 || held[0].Scheme != "visa" || held[1].Scheme != "mastercard" {
-		t.Fatalf("%s %+v %v", last4, held, wrong)
+	found, wrong := e.Lookup(t.Context(), shop, object{"acctNumber": pan}.json())
+	if wrong != nil || found.Last4 != pan[12:] || len(found.Schemes) != 2 || found.Schemes[0].Scheme != "visa" || found.Schemes[1].Scheme != "mastercard" {
+		t.Fatalf("%+v %v", found, wrong)
 	}
+	held := found.Schemes
 	if !held[0].KnownSince.Equal(loaded) || !held[1].KnownSince.IsZero() || *held[0].Recommended != message.V231 ||
 		len(held[0].Requires) == 0 {
 		t.Errorf("%+v", held[0])
 	}
-	if last4, held, wrong = e.Lookup(t.Context(), []byte(`{"acctNumber":"5000000000000009"}`)); last4 != "0009" ||
-		held != nil || wrong != nil {
-		t.Errorf("no range: %+v %v", held, wrong)
+	if found, wrong = e.Lookup(t.Context(), shop, []byte(`{"acctNumber":"5000000000000009"}`)); wrong != nil || found.Last4 != "0009" ||
+		found.Schemes != nil {
+		t.Errorf("no range: %+v %v", found, wrong)
 	}
 	if len(w.sends) != 0 {
 		t.Error("something was sent")
@@ -283,5 +284,47 @@ func TestE3CardWithoutRange(t *testing.T) {
 	w.tried = false
 	if x := e.Explain(shop, body.json(), auth.ExplainOptions{}); !x.IsValid || len(x.Warnings) != 1 {
 		t.Errorf("before card ranges are loaded: %+v", x)
+	}
+}
+
+// TestCase25ACureThatWasFollowedHelps: a cure names the setting transliterate for the elements alone that it writes, and
+// only where the merchant does not have it. With it the request is not refused any more.
+func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	setting := *shop.Merchant
+	setting.Transliterate = true
+	strict, with := &account.Account{Merchant: shop.Merchant, Strict: true}, &account.Account{Merchant: &setting}
+	for member, tt := range map[string]struct {
+		value   string
+		isCured bool
+	}{
+		"cardholderName": {"Jürgen Groß", true}, "billAddrLine1": {"Königsallee 1", true}, "shipAddrCity": {"Århus", true}, "merchantName": {"Bäcker", true},
+		"threeDSRequestorURL": {"https://shop.example/ä", false}, "acctID": {"ä1", false}, "email": {"jürgen@example.com", false},
+	} {
+		cureOf := func(acc *account.Account) string {
+			body := areq("2.2.0", preauth(t, e, acc))
+			body[member] = tt.value
+			for _, f := range e.Explain(acc, body.json(), auth.ExplainOptions{}).Faults {
+				if *f.Pointer == "/"+member {
+					return f.Cure
+				}
+			}
+			return ""
+		}
+		const withSetting, without = "Send ASCII, or have the merchant configured with transliterate.", "Send ASCII."
+		want := without
+		if tt.isCured {
+			want = withSetting
+		}
+		if got := cureOf(shop); got != want {
+			t.Errorf("%s: the cure is %q, want %q", member, got, want)
+		}
+		if got := cureOf(strict); got != without {
+			t.Errorf("%s, strict key: the cure is %q, want %q", member, got, without)
+		}
+		if got := cureOf(with); tt.isCured && got != "" || !tt.isCured && got != without {
+			t.Errorf("%s, with transliterate: the cure is %q", member, got)
+		}
 	}
 }

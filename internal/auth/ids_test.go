@@ -166,7 +166,7 @@ func TestErroNamesKnownIDOnly(t *testing.T) {
 		}{
 			{"acctNumber", nil, "201"},
 			{"acctNumber", "", "201"},
-			{"acctNumber", "4000 0012 3456 7890", "203"},
+			{"acctNumber", "4000.0012.3456.7890", "203"},
 			{"acctNumber", 5, "203"},
 			{"acctNumber", "4000001234567891", "305"},
 			{"mcc", "x", "203"},

@@ -29,7 +29,8 @@ func (e *Engine) Preauth(ctx context.Context, acc *account.Account, body []byte)
 func (e *Engine) preauth(
 	ctx context.Context, acc *account.Account, body []byte,
 ) (answer []byte, name string, notes Notes, err error) {
-	pan, ds, err := e.readPreauth(body)
+	pan, ds, changes, err := e.readPreauth(acc, body)
+	notes.Normalised = changedElements(changes)
 	if err != nil {
 		return nil, "", notes, err
 	}
@@ -65,11 +66,14 @@ func (e *Engine) schemesOf(hits []ranges.Hit) []string {
 	return words
 }
 
-// readPreauth reads a body and returns the card number and the scheme it names.
-func (e *Engine) readPreauth(body []byte) (pan, ds string, err error) {
+// readPreauth reads a body and returns the card number and the scheme it names, and what was corrected.
+func (e *Engine) readPreauth(acc *account.Account, body []byte) (pan, ds string, changes []message.Change, err error) {
 	req, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
-		return "", "", badJSON(err)
+		return "", "", nil, badJSON(err)
+	}
+	if !acc.Strict {
+		changes = req.NormaliseCardNumber()
 	}
 	pan, ds = req.Text("acctNumber"), req.Text("ds")
 	found := req.Duplicates()
@@ -83,9 +87,9 @@ func (e *Engine) readPreauth(body []byte) (pan, ds string, err error) {
 		found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 	}
 	if len(found) > 0 {
-		return "", "", e.refuseBody(req, found)
+		return "", "", nil, e.refuseBody(req, found)
 	}
-	return pan, ds, nil
+	return pan, ds, changes, nil
 }
 
 // isKnownScheme reports whether a request may name the word ds: that of a configured directory, or one that the

@@ -165,16 +165,21 @@ type Notes struct {
 
 // notesOf returns the changes and findings of a request in the form for the requestor.
 func notesOf(req *authRequest) Notes {
-	var n Notes
-	for _, c := range req.changes {
-		n.Normalised = addName(n.Normalised, c.Path.Name())
-	}
+	n := Notes{Normalised: changedElements(req.changes)}
 	for _, f := range req.findings {
 		if f.InForce && f.Rule != scheme.Advise && f.Rule != scheme.Ignore && f.Rule != scheme.Ended {
 			n.Unkept = addName(n.Unkept, f.Element)
 		}
 	}
 	return n
+}
+
+// changedElements returns the names of the elements that were changed, each once.
+func changedElements(changes []message.Change) (names []string) {
+	for _, c := range changes {
+		names = addName(names, c.Path.Name())
+	}
+	return names
 }
 
 // addName adds a name to names, unless it is there.

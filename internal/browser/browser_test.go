@@ -286,6 +286,27 @@ func TestD71HostedPageWithoutScript(t *testing.T) {
 	}
 }
 
+// TestCase29ReturnURLWithAFragment: the id comes before the fragment, where a shop with hash routes reads it, and the
+// fragment stays.
+func TestCase29ReturnURLWithAFragment(t *testing.T) {
+	t.Parallel()
+	h, engine := newTestHandler(nil)
+	for given, want := range map[string]string{
+		"https://shop.example/#/done":                      "https://shop.example/?authentication=ID#/done",
+		"https://shop.example/?a=1#/done":                  "https://shop.example/?a=1&authentication=ID#/done",
+		"https://shop.example/?authentication=old&a=1#/d?": "https://shop.example/?a=1&authentication=ID#/d?",
+		"https://shop.example/#!/%C3%A9/a=b&c":             "https://shop.example/?authentication=ID#!/%C3%A9/a=b&c",
+	} {
+		token := engine.Add(fakeRow{View: auth.BrowserView{ReturnURL: given}})
+		cookies := get(h, "/a/"+token).Result().Cookies()
+		end := submit(h, "/a/"+token+"/cancel", cookies, nil)
+		want = strings.ReplaceAll(want, "ID", engine.Row(token).View.ID)
+		if got := end.Header().Get("Location"); end.Code != http.StatusSeeOther || got != want {
+			t.Errorf("%s: %d %s, want %s", given, end.Code, got, want)
+		}
+	}
+}
+
 // TestD63AddressBehindProxies: a proxy that is trusted says which address the browser has, and nobody else.
 func TestD63AddressBehindProxies(t *testing.T) {
 	t.Parallel()

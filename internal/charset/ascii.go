@@ -65,22 +65,23 @@ func replacementOf(r rune, asGerman bool) (string, bool) {
 	return s, ok
 }
 
-// Wrap breaks the first of some lines at blanks where it is longer than limit, and puts the
-// rest into the empty lines that follow it. It returns false, and the lines as they were, if
-// the text does not fit. Lengths are those of ASCII texts.
+// Wrap breaks the first of some lines at blanks where it has more characters than limit, and puts
+// the rest into the empty lines that follow it. It returns false, and the lines as they were, if
+// the text does not fit.
 func Wrap(lines []string, limit int) ([]string, bool) {
 	wrapped := append([]string{}, lines...)
 	for i := range wrapped {
-		line := wrapped[i]
+		line := []rune(wrapped[i])
 		if len(line) <= limit {
 			continue
 		}
-		at := strings.LastIndexByte(line[:limit+1], ' ')
+		at := len(string(line[:limit+1]))
+		at = strings.LastIndexByte(wrapped[i][:at], ' ')
 		if at <= 0 || i+1 == len(wrapped) || wrapped[i+1] != "" {
 			return lines, false
 		}
-		wrapped[i], wrapped[i+1] = strings.TrimRight(line[:at], " "), strings.TrimLeft(line[at:], " ")
-		if wrapped[i] == "" {
+		head, rest := strings.TrimRight(wrapped[i][:at], " "), strings.TrimLeft(wrapped[i][at:], " ")
+		if wrapped[i], wrapped[i+1] = head, rest; head == "" {
 			return lines, false
 		}
 	}

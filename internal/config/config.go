@@ -210,7 +210,7 @@ type OIDC struct {
 	Scopes []string `yaml:"scopes"`
 	// The claim of the ID token that is shown as the name of the operator.
 	NameClaim string `yaml:"name_claim"`
-	// The claim of the ID token with the groups of the operator.
+	// The claim of the ID token, or else of userinfo, with the groups of the operator.
 	RoleClaim string `yaml:"role_claim"`
 	// Which groups have which role. Who is in none of them is refused; who is in several has the highest.
 	Roles OIDCRoles `yaml:"roles"`

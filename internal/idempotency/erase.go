@@ -13,6 +13,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/message"
 )
 
 // subjects are what a request and its answer are about: hashes of the ids of authentications and of hashes of cards, one
@@ -25,6 +26,9 @@ const subjectLen = 8
 var (
 	idForm   = regexp.MustCompile(`[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}`)
 	cardForm = regexp.MustCompile(`[0-9]{13,}`)
+
+	// separatedForm is a card number with something between its digits.
+	separatedForm = regexp.MustCompile(`[0-9]([ \t\x{a0}\x{202f}\x{2010}\x{2011}\x{2013}-]*[0-9]){12,18}`)
 )
 
 // maxCards is how many numbers of a request are tried as cards. No request has more than one.
@@ -56,11 +60,15 @@ func (s *subjects) addCards(body []byte, hash func(pan string) []byte) {
 	var request struct {
 		AcctNumber string `json:"acctNumber"`
 	}
-	if json.Unmarshal(body, &request) == nil && cardForm.MatchString(request.AcctNumber) {
-		s.add(hashCard(hash(request.AcctNumber))) // its digits may be escaped
+	if json.Unmarshal(body, &request) == nil {
+		if number := message.PlainCardNumber(request.AcctNumber); cardForm.MatchString(number) { // its digits may be escaped
+			s.add(hashCard(hash(number)))
+		}
 	}
-	for _, number := range cardForm.FindAll(body, maxCards) {
-		s.add(hashCard(hash(string(number))))
+	for _, form := range []*regexp.Regexp{cardForm, separatedForm} {
+		for _, number := range form.FindAll(body, maxCards) {
+			s.add(hashCard(hash(message.PlainCardNumber(string(number)))))
+		}
 	}
 }
 

@@ -326,6 +326,8 @@ func TestD127EraseFreesTheKeyOfAKeptAnswer(t *testing.T) {
 	}
 	byCard := newRequest("card", "Shop", "/lookup", `{"acctNumber":"`+pan+`"}`)
 	escaped := newRequest("escaped", "Shop", "/lookup", `{"acctNumber":"\u0034000000000000002"}`)
+	separated := newRequest("separated", "Shop", "/lookup", `{"acctNumber":"4000 0000-0000 0002"}`)
+	ofAgent := newRequest("agent", "Shop", "/delegate_authentication", `{"payment_method":{"number":"4000 0000 0000 0002"}}`)
 	byPath := newRequest("path", "Shop", "/authentications/"+strings.ToLower(id)+"/cancel", "")
 	byAnswer := newRequest("answer", "Shop", "/authentications/search", "{}")
 	other := newRequest("other", "Shop", "/lookup", `{"acctNumber":"4000000000000010"}`)
@@ -340,7 +342,7 @@ func TestD127EraseFreesTheKeyOfAKeptAnswer(t *testing.T) {
 		gone     []idempotency.Request
 	}{
 		{"nothing", "", nil, nil, 0, nil},
-		{"a card", "", nil, [][]byte{hashOf("another"), hashOf(pan)}, 2, []idempotency.Request{byCard, escaped}},
+		{"a card", "", nil, [][]byte{hashOf("another"), hashOf(pan)}, 4, []idempotency.Request{byCard, escaped, separated, ofAgent}},
 		{"an authentication", "", []string{strings.ToUpper(id)}, nil, 2, []idempotency.Request{byPath, byAnswer}},
 		{"a merchant", "Other", nil, nil, 1, []idempotency.Request{ofOther}},
 	} {
@@ -350,7 +352,7 @@ func TestD127EraseFreesTheKeyOfAKeptAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Store, w.CardHash = db, hashOf
-		answers := []idempotency.Request{byCard, escaped, byPath, byAnswer, other, ofOther}
+		answers := []idempotency.Request{byCard, escaped, separated, ofAgent, byPath, byAnswer, other, ofOther}
 		for i := range answers {
 			body := "{}"
 			if answers[i].Key == byAnswer.Key {

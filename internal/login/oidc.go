@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -121,6 +122,9 @@ func (s *Service) beginOIDC(w http.ResponseWriter, r *http.Request) {
 // errNoRole says that nobody has given the groups of a user a role.
 var errNoRole = errors.New("none of the groups has a role")
 
+// errNoGroups says that the issuer has not told the groups of a user.
+var errNoGroups = errors.New("it does not say which groups you are in")
+
 // errTwoMerchants says that a user would be of two merchants.
 var errTwoMerchants = errors.New("the groups are of more than one merchant")
 
@@ -145,9 +149,10 @@ func (o *OIDC) rights(groups []string) (role operator.Role, merchant string, err
 
 // A subject is who the issuer says that has logged in.
 type subject struct {
-	id     string // sub
-	label  string
-	groups []string
+	id        string // sub
+	label     string
+	groups    []string
+	hasGroups bool // the issuer has told the groups, which may be none
 }
 
 // finishOIDC logs in whoever the issuer sends back.
@@ -180,6 +185,10 @@ func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	role, merchant, err := settings.rights(who.groups)
+	if errors.Is(err, errNoRole) && !who.hasGroups {
+		err = errNoGroups
+		s.Log.Warn("login by OpenID Connect: neither the ID token nor userinfo has the claim of the groups", "claim", settings.RoleClaim)
+	}
 	if err != nil {
 		s.recordFailure(r, operator.OIDCPrefix+who.id, err.Error())
 		s.showMessage(w, http.StatusForbidden, "You have no role here", "The issuer knows you, but "+err.Error()+". Ask an administrator.")
@@ -228,7 +237,47 @@ func (s *Service) identify(r *http.Request, settings *OIDC, c *ceremony) (subjec
 	if token.Subject == "" || len(token.Subject) > 255 || strings.ContainsFunc(token.Subject, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return subject{}, errors.New("the ID token has no sub of printable ASCII")
 	}
-	return subject{token.Subject, textOf(claims[settings.NameClaim]), textsOf(claims[settings.RoleClaim])}, nil
+	if _, has := claims[settings.RoleClaim]; !has {
+		if err := addUserInfo(ctx, provider, tokens, token.Subject, claims); err != nil {
+			return subject{}, err
+		}
+	}
+	_, hasGroups := claims[settings.RoleClaim]
+	return subject{token.Subject, textOf(claims[settings.NameClaim]), textsOf(claims[settings.RoleClaim]), hasGroups}, nil
+}
+
+// addUserInfo adds to the claims of an ID token those of the userinfo endpoint, where many issuers tell what a scope asks for
+// (OpenID Connect Core 1.0, section 5.4). Claims of the ID token stay. An issuer without that endpoint tells nothing more.
+func addUserInfo(ctx context.Context, provider *oidc.Provider, tokens *oauth2.Token, sub string, claims map[string]json.RawMessage) error {
+	if provider.UserInfoEndpoint() == "" {
+		return nil
+	}
+	info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
+	if err != nil {
+		return describeUserInfo(err)
+	}
+	if info.Subject != sub {
+		return errors.New("userinfo is of another subject than the ID token")
+	}
+	var more map[string]json.RawMessage
+	if err := info.Claims(&more); err != nil {
+		return errors.New("userinfo is no JSON object")
+	}
+	for name, claim := range more {
+		if _, has := claims[name]; !has {
+			claims[name] = claim
+		}
+	}
+	return nil
+}
+
+// describeUserInfo returns why the issuer gave no claims, without what else it has sent.
+func describeUserInfo(err error) error {
+	if _, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("userinfo endpoint: %w", err)
+	}
+	reason, _, _ := strings.Cut(err.Error(), ": ") // what follows may be the answer
+	return errors.New("userinfo endpoint: " + reason)
 }
 
 // describeExchange returns why the issuer gave no tokens, without what else it has sent.

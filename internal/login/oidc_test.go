@@ -37,6 +37,7 @@ type issuer struct {
 	algorithm string
 	claims    map[string]any // beside those that belong to a request, which they replace
 	isSilent  bool           // it sends no ID token
+	userInfo  map[string]any // what its userinfo endpoint tells; nil: it has none
 
 	nonce, challenge string // of the last login
 	exchanges        []url.Values
@@ -61,6 +62,18 @@ func newIssuer(s *site) *issuer {
 	mux := http.NewServeMux()
 	mux.Handle("/", i.keys)
 	mux.HandleFunc("/token", i.token)
+	mux.HandleFunc("/userinfo", i.tellUser)
+	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		i.keys.ServeHTTP(answer, r)
+		var told map[string]any
+		must(i, json.Unmarshal(answer.Body.Bytes(), &told))
+		if i.userInfo != nil {
+			told["userinfo_endpoint"] = i.server.URL + "/userinfo"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(told)
+	})
 	i.server = httptest.NewServer(mux)
 	s.Cleanup(i.server.Close)
 	i.keys.SetIssuer(i.server.URL)
@@ -102,6 +115,16 @@ func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// tellUser is the userinfo endpoint.
+func (i *issuer) tellUser(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer a" || i.userInfo["refuses"] != nil {
+		http.Error(w, "a secret of the issuer", http.StatusForbidden)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(i.userInfo)
 }
 
 // start has a visitor begin to log in, and returns what the browser brings to the issuer.
@@ -385,5 +408,51 @@ func TestD143SilentIssuerIsNotAskedByEachVisitor(t *testing.T) {
 	s.pass(5 * time.Second)
 	if a := v.get("/login/oidc"); a.StatusCode != http.StatusSeeOther {
 		t.Errorf("once it answers: HTTP %d", a.StatusCode)
+	}
+}
+
+// TestCase35GroupsAtUserInfo: groups that the ID token does not tell are asked for at the userinfo endpoint, and count for
+// the subject of the ID token alone. Where nobody tells them, the page and the log say so.
+func TestCase35GroupsAtUserInfo(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		claims, userInfo map[string]any
+		role             operator.Role // "": refused
+		log, page        string
+	}{
+		"at userinfo alone":         {map[string]any{}, map[string]any{"sub": "4711", "groups": []string{"ops"}, "email": "jo@shop.example"}, operator.Operator, "", ""},
+		"in both":                   {map[string]any{"groups": []string{"look"}}, map[string]any{"sub": "4711", "groups": []string{"boss"}}, operator.Viewer, "", ""},
+		"none in the ID token":      {map[string]any{"groups": []string{}}, map[string]any{"sub": "4711", "groups": []string{"boss"}}, "", "", "none of the groups has a role"},
+		"of somebody else":          {map[string]any{}, map[string]any{"sub": "4712", "groups": []string{"boss"}}, "", "another subject", "not accepted"},
+		"of nobody":                 {map[string]any{}, map[string]any{"groups": []string{"boss"}}, "", "another subject", "not accepted"},
+		"nowhere":                   {map[string]any{}, map[string]any{"sub": "4711"}, "", "claim=groups", "does not say which groups"},
+		"nowhere, and no userinfo":  {map[string]any{}, nil, "", "claim=groups", "does not say which groups"},
+		"userinfo refuses":          {map[string]any{}, map[string]any{"refuses": true}, "", "403", "not accepted"},
+		"groups in the token alone": {map[string]any{"groups": []string{"ops"}}, map[string]any{"refuses": true}, operator.Operator, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			i := newIssuer(s)
+			i.claims, i.userInfo = tt.claims, tt.userInfo
+			v := s.newVisitor()
+			a := i.logIn(v, "/")
+			if tt.role == "" {
+				if a.StatusCode != http.StatusForbidden || v.isIn() || !strings.Contains(a.body, tt.page) || !strings.Contains(s.log.String(), tt.log) {
+					t.Errorf("HTTP %d %s\nthe log: %s", a.StatusCode, a.body, s.log.String())
+				}
+				if strings.Contains(s.log.String(), "a secret") {
+					t.Errorf("the log has the answer of the issuer: %s", s.log.String())
+				}
+				return
+			}
+			users, err := s.operators.Users(t.Context())
+			must(t, err)
+			if !v.isIn() || len(users) != 1 || users[0].Role != tt.role {
+				t.Errorf("HTTP %d, the users are %+v", a.StatusCode, users)
+			}
+			if name == "at userinfo alone" && users[0].Label != "jo@shop.example" {
+				t.Errorf("the name is %q", users[0].Label)
+			}
+		})
 	}
 }

@@ -30,6 +30,23 @@ func (s *site) addFailed(code, finding string, before ...journal.Step) {
 	s.add(journal.Answered, r, append(append([]journal.Step{stepOf("request", r.Created), areq}, before...), erro)...)
 }
 
+// TestK4DeliveredWebhookIsNoFinding: an event that was delivered is in the timeline alone; one that was not is a finding.
+func TestK4DeliveredWebhookIsNoFinding(t *testing.T) {
+	t.Parallel()
+	for finding, isFinding := range map[string]bool{
+		"authentication.completed to ep_1: 204": false, "authentication.completed to ep_1: attempt 1 failed, 500": true,
+	} {
+		s := newSite(t)
+		s.addFailed("405", "405 Connection timeout", journal.Step{Step: "webhook", At: s.Now, Findings: []string{finding}})
+		body := s.get("viewer", "/authentications/"+failedID).Body.String()
+		_, findings, _ := strings.Cut(body, "<h2>Findings</h2>")
+		findings, _, _ = strings.Cut(findings, "</section>")
+		if strings.Contains(findings, "ep_1") != isFinding {
+			t.Errorf("%s: among the findings %t, want %t", finding, !isFinding, isFinding)
+		}
+	}
+}
+
 // TestK4SilentDirectorySendsNoErro: whoever gave no answer, or one that was refused, is not shown as the sender of an Erro,
 // and the page says in words what was wrong.
 func TestK4SilentDirectorySendsNoErro(t *testing.T) {

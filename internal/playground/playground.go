@@ -61,6 +61,9 @@ type Options struct {
 	// of its own. Empty means that each has a port of the loopback interface.
 	DirectoriesListen string
 
+	// Around wraps what is served on the port of the API; nil: nothing does.
+	Around func(http.Handler) http.Handler
+
 	// Strict refuses a threeDSCompInd Y whose 3DS Method has not completed. For the demo
 	// shop of Address that holds in any case.
 	Strict bool
@@ -173,6 +176,9 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		cfg.Front = func(api, browser, console http.Handler) http.Handler {
 			f := newFront(*o.Address, o.API.Addr().String(), api, p.browsers.watch(browser), p.Sandbox)
 			f.console = serveBelow(consolePath, console)
+			if o.Around != nil {
+				return o.Around(f)
+			}
 			return f
 		}
 	}

@@ -196,24 +196,40 @@ func describeForeign(all []sandbox.Directory) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// describeConfiguration is threeds.yaml, with paths relative to it.
+// describeConfiguration is threeds.yaml, a whole configuration for "threeds serve", with paths relative to it.
 func describeConfiguration(all []sandbox.Directory) string {
 	var b strings.Builder
 	b.WriteString(`# Written by threeds sandbox --directories, once. Change it as you like.
 api:
   listen: 127.0.0.1:8080
-console:
-  listen: 127.0.0.1:9090
 results:
   listen: 127.0.0.1:8443
   url: https://127.0.0.1:8443/results
   tls: {cert: results.pem, key: results.key}
+browser: # for the shoppers of this machine; their browsers have to trust results-ca.pem
+  listen: 127.0.0.1:8091
+  url: https://127.0.0.1:8091
+  tls: {cert: results.pem, key: results.key}
+console:
+  listen: 127.0.0.1:8090
+  url: http://localhost:8090
+store: {url: "file:threeds-data"}
 server:
   reference_number: 3DS_LOA_SER_SANDBOX_020301_00000
   requestor_id: rehearsal
   requestor_name: Rehearsal
-directories:
+merchants:
+  - name: My shop
+    merchant_name: My shop
+    mcc: "5732"
+    merchant_country: 208
+    requestor_url: https://shop.example
+    per_directory:
 `)
+	for _, d := range all {
+		fmt.Fprintf(&b, "      %s: {acquirer_bin: \"400000\", acquirer_merchant_id: M-1001}\n", d.Scheme)
+	}
+	b.WriteString("directories:\n")
 	var versions []string
 	for _, v := range message.Versions() {
 		versions = append(versions, v.String())

@@ -68,6 +68,31 @@ func TestD87SecondStartKeepsFiles(t *testing.T) {
 	}
 }
 
+// TestD87ConfigurationIsWhole: the configuration has the listeners at the ports of every other example, and a merchant with
+// a profile for each directory server, so that a request for an authentication needs four members.
+func TestD87ConfigurationIsWhole(t *testing.T) {
+	r := Rehearsal{Dir: filepath.Join(t.TempDir(), "lab"), DirectoriesListen: "127.0.0.1:0", PagesListen: "127.0.0.1:0"}
+	startOnce(t, r)
+	c, _, err := config.Load(filepath.Join(r.Dir, "threeds.yaml"), time.Now())
+	must(t, err)
+	got := []string{c.API.Listen, c.Results.Listen, c.Browser.Listen, c.Console.Listen}
+	if want := []string{"127.0.0.1:8080", "127.0.0.1:8443", "127.0.0.1:8091", "127.0.0.1:8090"}; !slices.Equal(got, want) {
+		t.Errorf("API, results, browser and console listen on %q, want %q", got, want)
+	}
+	if c.Console.URL == "" || c.Browser.URL == "" || len(c.Merchants) != 1 {
+		t.Fatalf("the console is at %q, the pages are at %q, and there are %d merchants", c.Console.URL, c.Browser.URL, len(c.Merchants))
+	}
+	m := c.Merchants[0]
+	if m.MerchantName == "" || m.MCC == "" || m.MerchantCountry == "" || m.RequestorURL == "" || len(m.PerDirectory) != len(c.Directories) {
+		t.Errorf("the profile lacks something: %+v", m)
+	}
+	for _, d := range c.Directories {
+		if p := m.PerDirectory[d.Scheme]; p.AcquirerBIN == "" || p.AcquirerMerchantID == "" {
+			t.Errorf("the merchant has no acquirer at %s", d.Scheme)
+		}
+	}
+}
+
 // TestD87RefusesAnotherAddress: a start at another address than that of the files is refused,
 // since its user would be sent to where nobody listens.
 func TestD87RefusesAnotherAddress(t *testing.T) {

@@ -16,5 +16,5 @@ for (const form of document.querySelectorAll("form[data-until]")) {
 addEventListener("pageshow", () => {
   const field = document.querySelector("[data-focus]");
   field?.focus();
-  field?.select();
+  field?.select?.(); // a text, such as that of the bank's app, has nothing to select
 });

@@ -52,7 +52,7 @@ func (s *Shop) home(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.page(w, http.StatusOK, "pay.html", map[string]any{
-		"Product": productName, "Price": productPrice, "Amount": productAmount, "Currency": productCurrency,
+		"Product": productName, "Price": productPrice, "Amount": productAmount, "Currency": productCurrency, "Merchant": merchantName,
 		"Cards": shortCards, "Chosen": chosen, "Digits": strings.ReplaceAll(chosen, " ", ""),
 		"Script": string(script), "Server": s.serverAddress(),
 	})
@@ -97,21 +97,25 @@ func (s *Shop) beginPayment(ctx context.Context, request map[string]any) (*clien
 func (s *Shop) pay(w http.ResponseWriter, r *http.Request) {
 	var form struct{ Card, Expiry string }
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrder)).Decode(&form); err != nil {
-		writeJSON(w, http.StatusBadRequest, faults{"": "The payment could not be read."})
+		http.Error(w, "The payment could not be read.", http.StatusBadRequest)
 		return
 	}
 	a, err := s.beginPayment(r.Context(), map[string]any{
-		"acctNumber": strings.ReplaceAll(form.Card, " ", ""), "cardExpiryDate": form.Expiry,
-		"purchaseAmount": productAmount, "purchaseCurrency": productCurrency,
+		"acctNumber": form.Card, "cardExpiryDate": form.Expiry,
+		"purchaseAmount": productAmount, "purchaseCurrency": productCurrency, "merchantName": merchantName,
 	})
+	problem, isProblem := errors.AsType[*client.Problem](err)
 	switch {
 	case errors.Is(err, errFull):
 		w.Header().Set("Retry-After", "60")
-		writeJSON(w, http.StatusServiceUnavailable, faults{"": "The shop is full at the moment. Please try again in a minute."})
+		http.Error(w, "The shop is full at the moment. Please try again in a minute.", http.StatusServiceUnavailable)
+		return
+	case isProblem && len(problem.Faults) > 0:
+		http.Error(w, describeFaults(problem), http.StatusUnprocessableEntity)
 		return
 	case err != nil:
 		s.Log.Warn("shop: POST /authentications", "err", err)
-		writeJSON(w, http.StatusBadGateway, faults{"": "The payment could not be made."})
+		http.Error(w, "The payment could not be made.", http.StatusBadGateway)
 		return
 	}
 	answer := map[string]string{"id": a.ID}
@@ -119,6 +123,18 @@ func (s *Shop) pay(w http.ResponseWriter, r *http.Request) {
 		answer["url"] = a.Browser.URL
 	}
 	writeJSON(w, http.StatusOK, answer)
+}
+
+// fieldNames are what the page calls the elements that its shopper fills in.
+var fieldNames = map[string]string{"/acctNumber": "Card number", "/cardExpiryDate": "Expiry"}
+
+// describeFaults says what is wrong with a payment, and what would be right.
+func describeFaults(p *client.Problem) string {
+	var texts []string
+	for _, f := range p.Faults {
+		texts = append(texts, cmp.Or(fieldNames[f.Pointer], f.Pointer)+": "+f.Cure)
+	}
+	return strings.Join(texts, " ")
 }
 
 // orderPage shows how an authentication ended, and how the shop came to know.

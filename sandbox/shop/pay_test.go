@@ -1,6 +1,10 @@
 package shop
 
 import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -71,5 +75,44 @@ func TestW1LinesOfTheDocs(t *testing.T) {
 	}
 	if want.WriteString("\n"); !isPrinted || !isShop || printed != want.String() {
 		t.Errorf("docs/webhooks.md prints\n%s\nthe shop has\n%s", printed, want.String())
+	}
+}
+
+// TestB10BankShowsTheShop: the short way sends the name that the shop has on its pages, so that the bank shows that and not
+// the name of the sandbox's merchant.
+func TestB10BankShowsTheShop(t *testing.T) {
+	var sent map[string]any
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/authentications" {
+			_ = json.NewDecoder(r.Body).Decode(&sent)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer api.Close()
+	s := &Shop{API: api.URL, APIKey: testKey, Client: api.Client(), Log: slog.New(slog.DiscardHandler)}
+	serve(s, "POST", "/pay", `{"card":"4000000000000103","expiry":"3012"}`, nil)
+	if name, _ := sent["merchantName"].(string); !strings.HasPrefix(name, "Fjord Audio") {
+		t.Errorf("merchantName is %q, want the name on the shop's pages", name)
+	}
+	if page := serve(s, "GET", "/", "", nil).Body.String(); !strings.Contains(page, `"merchantName": "`+merchantName+`"`) {
+		t.Error("the page does not print what the shop sends")
+	}
+}
+
+// TestB10WrongCardIsSaid: the shop tells the page what is wrong with a payment that the server refuses.
+func TestB10WrongCardIsSaid(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"type": "urn:threeds:problem:invalid", "title": "Invalid", "status": 400, "errors": [
+			{"pointer": "/acctNumber", "rule": "length", "cure": "Send 13 to 19 characters."},
+			{"pointer": "/cardExpiryDate", "rule": "pattern", "cure": "Send year and month, as YYMM."}]}`)
+	}))
+	defer api.Close()
+	s := &Shop{API: api.URL, APIKey: testKey, Client: api.Client()}
+	w := serve(s, "POST", "/pay", `{"card":"abcd","expiry":"30/12"}`, nil)
+	const want = "Card number: Send 13 to 19 characters. Expiry: Send year and month, as YYMM.\n"
+	if w.Code != http.StatusUnprocessableEntity || w.Body.String() != want {
+		t.Errorf("%d %q, want 422 %q", w.Code, w.Body, want)
 	}
 }

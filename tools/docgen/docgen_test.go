@@ -603,3 +603,60 @@ func TestWhatIsSent(t *testing.T) {
 		t.Errorf("of %d objects' members it is said that the directory server sets them, want 3", n)
 	}
 }
+
+// TestF8RequestsNeedWhatIsNeeded: the schema of a body asks for what nobody can fill in, and no member of a body has a
+// default in the description: openapi-typescript takes such a member for a required one.
+func TestF8RequestsNeedWhatIsNeeded(t *testing.T) {
+	doc := openAPIDocument(t)
+	seen := map[string]bool{}
+	var visit func(path string, schema any)
+	visit = func(path string, schema any) {
+		node, _ := schema.(map[string]any)
+		if ref, ok := node["$ref"].(string); ok {
+			if !seen[ref] {
+				seen[ref] = true
+				visit(ref[strings.LastIndexByte(ref, '/')+1:], resolve(doc, ref))
+			}
+			return
+		}
+		if _, has := node["default"]; has {
+			t.Errorf("%s has a default: say it in the description", path)
+		}
+		properties, _ := node["properties"].(map[string]any)
+		for name, property := range properties {
+			visit(path+"."+name, property)
+		}
+		for _, word := range []string{"oneOf", "anyOf", "allOf"} {
+			some, _ := node[word].([]any)
+			for _, one := range some {
+				visit(path, one)
+			}
+		}
+		if items, has := node["items"]; has {
+			visit(path+"[]", items)
+		}
+	}
+	bodies := 0
+	for path, operations := range doc["paths"].(map[string]any) {
+		for method, operation := range operations.(map[string]any) {
+			o, _ := operation.(map[string]any)
+			body, _ := o["requestBody"].(map[string]any)
+			content, _ := body["content"].(map[string]any)
+			for _, media := range content {
+				bodies++
+				visit(method+" "+path, media.(map[string]any)["schema"])
+			}
+		}
+	}
+	if bodies < 5 {
+		t.Errorf("%d bodies are described, want at least 5", bodies)
+	}
+	for schema, want := range map[string][]string{
+		"AuthenticationRequest": {"acctNumber"}, "PreauthRequest": {"acctNumber"}, "LookupRequest": {"acctNumber"},
+	} {
+		node, _ := resolve(doc, "#/components/schemas/"+schema).(map[string]any)
+		if got := asStrings(node["required"]); !slices.Equal(got, want) {
+			t.Errorf("%s requires %q, want %q", schema, got, want)
+		}
+	}
+}

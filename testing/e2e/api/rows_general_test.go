@@ -128,7 +128,7 @@ func TestG2KeyIsCheckedFirst(t *testing.T) {
 	}
 	for name, key := range keys {
 		for _, method := range []string{"POST", "GET", "PUT", "DELETE", "OPTIONS", "PROPFIND"} {
-			for _, path := range []string{"/preauth", "/auth", "/postauth", "/nowhere", "/preauth/"} {
+			for _, path := range []string{"/preauth", "/auth", "/postauth", "/authentications"} {
 				t.Run(name+" "+method+path, func(t *testing.T) {
 					w := &rig.World{ReadyFile: w.ReadyFile, T: t}
 					res, body := w.Call(method, path, key, rig.Object{"acctNumber": "400000123456 0103"})
@@ -325,11 +325,12 @@ func TestG6MethodsAndPaths(t *testing.T) {
 		t.Errorf("HEAD: %d, want 405", res.StatusCode)
 	}
 	// At / the sandbox has its shop.
-	for _, path := range []string{"/nowhere", "/preauth/", "/Preauth", "/auth/x", "//auth", "/%2fauth", "/%61uth"} {
-		for _, method := range []string{"GET", "POST"} {
-			res, data := w.Call(method, path, w.APIKey, rig.Object{})
+	for _, path := range []string{"/nowhere", "/favicon.ico", "/preauth/", "/Preauth", "/auth/x", "//auth", "/%2fauth", "/%61uth"} {
+		for i, key := range []string{w.APIKey, w.APIKey, ""} {
+			method := []string{"GET", "POST", "GET"}[i]
+			res, data := w.Call(method, path, key, rig.Object{})
 			if res.StatusCode != 404 {
-				t.Errorf("%s %s: %d, want 404", method, path, res.StatusCode)
+				t.Errorf("%s %s, key %q: %d, want 404", method, path, key, res.StatusCode)
 			}
 			for _, there := range []string{"/preauth", "/auth", "/postauth", "/enrolled", "/check"} {
 				if detail := rig.ParseObject(t, data).Text("errorDetail"); !strings.Contains(detail, " "+there) {

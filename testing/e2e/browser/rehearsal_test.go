@@ -46,7 +46,7 @@ func startRehearsal(t *testing.T, own *rig.Authority) *rehearsal {
 		p.Start()
 		return p
 	}
-	free := rig.FreeAddresses(t, 3)
+	free := rig.FreeAddresses(t, 4)
 	args := []string{"--listen", "127.0.0.1:0", "--directories-listen", "127.0.0.1:0"}
 	if own != nil {
 		ca := filepath.Join(t.TempDir(), "own.pem")
@@ -61,7 +61,7 @@ func startRehearsal(t *testing.T, own *rig.Authority) *rehearsal {
 	r.API = "http://" + free[0]
 	file := filepath.Join(r.dir, "threeds.yaml")
 	text := string(rig.ReadFile(t, file))
-	for i, address := range []string{"127.0.0.1:8080", "127.0.0.1:8443", "127.0.0.1:9090"} {
+	for i, address := range []string{"127.0.0.1:8080", "127.0.0.1:8443", "127.0.0.1:8090", "127.0.0.1:8091"} {
 		if !strings.Contains(text, address) {
 			t.Fatalf("threeds.yaml does not have %s", address)
 		}
@@ -82,7 +82,7 @@ func startRehearsal(t *testing.T, own *rig.Authority) *rehearsal {
 		return res.StatusCode == http.StatusOK && strings.Count(server.Log.String(), "card ranges refreshed") == len(r.DS)
 	})
 	var out, errs strings.Builder
-	if code := rig.Run(t.Context(), []string{"key", "create", "--name", "Shop", "--config", file}, nil, &out, &errs); code != 0 {
+	if code := rig.Run(t.Context(), []string{"key", "create", "--name", "My shop", "--config", file}, nil, &out, &errs); code != 0 {
 		t.Fatalf("key create: %s", errs.String())
 	}
 	r.APIKey = strings.TrimSpace(out.String())
