@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -15,6 +14,10 @@ type Addresses struct {
 	Allowed []netip.Prefix
 	// HTTP allows http in the allowed networks.
 	HTTP bool
+	// Receivers are all that events of merchants may go to; nil means that there may be others.
+	Receivers []Receiver
+	// ReceiverHint says, in an error, how a further receiver is allowed; "" means that nothing is said of that.
+	ReceiverHint string
 
 	isAnyAllowed bool // https may go anywhere
 }
@@ -22,12 +25,13 @@ type Addresses struct {
 // ForOperator returns the addresses that events of the operator may go to, whose URLs are in the configuration: https
 // may be of any network, and http as for merchants.
 func (a Addresses) ForOperator() Addresses {
-	a.isAnyAllowed = true
+	a.isAnyAllowed, a.Receivers = true, nil
 	return a
 }
 
-// ErrAddress says that a connection to an address is refused.
-var ErrAddress = errors.New("address refused")
+// ErrAddress says that an address is refused, or that there is none. The text is the same for both, so that nobody learns
+// which names there are in the operator's network.
+var ErrAddress = errors.New("the host has no public address")
 
 // refused are networks that no event goes to unless the operator allows it: those that are not public, and those that
 // stand for others.
@@ -52,10 +56,19 @@ func (a *Addresses) Check(addr netip.Addr) error {
 	if a.isAnyAllowed || a.isAllowed(addr) {
 		return nil
 	}
-	if !addr.IsValid() || slices.ContainsFunc(refused, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+	if !isPublic(addr) {
 		return ErrAddress
 	}
 	return nil
+}
+
+// isPublic reports whether an address is in no network that is refused.
+func isPublic(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	if !addr.IsValid() || slices.ContainsFunc(refused, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return false
+	}
+	return true
 }
 
 func (a *Addresses) isAllowed(addr netip.Addr) bool {
@@ -79,11 +92,9 @@ func (a *Addresses) CheckURL(text string) error {
 	case u.Port() != "" && !isPort(u.Port()):
 		return errors.New("the port must be 1 to 65535")
 	case isLiteral && a.Check(literal) != nil:
-		return fmt.Errorf("%w: it is not a public one", ErrAddress)
-	case u.Scheme == "https":
-		return nil
-	case u.Scheme == "http" && a.HTTP && isLiteral && a.isAllowed(literal.Unmap()):
-		return nil
+		return ErrAddress
+	case u.Scheme == "https", u.Scheme == "http" && a.HTTP && isLiteral && a.isAllowed(literal.Unmap()):
+		return a.checkReceiver(u)
 	}
 	return errors.New("the URL must begin with https://")
 }
