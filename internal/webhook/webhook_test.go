@@ -113,6 +113,7 @@ func TestD33AddressesThatAreRefused(t *testing.T) {
 		"10.0.0.1", "127.0.0.1", "0.0.0.0", "169.254.169.254", "172.16.0.1", "192.168.1.1", "100.64.0.1", "224.0.0.1", "255.255.255.255",
 		"::", "::1", "fe80::1", "fc00::1", "fd12:3456::1", "ff02::1", "::ffff:10.0.0.1", "::ffff:127.0.0.1", "::10.0.0.1",
 		"2002:0a00:0001::", "64:ff9b::10.0.0.1", "64:ff9b::8.8.8.8", "2001:db8::1", "fe80::1%eth0",
+		"::ffff:0:127.0.0.1", "3fff::1", "5f00::1", "2001:2::1", "2001:10::1", "2001:20::1", "168.63.129.16",
 	} {
 		if err := none.Check(netip.MustParseAddr(text)); !errors.Is(err, ErrAddress) {
 			t.Errorf("%s: %v", text, err)
@@ -154,6 +155,12 @@ func TestD33URLsThatAreRefused(t *testing.T) {
 		{"/hooks", false, false},
 		{"", false, false},
 		{"https://", false, false},
+		{"https://shop.example/a b", false, false},
+		{"https://shop.example/<b>", false, false},
+		{"https://shop.example/\"", false, false},
+		{"https://shop.example/caf\u00e9", false, false},
+		{"https://\uff11\uff12\uff17.0.0.1/", false, false},
+		{"https://xn--caf-dma.example/caf%C3%A9?a=%20", true, true},
 	} {
 		var none Addresses
 		if got := none.CheckURL(c.url); (got == nil) != c.isGood {
