@@ -68,7 +68,7 @@ var may = map[string]string{
 		" internal/inspect internal/keyring internal/pages internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
 		" internal/journal internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook internal/idempotency message web",
 	"internal/playground": "internal/account internal/auth internal/browser internal/certs internal/config internal/directory internal/keyring internal/lanes internal/mpi internal/ranges" +
-		" internal/server internal/store internal/xmldsig message sandbox",
+		" internal/server internal/store internal/uuid internal/webhook internal/xmldsig message sandbox",
 	"threedstest":  "client internal/obs internal/playground sandbox",
 	"tools/bundle": "web",
 	"tools/docgen": "internal/charset internal/faults message message/extension internal/outcome internal/scheme",

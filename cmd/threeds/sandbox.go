@@ -10,12 +10,15 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 
 	netlisten "github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/playground"
+	"github.com/openthreeds/threeds/internal/webhook"
+	"github.com/openthreeds/threeds/sandbox"
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
@@ -39,6 +42,12 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 	readyPath := cmd.String("ready-file", "", "write addresses and keys to `FILE`, as JSON, once all accept")
 	rehearsal := cmd.String("directories", "", "run directory servers and issuers only, for a server of its own; certificates are in `DIR`")
 	resultsCA := cmd.String("results-ca", "", "with --directories: also trust `FILE`, authorities of the server's results listener")
+	receivers := []webhook.Receiver{}
+	cmd.Func("allow-receiver", "`URL` or HOST:PORT that webhooks may go to, if others reach the sandbox; may be repeated", func(text string) error {
+		r, err := webhook.ParseReceiver(text)
+		receivers = append(receivers, r)
+		return err
+	})
 	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
@@ -85,15 +94,34 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 	if !*isQuiet {
 		o.Around = func(h http.Handler) http.Handler { return printRequests(terminal, h) }
 	}
-	warnOfSandbox(o.Log, api.Addr())
+	openToOthers(&o, publicURL, receivers)
 	return serveSandbox(ctx, o, publicURL, ready, cmd.stdout)
 }
 
-// warnOfSandbox logs a warning if other machines reach the sandbox, whose API keys everybody knows.
-func warnOfSandbox(log *slog.Logger, at net.Addr) {
-	if !netlisten.IsLoopback(at) {
-		log.Warn("the sandbox listens beyond this machine, and everybody knows its API keys", "address", at)
+// isPublic reports whether browsers elsewhere reach a sandbox by its public address.
+func isPublic(publicURL string) bool {
+	u, err := url.Parse(publicURL)
+	return publicURL != "" && (err != nil || !sandbox.IsLocalHost(u.Host))
+}
+
+// openToOthers sets what is different if others reach the sandbox: webhooks go to its own shop and to the given receivers
+// alone, and with a public address the API keys are random. It logs what others can do.
+func openToOthers(o *playground.Options, publicURL string, receivers []webhook.Receiver) {
+	isPublic, listensBeyond := isPublic(publicURL), !netlisten.IsLoopback(o.API.Addr())
+	if !isPublic && !listensBeyond {
+		return
 	}
+	own, err := webhook.ParseReceiver("http://" + callableAddress(o.API.Addr()) + shop.HookPath)
+	if err != nil {
+		panic(err) // the address of a listener makes a URL
+	}
+	o.Receivers = append(receivers, own)
+	if !isPublic {
+		o.Log.Warn("the sandbox listens beyond this machine, and everybody knows its API keys", "address", o.API.Addr())
+		return
+	}
+	o.Keys = playground.RandomKeys()
+	o.Log.Warn("others reach the sandbox: whoever opens it is admin of its console, pays with test cards, and sees all payments", "url", publicURL)
 }
 
 // serveSandbox runs the playground and the shop until ctx ends. publicURL is what browsers
@@ -102,6 +130,9 @@ func serveSandbox(ctx context.Context, o playground.Options, publicURL string, r
 	api := "http://" + callableAddress(o.API.Addr())
 	demo := &shop.Shop{
 		API: api, APIKey: playground.Key, PublicKey: playground.Key, Log: o.Log, PublicURL: publicURL, HookURL: api + shop.HookPath,
+	}
+	if o.Keys != nil {
+		demo.APIKey, demo.PublicKey = o.Keys.Key, "" // the pages of the shop are for everybody
 	}
 	o.Address = &playground.Address{PublicURL: cmp.Or(publicURL, api), IsBehindProxy: publicURL != "", Shop: demo.Handler()}
 	defer func() { err = errors.Join(err, demo.Close()) }()
@@ -120,6 +151,13 @@ func serveSandbox(ctx context.Context, o playground.Options, publicURL string, r
 // describeSandbox writes the ready file, and says on standard output what there is.
 func describeSandbox(p *playground.Playground, o playground.Options, ready *readyFile, stdout io.Writer) error {
 	public, control := o.Address.PublicURL, p.Sandbox.ControlURL()
+	keys, reach := playground.Keys{Key: playground.Key, OtherKey: playground.OtherKey}, "."
+	switch {
+	case o.Keys != nil:
+		keys = *o.Keys
+	case o.Receivers == nil:
+		reach = ", and nothing leaves this machine but webhooks that you add."
+	}
 	api := public
 	if o.Address.IsBehindProxy {
 		control = public + playground.ControlPath
@@ -134,14 +172,14 @@ func describeSandbox(p *playground.Playground, o playground.Options, ready *read
 	}
 	err := ready.publish(map[string]any{
 		"api": api, "mpi": api, "results": p.ResultsURL(), "ds": ds, "acs": p.Sandbox.ACSURL(), "shop": public,
-		"apiKey": playground.Key, "otherApiKey": playground.OtherKey, "ca": ca, "control": control,
+		"apiKey": keys.Key, "otherApiKey": keys.OtherKey, "ca": ca, "control": control,
 		"public": public, "listen": o.API.Addr().String(), "browser": public, "directories": p.Sandbox.DirectoriesURL(),
 		"console": p.ConsoleURL(),
 	})
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, `threeds sandbox is ready. Nothing here is real, and nothing leaves this machine.
+	_, err = fmt.Fprintf(stdout, `threeds sandbox is ready. Nothing here is real%s
 
   Demo shop   %s
   API         %s
@@ -154,7 +192,7 @@ Try it:
   curl -sS %s/preauth -H 'APIKey: %s' -H 'Content-Type: application/json' -d '{"acctNumber": "3000100000000103"}'
 
 Ctrl-C ends it.
-`, public, api, playground.Key, control, p.ConsoleURL(), api, playground.Key)
+`, reach, public, api, keys.Key, control, p.ConsoleURL(), api, keys.Key)
 	return err
 }
 

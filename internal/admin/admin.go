@@ -65,6 +65,7 @@ type Handler struct {
 	Node *Node
 
 	operators sync.Mutex // held from the look for another admin to the change
+	exports   exportLimit
 
 	once sync.Once
 	mux  *http.ServeMux

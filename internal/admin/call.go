@@ -51,6 +51,7 @@ func (h *Handler) Call(ctx context.Context, actor operator.Actor, method, path s
 		return err
 	}
 	if s, ok := value.(stream); ok {
+		defer s.leave()
 		to, ok := answer.(io.Writer)
 		if !ok {
 			return errors.New("admin: this operation wants a writer for its answer")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
@@ -17,6 +18,7 @@ import (
 type stream struct {
 	name, kind string
 	write      func(io.Writer) error
+	leave      func() // gives the place of the export back
 }
 
 // pieceTime is how long one piece of a stream may take to be sent.
@@ -33,9 +35,63 @@ func (w *pieceWriter) Write(piece []byte) (int, error) {
 	return w.ResponseWriter.Write(piece)
 }
 
+// How many exports may be under way on a node. Each holds a connection to the journal's database, of which there are a few, for
+// as long as its client takes to read it.
+const (
+	maxExports         = 4
+	maxExportsPerActor = 2
+)
+
+// An exportLimit counts the exports under way. Its zero value is ready to use.
+type exportLimit struct {
+	mu     sync.Mutex
+	all    int
+	actors map[string]int
+}
+
+// enter takes a place for an export of an actor, or refuses it. Call leave when the export has ended.
+func (l *exportLimit) enter(actor string) (leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.actors[actor] >= maxExportsPerActor {
+		return nil, refuse(http.StatusTooManyRequests, "You have %d exports under way, which is the most at once. Wait until one has ended.", maxExportsPerActor)
+	}
+	if l.all >= maxExports {
+		return nil, refuse(http.StatusTooManyRequests, "There are %d exports under way, which is the most at once. Wait until one has ended.", maxExports)
+	}
+	if l.actors == nil {
+		l.actors = make(map[string]int)
+	}
+	l.all++
+	l.actors[actor]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all--
+		if l.actors[actor]--; l.actors[actor] == 0 {
+			delete(l.actors, actor)
+		}
+	}, nil
+}
+
+// startExport answers with an export, after that stands in the audit trail, unless too many are under way.
+func (h *Handler) startExport(r *request, action string, what any, s stream) (any, error) {
+	leave, err := h.exports.enter(r.actor.Who)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.record(r, action, "", nil, what); err != nil {
+		leave()
+		return nil, err
+	}
+	s.leave = leave
+	return s, nil
+}
+
 // answerStream sends a stream. When it cannot be read to its end the connection is cut, so that nobody takes what has come
 // for all of it.
 func (h *Handler) answerStream(w http.ResponseWriter, s stream) {
+	defer s.leave()
 	w.Header().Set("Content-Type", s.kind)
 	w.Header().Set("Content-Disposition", `attachment; filename="`+s.name+`"`)
 	w.WriteHeader(http.StatusOK)
@@ -64,17 +120,14 @@ func exportAudit(h *Handler, r *request) (any, error) {
 	if h.JournalKeys == nil {
 		return nil, errNoKeys
 	}
-	if err := h.record(r, "audit.export", "", nil, nil); err != nil {
-		return nil, err
-	}
-	return stream{"audit.jsonl", "application/jsonl", func(w io.Writer) error {
+	return h.startExport(r, "audit.export", nil, stream{name: "audit.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
 		_, err := h.Operators.Export(r.Context(), w, h.JournalKeys, q)
 		if broken, ok := errors.AsType[*operator.ChainError](err); ok {
 			h.Log.Error("admin API", "file", "audit.jsonl", "err", broken) // the file is whole, and shows what was changed
 			return nil
 		}
 		return err
-	}}, nil
+	}})
 }
 
 // exportJournal answers with days of the journal, after that stands in the audit trail.
@@ -88,7 +141,7 @@ func exportJournal(h *Handler, r *request) (any, error) {
 	if q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
 		return nil, err
 	}
-	answer := stream{"journal.jsonl", "application/jsonl", func(w io.Writer) error {
+	answer := stream{name: "journal.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
 		_, err := journal.WriteJSONLines(r.Context(), w, st, h.JournalKeys, q)
 		return err
 	}}
@@ -98,7 +151,7 @@ func exportJournal(h *Handler, r *request) (any, error) {
 			return nil, errNoKeys
 		}
 	case "csv":
-		answer = stream{"journal.csv", "text/csv; charset=utf-8", func(w io.Writer) error {
+		answer = stream{name: "journal.csv", kind: "text/csv; charset=utf-8", write: func(w io.Writer) error {
 			_, err := journal.WriteCSV(r.Context(), w, st, q)
 			return err
 		}}
@@ -106,10 +159,7 @@ func exportJournal(h *Handler, r *request) (any, error) {
 		return nil, refuse(http.StatusBadRequest, "format: want jsonl or csv.")
 	}
 	what := map[string]string{"merchant": q.Merchant, "from": asked.Get("from"), "to": asked.Get("to"), "format": asked.Get("format")}
-	if err := h.record(r, "journal.export", "", nil, what); err != nil {
-		return nil, err
-	}
-	return answer, nil
+	return h.startExport(r, "journal.export", what, answer)
 }
 
 // eraseTime is how long an erasure may take until it is answered: a merchant may have millions of records.

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/admin"
 	"github.com/openthreeds/threeds/internal/journal"
 )
 
@@ -58,6 +60,59 @@ func TestK11JournalIsExportedAndErased(t *testing.T) {
 	for _, path := range []string{"journal/export", "audit/export"} {
 		if w := s.call("admin", "GET", path, ""); w.Code != 503 {
 			t.Errorf("%s without keys: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// A slowReader takes nothing of an answer until it is released.
+type slowReader struct {
+	*httptest.ResponseRecorder
+	begun   chan<- bool
+	release <-chan bool
+}
+
+func (w slowReader) Write(piece []byte) (int, error) {
+	w.begun <- true
+	<-w.release
+	return w.ResponseRecorder.Write(piece)
+}
+
+// TestAnOperatorCannotHoldAllExports: whoever of the operators reads exports slowly, the others get theirs. The export that
+// is too much is refused with words, and is possible again once another has ended.
+func TestAnOperatorCannotHoldAllExports(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"operator", "admin"} {
+		for _, path := range []string{"journal/export", "journal/export?format=csv", "audit/export"} {
+			if bad == "operator" && path == "audit/export" {
+				continue // is for admins
+			}
+			s := newSite(t)
+			other := map[string]string{"operator": "admin", "admin": "operator"}[bad]
+			begun, release := make(chan bool, 100), make(chan bool)
+			var held sync.WaitGroup
+			start := func(caller string) {
+				r := httptest.NewRequest("GET", admin.Prefix+path, nil)
+				r.Header.Set("Authorization", "Bearer "+s.tokens[caller])
+				held.Go(func() { s.handler.ServeHTTP(slowReader{httptest.NewRecorder(), begun, release}, r) })
+				<-begun
+			}
+			start(bad)
+			start(bad)
+			w := s.call(bad, "GET", "journal/export", "")
+			if w.Code != 429 || !strings.Contains(w.Body.String(), "You have 2 exports under way") {
+				t.Errorf("%s: a third export of the %s: %d %.200s", path, bad, w.Code, w.Body)
+			}
+			if w := s.call(other, "GET", "journal/export", ""); w.Code != 200 {
+				t.Errorf("%s: an export of the %s beside those of the %s: %d %.200s", path, other, bad, w.Code, w.Body)
+			}
+			if w := s.call("viewer", "GET", "authentications", ""); w.Code != 200 {
+				t.Errorf("%s: a search beside exports: %d %.200s", path, w.Code, w.Body)
+			}
+			close(release)
+			held.Wait()
+			if w := s.call(bad, "GET", "journal/export", ""); w.Code != 200 {
+				t.Errorf("%s: afterwards an export of the %s: %d %.200s", path, bad, w.Code, w.Body)
+			}
 		}
 	}
 }

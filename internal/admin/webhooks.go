@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,26 +60,26 @@ func hookProblem(err error) error {
 
 // findHook returns the endpoint that the path of a request names, if the actor may see it.
 func (h *Handler) findHook(r *request) (*webhook.Endpoint, error) {
-	all, err := h.Hooks.AllEndpoints(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(all, func(e *webhook.Endpoint) bool { return e.ID == r.PathValue("id") && r.actor.CanSee(e.Merchant) })
-	if i < 0 {
+	e, err := h.Hooks.EndpointOfAny(r.Context(), r.PathValue("id"))
+	if errors.Is(err, webhook.ErrNoEndpoint) || err == nil && !r.actor.CanSee(e.Merchant) {
 		return nil, errNoHook
 	}
-	return all[i], nil
+	return e, err
 }
 
 func listHooks(h *Handler, r *request) (any, error) {
-	found, err := h.Hooks.AllEndpoints(r.Context())
+	wanted := r.URL.Query().Get("merchant")
+	find := h.Hooks.AllEndpoints
+	if wanted != "" {
+		find = func(ctx context.Context) ([]*webhook.Endpoint, error) { return h.Hooks.Endpoints(ctx, wanted) }
+	}
+	found, err := find(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	wanted := r.URL.Query().Get("merchant")
 	all := list[hook]{Data: []hook{}}
 	for _, e := range found {
-		if r.actor.CanSee(e.Merchant) && (wanted == "" || wanted == e.Merchant) {
+		if r.actor.CanSee(e.Merchant) {
 			all.Data = append(all.Data, newHook(e, h.Now()))
 		}
 	}

@@ -107,11 +107,14 @@ type Handler struct {
 	// that the handler counts for itself.
 	InFlight *atomic.Int64
 
+	// Shares counts the places of each merchant, of all handlers that share it. Nil means that the handler counts for itself.
+	Shares *Shares
+
 	// Waits ends when requests that wait for a result are to be answered at once, because the
 	// process is about to end. Nil means that they wait for their whole time.
 	Waits context.Context
 
-	// Waiters limits how many requests of one key may wait, of all handlers that share it. Nil means no limit.
+	// Waiters limits how many requests of one merchant may wait, of all handlers that share it. Nil means no limit.
 	Waiters *listen.Waiters
 
 	AuthBody int64 // size of the largest body of /auth, in bytes; 0 means 256 KiB
@@ -131,6 +134,7 @@ type Handler struct {
 	Log *slog.Logger
 
 	ownInFlight      atomic.Int64    // used when InFlight is nil
+	ownShares        Shares          // used when Shares is nil
 	waiting          atomic.Int64    // requests that wait for a result
 	waitingRefusals  atomic.Int64    // answers of refuse that wait for clients of HTTP/2
 	lookupFailureLog obs.LogThrottle // limits the log of keys that could not be looked up: anybody may send one
@@ -273,7 +277,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, func() { ep.protocol.writeFailure(h, w, r, failed) })
 		return
 	}
-	a, ok := h.admit(classOf(pathOf(r)))
+	a, ok := h.admit(classOf(pathOf(r)), acc.Merchant.Name)
 	if !ok {
 		h.refuse(w, r, func() { h.writeOverloaded(w, r, ep, InFlight) })
 		return

@@ -42,16 +42,20 @@ func classOf(path string) shed.Priority {
 // inFlight is the number of places that are taken.
 func (h *Handler) inFlight() *atomic.Int64 { return cmp.Or(h.InFlight, &h.ownInFlight) }
 
+// shares counts the places of each merchant.
+func (h *Handler) shares() *Shares { return cmp.Or(h.Shares, &h.ownShares) }
+
 // An admission is a request in flight, with the places that it takes. It ends with release.
 type admission struct {
-	h      *Handler
-	class  shed.Priority
-	places int64
+	h        *Handler
+	class    shed.Priority
+	merchant string
+	places   int64
 }
 
-// admit admits a request, unless too many are in flight.
-func (h *Handler) admit(c shed.Priority) (admission, bool) {
-	a := admission{h: h, class: c}
+// admit admits a request of a merchant, unless too many are in flight.
+func (h *Handler) admit(c shed.Priority, merchant string) (admission, bool) {
+	a := admission{h: h, class: c, merchant: merchant}
 	return a, a.takePlaces(1)
 }
 
@@ -72,11 +76,15 @@ func (a *admission) takePlacesFor(bytes int64) bool {
 
 // takePlaces takes places, if that many are left. The last tenth of all places is for
 // requests that conclude an authentication, the tenth before it for those and for requests
-// that continue one.
+// that continue one. One merchant gets three quarters of what there is for such requests.
 func (a *admission) takePlaces(places int64) bool {
 	most := a.h.MaxInFlight - a.h.MaxInFlight/10*int64(shed.High-a.class)
+	if !a.h.shares().take(a.merchant, places, most-most/4) {
+		return false
+	}
 	if n := a.h.inFlight().Add(places); a.h.MaxInFlight > 0 && n > most {
 		a.h.inFlight().Add(-places)
+		a.h.shares().give(a.merchant, places)
 		return false
 	}
 	a.places += places
@@ -85,7 +93,10 @@ func (a *admission) takePlaces(places int64) bool {
 
 // release gives the places back. It may be called more than once.
 func (a *admission) release() {
-	a.h.inFlight().Add(-a.places)
+	if a.places > 0 {
+		a.h.inFlight().Add(-a.places)
+		a.h.shares().give(a.merchant, a.places)
+	}
 	a.places = 0
 }
 

@@ -212,8 +212,8 @@ func TestLastPlacesAreReserved(t *testing.T) {
 	} {
 		h := &Handler{MaxInFlight: tt.most}
 		in := int64(0)
-		for range 1000 {
-			if _, ok := h.admit(tt.class); ok {
+		for i := range 1000 {
+			if _, ok := h.admit(tt.class, fmt.Sprint(i)); ok {
 				in++
 			}
 		}
@@ -221,7 +221,7 @@ func TestLastPlacesAreReserved(t *testing.T) {
 			t.Errorf("%d places: %d of %v get in, %d are counted, want %d", tt.most, in, tt.class, h.inFlight().Load(), tt.want)
 		}
 		h.inFlight().Add(-1)
-		if _, ok := h.admit(tt.class); !ok {
+		if _, ok := h.admit(tt.class, ""); !ok {
 			t.Errorf("%d places: one has gone, and none gets in", tt.most)
 		}
 	}

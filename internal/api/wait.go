@@ -68,7 +68,7 @@ func readWait(query string) (time.Duration, error) {
 
 // wait lets a request wait, for a time at the most, in work, whose context ends with that. It returns true if the client
 // is asked to wait before it tries again. Requests that wait take no place among those in flight, and hold no body. They
-// are counted by themselves: as many may wait as may be in flight, and of one key as many as Waiters allows. The next is
+// are counted by themselves: as many may wait as may be in flight, and of one merchant as many as Waiters allows. The next is
 // answered at once, without work. At the limit of connections the request that has waited longest is answered early.
 func (h *Handler) wait(ctx context.Context, req *request, most time.Duration, work func(limited context.Context)) (retryAfter bool) {
 	defer h.waiting.Add(-1)
@@ -76,7 +76,7 @@ func (h *Handler) wait(ctx context.Context, req *request, most time.Duration, wo
 		return true
 	}
 	if h.Waiters != nil {
-		leave, ok := h.Waiters.Enter(req.account.KeyID)
+		leave, ok := h.Waiters.Enter(req.account.Merchant.Name)
 		if !ok {
 			return true
 		}

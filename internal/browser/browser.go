@@ -171,10 +171,11 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// tokenForm and bindingForm are what secrets look like in base64url: at least 256 bits.
+// tokenForm and bindingForm are what secrets look like in base64url: at least 256 bits. A binding is 32 bytes, of which the
+// last letter has four bits and two zeros: another last letter is refused, since no one text stands for its bytes.
 var (
 	tokenForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{43,128}$`)
-	bindingForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+	bindingForm = regexp.MustCompile(`^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$`)
 )
 
 // newSecret returns 256 random bits in base64url.

@@ -70,3 +70,21 @@ func TestD67HostedPageHasItsNames(t *testing.T) {
 		t.Errorf("a text of the bank: %s", page.Body)
 	}
 }
+
+// TestBindingThatIsNoBase64URLOf32BytesIsRefused: the first request with it binds the authentication to nothing, so that the
+// shopper can still begin.
+func TestBindingThatIsNoBase64URLOf32BytesIsRefused(t *testing.T) {
+	t.Parallel()
+	h, engine := newTestHandler(nil)
+	token, good := engine.Add(fakeRow{}), newSecret()
+	for _, bad := range []string{strings.Repeat("B", 43), good[:42] + "B", good[:42], good + "A", good[:42] + "_"} {
+		if w := call(h, "POST", "/a/begin", token, bad, ""); w.Code != http.StatusConflict {
+			t.Errorf("the binding %q: %d %s, want 409", bad, w.Code, w.Body)
+		}
+	}
+	for _, step := range []string{"/a/begin", "/a/confirm"} {
+		if w := call(h, "POST", step, token, good, ""); w.Code != http.StatusOK {
+			t.Errorf("%s with a good binding afterwards: %d %s", step, w.Code, w.Body)
+		}
+	}
+}

@@ -86,7 +86,7 @@ func (l *lab) createKeys(dir string) {
 	must(l.T, err)
 	db, err := server.OpenStore(l.Context(), config.StoreURL{Dir: dir})
 	must(l.T, err)
-	must(l.T, putKeys(l.Context(), db, ring))
+	must(l.T, putKeys(l.Context(), db, ring, nil))
 	must(l.T, db.Close())
 }
 

@@ -77,7 +77,7 @@ type front struct {
 	console    http.Handler
 }
 
-func newFront(a Address, listen string, api, pages http.Handler, s *sandbox.Sandbox) *front {
+func newFront(a Address, listen string, api, pages http.Handler, s *sandbox.Sandbox, keys *Keys) *front {
 	publicHost := ""
 	if u, err := url.Parse(a.PublicURL); err == nil {
 		publicHost = u.Host
@@ -86,7 +86,7 @@ func newFront(a Address, listen string, api, pages http.Handler, s *sandbox.Sand
 	isOpen := !isExposed && sandbox.IsLocalHost(publicHost)
 	return &front{
 		address: a, publicHost: publicHost, isExposed: isExposed, api: api, browser: pages, pages: s.Pages(),
-		control: http.StripPrefix(ControlPath, requireKey(s.Control(), isOpen)),
+		control: http.StripPrefix(ControlPath, requireKey(s.Control(), isOpen, keys)),
 	}
 }
 
@@ -153,10 +153,10 @@ func (f *front) findPage(r *http.Request) http.Handler {
 
 // requireKey asks for an API key of the playground and for JSON, so that no page elsewhere
 // steers the sandbox from a browser. isOpen lets anybody read.
-func requireKey(next http.Handler, isOpen bool) http.Handler {
+func requireKey(next http.Handler, isOpen bool, keys *Keys) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
-		if !(isRead && isOpen) && !isKey(r.Header.Get("APIKey")) {
+		if !(isRead && isOpen) && !keys.has(r.Header.Get("APIKey")) {
 			refuse(w, http.StatusUnauthorized, "APIKey: want a header with one of the two API keys of the sandbox")
 			return
 		}
@@ -168,11 +168,11 @@ func requireKey(next http.Handler, isOpen bool) http.Handler {
 	})
 }
 
-// isKey reports whether a key is one of the playground's. The capitals are the same key.
-func isKey(key string) bool {
+// has reports whether a key is one of the playground's. The capitals are the same key.
+func (k *Keys) has(key string) bool {
 	key = strings.ToLower(key)
-	first := subtle.ConstantTimeCompare([]byte(key), []byte(Key))
-	return first|subtle.ConstantTimeCompare([]byte(key), []byte(OtherKey)) == 1
+	first := subtle.ConstantTimeCompare([]byte(key), []byte(k.Key))
+	return first|subtle.ConstantTimeCompare([]byte(key), []byte(k.OtherKey)) == 1
 }
 
 func refuse(w http.ResponseWriter, status int, text string) {

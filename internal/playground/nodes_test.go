@@ -74,7 +74,7 @@ func startNodes(t *testing.T, n int) (nodes []*node) {
 		cfg.Console, cfg.OpenConsole = console, &server.OpenConsole{Origin: one.console}
 		s, err := server.New(t.Context(), *cfg)
 		must(t, err)
-		must(t, putKeys(t.Context(), s.Store(), ring))
+		must(t, putKeys(t.Context(), s.Store(), ring, nil))
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()

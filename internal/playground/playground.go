@@ -29,18 +29,29 @@ import (
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/uuid"
+	"github.com/openthreeds/threeds/internal/webhook"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// Key and OtherKey are the API keys of every playground, of two merchants. They are in the
+// Key and OtherKey are the API keys of a playground that has no others, of two merchants. They are in the
 // README so that its lines work as pasted, and they are worth nothing elsewhere: only Start
 // puts them into a store.
 const (
 	Key      = "5a5a5a5a-0000-4000-8000-000000000001"
 	OtherKey = "5a5a5a5a-0000-4000-8000-000000000002"
 )
+
+// Keys are the API keys of a playground, of two merchants.
+type Keys struct{ Key, OtherKey string }
+
+// RandomKeys returns keys that nobody knows.
+func RandomKeys() *Keys { return &Keys{uuid.New(), uuid.New()} }
+
+// startLabel is the label of random keys, which are good until the next start with the same data.
+const startLabel = "this start of the sandbox"
 
 // These are the names of the merchants of Key and OtherKey.
 const (
@@ -68,6 +79,12 @@ type Options struct {
 	// shop of Address that holds in any case.
 	Strict bool
 
+	// Keys are the API keys; nil means Key and OtherKey. With others, those two are not good.
+	Keys *Keys
+
+	// Receivers are all that webhooks may go to; nil means all of this machine, and https everywhere.
+	Receivers []webhook.Receiver
+
 	// PerKey is how many requests per second each API key may make. 0 means 500.
 	PerKey float64
 }
@@ -90,7 +107,7 @@ type Playground struct {
 	browsers   *browserLog // nil without an [Address]
 }
 
-// Start starts the sandbox and builds a server for it, with the keys [Key] and [OtherKey]
+// Start starts the sandbox and builds a server for it, with the keys of the options
 // in its store. Requests wait until Run is called. A playground that is not run has to be
 // closed.
 func Start(ctx context.Context, o Options) (_ *Playground, err error) {
@@ -116,7 +133,7 @@ func Start(ctx context.Context, o Options) (_ *Playground, err error) {
 	if p.server, err = server.New(ctx, *cfg); err != nil {
 		return nil, errors.Join(err, o.close(), received.Close(), p.Sandbox.Close())
 	}
-	if err := putKeys(ctx, p.server.Store(), ring); err != nil {
+	if err := putKeys(ctx, p.server.Store(), ring, o.Keys); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
@@ -136,11 +153,42 @@ func (p *Playground) ResultsURL() string { return p.resultsURL }
 // ConsoleURL is the address of the console, without a slash at the end; "" without an [Address].
 func (p *Playground) ConsoleURL() string { return p.consoleURL }
 
-// putKeys makes the well-known keys valid, in a new store and in one that is kept.
-func putKeys(ctx context.Context, db store.Store, ring *keyring.Ring) error {
-	for key, merchant := range map[string]string{Key: shopMerchant, OtherKey: otherMerchant} {
-		err := db.PutKey(ctx, account.NewRow(ring, key, merchant, false, account.Terms{}))
+// putKeys makes the keys valid, the well-known ones if there are no others, in a new store and in one that is kept. Of a store
+// that is kept it revokes those of earlier starts.
+func putKeys(ctx context.Context, db store.Store, ring *keyring.Ring, keys *Keys) error {
+	var terms account.Terms
+	if keys != nil {
+		terms.Label = startLabel
+		if err := revokeKeys(ctx, db, account.NewRow(ring, Key, shopMerchant, false, terms), account.NewRow(ring, OtherKey, otherMerchant, false, terms)); err != nil {
+			return err
+		}
+	} else {
+		keys = &Keys{Key, OtherKey}
+	}
+	rows, err := db.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if terms, err := account.OpenTerms(ring, &row); err == nil && terms.Label == startLabel {
+			if err := revokeKeys(ctx, db, row); err != nil {
+				return err
+			}
+		}
+	}
+	for key, merchant := range map[string]string{keys.Key: shopMerchant, keys.OtherKey: otherMerchant} {
+		err := db.PutKey(ctx, account.NewRow(ring, key, merchant, false, terms))
 		if err != nil && !errors.Is(err, store.ErrExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+// revokeKeys revokes those keys that are there.
+func revokeKeys(ctx context.Context, db store.Store, rows ...store.Key) error {
+	for _, row := range rows {
+		if err := db.RevokeKey(ctx, row.Hash); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
@@ -161,9 +209,11 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 			Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
 			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute,
 		},
-		ACP:       &server.ACPSettings{},
-		Journal:   &server.JournalSettings{},
-		Webhooks:  server.WebhookSettings{Allow: hookNetworks(o.API), HTTP: true},
+		ACP:     &server.ACPSettings{},
+		Journal: &server.JournalSettings{},
+		Webhooks: server.WebhookSettings{
+			Allow: hookNetworks(o.API), HTTP: true, Receivers: o.Receivers, ReceiverHint: "threeds sandbox --allow-receiver HOST:PORT allows another",
+		},
 		Limits:    server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
 		Merchants: p.merchants(),
 		Cards:     func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },
@@ -174,7 +224,7 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		p.consoleURL = o.Address.PublicURL + consolePath
 		cfg.OpenConsole = &server.OpenConsole{Origin: o.Address.PublicURL, IsOwnHost: o.Address.isOwnHost, Shop: o.Address.PublicURL}
 		cfg.Front = func(api, browser, console http.Handler) http.Handler {
-			f := newFront(*o.Address, o.API.Addr().String(), api, p.browsers.watch(browser), p.Sandbox)
+			f := newFront(*o.Address, o.API.Addr().String(), api, p.browsers.watch(browser), p.Sandbox, cmp.Or(o.Keys, &Keys{Key, OtherKey}))
 			f.console = serveBelow(consolePath, console)
 			if o.Around != nil {
 				return o.Around(f)

@@ -90,14 +90,14 @@ func TestWellKnownKeys(t *testing.T) {
 	db, err := server.OpenStore(t.Context(), config.StoreURL{Dir: dir})
 	must(t, err)
 	for range 2 {
-		must(t, putKeys(t.Context(), db, ring))
+		must(t, putKeys(t.Context(), db, ring, nil))
 	}
 	keys, err := db.Keys(t.Context())
 	if err != nil || len(keys) != 2 || keys[0].Strict || keys[1].Strict {
 		t.Errorf("%+v, %v", keys, err)
 	}
 	must(t, db.Close())
-	if err := putKeys(t.Context(), db, ring); err == nil {
+	if err := putKeys(t.Context(), db, ring, nil); err == nil {
 		t.Error("the keys are in a store that is closed")
 	}
 }

@@ -23,8 +23,8 @@ func (s *Server) maxInFlight(most int64) int64 {
 // takes 13 KiB until then, and all of them may come together.
 const http2Share = 32
 
-// waitersShare is the number of connections to the API of which the requests of one key that wait may have one: a quarter of
-// them, so that a key that asks with ?wait for all of its payments leaves places to others.
+// waitersShare is the number of connections to the API of which the requests of one merchant that wait may have one: a quarter
+// of them, so that a merchant that asks with ?wait for all of its payments leaves places to others.
 const waitersShare = 4
 
 // consoleConnections is how many connections the listener of operators, and that of monitoring, may have. A browser opens

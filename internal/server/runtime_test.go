@@ -116,6 +116,7 @@ func TestRuntimeIsBuiltFromTheConfig(t *testing.T) {
 		{"api: rates", requests.Limits, g.limits},
 		{"api: places", requests.MaxInFlight, cfg.Limits.InFlight},
 		{"api: those taken", requests.InFlight, &n.inFlight},
+		{"api: those taken by merchants", requests.Shares == &n.shares, true},
 		{"api: bodies", []int64{requests.AuthBody, requests.Body}, []int64{cfg.Limits.AuthBody, cfg.Limits.Body}},
 		{"api: log", requests.Log, cfg.Log},
 		{"api: refusals are counted", requests.Refused != nil, true},

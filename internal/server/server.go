@@ -182,6 +182,7 @@ type Server struct {
 	endWaits     context.CancelFunc
 	waiters      listen.Waiters // requests of the API that wait, in all runtimes
 	inFlight     atomic.Int64   // requests of the API that are being answered, in all runtimes
+	shares       api.Shares     // of merchants in those
 	keepAlive    listen.Drainer // connections of the servers
 	connCount    atomic.Int64   // how many they are
 	lateRequests atomic.Int64   // requests that came since closing

@@ -30,6 +30,8 @@ type WebhookSettings struct {
 	Timeout      time.Duration
 	DisableAfter time.Duration
 	Operator     []*webhook.Endpoint // where the operator is told
+	Receivers    []webhook.Receiver  // all that events of merchants may go to; nil means that there may be others
+	ReceiverHint string              // how a further receiver is allowed, for errors
 }
 
 // pollDeliveries is how often the store is asked for deliveries that are due. Those of this node do not wait for it.
@@ -37,7 +39,7 @@ const pollDeliveries = 250 * time.Millisecond
 
 // forDeliveries returns the settings with their defaults.
 func (w WebhookSettings) forDeliveries(now func() time.Time) webhook.Settings {
-	addresses := webhook.Addresses{Allowed: w.Allow, HTTP: w.HTTP}
+	addresses := webhook.Addresses{Allowed: w.Allow, HTTP: w.HTTP, Receivers: w.Receivers, ReceiverHint: w.ReceiverHint}
 	settings := webhook.Settings{
 		Retry: w.Retry, Timeout: cmp.Or(w.Timeout, 10*time.Second), DisableAfter: cmp.Or(w.DisableAfter, 120*time.Hour),
 		Poll: pollDeliveries, Addresses: addresses,

@@ -63,6 +63,15 @@ type Events interface {
 	// Endpoints returns all endpoints, oldest first.
 	Endpoints(ctx context.Context) ([]Endpoint, error)
 
+	// EndpointsOf returns the endpoints of merchants, oldest first.
+	EndpointsOf(ctx context.Context, merchants ...string) ([]Endpoint, error)
+
+	// EndpointMarksUnless returns a mark for each merchant that has endpoints, and one for all endpoints; or the latter
+	// alone, if it is still the one that is given, which costs next to nothing. Whatever changes an endpoint changes the
+	// mark of its merchant and the mark for all, into ones that were never there before; nothing else that the store
+	// keeps does. An empty mark says that the store cannot tell.
+	EndpointMarksUnless(ctx context.Context, mark string) (ofMerchants map[string]string, now string, err error)
+
 	// RemoveEndpoint removes an endpoint, and what was to be delivered to it. It returns ErrNotFound if there is none.
 	RemoveEndpoint(ctx context.Context, id string) error
 

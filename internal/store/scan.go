@@ -38,6 +38,31 @@ func scanKey(row Scanner, before ...any) (k Key, err error) {
 	return k, nil
 }
 
+// A MerchantMark is the mark of a merchant's endpoints.
+type MerchantMark struct {
+	Merchant *string // nil: the mark is that of all endpoints
+	Mark     string
+}
+
+// ScanMark reads merchant, which may be NULL, and mark.
+func ScanMark(row Scanner) (m MerchantMark, err error) {
+	err = row.Scan(&m.Merchant, &m.Mark)
+	return m, err
+}
+
+// SplitMarks returns the marks of merchants, and the one of all endpoints.
+func SplitMarks(marks []MerchantMark) (ofMerchants map[string]string, all string) {
+	ofMerchants = make(map[string]string, len(marks))
+	for _, m := range marks {
+		if m.Merchant == nil {
+			all = m.Mark
+		} else {
+			ofMerchants[*m.Merchant] = m.Mark
+		}
+	}
+	return ofMerchants, all
+}
+
 // ScanSnapshot reads scheme, generation, created, size, note.
 func ScanSnapshot(row Scanner) (s Snapshot, err error) {
 	var created int64

@@ -2,11 +2,11 @@ package webhook
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Addresses says which addresses events may go to.
@@ -15,6 +15,10 @@ type Addresses struct {
 	Allowed []netip.Prefix
 	// HTTP allows http in the allowed networks.
 	HTTP bool
+	// Receivers are all that events of merchants may go to; nil means that there may be others.
+	Receivers []Receiver
+	// ReceiverHint says, in an error, how a further receiver is allowed; "" means that nothing is said of that.
+	ReceiverHint string
 
 	isAnyAllowed bool // https may go anywhere
 }
@@ -22,12 +26,13 @@ type Addresses struct {
 // ForOperator returns the addresses that events of the operator may go to, whose URLs are in the configuration: https
 // may be of any network, and http as for merchants.
 func (a Addresses) ForOperator() Addresses {
-	a.isAnyAllowed = true
+	a.isAnyAllowed, a.Receivers = true, nil
 	return a
 }
 
-// ErrAddress says that a connection to an address is refused.
-var ErrAddress = errors.New("address refused")
+// ErrAddress says that an address is refused, or that there is none. The text is the same for both, so that nobody learns
+// which names there are in the operator's network.
+var ErrAddress = errors.New("the host has no public address")
 
 // refused are networks that no event goes to unless the operator allows it: those that are not public, and those that
 // stand for others.
@@ -36,9 +41,10 @@ var refused = func() []netip.Prefix {
 	for _, text := range []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
 		"192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
-		"224.0.0.0/4", "240.0.0.0/4",
-		"::/128", "::1/128", "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:db8::/32",
-		"2002::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+		"224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32", // the last is the host below a virtual machine of Azure
+		"::/128", "::1/128", "::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:2::/48",
+		"2001:10::/28", "2001:20::/28", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10",
+		"fec0::/10", "ff00::/8",
 	} {
 		all = append(all, netip.MustParsePrefix(text))
 	}
@@ -52,10 +58,19 @@ func (a *Addresses) Check(addr netip.Addr) error {
 	if a.isAnyAllowed || a.isAllowed(addr) {
 		return nil
 	}
-	if !addr.IsValid() || slices.ContainsFunc(refused, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+	if !isPublic(addr) {
 		return ErrAddress
 	}
 	return nil
+}
+
+// isPublic reports whether an address is in no network that is refused.
+func isPublic(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	if !addr.IsValid() || slices.ContainsFunc(refused, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return false
+	}
+	return true
 }
 
 func (a *Addresses) isAllowed(addr netip.Addr) bool {
@@ -65,6 +80,9 @@ func (a *Addresses) isAllowed(addr netip.Addr) bool {
 // CheckURL says what is wrong with the URL of an endpoint, as far as it can be known without a connection. The name of
 // a host is looked up at each delivery.
 func (a *Addresses) CheckURL(text string) error {
+	if strings.ContainsFunc(text, isNoURLCharacter) {
+		return errors.New("the URL must be of visible ASCII characters without <, > and quotation marks: encode others with %, and a host with xn--")
+	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
 		return errors.New("the URL must be absolute, such as https://shop.example/hooks")
@@ -79,14 +97,15 @@ func (a *Addresses) CheckURL(text string) error {
 	case u.Port() != "" && !isPort(u.Port()):
 		return errors.New("the port must be 1 to 65535")
 	case isLiteral && a.Check(literal) != nil:
-		return fmt.Errorf("%w: it is not a public one", ErrAddress)
-	case u.Scheme == "https":
-		return nil
-	case u.Scheme == "http" && a.HTTP && isLiteral && a.isAllowed(literal.Unmap()):
-		return nil
+		return ErrAddress
+	case u.Scheme == "https", u.Scheme == "http" && a.HTTP && isLiteral && a.isAllowed(literal.Unmap()):
+		return a.checkReceiver(u)
 	}
 	return errors.New("the URL must begin with https://")
 }
+
+// isNoURLCharacter reports whether a character stands in no URL as it is.
+func isNoURLCharacter(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("<>\"`", r) }
 
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)

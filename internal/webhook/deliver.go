@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	refreshEvery = 500 * time.Millisecond // how often the endpoints are read
+	refreshEvery = 500 * time.Millisecond // how often the store is asked whether endpoints have changed
 	sweepEvery   = time.Minute
 	keepEvents   = 30 * 24 * time.Hour
 
@@ -39,7 +39,7 @@ func (s *Service) Run(ctx context.Context) {
 			_, err := s.Store.SweepEvents(ctx, s.Now().Add(-keepEvents))
 			s.logUnlessEnded(ctx, "old events not removed", err)
 		}
-		if len(s.currentEndpoints().byID)+len(s.settings.Load().Operator) > 0 {
+		if known, _ := s.known.count(); known+len(s.settings.Load().Operator) > 0 {
 			d.startDue(ctx)
 		}
 		timer := time.NewTimer(s.settings.Load().Poll)
@@ -109,7 +109,7 @@ type deliverer struct {
 // startDue claims what is due and starts an attempt for each.
 func (d *deliverer) startDue(ctx context.Context) {
 	for {
-		busy, free := d.shares.findBusy(d.currentEndpoints())
+		busy, free := d.shares.findBusy(&d.known)
 		if free == 0 {
 			return
 		}
@@ -160,7 +160,7 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 		d.endUnread(ctx, one, "the event is not as it was sealed, or the key file lacks its secret")
 		return
 	}
-	if _, isUnread := d.currentEndpoints().unread[one.Endpoint]; isUnread {
+	if d.known.isUnread(one.Endpoint) {
 		d.endUnread(ctx, one, "the endpoint is not as it was sealed, or the key file lacks its secret")
 		return
 	}

@@ -44,7 +44,7 @@ func isOperator(endpoint string) bool { return strings.HasPrefix(endpoint, opera
 // endpoint returns the endpoint with an id, of a merchant or of the operator. nil means that there is none.
 func (s *Service) endpoint(id string) *Endpoint {
 	if !isOperator(id) {
-		return s.currentEndpoints().byID[id]
+		return s.known.find(id)
 	}
 	all := s.settings.Load().Operator
 	if i := slices.IndexFunc(all, func(e *Endpoint) bool { return e.ID == id }); i >= 0 {

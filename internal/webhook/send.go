@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -41,7 +42,7 @@ type Sender struct {
 // NewSender returns a sender that gives each delivery so much time, and trusts roots, or the machine's when nil.
 func NewSender(addresses Addresses, timeout time.Duration, roots *x509.CertPool, now func() time.Time) *Sender {
 	s := &Sender{addresses: addresses, timeout: timeout, now: now}
-	s.dialer = &net.Dialer{Timeout: dialTimeout, Control: s.checkAddress}
+	s.dialer = &net.Dialer{Timeout: dialTimeout, ControlContext: s.checkAddress}
 	s.client = &http.Client{
 		Transport: &http.Transport{
 			DialContext: s.dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
@@ -53,11 +54,18 @@ func NewSender(addresses Addresses, timeout time.Duration, roots *x509.CertPool,
 	return s
 }
 
+// isPrivateKey is the key of an [atomic.Bool] in the context of a delivery: a connection for it was begun to an address that is
+// not public.
+type isPrivateKey struct{}
+
 // checkAddress refuses a connection just before it is made, when the name of the host has become an address.
-func (s *Sender) checkAddress(_, address string, _ syscall.RawConn) error {
+func (s *Sender) checkAddress(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return ErrAddress
+	}
+	if isPrivate, ok := ctx.Value(isPrivateKey{}).(*atomic.Bool); ok && !isPublic(to.Addr()) {
+		isPrivate.Store(true)
 	}
 	return s.addresses.Check(to.Addr())
 }
@@ -74,7 +82,8 @@ func (s *Sender) Send(ctx context.Context, d Delivery) (status int, err error) {
 	if err := s.addresses.CheckURL(d.URL); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	isPrivate := new(atomic.Bool)
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, isPrivateKey{}, isPrivate), s.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URL, bytes.NewReader(d.Body))
 	if err != nil {
@@ -88,7 +97,7 @@ func (s *Sender) Send(ctx context.Context, d Delivery) (status int, err error) {
 	}
 	res, err := s.client.Do(req)
 	if err != nil {
-		return 0, connectionError(ctx, err)
+		return 0, connectionError(ctx, err, isPrivate.Load())
 	}
 	defer res.Body.Close()
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // so that the connection can be used again
@@ -98,18 +107,19 @@ func (s *Sender) Send(ctx context.Context, d Delivery) (status int, err error) {
 	return res.StatusCode, nil
 }
 
-// connectionError says in short why no answer came. The error of net/http quotes the URL, which may hold a secret.
-func connectionError(ctx context.Context, err error) error {
+// connectionError says in short why no answer came. The error of net/http quotes the URL, which may hold a secret. Of a private
+// network it says nothing else, so that no merchant learns which ports are open there.
+func connectionError(ctx context.Context, err error, isPrivate bool) error {
 	_, isUnknown := errors.AsType[*net.DNSError](err)
 	_, isUntrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	timed, hasTimeout := errors.AsType[net.Error](err)
 	switch {
-	case errors.Is(err, ErrAddress):
+	case errors.Is(err, ErrAddress), isUnknown:
 		return ErrAddress
+	case isPrivate:
+		return errors.New("no answer came")
 	case ctx.Err() != nil, hasTimeout && timed.Timeout():
 		return errors.New("no answer in time")
-	case isUnknown:
-		return errors.New("the name of the host is not known")
 	case isUntrusted:
 		return errors.New("the certificate is not trusted")
 	case errors.Is(err, syscall.ECONNREFUSED):

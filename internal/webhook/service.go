@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,13 +51,11 @@ type Service struct {
 	Attempted func(Attempt)
 
 	settings  atomic.Pointer[Settings]
-	endpoints atomic.Pointer[endpoints]
+	known     endpoints
 	wake      wakeup
 	made      atomic.Bool   // an event was made since Announced
 	delivered atomic.Uint64 // attempts that have succeeded
 	failed    atomic.Uint64 // attempts that have not
-
-	refreshing sync.Mutex // held from reading the endpoints to replacing them
 }
 
 // An Attempt is how an attempt to deliver an event has ended.
@@ -73,13 +69,6 @@ type Attempt struct {
 	Body                  []byte // of the event
 }
 
-// endpoints are all that the store has.
-type endpoints struct {
-	byID       map[string]*Endpoint
-	ofMerchant map[string][]*Endpoint
-	unread     map[string]string // merchants by the ids of endpoints whose rows do not open
-}
-
 // ErrNoEndpoint and ErrNoEvent say that a merchant has none with such an id.
 var (
 	ErrNoEndpoint = errors.New("webhook: no such endpoint")
@@ -90,51 +79,14 @@ var (
 // Configure sets how events are delivered from now on.
 func (s *Service) Configure(settings Settings) { s.settings.Store(&settings) }
 
-// Refresh reads the endpoints from the store. Of several at once, the one that reads last counts.
-func (s *Service) Refresh(ctx context.Context) error {
-	s.refreshing.Lock()
-	defer s.refreshing.Unlock()
-	rows, err := s.Store.Endpoints(ctx)
-	if err != nil {
-		return err
-	}
-	all := &endpoints{byID: make(map[string]*Endpoint), ofMerchant: make(map[string][]*Endpoint), unread: make(map[string]string)}
-	for _, row := range rows {
-		e, err := openEndpoint(s.Sealer, row)
-		if err != nil {
-			if _, isKnown := s.currentEndpoints().unread[row.ID]; !isKnown {
-				s.Log.Error("webhook endpoint not read: nothing is delivered to it", "endpoint", row.ID, "merchant", row.Merchant, "err", err)
-			}
-			all.unread[row.ID] = row.Merchant
-			continue
-		}
-		all.byID[e.ID] = e
-		all.ofMerchant[e.Merchant] = append(all.ofMerchant[e.Merchant], e)
-	}
-	s.endpoints.Store(all)
-	return nil
-}
-
-func (s *Service) currentEndpoints() *endpoints {
-	return cmp.Or(s.endpoints.Load(), &endpoints{})
-}
-
 // Wants reports whether events of a merchant are made: it has an endpoint, be it disabled, or one that does not open.
-func (s *Service) Wants(merchant string) bool {
-	all := s.currentEndpoints()
-	if len(all.ofMerchant[merchant]) > 0 {
-		return true
-	}
-	for _, of := range all.unread {
-		if of == merchant {
-			return true
-		}
-	}
-	return false
-}
+func (s *Service) Wants(merchant string) bool { return s.known.has(merchant) }
 
 // CountUnread returns of how many endpoints the rows do not open: they were changed, or the key file lacks their secret.
-func (s *Service) CountUnread() int { return len(s.currentEndpoints().unread) }
+func (s *Service) CountUnread() int {
+	_, unread := s.known.count()
+	return unread
+}
 
 // Attempts returns how many attempts of this process to deliver an event have succeeded, and how many have not.
 func (s *Service) Attempts() (delivered, failed uint64) { return s.delivered.Load(), s.failed.Load() }
@@ -168,7 +120,7 @@ func (s *Service) NewEvent(merchant, kind, about string, at time.Time, data json
 	if err := s.sealEvent(e, data); err != nil {
 		return nil, err
 	}
-	for _, endpoint := range s.currentEndpoints().ofMerchant[merchant] {
+	for _, endpoint := range s.known.of(merchant) {
 		if endpoint.wants(kind) {
 			e.Endpoints = append(e.Endpoints, endpoint.ID)
 		}
@@ -194,34 +146,6 @@ func (s *Service) Announced() {
 	}
 }
 
-// Endpoints returns those of a merchant, oldest first.
-func (s *Service) Endpoints(ctx context.Context, merchant string) ([]*Endpoint, error) {
-	if err := s.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	return s.currentEndpoints().ofMerchant[merchant], nil
-}
-
-// DisabledEndpoints returns those of all merchants to which nothing is delivered.
-func (s *Service) DisabledEndpoints(ctx context.Context) ([]*Endpoint, error) {
-	all, err := s.AllEndpoints(ctx)
-	all = slices.DeleteFunc(all, func(e *Endpoint) bool { return !e.Disabled })
-	slices.SortFunc(all, func(a, b *Endpoint) int { return strings.Compare(a.ID, b.ID) })
-	return all, err
-}
-
-// Endpoint returns an endpoint of a merchant, or ErrNoEndpoint.
-func (s *Service) Endpoint(ctx context.Context, merchant, id string) (*Endpoint, error) {
-	if err := s.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	e := s.currentEndpoints().byID[id]
-	if e == nil || e.Merchant != merchant {
-		return nil, ErrNoEndpoint
-	}
-	return e, nil
-}
-
 // Add adds an endpoint of a merchant. Without an id or a secret it gets them. When there is an endpoint of the merchant
 // with its id, that is returned. A merchant has MaxEndpoints at most; another one is a *FaultError.
 func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoint, error) {
@@ -244,7 +168,7 @@ func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoi
 	case err != nil:
 		return nil, err
 	}
-	return &e, s.Refresh(ctx)
+	return &e, s.read(ctx, merchant)
 }
 
 // checkCount returns a fault if a merchant has as many endpoints as it may have, and none of them has the id.
@@ -287,7 +211,7 @@ func (s *Service) Change(ctx context.Context, merchant, id string, change func(*
 		if err != nil {
 			return nil, err
 		}
-		return &e, s.Refresh(ctx)
+		return &e, s.read(ctx, merchant)
 	}
 	return nil, fmt.Errorf("webhook endpoint %s: others changed it %d times meanwhile", id, changeTries)
 }
@@ -312,19 +236,15 @@ func (s *Service) RotateTo(ctx context.Context, merchant, id string, secret Secr
 	})
 }
 
-// Remove removes an endpoint of a merchant, and what was to be delivered to it.
+// Remove removes an endpoint of a merchant, also one that does not open, and what was to be delivered to it.
 func (s *Service) Remove(ctx context.Context, merchant, id string) error {
-	_, err := s.Endpoint(ctx, merchant, id)
-	if errors.Is(err, ErrNoEndpoint) && s.currentEndpoints().unread[id] == merchant && merchant != "" {
-		err = nil // An endpoint that does not open can still be removed.
-	}
-	if err != nil {
+	if _, err := s.findRow(ctx, merchant, id); err != nil {
 		return err
 	}
 	if err := s.Store.RemoveEndpoint(ctx, id); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return s.Refresh(ctx)
+	return s.read(ctx, merchant)
 }
 
 // Test delivers an event of type webhook.test to an endpoint, once and at once.
@@ -443,18 +363,6 @@ func (w *wakeup) signal() {
 	case w.channel() <- struct{}{}:
 	default:
 	}
-}
-
-// AllEndpoints returns the endpoints of all merchants, oldest first. The operator's own are not among them.
-func (s *Service) AllEndpoints(ctx context.Context) ([]*Endpoint, error) {
-	if err := s.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	all := slices.Collect(maps.Values(s.currentEndpoints().byID))
-	slices.SortFunc(all, func(a, b *Endpoint) int {
-		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
-	})
-	return all, nil
 }
 
 // MerchantOfEvent returns whose an event is, or ErrNoEvent. What the operator is told belongs to no merchant.

@@ -56,14 +56,14 @@ func (s *shares) probes(merchant string) (n int) {
 	return n
 }
 
-// findBusy returns the endpoints that have no place left, and for how many more attempts there is room. all are the endpoints
-// by merchant; what is known of one that is not among them any more, and has nothing under way, is forgotten.
+// findBusy returns the endpoints that have no place left, and for how many more attempts there is room. all are those of the
+// merchants; what is known of one that is not among them any more, and has nothing under way, is forgotten.
 func (s *shares) findBusy(all *endpoints) (busy []string, free int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	probes := make(map[string]int)
 	for id, e := range s.endpoints {
-		if all.byID[id] == nil && !isOperator(id) && e.inFlight == 0 {
+		if all.find(id) == nil && !isOperator(id) && e.inFlight == 0 {
 			delete(s.endpoints, id)
 		} else if e.isProbed() {
 			probes[e.merchant] += e.inFlight
@@ -77,7 +77,7 @@ func (s *shares) findBusy(all *endpoints) (busy []string, free int) {
 	}
 	for merchant, n := range s.merchants {
 		if n+claimLen > maxPerMerchant {
-			for _, e := range all.ofMerchant[merchant] {
+			for _, e := range all.of(merchant) {
 				busy = append(busy, e.ID)
 			}
 		}

@@ -24,7 +24,8 @@ type Load struct {
 	rreqs         [][]byte    // requests with the results of challenges, to be sent
 	steadyStopped atomic.Bool // ends RunSteady
 
-	slow slowClients
+	slow    slowClients
+	waiters waiters
 }
 
 // Peers is where load goes, and how the generator shows itself there.
@@ -33,6 +34,7 @@ type Peers struct {
 	API, Results, Browser, Directory string // addresses
 	CA                               []byte
 	AsServer, AsDirectory            Certificate
+	HasTLS                           bool // at the API and for browsers
 }
 
 // SetPeers sets the peers. It is called first.
@@ -50,6 +52,9 @@ func (l *Load) SetPeers(p Peers, _ *int) error {
 	l.direct = &pool{address: p.Directory, tls: asServer}
 	l.results = &pool{address: p.Results, tls: asDirectory}
 	l.browser = &pool{address: p.Browser}
+	if p.HasTLS {
+		l.api.tls, l.browser.tls = asServer, asServer
+	}
 	return nil
 }
 

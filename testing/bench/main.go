@@ -42,6 +42,7 @@ Figures, all of them unless some are named:
     pgjournal the journal's costs with PostgreSQL
     keys      what API keys cost a node that rests, and its database
     overload  what a whole authentication takes of a processor; what is served when five times as much comes, and with slow connections
+    waiters   whether others are served while one shopper, or one API key, holds all connections with requests that wait
 
 Flags:
 `
@@ -75,6 +76,7 @@ var figures = []figure{
 	{"pgjournal", 5 * time.Minute, journalOnPostgres},
 	{"keys", 5 * time.Minute, restingKeys},
 	{"overload", 5 * time.Minute, overload},
+	{"waiters", 8 * time.Minute, waiting},
 }
 
 // bench is what the figures share.

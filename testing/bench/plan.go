@@ -50,6 +50,10 @@ type plan struct {
 	slowClients     int           // connections on which next to nothing is sent
 	slowClientsStay time.Duration // how long they stay
 
+	waiters     int           // connections on which one party waits
+	othersRate  float64       // requests of others per second meanwhile
+	waitersStay time.Duration // how long others are asked
+
 	keyCounts []int         // how many API keys there are, beside the one that load is made with
 	idleTime  time.Duration // how long there are no requests while idle load is measured
 }
@@ -72,6 +76,7 @@ var fullPlan = plan{
 	keyCounts: []int{0, 100, 2000, 20_000}, idleTime: 12 * time.Second,
 	shoppersFrom: 200, shoppersTo: 20_000, searchStep: 3 * time.Second, overloadStep: 10 * time.Second, recoveryTime: 10 * time.Second,
 	slowClients: 10_000, slowClientsStay: 20 * time.Second,
+	waiters: 4200, othersRate: 20, waitersStay: 20 * time.Second,
 }
 
 var quickPlan = plan{
@@ -86,5 +91,6 @@ var quickPlan = plan{
 	inserts: 60, snapshot: 1 << 20,
 	shoppersFrom: 50, shoppersTo: 50, searchStep: 200 * time.Millisecond, overloadStep: 200 * time.Millisecond, recoveryTime: 500 * time.Millisecond,
 	slowClients: 60, slowClientsStay: 500 * time.Millisecond,
+	waiters: 60, othersRate: 20, waitersStay: 500 * time.Millisecond,
 	keyCounts: []int{0, 40}, idleTime: 200 * time.Millisecond,
 }

@@ -48,10 +48,10 @@ const apiKey = "b0b0b0b0-0000-4000-8000-000000000001"
 // key that one key alone cannot reach, and a timeout for a directory server that is slow
 // on purpose.
 const configuration = `
-api: {listen: %[1]s}
+api: {listen: %[1]s%[11]s}
 results: {listen: %[2]s, url: "https://%[2]s/results", tls: {cert: results.pem, key: results-key.pem}}
 console: {listen: %[3]s}
-browser: {listen: %[9]s, url: "https://pay.bench.example"}
+browser: {listen: %[9]s, url: "https://pay.bench.example"%[11]s}
 store: {url: "%[7]s"}
 keys: keys.json
 limits: {per_key: 1000000/s%[8]s}
@@ -76,6 +76,7 @@ type setup struct {
 	refresh  string               // more configuration of the directory
 	store    string               // URL of the database; empty: the embedded store
 	limits   string               // more configuration of the limits, ", name: value"
+	tls      string               // more configuration of the listeners of the API and of browsers; empty: they have no TLS
 	journal  string               // configuration of the journal; empty: that of a server that says nothing
 	env      []string             // more environment of the program under test
 	before   func(*testbed) error // called before the program under test starts; may be nil
@@ -102,7 +103,7 @@ func newTestbedOf(ctx context.Context, b *bench, s setup) (w *testbed, err error
 	if w.directory, err = startChild(ctx); err != nil {
 		return w, err
 	}
-	peers, err := w.makeCertificates(ctx)
+	peers, err := w.makeCertificates(ctx, s.tls != "")
 	if err != nil {
 		return w, err
 	}
@@ -112,7 +113,7 @@ func newTestbedOf(ctx context.Context, b *bench, s setup) (w *testbed, err error
 		}
 	}
 	w.api = peers.API
-	text := fmt.Sprintf(configuration, peers.API, peers.Results, w.console, peers.Directory, s.versions, s.refresh, cmp.Or(s.store, "file:data"), s.limits, peers.Browser, s.journal)
+	text := fmt.Sprintf(configuration, peers.API, peers.Results, w.console, peers.Directory, s.versions, s.refresh, cmp.Or(s.store, "file:data"), s.limits, peers.Browser, s.journal, s.tls)
 	if err := os.WriteFile(filepath.Join(w.dir, "threeds.yaml"), []byte(text), 0o600); err != nil {
 		return w, err
 	}
@@ -132,7 +133,7 @@ func newTestbedOf(ctx context.Context, b *bench, s setup) (w *testbed, err error
 
 // makeCertificates makes all certificates. The program gets its own as files, and the directory
 // server with its own begins to listen.
-func (w *testbed) makeCertificates(ctx context.Context) (Peers, error) {
+func (w *testbed) makeCertificates(ctx context.Context, hasTLS bool) (Peers, error) {
 	ca, err := newAuthority()
 	if err != nil {
 		return Peers{}, err
@@ -150,7 +151,7 @@ func (w *testbed) makeCertificates(ctx context.Context) (Peers, error) {
 	if err != nil {
 		return Peers{}, err
 	}
-	p := Peers{Key: apiKey, CA: ca.pem(), AsServer: issued["server"], AsDirectory: issued["rreq"]}
+	p := Peers{HasTLS: hasTLS, Key: apiKey, CA: ca.pem(), AsServer: issued["server"], AsDirectory: issued["rreq"]}
 	return p, w.directory.ask(ctx, "Directory.Listen", Open{ca.pem(), issued["ds"]}, &p.Directory)
 }
 

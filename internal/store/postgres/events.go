@@ -13,7 +13,19 @@ const (
 	sqlAddEndpoint    = `INSERT INTO endpoints (id, merchant, created, data) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`
 	sqlChangeEndpoint = `UPDATE endpoints SET data = $3 WHERE id = $1 AND data = $2`
 	sqlEndpoints      = `SELECT id, merchant, created, data FROM endpoints ORDER BY created, id`
-	sqlDropEndpoint   = `WITH d AS (DELETE FROM deliveries WHERE endpoint = $1) DELETE FROM endpoints WHERE id = $1`
+	sqlEndpointsOf    = `SELECT id, merchant, created, data FROM endpoints WHERE merchant = ANY ($1::text[]) ORDER BY created, id`
+	// Marks are of one snapshot. The mark of all endpoints is the first row. As with the keys, there is none unless both
+	// triggers always fire, and their xmin is part of each mark.
+	sqlEndpointMarksUnless = `WITH triggers (xmins) AS MATERIALIZED (
+			SELECT string_agg('-' || xmin, '' ORDER BY tgname) FROM pg_trigger
+			WHERE tgrelid = 'endpoints'::regclass AND tgname IN ('mark', 'mark_merchant') AND tgenabled = 'A' HAVING count(*) = 2),
+		mark (now) AS MATERIALIZED (
+			SELECT encode(value, 'hex') || xmins FROM small_states, triggers WHERE key = 'webhook endpoints')
+		SELECT NULL, coalesce((SELECT now FROM mark), '')
+		UNION ALL SELECT merchant, coalesce(encode(value, 'hex') || (SELECT xmins FROM triggers), '')
+			FROM (SELECT DISTINCT merchant FROM endpoints WHERE (SELECT now FROM mark) IS DISTINCT FROM $1) m
+			LEFT JOIN small_states ON key = 'endpoints/' || merchant COLLATE "C"`
+	sqlDropEndpoint = `WITH d AS (DELETE FROM deliveries WHERE endpoint = $1) DELETE FROM endpoints WHERE id = $1`
 
 	sqlPutEvent = `WITH e AS (INSERT INTO events (id, merchant, type, about, created, data) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (id) DO NOTHING RETURNING id, created),
@@ -68,6 +80,21 @@ func (db *DB) ChangeEndpoint(ctx context.Context, id string, was, data []byte) e
 // Endpoints implements [store.Events].
 func (db *DB) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
 	return queryRows(ctx, db, "endpoints", store.ScanEndpoint, sqlEndpoints)
+}
+
+// EndpointsOf implements [store.Events].
+func (db *DB) EndpointsOf(ctx context.Context, merchants ...string) ([]store.Endpoint, error) {
+	return queryRows(ctx, db, "endpoints of merchants", store.ScanEndpoint, sqlEndpointsOf, append([]string{}, merchants...))
+}
+
+// EndpointMarksUnless implements [store.Events].
+func (db *DB) EndpointMarksUnless(ctx context.Context, mark string) (ofMerchants map[string]string, now string, err error) {
+	marks, err := queryRows(ctx, db, "marks of endpoints", store.ScanMark, sqlEndpointMarksUnless, mark)
+	if err != nil {
+		return nil, "", err
+	}
+	ofMerchants, now = store.SplitMarks(marks)
+	return ofMerchants, now, nil
 }
 
 // RemoveEndpoint implements [store.Events].

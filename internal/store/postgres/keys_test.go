@@ -246,3 +246,52 @@ func TestMarkComes(t *testing.T) {
 		}
 	}
 }
+
+// TestEndpointMarksByHand: whoever changes webhook endpoints, and how, nodes hear of it, and of which merchant. Where nothing
+// tells of changes, there are no marks; and what was changed while the triggers were off is noticed.
+func TestEndpointMarksByHand(t *testing.T) {
+	db, url := openNew(t)
+	conn := connect(t, url)
+	w := &watcher{T: t, db: db}
+	before := make(map[string]string)
+	const insert = `INSERT INTO endpoints VALUES ('ep_c', 'c', 0, '')`
+	for _, step := range []struct {
+		sql, changed, all string // the merchants, one letter each; changed "?": there are no marks
+	}{
+		{`INSERT INTO endpoints VALUES ('ep_a', 'a', 0, ''), ('ep_b', 'b', 0, '')`, "ab", "ab"},
+		{`SELECT 1`, "", ""},
+		{insert, "c", "abc"},
+		{`UPDATE endpoints SET data = 'x' WHERE merchant = 'b'`, "b", "abc"},
+		{`UPDATE endpoints SET merchant = 'a' WHERE merchant = 'b'`, "a", "ac"},
+		{`SET session_replication_role = replica; DELETE FROM endpoints WHERE merchant = 'c'; RESET session_replication_role`, "", "a"},
+		{`BEGIN; ` + insert + `; ROLLBACK`, "", ""},
+		{`ALTER TABLE endpoints DISABLE TRIGGER ALL; UPDATE endpoints SET data = 'y' WHERE id = 'ep_a'; ALTER TABLE endpoints ENABLE ALWAYS TRIGGER mark;
+			ALTER TABLE endpoints ENABLE ALWAYS TRIGGER mark_merchant`, "a", "a"},
+		{`TRUNCATE endpoints; ` + insert, "c", "c"},
+		{`ALTER TABLE endpoints ENABLE TRIGGER mark_merchant`, "?", "c"},
+		{`DROP TRIGGER mark ON endpoints`, "?", "c"},
+	} {
+		for statement := range strings.SplitSeq(step.sql, "; ") {
+			w.exec(conn, statement)
+		}
+		marks, now, err := db.EndpointMarksUnless(t.Context(), w.mark)
+		changed, all := "", ""
+		for _, merchant := range []string{"a", "b", "c"} {
+			if mark, isThere := marks[merchant]; isThere {
+				all += merchant
+				if mark != before[merchant] && mark != "" {
+					changed += merchant
+				}
+			}
+		}
+		if now == "" {
+			changed = "?"
+		}
+		if err != nil || changed != step.changed || all != step.all {
+			t.Errorf("%s: the marks of %q have changed of those of %q, %v; want %q of %q", step.sql, changed, all, err, step.changed, step.all)
+		}
+		if w.mark = now; len(marks) > 0 {
+			before = marks
+		}
+	}
+}

@@ -168,6 +168,35 @@ var migrations = []string{
 	CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
 		FOR EACH STATEMENT EXECUTE FUNCTION keep_audit();
 	ALTER TABLE audit ENABLE ALWAYS TRIGGER append_only;`,
+
+	// Nodes look twice a second whether webhook endpoints have changed, and of which merchants. Triggers tell, as the one of
+	// the API keys does: the first marks all endpoints, before anything is changed, and the second the merchant of each.
+	`CREATE INDEX endpoints_merchant ON endpoints (merchant, created, id);
+	INSERT INTO small_states VALUES ('webhook endpoints', uuid_send(gen_random_uuid()));
+	INSERT INTO small_states SELECT 'endpoints/' || merchant, uuid_send(gen_random_uuid()) FROM (SELECT DISTINCT merchant FROM endpoints) m;
+	CREATE FUNCTION mark_endpoints() RETURNS trigger LANGUAGE plpgsql AS $$
+	DECLARE
+		marks text := format('INSERT INTO %I.small_states VALUES (''endpoints/'' || $1, uuid_send(gen_random_uuid()))
+			ON CONFLICT (key) DO UPDATE SET value = excluded.value', TG_TABLE_SCHEMA);
+	BEGIN
+		IF TG_LEVEL = 'STATEMENT' THEN
+			EXECUTE format('UPDATE %I.small_states SET value = uuid_send(gen_random_uuid()) WHERE key = ''webhook endpoints''', TG_TABLE_SCHEMA);
+			RETURN NULL;
+		END IF;
+		IF TG_OP <> 'INSERT' THEN
+			EXECUTE marks USING OLD.merchant;
+		END IF;
+		IF TG_OP <> 'DELETE' THEN
+			EXECUTE marks USING NEW.merchant;
+		END IF;
+		RETURN NULL;
+	END $$;
+	CREATE TRIGGER mark BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON endpoints
+		FOR EACH STATEMENT EXECUTE FUNCTION mark_endpoints();
+	CREATE TRIGGER mark_merchant AFTER INSERT OR UPDATE OR DELETE ON endpoints
+		FOR EACH ROW EXECUTE FUNCTION mark_endpoints();
+	ALTER TABLE endpoints ENABLE ALWAYS TRIGGER mark;
+	ALTER TABLE endpoints ENABLE ALWAYS TRIGGER mark_merchant;`,
 }
 
 // sqlReplaceAudit removes the whole audit trail, for the one of a backup that takes its place.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,12 @@ const (
 		ON CONFLICT (id) DO NOTHING`
 	sqlChangeEndpoint = `UPDATE endpoint SET data = ?3 WHERE id = ?1 AND data = ?2`
 	sqlEndpoints      = `SELECT id, merchant, created, data FROM endpoint ORDER BY created, id`
+	sqlEndpointsOf    = `SELECT id, merchant, created, data FROM endpoint WHERE merchant IN (SELECT value FROM json_each(?1)) ORDER BY created, id`
+	sqlEndpointMark   = `SELECT hex(value) FROM small_state WHERE key = 'webhook endpoints'`
+	// Of one moment; the mark of all is the first row.
+	sqlEndpointMarks = `SELECT NULL, coalesce((` + sqlEndpointMark + `), '')
+		UNION ALL SELECT merchant, coalesce(hex(value), '') FROM (SELECT DISTINCT merchant FROM endpoint)
+			LEFT JOIN small_state ON key = 'endpoints/' || merchant`
 	sqlDropEndpoint   = `DELETE FROM endpoint WHERE id = ?1`
 	sqlDropDeliveries = `DELETE FROM delivery WHERE endpoint = ?1`
 
@@ -94,6 +101,32 @@ func (db *DB) ChangeEndpoint(ctx context.Context, id string, was, data []byte) e
 // Endpoints implements [store.Events].
 func (db *DB) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
 	return queryRows(ctx, db, "endpoints", store.ScanEndpoint, sqlEndpoints)
+}
+
+// EndpointsOf implements [store.Events].
+func (db *DB) EndpointsOf(ctx context.Context, merchants ...string) ([]store.Endpoint, error) {
+	names, err := json.Marshal(append([]string{}, merchants...))
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: endpoints of merchants: %w", err)
+	}
+	return queryRows(ctx, db, "endpoints of merchants", store.ScanEndpoint, sqlEndpointsOf, string(names))
+}
+
+// EndpointMarksUnless implements [store.Events].
+func (db *DB) EndpointMarksUnless(ctx context.Context, mark string) (ofMerchants map[string]string, now string, err error) {
+	err = db.read(ctx, "marks of endpoints", func(r *reader) error {
+		err := r.row(sqlEndpointMark).Scan(&now)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) || now != "" && now == mark {
+			return err
+		}
+		marks, err := collect(store.ScanMark)(r.rows(sqlEndpointMarks))
+		ofMerchants, now = store.SplitMarks(marks)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return ofMerchants, now, nil
 }
 
 // RemoveEndpoint implements [store.Events].

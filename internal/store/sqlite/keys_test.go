@@ -78,3 +78,51 @@ func TestMarkByHand(t *testing.T) {
 	exec(t, dir, `DELETE FROM api_key`)
 	look("after a change", []string{}...)
 }
+
+// TestEndpointMarksByHand: whoever changes webhook endpoints, and how, servers hear of it, and of which merchant.
+func TestEndpointMarksByHand(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var mark string
+	before := make(map[string]string)
+	for _, step := range []struct {
+		sql, changed, all string // the merchants, one letter each; changed "?": there is no mark of all
+	}{
+		{`INSERT INTO endpoint VALUES ('ep_a', 'a', 0, x''), ('ep_b', 'b', 0, x'')`, "ab", "ab"},
+		{`SELECT 1`, "", ""},
+		{`INSERT OR IGNORE INTO endpoint VALUES ('ep_a', 'a', 0, x''), ('ep_c', 'c', 0, x'')`, "c", "abc"},
+		{`INSERT OR REPLACE INTO endpoint VALUES ('ep_b', 'b', 0, x'01')`, "b", "abc"},
+		{`UPDATE OR IGNORE endpoint SET data = x'02' WHERE merchant = 'b'`, "b", "abc"},
+		{`UPDATE endpoint SET merchant = 'a' WHERE merchant = 'b'`, "a", "ac"},
+		{`BEGIN; DELETE FROM endpoint; ROLLBACK`, "", ""},
+		{`DELETE FROM endpoint WHERE merchant = 'a'`, "", "c"},
+		{`DELETE FROM endpoint`, "", ""},
+		{`INSERT INTO endpoint VALUES ('ep_a', 'a', 0, x'')`, "a", "a"},
+		{`DELETE FROM small_state`, "?", "a"},
+	} {
+		exec(t, dir, step.sql)
+		marks, now, err := db.EndpointMarksUnless(t.Context(), mark)
+		changed, all := "", ""
+		for _, merchant := range []string{"a", "b", "c"} {
+			if mark, isThere := marks[merchant]; isThere {
+				all += merchant
+				if mark != before[merchant] && mark != "" {
+					changed += merchant
+				}
+			}
+		}
+		if now == "" {
+			changed = "?"
+		}
+		if err != nil || changed != step.changed || all != step.all {
+			t.Errorf("%s: the marks of %q have changed of those of %q, %v; want %q of %q", step.sql, changed, all, err, step.changed, step.all)
+		}
+		if mark = now; len(marks) > 0 {
+			before = marks
+		}
+	}
+}

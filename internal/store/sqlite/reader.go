@@ -17,7 +17,7 @@ type reader struct{ statements }
 var readerStatements = []string{
 	sqlPing, sqlGet, sqlList, sqlKey, sqlKeys, sqlMark, sqlMarkedKeys, sqlState, sqlNodes, sqlMerchants,
 	sqlSnapshots, sqlSnapshot, sqlChunk, sqlDeadUploads, sqlLeftovers,
-	sqlEndpoints, sqlEvent, sqlFindEvents, sqlDeliveries, sqlAnyDue,
+	sqlEndpoints, sqlEndpointsOf, sqlEndpointMark, sqlEndpointMarks, sqlEvent, sqlFindEvents, sqlDeliveries, sqlAnyDue,
 	sqlObject, sqlObjects, sqlAuditNewest, sqlAuditOldest,
 }
 

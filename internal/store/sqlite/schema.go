@@ -163,6 +163,25 @@ var migrations = []string{
 
 	// The audit trail only grows.
 	sqlKeepAudit,
+
+	// Servers look twice a second whether webhook endpoints have changed, and of which merchants. Triggers tell, as those of
+	// the API keys do.
+	`CREATE INDEX endpoint_merchant ON endpoint (merchant, created, id);
+	INSERT INTO small_state VALUES ('webhook endpoints', randomblob(16));
+	INSERT INTO small_state SELECT DISTINCT 'endpoints/' || merchant, randomblob(16) FROM endpoint;
+	CREATE TRIGGER endpoint_made AFTER INSERT ON endpoint BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'webhook endpoints';
+		INSERT INTO small_state VALUES ('endpoints/' || NEW.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+	END;
+	CREATE TRIGGER endpoint_changed AFTER UPDATE ON endpoint BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'webhook endpoints';
+		INSERT INTO small_state VALUES ('endpoints/' || OLD.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+		INSERT INTO small_state VALUES ('endpoints/' || NEW.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+	END;
+	CREATE TRIGGER endpoint_removed AFTER DELETE ON endpoint BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'webhook endpoints';
+		INSERT INTO small_state VALUES ('endpoints/' || OLD.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+	END;`,
 }
 
 // sqlKeepAudit has the database refuse what would change or remove entries of the audit trail.

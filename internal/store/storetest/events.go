@@ -111,6 +111,93 @@ func testEndpoints(c *check) {
 	}
 }
 
+// addEndpoint adds an endpoint of a merchant, n seconds after the present.
+func (c *check) addEndpoint(id, merchant string, n time.Duration) store.Endpoint {
+	c.Helper()
+	e := store.Endpoint{ID: id, Merchant: merchant, Created: c.Now().UTC().Truncate(time.Millisecond).Add(n * time.Second), Data: []byte(id)}
+	if err := c.s.AddEndpoint(c.Context(), e); err != nil {
+		c.Fatal(err)
+	}
+	return e
+}
+
+func testEndpointsOf(c *check) {
+	want := func(of []string, all ...store.Endpoint) {
+		c.Helper()
+		if got, err := c.s.EndpointsOf(c.Context(), of...); err != nil || len(got) != len(all) || len(all) > 0 && !reflect.DeepEqual(got, all) {
+			c.Errorf("EndpointsOf(%q) = %+v, %v; want %+v", of, got, err, all)
+		}
+	}
+	third, first, second := c.addEndpoint("ep_1", "shop", 3), c.addEndpoint("ep_2", "shop", 1), c.addEndpoint("ep_3", "other", 2)
+	want([]string{"shop"}, first, third)
+	want([]string{"other"}, second)
+	want([]string{"other", "nobody", "shop"}, first, second, third)
+	want([]string{"", "Shop", "sho", "shop "})
+	want(nil)
+}
+
+// wantEndpointMarks checks that the marks of all endpoints and of the merchant that has changed are new ones, and those before
+// still there for all others of want, the merchants that have endpoints.
+func (c *check) wantEndpointMarks(before map[string]string, mark string, changed string, want ...string) (map[string]string, string) {
+	c.Helper()
+	marks, now, err := c.s.EndpointMarksUnless(c.Context(), mark)
+	if err != nil || now == "" || now == mark || len(marks) != len(want) {
+		c.Errorf("EndpointMarksUnless(%q) = %q, %q, %v; want another mark, and those of %q", mark, marks, now, err, want)
+	}
+	for _, merchant := range want {
+		if m := marks[merchant]; m == "" || (m != before[merchant]) != (merchant == changed) {
+			c.Errorf("the mark of %s is %q, and was %q before %s changed", merchant, m, before[merchant], changed)
+		}
+	}
+	if same, again, err := c.s.EndpointMarksUnless(c.Context(), now); len(same) > 0 || again != now || err != nil {
+		c.Errorf("EndpointMarksUnless(%q) = %q, %q, %v; want that mark alone", now, same, again, err)
+	}
+	return marks, now
+}
+
+// testEndpointMarks: each change of an endpoint makes marks that were never there, for all endpoints and for those of its
+// merchant, also one that restores what was there before; nothing else changes a mark.
+func testEndpointMarks(c *check) {
+	marks, mark := c.wantEndpointMarks(nil, "never a mark", "")
+	seen := make(map[string]bool)
+	changed := func(merchant string, want ...string) {
+		c.Helper()
+		marks, mark = c.wantEndpointMarks(marks, mark, merchant, want...)
+		for _, m := range []string{"all " + mark, "of " + marks[merchant]} {
+			if seen[m] && m != "of " {
+				c.Errorf("the mark %q is there a second time, want a new one for each change", m)
+			}
+			seen[m] = true
+		}
+	}
+	e := c.addEndpoint("ep_1", "shop", 0)
+	changed("shop", "shop")
+	c.addEndpoint("ep_2", "other", 0)
+	changed("other", "shop", "other")
+	for _, data := range []string{"new", "ep_1", "new"} {
+		if err := c.s.ChangeEndpoint(c.Context(), e.ID, e.Data, []byte(data)); err != nil {
+			c.Fatal(err)
+		}
+		e.Data = []byte(data)
+		changed("shop", "shop", "other")
+	}
+	for range 2 {
+		if err := c.s.RemoveEndpoint(c.Context(), "ep_1"); err != nil {
+			c.Fatal(err)
+		}
+		changed("shop", "other")
+		c.addEndpoint("ep_1", "shop", 0)
+		changed("shop", "shop", "other")
+	}
+	c.putEvent(c.event("evt_1", "t", "ep_1"))
+	c.claim(nil, 9, "evt_1 to ep_1")
+	c.putKey(c.key(1))
+	c.create("a", time.Hour)
+	if same, now, err := c.s.EndpointMarksUnless(c.Context(), mark); len(same) > 0 || now != mark || err != nil {
+		c.Errorf("after other writes EndpointMarksUnless(%q) = %q, %q, %v", mark, same, now, err)
+	}
+}
+
 func testEventPutGet(c *check) {
 	c.wantNoEvent("evt_1")
 	e := c.event("evt_1", "", "ep_1", "ep_2")

@@ -42,6 +42,8 @@ func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	errs["AddEndpoint"] = c.s.AddEndpoint(ctx, store.Endpoint{ID: "ep_new"})
 	errs["ChangeEndpoint"] = c.s.ChangeEndpoint(ctx, "ep_new", nil, []byte("new"))
 	_, errs["Endpoints"] = c.s.Endpoints(ctx)
+	_, errs["EndpointsOf"] = c.s.EndpointsOf(ctx, "shop")
+	_, _, errs["EndpointMarksUnless"] = c.s.EndpointMarksUnless(ctx, "")
 	errs["RemoveEndpoint"] = c.s.RemoveEndpoint(ctx, "ep_new")
 	errs["PutEvent"] = c.s.PutEvent(ctx, c.event("evt_new", "a"))
 	_, errs["Event"] = c.s.Event(ctx, "evt_new")

@@ -37,6 +37,8 @@ type memory struct {
 	merchants map[string][]byte
 
 	endpoints  map[string]store.Endpoint
+	marks      map[string]int64 // of the endpoints of each merchant: the number of their last change
+	hooked     int64            // changes of endpoints: the mark of all
 	events     map[string]store.Event
 	deliveries map[[2]string]store.Delivery // by event and endpoint
 
@@ -52,7 +54,7 @@ func NewMemory(now func() time.Time) *Memory {
 		txns: make(map[string]store.Txn), keys: make(map[string]store.Key),
 		leases: make(map[string]holding), snapshots: make(map[string][]snapshot),
 		uploads: make(map[string]int64), states: make(map[string][]byte), nodes: make(map[string]node), merchants: make(map[string][]byte),
-		endpoints: make(map[string]store.Endpoint), events: make(map[string]store.Event),
+		endpoints: make(map[string]store.Endpoint), marks: make(map[string]int64), events: make(map[string]store.Event),
 		deliveries: make(map[[2]string]store.Delivery), objects: make(map[[2]string]store.Object),
 	}}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
@@ -50,6 +51,12 @@ func (s *Memory) replaceAhead(e *store.Event) {
 	s.addEvent(e)
 }
 
+// markEndpoints notes that an endpoint of a merchant has changed. s.mu is held.
+func (s *Memory) markEndpoints(merchant string) {
+	s.hooked++
+	s.marks[merchant] = s.hooked
+}
+
 // AddEndpoint implements [store.Events].
 func (s *Memory) AddEndpoint(ctx context.Context, e store.Endpoint) error {
 	if err := s.lock(ctx); err != nil {
@@ -61,6 +68,7 @@ func (s *Memory) AddEndpoint(ctx context.Context, e store.Endpoint) error {
 	}
 	e.Created, e.Data = e.Created.UTC().Truncate(time.Millisecond), bytes.Clone(e.Data)
 	s.endpoints[e.ID] = e
+	s.markEndpoints(e.Merchant)
 	return nil
 }
 
@@ -76,19 +84,48 @@ func (s *Memory) ChangeEndpoint(ctx context.Context, id string, was, data []byte
 	}
 	e.Data = bytes.Clone(data)
 	s.endpoints[id] = e
+	s.markEndpoints(e.Merchant)
 	return nil
 }
 
 // Endpoints implements [store.Events].
 func (s *Memory) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
+	return s.endpointsThat(ctx, func(store.Endpoint) bool { return true })
+}
+
+// EndpointsOf implements [store.Events].
+func (s *Memory) EndpointsOf(ctx context.Context, merchants ...string) ([]store.Endpoint, error) {
+	return s.endpointsThat(ctx, func(e store.Endpoint) bool { return slices.Contains(merchants, e.Merchant) })
+}
+
+// EndpointMarksUnless implements [store.Events].
+func (s *Memory) EndpointMarksUnless(ctx context.Context, mark string) (ofMerchants map[string]string, now string, err error) {
+	if err := s.lock(ctx); err != nil {
+		return nil, "", err
+	}
+	defer s.mu.Unlock()
+	if now = strconv.FormatInt(s.hooked, 10); now == mark {
+		return nil, now, nil
+	}
+	ofMerchants = make(map[string]string)
+	for _, e := range s.endpoints {
+		ofMerchants[e.Merchant] = strconv.FormatInt(s.marks[e.Merchant], 10)
+	}
+	return ofMerchants, now, nil
+}
+
+// endpointsThat returns copies of the endpoints that are wanted, oldest first.
+func (s *Memory) endpointsThat(ctx context.Context, are func(store.Endpoint) bool) ([]store.Endpoint, error) {
 	if err := s.lock(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	var all []store.Endpoint
 	for _, e := range s.endpoints {
-		e.Data = bytes.Clone(e.Data)
-		all = append(all, e)
+		if are(e) {
+			e.Data = bytes.Clone(e.Data)
+			all = append(all, e)
+		}
 	}
 	slices.SortFunc(all, func(a, b store.Endpoint) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
 	return all, nil
@@ -100,10 +137,12 @@ func (s *Memory) RemoveEndpoint(ctx context.Context, id string) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	if _, ok := s.endpoints[id]; !ok {
+	e, ok := s.endpoints[id]
+	if !ok {
 		return store.ErrNotFound
 	}
 	delete(s.endpoints, id)
+	s.markEndpoints(e.Merchant)
 	for key := range s.deliveries {
 		if key[1] == id {
 			delete(s.deliveries, key)

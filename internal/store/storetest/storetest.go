@@ -126,6 +126,8 @@ var tests = []test{
 	{"MerchantsMark", testMerchantsMark},
 	{"MerchantsAtOnce", testMerchantsAtOnce},
 	{"Endpoints", testEndpoints},
+	{"EndpointsOf", testEndpointsOf},
+	{"EndpointMarks", testEndpointMarks},
 	{"EventPutGet", testEventPutGet},
 	{"EventOfUpdate", testEventOfUpdate},
 	{"EventAhead", testEventAhead},

@@ -124,9 +124,25 @@ type broken struct {
 	reseal func(context.Context, []byte, []byte, []byte) error
 	revoke func(context.Context, []byte) error
 	ping   func(context.Context) error
+	marks  func(context.Context, string) (map[string]string, string, error)
+	of     func(context.Context, ...string) ([]store.Endpoint, error)
 	brokenRanges
 	brokenNodes
 	brokenMerchants
+}
+
+func (b *broken) EndpointMarksUnless(ctx context.Context, mark string) (map[string]string, string, error) {
+	if b.marks != nil {
+		return b.marks(ctx, mark)
+	}
+	return b.Memory.EndpointMarksUnless(ctx, mark)
+}
+
+func (b *broken) EndpointsOf(ctx context.Context, merchants ...string) ([]store.Endpoint, error) {
+	if b.of != nil {
+		return b.of(ctx, merchants...)
+	}
+	return b.Memory.EndpointsOf(ctx, merchants...)
 }
 
 func (b *broken) Create(ctx context.Context, t store.Txn) error {
@@ -610,6 +626,47 @@ func TestBrokenStoresFail(t *testing.T) {
 				pause(time.Millisecond)
 				_, now, _ := b.Memory.KeysUnless(ctx, mark)
 				return all, now, err
+			}
+		}},
+		{"the endpoints of a merchant are those of all", "EndpointsOf", func(b *broken, _ *clock) {
+			b.of = func(ctx context.Context, _ ...string) ([]store.Endpoint, error) { return b.Memory.Endpoints(ctx) }
+		}},
+		{"the endpoints of one merchant alone", "EndpointsOf", func(b *broken, _ *clock) {
+			b.of = func(ctx context.Context, merchants ...string) ([]store.Endpoint, error) {
+				return b.Memory.EndpointsOf(ctx, merchants[:min(len(merchants), 1)]...)
+			}
+		}},
+		{"all merchants have one mark", "EndpointMarks", func(b *broken, _ *clock) {
+			b.marks = func(ctx context.Context, mark string) (map[string]string, string, error) {
+				all, now, err := b.Memory.EndpointMarksUnless(ctx, mark)
+				for merchant := range all {
+					all[merchant] = now
+				}
+				return all, now, err
+			}
+		}},
+		{"the mark of a merchant is made of its endpoints", "EndpointMarks", func(b *broken, _ *clock) {
+			b.marks = func(ctx context.Context, mark string) (map[string]string, string, error) {
+				all, now, err := b.Memory.EndpointMarksUnless(ctx, mark)
+				for merchant := range all {
+					rows, _ := b.Memory.EndpointsOf(ctx, merchant)
+					all[merchant] = fmt.Sprint(rows)
+				}
+				return all, now, err
+			}
+		}},
+		{"a merchant without endpoints has a mark", "EndpointMarks", func(b *broken, _ *clock) {
+			b.marks = func(ctx context.Context, mark string) (map[string]string, string, error) {
+				all, now, err := b.Memory.EndpointMarksUnless(ctx, mark)
+				if all != nil {
+					all["shop"] = cmp.Or(all["shop"], "none")
+				}
+				return all, now, err
+			}
+		}},
+		{"the marks come each time", "EndpointMarks", func(b *broken, _ *clock) {
+			b.marks = func(ctx context.Context, _ string) (map[string]string, string, error) {
+				return b.Memory.EndpointMarksUnless(ctx, "")
 			}
 		}},
 		{"contexts are ignored", "ContextEnded", func(b *broken, _ *clock) {

@@ -123,7 +123,7 @@ func TestD81ControlNeedsKeyAndJSON(t *testing.T) {
 		{"GET on loopback", "GET", open + "/transactions", "", []string{"Origin", "https://page.example"}, 200},
 		{"no page whose form could not be sent", "GET", open + "/app", "", nil, 405},
 		{"GET elsewhere", "GET", closed + "/transactions", "", nil, 401},
-		{"GET elsewhere with a key", "GET", closed + "/transactions", "", []string{"APIKey", w.APIKey}, 200},
+		{"GET elsewhere with a key", "GET", closed + "/transactions", "", []string{"APIKey", exposed.APIKey}, 200},
 	} {
 		res, text := send(t, http.DefaultClient, test.method, test.url, test.body, test.header...)
 		if res.StatusCode != test.want {
