@@ -29,6 +29,7 @@ import (
 const usage = `Usage:
     threeds sandbox [--listen HOST:PORT] [--public-url URL] [--directories-listen HOST:PORT]
                     [--rate-limit N] [--data DIR] [--ready-file FILE] [--strict]
+                    [--directory-timeout DURATION] [--quiet]
                     [--allow-receiver URL|HOST:PORT]...
         run everything in one process: server, directory servers, issuers, shop
     threeds sandbox --directories DIR [--results-ca FILE] [--listen HOST:PORT]

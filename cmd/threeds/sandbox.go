@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	netlisten "github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
@@ -36,6 +37,7 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 	public := cmd.String("public-url", "", "`URL` of that port for browsers elsewhere, such as https://lab.example")
 	directories := cmd.String("directories-listen", sandboxDirectories, "`HOST:PORT` of the directory servers, with mutual TLS")
 	rate := cmd.Float64("rate-limit", 500, "`N` requests per second and API key, 0 for no limit")
+	patience := cmd.Duration("directory-timeout", playground.DirectoryTimeout, "how long the server waits for a directory server, 1s to 60s")
 	strict := cmd.Bool("strict", false, "refuse a threeDSCompInd Y whose 3DS Method has not completed")
 	data := cmd.String("data", "", "keep the store in `DIR`; default: a temporary one")
 	isQuiet := cmd.Bool("quiet", false, "print no line for each request")
@@ -64,6 +66,9 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 	if !(*rate >= 0 && *rate <= mostRequests) {
 		return fmt.Errorf("--rate-limit %v: want requests per second, at most %v, or 0 for no limit", *rate, mostRequests)
 	}
+	if *patience < time.Second || *patience > time.Minute {
+		return fmt.Errorf("--directory-timeout %v: want 1s to 60s", *patience)
+	}
 	if *rate == 0 {
 		*rate = mostRequests
 	}
@@ -89,7 +94,7 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 	terminal := obs.NonBlocking(cmd.stderr) // so that no request waits for whoever reads it
 	o := playground.Options{
 		Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(terminal, slog.LevelWarn),
-		DirectoriesListen: *directories, PerKey: *rate, Strict: *strict,
+		DirectoriesListen: *directories, PerKey: *rate, Strict: *strict, DirectoryTimeout: *patience,
 	}
 	if !*isQuiet {
 		o.Around = func(h http.Handler) http.Handler { return printRequests(terminal, h) }

@@ -44,6 +44,9 @@ const (
 	OtherKey = "5a5a5a5a-0000-4000-8000-000000000002"
 )
 
+// DirectoryTimeout is how long the server of a playground usually waits for a directory server.
+const DirectoryTimeout = 10 * time.Second
+
 // Keys are the API keys of a playground, of two merchants.
 type Keys struct{ Key, OtherKey string }
 
@@ -87,6 +90,8 @@ type Options struct {
 
 	// PerKey is how many requests per second each API key may make. 0 means 500.
 	PerKey float64
+	// DirectoryTimeout is how long the server waits for a directory server. 0 means [DirectoryTimeout].
+	DirectoryTimeout time.Duration
 }
 
 // close closes the listeners.
@@ -206,7 +211,7 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 			RequestorID: "sandbox", RequestorName: "Sandbox",
 		},
 		Timeouts: auth.Timeouts{
-			Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
+			Authentication: cmp.Or(o.DirectoryTimeout, DirectoryTimeout), Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
 			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute,
 		},
 		ACP:     &server.ACPSettings{},
