@@ -95,6 +95,9 @@ type Subject struct {
 	Value func(path message.Path) []byte
 	// Versions are those that the card can be used with.
 	Versions []message.Version
+	// CanTransliterate says that the requestor would have names and addresses written in ASCII if the merchant's
+	// configuration said so, which it does not.
+	CanTransliterate bool
 }
 
 // Explain returns the entry of a problem of an AReq.
@@ -170,9 +173,9 @@ func (e *Entry) explainValue(f *message.Field, p message.Problem, s Subject) {
 	}
 	switch e.Found.Type {
 	case "array":
-		e.explainArray(f, raw, s.Version)
+		e.explainArray(f, raw, s)
 	case "string":
-		e.explainText(f, raw, isItem, s.Version)
+		e.explainText(f, raw, isItem, s)
 	case "object":
 		if n := len(raw); f.Max > 0 && n > f.Max {
 			e.setLength(0, f.Max, utf8.RuneCount(raw), "characters")
@@ -220,7 +223,7 @@ func withArticle(noun string) string {
 }
 
 // explainArray sets the rule of an array that has too many or too few items, or a wrong one.
-func (e *Entry) explainArray(f *message.Field, raw []byte, v message.Version) {
+func (e *Entry) explainArray(f *message.Field, raw []byte, s Subject) {
 	var items []json.RawMessage
 	if json.Unmarshal(raw, &items) != nil {
 		return
@@ -239,7 +242,7 @@ func (e *Entry) explainArray(f *message.Field, raw []byte, v message.Version) {
 		if typeOf(item) != "string" {
 			continue
 		}
-		if e.explainText(f, item, true, v); e.Rule != "condition" {
+		if e.explainText(f, item, true, s); e.Rule != "condition" {
 			return
 		}
 	}
@@ -316,7 +319,7 @@ func formOf(f *message.Field) string {
 }
 
 // explainText sets the rule of a string.
-func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, v message.Version) {
+func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, s Subject) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
 		e.Rule, e.Cure = "control-character", "Send characters of Unicode only."
@@ -353,8 +356,11 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, v message
 			return // the code exists, so a condition does not allow it
 		}
 		e.Rule, e.Limit, e.Cure = "unknown-code", &Limit{Allowed: allowed}, "Send one of the codes that are allowed."
-	case class == "non-ascii" && v < message.V231:
-		e.Rule, e.Cure = "not-ascii", "Send ASCII, or have the merchant configured with transliterate."
+	case class == "non-ascii" && s.Version < message.V231:
+		e.Rule, e.Cure = "not-ascii", "Send ASCII."
+		if s.CanTransliterate && message.IsTransliterated(f.Name) {
+			e.Cure = "Send ASCII, or have the merchant configured with transliterate."
+		}
 	case f.Kind == message.URL, f.Kind == message.AppURL, f.Kind == message.Email, f.Kind == message.IP:
 		e.Rule, e.Cure = "address", "Send a valid "+f.Kind.String()+"."
 		if f.HTTPS {
