@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,6 +31,7 @@ func (r *Request) Build(ctx Context) (*Message, Problems) {
 	if err != nil {
 		panic("message: built what is not JSON: " + err.Error())
 	}
+	m.placeholders = maps.Clone(r.placeholders)
 	if ctx.AReq == nil {
 		ctx.AReq = m
 	}

@@ -24,6 +24,8 @@ type Message struct {
 
 	msgType, version    uint8
 	hasType, hasVersion bool
+
+	placeholders map[string]bool // members whose values serve a check alone; may be nil
 }
 
 // readTypeAndVersion sets the type and version of m.

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"cmp"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -161,11 +162,32 @@ func (n *normaliser) normaliseText(f *Field, i uint32) {
 	case f.hasZerosInFront():
 		text, what = padded(old, f.Min), "padded to "+strconv.Itoa(f.Min)+" digits"
 	case f.Name == "browserAcceptHeader", f.Name == "browserUserAgent":
-		text, what = truncate(old, f.Max), "cut to "+strconv.Itoa(f.Max)+" characters"
+		n.normaliseHeader(f, i, old)
+		return
 	}
 	if text != old {
 		n.r.setEdit(i, edit{text: quote(text)})
 		n.recordChange(f.Name, -1, what)
+	}
+}
+
+// normaliseHeader writes a header of a browser in the characters that the version has, for no requestor chooses what a
+// browser sends, and cuts one that is too long.
+func (n *normaliser) normaliseHeader(f *Field, i uint32, old string) {
+	text := charset.Replace(old, charactersOf(n.version))
+	if text != old {
+		what := "written in the characters that a text may have"
+		if n.version < V231 && charset.Find(old, charset.Unicode) == charset.Allowed {
+			what = "written in ASCII"
+		}
+		n.recordChange(f.Name, -1, what)
+	}
+	if short := truncate(text, f.Max); short != text {
+		text = short
+		n.recordChange(f.Name, -1, "cut to "+strconv.Itoa(f.Max)+" characters")
+	}
+	if text != old {
+		n.r.setEdit(i, edit{text: quote(text)})
 	}
 }
 
@@ -183,7 +205,7 @@ func (n *normaliser) isOrdinary(f *Field, i uint32) bool {
 	case IP:
 		return n.version >= V231 || bytes.IndexByte(text, ':') < 0
 	case Text:
-		return len(text) <= f.Max
+		return len(text) <= f.Max && (n.r.isPlain || allBytes(text, func(c byte) bool { return c >= ' ' && c <= '~' }))
 	}
 	return false
 }
@@ -286,33 +308,64 @@ func lowerDepth(f *Field, depth string) string {
 // characters by removing subtags from the end. A subtag of one character is removed with
 // the subtag that it introduces (RFC 4647, section 3.4), and so is an empty subtag.
 func firstLanguage(header string, limit int) string {
-	tags := languageTags(header)
+	tags := LanguageTags(header)
 	if len(tags) == 0 {
 		return header
 	}
 	tag := tags[0]
-	for len(tag) > limit {
+	if i := slices.IndexFunc(tags, isLanguageTag); i >= 0 {
+		tag = tags[i]
+	}
+	for whole := tag; len(tag) > limit; {
 		i := strings.LastIndexByte(tag, '-')
 		for i > 1 && (tag[i-1] == '-' || tag[i-2] == '-') {
 			i--
 		}
 		if i <= 1 {
-			return tags[0]
+			return whole
 		}
 		tag = tag[:i]
 	}
 	return tag
 }
 
-// languageTags returns the tags of an Accept-Language header, each once and without
-// weights.
-func languageTags(header string) []string {
-	var tags []string
-	for part := range strings.SplitSeq(header, ",") {
-		tag, _, _ := strings.Cut(part, ";")
-		if tag = strings.TrimSpace(tag); tag != "" && !slices.Contains(tags, tag) {
-			tags = append(tags, tag)
+// isLanguageTag reports whether an entry of an Accept-Language header has the form of a language tag. That of all other
+// languages, *, has not.
+func isLanguageTag(tag string) bool {
+	return allBytes([]byte(tag), func(c byte) bool { return isAlnum(c) || c == '-' })
+}
+
+// maxLanguageTags is how many tags LanguageTags returns at most. An AReq may have 99.
+const maxLanguageTags = 200
+
+// LanguageTags returns the first 200 tags of an Accept-Language header, each once, without weights, and the most wanted
+// first. Underscores become hyphens, and a tag with the weight 0 is not wanted. RFC 9110, section 12.5.4.
+func LanguageTags(header string) []string {
+	type entry struct {
+		tag    string
+		weight float64
+	}
+	var entries []entry
+	for part := range strings.SplitSeq(withHyphens(header), ",") {
+		tag, parameter, _ := strings.Cut(part, ";")
+		e := entry{strings.TrimSpace(tag), 1}
+		name, value, _ := strings.Cut(parameter, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "q") {
+			if weight, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
+				e.weight = weight
+			}
 		}
+		if e.tag != "" && e.weight > 0 && !slices.ContainsFunc(entries, func(o entry) bool { return o.tag == e.tag }) {
+			entries = append(entries, e)
+		}
+		if len(entries) == maxLanguageTags {
+			break
+		}
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(b.weight, a.weight) })
+	var tags []string
+	for _, e := range entries {
+		tags = append(tags, e.tag)
 	}
 	return tags
 }
@@ -344,9 +397,13 @@ func (n *normaliser) normaliseAcceptLanguage() {
 		return
 	}
 	if !n.r.Has(name) {
-		tags := languageTags(withHyphens(n.r.Text("browserLanguage")))
+		tags := LanguageTags(n.r.Text("browserLanguage"))
 		if len(tags) > 0 {
-			n.r.SetRaw(name, quotedList(tags[:min(len(tags), n.table.Field(name).Max)]))
+			set := n.r.SetRaw
+			if n.r.placeholders["browserLanguage"] {
+				set = n.r.SetPlaceholder
+			}
+			set(name, quotedList(tags[:min(len(tags), n.table.Field(name).Max)]))
 			n.recordChange(name, -1, "taken from browserLanguage")
 		}
 		return

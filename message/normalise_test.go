@@ -155,6 +155,8 @@ func TestR9AcceptLanguageIsCompleted(t *testing.T) {
 		{"da, en-GB;q=0.8,*;q=0.1", `["da","en-GB","*"]`, "da"},
 		{"en-GB", `["en-GB"]`, "en-GB"},
 		{"en,,en;q=0.5", `["en"]`, "en"},
+		{"*,da", `["*","da"]`, "da"},
+		{"en;q=0.5,da;q=0,fi", `["fi","en"]`, "fi"},
 	} {
 		r := validRequest(t, message.V231, message.BRW, message.PA).with("browserLanguage", `"`+test.header+`"`, "acceptLanguage", "").read(t)
 		r.Normalise()
@@ -283,5 +285,33 @@ func TestCheckIdentifiers(t *testing.T) {
 		with("sellerInfo", `[{"sellerName":"a","sellerId":"b "}]`).read(t).Build(message.Context{})
 	if found := m.CheckIdentifiers(); len(found) != 1 || found[0].Path != "sellerInfo[0].sellerId" {
 		t.Errorf("%v, %v", found, problems)
+	}
+}
+
+// TestR9dHeadersOfBrowsersAreWrittenInTheCharactersOfTheVersion is also case 25: no requestor chooses what a browser sends.
+func TestR9dHeadersOfBrowsersAreWrittenInTheCharactersOfTheVersion(t *testing.T) {
+	long := strings.Repeat("x", 2047)
+	for _, test := range []struct {
+		v                    message.Version
+		name, raw, out, what string
+	}{
+		{message.V220, "browserUserAgent", `"Mozilla/5.0 \u00fcn\u00ef"`, `"Mozilla/5.0 uni"`, "browserUserAgent: written in ASCII"},
+		{message.V210, "browserAcceptHeader", `"text/htmlü, 微"`, `"text/htmlu, ?"`, "browserAcceptHeader: written in ASCII"},
+		{message.V220, "browserUserAgent", `"ü` + long + `"`, `"u` + long + `"`, "browserUserAgent: written in ASCII"},
+		{message.V220, "browserUserAgent", `"a\tb\u200f\u0085"`, `"a b "`, "browserUserAgent: written in the characters that a text may have"},
+		{message.V231, "browserUserAgent", `"a\tü\u2028微\u202e"`, `"a ü 微"`, "browserUserAgent: written in the characters that a text may have"},
+		{message.V231, "browserUserAgent", `"ün\u00ef 微"`, `"ün\u00ef 微"`, ""},
+	} {
+		r := validRequest(t, test.v, message.BRW, message.PA).with(test.name, test.raw).read(t)
+		what := ""
+		for _, c := range r.Normalise() {
+			if string(c.Path) == test.name {
+				what += string(c.Path) + ": " + c.What
+			}
+		}
+		m, p := r.Build(message.Context{})
+		if p != nil || string(m.Raw(test.name)) != test.out || what != test.what {
+			t.Errorf("%s %s %s: %s, %q, %v; want %s, %q", test.v, test.name, test.raw, m.Raw(test.name), what, p, test.out, test.what)
+		}
 	}
 }

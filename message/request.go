@@ -22,6 +22,8 @@ type Request struct {
 	edits   map[uint32]edit   // changed values, by node; may be nil
 	added   map[string][]byte // JSON texts of members that the request lacked; may be nil
 
+	placeholders map[string]bool // members whose values serve a check alone; may be nil
+
 	extensions [][]byte // items that are added to messageExtension
 
 }
@@ -75,6 +77,7 @@ func (r *Request) applyEdits() {
 	if err != nil {
 		panic("message: edited to what is not JSON: " + err.Error())
 	}
+	edited.placeholders = r.placeholders
 	*r = *edited
 }
 
@@ -200,8 +203,19 @@ func (r *Request) Default(name, text string) {
 	}
 }
 
+// SetPlaceholder sets a member that nobody has told yet to a JSON text, so that [Request.Build] can check all others. The
+// Message of Build knows its placeholders: see [Message.Sendable]. Set and SetRaw make the member an ordinary one.
+func (r *Request) SetPlaceholder(name string, text []byte) {
+	r.SetRaw(name, text)
+	if r.placeholders == nil {
+		r.placeholders = make(map[string]bool)
+	}
+	r.placeholders[name] = true
+}
+
 // SetRaw sets a member to a JSON text, which must be valid. Nil removes the member.
 func (r *Request) SetRaw(name string, text []byte) {
+	delete(r.placeholders, name)
 	if i := r.find(name); i != 0 {
 		r.setEdit(i, edit{text: text})
 	} else if text == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/message"
 )
 
 type createRequest struct {
@@ -174,7 +175,7 @@ func (r *laterRequest) encode(a areq, l *faultList) ([]byte, error) {
 // addTo adds what is said of a browser to members of an AReq.
 func (b *browserInfo) addTo(a areq, l *faultList) {
 	a["browserAcceptHeader"], a["browserIP"], a["browserJavascriptEnabled"] = b.Accept, b.IP, b.HasScript
-	a["browserLanguage"], a["browserUserAgent"], a["acceptLanguage"] = b.Language, b.UserAgent, []string{b.Language}
+	a["browserLanguage"], a["browserUserAgent"], a["acceptLanguage"] = b.Language, b.UserAgent, message.LanguageTags(b.Language)
 	for _, m := range []struct {
 		path, name string
 		value      *int64

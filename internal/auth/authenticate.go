@@ -158,6 +158,10 @@ func (e *Engine) authenticate(ctx context.Context, req *authRequest, body []byte
 	if err != nil {
 		return to, answer{}, blameRequest(err)
 	}
+	text, err := areq.Sendable()
+	if err != nil {
+		return to, answer{}, err
+	}
 	leave, ok := e.Directories.Enter(to.peer.Scheme, req.account.Merchant.Name)
 	if !ok {
 		return to, answer{}, &TooManyError{tooMany(req.version, req.knownID())}
@@ -168,7 +172,7 @@ func (e *Engine) authenticate(ctx context.Context, req *authRequest, body []byte
 		return to, answer{}, blameRequest(err)
 	}
 	e.logFindings(ctx, req, to)
-	ares, err := e.exchange(ctx, c, areq.Bytes())
+	ares, err := e.exchange(ctx, c, text)
 	return to, ares, err
 }
 
@@ -240,15 +244,18 @@ func (e *Engine) checkContent(req *authRequest, body []byte) (contentCheck, erro
 
 // subjectOf returns what entries say of the values of a request.
 func (e *Engine) subjectOf(req *authRequest, c *contentCheck, original *message.Request) faults.Subject {
-	isDone := req.isStrict() || req.account.Merchant.Transliterate || req.delegation != nil
-	return faults.Subject{Version: req.version, Versions: e.usableVersions(c.to), CannotTransliterate: isDone, Value: func(path message.Path) []byte {
+	value := func(path message.Path) []byte {
 		if c.areq != nil {
 			if raw := c.areq.Raw(string(path)); raw != nil {
 				return raw
 			}
 		}
 		return original.RawAt(path)
-	}}
+	}
+	return faults.Subject{
+		Version: req.version, Versions: e.usableVersions(c.to), Value: value,
+		CanTransliterate: !req.account.Merchant.Transliterate && !req.isStrict() && req.delegation == nil,
+	}
 }
 
 // refuse returns the error of a request that has problems.

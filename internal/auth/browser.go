@@ -16,8 +16,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// BrowserData are members of the AReq that the page of a browser has collected, by their names, each as text. Beside
-// them there is challengeWindowSize.
+// BrowserData are members of the AReq that the page of a browser has collected, by their names, each as text: headers as
+// the browser sent them, in any bytes, and acceptLanguage is the whole header. Beside them there is challengeWindowSize.
 type BrowserData map[string]string
 
 // A BrowserStep is where an authentication is for the browser.
@@ -46,7 +46,7 @@ type BrowserView struct {
 	Merchant                   string // the name of the account
 	Amount, Currency, Exponent string // "" if nothing is bought; the currency in letters
 	ReturnURL                  string
-	Language                   string // browserLanguage, "" if it is not known
+	Language                   string // browserLanguage of the request or else of the browser, "" if it is not known
 	Step                       BrowserStep
 	Method                     *BrowserMethod    // at StepMethod
 	Challenge                  *BrowserChallenge // at StepChallenge
@@ -124,7 +124,8 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 		if t.State != Waiting || len(rec.Page.Binding) > 0 {
 			return ErrOtherBrowser
 		}
-		rec.Page.Binding, rec.Page.Data = e.Sealer.Digest(bindingText(p.id, binding)), data
+		rec.Page.Binding = e.Sealer.Digest(bindingText(p.id, binding))
+		rec.readBrowser(data)
 		e.startMethod(rec)
 		p.rec = rec
 		return e.seal(t, rec)
@@ -216,6 +217,9 @@ func (a *SPCAnswer) outcome() string { return cmp.Or(a.Incomplete, spcConfirmed)
 // it; the others return how far it is. The error may also be ErrBusy.
 func (e *Engine) AnswerSPC(ctx context.Context, token, binding string, answer SPCAnswer) (*BrowserView, error) {
 	ctx = context.WithoutCancel(ctx)
+	if _, err := message.Parse(answer.Assertion, message.Limits{}); err != nil && answer.Assertion != nil {
+		answer = SPCAnswer{Incomplete: "01"} // it can be part of no message
+	}
 	p, err := e.openBoundPage(ctx, token, binding)
 	if err == nil && p.rec.isAwaitingSPC(&p.row) && !e.isOver(p.rec) {
 		if err = e.sendSecond(ctx, p, answer); err == nil || errors.Is(err, errUsed) {
@@ -322,7 +326,7 @@ func (e *Engine) viewOf(p *page) *BrowserView {
 	page := p.rec.Page
 	v := &BrowserView{
 		ID: p.id, Merchant: p.row.Owner, Amount: page.Amount, Currency: page.Currency, Exponent: page.Exponent,
-		ReturnURL: page.ReturnURL, Language: page.Data["browserLanguage"],
+		ReturnURL: page.ReturnURL, Language: cmp.Or(page.Language, page.Data["browserLanguage"]),
 	}
 	status := e.statusOf(&p.row, p.rec)
 	facts, err := p.rec.context()

@@ -21,22 +21,23 @@ var base64URL = base64.RawURLEncoding
 
 // A pageRecord is what a row keeps of an authentication that a browser carries out.
 type pageRecord struct {
-	Token        []byte            // digest of the token's secret
-	Card         []byte            `json:",omitzero"` // the AReq, sealed under that secret; gone once the AReq has left
-	Binding      []byte            `json:",omitzero"` // digest of the secret of the browser that began it
-	Awaited      []string          `json:",omitzero"` // members that the request left to the page
-	Begun        int64             `json:",omitzero"` // when a browser began it, Unix milliseconds
-	Data         map[string]string `json:",omitzero"` // what the page told
-	ReturnURL    string            `json:",omitzero"`
-	Amount       string            `json:",omitzero"`
-	Currency     string            `json:",omitzero"`
-	Exponent     string            `json:",omitzero"`
-	MethodURL    string            `json:",omitzero"`
-	MethodEnds   int64             `json:",omitzero"` // when the 3DS Method is over at the latest, Unix milliseconds
-	IsMethodDone bool              `json:",omitzero"` // its notification has come
-	Returned     int64             `json:",omitzero"` // when the issuer sent the browser back, Unix milliseconds
-	IsConfirmed  bool              `json:",omitzero"` // the text of the issuer was shown
-	SPC          *spcRecord        `json:",omitzero"` // since the issuer has asked for Secure Payment Confirmation
+	Token        []byte      // digest of the token's secret
+	Card         []byte      `json:",omitzero"` // the AReq, sealed under that secret; gone once the AReq has left
+	Binding      []byte      `json:",omitzero"` // digest of the secret of the browser that began it
+	Awaited      []string    `json:",omitzero"` // members that the request left to the page
+	Begun        int64       `json:",omitzero"` // when a browser began it, Unix milliseconds
+	Data         BrowserData `json:",omitzero"` // what the page told, as readBrowserData returns it
+	Language     string      `json:",omitzero"` // browserLanguage of the request; "" if it left that to the page
+	ReturnURL    string      `json:",omitzero"`
+	Amount       string      `json:",omitzero"`
+	Currency     string      `json:",omitzero"`
+	Exponent     string      `json:",omitzero"`
+	MethodURL    string      `json:",omitzero"`
+	MethodEnds   int64       `json:",omitzero"` // when the 3DS Method is over at the latest, Unix milliseconds
+	IsMethodDone bool        `json:",omitzero"` // its notification has come
+	Returned     int64       `json:",omitzero"` // when the issuer sent the browser back, Unix milliseconds
+	IsConfirmed  bool        `json:",omitzero"` // the text of the issuer was shown
+	SPC          *spcRecord  `json:",omitzero"` // since the issuer has asked for Secure Payment Confirmation
 }
 
 const (

@@ -76,6 +76,13 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 	req := &authRequest{account: &account.Account{Merchant: merchant}, start: e.Now(), version: p.rec.version()}
 	req.id = requestedID{value: p.id, made: true}
 	to, areq, err := e.buildFromPage(req, p, text)
+	if untold, ok := errors.AsType[*untoldError](err); ok {
+		return e.endUntold(ctx, p.row, untold)
+	}
+	var sendable message.Sendable
+	if err == nil {
+		sendable, err = areq.Sendable()
+	}
 	if err != nil {
 		e.Log.ErrorContext(ctx, "AReq of an authentication not built", "threeDSServerTransID", p.id, "err", err)
 		return e.failPage(ctx, p, message.PermanentFailure)
@@ -90,7 +97,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 	defer leave()
 	c := &claim{target: to, id: p.id, merchant: p.row.Owner, version: req.version, start: req.start}
 	if areq.Has(spcSupport) {
-		c.offer = &spcOffer{areq: areq.Bytes(), secret: p.secret, pan: req.pan}
+		c.offer = &spcOffer{areq: sendable.Bytes(), secret: p.secret, pan: req.pan}
 	}
 	c.sent = e.journaledAReq(areq)
 	mayLeave := false
@@ -110,7 +117,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 		return sure && (errors.Is(err, errArrow) || errors.Is(err, store.ErrNotFound))
 	}
 	e.notify(p.id)
-	e.exchangeIntoRow(ctx, c, areq.Bytes())
+	e.exchangeIntoRow(ctx, c, sendable)
 	e.notify(p.id)
 	if now, err := e.readPage(ctx, p.id); err == nil {
 		now.secret = p.secret
@@ -129,8 +136,7 @@ func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDo
 	return err == nil || errors.Is(err, errArrow)
 }
 
-// buildFromPage makes the AReq of what the back end and the page told. What the page tells in a form that the protocol
-// does not have is replaced by what is good.
+// buildFromPage makes the AReq of what the back end and the page told. The error is an *untoldError if that is too little.
 func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, *message.Message, error) {
 	msg, to, err := e.readKeptRequest(req, p, text)
 	if err != nil {
@@ -144,15 +150,56 @@ func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, 
 		msg.Set(spcSupport, "")
 		msg.Set("payeeOrigin", "")
 	}
+	areq, err := e.buildTold(msg, to)
+	return to, areq, err
+}
+
+// An untoldError says that a browser has not told members of the AReq that the version requires of it. Nothing is sent
+// then, for nobody else knows them.
+type untoldError struct{ names []string }
+
+func (e *untoldError) Error() string {
+	return "the browser has not told " + strings.Join(e.names, ", ")
+}
+
+// buildTold makes the AReq of a request to which all was added that its browser has told. The error is an *untoldError if
+// that is too little.
+func (e *Engine) buildTold(msg *message.Request, to target) (*message.Message, error) {
 	areq, problems := msg.Build(e.buildContext(to))
 	if len(problems) == 0 {
-		return to, areq, nil
+		return areq, nil
 	}
-	replaceBadMembers(msg, problems)
-	if areq, problems = msg.Build(e.buildContext(to)); len(problems) > 0 {
-		return to, nil, errors.New("the browser's members are not good: " + string(problems[0].Path))
+	untold := new(untoldError)
+	for _, p := range problems {
+		if p.Code != message.Missing || !isBrowserMember(string(p.Path)) {
+			return nil, errors.New("it is not good: " + string(p.Path))
+		}
+		untold.names = append(untold.names, string(p.Path))
 	}
-	return to, areq, nil
+	return nil, untold
+}
+
+// endUntold ends an authentication without an AReq.
+func (e *Engine) endUntold(ctx context.Context, row store.Txn, untold *untoldError) (isDone bool) {
+	_, err := e.newWrite(row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
+		if t.State != Waiting {
+			return errArrow
+		}
+		rec.Untold = untold.names
+		if rec.Page != nil {
+			rec.Page.Card = nil
+		}
+		if rec.Agent != nil {
+			rec.Agent.Request = nil
+		}
+		return e.advanceRow(t, rec, Final, e.keepFinal())
+	})).run(ctx)
+	e.notify(row.ID)
+	if err != nil && !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
+		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", row.ID)
+		return false
+	}
+	return true
 }
 
 // readKeptRequest reads what is kept of a request for the AReqs of its page, and finds where they go.
@@ -182,18 +229,9 @@ func (p *pageRecord) completion() string {
 
 // addPageData adds the members that the request left to the page, and those that a page may add.
 func addPageData(msg *message.Request, page *pageRecord, table *message.Table) {
-	for _, name := range page.Awaited {
-		i := slices.IndexFunc(browserMembers, func(b browserMember) bool { return b.name == name })
-		switch value := page.Data[name]; {
-		case i < 0:
-		case !browserMembers[i].isBasic && !page.hasScript():
-			msg.Set(name, "")
-		case value != "":
-			setPageMember(msg, table.Field(name), value)
-		}
-	}
 	for name, value := range page.Data {
-		if slices.Contains(pageMembers, name) && !msg.Has(name) {
+		isAwaited := isBrowserMember(name) && slices.Contains(page.Awaited, name)
+		if isAwaited || slices.Contains(pageMembers, name) && !msg.Has(name) {
 			setPageMember(msg, table.Field(name), value)
 		}
 	}
@@ -210,17 +248,6 @@ func setPageMember(msg *message.Request, f *message.Field, value string) {
 		msg.SetRaw(f.Name, list)
 	default:
 		msg.Set(f.Name, value)
-	}
-}
-
-// replaceBadMembers puts a good value in the place of each member of the browser that has a problem.
-func replaceBadMembers(msg *message.Request, problems message.Problems) {
-	for _, bad := range problems {
-		for _, b := range browserMembers {
-			if b.name == string(bad.Path) || strings.HasPrefix(string(bad.Path), b.name+"[") {
-				msg.SetRaw(b.name, []byte(b.raw))
-			}
-		}
 	}
 }
 
@@ -276,12 +303,22 @@ func (e *Engine) authenticateForAgent(ctx context.Context, req *authRequest, isR
 	switch {
 	case err != nil:
 		return nil, err
-	case rec.Agent == nil, t.State == Waiting && e.isOver(rec), t.State != Waiting && isRepetition:
+	case rec.Agent == nil, t.State == Waiting && e.isOver(rec), t.State == Final && !rec.wasSent(), t.State != Waiting && isRepetition:
 		return a, nil
 	case t.State != Waiting:
 		return nil, ErrAlreadySent
 	}
 	c, err := e.checkAgentsRequest(req, t, rec, body)
+	if untold, ok := errors.AsType[*untoldError](err); ok {
+		if !e.endUntold(ctx, *t, untold) {
+			return nil, ErrStoreUnreachable
+		}
+		return e.authentication(ctx, req.account, t.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := c.areq.Sendable()
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +339,7 @@ func (e *Engine) authenticateForAgent(ctx context.Context, req *authRequest, isR
 	}
 	e.logFindings(ctx, req, c.to)
 	e.notify(t.ID)
-	e.exchangeIntoRow(ctx, claimed, c.areq.Bytes())
+	e.exchangeIntoRow(ctx, claimed, text)
 	return e.authentication(ctx, req.account, t.ID)
 }
 
@@ -337,11 +374,16 @@ func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnReco
 	if err != nil || len(c.problems) > 0 || len(c.own) > 0 || c.to.peer != nil && !req.isVersionUsable(c.to) {
 		return nil, e.refuseCreation(req, original)
 	}
-	for _, name := range []string{"browserAcceptHeader", "notificationURL"} {
-		if slices.Contains(req.awaited, name) {
-			entry := faults.New(message.Missing, message.Path(name), "required", "Send it in one of the two requests.")
-			return nil, &RefusedError{Faults: []faults.Entry{entry}}
-		}
+	missing := message.Path("")
+	switch {
+	case members["browserJavascriptEnabled"] == nil: // so nothing is told of the browser
+		missing = "browserAcceptHeader"
+	case d.NotificationURL == "":
+		missing = "notificationURL"
+	}
+	if missing != "" {
+		entry := faults.New(message.Missing, missing, "required", "Send it in one of the two requests.")
+		return nil, &RefusedError{Faults: []faults.Entry{entry}}
 	}
 	if c.to.peer == nil {
 		return nil, ErrNoRanges // the range was there when the authentication was created
@@ -349,7 +391,16 @@ func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnReco
 	if e.Observer != nil && c.rulesChecked {
 		e.Observer.RulesChecked(req.account.Merchant.Name, c.to.peer.Scheme, c.findings)
 	}
-	return &c, nil
+	if len(c.areq.Placeholders()) == 0 {
+		return &c, nil
+	}
+	told, err := message.ReadRequest(c.areq.WithoutPlaceholders(), message.Limits{Depth: -1, Members: -1})
+	if err != nil {
+		return nil, err
+	}
+	req.changes = append(req.changes, told.Normalise()...)
+	c.areq, err = e.buildTold(told, c.to)
+	return &c, err
 }
 
 // claimWaiting returns the record of a row that waits for its AReq, with what is kept of the one that is about to leave.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -131,6 +132,10 @@ func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Au
 	if c.areq.Text("deviceChannel") == browser {
 		return e.createForBrowser(ctx, req, &c)
 	}
+	text, err := c.areq.Sendable()
+	if err != nil {
+		return nil, nil, err
+	}
 	leave, ok := e.Directories.Enter(c.to.peer.Scheme, req.account.Merchant.Name)
 	if !ok {
 		return nil, nil, &TooManyError{tooMany(req.version, "")}
@@ -144,7 +149,7 @@ func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Au
 		return nil, nil, refusedFor(err)
 	}
 	e.logFindings(ctx, req, c.to)
-	e.exchangeIntoRow(ctx, claimed, c.areq.Bytes())
+	e.exchangeIntoRow(ctx, claimed, text)
 	a, err := e.authentication(ctx, req.account, req.id.value)
 	return a, nil, err
 }
@@ -236,7 +241,7 @@ func (req *authRequest) setDefault(msg *message.Request, name, text string) {
 }
 
 // addProfileDefaults fills in what the merchant's profile says, first that for the scheme. The page of a browser tells
-// its members later, so the request is checked with good ones in their place; req.awaited names them.
+// its members later: placeholders stand for them until then, and req.awaited names them.
 func (e *Engine) addProfileDefaults(req *authRequest, to target, msg *message.Request) {
 	table, merchant := message.TableOf(message.AReq, req.version), req.account.Merchant
 	requestor := merchant.Requestor(to.scheme())
@@ -258,46 +263,50 @@ func (e *Engine) addProfileDefaults(req *authRequest, to target, msg *message.Re
 	if msg.Text("deviceChannel") != browser {
 		return
 	}
-	hasNoScript := req.delegation != nil && string(msg.RawAt("browserJavascriptEnabled")) == "false"
 	for _, p := range browserMembers {
-		if table.Field(p.name) == nil || msg.Has(p.name) {
-			continue
+		if table.Field(p.name) != nil && !msg.Has(p.name) {
+			req.await(msg, p.name, p.placeholder)
 		}
-		if f := table.Field("browserJavascriptEnabled"); f != nil && hasNoScript && !p.isBasic {
-			continue // this version does not want it of a browser without scripts
-		}
-		msg.SetRaw(p.name, []byte(p.raw))
-		req.awaited = append(req.awaited, p.name)
 	}
 	if d := req.delegation; d != nil {
 		d.complete(req, msg)
 		return
 	}
-	msg.Set("notificationURL", cmp.Or(e.BrowserURL, "https://browser.invalid")+"/n/"+strings.Repeat("A", 64)+"/challenge")
-	req.awaited = append(req.awaited, "notificationURL")
+	page := cmp.Or(e.BrowserURL, "https://browser.invalid") + "/n/" + strings.Repeat("A", 64) + "/challenge"
+	req.await(msg, "notificationURL", strconv.Quote(page))
 }
 
-// browserMembers are what the browser tells, each with a value to send where it never tells. A browser without JavaScript
-// sends those of isBasic alone.
-var browserMembers = []browserMember{
-	{"threeDSCompInd", `"U"`, true},
-	{"browserAcceptHeader", `"*/*"`, true},
-	{"browserUserAgent", `"unknown"`, true},
-	{"browserIP", `"192.0.2.1"`, true},
-	{"browserLanguage", `"en"`, true},
-	{"acceptLanguage", `["en"]`, true},
-	{"browserJavascriptEnabled", `true`, true},
-	{"browserJavaEnabled", `false`, false},
-	{"browserColorDepth", `"24"`, false},
-	{"browserScreenHeight", `"1080"`, false},
-	{"browserScreenWidth", `"1920"`, false},
-	{"browserTZ", `"0"`, false},
+// await notes that a member is told later, and lets a placeholder stand for it until then.
+func (req *authRequest) await(msg *message.Request, name, placeholder string) {
+	msg.SetPlaceholder(name, []byte(placeholder))
+	req.awaited = append(req.awaited, name)
 }
 
-// A browserMember is a member that the browser tells, with a good value as JSON.
-type browserMember struct {
-	name, raw string
-	isBasic   bool
+// browserMembers are what the browser tells, each with a good value as JSON. With it a request is checked before the
+// browser has told anything. It is never sent: see [message.Request.SetPlaceholder].
+var browserMembers = []struct{ name, placeholder string }{
+	{"threeDSCompInd", `"U"`},
+	{"browserAcceptHeader", `"*/*"`},
+	{"browserUserAgent", `"unknown"`},
+	{"browserIP", `"192.0.2.1"`},
+	{"browserLanguage", `"en"`},
+	{"acceptLanguage", `["en"]`},
+	{"browserJavascriptEnabled", `true`},
+	{"browserJavaEnabled", `false`},
+	{"browserColorDepth", `"24"`},
+	{"browserScreenHeight", `"1080"`},
+	{"browserScreenWidth", `"1920"`},
+	{"browserTZ", `"0"`},
+}
+
+// isBrowserMember reports whether the browser tells a member.
+func isBrowserMember(name string) bool {
+	for _, b := range browserMembers {
+		if b.name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // IsReference reports whether a text may be a reference: 1 to 64 characters that can be printed.
@@ -438,9 +447,12 @@ func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *cont
 	token, secret := newToken(req.id.value, req.once.randomOf(e))
 	rec := e.newCreated(req)
 	rec.Page = &pageRecord{
-		Token: e.Sealer.Digest(tokenText(req.id.value, secret)), Card: sealCard(req.id.value, secret, c.areq.Bytes()),
+		Token: e.Sealer.Digest(tokenText(req.id.value, secret)), Card: sealCard(req.id.value, secret, c.areq.WithoutPlaceholders()),
 		Awaited: req.awaited, ReturnURL: req.returnURL,
 		MethodURL: methodURL(c.to.peer, acsVersion(c.to.info, rec.Version)), Amount: c.areq.Text("purchaseAmount"), Exponent: c.areq.Text("purchaseExponent"),
+	}
+	if !slices.Contains(req.awaited, "browserLanguage") {
+		rec.Page.Language = c.areq.Text("browserLanguage")
 	}
 	rec.Page.Currency, _ = iso.CurrencyLetters(c.areq.Text("purchaseCurrency"))
 	a, err := e.createWaiting(ctx, req, c, rec)
@@ -562,9 +574,8 @@ func (d *Delegation) secret() []byte { return []byte("agent " + strings.ToLower(
 
 // complete fills in what an agent says of its browser, and notes what it is to tell later.
 func (d *Delegation) complete(req *authRequest, msg *message.Request) {
-	msg.Set("notificationURL", cmp.Or(d.NotificationURL, "https://agent.invalid/"))
-	if d.NotificationURL == "" {
-		req.awaited = append(req.awaited, "notificationURL")
+	if msg.Set("notificationURL", d.NotificationURL); d.NotificationURL == "" {
+		req.await(msg, "notificationURL", `"https://agent.invalid/"`)
 	}
 	if d.Completion != "" {
 		msg.Set("threeDSCompInd", d.Completion)
@@ -590,7 +601,7 @@ func (e *Engine) createForAgent(ctx context.Context, req *authRequest, c *conten
 	rec.Agent = &agentRecord{
 		Request: sealCard(req.id.value, d.secret(), d.body), NotificationURL: d.NotificationURL, MethodURL: methodURL(c.to.peer, acsVersion(c.to.info, rec.Version)),
 	}
-	if string(c.areq.Raw("browserJavascriptEnabled")) == "false" {
+	if string(c.msg.RawAt("browserJavascriptEnabled")) == "false" { // 2.1.0 has no such element
 		rec.Agent.MethodURL = "" // such a browser cannot run it
 	}
 	return e.createWaiting(ctx, req, c, rec)

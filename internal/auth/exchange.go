@@ -20,14 +20,14 @@ const commitTime = 200 * time.Millisecond
 //
 // Most of the time of an /auth is spent waiting here, by thousands at once. So exchange is
 // given the text of the AReq and not the message, which would take several times the memory.
-func (e *Engine) exchange(ctx context.Context, c *claim, areq []byte) (answer, error) {
+func (e *Engine) exchange(ctx context.Context, c *claim, areq message.Sendable) (answer, error) {
 	e.inFlight.Add(1)
 	defer e.inFlight.Done()
 	through := withSent(context.WithoutCancel(ctx), c.sent)
 	limited, cancel := context.WithTimeout(through, e.timeLeft(c))
 	defer cancel()
 	sent := e.Now()
-	body, err := e.Directories.Send(limited, c.peer.Scheme, c.merchant, areq, c.id, c.version, c.info.IssuerCountry)
+	body, err := e.Directories.Send(limited, c.peer.Scheme, c.merchant, areq.Bytes(), c.id, c.version, c.info.IssuerCountry)
 	if e.Recorder != nil {
 		e.Recorder.NoteDirectory(ctx, e.Now().Sub(sent))
 	}
@@ -37,7 +37,7 @@ func (e *Engine) exchange(ctx context.Context, c *claim, areq []byte) (answer, e
 
 // exchangeIntoRow is exchange for an AReq that no /auth has brought. Its end stands in the row, and is counted as that of
 // an /auth.
-func (e *Engine) exchangeIntoRow(ctx context.Context, c *claim, areq []byte) {
+func (e *Engine) exchangeIntoRow(ctx context.Context, c *claim, areq message.Sendable) {
 	sent := e.Now()
 	ares, err := e.exchange(ctx, c, areq)
 	if e.Observer != nil {

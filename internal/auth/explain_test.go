@@ -147,7 +147,7 @@ func TestD23ExplainShowsRules(t *testing.T) {
 		"unknown code":      {"addrMatch", "unknown-code", "X", `{"allowed":["Y","N"]}`},
 		"pattern":           {"mcc", "pattern", "54x1", `{"pattern":"^[0-9]+$"}`},
 		"not ASCII":         {"merchantName", "not-ascii", "Bäcker", "null"},
-		"control character": {"browserUserAgent", "control-character", "A\u0007", "null"},
+		"control character": {"merchantName", "control-character", "A\u0007", "null"},
 		"address":           {"notificationURL", "address", "nowhere", "null"},
 		"version":           {"messageVersion", "version", "2.4.0", `{"allowed":["2.1.0","2.2.0","2.3.1"]}`},
 	} {

@@ -231,6 +231,10 @@ func requestSteps(rec *txnRecord, a *Authentication) []journal.Step {
 // answerSteps are the answer of the directory, or what came instead, and what follows from it at once.
 func (e *Engine) answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 	answered := journal.Step{Step: "answered", At: at}
+	if len(rec.Untold) > 0 {
+		answered.Findings = []string{"no AReq: the browser has not told " + strings.Join(rec.Untold, ", ")}
+		return []journal.Step{answered}
+	}
 	if rec.ARes == nil {
 		if rec.Version == "" {
 			return []journal.Step{answered}

@@ -40,6 +40,8 @@ type txnRecord struct {
 	Code   message.Code `json:",omitzero"` // of the Erro with which the /auth failed
 	Detail string       `json:",omitzero"` // what that Erro says beside; of an Erro that was passed on, a text of the other side
 
+	Untold []string `json:",omitzero"` // members that the browser has not told, so that no AReq left
+
 	IsRelayed bool `json:",omitzero"` // the Erro came from the directory server
 
 	Amount   string `json:",omitzero"` // purchaseAmount

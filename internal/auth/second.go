@@ -177,6 +177,10 @@ func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) erro
 	}
 	req := &authRequest{version: p.rec.version(), start: e.Now()}
 	to, areq, err := e.buildSecond(req, p, text, &answer)
+	var sendable message.Sendable
+	if err == nil {
+		sendable, err = areq.Sendable()
+	}
 	if err != nil {
 		e.Log.ErrorContext(ctx, "second AReq of an authentication not built", "threeDSServerTransID", p.id, "err", err)
 		e.failPage(ctx, p, message.PermanentFailure)
@@ -199,7 +203,7 @@ func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) erro
 	}
 	e.taskGroup().Start(func(ctx context.Context) {
 		defer leave()
-		e.exchangeIntoRow(ctx, c, areq.Bytes())
+		e.exchangeIntoRow(ctx, c, sendable)
 		e.notify(p.id)
 	})
 	return nil

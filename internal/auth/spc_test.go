@@ -652,3 +652,18 @@ func (w *world) secondID(t *testing.T) string {
 	t.Fatal("there is no row of a second AReq")
 	return ""
 }
+
+// TestB8AssertionOfAnyBytesFails: what is no JSON of UTF-8 counts as a dialog that has failed, and stops nothing.
+func TestB8AssertionOfAnyBytesFails(t *testing.T) {
+	t.Parallel()
+	for _, assertion := range []string{"{\"id\":\"\xff\"}", "{\"\xfc\":1}", `{"id":"\ud800"}`, `{"id":"a","id":"b"}`} {
+		p, sent := spcPage(t, spcWorld(), "Y")
+		if _, err := p.answer(p.Engine, auth.SPCAnswer{Assertion: json.RawMessage(assertion)}); err != nil {
+			t.Fatal(err)
+		}
+		p.await(auth.StepEnd)
+		if all := sent.list(); len(all) != 2 {
+			t.Errorf("%q: %d AReqs", assertion, len(all))
+		}
+	}
+}

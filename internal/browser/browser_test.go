@@ -408,6 +408,8 @@ func TestB9NoTextIsMissing(t *testing.T) {
 	}
 	for preference, want := range map[string]string{
 		"": "en", "de-CH": "de", "no": "nb", "nn": "nb", "pt-BR": "pt", "zh-Hant-TW": "zh", "xx": "en", "ar-EG": "ar", "tlh, fr;q=0.5": "fr", "-": "en",
+		"xx,de": "de", "de,x;q=0.1": "de", "de;q=0.8,zz;q=0.9": "de", "de;q=0.1,fr": "fr", "*,de": "de", "de_DE": "de", "\xfc,de": "de", ",,de;q=x": "de",
+		"und": "en", "de;q=0,fr;q=0.1": "fr",
 	} {
 		if got := pickLanguage(preference); got != want {
 			t.Errorf("%q: %s, want %s", preference, got, want)

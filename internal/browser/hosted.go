@@ -92,10 +92,6 @@ func (h *handler) submit(c *stepCall) (*auth.BrowserView, error) {
 func (h *handler) beginWithoutScript(c *stepCall) (*auth.BrowserView, error) {
 	data := h.readHeaders(c.r)
 	data["browserJavascriptEnabled"] = "false"
-	if tag, _, _ := strings.Cut(c.r.Header.Get("Accept-Language"), ","); tag != "" {
-		tag, _, _ = strings.Cut(tag, ";")
-		data["browserLanguage"] = strings.TrimSpace(tag)
-	}
 	v, _, err := h.Engine.BeginBrowser(c.r.Context(), c.token, c.binding, data)
 	until := time.Now().Add(pageWait)
 	for err == nil && (v.Step == auth.StepMethod || v.Step == auth.StepAuthentication) && time.Now().Before(until) && !c.isEarly {

@@ -12,6 +12,7 @@ import (
 	"github.com/openthreeds/threeds/web"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/charset"
 )
 
 //go:embed pages
@@ -50,7 +51,7 @@ type page struct {
 }
 
 func (h *handler) newPage(r *http.Request, language, merchant, amount string) page {
-	lang := pickLanguage(language, r.Header.Get("Accept-Language"))
+	lang := pickLanguage(language, readList(r, "Accept-Language"))
 	return page{Nonce: newSecret(), Lang: lang, Dir: direction(lang), Texts: textsFor(lang, merchant, amount)}
 }
 
@@ -115,7 +116,7 @@ type wrapperPage struct {
 // wrapper serves the document that shows a page of the issuer in a frame inside the page of
 // the merchant. Any page may frame it: it does nothing without what threeds.js tells it.
 func (h *handler) wrapper(w http.ResponseWriter, r *http.Request) {
-	p := wrapperPage{page: h.newPage(r, "", "", ""), Accept: r.Header.Get("Accept"), Script: web.WrapperScript}
+	p := wrapperPage{page: h.newPage(r, "", "", ""), Accept: charset.Decode(readList(r, "Accept")), Script: web.WrapperScript}
 	lab := ""
 	if h.IsLab {
 		lab = labSources + " 'self'"

@@ -61,7 +61,7 @@ func (h *handler) serveStep(step func(c *stepCall) (*auth.BrowserView, error)) h
 			h.refuse(w, r, err)
 			return
 		}
-		language := pickLanguage(r.Header.Get("Threeds-Locale"), v.Language, r.Header.Get("Accept-Language"))
+		language := pickLanguage(r.Header.Get("Threeds-Locale"), v.Language, readList(r, "Accept-Language"))
 		w.Header().Set("Content-Type", "application/json")
 		a := h.newAnswer(v, looks, language)
 		if c.isEarly {
@@ -110,7 +110,7 @@ func (h *handler) startAuthentication(c *stepCall) (*auth.BrowserView, error) {
 	}
 	data := h.readHeaders(c.r)
 	for _, name := range fromPage {
-		if value := told.Data[name]; value != "" && len(value) <= 2048 {
+		if value := told.Data[name]; value != "" {
 			data[name] = value
 		}
 	}
@@ -142,14 +142,19 @@ func (h *handler) answerSPC(c *stepCall) (*auth.BrowserView, error) {
 	return h.Engine.AnswerSPC(c.r.Context(), c.token, c.binding, answer)
 }
 
-// readHeaders returns what a request itself tells of its browser.
+// readHeaders returns what a request itself tells of its browser, in the bytes that came.
 func (h *handler) readHeaders(r *http.Request) auth.BrowserData {
-	data := auth.BrowserData{"browserAcceptHeader": r.Header.Get("Accept"), "browserUserAgent": r.UserAgent()}
+	data := auth.BrowserData{
+		"browserAcceptHeader": readList(r, "Accept"), "browserUserAgent": r.UserAgent(), "acceptLanguage": readList(r, "Accept-Language"),
+	}
 	if ip := h.clientIP(r); ip != "" {
 		data["browserIP"] = ip
 	}
 	return data
 }
+
+// readList returns a header that is a list, from all its lines (RFC 9110, section 5.3).
+func readList(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), ", ") }
 
 func (h *handler) state(c *stepCall) (*auth.BrowserView, error) {
 	query := c.r.URL.Query()

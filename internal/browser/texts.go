@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/message"
 )
 
 //go:embed texts.json
@@ -37,11 +38,16 @@ var matcher = sync.OnceValue(func() language.Matcher {
 })
 
 // pickLanguage returns the language of the first preference that has texts. A preference is
-// a tag, or a list as in Accept-Language.
+// a tag, or a list as in Accept-Language. An entry that is no known language does not count.
 func pickLanguage(preferences ...string) string {
 	for _, p := range preferences {
-		tags, _, err := language.ParseAcceptLanguage(p)
-		if err != nil || len(tags) == 0 {
+		var tags []language.Tag
+		for _, text := range message.LanguageTags(p) {
+			if tag, err := language.Parse(text); err == nil && tag != language.Und {
+				tags = append(tags, tag)
+			}
+		}
+		if len(tags) == 0 {
 			continue
 		}
 		if _, i, confidence := matcher().Match(tags...); confidence > language.No {

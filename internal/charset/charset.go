@@ -3,9 +3,12 @@ package charset
 import (
 	"encoding/binary"
 	"strconv"
+	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // A Set is the characters that a version of the protocol allows in texts.
@@ -168,4 +171,41 @@ func IsPlainJSON(raw []byte) bool {
 		}
 	}
 	return true
+}
+
+// Decode returns the text of a header of HTTP. Bytes that are not UTF-8 are taken as ISO 8859-1 (RFC 9110, section 5.5).
+func Decode(header string) string {
+	if utf8.ValidString(header) {
+		return header
+	}
+	var b strings.Builder
+	for i := range len(header) {
+		b.WriteRune(rune(header[i]))
+	}
+	return b.String()
+}
+
+// Replace returns a text in the characters of a set: a letter without its accents where that is enough, a blank for what
+// ends a line and for control characters, nothing for what changes the direction of text, and ? for all else.
+func Replace(text string, s Set) string {
+	if Find(text, s) == Allowed {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range norm.NFC.String(text) {
+		switch class := classOf(r, Unicode); {
+		case classOf(r, s) == Allowed:
+			b.WriteRune(r)
+		case class == Direction:
+		case class != Allowed:
+			b.WriteByte(' ')
+		default:
+			written, ok := ToASCII(string(r), false)
+			if !ok {
+				written = "?"
+			}
+			b.WriteString(written)
+		}
+	}
+	return b.String()
 }

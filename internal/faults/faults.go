@@ -95,9 +95,9 @@ type Subject struct {
 	Value func(path message.Path) []byte
 	// Versions are those that the card can be used with.
 	Versions []message.Version
-	// CannotTransliterate says that the setting transliterate would change nothing for who sent it: the merchant has it
-	// already, or the key is strict.
-	CannotTransliterate bool
+	// CanTransliterate says that the requestor would have names and addresses written in ASCII if the merchant's
+	// configuration said so, which it does not.
+	CanTransliterate bool
 }
 
 // Explain returns the entry of a problem of an AReq.
@@ -358,7 +358,7 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, s Subject
 		e.Rule, e.Limit, e.Cure = "unknown-code", &Limit{Allowed: allowed}, "Send one of the codes that are allowed."
 	case class == "non-ascii" && s.Version < message.V231:
 		e.Rule, e.Cure = "not-ascii", "Send ASCII."
-		if message.IsTransliterated(f.Name) && !s.CannotTransliterate {
+		if s.CanTransliterate && message.IsTransliterated(f.Name) {
 			e.Cure = "Send ASCII, or have the merchant configured with transliterate."
 		}
 	case f.Kind == message.URL, f.Kind == message.AppURL, f.Kind == message.Email, f.Kind == message.IP:

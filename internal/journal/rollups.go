@@ -35,9 +35,9 @@ var byColumns = map[string]string{
 }
 
 // countedKinds is the condition of records that are counted: authentications with an AReq. Of those that never had one, the
-// browser has not come, or never came, or no directory has the card.
+// browser has not come, never came or told too little, or no directory has the card.
 const countedKinds = `kind NOT IN ('refused', 'v1') AND NOT (trans_status = '' AND
-	(status IN ('requires_browser', 'cancelled', 'expired') OR result = 'not_enrolled'))`
+	(status IN ('requires_browser', 'cancelled', 'expired') OR result IN ('not_enrolled', 'unavailable')))`
 
 // A span is a time from its begin until before its end, in milliseconds.
 type span struct{ begin, end int64 }

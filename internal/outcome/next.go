@@ -47,6 +47,10 @@ func nextOf(end *Ending, a answer) Next {
 				"(threeDSRequestorChallengeInd 04) can succeed."}
 		}
 	case Unavailable:
+		if a.status == "" {
+			return Next{AuthoriseWithoutAuthentication, "The browser of the shopper did not tell what the issuer must be told, " +
+				"so nobody was asked; whether to go on without authentication is for you and your acquirer to say."}
+		}
 		if slices.Contains(passing, a.reason) || end.Scheme == "visa" && slices.Contains(passingAtVisa, a.reason) {
 			return Next{RetryLater, "The issuer could not be reached or did not answer in time; a new authentication can succeed."}
 		}

@@ -103,7 +103,7 @@ type Ending struct {
 	Status   Status // final
 	Scheme   string // "" for a card in no range
 	AReq     *message.Message
-	ARes     *message.Message // nil when none came, or it was not valid
+	ARes     *message.Message // nil when none came, it was not valid, or no AReq left
 	RReq     *message.Message // nil when none came
 	Erro     *message.Error   // with which a failed one ended; nil if it is not known
 	ServerID string           // threeDSServerTransID
@@ -216,8 +216,10 @@ func resultOf(end *Ending, a *answer) Result {
 		return Abandoned
 	case end.Status == Failed:
 		return Error
-	case end.ARes == nil && end.RReq == nil:
+	case end.ARes == nil && end.RReq == nil && end.Scheme == "":
 		return NotEnrolled
+	case end.ARes == nil && end.RReq == nil:
+		return Unavailable // the browser has not told what the AReq needs
 	case slices.Contains([]string{"01", "03", "04", "05", "08"}, a.canceled) && a.status != "Y" && a.status != "A":
 		return Abandoned
 	case isDataOnly(end, a):
@@ -307,7 +309,7 @@ func categoryOf(areq *message.Message) string {
 
 func liabilityOf(end *Ending, a answer) Liability {
 	switch {
-	case a.result == Abandoned, a.result == Error, a.result == NotEnrolled:
+	case a.result == Abandoned, a.result == Error, a.result == NotEnrolled, a.result == Unavailable && a.status == "":
 		return Liability{No, "nobody was authenticated", nil}
 	case (a.status == "Y" || a.status == "A") && a.value == "" && categoryOf(end.AReq) == "PA":
 		return Liability{No, "there is no authenticationValue that would prove the authentication", nil}

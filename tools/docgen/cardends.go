@@ -186,7 +186,7 @@ func endsOf(statements string) ([]cardEnd, error) {
 	refused := []cardEnd{{ends: ending(outcome.Failed, nil, message.BadTransactionData)}}
 	switch {
 	case strings.Contains(statements, "not enrolled"):
-		return []cardEnd{{ends: ending(outcome.Completed, nil, 0)}}, nil
+		return []cardEnd{{ends: describeEnd(outcome.Ending{Status: outcome.Completed})}}, nil
 	case strings.Contains(statements, "silence"):
 		return []cardEnd{{ends: ending(outcome.Failed, nil, 0)}}, nil
 	case strings.Contains(statements, "decoupled"): // the shop does not ask for it
@@ -227,6 +227,11 @@ func ending(status outcome.Status, members map[string]string, code message.Code)
 	if code != 0 {
 		end.Erro = &message.Error{Code: code}
 	}
+	return describeEnd(end)
+}
+
+// describeEnd returns result and action of an ending as the shop shows them.
+func describeEnd(end outcome.Ending) string {
 	o := outcome.Of(end)
 	return fmt.Sprintf("%s: %s", o.Result, o.Next.Action)
 }

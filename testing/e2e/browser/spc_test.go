@@ -225,7 +225,8 @@ func TestB8StepsOfSPCWithTheSandbox(t *testing.T) {
 			}
 			return v
 		}
-		v := until(step("POST", "begin", `{"data":{"browserLanguage":"en","browserAcceptHeader":"text/html"},"spc":true}`), "spc", "end")
+		v := until(step("POST", "begin", `{"data":{"browserLanguage":"en","browserAcceptHeader":"text/html",`+
+			`"browserJavaEnabled":"false","browserColorDepth":"24","browserScreenHeight":"900","browserScreenWidth":"1440","browserTZ":"-60"},"spc":true}`), "spc", "end")
 		if _, has := v["spc"].(map[string]any); !has {
 			t.Fatalf("%s: %v", test.card, v)
 		}
