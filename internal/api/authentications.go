@@ -21,10 +21,13 @@ type authenticationObject struct {
 	Status         outcome.Status   `json:"status"`
 	Reference      *string          `json:"reference"`
 	Created        string           `json:"created"`
+	Amount         *amountObject    `json:"amount"`
+	Merchant       merchantObject   `json:"merchant"`
 	Card           cardObject       `json:"card"`
 	MessageVersion *string          `json:"messageVersion"`
 	Browser        *browserObject   `json:"browser,omitempty"`
 	Challenge      json.RawMessage  `json:"challenge,omitempty"`
+	ResultRefused  *refusalObject   `json:"resultRefused"`
 	Outcome        *outcome.Outcome `json:"outcome"`
 	Normalised     []correction     `json:"normalised"`
 	Defaulted      []string         `json:"defaulted"`
@@ -37,6 +40,27 @@ type cardObject struct {
 	Last4   string   `json:"last4"`
 	Scheme  *string  `json:"scheme"`
 	Schemes []string `json:"schemes"`
+}
+
+// An amountObject is the amount that was authenticated, as the AReq says it.
+type amountObject struct {
+	Value    string  `json:"value"` // in minor units
+	Currency string  `json:"currency"`
+	Exponent *string `json:"exponent"`
+}
+
+// A merchantObject is whose authentication it is: the name of its owner, and what the AReq says.
+type merchantObject struct {
+	Name               string  `json:"name"`
+	AcquirerMerchantID *string `json:"acquirerMerchantID"`
+}
+
+// A refusalObject is a result that came and was not valid.
+type refusalObject struct {
+	At          string `json:"at"`
+	Code        string `json:"code"`
+	Description string `json:"description"`
+	Detail      string `json:"detail"`
 }
 
 type findingObject struct {
@@ -140,7 +164,14 @@ func objectOf(a *auth.Authentication) (*authenticationObject, error) {
 	o := &authenticationObject{
 		ID: a.ID, Status: a.Status, Reference: orNull(a.Reference), Created: formatTime(a.Created), MessageVersion: orNull(a.MessageVersion),
 		Card: cardObject{a.Last4, orNull(a.Scheme), append([]string{}, a.Schemes...)}, Outcome: a.Outcome,
+		Merchant: merchantObject{a.Merchant, orNull(a.AcquirerMerchant)},
 		Normalised: newCorrections(a.Normalised), Defaulted: append([]string{}, a.Defaulted...), SchemeFindings: []findingObject{},
+	}
+	if a.Amount != "" {
+		o.Amount = &amountObject{a.Amount, a.Currency, orNull(a.Exponent)}
+	}
+	if r := a.ResultRefused; r != nil {
+		o.ResultRefused = &refusalObject{formatTime(r.At), r.Code, r.Description, r.Detail}
 	}
 	for _, text := range a.Findings {
 		o.SchemeFindings = append(o.SchemeFindings, findingObject{text})

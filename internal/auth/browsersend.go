@@ -122,7 +122,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 // failPage has an authentication whose AReq cannot leave fail.
 func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDone bool) {
 	_, err := e.newWrite(p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
-		rec.Code, rec.Page.Card = code, nil
+		rec.Failure, rec.Page.Card = failureOf(erro(rec.version(), code, code.Description(), p.id)), nil
 		return e.advanceRow(t, rec, Failed, e.keepFinal())
 	})).run(ctx)
 	e.notify(p.id)

@@ -395,9 +395,11 @@ func (v *verifier) checkEntry(l *exportLine) string {
 
 // csvHeader are the columns of WriteCSV.
 var csvHeader = []string{
-	"id", "created", "updated", "api", "operation", "merchant", "reference", "scheme", "bin", "last4", "amount", "currency",
+	"id", "created", "updated", "api", "operation", "merchant", "reference", "scheme", "bin", "last4", "amount", "currency", "exponent",
+	"acquirerMerchantID",
 	"messageVersion", "deviceChannel", "messageCategory", "status", "result", "transStatus", "transStatusReason", "eci", "acs",
-	"dsTransID", "acsTransID", "challenged", "liability", "errorCode", "elements", "durationMs",
+	"dsTransID", "acsTransID", "challenged", "liability", "next", "errorCode", "errorComponent",
+	"errorDescription", "errorDetail", "resultRefused", "elements", "durationMs",
 }
 
 // WriteCSV exports the records of a query for spreadsheets, newest first.
@@ -436,12 +438,24 @@ func WriteBillingCSV(to io.Writer, counts []BillingCount) error {
 	return w.Error()
 }
 
+// text returns a refusal in a cell, "" for none.
+func (r *Refusal) text() string {
+	if r == nil {
+		return ""
+	}
+	return r.At.UTC().Format(time.RFC3339) + " " + r.Code + " " + r.Detail
+}
+
 func csvRow(r *Record) []string {
+	next := ""
+	if o := r.Outcome(nil); o != nil {
+		next = string(o.Next.Action) // which does not depend on the rules
+	}
 	return spreadsheetRow([]string{
 		r.ID, r.Created.UTC().Format(time.RFC3339Nano), r.Updated.UTC().Format(time.RFC3339Nano), r.API, r.Operation, r.Merchant,
-		r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.MessageVersion, r.DeviceChannel,
+		r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.Exponent, r.AcquirerMerchant, r.MessageVersion, r.DeviceChannel,
 		r.MessageCategory, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ECI, r.ACS, r.DSTransID, r.ACSTransID,
-		strconv.FormatBool(r.Challenged), r.Liability, r.ErrorCode, strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
+		strconv.FormatBool(r.Challenged), r.Liability, next, r.ErrorCode, r.ErrorComponent, r.ErrorDescription, r.ErrorDetail, r.ResultRefused.text(), strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
 	})
 }
 
