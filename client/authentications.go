@@ -97,7 +97,7 @@ type ProblemFault struct {
 	Pointer   string `json:"pointer"` // RFC 6901, into the body
 	Parameter string `json:"parameter"`
 	Header    string `json:"header"`
-	Code      int    `json:"code"`
+	Code      string `json:"code"` // three digits, as in an Erro
 	Rule      string `json:"rule"`
 	Cure      string `json:"cure"`
 

@@ -576,8 +576,7 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
 			CardHash: e.cardHash(req.pan),
 			AReq:     areq.Facts(), Purchase: e.purchaseOf(req, areq),
-			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
-			Unkept: unkeptRules(req.findings),
+			Changes: describeChanges(req.changes), Unkept: unkeptRules(req.findings),
 		},
 	}
 	c.rec.setPurchase(areq)

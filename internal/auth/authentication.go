@@ -11,6 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/transid"
 )
@@ -32,15 +33,15 @@ type Authentication struct {
 	// What is bought, and at which merchant by the acquirer, as the AReq says it; "" where it does not.
 	Amount, Currency, Exponent, AcquirerMerchant string
 
-	ResultRefused *journal.Refusal // nil if no result was refused
-	Outcome       *outcome.Outcome // nil before the end
-	Normalised    []Correction     // what was changed in the request; of one that /auth began, without values
-	Findings      []string         // what the scheme asks for and the request lacked
-	Channel       string           // deviceChannel
-	ARes          []byte           // as it came; nil when none has come
-	RReq          []byte           // likewise
-	IsForAgent    bool             // the authentication was made by [Engine.CreateForAgent]
-	MethodURL     string           // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
+	ResultRefused *journal.Refusal  // nil if no result was refused
+	Outcome       *outcome.Outcome  // nil before the end
+	Normalised    []Correction      // what was changed in the request; of one that /auth began, without values
+	Findings      []*scheme.Finding // what the scheme asks for and the request lacked
+	Channel       string            // deviceChannel
+	ARes          []byte            // as it came; nil when none has come
+	RReq          []byte            // likewise
+	IsForAgent    bool              // the authentication was made by [Engine.CreateForAgent]
+	MethodURL     string            // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
 
 	collected func() // notes in the journal that the merchant was told of the end; nil if that is not to be noted
 }
@@ -218,11 +219,12 @@ func (e *Engine) openCursor(name, cursor string) (string, error) {
 
 // ofJournal returns what a record says of an authentication: neither messages nor the authentication value.
 func (e *Engine) ofJournal(r *journal.Record) *Authentication {
+	rules := e.rulesOf(r.Card.Scheme)
 	a := &Authentication{
 		ID: r.ID, Status: outcome.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
 		Scheme: r.Card.Scheme, MessageVersion: r.MessageVersion, Channel: r.DeviceChannel,
 		Merchant: r.Merchant, AcquirerMerchant: r.AcquirerMerchant, Amount: r.Amount, Currency: r.Currency, Exponent: r.Exponent,
-		ResultRefused: r.ResultRefused, Outcome: r.Outcome(e.rulesOf(r.Card.Scheme)),
+		ResultRefused: r.ResultRefused, Outcome: r.Outcome(rules), Findings: r.Findings(rules),
 	}
 	if a.Scheme != "" {
 		a.Schemes = []string{a.Scheme}
@@ -298,8 +300,9 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 	if err != nil {
 		return nil, err
 	}
+	r.Unkept = rec.Unkept // also before the AReq leaves
 	a := e.ofJournal(r)
-	a.Defaulted, a.Findings, a.ARes, a.RReq, a.Normalised = rec.Defaulted, rec.Findings, rec.ARes, rec.RReq, rec.Corrections
+	a.Defaulted, a.ARes, a.RReq, a.Normalised = rec.Defaulted, rec.ARes, rec.RReq, rec.Corrections
 	if a.Outcome != nil {
 		a.Outcome.AddValues(messages)
 	}

@@ -379,7 +379,7 @@ func (e *Engine) claimForAgent(ctx context.Context, req *authRequest, c *claim, 
 			return err
 		}
 		rec.Agent.Request, rec.Agent.Continued = nil, req.start.UnixMilli()
-		rec.Changes, rec.Findings, rec.Defaulted = describeChanges(req.changes), describeFindings(req.findings), req.defaulted
+		rec.Changes, rec.Defaulted = describeChanges(req.changes), req.defaulted
 		rec.Unkept = unkeptRules(req.findings)
 		c.rec, mayLeave = rec, true
 		return e.advanceRow(t, rec, Sent, e.keepFinal())

@@ -359,7 +359,7 @@ func (e *Engine) newCreated(req *authRequest) *txnRecord {
 		API: req.api(), Version: req.version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
 		CardHash: e.cardHash(req.pan),
 		BIN:      binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.schemesOf(e.Cards.Lookup(req.pan)),
-		Changes: describeChanges(req.changes), Findings: describeFindings(req.findings), Unkept: unkeptRules(req.findings),
+		Changes: describeChanges(req.changes), Unkept: unkeptRules(req.findings),
 		Defaulted: req.defaulted, Reference: req.reference, Corrections: req.corrections,
 	}
 }

@@ -50,7 +50,7 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journ
 	var entries []journal.Entry
 	for _, kind := range kinds {
 		entry := journal.Entry{Kind: kind, Record: *base, CardHash: rec.CardHash}
-		for _, step := range e.journalSteps(kind, rec, at, sent) {
+		for _, step := range e.journalSteps(kind, rec, base, at, sent) {
 			step.At = step.At.UTC()
 			entry.Steps = append(entry.Steps, step)
 		}
@@ -135,7 +135,7 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, status outcome.Stat
 }
 
 // journalSteps returns what happened in one step. A message is masked.
-func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, at time.Time, sent *journal.Step) []journal.Step {
+func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, base *journal.Record, at time.Time, sent *journal.Step) []journal.Step {
 	switch kind {
 	case journal.Created:
 		steps := requestSteps(rec)
@@ -154,7 +154,7 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, at time.Time, s
 	case journal.Claimed:
 		rec = rec.first()
 		areq := e.areqStep(rec, sent)
-		areq.Findings = rec.Findings
+		areq.Findings = describeFindings(base.Findings(e.rulesOf(base.Card.Scheme)))
 		if rec.Made == 0 {
 			return append(requestSteps(rec), areq)
 		}
@@ -165,7 +165,7 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, at time.Time, s
 	case journal.Answered:
 		var steps []journal.Step
 		if rec.wasSent() {
-			steps = e.journalSteps(journal.Claimed, rec, at, sent)
+			steps = e.journalSteps(journal.Claimed, rec, base, at, sent)
 		}
 		rec = rec.first()
 		return append(steps, e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))...)

@@ -54,11 +54,10 @@ type txnRecord struct {
 	Schemes     []string `json:",omitzero"` // that hold the card, the preferred one first; nil: the row's alone
 	Defaulted   []string `json:",omitzero"` // members that the server filled in
 	Changes     []string `json:",omitzero"` // what was normalised in the request
-	Findings    []string `json:",omitzero"` // what the scheme asks for and the request lacked
 
 	BadResult *journal.Refusal `json:",omitzero"` // the first RReq that came and was not valid; nil if there was none
 
-	Unkept []journal.Rule `json:",omitzero"` // the rules of Findings
+	Unkept []journal.Rule `json:",omitzero"` // the rules of the scheme that the AReq does not keep
 
 	Corrections []Correction `json:",omitzero"` // Changes with pointers and values, of one that was created
 

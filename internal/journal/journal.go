@@ -116,6 +116,15 @@ func (r *Record) Outcome(rules *scheme.Sheet) *outcome.Outcome {
 	return new(outcome.Of(end))
 }
 
+// Findings returns what the scheme asked for and the AReq did not keep. Rules are those of its scheme.
+func (r *Record) Findings(rules *scheme.Sheet) (all []*scheme.Finding) {
+	for _, u := range r.Unkept {
+		name := scheme.RuleName{Element: u.Element, Kind: scheme.Kind(u.Rule), Since: u.Since, Until: u.Until}
+		all = append(all, rules.Find(name, r.MessageVersion, r.DeviceChannel, r.MessageCategory, r.Created))
+	}
+	return all
+}
+
 // IsBegun reports whether a record is of an authentication of EMV 3DS, and not of a refused request.
 func (r *Record) IsBegun() bool { return r.API != "v1" && r.Status != RefusedRequest }
 

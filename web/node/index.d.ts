@@ -140,7 +140,8 @@ export interface Fault {
   pointer?: string;
   parameter?: string;
   header?: string;
-  code: number | string;
+  /** Three digits, as in an Erro. */
+  code: string;
   rule: string;
   limit?: Record<string, unknown> | null;
   found?: Record<string, unknown> | null;
