@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"log/slog"
 	"reflect"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/waittest"
 )
 
@@ -151,6 +153,37 @@ func TestC18ChallengeThatNobodyWasShownIsAbandoned(t *testing.T) {
 		a, err := p.Authentication(t.Context(), profiled, p.id)
 		if err != nil || a.Outcome == nil || a.Outcome.Result != want {
 			t.Errorf("shown %v: %+v, %v; want %s", isShown, a, err, want)
+		}
+	}
+}
+
+// TestP6FindingsOfAnAuthenticationAreThoseOfExplain: entry by entry, while its row is there and from the journal.
+func TestP6FindingsOfAnAuthenticationAreThoseOfExplain(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	request := with(threeRI(), "merchantName", "A name that is longer than schemes like") // what Visa advises is not there either
+	want := e.Explain(profiled, request.json(), auth.ExplainOptions{IsCreation: true})
+	a, _, err := e.Create(t.Context(), profiled, request.json())
+	if err != nil || !want.IsValid || len(want.Findings) == 0 {
+		t.Fatalf("%v, %+v", err, want)
+	}
+	text := func(all []*scheme.Finding) string {
+		b, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if text(a.Findings) != text(want.Findings) || !strings.Contains(text(a.Findings), `"element":"`) {
+		t.Errorf("%s, want %s", text(a.Findings), text(want.Findings))
+	}
+	row, err := w.Get(t.Context(), a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range e.JournalEntries(row, w.clock(), true, nil) {
+		if got := text(entry.Record.Findings(scheme.Public("visa"))); got != text(want.Findings) {
+			t.Errorf("%s of the journal: %s, want %s", entry.Kind, got, text(want.Findings))
 		}
 	}
 }
