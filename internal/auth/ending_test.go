@@ -157,8 +157,8 @@ func TestC18ChallengeThatNobodyWasShownIsAbandoned(t *testing.T) {
 	}
 }
 
-// TestP6FindingsOfAnAuthenticationAreThoseOfExplain: entry by entry, while its row is there and from the journal.
-func TestP6FindingsOfAnAuthenticationAreThoseOfExplain(t *testing.T) {
+// TestC16FindingsOfAnAuthenticationAreThoseOfExplain: entry by entry, while its row is there and from the journal.
+func TestC16FindingsOfAnAuthenticationAreThoseOfExplain(t *testing.T) {
 	w := newWorld()
 	e := w.engine(0)
 	request := with(threeRI(), "merchantName", "A name that is longer than schemes like") // what Visa advises is not there either

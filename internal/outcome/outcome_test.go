@@ -358,8 +358,8 @@ func TestC18OnlyAPersonAbandons(t *testing.T) {
 	}
 }
 
-// TestP21AnAbandonedChallengeHasTheSourceOfItsN: the table has a row for the N with which a challenge was cancelled.
-func TestP21AnAbandonedChallengeHasTheSourceOfItsN(t *testing.T) {
+// TestO4AnAbandonedChallengeHasTheSourceOfItsN: the table has a row for the N with which a challenge was cancelled.
+func TestO4AnAbandonedChallengeHasTheSourceOfItsN(t *testing.T) {
 	l := Of(endingOf(t, Completed, "visa", payment, `{"transStatus":"C"}`, `{"transStatus":"N","challengeCancel":"01"}`)).Liability
 	if l.Shifts != No || l.Source == nil {
 		t.Errorf("%+v, want no with a source", l)
