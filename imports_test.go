@@ -26,7 +26,7 @@ var may = map[string]string{
 	"sandbox/shop":                 "client sandbox/shop/runs",
 	"sandbox/shop/runs":            "client internal/lanes message",
 	"internal/keyring":             "internal/keyfile internal/transid",
-	"internal/journal":             "internal/keyfile internal/outcome internal/scheme internal/transid",
+	"internal/journal":             "internal/keyfile internal/outcome internal/scheme internal/transid message",
 	"internal/ranges":              "internal/browserurl message",
 	"internal/rangequery":          "internal/ranges",
 	"internal/directory":           "internal/ranges internal/certs internal/store internal/tasks internal/tunnel internal/uuid internal/wire message",

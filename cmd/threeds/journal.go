@@ -254,7 +254,7 @@ func showJournal(ctx context.Context, cmd *invocation) error {
 		w := bufio.NewWriter(cmd.stdout)
 		fmt.Fprintf(w, "%s %s, merchant %q, card %s %s…%s: %s %s\n", d.ID, d.API, oneLine(d.Merchant), d.Card.Scheme, d.Card.BIN,
 			d.Card.Last4, d.Status, d.TransStatus)
-		if ended != nil {
+		if ended != nil && ended.Result != "" {
 			fmt.Fprintf(w, "%s, %s: %s\n", ended.Result, ended.Next.Action, ended.Next.Because)
 			if e := ended.Error; e != nil {
 				fmt.Fprintf(w, "error %s of %s: %s %s\n", e.Code, e.Component, oneLine(e.Description), oneLine(e.Detail))

@@ -155,7 +155,7 @@ func (e *Engine) relayedErro(ctx context.Context, c *claim, m *message.Message) 
 	bad := erroOf(m)
 	bad.Version, bad.ServerTransID = c.version, c.id
 	e.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
-		"errorCode", bad.Code, "errorComponent", bad.Component, "errorDetail", journalDetail(bad.Detail))
+		"errorCode", bad.Code, "errorComponent", bad.Component, "errorDetail", logDetail(bad))
 	return bad
 }
 

@@ -128,6 +128,9 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, status outcome.Stat
 	end := outcome.NewEnding(status, t.Scheme, messages)
 	end.ServerID, end.Time, end.Error, end.Rules = rec.currentID(t.ID), r.Updated, rec.Failure, e.rulesOf(t.Scheme)
 	r.SetEnding(end)
+	if rec.Failure != nil {
+		r.Elements = elementsIn(rec.Failure.Detail)
+	}
 	if ares := messages.ARes; ares != nil {
 		r.ACS, r.Decoupled = ares.Text("acsReferenceNumber"), ares.Text("transStatus") == "D"
 	}
@@ -284,6 +287,23 @@ func (e *Engine) hashValue(name string, value []byte) string {
 
 // journalDetail returns an errorDetail as the journal has it.
 func journalDetail(detail string) string { return journal.ScrubText(detail, isElementName) }
+
+// elementsIn returns the names of elements in a text, each once.
+func elementsIn(text string) (names []string) {
+	words := strings.FieldsFunc(text, func(r rune) bool {
+		return r != '.' && r != '_' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
+	})
+	for _, word := range words {
+		parts := strings.Split(strings.Trim(word, "."), ".")
+		if !slices.ContainsFunc(parts, func(part string) bool { return !isElementName(part) }) {
+			names = addName(names, strings.Join(parts, "."))
+		}
+	}
+	return names
+}
+
+// logDetail returns what the log may have of the detail of an Erro that another component wrote: the names of elements.
+func logDetail(bad message.Error) string { return strings.Join(elementsIn(bad.Detail), ",") }
 
 // isElementName reports whether a word is the name of an element of a message.
 func isElementName(word string) bool { return elementNames()[word] }

@@ -416,7 +416,7 @@ func (r *receipt) takeErro(ctx context.Context) {
 	r.note(ctx, "errorCode", bad.Code.String())
 	r.note(ctx, "errorComponent", bad.Component)
 	log := r.Log.With("schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
-		"errorCode", bad.Code, "errorComponent", bad.Component, "errorDetail", journalDetail(bad.Detail))
+		"errorCode", bad.Code, "errorComponent", bad.Component, "errorDetail", logDetail(bad))
 	if err := r.load(ctx); err != nil {
 		log.WarnContext(ctx, "Erro from a directory for no transaction of ours", "err", err)
 		return

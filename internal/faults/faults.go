@@ -19,15 +19,15 @@ import (
 
 // An Entry is one fault of a request (docs/authentications.md, "Errors").
 type Entry struct {
-	Pointer   *string      `json:"pointer,omitempty"`   // RFC 6901, into the body
-	Parameter string       `json:"parameter,omitempty"` // of the query
-	Header    string       `json:"header,omitempty"`
-	Code      string       `json:"code"` // three digits, as in an Erro
-	Rule      string       `json:"rule"`
-	Limit     *Limit       `json:"limit"`
-	Found     *Found       `json:"found"`
-	Cure      string       `json:"cure"`
-	Source    *string      `json:"source"`
+	Pointer   *string `json:"pointer,omitempty"`   // RFC 6901, into the body
+	Parameter string  `json:"parameter,omitempty"` // of the query
+	Header    string  `json:"header,omitempty"`
+	Code      string  `json:"code"` // three digits, as in an Erro
+	Rule      string  `json:"rule"`
+	Limit     *Limit  `json:"limit"`
+	Found     *Found  `json:"found"`
+	Cure      string  `json:"cure"`
+	Source    *string `json:"source"`
 }
 
 // A Limit is what would be right: numbers of characters, of items or values, a form, or a list of codes.

@@ -12,10 +12,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/message"
 )
 
 // ErrNotFound says that the journal has no record of an id.
@@ -111,7 +114,12 @@ func (r *Record) Outcome(rules *scheme.Sheet) *outcome.Outcome {
 		Shifts: outcome.Shifts(r.Liability), Time: r.Updated, Rules: rules,
 	}
 	if r.ErrorCode != "" {
-		end.Error = &outcome.Erro{Component: r.ErrorComponent, Code: r.ErrorCode, Description: r.ErrorDescription, Detail: r.ErrorDetail}
+		code, _ := strconv.Atoi(r.ErrorCode)
+		end.Error = &outcome.Erro{
+			Component: r.ErrorComponent, Code: r.ErrorCode,
+			Description: cmp.Or(r.ErrorDescription, message.Code(code).Description()),
+			Detail:      cmp.Or(r.ErrorDetail, strings.Join(r.Elements, ",")),
+		}
 	}
 	return new(outcome.Of(end))
 }
@@ -124,6 +132,10 @@ func (r *Record) Findings(rules *scheme.Sheet) (all []*scheme.Finding) {
 	}
 	return all
 }
+
+// hasForeignText reports whether another component wrote the texts of the error. A search does not have them: there are the
+// description of the code, and the elements that the texts name.
+func (r *Record) hasForeignText() bool { return r.ErrorCode != "" && r.ErrorComponent != "S" }
 
 // IsBegun reports whether a record is of an authentication of EMV 3DS, and not of a refused request.
 func (r *Record) IsBegun() bool { return r.API != "v1" && r.Status != RefusedRequest }
