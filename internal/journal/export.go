@@ -453,8 +453,11 @@ func (r *Refusal) text() string {
 
 func csvRow(r *Record, rulesOf func(scheme string) *scheme.Sheet) []string {
 	rules, next := rulesOf(r.Card.Scheme), ""
+	description, detail := "", ""
 	if o := r.Outcome(rules); o != nil {
-		next = string(o.Next.Action)
+		if next = string(o.Next.Action); o.Error != nil {
+			description, detail = o.Error.Description, o.Error.Detail
+		}
 	}
 	var findings []byte
 	if all := r.Findings(rules); len(all) > 0 {
@@ -464,7 +467,7 @@ func csvRow(r *Record, rulesOf func(scheme string) *scheme.Sheet) []string {
 		r.ID, r.Created.UTC().Format(time.RFC3339Nano), r.Updated.UTC().Format(time.RFC3339Nano), r.API, r.Operation, r.Merchant,
 		r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.Exponent, r.AcquirerMerchant, r.MessageVersion, r.DeviceChannel,
 		r.MessageCategory, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ECI, r.ACS, r.DSTransID, r.ACSTransID,
-		strconv.FormatBool(r.Challenged), r.Liability, next, r.ErrorCode, r.ErrorComponent, r.ErrorDescription, r.ErrorDetail, r.ResultRefused.text(), strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
+		strconv.FormatBool(r.Challenged), r.Liability, next, r.ErrorCode, r.ErrorComponent, description, detail, r.ResultRefused.text(), strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
 		string(findings),
 	})
 }

@@ -89,7 +89,7 @@ func TestJ7CSVHasEveryMemberOfARecord(t *testing.T) {
 		e.Record.DeviceChannel, e.Record.MessageCategory, e.Record.Result, e.Record.TransStatusReason = "02", "01", "authenticated", "01"
 		e.Record.ECI, e.Record.ACS, e.Record.DSTransID, e.Record.ACSTransID = "05", "ACS 1", "ds", "acs"
 		e.Record.Challenged, e.Record.Liability, e.Record.ErrorCode, e.Record.Elements = true, "yes", "203", []string{"mcc", "acctNumber"}
-		e.Record.Exponent, e.Record.AcquirerMerchant, e.Record.ErrorComponent = "2", "shop-1", "D"
+		e.Record.Exponent, e.Record.AcquirerMerchant, e.Record.ErrorComponent = "2", "shop-1", "S"
 		e.Record.Unkept = []journal.Rule{{Element: "mcc", Rule: "require"}}
 		e.Record.ErrorDescription, e.Record.ErrorDetail = "Not valid.", "mcc"
 		e.Record.ResultRefused = &journal.Refusal{At: time.Date(2026, 11, 28, 10, 0, 0, 0, time.UTC), Code: "203", Detail: "transStatus"}
