@@ -13,21 +13,46 @@ import (
 type Authentication struct {
 	Answer `json:"-"`
 
-	ID             string      `json:"id"`
-	Status         string      `json:"status"` // requires_browser, in_progress, challenge, decoupled, completed, failed, cancelled or expired
-	Reference      string      `json:"reference"`
-	Created        time.Time   `json:"created"`
-	Card           CardSummary `json:"card"`
-	MessageVersion string      `json:"messageVersion"`
-	Browser        *Browser    `json:"browser"`   // nil unless the authentication waits for a browser
-	Outcome        *Outcome    `json:"outcome"`   // nil before the end
-	Defaulted      []string    `json:"defaulted"` // members of the request that the server filled in
-	ARes           *ARes       `json:"ares"`      // nil when none has come
-	RReq           *RReq       `json:"rreq"`      // nil when none has come
+	ID             string           `json:"id"`
+	Status         string           `json:"status"` // requires_browser, in_progress, challenge, decoupled, completed, failed, cancelled or expired
+	Reference      string           `json:"reference"`
+	Created        time.Time        `json:"created"`
+	Amount         *Amount          `json:"amount"` // what is bought; nil without a payment
+	Merchant       PurchaseMerchant `json:"merchant"`
+	Card           CardSummary      `json:"card"`
+	MessageVersion string           `json:"messageVersion"`
+	Browser        *Browser         `json:"browser"`        // nil unless the authentication waits for a browser
+	ResultRefused  *Refusal         `json:"resultRefused"`  // the first result that came and was not valid; nil if there was none
+	Outcome        *Outcome         `json:"outcome"`        // nil before the end
+	Defaulted      []string         `json:"defaulted"`      // members of the request that the server filled in
+	SchemeFindings []SchemeFinding  `json:"schemeFindings"` // what the scheme asks for and the request lacked
+	ARes           *ARes            `json:"ares"`           // nil when none has come
+	RReq           *RReq            `json:"rreq"`           // nil when none has come
 }
 
 // IsFinal reports whether the status will not change any more.
 func (a *Authentication) IsFinal() bool { return a.Outcome != nil }
+
+// An Amount is what is bought, as the AReq says it.
+type Amount struct {
+	Value    string `json:"value"`    // in the smallest unit of the currency
+	Currency string `json:"currency"` // by ISO 4217, in digits
+	Exponent string `json:"exponent"`
+}
+
+// A PurchaseMerchant is whose authentication it is.
+type PurchaseMerchant struct {
+	Name               string `json:"name"`               // of the merchant that owns it
+	AcquirerMerchantID string `json:"acquirerMerchantID"` // as the AReq says it
+}
+
+// A Refusal is a result that came and was not valid, and what the directory server was told.
+type Refusal struct {
+	At          time.Time `json:"at"`
+	Code        string    `json:"code"` // three digits, as in an Erro
+	Description string    `json:"description"`
+	Detail      string    `json:"detail"`
+}
 
 // A CardSummary is what may be shown of a card.
 type CardSummary struct {
@@ -55,6 +80,7 @@ type Outcome struct {
 	Authorisation     *Authorisation `json:"authorisation"` // nil when there is nothing to bring along
 	Liability         Liability      `json:"liability"`
 	Next              Next           `json:"next"`
+	Error             *OutcomeError  `json:"error"`          // with which it failed; nil if there was none
 	CardholderInfo    string         `json:"cardholderInfo"` // a text that the issuer wants the shopper to see
 }
 
@@ -67,6 +93,14 @@ type Authorisation struct {
 	ThreeDSServerTransID string `json:"threeDSServerTransID"`
 	ACSTransID           string `json:"acsTransID"`
 	Expired              bool   `json:"expired"`
+}
+
+// An OutcomeError is the Erro with which an authentication failed.
+type OutcomeError struct {
+	Component   string `json:"component"` // that found the fault: C (SDK), S (this server), D (directory server) or A (issuer)
+	Code        string `json:"code"`      // three digits
+	Description string `json:"description"`
+	Detail      string `json:"detail"`
 }
 
 // A Liability says whether liability for fraud goes to the issuer: yes, no or unknown.
@@ -97,7 +131,7 @@ type ProblemFault struct {
 	Pointer   string `json:"pointer"` // RFC 6901, into the body
 	Parameter string `json:"parameter"`
 	Header    string `json:"header"`
-	Code      int    `json:"code"`
+	Code      string `json:"code"` // three digits, as in an Erro
 	Rule      string `json:"rule"`
 	Cure      string `json:"cure"`
 

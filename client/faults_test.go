@@ -95,7 +95,7 @@ func TestR12aErrorsHeader(t *testing.T) {
 			}
 		}
 		got := fmt.Sprintf("%s %s %s", f.Pointer, f.Rule, limit)
-		if !strings.HasPrefix(got, tt.want) || f.Cure == "" || fmt.Sprint(f.Code) != tt.code {
+		if !strings.HasPrefix(got, tt.want) || f.Cure == "" || f.Code != tt.code {
 			t.Errorf("%s: %s, want %s: %s", tt.name, got, tt.want, header)
 		}
 	}
@@ -107,8 +107,8 @@ func TestD44ErrorsHeaderOfWhatIsNoJSON(t *testing.T) {
 	t.Parallel()
 	server := threedstest.NewServer(t)
 	for path, want := range map[string]string{
-		"/preauth": `[{"pointer":"","code":203,"rule":"json",`, "/auth": `[{"pointer":"","code":203,"rule":"json",`,
-		"/postauth": `[{"pointer":"","code":203,"rule":"json",`, "/postauth?wait=x": `[{"parameter":"wait","code":203,"rule":"range",`,
+		"/preauth": `[{"pointer":"","code":"203","rule":"json",`, "/auth": `[{"pointer":"","code":"203","rule":"json",`,
+		"/postauth": `[{"pointer":"","code":"203","rule":"json",`, "/postauth?wait=x": `[{"parameter":"wait","code":"203","rule":"range",`,
 	} {
 		got := postOnce(t, server, server.Key, path, "{")
 		if header := got.header.Get("X-Errors"); got.status != 400 || !strings.HasPrefix(header, want) {

@@ -152,10 +152,10 @@ func TestF7WrongSearches(t *testing.T) {
 	for query, want := range map[string]string{
 		"limit=101": `"parameter":"limit"`, "limit=0": `"rule":"range"`, "limit=x": `"rule":"range"`, "last4=12": `"pattern":"^[0-9]{4}$"`,
 		"acctNumber=4000000000000103": "POST /authentications/search", "status=done": `"requires_browser"`, "result=yes": `"data_only"`,
-		"from=yesterday": `"parameter":"from"`, "cursor=%20": `"parameter":"cursor"`, "colour=crimson": `"parameter":"colour","code":203,"rule":"unknown-member"`, "scheme=nobody": `"unknown-code"`,
+		"from=yesterday": `"parameter":"from"`, "cursor=%20": `"parameter":"cursor"`, "colour=crimson": `"parameter":"colour","code":"203","rule":"unknown-member"`, "scheme=nobody": `"unknown-code"`,
 		"reference=": `"parameter":"reference"`, "reference=%00": `"parameter":"reference"`, "reference=%ff": `"parameter":"reference"`,
 		"cursor=1.%00": `"parameter":"cursor"`, "last4=1234&last4=4321": `"rule":"duplicate-member"`, "reference=" + strings.Repeat("x", 65): `"max":64`,
-		"from=2026-02-02T00:00:00Z&to=2026-02-01T00:00:00Z": `"parameter":"to","code":203,"rule":"condition"`,
+		"from=2026-02-02T00:00:00Z&to=2026-02-01T00:00:00Z": `"parameter":"to","code":"203","rule":"condition"`,
 		"a=%zz": "urn:threeds:problem:malformed",
 	} {
 		got := exchange(t, server, server.Key, "GET", "/authentications?"+query, "")
@@ -166,7 +166,7 @@ func TestF7WrongSearches(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"acctNumber":"4000-0000"}`: `"pointer":"/acctNumber"`, `{"limit":"5"}`: `"rule":"type"`, `{"limit":1.5}`: `"pointer":"/limit"`,
 		`{"last4":1234}`: `"pointer":"/last4"`, `[]`: "malformed", `{"last4":"1234","last4":"1234"}`: "malformed", `{"a/b":"x"}`: `"pointer":""`,
-		`{"colour":1}`: `"pointer":"/colour","code":203,"rule":"unknown-member"`, `{"scheme":1}`: `"found":{"type":"number"}`,
+		`{"colour":1}`: `"pointer":"/colour","code":"203","rule":"unknown-member"`, `{"scheme":1}`: `"found":{"type":"number"}`,
 		`{"from":"2026-02-02T00:00:00Z","to":"2026-02-01T00:00:00Z"}`: `"pointer":"/to"`,
 	} {
 		if got := exchange(t, server, server.Key, "POST", "/authentications/search", body); !strings.Contains(got, "400") || !strings.Contains(got, want) {

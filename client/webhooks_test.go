@@ -198,9 +198,9 @@ func TestD31FaultsOfEndpoints(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		`{"url":"https://shop.example/","color":"red"}`: `"pointer":"/color","code":203,"rule":"unknown-member"`,
-		`{"url":5}`: `"pointer":"/url","code":203,"rule":"type"`,
-		`{"url":"https://shop.example/","types":"x"}`:                   `"pointer":"/types","code":203,"rule":"type"`,
+		`{"url":"https://shop.example/","color":"red"}`: `"pointer":"/color","code":"203","rule":"unknown-member"`,
+		`{"url":5}`: `"pointer":"/url","code":"203","rule":"type"`,
+		`{"url":"https://shop.example/","types":"x"}`:                   `"pointer":"/types","code":"203","rule":"type"`,
 		`{"url":"https://shop.example/","disabled":"no"}`:               `"found":{"type":"string"}`,
 		`{"url":"https://shop.example/","types":["x"]}`:                 `"allowed":["authentication.completed"`,
 		`{"url":"https://a.example/","url":"https://b.example/"}`:       "each once",
@@ -213,9 +213,9 @@ func TestD31FaultsOfEndpoints(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"limit=0": `"rule":"range"`, "limit=101": `"max":100`, "from=yesterday": `"parameter":"from"`, "cursor=x": `"parameter":"cursor"`,
-		"color=red": `"parameter":"color","code":203,"rule":"unknown-member"`, "type=completed": `"allowed":["authentication.completed"`,
+		"color=red": `"parameter":"color","code":"203","rule":"unknown-member"`, "type=completed": `"allowed":["authentication.completed"`,
 		"type=authentication.failed&type=authentication.failed": `"rule":"duplicate-member"`,
-		"from=2026-02-02T00:00:00Z&to=2026-02-01T00:00:00Z":     `"parameter":"to","code":203,"rule":"condition"`,
+		"from=2026-02-02T00:00:00Z&to=2026-02-01T00:00:00Z":     `"parameter":"to","code":"203","rule":"condition"`,
 	} {
 		if got := exchange(t, server, server.Key, "GET", "/events?"+query, ""); !strings.Contains(got, "400") || !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want 400 with %s", query, got, want)

@@ -20,6 +20,7 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -243,12 +244,22 @@ func showJournal(ctx context.Context, cmd *invocation) error {
 		if err := recordJournal(ctx, *file, "record.view", d.ID, nil); err != nil {
 			return err
 		}
+		ended := d.Outcome(scheme.Public(d.Card.Scheme))
 		if *asJSON {
-			return writeJSON(cmd.stdout, d)
+			return writeJSON(cmd.stdout, struct {
+				*journal.Detail
+				Outcome any `json:"outcome"`
+			}{&d, ended})
 		}
 		w := bufio.NewWriter(cmd.stdout)
 		fmt.Fprintf(w, "%s %s, merchant %q, card %s %s…%s: %s %s\n", d.ID, d.API, oneLine(d.Merchant), d.Card.Scheme, d.Card.BIN,
 			d.Card.Last4, d.Status, d.TransStatus)
+		if ended != nil && ended.Result != "" {
+			fmt.Fprintf(w, "%s, %s: %s\n", ended.Result, ended.Next.Action, ended.Next.Because)
+			if e := ended.Error; e != nil {
+				fmt.Fprintf(w, "error %s of %s: %s %s\n", e.Code, e.Component, oneLine(e.Description), oneLine(e.Detail))
+			}
+		}
 		for _, s := range d.Steps {
 			fmt.Fprintf(w, "%s %+6d ms  %-10s %s\n", s.At.Format("2006-01-02 15:04:05.000"), s.MS, s.Step, oneLine(string(s.Message)))
 			if len(s.Personal) > 0 {
@@ -286,7 +297,7 @@ func exportJournal(ctx context.Context, cmd *invocation) error {
 		var n int
 		err := writeNewFile(rest, cmd.stdout, func(to io.Writer) (err error) {
 			if *format == "csv" {
-				n, err = journal.WriteCSV(ctx, to, st, q)
+				n, err = journal.WriteCSV(ctx, to, st, nil, q)
 			} else {
 				n, err = journal.WriteJSONLines(ctx, to, st, keys, q)
 			}

@@ -132,6 +132,8 @@ func endOf(a *auth.Authentication, hasARes bool) Status {
 		return NotSupported
 	case a.Outcome.Result == outcome.Abandoned:
 		return ChallengeAbandoned
+	case a.Outcome.Result == outcome.BankUnreachable:
+		return Unavailable
 	case a.Outcome.TransStatus != nil:
 		if status, ok := statuses[*a.Outcome.TransStatus]; ok {
 			return status

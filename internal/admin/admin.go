@@ -26,6 +26,7 @@ import (
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/webhook"
 )
@@ -49,7 +50,8 @@ type Handler struct {
 	Erase func(ctx context.Context, q journal.Query) (Erased, error)
 	// JournalKeys sign exports of the journal and of the audit trail; nil: there is no such export.
 	JournalKeys *journal.Keys
-	Hooks       *webhook.Service // endpoints of merchants, and what they were told
+	Hooks       *webhook.Service                  // endpoints of merchants, and what they were told
+	RulesOf     func(scheme string) *scheme.Sheet // the rules of a scheme; nil: those that are public
 	Now         func() time.Time
 	Log         *slog.Logger
 	Proxies     func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none

@@ -152,7 +152,7 @@ func exportJournal(h *Handler, r *request) (any, error) {
 		}
 	case "csv":
 		answer = stream{name: "journal.csv", kind: "text/csv; charset=utf-8", write: func(w io.Writer) error {
-			_, err := journal.WriteCSV(r.Context(), w, st, q)
+			_, err := journal.WriteCSV(r.Context(), w, st, h.RulesOf, q)
 			return err
 		}}
 	default:

@@ -9,6 +9,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -17,20 +18,23 @@ const authenticationsPath = "/authentications/"
 
 // An authenticationObject is an authentication as the API shows it (docs/authentications.md).
 type authenticationObject struct {
-	ID             string           `json:"id"`
-	Status         outcome.Status   `json:"status"`
-	Reference      *string          `json:"reference"`
-	Created        string           `json:"created"`
-	Card           cardObject       `json:"card"`
-	MessageVersion *string          `json:"messageVersion"`
-	Browser        *browserObject   `json:"browser,omitempty"`
-	Challenge      json.RawMessage  `json:"challenge,omitempty"`
-	Outcome        *outcome.Outcome `json:"outcome"`
-	Normalised     []correction     `json:"normalised"`
-	Defaulted      []string         `json:"defaulted"`
-	SchemeFindings []findingObject  `json:"schemeFindings"`
-	ARes           json.RawMessage  `json:"ares,omitempty"` // "null" when none has come; absent in events
-	RReq           json.RawMessage  `json:"rreq,omitempty"`
+	ID             string            `json:"id"`
+	Status         outcome.Status    `json:"status"`
+	Reference      *string           `json:"reference"`
+	Created        string            `json:"created"`
+	Amount         *amountObject     `json:"amount"`
+	Merchant       merchantObject    `json:"merchant"`
+	Card           cardObject        `json:"card"`
+	MessageVersion *string           `json:"messageVersion"`
+	Browser        *browserObject    `json:"browser,omitempty"`
+	Challenge      json.RawMessage   `json:"challenge,omitempty"`
+	ResultRefused  *refusalObject    `json:"resultRefused"`
+	Outcome        *outcome.Outcome  `json:"outcome"`
+	Normalised     []correction      `json:"normalised"`
+	Defaulted      []string          `json:"defaulted"`
+	SchemeFindings []*scheme.Finding `json:"schemeFindings"`
+	ARes           json.RawMessage   `json:"ares,omitempty"` // "null" when none has come; absent in events
+	RReq           json.RawMessage   `json:"rreq,omitempty"`
 }
 
 type cardObject struct {
@@ -39,8 +43,25 @@ type cardObject struct {
 	Schemes []string `json:"schemes"`
 }
 
-type findingObject struct {
-	Text string `json:"text"`
+// An amountObject is the amount that was authenticated, as the AReq says it.
+type amountObject struct {
+	Value    string  `json:"value"` // in minor units
+	Currency string  `json:"currency"`
+	Exponent *string `json:"exponent"`
+}
+
+// A merchantObject is whose authentication it is: the name of its owner, and what the AReq says.
+type merchantObject struct {
+	Name               string  `json:"name"`
+	AcquirerMerchantID *string `json:"acquirerMerchantID"`
+}
+
+// A refusalObject is a result that came and was not valid.
+type refusalObject struct {
+	At          string `json:"at"`
+	Code        string `json:"code"`
+	Description string `json:"description"`
+	Detail      string `json:"detail"`
 }
 
 // challengeMembers are the members of an ARes that the SDK of an app wants for a challenge.
@@ -140,10 +161,14 @@ func objectOf(a *auth.Authentication) (*authenticationObject, error) {
 	o := &authenticationObject{
 		ID: a.ID, Status: a.Status, Reference: orNull(a.Reference), Created: formatTime(a.Created), MessageVersion: orNull(a.MessageVersion),
 		Card: cardObject{a.Last4, orNull(a.Scheme), append([]string{}, a.Schemes...)}, Outcome: a.Outcome,
-		Normalised: newCorrections(a.Normalised), Defaulted: append([]string{}, a.Defaulted...), SchemeFindings: []findingObject{},
+		Merchant:   merchantObject{a.Merchant, orNull(a.AcquirerMerchant)},
+		Normalised: newCorrections(a.Normalised), Defaulted: append([]string{}, a.Defaulted...), SchemeFindings: append([]*scheme.Finding{}, a.Findings...),
 	}
-	for _, text := range a.Findings {
-		o.SchemeFindings = append(o.SchemeFindings, findingObject{text})
+	if a.Amount != "" {
+		o.Amount = &amountObject{a.Amount, a.Currency, orNull(a.Exponent)}
+	}
+	if r := a.ResultRefused; r != nil {
+		o.ResultRefused = &refusalObject{formatTime(r.At), r.Code, r.Description, r.Detail}
 	}
 	if a.Status == outcome.Challenge && a.Channel == "01" && a.ARes != nil {
 		var err error

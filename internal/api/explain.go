@@ -126,7 +126,7 @@ func newRequiredObject(r scheme.Requirement) requiredObject {
 	o := requiredObject{
 		Element: strings.Join(r.Elements, "|"), Level: r.Level,
 		Since: orNull(r.Since.String()), Until: orNull(r.Until.String()),
-		InForce: r.InForce, Source: orNull(auth.DescribeSources(r.Sources)),
+		InForce: r.InForce, Source: orNull(scheme.DescribeSources(r.Sources)),
 	}
 	for _, ch := range r.Channels {
 		o.Channels = append(o.Channels, ch.String())
@@ -139,14 +139,14 @@ func newRequiredObject(r scheme.Requirement) requiredObject {
 
 // An explainObject is the answer of /explain (docs/authentications.md).
 type explainObject struct {
-	Verdict        string           `json:"verdict"`
-	Scheme         *string          `json:"scheme"`
-	MessageVersion *string          `json:"messageVersion"`
-	Errors         []faults.Entry   `json:"errors"`
-	Warnings       []auth.Warning   `json:"warnings"`
-	Normalised     []correction     `json:"normalised"`
-	SchemeFindings []explainFinding `json:"schemeFindings"`
-	WouldSend      json.RawMessage  `json:"wouldSend"`
+	Verdict        string            `json:"verdict"`
+	Scheme         *string           `json:"scheme"`
+	MessageVersion *string           `json:"messageVersion"`
+	Errors         []faults.Entry    `json:"errors"`
+	Warnings       []auth.Warning    `json:"warnings"`
+	Normalised     []correction      `json:"normalised"`
+	SchemeFindings []*scheme.Finding `json:"schemeFindings"`
+	WouldSend      json.RawMessage   `json:"wouldSend"`
 }
 
 // A correction is something that was changed in a request. Found and Sent are null unless the element says nothing of a
@@ -165,16 +165,6 @@ func newCorrections(all []auth.Correction) []correction {
 		list = append(list, correction{c.Pointer, c.Rule, nullable(c.Found), nullable(c.Sent)})
 	}
 	return list
-}
-
-type explainFinding struct {
-	Element string       `json:"element"`
-	Level   scheme.Level `json:"level"`
-	Since   *string      `json:"since"`
-	Until   *string      `json:"until"`
-	InForce bool         `json:"inForce"`
-	Text    string       `json:"text"`
-	Source  *string      `json:"source"`
 }
 
 // explain answers what /auth would make of a body.
@@ -197,19 +187,13 @@ func ExplainBody(e Engine, acc *account.Account, body []byte, further auth.Expla
 func EncodeExplanation(x *auth.Explanation) []byte {
 	o := explainObject{
 		Verdict: "invalid", Scheme: orNull(x.Scheme), Errors: append([]faults.Entry{}, x.Faults...),
-		Warnings: append([]auth.Warning{}, x.Warnings...), Normalised: newCorrections(x.Normalised), SchemeFindings: []explainFinding{}, WouldSend: nullable(x.AReq),
+		Warnings: append([]auth.Warning{}, x.Warnings...), Normalised: newCorrections(x.Normalised), SchemeFindings: append([]*scheme.Finding{}, x.Findings...), WouldSend: nullable(x.AReq),
 	}
 	if x.IsValid {
 		o.Verdict = "valid"
 	}
 	if x.AReq != nil {
 		o.MessageVersion = orNull(x.Version.String())
-	}
-	for _, f := range x.Findings {
-		o.SchemeFindings = append(o.SchemeFindings, explainFinding{
-			f.Element, f.Rule.Level(), orNull(f.Since.String()), orNull(f.Until.String()), f.InForce, f.Text,
-			orNull(auth.DescribeSources(f.Sources)),
-		})
 	}
 	return encodeJSON(o)
 }

@@ -78,9 +78,9 @@ func newFailure(status, mpiStatus int, code message.Code, kind, text string) *fa
 	return &failure{status: status, mpiStatus: mpiStatus, code: code, kind: kind, text: text}
 }
 
-// newFailureOf returns the failure of a request to an operation of EMV 3-D Secure that has one fault.
+// newFailureOf returns the failure of a request to an operation of EMV 3-D Secure that has one fault of format.
 func newFailureOf(entry faults.Entry, kind, text string) *failure {
-	f := newFailure(http.StatusBadRequest, 0, entry.Code, kind, text)
+	f := newFailure(http.StatusBadRequest, 0, message.Format, kind, text)
 	f.entries = []faults.Entry{entry}
 	return f
 }

@@ -386,7 +386,7 @@ func readCursor(text string) (time.Time, string, error) {
 }
 
 func badParameter(name, rule, cure string, limit *faults.Limit) error {
-	return problemOf(faults.Entry{Parameter: name, Code: message.Format, Rule: rule, Cure: cure, Limit: limit})
+	return problemOf(faults.Entry{Parameter: name, Code: message.Format.String(), Rule: rule, Cure: cure, Limit: limit})
 }
 
 // event shows an event with what became of it.

@@ -32,7 +32,7 @@ func isIdempotent(ep *endpoint, r *http.Request) bool {
 
 // badIdempotencyKey answers a header that is no key.
 var badIdempotencyKey = problemOf(faults.Entry{
-	Header: "Idempotency-Key", Code: message.Format, Rule: "pattern", Limit: limitOf(1, idempotency.MaxKey),
+	Header: "Idempotency-Key", Code: message.Format.String(), Rule: "pattern", Limit: limitOf(1, idempotency.MaxKey),
 	Cure: "Give the header once, with 1 to 255 printable characters of ASCII.",
 })
 

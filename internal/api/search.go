@@ -179,7 +179,7 @@ func (s *search) fault(name, rule, cure string, limit *faults.Limit) {
 	if !s.isKnown(name) {
 		name = faults.PrintableName(name)
 	}
-	e := faults.Entry{Code: message.Format, Rule: rule, Cure: cure, Limit: limit}
+	e := faults.Entry{Code: message.Format.String(), Rule: rule, Cure: cure, Limit: limit}
 	switch {
 	case s.isQuery:
 		e.Parameter = name

@@ -171,7 +171,7 @@ func (h *Handler) auth(ctx context.Context, req *request) (response, error) {
 
 // badReference answers a header X-Reference that is not as docs/api.md, G12, has it.
 var badReference = newFailureOf(faults.Entry{
-	Header: "X-Reference", Code: message.Format, Rule: "length", Limit: limitOf(1, auth.MaxReference),
+	Header: "X-Reference", Code: message.Format.String(), Rule: "length", Limit: limitOf(1, auth.MaxReference),
 	Cure: "Give the header once, with 1 to 64 printable characters, or leave it out.",
 }, "invalid_request",
 	"The header X-Reference must have 1 to 64 printable characters, and be given once")

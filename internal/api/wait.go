@@ -21,7 +21,7 @@ const extraTime = 10 * time.Second
 
 // waitFault says what is wrong with a wait.
 var waitFault = faults.Entry{
-	Parameter: "wait", Code: message.Format, Rule: "range", Limit: limitOf(0, int(maxWait/time.Second)),
+	Parameter: "wait", Code: message.Format.String(), Rule: "range", Limit: limitOf(0, int(maxWait/time.Second)),
 	Cure: "Give wait once, as a whole number of seconds.",
 }
 

@@ -588,13 +588,12 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 		rec: &txnRecord{
 			Began: req.start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(),
 			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
-			Amount: areq.Text("purchaseAmount"), Currency: areq.Text("purchaseCurrency"),
 			CardHash: e.cardHash(req.pan),
 			AReq:     areq.Facts(), Purchase: e.purchaseOf(req, areq),
-			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
-			Unkept: unkeptRules(req.findings),
+			Changes: describeChanges(req.changes), Unkept: unkeptRules(req.findings),
 		},
 	}
+	c.rec.setPurchase(areq)
 	c.rec.Reference, _ = ctx.Value(referenceKey{}).(string)
 	if req.isCreation {
 		c.rec.API, c.rec.Schemes, c.rec.Defaulted = authenticationsAPI, e.schemesOf(e.Cards.Lookup(req.pan)), req.defaulted

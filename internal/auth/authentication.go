@@ -11,9 +11,9 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/transid"
-	"github.com/openthreeds/threeds/message"
 )
 
 // An Authentication is one run of 3-D Secure as its owner sees it (docs/authentications.md).
@@ -28,14 +28,20 @@ type Authentication struct {
 	Defaulted      []string  // members that the server filled in
 	BrowserExpires time.Time // while it waits for its browser: until when
 	MessageVersion string
-	Outcome        *outcome.Outcome // nil before the end
-	Normalised     []Correction     // what was changed in the request; of one that /auth began, without values
-	Findings       []string         // what the scheme asks for and the request lacked
-	Channel        string           // deviceChannel
-	ARes           []byte           // as it came; nil when none has come
-	RReq           []byte           // likewise
-	IsForAgent     bool             // the authentication was made by [Engine.CreateForAgent]
-	MethodURL      string           // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
+	Merchant       string // the name of its owner
+
+	// What is bought, and at which merchant by the acquirer, as the AReq says it; "" where it does not.
+	Amount, Currency, Exponent, AcquirerMerchant string
+
+	ResultRefused *journal.Refusal  // nil if no result was refused
+	Outcome       *outcome.Outcome  // nil before the end
+	Normalised    []Correction      // what was changed in the request; of one that /auth began, without values
+	Findings      []*scheme.Finding // what the scheme asks for and the request lacked
+	Channel       string            // deviceChannel
+	ARes          []byte            // as it came; nil when none has come
+	RReq          []byte            // likewise
+	IsForAgent    bool              // the authentication was made by [Engine.CreateForAgent]
+	MethodURL     string            // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
 
 	collected func() // notes in the journal that the merchant was told of the end; nil if that is not to be noted
 }
@@ -137,7 +143,7 @@ func (e *Engine) showAuthentication(ctx context.Context, acc *account.Account, i
 	defer cancel()
 	d, err := e.Journal.Show(ctx, e.ownedRow(acc, id))
 	switch {
-	case errors.Is(err, journal.ErrNotFound), err == nil && (d.ID != id || d.Merchant != acc.Merchant.Name || !isBegun(&d.Record)):
+	case errors.Is(err, journal.ErrNotFound), err == nil && (d.ID != id || d.Merchant != acc.Merchant.Name || !d.IsBegun()):
 		return nil, ErrNoAuthentication
 	case err != nil:
 		return nil, e.storeUnreachable(ctx, "journal not read", err, id)
@@ -211,22 +217,18 @@ func (e *Engine) openCursor(name, cursor string) (string, error) {
 	return string(plain), nil
 }
 
-// isBegun reports whether a record is of an authentication of EMV 3DS, and not of a refused request.
-func isBegun(r *journal.Record) bool { return r.API != "v1" && r.Status != "refused" }
-
 // ofJournal returns what a record says of an authentication: neither messages nor the authentication value.
 func (e *Engine) ofJournal(r *journal.Record) *Authentication {
+	rules := e.rulesOf(r.Card.Scheme)
 	a := &Authentication{
 		ID: r.ID, Status: outcome.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
 		Scheme: r.Card.Scheme, MessageVersion: r.MessageVersion, Channel: r.DeviceChannel,
+		Merchant: r.Merchant, AcquirerMerchant: r.AcquirerMerchant, Amount: r.Amount, Currency: r.Currency, Exponent: r.Exponent,
+		ResultRefused: r.ResultRefused, Outcome: r.Outcome(rules), Findings: r.Findings(rules),
 	}
 	if a.Scheme != "" {
 		a.Schemes = []string{a.Scheme}
 	}
-	if !a.Status.IsFinal() {
-		return a
-	}
-	a.Outcome = new(outcome.OfSummary(r.Summary(e.rulesOf(a.Scheme))))
 	return a
 }
 
@@ -294,23 +296,24 @@ func (e *Engine) areValuesGone(rec *txnRecord) bool {
 
 // describe makes of a row what its owner sees.
 func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (*Authentication, error) {
-	c, err := rec.context()
+	r, messages, err := e.journalRecord(t, rec, status)
 	if err != nil {
 		return nil, err
 	}
-	a := &Authentication{
-		ID: t.ID, Status: status, Reference: rec.Reference, Created: rec.createdAt(),
-		Last4: rec.Last4, Scheme: t.Scheme, Schemes: rec.Schemes, Defaulted: rec.Defaulted, MessageVersion: rec.Version, Findings: rec.Findings, Channel: c.AReq.Text("deviceChannel"),
-		ARes: rec.ARes, RReq: rec.RReq, Normalised: rec.Corrections,
+	r.Unkept = rec.Unkept // also before the AReq leaves
+	a := e.ofJournal(r)
+	a.Defaulted, a.ARes, a.RReq, a.Normalised = rec.Defaulted, rec.ARes, rec.RReq, rec.Corrections
+	if a.Outcome != nil {
+		a.Outcome.AddValues(messages)
+	}
+	if rec.Schemes != nil {
+		a.Schemes = rec.Schemes
 	}
 	if a.Normalised == nil {
 		for _, text := range rec.Changes {
 			element, what, _ := strings.Cut(text, ": ")
 			a.Normalised = append(a.Normalised, Correction{Pointer: "/" + strings.ReplaceAll(element, ".", "/"), Rule: what})
 		}
-	}
-	if a.Schemes == nil && t.Scheme != "" {
-		a.Schemes = []string{t.Scheme}
 	}
 	a.IsForAgent = rec.API == agentsAPI
 	if rec.Agent != nil {
@@ -320,22 +323,6 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 	} else if status == outcome.RequiresBrowser && rec.Until != 0 {
 		a.BrowserExpires = time.UnixMilli(rec.Until).UTC()
 	}
-	if !status.IsFinal() {
-		return a, nil
-	}
-	end := outcome.Ending{
-		Status: status, Scheme: t.Scheme, AReq: c.AReq, ARes: c.ARes, ServerID: rec.currentID(t.ID), Time: time.UnixMilli(rec.Ended),
-		Rules: e.rulesOf(t.Scheme),
-	}
-	if rec.Code != 0 {
-		end.Erro = &message.Error{Code: rec.Code}
-	}
-	if rec.RReq != nil {
-		if end.RReq, err = message.Parse(rec.RReq, message.Limits{}); err != nil {
-			return nil, err
-		}
-	}
-	a.Outcome = new(outcome.Of(end))
 	return a, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"path/filepath"
 	"reflect"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/message"
 )
 
 // TestO1StatusOfEachState holds where an authentication is after each thing that can happen to it.
@@ -124,6 +127,11 @@ func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.
 			continue
 		}
 		got, want := *a.Outcome, *was.Outcome
+		if e := want.Error; name == "search" && e != nil && e.Component != "S" { // without the texts of others
+			code, _ := strconv.Atoi(e.Code)
+			element, _, _ := strings.Cut(e.Detail, " ")
+			want.Error = &outcome.Erro{Component: e.Component, Code: e.Code, Description: message.Code(code).Description(), Detail: element}
+		}
 		if got.Authorisation != nil && want.Authorisation != nil {
 			values := *want.Authorisation
 			values.AuthenticationValue, values.Expired = nil, true

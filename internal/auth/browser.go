@@ -108,7 +108,7 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 			return nil, "", ErrOtherBrowser
 		}
 		e.startSending(p)
-		return e.viewOf(p), binding, nil
+		return e.showView(ctx, p), binding, nil
 	}
 	if e.isOver(p.rec) {
 		return nil, "", ErrNoAuthentication
@@ -134,7 +134,7 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 	case errors.Is(err, ErrOtherBrowser):
 		again, err := e.openPage(ctx, token)
 		if err == nil && e.isBoundTo(again, binding) {
-			return e.viewOf(again), binding, nil
+			return e.showView(ctx, again), binding, nil
 		}
 		return nil, "", ErrOtherBrowser
 	case errors.Is(err, store.ErrNotFound):
@@ -191,11 +191,28 @@ func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after i
 		return nil, err
 	case v.Version <= after:
 	case v.Step == StepChallenge:
-		e.addChallenge(p, v.Challenge)
+		v = e.showView(through, p)
+		if v.Step == StepChallenge {
+			e.addChallenge(p, v.Challenge)
+		}
 	case v.Step == StepSPC:
 		e.addMoment(&p.row, p.rec, journal.Confirming, journal.Step{Step: "spc"})
 	}
 	return v, nil
+}
+
+// showView returns what the browser may know, and notes when that is for the first time the form that opens the issuer's
+// page. Without that note an issuer that never hears of the browser has not been asked.
+func (e *Engine) showView(ctx context.Context, p *page) *BrowserView {
+	v := e.viewOf(p)
+	if v.Step != StepChallenge || p.rec.Page.Shown != 0 {
+		return v
+	}
+	now := e.Now().UnixMilli()
+	if err := e.storePage(ctx, p, func(r *pageRecord) { r.Shown = now }); err != nil {
+		return v // the store's failure is logged, and the shopper can go on
+	}
+	return e.viewOf(p)
 }
 
 // addChallenge notes in the journal that the browser got the form that opens the issuer's page.

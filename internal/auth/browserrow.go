@@ -35,6 +35,7 @@ type pageRecord struct {
 	MethodURL    string      `json:",omitzero"`
 	MethodEnds   int64       `json:",omitzero"` // when the 3DS Method is over at the latest, Unix milliseconds
 	IsMethodDone bool        `json:",omitzero"` // its notification has come
+	Shown        int64       `json:",omitzero"` // when the browser first got the form that opens the issuer's page, Unix milliseconds
 	Returned     int64       `json:",omitzero"` // when the issuer sent the browser back, Unix milliseconds
 	IsConfirmed  bool        `json:",omitzero"` // the text of the issuer was shown
 	SPC          *spcRecord  `json:",omitzero"` // since the issuer has asked for Secure Payment Confirmation

@@ -129,7 +129,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 // failPage has an authentication whose AReq cannot leave fail.
 func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDone bool) {
 	_, err := e.newWrite(p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
-		rec.Code, rec.Page.Card = code, nil
+		rec.Failure, rec.Page.Card = failureOf(erro(rec.version(), code, code.Description(), p.id)), nil
 		return e.advanceRow(t, rec, Failed, e.keepFinal())
 	})).run(ctx)
 	e.notify(p.id)
@@ -430,7 +430,7 @@ func (e *Engine) claimForAgent(ctx context.Context, req *authRequest, c *claim, 
 			return err
 		}
 		rec.Agent.Request, rec.Agent.Continued = nil, req.start.UnixMilli()
-		rec.Changes, rec.Findings, rec.Defaulted = describeChanges(req.changes), describeFindings(req.findings), req.defaulted
+		rec.Changes, rec.Defaulted = describeChanges(req.changes), req.defaulted
 		rec.Unkept = unkeptRules(req.findings)
 		c.rec, mayLeave = rec, true
 		return e.advanceRow(t, rec, Sent, e.keepFinal())

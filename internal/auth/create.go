@@ -118,7 +118,7 @@ func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Au
 	case !e.Cards.AnyTried(), c.to.peer == nil && e.Cards.Pending(req.ds):
 		return nil, nil, ErrNoRanges
 	case c.to.peer == nil:
-		a, err := e.createNotEnrolled(ctx, req)
+		a, err := e.createNotEnrolled(ctx, req, c.areq)
 		return a, nil, err
 	case req.delegation != nil:
 		a, err := e.createForAgent(ctx, req, &c)
@@ -374,7 +374,7 @@ func (e *Engine) newCreated(req *authRequest) *txnRecord {
 		API: req.api(), Version: req.version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
 		CardHash: e.cardHash(req.pan),
 		BIN:      binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.schemesOf(e.Cards.Lookup(req.pan)),
-		Changes: describeChanges(req.changes), Findings: describeFindings(req.findings), Unkept: unkeptRules(req.findings),
+		Changes: describeChanges(req.changes), Unkept: unkeptRules(req.findings),
 		Defaulted: req.defaulted, Reference: req.reference, Corrections: req.corrections,
 	}
 }
@@ -393,13 +393,16 @@ func (req *authRequest) api() string {
 	return authenticationsAPI
 }
 
-// createNotEnrolled stores that a card is in no range. The authentication is over.
-func (e *Engine) createNotEnrolled(ctx context.Context, req *authRequest) (*Authentication, error) {
+// createNotEnrolled stores that a card is in no range. The authentication is over. The AReq is what would be sent, were
+// there a directory server.
+func (e *Engine) createNotEnrolled(ctx context.Context, req *authRequest, areq *message.Message) (*Authentication, error) {
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, err
 	}
 	rec := e.newCreated(req)
-	rec.Version, rec.Sent = "", rec.Made
+	rec.Version, rec.Sent, rec.AReq = "", rec.Made, areq.Facts()
+	rec.setPurchase(areq)
+	rec.AcquirerMerchant = "" // which of the merchant's acquirers it would be depends on the directory server
 	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, State: Waiting}
 	if err := e.createRow(ctx, &t, rec, e.Timeouts.Values); err != nil {
 		return nil, err
@@ -465,7 +468,7 @@ func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *cont
 // createWaiting stores an authentication whose AReq waits for a browser or an agent.
 func (e *Engine) createWaiting(ctx context.Context, req *authRequest, c *contentCheck, rec *txnRecord) (*Authentication, error) {
 	rec.AReq = c.areq.Facts()
-	rec.Amount, rec.Currency = c.areq.Text("purchaseAmount"), c.areq.Text("purchaseCurrency")
+	rec.setPurchase(c.areq)
 	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, Scheme: c.to.peer.Scheme, State: Waiting}
 	if err := e.createRow(ctx, &t, rec, e.Timeouts.Browser); err != nil {
 		return nil, err

@@ -324,7 +324,7 @@ func TestE3CreateAndExplainAgree(t *testing.T) {
 		x := e.Explain(acc, slices.Clone(body), auth.ExplainOptions{IsCreation: true})
 		_, _, err := e.Create(t.Context(), acc, slices.Clone(body))
 		refused, isRefused := errors.AsType[*auth.RefusedError](err)
-		if isRefused && len(refused.Faults) == 1 && refused.Faults[0].Code == message.BadTransactionData {
+		if isRefused && len(refused.Faults) == 1 && refused.Faults[0].Code == message.BadTransactionData.String() {
 			continue // what the store has of a first authentication does not count
 		}
 		if err != nil && !isRefused {

@@ -152,7 +152,7 @@ func (e *Engine) explainProblems(problems message.Problems, enforced []*scheme.F
 		}
 		for _, f := range enforced {
 			if f.Code == p.Code && f.Elements[0] == string(p.Path) {
-				source := DescribeSources(f.Sources)
+				source := scheme.DescribeSources(f.Sources)
 				entry.Rule, entry.Limit, entry.Source = "scheme-required", nil, &source
 				entry.Cure = "Do what the scheme asks for: " + f.Text + "."
 			}

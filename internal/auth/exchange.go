@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/message"
 )
@@ -154,7 +155,7 @@ func (e *Engine) relayedErro(ctx context.Context, c *claim, m *message.Message) 
 	bad := erroOf(m)
 	bad.Version, bad.ServerTransID = c.version, c.id
 	e.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
-		"errorCode", bad.Code, "errorComponent", bad.Component)
+		"errorCode", bad.Code, "errorComponent", bad.Component, "errorDetail", logDetail(bad))
 	return bad
 }
 
@@ -184,11 +185,19 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 // fail commits that the transaction has failed, and returns bad. A failed commit is
 // harmless: a claim without an outcome expires as failed.
 func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
-	c.rec.Code, c.rec.Detail, c.rec.IsRelayed = bad.Code, bad.Detail, bad.Component != component
+	c.rec.Failure = failureOf(bad)
 	if err := e.commitFinal(ctx, c, Failed, e.keepFinal()); err != nil {
 		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", Failed)
 	}
 	return bad
+}
+
+// failureOf returns an Erro as a record keeps it.
+func failureOf(bad message.Error) *outcome.Erro {
+	return &outcome.Erro{
+		Component: bad.Component, Code: bad.Code.String(),
+		Description: journalDetail(bad.Description), Detail: journalDetail(bad.Detail),
+	}
 }
 
 // commitFinal moves the transaction to its last state. The write is lazy: a crash of the

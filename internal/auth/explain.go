@@ -2,7 +2,6 @@ package auth
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"regexp"
@@ -200,18 +199,6 @@ func (e *Engine) checkCard(x *Explanation, req *authRequest, c *contentCheck, s 
 
 func (x *Explanation) warn(path message.Path, rule, text string) {
 	x.Warnings = append(x.Warnings, Warning{faults.Pointer(path), rule, text})
-}
-
-// DescribeSources returns the first source in words: its address or title, and its date.
-func DescribeSources(sources []scheme.Source) string {
-	if len(sources) == 0 {
-		return ""
-	}
-	text := cmp.Or(sources[0].URL, sources[0].Title)
-	if sources[0].Date != "" {
-		text += " (" + sources[0].Date + ")"
-	}
-	return text
 }
 
 // corrections returns what was changed in a request, and the members that are not sent because nobody knows them. areq

@@ -69,7 +69,7 @@ func TestE3AuthAndExplainAgree(t *testing.T) {
 		}
 		verdicts[x.IsValid]++
 		if err != nil {
-			if !slices.ContainsFunc(x.Faults, func(f faults.Entry) bool { return f.Code == bad.Code }) {
+			if !slices.ContainsFunc(x.Faults, func(f faults.Entry) bool { return f.Code == bad.Code.String() }) {
 				t.Fatalf("body %d: /auth says %s, /explain has %+v", n, told(err), x.Faults)
 			}
 			continue
@@ -274,7 +274,7 @@ func TestE3CardWithoutRange(t *testing.T) {
 	body := areq("2.2.0", e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Rand, 1, shop.Merchant.Name, other))
 	body["acctNumber"] = other
 	x := e.Explain(shop, body.json(), auth.ExplainOptions{})
-	if len(x.Faults) != 1 || x.Faults[0].Code != message.BadTransactionData ||
+	if len(x.Faults) != 1 || x.Faults[0].Code != message.BadTransactionData.String() ||
 		*x.Faults[0].Pointer != "/acctNumber" || x.AReq != nil {
 		t.Errorf("%+v", x)
 	}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -27,11 +28,11 @@ func TestRecordForm(t *testing.T) {
 		{
 			`{"Version":"2.3.1","Sent":1125899906842624,"Until":2,"AReq":"eyJhIjoiPMO8PiJ9",` +
 				`"Purchase":{"Values":{"mcc":"","merchantName":"\"A \u0026 \u003cB\u003e ü\\u0001\""},"Card":"AQ=="},` +
-				`"ARes":"AP8=","RReq":"cg==","Erro":"ZQ==","Decoupled":true,"Gone":true,"Undelivered":true,"Refused":true,"Changes":["a","\"\u003c"],"Findings":["b"]}`,
+				`"ARes":"AP8=","RReq":"cg==","Erro":"ZQ==","Decoupled":true,"Gone":true,"Undelivered":true,"Refused":true,"Changes":["a","\"\u003c"],"Unkept":[{"element":"b","rule":"require"}]}`,
 			txnRecord{
 				Version: "2.3.1", Sent: 1 << 50, Until: 2, AReq: []byte(`{"a":"<ü>"}`), ARes: []byte{0, 255}, RReq: []byte("r"), Erro: []byte("e"),
 				Purchase:  &purchase{Values: map[string]string{"merchantName": `"A & <B> ü\u0001"`, "mcc": ""}, Card: []byte{1}},
-				Decoupled: true, Gone: true, Undelivered: true, Refused: true, Changes: []string{"a", `"<`}, Findings: []string{"b"},
+				Decoupled: true, Gone: true, Undelivered: true, Refused: true, Changes: []string{"a", `"<`}, Unkept: []journal.Rule{{Element: "b", Rule: "require"}},
 			},
 		},
 	} {

@@ -35,7 +35,7 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journ
 		return nil
 	}
 	status := e.statusOf(&t, rec)
-	a, err := e.describe(&t, rec, status)
+	base, _, err := e.journalRecord(&t, rec, status)
 	if err != nil {
 		return nil
 	}
@@ -46,12 +46,11 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journ
 	if !all {
 		kinds = kinds[len(kinds)-1:]
 	}
-	base := e.journalRecord(&t, rec, a)
 	base.Updated = at.UTC()
 	var entries []journal.Entry
 	for _, kind := range kinds {
-		entry := journal.Entry{Kind: kind, Record: base, CardHash: rec.CardHash}
-		for _, step := range e.journalSteps(kind, rec, a, at, sent) {
+		entry := journal.Entry{Kind: kind, Record: *base, CardHash: rec.CardHash}
+		for _, step := range e.journalSteps(kind, rec, base, at, sent) {
 			step.At = step.At.UTC()
 			entry.Steps = append(entry.Steps, step)
 		}
@@ -101,13 +100,14 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 // wasSent reports whether an AReq may have left.
 func (r *txnRecord) wasSent() bool { return r.Sent != 0 && r.Version != "" }
 
-// journalRecord returns a transaction as the journal shows it.
-func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, a *Authentication) journal.Record {
-	r := journal.Record{
-		ID: t.ID, Created: a.Created, API: "emv", Operation: "auth", Merchant: t.Owner, Reference: rec.Reference,
-		Card:   journal.Card{Scheme: t.Scheme, BIN: rec.BIN, Last4: rec.Last4},
-		Amount: rec.Amount, Currency: rec.Currency,
-		Status: string(a.Status), MessageVersion: rec.Version, DeviceChannel: a.Channel,
+// journalRecord returns a transaction as the journal shows it, and its messages.
+func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, status outcome.Status) (*journal.Record, outcome.Messages, error) {
+	r := &journal.Record{
+		ID: t.ID, Created: rec.createdAt(), API: "emv", Operation: "auth", Merchant: t.Owner, Reference: rec.Reference,
+		Updated: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, rec.Answered, rec.Sent, rec.Made)).UTC(),
+		Card:    journal.Card{Scheme: t.Scheme, BIN: rec.BIN, Last4: rec.Last4},
+		Amount:  rec.Amount, Currency: rec.Currency, Exponent: rec.Exponent, AcquirerMerchant: rec.AcquirerMerchant,
+		MessageVersion: rec.Version, ResultRefused: rec.BadResult,
 	}
 	switch rec.API {
 	case authenticationsAPI:
@@ -115,49 +115,33 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, a *Authentication) 
 	case agentsAPI:
 		r.API, r.Operation = agentsAPI, "delegate_authentication"
 	}
-	if rec.Code != 0 {
-		r.ErrorCode = rec.Code.String()
-	}
 	if rec.Answered != 0 && rec.Sent != 0 {
 		r.DurationMS = rec.Answered - rec.Sent
 	}
-	if a.Outcome != nil {
-		r.Result, r.Challenged = string(a.Outcome.Result), a.Outcome.Challenged
-		r.Liability = string(a.Outcome.Liability.Shifts)
-	}
-	c, err := rec.context()
-	if err != nil {
-		return r
-	}
-	r.MessageCategory = c.AReq.Text("messageCategory")
 	if rec.wasSent() {
 		r.Unkept = rec.Unkept
 	}
-	last := c.ARes
-	if last == nil {
-		return r
+	messages, err := rec.messages()
+	if err != nil {
+		return nil, messages, err
 	}
-	r.ACS, r.DSTransID, r.ACSTransID = last.Text("acsReferenceNumber"), last.Text("dsTransID"), last.Text("acsTransID")
-	r.Challenged, r.Decoupled = isChallenge(last), last.Text("transStatus") == "D"
-	if rec.RReq != nil {
-		if last, err = message.Parse(rec.RReq, message.Limits{}); err != nil {
-			return r
-		}
+	end := outcome.NewEnding(status, t.Scheme, messages)
+	end.ServerID, end.Time, end.Error, end.Rules = rec.currentID(t.ID), r.Updated, rec.Failure, e.rulesOf(t.Scheme)
+	r.SetEnding(end)
+	if rec.Failure != nil {
+		r.Elements = elementsIn(rec.Failure.Detail)
 	}
-	r.TransStatus, r.TransStatusReason, r.ECI = last.Text("transStatus"), last.Text("transStatusReason"), last.Text("eci")
-	return r
-}
-
-// isChallenge reports whether an ARes asks for a challenge.
-func isChallenge(ares *message.Message) bool {
-	return slices.Contains([]string{"C", "D", "S"}, ares.Text("transStatus"))
+	if ares := messages.ARes; ares != nil {
+		r.ACS, r.Decoupled = ares.Text("acsReferenceNumber"), ares.Text("transStatus") == "D"
+	}
+	return r, messages, nil
 }
 
 // journalSteps returns what happened in one step. A message is masked.
-func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.Time, sent *journal.Step) []journal.Step {
+func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, base *journal.Record, at time.Time, sent *journal.Step) []journal.Step {
 	switch kind {
 	case journal.Created:
-		steps := requestSteps(rec, a)
+		steps := requestSteps(rec)
 		if rec.Version != "" {
 			steps = append(steps, journal.Step{Step: "answered", At: time.UnixMilli(rec.Made)})
 		}
@@ -173,9 +157,9 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, a *Authenticati
 	case journal.Claimed:
 		rec = rec.first()
 		areq := e.areqStep(rec, sent)
-		areq.Findings = rec.Findings
+		areq.Findings = describeFindings(base.Findings(e.rulesOf(base.Card.Scheme)))
 		if rec.Made == 0 {
-			return append(requestSteps(rec, a), areq)
+			return append(requestSteps(rec), areq)
 		}
 		if rec.Agent != nil && rec.Agent.Continued != 0 {
 			return []journal.Step{{Step: "request", At: time.UnixMilli(rec.Agent.Continued), Findings: rec.Changes}, areq}
@@ -184,7 +168,7 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, a *Authenticati
 	case journal.Answered:
 		var steps []journal.Step
 		if rec.wasSent() {
-			steps = e.journalSteps(journal.Claimed, rec, a, at, sent)
+			steps = e.journalSteps(journal.Claimed, rec, base, at, sent)
 		}
 		rec = rec.first()
 		return append(steps, e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))...)
@@ -216,8 +200,8 @@ var spcFindings = map[string]string{
 }
 
 // requestSteps are the first steps: the request, and the look-up of its card.
-func requestSteps(rec *txnRecord, a *Authentication) []journal.Step {
-	steps := []journal.Step{{Step: "request", At: a.Created, Findings: rec.Changes}}
+func requestSteps(rec *txnRecord) []journal.Step {
+	steps := []journal.Step{{Step: "request", At: rec.createdAt(), Findings: rec.Changes}}
 	if rec.LookedUp == 0 {
 		return steps
 	}
@@ -240,8 +224,9 @@ func (e *Engine) answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 			return []journal.Step{answered}
 		}
 		erro := journal.Step{Step: "erro", At: at}
-		if text := strings.TrimSpace(rec.Code.String() + " " + journalDetail(rec.Detail)); rec.Code != 0 {
-			if rec.IsRelayed {
+		if f := rec.Failure; f != nil {
+			text := strings.TrimSpace(f.Code + " " + f.Detail)
+			if f.Component != component {
 				text = journal.RelayedErro + text
 			}
 			erro.Findings = []string{text}
@@ -306,6 +291,23 @@ func (e *Engine) hashValue(name string, value []byte) string {
 
 // journalDetail returns an errorDetail as the journal has it.
 func journalDetail(detail string) string { return journal.ScrubText(detail, isElementName) }
+
+// elementsIn returns the names of elements in a text, each once.
+func elementsIn(text string) (names []string) {
+	words := strings.FieldsFunc(text, func(r rune) bool {
+		return r != '.' && r != '_' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
+	})
+	for _, word := range words {
+		parts := strings.Split(strings.Trim(word, "."), ".")
+		if !slices.ContainsFunc(parts, func(part string) bool { return !isElementName(part) }) {
+			names = addName(names, strings.Join(parts, "."))
+		}
+	}
+	return names
+}
+
+// logDetail returns what the log may have of the detail of an Erro that another component wrote: the names of elements.
+func logDetail(bad message.Error) string { return strings.Join(elementsIn(bad.Detail), ",") }
 
 // isElementName reports whether a word is the name of an element of a message.
 func isElementName(word string) bool { return elementNames()[word] }

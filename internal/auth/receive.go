@@ -164,8 +164,8 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		}
 	}
 	if found := r.msg.Check(c); len(found) > 0 {
-		r.storeRefusal(ctx)
 		code, detail := found.Pick(message.ForPeer)
+		r.storeRefusal(ctx, code, detail)
 		return r.refuse(ctx, code, detail, "RReq")
 	}
 	if known && (r.isSuperseded || isLate(&r.txn, r.rec, r.isOver(r.rec))) {
@@ -222,8 +222,8 @@ const refusalTime = 500 * time.Millisecond
 
 // storeRefusal notes in a transaction that waits for its result that one was refused, so that the
 // requestor hears of it (docs/api.md, P1). If that fails, the requestor hears only that there is no result.
-func (r *receipt) storeRefusal(ctx context.Context) {
-	if r.rec == nil || r.txn.State != Challenge || r.rec.BadResult || r.isSuperseded {
+func (r *receipt) storeRefusal(ctx context.Context, code message.Code, detail string) {
+	if r.rec == nil || r.txn.State != Challenge || r.rec.BadResult != nil || r.isSuperseded {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, refusalTime)
@@ -236,7 +236,10 @@ func (r *receipt) storeRefusal(ctx context.Context) {
 		if err != nil {
 			return err
 		}
-		rec.BadResult, t.Lazy = true, true
+		rec.BadResult, t.Lazy = &journal.Refusal{
+			At: r.Now().UTC().Truncate(time.Millisecond), Code: code.String(), Description: code.Description(),
+			Detail: journalDetail(ownDetail(code, detail)),
+		}, true
 		return r.seal(t, rec)
 	})
 	if err != nil && !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
@@ -413,7 +416,7 @@ func (r *receipt) takeErro(ctx context.Context) {
 	r.note(ctx, "errorCode", bad.Code.String())
 	r.note(ctx, "errorComponent", bad.Component)
 	log := r.Log.With("schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
-		"errorCode", bad.Code, "errorComponent", bad.Component)
+		"errorCode", bad.Code, "errorComponent", bad.Component, "errorDetail", logDetail(bad))
 	if err := r.load(ctx); err != nil {
 		log.WarnContext(ctx, "Erro from a directory for no transaction of ours", "err", err)
 		return
@@ -423,7 +426,7 @@ func (r *receipt) takeErro(ctx context.Context) {
 		return
 	}
 	rec := *r.rec
-	rec.Erro = bad.JSON()
+	rec.Erro, rec.Failure = bad.JSON(), failureOf(bad)
 	_, err := r.newWrite(r.txn, func(t *store.Txn) error {
 		if t.State != Challenge {
 			return errArrow // an Erro ends a wait, not an /auth in flight

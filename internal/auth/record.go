@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/transid"
@@ -37,28 +38,28 @@ type txnRecord struct {
 	CardHash []byte    `json:",omitzero"` // by which the journal finds the card
 	Ended    int64     `json:",omitzero"` // when it came to its end, Unix milliseconds; 0: it has not, or not before a wait is over
 
-	Code   message.Code `json:",omitzero"` // of the Erro with which the /auth failed
-	Detail string       `json:",omitzero"` // what that Erro says beside; of an Erro that was passed on, a text of the other side
+	Failure *outcome.Erro `json:",omitzero"` // with which the authentication failed, its texts as the journal has them
 
 	Untold []string `json:",omitzero"` // members that the browser has not told, so that no AReq left
 
-	IsRelayed bool `json:",omitzero"` // the Erro came from the directory server
-
 	Amount   string `json:",omitzero"` // purchaseAmount
 	Currency string `json:",omitzero"` // purchaseCurrency
+	Exponent string `json:",omitzero"` // purchaseExponent
+
+	AcquirerMerchant string `json:",omitzero"` // acquirerMerchantID
 
 	Decoupled   bool     `json:",omitzero"` // the ARes said D
 	Gone        bool     `json:",omitzero"` // the requestor seemed to have gone when the ARes came
 	Undelivered bool     `json:",omitzero"` // the requestor was refused the ARes
 	Refused     bool     `json:",omitzero"` // the DS was told that the result was not stored
-	BadResult   bool     `json:",omitzero"` // an RReq came that was not valid
 	Reference   string   `json:",omitzero"` // by which the requestor knows the transaction
 	Schemes     []string `json:",omitzero"` // that hold the card, the preferred one first; nil: the row's alone
 	Defaulted   []string `json:",omitzero"` // members that the server filled in
 	Changes     []string `json:",omitzero"` // what was normalised in the request
-	Findings    []string `json:",omitzero"` // what the scheme asks for and the request lacked
 
-	Unkept []journal.Rule `json:",omitzero"` // the rules of Findings
+	BadResult *journal.Refusal `json:",omitzero"` // the first RReq that came and was not valid; nil if there was none
+
+	Unkept []journal.Rule `json:",omitzero"` // the rules of the scheme that the AReq does not keep
 
 	Corrections []Correction `json:",omitzero"` // Changes with pointers and values, of one that was created
 
@@ -92,19 +93,28 @@ func (e *Engine) onRecord(change func(t *store.Txn, rec *txnRecord) error) func(
 	}
 }
 
-// context makes of the kept facts what a later message is checked against.
-func (r *txnRecord) context() (message.Context, error) {
-	var c message.Context
-	var err error
-	if c.AReq, err = message.Parse(r.AReq, message.Limits{}); err != nil {
-		return c, fmt.Errorf("auth: kept AReq: %w", err)
-	}
-	if len(r.ARes) > 0 {
-		if c.ARes, err = message.Parse(r.ARes, message.Limits{}); err != nil {
-			return c, fmt.Errorf("auth: kept ARes: %w", err)
+// messages reads the messages that are kept; of the AReq there are facts alone.
+func (r *txnRecord) messages() (m outcome.Messages, err error) {
+	for _, kept := range []struct {
+		name string
+		text []byte
+		into **message.Message
+	}{{"AReq", r.AReq, &m.AReq}, {"ARes", r.ARes, &m.ARes}, {"RReq", r.RReq, &m.RReq}} {
+		if len(kept.text) == 0 && kept.name != "AReq" {
+			continue
+		}
+		if *kept.into, err = message.Parse(kept.text, message.Limits{}); err != nil {
+			return m, fmt.Errorf("auth: kept %s: %w", kept.name, err)
 		}
 	}
-	return c, nil
+	m.IsUnshown = r.Page != nil && r.Page.Shown == 0
+	return m, nil
+}
+
+// context makes of the kept facts what a later message is checked against.
+func (r *txnRecord) context() (message.Context, error) {
+	m, err := r.messages()
+	return message.Context{AReq: m.AReq, ARes: m.ARes}, err
 }
 
 func (r *txnRecord) version() message.Version {
@@ -205,4 +215,10 @@ func advance(t *store.Txn, next store.State) error {
 // createdAt is when the transaction began.
 func (r *txnRecord) createdAt() time.Time {
 	return time.UnixMilli(cmp.Or(r.Began, r.Made, r.Sent)).UTC()
+}
+
+// setPurchase keeps what an AReq says of the purchase and the merchant.
+func (r *txnRecord) setPurchase(areq *message.Message) {
+	r.Amount, r.Currency, r.Exponent = areq.Text("purchaseAmount"), areq.Text("purchaseCurrency"), areq.Text("purchaseExponent")
+	r.AcquirerMerchant = areq.Text("acquirerMerchantID")
 }

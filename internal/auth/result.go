@@ -137,7 +137,7 @@ func (e *Engine) rreqOf(t *store.Txn, rec *txnRecord) ([]byte, error) {
 		return rec.RReq, nil
 	case t.State == Challenge, t.State == Sent && !e.isClaimOver(rec.Sent):
 		detail := noResultYet
-		if rec.BadResult {
+		if rec.BadResult != nil {
 			detail = refusedResult
 		}
 		bad := erro(v, message.BadTransactionData, detail, t.ID)

@@ -65,13 +65,17 @@ func (s *stand) recorded(t *testing.T) []string {
 	if len(s.txns) != 1 {
 		t.Fatalf("%d transactions, want 1", len(s.txns))
 	}
-	var rec struct{ Findings []string }
-	for _, txn := range s.txns {
-		if err := json.Unmarshal(txn.Data[bytes.IndexByte(txn.Data, '{'):], &rec); err != nil {
+	var texts []string
+	for id, txn := range s.txns {
+		a, err := s.e.Authentication(t.Context(), &account.Account{Merchant: &account.Merchant{Name: txn.Owner}}, id)
+		if err != nil {
 			t.Fatal(err)
 		}
+		for _, f := range a.Findings {
+			texts = append(texts, f.Text)
+		}
 	}
-	return rec.Findings
+	return texts
 }
 
 // good is a request with which Visa and Mastercard can have no fault that is

@@ -245,7 +245,7 @@ func (e *Engine) claimSecond(ctx context.Context, p *page, c *claim, areq *messa
 		}
 		s := rec.Page.SPC
 		s.Outcome, s.AReq, s.ARes, s.Sent, s.Answered = outcome, rec.AReq, ares.Facts(), rec.Sent, rec.Answered
-		rec.Sent, rec.AReq, rec.ARes, rec.Answered, rec.BadResult = e.Now().UnixMilli(), areq.Facts(), nil, 0, false
+		rec.Sent, rec.AReq, rec.ARes, rec.Answered, rec.BadResult = e.Now().UnixMilli(), areq.Facts(), nil, 0, nil
 		c.rec, mayLeave = rec, true
 		return e.advanceRow(t, rec, Sent, e.keepFinal())
 	})).run(withSent(ctx, c.sent))

@@ -19,15 +19,15 @@ import (
 
 // An Entry is one fault of a request (docs/authentications.md, "Errors").
 type Entry struct {
-	Pointer   *string      `json:"pointer,omitempty"`   // RFC 6901, into the body
-	Parameter string       `json:"parameter,omitempty"` // of the query
-	Header    string       `json:"header,omitempty"`
-	Code      message.Code `json:"code"`
-	Rule      string       `json:"rule"`
-	Limit     *Limit       `json:"limit"`
-	Found     *Found       `json:"found"`
-	Cure      string       `json:"cure"`
-	Source    *string      `json:"source"`
+	Pointer   *string `json:"pointer,omitempty"`   // RFC 6901, into the body
+	Parameter string  `json:"parameter,omitempty"` // of the query
+	Header    string  `json:"header,omitempty"`
+	Code      string  `json:"code"` // three digits, as in an Erro
+	Rule      string  `json:"rule"`
+	Limit     *Limit  `json:"limit"`
+	Found     *Found  `json:"found"`
+	Cure      string  `json:"cure"`
+	Source    *string `json:"source"`
 }
 
 // A Limit is what would be right: numbers of characters, of items or values, a form, or a list of codes.
@@ -85,7 +85,7 @@ func TypeOf(raw []byte) *Found {
 // New returns an entry without limit and source.
 func New(code message.Code, path message.Path, rule, cure string) Entry {
 	pointer := Pointer(path)
-	return Entry{Pointer: &pointer, Code: code, Rule: rule, Cure: cure}
+	return Entry{Pointer: &pointer, Code: code.String(), Rule: rule, Cure: cure}
 }
 
 // A Subject is the message that problems are about.

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"hash"
 	"io"
 	"slices"
@@ -395,16 +396,22 @@ func (v *verifier) checkEntry(l *exportLine) string {
 
 // csvHeader are the columns of WriteCSV.
 var csvHeader = []string{
-	"id", "created", "updated", "api", "operation", "merchant", "reference", "scheme", "bin", "last4", "amount", "currency",
+	"id", "created", "updated", "api", "operation", "merchant", "reference", "scheme", "bin", "last4", "amount", "currency", "exponent",
+	"acquirerMerchantID",
 	"messageVersion", "deviceChannel", "messageCategory", "status", "result", "transStatus", "transStatusReason", "eci", "acs",
-	"dsTransID", "acsTransID", "challenged", "liability", "errorCode", "elements", "durationMs",
+	"dsTransID", "acsTransID", "challenged", "liability", "next", "errorCode", "errorComponent",
+	"errorDescription", "errorDetail", "resultRefused", "elements", "durationMs", "schemeFindings",
 }
 
-// WriteCSV exports the records of a query for spreadsheets, newest first.
-func WriteCSV(ctx context.Context, to io.Writer, st Store, q Query) (records int, err error) {
+// WriteCSV exports the records of a query for spreadsheets, newest first. RulesOf returns the rules of a scheme; nil stands
+// for what is public.
+func WriteCSV(ctx context.Context, to io.Writer, st Store, rulesOf func(scheme string) *scheme.Sheet, q Query) (records int, err error) {
 	w := csv.NewWriter(to)
 	if err := w.Write(csvHeader); err != nil {
 		return 0, err
+	}
+	if rulesOf == nil {
+		rulesOf = scheme.Public
 	}
 	q.Limit = 1000
 	for {
@@ -413,7 +420,7 @@ func WriteCSV(ctx context.Context, to io.Writer, st Store, q Query) (records int
 			return records, err
 		}
 		for i := range page.Records {
-			if err := w.Write(csvRow(&page.Records[i])); err != nil {
+			if err := w.Write(csvRow(&page.Records[i], rulesOf)); err != nil {
 				return records, err
 			}
 			records++
@@ -436,12 +443,32 @@ func WriteBillingCSV(to io.Writer, counts []BillingCount) error {
 	return w.Error()
 }
 
-func csvRow(r *Record) []string {
+// text returns a refusal in a cell, "" for none.
+func (r *Refusal) text() string {
+	if r == nil {
+		return ""
+	}
+	return r.At.UTC().Format(time.RFC3339) + " " + r.Code + " " + r.Detail
+}
+
+func csvRow(r *Record, rulesOf func(scheme string) *scheme.Sheet) []string {
+	rules, next := rulesOf(r.Card.Scheme), ""
+	description, detail := "", ""
+	if o := r.Outcome(rules); o != nil {
+		if next = string(o.Next.Action); o.Error != nil {
+			description, detail = o.Error.Description, o.Error.Detail
+		}
+	}
+	var findings []byte
+	if all := r.Findings(rules); len(all) > 0 {
+		findings, _ = json.Marshal(all) // texts can be encoded
+	}
 	return spreadsheetRow([]string{
 		r.ID, r.Created.UTC().Format(time.RFC3339Nano), r.Updated.UTC().Format(time.RFC3339Nano), r.API, r.Operation, r.Merchant,
-		r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.MessageVersion, r.DeviceChannel,
+		r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.Exponent, r.AcquirerMerchant, r.MessageVersion, r.DeviceChannel,
 		r.MessageCategory, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ECI, r.ACS, r.DSTransID, r.ACSTransID,
-		strconv.FormatBool(r.Challenged), r.Liability, r.ErrorCode, strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
+		strconv.FormatBool(r.Challenged), r.Liability, next, r.ErrorCode, r.ErrorComponent, description, detail, r.ResultRefused.text(), strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
+		string(findings),
 	})
 }
 

@@ -5,6 +5,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/outcome"
@@ -42,6 +44,8 @@ type Record struct {
 	Card              Card      `json:"card"`
 	Amount            string    `json:"amount,omitempty"` // in minor units
 	Currency          string    `json:"currency,omitempty"`
+	Exponent          string    `json:"exponent,omitempty"` // of the currency
+	AcquirerMerchant  string    `json:"acquirerMerchantID,omitempty"`
 	MessageVersion    string    `json:"messageVersion,omitempty"`
 	DeviceChannel     string    `json:"deviceChannel,omitempty"`
 	MessageCategory   string    `json:"messageCategory,omitempty"`
@@ -54,25 +58,87 @@ type Record struct {
 	DSTransID         string    `json:"dsTransID,omitempty"`
 	ACSTransID        string    `json:"acsTransID,omitempty"`
 	Challenged        bool      `json:"challenged"`
-	Decoupled         bool      `json:"decoupled,omitempty"` // transStatus of the ARes was D
-	Liability         string    `json:"liability,omitempty"` // yes, no or unknown, as the outcome said
+	Decoupled         bool      `json:"decoupled,omitempty"`  // transStatus of the ARes was D
+	Liability         string    `json:"liability,omitempty"`  // yes, no or unknown, as the outcome said
+	LacksValue        bool      `json:"lacksValue,omitempty"` // transStatus Y or A came without an authenticationValue
+	CurrentID         string    `json:"currentId,omitempty"`  // of the second AReq of Secure Payment Confirmation
 	ErrorCode         string    `json:"errorCode,omitempty"`
+	ErrorComponent    string    `json:"errorComponent,omitempty"`
+	ErrorDescription  string    `json:"errorDescription,omitempty"`
+	ErrorDetail       string    `json:"errorDetail,omitempty"`
+	ResultRefused     *Refusal  `json:"resultRefused,omitempty"` // nil if no result was refused
 	Elements          []string  `json:"elements,omitempty"`
 	DurationMS        int64     `json:"durationMs,omitempty"` // from AReq to ARes
 	Unkept            []Rule    `json:"unkept,omitempty"`     // what the scheme asks for and the AReq does not keep
 }
 
-// Summary returns what a record of an authentication that is over says of its end. Rules are those of its scheme.
-func (r *Record) Summary(rules *scheme.Sheet) outcome.Summary {
-	code, _ := strconv.Atoi(r.ErrorCode) // ErrorCode is a number, or is empty and then gives 0.
-	return outcome.Summary{
-		Status: outcome.Status(r.Status), Result: outcome.Result(r.Result), Scheme: r.Card.Scheme,
-		Channel: r.DeviceChannel, Category: r.MessageCategory, Version: r.MessageVersion,
-		TransStatus: r.TransStatus, TransStatusReason: r.TransStatusReason, ECI: r.ECI, Challenged: r.Challenged,
-		Shifts: outcome.Shifts(r.Liability), Code: message.Code(code), ServerID: r.ID, DSTransID: r.DSTransID, ACSTransID: r.ACSTransID,
-		Time: r.Updated, Rules: rules,
+// A Refusal is an RReq that came and was not valid.
+type Refusal struct {
+	At   time.Time `json:"at"`
+	Code string    `json:"code"` // of the Erro that answered it
+
+	Description string `json:"description"`
+	Detail      string `json:"detail"`
+}
+
+// SetEnding keeps in a record how far an authentication is, or how it ended. [Record.Outcome] reads it again.
+func (r *Record) SetEnding(end outcome.Ending) {
+	r.Status, r.Result = string(end.Status), string(end.Result)
+	r.DeviceChannel, r.MessageCategory = end.Channel, end.Category
+	r.TransStatus, r.TransStatusReason, r.ECI = end.TransStatus, end.TransStatusReason, end.ECI
+	r.DSTransID, r.ACSTransID = end.DSTransID, end.ACSTransID
+	r.Challenged, r.LacksValue, r.CurrentID = end.Challenged, end.LacksValue, ""
+	if end.ServerID != r.ID {
+		r.CurrentID = end.ServerID
+	}
+	if end.Error != nil {
+		r.ErrorCode, r.ErrorComponent = end.Error.Code, end.Error.Component
+		r.ErrorDescription, r.ErrorDetail = end.Error.Description, end.Error.Detail
+	}
+	if end.Status.IsFinal() {
+		r.Liability = string(outcome.Of(end).Liability.Shifts)
 	}
 }
+
+// Outcome returns the outcome of an authentication, nil if there is none: it is not over, or it is none of EMV 3DS. Rules
+// are those of its scheme. Whoever tells how an authentication ended takes it from here.
+func (r *Record) Outcome(rules *scheme.Sheet) *outcome.Outcome {
+	if !outcome.Status(r.Status).IsFinal() || !r.IsBegun() {
+		return nil
+	}
+	end := outcome.Ending{
+		Status: outcome.Status(r.Status), Result: outcome.Result(r.Result), Scheme: r.Card.Scheme,
+		Channel: r.DeviceChannel, Category: r.MessageCategory, Version: r.MessageVersion,
+		TransStatus: r.TransStatus, TransStatusReason: r.TransStatusReason, ECI: r.ECI, Challenged: r.Challenged, LacksValue: r.LacksValue,
+		ServerID: cmp.Or(r.CurrentID, r.ID), DSTransID: r.DSTransID, ACSTransID: r.ACSTransID,
+		Shifts: outcome.Shifts(r.Liability), Time: r.Updated, Rules: rules,
+	}
+	if r.ErrorCode != "" {
+		code, _ := strconv.Atoi(r.ErrorCode)
+		end.Error = &outcome.Erro{
+			Component: r.ErrorComponent, Code: r.ErrorCode,
+			Description: cmp.Or(r.ErrorDescription, message.Code(code).Description()),
+			Detail:      cmp.Or(r.ErrorDetail, strings.Join(r.Elements, ",")),
+		}
+	}
+	return new(outcome.Of(end))
+}
+
+// Findings returns what the scheme asked for and the AReq did not keep. Rules are those of its scheme.
+func (r *Record) Findings(rules *scheme.Sheet) (all []*scheme.Finding) {
+	for _, u := range r.Unkept {
+		name := scheme.RuleName{Element: u.Element, Kind: scheme.Kind(u.Rule), Since: u.Since, Until: u.Until}
+		all = append(all, rules.Find(name, r.MessageVersion, r.DeviceChannel, r.MessageCategory, r.Created))
+	}
+	return all
+}
+
+// hasForeignText reports whether another component wrote the texts of the error. A search does not have them: there are the
+// description of the code, and the elements that the texts name.
+func (r *Record) hasForeignText() bool { return r.ErrorCode != "" && r.ErrorComponent != "S" }
+
+// IsBegun reports whether a record is of an authentication of EMV 3DS, and not of a refused request.
+func (r *Record) IsBegun() bool { return r.API != "v1" && r.Status != RefusedRequest }
 
 // A Rule is what a scheme asks for beyond the protocol, as docs/schemes.md has it.
 type Rule struct {

@@ -61,7 +61,9 @@ func (s *countingStore) Export(_ context.Context, _ journal.Query, line func(jou
 func TestJ7ExportIsStreamed(t *testing.T) {
 	t.Parallel()
 	for format, export := range map[string]func(*countingStore) (int, error){
-		"csv": func(s *countingStore) (int, error) { return journal.WriteCSV(t.Context(), s.out, s, journal.Query{}) },
+		"csv": func(s *countingStore) (int, error) {
+			return journal.WriteCSV(t.Context(), s.out, s, nil, journal.Query{})
+		},
 		"jsonl": func(s *countingStore) (int, error) {
 			return journal.WriteJSONLines(t.Context(), s.out, s, journal.NewKeys(), journal.Query{})
 		},
@@ -87,9 +89,13 @@ func TestJ7CSVHasEveryMemberOfARecord(t *testing.T) {
 		e.Record.DeviceChannel, e.Record.MessageCategory, e.Record.Result, e.Record.TransStatusReason = "02", "01", "authenticated", "01"
 		e.Record.ECI, e.Record.ACS, e.Record.DSTransID, e.Record.ACSTransID = "05", "ACS 1", "ds", "acs"
 		e.Record.Challenged, e.Record.Liability, e.Record.ErrorCode, e.Record.Elements = true, "yes", "203", []string{"mcc", "acctNumber"}
+		e.Record.Exponent, e.Record.AcquirerMerchant, e.Record.ErrorComponent = "2", "shop-1", "S"
+		e.Record.Unkept = []journal.Rule{{Element: "mcc", Rule: "require"}}
+		e.Record.ErrorDescription, e.Record.ErrorDetail = "Not valid.", "mcc"
+		e.Record.ResultRefused = &journal.Refusal{At: time.Date(2026, 11, 28, 10, 0, 0, 0, time.UTC), Code: "203", Detail: "transStatus"}
 		write(t, st, e)
 		var out bytes.Buffer
-		if n, err := journal.WriteCSV(t.Context(), &out, st, journal.Query{}); err != nil || n != 1 {
+		if n, err := journal.WriteCSV(t.Context(), &out, st, nil, journal.Query{}); err != nil || n != 1 {
 			t.Fatalf("%d records, %v", n, err)
 		}
 		rows, err := csv.NewReader(&out).ReadAll()
@@ -112,6 +118,11 @@ func TestJ7CSVHasEveryMemberOfARecord(t *testing.T) {
 			want[name] = value
 		}
 		delete(want, "card")
+		delete(want, "lacksValue") // liability says what follows
+		delete(want, "currentId")
+		delete(want, "unkept")
+		want["schemeFindings"] = `[{"element":"mcc","level":"required","since":null,"until":null,"inForce":true,"text":"mcc: required","source":null}]`
+		want["next"], want["resultRefused"] = "authorise", "2026-11-28T10:00:00Z 203 transStatus"
 		want["reference"], want["elements"] = "'=1+1", "mcc acctNumber"
 		for name, value := range want {
 			if is, ok := got[name]; !ok || is != fmt.Sprint(value) {

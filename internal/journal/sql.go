@@ -557,12 +557,17 @@ var (
 		AND NOT (excluded.kind = 'second_areq' AND journal_records.kind = 'second_ares')`
 )
 
-// recordRow makes the row of the record of an entry, given as JSON, too.
+// recordRow makes the row of the record of an entry, given as JSON, too. What others wrote is in the sealed entry alone.
 func recordRow(e *Entry, data []byte) []any {
 	r := &e.Record
 	challenged := int64(0)
 	if r.Challenged {
 		challenged = 1
+	}
+	if r.hasForeignText() {
+		known := *r
+		known.ErrorDescription, known.ErrorDetail = "", ""
+		data, _ = json.Marshal(&known) // it was encoded before
 	}
 	return []any{
 		r.Created.UnixMilli(), r.ID, int64(rankOf(e.Kind)), string(e.Kind), r.API, r.Merchant, r.Reference, r.Card.Scheme, r.Card.BIN,

@@ -6,14 +6,11 @@ import "testing"
 // Y has no transStatus, nothing to authorise with, and no shift of liability.
 func TestO4WhatDidNotCompleteSaysNothingOfItsAnswer(t *testing.T) {
 	answer := `{"transStatus":"Y","eci":"05",` + value + `}`
-	end := Ending{Scheme: "visa", AReq: messageOf(t, payment), ARes: messageOf(t, answer), Time: today}
-	end.Status = Completed
-	if o := Of(end); o.Liability.Shifts != Yes || o.Authorisation == nil {
+	if o := Of(endingOf(t, Completed, "visa", payment, answer, "")); o.Liability.Shifts != Yes || o.Authorisation == nil {
 		t.Fatalf("completed: %+v, want one that shifts the liability", o)
 	}
 	for _, status := range []Status{Cancelled, Failed, Expired} {
-		end.Status = status
-		if o := Of(end); o.TransStatus != nil || o.Authorisation != nil || o.Liability.Shifts == Yes || o.Next.Action == Authorise {
+		if o := Of(endingOf(t, status, "visa", payment, answer, "")); o.TransStatus != nil || o.Authorisation != nil || o.Liability.Shifts == Yes || o.Next.Action == Authorise {
 			t.Errorf("%s: transStatus %v, authorisation %v, liability %s, next %s; want nothing of the answer",
 				status, o.TransStatus, o.Authorisation, o.Liability.Shifts, o.Next.Action)
 		}

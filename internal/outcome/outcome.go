@@ -2,8 +2,6 @@ package outcome
 
 import (
 	"cmp"
-	"encoding/json"
-	"maps"
 	"slices"
 	"time"
 
@@ -62,6 +60,7 @@ const (
 	Unavailable      Result = "unavailable"
 	NotEnrolled      Result = "not_enrolled"
 	Abandoned        Result = "abandoned"
+	BankUnreachable  Result = "bank_unreachable"
 	Error            Result = "error"
 )
 
@@ -76,18 +75,20 @@ const (
 	RetryWithChallenge             Action = "retry_with_challenge"
 	RetryLater                     Action = "retry_later"
 	AskForAnotherCard              Action = "ask_for_another_card"
+	KeepForLater                   Action = "keep_for_later"
 )
 
 const (
 	dataOnlyCategory = "80"     // messageCategory of Mastercard's Identity Check Insights
 	statuses         = "YANURI" // transStatus values of an end
+	withoutPayment   = "NPA"    // messageCategory 02 as the rules call it
 )
 
 // Results returns all results.
 func Results() []Result {
 	return []Result{
 		Authenticated, Attempted, Informational, DataOnly, NotAuthenticated, Rejected, Unavailable, NotEnrolled,
-		Abandoned, Error,
+		Abandoned, BankUnreachable, Error,
 	}
 }
 
@@ -95,21 +96,66 @@ func Results() []Result {
 func Actions() []Action {
 	return []Action{
 		Authorise, AuthoriseWithoutAuthentication, DoNotAuthorise, RetryWithChallenge, RetryLater, AskForAnotherCard,
+		KeepForLater,
 	}
 }
 
-// An Ending is what is known of an authentication that is over.
+// An Ending is what is known of an authentication that is over. Of one that is not over yet it says how far it is, and
+// has no Result. [NewEnding] reads it from the messages, and the record of the journal keeps it. Nothing else makes one.
 type Ending struct {
-	Status   Status // final
-	Scheme   string // "" for a card in no range
-	AReq     *message.Message
-	ARes     *message.Message // nil when none came, it was not valid, or no AReq left
-	RReq     *message.Message // nil when none came
-	Erro     *message.Error   // with which a failed one ended; nil if it is not known
-	ServerID string           // threeDSServerTransID
-	Time     time.Time        // of the end
+	Status                              Status
+	Result                              Result
+	Scheme                              string // "" for a card in no range
+	Channel, Category, Version          string // deviceChannel, messageCategory, messageVersion
+	TransStatus, TransStatusReason, ECI string // of the last message
+	Challenged                          bool   // the issuer has asked for a challenge
+	LacksValue                          bool   // transStatus is Y or A, and there is no authenticationValue
+	Error                               *Erro  // with which it failed; nil if none is known
+	ServerID, DSTransID, ACSTransID     string
+	Shifts                              Shifts        // what was said of the liability at the end; "" before anything was said
+	Time                                time.Time     // of the end
+	Rules                               *scheme.Sheet // what Scheme's own codes mean; nil: what is public
+}
 
-	Rules *scheme.Sheet // what Scheme's own codes mean; nil: what is public
+// Messages are those of an authentication, as far as they came and were valid. The others are nil.
+type Messages struct {
+	AReq, ARes, RReq *message.Message
+
+	// IsUnshown says that the browser is known never to have got the challenge.
+	IsUnshown bool
+}
+
+// An Erro is the error with which an authentication failed. Its texts are without what could be a card number, an
+// authentication value or a key.
+type Erro struct {
+	Component   string `json:"component"` // that found the fault: C, S (this server), D or A
+	Code        string `json:"code"`      // three digits
+	Description string `json:"description"`
+	Detail      string `json:"detail"`
+}
+
+// NewEnding reads from the messages where an authentication of a scheme is, and how it ended. The caller adds Error,
+// ServerID, Time and Rules.
+func NewEnding(status Status, schemeName string, m Messages) Ending {
+	end := Ending{Status: status, Scheme: schemeName}
+	if m.AReq != nil {
+		end.Channel, end.Category = m.AReq.Text("deviceChannel"), m.AReq.Text("messageCategory")
+	}
+	for _, of := range []*message.Message{m.ARes, m.RReq} {
+		if of == nil {
+			continue
+		}
+		end.TransStatus, end.TransStatusReason, end.ECI = of.Text("transStatus"), of.Text("transStatusReason"), of.Text("eci")
+		end.LacksValue = (end.TransStatus == "Y" || end.TransStatus == "A") && of.Text("authenticationValue") == ""
+		end.DSTransID = cmp.Or(of.Text("dsTransID"), end.DSTransID)
+		end.ACSTransID = cmp.Or(of.Text("acsTransID"), end.ACSTransID)
+		end.Version = cmp.Or(of.Text("messageVersion"), end.Version)
+	}
+	end.Challenged = m.RReq != nil || m.ARes != nil && slices.Contains([]string{"C", "D", "S"}, m.ARes.Text("transStatus"))
+	if status.IsFinal() {
+		end.Result = resultOf(&end, m)
+	}
+	return end
 }
 
 // An Outcome is what a back end is told.
@@ -122,6 +168,7 @@ type Outcome struct {
 	Authorisation     *Authorisation `json:"authorisation"`
 	Liability         Liability      `json:"liability"`
 	Next              Next           `json:"next"`
+	Error             *Erro          `json:"error"` // with which it failed
 	CardholderInfo    *string        `json:"cardholderInfo"`
 }
 
@@ -149,24 +196,35 @@ type Next struct {
 	Because string `json:"because"`
 }
 
-// Of returns the outcome of an authentication that is over.
+// Of returns the outcome of an authentication that is over, as far as it can be told without its messages: see
+// [Outcome.AddValues].
 func Of(end Ending) Outcome {
-	o := newOutcome(&end, answerOf(&end))
-	o.Challenged = end.RReq != nil || end.ARes != nil && slices.Contains([]string{"C", "D", "S"}, end.ARes.Text("transStatus"))
-	o.CardholderInfo = optional(CardholderInfo(end.ARes, end.RReq))
+	if end.Status != Completed {
+		end.TransStatus, end.TransStatusReason, end.ECI = "", "", "" // whatever came does not count
+	}
+	o := Outcome{
+		Result: end.Result, TransStatus: optional(end.TransStatus), TransStatusReason: optional(end.TransStatusReason),
+		Reason: optional(end.meaning()), Challenged: end.Challenged, Next: nextOf(&end), Liability: liabilityOf(&end), Error: end.Error,
+	}
+	if slices.Contains([]Result{Authenticated, Attempted, Informational, DataOnly}, end.Result) {
+		o.Authorisation = &Authorisation{
+			ECI: optional(end.ECI), DSTransID: optional(end.DSTransID), MessageVersion: optional(end.Version),
+			ThreeDSServerTransID: optional(end.ServerID), ACSTransID: optional(end.ACSTransID), Expired: true,
+		}
+	}
 	return o
 }
 
-// newOutcome returns what follows from an answer.
-func newOutcome(end *Ending, a answer) Outcome {
-	o := Outcome{
-		Result: a.result, TransStatus: optional(a.status), TransStatusReason: optional(a.reason),
-		Reason: optional(a.meaning(end)), Next: nextOf(end, a), Liability: liabilityOf(end, a),
+// AddValues adds what only the messages have: the authentication value, and the text for the shopper.
+func (o *Outcome) AddValues(m Messages) {
+	o.CardholderInfo = optional(CardholderInfo(m.ARes, m.RReq))
+	last := m.ARes
+	if m.RReq != nil {
+		last = m.RReq
 	}
-	if slices.Contains([]Result{Authenticated, Attempted, Informational, DataOnly}, a.result) {
-		o.Authorisation = authorisationOf(end, a)
+	if o.Authorisation != nil && last != nil {
+		o.Authorisation.AuthenticationValue, o.Authorisation.Expired = optional(last.Text("authenticationValue")), false
 	}
-	return o
 }
 
 // CardholderInfo returns the text of the issuer for the shopper: that of the last message that has one, "" if none has.
@@ -185,47 +243,34 @@ func CardholderInfo(messages ...*message.Message) (text string) {
 	return text
 }
 
-// An answer is what the last message of an authentication says.
-type answer struct {
-	result              Result
-	status, reason, eci string
-	value               string // authenticationValue
-	canceled            string // challengeCancel
-}
+// leftChallenge are the values of challengeCancel when a person cancelled, or did not go on with the challenge.
+var leftChallenge = []string{"01", "03", "04", "08"}
 
-// answerOf reads the last message of an authentication: the RReq if there is one, else the ARes.
-func answerOf(end *Ending) answer {
-	last := end.ARes
-	if end.RReq != nil {
-		last = end.RReq
-	}
-	var a answer
-	if last != nil && end.Status == Completed {
-		a = answer{
-			status: last.Text("transStatus"), reason: last.Text("transStatusReason"), eci: last.Text("eci"),
-			value: last.Text("authenticationValue"), canceled: last.Text("challengeCancel"),
-		}
-	}
-	a.result = resultOf(end, &a)
-	return a
-}
+// neverBegun is the challengeCancel of an issuer's server that got no CReq.
+const neverBegun = "05"
 
-func resultOf(end *Ending, a *answer) Result {
+func resultOf(end *Ending, m Messages) Result {
+	canceled := ""
+	if m.RReq != nil && end.TransStatus != "Y" && end.TransStatus != "A" {
+		canceled = m.RReq.Text("challengeCancel")
+	}
 	switch {
 	case end.Status == Cancelled, end.Status == Expired:
 		return Abandoned
 	case end.Status == Failed:
 		return Error
-	case end.ARes == nil && end.RReq == nil && end.Scheme == "":
+	case m.ARes == nil && m.RReq == nil && end.Scheme == "":
 		return NotEnrolled
-	case end.ARes == nil && end.RReq == nil:
+	case m.ARes == nil && m.RReq == nil:
 		return Unavailable // the browser has not told what the AReq needs
-	case slices.Contains([]string{"01", "03", "04", "05", "08"}, a.canceled) && a.status != "Y" && a.status != "A":
+	case slices.Contains(leftChallenge, canceled), canceled == neverBegun && m.IsUnshown:
 		return Abandoned
-	case isDataOnly(end, a):
+	case canceled == neverBegun:
+		return BankUnreachable
+	case isDataOnly(end, m.AReq):
 		return DataOnly
 	}
-	if result, ok := results[a.status]; ok {
+	if result, ok := results[end.TransStatus]; ok {
 		return result
 	}
 	return Error // no ARes that was accepted gets here
@@ -233,30 +278,30 @@ func resultOf(end *Ending, a *answer) Result {
 
 // isDataOnly reports whether the answer shares data and authenticates nobody: Mastercard's category 80, or
 // Visa's challenge indicators 06 and 82 unless the issuer authenticated all the same.
-func isDataOnly(end *Ending, a *answer) bool {
-	if end.AReq == nil {
+func isDataOnly(end *Ending, areq *message.Message) bool {
+	if areq == nil {
 		return false
 	}
 	switch end.Scheme {
 	case "mastercard":
-		return end.AReq.Text("messageCategory") == dataOnlyCategory || a.eci == "04"
+		return end.Category == dataOnlyCategory || end.ECI == "04"
 	case "visa":
-		wanted := append(end.AReq.Strings("threeDSRequestorChallengeInd"), end.AReq.Text("threeDSRequestorChallengeInd"))
+		wanted := append(areq.Strings("threeDSRequestorChallengeInd"), areq.Text("threeDSRequestorChallengeInd"))
 		asked := slices.Contains(wanted, "06") || slices.Contains(wanted, "82")
-		return asked && a.eci == "07" && a.status != "R"
+		return asked && end.ECI == "07" && end.TransStatus != "R"
 	}
 	return false
 }
 
 // meaning returns what the reason means in words: by the scheme from 80 on, else by the protocol.
-func (a *answer) meaning(end *Ending) string {
-	if a.reason >= "80" {
+func (end *Ending) meaning() string {
+	if end.TransStatusReason >= "80" {
 		rules := cmp.Or(end.Rules, scheme.Public(end.Scheme))
-		if text := rules.Meaning("transStatusReason", a.reason); text != "" {
+		if text := rules.Meaning("transStatusReason", end.TransStatusReason); text != "" {
 			return text
 		}
 	}
-	return ReasonMeaning(a.reason)
+	return ReasonMeaning(end.TransStatusReason)
 }
 
 // ReasonMeaning returns what a transStatusReason means in words by the protocol, "" if it means nothing.
@@ -273,49 +318,40 @@ func ReasonMeaning(code string) string {
 	return ""
 }
 
-func authorisationOf(end *Ending, a answer) *Authorisation {
-	auth := &Authorisation{
-		ECI: optional(a.eci), AuthenticationValue: optional(a.value), ThreeDSServerTransID: optional(end.ServerID),
-	}
-	for _, m := range []*message.Message{end.ARes, end.RReq} {
-		if m == nil {
-			continue
-		}
-		for _, of := range []struct {
-			name  string
-			value **string
-		}{{"dsTransID", &auth.DSTransID}, {"messageVersion", &auth.MessageVersion}, {"acsTransID", &auth.ACSTransID}} {
-			if text := m.Text(of.name); text != "" {
-				*of.value = &text
-			}
-		}
-	}
-	return auth
-}
-
-// categoryOf returns the category of an authentication as the rules call it.
-func categoryOf(areq *message.Message) string {
-	if areq == nil {
-		return "PA"
-	}
-	switch areq.Text("messageCategory") {
+// category returns the category of an authentication as the rules call it.
+func (end *Ending) category() string {
+	switch end.Category {
 	case "02":
-		return "NPA"
+		return withoutPayment
 	case dataOnlyCategory:
 		return dataOnlyCategory
 	}
 	return "PA"
 }
 
-func liabilityOf(end *Ending, a answer) Liability {
-	switch {
-	case a.result == Abandoned, a.result == Error, a.result == NotEnrolled, a.result == Unavailable && a.status == "":
+// liabilityOf says what was said at the end, and as a rule why: the rules may have changed since.
+func liabilityOf(end *Ending) Liability {
+	l := liabilityToday(end)
+	if end.Shifts != "" && end.Shifts != l.Shifts {
+		return Liability{Shifts: end.Shifts, Because: "what was said when the authentication ended"}
+	}
+	return l
+}
+
+func liabilityToday(end *Ending) Liability {
+	r := ruleOf(end.Scheme, end.category(), end.TransStatus, end.ECI, end.Time)
+	isByRule := Liability{r.Shifts, r.Because, optional(r.Source)}
+	switch hasAnswer := end.TransStatus != ""; {
+	case end.category() == withoutPayment:
+		return isByRule
+	case end.Result == Unavailable && !hasAnswer:
 		return Liability{No, "nobody was authenticated", nil}
-	case (a.status == "Y" || a.status == "A") && a.value == "" && categoryOf(end.AReq) == "PA":
+	case slices.Contains([]Result{Abandoned, BankUnreachable, Error, NotEnrolled}, end.Result) && (!hasAnswer || r.Shifts != No):
+		return Liability{No, "nobody was authenticated", nil}
+	case end.LacksValue && end.category() == "PA":
 		return Liability{No, "there is no authenticationValue that would prove the authentication", nil}
 	}
-	r := ruleOf(end.Scheme, categoryOf(end.AReq), a.status, a.eci, end.Time)
-	return Liability{r.Shifts, r.Because, optional(r.Source)}
+	return isByRule
 }
 
 // optional is a pointer to text, nil if that is "".
@@ -324,61 +360,4 @@ func optional(text string) *string {
 		return nil
 	}
 	return &text
-}
-
-// A Summary is what is kept of an authentication that is over, after its messages and its value are gone.
-type Summary struct {
-	Status                              Status // final
-	Result                              Result
-	Scheme                              string
-	Channel, Category, Version          string // deviceChannel, messageCategory, messageVersion
-	TransStatus, TransStatusReason, ECI string
-	Challenged                          bool
-	Shifts                              Shifts // what the outcome said of the liability; "" if that is not kept
-	Code                                message.Code
-	ServerID, DSTransID, ACSTransID     string
-	Time                                time.Time     // of the end
-	Rules                               *scheme.Sheet // as in Ending
-}
-
-// OfSummary returns the outcome of an authentication whose messages are gone. It has no authentication value, and no
-// text for the shopper. What it says of the liability is what the outcome said before, or Unknown.
-func OfSummary(s Summary) Outcome {
-	areq, _ := message.Parse(encode(map[string]string{"messageCategory": s.Category, "deviceChannel": s.Channel}), message.Limits{})
-	end := Ending{Status: s.Status, Scheme: s.Scheme, AReq: areq, ServerID: s.ServerID, Time: s.Time, Rules: s.Rules}
-	last, _ := message.Parse(encode(map[string]string{
-		"dsTransID": s.DSTransID, "acsTransID": s.ACSTransID, "messageVersion": s.Version,
-	}), message.Limits{})
-	if end.ARes = last; s.Challenged {
-		end.RReq = last
-	}
-	if s.Code != 0 {
-		end.Erro = &message.Error{Code: s.Code}
-	}
-	a := answer{result: s.Result, eci: s.ECI, value: "was there"} // Shifts says below whether it was
-	if s.Status == Completed {
-		a.status, a.reason = s.TransStatus, s.TransStatusReason
-	}
-	o := newOutcome(&end, a)
-	o.Challenged = s.Challenged
-	if o.Liability.Shifts != s.Shifts {
-		o.Liability = Liability{Shifts: s.Shifts, Because: "what was said when the authentication ended"}
-		if s.Shifts == "" {
-			o.Liability = Liability{Shifts: Unknown, Because: "it is not kept whether there was an authentication value"}
-		}
-	}
-	if o.Authorisation != nil {
-		o.Authorisation.AuthenticationValue, o.Authorisation.Expired = nil, true
-	}
-	return o
-}
-
-// encode returns the JSON of members, without those that are empty.
-func encode(members map[string]string) []byte {
-	maps.DeleteFunc(members, func(_, value string) bool { return value == "" })
-	text, err := json.Marshal(members)
-	if err != nil {
-		panic(err) // strings can be encoded
-	}
-	return text
 }

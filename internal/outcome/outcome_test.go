@@ -1,6 +1,9 @@
 package outcome
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +32,14 @@ const (
 	payment = `{"messageType":"AReq","messageCategory":"01","deviceChannel":"02"}`
 	value   = `"authenticationValue":"AAAAAAAAAAAAAAAAAAAAAAAAAAA="`
 )
+
+// endingOf returns an ending on the day of the tests.
+func endingOf(t *testing.T, status Status, scheme, areq, ares, rreq string) Ending {
+	t.Helper()
+	end := NewEnding(status, scheme, Messages{AReq: messageOf(t, areq), ARes: messageOf(t, ares), RReq: messageOf(t, rreq)})
+	end.Time = today
+	return end
+}
 
 // TestO2EveryEndHasItsResultAndAction holds every line of the table of ends (details/api.md, D7).
 func TestO2EveryEndHasItsResultAndAction(t *testing.T) {
@@ -84,12 +95,9 @@ func TestO2EveryEndHasItsResultAndAction(t *testing.T) {
 			`{"transStatus":"Y","eci":"05",` + value + `}`, 0, Abandoned, DoNotAuthorise},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			end := Ending{
-				Status: c.status, Scheme: c.scheme, AReq: messageOf(t, c.areq), ARes: messageOf(t, c.ares), RReq: messageOf(t, c.rreq),
-				Time: today,
-			}
+			end := endingOf(t, c.status, c.scheme, c.areq, c.ares, c.rreq)
 			if c.erro != 0 {
-				end.Erro = &message.Error{Code: c.erro}
+				end.Error = &Erro{Component: "D", Code: c.erro.String()}
 			}
 			o := Of(end)
 			if o.Result != c.result || o.Next.Action != c.action || o.Next.Because == "" {
@@ -106,11 +114,13 @@ func TestO2EveryEndHasItsResultAndAction(t *testing.T) {
 // TestO2CancelledChallengesAreAbandoned holds the challengeCancel values of D7.
 func TestO2CancelledChallengesAreAbandoned(t *testing.T) {
 	for _, code := range []string{"01", "03", "04", "05", "06", "07", "08", "09", "10"} {
-		o := Of(Ending{Status: Completed, Scheme: "visa", AReq: messageOf(t, payment), ARes: messageOf(t, `{"transStatus":"C"}`),
-			RReq: messageOf(t, `{"transStatus":"N","challengeCancel":"`+code+`"}`), Time: today})
+		o := Of(endingOf(t, Completed, "visa", payment, `{"transStatus":"C"}`, `{"transStatus":"N","challengeCancel":"`+code+`"}`))
 		want := NotAuthenticated
-		if strings.Contains("01 03 04 05 08", code) {
+		switch {
+		case strings.Contains("01 03 04 08", code):
 			want = Abandoned
+		case code == "05":
+			want = BankUnreachable
 		}
 		if o.Result != want || !o.Challenged {
 			t.Errorf("challengeCancel %s: %s, challenged %v; want %s, true", code, o.Result, o.Challenged, want)
@@ -126,7 +136,7 @@ func TestO4NoCellIsEmpty(t *testing.T) {
 		if r.Result == "" || r.Shifts == "" || r.Because == "" || r.Action == "" {
 			t.Errorf("an empty cell: %+v", r)
 		}
-		if r.Shifts != Unknown && r.Source == nil {
+		if r.Shifts != Unknown && r.Source == nil && r.Category != withoutPayment {
 			t.Errorf("%s %s %s says %s without a source", r.Scheme, r.Category, r.TransStatus, r.Shifts)
 		}
 		if r.Shifts == Yes && r.Result != Authenticated && r.Result != Attempted {
@@ -161,7 +171,8 @@ func TestO4LiabilityBySchemeStatusAndECI(t *testing.T) {
 		{"visa", "01", "N", "", No},
 		{"visa", "01", "Y", "06", Unknown},
 		{"visa", "01", "Y", "", Unknown},
-		{"visa", "02", "Y", "05", Unknown},
+		{"visa", "02", "Y", "05", No},
+		{"some-word", "02", "U", "", No},
 		{"mastercard", "01", "Y", "02", Yes},
 		{"mastercard", "01", "A", "01", Yes},
 		{"mastercard", "01", "Y", "06", No},
@@ -176,9 +187,8 @@ func TestO4LiabilityBySchemeStatusAndECI(t *testing.T) {
 		{"standin", "01", "Y", "05", Unknown},
 		{"some-word", "01", "Y", "05", Unknown},
 	} {
-		areq := messageOf(t, `{"messageType":"AReq","messageCategory":"`+c.category+`"}`)
-		ares := messageOf(t, `{"transStatus":"`+c.status+`","eci":"`+c.eci+`",`+value+`}`)
-		got := Of(Ending{Status: Completed, Scheme: c.scheme, AReq: areq, ARes: ares, Time: today}).Liability
+		areq := `{"messageType":"AReq","messageCategory":"` + c.category + `"}`
+		got := Of(endingOf(t, Completed, c.scheme, areq, `{"transStatus":"`+c.status+`","eci":"`+c.eci+`",`+value+`}`, "")).Liability
 		if got.Shifts != c.want || got.Because == "" {
 			t.Errorf("%s %s %s %q: %s (%s), want %s", c.scheme, c.category, c.status, c.eci, got.Shifts, got.Because, c.want)
 		}
@@ -187,8 +197,7 @@ func TestO4LiabilityBySchemeStatusAndECI(t *testing.T) {
 
 // TestO4NoValueNoShift holds that an authentication without its value shifts nothing.
 func TestO4NoValueNoShift(t *testing.T) {
-	ares := messageOf(t, `{"transStatus":"Y","eci":"05"}`)
-	got := Of(Ending{Status: Completed, Scheme: "visa", AReq: messageOf(t, payment), ARes: ares, Time: today}).Liability
+	got := Of(endingOf(t, Completed, "visa", payment, `{"transStatus":"Y","eci":"05"}`, "")).Liability
 	if got.Shifts != No {
 		t.Errorf("%+v", got)
 	}
@@ -202,8 +211,7 @@ func TestO5ReasonsInWords(t *testing.T) {
 		{"mastercard", "80", "data was shared only"},
 		{"jcb", "97", "not public"},
 	} {
-		ares := messageOf(t, `{"transStatus":"N","transStatusReason":"`+c.reason+`"}`)
-		got := Of(Ending{Status: Completed, Scheme: c.scheme, AReq: messageOf(t, payment), ARes: ares, Time: today}).Reason
+		got := Of(endingOf(t, Completed, c.scheme, payment, `{"transStatus":"N","transStatusReason":"`+c.reason+`"}`, "")).Reason
 		if got == nil || !strings.Contains(*got, c.want) {
 			t.Errorf("%s %s: %v, want %q", c.scheme, c.reason, got, c.want)
 		}
@@ -212,24 +220,29 @@ func TestO5ReasonsInWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := scheme.NewSheet("jcb", own)
-	ares := messageOf(t, `{"transStatus":"N","transStatusReason":"97"}`)
-	of := Of(Ending{Status: Completed, Scheme: "jcb", AReq: messageOf(t, payment), ARes: ares, Time: today, Rules: rules}).Reason
-	later := OfSummary(Summary{Status: Completed, Result: NotAuthenticated, Scheme: "jcb", TransStatus: "N", TransStatusReason: "97", Rules: rules}).Reason
-	for _, got := range []*string{of, later} {
-		if got == nil || *got != "as our contract has it" {
-			t.Errorf("a reason of the operator's own: %v", got)
-		}
+	end := endingOf(t, Completed, "jcb", payment, `{"transStatus":"N","transStatusReason":"97"}`, "")
+	end.Rules = scheme.NewSheet("jcb", own)
+	if got := Of(end).Reason; got == nil || *got != "as our contract has it" {
+		t.Errorf("a reason of the operator's own: %v", got)
 	}
 }
 
 // TestO7AuthorisationHasTheValuesAsTheyCame holds that values are passed on unchanged, and that those of the RReq
 // count after a challenge.
 func TestO7AuthorisationHasTheValuesAsTheyCame(t *testing.T) {
-	end := Ending{Status: Completed, Scheme: "visa", ServerID: "s", AReq: messageOf(t, payment), Time: today,
+	m := Messages{
+		AReq: messageOf(t, payment),
 		ARes: messageOf(t, `{"transStatus":"C","dsTransID":"d","acsTransID":"a","messageVersion":"2.2.0","eci":"07"}`),
-		RReq: messageOf(t, `{"transStatus":"Y","dsTransID":"d","acsTransID":"a","messageVersion":"2.2.0","eci":"05",`+value+`}`)}
-	a := Of(end).Authorisation
+		RReq: messageOf(t, `{"transStatus":"Y","dsTransID":"d","acsTransID":"a","messageVersion":"2.2.0","eci":"05",`+value+`}`),
+	}
+	end := NewEnding(Completed, "visa", m)
+	end.ServerID, end.Time = "s", today
+	o := Of(end)
+	if o.Authorisation.AuthenticationValue != nil || !o.Authorisation.Expired {
+		t.Errorf("without messages: %+v", o.Authorisation)
+	}
+	o.AddValues(m)
+	a := o.Authorisation
 	if *a.ECI != "05" || *a.AuthenticationValue != "AAAAAAAAAAAAAAAAAAAAAAAAAAA=" || *a.DSTransID != "d" || *a.ACSTransID != "a" ||
 		*a.MessageVersion != "2.2.0" || *a.ThreeDSServerTransID != "s" || a.Expired {
 		t.Errorf("%+v", a)
@@ -273,5 +286,115 @@ func TestRulesAreReadWithTheirFaults(t *testing.T) {
 	}
 	if _, err := readRules("* * * * unknown since 2999-01-01 ; - ; x"); err == nil {
 		t.Error("a last rule that begins some day is accepted")
+	}
+}
+
+// TestC17WithoutAPaymentNothingIsAuthorised: no end of an authentication without a payment is told to authorise, at any
+// scheme, and nobody is liable.
+func TestC17WithoutAPaymentNothingIsAuthorised(t *testing.T) {
+	const areq = `{"messageType":"AReq","messageCategory":"02","deviceChannel":"02"}`
+	for _, name := range append(scheme.Names(), "some-word", "") {
+		for _, ares := range append(strings.Split("YANURI", ""), "") {
+			text := ""
+			if ares != "" {
+				text = `{"transStatus":"` + ares + `","dsTransID":"d"}`
+			}
+			o := Of(endingOf(t, Completed, name, areq, text, ""))
+			if strings.HasPrefix(string(o.Next.Action), "authorise") || strings.Contains(o.Next.Because, "authorisation") {
+				t.Errorf("%s %s: %+v", name, ares, o.Next)
+			}
+			if isGood := strings.Contains("YAI", ares) && ares != ""; isGood && (o.Next.Action != KeepForLater || !strings.Contains(o.Next.Because, "dsTransID")) {
+				t.Errorf("%s %s: %+v, want to keep dsTransID", name, ares, o.Next)
+			}
+			if o.Liability.Shifts != No || o.Liability.Because != "no payment, nothing to be liable for" {
+				t.Errorf("%s %s: %+v", name, ares, o.Liability)
+			}
+		}
+	}
+	for _, r := range Rows(today) {
+		if r.Category == "NPA" && (r.Shifts != No || strings.HasPrefix(string(r.Action), "authorise")) {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// TestCase34ReasonsOfDirectoriesAreNotTheIssuers: what a directory server refuses by a reason of its own is not laid to the
+// issuer, and a challenge of 3RI that Visa's directory stopped leaves two ways to go on.
+func TestCase34ReasonsOfDirectoriesAreNotTheIssuers(t *testing.T) {
+	for _, c := range []struct {
+		channel, status, reason string
+		action                  Action
+		because                 string
+	}{
+		{"02", "N", "87", DoNotAuthorise, "directory server, and not the issuer"},
+		{"02", "R", "85", DoNotAuthorise, "directory server, and not the issuer"},
+		{"02", "U", "88", AuthoriseWithoutAuthentication, "directory server, and not the issuer"},
+		{"02", "U", "81", RetryLater, "directory server could not reach the issuer"},
+		{"02", "N", "01", DoNotAuthorise, "The issuer did not"},
+		{"03", "N", "87", AuthoriseWithoutAuthentication, "again with the cardholder"},
+		{"03", "N", "87", AuthoriseWithoutAuthentication, "directory server stopped it"},
+		{"03", "N", "86", DoNotAuthorise, "directory server, and not the issuer"},
+	} {
+		areq := `{"messageType":"AReq","messageCategory":"01","deviceChannel":"` + c.channel + `"}`
+		ares := `{"transStatus":"` + c.status + `","transStatusReason":"` + c.reason + `","eci":"07"}`
+		next := Of(endingOf(t, Completed, "visa", areq, ares, "")).Next
+		if next.Action != c.action || !strings.Contains(next.Because, c.because) {
+			t.Errorf("%s %s %s: %+v, want %s, %q", c.channel, c.status, c.reason, next, c.action, c.because)
+		}
+	}
+}
+
+// TestC18OnlyAPersonAbandons: an issuer's server that got no CReq was not reached, unless the browser never got the
+// challenge: then the shopper had left.
+func TestC18OnlyAPersonAbandons(t *testing.T) {
+	for isUnshown, want := range map[bool]Result{false: BankUnreachable, true: Abandoned} {
+		end := NewEnding(Completed, "visa", Messages{
+			AReq: messageOf(t, payment), ARes: messageOf(t, `{"transStatus":"C"}`),
+			RReq: messageOf(t, `{"transStatus":"N","challengeCancel":"05"}`), IsUnshown: isUnshown,
+		})
+		if o := Of(end); o.Result != want || o.Liability.Shifts != No {
+			t.Errorf("not shown %v: %s, want %s", isUnshown, o.Result, want)
+		}
+	}
+}
+
+// TestO4AnAbandonedChallengeHasTheSourceOfItsN: the table has a row for the N with which a challenge was cancelled.
+func TestO4AnAbandonedChallengeHasTheSourceOfItsN(t *testing.T) {
+	l := Of(endingOf(t, Completed, "visa", payment, `{"transStatus":"C"}`, `{"transStatus":"N","challengeCancel":"01"}`)).Liability
+	if l.Shifts != No || l.Source == nil {
+		t.Errorf("%+v, want no with a source", l)
+	}
+	if l := Of(endingOf(t, Cancelled, "visa", payment, `{"transStatus":"C"}`, "")).Liability; l.Shifts != No || l.Source != nil {
+		t.Errorf("%+v, want no by logic", l)
+	}
+}
+
+// TestN4AFaultOfOursIsNotTheRequests: only an Erro of another component about the content says that the request has to be
+// corrected.
+func TestN4AFaultOfOursIsNotTheRequests(t *testing.T) {
+	for component, want := range map[string]Action{"D": DoNotAuthorise, "A": DoNotAuthorise, "S": RetryLater} {
+		end := endingOf(t, Failed, "visa", payment, "", "")
+		end.Error = &Erro{Component: component, Code: "203"}
+		if o := Of(end); o.Next.Action != want || o.Error != end.Error {
+			t.Errorf("%s: %+v", component, o)
+		}
+	}
+}
+
+// TestN4NobodyElseMakesAnEnding: package outcome reads an Ending from messages, and the journal from its record. An Ending
+// that somebody else fills in lacks something.
+func TestN4NobodyElseMakesAnEnding(t *testing.T) {
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasPrefix(path, "../../internal/outcome/") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if n := strings.Count(string(text), "outcome.Ending{"); n > 0 && path != "../../internal/journal/journal.go" || n > 1 {
+			t.Errorf("%s makes an outcome.Ending; use outcome.NewEnding, or the Outcome of a journal.Record", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

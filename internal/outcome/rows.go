@@ -36,12 +36,15 @@ func Rows(day time.Time) []Row {
 	return all
 }
 
+// messageCategories are the values of messageCategory by what the rules call them.
+var messageCategories = map[string]string{"PA": "01", withoutPayment: "02", dataOnlyCategory: dataOnlyCategory}
+
 // categoriesOf returns the categories that a scheme has, as the rules call them.
 func categoriesOf(name string) []string {
 	if name == "mastercard" {
-		return []string{"PA", "NPA", dataOnlyCategory}
+		return []string{"PA", withoutPayment, dataOnlyCategory}
 	}
-	return []string{"PA", "NPA"}
+	return []string{"PA", withoutPayment}
 }
 
 // otherECI is an eci that no rule names.
@@ -69,7 +72,7 @@ func rowsOf(name, category, status string, day time.Time) []Row {
 			row.Since = new(r.Since.Format(time.DateOnly))
 		}
 		row.Result = resultOfRow(name, category, status, eci)
-		row.Action = actions[row.Result].Action
+		row.Action = nextOf(&Ending{Result: row.Result, Category: messageCategories[category]}).Action
 		rows = append(rows, row)
 	}
 	return rows

@@ -116,7 +116,7 @@ func readRule(line string, sources map[string]string) (Rule, error) {
 		r.Since = since
 	}
 	switch {
-	case !slices.Contains([]string{anything, "PA", "NPA", dataOnlyCategory}, r.Category):
+	case !slices.Contains([]string{anything, "PA", withoutPayment, dataOnlyCategory}, r.Category):
 		return Rule{}, fmt.Errorf("%q is no category", r.Category)
 	case r.Statuses != anything && strings.Trim(r.Statuses, statuses) != "":
 		return Rule{}, fmt.Errorf("%q is no row of transStatus values", r.Statuses)
@@ -135,8 +135,8 @@ func readRule(line string, sources map[string]string) (Rule, error) {
 		}
 		addresses = append(addresses, sources[name])
 	}
-	if len(addresses) == 0 && r.Shifts != Unknown {
-		return Rule{}, errors.New("a rule without a source may say unknown only")
+	if isByLogic := r.Shifts == No && r.Category == withoutPayment; len(addresses) == 0 && r.Shifts != Unknown && !isByLogic {
+		return Rule{}, errors.New("a rule without a source may say unknown only, or no where there is no payment")
 	}
 	r.Source = strings.Join(addresses, ", ")
 	return r, nil

@@ -22,7 +22,7 @@ type authenticationView struct {
 	Good     bool
 	Icon     string
 	IsOver   bool
-	Outcome  *outcome.Outcome // Outcome is nil when the authentication is not over, or nothing was sent.
+	Outcome  *outcome.Outcome // Outcome is nil when the authentication is not over, and for 3-D Secure 1.0.2.
 	Drawing  *lanes.Drawing
 	Cards    []*lanes.Card
 	Changes  []string
@@ -46,10 +46,13 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 		prefixed("error ", d.ErrorCode))
 	view.IsOver = outcome.Status(d.Status).IsFinal()
 	var reasons []string
-	if o := h.outcomeOf(&d); o != nil {
+	if o := d.Outcome(h.scheme(d.Card.Scheme).Rules); o != nil {
 		view.Outcome = o
 		if o.Reason != nil {
 			reasons = append(reasons, *o.Reason)
+		}
+		if o.Error != nil {
+			reasons = append(reasons, describeError(o.Error))
 		}
 	}
 	for i := range d.Steps {
@@ -57,8 +60,7 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 		switch step.Step {
 		case "request":
 			view.Changes = append(view.Changes, step.Findings...)
-		case "erro":
-			reasons = append(reasons, step.Findings...) // why there was no answer that could be used
+		case "erro": // the outcome says it
 		case "rreq":
 			reasons = append(reasons, h.cancelReason(&d, step))
 			fallthrough
@@ -83,6 +85,18 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 		title = "Authentication, " + title
 	}
 	return result{template: "authentication", title: title, data: view}, nil
+}
+
+// componentNames are those of errorComponent.
+var componentNames = map[string]string{"C": "the SDK", "S": "this server", "D": "the directory server", "A": "the issuer's server"}
+
+// describeError returns in words with which error an authentication failed.
+func describeError(e *outcome.Erro) string {
+	text := "error " + e.Code + " of " + componentNames[e.Component] + ": " + strings.TrimSuffix(e.Description, ".")
+	if e.Detail != "" && e.Detail != e.Description {
+		text += " (" + e.Detail + ")"
+	}
+	return text
 }
 
 // refusedPrefix begins the finding of a message that was refused. After an ARes, the step that follows says the same.
@@ -133,39 +147,3 @@ func (view *authenticationView) addDrawing(h *Handler, asked url.Values) {
 		view.Cards = append(view.Cards, card)
 	}
 }
-
-// outcomeOf returns how an authentication ended; nil when it is not over, or nothing was sent. What messages that are not
-// kept any more said is in the record.
-func (h *Handler) outcomeOf(d *journal.Detail) *outcome.Outcome {
-	end := outcome.Ending{Status: outcome.Status(d.Status), Scheme: d.Card.Scheme, ServerID: d.ID, Time: d.Updated, Rules: h.scheme(d.Card.Scheme).Rules}
-	if !end.Status.IsFinal() || d.API == "v1" {
-		return nil
-	}
-	isKept := true
-	for i := range d.Steps {
-		step := &d.Steps[i]
-		isKept = isKept && !isMessageGone(step)
-		m, err := message.Parse(step.Message, message.Limits{})
-		if err != nil {
-			continue
-		}
-		switch step.Step {
-		case "areq":
-			end.AReq = m
-		case "ares":
-			end.ARes = m
-		case "rreq":
-			end.RReq = m
-		}
-	}
-	switch {
-	case !isKept:
-		return new(outcome.OfSummary(d.Summary(end.Rules)))
-	case end.AReq == nil:
-		return nil
-	}
-	return new(outcome.Of(end))
-}
-
-// isMessageGone reports whether a step had a message that is not kept any more.
-func isMessageGone(s *journal.Step) bool { return len(s.Message) == 0 && s.Bytes > 0 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/lanes"
-	"github.com/openthreeds/threeds/message"
 )
 
 // An explained is what the admin API says of a text.
@@ -16,8 +15,7 @@ type explained struct {
 	Kind, Verdict          string
 	Scheme, MessageVersion string
 	Errors                 []struct {
-		Pointer, Rule, Cure, Source string
-		Code                        message.Code
+		Pointer, Code, Rule, Cure, Source string
 	}
 	Warnings       []struct{ Text string }
 	Normalised     []struct{ Pointer, Rule string }

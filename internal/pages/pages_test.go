@@ -338,9 +338,9 @@ func TestK3NextStepOfWhatIsOver(t *testing.T) {
 	old := recordOf("60000000-0000-4000-8000-000000000002")
 	old.Created, old.Merchant, old.API, old.Operation, old.Status, old.MessageVersion = s.Now.Add(-time.Hour), shop, "v1", "check", "completed", "1.0.2"
 	s.add(journal.Version1, old, journal.Step{Step: "request", At: old.Created})
-	for id, want := range map[string]string{r.ID: "the issuer was not asked", old.ID: "The rules of 3-D Secure 1.0.2 are not known here."} {
+	for id, want := range map[string]string{r.ID: "Do not authorise", old.ID: "The rules of 3-D Secure 1.0.2 are not known here."} {
 		w := s.get("viewer", "/authentications/"+id)
-		s.want(w, 200, want, "It is over")
+		s.want(w, 200, want)
 		if strings.Contains(w.Body.String(), "Load the page again") {
 			t.Errorf("%s: the page asks to wait", id)
 		}

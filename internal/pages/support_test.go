@@ -22,6 +22,11 @@ func (s *site) addFailed(code, finding string, before ...journal.Step) {
 	s.Helper()
 	r := recordOf(failedID)
 	r.Created, r.Status, r.Result, r.TransStatus, r.ErrorCode = s.Now.Add(-time.Minute), "failed", "error", "", code
+	r.ErrorComponent, r.ErrorDescription = "S", "It failed."
+	detail, isRelayed := strings.CutPrefix(finding, journal.RelayedErro)
+	if r.ErrorDetail = strings.TrimPrefix(detail, code+" "); isRelayed {
+		r.ErrorComponent = "D"
+	}
 	areq := stepOf("areq", r.Created)
 	areq.Message = masked(s.TB, `{"messageType": "AReq", "messageVersion": "2.2.0", "deviceChannel": "02", "messageCategory": "01"}`)
 	areq.Findings = []string{"billAddrCity: advised"}
@@ -57,7 +62,7 @@ func TestK4SilentDirectorySendsNoErro(t *testing.T) {
 	if strings.Contains(body, ">Erro<") || !strings.Contains(body, "no usable answer") {
 		t.Error("the silent directory server sent an Erro")
 	}
-	if !strings.Contains(body, "<p>405 Connection timeout</p>") || !strings.Contains(body, "1, nothing was refused for it") {
+	if !strings.Contains(body, "<p>error 405 of this server: It failed (Connection timeout)</p>") || !strings.Contains(body, "1, nothing was refused for it") {
 		t.Error("the page does not say why there was no answer, or counts that with the findings")
 	}
 	if strings.Contains(body, "error 405, error 405") || strings.Contains(body, "Error, error") {
@@ -67,14 +72,14 @@ func TestK4SilentDirectorySendsNoErro(t *testing.T) {
 	s = newSite(t)
 	s.addFailed("201", "201 authenticationValue", journal.Step{Step: "ares", At: s.Now, Findings: []string{"refused: 201 authenticationValue"}})
 	body = s.get("viewer", "/authentications/"+failedID).Body.String()
-	if strings.Contains(body, ">Erro<") || strings.Contains(body, "refused: 201") || !strings.Contains(body, "<p>201 authenticationValue</p>") {
+	if strings.Contains(body, ">Erro<") || strings.Contains(body, "refused: 201") || !strings.Contains(body, "<p>error 201 of this server: It failed (authenticationValue)</p>") {
 		t.Error("an ARes that was refused")
 	}
 
 	s = newSite(t)
 	s.addFailed("303", journal.RelayedErro+"303 Access denied")
 	body = s.get("viewer", "/authentications/"+failedID).Body.String()
-	if !strings.Contains(body, ">Erro<") || !strings.Contains(body, "Erro of the directory server: 303 Access denied") {
+	if !strings.Contains(body, ">Erro<") || !strings.Contains(body, "error 303 of the directory server: It failed (Access denied)") {
 		t.Error("an Erro of the directory server is not shown as such")
 	}
 }
@@ -271,5 +276,21 @@ func TestD142OldFormIsNotAMatterOfRights(t *testing.T) {
 	s.want(w, 403, "The form is too old", "load the page again")
 	if strings.Contains(w.Body.String(), "You may not do this") {
 		t.Error("the page blames the role")
+	}
+}
+
+// TestN4ConsoleAdvisesAsTheAPI: the page of an authentication that failed has the next step that its record comes to, from
+// which the API takes it, whether its messages are kept or not.
+func TestN4ConsoleAdvisesAsTheAPI(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{"305": "Do not authorise", "405": "Retry later"} {
+		s := newSite(t)
+		s.addFailed(code, journal.RelayedErro+code+" threeDSCompInd")
+		d, err := s.Journal.Show(t.Context(), failedID)
+		must(t, err)
+		o := d.Outcome(nil)
+		s.want(s.get("viewer", "/authentications/"+failedID), 200, want, o.Next.Because, o.Error.Detail)
+		must(t, s.Journal.ExpireMessages(t.Context(), s.Now.AddDate(0, 0, 2)))
+		s.want(s.get("viewer", "/authentications/"+failedID), 200, want, o.Next.Because, o.Error.Detail)
 	}
 }

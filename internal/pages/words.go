@@ -176,8 +176,8 @@ func pillOf(r *journal.Record) pill {
 		return pill{"info", "info", words(r.Result)}
 	case outcome.NotAuthenticated, outcome.Rejected, outcome.Error:
 		return pill{"bad", "cross", words(r.Result)}
-	case outcome.Abandoned:
-		return pill{"warn", "warning", "Abandoned"}
+	case outcome.Abandoned, outcome.BankUnreachable:
+		return pill{"warn", "warning", words(r.Result)}
 	case outcome.Unavailable, outcome.NotEnrolled:
 		return pill{"calm", "dash", words(r.Result)}
 	}

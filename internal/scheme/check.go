@@ -2,6 +2,8 @@ package scheme
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,6 +27,37 @@ type Finding struct {
 	InForce   bool         // whether it counts now; if not, it will from Since on
 	Code      message.Code // of the Erro with which the AReq may be refused; 0: it must not be refused
 	Text      string       // the finding in words: "cardExpiryDate: required"
+}
+
+// MarshalJSON returns a finding as answers, events and exports have it.
+func (f *Finding) MarshalJSON() ([]byte, error) {
+	orNull := func(text string) *string {
+		if text == "" {
+			return nil
+		}
+		return &text
+	}
+	return json.Marshal(struct {
+		Element string  `json:"element"`
+		Level   Level   `json:"level"`
+		Since   *string `json:"since"`
+		Until   *string `json:"until"`
+		InForce bool    `json:"inForce"`
+		Text    string  `json:"text"`
+		Source  *string `json:"source"`
+	}{f.Element, f.Rule.Level(), orNull(f.Since.text), orNull(f.Until.text), f.InForce, f.Text, orNull(DescribeSources(f.Sources))})
+}
+
+// DescribeSources returns the first source in words: its address or title, and its date.
+func DescribeSources(sources []Source) string {
+	if len(sources) == 0 {
+		return ""
+	}
+	text := cmp.Or(sources[0].URL, sources[0].Title)
+	if sources[0].Date != "" {
+		text += " (" + sources[0].Date + ")"
+	}
+	return text
 }
 
 // A Sheet has the rules of one scheme in the form in which they are applied to AReqs. It is
@@ -250,6 +283,49 @@ func (s *Sheet) Check(areq *message.Message, now time.Time) []*Finding {
 		}
 	}
 	return found
+}
+
+// A RuleName says which rule of a scheme is meant: its element, its kind, and the first and the last day on which it
+// counts, "" without a limit.
+type RuleName struct {
+	Element      string
+	Kind         Kind
+	Since, Until string
+}
+
+// Find returns the Finding of an AReq that does not keep a rule, which [Sheet.Check] found at a time. The AReq is known by
+// its version, channel and category as text. Of a rule that the sheet does not have any more it knows what the name says.
+func (s *Sheet) Find(name RuleName, version, channel, category string, at time.Time) *Finding {
+	unknown := &Finding{
+		Element: name.Element, Elements: strings.Split(name.Element, "|"), Rule: name.Kind, InForce: name.Since <= at.UTC().Format(time.DateOnly),
+		Text: name.Element + ": " + string(name.Kind.Level()),
+	}
+	v, ok := message.ParseVersion(version)
+	if s == nil || !ok {
+		return unknown
+	}
+	ch, isChannel := message.ParseChannel(channel)
+	if !isChannel {
+		ch = anyChannel
+	}
+	cat, isCategory := message.ParseCategory(category)
+	if !isCategory {
+		cat = anyCategory
+	}
+	rules := s.rules[v][ch][cat]
+	for i := range rules {
+		r := &rules[i]
+		since, _ := r.now.Since.Days()
+		_, until := r.now.Until.Days()
+		switch {
+		case (RuleName{r.now.Element, r.now.Rule, since, until}) != name:
+		case at.Before(r.since):
+			return &r.later
+		default:
+			return &r.now
+		}
+	}
+	return unknown
 }
 
 // Name is how the operator's own rules call the scheme; "" without such rules.

@@ -16,13 +16,15 @@ import (
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/pages"
+	"github.com/openthreeds/threeds/internal/scheme"
 )
 
 // newAdminAPI returns the admin API, which uses the key ring and the merchants of the runtime in use.
 func (s *Server) newAdminAPI() *admin.Handler {
 	h := &admin.Handler{
 		Operators: s.operators, Store: s.db, Now: s.timestamp, Log: s.cfg.Log, Hooks: s.hooks, Explain: s.explainText, Proxies: s.proxies,
-		Ring: func() account.Ring { return s.ring.Load() },
+		Ring:    func() account.Ring { return s.ring.Load() },
+		RulesOf: func(word string) *scheme.Sheet { return s.describeScheme(word).Rules },
 		Merchants: func() *merchant.Registry {
 			cfg := &s.activeRuntime().cfg
 			registry := &merchant.Registry{Store: s.db, Ring: s.ring.Load(), InFile: cfg.Merchants}

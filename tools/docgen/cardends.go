@@ -214,18 +214,22 @@ func endsOf(statements string) ([]cardEnd, error) {
 // ending returns result and action as the shop shows them. Without members no message has come, and without a code no
 // Erro.
 func ending(status outcome.Status, members map[string]string, code message.Code) string {
-	end := outcome.Ending{Status: status, Scheme: "visa"}
+	var m outcome.Messages
 	if members != nil {
 		text, err := json.Marshal(members)
 		if err != nil {
 			panic(err) // strings can be encoded
 		}
-		if end.ARes, err = message.Parse(text, message.Limits{}); err != nil {
+		if m.ARes, err = message.Parse(text, message.Limits{}); err != nil {
 			panic(err)
 		}
+		if members["challengeCancel"] != "" {
+			m.RReq = m.ARes
+		}
 	}
+	end := outcome.NewEnding(status, "visa", m)
 	if code != 0 {
-		end.Erro = &message.Error{Code: code}
+		end.Error = &outcome.Erro{Component: "D", Code: code.String()}
 	}
 	return describeEnd(end)
 }

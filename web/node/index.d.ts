@@ -45,11 +45,11 @@ export type Status =
 
 export type Result =
   | "authenticated" | "attempted" | "informational" | "data_only" | "not_authenticated" | "rejected" | "unavailable"
-  | "not_enrolled" | "abandoned" | "error";
+  | "not_enrolled" | "abandoned" | "bank_unreachable" | "error";
 
 export type Action =
   | "authorise" | "authorise_without_authentication" | "do_not_authorise" | "retry_with_challenge" | "retry_later"
-  | "ask_for_another_card";
+  | "ask_for_another_card" | "keep_for_later";
 
 /** One run of 3-D Secure. */
 export interface Authentication {
@@ -57,17 +57,22 @@ export interface Authentication {
   status: Status;
   reference: string | null;
   created: string;
+  /** What is bought, as the AReq says it; null without a payment. */
+  amount: { value: string; currency: string; exponent: string | null } | null;
+  merchant: { name: string; acquirerMerchantID: string | null };
   card: { last4: string; scheme: string | null; schemes?: string[] };
   messageVersion: string | null;
   /** What the page needs; url and token are in the answer of authenticate only. */
   browser?: { url?: string; token?: string; script: string; integrity: string; expires: string };
   /** What the SDK of an app needs for a challenge. */
   challenge?: Record<string, unknown>;
+  /** The first result that came and was not valid; null if there was none. */
+  resultRefused: { at: string; code: string; description: string; detail: string } | null;
   /** null before the end. */
   outcome: Outcome | null;
   normalised?: unknown[];
   defaulted?: string[];
-  schemeFindings?: unknown[];
+  schemeFindings: SchemeFinding[];
   ares?: Record<string, unknown> | null;
   rreq?: Record<string, unknown> | null;
 }
@@ -83,6 +88,8 @@ export interface Outcome {
   authorisation: Authorisation | null;
   liability: { shifts: "yes" | "no" | "unknown"; because: string; source: string | null };
   next: { action: Action; because: string };
+  /** The Erro with which it failed; null if there was none. */
+  error: { component: "C" | "S" | "D" | "A"; code: string; description: string; detail: string } | null;
   cardholderInfo: string | null;
 }
 
@@ -130,9 +137,20 @@ export interface Explanation {
   errors: Fault[];
   warnings: unknown[];
   normalised: unknown[];
-  schemeFindings: unknown[];
+  schemeFindings: SchemeFinding[];
   wouldSend: Record<string, unknown> | null;
   [member: string]: unknown;
+}
+
+/** A rule of the card's scheme that the request does not keep. */
+export interface SchemeFinding {
+  element: string;
+  level: "required" | "advised" | "ignored" | "forbidden";
+  since: string | null;
+  until: string | null;
+  inForce: boolean;
+  text: string;
+  source: string | null;
 }
 
 /** One fault of a request. */
@@ -140,7 +158,8 @@ export interface Fault {
   pointer?: string;
   parameter?: string;
   header?: string;
-  code: number | string;
+  /** Three digits, as in an Erro. */
+  code: string;
   rule: string;
   limit?: Record<string, unknown> | null;
   found?: Record<string, unknown> | null;

@@ -447,7 +447,7 @@ func Explain(merchant string, text []byte) (json.RawMessage, error) {
 	quoted, _ := json.Marshal(merchant + Attacks[0])
 	q := string(quoted)
 	return json.RawMessage(`{"kind": "ares", "verdict": "invalid", "scheme": "visa", "messageVersion": "2.2.0",
-		"errors": [{"pointer": "/eci", "code": 203, "rule": "pattern", "cure": "want 2 digits", "source": null}, {"pointer": ` + q + `, "cure": ` + q + `}],
+		"errors": [{"pointer": "/eci", "code": "203", "rule": "pattern", "cure": "want 2 digits", "source": null}, {"pointer": ` + q + `, "cure": ` + q + `}],
 		"warnings": [{"text": ` + q + `}], "normalised": [{"pointer": ` + q + `, "rule": ` + q + `}], "lines": [` + q + `],
 		"schemeFindings": [{"element": ` + q + `, "level": "required", "since": "2024-08-12", "text": ` + q + `, "inForce": false}],
 		"message": {"messageType": "ARes", "messageVersion": "2.2.0", "transStatus": "C", "cardholderInfo": ` + q + `, "acsURL": ` + q + `}}`), nil

@@ -162,7 +162,8 @@ var states = map[string][2]string{
 	"authenticated": {"Authenticated", "good"}, "attempted": {"Attempted", "info"}, "informational": {"Informational", "info"},
 	"data_only": {"Data only", "info"}, "not_authenticated": {"Not authenticated", "bad"}, "rejected": {"Rejected", "bad"},
 	"unavailable": {"Unavailable", "calm"}, "not_enrolled": {"Not enrolled", "calm"}, "abandoned": {"Abandoned", "warn"},
-	"error": {"Failed", "bad"}, "requires_browser": {"Waiting for the browser", "info"}, "challenge": {"Waiting for the shopper", "info"},
+	"bank_unreachable": {"Bank unreachable", "warn"},
+	"error":            {"Failed", "bad"}, "requires_browser": {"Waiting for the browser", "info"}, "challenge": {"Waiting for the shopper", "info"},
 	"decoupled": {"Waiting for the bank", "info"}, "in_progress": {"Waiting for the directory", "info"},
 }
 
