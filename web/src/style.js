@@ -23,7 +23,7 @@ p,.foot{color:var(--muted);font-size:14px}
 .said{display:grid;align-items:center;flex:1 1 128px;min-width:0}
 .said>*{grid-area:1/1}
 .note{background:var(--note);color:var(--ink);border-radius:10px;padding:12px;white-space:pre-wrap;font-size:15px}
-.body{display:flex;flex-direction:column;flex:1 1 auto;min-height:0;position:relative}
+.body{display:flex;flex-direction:column;flex:1 0 auto;position:relative}
 .panel{display:flex;flex-direction:column;justify-content:center;gap:12px;padding:24px;flex:1;min-height:300px;max-width:560px;margin:0 auto;width:100%}
 .mid{text-align:center;align-items:center}
 button{font-family:inherit;font-size:15px;font-weight:600;line-height:1.3;color:inherit;background:none;border:1px solid var(--edge);border-radius:10px;padding:8px 16px;

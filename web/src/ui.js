@@ -212,7 +212,7 @@ export function openUI(o, onCancel) {
     }
   }
 
-  if (o.size == '05' && !o.container || innerWidth < frames.phone[0]) box.classList.add('full')
+  if (o.size == '05' || innerWidth < frames.phone[0]) box.classList.add('full')
   showWaiting()
   ;(o.container ?? document.body).append(host)
   if (!o.container) {

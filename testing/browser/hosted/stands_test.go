@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -141,8 +142,9 @@ var places = fmt.Sprintf(`(() => {
 	return [%s.firstElementChild, %s].map(at).join(", ")
 })()`, gridRoot, gridMark("challenge"))
 
-// isUncovered is the expression of whether the frame of the bank is in view, with the way out of it below.
-var isUncovered = fmt.Sprintf(`((frame, open) => getComputedStyle(frame).visibility == "visible" &&
+// isUncovered is the expression of whether the frame of the bank is in view, no lower than the protocol has it, with the way
+// out of it below.
+var isUncovered = fmt.Sprintf(`((frame, open) => getComputedStyle(frame).visibility == "visible" && frame.offsetHeight >= 400 &&
 	open.getBoundingClientRect().top >= frame.getBoundingClientRect().bottom)(%s, %s)`, gridMark("challenge"), gridMark("open-bank"))
 
 // TestN1TheWayOutOfTheFrameCoversAndMovesNothing: over a page of the bank that is in view, also if its end does not come, there
@@ -152,8 +154,11 @@ func TestN1TheWayOutOfTheFrameCoversAndMovesNothing(t *testing.T) {
 	for _, engine := range gridEngines() {
 		t.Run(string(engine), func(t *testing.T) {
 			var run overlap
-			for _, bank := range []string{"/challenge", "/challenge?slow", "/challenge?late"} {
-				for _, way := range []gridWay{scriptWay, hostedWay} {
+			for i, bank := range []string{"/challenge", "/challenge?slow", "/challenge?late"} {
+				for j, way := range []gridWay{scriptWay, hostedWay} {
+					if os.Getenv("BROWSERS") != "all" && i%2 != j {
+						continue
+					}
 					w := run.world(t, engine)
 					w.way = way
 					w.pay(w.add("", bank, enginetest.Row{}))

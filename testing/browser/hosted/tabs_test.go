@@ -61,7 +61,7 @@ func TestP3ACallAfterTheEndSaysHowItEnded(t *testing.T) {
 	for _, engine := range gridEngines() {
 		t.Run(string(engine), func(t *testing.T) {
 			w := newGridWorld(t, engine, browsertest.Options{})
-			for _, end := range []string{"completed", "failed", "cancelled", "expired", "decoupled", "pending"} {
+			for _, end := range []string{"completed", "cancelled", "expired"} {
 				token := w.add("", "", enginetest.Row{End: end})
 				w.pay(token)
 				w.ends(token, end, "begin result end")
