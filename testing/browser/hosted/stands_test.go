@@ -56,7 +56,7 @@ func TestN1WhereTheShopperStands(t *testing.T) {
 				token := w.engine.Add(row)
 				w.openShop(token)
 				if c.isBlocked {
-					w.must(w.tab.Eval("window.open = () => null; 0", nil))
+					w.must(w.tab.Eval("window.open = () => null", nil))
 				}
 				w.clickPay(1)
 				run.then(engine, func() {

@@ -76,17 +76,17 @@ func TestP3ACallAfterTheEndSaysHowItEnded(t *testing.T) {
 			w.must(w.tab.Navigate(w.shop + "/elsewhere"))
 			w.must(w.tab.Back())
 			w.until("window.isReady")
-			w.must(w.tab.Eval(`window.ends = []; 0`, nil)) // the page may come from the cache
+			w.must(w.tab.Eval(`window.ends = []`, nil)) // the page may come from the cache
 			w.goOn()
 			w.ends(token, "completed", "")
 
 			token = w.add("", "", enginetest.Row{})
 			w.openShop(token)
-			w.must(w.tab.Eval(`Storage.prototype.getItem = Storage.prototype.setItem = () => { throw new Error("refused") }; 0`, nil))
+			w.must(w.tab.Eval(`Storage.prototype.getItem = Storage.prototype.setItem = () => { throw new Error("refused") }`, nil))
 			for _, status := range []string{"completed", "completed"} {
 				w.clickPay(1)
 				w.ends(token, status, "")
-				w.must(w.tab.Eval(`window.ends = []; 0`, nil))
+				w.must(w.tab.Eval(`window.ends = []`, nil))
 			}
 			w.must(w.tab.Reload())
 			w.goOn()
