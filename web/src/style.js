@@ -20,7 +20,7 @@ h2:empty,h3:empty{display:none}
 #t:focus{outline:0}
 p,.foot{color:var(--muted);font-size:14px}
 .foot{padding:8px 16px;font-size:13px;border-top:1px solid var(--line);flex-wrap:wrap}
-.said{display:grid;align-items:center;flex:1 1 128px;min-width:0}
+.said{display:grid;align-items:center;flex:1 1 128px;contain:inline-size}
 .said>*{grid-area:1/1}
 .note{background:var(--note);color:var(--ink);border-radius:10px;padding:12px;white-space:pre-wrap;font-size:15px}
 .body{display:flex;flex-direction:column;flex:1 0 auto;position:relative}
