@@ -595,9 +595,9 @@ func TestF6CancelBeforeTheBrowserComes(t *testing.T) {
 	}
 }
 
-// TestP3ABrowserThatCancelsAtOnceHearsOfIt: the browser that cancels before it has begun hears of that end later, too, and no
+// TestD64ABrowserThatCancelsAtOnceHearsOfIt: the browser that cancels before it has begun hears of that end later, too, and no
 // other one does. Where the merchant cancels before any browser comes, nobody else has the payment open: it is over.
-func TestP3ABrowserThatCancelsAtOnceHearsOfIt(t *testing.T) {
+func TestD64ABrowserThatCancelsAtOnceHearsOfIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	p := w.newPage(t)

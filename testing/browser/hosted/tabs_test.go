@@ -54,10 +54,10 @@ func TestD62ATabThatWaitsEnds(t *testing.T) {
 	}
 }
 
-// TestP3ACallAfterTheEndSaysHowItEnded: a tab that calls authenticate again after the end hears of the same end: in the same
+// TestD64ACallAfterTheEndSaysHowItEnded: a tab that calls authenticate again after the end hears of the same end: in the same
 // page, after a reload, and when it comes back from another page. Where the page may store nothing, a reload is another
 // browser, but a second call in the same page is not.
-func TestP3ACallAfterTheEndSaysHowItEnded(t *testing.T) {
+func TestD64ACallAfterTheEndSaysHowItEnded(t *testing.T) {
 	for _, engine := range gridEngines() {
 		t.Run(string(engine), func(t *testing.T) {
 			w := newGridWorld(t, engine, browsertest.Options{})
