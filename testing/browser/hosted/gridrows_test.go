@@ -53,7 +53,7 @@ var gridRows = []gridRow{
 	{"bank that forbids framing", func(w *gridWorld) string {
 		token := w.add("", "/challenge?deny", enginetest.Row{})
 		w.pay(token)
-		w.click("open-bank")
+		w.openBank(token)
 		w.ends(token, "completed", "begin challenge result end")
 		w.poll("the window closes itself", func() (bool, error) {
 			n, err := w.tab.Windows()
