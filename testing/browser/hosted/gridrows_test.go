@@ -51,6 +51,7 @@ var gridRows = []gridRow{
 		return ""
 	}},
 	{"bank that forbids framing", func(w *gridWorld) string {
+		w.must(w.tab.Resize(1280, 900)) // Nothing scrolls: a click right after that may reach what was there before.
 		token := w.add("", "/challenge?deny", enginetest.Row{})
 		w.pay(token)
 		w.openBank(token)
