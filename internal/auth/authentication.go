@@ -371,20 +371,24 @@ func (e *Engine) Cancel(ctx context.Context, acc *account.Account, id string) (*
 	if rec.API == "" {
 		return nil, ErrNotCancellable
 	}
-	if err := e.cancelRow(ctx, t); err != nil {
+	if err := e.cancelRow(ctx, t, ""); err != nil {
 		return nil, err
 	}
 	return e.Authentication(ctx, acc, id)
 }
 
-// cancelRow moves the row of an authentication to Cancelled.
-func (e *Engine) cancelRow(ctx context.Context, was *store.Txn) error {
+// cancelRow moves the row of an authentication to Cancelled. If no browser has begun it, that of binding is bound to it; ""
+// means that the merchant cancels.
+func (e *Engine) cancelRow(ctx context.Context, was *store.Txn, binding string) error {
 	_, err := e.newWrite(*was, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
 		if e.statusOf(t, rec).IsFinal() {
 			return ErrFinal
 		}
 		if rec.Page != nil {
 			rec.Page.Card = nil
+			if len(rec.Page.Binding) == 0 && isBinding(binding) {
+				rec.Page.Binding = e.Sealer.Digest(bindingText(was.ID, binding))
+			}
 		}
 		if rec.Agent != nil {
 			rec.Agent.Request = nil

@@ -104,8 +104,8 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 		return nil, "", err
 	}
 	if len(p.rec.Page.Binding) > 0 || p.row.State != Waiting {
-		if !e.isBoundTo(p, binding) {
-			return nil, "", ErrOtherBrowser
+		if err := e.checkBinding(p, binding); err != nil {
+			return nil, "", err
 		}
 		e.startSending(p)
 		return e.showView(ctx, p), binding, nil
@@ -261,7 +261,8 @@ func (e *Engine) ConfirmBrowser(ctx context.Context, token, binding string) (*Br
 	return e.viewOf(p), nil
 }
 
-// CancelBrowser ends the authentication: the shopper has cancelled. One that is over stays as it is.
+// CancelBrowser ends the authentication: the shopper has cancelled. One that is over stays as it is. Where no browser has
+// begun, the one that cancels is bound to it, so that it hears of the end later, too.
 func (e *Engine) CancelBrowser(ctx context.Context, token, binding string) (*BrowserView, error) {
 	p, err := e.openPage(ctx, token)
 	if err != nil {
@@ -271,7 +272,7 @@ func (e *Engine) CancelBrowser(ctx context.Context, token, binding string) (*Bro
 	if len(p.rec.Page.Binding) > 0 && !e.isBoundTo(p, binding) {
 		return nil, ErrOtherBrowser
 	}
-	if err := e.cancelRow(ctx, &p.row); err != nil && !errors.Is(err, ErrFinal) {
+	if err := e.cancelRow(ctx, &p.row, binding); err != nil && !errors.Is(err, ErrFinal) {
 		return nil, err
 	}
 	p, err = e.openPage(ctx, token)

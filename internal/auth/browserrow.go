@@ -134,13 +134,14 @@ func (e *Engine) openPage(ctx context.Context, token string) (*page, error) {
 	return p, nil
 }
 
-// openBoundPage is openPage for the browser that has begun the authentication. For any other the error is ErrOtherBrowser.
+// openBoundPage is openPage for the browser that has begun the authentication. For any other the error is that of
+// checkBinding.
 func (e *Engine) openBoundPage(ctx context.Context, token, binding string) (*page, error) {
 	p, err := e.openPage(ctx, token)
-	if err == nil && !e.isBoundTo(p, binding) {
-		return nil, ErrOtherBrowser
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	return p, e.checkBinding(p, binding)
 }
 
 // openTag reads the authentication of a tag.
@@ -184,6 +185,18 @@ func (e *Engine) readPage(ctx context.Context, id string) (*page, error) {
 // isBoundTo reports whether a browser with this binding has begun the authentication.
 func (e *Engine) isBoundTo(p *page, binding string) bool {
 	return len(p.rec.Page.Binding) > 0 && e.Sealer.IsDigest(p.rec.Page.Binding, bindingText(p.id, binding))
+}
+
+// checkBinding returns an error for a browser that has not begun the authentication: ErrOtherBrowser or, where it ended
+// before any browser began it, ErrNoAuthentication.
+func (e *Engine) checkBinding(p *page, binding string) error {
+	switch {
+	case e.isBoundTo(p, binding):
+		return nil
+	case len(p.rec.Page.Binding) == 0 && p.row.State != Waiting:
+		return ErrNoAuthentication
+	}
+	return ErrOtherBrowser
 }
 
 // storePage changes what the row of p keeps of its page, and p.

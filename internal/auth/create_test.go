@@ -632,6 +632,41 @@ func TestF6CancelBeforeTheBrowserComes(t *testing.T) {
 	}
 }
 
+// TestD64ABrowserThatCancelsAtOnceHearsOfIt: the browser that cancels before it has begun hears of that end later, too, and no
+// other one does. Where the merchant cancels before any browser comes, nobody else has the payment open: it is over.
+func TestD64ABrowserThatCancelsAtOnceHearsOfIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	p := w.newPage(t)
+	mine, other := strings.Repeat("A", 43), strings.Repeat("B", 42)+"A"
+	if v, err := p.CancelBrowser(t.Context(), p.token, mine); err != nil || v.End != "cancelled" {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if v, err := p.ViewBrowser(t.Context(), p.token, mine, -1); err != nil || v.End != "cancelled" {
+		t.Errorf("a reload: %+v, %v", v, err)
+	}
+	if v, _, err := p.BeginBrowser(t.Context(), p.token, mine, seen); err != nil || v.End != "cancelled" {
+		t.Errorf("begun again: %+v, %v", v, err)
+	}
+	if _, err := p.ViewBrowser(t.Context(), p.token, other, -1); !errors.Is(err, auth.ErrOtherBrowser) {
+		t.Errorf("another browser: %v", err)
+	}
+
+	p = w.newPage(t)
+	if _, err := p.Cancel(t.Context(), profiled, p.id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.ViewBrowser(t.Context(), p.token, mine, -1); !errors.Is(err, auth.ErrNoAuthentication) {
+		t.Errorf("cancelled by the merchant, view: %v", err)
+	}
+	if _, _, err := p.BeginBrowser(t.Context(), p.token, mine, seen); !errors.Is(err, auth.ErrNoAuthentication) {
+		t.Errorf("cancelled by the merchant, begin: %v", err)
+	}
+	if len(w.sends) != 0 {
+		t.Errorf("%d AReqs", len(w.sends))
+	}
+}
+
 // TestB4PageThatNeverComes: after its time the authentication is expired, and no browser can begin it.
 func TestB4PageThatNeverComes(t *testing.T) {
 	t.Parallel()

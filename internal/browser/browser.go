@@ -149,7 +149,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // notFound answers for everything that is unknown, malformed or over, in the same bytes.
 func (h *handler) notFound(w http.ResponseWriter, r *http.Request) {
-	h.showNotice(w, r, http.StatusNotFound, "over")
+	h.showNotice(w, r, http.StatusNotFound, "overTitle", "over")
 }
 
 // refuse answers an error of the engine. The page of a shopper gets words.
@@ -158,16 +158,16 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, auth.ErrNoAuthentication):
 		h.notFound(w, r)
 	case errors.Is(err, auth.ErrOtherBrowser):
-		h.showNotice(w, r, http.StatusConflict, "elsewhere")
+		h.showNotice(w, r, http.StatusConflict, "elsewhereTitle", "elsewhere")
 	case r.Context().Err() != nil:
 		// The browser has gone.
 	case errors.Is(err, auth.ErrBusy): // the page tries again
 		w.Header().Set("Retry-After", "1")
-		h.showNotice(w, r, http.StatusServiceUnavailable, "offlineTitle")
+		h.showNotice(w, r, http.StatusServiceUnavailable, "offlineTitle", "offlineReload")
 	default:
 		h.Log.Error("browser step failed", "err", err)
 		w.Header().Set("Retry-After", "1")
-		h.showNotice(w, r, http.StatusServiceUnavailable, "offlineTitle")
+		h.showNotice(w, r, http.StatusServiceUnavailable, "offlineTitle", "offlineReload")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -204,19 +205,20 @@ func TestD62GetBindsNothing(t *testing.T) {
 // it was in a frame, and not on the session data, which some issuers take from an earlier CReq.
 func TestN1TheBrowserSaysWhereTheBankWas(t *testing.T) {
 	t.Parallel()
-	const toShop, inside, closes, ends = "303 to the shop", "the frame tells its page", "a window that closes", "the end"
+	const toShop, looks, closes, ends = "303 to the shop", "the page looks for itself", "a window that closes", "the end"
+	const shop = "https://shop.example/"
 	for _, test := range []struct{ session, dest, returnURL, want string }{
-		{"frame", "iframe", "https://shop.example/", inside},
-		{"window", "iframe", "https://shop.example/", inside},
-		{"top", "iframe", "https://shop.example/", inside},
-		{"frame", "document", "https://shop.example/", toShop}, // the bank was opened outside of the frame, and the issuer kept the first CReq
-		{"frame", "document", "", closes},
-		{"window", "document", "https://shop.example/", closes},
-		{"top", "document", "https://shop.example/", toShop},
+		{"frame", "iframe", shop, looks},
+		{"window", "iframe", shop, looks},
+		{"top", "iframe", shop, looks},
+		{"frame", "document", shop, looks}, // the bank was opened outside of the frame, and the issuer kept the first CReq
+		{"frame", "document", "", looks},
+		{"window", "document", shop, closes},
+		{"top", "document", shop, toShop},
 		{"top", "document", "", ends},
-		{"", "document", "https://shop.example/", toShop},
-		{"frame", "", "https://shop.example/", inside}, // an old browser; the page looks for itself
-		{"top", "", "https://shop.example/", toShop},
+		{"", "document", shop, toShop},
+		{"frame", "", shop, looks}, // an old browser
+		{"top", "", shop, toShop},
 		{"", "", "", ends},
 	} {
 		h, engine := newTestHandler(nil)
@@ -236,9 +238,9 @@ func TestN1TheBrowserSaysWhereTheBankWas(t *testing.T) {
 		case w.Code == http.StatusSeeOther && strings.HasPrefix(w.Header().Get("Location"), test.returnURL):
 			got = toShop
 		case strings.Contains(body, "postMessage"):
-			got = inside
-			if !strings.Contains(body, "else location.replace(\"https://shop.example/?authentication=") {
-				t.Errorf("%+v: the page does not go to the shop where it is in no frame: %s", test, body)
+			got = looks
+			if has := strings.Contains(body, `location.replace("https://shop.example/?authentication=`); has != (test.returnURL != "") {
+				t.Errorf("%+v: goes to the shop: %t: %s", test, has, body)
 			}
 		case strings.Contains(body, "window.close()"):
 			got = closes
@@ -247,6 +249,58 @@ func TestN1TheBrowserSaysWhereTheBankWas(t *testing.T) {
 		}
 		if got != test.want {
 			t.Errorf("session %q, Sec-Fetch-Dest %q, returnUrl %q: %s (%d %s)", test.session, test.dest, test.returnURL, got, w.Code, body)
+		}
+	}
+}
+
+// TestN11EndPagesLookLikeThePageBefore: a page at the end has the name, the picture and the colours of the shop where the shop is
+// known, a heading, a sentence, and a button that leads back where there is an address.
+func TestN11EndPagesLookLikeThePageBefore(t *testing.T) {
+	t.Parallel()
+	h, engine := newTestHandler(func(s *Settings) {
+		s.Looks = func(context.Context, string) Looks {
+			return Looks{Name: "Fjord Audio", Colour: "#7a4379", Logo: []byte("<svg/>"), LogoType: "image/svg+xml"}
+		}
+	})
+	end := func(returnURL, action string) *httptest.ResponseRecorder {
+		token := engine.Add(fakeRow{ACSURL: "https://bank.example/acs", View: auth.BrowserView{ReturnURL: returnURL}})
+		cookies := get(h, "/a/"+token).Result().Cookies()
+		w := submit(h, "/a/"+token+"/"+action, cookies, nil)
+		if action == "begin" {
+			w = submit(h, "/n/"+engine.Row(token).Tag+"/challenge", nil, url.Values{"threeDSSessionData": {sessionFrame}})
+		}
+		return w
+	}
+	busy := func() *httptest.ResponseRecorder {
+		token := engine.Add(fakeRow{})
+		cookies := get(h, "/a/"+token).Result().Cookies()
+		engine.Lose("begin")
+		return submit(h, "/a/"+token+"/begin", cookies, nil)
+	}
+	taken := engine.Add(fakeRow{})
+	submit(h, "/a/"+taken+"/begin", get(h, "/a/"+taken).Result().Cookies(), nil)
+	texts := readTexts()["en"]
+	ofShop := []string{">Fjord Audio<", "data:image/svg+xml;base64,", "#7a4379", texts["endTitle"], texts["endText"]}
+	for what, c := range map[string]struct {
+		w       *httptest.ResponseRecorder
+		has     []string
+		hasBack bool
+	}{
+		"cancelled, without an address":          {end("", "cancel"), ofShop, false},
+		"from the bank, without an address":      {end("", "begin"), ofShop, false},
+		"from the bank to a shop that is slow":   {end("https://shop.example/back", "begin"), ofShop, true},
+		"an unknown token":                       {get(h, "/a/unknown"), []string{texts["overTitle"], texts["over"]}, false},
+		"an authentication of another browser":   {get(h, "/a/"+taken), []string{texts["elsewhereTitle"], texts["elsewhere"]}, false},
+		"a server that cannot reach its storage": {busy(), []string{texts["offlineTitle"], texts["offlineReload"]}, false},
+	} {
+		body := html.UnescapeString(c.w.Body.String())
+		for _, part := range append(c.has, `<section class="card"`, "<h1>", "<p>") {
+			if !strings.Contains(body, part) {
+				t.Errorf("%s: no %q in %s", what, part, body)
+			}
+		}
+		if has := strings.Contains(body, `<a class="button main" href="https://shop.example/back?authentication=`); has != c.hasBack {
+			t.Errorf("%s: a way back: %t, want %t: %s", what, has, c.hasBack, body)
 		}
 	}
 }

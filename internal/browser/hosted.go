@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -24,7 +25,7 @@ func (h *handler) hosted(w http.ResponseWriter, r *http.Request) {
 		h.setCookie(w, token)
 	}
 	if v.Step == auth.StepEnd {
-		h.sendToShop(w, r, v, false)
+		h.sendToShop(w, r, v)
 		return
 	}
 	h.showHosted(w, r, token, v)
@@ -63,7 +64,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.refuse(w, r, err)
 	case v.Step == auth.StepEnd || r.PathValue("action") == "end":
-		h.sendToShop(w, r, v, false)
+		h.sendToShop(w, r, v)
 	default:
 		http.Redirect(w, r, "/a/"+token, http.StatusSeeOther)
 	}
@@ -100,11 +101,10 @@ func (h *handler) beginWithoutScript(c *stepCall) (*auth.BrowserView, error) {
 	return v, err
 }
 
-// sendToShop sends the browser back to the shop or, without an address to go to, says that it can be closed. A page that may
-// be a window which threeds.js has opened closes itself then.
-func (h *handler) sendToShop(w http.ResponseWriter, r *http.Request, v *auth.BrowserView, mayBeWindow bool) {
+// sendToShop sends the browser back to the shop or, without an address to go to, says that the page can be closed.
+func (h *handler) sendToShop(w http.ResponseWriter, r *http.Request, v *auth.BrowserView) {
 	if v.ReturnURL == "" {
-		h.showEnd(w, r, v, mayBeWindow)
+		h.showEnd(w, r, v, placeTab)
 		return
 	}
 	http.Redirect(w, r, returnURL(v), http.StatusSeeOther)
@@ -174,11 +174,6 @@ type hostedPage struct {
 	Token     string
 	Step      auth.BrowserStep
 	Amount    string
-	Merchant  string
-	HasLogo   bool
-	Colour    string
-	OnColour  string
-	Accent    string
 	Challenge *auth.BrowserChallenge
 	Info      string
 	Script    string
@@ -187,15 +182,11 @@ type hostedPage struct {
 func (h *handler) showHosted(w http.ResponseWriter, r *http.Request, token string, v *auth.BrowserView) {
 	looks := h.Looks(r.Context(), v.Merchant)
 	p := hostedPage{
-		page: h.newPage(r, v.Language, looks.Name, formatAmount(v)), Token: token, Step: v.Step,
-		Amount: formatAmount(v), Merchant: looks.Name, HasLogo: len(looks.Logo) > 0,
-		Challenge: v.Challenge, Info: v.CardholderInfo, Script: web.HostedScript,
+		page: h.newPage(r, v.Language, looks, formatAmount(v)), Token: token, Step: v.Step,
+		Amount: formatAmount(v), Challenge: v.Challenge, Info: v.CardholderInfo, Script: web.HostedScript,
 	}
-	if isColour(looks.Colour) {
-		p.Colour, p.OnColour = looks.Colour, textColour(looks.Colour)
-	}
-	if isColour(looks.Accent) {
-		p.Accent = looks.Accent
+	if len(looks.Logo) > 0 {
+		p.Logo = template.URL("/a/" + token + "/logo") //nolint:gosec // the token has been checked
 	}
 	lab := ""
 	if h.IsLab {

@@ -12,8 +12,8 @@ import (
 // and top. An issuer that gets a second CReq may send back what came with the first one. So the browser itself says whether
 // the notification comes in a frame, and these words only what else there is to know.
 const (
-	inFrame  = "ZnJhbWU"
-	inWindow = "d2luZG93"
+	sessionFrame  = "ZnJhbWU"
+	sessionWindow = "d2luZG93"
 )
 
 // methodNotice is where an issuer's 3DS Method ends.
@@ -37,19 +37,15 @@ func (h *handler) challengeNotice(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	session, dest := r.PostFormValue("threeDSSessionData"), r.Header.Get("Sec-Fetch-Dest")
-	switch {
-	case dest == "iframe" || dest == "frame" || dest == "" && session == inFrame: // old browsers send no Sec-Fetch-Dest
-		p := backPage{page: h.newPage(r, v.Language, "", "")}
-		p.Text = p.Texts["endText"]
-		if v.ReturnURL != "" {
-			p.Return = returnURL(v)
-		}
-		setPolicy(w, "default-src 'none'; script-src 'nonce-"+p.Nonce+"'; base-uri 'none'")
-		h.render(w, http.StatusOK, "back.html", p)
-	case session == inWindow:
-		h.showEnd(w, r, v, true)
+	switch isFrame := dest == "iframe" || dest == "frame"; {
+	case isFrame || dest == "" && session == sessionFrame: // old browsers send no Sec-Fetch-Dest
+		h.showEnd(w, r, v, placeUnknown)
+	case session == sessionWindow:
+		h.showEnd(w, r, v, placeWindow)
+	case session == sessionFrame: // of an earlier CReq: the bank was opened in a window of its own, or in the tab
+		h.showEnd(w, r, h.waitForResult(w, r, tag, v), placeUnknown)
 	default:
-		h.sendToShop(w, r, h.waitForResult(w, r, tag, v), session == inFrame)
+		h.sendToShop(w, r, h.waitForResult(w, r, tag, v))
 	}
 }
 

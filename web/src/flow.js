@@ -7,7 +7,6 @@ import { confirmPayment, hasSPC } from './spc.js'
 import { dropBinding, loadBinding } from './tabs.js'
 
 const steps = ['begin', 'method', 'authentication', 'challenge', 'result', 'end']
-const finals = ['completed', 'failed', 'cancelled', 'expired']
 
 /** runFlow takes an authentication to its end in this page, and returns the status of that end. */
 export async function runFlow(o) {
@@ -37,10 +36,10 @@ export async function runFlow(o) {
   } catch (error) {
     if (!(error instanceof End)) console.error(error)
     status = error instanceof End ? error.status : 'unreachable'
+    if (status == 'expired') dropBinding(o.id)
   }
   o.signal?.removeEventListener('abort', abort)
   ui.close()
-  if (finals.includes(status)) dropBinding(o.id)
   tell('end')
   return status
 }
@@ -59,7 +58,7 @@ async function follow(o, api, ui, signal, tell) {
   }
   tell('begin')
   const method = openFrame(o.base, ui, 'method')
-  const [accept, spc] = await Promise.all([method.ready, hasSPC()])
+  const [accept, spc] = await Promise.all([method.accept, hasSPC()])
   const begun = api.begin({
     data: { ...collectData(o.size), browserAcceptHeader: accept }, spc
   })

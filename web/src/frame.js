@@ -1,20 +1,21 @@
 /**
- * openFrame puts a wrapper document of B into the page. ready resolves with the Accept header
- * of its request, or with '' if it does not come. show has it post a form to the bank.
+ * openFrame puts a wrapper document of B into the page. accept resolves with the Accept header
+ * of its request, or with '' if that has not come after three seconds. show has the document post
+ * a form to the bank, however late it comes.
  */
 export function openFrame(base, ui, kind, allow, onMessage) {
   const frame = document.createElement('iframe')
   frame.dataset.threeds = kind
   frame.title = ui.text('frame') || kind
   if (allow) frame.allow = allow
-  let isReady
+  let hasCome
   const ready = new Promise((resolve) => {
-    isReady = resolve
-    setTimeout(resolve, 3000, '')
+    hasCome = resolve
   })
+  const tooLate = new Promise((resolve) => setTimeout(resolve, 3000, ''))
   const listen = ({ source, data }) => {
     if (source != frame.contentWindow || !data?.threeds) return
-    if (data.threeds == 'ready') isReady(String(data.accept ?? ''))
+    if (data.threeds == 'ready') hasCome(String(data.accept ?? ''))
     onMessage?.(data.threeds)
   }
   addEventListener('message', listen)
@@ -22,7 +23,8 @@ export function openFrame(base, ui, kind, allow, onMessage) {
   ui.addFrame(frame, kind)
   ui.onClose(() => removeEventListener('message', listen))
   return {
-    frame, ready,
+    frame,
+    accept: Promise.race([ready, tooLate]),
     show: (order) => ready.then(() => frame.contentWindow?.postMessage({ threeds: 'show', ...order }, new URL(base).origin))
   }
 }

@@ -24,7 +24,7 @@ export function checkOptions(options) {
 }
 
 /** readID returns the id of the authentication that a token is for: its first 16 bytes as a UUID. */
-function readID(token) {
+export function readID(token) {
   const bytes = atob(token.slice(0, 22).replace(/-/g, '+').replace(/_/g, '/') + '==')
   const hex = Array.from(bytes, (c) => c.charCodeAt(0).toString(16).padStart(2, '0')).join('')
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5')

@@ -20,8 +20,10 @@ h2:empty,h3:empty{display:none}
 #t:focus{outline:0}
 p,.foot{color:var(--muted);font-size:14px}
 .foot{padding:8px 16px;font-size:13px;border-top:1px solid var(--line);flex-wrap:wrap}
+.said{display:grid;align-items:center;flex:1 1 128px;contain:inline-size}
+.said>*{grid-area:1/1}
 .note{background:var(--note);color:var(--ink);border-radius:10px;padding:12px;white-space:pre-wrap;font-size:15px}
-.body,.ask{display:flex;flex-direction:column;flex:1 1 auto;min-height:0}
+.body{display:flex;flex-direction:column;flex:1 0 auto;position:relative}
 .panel{display:flex;flex-direction:column;justify-content:center;gap:12px;padding:24px;flex:1;min-height:300px;max-width:560px;margin:0 auto;width:100%}
 .mid{text-align:center;align-items:center}
 button{font-family:inherit;font-size:15px;font-weight:600;line-height:1.3;color:inherit;background:none;border:1px solid var(--edge);border-radius:10px;padding:8px 16px;
@@ -33,7 +35,9 @@ button:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 @keyframes t{to{transform:rotate(1turn)}}
 @media(prefers-reduced-motion:reduce){.spin{animation-duration:4s}}
 iframe{border:0;display:block;background:#fff;color-scheme:light}
-iframe[data-threeds=method],.away{visibility:hidden;position:absolute;width:1px;height:1px;left:0;top:0}
+iframe[data-threeds=method]{visibility:hidden;position:absolute;width:1px;height:1px;left:0;top:0}
+.unseen{visibility:hidden}
+.way{position:absolute;inset:0;min-height:0;overflow:auto;justify-content:safe center}
 .full iframe[data-threeds=challenge]{flex:1;width:100%;min-height:400px}
 [hidden]{display:none!important}
 `

@@ -73,26 +73,36 @@ async function withLock(id, channel, run) {
   })
 }
 
-/** loadBinding returns the second secret that this tab has for an authentication, or makes it. */
+/** bindings are the second secrets of this page, for where storage is refused. */
+const bindings = new Map()
+
+/**
+ * loadBinding returns the second secret that this tab has for an authentication, or makes it. It stays after the end, for
+ * the server tells the end to that secret alone, also after a reload.
+ */
 export function loadBinding(id) {
+  const key = prefix + id
   try {
-    const kept = sessionStorage.getItem(prefix + id)
+    const kept = sessionStorage.getItem(key)
     if (kept) return kept
   } catch {
     // Storage is refused: the secret stays in memory.
   }
+  if (bindings.has(id)) return bindings.get(id)
   const bytes = crypto.getRandomValues(new Uint8Array(32))
   const binding = btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')
+  bindings.set(id, binding)
   try {
-    sessionStorage.setItem(prefix + id, binding)
+    sessionStorage.setItem(key, binding)
   } catch {
     // The same as above.
   }
   return binding
 }
 
-/** dropBinding forgets the second secret of an authentication that has ended. */
+/** dropBinding forgets the second secret of an authentication that the server no longer knows. */
 export function dropBinding(id) {
+  bindings.delete(id)
   try {
     sessionStorage.removeItem(prefix + id)
   } catch {

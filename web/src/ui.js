@@ -39,16 +39,18 @@ export function openUI(o, onCancel) {
   const head = make('div', { className: 'head' }, title, cancel)
   const main = make('div', { className: 'body' })
   const amount = make('span')
-  const foot = make('div', { className: 'foot', hidden: true }, amount)
+  const notice = make('p', { role: 'status', hidden: true })
+  const foot = make('div', { className: 'foot', hidden: true }, make('div', { className: 'said' }, amount, notice))
   const box = make(o.container ? 'section' : 'dialog', { className: 'box', mark: o.container ? '' : 'dialog' }, head, main, foot)
   box.setAttribute('aria-labelledby', 't')
   if (o.container) box.role = 'group'
   root.append(box)
 
   const later = (seconds, action) => timers.push(setTimeout(action, seconds * 1000))
-  const panel = (props, ...children) => {
-    main.replaceChildren(make('div', { className: 'panel mid', ...props }, ...children))
-    return main.firstChild
+  // fill shows something else than the page of the bank. The link below that page goes with it.
+  const fill = (element) => {
+    main.replaceChildren(element)
+    foot.querySelector('button')?.remove()
   }
 
   const waitTitle = heading()
@@ -60,11 +62,9 @@ export function openUI(o, onCancel) {
     waitTitle.textContent = text(trouble.is ? 'offlineTitle' : 'waitTitle')
     waitText.textContent = text(trouble.is ? 'offlineText' : words)
   }
-  const notice = make('p', { role: 'status', hidden: true })
-  foot.append(notice)
   const showWaiting = () => {
     fillWaiting()
-    if (waiting.parentNode != main) main.replaceChildren(waiting)
+    if (waiting.parentNode != main) fill(waiting)
   }
   later(frames.seconds.slowWords, () => {
     words = 'waitLong'
@@ -126,6 +126,7 @@ export function openUI(o, onCancel) {
       trouble.is = is
       fillWaiting()
       notice.hidden = !is
+      amount.classList.toggle('unseen', is)
       notice.textContent = is ? text('offlineTitle') : ''
     },
     showLooks: (view) => {
@@ -145,39 +146,39 @@ export function openUI(o, onCancel) {
     showChallenge: ({ challenge }) => {
       const origin = new URL(challenge.url).origin
       const grant = (who) => frames.allow.map((feature) => feature + ' ' + who).join('; ')
-      let isLoaded = false
+      // The frame and the foot keep their places from now on: nothing moves while the shopper types.
+      let isFilled = false
       const wrapper = openFrame(o.base, ui, 'challenge', grant(new URL(o.base).origin + ' ' + origin), (message) => {
-        if (message == 'loaded') {
-          isLoaded = true
-          showBank()
+        if (message == 'filled') {
+          isFilled = true
+          if (way.isConnected) showLink()
         }
-        if (message == 'back') {
-          open.remove()
-          showWaiting()
-        }
+        if (message == 'back') showWaiting()
       })
-      const open = make('button', { mark: 'open-bank', type: 'button', className: 'quiet', textContent: text('openBank'), onclick: () => {
+      const openBank = () => {
         if (o.hosted) return postForm(challenge.url, { creq: challenge.creq, threeDSSessionData: 'dG9w' })
         const to = o.base + 'open#' + o.token + '.' + o.binding + '.'
         const opened = window.open(to + 'window', 'threeds' + o.id)
         if (!opened) location.assign(to + 'top')
-      } })
+      }
+      const button = (props) => make('button', { type: 'button', onclick: openBank, ...props })
+      // A frame that stays empty has the button in its place. One that is filled may show the page of the bank, or none: below
+      // it there is a link, which covers nothing.
       const words = make('p', { role: 'status', textContent: text('openText') })
-      const way = make('div', { className: 'panel mid' }, heading({ textContent: text('openTitle') }), words)
-      // showBank shows the frame again when the bank's page came late. The button moves to the foot.
-      const showBank = () => {
-        if (!way.isConnected) return
+      const way = make('div', { className: 'panel mid way' }, heading({ textContent: text('openTitle') }), words,
+        button({ mark: 'open-bank', className: 'main', textContent: text('openBank') }))
+      const link = button({ className: 'quiet unseen', textContent: text('openMissing') })
+      foot.append(link)
+      const showLink = () => {
         way.remove()
-        wrapper.frame.classList.remove('away')
-        open.className = 'quiet'
-        foot.append(open)
+        wrapper.frame.classList.remove('unseen')
+        link.classList.remove('unseen')
+        link.dataset.threeds = 'open-bank'
       }
       later(frames.seconds.openBank, () => {
         if (!wrapper.frame.isConnected) return
-        if (isLoaded) return foot.append(open)
-        open.className = 'main'
-        way.append(open)
-        wrapper.frame.classList.add('away')
+        if (isFilled) return showLink()
+        wrapper.frame.classList.add('unseen')
         main.append(way)
       })
       later(frames.seconds.deadBank, () => {
@@ -191,14 +192,14 @@ export function openUI(o, onCancel) {
     },
     askForClick: (signal) => new Promise((resolve) => {
       const button = make('button', { mark: 'continue', type: 'button', className: 'main', textContent: text('hostedContinue'), onclick: resolve })
-      panel({ className: 'panel' }, make('p', { textContent: text('hostedText') }), button)
+      fill(make('div', { className: 'panel' }, make('p', { textContent: text('hostedText') }), button))
       button.focus()
       signal.addEventListener('abort', resolve)
     }),
     showInfo: (info, signal) => new Promise((resolve) => {
       const button = make('button', { mark: 'continue', type: 'button', className: 'main', textContent: text('continue'), onclick: resolve })
-      panel({ className: 'panel' }, heading({ textContent: text('infoTitle') }), make('p', { className: 'note', dir: 'auto', textContent: info }),
-        make('p', { textContent: text('infoSource') }), button)
+      fill(make('div', { className: 'panel' }, heading({ textContent: text('infoTitle') }),
+        make('p', { className: 'note', dir: 'auto', textContent: info }), make('p', { textContent: text('infoSource') }), button))
       button.focus()
       signal.addEventListener('abort', resolve)
     }),
@@ -211,7 +212,7 @@ export function openUI(o, onCancel) {
     }
   }
 
-  if (o.size == '05' && !o.container || innerWidth < frames.phone[0]) box.classList.add('full')
+  if (o.size == '05' || innerWidth < frames.phone[0]) box.classList.add('full')
   showWaiting()
   ;(o.container ?? document.body).append(host)
   if (!o.container) {

@@ -4,6 +4,7 @@
 import frames from '../frames.json'
 import { newAPI } from './api.js'
 import { postForm } from './form.js'
+import { readID } from './options.js'
 
 const tell = (message) => parent.postMessage(message, '*')
 
@@ -14,21 +15,24 @@ function show({ kind, url, fields, allow, popups }) {
   frame.sandbox = frames.sandbox[kind + (popups ? 'Before231' : '')]
   if (allow) frame.allow = allow
   document.body.replaceChildren(frame)
-  frame.addEventListener('load', () => {
-    let href
-    try {
-      href = frame.contentWindow.location.href
-    } catch {
-      // The page is of another origin, so it is the bank's.
-    }
-    if (href != 'about:blank') tell({ threeds: 'loaded' })
-  })
   postForm(url, fields, 'bank')
+  // Until a page has come, the frame has the empty page that this script can read. The page that comes is the bank's or, where
+  // the bank forbids frames or cannot be reached, one of the browser: no engine tells a script which.
+  const timer = setInterval(() => {
+    if (frame.contentDocument?.URL == 'about:blank') return
+    clearInterval(timer)
+    tell({ threeds: 'filled' })
+  }, 100)
 }
 
 // openBank posts the challenge from a window of its own, which knows token and secret from
-// the fragment of its address.
+// the fragment of its address. The page that the bank comes back to asks whether this is a window that can close itself.
 async function openBank(token, binding, session) {
+  try {
+    sessionStorage.setItem('threeds.' + readID(token), session)
+  } catch {
+    // Storage is refused: that page goes to the shop instead.
+  }
   const { challenge } = await newAPI({ token, binding, base: '' }, () => {}).state(-1)
   if (challenge) postForm(challenge.url, { creq: challenge.creq, threeDSSessionData: btoa(session).replace(/=/g, '') })
   else close()

@@ -323,8 +323,10 @@ func (e *Engine) EndBrowserMethod(_ context.Context, tag, data string) error {
 
 // Bank returns the pages of an issuer that come back to origin. A bank of /method never
 // answers silently with ?silent; one of /challenge passes by itself with ?pass, forbids framing with
-// ?deny, and passes by itself at the top, and never answers with ?dead.
+// ?deny, and passes by itself at the top, and never answers with ?dead. As some issuers do, it sends back the session data
+// that came with the first CReq of a challenge.
 func Bank(origin string) http.Handler {
+	var sessions sync.Map // the session data of each CReq
 	page := func(w http.ResponseWriter, target string, fields string) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><title>Bank</title><h1>Test bank</h1>
@@ -347,7 +349,9 @@ if (location.search.includes("pass") || location.search == "?deny" || location.p
 			<-r.Context().Done()
 			return
 		}
-		page(w, "/n/"+r.PostFormValue("creq")+"/challenge", `<input name="cres" value="x"><input name="threeDSSessionData" value="`+r.PostFormValue("threeDSSessionData")+`">`)
+		creq := r.PostFormValue("creq")
+		session, _ := sessions.LoadOrStore(creq, r.PostFormValue("threeDSSessionData"))
+		page(w, "/n/"+creq+"/challenge", fmt.Sprintf(`<input name="cres" value="x"><input name="threeDSSessionData" value="%s">`, session))
 	})
 	return mux
 }

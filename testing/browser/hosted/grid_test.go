@@ -41,6 +41,7 @@ type gridWorld struct {
 	base    string // address of the browser listener
 	bank    string
 	shop    string
+	late    chan struct{} // its end lets the bank answer what it holds back
 }
 
 // A postLog counts the CReqs that the bank received.
@@ -80,7 +81,7 @@ window.isReady = true
 </script>`
 
 func newGridWorld(t *testing.T, engine browsertest.Engine, o browsertest.Options) *gridWorld {
-	w := &gridWorld{t: t, way: scriptWay, engine: enginetest.NewEngine(), posts: &postLog{creqs: map[string]int{}}, browser: engine, network: &browsertest.Network{}}
+	w := &gridWorld{t: t, way: scriptWay, engine: enginetest.NewEngine(), posts: &postLog{creqs: map[string]int{}}, browser: engine, network: &browsertest.Network{}, late: make(chan struct{})}
 	listener := httptest.NewUnstartedServer(nil)
 	_, port, _ := net.SplitHostPort(w.network.Listen(t, "127.0.0.1", listener.Listener.Addr().String()))
 	w.base = "http://localhost:" + port // another site than the shop and the bank
@@ -89,7 +90,20 @@ func newGridWorld(t *testing.T, engine browsertest.Engine, o browsertest.Options
 		if r.URL.Path == "/challenge" {
 			w.posts.record(r.PostFormValue("creq"))
 		}
+		wait := func() {
+			select {
+			case <-w.late:
+			case <-r.Context().Done():
+			}
+		}
+		if r.URL.RawQuery == "late" { // nothing comes at first
+			wait()
+		}
 		pages.ServeHTTP(rw, r)
+		if r.URL.RawQuery == "slow" { // the page is in view, but its end does not come at first
+			_ = http.NewResponseController(rw).Flush()
+			wait()
+		}
 	}))
 	shop := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/html; charset=utf-8")

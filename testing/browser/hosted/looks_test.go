@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"github.com/chromedp/cdproto/page"
 	"maps"
+	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -72,6 +74,8 @@ func (w *world) walkHosted(show func(face string)) {
 				"js-bank":   {hosted(enginetest.Row{ACSURL: w.bank + "/challenge"}), "!!" + hostedMark("challenge")},
 				"js-info":   {hosted(enginetest.Row{Info: info}), "!!" + hostedMark("continue")},
 				"end":       {hosted(enginetest.Row{}), `!!document.querySelector("[data-testid=hosted-end]")`},
+				"back":      {func() string { w.echo.Store("/back", w.endOf(view)); return w.shop + "/back" }, `!!document.querySelector("a.main")`},
+				"elsewhere": {func() string { return w.base + "/a/" + w.begunElsewhere(view) }, `!!document.querySelector("[data-testid=hosted-notice]")`},
 				"gone":      {func() string { return w.base + "/a/gone" }, `getComputedStyle(document.body).backgroundColor === "rgb(246, 244, 239)"`},
 			}
 			for i, name := range slices.Sorted(maps.Keys(faces)) {
@@ -95,4 +99,25 @@ func (w *world) walkHosted(show func(face string)) {
 func (w *world) arrive(expression string) {
 	w.t.Helper()
 	w.until(`document.readyState === "complete" && ` + expression)
+}
+
+// endOf returns the page at the end for a shop that is slow, without the script that goes there.
+func (w *world) endOf(view auth.BrowserView) string {
+	view.ReturnURL = w.shop + "/?order=1"
+	token := w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge", View: view})
+	w.submitBegin(token, get(w.handler, "/a/"+token).Result().Cookies())
+	form := url.Values{"threeDSSessionData": {"ZnJhbWU"}}
+	page := submit(w.t.Context(), w.handler, "/n/"+w.engine.Row(token).Tag+"/challenge", nil, form).Body.String()
+	before, script, _ := strings.Cut(page, "<script")
+	_, after, _ := strings.Cut(script, "</script>")
+	return before + after
+}
+
+// begunElsewhere returns the token of an authentication that another browser has begun.
+func (w *world) begunElsewhere(view auth.BrowserView) string {
+	token := w.engine.Add(enginetest.Row{View: view})
+	if _, _, err := w.engine.BeginBrowser(w.t.Context(), token, newSecret(), auth.BrowserData{}); err != nil {
+		w.fail(err)
+	}
+	return token
 }

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/openthreeds/threeds/internal/waittest"
 	"github.com/openthreeds/threeds/testing/browsertest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
@@ -67,6 +69,19 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 		s.do(chromedp.SendKeys(testID("challenge-code"), "123456"), chromedp.Click(testID("challenge-submit")))
 		ends("unframed", "authenticated")
 
+		s.do(chromedp.Navigate(createAt(t, w, "4000000000000172", "FAULT-UNFRAMED", w.Shop+"/?order=17")))
+		waittest.Until(t, "the way out of the frame", func() bool {
+			is, err := chromedp.Run(s.ctx, chromedp.Evaluate[bool](`Boolean(`+openBank+`)`))
+			return err == nil && is
+		})
+		shot("unframed-hosted")
+		s.do(chromedp.Evaluate[chromedp.Void](openBank+`.click()`), chromedp.WaitVisible(testID("challenge-code")))
+		s.do(chromedp.SendKeys(testID("challenge-code"), "123456"), chromedp.Click(testID("challenge-submit")))
+		waittest.Until(t, "the shopper to be back at the shop", func() bool {
+			at, err := chromedp.Run(s.ctx, chromedp.Evaluate[string](`location.href`))
+			return err == nil && strings.HasPrefix(at, w.Shop+"/?order=17&authentication=")
+		})
+
 		s.payAt(w.Shop+"/steps", "4000000000000172", "FAULT-ACSDOWN")
 		browsertest.IssuerFrame(t, s.ctx, `[data-testid="challenge-frame"]`)
 		browsertest.InFrame(t, s.ctx, `document.querySelector("h1")?.textContent === "Your bank cannot be reached"`)
@@ -74,6 +89,23 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 		s.do(chromedp.Click(testID("challenge-cancel")))
 		ends("down", "cancelled")
 	}
+}
+
+// openBank is the expression of what opens the bank outside of the frame of the hosted page.
+const openBank = `document.querySelector("#flow > div")?.shadowRoot.querySelector("[data-threeds=open-bank]")`
+
+// createAt makes an authentication of a browser, in which something goes wrong, and returns the address of its hosted page.
+func createAt(t *testing.T, w *rig.World, pan, trouble, returnURL string) string {
+	t.Helper()
+	res, text := w.Call("POST", "/authentications", w.APIKey, rig.Object{
+		"acctNumber": pan, "cardExpiryDate": "3012", "purchaseAmount": "12900", "purchaseCurrency": "978", "messageVersion": "2.2.0",
+		"acquirerMerchantID": trouble, "returnUrl": returnURL,
+	})
+	var made struct{ Browser struct{ URL string } }
+	if err := json.Unmarshal(text, &made); err != nil || made.Browser.URL == "" {
+		t.Fatalf("%d %s", res.StatusCode, text)
+	}
+	return made.Browser.URL
 }
 
 // payAt buys with a card and has something go wrong, "" for nothing.
