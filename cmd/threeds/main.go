@@ -28,7 +28,7 @@ import (
 
 const usage = `Usage:
     threeds sandbox [--listen HOST:PORT] [--public-url URL] [--directories-listen HOST:PORT]
-                    [--rate-limit N] [--data DIR] [--ready-file FILE] [--strict]
+                    [--rate-limit N] [--data DIR] [--ready-file FILE] [--strict] [--quiet]
         run everything in one process: server, directory servers, issuers, shop
     threeds sandbox --directories DIR [--results-ca FILE] [--listen HOST:PORT]
                     [--directories-listen HOST:PORT]
