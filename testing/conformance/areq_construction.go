@@ -215,7 +215,7 @@ var areqChecks = []check{
 	}},
 	{id: "MC-18", do: func(t *T) {
 		t.wantRefused(allVersions, "BRW", "201", "acctNumber", drop("acctNumber"))
-		for _, bad := range []string{"400000123456", "40000012345678991234", "4000 0012 3456 7899", "400000123456789a"} {
+		for _, bad := range []string{"400000123456", "40000012345678991234", "4000.0012.3456.7899", "400000123456789a"} {
 			for _, v := range allVersions {
 				x := t.flow(v, "BRW", set("acctNumber", bad))
 				x.wantRefused("203", "acctNumber")
