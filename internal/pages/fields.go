@@ -19,6 +19,9 @@ func (h *Handler) newMessageCard(d *journal.Detail, r *lanes.Row, step *journal.
 		c.Groups = append(c.Groups, e.ExplainPersonal(step.Message, step.Personal))
 	}
 	c.Findings = step.Findings
+	if step.Step == "webhook" { // which has no message, but what became of it
+		c.Plain = joinNonEmpty(" ", c.Plain, strings.Join(step.Findings, "; "))
+	}
 	return c
 }
 

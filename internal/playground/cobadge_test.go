@@ -45,7 +45,7 @@ func startLab(t *testing.T, change func(text string) string) *lab {
 	l := &lab{T: t, control: box.ControlURL(), file: filepath.Join(dir, "threeds.yaml"), reload: make(chan os.Signal, 1)}
 	text, err := os.ReadFile(l.file)
 	must(t, err)
-	for _, address := range []string{"127.0.0.1:8080", "127.0.0.1:8443", "127.0.0.1:9090"} {
+	for _, address := range []string{"127.0.0.1:8080", "127.0.0.1:8443", "127.0.0.1:8090", "127.0.0.1:8091"} {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
 		must(t, free.Close())
@@ -56,7 +56,7 @@ func startLab(t *testing.T, change func(text string) string) *lab {
 		switch address {
 		case "127.0.0.1:8080":
 			l.api = "http://" + free.Addr().String()
-		case "127.0.0.1:9090":
+		case "127.0.0.1:8090":
 			l.console = "http://" + free.Addr().String()
 		}
 	}

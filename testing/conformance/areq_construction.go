@@ -215,7 +215,7 @@ var areqChecks = []check{
 	}},
 	{id: "MC-18", do: func(t *T) {
 		t.wantRefused(allVersions, "BRW", "201", "acctNumber", drop("acctNumber"))
-		for _, bad := range []string{"400000123456", "40000012345678991234", "4000 0012 3456 7899", "400000123456789a"} {
+		for _, bad := range []string{"400000123456", "40000012345678991234", "4000.0012.3456.7899", "400000123456789a"} {
 			for _, v := range allVersions {
 				x := t.flow(v, "BRW", set("acctNumber", bad))
 				x.wantRefused("203", "acctNumber")
@@ -459,7 +459,8 @@ var areqChecks = []check{
 		for _, later := range []string{"F", "B"} {
 			t.wantRefused([]string{v220}, "BRW", "203", wish, set(wish, later), set(most, "00010"))
 		}
-		for _, bad := range []string{"1", "00000", "10081", "0001a"} {
+		t.wantSent(since220, "BRW", most, "00001", set(wish, "Y"), set(most, "1"))
+		for _, bad := range []string{"0", "00000", "10081", "0001a"} {
 			t.wantRefused(since220, "BRW", "203", most, set(wish, "Y"), set(most, bad))
 		}
 		t.wantSent(since220, "BRW", most, "10080", set(wish, "Y"), set(most, "10080"))
@@ -768,12 +769,14 @@ var areqChecks = []check{
 			for name, value := range x.req {
 				if strings.HasPrefix(name, "sdk") || name == "deviceRenderOptions" {
 					t.want("AReq", areq, name, value)
+				}
+				if strings.HasPrefix(name, "sdk") && name != "sdkType" || name == "deviceRenderOptions" {
 					t.flow(v, "APP", drop(name)).wantRefused("201", name)
 				}
 			}
 		}
 		t.wantRefused(allVersions, "APP", "203", "sdkMaxTimeout", set("sdkMaxTimeout", "04"))
-		t.wantRefused(allVersions, "APP", "203", "sdkMaxTimeout", set("sdkMaxTimeout", "5"))
+		t.wantSent(allVersions, "APP", "sdkMaxTimeout", "05", set("sdkMaxTimeout", "5"))
 		t.wantRefused(allVersions, "APP", "203", "sdkEphemPubKey", set("sdkEphemPubKey", "key"))
 		const data = "eyJlbmMiOiJBMTI4R0NNIn0..aXY.ZGF0."
 		t.wantSent(allVersions, "APP", "sdkEncData", long(data, 64000), set("sdkEncData", long(data, 64000)))
@@ -782,8 +785,8 @@ var areqChecks = []check{
 	}},
 	{id: "MC-69", do: func(t *T) {
 		only := []string{v231}
-		t.wantRefused(only, "APP", "201", "sdkType", drop("sdkType"))
-		t.wantRefused(only, "APP", "201", "defaultSdkType", drop("defaultSdkType"))
+		t.wantSent(only, "APP", "sdkType", "01", drop("sdkType"))
+		t.wantSent(only, "APP", "defaultSdkType.sdkVariant", "01", drop("defaultSdkType"))
 		split := []edit{set("sdkType", "02"), drop("defaultSdkType"), set("splitSdkType", object{"sdkVariant": "01"}), set("sdkServerSignedContent", "eyJhbGciOiJQUzI1NiJ9.e30.c2ln")}
 		t.wantSent(only, "APP", "splitSdkType.sdkVariant", "01", split...)
 		for _, name := range []string{"splitSdkType", "sdkServerSignedContent"} {

@@ -30,7 +30,7 @@ var encodingChecks = []check{
 		for _, v := range allVersions {
 			x := t.flow(v, "APP")
 			t.want("AReq", x.areq(), "sdkEphemPubKey", x.req["sdkEphemPubKey"])
-			t.flow(v, "APP", set("sdkEphemPubKey", `{"kty":"EC"}`)).wantRefused("203", "sdkEphemPubKey")
+			t.flow(v, "APP", set("sdkEphemPubKey", `{"kty":"EC"`)).wantRefused("203", "sdkEphemPubKey")
 		}
 	}},
 	{id: "EN-06", do: func(t *T) {

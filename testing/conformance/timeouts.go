@@ -69,7 +69,7 @@ var timeoutChecks = []check{
 	{id: "TO-13", waits: true, do: func(t *T) { // sdkMaxTimeout is 5 minutes at least
 		for _, v := range allVersions {
 			t.flow(v, "APP", set("sdkMaxTimeout", "04")).wantRefused("203", "sdkMaxTimeout")
-			t.flow(v, "APP", set("sdkMaxTimeout", "5")).wantRefused("203", "sdkMaxTimeout")
+			t.flow(v, "APP", set("sdkMaxTimeout", "4")).wantRefused("203", "sdkMaxTimeout")
 			if got := t.flow(v, "APP", set("sdkMaxTimeout", "05")).areq().text("sdkMaxTimeout"); got != "05" {
 				t.Errorf("%s: sdkMaxTimeout %q, want 05", v, got)
 			}

@@ -95,7 +95,7 @@ func untouched(s *rig.Site, t *testing.T) {
 		{"purchaseAmount", " 1099", "203"}, {"purchaseCurrency", "EURO", "203"}, {"purchaseCurrency", 978.5, "203"},
 		{"purchaseExponent", "02", "203"}, {"merchantCountryCode", "UK", "203"}, {"mcc", "541", "203"},
 		{"browserJavaEnabled", "no", "203"}, {"browserIP", " 192.0.2.1", "203"}, {"browserScreenWidth", 19.5, "203"},
-		{"browserTZ", -60.5, "203"}, {"acquirerBIN", 400000, "203"}, {"purchaseDate", 20261120120000, "203"}, {"transType", 10, "203"}, {"browserTZ", "UTC", "203"}, {"cardExpiryDate", "12/30", "203"}, {"acctNumber", "4000 0012 3456 7890", "203"},
+		{"browserTZ", -60.5, "203"}, {"acquirerBIN", 400000, "203"}, {"purchaseDate", 20261120120000, "203"}, {"transType", 10, "203"}, {"browserTZ", "UTC", "203"}, {"cardExpiryDate", "12/30", "203"}, {"acctNumber", "4000.0012.3456.7890", "203"},
 		{"purchaseDate", "2026-11-20T12:00:00Z", "203"}, {"notificationURL", "HTTPS://Shop.example:443/a/../b?x=%7e", ""},
 		{"threeDSRequestorURL", "https://shop.example/%7E?a=b", ""}, {"merchantName", " padded ", ""}, {"cardholderName", "ann  EXAMPLE", ""},
 	} {
