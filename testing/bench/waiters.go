@@ -29,6 +29,7 @@ func waiting(ctx context.Context, b *bench) (rows []row, err error) {
 			if err != nil {
 				return rows, err
 			}
+			b.printf("%s: %s; %s", r.what, r.measured, r.note)
 			rows = append(rows, r)
 		}
 	}
