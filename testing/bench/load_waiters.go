@@ -72,8 +72,9 @@ type WaiterLoad struct {
 }
 
 const (
-	waiterPause    = time.Second     // of one whose request was answered, or whose connection was closed
-	waiterPatience = 2 * time.Minute // with an answer
+	waiterEvery    = 20 * time.Second // from one request on a connection to the next, as if each had waited for so long
+	waiterPause    = 5 * time.Second  // before a connection that was closed is opened again
+	waiterPatience = 2 * time.Minute  // with an answer
 )
 
 // StartWaiters opens the connections and returns once all have been opened, or after the given time. A connection that is
@@ -104,15 +105,15 @@ func (l *Load) StartWaiters(w WaiterLoad, held *int64) error {
 
 // hold holds one connection, with one waiting request after the other, until it is closed.
 func (h *waiters) hold(ctx context.Context, from *pool, ask []byte) {
-	pause := func() {
+	pause := func(d time.Duration) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(waiterPause):
+		case <-time.After(d):
 		}
 	}
+	defer pause(waiterPause)
 	c, err := from.dial()
 	if err != nil {
-		pause()
 		return
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
@@ -120,10 +121,13 @@ func (h *waiters) hold(ctx context.Context, from *pool, ask []byte) {
 	h.opened.Add(1)
 	h.held.Add(1)
 	defer h.held.Add(-1)
-	for err == nil && ctx.Err() == nil {
-		_ = c.SetDeadline(time.Now().Add(waiterPatience))
-		_, err = c.do(ask)
-		pause()
+	for ctx.Err() == nil {
+		began := time.Now()
+		_ = c.SetDeadline(began.Add(waiterPatience))
+		if _, err := c.do(ask); err != nil {
+			return
+		}
+		pause(waiterEvery - time.Since(began))
 	}
 }
 
