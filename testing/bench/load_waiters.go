@@ -69,6 +69,7 @@ type WaiterLoad struct {
 	Count     int
 	IsBrowser bool
 	Payment   Payment
+	Settle    time.Duration // how long it is waited once all were opened
 }
 
 const (
@@ -77,7 +78,7 @@ const (
 	waiterPatience = 2 * time.Minute  // with an answer
 )
 
-// StartWaiters opens the connections and returns once all have been opened, or after the given time. A connection that is
+// StartWaiters opens the connections, and returns some time after all have been opened, or after a minute. A connection that is
 // closed is opened again.
 func (l *Load) StartWaiters(w WaiterLoad, held *int64) error {
 	ctx, stop := context.WithCancel(context.Background())
@@ -99,6 +100,7 @@ func (l *Load) StartWaiters(w WaiterLoad, held *int64) error {
 	for end := time.Now().Add(time.Minute); l.waiters.opened.Load() < int64(w.Count) && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
+	time.Sleep(w.Settle)
 	*held = l.waiters.held.Load()
 	return nil
 }
