@@ -69,14 +69,16 @@ type WaiterLoad struct {
 	Count     int
 	IsBrowser bool
 	Payment   Payment
+	Settle    time.Duration // how long it is waited once all were opened
 }
 
 const (
-	waiterPause    = time.Second     // of one whose request was answered, or whose connection was closed
-	waiterPatience = 2 * time.Minute // with an answer
+	waiterEvery    = 20 * time.Second // from one request on a connection to the next, as if each had waited for so long
+	waiterPause    = 5 * time.Second  // before a connection that was closed is opened again
+	waiterPatience = 2 * time.Minute  // with an answer
 )
 
-// StartWaiters opens the connections and returns once all have been opened, or after the given time. A connection that is
+// StartWaiters opens the connections, and returns some time after all have been opened, or after a minute. A connection that is
 // closed is opened again.
 func (l *Load) StartWaiters(w WaiterLoad, held *int64) error {
 	ctx, stop := context.WithCancel(context.Background())
@@ -98,21 +100,22 @@ func (l *Load) StartWaiters(w WaiterLoad, held *int64) error {
 	for end := time.Now().Add(time.Minute); l.waiters.opened.Load() < int64(w.Count) && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
+	time.Sleep(w.Settle)
 	*held = l.waiters.held.Load()
 	return nil
 }
 
 // hold holds one connection, with one waiting request after the other, until it is closed.
 func (h *waiters) hold(ctx context.Context, from *pool, ask []byte) {
-	pause := func() {
+	pause := func(d time.Duration) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(waiterPause):
+		case <-time.After(d):
 		}
 	}
+	defer pause(waiterPause)
 	c, err := from.dial()
 	if err != nil {
-		pause()
 		return
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
@@ -120,10 +123,13 @@ func (h *waiters) hold(ctx context.Context, from *pool, ask []byte) {
 	h.opened.Add(1)
 	h.held.Add(1)
 	defer h.held.Add(-1)
-	for err == nil && ctx.Err() == nil {
-		_ = c.SetDeadline(time.Now().Add(waiterPatience))
-		_, err = c.do(ask)
-		pause()
+	for ctx.Err() == nil {
+		began := time.Now()
+		_ = c.SetDeadline(began.Add(waiterPatience))
+		if _, err := c.do(ask); err != nil {
+			return
+		}
+		pause(waiterEvery - time.Since(began))
 	}
 }
 

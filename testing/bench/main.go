@@ -76,7 +76,7 @@ var figures = []figure{
 	{"pgjournal", 5 * time.Minute, journalOnPostgres},
 	{"keys", 5 * time.Minute, restingKeys},
 	{"overload", 5 * time.Minute, overload},
-	{"waiters", 8 * time.Minute, waiting},
+	{"waiters", 20 * time.Minute, waiting},
 }
 
 // bench is what the figures share.

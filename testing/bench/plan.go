@@ -54,6 +54,8 @@ type plan struct {
 	othersRate  float64       // requests of others per second meanwhile
 	waitersStay time.Duration // how long others are asked
 
+	waitersSettle time.Duration // from when all wait until others are asked
+
 	keyCounts []int         // how many API keys there are, beside the one that load is made with
 	idleTime  time.Duration // how long there are no requests while idle load is measured
 }
@@ -76,7 +78,7 @@ var fullPlan = plan{
 	keyCounts: []int{0, 100, 2000, 20_000}, idleTime: 12 * time.Second,
 	shoppersFrom: 200, shoppersTo: 20_000, searchStep: 3 * time.Second, overloadStep: 10 * time.Second, recoveryTime: 10 * time.Second,
 	slowClients: 10_000, slowClientsStay: 20 * time.Second,
-	waiters: 4200, othersRate: 20, waitersStay: 20 * time.Second,
+	waiters: 4200, othersRate: 20, waitersStay: 20 * time.Second, waitersSettle: 10 * time.Second,
 }
 
 var quickPlan = plan{

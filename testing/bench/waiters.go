@@ -29,6 +29,7 @@ func waiting(ctx context.Context, b *bench) (rows []row, err error) {
 			if err != nil {
 				return rows, err
 			}
+			b.printf("%s: %s; %s", r.what, r.measured, r.note)
 			rows = append(rows, r)
 		}
 	}
@@ -73,7 +74,7 @@ func waitersAt(ctx context.Context, b *bench, isBrowser, hasTLS bool) (_ row, er
 		return row{}, err
 	}
 	var held int64
-	if err := w.ask(ctx, "Load.StartWaiters", WaiterLoad{b.plan.waiters, isBrowser, bad}, &held); err != nil {
+	if err := w.ask(ctx, "Load.StartWaiters", WaiterLoad{b.plan.waiters, isBrowser, bad, b.plan.waitersSettle}, &held); err != nil {
 		return row{}, err
 	}
 	used, err := processorTimeOf(w.cmd.Process.Pid)
