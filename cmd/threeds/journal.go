@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
@@ -192,7 +192,7 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
 		query := flagsOf(cmd.FlagSet, "card", "config", "json")
 		for name, text := range query {
-			if admin.MayBeCard(text) { // typed into another field than its own
+			if cardnumber.MayBe(text) { // typed into another field than its own
 				query[name] = "***"
 			}
 		}
@@ -310,7 +310,7 @@ func eraseJournal(ctx context.Context, cmd *invocation) error {
 	if (*card == "") == (*merchant == "") {
 		return usageErrorf("journal erase: want either --card - or --merchant NAME")
 	}
-	if admin.MayBeCard(*merchant) {
+	if cardnumber.MayBe(*merchant) {
 		return usageErrorf("journal erase: --merchant: that may be a whole card number, and names stand in the audit trail; --card - reads one")
 	}
 	if !*isSure {

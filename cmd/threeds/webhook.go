@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/merchant"
@@ -85,9 +86,9 @@ func showArgument(text string) string {
 	u, err := url.Parse(text)
 	switch {
 	case strings.HasPrefix(text, "ep_") || strings.HasPrefix(text, "evt_"):
-		return obs.Mask(text)
+		return cardnumber.Mask(text)
 	case err == nil && u.Host != "":
-		return obs.Mask(u.Redacted())
+		return cardnumber.Mask(u.Redacted())
 	}
 	return "***"
 }

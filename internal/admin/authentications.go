@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/scheme"
 )
@@ -114,7 +115,7 @@ func (h *Handler) findRecords(r *request, q recordQuery) (any, error) {
 	hasCard := q.AcctNumber != ""
 	q.AcctNumber = "" // no card in the audit trail, and none that was typed into another field
 	for _, text := range q.recordFields() {
-		if MayBeCard(*text) {
+		if cardnumber.MayBe(*text) {
 			*text = "***"
 		}
 	}

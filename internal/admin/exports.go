@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/operator"
 )
@@ -147,7 +148,7 @@ func eraseJournal(h *Handler, r *request) (any, error) {
 	switch {
 	case (asked.AcctNumber == "") == (asked.Merchant == ""):
 		return nil, refuse(http.StatusBadRequest, "Want either acctNumber or merchant.")
-	case MayBeCard(asked.Merchant):
+	case cardnumber.MayBe(asked.Merchant):
 		return nil, refuse(http.StatusBadRequest, "merchant: that may be a whole card number, and names stand in the audit trail. Send it as acctNumber.")
 	case n > 0 && (n < 13 || n > 19 || strings.Trim(asked.AcctNumber, "0123456789") != ""):
 		return nil, refuse(http.StatusBadRequest, "acctNumber: want a card number of 13 to 19 digits.")
@@ -157,10 +158,4 @@ func eraseJournal(h *Handler, r *request) (any, error) {
 	}
 	// What was begun is finished, also when nobody waits for the answer any more.
 	return h.Erase(context.WithoutCancel(r.Context()), journal.Query{Card: asked.AcctNumber, Merchant: asked.Merchant})
-}
-
-// MayBeCard reports whether a text may be a whole card number, also with something between its digits.
-func MayBeCard(text string) bool {
-	digits := strings.NewReplacer(" ", "", "-", "", ".", "").Replace(text)
-	return len(digits) >= 12 && len(digits) <= 19 && strings.Trim(digits, "0123456789") == ""
 }

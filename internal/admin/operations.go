@@ -9,12 +9,10 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store"
@@ -96,9 +94,8 @@ func createKey(h *Handler, r *request) (any, error) {
 	if asked.Merchant, err = h.chooseMerchant(r, asked.Merchant); err != nil {
 		return nil, err
 	}
-	isUnprintable := func(c rune) bool { return !unicode.IsPrint(c) }
-	if utf8.RuneCountInString(asked.Label) > account.MaxLabel || strings.ContainsFunc(asked.Label, isUnprintable) {
-		return nil, refuse(http.StatusBadRequest, "label: want printable text of at most %d characters.", account.MaxLabel)
+	if err := account.CheckLabel(asked.Label); err != nil {
+		return nil, refuse(http.StatusBadRequest, "label: %v.", err)
 	}
 	if err := h.checkEnd(asked.Expires); err != nil {
 		return nil, err
@@ -203,6 +200,9 @@ func createToken(h *Handler, r *request) (any, error) {
 	text, err := h.Operators.CreateToken(r.Context(), token)
 	if errors.Is(err, operator.ErrTaken) {
 		return nil, refuse(http.StatusConflict, "name: there is a token of this name. Revoke it, or choose another name.")
+	}
+	if errors.Is(err, cardnumber.ErrFound) {
+		return nil, refuse(http.StatusBadRequest, "%v.", err)
 	}
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/message"
@@ -176,18 +177,26 @@ var badReference = newFailureOf(faults.Entry{
 }, "invalid_request",
 	"The header X-Reference must have 1 to 64 printable characters, and be given once")
 
+// cardReference answers a header X-Reference with a card number in it.
+var cardReference = newFailureOf(faults.Entry{
+	Header: "X-Reference", Code: message.Format, Rule: "card-number", Cure: "Send a reference without a card number in it.",
+}, "invalid_request", "The header X-Reference has what looks like a card number in it")
+
 // readReference returns the header X-Reference, "" if there is none, and notes it for the log. Digits that
-// may be a card number are hidden.
+// may be a card number whose check digit is wrong are hidden.
 func readReference(ctx context.Context, header http.Header) (string, error) {
 	values := header["X-Reference"]
 	if len(values) == 0 {
 		return "", nil
 	}
 	reference := values[0]
-	if len(values) > 1 || !auth.IsReference(reference) {
+	switch {
+	case len(values) == 1 && cardnumber.IsIn(reference):
+		return "", cardReference
+	case len(values) > 1 || !auth.IsReference(reference):
 		return "", badReference
 	}
-	reference = obs.Mask(reference)
+	reference = cardnumber.Mask(reference)
 	obs.Note(ctx, "reference", reference)
 	return reference, nil
 }

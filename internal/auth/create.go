@@ -17,6 +17,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/browserurl"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/iso"
 	"github.com/openthreeds/threeds/internal/store"
@@ -300,10 +301,10 @@ type browserMember struct {
 	isBasic   bool
 }
 
-// IsReference reports whether a text may be a reference: 1 to 64 characters that can be printed.
+// IsReference reports whether a text may be a reference: 1 to 64 characters that can be printed, without a card number.
 func IsReference(text string) bool {
 	return text != "" && utf8.ValidString(text) && utf8.RuneCountInString(text) <= MaxReference &&
-		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) && !cardnumber.IsIn(text)
 }
 
 // checkOwnMembers checks the members of a request for an authentication that are not of EMV 3DS.
@@ -329,6 +330,8 @@ func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
 		if n := utf8.RuneCountInString(text); n > MaxReference {
 			entry := add("reference", "length", "Send 1 to 64 printable characters.")
 			entry.Limit, entry.Found = &faults.Limit{Min: &least, Max: &most}, &faults.Found{Type: "string", Length: &n}
+		} else if cardnumber.IsIn(text) {
+			add("reference", "card-number", "Send a reference without a card number in it.")
 		} else {
 			add("reference", "control-character", "Send printable characters alone.")
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
@@ -271,7 +272,11 @@ func (e *Engine) maskedMessage(text []byte) []byte {
 // quote, and an AReq has its card number in no other element either.
 func (e *Engine) journalMessage(m *message.Message) []byte {
 	if kind, _ := m.Type(); kind == message.AReq {
-		return withoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
+		masked := withoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
+		if cardnumber.IsIn(string(masked)) { // another card: this is rare, and cheaper to ask than to do
+			masked = cardnumber.ScrubJSON(masked)
+		}
+		return masked
 	}
 	return journal.ScrubMessage(m.WithheldJSON(e.hashValue), isElementName)
 }

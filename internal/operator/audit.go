@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// An Entry is one line of the audit trail: who did what, when and from where. No secret and no card number is in it.
+// An Entry is one line of the audit trail: who did what, when and from where. No secret is in it, and no card number:
+// Record writes "***" in the place of each.
 type Entry struct {
 	Seq    int64     `json:"seq"`
 	At     time.Time `json:"at"`
@@ -55,15 +57,14 @@ func (s *Service) append(ctx context.Context, e Entry) error {
 }
 
 // appendAfter is append for a caller who has seen the last entry. Before the first one that is the zero entry.
-func (s *Service) appendAfter(ctx context.Context, last *store.AuditEntry, e Entry) (err error) {
-	row := store.AuditEntry{Seq: last.Seq + 1, At: s.Now().UTC().Truncate(time.Millisecond)}
-	_, before := splitLink(last.Link)
-	e.Seq, e.At = row.Seq, row.At
-	if row.Data, err = json.Marshal(e); err != nil {
+func (s *Service) appendAfter(ctx context.Context, last *store.AuditEntry, e Entry) error {
+	e.Seq, e.At = last.Seq+1, s.Now().UTC().Truncate(time.Millisecond)
+	data, err := json.Marshal(e)
+	if err != nil {
 		return fmt.Errorf("audit entry: %w", err)
 	}
-	row.Link = linkOf(before, row.Data)
-	return s.Store.AppendAudit(ctx, row)
+	data = cardnumber.ScrubJSON(data)
+	return s.Store.AppendAudit(ctx, store.AuditEntry{Seq: e.Seq, At: e.At, Link: linkOf(LinkOf(last.Link), data), Data: data})
 }
 
 // saltLen is the length of the salt of an entry. A digest with a salt does not give away what somebody could guess.

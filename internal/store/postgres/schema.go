@@ -157,7 +157,7 @@ var migrations = []string{
 	);
 	CREATE INDEX audit_at ON audit (at);`,
 
-	// The audit trail only grows: see sqlReplaceAudit for the one exception.
+	// The audit trail only grows: see sqlUnlockAudit for the exceptions.
 	`CREATE FUNCTION keep_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 	BEGIN
 		IF current_setting('threeds.restoring', true) IS DISTINCT FROM 'on' THEN
@@ -170,8 +170,12 @@ var migrations = []string{
 	ALTER TABLE audit ENABLE ALWAYS TRIGGER append_only;`,
 }
 
-// sqlReplaceAudit removes the whole audit trail, for the one of a backup that takes its place.
-const sqlReplaceAudit = `SET LOCAL threeds.restoring = 'on'; DELETE FROM audit; SET LOCAL threeds.restoring = 'off'`
+// sqlUnlockAudit has the database take statements that change the audit trail until sqlLockAudit: for the trail of a
+// backup that takes the place of all, and for entries that have to be masked.
+const (
+	sqlUnlockAudit = `SET LOCAL threeds.restoring = 'on'`
+	sqlLockAudit   = `SET LOCAL threeds.restoring = 'off'`
+)
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that
 // migrations make. Raise it with a step that those builds cannot live with.
