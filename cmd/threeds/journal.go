@@ -210,10 +210,11 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 			}
 			return writeJSON(cmd.stdout, map[string]any{"data": data, "next": page.Next})
 		}
-		w := newTable(cmd.stdout, "CREATED\tID\tMERCHANT\tREFERENCE\tCARD\tSTATUS\tTRANS\tREASON")
+		w := newTable(cmd.stdout, "CREATED\tID\tMERCHANT\tREFERENCE\tCARD\tSTATUS\tTRANS\tREASON\tERROR")
 		for _, r := range page.Records {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s %s\t%s\t%s\t%s\n", r.Created.Format(time.RFC3339), r.ID, oneLine(r.Merchant),
-				oneLine(r.Reference), r.Card.Scheme, r.Card.Last4, r.Status, r.TransStatus, r.TransStatusReason)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s %s\t%s\t%s\t%s\t%s\n", r.Created.Format(time.RFC3339), r.ID, oneLine(r.Merchant),
+				oneLine(r.Reference), r.Card.Scheme, r.Card.Last4, r.Status, r.TransStatus, r.TransStatusReason,
+				strings.TrimSuffix(r.ErrorCode+" "+strings.Join(r.Elements, ","), " "))
 		}
 		if page.Next != "" {
 			fmt.Fprintf(w, "more: --cursor %s\n", page.Next)
@@ -249,6 +250,12 @@ func showJournal(ctx context.Context, cmd *invocation) error {
 		w := bufio.NewWriter(cmd.stdout)
 		fmt.Fprintf(w, "%s %s, merchant %q, card %s %s…%s: %s %s\n", d.ID, d.API, oneLine(d.Merchant), d.Card.Scheme, d.Card.BIN,
 			d.Card.Last4, d.Status, d.TransStatus)
+		if d.NamedID != "" {
+			fmt.Fprintf(w, "named %s\n", d.NamedID)
+		}
+		if d.ErrorCode != "" {
+			fmt.Fprintln(w, strings.TrimSuffix("error "+d.ErrorCode+" "+strings.Join(d.Elements, ", "), " "))
+		}
 		for _, s := range d.Steps {
 			fmt.Fprintf(w, "%s %+6d ms  %-10s %s\n", s.At.Format("2006-01-02 15:04:05.000"), s.MS, s.Step, oneLine(string(s.Message)))
 			if len(s.Personal) > 0 {

@@ -166,7 +166,7 @@ func showRecord(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.record(r, "record.view", id, nil, nil); err != nil {
+	if err := h.record(r, "record.view", detail.ID, nil, nil); err != nil {
 		return nil, err
 	}
 	return detail, nil

@@ -282,6 +282,7 @@ func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 		MessageVersion: r.Value("messageVersion"), DeviceChannel: r.Value("deviceChannel"), MessageCategory: r.Value("messageCategory"),
 		Amount: r.Value("amount"), Currency: r.Value("currency"),
 		Status: journal.RefusedRequest, ErrorCode: r.Value("errorCode"), Elements: r.Elements(),
+		NamedID: r.Value("threeDSServerTransID"), DSTransID: r.Value("dsTransID"), ACSTransID: r.Value("acsTransID"),
 	}
 	switch {
 	case operation == "/authentications":

@@ -12,13 +12,17 @@ import (
 
 // SQLRows is a [RowTx] in a transaction of a SQL database. Both stores on disk use it.
 type SQLRows struct {
-	Tx          SQLTx
-	Engine      string            // begins the text of errors
-	Tables      map[string]string // the tables, by the kind of their rows
-	Mark        string            // comes before the number of a parameter
-	HasSums     bool              // the table of snapshots has the column sha256
-	UnlockAudit string            // the statement after which entries of the audit trail can be changed and removed
-	LockAudit   string            // the statement after which they cannot
+	Tx      SQLTx
+	Engine  string            // begins the text of errors
+	Tables  map[string]string // the tables, by the kind of their rows
+	Mark    string            // comes before the number of a parameter
+	HasSums bool              // the table of snapshots has the column sha256
+
+	// These are statements: UnlockAudit lets the two after it change the audit trail, until LockAudit.
+	UnlockAudit string
+	ClearAudit  string // ClearAudit removes all entries.
+	ChangeAudit string // ChangeAudit gives link and data to the entry with a seq, in this order.
+	LockAudit   string
 
 	snapshot int64                      // id of the snapshot that was added last
 	chunks   int                        // number of chunks that the last snapshot has so far
@@ -135,7 +139,7 @@ func (tx *SQLRows) Clear(ctx context.Context, kind string) error {
 		}
 		return tx.Tx.Exec(ctx, "DELETE FROM "+tx.Tables[RangeRows])
 	case AuditRows:
-		return tx.changeAudit(ctx, "DELETE FROM "+tx.Tables[AuditRows])
+		return tx.changeAudit(ctx, tx.ClearAudit)
 	}
 	rows, ok := rowsOf[kind]
 	if !ok {
@@ -146,7 +150,7 @@ func (tx *SQLRows) Clear(ctx context.Context, kind string) error {
 
 // MaskAudit implements [RowTx].
 func (tx *SQLRows) MaskAudit(ctx context.Context, seq int64, link, data []byte) error {
-	return tx.changeAudit(ctx, "UPDATE "+tx.Tables[AuditRows]+" SET link = "+tx.Mark+"1, data = "+tx.Mark+"2 WHERE seq = "+tx.Mark+"3", link, data, seq)
+	return tx.changeAudit(ctx, tx.ChangeAudit, link, data, seq)
 }
 
 // changeAudit executes a statement that the database refuses otherwise.

@@ -170,6 +170,12 @@ var migrations = []string{
 	ALTER TABLE audit ENABLE ALWAYS TRIGGER append_only;`,
 }
 
+// These are all statements that change the audit trail. They need sqlUnlockAudit.
+const (
+	sqlClearAudit = `DELETE FROM audit`
+	sqlMaskAudit  = `UPDATE audit SET link = $1, data = $2 WHERE seq = $3`
+)
+
 // sqlUnlockAudit has the database take statements that change the audit trail until sqlLockAudit: for the trail of a
 // backup that takes the place of all, and for entries that have to be masked.
 const (
