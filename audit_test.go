@@ -2,11 +2,14 @@ package threeds_test
 
 import (
 	"go/ast"
+	"go/parser"
 	"go/token"
 	"regexp"
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/openthreeds/threeds/internal/operator"
 )
 
 // changesAudit finds a statement that changes or removes entries of the audit trail.
@@ -44,5 +47,23 @@ func TestK10NothingInTheCodeChangesTheAuditTrail(t *testing.T) {
 	}
 	if want := []string{"internal/backup"}; !slices.Equal(slices.Compact(clears), want) {
 		t.Errorf("rows are cleared by %v, want %v", clears, want)
+	}
+}
+
+// recordsAction finds a call or a field that names the action of an entry of the audit trail.
+var recordsAction = regexp.MustCompile(`(?:\.record\(r|[rR]ecordCommand\(ctx, \w+, \w+|recordJournal\(ctx, \*file|commandEntry\(|\.record\(ctx|\.audit\(r, [^"]*|Action:) ?,? ?"([a-z.]+)"`)
+
+// TestK10SearchesKnowEveryAction: each action that the code writes into the audit trail is one that can be searched for.
+func TestK10SearchesKnowEveryAction(t *testing.T) {
+	known, seen := operator.Actions(), map[string]bool{}
+	sources(t, parser.ImportsOnly, func(_, file string, _ *ast.File) {
+		for _, found := range recordsAction.FindAllStringSubmatch(text(t, file), -1) {
+			if seen[found[1]] = true; !slices.Contains(known, found[1]) {
+				t.Errorf("%s records the action %s, which operator.Actions does not have", file, found[1])
+			}
+		}
+	})
+	if len(seen) < 25 {
+		t.Errorf("%d actions are found: %v", len(seen), seen)
 	}
 }

@@ -55,7 +55,7 @@ var may = map[string]string{
 	"internal/auth":                "internal/cardnumber internal/browserurl internal/faults internal/iso internal/journal message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
 	"internal/inspect":             "internal/scheme internal/v1 message message/extension",
 	"internal/v1":                  "internal/browserurl internal/xmldsig internal/iso",
-	"internal/mpi":                 "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
+	"internal/mpi":                 "internal/cardnumber internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
 	"internal/api":                 "internal/cardnumber message internal/acp internal/faults internal/idempotency internal/journal internal/record internal/store internal/uuid internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
 	"internal/acp":                 "internal/auth internal/faults internal/iso internal/outcome message",
 	"internal/browser":             "internal/auth internal/listen web",

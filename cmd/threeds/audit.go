@@ -36,6 +36,9 @@ func auditSearch(ctx context.Context, cmd *invocation) error {
 	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
+	if err := operator.CheckAction(q.Action); err != nil {
+		return usageErrorf("audit search: --action: %v", err)
+	}
 	if q.Limit < 1 {
 		return usageErrorf("audit search: --limit: want a number from 1")
 	}
@@ -61,6 +64,9 @@ func auditExport(ctx context.Context, cmd *invocation) error {
 	rest, err := cmd.parse(1)
 	if err == nil {
 		err = checkSpan("audit export", q.From, q.To)
+	}
+	if err == nil && operator.CheckAction(q.Action) != nil {
+		err = usageErrorf("audit export: --action: %v", operator.CheckAction(q.Action))
 	}
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -203,6 +204,11 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 		if err != nil {
 			return err
 		}
+		if len(page.Records) == 0 {
+			if err := checkSearched(ctx, *file, st, &q); err != nil {
+				return fmt.Errorf("journal search: --%w", err)
+			}
+		}
 		if *asJSON {
 			data := page.Records
 			if data == nil {
@@ -223,6 +229,25 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 			fmt.Fprintln(cmd.stderr, "threeds: no record fits")
 		}
 		return w.Flush()
+	})
+}
+
+// checkSearched returns an error if a search can find nothing because of a merchant or a scheme that nobody knows. It names
+// the flag. A merchant of which the journal has records is known, too.
+func checkSearched(ctx context.Context, file string, st journal.Store, q *journal.Query) error {
+	page, err := st.Search(ctx, journal.Query{Merchant: q.Merchant, Limit: 1})
+	if err != nil {
+		return err
+	}
+	return withKeys(ctx, file, func(c *config.Config, db store.Store, ring *keyring.Ring) error {
+		known := merchant.FromConfig(c, db, ring)
+		if err := journal.CheckScheme(q.Scheme, known.Schemes...); err != nil || q.Merchant == "" || len(page.Records) > 0 {
+			return err
+		}
+		if err := known.CheckKnown(ctx, q.Merchant); err != nil {
+			return fmt.Errorf("merchant: %w", err)
+		}
+		return nil
 	})
 }
 
@@ -287,6 +312,9 @@ func exportJournal(ctx context.Context, cmd *invocation) error {
 		return err
 	}
 	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		if err := checkSearched(ctx, *file, st, &q); err != nil {
+			return fmt.Errorf("journal export: --%w", err)
+		}
 		if err := recordJournal(ctx, *file, "journal.export", "", flagsOf(cmd.FlagSet, "config")); err != nil {
 			return err
 		}
@@ -308,16 +336,16 @@ func exportJournal(ctx context.Context, cmd *invocation) error {
 
 func eraseJournal(ctx context.Context, cmd *invocation) error {
 	card := cmd.String("card", "", "- reads the whole card number from standard input")
-	merchant := cmd.String("merchant", "", "all of this merchant")
+	name := cmd.String("merchant", "", "all of this merchant")
 	isSure := cmd.Bool("yes", false, "do it: what is erased cannot be brought back")
 	file := cmd.configFlag()
 	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	if (*card == "") == (*merchant == "") {
+	if (*card == "") == (*name == "") {
 		return usageErrorf("journal erase: want either --card - or --merchant NAME")
 	}
-	if cardnumber.MayBe(*merchant) {
+	if cardnumber.MayBe(*name) {
 		return usageErrorf("journal erase: --merchant: that may be a whole card number, and names stand in the audit trail; --card - reads one")
 	}
 	if !*isSure {
@@ -327,7 +355,7 @@ func eraseJournal(ctx context.Context, cmd *invocation) error {
 	if err != nil {
 		return err
 	}
-	object := "merchant " + *merchant
+	object := "merchant " + *name
 	if number != "" {
 		object = "card"
 	}
@@ -336,7 +364,7 @@ func eraseJournal(ctx context.Context, cmd *invocation) error {
 			if err := recordCommand(ctx, db, ring, "journal.erase", object, nil); err != nil {
 				return err
 			}
-			done, err := server.EraseFromJournal(ctx, st, keys, db, ring, journal.Query{Card: number, Merchant: *merchant})
+			done, err := server.EraseFromJournal(ctx, st, keys, db, ring, journal.Query{Card: number, Merchant: *name})
 			if err != nil {
 				return err
 			}
@@ -449,7 +477,7 @@ func printJournalKey(ctx context.Context, cmd *invocation) error {
 func printBilling(ctx context.Context, cmd *invocation) error {
 	from := cmd.String("from", "", "first month, such as 2026-10: the one before this one unless given")
 	to := cmd.String("to", "", "last month: this one unless given")
-	merchant := cmd.String("merchant", "", "of this merchant alone")
+	name := cmd.String("merchant", "", "of this merchant alone")
 	asJSON := cmd.Bool("json", false, "print JSON")
 	asCSV := cmd.Bool("csv", false, "print a table for spreadsheets")
 	file := cmd.configFlag()
@@ -463,9 +491,14 @@ func printBilling(ctx context.Context, cmd *invocation) error {
 	if *asJSON && *asCSV {
 		return usageErrorf("journal billing: want --json or --csv, not both")
 	}
-	q.Merchant = *merchant
+	q.Merchant = *name
 	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
 		counts, err := st.Billing(ctx, q)
+		if err == nil && len(counts) == 0 {
+			if err := checkSearched(ctx, *file, st, &journal.Query{Merchant: *name}); err != nil {
+				return fmt.Errorf("journal billing: --%w", err)
+			}
+		}
 		switch {
 		case err != nil:
 			return err

@@ -283,6 +283,9 @@ func (c *webhookCommand) prepareEvents() func(context.Context) error {
 		if c.argument != "" {
 			return c.showEvent(ctx)
 		}
+		if err := webhook.CheckType(q.Type); err != nil {
+			return usageErrorf("webhook events: --type: %v", err)
+		}
 		q.Merchant, q.About = c.merchant, strings.ToLower(q.About)
 		all, err := c.hooks.Find(ctx, q)
 		if err != nil {

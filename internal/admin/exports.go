@@ -51,6 +51,9 @@ var errNoKeys = refuse(http.StatusServiceUnavailable, "There are no keys to sign
 func readAuditQuery(r *request) (q operator.Query, err error) {
 	asked := r.URL.Query()
 	q = operator.Query{Who: asked.Get("who"), Action: asked.Get("action"), Object: asked.Get("object")}
+	if err := operator.CheckAction(q.Action); err != nil {
+		return q, refuse(http.StatusBadRequest, "action: %v.", err)
+	}
 	q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to"))
 	return q, err
 }
@@ -86,6 +89,9 @@ func exportJournal(h *Handler, r *request) (any, error) {
 	asked := r.URL.Query()
 	q := journal.Query{Merchant: asked.Get("merchant")}
 	if q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
+		return nil, err
+	}
+	if err := h.checkMerchantOf(r, st, q.Merchant); err != nil {
 		return nil, err
 	}
 	answer := stream{"journal.jsonl", "application/jsonl", func(w io.Writer) error {

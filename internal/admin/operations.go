@@ -72,11 +72,19 @@ func (h *Handler) chooseMerchant(r *request, name string) (string, error) {
 	if !r.actor.CanSee(name) {
 		return "", errNoMerchant
 	}
-	_, err := h.Merchants().Get(r.Context(), name)
-	if errors.Is(err, merchant.ErrNotFound) {
-		return "", refuse(http.StatusBadRequest, "merchant: there is none of this name. Create the merchant first.")
+	return name, h.checkName(r, name)
+}
+
+// checkName refuses a merchant that nobody knows. "" stands for all.
+func (h *Handler) checkName(r *request, name string) error {
+	if name == "" {
+		return nil
 	}
-	return name, err
+	err := h.Merchants().CheckKnown(r.Context(), name)
+	if errors.Is(err, merchant.ErrNotFound) {
+		return refuse(http.StatusBadRequest, "merchant: %v.", err)
+	}
+	return err
 }
 
 func createKey(h *Handler, r *request) (any, error) {

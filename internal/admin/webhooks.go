@@ -78,6 +78,9 @@ func listHooks(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	wanted := r.URL.Query().Get("merchant")
+	if err := h.checkName(r, wanted); err != nil {
+		return nil, err
+	}
 	all := list[hook]{Data: []hook{}}
 	for _, e := range found {
 		if r.actor.CanSee(e.Merchant) && (wanted == "" || wanted == e.Merchant) {
@@ -300,6 +303,12 @@ func (h *Handler) readEventQuery(r *request) (q store.EventQuery, endpoint strin
 		return q, "", refuse(http.StatusBadRequest, "merchant: say whose events, or give an endpoint.")
 	case !r.actor.CanSee(q.Merchant):
 		return q, "", errNoMerchant
+	}
+	if err := h.checkName(r, q.Merchant); err != nil {
+		return q, "", err
+	}
+	if err := webhook.CheckType(q.Type); err != nil {
+		return q, "", refuse(http.StatusBadRequest, "type: %v.", err)
 	}
 	if q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
 		return q, "", err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/transid"
 )
 
@@ -307,6 +308,17 @@ func Statuses() []string {
 		string(outcome.RequiresBrowser), string(outcome.InProgress), string(outcome.Challenge), string(outcome.Decoupled),
 		string(outcome.Completed), string(outcome.Failed), string(outcome.Cancelled), string(outcome.Expired), RefusedRequest,
 	}
+}
+
+// CheckScheme returns an error with all schemes that there are if a scheme is none of those that everybody knows, and none
+// of some others; nil for "".
+func CheckScheme(word string, others ...string) error {
+	all := append(scheme.Names(), others...)
+	slices.Sort(all)
+	if word != "" && !slices.Contains(all, word) {
+		return fmt.Errorf("scheme: want one of %s", strings.Join(slices.Compact(all), ", "))
+	}
+	return nil
 }
 
 // Check returns an error if a field whose words are a closed list has another word. It names the field, and the words of

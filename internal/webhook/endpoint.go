@@ -26,6 +26,16 @@ const (
 // Types returns the types of events that an endpoint may ask for.
 func Types() []string { return []string{Completed, Failed, Expired, Cancelled} }
 
+// CheckType returns an error with all types that there are if there are no events of a type; nil for "", which stands for
+// all of them.
+func CheckType(kind string) error {
+	all := append(Types(), testType)
+	if kind != "" && !slices.Contains(all, kind) {
+		return errors.New("want one of " + strings.Join(all, ", "))
+	}
+	return nil
+}
+
 // An Endpoint is an address at which a merchant is told of events.
 type Endpoint struct {
 	ID       string    `json:"-"`
