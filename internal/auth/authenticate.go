@@ -237,7 +237,7 @@ func (e *Engine) checkContent(req *authRequest, body []byte) (contentCheck, erro
 
 // subjectOf returns what entries say of the values of a request.
 func (e *Engine) subjectOf(req *authRequest, c *contentCheck, original *message.Request) faults.Subject {
-	return faults.Subject{Version: req.version, Versions: e.usableVersions(c.to), Value: func(path message.Path) []byte {
+	return faults.Subject{Version: req.version, Versions: e.usableVersions(c.to), HasProfile: req.isCreation, Value: func(path message.Path) []byte {
 		if c.areq != nil {
 			if raw := c.areq.Raw(string(path)); raw != nil {
 				return raw

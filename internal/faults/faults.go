@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/openthreeds/threeds/internal/iso"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -95,6 +96,16 @@ type Subject struct {
 	Value func(path message.Path) []byte
 	// Versions are those that the card can be used with.
 	Versions []message.Version
+	// HasProfile says that what the message lacks is taken from the merchant's profile.
+	HasProfile bool
+}
+
+// profileKeys are the settings of a merchant by the element that they fill in, as `threeds merchant set` and the
+// configuration name them. In front of those that a scheme may know by another value stands per_directory.
+var profileKeys = map[string]string{
+	"acquirerBIN": "per_directory.SCHEME.acquirer_bin", "acquirerMerchantID": "per_directory.SCHEME.acquirer_merchant_id",
+	"threeDSRequestorID": "requestor_id", "threeDSRequestorName": "requestor_name", "threeDSRequestorURL": "requestor_url",
+	"merchantName": "merchant_name", "mcc": "mcc", "merchantCountryCode": "merchant_country",
 }
 
 // Explain returns the entry of a problem of an AReq.
@@ -108,6 +119,9 @@ func Explain(p message.Problem, s Subject) Entry {
 	switch p.Code {
 	case message.Missing:
 		e.Rule, e.Cure = "required", "Send "+name+describeRow(f)+"."
+		if key := profileKeys[name]; s.HasProfile && key != "" {
+			e.Cure = "Send " + name + describeRow(f) + ", or set " + key + " in the merchant's profile once."
+		}
 		if f != nil && strings.Contains(string(f.Need), "C") && !strings.Contains(string(f.Need), "R") {
 			e.Rule = "condition"
 			e.Cure = "Send " + name + describeRow(f) + ": other elements of this request make it required."
@@ -331,6 +345,8 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, v message
 	// The list of codes says more than the length of a wrong one.
 	isCode := f.Kind == message.OneOf && f.Codes != nil && n > 0
 	switch pattern := patterns[f.Kind]; {
+	case isCountryWord(f, text):
+		e.Rule, e.Cure = "unknown-code", "Send the code of a country that is in use, with two letters or three digits."
 	case class == "control":
 		e.Rule, e.Cure = "control-character", "Leave control characters out."
 	case !isCode && (n == 0 || least > 0 && n < least || most > 0 && n > most):
@@ -345,8 +361,8 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, v message
 				allowed = append(allowed, c.Value)
 			}
 		}
-		if isExcluded(f.Codes, text) {
-			e.Rule, e.Limit, e.Cure = "excluded-code", &Limit{Allowed: allowed}, "Send a code that has a meaning: this one is reserved."
+		if isReserved(f.Codes, text) {
+			e.Rule, e.Limit, e.Cure = "reserved-code", &Limit{Allowed: allowed}, "Send a code that has a meaning: this one is reserved."
 			break
 		}
 		if slices.Contains(allowed, text) {
@@ -362,6 +378,8 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, v message
 		}
 	case pattern != nil && !pattern.MatchString(text):
 		e.Rule, e.Limit, e.Cure = "pattern", &Limit{Pattern: pattern.String()}, "Send "+cmp.Or(formOf(f), f.Kind.String())+"."
+	case f.Kind == message.Country && "901" <= text && text <= "999", f.Kind == message.Currency && iso.IsExcludedCurrency(text):
+		e.Rule, e.Cure = "excluded-code", "Send a "+f.Kind.String()+": EMV 3DS excludes this code."
 	case f.Kind == message.Country, f.Kind == message.Currency, f.Kind == message.CurrencyAlpha:
 		e.Rule, e.Cure = "unknown-code", "Send a "+f.Kind.String()+", that is in use."
 	case f.Range != nil:
@@ -371,11 +389,16 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, v message
 	e.Found = &Found{Type: "string", Length: &n, Class: class}
 }
 
-// isExcluded reports whether a code is in a range that is reserved.
-func isExcluded(codes *message.Codes, code string) bool {
+// isReserved reports whether a code is in a range that EMVCo has reserved.
+func isReserved(codes *message.Codes, code string) bool {
 	return slices.ContainsFunc(codes.Ranges, func(r message.CodeRange) bool {
 		return !r.DS && len(code) == len(r.From) && r.From <= code && code <= r.To
 	})
+}
+
+// isCountryWord reports whether a text has the form of the two letters of a country, which are taken for its three digits.
+func isCountryWord(f *message.Field, text string) bool {
+	return f.Kind == message.Country && len(text) == 2 && classOf(text) == "letters"
 }
 
 // classOf returns what kind of characters a text has.
