@@ -149,7 +149,7 @@ func TestD23ExplainShowsRules(t *testing.T) {
 		"excluded country":  {"merchantCountryCode", "excluded-code", "964", "null"},
 		"unknown currency":  {"purchaseCurrency", "unknown-code", "123", "null"},
 		"unknown letters":   {"merchantCountryCode", "unknown-code", "QQ", "null"},
-		"reserved code":     {"threeDSCompInd", "unknown-code", "X", `{"allowed":["Y","N","U"]}`},
+		"reserved code":     {"threeDSRequestorAuthenticationInd", "reserved-code", "50", `{"allowed":["01","02","03","04","05","06"]}`},
 		"pattern":           {"mcc", "pattern", "54x1", `{"pattern":"^[0-9]+$"}`},
 		"not ASCII":         {"merchantName", "not-ascii", "Bäcker", "null"},
 		"control character": {"browserUserAgent", "control-character", "A\u0007", "null"},

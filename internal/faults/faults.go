@@ -346,7 +346,7 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, v message
 	isCode := f.Kind == message.OneOf && f.Codes != nil && n > 0
 	switch pattern := patterns[f.Kind]; {
 	case isCountryWord(f, text):
-		e.Rule, e.Cure = "unknown-code", "Send the code of a country that is in use, with two letters or three digits."
+		e.Rule, e.Cure = "unknown-code", "Send a country of ISO 3166-1 that is in use, by its three digits or two letters."
 	case class == "control":
 		e.Rule, e.Cure = "control-character", "Leave control characters out."
 	case !isCode && (n == 0 || least > 0 && n < least || most > 0 && n > most):
