@@ -15,7 +15,7 @@ func TestO8UnknownWordsAreRefused(t *testing.T) {
 	s := newSite(t)
 	for query, want := range map[string]string{
 		"authentications?scheme=vsia": "scheme: want one of", "authentications?merchant=" + shop[:4]: "did you mean",
-		"authentications?merchant=Nobody": "merchant: there is no such merchant of this name", "authentications?status=Y": "status: want one of",
+		"authentications?merchant=Nobody": "merchant: there is no such merchant", "authentications?status=Y": "status: want one of",
 		"authentications?result=bogus": "result: want one of", "authentications?shop=x": "want one of limit, acs, cursor",
 		"audit?action=record.erase": "action: want one of audit.export, ", "audit?actor=x": "want one of who, action",
 		"audit/export?action=erase": "action: want one of", "journal/export?merchant=Nobody": "no such merchant", "journal/export?kind=csv": "want one of merchant",

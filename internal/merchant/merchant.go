@@ -157,7 +157,7 @@ func (r *Registry) CheckKnown(ctx context.Context, name string) error {
 		}
 		names = append(names, all[i].Name)
 	}
-	return fmt.Errorf("%w of this name%s", ErrNotFound, config.Hint(name, names...))
+	return fmt.Errorf("%w%s", ErrNotFound, config.Hint(name, names...))
 }
 
 func (r *Registry) isInFile(name string) bool {
