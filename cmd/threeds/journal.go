@@ -235,16 +235,23 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 // checkSearched returns an error if a search can find nothing because of a merchant or a scheme that nobody knows. It names
 // the flag. A merchant of which the journal has records is known, too.
 func checkSearched(ctx context.Context, file string, st journal.Store, q *journal.Query) error {
-	page, err := st.Search(ctx, journal.Query{Merchant: q.Merchant, Limit: 1})
+	c, err := config.Read(file)
 	if err != nil {
 		return err
 	}
+	var words []string
+	for _, d := range c.Directories {
+		words = append(words, d.Scheme)
+	}
+	if err := journal.CheckScheme(q.Scheme, words...); err != nil || q.Merchant == "" {
+		return err
+	}
+	page, err := st.Search(ctx, journal.Query{Merchant: q.Merchant, Limit: 1})
+	if err != nil || len(page.Records) > 0 {
+		return err
+	}
 	return withKeys(ctx, file, func(c *config.Config, db store.Store, ring *keyring.Ring) error {
-		known := merchant.FromConfig(c, db, ring)
-		if err := journal.CheckScheme(q.Scheme, known.Schemes...); err != nil || q.Merchant == "" || len(page.Records) > 0 {
-			return err
-		}
-		if err := known.CheckKnown(ctx, q.Merchant); err != nil {
+		if err := merchant.FromConfig(c, db, ring).CheckKnown(ctx, q.Merchant); err != nil {
 			return fmt.Errorf("merchant: %w", err)
 		}
 		return nil

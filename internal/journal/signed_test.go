@@ -18,7 +18,7 @@ import (
 func TestD121WhatIsSignedIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/operating/journal.md")
-	if err != nil || !strings.Contains(string(page), "`threeds journal export LINES DIGEST`") || !strings.Contains(string(page), "`threeds journal day CHAIN SEQ LINK`") {
+	if err != nil || !strings.Contains(string(page), `"threeds journal export LINES DIGEST"`) || !strings.Contains(string(page), `"threeds journal day CHAIN SEQ LINK"`) {
 		t.Fatalf("the page does not say what is signed: %v", err)
 	}
 	keys := journal.NewKeys()
