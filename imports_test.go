@@ -38,33 +38,33 @@ var may = map[string]string{
 	"internal/store/storetest":     "internal/store",
 	"internal/backup":              "internal/journal internal/rotation internal/store",
 	"internal/clientcert":          "internal/store",
-	"internal/account":             "internal/store",
-	"internal/admin":               "internal/account internal/clientcert internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/scheme internal/store internal/journal internal/listen internal/webhook message",
-	"internal/operator":            "internal/journal internal/store",
+	"internal/account":             "internal/cardnumber internal/store",
+	"internal/admin":               "internal/cardnumber internal/account internal/clientcert internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/scheme internal/store internal/journal internal/listen internal/webhook message",
+	"internal/operator":            "internal/cardnumber internal/journal internal/store",
 	"internal/login":               "internal/listen internal/operator internal/store",
 	"internal/lanes":               "message",
-	"internal/pages":               "internal/admin internal/iso internal/journal internal/lanes internal/operator internal/outcome internal/scheme internal/webhook message",
+	"internal/pages":               "internal/cardnumber internal/admin internal/iso internal/journal internal/lanes internal/operator internal/outcome internal/scheme internal/webhook message",
 	"internal/merchant":            "internal/account internal/config internal/store",
 	"internal/rotation":            "internal/account internal/keyfile internal/keyring internal/store",
 	"internal/record":              "internal/store",
 	"internal/idempotency":         "internal/record internal/store message",
 	"internal/scheme":              "message",
 	"internal/outcome":             "message internal/scheme",
-	"internal/faults":              "message",
-	"internal/webhook":             "internal/store internal/uuid",
-	"internal/auth":                "internal/browserurl internal/charset internal/faults internal/iso internal/journal message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
+	"internal/faults":              "internal/iso message",
+	"internal/webhook":             "internal/browserurl internal/cardnumber internal/store internal/uuid",
+	"internal/auth":                "internal/cardnumber internal/browserurl internal/charset internal/faults internal/iso internal/journal message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
 	"internal/inspect":             "internal/scheme internal/v1 message message/extension",
 	"internal/v1":                  "internal/browserurl internal/xmldsig internal/iso",
-	"internal/mpi":                 "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
-	"internal/api":                 "message internal/acp internal/faults internal/idempotency internal/journal internal/record internal/store internal/uuid internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
+	"internal/mpi":                 "internal/cardnumber internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
+	"internal/api":                 "internal/cardnumber message internal/acp internal/faults internal/idempotency internal/journal internal/record internal/store internal/uuid internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
 	"internal/acp":                 "internal/auth internal/faults internal/iso internal/outcome message",
 	"internal/browser":             "internal/auth internal/charset internal/listen message web",
 	"internal/results":             "message internal/auth internal/listen internal/obs internal/certs",
-	"internal/obs":                 "internal/scheme internal/shed internal/uuid",
+	"internal/obs":                 "internal/cardnumber internal/scheme internal/shed internal/uuid",
 	"internal/certs":               "internal/obs",
 	"internal/listen":              "internal/socket",
-	"internal/config":              "internal/iso internal/certs internal/scheme internal/store/postgres internal/webhook internal/xmldsig message",
-	"internal/server": "internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/clientcert internal/config internal/console internal/directory internal/faults" +
+	"internal/config":              "internal/cardnumber internal/iso internal/certs internal/scheme internal/store/postgres internal/webhook internal/xmldsig message",
+	"internal/server": "internal/cardnumber internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/clientcert internal/config internal/console internal/directory internal/faults" +
 		" internal/inspect internal/keyring internal/pages internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
 		" internal/journal internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook internal/idempotency message web",
 	"internal/playground": "internal/account internal/auth internal/browser internal/certs internal/config internal/directory internal/keyring internal/lanes internal/mpi internal/ranges" +
@@ -83,7 +83,7 @@ var may = map[string]string{
 
 // pure are the packages that touch no network, clock, disk or database: they import
 // nothing that could, and of package time what tells no time.
-var pure = []string{"message", "message/extension", "internal/browserurl", "internal/charset", "internal/faults", "internal/iso", "internal/outcome", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
+var pure = []string{"message", "message/extension", "internal/browserurl", "internal/cardnumber", "internal/charset", "internal/faults", "internal/iso", "internal/outcome", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
 
 var impure = regexp.MustCompile(`^(net|net/http|os|os/.*|database/.*|syscall|log/.*)$`)
 

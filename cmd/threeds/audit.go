@@ -16,8 +16,8 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// auditCommands search and export the audit trail.
-var auditCommands = []command{{"search", auditSearch}, {"export", auditExport}}
+// auditCommands search and export the audit trail, and mask card numbers in it.
+var auditCommands = []command{{"search", auditSearch}, {"export", auditExport}, {"scrub", auditScrub}}
 
 // auditFlags adds the flags of a search in the audit trail.
 func auditFlags(fs *flag.FlagSet, q *operator.Query) {
@@ -35,6 +35,9 @@ func auditSearch(ctx context.Context, cmd *invocation) error {
 	asJSON, file := cmd.jsonFlag(), cmd.configFlag()
 	if _, err := cmd.parse(0); err != nil {
 		return err
+	}
+	if err := operator.CheckAction(q.Action); err != nil {
+		return usageErrorf("audit search: --action: %v", err)
 	}
 	if q.Limit < 1 {
 		return usageErrorf("audit search: --limit: want a number from 1")
@@ -61,6 +64,9 @@ func auditExport(ctx context.Context, cmd *invocation) error {
 	rest, err := cmd.parse(1)
 	if err == nil {
 		err = checkSpan("audit export", q.From, q.To)
+	}
+	if err == nil && operator.CheckAction(q.Action) != nil {
+		err = usageErrorf("audit export: --action: %v", operator.CheckAction(q.Action))
 	}
 	if err != nil {
 		return err
@@ -89,6 +95,33 @@ func auditExport(ctx context.Context, cmd *invocation) error {
 		if err == nil {
 			fmt.Fprintf(cmd.stderr, "threeds: exported %s\n", countEntries(n))
 		}
+		return err
+	})
+}
+
+// auditScrub masks the card numbers in entries that an earlier release has written. Without --yes it says how many there
+// are.
+func auditScrub(ctx context.Context, cmd *invocation) error {
+	isSure := cmd.Bool("yes", false, "do it: the numbers cannot be brought back")
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
+		return err
+	}
+	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
+		s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
+		if !*isSure {
+			n, err := s.CountCards(ctx)
+			if err == nil {
+				fmt.Fprintf(cmd.stdout, "%s with a card number; --yes masks them\n", countEntries(n))
+			}
+			return err
+		}
+		rows, isArchive := st.(store.Archive)
+		if !isArchive {
+			return errors.New("audit scrub: the store cannot change what it has")
+		}
+		n, err := s.MaskCards(ctx, rows, commandEntry("", "", nil, nil))
+		fmt.Fprintf(cmd.stdout, "masked: %s\n", countEntries(n))
 		return err
 	})
 }

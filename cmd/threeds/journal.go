@@ -16,10 +16,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
@@ -193,7 +194,7 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
 		query := flagsOf(cmd.FlagSet, "card", "config", "json")
 		for name, text := range query {
-			if admin.MayBeCard(text) { // typed into another field than its own
+			if cardnumber.MayBe(text) { // typed into another field than its own
 				query[name] = "***"
 			}
 		}
@@ -204,6 +205,11 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 		if err != nil {
 			return err
 		}
+		if len(page.Records) == 0 {
+			if err := checkSearched(ctx, *file, st, &q); err != nil {
+				return fmt.Errorf("journal search: --%w", err)
+			}
+		}
 		if *asJSON {
 			data := page.Records
 			if data == nil {
@@ -211,10 +217,11 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 			}
 			return writeJSON(cmd.stdout, map[string]any{"data": data, "next": page.Next})
 		}
-		w := newTable(cmd.stdout, "CREATED\tID\tMERCHANT\tREFERENCE\tCARD\tSTATUS\tTRANS\tREASON")
+		w := newTable(cmd.stdout, "CREATED\tID\tMERCHANT\tREFERENCE\tCARD\tSTATUS\tTRANS\tREASON\tERROR")
 		for _, r := range page.Records {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s %s\t%s\t%s\t%s\n", r.Created.Format(time.RFC3339), r.ID, oneLine(r.Merchant),
-				oneLine(r.Reference), r.Card.Scheme, r.Card.Last4, r.Status, r.TransStatus, r.TransStatusReason)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s %s\t%s\t%s\t%s\t%s\n", r.Created.Format(time.RFC3339), r.ID, oneLine(r.Merchant),
+				oneLine(r.Reference), r.Card.Scheme, r.Card.Last4, r.Status, r.TransStatus, r.TransStatusReason,
+				strings.TrimSuffix(r.ErrorCode+" "+strings.Join(r.Elements, ","), " "))
 		}
 		if page.Next != "" {
 			fmt.Fprintf(w, "more: --cursor %s\n", page.Next)
@@ -223,6 +230,32 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 			fmt.Fprintln(cmd.stderr, "threeds: no record fits")
 		}
 		return w.Flush()
+	})
+}
+
+// checkSearched returns an error if a search can find nothing because of a merchant or a scheme that nobody knows. It names
+// the flag. A merchant of which the journal has records is known, too.
+func checkSearched(ctx context.Context, file string, st journal.Store, q *journal.Query) error {
+	c, err := config.Read(file)
+	if err != nil {
+		return err
+	}
+	var words []string
+	for _, d := range c.Directories {
+		words = append(words, d.Scheme)
+	}
+	if err := journal.CheckScheme(q.Scheme, words...); err != nil || q.Merchant == "" {
+		return err
+	}
+	page, err := st.Search(ctx, journal.Query{Merchant: q.Merchant, Limit: 1})
+	if err != nil || len(page.Records) > 0 {
+		return err
+	}
+	return withKeys(ctx, file, func(c *config.Config, db store.Store, ring *keyring.Ring) error {
+		if err := merchant.FromConfig(c, db, ring).CheckKnown(ctx, q.Merchant); err != nil {
+			return fmt.Errorf("merchant: %w", err)
+		}
+		return nil
 	})
 }
 
@@ -254,11 +287,17 @@ func showJournal(ctx context.Context, cmd *invocation) error {
 		w := bufio.NewWriter(cmd.stdout)
 		fmt.Fprintf(w, "%s %s, merchant %q, card %s %s…%s: %s %s\n", d.ID, d.API, oneLine(d.Merchant), d.Card.Scheme, d.Card.BIN,
 			d.Card.Last4, d.Status, d.TransStatus)
+		if d.NamedID != "" {
+			fmt.Fprintf(w, "named %s\n", d.NamedID)
+		}
 		if ended != nil && ended.Result != "" {
 			fmt.Fprintf(w, "%s, %s: %s\n", ended.Result, ended.Next.Action, ended.Next.Because)
-			if e := ended.Error; e != nil {
-				fmt.Fprintf(w, "error %s of %s: %s %s\n", e.Code, e.Component, oneLine(e.Description), oneLine(e.Detail))
-			}
+		}
+		if ended != nil && ended.Error != nil {
+			e := ended.Error
+			fmt.Fprintf(w, "error %s of %s: %s %s\n", e.Code, e.Component, oneLine(e.Description), oneLine(e.Detail))
+		} else if d.ErrorCode != "" {
+			fmt.Fprintln(w, strings.TrimSuffix("error "+d.ErrorCode+" "+strings.Join(d.Elements, ", "), " "))
 		}
 		for _, s := range d.Steps {
 			fmt.Fprintf(w, "%s %+6d ms  %-10s %s\n", s.At.Format("2006-01-02 15:04:05.000"), s.MS, s.Step, oneLine(string(s.Message)))
@@ -291,6 +330,9 @@ func exportJournal(ctx context.Context, cmd *invocation) error {
 		return err
 	}
 	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		if err := checkSearched(ctx, *file, st, &q); err != nil {
+			return fmt.Errorf("journal export: --%w", err)
+		}
 		if err := recordJournal(ctx, *file, "journal.export", "", flagsOf(cmd.FlagSet, "config")); err != nil {
 			return err
 		}
@@ -312,16 +354,16 @@ func exportJournal(ctx context.Context, cmd *invocation) error {
 
 func eraseJournal(ctx context.Context, cmd *invocation) error {
 	card := cmd.String("card", "", "- reads the whole card number from standard input")
-	merchant := cmd.String("merchant", "", "all of this merchant")
+	name := cmd.String("merchant", "", "all of this merchant")
 	isSure := cmd.Bool("yes", false, "do it: what is erased cannot be brought back")
 	file := cmd.configFlag()
 	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	if (*card == "") == (*merchant == "") {
+	if (*card == "") == (*name == "") {
 		return usageErrorf("journal erase: want either --card - or --merchant NAME")
 	}
-	if admin.MayBeCard(*merchant) {
+	if cardnumber.MayBe(*name) {
 		return usageErrorf("journal erase: --merchant: that may be a whole card number, and names stand in the audit trail; --card - reads one")
 	}
 	if !*isSure {
@@ -331,7 +373,7 @@ func eraseJournal(ctx context.Context, cmd *invocation) error {
 	if err != nil {
 		return err
 	}
-	object := "merchant " + *merchant
+	object := "merchant " + *name
 	if number != "" {
 		object = "card"
 	}
@@ -340,7 +382,7 @@ func eraseJournal(ctx context.Context, cmd *invocation) error {
 			if err := recordCommand(ctx, db, ring, "journal.erase", object, nil); err != nil {
 				return err
 			}
-			done, err := server.EraseFromJournal(ctx, st, keys, db, ring, journal.Query{Card: number, Merchant: *merchant})
+			done, err := server.EraseFromJournal(ctx, st, keys, db, ring, journal.Query{Card: number, Merchant: *name})
 			if err != nil {
 				return err
 			}
@@ -453,7 +495,7 @@ func printJournalKey(ctx context.Context, cmd *invocation) error {
 func printBilling(ctx context.Context, cmd *invocation) error {
 	from := cmd.String("from", "", "first month, such as 2026-10: the one before this one unless given")
 	to := cmd.String("to", "", "last month: this one unless given")
-	merchant := cmd.String("merchant", "", "of this merchant alone")
+	name := cmd.String("merchant", "", "of this merchant alone")
 	asJSON := cmd.Bool("json", false, "print JSON")
 	asCSV := cmd.Bool("csv", false, "print a table for spreadsheets")
 	file := cmd.configFlag()
@@ -467,9 +509,14 @@ func printBilling(ctx context.Context, cmd *invocation) error {
 	if *asJSON && *asCSV {
 		return usageErrorf("journal billing: want --json or --csv, not both")
 	}
-	q.Merchant = *merchant
+	q.Merchant = *name
 	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
 		counts, err := st.Billing(ctx, q)
+		if err == nil && len(counts) == 0 {
+			if err := checkSearched(ctx, *file, st, &journal.Query{Merchant: *name}); err != nil {
+				return fmt.Errorf("journal billing: --%w", err)
+			}
+		}
 		switch {
 		case err != nil:
 			return err

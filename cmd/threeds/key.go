@@ -16,8 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/config"
@@ -62,8 +60,8 @@ func keyCreate(ctx context.Context, cmd *invocation) error {
 		return usageErrorf("key create: --name: %v", err)
 	}
 	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		_, err := merchant.FromConfig(c, st, ring).Get(ctx, *name)
-		if errors.Is(err, merchant.ErrNotFound) {
+		known, err := merchant.FromConfig(c, st, ring).Get(ctx, *name)
+		if errors.Is(err, merchant.ErrNotFound) || err == nil && known.Source == merchant.Keys {
 			fmt.Fprintf(cmd.stderr, "threeds: %s names no merchant %q, nor does the store: the key is for one without settings\n"+
 				"(\"threeds merchant add\" gives it some)\n", *file, *name)
 		} else if err != nil {
@@ -115,12 +113,10 @@ func warnOfForeignKeys(ctx context.Context, c *config.Config, st store.Store, ri
 
 // parseLabel returns a label for a key.
 func parseLabel(text string) (string, error) {
-	isUnprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-	if n := utf8.RuneCountInString(text); n == 0 || n > account.MaxLabel || !utf8.ValidString(text) ||
-		strings.ContainsFunc(text, isUnprintable) {
+	if text == "" {
 		return "", fmt.Errorf("want printable text, 1 to %d characters", account.MaxLabel)
 	}
-	return text, nil
+	return text, account.CheckLabel(text)
 }
 
 // maxKeyDays is the greatest number of days until a key ends: a hundred years.

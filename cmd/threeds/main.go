@@ -20,6 +20,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/coredump"
 	"github.com/openthreeds/threeds/internal/obs"
@@ -129,6 +130,9 @@ const usage = `Usage:
                     [--config FILE] [FILE]
         write the audit trail in the form of "threeds journal export", for "threeds journal
         verify"; exit status 1 means that somebody has changed it in the store
+    threeds audit scrub [--yes] [--config FILE]
+        say how many entries have a card number, which earlier releases let in; with --yes
+        mask them
     threeds backup [--journal] [--config FILE] FILE
         write API keys, revoked keys, merchants, operators, the audit trail and card ranges
         into a new file (- is standard output), which fits both kinds of store; with
@@ -241,7 +245,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 0
 	}
 	if _, ok := errors.AsType[usageError](err); ok { // which may quote what was typed in the wrong place, such as a card number
-		fmt.Fprintf(stderr, "threeds: %s\nRun \"threeds help\" for the commands and their flags.\n", obs.Mask(err.Error()))
+		fmt.Fprintf(stderr, "threeds: %s\nRun \"threeds help\" for the commands and their flags.\n", cardnumber.Mask(err.Error()))
 		return 2
 	}
 	status := 1

@@ -288,7 +288,7 @@ func (c *merchantCommand) explain(err error) error {
 		return fmt.Errorf("merchant: there is no merchant %q (\"threeds merchant list\" shows all)", c.name)
 	case errors.Is(err, merchant.ErrExists):
 		return fmt.Errorf("merchant: there is a merchant %q already (\"threeds merchant set\" changes it)", c.name)
-	case errors.Is(err, merchant.ErrChanged), errors.Is(err, merchant.ErrRefused):
+	case errors.Is(err, merchant.ErrChanged), errors.Is(err, merchant.ErrRefused), errors.Is(err, merchant.ErrNoRow):
 		return fmt.Errorf("merchant %q: %w", c.name, err)
 	}
 	return err

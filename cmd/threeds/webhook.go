@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/merchant"
@@ -85,9 +86,9 @@ func showArgument(text string) string {
 	u, err := url.Parse(text)
 	switch {
 	case strings.HasPrefix(text, "ep_") || strings.HasPrefix(text, "evt_"):
-		return obs.Mask(text)
+		return cardnumber.Mask(text)
 	case err == nil && u.Host != "":
-		return obs.Mask(u.Redacted())
+		return cardnumber.Mask(u.Redacted())
 	}
 	return "***"
 }
@@ -282,6 +283,9 @@ func (c *webhookCommand) prepareEvents() func(context.Context) error {
 		if c.argument != "" {
 			return c.showEvent(ctx)
 		}
+		if err := webhook.CheckType(q.Type); err != nil {
+			return usageErrorf("webhook events: --type: %v", err)
+		}
 		q.Merchant, q.About = c.merchant, strings.ToLower(q.About)
 		all, err := c.hooks.Find(ctx, q)
 		if err != nil {
@@ -386,7 +390,7 @@ func verifyDelivery(_ context.Context, cmd *invocation) error {
 		return errors.New("webhook verify: no signature fits: check the secret, and that the body is as it came, byte for byte")
 	}
 	if err := webhook.Verify(*id, *timestamp, *signature, body, time.Now(), secret); err != nil {
-		return errors.New("webhook verify: the signature fits, but the timestamp is not within five minutes of now")
+		fmt.Fprintln(cmd.stderr, "threeds: the timestamp is not within five minutes of now: a receiver refuses such a delivery")
 	}
 	_, err = fmt.Fprintln(cmd.stdout, "good")
 	return err

@@ -5,13 +5,26 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
 // MaxLabel is the length of the longest label of a key, in characters.
 const MaxLabel = 100
+
+// CheckLabel says what is wrong with the label of a key; nil if nothing is. A key needs none.
+func CheckLabel(text string) error {
+	isUnprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if utf8.RuneCountInString(text) > MaxLabel || !utf8.ValidString(text) || strings.ContainsFunc(text, isUnprintable) {
+		return fmt.Errorf("want printable text of at most %d characters", MaxLabel)
+	}
+	return cardnumber.Check(text)
+}
 
 // Terms say what a key is called, and when and from where it is good. They are sealed into the
 // row of the key, so that who can write to the store alone changes none of them.

@@ -215,6 +215,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 		if err := rt.check(&actor); err != nil {
 			return nil, err
 		}
+		if err := rt.checkParameters(r); err != nil {
+			return nil, err
+		}
 		if rt.path == "journal/erase" {
 			AllowEraseTime(w)
 		}

@@ -209,13 +209,19 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			body = fmt.Sprintf(`{"name": "New %s"}`, caller)
 		case "PATCH merchants/{name}", "DELETE merchants/{name}":
 			version := s.addMerchant(method + caller)
-			at, body = "merchants/"+method+caller+"?version="+version, fmt.Sprintf(`{"version": %q, "mcc": "5411"}`, version)
+			at, body = "merchants/"+method+caller, fmt.Sprintf(`{"version": %q, "mcc": "5411"}`, version)
+			if method == "DELETE" {
+				at += "?version=" + version
+			}
 		case "GET authentications/{id}":
 			at = "authentications/" + passedID
 		case "POST authentications/search":
 			body = `{"last4": "0103"}`
 		case "GET ranges/{scheme}", "GET ranges/{scheme}/diff", "POST ranges/{scheme}/accept", "POST ranges/{scheme}/refresh":
-			at, body = strings.ReplaceAll(path, "{scheme}", "visa")+"?old=0&new=0", "{}"
+			at, body = strings.ReplaceAll(path, "{scheme}", "visa"), "{}"
+			if strings.HasSuffix(path, "diff") {
+				at += "?old=0&new=0"
+			}
 		case "GET reports":
 			at = "reports?by=day"
 		case "POST journal/erase":

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
 )
@@ -60,20 +62,15 @@ func listRecords(h *Handler, r *request) (any, error) {
 	var q recordQuery
 	fields := q.recordFields()
 	for name, values := range r.URL.Query() {
-		to, ok := fields[name]
 		switch {
-		case name == "acctNumber":
-			return nil, refuse(http.StatusBadRequest, "acctNumber: POST it to %sauthentications/search.", Prefix)
 		case name == "limit":
 			limit, err := strconv.Atoi(values[0])
 			if err != nil {
 				return nil, refuse(http.StatusBadRequest, "limit: want a number from 1 to %d.", maxRecordLimit)
 			}
 			q.Limit = limit
-		case !ok:
-			return nil, refuse(http.StatusBadRequest, "%s is no parameter of this operation.", name)
 		default:
-			*to = values[0]
+			*fields[name] = values[0]
 		}
 	}
 	return h.findRecords(r, q)
@@ -115,7 +112,7 @@ func (h *Handler) findRecords(r *request, q recordQuery) (any, error) {
 	hasCard := q.AcctNumber != ""
 	q.AcctNumber = "" // no card in the audit trail, and none that was typed into another field
 	for _, text := range q.recordFields() {
-		if MayBeCard(*text) {
+		if cardnumber.MayBe(*text) {
 			*text = "***"
 		}
 	}
@@ -126,11 +123,41 @@ func (h *Handler) findRecords(r *request, q recordQuery) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(page.Records) == 0 {
+		if err := h.checkSearched(r, st, &wanted); err != nil {
+			return nil, err
+		}
+	}
 	all := list[journal.Record]{Data: append([]journal.Record{}, page.Records...)}
 	if page.Next != "" {
 		all.Next = &page.Next
 	}
 	return all, nil
+}
+
+// checkSearched refuses a search that found nothing because of a merchant or a scheme that nobody knows. A merchant of which
+// the journal has records is known, too.
+func (h *Handler) checkSearched(r *request, st journal.Store, q *journal.Query) error {
+	if err := journal.CheckScheme(q.Scheme, h.Merchants().Schemes...); err != nil {
+		return refuse(http.StatusBadRequest, "%v.", err)
+	}
+	return h.checkMerchantOf(r, st, q.Merchant)
+}
+
+// checkMerchantOf refuses a merchant that nobody knows, and of which the journal has nothing. "" stands for all.
+func (h *Handler) checkMerchantOf(r *request, st journal.Store, name string) error {
+	if name == "" || r.actor.Merchant != "" {
+		return nil
+	}
+	page, err := st.Search(r.Context(), journal.Query{Merchant: name, Limit: 1})
+	if err != nil || len(page.Records) > 0 {
+		return err
+	}
+	err = h.Merchants().CheckKnown(r.Context(), name)
+	if errors.Is(err, merchant.ErrNotFound) {
+		return refuse(http.StatusBadRequest, "merchant: %v.", err)
+	}
+	return err
 }
 
 // readTimes reads the ends of a span of time, either of which may be "". It may not end before it begins.
@@ -166,7 +193,7 @@ func showRecord(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.record(r, "record.view", id, nil, nil); err != nil {
+	if err := h.record(r, "record.view", detail.ID, nil, nil); err != nil {
 		return nil, err
 	}
 	return detail, nil

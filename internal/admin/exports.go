@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/message"
@@ -107,6 +108,9 @@ var errNoKeys = refuse(http.StatusServiceUnavailable, "There are no keys to sign
 func readAuditQuery(r *request) (q operator.Query, err error) {
 	asked := r.URL.Query()
 	q = operator.Query{Who: asked.Get("who"), Action: asked.Get("action"), Object: asked.Get("object")}
+	if err := operator.CheckAction(q.Action); err != nil {
+		return q, refuse(http.StatusBadRequest, "action: %v.", err)
+	}
 	q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to"))
 	return q, err
 }
@@ -139,6 +143,9 @@ func exportJournal(h *Handler, r *request) (any, error) {
 	asked := r.URL.Query()
 	q := journal.Query{Merchant: asked.Get("merchant")}
 	if q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
+		return nil, err
+	}
+	if err := h.checkMerchantOf(r, st, q.Merchant); err != nil {
 		return nil, err
 	}
 	answer := stream{name: "journal.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
@@ -199,7 +206,7 @@ func eraseJournal(h *Handler, r *request) (any, error) {
 	switch {
 	case (asked.AcctNumber == "") == (asked.Merchant == ""):
 		return nil, refuse(http.StatusBadRequest, "Want either acctNumber or merchant.")
-	case MayBeCard(asked.Merchant):
+	case cardnumber.MayBe(asked.Merchant):
 		return nil, refuse(http.StatusBadRequest, "merchant: that may be a whole card number, and names stand in the audit trail. Send it as acctNumber.")
 	case n > 0 && (n < 13 || n > 19 || strings.Trim(asked.AcctNumber, "0123456789") != ""):
 		return nil, refuse(http.StatusBadRequest, "acctNumber: want a card number of 13 to 19 digits.")
@@ -209,10 +216,4 @@ func eraseJournal(h *Handler, r *request) (any, error) {
 	}
 	// What was begun is finished, also when nobody waits for the answer any more.
 	return h.Erase(context.WithoutCancel(r.Context()), journal.Query{Card: asked.AcctNumber, Merchant: asked.Merchant})
-}
-
-// MayBeCard reports whether a text may be a whole card number, also with something between its digits.
-func MayBeCard(text string) bool {
-	digits := strings.NewReplacer(" ", "", "-", "", ".", "").Replace(text)
-	return len(digits) >= 12 && len(digits) <= 19 && strings.Trim(digits, "0123456789") == ""
 }

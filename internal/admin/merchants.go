@@ -61,7 +61,7 @@ func merchantProblem(err error) error {
 	switch {
 	case errors.Is(err, merchant.ErrNotFound):
 		return errNoMerchant
-	case errors.Is(err, merchant.ErrInFile), errors.Is(err, merchant.ErrExists), errors.Is(err, merchant.ErrChanged),
+	case errors.Is(err, merchant.ErrInFile), errors.Is(err, merchant.ErrExists), errors.Is(err, merchant.ErrNoRow), errors.Is(err, merchant.ErrChanged),
 		errors.Is(err, merchant.ErrRefused):
 		return refuse(http.StatusConflict, "%v.", err)
 	}
@@ -89,9 +89,9 @@ func addMerchant(h *Handler, r *request) (any, error) {
 	switch {
 	case err == nil && was.Source == merchant.File:
 		return nil, merchantProblem(merchant.ErrInFile)
-	case err == nil:
+	case err == nil && was.Source == merchant.Store:
 		return nil, merchantProblem(merchant.ErrExists)
-	case !errors.Is(err, merchant.ErrNotFound):
+	case err != nil && !errors.Is(err, merchant.ErrNotFound):
 		return nil, err
 	}
 	if err := h.record(r, "merchant.change", m.Name, nil, &m); err != nil {
@@ -104,7 +104,8 @@ func addMerchant(h *Handler, r *request) (any, error) {
 	return created{entry}, nil
 }
 
-// changeable returns a merchant of the store that has the version that the request has seen.
+// changeable returns a merchant of the store that has the version that the request has seen. One that has API keys alone has
+// none, and gets its first settings.
 func (h *Handler) changeable(r *request, version string) (merchant.Entry, error) {
 	was, err := h.Merchants().Get(r.Context(), r.PathValue("name"))
 	switch {
@@ -112,7 +113,7 @@ func (h *Handler) changeable(r *request, version string) (merchant.Entry, error)
 		return was, merchantProblem(err)
 	case was.Source == merchant.File:
 		return was, merchantProblem(merchant.ErrInFile)
-	case version == "":
+	case version == "" && was.Source == merchant.Store:
 		return was, refuse(http.StatusBadRequest, "version: give that of the merchant as GET shows it.")
 	case was.Version != version:
 		return was, merchantProblem(merchant.ErrChanged)
@@ -154,6 +155,9 @@ func removeMerchant(h *Handler, r *request) (any, error) {
 	was, err := h.changeable(r, version)
 	if err != nil {
 		return nil, err
+	}
+	if was.Source == merchant.Keys {
+		return nil, merchantProblem(merchant.ErrNoRow)
 	}
 	if err := h.record(r, "merchant.change", was.Name, &was.Merchant, nil); err != nil {
 		return nil, err

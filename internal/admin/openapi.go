@@ -2,6 +2,7 @@ package admin
 
 import (
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,9 +50,6 @@ func describe(*Handler, *request) (any, error) {
 		for _, name := range pathParameter.FindAllStringSubmatch(rt.path, -1) {
 			parameters = append(parameters, newParameter(name[1], "path"))
 		}
-		if rt.method == "DELETE" && rt.path == "merchants/{name}" {
-			parameters = append(parameters, newParameter("version", "query"))
-		}
 		for _, name := range queries[rt.method+" "+rt.path] {
 			parameters = append(parameters, newParameter(name, "query"))
 		}
@@ -74,6 +72,25 @@ func newParameter(name, in string) map[string]any {
 	return map[string]any{"name": name, "in": in, "required": in == "path", "schema": map[string]any{"type": "string"}}
 }
 
+// checkParameters refuses parameters in an address that the operation does not have, or that are there twice. What stands
+// in the place of a name is not repeated.
+func (rt *route) checkParameters(r *http.Request) error {
+	known := queries[rt.method+" "+rt.path]
+	for name, values := range r.URL.Query() {
+		switch {
+		case name == "acctNumber" && rt.path == "authentications":
+			return refuse(http.StatusBadRequest, "acctNumber: POST it to %sauthentications/search.", Prefix)
+		case len(known) == 0:
+			return refuse(http.StatusBadRequest, "The address has a parameter, and this operation has none.")
+		case !slices.Contains(known, name):
+			return refuse(http.StatusBadRequest, "The address has a parameter that is none of this operation: want one of %s.", strings.Join(known, ", "))
+		case len(values) > 1:
+			return refuse(http.StatusBadRequest, "%s: send it once.", name)
+		}
+	}
+	return nil
+}
+
 // queries are the names of parameters in addresses, by operation.
 var queries = map[string][]string{
 	"GET audit":                {"who", "action", "object", "from", "to", "limit", "cursor"},
@@ -89,6 +106,7 @@ var queries = map[string][]string{
 	"GET ranges/{scheme}":      {"prefix"},
 	"GET ranges/{scheme}/diff": {"old", "new"},
 	"POST explain":             {"merchant"},
+	"DELETE merchants/{name}":  {"version"},
 }
 
 // bodies are the schemas of bodies, by path.

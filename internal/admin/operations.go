@@ -9,12 +9,10 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store"
@@ -74,11 +72,19 @@ func (h *Handler) chooseMerchant(r *request, name string) (string, error) {
 	if !r.actor.CanSee(name) {
 		return "", errNoMerchant
 	}
-	_, err := h.Merchants().Get(r.Context(), name)
-	if errors.Is(err, merchant.ErrNotFound) {
-		return "", refuse(http.StatusBadRequest, "merchant: there is none of this name. Create the merchant first.")
+	return name, h.checkName(r, name)
+}
+
+// checkName refuses a merchant that nobody knows. "" stands for all.
+func (h *Handler) checkName(r *request, name string) error {
+	if name == "" {
+		return nil
 	}
-	return name, err
+	err := h.Merchants().CheckKnown(r.Context(), name)
+	if errors.Is(err, merchant.ErrNotFound) {
+		return refuse(http.StatusBadRequest, "merchant: %v.", err)
+	}
+	return err
 }
 
 func createKey(h *Handler, r *request) (any, error) {
@@ -96,9 +102,8 @@ func createKey(h *Handler, r *request) (any, error) {
 	if asked.Merchant, err = h.chooseMerchant(r, asked.Merchant); err != nil {
 		return nil, err
 	}
-	isUnprintable := func(c rune) bool { return !unicode.IsPrint(c) }
-	if utf8.RuneCountInString(asked.Label) > account.MaxLabel || strings.ContainsFunc(asked.Label, isUnprintable) {
-		return nil, refuse(http.StatusBadRequest, "label: want printable text of at most %d characters.", account.MaxLabel)
+	if err := account.CheckLabel(asked.Label); err != nil {
+		return nil, refuse(http.StatusBadRequest, "label: %v.", err)
 	}
 	if err := h.checkEnd(asked.Expires); err != nil {
 		return nil, err
@@ -203,6 +208,9 @@ func createToken(h *Handler, r *request) (any, error) {
 	text, err := h.Operators.CreateToken(r.Context(), token)
 	if errors.Is(err, operator.ErrTaken) {
 		return nil, refuse(http.StatusConflict, "name: there is a token of this name. Revoke it, or choose another name.")
+	}
+	if errors.Is(err, cardnumber.ErrFound) {
+		return nil, refuse(http.StatusBadRequest, "%v.", err)
 	}
 	if err != nil {
 		return nil, err

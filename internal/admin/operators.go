@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/operator"
 )
 
@@ -42,6 +43,9 @@ func inviteOperator(h *Handler, r *request) (any, error) {
 	secret, err := h.Operators.Invite(r.Context(), &invitation)
 	if errors.Is(err, operator.ErrUserExists) {
 		return nil, refuse(http.StatusConflict, "name: there is an operator of this name with another role or merchant.")
+	}
+	if errors.Is(err, cardnumber.ErrFound) {
+		return nil, refuse(http.StatusBadRequest, "%v.", err)
 	}
 	if err != nil {
 		return nil, err

@@ -69,6 +69,9 @@ func (h *Handler) findHook(r *request) (*webhook.Endpoint, error) {
 
 func listHooks(h *Handler, r *request) (any, error) {
 	wanted := r.URL.Query().Get("merchant")
+	if err := h.checkName(r, wanted); err != nil {
+		return nil, err
+	}
 	find := h.Hooks.AllEndpoints
 	if wanted != "" {
 		find = func(ctx context.Context) ([]*webhook.Endpoint, error) { return h.Hooks.Endpoints(ctx, wanted) }
@@ -299,6 +302,12 @@ func (h *Handler) readEventQuery(r *request) (q store.EventQuery, endpoint strin
 		return q, "", refuse(http.StatusBadRequest, "merchant: say whose events, or give an endpoint.")
 	case !r.actor.CanSee(q.Merchant):
 		return q, "", errNoMerchant
+	}
+	if err := h.checkName(r, q.Merchant); err != nil {
+		return q, "", err
+	}
+	if err := webhook.CheckType(q.Type); err != nil {
+		return q, "", refuse(http.StatusBadRequest, "type: %v.", err)
 	}
 	if q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
 		return q, "", err

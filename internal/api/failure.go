@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"sync"
@@ -18,7 +19,7 @@ type failure struct {
 	code      message.Code   // errorCode of the Erro
 	kind      string         // "type" of the error in 3-D Secure 1.0.2
 	entries   []faults.Entry // for X-Errors; none for most failures
-	text      string         // errorDetail of the Erro, "message" of the error in 3-D Secure 1.0.2
+	text      string         // errorDetail of the Erro if there are no entries, "message" of the error in 3-D Secure 1.0.2
 
 	encodeOnce sync.Once // guards encoded
 	encoded    []byte    // what erroJSON returns
@@ -26,11 +27,16 @@ type failure struct {
 
 func (f *failure) Error() string { return "api: " + f.text }
 
-// erro returns the failure as an Erro. Nothing is known yet of the version of the request.
+// erro returns the failure as an Erro. Nothing is known yet of the version of the request. Where a parameter or a header is
+// wrong, errorDetail is its name alone, as it is the name of a wrong element.
 func (f *failure) erro() message.Error {
+	detail := f.text
+	if len(f.entries) > 0 {
+		detail = cmp.Or(f.entries[0].Parameter, f.entries[0].Header, detail)
+	}
 	return message.Error{
 		Version: message.V220, Code: f.code, Component: "S",
-		Description: auth.Describe(f.code), Detail: f.text,
+		Description: auth.Describe(f.code), Detail: detail,
 	}
 }
 

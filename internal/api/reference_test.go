@@ -18,6 +18,7 @@ func TestG12ReferenceIsChecked(t *testing.T) {
 		{nil, true}, {[]string{"7"}, true}, {[]string{"order 7/ä"}, true}, {[]string{strings.Repeat("x", 64)}, true},
 		{[]string{strings.Repeat("é", 64)}, true}, {[]string{""}, false}, {[]string{strings.Repeat("x", 65)}, false},
 		{[]string{"a\tb"}, false}, {[]string{"a\xff"}, false}, {[]string{"a\u202eb"}, false}, {[]string{"a", "a"}, false},
+		{[]string{"order 4111-1111 1111.1111"}, true}, {[]string{"4111111111111112"}, true}, // the check digit is wrong
 	} {
 		for path, isChecked := range map[string]bool{"/preauth": true, "/auth": true, "/postauth": false, "/check": false} {
 			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(bodies[path]))
@@ -30,7 +31,7 @@ func TestG12ReferenceIsChecked(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			newHandler(new(fake)).ServeHTTP(w, r)
-			isRefused := w.Code == 400 && strings.Contains(w.Body.String(), "X-Reference must have 1 to 64 printable characters")
+			isRefused := w.Code == 400 && strings.Contains(w.Body.String(), `"errorDetail":"X-Reference"`) && strings.Contains(w.Header().Get("X-Errors"), "X-Reference")
 			if isRefused != (isChecked && !tt.isGood) || !isRefused && w.Code != 200 {
 				t.Errorf("%s, %q: %d %s", path, tt.values, w.Code, w.Body)
 			}

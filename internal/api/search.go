@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/outcome"
@@ -105,7 +106,10 @@ func (s *search) set(name, value string) {
 	q := &s.query
 	switch name {
 	case "reference":
-		if q.Reference = value; !auth.IsReference(value) {
+		switch q.Reference = value; {
+		case cardnumber.IsIn(value):
+			s.fault(name, "card-number", "Send the number as acctNumber, in the body of POST "+searchPath+".", nil)
+		case !auth.IsReference(value):
 			s.fault(name, "length", "Send 1 to 64 characters that can be printed.", limitOf(1, auth.MaxReference))
 		}
 	case "last4":

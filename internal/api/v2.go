@@ -11,6 +11,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/message"
@@ -177,7 +178,7 @@ var badReference = newFailureOf(faults.Entry{
 	"The header X-Reference must have 1 to 64 printable characters, and be given once")
 
 // readReference returns the header X-Reference, "" if there is none, and notes it for the log. Digits that
-// may be a card number are hidden.
+// may be a card number whose check digit is wrong are hidden.
 func readReference(ctx context.Context, header http.Header) (string, error) {
 	values := header["X-Reference"]
 	if len(values) == 0 {
@@ -187,7 +188,7 @@ func readReference(ctx context.Context, header http.Header) (string, error) {
 	if len(values) > 1 || !auth.IsReference(reference) {
 		return "", badReference
 	}
-	reference = obs.Mask(reference)
+	reference = cardnumber.Mask(cardnumber.Scrub(reference))
 	obs.Note(ctx, "reference", reference)
 	return reference, nil
 }

@@ -254,6 +254,7 @@ func (e *Engine) subjectOf(req *authRequest, c *contentCheck, original *message.
 	}
 	return faults.Subject{
 		Version: req.version, Versions: e.usableVersions(c.to), Value: value,
+		HasProfile:       req.isCreation,
 		CanTransliterate: !req.account.Merchant.Transliterate && !req.isStrict() && req.delegation == nil,
 	}
 }

@@ -258,7 +258,7 @@ func TestF8OnlyWhatTheCallerSentIsAtFault(t *testing.T) {
 		"no currency":        {object{"purchaseCurrency": nil}, []string{"/purchaseCurrency required purchaseCurrency"}},
 		"a fraction":         {object{"purchaseAmount": 10.99}, []string{"/purchaseAmount type minor units"}},
 		"a decimal point":    {object{"purchaseAmount": "10.99"}, []string{"/purchaseAmount pattern minor units"}},
-		"no such country":    {object{"merchantCountryCode": "UK", "messageVersion": "2.3.1"}, []string{"/merchantCountryCode length ISO 3166-1"}},
+		"no such country":    {object{"merchantCountryCode": "UK", "messageVersion": "2.3.1"}, []string{"/merchantCountryCode unknown-code ISO 3166-1"}},
 		"no such currency":   {object{"purchaseCurrency": "ZZZ"}, []string{"/purchaseCurrency pattern ISO 4217"}},
 		"a time of ISO 8601": {object{"purchaseDate": "2026-04-01T12:00:00Z"}, []string{"/purchaseDate length YYYYMMDDHHMMSS"}},
 		"a word for a code":  {object{"deviceChannel": "browser"}, []string{"/deviceChannel unknown-code codes"}},

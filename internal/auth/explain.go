@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"regexp"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
@@ -149,12 +149,12 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 	return x
 }
 
-// withoutCard returns JSON without a card number that stands in other elements than its own.
+// withoutCard returns JSON without the card number of the request, which may stand in other elements than its own.
 func withoutCard(text []byte, pan string) []byte {
-	if !isCardNumber(pan) {
+	if len(text) == 0 || !isCardNumber(pan) {
 		return text
 	}
-	return bytes.ReplaceAll(text, []byte(pan), []byte("***"+pan[len(pan)-4:]))
+	return []byte(cardnumber.Without(string(text), pan))
 }
 
 // maskedCard is a card number of which all but the first and last digits were made unreadable.

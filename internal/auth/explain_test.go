@@ -145,6 +145,11 @@ func TestD23ExplainShowsRules(t *testing.T) {
 		"type":              {"browserJavaEnabled", "type", []any{1}, "null"},
 		"required":          {"acctNumber", "required", nil, "null"},
 		"unknown code":      {"addrMatch", "unknown-code", "X", `{"allowed":["Y","N"]}`},
+		"excluded currency": {"purchaseCurrency", "excluded-code", "999", "null"},
+		"excluded country":  {"merchantCountryCode", "excluded-code", "964", "null"},
+		"unknown currency":  {"purchaseCurrency", "unknown-code", "123", "null"},
+		"unknown letters":   {"merchantCountryCode", "unknown-code", "QQ", "null"},
+		"reserved code":     {"threeDSRequestorAuthenticationInd", "reserved-code", "50", `{"allowed":["01","02","03","04","05","06"]}`},
 		"pattern":           {"mcc", "pattern", "54x1", `{"pattern":"^[0-9]+$"}`},
 		"not ASCII":         {"merchantName", "not-ascii", "Bäcker", "null"},
 		"control character": {"merchantName", "control-character", "A\u0007", "null"},
@@ -162,6 +167,26 @@ func TestD23ExplainShowsRules(t *testing.T) {
 		limit, err := json.Marshal(x.Faults[i].Limit)
 		if got := x.Faults[i]; err != nil || got.Rule != test.rule || string(limit) != test.limit || got.Cure == "" {
 			t.Errorf("%s: rule %s, limit %s, cure %q", name, got.Rule, limit, got.Cure)
+		}
+	}
+}
+
+// TestD12CureNamesTheProfile: what a merchant can set once is not to be sent with each request. For /auth there is no profile.
+func TestD12CureNamesTheProfile(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	for member, key := range map[string]string{
+		"acquirerBIN": "per_directory.SCHEME.acquirer_bin", "acquirerMerchantID": "per_directory.SCHEME.acquirer_merchant_id", "mcc": "set mcc ",
+		"merchantName": "merchant_name", "merchantCountryCode": "merchant_country",
+	} {
+		body := areq("2.2.0", preauth(t, e, shop))
+		delete(body, member)
+		for _, isCreation := range []bool{true, false} {
+			x := e.Explain(shop, body.json(), auth.ExplainOptions{IsCreation: isCreation})
+			i := slices.IndexFunc(x.Faults, func(f faults.Entry) bool { return *f.Pointer == "/"+member })
+			if i < 0 || strings.Contains(x.Faults[i].Cure, key) != isCreation || !strings.HasPrefix(x.Faults[i].Cure, "Send "+member) {
+				t.Errorf("%s, isCreation %v: %+v", member, isCreation, x.Faults)
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
@@ -260,13 +261,17 @@ func (e *Engine) maskedMessage(text []byte) []byte {
 // quote, and an AReq has its card number in no other element either.
 func (e *Engine) journalMessage(m *message.Message) []byte {
 	if kind, _ := m.Type(); kind == message.AReq {
-		return withoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
+		masked := withoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
+		if cardnumber.IsIn(string(masked)) { // another card: this is rare, and cheaper to ask than to do
+			masked = cardnumber.ScrubJSON(masked)
+		}
+		return masked
 	}
 	return journal.ScrubMessage(m.WithheldJSON(e.hashValue), isElementName)
 }
 
 // referenceWithoutCard returns a reference, of which only asterisks and the last four digits are left if it has the number
-// of the card in it, also with something between the digits.
+// of the card in it, also with something between the digits. Other card numbers are scrubbed.
 func referenceWithoutCard(reference, pan string) string {
 	digits := strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
@@ -275,7 +280,7 @@ func referenceWithoutCard(reference, pan string) string {
 		return r
 	}, reference)
 	if !isCardNumber(pan) || !strings.Contains(digits, pan) {
-		return reference
+		return cardnumber.Scrub(reference)
 	}
 	return "***" + pan[len(pan)-4:]
 }

@@ -37,7 +37,7 @@ func readOIDC(s *section) (o OIDC) {
 	o.Roles.Operator = list(roles, "operator", group, false)
 	o.Roles.Viewer = list(roles, "viewer", group, false)
 	roles.close()
-	o.Merchants = mapOf(s, "merchants", group, text(1, maxMerchantName))
+	o.Merchants = mapOf(s, "merchants", group, nameOf(maxMerchantName))
 	if len(o.Scopes) == 0 {
 		o.Scopes = []string{"openid", "email"}
 	}

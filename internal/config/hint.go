@@ -5,13 +5,21 @@ import (
 	"strings"
 )
 
+// leastPrefix is how many letters of a word count as its beginning.
+const leastPrefix = 3
+
 // Hint is what to add to a complaint about a word that is not known: the
-// nearest word that is, or nothing when none is near.
+// nearest word that is, or the first that begins with it, or nothing when there is none.
 func Hint(typed string, known ...string) string {
 	best, least := "", 3 // with more than two slips it is another word
 	for _, word := range known {
-		if d := editDistance(strings.ToLower(typed), word); d < least && 2*d <= len(word) {
+		if d := editDistance(strings.ToLower(typed), strings.ToLower(word)); d < least && 2*d <= len(word) {
 			best, least = word, d
+		}
+	}
+	for _, word := range known {
+		if best == "" && len(typed) >= leastPrefix && strings.HasPrefix(strings.ToLower(word), strings.ToLower(typed)) {
+			best = word
 		}
 	}
 	if best == "" {

@@ -153,14 +153,14 @@ func (c *Config) JournalURL() StoreURL { return cmp.Or(c.Journal.URL, c.Store.UR
 
 func readMerchant(s *section) (m Merchant) {
 	defer s.close()
-	m.Name = required(s, "name", text(1, maxMerchantName))
+	m.Name = required(s, "name", nameOf(maxMerchantName))
 	m.RequestorID = optional(s, "requestor_id", text(1, 35), "")
-	m.RequestorName = optional(s, "requestor_name", text(1, 40), "")
+	m.RequestorName = optional(s, "requestor_name", nameOf(40), "")
 	m.AcquirerCountry = optional(s, "acquirer_country", country, "")
 	m.SchemeRules = optional(s, "scheme_rules", oneOf("off", "warn", "enforce"), "warn")
 	m.Bridging = optional(s, "bridging", boolean, "false")
 	m.Transliterate = optional(s, "transliterate", boolean, "false")
-	m.MerchantName = optional(s, "merchant_name", text(1, 40), "")
+	m.MerchantName = optional(s, "merchant_name", nameOf(40), "")
 	m.MCC = optional(s, "mcc", categoryCode, "")
 	m.MerchantCountry = optional(s, "merchant_country", country, "")
 	m.RequestorURL = optional(s, "requestor_url", httpURL, "")
@@ -176,7 +176,7 @@ func readMerchant(s *section) (m Merchant) {
 		id.AcquirerBIN = optional(s, "acquirer_bin", acquirerBIN, "")
 		id.AcquirerMerchantID = optional(s, "acquirer_merchant_id", text(1, 35), "")
 		id.RequestorID = optional(s, "requestor_id", text(1, 35), "")
-		id.RequestorName = optional(s, "requestor_name", text(1, 40), "")
+		id.RequestorName = optional(s, "requestor_name", nameOf(40), "")
 		return id
 	})
 	return m

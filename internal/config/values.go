@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/iso"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/store/postgres"
@@ -36,7 +37,7 @@ const maxMerchantName = 100
 
 // CheckMerchantName returns what is wrong with a name that a merchant is to have.
 func CheckMerchantName(name string) error {
-	_, err := text(1, maxMerchantName).parse(name)
+	_, err := nameOf(maxMerchantName).parse(name)
 	return err
 }
 
@@ -172,6 +173,18 @@ func text(least, most int) kind[string] {
 			return "", errors.New("has space around it or characters that do not print")
 		}
 		return s, nil
+	})
+}
+
+// nameOf is printable text of so many characters that has no card number in it: names stand in lists, in the audit trail
+// and in backups.
+func nameOf(most int) kind[string] {
+	name := text(1, most)
+	return within("printable text", "1", strconv.Itoa(most), "characters", func(s string) (string, error) {
+		if _, err := name.parse(s); err != nil {
+			return "", err
+		}
+		return s, cardnumber.Check(s)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/openthreeds/threeds/internal/iso"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -98,6 +99,16 @@ type Subject struct {
 	// CanTransliterate says that the requestor would have names and addresses written in ASCII if the merchant's
 	// configuration said so, which it does not.
 	CanTransliterate bool
+	// HasProfile says that what the message lacks is taken from the merchant's profile.
+	HasProfile bool
+}
+
+// profileKeys are the settings of a merchant by the element that they fill in, as `threeds merchant set` and the
+// configuration name them. In front of those that a scheme may know by another value stands per_directory.
+var profileKeys = map[string]string{
+	"acquirerBIN": "per_directory.SCHEME.acquirer_bin", "acquirerMerchantID": "per_directory.SCHEME.acquirer_merchant_id",
+	"threeDSRequestorID": "requestor_id", "threeDSRequestorName": "requestor_name", "threeDSRequestorURL": "requestor_url",
+	"merchantName": "merchant_name", "mcc": "mcc", "merchantCountryCode": "merchant_country",
 }
 
 // Explain returns the entry of a problem of an AReq.
@@ -111,6 +122,9 @@ func Explain(p message.Problem, s Subject) Entry {
 	switch p.Code {
 	case message.Missing:
 		e.Rule, e.Cure = "required", "Send "+name+describeRow(f)+"."
+		if key := profileKeys[name]; s.HasProfile && key != "" {
+			e.Cure = "Send " + name + describeRow(f) + ", or set " + key + " in the merchant's profile once."
+		}
 		if f != nil && strings.Contains(string(f.Need), "C") && !strings.Contains(string(f.Need), "R") {
 			e.Rule = "condition"
 			e.Cure = "Send " + name + describeRow(f) + ": other elements of this request make it required."
@@ -334,6 +348,8 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, s Subject
 	// The list of codes says more than the length of a wrong one.
 	isCode := f.Kind == message.OneOf && f.Codes != nil && n > 0
 	switch pattern := patterns[f.Kind]; {
+	case isCountryWord(f, text):
+		e.Rule, e.Cure = "unknown-code", "Send a country of ISO 3166-1 that is in use, by its three digits or two letters."
 	case class == "control":
 		e.Rule, e.Cure = "control-character", "Leave control characters out."
 	case !isCode && (n == 0 || least > 0 && n < least || most > 0 && n > most):
@@ -348,8 +364,8 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, s Subject
 				allowed = append(allowed, c.Value)
 			}
 		}
-		if isExcluded(f.Codes, text) {
-			e.Rule, e.Limit, e.Cure = "excluded-code", &Limit{Allowed: allowed}, "Send a code that has a meaning: this one is reserved."
+		if isReserved(f.Codes, text) {
+			e.Rule, e.Limit, e.Cure = "reserved-code", &Limit{Allowed: allowed}, "Send a code that has a meaning: this one is reserved."
 			break
 		}
 		if slices.Contains(allowed, text) {
@@ -368,6 +384,8 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, s Subject
 		}
 	case pattern != nil && !pattern.MatchString(text):
 		e.Rule, e.Limit, e.Cure = "pattern", &Limit{Pattern: pattern.String()}, "Send "+cmp.Or(formOf(f), f.Kind.String())+"."
+	case f.Kind == message.Country && "901" <= text && text <= "999", f.Kind == message.Currency && iso.IsExcludedCurrency(text):
+		e.Rule, e.Cure = "excluded-code", "Send a "+f.Kind.String()+": EMV 3DS excludes this code."
 	case f.Kind == message.Country, f.Kind == message.Currency, f.Kind == message.CurrencyAlpha:
 		e.Rule, e.Cure = "unknown-code", "Send a "+f.Kind.String()+", that is in use."
 	case f.Range != nil:
@@ -379,11 +397,16 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, s Subject
 	e.Found = &Found{Type: "string", Length: &n, Class: class}
 }
 
-// isExcluded reports whether a code is in a range that is reserved.
-func isExcluded(codes *message.Codes, code string) bool {
+// isReserved reports whether a code is in a range that EMVCo has reserved.
+func isReserved(codes *message.Codes, code string) bool {
 	return slices.ContainsFunc(codes.Ranges, func(r message.CodeRange) bool {
 		return !r.DS && len(code) == len(r.From) && r.From <= code && code <= r.To
 	})
+}
+
+// isCountryWord reports whether a text has the form of the two letters of a country, which are taken for its three digits.
+func isCountryWord(f *message.Field, text string) bool {
+	return f.Kind == message.Country && len(text) == 2 && classOf(text) == "letters"
 }
 
 // classOf returns what kind of characters a text has.

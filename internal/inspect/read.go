@@ -40,7 +40,7 @@ func Read(data []byte) (in Input, ok bool) {
 			return Input{Kind: "log-line", Lines: lines, Other: other}, true
 		}
 		if inner, ok := messageInLog(text); ok {
-			return Input{Kind: "log-line", Data: inner}, true
+			return Input{Kind: kindInLog(inner), Data: inner}, true
 		}
 		return Input{Kind: kindOfMessage(text), Data: data}, true
 	}
@@ -56,8 +56,8 @@ func Read(data []byte) (in Input, ok bool) {
 		}
 	}
 	if i := bytes.IndexByte(text, '{'); i > 0 && text[0] != '<' && !bytes.HasPrefix(text, []byte("\ufeff")) {
-		if inner := firstObject(text[i:]); inner != nil && bytes.Contains(inner, []byte(`"messageType"`)) {
-			return Input{Kind: "log-line", Data: inner}, true
+		if inner := messageInLine(text[i:]); inner != nil {
+			return Input{Kind: kindInLog(inner), Data: inner}, true
 		}
 	}
 	return Input{}, false
@@ -177,6 +177,35 @@ func (l *RequestLine) problems(note string) (all message.Problems) {
 		all = append(all, message.Problem{Code: message.Code(code), Note: note})
 	}
 	return all
+}
+
+// kindInLog is the kind of a message in a log line. A body for /auth is judged as such wherever it stands.
+func kindInLog(inner []byte) string {
+	if kind := kindOfMessage(inner); kind == "auth-body" {
+		return kind
+	}
+	return "log-line"
+}
+
+// messageInLine returns the JSON object in a text that is a message, or nil if there is none. Other objects, such as the
+// headers of a request, may stand before it and behind it.
+func messageInLine(text []byte) []byte {
+	for len(text) > 0 {
+		i := bytes.IndexByte(text, '{')
+		if i < 0 {
+			return nil
+		}
+		object := firstObject(text[i:])
+		if object == nil {
+			text = text[i+1:]
+			continue
+		}
+		if bytes.Contains(object, []byte(`"messageType"`)) {
+			return object
+		}
+		text = text[i+len(object):]
+	}
+	return nil
 }
 
 // firstObject returns the JSON object at the start of a text, or nil if there is none.

@@ -43,7 +43,7 @@ var (
 func init() {
 	for _, row := range readRows(currencyRows) {
 		c := currency{alpha: row[0], numeric: row[1]}
-		if isExcludedCurrency(c.numeric) {
+		if IsExcludedCurrency(c.numeric) {
 			continue
 		}
 		if row[2] != "" {
@@ -70,9 +70,9 @@ func readRows(table string) [][]string {
 	return rows[1:]
 }
 
-// isExcludedCurrency reports whether EMV 3-D Secure, table A.5, excludes a code of
+// IsExcludedCurrency reports whether EMV 3-D Secure, table A.5, excludes a code of
 // ISO 4217: metals, bond market units, special drawing rights, tests, none.
-func isExcludedCurrency(numeric string) bool {
+func IsExcludedCurrency(numeric string) bool {
 	return "955" <= numeric && numeric <= "964" || numeric == "999"
 }
 

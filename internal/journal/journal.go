@@ -57,6 +57,7 @@ type Record struct {
 	ACS               string    `json:"acs,omitempty"` // acsReferenceNumber or acsOperatorID
 	DSTransID         string    `json:"dsTransID,omitempty"`
 	ACSTransID        string    `json:"acsTransID,omitempty"`
+	NamedID           string    `json:"namedID,omitempty"` // of a refused request, or one of 3-D Secure 1.0.2: the id of the transaction that it named
 	Challenged        bool      `json:"challenged"`
 	Decoupled         bool      `json:"decoupled,omitempty"`  // transStatus of the ARes was D
 	Liability         string    `json:"liability,omitempty"`  // yes, no or unknown, as the outcome said
@@ -246,7 +247,7 @@ type Entry struct {
 
 // A Query says which records are wanted. Zero fields do not count.
 type Query struct {
-	ID        string // of the 3DS Server, the directory server or the ACS, or an X-Request-Id
+	ID        string // of the 3DS Server, the directory server or the ACS, an X-Request-Id, or one that a refused request named
 	Reference string
 	Card      string // the whole number; only its hash is looked for
 	Last4     string
@@ -261,7 +262,8 @@ type Query struct {
 	Limit     int    // 0 means 50, at most 1000
 	Cursor    string // Next of the page before
 
-	isOwnID bool // ID is one of ours, and looked for in the time that it names
+	isOwnID   bool // ID is one of ours, and looked for in the time that it names
+	isNamedID bool // requests are looked for that named ID, and have another one of their own
 }
 
 // A Page is part of the records of a query, newest first.
@@ -393,7 +395,8 @@ type Store interface {
 	Write(ctx context.Context, entries []Entry) (int, error)
 	// Search returns a page of records, newest first.
 	Search(ctx context.Context, q Query) (Page, error)
-	// Show returns a record by the id of the 3DS Server or an X-Request-Id, or ErrNotFound.
+	// Show returns a record by the id of the 3DS Server or an X-Request-Id, or ErrNotFound. If there is none, the newest
+	// refused request that named the id is returned.
 	Show(ctx context.Context, id string) (Detail, error)
 	// Count counts authentications. The counts are those of the records at this moment, the oldest ones first.
 	Count(ctx context.Context, q CountQuery) ([]Rollup, error)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/transid"
 )
 
@@ -26,6 +27,8 @@ func (db *database) where(q Query) (string, []any) {
 	if id := strings.ToLower(q.ID); id != "" && q.isOwnID {
 		from, until, _ := transid.Span(id)
 		add("id = ? AND made >= ? AND made < ?", id, from.UnixMilli(), until.UnixMilli())
+	} else if id != "" && q.isNamedID {
+		add("ds_trans_id = ? AND ds_trans_id <> ''", id)
 	} else if id != "" {
 		add("(id = ? OR ds_trans_id = ? AND ds_trans_id <> '' OR acs_trans_id = ? AND acs_trans_id <> '')", id, id, id)
 	}
@@ -155,10 +158,17 @@ func (q *Query) isOfTimeAlone() bool {
 func (db *database) search(ctx context.Context, q Query, limit int) ([]Record, error) {
 	if _, _, ok := transid.Span(q.ID); ok {
 		q.isOwnID = true
-		if all, err := db.searchOnce(ctx, q, limit); err != nil || len(all) > 0 {
-			return all, err
+		own, err := db.searchOnce(ctx, q, limit)
+		if err != nil {
+			return nil, err
 		}
 		q.isOwnID = false
+		if len(own) > 0 {
+			q.isNamedID = true
+			named, err := db.searchOnce(ctx, q, limit)
+			all := append(named, own...) // a request names an id that there is already
+			return all[:min(len(all), limit)], err
+		}
 	}
 	return db.searchOnce(ctx, q, limit)
 }
@@ -200,6 +210,10 @@ func (db *database) show(ctx context.Context, id string) (Detail, error) {
 	// It is none of ours: a record without moments, which were written with the record's own time.
 	var made int64
 	err := db.QueryRowContext(ctx, db.query(`SELECT made FROM journal_records WHERE id = ?`), id).Scan(&made)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = db.QueryRowContext(ctx, db.query(`SELECT id, made FROM journal_records WHERE ds_trans_id = ? AND ds_trans_id <> ''
+			AND kind IN (?, ?) ORDER BY made DESC LIMIT 1`), id, string(Refused), string(Version1)).Scan(&id, &made)
+	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return Detail{}, ErrNotFound
 	}
@@ -294,6 +308,17 @@ func Statuses() []string {
 		string(outcome.RequiresBrowser), string(outcome.InProgress), string(outcome.Challenge), string(outcome.Decoupled),
 		string(outcome.Completed), string(outcome.Failed), string(outcome.Cancelled), string(outcome.Expired), RefusedRequest,
 	}
+}
+
+// CheckScheme returns an error with all schemes that there are if a scheme is none of those that everybody knows, and none
+// of some others; nil for "".
+func CheckScheme(word string, others ...string) error {
+	all := append(scheme.Names(), others...)
+	slices.Sort(all)
+	if word != "" && !slices.Contains(all, word) {
+		return fmt.Errorf("scheme: want one of %s", strings.Join(slices.Compact(all), ", "))
+	}
+	return nil
 }
 
 // Check returns an error if a field whose words are a closed list has another word. It names the field, and the words of

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -569,9 +570,11 @@ func recordRow(e *Entry, data []byte) []any {
 		known.ErrorDescription, known.ErrorDetail = "", ""
 		data, _ = json.Marshal(&known) // it was encoded before
 	}
+	// Nothing came of a request that has a NamedID, so no directory server has given it an id.
+	dsTransID := cmp.Or(r.DSTransID, strings.ToLower(r.NamedID))
 	return []any{
 		r.Created.UnixMilli(), r.ID, int64(rankOf(e.Kind)), string(e.Kind), r.API, r.Merchant, r.Reference, r.Card.Scheme, r.Card.BIN,
-		r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ACS, r.DSTransID,
+		r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ACS, dsTransID,
 		r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data), unkeptText(r.Unkept),
 	}
 }

@@ -264,7 +264,11 @@ func (s *fileStore) Show(ctx context.Context, id string) (Detail, error) {
 	found, last := Detail{}, ErrNotFound
 	err := s.each(ctx, func(db *database) (bool, error) {
 		d, err := db.show(ctx, strings.ToLower(id))
-		if errors.Is(err, ErrNotFound) {
+		switch isNamed := err == nil && d.ID != strings.ToLower(id); {
+		case errors.Is(err, ErrNotFound), isNamed && last == nil:
+			return false, nil
+		case isNamed: // the transaction itself may be in an earlier month
+			found, last = d, nil
 			return false, nil
 		}
 		found, last = d, err

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -518,4 +519,45 @@ func TestJ3NodeWithOtherKeysMakesNoDay(t *testing.T) {
 	if n, err := right.Write(t.Context(), []journal.Entry{entry(keys, nextDay+1, journal.Answered)}); n != 1 || err != nil {
 		t.Errorf("on the next day %d entries were written: %v", n, err)
 	}
+}
+
+// TestO7RefusedRequestIsFoundByTheIDThatItNamed: by a search, next to the authentication of that id if there is one, and
+// by Show if there is none.
+func TestO7RefusedRequestIsFoundByTheIDThatItNamed(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		own := journal.Generation{Authentications: 2, Days: 1, Seed: 1}
+		made, other := own.ID(0, day), own.ID(1, day)
+		good := entry(keys, 1, journal.Answered)
+		good.Record.ID, good.Record.Created = made, own.At(0, day)
+		write(t, st, good)
+		var refused []journal.Entry
+		for n, named := range []string{made, strings.ToUpper(other), other, "e1d1c1b1-0000-4000-8000-000000000007"} {
+			e := entry(keys, n+2, journal.Refused)
+			e.Record.Status, e.Record.ErrorCode, e.Record.Elements, e.Record.NamedID = "refused", "203", []string{"mcc"}, named
+			refused = append(refused, e)
+		}
+		write(t, st, refused...)
+		for id, want := range map[string][]string{
+			made: {refused[0].Record.ID, made}, other: {refused[2].Record.ID, refused[1].Record.ID},
+			"e1d1c1b1-0000-4000-8000-000000000007": {refused[3].Record.ID},
+		} {
+			page, err := st.Search(t.Context(), journal.Query{ID: id})
+			var got []string
+			for _, r := range page.Records {
+				got = append(got, r.ID)
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("a search for %s finds %v, %v; want %v", id, got, err, want)
+			}
+			d, err := st.Show(t.Context(), id)
+			if shown := want[0]; id == made {
+				if err != nil || d.ID != made {
+					t.Errorf("shown is %s, %v; want the authentication itself", d.ID, err)
+				}
+			} else if err != nil || d.ID != shown || d.ErrorCode != "203" {
+				t.Errorf("shown is %s %s, %v; want %s", d.ID, d.ErrorCode, err, shown)
+			}
+		}
+	})
 }

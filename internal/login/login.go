@@ -10,6 +10,7 @@ import (
 	"crypto/subtle"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -83,8 +84,33 @@ func Open(origin string, isOwn func(host string) bool) *Service {
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.once.Do(s.initMux)
 	s.setHeaders(w)
-	s.mux.ServeHTTP(w, r)
+	s.mux.ServeHTTP(&timedWriter{ResponseWriter: w, begun: time.Now()}, r)
 }
+
+// A timedWriter says in its header how long an answer took.
+type timedWriter struct {
+	http.ResponseWriter
+	begun  time.Time
+	isSent bool
+}
+
+func (w *timedWriter) WriteHeader(status int) {
+	if !w.isSent {
+		w.isSent = true
+		w.Header().Set("Server-Timing", fmt.Sprintf("total;dur=%.1f", float64(time.Since(w.begun).Microseconds())/1000))
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *timedWriter) Write(b []byte) (int, error) {
+	if !w.isSent {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (s *Service) initMux() {
 	s.mux = http.NewServeMux()

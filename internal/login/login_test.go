@@ -53,6 +53,17 @@ func TestK2FirstOperatorByLink(t *testing.T) {
 	}
 }
 
+// TestD148PagesOfLoginSayHowLongTheyTook: those that are found, and those that are not.
+func TestD148PagesOfLoginSayHowLongTheyTook(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, path := range []string{"/login", s.invite(operator.Invitation{Role: operator.Viewer}), "/invite/none", "/logout", "/login/nothing"} {
+		if a := s.newVisitor().get(path); !strings.HasPrefix(a.Header.Get("Server-Timing"), "total;dur=") {
+			t.Errorf("%s: HTTP %d, Server-Timing %q", path, a.StatusCode, a.Header.Get("Server-Timing"))
+		}
+	}
+}
+
 // TestD144OptionsOfLogin: the login asks for any passkey of the console, and for the proof of who uses it.
 func TestD144OptionsOfLogin(t *testing.T) {
 	t.Parallel()

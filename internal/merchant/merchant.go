@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -26,6 +27,7 @@ var (
 	ErrExists   = errors.New("there is such a merchant already")
 	ErrInFile   = errors.New("the merchant is in the configuration file, which wins: change it there")
 	ErrChanged  = errors.New("somebody else has changed the merchant meanwhile: read it again")
+	ErrNoRow    = errors.New("the merchant has API keys alone, and no settings to remove: revoke the keys")
 	ErrRefused  = errors.New("the seal of the merchant's row does not open: remove it, and add it again")
 )
 
@@ -36,6 +38,7 @@ type Source string
 const (
 	File  Source = "file"
 	Store Source = "store"
+	Keys  Source = "keys" // it has API keys, and no settings
 )
 
 // An Entry is a merchant as a Registry shows it.
@@ -55,9 +58,15 @@ type Entry struct {
 	row store.Merchant
 }
 
+// Rows are what a Registry needs of a store: merchants, and API keys, each of which names its merchant.
+type Rows interface {
+	store.Merchants
+	Keys(ctx context.Context) ([]store.Key, error)
+}
+
 // A Registry has the merchants of a configuration and of a store. Many goroutines may use it.
 type Registry struct {
-	Store store.Merchants
+	Store Rows
 	Ring  account.Ring // has the secrets that rows are sealed under
 
 	// InFile are the merchants of the configuration.
@@ -68,7 +77,7 @@ type Registry struct {
 }
 
 // FromConfig returns the registry of a configuration with its store.
-func FromConfig(c *config.Config, merchants store.Merchants, ring account.Ring) *Registry {
+func FromConfig(c *config.Config, merchants Rows, ring account.Ring) *Registry {
 	r := &Registry{Store: merchants, Ring: ring}
 	for _, m := range c.Merchants {
 		r.InFile = append(r.InFile, Profile(m))
@@ -100,7 +109,7 @@ func Profile(m config.Merchant) account.Merchant {
 	return got
 }
 
-// List returns all merchants in the order of their names.
+// List returns all merchants in the order of their names, those too that have API keys alone.
 func (r *Registry) List(ctx context.Context) ([]Entry, error) {
 	rows, err := r.Store.Merchants(ctx)
 	if err != nil {
@@ -116,8 +125,39 @@ func (r *Registry) List(ctx context.Context) ([]Entry, error) {
 			all = append(all, r.open(row))
 		}
 	}
+	keys, err := r.Store.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for i := range all {
+		known[all[i].Name] = true
+	}
+	for _, k := range keys {
+		if !known[k.Merchant] {
+			known[k.Merchant] = true
+			all = append(all, Entry{Merchant: account.Merchant{Name: k.Merchant}, Source: Keys})
+		}
+	}
 	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// CheckKnown returns an error with ErrNotFound in it, and with the name that was perhaps meant, if there is no merchant of
+// a name.
+func (r *Registry) CheckKnown(ctx context.Context, name string) error {
+	all, err := r.List(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for i := range all {
+		if all[i].Name == name {
+			return nil
+		}
+		names = append(names, all[i].Name)
+	}
+	return fmt.Errorf("%w%s", ErrNotFound, config.Hint(name, names...))
 }
 
 func (r *Registry) isInFile(name string) bool {
@@ -245,6 +285,8 @@ func (r *Registry) change(ctx context.Context, name, version string, do func(Ent
 			return err
 		case was.Source == File:
 			return ErrInFile
+		case was.Source == Keys:
+			return ErrNoRow
 		case was.Version != version:
 			return ErrChanged
 		}

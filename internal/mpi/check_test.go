@@ -56,6 +56,20 @@ func TestCheckReturnsWhatIsSigned(t *testing.T) {
 	}
 }
 
+// TestOrderNumberIsNoted: by enrolled, and by check, whose PARes does not have it. A card number in it is hidden.
+func TestOrderNumberIsNoted(t *testing.T) {
+	w := newWorld(t)
+	for order, want := range map[string]string{"ord-4711": "ord-4711", "4111 1111-1111.1111": "***", visaPAN: "***" + visaPAN[len(visaPAN)-4:]} {
+		asked := purchase(visaPAN)
+		asked.OrderID = order
+		req := w.enroll(shop, asked)
+		w.accepts(shop, sign("visa", req.Answer(visaPAN, "Y")))
+		if n := len(w.references); n < 2 || w.references[n-2] != want || w.references[n-1] != want {
+			t.Errorf("of order %q %q were noted, want %q twice", order, w.references, want)
+		}
+	}
+}
+
 // differing are the ways in which a PARes may not be the answer to its PAReq.
 var differing = map[string]func(*v1test.PARes){
 	"acqBIN":      func(p *v1test.PARes) { p.AcqBIN = "400552" },

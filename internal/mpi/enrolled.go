@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/iso"
 	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/scheme"
@@ -66,11 +67,17 @@ func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrol
 	e.note(ctx, "messageId", n.id)
 	e.note(ctx, "transStatus", answer.Enrolled)
 	e.note(ctx, "eci", answer.ECI)
+	e.note(ctx, "reference", n.reference())
 	n.noteCard(ctx)
 	currency, _, _ := iso.CurrencyAlpha(asked.Currency)
 	n.note(ctx, "amount", asked.Amount)
 	n.note(ctx, "currency", currency)
 	return answer
+}
+
+// reference returns the number of the order, by which the journal finds the request, without a card number.
+func (n *enrollment) reference() string {
+	return cardnumber.Scrub(cardnumber.Without(n.OrderID, n.Card.Number))
 }
 
 // noteCard records as much of the card number as may be shown.
@@ -212,7 +219,7 @@ func (n *enrollment) makePAReq(ctx context.Context, res *v1.VERes) (string, erro
 	err := n.storeRequest(ctx, n.owner, n.scheme, n.id, &storedRequest{
 		AcqBIN: n.merchant.AcqBIN, MerID: n.merchant.ID, XID: req.XID, Date: v1.FormatTime(made),
 		Amount: cmp.Or(strings.TrimLeft(n.Amount, "0"), "0"), Currency: numeric, Exponent: exponent, Last4: pan[len(pan)-4:], PANLength: len(pan),
-		CardHash: n.cardHash(pan),
+		CardHash: n.cardHash(pan), Reference: n.reference(),
 	})
 	if err != nil {
 		return "", err

@@ -36,6 +36,7 @@ type storedRequest struct {
 	Last4                                      string
 	PANLength                                  int
 	CardHash                                   []byte `json:",omitempty"` // by which the journal finds the card
+	Reference                                  string `json:",omitempty"` // by which it finds the order
 	Used                                       []byte `json:",omitempty"` // digest of the first PARes
 }
 
@@ -164,13 +165,13 @@ func (e *Engine) acceptOnce(ctx context.Context, was store.Txn, p *v1.Opened) (l
 	if err != nil {
 		return "", err
 	}
-	var card []byte
+	var kept storedRequest
 	err = e.Store.Update(ctx, was, func(t *store.Txn) error {
 		var k storedRequest
 		if err := record.Open(e.Sealer, t, &k); err != nil {
 			return err
 		}
-		last4, card = k.Last4, k.CardHash
+		kept = k
 		if differs := k.differences(&p.PARes, t.Scheme, p.Signature.Policy); len(differs) > 0 {
 			return &mismatch{differs}
 		}
@@ -187,9 +188,10 @@ func (e *Engine) acceptOnce(ctx context.Context, was store.Txn, p *v1.Opened) (l
 		err = nil
 	}
 	if err == nil {
-		e.note(ctx, "cardHash", hex.EncodeToString(card))
+		e.note(ctx, "cardHash", hex.EncodeToString(kept.CardHash))
+		e.note(ctx, "reference", kept.Reference)
 	}
-	return last4, err
+	return kept.Last4, err
 }
 
 // differences names the elements in which a PARes differs from its PAReq (docs/api.md, M9).

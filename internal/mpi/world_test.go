@@ -52,12 +52,13 @@ type world struct {
 	store *faultyStore
 	log   *bytes.Buffer
 
-	mu       sync.Mutex
-	now      time.Time
-	asked    []sent                                                                 // messages at directory servers
-	reported []string                                                               // Errors at directory servers
-	reply    func(ctx context.Context, scheme, name string, m sent) (string, error) // nil: Y
-	observed []string
+	mu         sync.Mutex
+	now        time.Time
+	asked      []sent                                                                 // messages at directory servers
+	reported   []string                                                               // Errors at directory servers
+	reply      func(ctx context.Context, scheme, name string, m sent) (string, error) // nil: Y
+	references []string                                                               // that were noted
+	observed   []string
 }
 
 // sent is a message that came to a directory server.
@@ -196,6 +197,8 @@ func (w *world) Note(_ context.Context, name, value string) {
 	switch name {
 	case "operation":
 		w.observed = append(w.observed, value)
+	case "reference":
+		w.references = append(w.references, value)
 	case "scheme", "outcome":
 		w.observed[len(w.observed)-1] += " " + value
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/openthreeds/threeds/internal/cardnumber"
 )
 
 // NewLogger returns a logger that writes one JSON object per line to w, with
@@ -71,7 +73,7 @@ func tidy(_ []string, a slog.Attr) slog.Attr {
 func mask(a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
-		if s := Mask(a.Value.String()); s != a.Value.String() {
+		if s := cardnumber.Mask(a.Value.String()); s != a.Value.String() {
 			a.Value = slog.StringValue(s)
 		}
 	case slog.KindAny:
@@ -80,18 +82,18 @@ func mask(a slog.Attr) slog.Attr {
 			return slog.Attr{}
 		case trace.TraceID, trace.SpanID: // digits by chance
 		case error:
-			a.Value = slog.StringValue(Mask(v.Error()))
+			a.Value = slog.StringValue(cardnumber.Mask(v.Error()))
 		case fmt.Stringer:
-			a.Value = slog.StringValue(Mask(v.String()))
+			a.Value = slog.StringValue(cardnumber.Mask(v.String()))
 		case []string:
 			masked := make([]string, len(v))
 			for i, s := range v {
-				masked[i] = Mask(s)
+				masked[i] = cardnumber.Mask(s)
 			}
 			a.Value = slog.AnyValue(masked)
 		case *slog.Source:
 		default:
-			a.Value = slog.StringValue(Mask(fmt.Sprint(v)))
+			a.Value = slog.StringValue(cardnumber.Mask(fmt.Sprint(v)))
 		}
 	}
 	return a

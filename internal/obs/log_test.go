@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/obs"
 )
 
@@ -35,7 +36,7 @@ func TestMask(t *testing.T) {
 		{"behind 01010101-3636-4650-8050-5000512868524000001234567890", "behind ***"},
 		{"behind 01010101-3636-4650-8050-5000512868520", "behind ***"},
 	} {
-		if got := obs.Mask(tt.in); got != tt.want {
+		if got := cardnumber.Mask(tt.in); got != tt.want {
 			t.Errorf("Mask(%q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}
@@ -49,7 +50,7 @@ func TestMaskOnlyUUIDs(t *testing.T) {
 		if id[i] == '-' {
 			other = "0"
 		}
-		if s := id[:i] + other + id[i+1:]; obs.Mask(s) == s {
+		if s := id[:i] + other + id[i+1:]; cardnumber.Mask(s) == s {
 			t.Errorf("Mask(%q) hides nothing", s)
 		}
 	}
@@ -91,7 +92,7 @@ func FuzzMask(f *testing.F) {
 	f.Add("4000 0012-3456 7890 and 01a1fa01-36cc-465e-ab5f-50d051286852")
 	f.Add("00000000-0000-0000-0A00-0000000000000")
 	f.Fuzz(func(t *testing.T, s string) {
-		if got := obs.Mask(s); obs.Mask(got) != got {
+		if got := cardnumber.Mask(s); cardnumber.Mask(got) != got {
 			t.Errorf("Mask(%q) = %q, which masks again", s, got)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/uuid"
 )
 
@@ -284,11 +285,11 @@ func (Recorder) NoteStep(ctx context.Context, name string, at time.Time, message
 		return
 	}
 	if message != nil {
-		if message = []byte(Mask(string(message))); !json.Valid(message) {
+		if message = []byte(cardnumber.Mask(string(message))); !json.Valid(message) {
 			message = nil
 		}
 	}
-	r.steps = append(r.steps, Step{name, at, message, Mask(finding)})
+	r.steps = append(r.steps, Step{name, at, message, cardnumber.Mask(finding)})
 }
 
 // NoteChanges notes what was corrected in the request, as texts without values.

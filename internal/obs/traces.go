@@ -14,6 +14,8 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/openthreeds/threeds/internal/cardnumber"
 )
 
 // Tracing says which requests are traced, and where their spans are sent.
@@ -202,7 +204,7 @@ func Note(ctx context.Context, name, value string) {
 // [Note] it may be called from any goroutine, after the request was answered too.
 func NoteSpan(ctx context.Context, name, value string) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		span.SetAttributes(attribute.String(name, Mask(value)))
+		span.SetAttributes(attribute.String(name, cardnumber.Mask(value)))
 	}
 }
 

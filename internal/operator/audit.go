@@ -7,13 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// An Entry is one line of the audit trail: who did what, when and from where. No secret and no card number is in it.
+// An Entry is one line of the audit trail: who did what, when and from where. No secret is in it, and no card number:
+// Record writes "***" in the place of each.
 type Entry struct {
 	Seq    int64     `json:"seq"`
 	At     time.Time `json:"at"`
@@ -24,6 +28,25 @@ type Entry struct {
 	Object string    `json:"object,omitzero"`
 	Before any       `json:"before,omitempty"`
 	After  any       `json:"after,omitempty"`
+}
+
+// Actions returns all words that the action of an entry may be.
+func Actions() []string {
+	return []string{
+		"audit.export", scrubbed, signed, "certificate.activate", "certificate.install", "certificate.request", "certificate.rollback",
+		"config.reload", "event.view", "journal.erase", "journal.export", "journal.generate", "journal.import", "key.create", "key.revoke",
+		"key.rotate", "login", "login.failed", "logout", "merchant.change", "operator.invite", "operator.register", "operator.remove", "operator.role",
+		"ranges.accept", "ranges.import", "ranges.refresh", "record.search", "record.view", "store.restore", "token.create", "token.revoke",
+		"webhook.change", "webhook.create", "webhook.remove", "webhook.resend", "webhook.rotate", "webhook.test",
+	}
+}
+
+// CheckAction returns an error with all actions that there are if a word is none; nil for "".
+func CheckAction(word string) error {
+	if word != "" && !slices.Contains(Actions(), word) {
+		return errors.New("want one of " + strings.Join(Actions(), ", "))
+	}
+	return nil
 }
 
 // appendTries is how often an entry is tried to be appended when others append at the same time.
@@ -55,15 +78,14 @@ func (s *Service) append(ctx context.Context, e Entry) error {
 }
 
 // appendAfter is append for a caller who has seen the last entry. Before the first one that is the zero entry.
-func (s *Service) appendAfter(ctx context.Context, last *store.AuditEntry, e Entry) (err error) {
-	row := store.AuditEntry{Seq: last.Seq + 1, At: s.Now().UTC().Truncate(time.Millisecond)}
-	_, before := splitLink(last.Link)
-	e.Seq, e.At = row.Seq, row.At
-	if row.Data, err = json.Marshal(e); err != nil {
+func (s *Service) appendAfter(ctx context.Context, last *store.AuditEntry, e Entry) error {
+	e.Seq, e.At = last.Seq+1, s.Now().UTC().Truncate(time.Millisecond)
+	data, err := json.Marshal(e)
+	if err != nil {
 		return fmt.Errorf("audit entry: %w", err)
 	}
-	row.Link = linkOf(before, row.Data)
-	return s.Store.AppendAudit(ctx, row)
+	data = cardnumber.ScrubJSON(data)
+	return s.Store.AppendAudit(ctx, store.AuditEntry{Seq: e.Seq, At: e.At, Link: linkOf(LinkOf(last.Link), data), Data: data})
 }
 
 // saltLen is the length of the salt of an entry. A digest with a salt does not give away what somebody could guess.

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -124,13 +125,16 @@ func CheckTokenName(name string) error {
 	if name == "" || len(name) > maxTokenName || strings.ContainsFunc(name, isOther) {
 		return fmt.Errorf("want 1 to %d letters, digits, dots, hyphens or underscores", maxTokenName)
 	}
-	return nil
+	return cardnumber.Check(name)
 }
 
 // CreateToken makes a token and returns it. It cannot be read from the store later. The Created of t is set.
 func (s *Service) CreateToken(ctx context.Context, t Token) (string, error) {
 	if err := CheckTokenName(t.Name); err != nil {
 		return "", fmt.Errorf("name: %w", err)
+	}
+	if err := cardnumber.Check(t.Merchant); err != nil {
+		return "", fmt.Errorf("merchant: %w", err)
 	}
 	token := tokenPrefix + NewSecret()
 	hash := sha256.Sum256([]byte(token))

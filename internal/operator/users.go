@@ -9,9 +9,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -194,6 +196,9 @@ const invitationLife = time.Hour
 func (s *Service) Invite(ctx context.Context, i *Invitation) (secret string, err error) {
 	if i.Name == "" {
 		i.Name = string(i.Role) + "-" + hex.EncodeToString(randomBytes(3))
+	}
+	if err := cardnumber.Check(i.Merchant); err != nil {
+		return "", fmt.Errorf("merchant: %w", err)
 	}
 	u, err := s.FindUser(ctx, i.Name)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/operator"
 )
@@ -73,11 +74,11 @@ func eraseByForm(h *Handler, v *visit) (result, error) {
 	number, name := digitsOf(form.Get("card")), strings.TrimSpace(form.Get("merchant"))
 	view := &eraseView{Merchant: name}
 	switch {
-	case admin.MayBeCard(name):
+	case cardnumber.MayBe(name):
 		view.Merchant, view.Fault = "", "That may be a whole card number, and names of merchants stand in the audit trail. Type it as a card. Nothing was erased."
 	case (number == "") == (name == ""):
 		view.Fault = "Type either a card number or a merchant. Nothing was erased."
-	case number != "" && (!admin.MayBeCard(number) || len(number) < 13):
+	case number != "" && (!cardnumber.MayBe(number) || len(number) < 13):
 		view.Fault = "A card number has 13 to 19 digits; found " + strconv.Itoa(len(number)) + " characters. Nothing was erased."
 	case form.Get("do") != "erase":
 		return h.askToErase(v, number, name)

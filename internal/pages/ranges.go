@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/lanes"
 )
 
@@ -49,7 +50,7 @@ func rangesPage(h *Handler, v *visit) (result, error) {
 	}[asked.Get("done")]
 	prefix := strings.ReplaceAll(strings.TrimSpace(asked.Get("prefix")), " ", "")
 	// A whole card number is refused, and the page does not show it again.
-	if len(prefix) > admin.MaxPrefix && admin.MayBeCard(prefix) {
+	if len(prefix) > admin.MaxPrefix && cardnumber.MayBe(prefix) {
 		view.Fault, prefix = "This looks like a whole card number. Its first 6 to 12 digits are enough.", ""
 	}
 	start := time.Now()

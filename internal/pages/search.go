@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/outcome"
@@ -99,7 +100,7 @@ func searchPage(h *Handler, v *visit) (result, error) {
 	query := url.Values{}
 	for _, name := range filterNames {
 		value := strings.TrimSpace(asked.Get(name))
-		if admin.MayBeCard(value) {
+		if cardnumber.MayBe(value) {
 			return refuseCard(view, got), nil
 		}
 		if value != "" {
@@ -107,7 +108,7 @@ func searchPage(h *Handler, v *visit) (result, error) {
 			view.Fields[name] = value
 		}
 	}
-	if admin.MayBeCard(asked.Get("q")) {
+	if cardnumber.MayBe(asked.Get("q")) {
 		return refuseCard(view, got), nil
 	}
 	view.Query = strings.TrimSpace(asked.Get("q"))
@@ -321,7 +322,7 @@ const maxByCard = 60
 // searchByCard lists the authentications of a card that was typed whole.
 func searchByCard(h *Handler, v *visit) (result, error) {
 	typed := digitsOf(v.PostForm.Get("card"))
-	if !admin.MayBeCard(typed) {
+	if !cardnumber.MayBe(typed) {
 		fault := "A card number has 12 to 19 digits; found " + strconv.Itoa(len(typed)) + " characters."
 		return result{template: "card", title: "Search by card", status: http.StatusBadRequest, data: fault}, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/idempotency"
@@ -277,10 +278,11 @@ func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 	}
 	record := journal.Record{
 		ID: r.ID(), Created: r.Began().UTC(), Updated: now.UTC(), API: "emv", Operation: operation[1:], Merchant: r.Value("merchant"),
-		Reference: r.Value("reference"), Card: journal.Card{Scheme: r.Value("scheme"), BIN: r.Value("bin"), Last4: r.Value("last4")},
+		Reference: cardnumber.Scrub(r.Value("reference")), Card: journal.Card{Scheme: r.Value("scheme"), BIN: r.Value("bin"), Last4: r.Value("last4")},
 		MessageVersion: r.Value("messageVersion"), DeviceChannel: r.Value("deviceChannel"), MessageCategory: r.Value("messageCategory"),
 		Amount: r.Value("amount"), Currency: r.Value("currency"),
 		Status: journal.RefusedRequest, ErrorCode: r.Value("errorCode"), Elements: r.Elements(),
+		NamedID: r.Value("threeDSServerTransID"), DSTransID: r.Value("dsTransID"), ACSTransID: r.Value("acsTransID"),
 	}
 	switch {
 	case operation == "/authentications":

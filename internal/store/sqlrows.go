@@ -12,12 +12,17 @@ import (
 
 // SQLRows is a [RowTx] in a transaction of a SQL database. Both stores on disk use it.
 type SQLRows struct {
-	Tx           SQLTx
-	Engine       string            // begins the text of errors
-	Tables       map[string]string // the tables, by the kind of their rows
-	Mark         string            // comes before the number of a parameter
-	HasSums      bool              // the table of snapshots has the column sha256
-	ReplaceAudit string            // the statement that removes the whole audit trail
+	Tx      SQLTx
+	Engine  string            // begins the text of errors
+	Tables  map[string]string // the tables, by the kind of their rows
+	Mark    string            // comes before the number of a parameter
+	HasSums bool              // the table of snapshots has the column sha256
+
+	// These are statements: UnlockAudit lets the two after it change the audit trail, until LockAudit.
+	UnlockAudit string
+	ClearAudit  string // ClearAudit removes all entries.
+	ChangeAudit string // ChangeAudit gives link and data to the entry with a seq, in this order.
+	LockAudit   string
 
 	snapshot int64                      // id of the snapshot that was added last
 	chunks   int                        // number of chunks that the last snapshot has so far
@@ -134,13 +139,30 @@ func (tx *SQLRows) Clear(ctx context.Context, kind string) error {
 		}
 		return tx.Tx.Exec(ctx, "DELETE FROM "+tx.Tables[RangeRows])
 	case AuditRows:
-		return tx.Tx.Exec(ctx, tx.ReplaceAudit)
+		return tx.changeAudit(ctx, tx.ClearAudit)
 	}
 	rows, ok := rowsOf[kind]
 	if !ok {
 		return fmt.Errorf("%s: rows of type %q: %w", tx.Engine, kind, ErrUnknownRow)
 	}
 	return tx.Tx.Exec(ctx, "DELETE FROM "+tx.Tables[kind]+" WHERE "+rows.where)
+}
+
+// MaskAudit implements [RowTx].
+func (tx *SQLRows) MaskAudit(ctx context.Context, seq int64, link, data []byte) error {
+	return tx.changeAudit(ctx, tx.ChangeAudit, link, data, seq)
+}
+
+// changeAudit executes a statement that the database refuses otherwise.
+func (tx *SQLRows) changeAudit(ctx context.Context, statement string, args ...any) error {
+	err := tx.Tx.Exec(ctx, tx.UnlockAudit)
+	if err == nil {
+		err = tx.Tx.Exec(ctx, statement, args...)
+	}
+	if err == nil {
+		err = tx.Tx.Exec(ctx, tx.LockAudit)
+	}
+	return err
 }
 
 // Add implements [RowTx].

@@ -2,11 +2,14 @@ package webhook
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/openthreeds/threeds/internal/browserurl"
 )
 
 // Addresses says which addresses events may go to.
@@ -89,6 +92,7 @@ func (a *Addresses) CheckURL(text string) error {
 	}
 	literal, err := netip.ParseAddr(u.Hostname())
 	isLiteral := err == nil
+	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	switch {
 	case u.User != nil:
 		return errors.New("the URL must have no user name and no password")
@@ -97,7 +101,11 @@ func (a *Addresses) CheckURL(text string) error {
 	case u.Port() != "" && !isPort(u.Port()):
 		return errors.New("the port must be 1 to 65535")
 	case isLiteral && a.Check(literal) != nil:
-		return ErrAddress
+		return fmt.Errorf("%w: it is not a public one", ErrAddress)
+	case !isLiteral && browserurl.IsNumeral(u.Hostname()):
+		return fmt.Errorf("%w: write it as four decimal numbers, or use a name", ErrAddress)
+	case browserurl.IsOwnMachine(u.Hostname()) && a.Check(loopback) != nil:
+		return fmt.Errorf("%w: the name is that of this machine", ErrAddress)
 	case u.Scheme == "https", u.Scheme == "http" && a.HTTP && isLiteral && a.isAllowed(literal.Unmap()):
 		return a.checkReceiver(u)
 	}

@@ -175,7 +175,9 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 	}
 	settings, now := d.settings.Load(), d.Now()
 	status, err := settings.senderFor(e).Send(ctx, Delivery{URL: e.URL, EventID: one.Event, Body: event.Body, Secrets: e.secrets(now)})
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil { // the process gives up, so the next one need not wait for the end of the claim
+		one.Due = now
+		d.storeEnd(ctx, one)
 		return
 	}
 	one.Attempt, one.Last, one.Status, one.Error = one.Attempt+1, now, status, ""

@@ -35,6 +35,7 @@ func (clear) Open(name string, sealed []byte) ([]byte, error) {
 type lab struct {
 	*Service
 	memory *storetest.Memory
+	stop   func() // ends the service, and waits for that
 
 	mu  sync.Mutex
 	got []arrival
@@ -72,10 +73,11 @@ func newLab(t *testing.T, retry []time.Duration, answer func(ctx context.Context
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { l.Run(ctx) })
-	t.Cleanup(func() {
+	l.stop = func() {
 		cancel()
 		done.Wait()
-	})
+	}
+	t.Cleanup(l.stop)
 	return l
 }
 
@@ -211,6 +213,27 @@ func TestW4SlowEndpointDelaysNoOther(t *testing.T) {
 		slices.Sort(took)
 		if p95 := took[len(took)*95/100]; p95 > time.Second {
 			t.Errorf("p95 %s", p95)
+		}
+	})
+}
+
+// TestW3AttemptThatTheEndOfTheProcessCutsIsDueAtOnce: the next process need not wait for the end of the claim.
+func TestW3AttemptThatTheEndOfTheProcessCutsIsDueAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, []time.Duration{time.Hour}, func(ctx context.Context, _ string) int {
+			<-ctx.Done()
+			return 0
+		})
+		l.add(t, "10.0.0.1")
+		told := l.tell(t, time.Now())
+		synctest.Wait()
+		if len(l.arrivals("10.0.0.1")) != 1 {
+			t.Fatal("nothing is under way, so the test shows nothing")
+		}
+		l.stop()
+		due, err := l.Store.Deliveries(t.Context(), told.ID)
+		if err != nil || len(due) != 1 || due[0].Due.After(time.Now()) || due[0].Attempt != 0 {
+			t.Errorf("after the end: %+v, %v; want it due, and no attempt counted", due, err)
 		}
 	})
 }

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -23,6 +25,16 @@ const (
 
 // Types returns the types of events that an endpoint may ask for.
 func Types() []string { return []string{Completed, Failed, Expired, Cancelled} }
+
+// CheckType returns an error with all types that there are if there are no events of a type; nil for "", which stands for
+// all of them.
+func CheckType(kind string) error {
+	all := append(Types(), testType)
+	if kind != "" && !slices.Contains(all, kind) {
+		return errors.New("want one of " + strings.Join(all, ", "))
+	}
+	return nil
+}
 
 // An Endpoint is an address at which a merchant is told of events.
 type Endpoint struct {
@@ -121,6 +133,9 @@ func (e *Endpoint) check(a *Addresses) error {
 		}
 		return &FaultError{Member: "url", Rule: rule, Cure: "Give an https URL of a public address: " + err.Error() + "."}
 	}
+	if plain, err := url.QueryUnescape(e.URL); cardnumber.IsIn(e.URL) || err == nil && cardnumber.IsIn(plain) {
+		return &FaultError{Member: "url", Rule: "card-number", Cure: "Give a URL without a card number in it."}
+	}
 	for _, kind := range e.Types {
 		if !slices.Contains(Types(), kind) {
 			cure := "Choose among " + strings.Join(Types(), ", ") + "."
@@ -129,6 +144,9 @@ func (e *Endpoint) check(a *Addresses) error {
 	}
 	if len(e.Description) > maxDescription {
 		return &FaultError{Member: "description", Rule: "length", Cure: fmt.Sprintf("Give at most %d bytes.", maxDescription), Most: maxDescription}
+	}
+	if cardnumber.IsIn(e.Description) {
+		return &FaultError{Member: "description", Rule: "card-number", Cure: "Give a description without a card number in it."}
 	}
 	return nil
 }

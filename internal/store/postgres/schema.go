@@ -157,7 +157,7 @@ var migrations = []string{
 	);
 	CREATE INDEX audit_at ON audit (at);`,
 
-	// The audit trail only grows: see sqlReplaceAudit for the one exception.
+	// The audit trail only grows: see sqlUnlockAudit for the exceptions.
 	`CREATE FUNCTION keep_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 	BEGIN
 		IF current_setting('threeds.restoring', true) IS DISTINCT FROM 'on' THEN
@@ -199,8 +199,18 @@ var migrations = []string{
 	ALTER TABLE endpoints ENABLE ALWAYS TRIGGER mark_merchant;`,
 }
 
-// sqlReplaceAudit removes the whole audit trail, for the one of a backup that takes its place.
-const sqlReplaceAudit = `SET LOCAL threeds.restoring = 'on'; DELETE FROM audit; SET LOCAL threeds.restoring = 'off'`
+// These are all statements that change the audit trail. They need sqlUnlockAudit.
+const (
+	sqlClearAudit = `DELETE FROM audit`
+	sqlMaskAudit  = `UPDATE audit SET link = $1, data = $2 WHERE seq = $3`
+)
+
+// sqlUnlockAudit has the database take statements that change the audit trail until sqlLockAudit: for the trail of a
+// backup that takes the place of all, and for entries that have to be masked.
+const (
+	sqlUnlockAudit = `SET LOCAL threeds.restoring = 'on'`
+	sqlLockAudit   = `SET LOCAL threeds.restoring = 'off'`
+)
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that
 // migrations make. Raise it with a step that those builds cannot live with.

@@ -38,7 +38,8 @@ func (db *DB) ViewRows(ctx context.Context, do func(store.RowTx) error) error {
 
 // ChangeRows implements [store.Archive].
 func (db *DB) ChangeRows(ctx context.Context, do func(store.RowTx) error) error {
-	return db.withRows(ctx, writePragmas, "BEGIN IMMEDIATE", "COMMIT", do)
+	// What was overwritten may not stay in the log of the file.
+	return db.withRows(ctx, writePragmas, "BEGIN IMMEDIATE", "COMMIT; PRAGMA wal_checkpoint(TRUNCATE)", do)
 }
 
 // withRows calls do in a transaction on a connection of its own.
@@ -64,7 +65,7 @@ func (db *DB) withRows(ctx context.Context, pragmas []string, begin, end string,
 	if err := patiently(func() error { return exec(begin) }); err != nil {
 		return fmt.Errorf("sqlite: rows: %w", err)
 	}
-	err = do(&store.SQLRows{Tx: rowTx{conn}, Engine: "sqlite", Tables: rowTables, Mark: "?", ReplaceAudit: sqlReplaceAudit})
+	err = do(&store.SQLRows{Tx: rowTx{conn}, Engine: "sqlite", Tables: rowTables, Mark: "?", ClearAudit: sqlClearAudit, ChangeAudit: sqlMaskAudit, UnlockAudit: sqlUnlockAudit, LockAudit: sqlKeepAudit})
 	if err == nil {
 		err = ctx.Err()
 	}

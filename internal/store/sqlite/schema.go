@@ -192,8 +192,15 @@ const sqlKeepAudit = `CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGI
 		SELECT RAISE(ABORT, 'the audit trail is append-only');
 	END;`
 
-// sqlReplaceAudit removes the whole audit trail, for the one of a backup that takes its place.
-const sqlReplaceAudit = `DROP TRIGGER audit_kept; DROP TRIGGER audit_unchanged; DELETE FROM audit; ` + sqlKeepAudit
+// These are all statements that change the audit trail. They need sqlUnlockAudit.
+const (
+	sqlClearAudit = `DELETE FROM audit`
+	sqlMaskAudit  = `UPDATE audit SET link = ?1, data = ?2 WHERE seq = ?3`
+)
+
+// sqlUnlockAudit undoes sqlKeepAudit, for the audit trail of a backup that takes the place of all, and for entries that
+// have to be masked.
+const sqlUnlockAudit = `DROP TRIGGER audit_kept; DROP TRIGGER audit_unchanged`
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that
 // migrations make. Raise it with a step that those builds cannot live with.

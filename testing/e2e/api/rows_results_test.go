@@ -298,7 +298,7 @@ func TestP2WaitForAResult(t *testing.T) {
 		}
 	}
 	s.Refused("/postauth?wait=61", rig.Object{"threeDSServerTransID": rig.NewUUID()},
-		rig.Expected{Code: "203", Detail: "The parameter wait must be a whole number of seconds from 0 to 60, and be given once"})
+		rig.Expected{Code: "203", Detail: "wait"})
 	areq, _ := s.Challenged("2.2.0")
 	answers := ask(second, areq.Text("threeDSServerTransID"))
 	if err := second.Stop(); err != nil {

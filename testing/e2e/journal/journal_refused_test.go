@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/journal"
@@ -75,6 +76,16 @@ func TestD123RefusedRequestsAreRecordsUnderTheirRequestID(t *testing.T) {
 			if err != nil || d.ID != r.id || d.Status != "refused" || d.Merchant != "Shop" || d.API != r.want.API || d.Operation != r.want.Operation ||
 				d.Reference != r.want.Reference || d.ErrorCode == "" || len(d.Steps) != 2 {
 				t.Errorf("%s: %+v, %v", name, d, err)
+			}
+			if name == "a member" { // its id is that of a good request, too
+				id := good.Text("threeDSServerTransID")
+				found, err := st.Search(t.Context(), journal.Query{ID: id})
+				if err != nil || len(found.Records) != 2 || d.NamedID != id {
+					t.Errorf("a search for %s finds %+v, %v; want both requests", id, found.Records, err)
+				}
+				if out := command(s, "", "journal", "show", r.id); !strings.Contains(out, "named "+id) || !strings.Contains(out, "error 203 mcc") {
+					t.Errorf("journal show prints %s", out)
+				}
 			}
 			if r.want.ErrorCode != "" && fmt.Sprint(d.ErrorCode, d.Elements) != fmt.Sprint(r.want.ErrorCode, r.want.Elements) {
 				t.Errorf("%s: refused as %s %v", name, d.ErrorCode, d.Elements)

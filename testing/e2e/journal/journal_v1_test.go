@@ -92,7 +92,7 @@ func TestD122StepsOfVersion1(t *testing.T) {
 		if secret := slices.IndexFunc([]string{rig.V1Visa, value}, func(secret string) bool { return strings.Contains(text.String(), secret) }); secret >= 0 {
 			t.Errorf("%s: secret %d is in %s", tt.name, secret, text.String())
 		}
-		if tt.name == "enrolled" && (d.Amount == "" || d.Currency == "" || d.Card.Last4 != rig.V1Visa[12:] || d.TransStatus != "Y") {
+		if tt.name == "enrolled" && (d.Amount == "" || d.Currency == "" || d.Card.Last4 != rig.V1Visa[12:] || d.Reference != rig.Purchase(rig.V1Visa).Get("order_id") || d.TransStatus != "Y") {
 			t.Errorf("the record is %+v", d.Record)
 		}
 	}

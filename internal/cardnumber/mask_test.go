@@ -1,4 +1,4 @@
-package obs_test
+package cardnumber_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 )
 
 // TestMaskHidesCardNumbersInEveryForm: with any separator, and in hexadecimal as Go prints words and bytes.
@@ -22,7 +22,7 @@ func TestMaskHidesCardNumbersInEveryForm(t *testing.T) {
 				parts, rest = append(parts, rest[:n]), rest[n:]
 			}
 			text := "card " + strings.Join(parts, separator) + " refused"
-			if got := obs.Mask(text); got != "card *** refused" {
+			if got := cardnumber.Mask(text); got != "card *** refused" {
 				t.Errorf("Mask(%q) = %q", text, got)
 			}
 		}
@@ -44,7 +44,7 @@ func TestMaskHidesCardNumbersInEveryForm(t *testing.T) {
 		{fmt.Sprintf("%v", float64(number)), "***e+15"},
 		{"1 0x" + fmt.Sprintf("%x", uint64(number)), "1 0x***"},
 	} {
-		if got := obs.Mask(test.in); got != test.want {
+		if got := cardnumber.Mask(test.in); got != test.want {
 			t.Errorf("Mask(%q) = %q, want %q", test.in, got, test.want)
 		}
 	}
@@ -64,7 +64,7 @@ func TestMaskLeavesIdsTimesAndAddresses(t *testing.T) {
 		"goroutine 123 gp=0xc000002380 m=0 [running]:", "main.find({0x46e2a1, 0x10}, 0xffffffffffffffff)",
 		"/usr/local/go/src/net/http/server.go:2294 +0x1a5", "postgres 17.2.1", "{0x34, 0x30, 0x30}",
 	} {
-		if got := obs.Mask(text); got != text {
+		if got := cardnumber.Mask(text); got != text {
 			t.Errorf("Mask(%q) = %q, want it as it is", text, got)
 		}
 	}
@@ -91,7 +91,7 @@ func TestStackOfAPanicShowsNoCardNumber(t *testing.T) {
 	if !strings.Contains(stack, word) || !strings.Contains(stack, bytes) {
 		t.Fatalf("the stack has no card number, so the test shows nothing: %s", stack)
 	}
-	masked := obs.Mask(stack)
+	masked := cardnumber.Mask(stack)
 	if strings.Contains(masked, word) || strings.Contains(masked, bytes) {
 		t.Errorf("a card number is in %s", masked)
 	}

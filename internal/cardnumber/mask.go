@@ -1,4 +1,4 @@
-package obs
+package cardnumber
 
 import (
 	"net/netip"
@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// Mask replaces every run of 13 digits or more in s by "***", also one with single spaces, dashes, dots, slashes or
-// underscores inside. The digits of a UUID are left alone, and those of a time or of addresses in a network. If hiding
+// Mask is [Scrub] for texts of which nobody knows what is in them, such as lines of the log: it also hides numbers whose
+// check digit is wrong. It replaces every run of 13 digits or more in s by "***", also one with single spaces, dashes,
+// dots, slashes or underscores inside. The digits of a UUID are left alone, and those of a time or of addresses in a network. If hiding
 // the digits behind a UUID has cut into it, it is no UUID any more and is hidden too.
 //
 // Hexadecimal words are hidden too if they may be a card number, as a stack has them: one word of 13 to 19 decimal
 // digits, or bytes that are digits of a text.
 func Mask(s string) string {
 	for {
-		masked := maskOnce(s)
+		masked := Scrub(maskOnce(s))
 		if masked == s {
 			return s
 		}
@@ -54,9 +55,6 @@ func maskOnce(s string) string {
 	}
 	return b.String() + s[last:]
 }
-
-// minCardDigits is the length of the shortest card number.
-const minCardDigits = 13
 
 // run finds the digits that begin at i, with single separators between them, and returns its end and how many digits it
 // has.
