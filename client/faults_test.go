@@ -62,7 +62,7 @@ func TestR12aErrorsHeader(t *testing.T) {
 		{"too long", "203", auth(map[string]any{"mcc": "54111"}), "/mcc length 4"},
 		{"a code that is none", "203", auth(map[string]any{"threeDSRequestorChallengeInd": "0x"}), "/threeDSRequestorChallengeInd unknown-code "},
 		{"a version that the card has not", "102", auth(map[string]any{"messageVersion": "2.0.1"}), "/messageVersion version 2.1.0"},
-		{"no currency", "304", auth(map[string]any{"purchaseCurrency": "999"}), "/purchaseCurrency unknown-code "},
+		{"no currency", "304", auth(map[string]any{"purchaseCurrency": "999"}), "/purchaseCurrency excluded-code "},
 		{"/preauth without card", "201", preauth(client.PreauthRequest{}), "/acctNumber required "},
 		{"/preauth with a ds that nobody has", "203", preauth(client.PreauthRequest{AcctNumber: card, DS: "nobody"}), "/ds unknown-code visa"},
 		{"/postauth of an id that is unknown", "203", postauth("7b8d9b0e-0000-4000-8000-000000000000"), "/threeDSServerTransID condition "},

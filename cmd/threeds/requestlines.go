@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/cardnumber"
 )
 
 // printRequests returns a handler that writes a line for each request to a terminal: method, path, status and
@@ -43,7 +43,7 @@ var browserToken = regexp.MustCompile(`^/([an])/[^/]+`)
 // printedPath returns a path as a terminal may show it: without card numbers, tokens of browsers and what does not print.
 // The query is never shown.
 func printedPath(path string) string {
-	path = obs.Mask(browserToken.ReplaceAllString(path, "/$1/…"))
+	path = cardnumber.Mask(browserToken.ReplaceAllString(path, "/$1/…"))
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return '?'

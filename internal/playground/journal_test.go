@@ -74,7 +74,7 @@ func TestJ1AuthenticationsAndRefusalsAreInTheJournal(t *testing.T) {
 	must(t, err)
 	defer st.Close()
 	for name, q := range map[string]journal.Query{
-		"card": {Card: frictionless, Status: "completed"}, "last4": {Last4: "0103", Status: "completed"}, "id": {ID: id}, "merchant": {Merchant: shopMerchant, Status: "completed"},
+		"card": {Card: frictionless, Status: "completed"}, "last4": {Last4: "0103", Status: "completed"}, "id": {ID: id, Status: "completed"}, "merchant": {Merchant: shopMerchant, Status: "completed"},
 	} {
 		page, err := st.Search(t.Context(), q)
 		if err != nil || len(page.Records) != 1 || page.Records[0].ID != id || page.Records[0].TransStatus != "Y" || page.Records[0].Card.BIN != "40000000" {

@@ -186,7 +186,7 @@ func endsOf(statements string) ([]cardEnd, error) {
 	refused := []cardEnd{{ends: ending(outcome.Failed, nil, message.BadTransactionData)}}
 	switch {
 	case strings.Contains(statements, "not enrolled"):
-		return []cardEnd{{ends: describeEnd(outcome.Ending{Status: outcome.Completed})}}, nil
+		return []cardEnd{{ends: describeEnd(outcome.NewEnding(outcome.Completed, "", outcome.Messages{}))}}, nil
 	case strings.Contains(statements, "silence"):
 		return []cardEnd{{ends: ending(outcome.Failed, nil, 0)}}, nil
 	case strings.Contains(statements, "decoupled"): // the shop does not ask for it
