@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,25 +19,41 @@ import (
 // A countingStore counts what is read of endpoints.
 type countingStore struct {
 	store.Events
+
+	mu                 sync.Mutex
 	looks, marks, rows int
+}
+
+func (s *countingStore) count(looks, marks, rows int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks, s.marks, s.rows = s.looks+looks, s.marks+marks, s.rows+rows
+}
+
+// take returns the counts, which begin anew.
+func (s *countingStore) take() (looks, marks, rows int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	looks, marks, rows = s.looks, s.marks, s.rows
+	s.looks, s.marks, s.rows = 0, 0, 0
+	return looks, marks, rows
 }
 
 func (s *countingStore) EndpointMarksUnless(ctx context.Context, mark string) (map[string]string, string, error) {
 	marks, now, err := s.Events.EndpointMarksUnless(ctx, mark)
-	s.looks++
-	s.marks += len(marks)
+	s.count(1, len(marks), 0)
 	return marks, now, err
 }
 
 func (s *countingStore) EndpointsOf(ctx context.Context, merchants ...string) ([]store.Endpoint, error) {
 	rows, err := s.Events.EndpointsOf(ctx, merchants...)
-	s.rows += len(rows)
+	s.count(0, 0, len(rows))
 	return rows, err
 }
 
 func (s *countingStore) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
 	rows, err := s.Events.Endpoints(ctx)
-	s.rows += len(rows)
+	s.count(0, 0, len(rows))
 	return rows, err
 }
 
@@ -77,11 +94,10 @@ func TestNodeReadsWhatHasChanged(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if counting.looks < 2 || counting.marks != marks || counting.rows != rows {
+			if looks, gotMarks, gotRows := counting.take(); looks < 2 || gotMarks != marks || gotRows != rows {
 				t.Errorf("%s: in a minute the node looked %d times, and read %d marks of merchants and %d endpoints; want %d and %d",
-					what, counting.looks, counting.marks, counting.rows, marks, rows)
+					what, looks, gotMarks, gotRows, marks, rows)
 			}
-			*counting = countingStore{Events: memory}
 		}
 		want("at the start", merchants, merchants)
 		want("idle", 0, 0)
@@ -120,10 +136,9 @@ func TestAnEndpointIsMadeWithoutReadingThoseOfOthers(t *testing.T) {
 	node := newNode(counting)
 	const merchants = 500
 	addMany(t, node, merchants)
-	if counting.rows > 2*merchants {
-		t.Errorf("%d endpoints were read to make %d", counting.rows, merchants)
+	if _, _, rows := counting.take(); rows > 2*merchants {
+		t.Errorf("%d endpoints were read to make %d", rows, merchants)
 	}
-	counting.rows = 0
 	all, err := node.Endpoints(t.Context(), "merchant-3")
 	if err == nil && len(all) == 1 {
 		_, err = node.Change(t.Context(), "merchant-3", all[0].ID, func(e *Endpoint) error { e.Description = "new"; return nil })
@@ -131,8 +146,8 @@ func TestAnEndpointIsMadeWithoutReadingThoseOfOthers(t *testing.T) {
 	if err == nil && len(all) == 1 {
 		err = node.Remove(t.Context(), "merchant-3", all[0].ID)
 	}
-	if err != nil || len(all) != 1 || counting.rows > 5 {
-		t.Errorf("%d endpoints, %v; %d were read to list, to change and to remove one", len(all), err, counting.rows)
+	if _, _, rows := counting.take(); err != nil || len(all) != 1 || rows > 5 {
+		t.Errorf("%d endpoints, %v; %d were read to list, to change and to remove one", len(all), err, rows)
 	}
 	if node.Wants("merchant-3") || !node.Wants("merchant-4") {
 		t.Error("the node that has removed an endpoint does not know it, or forgot another")

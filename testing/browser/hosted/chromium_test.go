@@ -194,6 +194,22 @@ undefined`))
 	}
 }
 
+// TestB6AFrameThatComesLateGetsItsForm: the script goes on without the Accept header when the first frame is late, and the
+// pages of 3DS Method and bank are called all the same, whenever their frames come.
+func TestB6AFrameThatComesLateGetsItsForm(t *testing.T) {
+	w := newWorld(t)
+	w.openShop()
+	w.do(chromedp.Evaluate[chromedp.Void](`const later = setTimeout
+window.setTimeout = (action, ms, ...more) => later(action, ms === 3000 ? 0 : ms, ...more) // each frame is too late
+undefined`))
+	token := w.engine.Add(enginetest.Row{MethodURL: w.bank + "/method", ACSURL: w.bank + "/challenge?pass"})
+	w.start(token, "")
+	w.ends("completed", "begin method challenge result end")
+	if accept := w.engine.Row(token).Data["browserAcceptHeader"]; accept != "*/*" {
+		t.Errorf("browserAcceptHeader is %q: no frame was late", accept)
+	}
+}
+
 // TestD76CancelAsksFirst: Escape asks, Escape again goes on, and only the button that says so cancels.
 func TestD76CancelAsksFirst(t *testing.T) {
 	w := newWorld(t)
