@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,23 +40,32 @@ var timeoutChecks = []check{
 		for i := range flows {
 			flows[i] = t.flow(allVersions[i%3], "BRW").startChallenge()
 		}
+		// Beside them go as many bodies that are no message and need no work. How long these take is the machine's doing.
+		took, idle := make([]time.Duration, many), make([]time.Duration, many)
 		var all sync.WaitGroup
-		for _, x := range flows {
+		for i, x := range flows {
 			body := x.rreqOf("Y").bytes()
 			all.Go(func() {
 				start := time.Now()
 				got, err := x.d.post(x.l.results, body)
-				if err != nil {
+				if took[i] = time.Since(start); err != nil {
 					t.Errorf("%s: %v", x, err)
 					return
 				}
-				if took := time.Since(start); took > 3*time.Second {
-					t.Errorf("%s: the RRes took %v, want 3 s at the most", x, took)
-				}
 				x.wantRRes(got, "01")
+			})
+			all.Go(func() {
+				start := time.Now()
+				if _, err := x.d.post(x.l.results, []byte("{}")); err != nil {
+					t.Errorf("%s: a body that is no message: %v", x, err)
+				}
+				idle[i] = time.Since(start)
 			})
 		}
 		all.Wait()
+		if most := 3*time.Second + slices.Max(idle); slices.Max(took) > most {
+			t.Errorf("the slowest RRes took %v, want 3 s at the most; a body that needs no work took %v", slices.Max(took), slices.Max(idle))
+		}
 	}},
 	{id: "TO-06", waits: true, do: func(t *T) { shopMethodLimit(t, allVersions...) }},
 	{id: "TO-11", waits: true, do: func(t *T) { // a PRes may take longer than an ARes

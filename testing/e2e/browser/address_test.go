@@ -72,7 +72,7 @@ func TestD80OnePortHasEverything(t *testing.T) {
 		text   string
 	}{
 		"/": {200, "POST /authentications"}, "/steps": {200, "/postauth"}, "/hooks": {405, ""}, "/static/shop.css": {200, "--surface"}, "/_sandbox/cards": {200, "asks"},
-		"/acs/challenge/x": {404, "There is no such challenge."}, "/nothing": {401, ""}, "/console/": {200, "<h1>Overview</h1>"},
+		"/acs/challenge/x": {404, "There is no such challenge."}, "/nothing": {404, ""}, "/console/": {200, "<h1>Overview</h1>"},
 	} {
 		if res, text := send(t, http.DefaultClient, "GET", w.API+path, ""); res.StatusCode != want.status || !strings.Contains(text, want.text) {
 			t.Errorf("%s: %d, want %d and %q", path, res.StatusCode, want.status, want.text)

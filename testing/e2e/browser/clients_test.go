@@ -192,9 +192,7 @@ func TestMigrating(t *testing.T) {
 		t.Fatal(err)
 	}
 	requests := map[string]rig.Object{
-		"an id as a number":                              rig.BrowserRequest("2.2.0", rig.EnrolledPAN, "", "U").With(rig.Object{"acquirerBIN": 400000}),
-		"an app's time limit in one digit":               rig.AppRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{"sdkMaxTimeout": "5"}),
-		"an app in 2.3.1 with what it had in 2.2.0":      rig.AppRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{"messageVersion": "2.3.1"}),
+		"an id as a number": rig.BrowserRequest("2.2.0", rig.EnrolledPAN, "", "U").With(rig.Object{"acquirerBIN": 400000}),
 		"`threeDSRequestorAuthenticationInd` `02` alone": rig.BrowserRequest("2.2.0", rig.EnrolledPAN, "", "U").With(rig.Object{"threeDSRequestorAuthenticationInd": "02"}),
 		"a non-payment 3RI `01` of 2.1.0, sent in 2.2.0": rig.ThreeRIRequest("2.1.0", rig.EnrolledPAN, "").With(rig.Object{"messageVersion": "2.2.0", "threeRIInd": "01"}),
 	}

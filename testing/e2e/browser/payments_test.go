@@ -87,6 +87,9 @@ func (p *payer) check(t *testing.T, n int) {
 	version := n / len(cardEnds) / 2 % 4
 	method := []int{0, 1, 0, 2}[n/7%4]
 	pan := fmt.Sprintf("400000123456%d%d%s", version, method, end.digits)
+	if version == 1 && !hasScript {
+		end.want = "unavailable" // the card has 2.1.0 alone, and nobody has measured what that asks for
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), slowest)
 	defer cancel()
 	began := time.Now()

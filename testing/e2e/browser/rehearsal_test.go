@@ -69,7 +69,7 @@ func startRehearsal(t *testing.T, own *rig.Authority) *rehearsal {
 	}
 	if own != nil {
 		cert, key := own.Write(r.dir, own.Issue("results.example"), "own")
-		text = strings.Replace(text, "{cert: results.pem, key: results.key}", "{cert: "+cert+", key: "+key+"}", 1)
+		text = strings.ReplaceAll(text, "{cert: results.pem, key: results.key}", "{cert: "+cert+", key: "+key+"}")
 	}
 	rig.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	server := launchLine(r.docs[1])
