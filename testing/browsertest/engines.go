@@ -95,24 +95,44 @@ func skipMissing(t testing.TB, engine Engine, packages string) {
 	t.Skip(missing)
 }
 
-// Click clicks the middle of the element that an expression finds, count times in a row.
+// Click clicks the middle of the element that an expression finds, count times in a row. A click that did not reach the
+// element, as one right after the page has scrolled may not, is made again.
 func Click(tab Tab, element string, count int) error {
-	var at []float64
-	err := tab.Eval(fmt.Sprintf(`(() => {
-		const e = %s
-		if (!e) return null
-		e.scrollIntoView({ block: "nearest" })
-		const r = e.getBoundingClientRect()
-		return [r.x + r.width / 2, r.y + r.height / 2]
-	})()`, element), &at)
-	if err != nil {
-		return err
+	for range clickTries {
+		var at []float64
+		err := tab.Eval(fmt.Sprintf(`(() => {
+			const e = %s
+			if (!e) return null
+			e.scrollIntoView({ block: "nearest" })
+			let listens = 0 // not where scripts are off
+			e.addEventListener("probe", () => (listens = 1), { once: true })
+			e.dispatchEvent(new Event("probe"))
+			if (listens) {
+				globalThis.clickCame = false
+				e.addEventListener("click", () => (globalThis.clickCame = true), { once: true, capture: true })
+			}
+			const r = e.getBoundingClientRect()
+			return [r.x + r.width / 2, r.y + r.height / 2, listens]
+		})()`, element), &at)
+		if err != nil {
+			return err
+		}
+		if len(at) != 3 {
+			return fmt.Errorf("no element %s", element)
+		}
+		if err := tab.ClickAt(at[0], at[1], count); err != nil {
+			return err
+		}
+		var isLost bool
+		if err := tab.Eval(`globalThis.clickCame === false`, &isLost); err != nil || !isLost || at[2] == 0 {
+			return nil // in a page that has gone nobody can ask
+		}
 	}
-	if len(at) != 2 {
-		return fmt.Errorf("no element %s", element)
-	}
-	return tab.ClickAt(at[0], at[1], count)
+	return fmt.Errorf("no click reaches %s", element)
 }
+
+// clickTries is how often a click is made that does not reach its element.
+const clickTries = 20
 
 // Wait polls until a condition is met. Its error has the last reason why it was not. The context of a tab ends shortly before
 // the time limit of the test binary.
