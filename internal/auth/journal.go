@@ -107,7 +107,7 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, status outcome.Stat
 		ID: t.ID, Created: rec.createdAt(), API: "emv", Operation: "auth", Merchant: t.Owner, Reference: rec.Reference,
 		Updated: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, rec.Answered, rec.Sent, rec.Made)).UTC(),
 		Card:    journal.Card{Scheme: t.Scheme, BIN: rec.BIN, Last4: rec.Last4},
-		Amount:  rec.Amount, Currency: rec.Currency, Exponent: rec.Exponent, AcquirerMerchant: rec.AcquirerMerchant,
+		Amount:  rec.Amount, Currency: rec.Currency, Exponent: rec.Exponent, AcquirerMerchant: cardnumber.Scrub(rec.AcquirerMerchant),
 		MessageVersion: rec.Version, ResultRefused: rec.BadResult,
 	}
 	switch rec.API {

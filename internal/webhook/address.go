@@ -101,7 +101,7 @@ func (a *Addresses) CheckURL(text string) error {
 	case u.Port() != "" && !isPort(u.Port()):
 		return errors.New("the port must be 1 to 65535")
 	case isLiteral && a.Check(literal) != nil:
-		return fmt.Errorf("%w: it is not a public one", ErrAddress)
+		return ErrAddress
 	case !isLiteral && browserurl.IsNumeral(u.Hostname()):
 		return fmt.Errorf("%w: write it as four decimal numbers, or use a name", ErrAddress)
 	case browserurl.IsOwnMachine(u.Hostname()) && a.Check(loopback) != nil:

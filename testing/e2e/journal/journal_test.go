@@ -105,7 +105,8 @@ func TestK5BillingIsPrinted(t *testing.T) {
 		{"--from 2026-01 --to 2026-02", `(?s)^MONTH .*2026-01 +Corner Shop +emv +02 +01 +frictionless +2\n2026-02 +Corner Shop .* 1\n$`, 0},
 		{"--from 2026-01 --to 2026-01 --csv", `^month,merchant,api,deviceChannel,messageCategory,kind,count\n2026-01,Corner Shop,emv,02,01,frictionless,2\n$`, 0},
 		{"--from 2026-02 --to 2026-02 --json --merchant Corner\x00Shop", `(?s)"month": ?"2026-02".*"count": ?1\b`, 0},
-		{"--from 2026-02 --to 2026-02 --merchant Other", `^MONTH .*\n$`, 0},
+		{"--from 2025-02 --to 2025-02 --merchant Corner\x00Shop", `^MONTH .*\n$`, 0},
+		{"--from 2026-02 --to 2026-02 --merchant Nobody", `^$`, 1},
 		{"--to January", `^$`, 2}, {"--from 2026-02 --to 2026-01", `^$`, 2}, {"--json --csv", `^$`, 2},
 	} {
 		args := append([]string{"journal", "billing", "--config", file}, strings.Fields(c.args)...)
