@@ -96,14 +96,11 @@ func (r *runner) testAll(ctx context.Context, log io.Writer, step string, flags 
 // test cache does not know. Tests that wait much are of more packages at once than there are processors.
 func (r *runner) flags(g group) []string {
 	flags := []string{"-vet=off", "-parallel=8", "-timeout=" + (packageTime * time.Duration(r.slow)).String()}
-	if g != plain {
-		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+1))
-	}
 	switch g {
 	case race:
-		flags = append(flags, "-race", withoutRace, "-shuffle=on", "-skip="+r.raceList.pattern())
-	case e2e, browser:
-		flags = append(flags, "-count=1")
+		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+1), "-race", withoutRace, "-shuffle=on", "-skip="+r.raceList.pattern())
+	case database, e2e, browser:
+		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+3), "-count=1")
 	}
 	return flags
 }
