@@ -79,12 +79,12 @@ func (a *admission) takePlacesFor(bytes int64) bool {
 // that continue one. One merchant gets three quarters of what there is for such requests.
 func (a *admission) takePlaces(places int64) bool {
 	most := a.h.MaxInFlight - a.h.MaxInFlight/10*int64(shed.High-a.class)
-	if !a.h.shares().take(a.merchant, places, most-most/4) {
+	if !a.h.shares().reserve(a.merchant, places, most-most/4) {
 		return false
 	}
 	if n := a.h.inFlight().Add(places); a.h.MaxInFlight > 0 && n > most {
 		a.h.inFlight().Add(-places)
-		a.h.shares().give(a.merchant, places)
+		a.h.shares().release(a.merchant, places)
 		return false
 	}
 	a.places += places
@@ -95,7 +95,7 @@ func (a *admission) takePlaces(places int64) bool {
 func (a *admission) release() {
 	if a.places > 0 {
 		a.h.inFlight().Add(-a.places)
-		a.h.shares().give(a.merchant, a.places)
+		a.h.shares().release(a.merchant, a.places)
 	}
 	a.places = 0
 }

@@ -9,8 +9,8 @@ type Shares struct {
 	places map[string]int64
 }
 
-// take takes places of a merchant, unless it has more than most then.
-func (s *Shares) take(merchant string, places, most int64) bool {
+// reserve counts places for a merchant and returns true, unless the merchant would have more than most.
+func (s *Shares) reserve(merchant string, places, most int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if most > 0 && s.places[merchant]+places > most {
@@ -23,8 +23,8 @@ func (s *Shares) take(merchant string, places, most int64) bool {
 	return true
 }
 
-// give gives places of a merchant back.
-func (s *Shares) give(merchant string, places int64) {
+// release ends the count of places that reserve counted.
+func (s *Shares) release(merchant string, places int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.places[merchant] -= places; s.places[merchant] == 0 {

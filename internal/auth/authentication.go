@@ -39,7 +39,7 @@ type Authentication struct {
 	Findings      []*scheme.Finding // what the scheme asks for and the request lacked
 	Channel       string            // deviceChannel
 	ARes          []byte            // as it came; nil when none has come
-	RReq          []byte            // likewise
+	RReq          []byte            // as it came; nil when none has come
 	IsForAgent    bool              // the authentication was made by [Engine.CreateForAgent]
 	MethodURL     string            // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
 

@@ -38,7 +38,8 @@ func textAsJSON(text string) json.RawMessage {
 	return raw
 }
 
-// What readBrowserData says of members that the browser has not told, or not so that they can be sent.
+// These texts say what readBrowserData did to members that the browser did not send, or sent in a form that no AReq may
+// have.
 const (
 	changeDecoded  = "read as ISO 8859-1, for it is not UTF-8"
 	changeLeftOut  = "left out, it is not what the version asks for"
@@ -103,7 +104,7 @@ func readBrowserData(data BrowserData, v message.Version) (BrowserData, []messag
 	}
 	msg, err := message.ReadRequest(text, message.Limits{Depth: -1, Members: -1})
 	if err != nil {
-		return kept, changes // it was encoded just now
+		return kept, changes // json.Marshal made the text, so this does not happen
 	}
 	for _, c := range msg.Normalise() {
 		if isBrowserMember(c.Path.Name()) {

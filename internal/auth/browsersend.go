@@ -154,12 +154,12 @@ func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, 
 	return to, areq, err
 }
 
-// An untoldError says that a browser has not told members of the AReq that the version requires of it. Nothing is sent
-// then, for nobody else knows them.
+// An untoldError says that a browser did not send members of the AReq that the version requires of it. The engine sends no
+// AReq then, for nobody else knows them.
 type untoldError struct{ names []string }
 
 func (e *untoldError) Error() string {
-	return "the browser has not told " + strings.Join(e.names, ", ")
+	return "the browser did not send " + strings.Join(e.names, ", ")
 }
 
 // buildTold makes the AReq of a request to which all was added that its browser has told. The error is an *untoldError if
@@ -376,7 +376,7 @@ func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnReco
 	}
 	missing := message.Path("")
 	switch {
-	case members["browserJavascriptEnabled"] == nil: // so nothing is told of the browser
+	case members["browserJavascriptEnabled"] == nil: // the agent describes no browser
 		missing = "browserAcceptHeader"
 	case d.NotificationURL == "":
 		missing = "notificationURL"

@@ -682,7 +682,7 @@ func TestB4PageThatNeverComes(t *testing.T) {
 	}
 }
 
-// TestD72BrowserWithoutJavaScript: its 3DS Method does not run, and nothing is told of a screen.
+// TestD72BrowserWithoutJavaScript: its 3DS Method does not run, and the AReq has no size of a screen.
 func TestD72BrowserWithoutJavaScript(t *testing.T) {
 	t.Parallel()
 	w := newWorld()

@@ -77,8 +77,8 @@ func TestN3FailedAuthenticationSaysWithWhichErro(t *testing.T) {
 	}
 }
 
-// TestCase37RefusedResultIsInTheAuthentication: an RReq that is not valid is told of while a good one may come, and
-// afterwards.
+// TestCase37RefusedResultIsInTheAuthentication: the object and the event report an RReq that is not valid, while a
+// good one may come and afterwards.
 func TestCase37RefusedResultIsInTheAuthentication(t *testing.T) {
 	w := newWorld()
 	e := w.engine(0)

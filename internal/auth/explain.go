@@ -263,7 +263,7 @@ type CardVersion struct {
 // A CardLookup is what [Engine.Lookup] found.
 type CardLookup struct {
 	Last4      string
-	Schemes    []CardScheme // that hold the card, the preferred one first
+	Schemes    []CardScheme // the schemes that hold the card, the preferred one first
 	Normalised []string     // the elements that were corrected
 }
 

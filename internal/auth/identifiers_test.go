@@ -113,7 +113,7 @@ func TestCase31AgentsRequestIsFitted(t *testing.T) {
 	long := strings.Repeat("x", 55)
 	for _, version := range []string{"2.2.0", "2.3.1"} {
 		for name, tt := range map[string]struct {
-			sent, want object // nil: the AReq does not have it
+			sent, want object // a member of want that is nil is not in the AReq
 			normalised []string
 		}{
 			"a long line": {

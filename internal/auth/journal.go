@@ -217,7 +217,7 @@ func requestSteps(rec *txnRecord) []journal.Step {
 func (e *Engine) answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 	answered := journal.Step{Step: "answered", At: at}
 	if len(rec.Untold) > 0 {
-		answered.Findings = []string{"no AReq: the browser has not told " + strings.Join(rec.Untold, ", ")}
+		answered.Findings = []string{"no AReq: the browser did not send " + strings.Join(rec.Untold, ", ")}
 		return []journal.Step{answered}
 	}
 	if rec.ARes == nil {

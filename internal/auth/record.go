@@ -40,7 +40,7 @@ type txnRecord struct {
 
 	Failure *outcome.Erro `json:",omitzero"` // with which the authentication failed, its texts as the journal has them
 
-	Untold []string `json:",omitzero"` // members that the browser has not told, so that no AReq left
+	Untold []string `json:",omitzero"` // members that the browser did not send, so that no AReq left
 
 	Amount   string `json:",omitzero"` // purchaseAmount
 	Currency string `json:",omitzero"` // purchaseCurrency

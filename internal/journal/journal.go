@@ -247,7 +247,7 @@ type Entry struct {
 
 // A Query says which records are wanted. Zero fields do not count.
 type Query struct {
-	ID        string // of the 3DS Server, the directory server or the ACS, an X-Request-Id, or one that a refused request named
+	ID        string // an id of the 3DS Server, the directory server or the ACS, an X-Request-Id, or an id that a refused request named
 	Reference string
 	Card      string // the whole number; only its hash is looked for
 	Last4     string

@@ -568,7 +568,7 @@ func recordRow(e *Entry, data []byte) []any {
 	if r.hasForeignText() {
 		known := *r
 		known.ErrorDescription, known.ErrorDetail = "", ""
-		data, _ = json.Marshal(&known) // it was encoded before
+		data, _ = json.Marshal(&known) // a record that was encoded once can be encoded without two of its texts
 	}
 	// Nothing came of a request that has a NamedID, so no directory server has given it an id.
 	dsTransID := cmp.Or(r.DSTransID, strings.ToLower(r.NamedID))

@@ -37,7 +37,7 @@ type Limiter struct {
 	http2  int       // connections that were offered HTTP/2
 	coming list.List // of connections that are new, or whose handshake or request is coming, by their since
 	idle   list.List // of connections between two requests, by their since
-	waits  list.List // of connections whose requests in work all wait, by their since
+	waits  list.List // connections whose requests in work all wait, the one that began to wait first in front
 }
 
 // connectTime is how long a connection is safe from eviction after it was accepted, and after its handshake or a

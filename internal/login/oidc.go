@@ -122,7 +122,7 @@ func (s *Service) beginOIDC(w http.ResponseWriter, r *http.Request) {
 // errNoRole says that nobody has given the groups of a user a role.
 var errNoRole = errors.New("none of the groups has a role")
 
-// errNoGroups says that the issuer has not told the groups of a user.
+// errNoGroups says that the issuer did not send the groups of a user.
 var errNoGroups = errors.New("it does not say which groups you are in")
 
 // errTwoMerchants says that a user would be of two merchants.

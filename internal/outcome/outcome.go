@@ -262,7 +262,7 @@ func resultOf(end *Ending, m Messages) Result {
 	case m.ARes == nil && m.RReq == nil && end.Scheme == "":
 		return NotEnrolled
 	case m.ARes == nil && m.RReq == nil:
-		return Unavailable // the browser has not told what the AReq needs
+		return Unavailable // the browser did not send what the AReq needs
 	case slices.Contains(leftChallenge, canceled), canceled == neverBegun && m.IsUnshown:
 		return Abandoned
 	case canceled == neverBegun:

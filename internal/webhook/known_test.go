@@ -30,8 +30,8 @@ func (s *countingStore) count(looks, marks, rows int) {
 	s.looks, s.marks, s.rows = s.looks+looks, s.marks+marks, s.rows+rows
 }
 
-// take returns the counts, which begin anew.
-func (s *countingStore) take() (looks, marks, rows int) {
+// readAndReset returns the counts and sets them to 0.
+func (s *countingStore) readAndReset() (looks, marks, rows int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	looks, marks, rows = s.looks, s.marks, s.rows
@@ -94,7 +94,7 @@ func TestNodeReadsWhatHasChanged(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if looks, gotMarks, gotRows := counting.take(); looks < 2 || gotMarks != marks || gotRows != rows {
+			if looks, gotMarks, gotRows := counting.readAndReset(); looks < 2 || gotMarks != marks || gotRows != rows {
 				t.Errorf("%s: in a minute the node looked %d times, and read %d marks of merchants and %d endpoints; want %d and %d",
 					what, looks, gotMarks, gotRows, marks, rows)
 			}
@@ -136,7 +136,7 @@ func TestAnEndpointIsMadeWithoutReadingThoseOfOthers(t *testing.T) {
 	node := newNode(counting)
 	const merchants = 500
 	addMany(t, node, merchants)
-	if _, _, rows := counting.take(); rows > 2*merchants {
+	if _, _, rows := counting.readAndReset(); rows > 2*merchants {
 		t.Errorf("%d endpoints were read to make %d", rows, merchants)
 	}
 	all, err := node.Endpoints(t.Context(), "merchant-3")
@@ -146,7 +146,7 @@ func TestAnEndpointIsMadeWithoutReadingThoseOfOthers(t *testing.T) {
 	if err == nil && len(all) == 1 {
 		err = node.Remove(t.Context(), "merchant-3", all[0].ID)
 	}
-	if _, _, rows := counting.take(); err != nil || len(all) != 1 || rows > 5 {
+	if _, _, rows := counting.readAndReset(); err != nil || len(all) != 1 || rows > 5 {
 		t.Errorf("%d endpoints, %v; %d were read to list, to change and to remove one", len(all), err, rows)
 	}
 	if node.Wants("merchant-3") || !node.Wants("merchant-4") {
