@@ -28,7 +28,7 @@ import (
 
 // NewBrowser returns the context of a new tab, for the test alone, with cookies and storage of its own. The tab ends with
 // the test. In a package whose TestMain calls [Main], all tests share one browser process. A test with further flags for
-// the command line, such as "--lang=da", has a process of its own.
+// the command line, such as "--lang=da", has a process of its own, which is the whole Chromium.
 func NewBrowser(t testing.TB, flags ...string) context.Context {
 	t.Helper()
 	if len(flags) == 0 && shared.isOn {
@@ -63,7 +63,7 @@ func Main(m *testing.M) int {
 // newTab returns a tab in a profile of its own. A browser that has crashed is started again.
 func (s *sharedBrowser) newTab(t testing.TB) context.Context {
 	t.Helper()
-	program := find(t)
+	program := find(t, smallFirst)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.browser != nil && s.browser.tab.Err() != nil {
@@ -92,7 +92,11 @@ const sharedPreferences = `{"profile":{"block_third_party_cookies":false,"cookie
 // startBrowser starts a process that ends with the test and returns the context of its tab.
 func startBrowser(t testing.TB, preferences string, flags ...string) context.Context {
 	t.Helper()
-	browser, err := startProcess(find(t), preferences, flags...)
+	programs := smallFirst
+	if preferences != "" || len(flags) > 0 {
+		programs = wholeFirst // chromium-headless-shell ignores many of them
+	}
+	browser, err := startProcess(find(t, programs), preferences, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,14 +213,23 @@ func Poll(expression string) chromedp.Action[chromedp.Void] {
 	return chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0), chromedp.WithPollingInterval(pollInterval))
 }
 
-// find returns the browser to use: $CHROMIUM, or Debian's, or one in PATH.
-func find(t testing.TB) string {
+// What is looked for in PATH, in this order. Debian's chromium-headless-shell is the engine of the same version without what
+// surrounds it: a page costs half the processor time. It has no dialog of SPC and no settings of the user.
+var (
+	wholeFirst = []string{"/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"}
+	smallFirst = append([]string{"chromium-headless-shell"}, wholeFirst...)
+)
+
+// find returns the browser to use: $CHROMIUM, or the first of programs that is there. With BROWSERS=all it is the whole one.
+func find(t testing.TB, programs []string) string {
 	t.Helper()
-	names := []string{"/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome"}
-	if named := os.Getenv("CHROMIUM"); named != "" {
-		names = []string{named}
+	if os.Getenv("BROWSERS") == "all" {
+		programs = wholeFirst
 	}
-	for _, name := range names {
+	if named := os.Getenv("CHROMIUM"); named != "" {
+		programs = []string{named}
+	}
+	for _, name := range programs {
 		if program, err := exec.LookPath(name); err == nil {
 			return program
 		}

@@ -15,8 +15,7 @@ import (
 func openTab(t *testing.T) context.Context {
 	t.Helper()
 	sharedBrowser.Do(func() {
-		sharedTab = browsertest.NewBrowser(untilExit{t}, "--disable-renderer-backgrounding",
-			"--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows")
+		sharedTab = browsertest.NewBrowser(untilExit{t})
 	})
 	if sharedTab == nil {
 		t.Skip("NO BROWSER: an earlier test says why")
