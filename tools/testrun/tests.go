@@ -100,7 +100,7 @@ func (r *runner) flags(g group) []string {
 	case race:
 		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+1), "-race", withoutRace, "-shuffle=on", "-skip="+r.raceList.pattern())
 	case database, e2e, browser:
-		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+3), "-count=1")
+		flags = append(flags, fmt.Sprintf("-p=%d", runtime.NumCPU()+2), "-count=1")
 	}
 	return flags
 }
