@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -112,6 +113,20 @@ func TestB4StolenToken(t *testing.T) {
 		t.Errorf("only %d tries", tries)
 	}
 	t.Logf("%d tries refused", tries)
+}
+
+// TestAnswersOfStepsHaveALength: however long they are, so that they leave in one piece.
+func TestAnswersOfStepsHaveALength(t *testing.T) {
+	t.Parallel()
+	h, engine := newTestHandler(nil)
+	token, mine := engine.Add(fakeRow{ACSURL: "https://bank.example/" + strings.Repeat("a", 4000)}), newSecret()
+	for _, step := range []string{"POST /a/begin", "GET /a/state"} {
+		method, path, _ := strings.Cut(step, " ")
+		got := call(h, method, path, token, mine, "")
+		if length := got.Header().Get("Content-Length"); got.Code != http.StatusOK || length != strconv.Itoa(got.Body.Len()) {
+			t.Errorf("%s: %d, %q of %d bytes", step, got.Code, length, got.Body.Len())
+		}
+	}
 }
 
 // TestD105EachRequestOfABrowserIsCounted: once, by its step and the status of its answer.

@@ -67,7 +67,13 @@ func (h *handler) serveStep(step func(c *stepCall) (*auth.BrowserView, error)) h
 		if c.isEarly {
 			a.Pause = int(earlyPause / time.Second)
 		}
-		_ = json.NewEncoder(w).Encode(a) // the client has gone, or reads it
+		body, err := json.Marshal(a)
+		if err != nil {
+			h.refuse(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = w.Write(body) // the client has gone, or reads it
 	}
 }
 
