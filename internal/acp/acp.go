@@ -7,7 +7,6 @@
 package acp
 
 import (
-	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/message"
 )
@@ -79,9 +78,19 @@ var statuses = map[string]Status{
 	"Y": Authenticated, "A": Attempted, "N": NotAuthenticated, "R": Rejected, "U": Unavailable, "I": Unavailable,
 }
 
+// An Authentication is what a session shows of one.
+type Authentication struct {
+	ID        string
+	Status    outcome.Status
+	MethodURL string           // the address of the 3DS Method that the agent is to run; "" if there is none, or it has run
+	Outcome   *outcome.Outcome // nil before the end
+	ARes      []byte           // as it came; nil when none has come
+	RReq      []byte           // as it came; nil when none has come
+}
+
 // SessionOf returns an authentication as a session. With hasResult it has the values for the authorisation, which only the
 // answer to GET may have.
-func SessionOf(a *auth.Authentication, hasResult bool) (*Session, error) {
+func SessionOf(a *Authentication, hasResult bool) (*Session, error) {
 	s := &Session{ID: a.ID, Status: Pending}
 	var ares, last *message.Message
 	for _, text := range [][]byte{a.ARes, a.RReq} {
@@ -120,7 +129,7 @@ func SessionOf(a *auth.Authentication, hasResult bool) (*Session, error) {
 }
 
 // endOf returns the status of an authentication that is over.
-func endOf(a *auth.Authentication, hasARes bool) Status {
+func endOf(a *Authentication, hasARes bool) Status {
 	switch {
 	case a.Status == outcome.Expired, a.Status == outcome.Cancelled && !hasARes:
 		return Expired

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -83,13 +83,19 @@ func (a areq) set(name, value string) {
 	}
 }
 
+// Steps are what a request says of the steps of a browser, which its agent takes.
+type Steps struct {
+	NotificationURL string // where the issuer sends the browser back; "" if it is told later
+	Completion      string // what became of the 3DS Method: Y, N or U; "" if the AReq is not to leave yet
+}
+
 // ReadCreate reads the body of a request that creates a session. It returns the members of an AReq, and what is beside
 // them. The error is an *[Error].
-func ReadCreate(body []byte) (auth.Delegation, []byte, error) {
+func ReadCreate(body []byte) (Steps, []byte, error) {
 	var r createRequest
 	var l faultList
 	if err := l.readShape(body, createShape, &r); err != nil {
-		return auth.Delegation{}, nil, err
+		return Steps{}, nil, err
 	}
 	expiry := l.expiryDate(r.Card.Month, r.Card.Year)
 	if r.Amount.Value <= 0 {
@@ -104,7 +110,7 @@ func ReadCreate(body []byte) (auth.Delegation, []byte, error) {
 		"purchaseAmount": strconv.FormatInt(r.Amount.Value, 10), "purchaseCurrency": currency,
 	}
 	a.set("cardholderName", r.Card.Name)
-	if auth.IsReference(r.MerchantID) {
+	if transid.IsReference(r.MerchantID) {
 		a["reference"] = r.MerchantID
 	}
 	if r.Acquirer != nil {
@@ -126,21 +132,21 @@ func ReadCreate(body []byte) (auth.Delegation, []byte, error) {
 		}
 	}
 	text, err := r.encode(a, &l)
-	return auth.Delegation{NotificationURL: r.NotificationURL}, text, err
+	return Steps{NotificationURL: r.NotificationURL}, text, err
 }
 
 // ReadAuthenticate reads the body of a request that has the AReq sent. It returns what ReadCreate does.
-func ReadAuthenticate(body []byte) (auth.Delegation, []byte, error) {
+func ReadAuthenticate(body []byte) (Steps, []byte, error) {
 	var r struct {
 		Completion string `json:"fingerprint_completion"`
 		laterRequest
 	}
 	var l faultList
 	if err := l.readShape(body, authenticateShape, &r); err != nil {
-		return auth.Delegation{}, nil, err
+		return Steps{}, nil, err
 	}
 	text, err := r.encode(areq{}, &l)
-	return auth.Delegation{NotificationURL: r.NotificationURL, Completion: r.Completion}, text, err
+	return Steps{r.NotificationURL, r.Completion}, text, err
 }
 
 // encode adds to members those of either request, and returns them as JSON. The error is that of all faults.

@@ -160,14 +160,18 @@ func onceOf(ctx context.Context, req *request) context.Context {
 	return ctx
 }
 
+// delegation is what a request says beside the members of the AReq.
+func delegation(req *request, steps acp.Steps) auth.Delegation {
+	return auth.Delegation{APIKey: req.apiKey, NotificationURL: steps.NotificationURL, Completion: steps.Completion}
+}
+
 // createSession begins an authentication for an agent.
 func (h *Handler) createSession(ctx context.Context, req *request) (response, error) {
-	d, body, err := acp.ReadCreate(req.body)
+	steps, body, err := acp.ReadCreate(req.body)
 	if err != nil {
 		return response{}, err
 	}
-	d.APIKey = req.apiKey
-	a, err := h.Engine.CreateForAgent(onceOf(ctx, req), req.account, d, body)
+	a, err := h.Engine.CreateForAgent(onceOf(ctx, req), req.account, delegation(req, steps), body)
 	return sessionResponse(http.StatusCreated, a, err, false)
 }
 
@@ -181,12 +185,11 @@ func (h *Handler) authenticateSession(ctx context.Context, req *request) (respon
 	if _, err := h.Engine.AgentAuthentication(context.WithoutCancel(ctx), req.account, id); err != nil {
 		return response{}, err
 	}
-	d, body, err := acp.ReadAuthenticate(req.body)
+	steps, body, err := acp.ReadAuthenticate(req.body)
 	if err != nil {
 		return response{}, err
 	}
-	d.APIKey = req.apiKey
-	a, err := h.Engine.AuthenticateForAgent(onceOf(ctx, req), req.account, d, id, body)
+	a, err := h.Engine.AuthenticateForAgent(onceOf(ctx, req), req.account, delegation(req, steps), id, body)
 	return sessionResponse(http.StatusOK, a, err, false)
 }
 
@@ -205,7 +208,9 @@ func sessionResponse(status int, a *auth.Authentication, err error, hasResult bo
 	if err != nil {
 		return response{}, err
 	}
-	s, err := acp.SessionOf(a, hasResult)
+	s, err := acp.SessionOf(&acp.Authentication{
+		ID: a.ID, Status: a.Status, MethodURL: a.MethodURL, Outcome: a.Outcome, ARes: a.ARes, RReq: a.RReq,
+	}, hasResult)
 	if err != nil {
 		return response{}, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -109,8 +110,8 @@ func (s *search) set(name, value string) {
 		switch q.Reference = value; {
 		case cardnumber.IsIn(value):
 			s.fault(name, "card-number", "Send the number as acctNumber, in the body of POST "+searchPath+".", nil)
-		case !auth.IsReference(value):
-			s.fault(name, "length", "Send 1 to 64 characters that can be printed.", limitOf(1, auth.MaxReference))
+		case !transid.IsReference(value):
+			s.fault(name, "length", "Send 1 to 64 characters that can be printed.", limitOf(1, transid.MaxReference))
 		}
 	case "last4":
 		if q.Last4 = value; !lastFour.MatchString(value) {

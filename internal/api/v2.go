@@ -14,6 +14,7 @@ import (
 	"github.com/openthreeds/threeds/internal/cardnumber"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -172,7 +173,7 @@ func (h *Handler) auth(ctx context.Context, req *request) (response, error) {
 
 // badReference answers a header X-Reference that is not as docs/api.md, G12, has it.
 var badReference = newFailureOf(faults.Entry{
-	Header: "X-Reference", Code: message.Format.String(), Rule: "length", Limit: limitOf(1, auth.MaxReference),
+	Header: "X-Reference", Code: message.Format.String(), Rule: "length", Limit: limitOf(1, transid.MaxReference),
 	Cure: "Give the header once, with 1 to 64 printable characters, or leave it out.",
 }, "invalid_request",
 	"The header X-Reference must have 1 to 64 printable characters, and be given once")
@@ -185,7 +186,7 @@ func readReference(ctx context.Context, header http.Header) (string, error) {
 		return "", nil
 	}
 	reference := values[0]
-	if len(values) > 1 || !auth.IsReference(reference) {
+	if len(values) > 1 || !transid.IsReference(reference) {
 		return "", badReference
 	}
 	reference = cardnumber.Mask(cardnumber.Scrub(reference))

@@ -134,7 +134,7 @@ func (e *Engine) noteRequest(ctx context.Context, req *authRequest) {
 		return
 	}
 	e.note(ctx, "threeDSServerTransID", req.loggedID())
-	if req.isCreation && IsReference(req.reference) {
+	if req.isCreation && transid.IsReference(req.reference) {
 		e.note(ctx, "reference", req.reference)
 	}
 	e.noteCard(ctx, req.pan)

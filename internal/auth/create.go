@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -21,6 +20,7 @@ import (
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/iso"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -46,11 +46,8 @@ type BrowserAccess struct {
 // createMembers are the members of a request for an authentication that are not of EMV 3DS.
 var createMembers = []string{"reference", "returnUrl", "ds", "extensions"}
 
-// maxReturnURL is the length of the longest returnUrl, and MaxReference that of the longest reference, in characters.
-const (
-	maxReturnURL = 2048
-	MaxReference = 64
-)
+// maxReturnURL is the length of the longest returnUrl, in characters.
+const maxReturnURL = 2048
 
 // Create begins an authentication: it fills in what the request need not say, checks it as Explain does, and sends the
 // AReq of an app or of a 3RI request. One of a browser waits for the page: its BrowserAccess is not nil. The error is
@@ -309,12 +306,6 @@ func isBrowserMember(name string) bool {
 	return false
 }
 
-// IsReference reports whether a text may be a reference: 1 to 64 characters that can be printed.
-func IsReference(text string) bool {
-	return text != "" && utf8.ValidString(text) && utf8.RuneCountInString(text) <= MaxReference &&
-		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
-}
-
 // checkOwnMembers checks the members of a request for an authentication that are not of EMV 3DS.
 func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
 	var wrong []faults.Entry
@@ -333,9 +324,9 @@ func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
 		}
 		return true
 	}
-	if text := msg.Text("reference"); isText("reference") && text != "" && !IsReference(text) {
-		least, most := 1, MaxReference
-		if n := utf8.RuneCountInString(text); n > MaxReference {
+	if text := msg.Text("reference"); isText("reference") && text != "" && !transid.IsReference(text) {
+		least, most := 1, transid.MaxReference
+		if n := utf8.RuneCountInString(text); n > transid.MaxReference {
 			entry := add("reference", "length", "Send 1 to 64 printable characters.")
 			entry.Limit, entry.Found = &faults.Limit{Min: &least, Max: &most}, &faults.Found{Type: "string", Length: &n}
 		} else {

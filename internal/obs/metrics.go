@@ -11,8 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // Metrics counts what the server does. It is an observer of the engine.
@@ -314,17 +312,6 @@ func (m *Metrics) Refused(operation, reason string) {
 // span counts spans of traces.
 func (m *Metrics) span(outcome string, n int) {
 	m.spans.WithLabelValues(outcome).Add(float64(n))
-}
-
-// LoadShedder shows which share of each priority a load shedder admits, and the waits that it goes by.
-func (m *Metrics) LoadShedder(s *shed.LoadShedder) {
-	for _, p := range shed.Priorities() {
-		m.Gauge("threeds_admitted_share", "Share of requests that is admitted now, by priority: low, middle, high. Less than 1 is overload.",
-			"priority", p.String(), func() float64 { return s.AdmittedShare(p) })
-	}
-	s.EachWait(func(name string, wait func() time.Duration) {
-		m.Gauge("threeds_wait_seconds", "How long work waits, by what for.", "for", name, func() float64 { return wait().Seconds() })
-	})
 }
 
 // Handler serves the metrics.

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/scheme"
-	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // TestObserve: every operation is counted once, by whomever at the same time.
@@ -69,7 +67,7 @@ func TestMetrics(t *testing.T) {
 	m.Configured(at)
 	m.Reloaded(false)
 	m.RulesChecked("Shop", "visa", nil)
-	m.RulesChecked("Shop", "visa", []*scheme.Finding{{Element: "mcc", Rule: scheme.Require, InForce: true}, {Element: "email", Rule: scheme.Advise}})
+	m.RulesChecked("Shop", "visa", []obs.BrokenRule{{Element: "mcc", Rule: "require", InForce: true}, {Element: "email", Rule: "advise"}})
 	m.Request("visa", "AReq", "ok")
 	m.Open("visa", "AReq", true)
 	m.Open("visa", "VEReq", true)
@@ -86,7 +84,6 @@ func TestMetrics(t *testing.T) {
 	m.Gauge("threeds_plain", "Of a test.", "", "", func() float64 { return 3 })
 	m.Gauge("threeds_labelled", "Of a test.", "for", "x", func() float64 { return 4 })
 	m.Counter("threeds_counted_total", "Of a test.", func() float64 { return 5 })
-	m.LoadShedder(shed.New(shed.Queue{Name: "disk", Target: time.Second, Length: func() (int, uint64) { return 0, 0 }}))
 	wants("noted", map[string]bool{
 		`threeds_config_last_reload_successful 0`:                                                                                true,
 		`threeds_config_last_reload_success_timestamp_seconds 1.8000000005e+09`:                                                  true,
@@ -108,12 +105,10 @@ func TestMetrics(t *testing.T) {
 		`threeds_crl_next_update_timestamp_seconds{key="directories[0].crls",scheme="visa"} 1.8e+09`:                             true,
 		`threeds_crl_next_update_timestamp_seconds{key="old",scheme=""} 1.8e+09`:                                                 false,
 		`threeds_refused_total{operation="auth",reason="overload"} 1`:                                                            true,
-		`threeds_plain 3`:                          true,
-		`threeds_labelled{for="x"} 4`:              true,
-		`threeds_counted_total 5`:                  true,
-		`threeds_admitted_share{priority="low"} 1`: true,
-		`threeds_wait_seconds{for="disk"} 0`:       true,
-		"# HELP threeds_plain Of a test.":          true, "# HELP threeds_counted_total Of a test.": true,
+		`threeds_plain 3`:                 true,
+		`threeds_labelled{for="x"} 4`:     true,
+		`threeds_counted_total 5`:         true,
+		"# HELP threeds_plain Of a test.": true, "# HELP threeds_counted_total Of a test.": true,
 	})
 	m.Reloaded(true)
 	m.Forget("visa")

@@ -5,8 +5,6 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/openthreeds/threeds/internal/scheme"
 )
 
 // maxRuleMerchants is how many merchants have series of their own. Those that come later share
@@ -44,13 +42,20 @@ func (m *ruleMetrics) label(merchant string) string {
 	return merchant
 }
 
+// A BrokenRule is a rule of a scheme that a request does not agree with.
+type BrokenRule struct {
+	Element string // such as email|homePhone
+	Rule    string // require, advise or forbid
+	Since   string // a day, or ""
+	InForce bool
+}
+
 // RulesChecked counts one request that was checked against the rules of its scheme, and what
 // does not agree with them. A rule counts once for a request.
-func (m *Metrics) RulesChecked(merchant, schemeName string, findings []*scheme.Finding) {
+func (m *Metrics) RulesChecked(merchant, scheme string, broken []BrokenRule) {
 	merchant = m.rules.label(merchant)
-	m.rules.checked.WithLabelValues(merchant, schemeName).Inc()
-	for _, f := range findings {
-		isInForce := strconv.FormatBool(f.InForce)
-		m.rules.findings.WithLabelValues(merchant, schemeName, f.Element, string(f.Rule), f.Since.String(), isInForce).Inc()
+	m.rules.checked.WithLabelValues(merchant, scheme).Inc()
+	for _, b := range broken {
+		m.rules.findings.WithLabelValues(merchant, scheme, b.Element, b.Rule, b.Since, strconv.FormatBool(b.InForce)).Inc()
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/scheme"
 )
 
 // TestSchemeFindingsHaveABoundedNumberOfMerchants: each merchant has series of its own, the first 500 of them, and
@@ -15,9 +14,9 @@ import (
 func TestSchemeFindingsHaveABoundedNumberOfMerchants(t *testing.T) {
 	t.Parallel()
 	m := obs.NewMetrics()
-	findings := []*scheme.Finding{{Element: "email|homePhone", Rule: scheme.Require, InForce: true}}
+	broken := []obs.BrokenRule{{Element: "email|homePhone", Rule: "require", InForce: true}}
 	for i := range 600 {
-		m.RulesChecked(fmt.Sprint("M", i), "visa", findings)
+		m.RulesChecked(fmt.Sprint("M", i), "visa", broken)
 	}
 	m.RulesChecked("M0", "visa", nil)
 	rec := httptest.NewRecorder()

@@ -9,16 +9,44 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/rotation"
+	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/internal/shed"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
 )
+
+// An observer counts what the engine tells.
+type observer struct{ *obs.Metrics }
+
+// NewObserver returns what an engine tells its metrics through.
+func NewObserver(m *obs.Metrics) auth.Observer { return observer{m} }
+
+func (o observer) RulesChecked(merchant, schemeName string, findings []*scheme.Finding) {
+	broken := make([]obs.BrokenRule, len(findings))
+	for i, f := range findings {
+		broken[i] = obs.BrokenRule{Element: f.Element, Rule: string(f.Rule), Since: f.Since.String(), InForce: f.InForce}
+	}
+	o.Metrics.RulesChecked(merchant, schemeName, broken)
+}
+
+// registerLoadMetrics shows which share of each priority a load shedder admits, and the waits that it goes by.
+func registerLoadMetrics(m *obs.Metrics, gate *shed.LoadShedder) {
+	for _, p := range shed.Priorities() {
+		m.Gauge("threeds_admitted_share", "Share of requests that is admitted now, by priority: low, middle, high. Less than 1 is overload.",
+			"priority", p.String(), func() float64 { return gate.AdmittedShare(p) })
+	}
+	gate.EachWait(func(name string, wait func() time.Duration) {
+		m.Gauge("threeds_wait_seconds", "How long work waits, by what for.", "for", name, func() float64 { return wait().Seconds() })
+	})
+}
 
 // registerMetrics adds the metrics of the server itself.
 func (s *Server) registerMetrics() {

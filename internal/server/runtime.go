@@ -80,7 +80,7 @@ func (s *Server) buildEngines(rt *runtime) {
 		Store: db, Cards: rt.cards, Directories: rt.client,
 		IDs: transIDs{&s.ring}, Sealer: records, Server: cfg.Server, BrowserURL: cfg.BrowserURL, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Log: s.cfg.Log, Now: s.timestamp, Observer: s.metrics, Tasks: &s.tasks, Recorder: obs.Recorder{},
+		Log: s.cfg.Log, Now: s.timestamp, Observer: NewObserver(s.metrics), Tasks: &s.tasks, Recorder: obs.Recorder{},
 		Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) },
 		Findings: &s.findings, StoreFailures: &s.storeFailures, Announcer: announcer{s.hooks},
 	}

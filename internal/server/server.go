@@ -227,7 +227,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Limits.Wait > 0 {
 		s.gate = shed.New(loadQueues(cfg.Limits.Wait, s.db)...)
 	}
-	s.metrics.LoadShedder(s.gate)
+	registerLoadMetrics(s.metrics, s.gate)
 	s.hooks = s.newHooks()
 	registerWebhookMetrics(s.metrics, s.hooks)
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)

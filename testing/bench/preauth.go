@@ -22,6 +22,7 @@ import (
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
 	"github.com/openthreeds/threeds/message"
 )
@@ -124,7 +125,7 @@ func newInner(ctx context.Context, dir string, schemes *ranges.Schemes) (*inner,
 		book.Run(ctx)
 	}()
 	engine := &auth.Engine{
-		Store: db, Cards: schemes, IDs: ring.ID(), Sealer: ring, Log: log, Now: time.Now, Observer: metrics,
+		Store: db, Cards: schemes, IDs: ring.ID(), Sealer: ring, Log: log, Now: time.Now, Observer: server.NewObserver(metrics),
 		Server:   auth.Server{RefNumber: func(message.Version) string { return "3DS_LOA_SER_BENCH_020200_00001" }},
 		Timeouts: auth.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second},
 	}

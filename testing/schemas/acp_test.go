@@ -15,7 +15,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/openthreeds/threeds/internal/acp"
-	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/message"
 )
@@ -227,9 +226,9 @@ func TestD51FaultsHaveParamAndCode(t *testing.T) {
 }
 
 // newAuthentication returns an authentication with messages that say this; "" means that there is no such message.
-func newAuthentication(t *testing.T, status outcome.Status, aresStatus, rreqStatus, canceled string) *auth.Authentication {
+func newAuthentication(t *testing.T, status outcome.Status, aresStatus, rreqStatus, canceled string) *acp.Authentication {
 	t.Helper()
-	a := &auth.Authentication{ID: "6f0f6a1c-6f1f-4d8c-8d0f-0a0b0c0d0e0f", Status: status}
+	a := &acp.Authentication{ID: "6f0f6a1c-6f1f-4d8c-8d0f-0a0b0c0d0e0f", Status: status}
 	var m outcome.Messages
 	parse := func(text string) *message.Message {
 		m, err := message.Parse([]byte(text), message.Limits{})
@@ -343,7 +342,7 @@ func TestD54StatusTableIsComplete(t *testing.T) {
 			}
 		}
 	}
-	waiting := &auth.Authentication{ID: "x", Status: outcome.RequiresBrowser, MethodURL: "https://acs.example/m"}
+	waiting := &acp.Authentication{ID: "x", Status: outcome.RequiresBrowser, MethodURL: "https://acs.example/m"}
 	if s, err := acp.SessionOf(waiting, true); err != nil || s.Status != acp.ActionRequired || s.Action.Fingerprint.MethodURL == "" {
 		t.Errorf("%+v %v", s, err)
 	}

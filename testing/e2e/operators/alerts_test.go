@@ -18,7 +18,6 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
@@ -79,7 +78,7 @@ func exposed(t *testing.T) exposition {
 	m.Degraded(func() map[string]bool {
 		return map[string]bool{"directory visa": true, "v1 visa": true, "api": true, "results": true, "browser": true, "console": true, "keys": true}
 	})
-	m.RulesChecked("Shop", "visa", []*scheme.Finding{{Element: "mcc", Rule: scheme.Require, InForce: true}})
+	m.RulesChecked("Shop", "visa", []obs.BrokenRule{{Element: "mcc", Rule: "require", InForce: true}})
 	m.Lists(map[string]time.Time{"directories[0].crls": time.Now()}, func(string) string { return "visa" })
 	m.Open("visa", "AReq", true)
 	m.BrowserRequest("begin", http.StatusNotFound)
