@@ -14,6 +14,7 @@ import (
 	"github.com/openthreeds/threeds/internal/clientcert"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/hint"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/server"
@@ -103,7 +104,7 @@ func (c *certCommand) open(ctx context.Context, do func(context.Context) error) 
 			for _, d := range conf.Directories {
 				schemes = append(schemes, d.Scheme)
 			}
-			return fmt.Errorf("cert: no directory %q in the configuration%s", oneLine(c.rest[0]), config.Hint(c.rest[0], schemes...))
+			return fmt.Errorf("cert: no directory %q in the configuration%s", oneLine(c.rest[0]), hint.For(c.rest[0], schemes...))
 		}
 		c.directory = &conf.Directories[i]
 	}

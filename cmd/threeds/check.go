@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/faults"
+	"github.com/openthreeds/threeds/internal/hint"
 	"github.com/openthreeds/threeds/internal/inspect"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
@@ -34,7 +34,7 @@ func runCheck(_ context.Context, cmd *invocation) error {
 		return err
 	}
 	if known := scheme.Names(); *of != "" && !slices.Contains(known, *of) {
-		return usageErrorf("check: no scheme %q%s", *of, config.Hint(*of, known...))
+		return usageErrorf("check: no scheme %q%s", *of, hint.For(*of, known...))
 	}
 	name, data, err := readCheckFile("check", rest, cmd.stdin)
 	if err != nil {

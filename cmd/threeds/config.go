@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/hint"
 	"github.com/openthreeds/threeds/internal/server"
 )
 
@@ -19,7 +19,7 @@ func runConfig(ctx context.Context, cmd *invocation) error {
 	case "check":
 		return configCheck(ctx, cmd.inner())
 	}
-	return usageErrorf("config: unknown command %q%s", cmd.args[0], config.Hint(cmd.args[0], "check"))
+	return usageErrorf("config: unknown command %q%s", cmd.args[0], hint.For(cmd.args[0], "check"))
 }
 
 // configCheck says of a configuration what serve would say at its start.

@@ -14,7 +14,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/hint"
 	"github.com/openthreeds/threeds/internal/inspect"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/scheme"
@@ -33,7 +33,7 @@ func runExplain(_ context.Context, cmd *invocation) error {
 		return err
 	}
 	if known := scheme.Names(); *of != "" && !slices.Contains(known, *of) {
-		return usageErrorf("explain: no scheme %q%s", *of, config.Hint(*of, known...))
+		return usageErrorf("explain: no scheme %q%s", *of, hint.For(*of, known...))
 	}
 	var day time.Time
 	if *asOf != "" {

@@ -20,7 +20,6 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
-	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
@@ -252,7 +251,7 @@ func checkSearched(ctx context.Context, file string, st journal.Store, q *journa
 		return err
 	}
 	return withKeys(ctx, file, func(c *config.Config, db store.Store, ring *keyring.Ring) error {
-		if err := merchant.FromConfig(c, db, ring).CheckKnown(ctx, q.Merchant); err != nil {
+		if err := c.Registry(db, ring).CheckKnown(ctx, q.Merchant); err != nil {
 			return fmt.Errorf("merchant: %w", err)
 		}
 		return nil

@@ -60,7 +60,7 @@ func keyCreate(ctx context.Context, cmd *invocation) error {
 		return usageErrorf("key create: --name: %v", err)
 	}
 	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		known, err := merchant.FromConfig(c, st, ring).Get(ctx, *name)
+		known, err := c.Registry(st, ring).Get(ctx, *name)
 		if errors.Is(err, merchant.ErrNotFound) || err == nil && known.Source == merchant.Keys {
 			fmt.Fprintf(cmd.stderr, "threeds: %s names no merchant %q, nor does the store: the key is for one without settings\n"+
 				"(\"threeds merchant add\" gives it some)\n", *file, *name)

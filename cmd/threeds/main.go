@@ -21,8 +21,8 @@ import (
 	"syscall"
 
 	"github.com/openthreeds/threeds/internal/cardnumber"
-	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/coredump"
+	"github.com/openthreeds/threeds/internal/hint"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/store/postgres"
 )
@@ -289,7 +289,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 	}
 	c := findCommand(commands, name)
 	if c == nil {
-		return usageErrorf("unknown command %q%s", name, config.Hint(name, commandNames(commands)...))
+		return usageErrorf("unknown command %q%s", name, hint.For(name, commandNames(commands)...))
 	}
 	return c.run(ctx, newInvocation(name, args[1:], stdin, stdout, stderr))
 }
@@ -350,7 +350,7 @@ func chooseCommand(cmd *invocation, names ...string) (name string, _ *invocation
 	case slices.Contains([]string{"-h", "-help", "--help"}, cmd.args[0]):
 		return "", nil, helpRequest{fmt.Sprintf("threeds %s takes a command: %s", cmd.Name(), list)}
 	case !slices.Contains(names, cmd.args[0]):
-		return "", nil, usageErrorf("%s: unknown command %q%s", cmd.Name(), maskDigits(cmd.args[0]), config.Hint(cmd.args[0], names...))
+		return "", nil, usageErrorf("%s: unknown command %q%s", cmd.Name(), maskDigits(cmd.args[0]), hint.For(cmd.args[0], names...))
 	}
 	return cmd.args[0], cmd.inner(), nil
 }
@@ -414,7 +414,7 @@ func flagError(fs *flag.FlagSet, args []string, err error) error {
 		if strings.HasPrefix(arg, "-") && name != "" && fs.Lookup(name) == nil {
 			var known []string
 			fs.VisitAll(func(f *flag.Flag) { known = append(known, "--"+f.Name) })
-			return usageErrorf("%s: unknown flag --%s%s", fs.Name(), name, config.Hint("--"+name, known...))
+			return usageErrorf("%s: unknown flag --%s%s", fs.Name(), name, hint.For("--"+name, known...))
 		}
 	}
 	return usageErrorf("%s: %v", fs.Name(), err)

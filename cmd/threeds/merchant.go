@@ -14,6 +14,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/hint"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/store"
@@ -44,7 +45,7 @@ func runMerchant(ctx context.Context, cmd *invocation) error {
 		return usageErrorf("%s: no setting is given (\"threeds merchant set --help\" names them)", cmd.Name())
 	}
 	return withKeys(ctx, *c.file, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
-		c.merchants, c.keys = merchant.FromConfig(conf, st, ring), st
+		c.merchants, c.keys = conf.Registry(st, ring), st
 		if name != "list" {
 			if err := recordCommand(ctx, st, ring, "merchant.change", c.name, map[string]string{"command": name}); err != nil {
 				return err
@@ -158,7 +159,7 @@ func parsePerDirectory(text string) (func(*account.Merchant), error) {
 	case !hasValue || !hasKey || word == "":
 		return nil, errors.New("want SCHEME.KEY=VALUE, such as visa.acquirer_bin=400551")
 	case field == nil:
-		return nil, fmt.Errorf("unknown key %q%s (allowed: %s)", oneLine(key), config.Hint(key, names...), strings.Join(names, ", "))
+		return nil, fmt.Errorf("unknown key %q%s (allowed: %s)", oneLine(key), hint.For(key, names...), strings.Join(names, ", "))
 	}
 	return func(m *account.Merchant) {
 		r := m.PerDirectory[word]

@@ -15,6 +15,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/hint"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/rangequery"
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -73,7 +74,7 @@ func (s *rangeStore) directory(scheme string) (config.Directory, error) {
 		names = append(names, d.Scheme)
 	}
 	return config.Directory{}, usageErrorf("ranges: %s names no directory of scheme %q%s (there are: %s)",
-		s.file, maskDigits(scheme), config.Hint(scheme, names...), strings.Join(names, ", "))
+		s.file, maskDigits(scheme), hint.For(scheme, names...), strings.Join(names, ", "))
 }
 
 // refreshStatus returns the state of the refreshing of a scheme, for a node with this configuration.

@@ -66,7 +66,7 @@ func runWebhook(ctx context.Context, cmd *invocation) error {
 	}
 	return withKeysOf(ctx, conf, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
 		c.hooks = server.NewWebhooks(ctx, conf, st, ring, obs.NewLogger(cmd.stderr, slog.LevelWarn))
-		_, err := merchant.FromConfig(conf, st, ring).Get(ctx, c.merchant)
+		_, err := conf.Registry(st, ring).Get(ctx, c.merchant)
 		if c.isConfigured = err == nil; err != nil && !errors.Is(err, merchant.ErrNotFound) {
 			return err
 		}

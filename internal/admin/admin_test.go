@@ -18,6 +18,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/merchant"
@@ -48,7 +49,7 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	db := storetest.NewMemory(time.Now)
-	registry := &merchant.Registry{Store: db, Ring: ring, InFile: []account.Merchant{{Name: shop}, {Name: otherShop}}}
+	registry := &merchant.Registry{Store: db, Ring: ring, InFile: []account.Merchant{{Name: shop}, {Name: otherShop}}, CheckProfile: config.CheckProfile}
 	s := &site{t, &admin.Handler{
 		Operators: &operator.Service{Store: db, Sealer: ring, Now: time.Now}, Store: db, Now: time.Now,
 		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry },

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -12,6 +13,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/merchant"
 )
 
 // MaxLogo is the size of the largest logo, in bytes.
@@ -160,4 +164,64 @@ func ParseMerchant(data []byte, words []string) (Merchant, error) {
 		return Merchant{}, err
 	}
 	return m, nil
+}
+
+// Profile returns a merchant as package account has it.
+func (m *Merchant) Profile() account.Merchant {
+	got := account.Merchant{
+		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
+		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
+		MerchantName: m.MerchantName, MCC: m.MCC, MerchantCountry: m.MerchantCountry, RequestorURL: m.RequestorURL,
+		Origins: m.Origins,
+		Page: account.Page{
+			Logo: m.Page.Logo.Data, LogoType: m.Page.Logo.MediaType, Colour: m.Page.Colour, Accent: m.Page.Accent,
+		},
+		PerDirectory: make(map[string]account.Requestor),
+	}
+	for word, id := range m.PerDirectory {
+		got.PerDirectory[word] = account.Requestor{
+			ID: id.RequestorID, Name: id.RequestorName,
+			AcquirerBIN: id.AcquirerBIN, AcquirerMerchantID: id.AcquirerMerchantID,
+		}
+	}
+	return got
+}
+
+// CheckProfile returns a merchant with values in their usual form, or [Faults] with all that is wrong with it. The media
+// type of the logo is found, not taken. Besides the schemes that everybody knows, words may be in PerDirectory.
+func CheckProfile(m account.Merchant, words []string) (account.Merchant, error) {
+	var faults Faults
+	logo := m.Page.Logo
+	m.Page.Logo, m.Page.LogoType = nil, ""
+	text, err := json.Marshal(m)
+	if err != nil {
+		return m, err
+	}
+	parsed, err := ParseMerchant(text, words)
+	if err != nil && !errors.As(err, &faults) {
+		return m, err
+	}
+	checked := parsed.Profile()
+	if len(logo) > 0 {
+		checked.Page.Logo = logo
+		if checked.Page.LogoType, err = CheckLogo(logo); err != nil {
+			faults = append(faults, Fault{Key: "page.logo", Text: err.Error()})
+		}
+	}
+	if len(faults) > 0 {
+		return m, faults
+	}
+	return checked, nil
+}
+
+// Registry returns the merchants of the configuration with those of its store.
+func (c *Config) Registry(rows merchant.Rows, ring account.Ring) *merchant.Registry {
+	r := &merchant.Registry{Store: rows, Ring: ring, CheckProfile: CheckProfile}
+	for i := range c.Merchants {
+		r.InFile = append(r.InFile, c.Merchants[i].Profile())
+	}
+	for i := range c.Directories {
+		r.Schemes = append(r.Schemes, c.Directories[i].Scheme)
+	}
+	return r
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/openthreeds/threeds/internal/hint"
 )
 
 // parseYAML turns the text into a tree. YAML that cannot be read is one fault: what
@@ -107,7 +109,7 @@ func (l *loader) newSection(n ast.Node, path string) *section {
 
 // close adds a fault for each key that is unknown or comes twice.
 func (s *section) close() {
-	s.closeWith(func(key string) string { return Hint(key, s.known...) })
+	s.closeWith(func(key string) string { return hint.For(key, s.known...) })
 }
 
 // closeWith is close with another end of the fault of an unknown key. Its faults come before

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/openthreeds/threeds/internal/hint"
 )
 
 // readFile fills the configuration from the mapping that the file is.
@@ -269,7 +271,7 @@ func readClientCert(s *section) KeyPair {
 		return readKeyPair(s.section(key))
 	}
 	if word := n.GetToken().Value; word != managed {
-		s.l.fault(join(s.path, key), "is neither managed nor a mapping with cert and key%s", Hint(word, managed))
+		s.l.fault(join(s.path, key), "is neither managed nor a mapping with cert and key%s", hint.For(word, managed))
 	}
 	return KeyPair{IsManaged: true}
 }

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/cardnumber"
+	"github.com/openthreeds/threeds/internal/hint"
 	"github.com/openthreeds/threeds/internal/iso"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/store/postgres"
@@ -155,7 +156,7 @@ func count(low, high int) kind[int] {
 // is checked when all directories are read.
 func parseSchemeWord(s string) (string, error) {
 	if !scheme.IsWord(s) {
-		return "", fmt.Errorf("not a word for a scheme%s (%s)", Hint(s, scheme.Names()...), scheme.WordForm)
+		return "", fmt.Errorf("not a word for a scheme%s (%s)", hint.For(s, scheme.Names()...), scheme.WordForm)
 	}
 	return s, nil
 }
@@ -194,7 +195,7 @@ func oneOf(words ...string) kind[string] {
 		if slices.Contains(words, s) {
 			return s, nil
 		}
-		return "", fmt.Errorf("not a known word%s (allowed: %s)", Hint(s, words...), strings.Join(words, ", "))
+		return "", fmt.Errorf("not a known word%s (allowed: %s)", hint.For(s, words...), strings.Join(words, ", "))
 	}}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/hint"
 	"github.com/openthreeds/threeds/internal/scheme"
 )
 
@@ -21,7 +22,7 @@ func (l *loader) checkWords() {
 		if other := scheme.SameNumber(d.Scheme, words); other != "" {
 			l.fault(at, "has the same number in transaction ids as %s (choose another word for one of them)", other)
 		}
-		if hint := Hint(d.Scheme, scheme.Names()...); hint != "" && !scheme.IsName(d.Scheme) {
+		if hint := hint.For(d.Scheme, scheme.Names()...); hint != "" && !scheme.IsName(d.Scheme) {
 			l.warn(at, "is a scheme of your own%s", hint)
 		}
 		words = append(words, d.Scheme)
@@ -42,7 +43,7 @@ func (l *loader) checkPerDirectory(path string, m Merchant) {
 	for _, word := range slices.Sorted(maps.Keys(m.PerDirectory)) {
 		if !slices.Contains(allowed, word) {
 			l.fault(join(join(path, "per_directory"), word), "unknown key: not a known word%s (allowed: %s)",
-				Hint(word, allowed...), strings.Join(allowed, ", "))
+				hint.For(word, allowed...), strings.Join(allowed, ", "))
 		}
 	}
 }

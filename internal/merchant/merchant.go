@@ -17,7 +17,7 @@ import (
 	"slices"
 
 	"github.com/openthreeds/threeds/internal/account"
-	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/hint"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -74,39 +74,10 @@ type Registry struct {
 
 	// Schemes are the words of the directories, which per_directory may have beside those that everybody knows.
 	Schemes []string
-}
 
-// FromConfig returns the registry of a configuration with its store.
-func FromConfig(c *config.Config, merchants Rows, ring account.Ring) *Registry {
-	r := &Registry{Store: merchants, Ring: ring}
-	for _, m := range c.Merchants {
-		r.InFile = append(r.InFile, Profile(m))
-	}
-	for _, d := range c.Directories {
-		r.Schemes = append(r.Schemes, d.Scheme)
-	}
-	return r
-}
-
-// Profile returns a merchant of the configuration as package account has it.
-func Profile(m config.Merchant) account.Merchant {
-	got := account.Merchant{
-		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
-		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
-		MerchantName: m.MerchantName, MCC: m.MCC, MerchantCountry: m.MerchantCountry, RequestorURL: m.RequestorURL,
-		Origins: m.Origins,
-		Page: account.Page{
-			Logo: m.Page.Logo.Data, LogoType: m.Page.Logo.MediaType, Colour: m.Page.Colour, Accent: m.Page.Accent,
-		},
-		PerDirectory: make(map[string]account.Requestor),
-	}
-	for word, id := range m.PerDirectory {
-		got.PerDirectory[word] = account.Requestor{
-			ID: id.RequestorID, Name: id.RequestorName,
-			AcquirerBIN: id.AcquirerBIN, AcquirerMerchantID: id.AcquirerMerchantID,
-		}
-	}
-	return got
+	// CheckProfile returns a merchant as it is stored, with values in their usual form, or an error with all that is wrong
+	// with it. The media type of the logo is found, not taken. schemes are those of the registry.
+	CheckProfile func(m account.Merchant, schemes []string) (account.Merchant, error)
 }
 
 // List returns all merchants in the order of their names, those too that have API keys alone.
@@ -157,7 +128,7 @@ func (r *Registry) CheckKnown(ctx context.Context, name string) error {
 		}
 		names = append(names, all[i].Name)
 	}
-	return fmt.Errorf("%w%s", ErrNotFound, config.Hint(name, names...))
+	return fmt.Errorf("%w%s", ErrNotFound, hint.For(name, names...))
 }
 
 func (r *Registry) isInFile(name string) bool {
@@ -200,35 +171,13 @@ func (r *Registry) Get(ctx context.Context, name string) (Entry, error) {
 	return all[i], nil
 }
 
-// Check returns the merchant as it is stored, with values in their usual form, or [config.Faults] with all that is wrong
-// with it. The media type of the logo is found, not taken.
+// Check returns the merchant as it is stored, with values in their usual form, or an error with all that is wrong with it.
 func (r *Registry) Check(m account.Merchant) (account.Merchant, error) {
-	var faults config.Faults
-	logo := m.Page.Logo
-	m.Page.Logo, m.Page.LogoType = nil, ""
-	text, err := json.Marshal(m)
-	if err != nil {
-		return m, err
-	}
-	parsed, err := config.ParseMerchant(text, r.Schemes)
-	if err != nil && !errors.As(err, &faults) {
-		return m, err
-	}
-	checked := Profile(parsed)
-	if len(logo) > 0 {
-		checked.Page.Logo = logo
-		if checked.Page.LogoType, err = config.CheckLogo(logo); err != nil {
-			faults = append(faults, config.Fault{Key: "page.logo", Text: err.Error()})
-		}
-	}
-	if len(faults) > 0 {
-		return m, faults
-	}
-	return checked, nil
+	return r.CheckProfile(m, r.Schemes)
 }
 
 // Put stores a merchant. version is that of the Entry that was changed, or empty to add one that is not there. The error
-// is [config.Faults] if values are wrong, or has ErrInFile, ErrExists, ErrNotFound, ErrRefused or ErrChanged in it.
+// is that of Check if values are wrong, or has ErrInFile, ErrExists, ErrNotFound, ErrRefused or ErrChanged in it.
 func (r *Registry) Put(ctx context.Context, m account.Merchant, version string) (Entry, error) {
 	m, err := r.Check(m)
 	if err != nil {

@@ -26,7 +26,10 @@ func newRegistry(t *testing.T) (*merchant.Registry, *storetest.Memory) {
 	}
 	st := storetest.NewMemory(time.Now)
 	return &merchant.Registry{
-		Store: st, Ring: ring, InFile: []account.Merchant{{Name: "filed", MCC: "5411"}}, Schemes: []string{"bancontact"},
+		Store: st, Ring: ring, InFile: []account.Merchant{{Name: "filed", MCC: "5411"}},
+		Check: func(m account.Merchant) (account.Merchant, error) {
+			return config.CheckProfile(m, []string{"bancontact"})
+		},
 	}, st
 }
 

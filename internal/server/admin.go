@@ -27,7 +27,7 @@ func (s *Server) newAdminAPI() *admin.Handler {
 		RulesOf: func(word string) *scheme.Sheet { return s.describeScheme(word).Rules },
 		Merchants: func() *merchant.Registry {
 			cfg := &s.activeRuntime().cfg
-			registry := &merchant.Registry{Store: s.db, Ring: s.ring.Load(), InFile: cfg.Merchants}
+			registry := &merchant.Registry{Store: s.db, Ring: s.ring.Load(), InFile: cfg.Merchants, CheckProfile: config.CheckProfile}
 			for _, d := range cfg.Directories {
 				registry.Schemes = append(registry.Schemes, d.Scheme)
 			}

@@ -22,7 +22,6 @@ import (
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/listen"
-	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/scheme"
@@ -178,8 +177,8 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 	for _, text := range c.API.Proxies {
 		cfg.Proxies = append(cfg.Proxies, netip.MustParsePrefix(text)) // the reader has checked it
 	}
-	for _, m := range c.Merchants {
-		cfg.Merchants = append(cfg.Merchants, merchant.Profile(m))
+	for i := range c.Merchants {
+		cfg.Merchants = append(cfg.Merchants, c.Merchants[i].Profile())
 	}
 	for _, d := range c.Directories {
 		cfg.addDirectory(d, c)

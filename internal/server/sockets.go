@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/hint"
 )
 
 // firstPassedFD is the descriptor of the first socket that is passed.
@@ -55,7 +55,7 @@ func addPassedListener(passed map[string]net.Listener, name string, fd uintptr) 
 	f := os.NewFile(fd, name)
 	defer f.Close() // the listener has a descriptor of its own
 	if known := []string{"api", "results", "console", "metrics", "browser"}; !slices.Contains(known, name) {
-		return fmt.Errorf("unknown name%s (known: %s)", config.Hint(name, known...), strings.Join(known, ", "))
+		return fmt.Errorf("unknown name%s (known: %s)", hint.For(name, known...), strings.Join(known, ", "))
 	}
 	if passed[name] != nil {
 		return errors.New("passed twice")

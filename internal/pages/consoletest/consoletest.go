@@ -33,6 +33,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/admin"
 	"github.com/openthreeds/threeds/internal/clientcert"
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
@@ -83,7 +84,7 @@ func New(t testing.TB) *Site {
 	s := &Site{TB: t, Now: time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return s.Now }
 	s.DB = storetest.NewMemory(now)
-	registry := &merchant.Registry{Store: s.DB, Ring: ring, InFile: []account.Merchant{{Name: Shop}, {Name: OtherShop}}}
+	registry := &merchant.Registry{Store: s.DB, Ring: ring, InFile: []account.Merchant{{Name: Shop}, {Name: OtherShop}}, CheckProfile: config.CheckProfile}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	s.Admin = &admin.Handler{
 		Operators: &operator.Service{Store: s.DB, Sealer: ring, Now: now}, Store: s.DB, Now: now,

@@ -1,4 +1,5 @@
-package config
+// Package hint says which word was perhaps meant. Use [For].
+package hint
 
 import (
 	"fmt"
@@ -8,9 +9,9 @@ import (
 // leastPrefix is how many letters of a word count as its beginning.
 const leastPrefix = 3
 
-// Hint is what to add to a complaint about a word that is not known: the
+// For is what to add to a complaint about a word that is not known: the
 // nearest word that is, or the first that begins with it, or nothing when there is none.
-func Hint(typed string, known ...string) string {
+func For(typed string, known ...string) string {
 	best, least := "", 3 // with more than two slips it is another word
 	for _, word := range known {
 		if d := editDistance(strings.ToLower(typed), strings.ToLower(word)); d < least && 2*d <= len(word) {

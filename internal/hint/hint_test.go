@@ -1,4 +1,4 @@
-package config
+package hint
 
 import (
 	"testing"
@@ -18,8 +18,8 @@ func TestHint(t *testing.T) {
 		{"chzzk", `, did you mean "check"?`},
 		{"chzzz", ""},
 	} {
-		if got := Hint(tt.typed, "serve", "sandbox", "check", "key"); got != tt.want {
-			t.Errorf("Hint(%q) = %q, want %q", tt.typed, got, tt.want)
+		if got := For(tt.typed, "serve", "sandbox", "check", "key"); got != tt.want {
+			t.Errorf("For(%q) = %q, want %q", tt.typed, got, tt.want)
 		}
 	}
 }
