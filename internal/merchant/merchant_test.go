@@ -27,9 +27,7 @@ func newRegistry(t *testing.T) (*merchant.Registry, *storetest.Memory) {
 	st := storetest.NewMemory(time.Now)
 	return &merchant.Registry{
 		Store: st, Ring: ring, InFile: []account.Merchant{{Name: "filed", MCC: "5411"}},
-		Check: func(m account.Merchant) (account.Merchant, error) {
-			return config.CheckProfile(m, []string{"bancontact"})
-		},
+		Schemes: []string{"bancontact"}, CheckProfile: config.CheckProfile,
 	}, st
 }
 
