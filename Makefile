@@ -35,9 +35,9 @@ test-browser:
 # other process, without vet and the race detector. Under 30 s on 2 quiet cores.
 # SLOW are tests of these packages that are long loops, or have long bodies; make test runs them.
 SLOW = Alloc|^TestSimulation$$|^TestCrashImages$$|^TestHuge$$|^TestGeneratedCases$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestOpenAfterCrash|^TestKilled$$|^TestCloseEndsSweep$$|^TestSnapshotReusesSpace$$|^TestBesideABusyOne$$|^TestWaitingRefusalsHTTP2$$|^TestLongBodyIsServedAlone$$|^TestReaderYieldsTheProcessor$$
-QUICK = . ./message ./internal/account ./internal/admin ./internal/api ./internal/auth ./internal/browserurl \
-	./internal/certs ./internal/config ./internal/iso ./internal/keyring ./internal/obs ./internal/ranges \
-	./internal/results ./internal/scheme ./internal/shed ./internal/store/sqlite ./internal/transid ./internal/webhook
+QUICK = . ./message ./internal/state/account ./internal/edge/admin ./internal/edge/api ./internal/engine/auth ./internal/base/browserurl \
+	./internal/peers/certs ./internal/run/config ./internal/base/iso ./internal/state/keyring ./internal/base/obs ./internal/peers/ranges \
+	./internal/edge/results ./internal/protocol/scheme ./internal/edge/shed ./internal/state/store/sqlite ./internal/protocol/transid ./internal/operate/webhook
 quick:
 	GOGC=400 $(GO) test -short -vet=off -skip='$(SLOW)' $(QUICK)
 
@@ -88,7 +88,7 @@ linear:
 # ten minutes. make test has a short form. docs/nodes.md says what it shows.
 cluster:
 	CLUSTER=long $(GO) -C testing test ./e2e/cluster ./e2e/lifecycle ./e2e/api -count=1 -timeout=60m -run='^TestCluster|^TestF5' -v
-	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v
+	$(GO) test ./internal/state/store/postgres -count=1 -run='^TestFailover$$' -v
 
 # Searches by each field, and the end of a day, among RECORDS records of DAYS days in PostgreSQL, of which it prints the
 # 95th percentile. The second does the same with files of SQLite. With JOURNAL_DATABASE=postgres://... an empty database is
@@ -96,19 +96,19 @@ cluster:
 RECORDS ?= 10000000
 DAYS ?= 30
 journal-size:
-	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/journal -run='^$$' -bench='SearchOfSize' -benchtime=200x -timeout=6h -v
+	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/state/journal -run='^$$' -bench='SearchOfSize' -benchtime=200x -timeout=6h -v
 
 # Each page of the console that reads the journal, from a server on PostgreSQL: 95th percentile and bytes. A page has 100
 # ms on the server and 60 KB.
 console-size:
-	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/server -run='^$$' -bench='PagesOfSize' -benchtime=100x -timeout=6h -v
+	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/run/server -run='^$$' -bench='PagesOfSize' -benchtime=100x -timeout=6h -v
 
 journal-fill:
 	@test -n "$$JOURNAL_DATABASE" || { echo "journal-fill: want JOURNAL_DATABASE=postgres://..., an empty database"; exit 1; }
-	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/journal -run='^$$' -bench='SearchOfSize/none' -timeout=6h -v
+	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/state/journal -run='^$$' -bench='SearchOfSize/none' -timeout=6h -v
 
 journal-size-files:
-	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/journal -run='^$$' -bench='FilesOfSize' -benchtime=200x -timeout=6h -v
+	JOURNAL_RECORDS=$(RECORDS) JOURNAL_DAYS=$(DAYS) $(GO) test ./internal/state/journal -run='^$$' -bench='FilesOfSize' -benchtime=200x -timeout=6h -v
 
 # The server under load killed 2,000 times on each kind of store, the power of its
 # disk lost 1,000 times, the disk full, failing and damaged: about an hour on a quiet
@@ -135,7 +135,7 @@ journal-kills:
 # last one, and 100,000 times any sectors of what was not synced. About an hour.
 IMAGES ?= 100000
 images:
-	IMAGES=$(IMAGES) $(GO) test ./internal/store/sqlite -count=1 -timeout=4h -run='^TestCrashImages$$' -v
+	IMAGES=$(IMAGES) $(GO) test ./internal/state/store/sqlite -count=1 -timeout=4h -run='^TestCrashImages$$' -v
 
 # The other goals of docs/goals.md whose long forms take hours: a million records, 200 pauses,
 # 100 backups, 10,000 records over an upgrade, and SOAK of steady load.
@@ -186,13 +186,13 @@ overload:
 # PRes, updates, snapshots; then /preauth with 2 million of them, and memory and
 # /preauth while 2 million load. About six minutes.
 bench-ranges:
-	$(GO) test -run='^$$' -bench='Lookup|ReadPRes|Apply|Snapshot' -benchmem ./internal/ranges
+	$(GO) test -run='^$$' -bench='Lookup|ReadPRes|Apply|Snapshot' -benchmem ./internal/peers/ranges
 	$(GO) -C testing run ./bench preauth ranges inplace
 
 # Whether the time of an answer tells that an id is another merchant's: 75,000 pairs, on
 # a quiet machine, in ten seconds.
 timing:
-	TIMING=1 $(GO) test ./internal/auth -count=1 -run='^TestTimeTellsNothingOfForeignIDs$$' -v
+	TIMING=1 $(GO) test ./internal/engine/auth -count=1 -run='^TestTimeTellsNothingOfForeignIDs$$' -v
 
 # The benchmarks of the packages, with allocations.
 microbench:

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/operate/operator"
 )
 
 // changesAudit finds a statement that changes or removes entries of the audit trail.
@@ -38,14 +38,14 @@ func TestK10NothingInTheCodeChangesTheAuditTrail(t *testing.T) {
 			return true
 		})
 	})
-	const postgres, sqlite = "internal/store/postgres/schema.go", "internal/store/sqlite/schema.go"
+	const postgres, sqlite = "internal/state/store/postgres/schema.go", "internal/state/store/sqlite/schema.go"
 	if want := []string{postgres, postgres, sqlite, sqlite}; !slices.Equal(statements, want) {
 		t.Errorf("statements that change the audit trail are in %v, want them in %v", statements, want)
 	}
-	if want := []string{"internal/operator"}; !slices.Equal(masks, want) {
+	if want := []string{"internal/operate/operator"}; !slices.Equal(masks, want) {
 		t.Errorf("entries are masked by %v, want %v", masks, want)
 	}
-	if want := []string{"internal/backup"}; !slices.Equal(slices.Compact(clears), want) {
+	if want := []string{"internal/state/backup"}; !slices.Equal(slices.Compact(clears), want) {
 		t.Errorf("rows are cleared by %v, want %v", clears, want)
 	}
 }

@@ -12,78 +12,56 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
-// may lists, for each package, which packages of this module it may import. A
-// package that is not listed may import none. cmd wires and may import all.
-var may = map[string]string{
-	"message":                      "internal/browserurl internal/charset internal/iso",
-	"message/extension":            "message",
-	"message/messagetest":          "message",
-	"sandbox":                      "internal/uuid message sandbox/ranges sandbox/v1 sandbox/internal/jose sandbox/internal/peer sandbox/internal/pki sandbox/internal/scenario",
-	"sandbox/ranges":               "internal/uuid sandbox/internal/peer",
-	"sandbox/v1":                   "sandbox/internal/pki sandbox/internal/scenario",
-	"sandbox/shop":                 "client sandbox/shop/runs",
-	"sandbox/shop/runs":            "client internal/lanes message",
-	"internal/keyring":             "internal/keyfile internal/transid",
-	"internal/journal":             "internal/keyfile internal/outcome internal/scheme internal/transid message",
-	"internal/ranges":              "internal/browserurl message",
-	"internal/rangequery":          "internal/ranges",
-	"internal/directory":           "internal/ranges internal/certs internal/store internal/tasks internal/tunnel internal/uuid internal/wire message",
-	"internal/tunnel":              "internal/certs",
-	"internal/wire":                "internal/socket",
-	"internal/xmldsig/xmldsigtest": "internal/xmldsig",
-	"internal/store/sqlite":        "internal/keyfile internal/store",
-	"internal/store/postgres":      "internal/store internal/socket",
-	"internal/store/storetest":     "internal/store",
-	"internal/backup":              "internal/journal internal/rotation internal/store",
-	"internal/clientcert":          "internal/store",
-	"internal/account":             "internal/cardnumber internal/store",
-	"internal/admin":               "internal/cardnumber internal/account internal/clientcert internal/directory internal/merchant internal/operator internal/rangequery internal/ranges internal/scheme internal/store internal/journal internal/listen internal/webhook message",
-	"internal/operator":            "internal/cardnumber internal/journal internal/store",
-	"internal/login":               "internal/listen internal/operator internal/store",
-	"internal/lanes":               "message",
-	"internal/pages":               "internal/cardnumber internal/admin internal/iso internal/journal internal/lanes internal/operator internal/outcome internal/scheme internal/webhook message",
-	"internal/merchant":            "internal/account internal/config internal/store",
-	"internal/rotation":            "internal/account internal/keyfile internal/keyring internal/store",
-	"internal/record":              "internal/store",
-	"internal/idempotency":         "internal/record internal/store message",
-	"internal/scheme":              "message",
-	"internal/outcome":             "message internal/scheme",
-	"internal/faults":              "internal/iso message",
-	"internal/webhook":             "internal/browserurl internal/cardnumber internal/store internal/uuid",
-	"internal/auth":                "internal/cardnumber internal/browserurl internal/charset internal/faults internal/iso internal/journal message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
-	"internal/inspect":             "internal/scheme internal/v1 message message/extension",
-	"internal/v1":                  "internal/browserurl internal/xmldsig internal/iso",
-	"internal/mpi":                 "internal/cardnumber internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
-	"internal/api":                 "internal/cardnumber message internal/acp internal/faults internal/idempotency internal/journal internal/record internal/store internal/uuid internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
-	"internal/acp":                 "internal/auth internal/faults internal/iso internal/outcome message",
-	"internal/browser":             "internal/auth internal/charset internal/listen message web",
-	"internal/results":             "message internal/auth internal/listen internal/obs internal/certs",
-	"internal/obs":                 "internal/cardnumber internal/scheme internal/shed internal/uuid",
-	"internal/certs":               "internal/obs",
-	"internal/listen":              "internal/socket",
-	"internal/config":              "internal/cardnumber internal/iso internal/certs internal/scheme internal/store/postgres internal/webhook internal/xmldsig message",
-	"internal/server": "internal/cardnumber internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/clientcert internal/config internal/console internal/directory internal/faults" +
-		" internal/inspect internal/keyring internal/pages internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
-		" internal/journal internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook internal/idempotency message web",
-	"internal/playground": "internal/account internal/auth internal/browser internal/certs internal/config internal/directory internal/keyring internal/lanes internal/mpi internal/ranges" +
-		" internal/server internal/store internal/uuid internal/webhook internal/xmldsig message sandbox",
-	"threedstest":  "client internal/obs internal/playground sandbox",
-	"tools/bundle": "web",
-	"tools/docgen": "internal/charset internal/faults message message/extension internal/outcome internal/scheme",
+// wings are the folders of internal/, each of which may import packages of itself and of those that stand before it.
+var wings = []string{"base", "protocol", "state", "peers", "engine", "operate", "edge", "run"}
 
-	"internal/journal/journaltest":   "internal/journal internal/store/postgres/pgtest",
-	"internal/store/postgres/pgtest": "internal/waittest",
-	// what several test packages share
-	"internal/browser/enginetest": "internal/auth",
-	"internal/pages/consoletest": "internal/account internal/admin internal/clientcert internal/directory internal/journal internal/keyring internal/merchant internal/operator internal/pages" +
-		" internal/ranges internal/scheme internal/store internal/store/storetest internal/webhook message",
+// apart are wings on one floor: neither imports the other.
+var apart = map[string]string{"engine": "operate", "operate": "engine"}
+
+// from says which packages outside of internal/ a wing may import. Whole words are packages, with what is in them.
+var from = map[string]string{
+	"base": "", "protocol": "message", "state": "message", "peers": "message", "engine": "message", "operate": "message",
+	"edge": "message web", "run": "message web sandbox",
+}
+
+// others lists what packages outside of internal/ may import of this module. cmd and testing may import all.
+var others = map[string]string{
+	"message":     "message internal/base/browserurl internal/base/charset internal/base/iso",
+	"client":      "",
+	"sandbox":     "sandbox client message internal/base internal/edge/lanes",
+	"threedstest": "client sandbox internal/base internal/run",
+	"web":         "",
+	"tools":       "web message internal/base internal/protocol",
+}
+
+// mayImport reports whether a package may import another one of this module. Packages that are for tests alone, whose
+// names end in test, may import all.
+func mayImport(pkg, dep string) bool {
+	isIn := func(list string) bool {
+		return slices.ContainsFunc(strings.Fields(list), func(of string) bool { return dep == of || strings.HasPrefix(dep, of+"/") })
+	}
+	first, rest, _ := strings.Cut(pkg, "/")
+	switch {
+	case strings.HasSuffix(pkg, "test") && pkg != "threedstest", first == "cmd", first == "testing":
+		return true
+	case first != "internal":
+		return isIn(others[first])
+	}
+	mine, _, _ := strings.Cut(rest, "/")
+	theirs, isInternal := strings.CutPrefix(dep, "internal/")
+	if !isInternal {
+		return isIn(from[mine])
+	}
+	theirs, _, _ = strings.Cut(theirs, "/")
+	return slices.Index(wings, theirs) <= slices.Index(wings, mine) && apart[mine] != theirs
 }
 
 // pure are the packages that touch no network, clock, disk or database: they import
 // nothing that could, and of package time what tells no time.
-var pure = []string{"message", "message/extension", "internal/browserurl", "internal/cardnumber", "internal/charset", "internal/faults", "internal/iso", "internal/outcome", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
+var pure = []string{"message", "message/extension", "internal/base/browserurl", "internal/base/cardnumber", "internal/base/charset", "internal/protocol/faults", "internal/base/iso", "internal/protocol/outcome", "internal/peers/ranges", "internal/protocol/scheme", "internal/protocol/transid", "internal/protocol/v1", "internal/protocol/xmldsig"}
 
 var impure = regexp.MustCompile(`^(net|net/http|os|os/.*|database/.*|syscall|log/.*)$`)
 
@@ -107,27 +85,26 @@ func sources(t *testing.T, mode parser.Mode, visit func(pkg, file string, f *ast
 	}
 }
 
-// TestImports keeps the arrows of doc.go true, and may no longer than it has to be.
+// TestImports keeps the arrows between the wings true: each imports what stands below it.
 func TestImports(t *testing.T) {
-	used := map[string]bool{}
+	seen := map[string]bool{}
 	sources(t, parser.ImportsOnly, func(pkg, file string, f *ast.File) {
-		if strings.HasPrefix(pkg, "cmd/") || strings.HasPrefix(pkg, "testing/") {
-			return
+		if rest, isInternal := strings.CutPrefix(pkg, "internal/"); isInternal {
+			wing, _, isInWing := strings.Cut(rest, "/")
+			if !isInWing || !slices.Contains(wings, wing) {
+				t.Errorf("%s is in none of the wings %v", pkg, wings)
+			}
+			seen[wing] = true
 		}
 		for _, spec := range f.Imports {
-			dep, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "github.com/openthreeds/threeds/")
-			if ours && !slices.Contains(strings.Fields(may[pkg]), dep) {
-				t.Errorf("%s imports %s, see doc.go", file, dep)
+			dep, isOurs := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "github.com/openthreeds/threeds/")
+			if isOurs && !mayImport(pkg, dep) {
+				t.Errorf("%s imports %s, which does not stand below it: see ARCHITECTURE.md", file, dep)
 			}
-			used[pkg+" "+dep] = true
 		}
 	})
-	for pkg, deps := range may {
-		for _, dep := range strings.Fields(deps) {
-			if !used[pkg+" "+dep] {
-				t.Errorf("%s may import %s and does not", pkg, dep)
-			}
-		}
+	if len(seen) != len(wings) {
+		t.Errorf("of the wings %v there are only %v", wings, seen)
 	}
 }
 
@@ -205,15 +182,11 @@ func TestMap(t *testing.T) {
 			t.Errorf("%s is not in the tree", pkg)
 		}
 	})
-	folders := regexp.MustCompile(`(?m)^((?:│   |    )?)[├└]── (\S+)/`).FindAllStringSubmatch(tree, -1)
-	parent := ""
+	folders := regexp.MustCompile(`(?m)^((?:│   |    )*)[├└]── (\S+)/`).FindAllStringSubmatch(tree, -1)
+	var above []string // the folders that a folder is in
 	for _, m := range folders {
-		folder := m[2]
-		if m[1] == "" {
-			parent = folder
-		} else {
-			folder = path.Join(parent, folder)
-		}
+		above = append(above[:utf8.RuneCountInString(m[1])/4], m[2])
+		folder := path.Join(above...)
 		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 			t.Errorf("the tree has %s: %v", folder, err)
 		}

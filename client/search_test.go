@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/client"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/threedstest"
 )
 

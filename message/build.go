@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/charset"
+	"github.com/openthreeds/threeds/internal/base/charset"
 )
 
 // Build returns the AReq to send to a directory server. Its members are in the order of the

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/openthreeds/threeds/internal/charset"
+	"github.com/openthreeds/threeds/internal/base/charset"
 )
 
 // A Context holds what [Message.Check] needs beside the message itself. The zero Context

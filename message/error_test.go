@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/openthreeds/threeds/internal/difftest"
+	"github.com/openthreeds/threeds/internal/base/difftest"
 	"github.com/openthreeds/threeds/message"
 )
 

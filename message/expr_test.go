@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/difftest"
+	"github.com/openthreeds/threeds/internal/base/difftest"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/messagetest"
 )

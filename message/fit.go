@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/openthreeds/threeds/internal/charset"
+	"github.com/openthreeds/threeds/internal/base/charset"
 )
 
 // fittedTexts are the elements that FitTexts may leave out.

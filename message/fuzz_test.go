@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/openthreeds/threeds/internal/txtartest"
+	"github.com/openthreeds/threeds/internal/base/txtartest"
 )
 
 // FuzzParse compares the result of Parse with that of encoding/json, and calls Check with

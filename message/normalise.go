@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/charset"
-	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/internal/base/charset"
+	"github.com/openthreeds/threeds/internal/base/iso"
 )
 
 // A Change is one correction that [Request.Normalise] made. What says in English what was

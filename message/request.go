@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/openthreeds/threeds/internal/charset"
+	"github.com/openthreeds/threeds/internal/base/charset"
 )
 
 // A Request is what a requestor sent: an AReq, or the few members that other operations

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/randtest"
+	"github.com/openthreeds/threeds/internal/base/randtest"
 )
 
 // TestRemovedMembersAreReportedIfRequired removes any members from valid messages: Check reports those of them that are

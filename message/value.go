@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/openthreeds/threeds/internal/browserurl"
-	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/internal/base/browserurl"
+	"github.com/openthreeds/threeds/internal/base/iso"
 )
 
 // checkValue checks a value that is present and not empty.

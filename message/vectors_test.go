@@ -11,7 +11,7 @@ import (
 	"testing"
 	"text/template"
 
-	"github.com/openthreeds/threeds/internal/txtartest"
+	"github.com/openthreeds/threeds/internal/base/txtartest"
 )
 
 var update = flag.Bool("update", false, "write what is found into testdata/vectors")

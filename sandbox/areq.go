@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/uuid"
+	"github.com/openthreeds/threeds/internal/base/uuid"
 )
 
 // authenticate judges an AReq that is well-formed by what a directory server

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/leaktest"
+	"github.com/openthreeds/threeds/internal/base/leaktest"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/sandbox"
 )

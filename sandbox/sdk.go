@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/uuid"
+	"github.com/openthreeds/threeds/internal/base/uuid"
 	"github.com/openthreeds/threeds/sandbox/internal/jose"
 )
 

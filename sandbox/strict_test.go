@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/sandbox"
 )

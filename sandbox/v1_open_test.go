@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/v1"
-	"github.com/openthreeds/threeds/internal/xmldsig"
+	"github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
 	"github.com/openthreeds/threeds/sandbox"
 )
 

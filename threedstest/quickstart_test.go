@@ -18,8 +18,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/playground"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/run/playground"
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/client"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/threedstest"
 )
 

@@ -30,8 +30,8 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/client"
-	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/playground"
+	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/run/playground"
 	"github.com/openthreeds/threeds/sandbox"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/client"
-	"github.com/openthreeds/threeds/internal/leaktest"
+	"github.com/openthreeds/threeds/internal/base/leaktest"
 	"github.com/openthreeds/threeds/threedstest"
 )
 

@@ -14,15 +14,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/account"
-	"github.com/openthreeds/threeds/internal/backup"
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/journal"
-	"github.com/openthreeds/threeds/internal/keyring"
-	"github.com/openthreeds/threeds/internal/operator"
-	"github.com/openthreeds/threeds/internal/rotation"
-	"github.com/openthreeds/threeds/internal/server"
-	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/server"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/backup"
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/rotation"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // runBackup writes what the store keeps for long into a file, beside a running server or

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/faults"
-	"github.com/openthreeds/threeds/internal/hint"
-	"github.com/openthreeds/threeds/internal/inspect"
-	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/protocol/faults"
+	"github.com/openthreeds/threeds/internal/protocol/inspect"
+	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/extension"
 )

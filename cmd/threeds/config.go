@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/openthreeds/threeds/internal/hint"
-	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/run/server"
 )
 
 // runConfig runs the commands about the configuration file.

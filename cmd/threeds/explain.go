@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/account"
-	"github.com/openthreeds/threeds/internal/api"
-	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/hint"
-	"github.com/openthreeds/threeds/internal/inspect"
-	"github.com/openthreeds/threeds/internal/ranges"
-	"github.com/openthreeds/threeds/internal/scheme"
-	"github.com/openthreeds/threeds/internal/transid"
+	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/edge/api"
+	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/protocol/inspect"
+	"github.com/openthreeds/threeds/internal/protocol/scheme"
+	"github.com/openthreeds/threeds/internal/protocol/transid"
+	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
 )
 

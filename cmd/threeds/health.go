@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/run/config"
 )
 
 // healthTimeout is how long health waits for the whole answer.

@@ -17,15 +17,15 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/account"
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/journal"
-	"github.com/openthreeds/threeds/internal/keyring"
-	"github.com/openthreeds/threeds/internal/merchant"
-	"github.com/openthreeds/threeds/internal/rotation"
-	"github.com/openthreeds/threeds/internal/server"
-	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/webhook"
+	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/server"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/rotation"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // keyCommands create, list and revoke API keys, and rotate the secret that they are sealed under, while a server runs or

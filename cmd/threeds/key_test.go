@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/storetest"
 )
 
 // A racedStore is one where somebody else revokes each key just before it is revoked.

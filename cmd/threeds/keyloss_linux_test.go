@@ -17,15 +17,15 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/openthreeds/threeds/internal/clientcert"
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/keyfile"
-	"github.com/openthreeds/threeds/internal/keyring"
-	"github.com/openthreeds/threeds/internal/operator"
-	"github.com/openthreeds/threeds/internal/rotation"
-	"github.com/openthreeds/threeds/internal/server"
-	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/webhook"
+	"github.com/openthreeds/threeds/internal/base/keyfile"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/peers/clientcert"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/server"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/rotation"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // A keySite is a store in a directory and a key file, for commands.

@@ -3,7 +3,7 @@
 // card ranges, and a checker for messages.
 //
 // This package reads the command line and runs the commands. The server is package
-// internal/server, its configuration internal/config.
+// internal/run/server, its configuration internal/run/config.
 package main
 
 import (
@@ -20,11 +20,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/openthreeds/threeds/internal/cardnumber"
-	"github.com/openthreeds/threeds/internal/coredump"
-	"github.com/openthreeds/threeds/internal/hint"
-	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/store/postgres"
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/base/coredump"
+	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/state/store/postgres"
 )
 
 const usage = `Usage:

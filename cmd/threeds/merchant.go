@@ -12,12 +12,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/account"
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/hint"
-	"github.com/openthreeds/threeds/internal/keyring"
-	"github.com/openthreeds/threeds/internal/merchant"
-	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // runMerchant adds, changes, lists and removes merchants of the store, while a server runs or before there is one.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/protocol/outcome"
 )
 
 // runOutcomes prints what each answer of each scheme is worth today: who is liable, and what to do.

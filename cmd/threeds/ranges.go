@@ -13,14 +13,14 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/directory"
-	"github.com/openthreeds/threeds/internal/hint"
-	"github.com/openthreeds/threeds/internal/operator"
-	"github.com/openthreeds/threeds/internal/rangequery"
-	"github.com/openthreeds/threeds/internal/ranges"
-	"github.com/openthreeds/threeds/internal/server"
-	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/peers/directory"
+	"github.com/openthreeds/threeds/internal/peers/rangequery"
+	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/server"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // rangesCommands show and change the card ranges that are kept in the store, beside a running server or without one.

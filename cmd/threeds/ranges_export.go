@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/rangequery"
-	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/peers/rangequery"
+	"github.com/openthreeds/threeds/internal/peers/ranges"
 )
 
 // exportHeader names the columns of an export, in the words of the protocol.

@@ -9,11 +9,11 @@ import (
 	"io"
 	"slices"
 
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/directory"
-	"github.com/openthreeds/threeds/internal/inspect"
-	"github.com/openthreeds/threeds/internal/ranges"
-	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/peers/directory"
+	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/protocol/inspect"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
 )
 

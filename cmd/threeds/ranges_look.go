@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/rangequery"
+	"github.com/openthreeds/threeds/internal/peers/rangequery"
 )
 
 func rangesLookup(ctx context.Context, cmd *invocation) error {

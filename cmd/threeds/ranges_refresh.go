@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/directory"
-	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/peers/directory"
+	"github.com/openthreeds/threeds/internal/run/config"
 )
 
 // rangesRefresh requests that a directory server is asked as soon as possible.

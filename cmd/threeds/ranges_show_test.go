@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/peers/ranges"
 )
 
 // manyVersions says something else of almost every version.

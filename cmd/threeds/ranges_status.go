@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/peers/directory"
+	"github.com/openthreeds/threeds/internal/run/config"
 )
 
 // rangesReport is one line of the status. Times that are not there are zero.

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/directory"
-	"github.com/openthreeds/threeds/internal/rangequery"
-	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/peers/directory"
+	"github.com/openthreeds/threeds/internal/peers/rangequery"
+	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/run/config"
 )
 
 func TestSpan(t *testing.T) {

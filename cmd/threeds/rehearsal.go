@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/playground"
+	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/run/playground"
 )
 
 // newRehearsal returns the rehearsal that the flags of "threeds sandbox" ask for.

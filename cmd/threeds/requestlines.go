@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/cardnumber"
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
 )
 
 // printRequests returns a handler that writes a line for each request to a terminal: method, path, status and

@@ -15,10 +15,10 @@ import (
 	"path/filepath"
 	"time"
 
-	netlisten "github.com/openthreeds/threeds/internal/listen"
-	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/playground"
-	"github.com/openthreeds/threeds/internal/webhook"
+	"github.com/openthreeds/threeds/internal/base/obs"
+	netlisten "github.com/openthreeds/threeds/internal/edge/listen"
+	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/run/playground"
 	"github.com/openthreeds/threeds/sandbox"
 	"github.com/openthreeds/threeds/sandbox/shop"
 )

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/run/server"
 )
 
 // runServe is the production server: nothing in it is simulated.

@@ -13,14 +13,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/cardnumber"
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/keyring"
-	"github.com/openthreeds/threeds/internal/merchant"
-	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/server"
-	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/webhook"
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/server"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // runWebhook changes the webhook endpoints of a merchant and shows its events, while a server runs or before there is

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/uuid"
+	"github.com/openthreeds/threeds/internal/base/uuid"
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 

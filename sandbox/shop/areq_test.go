@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/difftest"
+	"github.com/openthreeds/threeds/internal/base/difftest"
 )
 
 var update = flag.Bool("update", false, "rewrite the files in testdata")

@@ -7,9 +7,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/sqlite"
-	"github.com/openthreeds/threeds/internal/uuid"
+	"github.com/openthreeds/threeds/internal/base/uuid"
+	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/sqlite"
 )
 
 // addedTime measures what /auth adds to the time that the directory server takes

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/uuid"
+	"github.com/openthreeds/threeds/internal/base/uuid"
 )
 
 // ownTime begins the dsReferenceNumber of an ARes; how long the directory server

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/api"
-	"github.com/openthreeds/threeds/internal/ranges"
-	"github.com/openthreeds/threeds/internal/ranges/rangestest"
+	"github.com/openthreeds/threeds/internal/edge/api"
+	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/peers/ranges/rangestest"
 )
 
 // inPlace measures what a load of card ranges does to /preauth without network and without

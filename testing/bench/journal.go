@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
 // journalSettle is how long the journal may go on with what a burst has left: entries are written within a tenth of a

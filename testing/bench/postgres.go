@@ -18,12 +18,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/openthreeds/threeds/internal/account"
-	"github.com/openthreeds/threeds/internal/keyring"
-	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/postgres"
-	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
-	"github.com/openthreeds/threeds/internal/store/sqlite"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/postgres"
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/state/store/sqlite"
 )
 
 // onPostgres measures what auth and rreq do with a PostgreSQL of its own on the

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/ranges"
-	"github.com/openthreeds/threeds/internal/ranges/rangestest"
+	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/peers/ranges/rangestest"
 )
 
 // reloads measures the server while it loads a complete set of card ranges over the same

@@ -22,11 +22,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/account"
-	"github.com/openthreeds/threeds/internal/keyring"
-	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/postgres"
-	"github.com/openthreeds/threeds/internal/store/sqlite"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/postgres"
+	"github.com/openthreeds/threeds/internal/state/store/sqlite"
 )
 
 // A testbed is the program under test, as `threeds serve` in a process of its own,

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // Known is a cache of all keys, as nodes have it: it is good as long as the mark of the keys

@@ -21,7 +21,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // A Kind is a method of the store.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/storetest"
 	"github.com/openthreeds/threeds/testing/linear"
 )
 

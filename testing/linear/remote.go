@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // A message goes between a [Remote] and [Serve].

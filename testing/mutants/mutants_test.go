@@ -40,7 +40,7 @@ func TestMutantsMatch(t *testing.T) {
 }
 
 // TestMutantsAreNoticed builds the tests of a package with each fault: they compile, and one of them fails. It takes minutes,
-// so it is for MUTANTS=all, or for a pattern of packages, such as MUTANTS=internal/auth.
+// so it is for MUTANTS=all, or for a pattern of packages, such as MUTANTS=internal/engine/auth.
 func TestMutantsAreNoticed(t *testing.T) {
 	pattern := os.Getenv("MUTANTS")
 	if pattern == "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/openthreeds/threeds/internal/acp"
-	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/protocol/acp"
+	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/message"
 )
 

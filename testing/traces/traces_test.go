@@ -20,8 +20,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/obs/otlptest"
+	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/base/obs/otlptest"
 )
 
 // values returns attributes as texts.

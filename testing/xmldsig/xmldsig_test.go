@@ -17,12 +17,12 @@ import (
 	dsig "github.com/russellhaering/goxmldsig"
 	"github.com/russellhaering/goxmldsig/etreeutils"
 
-	"github.com/openthreeds/threeds/internal/xmldsig"
-	"github.com/openthreeds/threeds/internal/xmldsig/xmldsigtest"
+	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
+	"github.com/openthreeds/threeds/internal/protocol/xmldsig/xmldsigtest"
 )
 
 // vectorsDir has the documents that the tests of package xmldsig use.
-const vectorsDir = "../../internal/xmldsig/testdata"
+const vectorsDir = "../../internal/protocol/xmldsig/testdata"
 
 // vectors returns the documents of vectorsDir, and the PARes of the public documentation.
 func vectors(t testing.TB) (docs [][]byte) {

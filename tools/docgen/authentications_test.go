@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/protocol/outcome"
 )
 
 // TestO2PageHasEveryMember: the object that docs/authentications.md prints has the members that the description asks

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/message"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/faults"
+	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/message"
 )
 

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/protocol/outcome"
 )
 
 const (
-	outcomesStart = "<!-- outcomes: generated from internal/outcome/outcomes.txt -->\n"
+	outcomesStart = "<!-- outcomes: generated from internal/protocol/outcome/outcomes.txt -->\n"
 	outcomesEnd   = "<!-- end of outcomes -->\n"
 )
 

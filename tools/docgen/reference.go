@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/charset"
+	"github.com/openthreeds/threeds/internal/base/charset"
 	"github.com/openthreeds/threeds/message"
 )
 

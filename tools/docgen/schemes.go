@@ -8,15 +8,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/internal/protocol/scheme"
 )
 
 const (
-	schemesStart = "<!-- schemes: generated from internal/scheme/profiles.txt -->\n"
+	schemesStart = "<!-- schemes: generated from internal/protocol/scheme/profiles.txt -->\n"
 	schemesEnd   = "<!-- end of schemes -->\n"
 
 	// releasedFile has the statements of the last release, to tell what has changed since.
-	releasedFile = "internal/scheme/released.txt"
+	releasedFile = "internal/protocol/scheme/released.txt"
 	releasedWord = "release "
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/internal/protocol/scheme"
 )
 
 // TestSchemePageShowsWhatChangedSinceTheRelease: new lines and lines that are gone, and nothing right after a release.

@@ -20,8 +20,8 @@ type start struct {
 const (
 	exec    = 100 * time.Millisecond // from the start of a process to its first statement
 	restart = time.Second            // until a process that could not start is started again
-	look    = 5 * time.Second        // between looks for ranges that other nodes have loaded: internal/directory
-	chunk   = 256 << 10              // bytes of a row of card ranges: internal/store/postgres
+	look    = 5 * time.Second        // between looks for ranges that other nodes have loaded: internal/peers/directory
+	chunk   = 256 << 10              // bytes of a row of card ranges: internal/state/store/postgres
 )
 
 // boot starts all nodes.

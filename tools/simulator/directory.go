@@ -12,7 +12,7 @@ type directory struct {
 	hands  *station // does the handshakes
 }
 
-// A peer is a directory as one node has it: internal/directory.
+// A peer is a directory as one node has it: internal/peers/directory.
 type peer struct {
 	*directory
 	node     *node

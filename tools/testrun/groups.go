@@ -27,9 +27,9 @@ const (
 
 // A testPackage is a package that has tests.
 type testPackage struct {
-	path   string // in the repository, such as internal/auth
+	path   string // in the repository, such as internal/engine/auth
 	module string // the folder of its module, such as testing
-	inside string // the path in the module, such as ./internal/auth
+	inside string // the path in the module, such as ./internal/engine/auth
 }
 
 //go:embed race.txt
@@ -94,7 +94,7 @@ func groupOf(path string, isRace bool) group {
 		return e2e
 	case isRace:
 		return race
-	case has("internal/store") || has("internal/journal") || has("testing/linear"):
+	case has("internal/state/store") || has("internal/state/journal") || has("testing/linear"):
 		return database
 	}
 	return plain

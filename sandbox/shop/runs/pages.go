@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/lanes"
+	"github.com/openthreeds/threeds/internal/edge/lanes"
 )
 
 //go:embed assets/*.html assets/*.css assets/*.js

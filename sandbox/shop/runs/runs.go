@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/client"
-	"github.com/openthreeds/threeds/internal/lanes"
+	"github.com/openthreeds/threeds/internal/edge/lanes"
 )
 
 // keep is how many runs are remembered.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/client"
-	"github.com/openthreeds/threeds/internal/lanes"
+	"github.com/openthreeds/threeds/internal/edge/lanes"
 )
 
 // A transport has a history know of the shop's requests to the server.

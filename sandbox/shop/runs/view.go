@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/lanes"
+	"github.com/openthreeds/threeds/internal/edge/lanes"
 )
 
 // A View is a run as the page shows it.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/operator"
-	"github.com/openthreeds/threeds/internal/pages/consoletest"
-	"github.com/openthreeds/threeds/internal/webhook"
+	"github.com/openthreeds/threeds/internal/edge/pages/consoletest"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 

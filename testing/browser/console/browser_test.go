@@ -7,7 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/pages/consoletest"
+	"github.com/openthreeds/threeds/internal/edge/pages/consoletest"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 

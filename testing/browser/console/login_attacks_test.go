@@ -7,7 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/browser"
-	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/edge/browser"
+	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 

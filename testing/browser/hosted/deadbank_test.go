@@ -2,8 +2,8 @@ package hosted
 
 import (
 	"fmt"
-	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/engine/auth"
 	"strings"
 	"testing"
 )

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/browser"
-	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/edge/browser"
+	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 

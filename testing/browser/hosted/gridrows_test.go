@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/browser/enginetest"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/engine/auth"
 )
 
 // holdTimers has the page keep each timer of five seconds or more until release is called with its milliseconds.

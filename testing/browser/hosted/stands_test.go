@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 

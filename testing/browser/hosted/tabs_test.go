@@ -3,7 +3,7 @@ package hosted
 import (
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/openthreeds/threeds/internal/playground"
+	"github.com/openthreeds/threeds/internal/run/playground"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/playground"
+	"github.com/openthreeds/threeds/internal/run/playground"
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
 

@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/run/server"
 )
 
 // quickly makes the MPI's patience short.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/v1/v1test"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/protocol/v1/v1test"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

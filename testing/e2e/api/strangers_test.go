@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/server"
-	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/run/server"
+	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

@@ -17,7 +17,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

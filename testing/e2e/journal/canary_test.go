@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/journal"
-	"github.com/openthreeds/threeds/internal/operator"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

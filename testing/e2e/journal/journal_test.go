@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

@@ -22,8 +22,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/console"
+	"github.com/openthreeds/threeds/internal/edge/console"
+	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/operator"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

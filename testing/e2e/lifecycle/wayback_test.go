@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

@@ -15,10 +15,10 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/openthreeds/threeds/internal/api"
-	"github.com/openthreeds/threeds/internal/directory"
-	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/edge/api"
+	"github.com/openthreeds/threeds/internal/peers/directory"
+	"github.com/openthreeds/threeds/internal/run/server"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )

@@ -22,11 +22,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/openthreeds/threeds/internal/clientcert"
-	"github.com/openthreeds/threeds/internal/operator"
-	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
-	"github.com/openthreeds/threeds/internal/tunnel/tunneltest"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/peers/clientcert"
+	"github.com/openthreeds/threeds/internal/peers/tunnel/tunneltest"
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

@@ -15,8 +15,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/openthreeds/threeds/internal/journal"
-	"github.com/openthreeds/threeds/internal/v1"
+	"github.com/openthreeds/threeds/internal/protocol/v1"
+	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/tunnel/tunneltest"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/peers/tunnel/tunneltest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

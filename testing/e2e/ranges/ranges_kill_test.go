@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/server"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/server"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/certs"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 

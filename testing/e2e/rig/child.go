@@ -10,9 +10,9 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/server"
-	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/run/server"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // A child is a server in a process of its own with what no build of the program has: another clock, say. It is the test

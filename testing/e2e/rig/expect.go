@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
 )
 
 // ErroMembers are the members of an Erro: those that are always there, those that

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/openthreeds/threeds/internal/server"
-	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/run/server"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // Faulty is a store that fails when told.

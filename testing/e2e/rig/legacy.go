@@ -17,7 +17,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/v1/v1test"
+	"github.com/openthreeds/threeds/internal/protocol/v1/v1test"
 )
 
 // Cards of the two schemes that have a directory server of 3-D Secure 1.0.2 in

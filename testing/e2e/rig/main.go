@@ -22,7 +22,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
 // binaryVariable names the program that the tests run. Without it they build one.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
 )
 
 // ReplaceAll is an example with other addresses and files: pairs of what stands there and

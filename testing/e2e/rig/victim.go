@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
 )
 
 // A Victim is a server in a process of its own that is killed again and again.

@@ -18,7 +18,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
 )
 
 // ReadyFile is what `sandbox --ready-file` writes.

@@ -15,11 +15,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/openthreeds/threeds/internal/leaktest"
-	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/postgres"
-	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
-	"github.com/openthreeds/threeds/internal/waittest"
+	"github.com/openthreeds/threeds/internal/base/leaktest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/postgres"
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 	"github.com/openthreeds/threeds/testing/linear"
 )
 

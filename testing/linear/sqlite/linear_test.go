@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/leaktest"
-	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/sqlite"
+	"github.com/openthreeds/threeds/internal/base/leaktest"
+	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/sqlite"
 	"github.com/openthreeds/threeds/testing/linear"
 )
 

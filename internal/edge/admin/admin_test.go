@@ -1,0 +1,515 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/store/storetest"
+)
+
+// A site is the API with a store of two merchants and a token of each kind, which have the names that callers returns.
+type site struct {
+	*testing.T
+	handler *admin.Handler
+	db      *storetest.Memory
+	tokens  map[string]string
+}
+
+// callers returns the kinds of tokens: three roles, and the same roles of one merchant's own people.
+func callers() []string {
+	return []string{"viewer", "operator", "admin", "own-viewer", "own-operator", "own-admin"}
+}
+
+const shop, otherShop = "Corner Shop", "Other Shop"
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	ring, err := keyring.LoadOrCreate(filepath.Join(t.TempDir(), "keys.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := storetest.NewMemory(time.Now)
+	registry := &merchant.Registry{Store: db, Ring: ring, InFile: []account.Merchant{{Name: shop}, {Name: otherShop}}, CheckProfile: config.CheckProfile}
+	s := &site{t, &admin.Handler{
+		Operators: &operator.Service{Store: db, Sealer: ring, Now: time.Now}, Store: db, Now: time.Now,
+		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry },
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), PasskeyURL: func() string { return "https://console.example" },
+	}, db, map[string]string{}}
+	s.handler.Explain = func(merchant string, text []byte) (json.RawMessage, error) {
+		return json.Marshal(map[string]string{"verdict": "invalid", "merchant": merchant, "text": string(text)})
+	}
+	s.handler.Hooks = &webhook.Service{Store: db, Sealer: ring, Now: time.Now, Log: s.handler.Log}
+	s.handler.Hooks.Configure(hookSettings())
+	s.addJournal()
+	s.handler.JournalKeys = journal.NewKeys()
+	s.handler.Erase = func(ctx context.Context, q journal.Query) (admin.Erased, error) {
+		a, n, err := s.handler.Journal.Erase(ctx, q)
+		return admin.Erased{Authentications: a, Records: n}, err
+	}
+	s.addNode()
+	for _, name := range callers() {
+		role, isOwn := strings.CutPrefix(name, "own-")
+		token := operator.Token{Name: name, Role: operator.Role(role)}
+		if isOwn {
+			token.Merchant = shop
+		}
+		if s.tokens[name], err = s.handler.Operators.CreateToken(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// call asks as a caller, "" without a token, and returns the answer.
+func (s *site) call(caller, method, path, body string) *httptest.ResponseRecorder {
+	s.Helper()
+	r := httptest.NewRequest(method, admin.Prefix+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	if caller != "" {
+		r.Header.Set("Authorization", "Bearer "+s.tokens[caller])
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w
+}
+
+// addOperator adds an operator of the console, an admin, and returns the name.
+func (s *site) addOperator(name string) string {
+	s.Helper()
+	if err := s.handler.Operators.AddUser(s.Context(), &operator.User{Name: name, Role: operator.Admin}); err != nil {
+		s.Fatal(err)
+	}
+	return name
+}
+
+// newKey makes a key for a merchant and returns its hash.
+func (s *site) newKey(merchant string) string {
+	s.Helper()
+	w := s.call("admin", "POST", "keys", fmt.Sprintf(`{"merchant": %q, "label": "till"}`, merchant))
+	var made struct{ Hash string }
+	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != http.StatusCreated || made.Hash == "" {
+		s.Fatalf("a key for %s: %d %s", merchant, w.Code, w.Body)
+	}
+	return made.Hash
+}
+
+// The matrix of the contract: who gets which status, in the order of callers.
+var matrix = map[string][6]int{
+	"GET openapi.json":            {200, 200, 200, 200, 200, 200},
+	"GET keys":                    {200, 200, 200, 200, 200, 200},
+	"POST keys":                   {403, 201, 201, 403, 201, 201},
+	"DELETE keys/{hash}":          {403, 204, 204, 403, 204, 204},
+	"GET merchants":               {200, 200, 200, 200, 200, 200},
+	"GET merchants/{name}":        {200, 200, 200, 200, 200, 200},
+	"POST merchants":              {403, 201, 201, 403, 403, 403},
+	"PATCH merchants/{name}":      {403, 200, 200, 403, 403, 403},
+	"DELETE merchants/{name}":     {403, 204, 204, 403, 403, 403},
+	"GET authentications":         {200, 200, 200, 200, 200, 200},
+	"GET authentications/{id}":    {200, 200, 200, 200, 200, 200},
+	"POST authentications/search": {200, 200, 200, 200, 200, 200},
+	"GET reports":                 {200, 200, 200, 200, 200, 200},
+	"GET reports/mandates":        {200, 200, 200, 200, 200, 200},
+	"GET billing":                 {200, 200, 200, 200, 200, 200},
+	"GET tokens":                  {403, 403, 200, 403, 403, 403},
+	"POST tokens":                 {403, 403, 201, 403, 403, 403},
+	"DELETE tokens/{name}":        {403, 403, 204, 403, 403, 403},
+	"GET operators":               {403, 403, 200, 403, 403, 403},
+	"POST operators":              {403, 403, 201, 403, 403, 403},
+	"PATCH operators/{name}":      {403, 403, 200, 403, 403, 403},
+	"DELETE operators/{name}":     {403, 403, 204, 403, 403, 403},
+	"GET audit":                   {403, 403, 200, 403, 403, 403},
+	"GET audit/export":            {403, 403, 200, 403, 403, 403},
+	"GET journal/export":          {403, 200, 200, 403, 403, 403},
+	"POST journal/erase":          {403, 403, 200, 403, 403, 403},
+
+	"POST explain":                       {200, 200, 200, 200, 200, 200},
+	"GET webhook-endpoints":              {200, 200, 200, 200, 200, 200},
+	"POST webhook-endpoints":             {403, 201, 201, 403, 201, 201},
+	"GET webhook-endpoints/{id}":         {200, 200, 200, 200, 200, 200},
+	"PATCH webhook-endpoints/{id}":       {403, 200, 200, 403, 200, 200},
+	"DELETE webhook-endpoints/{id}":      {403, 204, 204, 403, 204, 204},
+	"POST webhook-endpoints/{id}/rotate": {403, 200, 200, 403, 200, 200},
+	"POST webhook-endpoints/{id}/test":   {403, 200, 200, 403, 200, 200},
+	"GET events":                         {200, 200, 200, 200, 200, 200},
+	"GET events/{id}":                    {200, 200, 200, 200, 200, 200},
+	"POST events/{id}/resend":            {403, 200, 200, 403, 200, 200},
+}
+
+// TestK11MatrixOfRolesIsExact calls each operation that the description names, as each role.
+func TestK11MatrixOfRolesIsExact(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var api struct {
+		OpenAPI string
+		Paths   map[string]map[string]any
+	}
+	body := s.call("viewer", "GET", "openapi.json", "").Body.Bytes()
+	if err := json.Unmarshal(body, &api); err != nil || api.OpenAPI != "3.1.0" {
+		t.Fatalf("openapi.json: %+v, %v", api, err)
+	}
+	manual, err := os.ReadFile("../../../docs/operating/admin.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := regexp.MustCompile(`\{[a-z]+\}`)
+	described := 0
+	for path, methods := range api.Paths {
+		for method := range methods {
+			described++
+			operation := strings.ToUpper(method) + " " + strings.TrimPrefix(path, admin.Prefix)
+			want, ok := matrix[operation]
+			if !ok {
+				t.Errorf("%s is in no row of the matrix", operation)
+			}
+			s.checkOperation(operation, want)
+			named := member.ReplaceAllStringFunc(operation, func(s string) string { return strings.ToUpper(strings.Trim(s, "{}")) })
+			if !strings.Contains(string(manual), "`"+named+"`") && !strings.Contains(string(manual), "`"+named+"?") {
+				t.Errorf("the table of admin.md has no %s", named)
+			}
+		}
+	}
+	if described != len(matrix) {
+		t.Errorf("%d operations are described, want %d", described, len(matrix))
+	}
+}
+
+// checkOperation calls an operation as everybody, and without a token.
+func (s *site) checkOperation(operation string, want [6]int) {
+	s.Helper()
+	method, path, _ := strings.Cut(operation, " ")
+	for i, caller := range callers() {
+		at, body := path, ""
+		switch operation {
+		case "POST keys":
+			body = fmt.Sprintf(`{"merchant": %q}`, shop)
+		case "DELETE keys/{hash}":
+			at = "keys/" + s.newKey(shop)
+		case "GET merchants/{name}":
+			at = "merchants/Corner%20Shop"
+		case "POST merchants":
+			body = fmt.Sprintf(`{"name": "New %s"}`, caller)
+		case "PATCH merchants/{name}", "DELETE merchants/{name}":
+			version := s.addMerchant(method + caller)
+			at, body = "merchants/"+method+caller, fmt.Sprintf(`{"version": %q, "mcc": "5411"}`, version)
+			if method == "DELETE" {
+				at += "?version=" + version
+			}
+		case "GET authentications/{id}":
+			at = "authentications/" + passedID
+		case "POST authentications/search":
+			body = `{"last4": "0103"}`
+		case "GET ranges/{scheme}", "GET ranges/{scheme}/diff", "POST ranges/{scheme}/accept", "POST ranges/{scheme}/refresh":
+			at, body = strings.ReplaceAll(path, "{scheme}", "visa"), "{}"
+			if strings.HasSuffix(path, "diff") {
+				at += "?old=0&new=0"
+			}
+		case "GET reports":
+			at = "reports?by=day"
+		case "POST journal/erase":
+			body = `{"merchant": "Old Shop"}`
+		case "POST operators":
+			body = `{"role": "viewer"}`
+		case "PATCH operators/{name}", "DELETE operators/{name}":
+			at, body = "operators/"+s.addOperator(method+caller), `{"role": "viewer"}`
+		case "POST webhook-endpoints":
+			body = fmt.Sprintf(`{"merchant": %q, "url": "https://shop.example/hooks"}`, shop)
+		case "POST explain":
+			body = `{"acctNumber": "4000001234567890"}`
+		case "GET events":
+			at = "events?merchant=Corner+Shop"
+		case "POST tokens":
+			body = fmt.Sprintf(`{"name": "for-%s", "role": "viewer"}`, caller)
+		case "DELETE tokens/{name}":
+			at = "tokens/t" + caller
+			s.call("admin", "POST", "tokens", fmt.Sprintf(`{"name": "t%s", "role": "viewer"}`, caller))
+		}
+		switch {
+		case strings.HasPrefix(path, "certificates/{scheme}"):
+			at, body = strings.Replace(path, "{scheme}", "visa", 1), "{}"
+		case strings.HasPrefix(path, "webhook-endpoints/{id}"):
+			at, body = strings.Replace(path, "{id}", s.newHook(shop), 1), `{"description": "till"}`
+		case strings.HasPrefix(path, "events/{id}"):
+			at = strings.Replace(path, "{id}", s.newEvent(shop), 1)
+		}
+		if w := s.call(caller, method, at, body); w.Code != want[i] {
+			s.Errorf("%s as %s: %d, want %d: %s", operation, caller, w.Code, want[i], w.Body)
+		}
+		w := s.call("", method, at, body)
+		if w.Code != 401 || w.Header().Get("WWW-Authenticate") != "Bearer" ||
+			w.Header().Get("Content-Type") != "application/problem+json" {
+			s.Errorf("%s without a token: %d %v", operation, w.Code, w.Header())
+		}
+		if strings.HasPrefix(path, "webhook-endpoints") {
+			s.removeHooks()
+		}
+	}
+}
+
+// removeHooks removes all webhook endpoints of the shop, which may have a few only.
+func (s *site) removeHooks() {
+	s.Helper()
+	var list struct{ Data []struct{ ID string } }
+	body := s.call("admin", "GET", "webhook-endpoints?merchant=Corner+Shop", "").Body.Bytes()
+	if err := json.Unmarshal(body, &list); err != nil {
+		s.Fatalf("%s: %v", body, err)
+	}
+	for _, endpoint := range list.Data {
+		if w := s.call("admin", "DELETE", "webhook-endpoints/"+endpoint.ID, ""); w.Code >= 300 {
+			s.Fatalf("DELETE of an endpoint: %d %s", w.Code, w.Body)
+		}
+	}
+}
+
+// TestK2OwnPeopleSeeTheirMerchantOnly: what belongs to another merchant is unknown to them.
+func TestK2OwnPeopleSeeTheirMerchantOnly(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	other := s.newKey(otherShop)
+	s.newKey(shop)
+	for path, want := range map[string]string{"keys": otherShop, "merchants": otherShop} {
+		body := s.call("own-admin", "GET", path, "").Body.String()
+		if strings.Contains(body, want) || !strings.Contains(body, shop) {
+			t.Errorf("GET %s of one merchant: %s", path, body)
+		}
+	}
+	unknown := s.call("own-admin", "DELETE", "keys/"+strings.Repeat("00", 32), "")
+	if w := s.call("own-admin", "DELETE", "keys/"+other, ""); w.Code != 404 || w.Body.String() != unknown.Body.String() {
+		t.Errorf("revoke another's key: %d %s; want %s", w.Code, w.Body, unknown.Body)
+	}
+	for _, w := range []*httptest.ResponseRecorder{
+		s.call("own-admin", "GET", "merchants/Other%20Shop", ""),
+		s.call("own-admin", "POST", "keys", fmt.Sprintf(`{"merchant": %q}`, otherShop)),
+	} {
+		if w.Code != 404 {
+			t.Errorf("another's merchant: %d %s", w.Code, w.Body)
+		}
+	}
+	if keys, err := s.db.Keys(t.Context()); err != nil || len(keys) != 2 {
+		t.Errorf("%d keys are left, %v", len(keys), err)
+	}
+}
+
+// TestK10EveryChangeLeavesATrace: keys and tokens that are made or revoked are in the audit trail, without the secrets.
+func TestK10EveryChangeLeavesATrace(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	hash := s.newKey(shop)
+	s.call("operator", "DELETE", "keys/"+hash, "")
+	w := s.call("admin", "POST", "tokens", `{"name": "ci", "role": "viewer"}`)
+	var made struct{ Token string }
+	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || made.Token == "" {
+		t.Fatalf("POST tokens: %s, %v", w.Body, err)
+	}
+	s.call("admin", "DELETE", "tokens/ci", "")
+	if w := s.call("admin", "DELETE", "tokens/ci", ""); w.Code != 404 {
+		t.Errorf("revoked twice: %d", w.Code)
+	}
+	w = s.call("admin", "GET", "audit", "")
+	var got struct{ Data []operator.Entry }
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, e := range got.Data {
+		lines = append(lines, fmt.Sprintf("%s %s %s %s", e.Who, e.Role, e.Action, e.Object))
+	}
+	want := "token:admin admin token.revoke ci|token:admin admin token.create ci|" +
+		"token:operator operator key.revoke " + hash + "|token:admin admin key.create " + hash
+	if strings.Join(lines, "|") != want {
+		t.Errorf("audit:\n%s\nwant\n%s", strings.Join(lines, "\n"), want)
+	}
+	if strings.Contains(w.Body.String(), made.Token) {
+		t.Error("the audit trail has a token in it")
+	}
+	if strings.Contains(w.Body.String(), "0001-01-01") {
+		t.Error("the audit trail says that what has no end has ended long ago")
+	}
+	if w := s.call("admin", "GET", "audit?limit=1", ""); !strings.Contains(w.Body.String(), `"next":"4"`) {
+		t.Errorf("a page of one: %s", w.Body)
+	}
+	if w := s.call("admin", "GET", "audit?limit=9&cursor=2", ""); strings.Count(w.Body.String(), `"seq"`) != 1 {
+		t.Errorf("the last page: %s", w.Body)
+	}
+}
+
+// TestD140BadRequestsNameTheMember: what is wrong is said by the member, and nothing is made.
+func TestD140BadRequestsNameTheMember(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, tt := range []struct{ path, body, want string }{
+		{"keys", `{"merchant": "nobody"}`, "merchant"}, {"keys", `{"merchant": 1}`, "merchant"}, {"keys", `[`, "JSON"},
+		{"keys", `{"merchant": "Corner Shop", "expires": "2020-01-01T00:00:00Z"}`, "expires"},
+		{"keys", `{"merchant": "Corner Shop", "label": "a\u0007"}`, "label"}, {"keys", `{"merchnt": "x"}`, "JSON"},
+		{"tokens", `{"name": "a b", "role": "viewer"}`, "name"}, {"tokens", `{"name": "a", "role": "root"}`, "role"},
+	} {
+		if w := s.call("admin", "POST", tt.path, tt.body); w.Code != 400 || !strings.Contains(w.Body.String(), tt.want) {
+			t.Errorf("POST %s %s: %d %s", tt.path, tt.body, w.Code, w.Body)
+		}
+	}
+	if w := s.call("admin", "POST", "tokens", `{"name": "admin", "role": "viewer"}`); w.Code != 409 {
+		t.Errorf("a second token of one name: %d %s", w.Code, w.Body)
+	}
+	if w := s.call("admin", "GET", "nothing", ""); w.Code != 404 {
+		t.Errorf("no such operation: %d", w.Code)
+	}
+	r := httptest.NewRequest("POST", admin.Prefix+"keys", strings.NewReader(`{"merchant": "Corner Shop"}`))
+	r.Header.Set("Authorization", "Bearer "+s.tokens["admin"])
+	r.Header.Set("Content-Type", "text/plain") // what a form of another page can send
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	if keys, err := s.db.Keys(t.Context()); w.Code != 415 || err != nil || len(keys) != 0 {
+		t.Errorf("a body that is not called JSON: %d, %d keys, %v", w.Code, len(keys), err)
+	}
+}
+
+// TestD148AnswersSayHowLongTheyTook: each answer has a Server-Timing, and is kept nowhere.
+func TestD148AnswersSayHowLongTheyTook(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, path := range []string{"keys", "tokens", "nothing"} {
+		h := s.call("viewer", "GET", path, "").Header()
+		if !strings.HasPrefix(h.Get("Server-Timing"), "total;dur=") || h.Get("Cache-Control") != "no-store" {
+			t.Errorf("GET %s: %v", path, h)
+		}
+	}
+}
+
+// addMerchant adds a merchant to the store and returns its version.
+func (s *site) addMerchant(name string) string {
+	s.Helper()
+	w := s.call("admin", "POST", "merchants", fmt.Sprintf(`{"name": %q}`, name))
+	var made struct{ Source, Version string }
+	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != 201 || made.Source != "store" {
+		s.Fatalf("a merchant %s: %d %s", name, w.Code, w.Body)
+	}
+	return made.Version
+}
+
+// TestD148MerchantsOfTheFileStay: one of the file is not changed here, and no change of somebody else's is lost.
+func TestD148MerchantsOfTheFileStay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	version := s.addMerchant("New")
+	for _, tt := range []struct {
+		method, path, body string
+		want               int
+	}{
+		{"POST", "merchants", `{"name": "Corner Shop"}`, 409}, {"POST", "merchants", `{"name": "New"}`, 409},
+		{"PATCH", "merchants/Corner%20Shop", `{"version": "x", "mcc": "5411"}`, 409},
+		{"DELETE", "merchants/Corner%20Shop?version=x", "", 409}, {"PATCH", "merchants/Nobody", `{"version": "x"}`, 404},
+		{"POST", "merchants", `{"name": "Other", "mcc": "54111"}`, 400}, {"POST", "merchants", `{"nmae": "Other"}`, 400},
+		{"PATCH", "merchants/New", `{"mcc": "5411"}`, 400},
+		{"PATCH", "merchants/New", `{"version": "` + version + `", "name": "Else"}`, 400},
+		{"PATCH", "merchants/New", `{"version": "` + version + `", "mcc": "5411"}`, 200},
+		{"PATCH", "merchants/New", `{"version": "` + version + `", "mcc": "5412"}`, 409},
+		{"DELETE", "merchants/New?version=" + version, "", 409},
+	} {
+		if w := s.call("operator", tt.method, tt.path, tt.body); w.Code != tt.want {
+			t.Errorf("%s %s %s: %d, want %d: %s", tt.method, tt.path, tt.body, w.Code, tt.want, w.Body)
+		}
+	}
+	if w := s.call("viewer", "GET", "merchants/New", ""); !strings.Contains(w.Body.String(), `"mcc":"5411"`) {
+		t.Errorf("the merchant after its change: %s", w.Body)
+	}
+	if w := s.call("admin", "GET", "audit?action=merchant.change", ""); strings.Count(w.Body.String(), `"seq"`) != 2 {
+		t.Errorf("two changes left: %s", w.Body)
+	}
+}
+
+// TestD141OperatorsByAPI: a link is for one passkey, a change of the role is at once and in the audit trail, and the role of
+// those whom the issuer knows is the issuer's.
+func TestD141OperatorsByAPI(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := s.call("admin", "POST", "operators", `{"name": "jo", "role": "operator", "merchant": "Corner Shop"}`)
+	var made struct{ Link, Name string }
+	err := json.Unmarshal(w.Body.Bytes(), &made)
+	secret, isLink := strings.CutPrefix(made.Link, "https://console.example/invite/")
+	if err != nil || !isLink || made.Name != "jo" {
+		t.Fatalf("an invitation: %d %s", w.Code, w.Body)
+	}
+	i, err := s.handler.Operators.FindInvitation(t.Context(), secret)
+	if err != nil || i.Role != operator.Operator || i.Merchant != "Corner Shop" {
+		t.Errorf("the invitation is %+v, %v", i, err)
+	}
+	s.addOperator("kim")
+	s.addOperator("oidc:4711")
+	for _, test := range []struct {
+		method, path, body string
+		want               int
+	}{
+		{"POST", "operators", `{"name": "kim", "role": "viewer"}`, 409}, {"POST", "operators", `{"name": "a/b", "role": "viewer"}`, 400},
+		{"POST", "operators", `{"role": "root"}`, 400}, {"PATCH", "operators/nobody", `{"role": "viewer"}`, 404}, {"PATCH", "operators/kim", `{"role": "root"}`, 400},
+		{"PATCH", "operators/oidc:4711", `{"role": "viewer"}`, 409}, {"PATCH", "operators/kim", `{"role": "viewer"}`, 200},
+		{"DELETE", "operators/nobody", "", 404}, {"DELETE", "operators/oidc:4711", "", 204},
+	} {
+		if w := s.call("admin", test.method, test.path, test.body); w.Code != test.want {
+			t.Errorf("%s %s %s: %d, want %d: %s", test.method, test.path, test.body, w.Code, test.want, w.Body)
+		}
+	}
+	body := s.call("admin", "GET", "operators", "").Body.String()
+	if !strings.Contains(body, `"name":"kim","role":"viewer"`) || strings.Contains(body, "4711") || strings.Contains(body, "ndle") {
+		t.Errorf("the list is %s", body)
+	}
+	audit := s.call("admin", "GET", "audit?action=operator.role", "").Body.String()
+	if !strings.Contains(audit, `"before":{"role":"admin"},"after":{"role":"viewer"}`) {
+		t.Errorf("the audit trail has %s", audit)
+	}
+	if all := s.call("admin", "GET", "audit", "").Body.String(); strings.Contains(all, secret) {
+		t.Error("the secret of the link is in the audit trail")
+	}
+	s.handler.PasskeyURL = nil
+	if w := s.call("admin", "POST", "operators", `{"role": "viewer"}`); w.Code != 409 {
+		t.Errorf("without passkeys: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestK11CallIsARequest: what is called in the process has the same roles, the same merchants and the same trail.
+func TestK11CallIsARequest(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	viewer := operator.Actor{Who: "passkey:vera", Role: operator.Viewer, Merchant: shop, From: "192.0.2.9"}
+	status := func(method, path string, body any) int {
+		err := s.handler.Call(t.Context(), viewer, method, path, nil, body, nil)
+		if p, ok := errors.AsType[*admin.Problem](err); ok {
+			return p.Status
+		}
+		if err != nil {
+			t.Errorf("%s %s: %v", method, path, err)
+		}
+		return 200
+	}
+	for operation, want := range map[string]int{
+		"GET authentications/" + passedID: 200, "GET authentications/" + foreignID: 404, "GET merchants/Corner%20Shop": 200,
+		"GET merchants/Other%20Shop": 404, "GET audit": 403, "POST tokens": 403, "GET nothing": 404, "GET keys/": 404, "GET merchants/%zz": 404,
+	} {
+		method, path, _ := strings.Cut(operation, " ")
+		if got := status(method, path, map[string]string{}); got != want {
+			t.Errorf("%s: %d, want %d", operation, got, want)
+		}
+	}
+	entries, err := s.handler.Operators.Search(t.Context(), operator.Query{Who: viewer.Who, Action: "record.view", Limit: 2})
+	if err != nil || len(entries) != 1 || entries[0].Object != passedID || entries[0].From != viewer.From {
+		t.Errorf("in the audit trail: %+v, %v", entries, err)
+	}
+}

@@ -1,0 +1,219 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A stream is the answer of an operation that has more to say than fits into memory.
+type stream struct {
+	name, kind string
+	write      func(io.Writer) error
+	leave      func() // gives the place of the export back
+}
+
+// pieceTime is how long one piece of a stream may take to be sent.
+const pieceTime = 30 * time.Second
+
+// A pieceWriter gives each piece of a stream its own time to be sent. A server that has no deadlines needs none.
+type pieceWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (w *pieceWriter) Write(piece []byte) (int, error) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(pieceTime))
+	return w.ResponseWriter.Write(piece)
+}
+
+// How many exports may be under way on a node. Each holds a connection to the journal's database, of which there are a few, for
+// as long as its client takes to read it.
+const (
+	maxExports         = 4
+	maxExportsPerActor = 2
+)
+
+// An exportLimit counts the exports under way. Its zero value is ready to use.
+type exportLimit struct {
+	mu     sync.Mutex
+	all    int
+	actors map[string]int
+}
+
+// enter takes a place for an export of an actor, or refuses it. Call leave when the export has ended.
+func (l *exportLimit) enter(actor string) (leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.actors[actor] >= maxExportsPerActor {
+		return nil, refuse(http.StatusTooManyRequests, "You have %d exports under way, which is the most at once. Wait until one has ended.", maxExportsPerActor)
+	}
+	if l.all >= maxExports {
+		return nil, refuse(http.StatusTooManyRequests, "There are %d exports under way, which is the most at once. Wait until one has ended.", maxExports)
+	}
+	if l.actors == nil {
+		l.actors = make(map[string]int)
+	}
+	l.all++
+	l.actors[actor]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all--
+		if l.actors[actor]--; l.actors[actor] == 0 {
+			delete(l.actors, actor)
+		}
+	}, nil
+}
+
+// startExport answers with an export, after that stands in the audit trail, unless too many are under way.
+func (h *Handler) startExport(r *request, action string, what any, s stream) (any, error) {
+	leave, err := h.exports.enter(r.actor.Who)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.record(r, action, "", nil, what); err != nil {
+		leave()
+		return nil, err
+	}
+	s.leave = leave
+	return s, nil
+}
+
+// answerStream sends a stream. When it cannot be read to its end the connection is cut, so that nobody takes what has come
+// for all of it.
+func (h *Handler) answerStream(w http.ResponseWriter, s stream) {
+	defer s.leave()
+	w.Header().Set("Content-Type", s.kind)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+s.name+`"`)
+	w.WriteHeader(http.StatusOK)
+	if err := s.write(&pieceWriter{w, http.NewResponseController(w)}); err != nil {
+		h.Log.Error("admin API", "file", s.name, "err", err)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+var errNoKeys = refuse(http.StatusServiceUnavailable, "There are no keys to sign an export with. The log of the server says why.")
+
+// readAuditQuery returns the search in the audit trail that a request asks for.
+func readAuditQuery(r *request) (q operator.Query, err error) {
+	asked := r.URL.Query()
+	q = operator.Query{Who: asked.Get("who"), Action: asked.Get("action"), Object: asked.Get("object")}
+	if err := operator.CheckAction(q.Action); err != nil {
+		return q, refuse(http.StatusBadRequest, "action: %v.", err)
+	}
+	q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to"))
+	return q, err
+}
+
+// exportAudit answers with the audit trail, after that stands in it.
+func exportAudit(h *Handler, r *request) (any, error) {
+	q, err := readAuditQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	if h.JournalKeys == nil {
+		return nil, errNoKeys
+	}
+	return h.startExport(r, "audit.export", nil, stream{name: "audit.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
+		_, err := h.Operators.Export(r.Context(), w, h.JournalKeys, q)
+		if broken, ok := errors.AsType[*operator.ChainError](err); ok {
+			h.Log.Error("admin API", "file", "audit.jsonl", "err", broken) // the file is whole, and shows what was changed
+			return nil
+		}
+		return err
+	}})
+}
+
+// exportJournal answers with days of the journal, after that stands in the audit trail.
+func exportJournal(h *Handler, r *request) (any, error) {
+	st, err := h.openJournal()
+	if err != nil {
+		return nil, err
+	}
+	asked := r.URL.Query()
+	q := journal.Query{Merchant: asked.Get("merchant")}
+	if q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
+		return nil, err
+	}
+	if err := h.checkMerchantOf(r, st, q.Merchant); err != nil {
+		return nil, err
+	}
+	answer := stream{name: "journal.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
+		_, err := journal.WriteJSONLines(r.Context(), w, st, h.JournalKeys, q)
+		return err
+	}}
+	switch asked.Get("format") {
+	case "", "jsonl":
+		if h.JournalKeys == nil {
+			return nil, errNoKeys
+		}
+	case "csv":
+		answer = stream{name: "journal.csv", kind: "text/csv; charset=utf-8", write: func(w io.Writer) error {
+			_, err := journal.WriteCSV(r.Context(), w, st, h.RulesOf, q)
+			return err
+		}}
+	default:
+		return nil, refuse(http.StatusBadRequest, "format: want jsonl or csv.")
+	}
+	what := map[string]string{"merchant": q.Merchant, "from": asked.Get("from"), "to": asked.Get("to"), "format": asked.Get("format")}
+	return h.startExport(r, "journal.export", what, answer)
+}
+
+// eraseTime is how long an erasure may take until it is answered: a merchant may have millions of records.
+const eraseTime = 10 * time.Minute
+
+// AllowEraseTime gives the answer to an erasure more time than other answers have. A server that has no deadlines needs none.
+func AllowEraseTime(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(eraseTime))
+}
+
+// An Erased says how much was erased.
+type Erased struct {
+	Authentications int `json:"authentications"`
+	Records         int `json:"records"`
+	Events          int `json:"events"`  // for webhooks
+	Answers         int `json:"answers"` // kept for an Idempotency-Key
+}
+
+// eraseJournal removes what belongs to a card or to a merchant, after that stands in the audit trail, without the card.
+func eraseJournal(h *Handler, r *request) (any, error) {
+	if _, err := h.openJournal(); err != nil {
+		return nil, err
+	}
+	var asked struct {
+		AcctNumber string `json:"acctNumber"`
+		Merchant   string `json:"merchant"`
+	}
+	if err := r.decode(&asked); err != nil {
+		return nil, err
+	}
+	asked.AcctNumber = message.PlainCardNumber(asked.AcctNumber)
+	object := "merchant " + asked.Merchant
+	if asked.AcctNumber != "" {
+		object = "card"
+	}
+	n := len(asked.AcctNumber)
+	switch {
+	case (asked.AcctNumber == "") == (asked.Merchant == ""):
+		return nil, refuse(http.StatusBadRequest, "Want either acctNumber or merchant.")
+	case cardnumber.MayBe(asked.Merchant):
+		return nil, refuse(http.StatusBadRequest, "merchant: that may be a whole card number, and names stand in the audit trail. Send it as acctNumber.")
+	case n > 0 && (n < 13 || n > 19 || strings.Trim(asked.AcctNumber, "0123456789") != ""):
+		return nil, refuse(http.StatusBadRequest, "acctNumber: want a card number of 13 to 19 digits.")
+	}
+	if err := h.record(r, "journal.erase", object, nil, nil); err != nil {
+		return nil, err
+	}
+	// What was begun is finished, also when nobody waits for the answer any more.
+	return h.Erase(context.WithoutCancel(r.Context()), journal.Query{Card: asked.AcctNumber, Merchant: asked.Merchant})
+}

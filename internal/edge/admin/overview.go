@@ -1,0 +1,320 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/state/journal"
+)
+
+// An Overview is what the first page of the console shows.
+type Overview struct {
+	From        time.Time     `json:"from"`
+	To          time.Time     `json:"to"`
+	HasJournal  bool          `json:"journal"`     // without a journal there are no counts
+	Schemes     []ReportRow   `json:"schemes"`     // the one with most authentications first
+	Results     []ResultCount `json:"results"`     // in the order of the chart
+	Chart       []ChartBar    `json:"chart"`       // oldest first
+	Directories []Directory   `json:"directories"` // null for those who see one merchant
+	Attention   []Notice      `json:"attention"`   // the most urgent first
+}
+
+// A ResultCount counts authentications by result. Those that have none yet count as unavailable.
+type ResultCount struct {
+	Result string `json:"result"`
+	Count  int64  `json:"count"`
+}
+
+// A ChartBar counts the authentications of a part of the time, in the order of ChartResults.
+type ChartBar struct {
+	At     time.Time `json:"at"`
+	Counts []int64   `json:"counts"`
+}
+
+// A Notice says in words what needs attention, and what to do.
+type Notice struct {
+	Level string `json:"level"` // bad or warning
+	Title string `json:"title"`
+	Text  string `json:"text"`
+	Link  string `json:"link"` // a page of the console
+	Do    string `json:"do"`   // what the link is called
+}
+
+// The levels of a notice.
+const (
+	LevelBad     = "bad"
+	LevelWarning = "warning"
+)
+
+// ChartResults returns the results that charts tell apart, in their order.
+func ChartResults() []string {
+	return []string{"authenticated", journal.AfterChallenge, "attempted", "not_authenticated", "abandoned", "unavailable"}
+}
+
+// chartIndex returns the place of a result in ChartResults.
+func chartIndex(result string) int {
+	switch result {
+	case "informational", "data_only":
+		result = "attempted"
+	case "rejected", "error":
+		result = "not_authenticated"
+	}
+	if i := slices.Index(ChartResults(), result); i >= 0 {
+		return i
+	}
+	return len(ChartResults()) - 1
+}
+
+// maxChartBars is how many bars a chart has at most.
+const maxChartBars = 62
+
+// chartStep returns how long a bar of a chart over a time is.
+func chartStep(span time.Duration) time.Duration {
+	const day = 24 * time.Hour
+	switch {
+	case span <= 2*day:
+		return time.Hour
+	case span <= 8*day:
+		return 6 * time.Hour
+	}
+	step := day
+	for span/step >= maxChartBars {
+		step += day
+	}
+	return step
+}
+
+func overview(h *Handler, r *request) (any, error) {
+	asked := r.URL.Query()
+	from, to, err := readTimes(asked.Get("from"), asked.Get("to"))
+	if err != nil {
+		return nil, err
+	}
+	if to.IsZero() {
+		to = h.Now()
+	}
+	if from.IsZero() {
+		from = to.Add(-hoursOfDay * time.Hour)
+	}
+	o := &Overview{From: from.UTC(), To: to.UTC(), Schemes: []ReportRow{}, Results: []ResultCount{}, Chart: []ChartBar{}, Attention: []Notice{}}
+	if err := h.countForOverview(r, o); err != nil {
+		return nil, err
+	}
+	if h.Node == nil {
+		return o, nil
+	}
+	if r.actor.Merchant == "" {
+		if o.Directories, err = h.readDirectories(r.Context()); err != nil {
+			return nil, err
+		}
+		o.Attention = append(o.Attention, h.noticesOfNode(o.Directories)...)
+	}
+	notices, err := h.noticesOfWebhooks(r.Context(), r)
+	if err != nil {
+		return nil, err
+	}
+	o.Attention = append(o.Attention, notices...)
+	slices.SortStableFunc(o.Attention, func(a, b Notice) int { return strings.Compare(a.Level, b.Level) }) // bad comes before warning
+	return o, nil
+}
+
+// countForOverview counts the authentications that the actor may see.
+func (h *Handler) countForOverview(r *request, o *Overview) error {
+	if h.Journal == nil {
+		return nil
+	}
+	o.HasJournal = true
+	q := journal.CountQuery{By: "scheme", Merchant: r.actor.Merchant, From: o.From, To: o.To}
+	q.Hourly = chartStep(o.To.Sub(o.From)) < 24*time.Hour
+	counts, err := h.Journal.Count(r.Context(), q)
+	if err == nil && o.From.Unix() <= 0 && len(counts) > 0 && chartStep(o.To.Sub(counts[0].Hour)) < 24*time.Hour {
+		q.From, q.Hourly = counts[0].Hour, true // a journal that began lately has a bar for each hour
+		counts, err = h.Journal.Count(r.Context(), q)
+	}
+	if err != nil {
+		return err
+	}
+	first := o.To
+	for i := range counts {
+		if counts[i].Hour.Before(first) {
+			first = counts[i].Hour
+		}
+	}
+	o.Schemes = reportRows(counts, func(c *journal.Rollup) string { return c.Value })
+	slices.SortStableFunc(o.Schemes, func(a, b ReportRow) int { return cmp.Compare(b.All, a.All) })
+	if o.From.Unix() > 0 {
+		first = o.From
+	}
+	o.addChart(counts, first)
+	return nil
+}
+
+// addChart adds the bars from a moment until To, and the counts of all of them together.
+func (o *Overview) addChart(counts []journal.Rollup, first time.Time) {
+	step := chartStep(o.To.Sub(first))
+	begin := first.UTC().Truncate(step)
+	for at := begin; at.Before(o.To) && len(o.Chart) <= maxChartBars; at = at.Add(step) {
+		o.Chart = append(o.Chart, ChartBar{at, make([]int64, len(ChartResults()))})
+	}
+	sums := make([]int64, len(ChartResults()))
+	for i := range counts {
+		bar := int(counts[i].Hour.Sub(begin) / step)
+		for result, n := range counts[i].Results {
+			sums[chartIndex(result)] += n
+			if bar >= 0 && bar < len(o.Chart) {
+				o.Chart[bar].Counts[chartIndex(result)] += n
+			}
+		}
+	}
+	for i, result := range ChartResults() {
+		o.Results = append(o.Results, ResultCount{result, sums[i]})
+	}
+}
+
+// noticesOfNode says what needs attention at the directories and in the server.
+func (h *Handler) noticesOfNode(directories []Directory) []Notice {
+	problems := maps.Clone(h.Node.Problems())
+	all := h.noticesOfCertificates(directories, problems)
+	for i := range directories {
+		all = append(all, noticesOfDirectory(&directories[i], h.Now(), problems)...)
+	}
+	for _, part := range slices.Sorted(maps.Keys(problems)) {
+		link, do := "/readyz", "See /readyz"
+		if strings.HasPrefix(part, "directory ") {
+			link, do = "/directories", "See directories"
+		}
+		all = append(all, Notice{LevelBad, "Not all is well with " + part, problems[part] + ".", link, do})
+	}
+	return all
+}
+
+// soon is how long before its end a certificate needs attention, and urgent from when on it does at once.
+const soon, urgent = 30 * 24 * time.Hour, 14 * 24 * time.Hour
+
+// noticesOfCertificates says which certificates end, and takes the problems that say the same out of the others.
+func (h *Handler) noticesOfCertificates(directories []Directory, problems map[string]string) (all []Notice) {
+	ends := h.Node.Endings()
+	earliest := func(a, b string) int { return cmp.Or(ends[a].Compare(ends[b]), strings.Compare(a, b)) }
+	for _, key := range slices.SortedFunc(maps.Keys(ends), earliest) {
+		left := ends[key].Sub(h.Now())
+		if left >= soon {
+			break
+		}
+		name := key
+		for _, d := range directories {
+			if strings.HasPrefix(key, d.Key+".") {
+				name = d.Scheme + ", " + key
+			}
+		}
+		n := Notice{
+			LevelWarning, fmt.Sprintf("A certificate ends in %s: %s", describeDays(left), name),
+			fmt.Sprintf("It is good until %s. Get its successor now; who checks it refuses connections from then on.", formatMoment(ends[key])),
+			"/directories", "See directories",
+		}
+		switch {
+		case left <= 0:
+			n.Level, n.Title = LevelBad, "A certificate has expired: "+name
+			n.Text = fmt.Sprintf("It was good until %s. It is still shown; the other side decides. Replace it now.", formatMoment(ends[key]))
+		case left < urgent:
+			n.Level = LevelBad
+		}
+		all = append(all, n)
+		maps.DeleteFunc(problems, func(_, text string) bool { return strings.HasPrefix(text, key+": the certificate ") })
+	}
+	return all
+}
+
+// noticesOfDirectory says what needs attention at one directory, and takes the problems that say the same out of the others.
+func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string) (all []Notice) {
+	if d.Breaker.State == BreakerOpen {
+		since := ""
+		if d.Breaker.Since != nil {
+			since = " since " + formatMoment(*d.Breaker.Since)
+		}
+		all = append(all, Notice{
+			LevelBad, fmt.Sprintf("The directory server of %s cannot be reached%s", d.Scheme, since),
+			fmt.Sprintf("%s. %d requests were refused at once; every few seconds one is let through to see whether it is back.", d.Breaker.Fault, d.Breaker.Refused),
+			"/directories", "See directories",
+		})
+	}
+	part := "ranges of " + d.Scheme
+	r := &d.Ranges
+	switch problem := problems[part]; {
+	case problem != "":
+		text := "There are " + problem + "."
+		if r.Fault != "" {
+			text += " The last answer: " + r.Fault + "."
+		}
+		all = append(all, Notice{LevelBad, d.Scheme + " has no card ranges", text, "/ranges", "See card ranges"})
+	case r.IsOld:
+		text := "Those are in use; new cards may be called not enrolled."
+		if r.Fault != "" {
+			text += " The last exchange failed: " + r.Fault + "."
+		}
+		age := now.Sub(*r.Loaded)
+		level := LevelWarning
+		if age >= soonOld {
+			level = LevelBad
+		}
+		all = append(all, Notice{level, fmt.Sprintf("The card ranges of %s are %s old", d.Scheme, describeAge(age)), text, "/ranges", "See card ranges"})
+	}
+	delete(problems, part)
+	if r.Held != 0 && !r.Accepted {
+		all = append(all, Notice{
+			LevelWarning, fmt.Sprintf("New card ranges of %s are held back", d.Scheme),
+			fmt.Sprintf("The directory server sent %d of them in place of %d. They wait until somebody accepts them, or an answer is as usual again.", r.HeldRanges, r.Ranges),
+			"/ranges", "Compare them",
+		})
+	}
+	return all
+}
+
+// soonOld is the age from which on old card ranges are urgent.
+const soonOld = 24 * time.Hour
+
+// noticesOfWebhooks says which webhook endpoints get nothing, of those that the actor may see.
+func (h *Handler) noticesOfWebhooks(ctx context.Context, r *request) ([]Notice, error) {
+	endpoints, err := h.Node.DisabledEndpoints(ctx)
+	var all []Notice
+	for _, e := range endpoints {
+		if !r.actor.CanSee(e.Merchant) {
+			continue
+		}
+		why := "Somebody has disabled it."
+		if !e.Failing.IsZero() {
+			why = "No delivery has succeeded since " + formatMoment(e.Failing) + "."
+		}
+		all = append(all, Notice{
+			LevelWarning, fmt.Sprintf("%s gets no webhooks at one endpoint", e.Merchant),
+			why + " Its events are kept. Enable it when the receiver is well.", "/webhooks", "See webhooks",
+		})
+	}
+	return all, err
+}
+
+func formatMoment(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") }
+
+// describeDays says how many days are left.
+func describeDays(left time.Duration) string {
+	switch days := int(left / (24 * time.Hour)); days {
+	case 0:
+		return "less than a day"
+	case 1:
+		return "1 day"
+	default:
+		return fmt.Sprintf("%d days", days)
+	}
+}
+
+// describeAge says how old something is, in hours or minutes.
+func describeAge(age time.Duration) string {
+	if age < 2*time.Hour {
+		return fmt.Sprintf("%d min", int(age.Minutes()))
+	}
+	return fmt.Sprintf("%d h", int(age.Hours()))
+}

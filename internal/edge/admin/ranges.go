@@ -1,0 +1,238 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/peers/directory"
+	"github.com/openthreeds/threeds/internal/peers/rangequery"
+	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// A RangesOfScheme is how things stand with the card ranges of one scheme.
+type RangesOfScheme struct {
+	Scheme string `json:"scheme"`
+	Ranges
+	Generations []int64 `json:"generations"` // those that the store has, the newest first
+}
+
+// A RangeMatch is what the server would do with cards that begin with a prefix, in one scheme.
+type RangeMatch struct {
+	*rangequery.Match
+	Of    int          `json:"of"`    // how many ranges are in use on this node
+	Found []FoundRange `json:"found"` // beside Ranges, in the same order
+}
+
+// A FoundRange is what the server would do with the cards of one range.
+type FoundRange struct {
+	Usable   []string `json:"usable"`   // the versions that directory, issuer and configuration have in common, the newest first
+	Method   bool     `json:"method"`   // a 3DS Method is run with at least one of them
+	AReqURLs []string `json:"areqURLs"` // where the AReq goes, in the order in which they are tried
+	Lines    []string `json:"lines"`    // what the directory server says of the range, in words
+}
+
+// MaxPrefix is how many digits a prefix has at most: one less than the shortest card number.
+const MaxPrefix = 12
+
+func listRanges(h *Handler, r *request) (any, error) {
+	if h.Node == nil {
+		return nil, errNoNode
+	}
+	all := list[RangesOfScheme]{Data: []RangesOfScheme{}}
+	for _, d := range h.Node.Directories() {
+		one, err := h.readRangesOf(r.Context(), &d)
+		if err != nil {
+			return nil, err
+		}
+		all.Data = append(all.Data, *one)
+	}
+	return all, nil
+}
+
+func (h *Handler) readRangesOf(ctx context.Context, d *Directory) (*RangesOfScheme, error) {
+	status, err := h.Node.readRanges(ctx, d, h.Now())
+	if err != nil {
+		return nil, err
+	}
+	one := &RangesOfScheme{Scheme: d.Scheme, Ranges: status, Generations: []int64{}}
+	snapshots, err := h.Node.Keeper.Snapshots(ctx, d.Scheme)
+	for _, s := range snapshots {
+		one.Generations = append(one.Generations, s.Generation)
+	}
+	return one, err
+}
+
+// findRanges returns the directory that a path names, and its card ranges.
+func (h *Handler) findRanges(r *request) (*Directory, *RangesOfScheme, error) {
+	d, err := h.findDirectory(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	status, err := h.readRangesOf(r.Context(), d)
+	return d, status, err
+}
+
+// showRanges looks for the ranges that hold cards with a prefix, in what this node uses.
+func showRanges(h *Handler, r *request) (any, error) {
+	d, status, err := h.findRanges(r)
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		*RangesOfScheme
+		Match *RangeMatch `json:"match"` // null: no prefix was asked for
+	}{RangesOfScheme: status}
+	prefix := strings.ReplaceAll(r.URL.Query().Get("prefix"), " ", "")
+	if prefix == "" {
+		return answer, nil
+	}
+	if len(prefix) > MaxPrefix || strings.Trim(prefix, "0123456789") != "" {
+		return nil, refuse(http.StatusBadRequest, "prefix: want 1 to %d digits, the first ones of a card number and not all of it.", MaxPrefix)
+	}
+	g := h.Node.Generation(d.Scheme)
+	answer.Match = &RangeMatch{Match: rangequery.Find(d.Scheme, status.Generation, g, prefix), Of: g.Len(), Found: []FoundRange{}}
+	for i, info := range answer.Match.Infos {
+		answer.Match.Found = append(answer.Match.Found, newFoundRange(d, g, info, answer.Match.Ranges[i].Country))
+	}
+	return answer, nil
+}
+
+func newFoundRange(d *Directory, g *ranges.Generation, info *ranges.Info, country string) FoundRange {
+	f := FoundRange{Usable: []string{}, AReqURLs: []string{}, Lines: rangequery.DescribeInfo(info)}
+	for _, v := range info.ACS {
+		if slices.Contains(d.Versions, v.Version) && slices.Contains(info.DSVersions, v.Version) {
+			f.Usable = append(f.Usable, v.Version)
+			f.Method = f.Method || v.MethodURL != ""
+		}
+	}
+	slices.Reverse(f.Usable)
+	for _, u := range g.DSURLs {
+		if u.Country != "" && u.Country == country {
+			f.AReqURLs = append(f.AReqURLs, u.URL)
+		}
+	}
+	f.AReqURLs = append(f.AReqURLs, d.AReqURL)
+	for _, u := range g.DSURLs {
+		if u.Country == "" && u.URL != d.AReqURL {
+			f.AReqURLs = append(f.AReqURLs, u.URL)
+		}
+	}
+	return f
+}
+
+// heldName stands for the generation that is held back, where a number of one is expected.
+const heldName = "held"
+
+// compareRanges says how two generations differ: without names, what is held back or the newest from the one before it.
+func compareRanges(h *Handler, r *request) (any, error) {
+	d, status, err := h.findRanges(r)
+	if err != nil {
+		return nil, err
+	}
+	oldName, newName := r.URL.Query().Get("old"), r.URL.Query().Get("new")
+	switch {
+	case newName == "" && status.Held != 0:
+		newName = heldName
+	case newName == "":
+		newName = strconv.FormatInt(status.Generation, 10)
+	}
+	if oldName == "" {
+		oldName = strconv.FormatInt(status.Generation, 10)
+		if i := slices.Index(status.Generations, status.Generation); oldName == newName && i >= 0 && i+1 < len(status.Generations) {
+			oldName = strconv.FormatInt(status.Generations[i+1], 10)
+		}
+	}
+	old, err := h.openGeneration(r.Context(), "old", status, oldName)
+	if err != nil {
+		return nil, err
+	}
+	now, err := h.openGeneration(r.Context(), "new", status, newName)
+	if err != nil {
+		return nil, err
+	}
+	return rangequery.Compare(d.Scheme, oldName, newName, old, now), nil
+}
+
+// openGeneration reads the generation that a parameter names: a number of one, 0 for none, or "held".
+func (h *Handler) openGeneration(ctx context.Context, parameter string, status *RangesOfScheme, name string) (*ranges.Generation, error) {
+	noGeneration := refuse(http.StatusBadRequest, "%s: want held, or the number of a generation that GET ranges shows.", parameter)
+	open, number := directory.OpenGeneration, status.Held
+	if name == heldName {
+		open = directory.OpenHeld
+	} else {
+		var err error
+		if number, err = strconv.ParseInt(name, 10, 64); err != nil || number < 0 {
+			return nil, noGeneration
+		}
+		if number == 0 {
+			return &ranges.Generation{}, nil
+		}
+	}
+	if number == 0 {
+		return nil, noGeneration
+	}
+	g, err := open(ctx, h.Node.Keeper, status.Scheme, number)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, noGeneration
+	}
+	return g, err
+}
+
+// acceptRanges has the nodes use the generation that is held back.
+func acceptRanges(h *Handler, r *request) (any, error) {
+	var asked struct {
+		Held int64 `json:"held"`
+	}
+	if err := r.decode(&asked); err != nil {
+		return nil, err
+	}
+	d, status, err := h.findRanges(r)
+	if err != nil {
+		return nil, err
+	}
+	if status.Held == 0 || cmp.Or(asked.Held, status.Held) != status.Held {
+		return nil, refuse(http.StatusConflict, "Nothing is held back, or it is another generation by now. Compare again.")
+	}
+	before := map[string]any{"generation": status.Generation, "ranges": status.Ranges.Ranges}
+	after := map[string]any{"held": status.Held, "ranges": status.HeldRanges}
+	if err := h.record(r, "ranges.accept", d.Scheme, before, after); err != nil {
+		return nil, err
+	}
+	return h.requestRanges(r, d, directory.RefreshRequest{Accept: status.Held})
+}
+
+// refreshRanges has a node ask the directory server as soon as the protocol allows.
+func refreshRanges(h *Handler, r *request) (any, error) {
+	if err := r.decode(&struct{}{}); err != nil {
+		return nil, err
+	}
+	d, err := h.findDirectory(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.record(r, "ranges.refresh", d.Scheme, nil, nil); err != nil {
+		return nil, err
+	}
+	return h.requestRanges(r, d, directory.RefreshRequest{Refresh: true})
+}
+
+// requestRanges stores a request for the nodes that serve, and returns how things stand.
+func (h *Handler) requestRanges(r *request, d *Directory, wanted directory.RefreshRequest) (any, error) {
+	wanted.At = h.Now().UTC().Truncate(time.Millisecond)
+	err := directory.PutRefreshRequest(r.Context(), h.Node.Keeper, d.Scheme, "threeds console "+rand.Text(), wanted)
+	if errors.Is(err, store.ErrHeld) {
+		return nil, refuse(http.StatusConflict, "Somebody else asks for the same at this moment. Try again.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h.readRangesOf(r.Context(), d)
+}

@@ -1,0 +1,73 @@
+package login
+
+import (
+	"embed"
+	"html/template"
+	"net/http"
+	"path"
+
+	"github.com/openthreeds/threeds/internal/operate/operator"
+)
+
+//go:embed pages
+var files embed.FS
+
+// templates are the pages by name.
+var templates = template.Must(template.ParseFS(files, "pages/*.html"))
+
+// A page is what the templates show.
+type page struct {
+	Title   string
+	Text    string
+	Fault   string // what was wrong with the page before
+	Next    string // where the login goes on to
+	CSRF    string
+	Options string // of WebAuthn, as JSON; "": there are no passkeys
+	OIDC    string // the link to the issuer; "": there is none
+	Issuer  string
+
+	Path           string // of an invitation
+	Name, Merchant string
+	Role           operator.Role
+}
+
+// show writes a page.
+func (s *Service) show(w http.ResponseWriter, status int, name string, p page) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	if err := templates.ExecuteTemplate(w, name+".html", p); err != nil {
+		s.Log.Debug("page of the console", "page", name, "err", err) // the operator has gone
+	}
+}
+
+// showMessage shows a page that says one thing.
+func (s *Service) showMessage(w http.ResponseWriter, status int, title, text string) {
+	s.show(w, status, "message", page{Title: title, Text: text})
+}
+
+// refuseForm answers a form that is not from a page of ours, or is from an old one.
+func (s *Service) refuseForm(w http.ResponseWriter) {
+	s.showMessage(w, http.StatusForbidden, "The form was refused",
+		"It does not come from a page of this console, or the page is of another session. Go back, load the page anew, and try again.")
+}
+
+// showFailure says that the store does not work. The details are in the log.
+func (s *Service) showFailure(w http.ResponseWriter, err error) {
+	s.Log.Error("console", "err", err)
+	s.showMessage(w, http.StatusServiceUnavailable, "The console does not work at the moment",
+		"The store could not be read or written. The log of the server says why. Payments may work all the same: see /readyz.")
+}
+
+// serveAsset serves the script and the style of the pages.
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	types := map[string]string{"login.js": "text/javascript; charset=utf-8", "login.css": "text/css; charset=utf-8"}
+	name := path.Base(r.URL.Path)
+	data, err := files.ReadFile("pages/" + name)
+	if err != nil || types[name] == "" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", types[name])
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = w.Write(data) // the browser that has gone needs no answer
+}

@@ -1,0 +1,149 @@
+package pages
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/edge/lanes"
+	"github.com/openthreeds/threeds/internal/protocol/outcome"
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/message"
+)
+
+// An authenticationView is the data of the page of one authentication.
+type authenticationView struct {
+	*journal.Detail
+	Title    string
+	Heading  string
+	Codes    string // transStatus and ECI
+	Reason   string
+	Good     bool
+	Icon     string
+	IsOver   bool
+	Outcome  *outcome.Outcome // Outcome is nil when the authentication is not over, and for 3-D Secure 1.0.2.
+	Drawing  *lanes.Drawing
+	Cards    []*lanes.Card
+	Changes  []string
+	Findings []string
+}
+
+// authenticationPage shows one authentication as a timeline.
+func authenticationPage(h *Handler, v *visit) (result, error) {
+	var d journal.Detail
+	if err := h.call(v, http.MethodGet, "authentications/"+url.PathEscape(v.PathValue("id")), nil, nil, &d); err != nil {
+		return result{}, err
+	}
+	view := &authenticationView{Detail: &d}
+	view.Title = joinNonEmpty(", ", amount(d.Amount, d.Currency), h.schemeName(d.Card.Scheme))
+	if view.Title == "" || d.Card == (journal.Card{}) {
+		view.Title = map[bool]string{true: "Refused request", false: "Authentication"}[d.Status == "refused"]
+	}
+	state := pillOf(&d.Record)
+	view.Heading, view.Icon, view.Good = joinNonEmpty(", ", state.Word, how(&d.Record)), state.Icon, state.Class == "good"
+	view.Codes = joinNonEmpty(" · ", prefixed("transStatus ", d.TransStatus), prefixed("reason ", d.TransStatusReason), prefixed("ECI ", d.ECI),
+		prefixed("error ", d.ErrorCode))
+	view.IsOver = outcome.Status(d.Status).IsFinal()
+	var reasons []string
+	if o := d.Outcome(h.scheme(d.Card.Scheme).Rules); o != nil {
+		view.Outcome = o
+		if o.Reason != nil {
+			reasons = append(reasons, *o.Reason)
+		}
+		if o.Error != nil {
+			reasons = append(reasons, describeError(o.Error))
+		}
+	}
+	for i := range d.Steps {
+		step := &d.Steps[i]
+		switch step.Step {
+		case "request":
+			view.Changes = append(view.Changes, step.Findings...)
+		case "erro": // the outcome says it
+		case "rreq":
+			reasons = append(reasons, h.cancelReason(&d, step))
+			fallthrough
+		default:
+			for _, finding := range step.Findings {
+				switch {
+				case step.Step == "webhook" && !strings.Contains(finding, "failed"): // it was delivered
+				case !strings.HasPrefix(finding, refusedPrefix):
+					view.Findings = append(view.Findings, finding)
+				case step.Step == "rreq":
+					reasons = append(reasons, "an RReq was "+finding)
+				}
+			}
+		}
+	}
+	view.Reason = joinNonEmpty("; ", reasons...)
+	if len(d.Steps) > 0 {
+		view.addDrawing(h, v.URL.Query())
+	}
+	title := view.Title
+	if view.Title != "Refused request" && view.Title != "Authentication" {
+		title = "Authentication, " + title
+	}
+	return result{template: "authentication", title: title, data: view}, nil
+}
+
+// componentNames are those of errorComponent.
+var componentNames = map[string]string{"C": "the SDK", "S": "this server", "D": "the directory server", "A": "the issuer's server"}
+
+// describeError returns in words with which error an authentication failed.
+func describeError(e *outcome.Erro) string {
+	text := "error " + e.Code + " of " + componentNames[e.Component] + ": " + strings.TrimSuffix(e.Description, ".")
+	if e.Detail != "" && e.Detail != e.Description {
+		text += " (" + e.Detail + ")"
+	}
+	return text
+}
+
+// refusedPrefix begins the finding of a message that was refused. After an ARes, the step that follows says the same.
+const refusedPrefix = "refused: "
+
+// cancelReason says in words why a challenge was cancelled; "" if its result does not say so.
+func (h *Handler) cancelReason(d *journal.Detail, rreq *journal.Step) string {
+	m, err := message.Parse(rreq.Message, message.Limits{})
+	if err != nil || !m.Has("challengeCancel") {
+		return ""
+	}
+	e := lanes.Explainer{Meaning: h.scheme(d.Card.Scheme).Rules.Meaning}
+	for _, group := range e.Explain(rreq.Message) {
+		for _, f := range group.Fields {
+			if _, meaning, ok := strings.Cut(f.Meaning, ": "); ok && f.Name == "challengeCancel" {
+				return "challenge cancelled: " + meaning
+			}
+		}
+	}
+	return ""
+}
+
+// addDrawing draws the timeline, with the messages that the address chooses.
+func (view *authenticationView) addDrawing(h *Handler, asked url.Values) {
+	d := view.Detail
+	keys := stepKeys(d.Steps)
+	chosen := asked.Get("step")
+	for _, telling := range []string{"rreq", "ares", "erro", "areq", "v1.pares", "v1.veres", keys[len(keys)-1]} {
+		if !slices.Contains(keys, chosen) {
+			chosen = telling
+		}
+	}
+	view.Drawing = h.newDrawing(d, keys, chosen, asked)
+	shown := []string{chosen}
+	if beside := asked.Get("beside"); beside != chosen && slices.Contains(keys, beside) {
+		shown = append(shown, beside)
+	}
+	for _, key := range shown {
+		at := slices.Index(keys, key)
+		card := h.newMessageCard(d, &view.Drawing.Rows[at], &d.Steps[at])
+		for i, other := range keys {
+			if len(d.Steps[i].Message) == 0 || slices.Contains(shown, other) || len(card.Groups) == 0 {
+				continue
+			}
+			to := url.Values{"step": {chosen}, "beside": {other}}
+			card.Others = append(card.Others, lanes.Other{Link: "?" + to.Encode() + "#message", Name: view.Drawing.Rows[i].Name})
+		}
+		view.Cards = append(view.Cards, card)
+	}
+}

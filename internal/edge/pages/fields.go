@@ -1,0 +1,37 @@
+package pages
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/edge/lanes"
+	"github.com/openthreeds/threeds/internal/state/journal"
+)
+
+// newMessageCard explains a step of a record.
+func (h *Handler) newMessageCard(d *journal.Detail, r *lanes.Row, step *journal.Step) *lanes.Card {
+	e := lanes.Explainer{
+		Amount:  amount(d.Amount, d.Currency),
+		Meaning: h.scheme(d.Card.Scheme).Rules.Meaning,
+	}
+	c := lanes.NewCard(r, lanes.Plain(step.Step, step.Message), step.Message, e)
+	if len(step.Personal) > 0 {
+		c.Groups = append(c.Groups, e.ExplainPersonal(step.Message, step.Personal))
+	}
+	c.Findings = step.Findings
+	if step.Step == "webhook" { // which has no message, but what became of it
+		c.Plain = joinNonEmpty(" ", c.Plain, strings.Join(step.Findings, "; "))
+	}
+	return c
+}
+
+func prefixed(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
+func joinNonEmpty(by string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), by)
+}

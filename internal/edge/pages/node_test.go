@@ -1,0 +1,233 @@
+package pages_test
+
+import (
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/internal/peers/directory"
+	"github.com/openthreeds/threeds/internal/state/journal"
+)
+
+// TestK3DirectoriesPage: what is configured, and how each directory is.
+func TestK3DirectoriesPage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(s.get("viewer", "/directories"), 404, "There are no directories here.")
+	n := s.AddNode()
+	n.Directories[1].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &s.Now, Fault: "Connection refused", Refused: 1234}
+	n.Problems["directory mastercard"] = "directories[1].client_cert.cert: the certificate has expired"
+	w := s.get("viewer", "/directories")
+	s.want(w, 200, "https://ds.visa.example/areq", "https://ds.mastercard.example/preq", "https://results.example/results", "2.1.0, 2.2.0", "CN=3ds.example",
+		"CN=Scheme root", "ds.visa.example", "1,204, confirmed", "3 requests, 100.0\u00a0% answered, median", "Lets through", "Holds back", "Connection refused",
+		"1,234 requests were refused", "the certificate has expired", ">12 min<", "122 days", `class="spark"`)
+	if strings.Count(w.Body.String(), "the certificate has expired") != 1 {
+		t.Error("a problem of one directory is at another")
+	}
+	s.PutStatus("visa", directory.RefreshStatus{Generation: 3, Ranges: 1204, Loaded: s.Now.Add(-26 * time.Hour), Fault: "HTTP status 503", Held: 4, HeldRanges: 2})
+	s.want(s.get("viewer", "/directories"), 200, ">26 h<", `<span class="tw b">old</span>`, "HTTP status 503", "2 are held back")
+	s.Admin.Journal = nil
+	s.want(s.get("viewer", "/directories"), 200, "the journal is off")
+}
+
+// TestK3OverviewSaysWhatNeedsAttention: in words, the most urgent first, and to a merchant's own people what is theirs.
+func TestK3OverviewSaysWhatNeedsAttention(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	n := s.AddNode()
+	s.want(s.get("viewer", "/"), 200, "Nothing does.", "<h2 id=\"dt\">Directories</h2>")
+	n.Endings = map[string]time.Time{
+		"directories[0].client_cert.cert": s.Now.Add(13 * 24 * time.Hour), "directories[1].client_cert.cert": s.Now.Add(-time.Hour),
+		"api.tls.cert": s.Now.Add(29 * 24 * time.Hour), "results.tls.cert": s.Now.Add(31 * 24 * time.Hour),
+	}
+	n.Problems = map[string]string{
+		"journal":              "is not written: look for it in the log",
+		"directory mastercard": "directories[1].client_cert.cert: the certificate has expired",
+		"ranges of mastercard": "none: its cards count as not enrolled",
+	}
+	since := s.Now.Add(-time.Hour)
+	n.Directories[0].Breaker = admin.Breaker{State: admin.BreakerOpen, Since: &since, Fault: "Connection refused", Refused: 7}
+	s.PutStatus("visa", directory.RefreshStatus{Generation: 3, Ranges: 1204, Loaded: s.Now.Add(-9 * time.Hour), Fault: "HTTP status 503", Held: 4, HeldRanges: 2})
+	n.Disabled = []admin.DisabledEndpoint{{Merchant: shop, Failing: since}, {Merchant: otherShop}}
+	w := s.get("viewer", "/")
+	s.want(w, 200, "A certificate ends in 13 days: visa", "A certificate has expired: mastercard", "A certificate ends in 29 days: api.tls.cert",
+		"The directory server of visa cannot be reached since 1 Mar 2027, 11:00 UTC", "The card ranges of visa are 9 h old", "HTTP status 503", "New card ranges of visa are held back",
+		"mastercard has no card ranges", "Not all is well with journal", shop+" gets no webhooks", otherShop+" gets no webhooks")
+	body := w.Body.String()
+	if strings.Contains(body, "results.tls") || strings.Contains(body, "well with directory mastercard") || strings.Contains(body, "Nothing does.") {
+		t.Error("something is said twice, or too early")
+	}
+	if strings.Index(body, "ends in 29 days") < strings.Index(body, "well with journal") {
+		t.Error("what is less urgent stands first")
+	}
+	own := s.get("own-viewer", "/").Body.String()
+	for _, text := range []string{"visa cannot", "certificate", otherShop, "held back", "journal"} {
+		if strings.Contains(own, text) {
+			t.Errorf("the shop's own people see %q", text)
+		}
+	}
+	if !strings.Contains(own, shop+" gets no webhooks") {
+		t.Error("the shop's own people do not see their endpoint")
+	}
+}
+
+// TestK3ChartOfResults: each result has its part of the right bar, and the list beside it has the numbers.
+func TestK3ChartOfResults(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := s.get("viewer", "/")
+	s.want(w, 200, "<b>33.3\u00a0%</b>Authenticated after a challenge", "<b>33.3\u00a0%</b>Abandoned by the shopper", "<b>33.3\u00a0%</b>Not authenticated", "<b>0.0\u00a0%</b>Attempted",
+		`<rect class="f2" x=`, `<rect fill="url(#h4)" x=`, `<rect class="f5" x=`, "<span>now</span>")
+	if strings.Contains(w.Body.String(), `<rect class="f1" x=`) {
+		t.Error("a result that nothing has is drawn")
+	}
+	var o admin.Overview
+	for from, bars := range map[string]int{s.Now.Add(-24 * time.Hour).Format(time.RFC3339): 24, s.Now.AddDate(0, 0, -7).Format(time.RFC3339): 28, "1970-01-01T00:00:00Z": 1} {
+		must(t, s.Admin.Call(t.Context(), actor("own-viewer"), "GET", "overview", url.Values{"from": {from}}, nil, &o))
+		last := o.Chart[len(o.Chart)-1]
+		if len(o.Chart) != bars || last.Counts[1] != 1 || last.Counts[4] != 1 || last.Counts[3] != 0 || o.Directories != nil {
+			t.Errorf("from %s: %d bars, want %d: %+v", from, len(o.Chart), bars, last)
+		}
+	}
+	for i := range 400 { // over more than a year: a bar has several days
+		if i%40 == 0 {
+			r := recordOf("40000000-0000-4000-8000-0000000000" + string(rune('0'+i/40/10)) + string(rune('0'+i/40%10)))
+			r.Created = s.Now.AddDate(0, 0, -i-1)
+			s.add(journal.Answered, r, stepOf("areq", r.Created))
+		}
+	}
+	must(t, s.Admin.Call(t.Context(), actor("viewer"), "GET", "overview", url.Values{"from": {"1970-01-01T00:00:00Z"}}, nil, &o))
+	var counted int64
+	for _, bar := range o.Chart {
+		for _, n := range bar.Counts {
+			counted += n
+		}
+	}
+	if len(o.Chart) > 62 || counted != 13 {
+		t.Errorf("%d bars count %d", len(o.Chart), counted)
+	}
+}
+
+// TestK8RangesByPrefix: what the server would do with the cards of each range, and no whole card number in the address.
+func TestK8RangesByPrefix(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.AddNode()
+	s.TwoRanges()
+	s.want(s.get("viewer", "/ranges"), 200, "2 ranges, generation 2", "1 range is held back", "12 min old", "1 and 2")
+	w := s.get("viewer", "/ranges?prefix=4000+001")
+	s.want(w, 200, "4000001000000000–4000001999999999", "2.2.0, 2.1.0</td>", "is run in the browser first", "https://ds.visa.example/areq, then https://second.visa.example/areq",
+		"2.2.0 https://acs.bank.example/method", "in none of 0 ranges")
+	if strings.Contains(w.Body.String(), "4000002000000000") {
+		t.Error("a range of other cards is there")
+	}
+	s.want(s.get("viewer", "/ranges?prefix=4111"), 200, "Visa: in none of 2 ranges")
+	s.want(s.get("viewer", "/ranges?prefix=4000001234560"), 400, "whole card number")
+	s.want(s.get("viewer", "/ranges?prefix=400000123456"), 200, "4000001000000000–4000001999999999") // as long as a prefix may be
+	for typed, want := range map[string]string{
+		card: "whole card number", "4000+0000+0000+0103": "whole card number", "4000x": "want 1 to 12 digits",
+	} {
+		w := s.get("viewer", "/ranges?prefix="+typed)
+		s.want(w, 400, want)
+		if hasCard(w.Body.String()) {
+			t.Errorf("%s is shown again", typed)
+		}
+	}
+	if err := s.Admin.Call(t.Context(), actor("viewer"), "GET", "ranges/visa", url.Values{"prefix": {card}}, nil, nil); err == nil || strings.Contains(err.Error(), card) {
+		t.Errorf("a card asked of the API: %v", err)
+	}
+}
+
+// TestK8AcceptIsAsked: what is held back is compared, and accepted only as it was seen, by those who may, with a line in the
+// audit trail.
+func TestK8AcceptIsAsked(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.AddNode()
+	s.TwoRanges()
+	s.want(s.get("viewer", "/ranges/visa/diff?old=2&new=held"), 200, "0 added, 1 removed, 0 changed", "4000002000000000–4000002999999999")
+	s.want(s.get("viewer", "/ranges/visa/diff?old=1&new=2"), 200, "1 added, 0 removed, 1 changed", "→ ", "https://acs.bank.example/method")
+	s.want(s.get("viewer", "/ranges/visa/diff"), 200, "what is held back")
+	for _, at := range []string{"/ranges/visa/diff?old=9", "/ranges/visa/diff?new=-1", "/ranges/visa/diff?new=x", "/ranges/mastercard/diff?new=held"} {
+		s.want(s.get("viewer", at), 400, "the number of a generation")
+	}
+	s.want(s.get("viewer", "/ranges/nobody/diff"), 404)
+	if body := s.get("viewer", "/ranges/visa/diff?new=held").Body.String() + s.get("viewer", "/ranges").Body.String(); strings.Contains(body, `action="/ranges/visa`) {
+		t.Error("a viewer has a form")
+	}
+	s.want(s.get("operator", "/ranges/visa/diff?new=held"), 200, `name="held" value="7"`)
+	s.want(s.post("operator", "/ranges/visa/accept", url.Values{"held": {"6"}}), 409)
+	s.want(s.post("operator", "/ranges/mastercard/accept", url.Values{}), 409)
+	if request, err := directory.ReadRefreshRequest(t.Context(), s.DB, "visa", directory.RefreshStatus{}); err != nil || !request.At.IsZero() {
+		t.Errorf("a refused form asked for %+v, %v", request, err)
+	}
+	if w := s.post("operator", "/ranges/visa/accept", url.Values{"held": {"7"}}); w.Code != 303 || w.Header().Get("Location") != "/ranges?done=accept" {
+		t.Errorf("accept: %d %s", w.Code, w.Header().Get("Location"))
+	}
+	if w := s.post("operator", "/ranges/visa/refresh", url.Values{}); w.Code != 303 {
+		t.Errorf("refresh: %d", w.Code)
+	}
+	request, err := directory.ReadRefreshRequest(t.Context(), s.DB, "visa", directory.RefreshStatus{})
+	if err != nil || request.Accept != 7 || !request.Refresh {
+		t.Errorf("asked for %+v, %v", request, err)
+	}
+	s.want(s.get("operator", "/ranges?done=accept"), 200, "What was held back is accepted", "Accepted. A node that serves")
+	s.checkTrail("ranges.accept", "passkey:operator")
+	s.checkTrail("ranges.refresh", "passkey:operator")
+}
+
+// TestK8MatrixIsExact gets and sends each page of directories and card ranges as each role, and without csrf.
+func TestK8MatrixIsExact(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[string][6]int{
+		"GET /directories": {200, 200, 200, 403, 403, 403}, "GET /ranges": {200, 200, 200, 403, 403, 403},
+		"GET /ranges?prefix=4000": {200, 200, 200, 403, 403, 403}, "GET /ranges/visa/diff": {200, 200, 200, 403, 403, 403},
+		"POST /ranges/visa/accept": {403, 303, 303, 403, 403, 403}, "POST /ranges/visa/refresh": {403, 303, 303, 403, 403, 403},
+		"POST /ranges/visa/remove": {404, 404, 404, 404, 404, 404},
+	} {
+		method, path, _ := strings.Cut(at, " ")
+		for i, caller := range callers() {
+			s := newSite(t)
+			s.AddNode()
+			s.TwoRanges()
+			w := s.get(caller, path)
+			if method == "POST" {
+				if w := s.serve(caller, httptest.NewRequest(method, path, nil)); w.Code != 403 {
+					t.Errorf("%s as %s without csrf: %d", at, caller, w.Code)
+				}
+				w = s.post(caller, path, url.Values{})
+			}
+			if w.Code != want[i] {
+				t.Errorf("%s as %s: %d, want %d", at, caller, w.Code, want[i])
+			}
+		}
+	}
+}
+
+// TestK1AttacksInDirectoriesAreText: in what is typed, in what a directory server wrote, and in the configuration.
+func TestK1AttacksInDirectoriesAreText(t *testing.T) {
+	t.Parallel()
+	for _, attack := range attacks {
+		s := newSite(t)
+		n := s.AddNode()
+		d := &n.Directories[0]
+		d.AReqURL, d.PReqURL, d.ResultsURL, d.Proxy, d.OperatorID, d.Versions, d.ClientNames = attack, attack, attack, attack, attack, []string{"2.2.0", attack}, []string{attack}
+		d.Certificate.Subject, d.Breaker = attack, admin.Breaker{State: admin.BreakerOpen, Fault: attack}
+		n.Problems["directory visa"], n.Problems["journal"], n.Endings[attack] = attack, attack, s.Now
+		n.Disabled = []admin.DisabledEndpoint{{Merchant: attack}}
+		pair := [2]string{"4000001000000000", "4000001999999999"}
+		s.UseRanges(newGeneration(t, "", pair), newGeneration(t, attack, pair), newGeneration(t, "", pair))
+		s.PutStatus("visa", directory.RefreshStatus{Generation: 2, Ranges: 1, Loaded: s.Now.Add(-48 * time.Hour), Fault: attack, Serial: attack, Version: attack, Held: 7, HeldRanges: 1})
+		for _, at := range []string{
+			"/", "/directories", "/ranges", "/ranges?prefix=4000", "/ranges/visa/diff", "/ranges?prefix=" + url.QueryEscape(attack), "/ranges?done=" + url.QueryEscape(attack),
+			"/ranges/visa/diff?old=" + url.QueryEscape(attack), "/ranges/" + url.PathEscape(attack) + "/diff",
+		} {
+			if body := s.get("admin", at).Body.String(); isHarmful(body, attack) {
+				t.Errorf("%s: %q is on the page", at, attack)
+			}
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package pages
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/operate/operator"
+)
+
+// An operatorEntry is an operator with the path of the form. A subject of the issuer may have a slash in it.
+type operatorEntry struct {
+	operator.User
+	Path string
+}
+
+// An operatorsView is the data of the page of operators.
+type operatorsView struct {
+	Operators        []operatorEntry
+	Merchants, Roles []choice
+	Fault, Name      string
+	Link, For        string // of an invitation that was just made, this once
+}
+
+// showOperators lists operators, with an invitation that was just made or with what is wrong with what was typed.
+func (h *Handler) showOperators(v *visit, view *operatorsView) (result, error) {
+	all, err := listAll[operator.User](h, v, "operators", nil)
+	if err != nil {
+		return result{}, err
+	}
+	for _, u := range all {
+		view.Operators = append(view.Operators, operatorEntry{u, "/operators/" + url.PathEscape(u.Name)})
+	}
+	view.Roles = wordChoices(operator.Roles(), v.PostForm.Get("role"))
+	view.Merchants, err = h.merchantChoices(v, v.PostForm.Get("merchant"))
+	return result{template: "operators", title: "Operators", data: view, status: faultStatus(view.Fault)}, err
+}
+
+func operatorsPage(h *Handler, v *visit) (result, error) { return h.showOperators(v, &operatorsView{}) }
+
+// inviteOperator makes a link for a passkey. The answer shows it, and nothing shows it again.
+func inviteOperator(h *Handler, v *visit) (result, error) {
+	form := v.PostForm
+	body := map[string]string{"name": strings.TrimSpace(form.Get("name")), "role": form.Get("role"), "merchant": form.Get("merchant")}
+	var made struct{ Link, Name string }
+	fault, err := h.submit(v, http.MethodPost, "operators", nil, body, &made)
+	if err != nil {
+		return result{}, err
+	}
+	if fault != "" {
+		return h.showOperators(v, &operatorsView{Fault: fault, Name: form.Get("name")})
+	}
+	return h.showOperators(v, &operatorsView{Link: made.Link, For: made.Name})
+}
+
+// changeOperator gives an operator another role, or removes one.
+func changeOperator(h *Handler, v *visit) (result, error) {
+	path := "operators/" + url.PathEscape(v.PathValue("name"))
+	method, body := http.MethodPatch, any(map[string]string{"role": v.PostForm.Get("role")})
+	if v.PostForm.Get("do") == "remove" {
+		method, body = http.MethodDelete, nil
+	}
+	fault, err := h.submit(v, method, path, nil, body, nil)
+	if fault != "" {
+		return h.showOperators(v, &operatorsView{Fault: fault})
+	}
+	return result{to: "/operators"}, err
+}

@@ -1,0 +1,195 @@
+package pages
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/internal/state/journal"
+)
+
+// An overviewAnswer is an overview as the admin API has it.
+type overviewAnswer struct {
+	admin.Overview
+	Schemes []reportRow `json:"schemes"`
+}
+
+// An overviewView is the data of the first page.
+type overviewView struct {
+	overviewAnswer
+	Times       []link
+	All         int64
+	Success     float64
+	Challenged  float64
+	P95         float64 // of the slowest scheme that has one
+	Slowest     string
+	Directories []directoryRow
+	Bars        *barChart // nil: nothing has happened
+	Time        string    // the chosen time, as addresses of pages have it
+	Table       string    // where the chart is a table
+	Notable     []string
+	Shop        string
+	Now         time.Time
+}
+
+// overviewPage says how the authentications of a time went, and what needs attention.
+func overviewPage(h *Handler, v *visit) (result, error) {
+	chosen := spanOf(v.URL.Query())
+	view := &overviewView{Shop: h.Shop, Now: h.Now(), Time: chosen.value, Table: "/reports?" + url.Values{"by": {"day"}, "time": {chosen.value}}.Encode()}
+	got := result{template: "overview", title: "Overview", data: view}
+	for _, s := range spans {
+		view.Times = append(view.Times, link{"/?time=" + s.value, s.name, s == chosen})
+	}
+	start := time.Now()
+	if err := h.call(v, http.MethodGet, "overview", url.Values{"from": {h.beginOf(chosen)}}, nil, &view.overviewAnswer); err != nil {
+		return result{}, err
+	}
+	got.db = time.Since(start)
+	for _, r := range view.Schemes {
+		view.All += r.All
+		view.Success += r.SuccessRate * float64(r.All)
+		view.Challenged += r.ChallengeRate * float64(r.All)
+		if r.P95MS > view.P95 {
+			view.P95, view.Slowest = r.P95MS, r.Value
+		}
+	}
+	if view.All > 0 {
+		view.Success /= float64(view.All)
+		view.Challenged /= float64(view.All)
+		view.Bars = newBarChart(&view.Overview)
+	}
+	view.Directories = directoryRows(view.Overview.Directories, h.Now())
+	h.nameRows("scheme", view.Schemes)
+	view.Notable = notableOf(view.Schemes)
+	return got, nil
+}
+
+// A barChart is a drawing of counts by result over time.
+type barChart struct {
+	Rects  []chartRect
+	Scale  []string // beside the drawing, from above
+	Times  []string // below it
+	Legend []chartPart
+}
+
+// A chartRect is a part of a bar.
+type chartRect struct {
+	Class, X, Y, Width, Height string
+	IsHatched                  bool
+}
+
+// A chartPart is a result with what it is called and how much of all it is.
+type chartPart struct {
+	Class, Name string
+	Count       int64
+	Share       float64
+	IsHatched   bool
+}
+
+// Measures of the drawing, in its own units.
+const (
+	chartWidth, chartHeight = 960.0, 190.0
+	chartGap                = 8.0 // between two bars
+	chartLines              = 4   // of the scale
+)
+
+// chartNames are what the results of a chart are called, in the order of [admin.ChartResults].
+var chartNames = map[string]string{
+	"authenticated": "Authenticated, no challenge", journal.AfterChallenge: "Authenticated after a challenge", "attempted": "Attempted",
+	"not_authenticated": "Not authenticated", "abandoned": "Abandoned by the shopper", "unavailable": "Unavailable, or no result yet",
+}
+
+// newBarChart draws the bars of an overview.
+func newBarChart(o *admin.Overview) *barChart {
+	c := &barChart{}
+	var all, highest int64
+	for _, bar := range o.Chart {
+		highest = max(highest, sum(bar.Counts))
+	}
+	top := roundUp(highest)
+	for line := chartLines; line >= 0; line-- {
+		c.Scale = append(c.Scale, shortNumber(top*int64(line)/chartLines))
+	}
+	step := chartWidth / float64(max(len(o.Chart), 1))
+	for i, bar := range o.Chart {
+		y := chartHeight
+		for part, n := range bar.Counts {
+			height := float64(n) / float64(top) * chartHeight
+			if n == 0 {
+				continue
+			}
+			y -= height
+			c.Rects = append(c.Rects, chartRect{
+				"f" + strconv.Itoa(part+1), coordinate(float64(i)*step + min(chartGap, step/4)/2), coordinate(y),
+				coordinate(step - min(chartGap, step/4)), coordinate(max(height-1, 0.6)), isHatched(part),
+			})
+		}
+	}
+	c.Times = chartTimes(o)
+	for _, r := range o.Results {
+		all += r.Count
+	}
+	for i, r := range o.Results {
+		part := chartPart{"f" + strconv.Itoa(i+1), chartNames[r.Result], r.Count, 0, isHatched(i)}
+		if all > 0 {
+			part.Share = float64(r.Count) / float64(all)
+		}
+		c.Legend = append(c.Legend, part)
+	}
+	return c
+}
+
+// isHatched reports whether a part of a chart is hatched: the fourth, which means that something went wrong.
+func isHatched(part int) bool { return admin.ChartResults()[part] == "not_authenticated" }
+
+// chartTimes returns a few times below a chart.
+func chartTimes(o *admin.Overview) (all []string) {
+	const marks = 4
+	if len(o.Chart) == 0 {
+		return nil
+	}
+	form := "2 Jan"
+	if o.To.Sub(o.Chart[0].At) <= 48*time.Hour {
+		form = "15:04"
+	}
+	for i := range marks {
+		all = append(all, o.Chart[i*len(o.Chart)/marks].At.Format(form))
+	}
+	return append(all, "now")
+}
+
+func sum(all []int64) (n int64) {
+	for _, part := range all {
+		n += part
+	}
+	return n
+}
+
+// roundUp returns a round number that is not less than n, and can be divided by the lines of a scale.
+func roundUp(n int64) int64 {
+	for unit := int64(1); ; unit *= 10 {
+		for _, round := range []int64{4, 8, 12, 20, 28} {
+			if round*unit >= n {
+				return round * unit
+			}
+		}
+	}
+}
+
+// shortNumber returns a number for a scale, which has little room.
+func shortNumber(n int64) string {
+	switch {
+	case n >= 1_000_000:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/1e6), ".0") + "M"
+	case n >= 1000:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/1e3), ".0") + "k"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// coordinate returns a number of a drawing.
+func coordinate(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }

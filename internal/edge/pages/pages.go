@@ -1,0 +1,414 @@
+// Package pages serves the pages of the console: search and timeline of authentications, reports, merchants, keys and
+// what else the admin API can do. Set the fields of a [Handler] and serve it behind the login.
+//
+// A page asks the admin API in this process for what it shows, as the actor of the session. So it can do no more than a
+// token with the same role, and what it does is in the same audit trail. Pages work without their script.
+package pages
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/internal/edge/lanes"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/protocol/scheme"
+)
+
+//go:embed assets/*.css assets/*.js templates/*.html
+var files embed.FS
+
+// A Caller does operations of the admin API.
+type Caller interface {
+	Call(ctx context.Context, actor operator.Actor, method, path string, query url.Values, body, answer any) error
+}
+
+// A Handler serves the pages. Set its fields before use. It serves requests whose context has a session, see
+// [operator.SessionOf], and no others. Where a form comes from, and whether anything may frame a page, is checked by what
+// stands in front of it.
+type Handler struct {
+	Admin Caller
+	Now   func() time.Time
+	Log   *slog.Logger
+	Shop  string // the address of a shop to try payments in; "": there is none
+	// Schemes returns what the configuration says of a card scheme; nil: what is public is all.
+	Schemes func(word string) Scheme
+
+	once      sync.Once
+	mux       *http.ServeMux
+	templates map[string]*template.Template
+	styles    []byte
+	script    []byte
+	version   string // of the assets
+}
+
+// A Scheme is what is known of a card scheme beside its word.
+type Scheme struct {
+	Rules  *scheme.Sheet // nil: none are known
+	Colour string        // of its mark, #rrggbb; "": it has none
+}
+
+// scheme returns what is known of a scheme.
+func (h *Handler) scheme(word string) Scheme {
+	if h.Schemes == nil {
+		return Scheme{Rules: scheme.Public(word)}
+	}
+	return h.Schemes(word)
+}
+
+// A result is what a page answers with: a template and its data, or another page to go to.
+type result struct {
+	template, title string
+	data            any
+	status          int    // 0 means 200
+	to              string // a path of ours, for what a form has changed
+	db              time.Duration
+}
+
+// A route is one page.
+type route struct {
+	pattern string
+	do      func(h *Handler, v *visit) (result, error)
+}
+
+// routes returns the table of pages.
+func routes() []route {
+	return []route{
+		{"GET /{$}", overviewPage},
+		{"GET /authentications", searchPage},
+		{"GET /authentications/search", cardPage},
+		{"POST /authentications/search", searchByCard},
+		{"GET /authentications/{id}", authenticationPage},
+		{"GET /reports", reportsPage},
+		{"GET /billing", billingPage},
+		{"GET /directories", directoriesPage},
+		{"GET /ranges", rangesPage},
+		{"GET /ranges/{scheme}/diff", rangeDiffPage},
+		{"POST /ranges/{scheme}/{do}", changeRanges},
+		{"GET /merchants", merchantsPage},
+		{"POST /merchants", addMerchant},
+		{"GET /merchants/{name}", merchantPage},
+		{"POST /merchants/{name}", changeMerchant},
+		{"GET /keys", keysPage},
+		{"POST /keys", createKey},
+		{"POST /keys/{hash}/revoke", revokeKey},
+		{"GET /tokens", tokensPage},
+		{"POST /tokens", createToken},
+		{"POST /tokens/{name}/revoke", revokeToken},
+		{"GET /audit", auditPage},
+		{"GET /certificates", certificatesPage},
+		{"GET /certificates/{scheme}", certificatePage},
+		{"POST /certificates/{scheme}", changeCertificate},
+		{"GET /webhooks", hooksPage},
+		{"POST /webhooks", addHook},
+		{"GET /webhooks/{id}", hookPage},
+		{"POST /webhooks/{id}", changeHook},
+		{"POST /webhooks/{id}/events/{event}/resend", resendEvent},
+		{"GET /explain", explainPage},
+		{"POST /explain", explainText},
+		{"GET /operators", operatorsPage},
+		{"POST /operators", inviteOperator},
+		{"POST /operators/{name}", changeOperator},
+		{"GET /erase", erasePage},
+	}
+}
+
+// A visit is one request for a page.
+type visit struct {
+	*http.Request
+	session *operator.Session
+}
+
+// can reports whether the visitor may call an operation of the admin API.
+func (v *visit) can(method, path string) bool { return admin.Can(&v.session.Actor, method, path) }
+
+// call asks the admin API as the visitor.
+func (h *Handler) call(v *visit, method, path string, query url.Values, body, answer any) error {
+	return h.Admin.Call(v.Context(), v.session.Actor, method, path, query, body, answer)
+}
+
+// A list is an answer of the admin API that lists.
+type list[T any] struct {
+	Data []T
+	Next *string
+}
+
+// listAll asks the admin API, as the visitor, for a list that has no further pages.
+func listAll[T any](h *Handler, v *visit, path string, query url.Values) ([]T, error) {
+	var all list[T]
+	err := h.call(v, http.MethodGet, path, query, nil, &all)
+	return all.Data, err
+}
+
+// maxForm is the length of the longest form: a pasted request, and what is around it.
+const maxForm = 1 << 20
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.once.Do(h.init)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Security-Policy", policy)
+	if _, ok := operator.SessionOf(r.Context()); !ok {
+		http.Error(w, "Not logged in.", http.StatusForbidden)
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// policy allows our own style, script and forms, and nothing else.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'"
+
+func (h *Handler) init() {
+	h.mux = http.NewServeMux()
+	for _, rt := range routes() {
+		h.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, rt.do) })
+	}
+	h.mux.HandleFunc("GET /assets/{name}", h.serveAsset)
+	h.mux.HandleFunc("GET /reports.csv", func(w http.ResponseWriter, r *http.Request) {
+		h.serveFile(w, r, "text/csv; charset=utf-8", "reports.csv", writeReport)
+	})
+	h.mux.HandleFunc("GET /billing.csv", func(w http.ResponseWriter, r *http.Request) {
+		h.serveFile(w, r, "text/csv; charset=utf-8", "billing.csv", writeBilling)
+	})
+	h.mux.HandleFunc("GET /audit.jsonl", func(w http.ResponseWriter, r *http.Request) {
+		h.serveAudit(w, r)
+	})
+	h.mux.HandleFunc("POST /erase", h.serveErase)
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, errNoPage })
+	})
+	h.initTemplates()
+}
+
+// errOldForm refuses a form of another session.
+var errOldForm = &admin.Problem{
+	Status: http.StatusForbidden, Detail: "It is of an earlier login. Nothing was changed. Go back, load the page again, and send the form again.",
+}
+
+var errNoPage = &admin.Problem{Status: http.StatusNotFound, Detail: "The address is wrong, or what it showed has gone."}
+
+func (h *Handler) initTemplates() {
+	rules, _ := files.ReadFile("assets/ui.css") // they are in the binary
+	more, _ := files.ReadFile("assets/directories.css")
+	h.styles = slices.Concat(lanes.Tokens(), rules, more, lanes.Styles())
+	script, _ := files.ReadFile("assets/console.js")
+	h.script = slices.Concat(script, lanes.Script())
+	sum := sha256.Sum256(slices.Concat(h.styles, h.script))
+	h.version = hex.EncodeToString(sum[:6])
+	h.templates = map[string]*template.Template{}
+	base := template.Must(template.New("").Funcs(h.functions()).ParseFS(files, "templates/layout.html", "templates/parts.html"))
+	lanes.AddTemplates(base)
+	names, _ := files.ReadDir("templates")
+	for _, entry := range names {
+		name := strings.TrimSuffix(entry.Name(), ".html")
+		if name != "layout" && name != "parts" {
+			h.templates[name] = template.Must(template.Must(base.Clone()).ParseFS(files, "templates/"+entry.Name()))
+		}
+	}
+}
+
+// A frame is what the layout shows around a page.
+type frame struct {
+	Title, Path string
+	Version     string
+	Groups      []navGroup
+	Who         string
+	Role        operator.Role
+	Merchant    string
+	CSRF        string
+	Data        any
+}
+
+// serve answers a request for a page.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler, *visit) (result, error)) {
+	start := time.Now()
+	session, _ := operator.SessionOf(r.Context())
+	v := &visit{r, session}
+	got, err := func() (result, error) {
+		if r.Method == http.MethodPost {
+			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+			if err := r.ParseForm(); err != nil {
+				return result{}, &admin.Problem{Status: http.StatusBadRequest, Detail: "The form did not come whole, or is too long."}
+			}
+			given := r.PostForm.Get("csrf")
+			if session.CSRF == "" || subtle.ConstantTimeCompare([]byte(given), []byte(session.CSRF)) != 1 {
+				return result{}, errOldForm
+			}
+		}
+		return do(h, v)
+	}()
+	if err != nil {
+		got = h.failure(err)
+	}
+	if got.to != "" {
+		http.Redirect(w, r, got.to, http.StatusSeeOther)
+		return
+	}
+	var page bytes.Buffer
+	err = h.templates[got.template].ExecuteTemplate(&page, "layout", frame{
+		Title: got.title, Path: r.URL.Path, Version: h.version, Groups: navigation(v), Who: session.Actor.Who,
+		Role: session.Actor.Role, Merchant: session.Actor.Merchant, CSRF: session.CSRF, Data: got.data,
+	})
+	if err != nil {
+		h.Log.Error("console", "page", got.template, "err", err)
+		http.Error(w, "The page could not be made. The log of the server says why.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	timing := "total;dur=" + milliseconds(time.Since(start))
+	if got.db > 0 {
+		timing += ", db;dur=" + milliseconds(got.db)
+	}
+	w.Header().Set("Server-Timing", timing)
+	if got.status != 0 {
+		w.WriteHeader(got.status)
+	}
+	_, _ = w.Write(page.Bytes()) // the browser that has gone needs no answer
+}
+
+// serveFile answers with a file to keep. A failure is a page.
+func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, kind, name string, write func(*Handler, *visit, *bytes.Buffer) error) {
+	start := time.Now()
+	session, _ := operator.SessionOf(r.Context())
+	var file bytes.Buffer
+	if err := write(h, &visit{r, session}, &file); err != nil {
+		h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, err })
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	w.Header().Set("Server-Timing", "total;dur="+milliseconds(time.Since(start)))
+	_, _ = w.Write(file.Bytes()) // the browser that has gone needs no answer
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000) }
+
+// A failed is the data of a page that could not be shown.
+type failed struct{ Heading, Text string }
+
+// failure returns the page for an error. What is not the visitor's fault goes to the log.
+func (h *Handler) failure(err error) result {
+	p, isProblem := errors.AsType[*admin.Problem](err)
+	if !isProblem {
+		h.Log.Error("console", "err", err)
+		return result{template: "failure", title: "Broken", status: http.StatusServiceUnavailable, data: failed{
+			Heading: "The console cannot read or write its store",
+			Text:    "Payments do not depend on this page. The log of the server says why; /readyz says whether payments suffer.",
+		}}
+	}
+	heading := map[int]string{
+		http.StatusForbidden: "You may not do this", http.StatusNotFound: "There is nothing here", http.StatusConflict: "This has changed",
+	}[p.Status]
+	switch {
+	case p == errOldForm:
+		heading = "The form is too old"
+	case heading == "":
+		heading = "This does not work"
+	}
+	return result{template: "failure", title: heading, status: p.Status, data: failed{Heading: heading, Text: p.Detail}}
+}
+
+// submit asks the admin API as the visitor for what a form wants. A refusal that the form could mend is fault, and no error.
+func (h *Handler) submit(v *visit, method, path string, query url.Values, body, answer any) (fault string, err error) {
+	err = h.call(v, method, path, query, body, answer)
+	p, ok := errors.AsType[*admin.Problem](err)
+	if ok && (p.Status == http.StatusBadRequest || p.Status == http.StatusConflict) {
+		return p.Detail, nil
+	}
+	return "", err
+}
+
+// faultStatus returns the status of a page that says what is wrong with a form; "" means that nothing is.
+func faultStatus(fault string) int {
+	if fault == "" {
+		return http.StatusOK
+	}
+	return http.StatusBadRequest
+}
+
+// serveAsset serves the style and the script.
+func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request) {
+	kind, text := "text/css; charset=utf-8", h.styles
+	switch r.PathValue("name") {
+	case "console.css":
+	case "console.js":
+		kind = "text/javascript; charset=utf-8"
+		text = h.script
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	if r.URL.Query().Get("v") == h.version {
+		w.Header().Set("Cache-Control", "private, max-age=604800, immutable")
+	}
+	_, _ = w.Write(text)
+}
+
+// A navGroup is a part of the navigation.
+type navGroup struct {
+	Name  string
+	Links []navLink
+}
+
+type navLink struct {
+	Path, Name, Icon string
+	Current          bool
+}
+
+// navigation returns the pages that the visitor may see.
+func navigation(v *visit) []navGroup {
+	all := []struct {
+		group, path, name, icon, operation string
+	}{
+		{"Watch", "/", "Overview", "home", "overview"},
+		{"Watch", "/authentications", "Authentications", "rows", "authentications"},
+		{"Watch", "/reports", "Reports", "bars", "reports"},
+		{"Watch", "/billing", "Billing", "receipt", "billing"},
+		{"Watch", "/explain", "Explain", "question", "explain"},
+		{"Set up", "/merchants", "Merchants", "shop", "merchants"},
+		{"Set up", "/keys", "Keys", "key", "keys"},
+		{"Set up", "/directories", "Directories", "link", "directories"},
+		{"Set up", "/certificates", "Certificates", "certificate", "certificates"},
+		{"Set up", "/ranges", "Card ranges", "ranges", "ranges"},
+		{"Set up", "/webhooks", "Webhooks", "hook", "webhook-endpoints"},
+		{"House", "/audit", "Audit", "book", "audit"},
+		{"House", "/erase", "Erase", "eraser", "journal/erase"},
+		{"House", "/operators", "Operators", "person", "operators"},
+		{"House", "/tokens", "Tokens", "key", "tokens"},
+	}
+	var groups []navGroup
+	for _, l := range all {
+		method := http.MethodGet
+		if l.operation == "explain" || l.operation == "journal/erase" {
+			method = http.MethodPost
+		}
+		if !v.can(method, l.operation) {
+			continue
+		}
+		if n := len(groups); n == 0 || groups[n-1].Name != l.group {
+			groups = append(groups, navGroup{Name: l.group})
+		}
+		first, _, _ := strings.Cut(strings.TrimPrefix(path.Clean(v.URL.Path), "/"), "/")
+		last := &groups[len(groups)-1]
+		last.Links = append(last.Links, navLink{l.path, l.name, l.icon, "/"+first == l.path})
+	}
+	return groups
+}

@@ -1,0 +1,408 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/protocol/outcome"
+	"github.com/openthreeds/threeds/internal/protocol/scheme"
+	"github.com/openthreeds/threeds/internal/protocol/transid"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// An Authentication is one run of 3-D Secure as its owner sees it (docs/authentications.md).
+type Authentication struct {
+	ID             string
+	Status         outcome.Status
+	Reference      string // by which the requestor knows it; "" if there is none
+	Created        time.Time
+	Last4          string
+	Scheme         string    // "" if no directory has the card
+	Schemes        []string  // that hold the card, the preferred one first
+	Defaulted      []string  // members that the server filled in
+	BrowserExpires time.Time // while it waits for its browser: until when
+	MessageVersion string
+	Merchant       string // the name of its owner
+
+	// What is bought, and at which merchant by the acquirer, as the AReq says it; "" where it does not.
+	Amount, Currency, Exponent, AcquirerMerchant string
+
+	ResultRefused *journal.Refusal  // nil if no result was refused
+	Outcome       *outcome.Outcome  // nil before the end
+	Normalised    []Correction      // what was changed in the request; of one that /auth began, without values
+	Findings      []*scheme.Finding // what the scheme asks for and the request lacked
+	Channel       string            // deviceChannel
+	ARes          []byte            // as it came; nil when none has come
+	RReq          []byte            // as it came; nil when none has come
+	IsForAgent    bool              // the authentication was made by [Engine.CreateForAgent]
+	MethodURL     string            // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
+
+	collected func() // notes in the journal that the merchant was told of the end; nil if that is not to be noted
+}
+
+// Errors of [Engine.Authentication].
+var (
+	// ErrNoAuthentication says that there is no such authentication of this merchant, or none any more.
+	ErrNoAuthentication = errors.New("auth: no such authentication")
+	// ErrStoreUnreachable says that the store could not be asked.
+	ErrStoreUnreachable = errors.New("auth: the store could not be reached")
+	// ErrNoJournal says that there is no journal to search.
+	ErrNoJournal = errors.New("auth: there is no journal")
+	// ErrCursor says that a cursor is none that this search gave to this merchant.
+	ErrCursor = errors.New("auth: not a cursor of this search")
+)
+
+// Errors of [Engine.AuthenticateForAgent].
+var (
+	// ErrAlreadySent says that the AReq has left, or that the authentication was cancelled.
+	ErrAlreadySent = errors.New("auth: the authentication has begun already")
+	// ErrOtherKey says that the request came with another API key of the merchant than the first.
+	ErrOtherKey = errors.New("auth: the authentication was created with another API key")
+)
+
+// A Journal is what an engine reads of the journal: what was, for those who ask later. It decides nothing.
+type Journal interface {
+	Search(ctx context.Context, q journal.Query) (journal.Page, error)
+	// Show returns journal.ErrNotFound for an id that it does not have.
+	Show(ctx context.Context, id string) (journal.Detail, error)
+}
+
+// Errors of [Engine.Cancel].
+var (
+	ErrFinal          = errors.New("auth: the authentication is over")
+	ErrNotCancellable = errors.New("auth: an authentication that /auth began cannot be cancelled")
+)
+
+// Authentication returns the authentication of an id to the merchant that began it, and to nobody else. A foreign id
+// takes as long as one that does not exist.
+func (e *Engine) Authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	a, err := e.authentication(ctx, acc, strings.ToLower(id))
+	if err == nil && a.collected != nil {
+		a.collected()
+	}
+	status, scheme := "", ""
+	if a != nil {
+		status, scheme = string(a.Status), a.Scheme
+	}
+	e.noteEnd(ctx, "authentication", scheme, status)
+	return a, err
+}
+
+// WaitForAuthentication is Authentication that returns once the status is final, or with the status as it is once
+// ctx has ended.
+func (e *Engine) WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	id = strings.ToLower(id)
+	var a *Authentication
+	var err error
+	e.repeatUntil(ctx, id, func() bool {
+		a, err = e.Authentication(context.WithoutCancel(ctx), acc, id)
+		return err != nil || a.Status.IsFinal()
+	})
+	return a, err
+}
+
+func (e *Engine) authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	t, rec, err := e.readOwned(ctx, acc, id)
+	if errors.Is(err, ErrNoAuthentication) {
+		return e.showAuthentication(ctx, acc, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := e.checkPutBack(ctx, t, rec); err != nil {
+		return nil, err
+	}
+	e.noteRecord(ctx, t, rec)
+	status := e.statusOf(t, rec)
+	if status.IsFinal() && e.areValuesGone(rec) {
+		return e.showAuthentication(ctx, acc, id)
+	}
+	a, err := e.describe(t, rec, status)
+	if err == nil && status.IsFinal() && rec.Page != nil {
+		a.collected = func() { e.addMoment(t, rec, journal.Collected, journal.Step{Step: "answered"}) }
+	}
+	return a, err
+}
+
+// journalTime is how long a request waits for the journal.
+const journalTime = 10 * time.Second
+
+// showAuthentication returns what the journal has of an authentication, to the merchant that began it. For any other
+// merchant the journal is asked for a record that never exists.
+func (e *Engine) showAuthentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	if e.Journal == nil {
+		return nil, ErrNoAuthentication
+	}
+	ctx, cancel := context.WithTimeout(ctx, journalTime)
+	defer cancel()
+	d, err := e.Journal.Show(ctx, e.ownedRow(acc, id))
+	switch {
+	case errors.Is(err, journal.ErrNotFound), err == nil && (d.ID != id || d.Merchant != acc.Merchant.Name || !d.IsBegun()):
+		return nil, ErrNoAuthentication
+	case err != nil:
+		return nil, e.storeUnreachable(ctx, "journal not read", err, id)
+	}
+	return e.ofJournal(&d.Record), nil
+}
+
+// SearchAuthentications returns a page of what the journal has of a merchant's authentications, newest first, and the
+// cursor of the next one. It is good for the same merchant and the same query, on every node, and Limit may change. The
+// errors are ErrNoJournal, ErrCursor and ErrStoreUnreachable.
+func (e *Engine) SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) ([]*Authentication, string, error) {
+	if e.Journal == nil {
+		return nil, "", ErrNoJournal
+	}
+	q.Merchant, q.Begun = acc.Merchant.Name, true
+	name := cursorName(q)
+	if q.Cursor != "" {
+		cursor, err := e.openCursor(name, q.Cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		q.Cursor = cursor
+	}
+	ctx, cancel := context.WithTimeout(ctx, journalTime)
+	defer cancel()
+	page, err := e.Journal.Search(ctx, q)
+	if err != nil {
+		e.logStoreFailure(ctx, "journal not searched", err)
+		return nil, "", ErrStoreUnreachable
+	}
+	all := make([]*Authentication, 0, len(page.Records))
+	for i := range page.Records {
+		if r := &page.Records[i]; r.Merchant == acc.Merchant.Name {
+			all = append(all, e.ofJournal(r))
+		}
+	}
+	if page.Next == "" {
+		return all, "", nil
+	}
+	return all, base64URL.EncodeToString(e.Sealer.Seal(name, []byte(page.Next))), nil
+}
+
+// cursorName is what the cursor of a search is sealed under: the merchant, and all that the search asks for. So a cursor
+// opens for the same search of the same merchant alone.
+func cursorName(q journal.Query) string {
+	q.Limit, q.Cursor = 0, ""
+	return fmt.Sprintf("cursor of %q", []string{
+		q.Merchant, q.ID, q.Reference, q.Card, q.Last4, q.Scheme, q.ACS, q.Status, q.Result, q.Reason,
+		strconv.FormatBool(q.Begun), timeText(q.From), timeText(q.To),
+	})
+}
+
+// timeText writes a time as the journal compares it, and no time as "".
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
+}
+
+// openCursor returns the journal's cursor in that of a search, or ErrCursor.
+func (e *Engine) openCursor(name, cursor string) (string, error) {
+	sealed, err := base64URL.Strict().DecodeString(cursor)
+	if err != nil {
+		return "", ErrCursor
+	}
+	plain, err := e.Sealer.Open(name, sealed)
+	if err != nil || !journal.ValidCursor(string(plain)) {
+		return "", ErrCursor
+	}
+	return string(plain), nil
+}
+
+// ofJournal returns what a record says of an authentication: neither messages nor the authentication value.
+func (e *Engine) ofJournal(r *journal.Record) *Authentication {
+	rules := e.rulesOf(r.Card.Scheme)
+	a := &Authentication{
+		ID: r.ID, Status: outcome.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
+		Scheme: r.Card.Scheme, MessageVersion: r.MessageVersion, Channel: r.DeviceChannel,
+		Merchant: r.Merchant, AcquirerMerchant: r.AcquirerMerchant, Amount: r.Amount, Currency: r.Currency, Exponent: r.Exponent,
+		ResultRefused: r.ResultRefused, Outcome: r.Outcome(rules), Findings: r.Findings(rules),
+	}
+	if a.Scheme != "" {
+		a.Schemes = []string{a.Scheme}
+	}
+	return a
+}
+
+// readOwned reads the row of a transaction for the merchant that began it. For any other merchant it returns
+// ErrNoAuthentication, after asking the store for a row that never exists: so a transaction of another merchant takes as
+// long as none, and if the store cannot be reached, the requestor hears of that, by ErrStoreUnreachable.
+func (e *Engine) readOwned(ctx context.Context, acc *account.Account, id string) (*store.Txn, *txnRecord, error) {
+	t, err := e.Store.Get(ctx, e.ownedRow(acc, id))
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && t.Owner != acc.Merchant.Name:
+		return nil, nil, ErrNoAuthentication
+	case err != nil:
+		return nil, nil, e.storeUnreachable(ctx, "transaction not read", err, id)
+	}
+	if t.State == Second {
+		return nil, nil, ErrNoAuthentication // the authentication is known by its first id
+	}
+	rec, err := e.unseal(&t)
+	return &t, rec, err
+}
+
+// statusOf returns where a transaction is.
+func (e *Engine) statusOf(t *store.Txn, rec *txnRecord) outcome.Status {
+	switch t.State {
+	case Waiting:
+		if e.isOver(rec) {
+			return outcome.Expired
+		}
+		return outcome.RequiresBrowser
+	case Cancelled:
+		return outcome.Cancelled
+	case Sent:
+		if e.isClaimOver(rec.Sent) {
+			return outcome.Failed
+		}
+		return outcome.InProgress
+	case Challenge:
+		switch {
+		case e.isOver(rec):
+			return outcome.Expired
+		case rec.Decoupled:
+			return outcome.Decoupled
+		case rec.isAwaitingSPC(t):
+			return outcome.InProgress
+		}
+		return outcome.Challenge
+	case Final, Result:
+		return outcome.Completed
+	}
+	return outcome.Failed
+}
+
+// ownedRow is the id of a row, or for any merchant but its owner that of a row that never exists.
+func (e *Engine) ownedRow(acc *account.Account, id string) string {
+	if !e.IDs.IsOwner(id, acc.Merchant.Name) {
+		return "none." + id
+	}
+	return id
+}
+
+// areValuesGone reports whether a transaction that is over is no longer told of.
+func (e *Engine) areValuesGone(rec *txnRecord) bool {
+	return rec.Ended != 0 && e.Now().Sub(time.UnixMilli(rec.Ended)) >= e.Timeouts.Values
+}
+
+// describe makes of a row what its owner sees.
+func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (*Authentication, error) {
+	r, messages, err := e.journalRecord(t, rec, status)
+	if err != nil {
+		return nil, err
+	}
+	r.Unkept = rec.Unkept // also before the AReq leaves
+	a := e.ofJournal(r)
+	a.Defaulted, a.ARes, a.RReq, a.Normalised = rec.Defaulted, rec.ARes, rec.RReq, rec.Corrections
+	if a.Outcome != nil {
+		a.Outcome.AddValues(messages)
+	}
+	if rec.Schemes != nil {
+		a.Schemes = rec.Schemes
+	}
+	if a.Normalised == nil {
+		for _, text := range rec.Changes {
+			element, what, _ := strings.Cut(text, ": ")
+			a.Normalised = append(a.Normalised, Correction{Pointer: "/" + strings.ReplaceAll(element, ".", "/"), Rule: what})
+		}
+	}
+	a.IsForAgent = rec.API == agentsAPI
+	if rec.Agent != nil {
+		if status == outcome.RequiresBrowser {
+			a.MethodURL = rec.Agent.MethodURL
+		}
+	} else if status == outcome.RequiresBrowser && rec.Until != 0 {
+		a.BrowserExpires = time.UnixMilli(rec.Until).UTC()
+	}
+	return a, nil
+}
+
+// addEvent adds the event of a transaction to the change that brings it to its end: both are stored, or neither is. A
+// challenge brings the event that its time is over, which lies ahead and goes when a result comes.
+func (e *Engine) addEvent(t *store.Txn, rec *txnRecord) error {
+	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
+		return nil
+	}
+	status, at := outcome.Failed, e.Now()
+	switch t.State {
+	case Final, Result:
+		status = outcome.Completed
+	case Challenge, Waiting:
+		if status, at = outcome.Expired, t.Expires; rec.Until != 0 {
+			at = time.UnixMilli(rec.Until)
+		}
+	case Cancelled:
+		status = outcome.Cancelled
+	case Sent: // should the process die, nobody else would tell that the claim is over
+		at = time.UnixMilli(rec.Sent).Add(e.Timeouts.Authentication + commitTime + transid.MaxSkew)
+	}
+	a, err := e.describe(t, rec, status)
+	if err != nil {
+		return err
+	}
+	t.Event, err = e.Announcer.NewEvent(t.Owner, a, at)
+	return err
+}
+
+// notify wakes those who wait for a transaction to change, and has its event delivered.
+func (e *Engine) notify(id string) {
+	e.changes.notify(id)
+	if e.Announcer != nil {
+		e.Announcer.Announced()
+	}
+}
+
+// Cancel ends an authentication of [Engine.Create] that is not final. For any merchant but its owner there is none.
+func (e *Engine) Cancel(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	id = strings.ToLower(id)
+	t, rec, err := e.readOwned(ctx, acc, id)
+	if err != nil {
+		return nil, err
+	}
+	if rec.API == "" {
+		return nil, ErrNotCancellable
+	}
+	if err := e.cancelRow(ctx, t, ""); err != nil {
+		return nil, err
+	}
+	return e.Authentication(ctx, acc, id)
+}
+
+// cancelRow moves the row of an authentication to Cancelled. If no browser has begun it, that of binding is bound to it; ""
+// means that the merchant cancels.
+func (e *Engine) cancelRow(ctx context.Context, was *store.Txn, binding string) error {
+	_, err := e.newWrite(*was, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
+		if e.statusOf(t, rec).IsFinal() {
+			return ErrFinal
+		}
+		if rec.Page != nil {
+			rec.Page.Card = nil
+			if len(rec.Page.Binding) == 0 && isBinding(binding) {
+				rec.Page.Binding = e.Sealer.Digest(bindingText(was.ID, binding))
+			}
+		}
+		if rec.Agent != nil {
+			rec.Agent.Request = nil
+		}
+		return e.advanceRow(t, rec, Cancelled, e.keepFinal())
+	})).run(ctx)
+	switch {
+	case err == nil:
+		e.notify(was.ID)
+		return nil
+	case errors.Is(err, ErrFinal), errors.Is(err, errArrow):
+		return ErrFinal
+	case errors.Is(err, store.ErrNotFound):
+		return ErrNoAuthentication
+	}
+	return e.storeUnreachable(ctx, "cancellation not stored", err, was.ID)
+}

@@ -1,0 +1,445 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/protocol/faults"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/message/extension"
+)
+
+// sendPoll is how often the store is asked whether the 3DS Method has ended on another node.
+const sendPoll = 200 * time.Millisecond
+
+// isMethodOver reports whether the AReq need not wait for the 3DS Method any more.
+func (e *Engine) isMethodOver(p *pageRecord) bool {
+	return p.IsMethodDone || e.Now().UnixMilli() >= p.MethodEnds
+}
+
+// startSending sends the AReq of an authentication that a browser has begun once its 3DS Method is over. Any number of
+// calls, on all nodes, send it once: the row says who may.
+func (e *Engine) startSending(p *page) {
+	e.startSPCTimer(p)
+	if p.row.State != Waiting || len(p.rec.Page.Binding) == 0 {
+		return
+	}
+	if _, isUnderWay := e.sending.LoadOrStore(p.id, true); isUnderWay {
+		return // however often a browser asks, one task of this node looks after it
+	}
+	e.taskGroup().Start(func(ctx context.Context) {
+		defer e.sending.Delete(p.id)
+		for {
+			changed, forget := e.changes.watch(p.id)
+			now, err := e.readPage(ctx, p.id)
+			switch {
+			case errors.Is(err, ErrNoAuthentication), err == nil && now.row.State != Waiting:
+				forget()
+				return
+			case err == nil && e.isMethodOver(now.rec.Page):
+				forget()
+				now.secret = p.secret
+				if e.sendFromPage(ctx, now) {
+					return
+				}
+				changed = nil
+			}
+			select {
+			case <-ctx.Done():
+			case <-changed:
+			case <-time.After(sendPoll):
+			}
+			forget()
+			if ctx.Err() != nil {
+				return
+			}
+		}
+	})
+}
+
+// sendFromPage sends the AReq of an authentication. It returns false if that is to be tried again: nothing has left then.
+func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
+	text, err := cardKey(p.id, p.secret).Open(nil, nil, p.rec.Page.Card, nil)
+	if err != nil {
+		e.Log.ErrorContext(ctx, "card of an authentication does not open", "threeDSServerTransID", p.id)
+		return true
+	}
+	merchant := &account.Merchant{Name: p.row.Owner}
+	req := &authRequest{account: &account.Account{Merchant: merchant}, start: e.Now(), version: p.rec.version()}
+	req.id = requestedID{value: p.id, made: true}
+	to, areq, err := e.buildFromPage(req, p, text)
+	if untold, ok := errors.AsType[*untoldError](err); ok {
+		return e.endUntold(ctx, p.row, untold)
+	}
+	var sendable message.Sendable
+	if err == nil {
+		sendable, err = areq.Sendable()
+	}
+	if err != nil {
+		e.Log.ErrorContext(ctx, "AReq of an authentication not built", "threeDSServerTransID", p.id, "err", err)
+		return e.failPage(ctx, p, message.PermanentFailure)
+	}
+	leave, ok := e.Directories.Enter(to.peer.Scheme, p.row.Owner)
+	if !ok {
+		if e.Now().Sub(time.UnixMilli(p.rec.Page.MethodEnds)) < e.Timeouts.Authentication {
+			return false
+		}
+		return e.failPage(ctx, p, message.TooManyMessages)
+	}
+	defer leave()
+	c := &claim{target: to, id: p.id, merchant: p.row.Owner, version: req.version, start: req.start}
+	if areq.Has(spcSupport) {
+		c.offer = &spcOffer{areq: sendable.Bytes(), secret: p.secret, pan: req.pan}
+	}
+	c.sent = e.journaledAReq(areq)
+	mayLeave := false
+	sure, err := e.newWrite(p.row, func(t *store.Txn) error {
+		rec, err := e.claimWaiting(t, req, areq)
+		if err != nil {
+			return err
+		}
+		rec.Page.Card = nil
+		c.rec, mayLeave = rec, true
+		return e.advanceRow(t, rec, Sent, e.keepFinal())
+	}).run(withSent(ctx, c.sent))
+	if err != nil || !mayLeave {
+		if !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
+			e.logStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", p.id)
+		}
+		return sure && (errors.Is(err, errArrow) || errors.Is(err, store.ErrNotFound))
+	}
+	e.notify(p.id)
+	e.exchangeIntoRow(ctx, c, sendable)
+	e.notify(p.id)
+	if now, err := e.readPage(ctx, p.id); err == nil {
+		now.secret = p.secret
+		e.startSPCTimer(now)
+	}
+	return true
+}
+
+// failPage has an authentication whose AReq cannot leave fail.
+func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDone bool) {
+	_, err := e.newWrite(p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
+		rec.Failure, rec.Page.Card = failureOf(erro(rec.version(), code, code.Description(), p.id)), nil
+		return e.advanceRow(t, rec, Failed, e.keepFinal())
+	})).run(ctx)
+	e.notify(p.id)
+	return err == nil || errors.Is(err, errArrow)
+}
+
+// buildFromPage makes the AReq of what the back end and the page told. The error is an *untoldError if that is too little.
+func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, *message.Message, error) {
+	msg, to, err := e.readKeptRequest(req, p, text)
+	if err != nil {
+		return target{}, nil, err
+	}
+	page := p.rec.Page
+	addPageData(msg, page, message.TableOf(message.AReq, req.version))
+	msg.Set("threeDSCompInd", page.completion())
+	msg.Set("notificationURL", e.BrowserURL+"/n/"+e.tagOf(p.id)+"/challenge")
+	if !page.hasScript() || page.Data[canShowSPC] != "true" {
+		msg.Set(spcSupport, "")
+		msg.Set("payeeOrigin", "")
+	}
+	areq, err := e.buildTold(msg, to)
+	return to, areq, err
+}
+
+// An untoldError says that a browser did not send members of the AReq that the version requires of it. The engine sends no
+// AReq then, for nobody else knows them.
+type untoldError struct{ names []string }
+
+func (e *untoldError) Error() string {
+	return "the browser did not send " + strings.Join(e.names, ", ")
+}
+
+// buildTold makes the AReq of a request to which all was added that its browser has told. The error is an *untoldError if
+// that is too little.
+func (e *Engine) buildTold(msg *message.Request, to target) (*message.Message, error) {
+	areq, problems := msg.Build(e.buildContext(to))
+	if len(problems) == 0 {
+		return areq, nil
+	}
+	untold := new(untoldError)
+	for _, p := range problems {
+		if p.Code != message.Missing || !isBrowserMember(string(p.Path)) {
+			return nil, errors.New("it is not good: " + string(p.Path))
+		}
+		untold.names = append(untold.names, string(p.Path))
+	}
+	return nil, untold
+}
+
+// endUntold ends an authentication without an AReq.
+func (e *Engine) endUntold(ctx context.Context, row store.Txn, untold *untoldError) (isDone bool) {
+	_, err := e.newWrite(row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
+		if t.State != Waiting {
+			return errArrow
+		}
+		rec.Untold = untold.names
+		if rec.Page != nil {
+			rec.Page.Card = nil
+		}
+		if rec.Agent != nil {
+			rec.Agent.Request = nil
+		}
+		return e.advanceRow(t, rec, Final, e.keepFinal())
+	})).run(ctx)
+	e.notify(row.ID)
+	if err != nil && !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
+		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", row.ID)
+		return false
+	}
+	return true
+}
+
+// readKeptRequest reads what is kept of a request for the AReqs of its page, and finds where they go.
+func (e *Engine) readKeptRequest(req *authRequest, p *page, text []byte) (*message.Request, target, error) {
+	msg, err := message.ReadRequest(text, message.Limits{Depth: -1, Members: -1})
+	if err != nil {
+		return nil, target{}, err
+	}
+	req.pan = msg.Text("acctNumber")
+	to, err := e.targetOfPage(p, req.pan)
+	return msg, to, err
+}
+
+// hasScript reports whether the page may run scripts.
+func (p *pageRecord) hasScript() bool { return p.Data["browserJavascriptEnabled"] != "false" }
+
+// completion returns the threeDSCompInd of the AReq.
+func (p *pageRecord) completion() string {
+	switch {
+	case p.MethodURL == "":
+		return "U"
+	case p.IsMethodDone:
+		return "Y"
+	}
+	return "N"
+}
+
+// addPageData adds the members that the request left to the page, and those that a page may add.
+func addPageData(msg *message.Request, page *pageRecord, table *message.Table) {
+	for name, value := range page.Data {
+		isAwaited := isBrowserMember(name) && slices.Contains(page.Awaited, name)
+		if isAwaited || slices.Contains(pageMembers, name) && !msg.Has(name) {
+			setPageMember(msg, table.Field(name), value)
+		}
+	}
+}
+
+// setPageMember sets a member to what the page told, as JSON of its kind. A member that the version lacks has no field.
+func setPageMember(msg *message.Request, f *message.Field, value string) {
+	switch {
+	case f == nil:
+	case f.Kind == message.Bool:
+		msg.SetRaw(f.Name, []byte(strconv.FormatBool(value == "true")))
+	case f.Name == "acceptLanguage":
+		list, _ := json.Marshal(strings.Split(value, ","))
+		msg.SetRaw(f.Name, list)
+	default:
+		msg.Set(f.Name, value)
+	}
+}
+
+// targetOfPage returns where the AReqs of an authentication go.
+func (e *Engine) targetOfPage(p *page, pan string) (target, error) {
+	peer, ok := e.peer(p.row.Scheme)
+	if !ok {
+		return target{}, errors.New("its directory is no longer configured")
+	}
+	to := target{peer: peer}
+	for _, hit := range e.Cards.Lookup(pan) {
+		if hit.Scheme == peer.Scheme {
+			to.info = hit.Info
+		}
+	}
+	if to.info == nil {
+		return target{}, errors.New("its card range is gone")
+	}
+	return to, nil
+}
+
+// pageMembers are members that a page may add.
+var pageMembers = []string{"threeDSMethodId"}
+
+// AuthenticateForAgent sends the AReq of an authentication that [Engine.CreateForAgent] made. The body has members of the
+// AReq that were not known then. The request may be made again with [WithOnce], whose note says that the AReq may have
+// left. The error is as that of Create, or ErrNoAuthentication, ErrAlreadySent or ErrOtherKey. One that will never
+// have an AReq, for it has expired or no directory has its card, is returned as it is.
+func (e *Engine) AuthenticateForAgent(
+	ctx context.Context, acc *account.Account, d Delegation, id string, body []byte,
+) (*Authentication, error) {
+	id = strings.ToLower(id)
+	req := &authRequest{account: acc, start: e.Now(), version: message.V220, isCreation: true, delegation: &d}
+	once, _ := ctx.Value(onceKey{}).(Once)
+	req.once = Once{ID: id, Note: once.Note}
+	a, err := e.authenticateForAgent(context.WithoutCancel(ctx), req, once.ID != "", body)
+	e.noteRequest(ctx, req)
+	e.noteAuthentication(ctx, agentsOperation, a, err)
+	return a, err
+}
+
+// authenticateForAgent does the work of AuthenticateForAgent. The request is a repetition if an earlier one with the same
+// Idempotency-Key may have sent the AReq.
+func (e *Engine) authenticateForAgent(ctx context.Context, req *authRequest, isRepetition bool, body []byte) (*Authentication, error) {
+	a, err := e.authentication(ctx, req.account, req.once.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case !a.IsForAgent:
+		return nil, ErrNoAuthentication
+	}
+	t, rec, err := e.readOwned(ctx, req.account, req.once.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case rec.Agent == nil, t.State == Waiting && e.isOver(rec), t.State == Final && !rec.wasSent(), t.State != Waiting && isRepetition:
+		return a, nil
+	case t.State != Waiting:
+		return nil, ErrAlreadySent
+	}
+	c, err := e.checkAgentsRequest(req, t, rec, body)
+	if untold, ok := errors.AsType[*untoldError](err); ok {
+		if !e.endUntold(ctx, *t, untold) {
+			return nil, ErrStoreUnreachable
+		}
+		return e.authentication(ctx, req.account, t.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := c.areq.Sendable()
+	if err != nil {
+		return nil, err
+	}
+	leave, ok := e.Directories.Enter(c.to.peer.Scheme, t.Owner)
+	if !ok {
+		return nil, &TooManyError{tooMany(req.version, "")}
+	}
+	defer leave()
+	if err := e.noteID(ctx, req); err != nil {
+		return nil, err
+	}
+	claimed := &claim{
+		target: c.to, id: t.ID, merchant: t.Owner, version: req.version, start: req.start,
+		bridging: extension.VersionOf(c.areq, extension.BridgingID),
+	}
+	if err := e.claimForAgent(ctx, req, claimed, t, c.areq); err != nil {
+		return nil, err
+	}
+	e.logFindings(ctx, req, c.to)
+	e.notify(t.ID)
+	e.exchangeIntoRow(ctx, claimed, text)
+	return e.authentication(ctx, req.account, t.ID)
+}
+
+// checkAgentsRequest makes the AReq of what the two requests of an agent tell, and checks it as that of any other request.
+func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnRecord, body []byte) (*contentCheck, error) {
+	d := req.delegation
+	first, err := cardKey(t.ID, d.secret()).Open(nil, nil, rec.Agent.Request, nil)
+	if err != nil {
+		return nil, ErrOtherKey
+	}
+	members := map[string]json.RawMessage{}
+	for _, text := range [][]byte{first, body} {
+		if err := json.Unmarshal(text, &members); err != nil {
+			return nil, err
+		}
+	}
+	members["ds"], _ = json.Marshal(t.Scheme)
+	members["messageVersion"], _ = json.Marshal(rec.Version)
+	whole, err := json.Marshal(members)
+	if err != nil {
+		return nil, err
+	}
+	d.NotificationURL = cmp.Or(d.NotificationURL, rec.Agent.NotificationURL)
+	switch {
+	case rec.Agent.MethodURL == "":
+		d.Completion = "U"
+	case d.Completion != "Y":
+		d.Completion = "N" // U is for cards without a 3DS Method
+	}
+	original := slices.Clone(whole)
+	c, err := e.checkContent(req, whole)
+	if err != nil || len(c.problems) > 0 || len(c.own) > 0 || c.to.peer != nil && !req.isVersionUsable(c.to) {
+		return nil, e.refuseCreation(req, original)
+	}
+	missing := message.Path("")
+	switch {
+	case members["browserJavascriptEnabled"] == nil: // the agent describes no browser
+		missing = "browserAcceptHeader"
+	case d.NotificationURL == "":
+		missing = "notificationURL"
+	}
+	if missing != "" {
+		entry := faults.New(message.Missing, missing, "required", "Send it in one of the two requests.")
+		return nil, &RefusedError{Faults: []faults.Entry{entry}}
+	}
+	if c.to.peer == nil {
+		return nil, ErrNoRanges // the range was there when the authentication was created
+	}
+	if e.Observer != nil && c.rulesChecked {
+		e.Observer.RulesChecked(req.account.Merchant.Name, c.to.peer.Scheme, c.findings)
+	}
+	if len(c.areq.Placeholders()) == 0 {
+		return &c, nil
+	}
+	told, err := message.ReadRequest(c.areq.WithoutPlaceholders(), message.Limits{Depth: -1, Members: -1})
+	if err != nil {
+		return nil, err
+	}
+	req.changes = append(req.changes, told.Normalise()...)
+	c.areq, err = e.buildTold(told, c.to)
+	return &c, err
+}
+
+// claimWaiting returns the record of a row that waits for its AReq, with what is kept of the one that is about to leave.
+// The error is errArrow if it does not wait, and store.ErrNotFound if its time is over.
+func (e *Engine) claimWaiting(t *store.Txn, req *authRequest, areq *message.Message) (*txnRecord, error) {
+	if t.State != Waiting {
+		return nil, errArrow
+	}
+	rec, err := e.unseal(t)
+	if err != nil {
+		return nil, err
+	}
+	if e.isOver(rec) {
+		return nil, store.ErrNotFound
+	}
+	rec.Sent, rec.AReq, rec.Purchase = e.Now().UnixMilli(), areq.Facts(), e.purchaseOf(req, areq)
+	return rec, nil
+}
+
+// claimForAgent commits that the AReq leaves. Of any number of calls, on all nodes, one succeeds.
+func (e *Engine) claimForAgent(ctx context.Context, req *authRequest, c *claim, was *store.Txn, areq *message.Message) error {
+	c.sent = e.journaledAReq(areq)
+	mayLeave := false
+	_, err := e.newWrite(*was, func(t *store.Txn) error {
+		rec, err := e.claimWaiting(t, req, areq)
+		if err != nil {
+			return err
+		}
+		rec.Agent.Request, rec.Agent.Continued = nil, req.start.UnixMilli()
+		rec.Changes, rec.Defaulted = describeChanges(req.changes), req.defaulted
+		rec.Unkept = unkeptRules(req.findings)
+		c.rec, mayLeave = rec, true
+		return e.advanceRow(t, rec, Sent, e.keepFinal())
+	}).run(withSent(ctx, c.sent))
+	switch {
+	case err == nil && mayLeave:
+		return nil
+	case errors.Is(err, errArrow), errors.Is(err, store.ErrNotFound), err == nil:
+		return ErrAlreadySent
+	}
+	return e.storeUnreachable(ctx, "claim not stored", err, c.id)
+}

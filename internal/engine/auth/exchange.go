@@ -1,0 +1,265 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/protocol/outcome"
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/message"
+)
+
+// commitTime is what an /auth may take beyond its time limit to commit its outcome. It
+// is short enough for the answer to leave within a quarter of a second of the limit.
+const commitTime = 200 * time.Millisecond
+
+// exchange sends the one AReq of a claim and returns the answer. It goes on if the
+// requestor hangs up; the time limit counts from the start of the /auth.
+//
+// Most of the time of an /auth is spent waiting here, by thousands at once. So exchange is
+// given the text of the AReq and not the message, which would take several times the memory.
+func (e *Engine) exchange(ctx context.Context, c *claim, areq message.Sendable) (answer, error) {
+	e.inFlight.Add(1)
+	defer e.inFlight.Done()
+	through := withSent(context.WithoutCancel(ctx), c.sent)
+	limited, cancel := context.WithTimeout(through, e.timeLeft(c))
+	defer cancel()
+	sent := e.Now()
+	body, err := e.Directories.Send(limited, c.peer.Scheme, c.merchant, areq.Bytes(), c.id, c.version, c.info.IssuerCountry)
+	if e.Recorder != nil {
+		e.Recorder.NoteDirectory(ctx, e.Now().Sub(sent))
+	}
+	c.rec.Gone = ctx.Err() != nil
+	return e.handleAnswer(through, c, body, err)
+}
+
+// exchangeIntoRow is exchange for an AReq that no /auth has brought. Its end stands in the row, and is counted as that of
+// an /auth.
+func (e *Engine) exchangeIntoRow(ctx context.Context, c *claim, areq message.Sendable) {
+	sent := e.Now()
+	ares, err := e.exchange(ctx, c, areq)
+	if e.Observer != nil {
+		e.Observer.Observe("auth", c.scheme(), outcomeOf(ares.status, err), e.Now().Sub(sent))
+	}
+}
+
+// timeLeft is what remains of the time limit of an /auth.
+func (e *Engine) timeLeft(c *claim) time.Duration {
+	return c.start.Add(e.Timeouts.Authentication).Sub(e.Now())
+}
+
+// handleAnswer turns a directory's answer, or the lack of one, into what the requestor gets,
+// and commits the outcome of the transaction. From here on ctx has no end of its own.
+func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err error) (answer, error) {
+	if err != nil {
+		return answer{}, e.fail(ctx, c, e.connectionErro(ctx, c, err))
+	}
+	facts, err := c.rec.context()
+	if err != nil {
+		return answer{}, err
+	}
+	refuse := func(m *message.Message, code message.Code, detail, kind string) (answer, error) {
+		return answer{}, e.refuseARes(ctx, c, facts.AReq, m, code, detail, kind)
+	}
+	ares, err := message.Parse(body, e.Limits)
+	if err != nil {
+		return refuse(nil, message.InvalidMessage, "Invalid Formatted Message", "")
+	}
+	kind, known := ares.Type()
+	switch {
+	case known && kind == message.Erro:
+		return answer{}, e.fail(ctx, c, e.relayedErro(ctx, c, ares))
+	case known && kind != message.ARes:
+		return refuse(ares, message.InvalidMessage, "Invalid Message for the receiving component", kind.String())
+	case !known && ares.Has("messageType"):
+		return refuse(ares, message.InvalidMessage, "Invalid Message Type", "")
+	}
+	if found := ares.Check(c.peer.context(facts)); len(found) > 0 {
+		code, detail := found.Pick(message.ForPeer)
+		return refuse(ares, code, detail, "ARes")
+	}
+	if c.rec.Page != nil && c.offer == nil && ares.Text("transStatus") == "S" {
+		return refuse(ares, message.Format, "transStatus", "ARes") // the second AReq of SPC has said what became of it
+	}
+	return e.acceptARes(ctx, c, facts.AReq, ares)
+}
+
+// acceptARes commits a good ARes. One that asks for a challenge reaches the requestor only
+// if it is committed, for an RReq will refer to it. A final one needs nothing that comes
+// later, so the requestor gets it even if the commit fails.
+func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.Message) (answer, error) {
+	status := ares.Text("transStatus")
+	next, keep := Final, e.keepFinal()
+	switch status {
+	case "C", "S":
+		next, keep = Challenge, e.Timeouts.Challenge
+	case "D":
+		next, keep = Challenge, decoupledWait(areq)
+	}
+	c.rec.ARes = ares.Bytes()
+	c.rec.Decoupled = status == "D"
+	if err := e.storeFirstOfSPC(ctx, c, status, ares); err != nil {
+		e.logStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", c.id)
+		return answer{}, unreachable(c.version, c.id)
+	}
+	commit := e.commitFinal
+	if next == Challenge {
+		commit = e.commitPending
+	}
+	err := commit(ctx, c, next, keep)
+	e.noteResult(ctx, ares)
+	e.explainReason(ctx, c.id, c.peer.Scheme, ares)
+	e.logOtherBridging(ctx, c, ares)
+	if err != nil {
+		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", next)
+		if next == Challenge {
+			return answer{}, unreachable(c.version, c.id)
+		}
+	}
+	return answer{ares.Bytes(), status}, nil
+}
+
+// decoupledWait is how long the RReq of a decoupled authentication may take.
+func decoupledWait(areq *message.Message) time.Duration {
+	minutes, err := strconv.Atoi(areq.Text("threeDSRequestorDecMaxTime"))
+	if err != nil {
+		minutes = 10080 // the longest there is: 7 days
+	}
+	return time.Duration(minutes)*time.Minute + decoupledGrace
+}
+
+// connectionErro logs that a directory gave no answer, and returns the Erro for the
+// requestor.
+func (e *Engine) connectionErro(ctx context.Context, c *claim, err error) message.Error {
+	detail := "Connection failed"
+	var detailed interface{ Detail() string }
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		detail = "Connection timeout"
+	case errors.As(err, &detailed):
+		detail = detailed.Detail()
+	}
+	e.Log.WarnContext(ctx, "directory gave no answer", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme, "err", err)
+	bad := erro(c.version, message.ConnectionFailure, detail, c.id)
+	bad.MessageType = "AReq"
+	return bad
+}
+
+// relayedErro logs the Erro of a directory, and returns the Erro for the requestor, with the
+// same code and component. A directory's Erro answers the AReq, so it is about this
+// transaction, whatever id and version it names.
+func (e *Engine) relayedErro(ctx context.Context, c *claim, m *message.Message) message.Error {
+	bad := erroOf(m)
+	bad.Version, bad.ServerTransID = c.version, c.id
+	e.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
+		"errorCode", bad.Code, "errorComponent", bad.Component, "errorDetail", logDetail(bad))
+	return bad
+}
+
+// refuseARes answers an ARes that is not good: it sends an Erro to the directory server, in
+// a request of its own, and returns one for the requestor. M is nil if it could not be read.
+func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Message, code message.Code, detail, kind string) error {
+	bad := erro(c.version, code, detail, c.id)
+	bad.Description = code.Description()
+	bad.MessageType = kind
+	bad.SDKTransID = areq.Text("sdkTransID")
+	if m != nil {
+		bad.DSTransID, bad.ACSTransID = idOf(m, "dsTransID"), idOf(m, "acsTransID")
+		e.addMoment(&store.Txn{ID: c.rowID(), Owner: c.merchant}, c.rec, journal.RefusedAnswer, journal.Step{
+			Step: "ares", Message: e.journalMessage(m), Findings: []string{"refused: " + code.String() + " " + journalDetail(ownDetail(code, detail))},
+		})
+	}
+	e.Directories.Report(ctx, c.peer.Scheme, c.info.IssuerCountry, bad.JSON())
+	bad.Detail = ownDetail(code, detail)
+	e.Log.WarnContext(ctx, "answer of the directory refused", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
+		"errorCode", code, "errorDetail", bad.Detail)
+	// The requestor knows no other id of the transaction (docs/api.md, G9).
+	bad.DSTransID, bad.ACSTransID, bad.SDKTransID = "", "", ""
+	bad.Description = "Invalid response from Directory Server"
+	return e.fail(ctx, c, bad)
+}
+
+// fail commits that the transaction has failed, and returns bad. A failed commit is
+// harmless: a claim without an outcome expires as failed.
+func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
+	c.rec.Failure = failureOf(bad)
+	if err := e.commitFinal(ctx, c, Failed, e.keepFinal()); err != nil {
+		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", Failed)
+	}
+	return bad
+}
+
+// failureOf returns an Erro as a record keeps it.
+func failureOf(bad message.Error) *outcome.Erro {
+	return &outcome.Erro{
+		Component: bad.Component, Code: bad.Code.String(),
+		Description: journalDetail(bad.Description), Detail: journalDetail(bad.Detail),
+	}
+}
+
+// commitFinal moves the transaction to its last state. The write is lazy: a crash of the
+// machine may lose it. The claim that is left then says as much once its time is over, for
+// its id stays used and no result is expected.
+func (e *Engine) commitFinal(ctx context.Context, c *claim, next store.State, keep time.Duration) error {
+	ctx, cancel := e.commitContext(ctx, c)
+	defer cancel()
+	defer e.notify(c.rowID()) // a /postauth may wait for the end of the /auth
+	return e.Store.Update(ctx, store.Txn{ID: c.rowID()}, func(t *store.Txn) error {
+		t.Lazy = true
+		return e.advanceClaim(t, c, next, keep)
+	})
+}
+
+// commitContext is for the writes after the exchange: it lasts as long as the /auth may
+// still take, and never less than commitTime.
+func (e *Engine) commitContext(ctx context.Context, c *claim) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, max(e.timeLeft(c), 0)+commitTime)
+}
+
+// advanceClaim is the change that commitFinal and commitPending make.
+func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep time.Duration) error {
+	if t.State == Cancelled {
+		return e.keepLateARes(t, c)
+	}
+	if err := e.checkLeg(t, c.rec); err != nil {
+		return err
+	}
+	c.rec.Answered = e.Now().UnixMilli()
+	return e.advanceRow(t, c.rec, next, keep)
+}
+
+// keepLateARes keeps the ARes of an authentication that was cancelled while its AReq was on its way. Nothing else changes;
+// a result that comes later is checked against it.
+func (e *Engine) keepLateARes(t *store.Txn, c *claim) error {
+	rec, err := e.unseal(t)
+	if err != nil {
+		return err
+	}
+	rec.ARes = c.rec.ARes
+	return e.seal(t, rec)
+}
+
+// commitPending moves the transaction to a state that expects a result. The write is not
+// lazy, and when the store does not say whether it has happened, commitPending finds out. If
+// it cannot in time, it returns an error, so the requestor gets no ARes, and the directory
+// server is told so when it posts the result.
+func (e *Engine) commitPending(ctx context.Context, c *claim, next store.State, keep time.Duration) error {
+	ctx, cancel := e.commitContext(ctx, c)
+	defer cancel()
+	again := false
+	w := e.newWrite(store.Txn{ID: c.rowID()}, func(t *store.Txn) error {
+		if again && t.State != Sent {
+			return nil // an earlier try was made, and the result has come since
+		}
+		again = true
+		return e.advanceClaim(t, c, next, keep)
+	})
+	sure, err := w.run(ctx)
+	if !sure {
+		w.resolveLater(func(rec *txnRecord) { rec.Undelivered = true })
+	}
+	return err
+}

@@ -1,0 +1,355 @@
+package auth_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/protocol/faults"
+	"github.com/openthreeds/threeds/internal/protocol/transid"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/message/messagetest"
+)
+
+// explainable are accounts whose requests are treated differently.
+var explainable = []*account.Account{
+	shop,
+	{Merchant: shop.Merchant, Strict: true},
+	{Merchant: &account.Merchant{Name: "Enforced", SchemeRules: "enforce"}},
+	{Merchant: &account.Merchant{Name: "Helped", SchemeRules: "off", Transliterate: true, Bridging: true}},
+}
+
+// TestE3AuthAndExplainAgree: exactly those bodies are invalid for /explain that /auth refuses for their content, and
+// what
+// /explain would send has the members of what /auth sends. THREEDS_EXPLAIN_BODIES=100000 makes that many.
+func TestE3AuthAndExplainAgree(t *testing.T) {
+	t.Parallel()
+	bodies, err := strconv.Atoi(cmp.Or(os.Getenv("THREEDS_EXPLAIN_BODIES"), "2000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(31, 3))
+	w := newWorld()
+	var sent []byte
+	w.sent = func(areq []byte) { sent = areq }
+	older := *w.hits[1].Info
+	older.DSVersions = []string{"2.2.0"}
+	w.hits[1].Info = &older
+	e := w.engine(0)
+	verdicts := map[bool]int{}
+	for n := range bodies {
+		acc := explainable[random.IntN(len(explainable))]
+		body := randomBody(random, e, acc)
+		x := e.Explain(acc, slices.Clone(body), auth.ExplainOptions{})
+		before := len(w.txns)
+		_, _, err := e.Authenticate(t.Context(), acc, slices.Clone(body))
+		bad, isErro := errors.AsType[message.Error](err)
+		if err != nil && !isErro {
+			t.Fatalf("body %d: %v", n, err)
+		}
+		if isErro && (bad.Code == message.UnknownTransaction || bad.Code == message.BadTransactionData) {
+			continue // the state of an id, and what the store has of it, do not count
+		}
+		if isErro && bad.MessageType != "AReq" {
+			err = nil // the answer of the directory is refused, which is as simple as can be here
+		}
+		if x.IsValid != (err == nil) {
+			t.Fatalf("body %d: /auth says %v, /explain has %+v: %s", n, told(err), x.Faults, body)
+		}
+		verdicts[x.IsValid]++
+		if err != nil {
+			if !slices.ContainsFunc(x.Faults, func(f faults.Entry) bool { return f.Code == bad.Code.String() }) {
+				t.Fatalf("body %d: /auth says %s, /explain has %+v", n, told(err), x.Faults)
+			}
+			continue
+		}
+		if len(w.txns) != before+1 {
+			t.Fatalf("body %d: %d rows after %d", n, len(w.txns), before)
+		}
+		would, did := parse(t, x.AReq), parse(t, sent)
+		if !slices.Equal(slices.Sorted(maps.Keys(would)), slices.Sorted(maps.Keys(did))) {
+			t.Fatalf("body %d: would send %s, sent %s", n, x.AReq, sent)
+		}
+		pan := did.text("acctNumber")
+		if strings.Contains(string(x.AReq), pan) || would.text("acctNumber")[12:] != pan[12:] {
+			t.Fatalf("body %d: the card is %q", n, would.text("acctNumber"))
+		}
+	}
+	if verdicts[true] < bodies/10 || verdicts[false] < bodies/10 {
+		t.Errorf("%v of %d: this shows little", verdicts, bodies)
+	}
+}
+
+// randomBody returns a body for /auth with an id of the caller, often with a fault.
+func randomBody(random *rand.Rand, e *auth.Engine, acc *account.Account) []byte {
+	v, ch := message.Versions()[random.IntN(3)], message.Channels()[random.IntN(3)]
+	cat := message.Categories()[random.IntN(2)]
+	var o object
+	if err := json.Unmarshal(messagetest.Sample(random, message.AReq, v, ch, cat, random.IntN(3) == 0), &o); err != nil {
+		panic(err)
+	}
+	o["acctNumber"] = pan
+	for _, name := range []string{"threeDSServerURL", "threeDSServerRefNumber", "threeDSServerOperatorID"} {
+		delete(o, name)
+	}
+	of := transid.Scheme(1 + random.IntN(2))
+	o["threeDSServerTransID"] = e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Rand, of, acc.Merchant.Name, pan)
+	names := slices.Sorted(maps.Keys(o))
+	for range random.IntN(4) {
+		name := names[random.IntN(len(names))]
+		switch random.IntN(4) {
+		case 0:
+			delete(o, name)
+		case 1:
+			o[strings.ToUpper(name)] = o[name]
+			delete(o, name)
+		case 2:
+			o[name] = o[names[random.IntN(len(names))]]
+		default:
+			o[name] = strangeValues[random.IntN(len(strangeValues))]
+		}
+	}
+	body := o.json()
+	if random.IntN(50) == 0 {
+		body = body[:random.IntN(len(body))]
+	}
+	return body
+}
+
+var strangeValues = []any{
+	"", nil, " ", "x", "é", "A\nB", "01", "80", "DK", "978", 1, 1.5, true, []any{}, []any{"01", "01"}, object{}, object{"a": nil},
+	strings.Repeat("9", 300), "http://localhost/", "2.2.0", "2.4.0", "\u202e",
+}
+
+// TestD23ExplainShowsRules: each kind of fault has its rule, and what would be right.
+func TestD23ExplainShowsRules(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	for name, test := range map[string]struct {
+		member, rule string
+		value        any
+		limit        string
+	}{
+		"length":            {"merchantName", "length", strings.Repeat("x", 41), `{"min":1,"max":40}`},
+		"type":              {"browserJavaEnabled", "type", []any{1}, "null"},
+		"required":          {"acctNumber", "required", nil, "null"},
+		"unknown code":      {"addrMatch", "unknown-code", "X", `{"allowed":["Y","N"]}`},
+		"excluded currency": {"purchaseCurrency", "excluded-code", "999", "null"},
+		"excluded country":  {"merchantCountryCode", "excluded-code", "964", "null"},
+		"unknown currency":  {"purchaseCurrency", "unknown-code", "123", "null"},
+		"unknown letters":   {"merchantCountryCode", "unknown-code", "QQ", "null"},
+		"reserved code":     {"threeDSRequestorAuthenticationInd", "reserved-code", "50", `{"allowed":["01","02","03","04","05","06"]}`},
+		"pattern":           {"mcc", "pattern", "54x1", `{"pattern":"^[0-9]+$"}`},
+		"not ASCII":         {"merchantName", "not-ascii", "Bäcker", "null"},
+		"control character": {"merchantName", "control-character", "A\u0007", "null"},
+		"address":           {"notificationURL", "address", "nowhere", "null"},
+		"version":           {"messageVersion", "version", "2.4.0", `{"allowed":["2.1.0","2.2.0","2.3.1"]}`},
+	} {
+		body := areq("2.2.0", preauth(t, e, shop))
+		body[test.member] = test.value
+		x := e.Explain(shop, body.json(), auth.ExplainOptions{})
+		i := slices.IndexFunc(x.Faults, func(f faults.Entry) bool { return *f.Pointer == "/"+test.member })
+		if x.IsValid || x.AReq != nil || i < 0 {
+			t.Errorf("%s: %+v", name, x)
+			continue
+		}
+		limit, err := json.Marshal(x.Faults[i].Limit)
+		if got := x.Faults[i]; err != nil || got.Rule != test.rule || string(limit) != test.limit || got.Cure == "" {
+			t.Errorf("%s: rule %s, limit %s, cure %q", name, got.Rule, limit, got.Cure)
+		}
+	}
+}
+
+// TestD12CureNamesTheProfile: what a merchant can set once is not to be sent with each request. For /auth there is no profile.
+func TestD12CureNamesTheProfile(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	for member, key := range map[string]string{
+		"acquirerBIN": "per_directory.SCHEME.acquirer_bin", "acquirerMerchantID": "per_directory.SCHEME.acquirer_merchant_id", "mcc": "set mcc ",
+		"merchantName": "merchant_name", "merchantCountryCode": "merchant_country",
+	} {
+		body := areq("2.2.0", preauth(t, e, shop))
+		delete(body, member)
+		for _, isCreation := range []bool{true, false} {
+			x := e.Explain(shop, body.json(), auth.ExplainOptions{IsCreation: isCreation})
+			i := slices.IndexFunc(x.Faults, func(f faults.Entry) bool { return *f.Pointer == "/"+member })
+			if i < 0 || strings.Contains(x.Faults[i].Cure, key) != isCreation || !strings.HasPrefix(x.Faults[i].Cure, "Send "+member) {
+				t.Errorf("%s, isCreation %v: %+v", member, isCreation, x.Faults)
+			}
+		}
+	}
+}
+
+// TestD12SchemeRequiredHasItsSource: what only the scheme requires is told as such, with the source.
+func TestD12SchemeRequiredHasItsSource(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	acc := explainable[2]
+	body := areq("2.2.0", preauth(t, e, acc)).json()
+	x := e.Explain(acc, body, auth.ExplainOptions{})
+	if x.IsValid || len(x.Faults) == 0 {
+		t.Fatalf("%+v", x)
+	}
+	for _, f := range x.Faults {
+		if f.Rule != "scheme-required" || f.Source == nil || *f.Source == "" || !strings.Contains(f.Cure, (*f.Pointer)[1:]) {
+			t.Errorf("%s: %+v", *f.Pointer, f)
+		}
+	}
+}
+
+// TestD23AsOfAndScheme: a rule counts from its date, and a scheme that is named goes before that of the card.
+func TestD23AsOfAndScheme(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	body := areq("2.2.0", preauth(t, e, shop)).json()
+	for _, test := range []struct {
+		asOf    string
+		inForce bool
+	}{{"2020-01-01", false}, {"2026-01-01", true}} {
+		at, err := time.Parse(time.DateOnly, test.asOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := e.Explain(shop, slices.Clone(body), auth.ExplainOptions{AsOf: at})
+		dated := 0
+		for _, f := range x.Findings {
+			if f.Since.String() != "" {
+				dated++
+				if f.InForce != test.inForce && f.Since.String() < "2026" {
+					t.Errorf("%s: %s since %s, in force %t", test.asOf, f.Element, f.Since, f.InForce)
+				}
+			}
+		}
+		if dated == 0 || x.Scheme != "visa" {
+			t.Errorf("%s: %d findings with a date, scheme %q", test.asOf, dated, x.Scheme)
+		}
+	}
+	for _, word := range []string{"mastercard", "amex"} {
+		x := e.Explain(shop, slices.Clone(body), auth.ExplainOptions{Scheme: word})
+		if x.Scheme != word || !x.IsValid || (len(x.Warnings) > 0) != (word == "amex") {
+			t.Errorf("%s: %+v", word, x)
+		}
+	}
+}
+
+// TestE2ExplainChangesNothing: nothing is stored, and the id can still be used.
+func TestE2ExplainChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	e := w.engine(0)
+	body := areq("2.2.0", preauth(t, e, shop)).json()
+	for range 2 {
+		if x := e.Explain(shop, slices.Clone(body), auth.ExplainOptions{}); !x.IsValid {
+			t.Fatalf("%+v", x.Faults)
+		}
+	}
+	if len(w.txns) != 0 || len(w.sends) != 0 {
+		t.Fatalf("%d rows, %d sent", len(w.txns), len(w.sends))
+	}
+	if _, _, err := e.Authenticate(t.Context(), shop, body); err != nil {
+		t.Fatal(err)
+	}
+	if x := e.Explain(shop, body, auth.ExplainOptions{}); !x.IsValid {
+		t.Fatalf("an id that has been used counts: %+v", x.Faults)
+	}
+}
+
+// TestE1LookupOfEachScheme: a card has the schemes whose ranges hold it, in order; without one it has none.
+func TestE1LookupOfEachScheme(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	loaded := w.clock().Add(-time.Hour)
+	w.hits[0].Generation = &ranges.Generation{Loaded: loaded}
+	e := w.engine(0)
+	found, wrong := e.Lookup(t.Context(), shop, object{"acctNumber": pan}.json())
+	if wrong != nil || found.Last4 != pan[12:] || len(found.Schemes) != 2 || found.Schemes[0].Scheme != "visa" || found.Schemes[1].Scheme != "mastercard" {
+		t.Fatalf("%+v %v", found, wrong)
+	}
+	held := found.Schemes
+	if !held[0].KnownSince.Equal(loaded) || !held[1].KnownSince.IsZero() || *held[0].Recommended != message.V231 ||
+		len(held[0].Requires) == 0 {
+		t.Errorf("%+v", held[0])
+	}
+	if found, wrong = e.Lookup(t.Context(), shop, []byte(`{"acctNumber":"5000000000000009"}`)); wrong != nil || found.Last4 != "0009" ||
+		found.Schemes != nil {
+		t.Errorf("no range: %+v %v", found, wrong)
+	}
+	if len(w.sends) != 0 {
+		t.Error("something was sent")
+	}
+}
+
+// TestE3CardWithoutRange: /explain says of a card without a range what /auth says.
+func TestE3CardWithoutRange(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	e := w.engine(0)
+	const other = "5000000000000009"
+	body := areq("2.2.0", e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Rand, 1, shop.Merchant.Name, other))
+	body["acctNumber"] = other
+	x := e.Explain(shop, body.json(), auth.ExplainOptions{})
+	if len(x.Faults) != 1 || x.Faults[0].Code != message.BadTransactionData.String() ||
+		*x.Faults[0].Pointer != "/acctNumber" || x.AReq != nil {
+		t.Errorf("%+v", x)
+	}
+	if _, _, err := e.Authenticate(t.Context(), shop, body.json()); told(err) != "305 acctNumber" {
+		t.Error(told(err))
+	}
+	w.tried = false
+	if x := e.Explain(shop, body.json(), auth.ExplainOptions{}); !x.IsValid || len(x.Warnings) != 1 {
+		t.Errorf("before card ranges are loaded: %+v", x)
+	}
+}
+
+// TestCase25ACureThatWasFollowedHelps: a cure names the setting transliterate for the elements alone that it writes, and
+// only where the merchant does not have it. With it the request is not refused any more.
+func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	setting := *shop.Merchant
+	setting.Transliterate = true
+	strict, with := &account.Account{Merchant: shop.Merchant, Strict: true}, &account.Account{Merchant: &setting}
+	for member, tt := range map[string]struct {
+		value   string
+		isCured bool
+	}{
+		"cardholderName": {"Jürgen Groß", true}, "billAddrLine1": {"Königsallee 1", true}, "shipAddrCity": {"Århus", true}, "merchantName": {"Bäcker", true},
+		"threeDSRequestorURL": {"https://shop.example/ä", false}, "acctID": {"ä1", false}, "email": {"jürgen@example.com", false},
+	} {
+		cureOf := func(acc *account.Account) string {
+			body := areq("2.2.0", preauth(t, e, acc))
+			body[member] = tt.value
+			for _, f := range e.Explain(acc, body.json(), auth.ExplainOptions{}).Faults {
+				if *f.Pointer == "/"+member {
+					return f.Cure
+				}
+			}
+			return ""
+		}
+		const withSetting, without = "Send ASCII, or have the merchant configured with transliterate.", "Send ASCII."
+		want := without
+		if tt.isCured {
+			want = withSetting
+		}
+		if got := cureOf(shop); got != want {
+			t.Errorf("%s: the cure is %q, want %q", member, got, want)
+		}
+		if got := cureOf(strict); got != without {
+			t.Errorf("%s, strict key: the cure is %q, want %q", member, got, without)
+		}
+		if got := cureOf(with); tt.isCured && got != "" || !tt.isCured && got != without {
+			t.Errorf("%s, with transliterate: the cure is %q", member, got)
+		}
+	}
+}

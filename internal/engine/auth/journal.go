@@ -1,0 +1,387 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/protocol/outcome"
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/message"
+)
+
+// cardHash returns the hash by which the journal finds a card; nil when there is no journal.
+func (e *Engine) cardHash(pan string) []byte {
+	if e.CardHash == nil {
+		return nil
+	}
+	return e.CardHash(pan)
+}
+
+// JournalEntries returns what the journal keeps of a row that was read or written at a time: the entry of its last
+// step, or with all set those of all its steps. Rows that are no transactions, and those that do not open, have none.
+// Sent is what [SentMessage] returns for the write; nil means that the AReq is shown by what the row keeps of it.
+func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journal.Step) []journal.Entry {
+	if arrows[t.State] == nil && !isAtEnd(&t) {
+		return nil
+	}
+	rec, err := e.unseal(&t)
+	if err != nil {
+		return nil
+	}
+	status := e.statusOf(&t, rec)
+	base, _, err := e.journalRecord(&t, rec, status)
+	if err != nil {
+		return nil
+	}
+	kinds := journalKinds(&t, rec, status)
+	if slices.Contains(kinds, journal.Answered) {
+		kinds = slices.DeleteFunc(kinds, func(k journal.Kind) bool { return k == journal.Claimed }) // its steps are the first of the answer
+	}
+	if !all {
+		kinds = kinds[len(kinds)-1:]
+	}
+	base.Updated = at.UTC()
+	var entries []journal.Entry
+	for _, kind := range kinds {
+		entry := journal.Entry{Kind: kind, Record: *base, CardHash: rec.CardHash}
+		for _, step := range e.journalSteps(kind, rec, base, at, sent) {
+			step.At = step.At.UTC()
+			entry.Steps = append(entry.Steps, step)
+		}
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+// journalKinds returns the steps that a transaction has come through.
+func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal.Kind {
+	var kinds []journal.Kind
+	if rec.Made != 0 {
+		kinds = append(kinds, journal.Created)
+	}
+	if p := rec.Page; p != nil && p.Begun != 0 && p.MethodURL != "" {
+		kinds = append(kinds, journal.Method)
+	}
+	if rec.wasSent() {
+		kinds = append(kinds, journal.Claimed)
+	}
+	answered := journal.Answered
+	if rec.isSecond() {
+		kinds = append(kinds, journal.Answered, journal.SecondAReq)
+		answered = journal.SecondAnswer
+	}
+	if rec.Answered != 0 || t.State == Sent && status == outcome.Failed {
+		kinds = append(kinds, answered)
+	}
+	if p := rec.Page; p != nil && p.Returned != 0 {
+		kinds = append(kinds, journal.Returned)
+	}
+	switch {
+	case t.State == Result:
+		kinds = append(kinds, journal.Resulted)
+	case rec.Erro != nil:
+		kinds = append(kinds, journal.GivenUp)
+	case t.State == Cancelled:
+		kinds = append(kinds, journal.Cancelled)
+	case status == outcome.Expired:
+		kinds = append(kinds, journal.Expired)
+	case len(kinds) == 0 || isAtEnd(t) && rec.Answered == 0:
+		kinds = append(kinds, answered) // the authentication ended before an AReq left
+	}
+	return kinds
+}
+
+// wasSent reports whether an AReq may have left.
+func (r *txnRecord) wasSent() bool { return r.Sent != 0 && r.Version != "" }
+
+// journalRecord returns a transaction as the journal shows it, and its messages.
+func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, status outcome.Status) (*journal.Record, outcome.Messages, error) {
+	r := &journal.Record{
+		ID: t.ID, Created: rec.createdAt(), API: "emv", Operation: "auth", Merchant: t.Owner, Reference: rec.Reference,
+		Updated: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, rec.Answered, rec.Sent, rec.Made)).UTC(),
+		Card:    journal.Card{Scheme: t.Scheme, BIN: rec.BIN, Last4: rec.Last4},
+		Amount:  rec.Amount, Currency: rec.Currency, Exponent: rec.Exponent, AcquirerMerchant: cardnumber.Scrub(rec.AcquirerMerchant),
+		MessageVersion: rec.Version, ResultRefused: rec.BadResult,
+	}
+	switch rec.API {
+	case authenticationsAPI:
+		r.API, r.Operation = authenticationsAPI, "authentications"
+	case agentsAPI:
+		r.API, r.Operation = agentsAPI, "delegate_authentication"
+	}
+	if rec.Answered != 0 && rec.Sent != 0 {
+		r.DurationMS = rec.Answered - rec.Sent
+	}
+	if rec.wasSent() {
+		r.Unkept = rec.Unkept
+	}
+	messages, err := rec.messages()
+	if err != nil {
+		return nil, messages, err
+	}
+	end := outcome.NewEnding(status, t.Scheme, messages)
+	end.ServerID, end.Time, end.Error, end.Rules = rec.currentID(t.ID), r.Updated, rec.Failure, e.rulesOf(t.Scheme)
+	r.SetEnding(end)
+	if rec.Failure != nil {
+		r.Elements = elementsIn(rec.Failure.Detail)
+	}
+	if ares := messages.ARes; ares != nil {
+		r.ACS, r.Decoupled = ares.Text("acsReferenceNumber"), ares.Text("transStatus") == "D"
+	}
+	return r, messages, nil
+}
+
+// journalSteps returns what happened in one step. A message is masked.
+func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, base *journal.Record, at time.Time, sent *journal.Step) []journal.Step {
+	switch kind {
+	case journal.Created:
+		steps := requestSteps(rec)
+		if rec.Version != "" {
+			steps = append(steps, journal.Step{Step: "answered", At: time.UnixMilli(rec.Made)})
+		}
+		return steps
+	case journal.Method:
+		return []journal.Step{{Step: "method", At: time.UnixMilli(rec.Page.Begun)}}
+	case journal.SecondAReq:
+		areq := e.areqStep(rec, sent)
+		told := journal.Step{Step: "spc.answer", At: areq.At, Findings: []string{spcFindings[rec.Page.SPC.Outcome]}}
+		return []journal.Step{told, areq}
+	case journal.SecondAnswer:
+		return e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
+	case journal.Claimed:
+		rec = rec.first()
+		areq := e.areqStep(rec, sent)
+		areq.Findings = describeFindings(base.Findings(e.rulesOf(base.Card.Scheme)))
+		if rec.Made == 0 {
+			return append(requestSteps(rec), areq)
+		}
+		if rec.Agent != nil && rec.Agent.Continued != 0 {
+			return []journal.Step{{Step: "request", At: time.UnixMilli(rec.Agent.Continued), Findings: rec.Changes}, areq}
+		}
+		return []journal.Step{areq}
+	case journal.Answered:
+		var steps []journal.Step
+		if rec.wasSent() {
+			steps = e.journalSteps(journal.Claimed, rec, base, at, sent)
+		}
+		rec = rec.first()
+		return append(steps, e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))...)
+	case journal.Returned:
+		return []journal.Step{{Step: "cres", At: time.UnixMilli(rec.Page.Returned)}}
+	case journal.Resulted:
+		ended := time.UnixMilli(rec.Ended)
+		return []journal.Step{{Step: "rreq", At: ended, Message: e.maskedMessage(rec.RReq)}, {Step: "rres", At: ended}}
+	case journal.GivenUp:
+		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())), Message: e.maskedMessage(rec.Erro)}}
+	}
+	return []journal.Step{{Step: string(kind), At: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, at.UnixMilli()))}}
+}
+
+// areqStep is the AReq as it was sent or, if that is nil, as far as the row keeps it.
+func (e *Engine) areqStep(rec *txnRecord, sent *journal.Step) journal.Step {
+	if sent == nil {
+		sent = &journal.Step{Message: e.maskedMessage(rec.AReq)}
+	}
+	return journal.Step{Step: "areq", At: time.UnixMilli(rec.Sent), Message: sent.Message, Personal: sent.Personal}
+}
+
+// spcFindings say what became of Secure Payment Confirmation, by its Outcome.
+var spcFindings = map[string]string{
+	spcConfirmed: "the cardholder confirmed",
+	"01":         "the browser could not confirm (spcIncompInd 01)",
+	"02":         "the cardholder cancelled (spcIncompInd 02)",
+	"03":         "nothing came within 540 s (spcIncompInd 03)",
+}
+
+// requestSteps are the first steps: the request, and the look-up of its card.
+func requestSteps(rec *txnRecord) []journal.Step {
+	steps := []journal.Step{{Step: "request", At: rec.createdAt(), Findings: rec.Changes}}
+	if rec.LookedUp == 0 {
+		return steps
+	}
+	lookup := journal.Step{Step: "lookup", At: time.UnixMilli(rec.LookedUp)}
+	if rec.Version == "" {
+		lookup.Findings = []string{"no directory has the card"}
+	}
+	return append(steps, lookup)
+}
+
+// answerSteps are the answer of the directory, or what came instead, and what follows from it at once.
+func (e *Engine) answerSteps(rec *txnRecord, at time.Time) []journal.Step {
+	answered := journal.Step{Step: "answered", At: at}
+	if len(rec.Untold) > 0 {
+		answered.Findings = []string{"no AReq: the browser did not send " + strings.Join(rec.Untold, ", ")}
+		return []journal.Step{answered}
+	}
+	if rec.ARes == nil {
+		if rec.Version == "" {
+			return []journal.Step{answered}
+		}
+		erro := journal.Step{Step: "erro", At: at}
+		if f := rec.Failure; f != nil {
+			text := strings.TrimSpace(f.Code + " " + f.Detail)
+			if f.Component != component {
+				text = journal.RelayedErro + text
+			}
+			erro.Findings = []string{text}
+		}
+		if rec.Page != nil {
+			return []journal.Step{erro}
+		}
+		return []journal.Step{erro, answered}
+	}
+	steps := []journal.Step{{Step: "ares", At: at, Message: e.maskedMessage(rec.ARes)}}
+	if rec.Page != nil {
+		return steps // the browser is shown what comes next, and the merchant asks later
+	}
+	steps = append(steps, answered)
+	if ares, err := message.Parse(rec.ARes, message.Limits{}); err == nil && ares.Text("transStatus") == "C" {
+		steps = append(steps, journal.Step{Step: "challenge", At: at}) // the requestor opens it
+	}
+	return steps
+}
+
+// maskedMessage returns a message masked, nil if it cannot be read.
+func (e *Engine) maskedMessage(text []byte) []byte {
+	m, err := message.Parse(text, message.Limits{})
+	if err != nil {
+		return nil
+	}
+	return e.journalMessage(m)
+}
+
+// journalMessage returns a message as the journal has it: masked. A message of another party is without what its texts
+// quote, and an AReq has its card number in no other element either.
+func (e *Engine) journalMessage(m *message.Message) []byte {
+	if kind, _ := m.Type(); kind == message.AReq {
+		masked := withoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
+		if cardnumber.IsIn(string(masked)) { // another card: this is rare, and cheaper to ask than to do
+			masked = cardnumber.ScrubJSON(masked)
+		}
+		return masked
+	}
+	return journal.ScrubMessage(m.WithheldJSON(e.hashValue), isElementName)
+}
+
+// referenceWithoutCard returns a reference, of which only asterisks and the last four digits are left if it has the number
+// of the card in it, also with something between the digits. Other card numbers are scrubbed.
+func referenceWithoutCard(reference, pan string) string {
+	digits := strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, reference)
+	if !isCardNumber(pan) || !strings.Contains(digits, pan) {
+		return cardnumber.Scrub(reference)
+	}
+	return "***" + pan[len(pan)-4:]
+}
+
+// hashValue returns the beginning of a keyed hash of an authentication value, so that somebody who has the value can show
+// that this was it; "" for every other element. The key is that of the journal's card hashes.
+func (e *Engine) hashValue(name string, value []byte) string {
+	if name != "authenticationValue" || e.CardHash == nil {
+		return ""
+	}
+	return hex.EncodeToString(e.CardHash("authenticationValue " + string(value))[:4])
+}
+
+// journalDetail returns an errorDetail as the journal has it.
+func journalDetail(detail string) string { return journal.ScrubText(detail, isElementName) }
+
+// elementsIn returns the names of elements in a text, each once.
+func elementsIn(text string) (names []string) {
+	words := strings.FieldsFunc(text, func(r rune) bool {
+		return r != '.' && r != '_' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
+	})
+	for _, word := range words {
+		parts := strings.Split(strings.Trim(word, "."), ".")
+		if !slices.ContainsFunc(parts, func(part string) bool { return !isElementName(part) }) {
+			names = addName(names, strings.Join(parts, "."))
+		}
+	}
+	return names
+}
+
+// logDetail returns what the log may have of the detail of an Erro that another component wrote: the names of elements.
+func logDetail(bad message.Error) string { return strings.Join(elementsIn(bad.Detail), ",") }
+
+// isElementName reports whether a word is the name of an element of a message.
+func isElementName(word string) bool { return elementNames()[word] }
+
+// elementNames are the names of all elements of the messages that the journal shows.
+var elementNames = sync.OnceValue(func() map[string]bool {
+	all := map[string]bool{}
+	var add func(t *message.Table)
+	add = func(t *message.Table) {
+		for i := range t.Fields {
+			all[t.Fields[i].Name] = true
+			if of := t.Fields[i].Of; of != nil {
+				add(of)
+			}
+		}
+	}
+	for _, kind := range []message.Type{message.AReq, message.ARes, message.RReq, message.Erro} {
+		for _, version := range []message.Version{message.V210, message.V220, message.V231} {
+			if t := message.TableOf(kind, version); t != nil {
+				add(t)
+			}
+		}
+	}
+	return all
+})
+
+type sentKey struct{}
+
+// journaledAReq returns an AReq as a step of the journal has it, with all of its elements; nil without a journal.
+func (e *Engine) journaledAReq(areq *message.Message) *journal.Step {
+	if e.AddToJournal == nil {
+		return nil
+	}
+	step := &journal.Step{Message: e.journalMessage(areq)}
+	if e.JournalsPersonal {
+		pan := areq.Text("acctNumber")
+		step.Personal = areq.PersonalJSON(func(f *message.Field, value string) bool {
+			isNumber := f.Kind == message.IP || f.Kind == message.Digits || f.Kind == message.Object // a telephone
+			return referenceWithoutCard(value, pan) == value && (isNumber || !journal.HasSecretForm(value))
+		})
+	}
+	return step
+}
+
+// withSent returns a context for the writes by which an AReq may leave and its answer is kept.
+func withSent(ctx context.Context, sent *journal.Step) context.Context {
+	if sent == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, sentKey{}, sent)
+}
+
+// SentMessage returns the AReq, as a step of the journal has it, that a write with this context is about; nil if it is
+// about none.
+func SentMessage(ctx context.Context) *journal.Step {
+	sent, _ := ctx.Value(sentKey{}).(*journal.Step)
+	return sent
+}
+
+// addMoment adds steps to the journal that change nothing in the row of their transaction. Their times are now.
+func (e *Engine) addMoment(t *store.Txn, rec *txnRecord, kind journal.Kind, steps ...journal.Step) {
+	if e.AddToJournal == nil {
+		return
+	}
+	now := e.Now().UTC()
+	for i := range steps {
+		steps[i].At = now
+	}
+	e.AddToJournal(journal.Entry{Kind: kind, Steps: steps, CardHash: rec.CardHash, Record: journal.Record{
+		ID: t.ID, Created: rec.createdAt(), Updated: now, Merchant: t.Owner,
+	}})
+}

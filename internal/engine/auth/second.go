@@ -1,0 +1,337 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/message"
+)
+
+// The second AReq of Secure Payment Confirmation (SPC) comes from the requestor, as a follow-up authentication, unless a
+// page of ours shows the browser's dialog. Then the server itself sends it, once on all nodes together.
+
+// Second is the state of a row that stands under the id of such a second AReq. It never changes. The authentication
+// itself has the row of its first id.
+const Second store.State = "second"
+
+// A spcRecord is what the row of an authentication keeps of Secure Payment Confirmation, when a page of ours shows the
+// browser's dialog and the server itself sends the second AReq. Beyond Outcome, all is about the first one.
+type spcRecord struct {
+	ID       string // the threeDSServerTransID of the second AReq
+	At       int64  // when the ARes S came, Unix milliseconds
+	Outcome  string `json:",omitzero"` // spcConfirmed or spcIncompInd, once the second AReq may have left
+	AReq     []byte `json:",omitzero"` // facts of the first AReq, JSON, once the second may have left
+	ARes     []byte `json:",omitzero"` // facts of the first ARes, JSON, likewise
+	Sent     int64  `json:",omitzero"` // when the first AReq left, likewise
+	Answered int64  `json:",omitzero"` // when the first ARes came, likewise
+}
+
+// A secondRecord is what a row in the state Second keeps.
+type secondRecord struct {
+	First string // the id of the row that has the authentication
+	Card  []byte `json:",omitzero"` // the first AReq, sealed under the secret of the token; gone once the second may have left
+	Sent  int64  `json:",omitzero"` // when the second AReq may have left, Unix milliseconds
+}
+
+// A spcOffer has what the second AReq is made of, while the first one is on its way.
+type spcOffer struct {
+	areq, secret []byte
+	pan          string
+}
+
+const (
+	spcConfirmed = "confirmed"     // the Outcome of a dialog that gave an assertion
+	spcGrace     = 2 * time.Minute // how long after spcTime the second AReq may leave at the latest
+)
+
+// errUsed says that a second AReq was permitted before.
+var errUsed = errors.New("auth: the second AReq has left, or nobody has its card any more")
+
+// ErrBusy says that too many AReqs of the merchant are on their way. Nothing has left.
+var ErrBusy = errors.New("auth: too many AReqs are on their way")
+
+// isSecond reports whether the second AReq of SPC may have left. AReq, ARes, Sent and Answered are those of it then.
+func (r *txnRecord) isSecond() bool {
+	return r.Page != nil && r.Page.SPC != nil && r.Page.SPC.Outcome != ""
+}
+
+// isAwaitingSPC reports whether the browser's dialog is to tell what becomes of SPC.
+func (r *txnRecord) isAwaitingSPC(t *store.Txn) bool {
+	return t.State == Challenge && r.Page != nil && r.Page.SPC != nil && r.Page.SPC.Outcome == ""
+}
+
+// currentID returns the threeDSServerTransID of the last AReq, when that of the first is id.
+func (r *txnRecord) currentID(id string) string {
+	if r.isSecond() {
+		return r.Page.SPC.ID
+	}
+	return id
+}
+
+// first returns the record as it was before the second AReq, as far as messages are checked against it.
+func (r *txnRecord) first() *txnRecord {
+	if !r.isSecond() {
+		return r
+	}
+	was, s := *r, r.Page.SPC
+	was.AReq, was.ARes, was.Sent, was.Answered, was.RReq = s.AReq, s.ARes, s.Sent, s.Answered, nil
+	return &was
+}
+
+// errSuperseded says that what is to be stored was read before the second AReq of SPC left.
+var errSuperseded = fmt.Errorf("%w: the second AReq has left", errArrow)
+
+// checkLeg returns errSuperseded if rec, which is about to be stored in t, was read before the second AReq of SPC left.
+func (e *Engine) checkLeg(t *store.Txn, rec *txnRecord) error {
+	if rec.Page == nil {
+		return nil
+	}
+	now, err := e.unseal(t)
+	if err != nil {
+		return err
+	}
+	if now.currentID(t.ID) != rec.currentID(t.ID) {
+		return errSuperseded
+	}
+	return nil
+}
+
+// storeSecond stores the row of a second AReq, before a page is asked for the browser's dialog. The id of that AReq can be
+// used for nothing else: it has no life of its own.
+func (e *Engine) storeSecond(ctx context.Context, c *claim) error {
+	id := e.IDs.New(e.Now(), 0, e.rand(), numberOf(c.peer.Scheme), c.merchant, c.offer.pan)
+	row := store.Txn{ID: id, Owner: c.merchant, Scheme: c.peer.Scheme, State: Second, Expires: e.expiryIn(spcTime + spcGrace)}
+	second := secondRecord{First: c.rowID(), Card: sealCard(id, c.offer.secret, c.offer.areq)}
+	if err := e.seal(&row, second); err != nil {
+		return err
+	}
+	if err := e.Store.Create(ctx, row); err != nil {
+		return err
+	}
+	c.rec.Page.SPC = &spcRecord{ID: id, At: e.Now().UnixMilli()}
+	return nil
+}
+
+// followSecond returns the row of the authentication that a second AReq belongs to.
+func (e *Engine) followSecond(ctx context.Context, row store.Txn) (store.Txn, error) {
+	var second secondRecord
+	if err := e.open(&row, &second); err != nil {
+		return store.Txn{}, err
+	}
+	t, err := e.Store.Get(ctx, second.First)
+	if err == nil && (t.Owner != row.Owner || t.Scheme != row.Scheme) {
+		err = store.ErrNotFound
+	}
+	return t, err
+}
+
+// startSPCTimer has the second AReq leave when the time for SPC is over and the page has told nothing. Each node that has
+// seen the token meanwhile tries, and one of them sends it. If none is left, the issuer ends the first AReq by itself.
+func (e *Engine) startSPCTimer(p *page) {
+	if !p.rec.isAwaitingSPC(&p.row) || e.isOver(p.rec) {
+		return
+	}
+	key, end := "spc "+p.id, time.UnixMilli(p.rec.Page.SPC.At).Add(spcTime)
+	if _, isUnderWay := e.sending.LoadOrStore(key, true); isUnderWay {
+		return
+	}
+	e.taskGroup().Start(func(ctx context.Context) {
+		defer e.sending.Delete(key)
+		for tasks.Sleep(ctx, sendPoll) {
+			switch now := e.Now(); {
+			case now.Before(end):
+				continue
+			case now.After(end.Add(spcGrace)):
+				return
+			}
+			now, err := e.readPage(ctx, p.id)
+			if errors.Is(err, ErrNoAuthentication) || err == nil && !now.rec.isAwaitingSPC(&now.row) {
+				return
+			}
+			if err != nil {
+				continue
+			}
+			now.secret = p.secret
+			if err := e.sendSecond(ctx, now, SPCAnswer{Incomplete: "03"}); err == nil || errors.Is(err, errUsed) {
+				return
+			}
+		}
+	})
+}
+
+// sendSecond sends the second AReq of an authentication whose page has told what became of SPC. Of any number of calls, on
+// all nodes, one sends it; the error of the others is errUsed. After any other error nothing has left.
+func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) error {
+	s := p.rec.Page.SPC
+	if e.Now().Sub(time.UnixMilli(s.At)) >= spcTime {
+		answer = SPCAnswer{Incomplete: "03"}
+	}
+	row, text, err := e.openSecond(ctx, p)
+	if err != nil {
+		return err
+	}
+	req := &authRequest{version: p.rec.version(), start: e.Now()}
+	to, areq, err := e.buildSecond(req, p, text, &answer)
+	var sendable message.Sendable
+	if err == nil {
+		sendable, err = areq.Sendable()
+	}
+	if err != nil {
+		e.Log.ErrorContext(ctx, "second AReq of an authentication not built", "threeDSServerTransID", p.id, "err", err)
+		e.failPage(ctx, p, message.PermanentFailure)
+		return errUsed
+	}
+	leave, ok := e.Directories.Enter(to.peer.Scheme, p.row.Owner)
+	if !ok {
+		return ErrBusy
+	}
+	c := &claim{target: to, id: s.ID, row: p.id, merchant: p.row.Owner, version: req.version, start: req.start}
+	if err := e.claimSecond(ctx, p, c, areq, answer.outcome()); err != nil {
+		leave()
+		return err
+	}
+	e.notify(p.id)
+	if err := e.useSecond(ctx, row, areq); err != nil {
+		leave()
+		e.Log.ErrorContext(ctx, "second AReq of an authentication not sent", "threeDSServerTransID", p.id, "err", err)
+		return errUsed
+	}
+	e.taskGroup().Start(func(ctx context.Context) {
+		defer leave()
+		e.exchangeIntoRow(ctx, c, sendable)
+		e.notify(p.id)
+	})
+	return nil
+}
+
+// openSecond reads the row of a second AReq, and opens the first AReq in it.
+func (e *Engine) openSecond(ctx context.Context, p *page) (row store.Txn, text []byte, err error) {
+	id := p.rec.Page.SPC.ID
+	row, err = e.Store.Get(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return row, nil, errUsed
+	case err != nil:
+		return row, nil, e.storeUnreachable(ctx, "second AReq not read", err, p.id)
+	}
+	var second secondRecord
+	if err := e.open(&row, &second); err != nil {
+		return row, nil, err
+	}
+	if second.Card == nil || second.First != p.id {
+		return row, nil, errUsed
+	}
+	text, err = cardKey(id, p.secret).Open(nil, nil, second.Card, nil)
+	return row, text, err
+}
+
+// claimSecond is the first of two permissions for a second AReq: the row of the authentication goes from the wait for SPC
+// to Sent. Whoever comes later finds it elsewhere.
+func (e *Engine) claimSecond(ctx context.Context, p *page, c *claim, areq *message.Message, outcome string) error {
+	c.sent = e.journaledAReq(areq)
+	mayLeave := false
+	_, err := e.newWrite(p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
+		if !rec.isAwaitingSPC(t) || rec.Page.SPC.ID != c.id || e.isOver(rec) {
+			return errUsed
+		}
+		ares, err := message.Parse(rec.ARes, message.Limits{})
+		if err != nil {
+			return err
+		}
+		s := rec.Page.SPC
+		s.Outcome, s.AReq, s.ARes, s.Sent, s.Answered = outcome, rec.AReq, ares.Facts(), rec.Sent, rec.Answered
+		rec.Sent, rec.AReq, rec.ARes, rec.Answered, rec.BadResult = e.Now().UnixMilli(), areq.Facts(), nil, 0, nil
+		c.rec, mayLeave = rec, true
+		return e.advanceRow(t, rec, Sent, e.keepFinal())
+	})).run(withSent(ctx, c.sent))
+	switch {
+	case err == nil && mayLeave:
+		return nil
+	case errors.Is(err, errUsed), errors.Is(err, store.ErrNotFound), err == nil:
+		return errUsed
+	}
+	return e.storeUnreachable(ctx, "second claim not stored", err, p.id)
+}
+
+// useSecond is the other permission: the row of the second AReq gives its card away once. From then on the row stays as
+// long as a result may come for that AReq.
+func (e *Engine) useSecond(ctx context.Context, row store.Txn, areq *message.Message) error {
+	mayLeave := false
+	_, err := e.newWrite(row, func(t *store.Txn) error {
+		var second secondRecord
+		if err := e.open(t, &second); err != nil {
+			return err
+		}
+		if second.Sent != 0 {
+			return errUsed
+		}
+		second.Sent, second.Card = e.Now().UnixMilli(), nil
+		t.Expires = e.expiryIn(max(e.keepFinal(), e.Timeouts.Challenge, decoupledWait(areq)) + keepExpired)
+		mayLeave = true
+		return e.seal(t, second)
+	}).run(ctx)
+	if err == nil && !mayLeave {
+		err = errUsed
+	}
+	return err
+}
+
+// buildSecond makes the second AReq: the first one, with what became of SPC, and a reference to the first ARes. An
+// assertion in a form that the protocol does not have counts as SPC that has failed.
+func (e *Engine) buildSecond(req *authRequest, p *page, text []byte, answer *SPCAnswer) (target, *message.Message, error) {
+	msg, to, err := e.readKeptRequest(req, p, text)
+	if err != nil {
+		return target{}, nil, err
+	}
+	facts, err := p.rec.context()
+	if err != nil {
+		return target{}, nil, err
+	}
+	const layout, authInfo = "200601021504", "threeDSRequestorAuthenticationInfo"
+	msg.Set("threeDSServerTransID", p.rec.Page.SPC.ID)
+	if p.rec.Page.IsMethodDone {
+		msg.Set("threeDSMethodId", p.id) // the 3DS Method has run for the first id
+	}
+	appendEntry(msg, "threeDSRequestorPriorAuthenticationInfo", map[string]string{
+		"threeDSReqPriorAuthMethod": "05", "threeDSReqPriorRef": facts.ARes.Text("acsTransID"),
+		"threeDSReqPriorAuthTimestamp": time.UnixMilli(p.rec.Page.SPC.At).UTC().Format(layout),
+	})
+	switch answer.Incomplete {
+	case "":
+		appendEntry(msg, authInfo, map[string]any{
+			"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": e.Now().UTC().Format(layout), "threeDSReqAuthData": answer.Assertion,
+		})
+	case "03":
+		msg.Set(authInfo, "")
+		fallthrough
+	default:
+		msg.Set("spcIncompInd", answer.Incomplete)
+	}
+	areq, problems := msg.Build(to.peer.context(message.Context{Loopback: e.Loopback}))
+	switch {
+	case len(problems) == 0:
+		return to, areq, nil
+	case answer.Incomplete == "":
+		*answer = SPCAnswer{Incomplete: "01"}
+		return e.buildSecond(req, p, text, answer)
+	}
+	return to, nil, errors.New("it is not good: " + string(problems[0].Path))
+}
+
+// maxEntries is how many entries the lists have that appendEntry extends.
+const maxEntries = 3
+
+// appendEntry adds an entry to a list of the AReq. In a full one it takes the place of the last.
+func appendEntry(msg *message.Request, name string, entry any) {
+	var list []json.RawMessage
+	_ = json.Unmarshal(msg.RawAt(message.Path(name)), &list) // a list that is absent is empty, and any other was checked
+	added, _ := json.Marshal(entry)                          // texts, and JSON that was read
+	list = append(list[:min(len(list), maxEntries-1)], added)
+	raw, _ := json.Marshal(list)
+	msg.SetRaw(name, raw)
+}

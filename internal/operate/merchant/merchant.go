@@ -1,0 +1,247 @@
+// Package merchant shows and changes the merchants of a server. Use a [Registry]: [Registry.List] and [Registry.Get]
+// show merchants, [Registry.Put] adds or changes one, [Registry.Remove] removes one.
+//
+// Merchants come from the configuration file or from the store. One of the file wins over one of the store with the
+// same name, and cannot be changed here. Nodes use a change within a second. Whoever has read an [Entry] changes what
+// was read or gets [ErrChanged], so that no change is lost.
+package merchant
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// These are in the errors of a Registry, for use with errors.Is.
+var (
+	ErrNotFound = errors.New("there is no such merchant")
+	ErrExists   = errors.New("there is such a merchant already")
+	ErrInFile   = errors.New("the merchant is in the configuration file, which wins: change it there")
+	ErrChanged  = errors.New("somebody else has changed the merchant meanwhile: read it again")
+	ErrNoRow    = errors.New("the merchant has API keys alone, and no settings to remove: revoke the keys")
+	ErrRefused  = errors.New("the seal of the merchant's row does not open: remove it, and add it again")
+)
+
+// A Source says where a merchant comes from.
+type Source string
+
+// The sources.
+const (
+	File  Source = "file"
+	Store Source = "store"
+	Keys  Source = "keys" // it has API keys, and no settings
+)
+
+// An Entry is a merchant as a Registry shows it.
+type Entry struct {
+	account.Merchant
+	Source Source `json:"source"`
+
+	// Version is another one after each change. Put and Remove take it back. It is empty for a merchant of the file.
+	Version string `json:"version,omitzero"`
+
+	// IsRefused says that the seal of the merchant's row does not open: only the name is there, and it is not used.
+	IsRefused bool `json:"refused,omitzero"`
+
+	// IsHidden says that the store has a merchant with the same name, too, which is not used.
+	IsHidden bool `json:"hidden,omitzero"`
+
+	row store.Merchant
+}
+
+// Rows are what a Registry needs of a store: merchants, and API keys, each of which names its merchant.
+type Rows interface {
+	store.Merchants
+	Keys(ctx context.Context) ([]store.Key, error)
+}
+
+// A Registry has the merchants of a configuration and of a store. Many goroutines may use it.
+type Registry struct {
+	Store Rows
+	Ring  account.Ring // has the secrets that rows are sealed under
+
+	// InFile are the merchants of the configuration.
+	InFile []account.Merchant
+
+	// Schemes are the words of the directories, which per_directory may have beside those that everybody knows.
+	Schemes []string
+
+	// CheckProfile returns a merchant as it is stored, with values in their usual form, or an error with all that is wrong
+	// with it. The media type of the logo is found, not taken. schemes are those of the registry.
+	CheckProfile func(m account.Merchant, schemes []string) (account.Merchant, error)
+}
+
+// List returns all merchants in the order of their names, those too that have API keys alone.
+func (r *Registry) List(ctx context.Context) ([]Entry, error) {
+	rows, err := r.Store.Merchants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Entry, 0, len(r.InFile)+len(rows))
+	for _, m := range r.InFile {
+		isHiding := slices.ContainsFunc(rows, func(row store.Merchant) bool { return row.Name == m.Name })
+		all = append(all, Entry{Merchant: m, Source: File, IsHidden: isHiding})
+	}
+	for _, row := range rows {
+		if !r.isInFile(row.Name) {
+			all = append(all, r.open(row))
+		}
+	}
+	keys, err := r.Store.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for i := range all {
+		known[all[i].Name] = true
+	}
+	for _, k := range keys {
+		if !known[k.Merchant] {
+			known[k.Merchant] = true
+			all = append(all, Entry{Merchant: account.Merchant{Name: k.Merchant}, Source: Keys})
+		}
+	}
+	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// CheckKnown returns an error with ErrNotFound in it, and with the name that was perhaps meant, if there is no merchant of
+// a name.
+func (r *Registry) CheckKnown(ctx context.Context, name string) error {
+	all, err := r.List(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for i := range all {
+		if all[i].Name == name {
+			return nil
+		}
+		names = append(names, all[i].Name)
+	}
+	return fmt.Errorf("%w%s", ErrNotFound, hint.For(name, names...))
+}
+
+func (r *Registry) isInFile(name string) bool {
+	return slices.ContainsFunc(r.InFile, func(m account.Merchant) bool { return m.Name == name })
+}
+
+// open returns what is in a row.
+func (r *Registry) open(row store.Merchant) Entry {
+	e := Entry{Source: Store, row: row, Merchant: account.Merchant{Name: row.Name}}
+	m, err := account.OpenMerchant(r.Ring, &row)
+	if err != nil {
+		e.IsRefused, e.Version = true, versionOf(row.Data)
+		return e
+	}
+	e.Merchant = *m
+	plain, err := json.Marshal(m)
+	if err != nil {
+		panic("merchant: " + err.Error()) // texts and bytes can always be written
+	}
+	e.Version = versionOf(plain) // a row that is sealed anew has the same version
+	return e
+}
+
+// versionOf returns a short digest.
+func versionOf(data []byte) string {
+	digest := sha256.Sum256(data)
+	return hex.EncodeToString(digest[:8])
+}
+
+// Get returns one merchant, or an error with ErrNotFound in it.
+func (r *Registry) Get(ctx context.Context, name string) (Entry, error) {
+	all, err := r.List(ctx)
+	if err != nil {
+		return Entry{}, err
+	}
+	i := slices.IndexFunc(all, func(e Entry) bool { return e.Name == name })
+	if i < 0 {
+		return Entry{}, ErrNotFound
+	}
+	return all[i], nil
+}
+
+// Check returns the merchant as it is stored, with values in their usual form, or an error with all that is wrong with it.
+func (r *Registry) Check(m account.Merchant) (account.Merchant, error) {
+	return r.CheckProfile(m, r.Schemes)
+}
+
+// Put stores a merchant. version is that of the Entry that was changed, or empty to add one that is not there. The error
+// is that of Check if values are wrong, or has ErrInFile, ErrExists, ErrNotFound, ErrRefused or ErrChanged in it.
+func (r *Registry) Put(ctx context.Context, m account.Merchant, version string) (Entry, error) {
+	m, err := r.Check(m)
+	if err != nil {
+		return Entry{}, err
+	}
+	row, err := account.NewMerchantRow(r.Ring, &m)
+	if err != nil {
+		return Entry{}, err
+	}
+	if version == "" {
+		err = r.add(ctx, row)
+	} else {
+		err = r.change(ctx, m.Name, version, func(was Entry) error {
+			if was.IsRefused {
+				return ErrRefused
+			}
+			return r.Store.ChangeMerchant(ctx, m.Name, was.row.Data, row.Data)
+		})
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	return r.open(row), nil
+}
+
+func (r *Registry) add(ctx context.Context, row store.Merchant) error {
+	if r.isInFile(row.Name) {
+		return ErrInFile
+	}
+	err := r.Store.AddMerchant(ctx, row)
+	if errors.Is(err, store.ErrExists) {
+		return ErrExists
+	}
+	return err
+}
+
+// Remove removes a merchant of the store. version is that of the Entry that was shown. The API keys of the merchant
+// stay good.
+func (r *Registry) Remove(ctx context.Context, name, version string) error {
+	return r.change(ctx, name, version, func(was Entry) error {
+		return r.Store.RemoveMerchant(ctx, name, was.row.Data)
+	})
+}
+
+// maxTries is how often a change is tried while others seal the row anew.
+const maxTries = 5
+
+// change calls do with the merchant as it is, if it has this version.
+func (r *Registry) change(ctx context.Context, name, version string, do func(Entry) error) error {
+	for range maxTries {
+		was, err := r.Get(ctx, name)
+		switch {
+		case err != nil:
+			return err
+		case was.Source == File:
+			return ErrInFile
+		case was.Source == Keys:
+			return ErrNoRow
+		case was.Version != version:
+			return ErrChanged
+		}
+		if err := do(was); !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+	return ErrChanged
+}

@@ -1,0 +1,157 @@
+package operator
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// An Entry is one line of the audit trail: who did what, when and from where. No secret is in it, and no card number:
+// Record writes "***" in the place of each.
+type Entry struct {
+	Seq    int64     `json:"seq"`
+	At     time.Time `json:"at"`
+	Who    string    `json:"who"` // token:NAME, cli:USER@HOST
+	Role   Role      `json:"role,omitzero"`
+	From   string    `json:"from,omitzero"`
+	Action string    `json:"action"` // such as key.create
+	Object string    `json:"object,omitzero"`
+	Before any       `json:"before,omitempty"`
+	After  any       `json:"after,omitempty"`
+}
+
+// Actions returns all words that the action of an entry may be.
+func Actions() []string {
+	return []string{
+		"audit.export", scrubbed, signed, "certificate.activate", "certificate.install", "certificate.request", "certificate.rollback",
+		"config.reload", "event.view", "journal.erase", "journal.export", "journal.generate", "journal.import", "key.create", "key.revoke",
+		"key.rotate", "login", "login.failed", "logout", "merchant.change", "operator.invite", "operator.register", "operator.remove", "operator.role",
+		"ranges.accept", "ranges.import", "ranges.refresh", "record.search", "record.view", "store.restore", "token.create", "token.revoke",
+		"webhook.change", "webhook.create", "webhook.remove", "webhook.resend", "webhook.rotate", "webhook.test",
+	}
+}
+
+// CheckAction returns an error with all actions that there are if a word is none; nil for "".
+func CheckAction(word string) error {
+	if word != "" && !slices.Contains(Actions(), word) {
+		return errors.New("want one of " + strings.Join(Actions(), ", "))
+	}
+	return nil
+}
+
+// appendTries is how often an entry is tried to be appended when others append at the same time.
+const appendTries = 50
+
+// ErrBusy says that others have appended to the audit trail all the time.
+var ErrBusy = errors.New("operator: the audit trail is busy")
+
+// Record appends an entry to the audit trail. Its Seq and At are set here. It is durable when Record has returned nil.
+func (s *Service) Record(ctx context.Context, e Entry) error {
+	for range appendTries {
+		if err := s.append(ctx, e); !errors.Is(err, store.ErrExists) {
+			return err
+		}
+	}
+	return ErrBusy
+}
+
+// append appends an entry. It returns store.ErrExists, and changes nothing, if another one was appended meanwhile.
+func (s *Service) append(ctx context.Context, e Entry) error {
+	last, err := s.Store.AuditEntries(ctx, store.AuditQuery{Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(last) == 0 {
+		return s.appendAfter(ctx, &store.AuditEntry{}, e)
+	}
+	return s.appendAfter(ctx, &last[0], e)
+}
+
+// appendAfter is append for a caller who has seen the last entry. Before the first one that is the zero entry.
+func (s *Service) appendAfter(ctx context.Context, last *store.AuditEntry, e Entry) error {
+	e.Seq, e.At = last.Seq+1, s.Now().UTC().Truncate(time.Millisecond)
+	data, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("audit entry: %w", err)
+	}
+	data = cardnumber.ScrubJSON(data)
+	return s.Store.AppendAudit(ctx, store.AuditEntry{Seq: e.Seq, At: e.At, Link: linkOf(LinkOf(last.Link), data), Data: data})
+}
+
+// saltLen is the length of the salt of an entry. A digest with a salt does not give away what somebody could guess.
+const saltLen = 16
+
+// linkOf returns what a store keeps as the link of an entry: a new salt, and the link that follows from it.
+func linkOf(before, data []byte) []byte {
+	salt := make([]byte, saltLen)
+	rand.Read(salt) // it never fails, it ends the process
+	return append(salt, journal.NextLink(before, journal.DigestOf(salt, data))...)
+}
+
+// LinkOf returns the link in what a store keeps as the link of an entry.
+func LinkOf(kept []byte) []byte {
+	_, link := splitLink(kept)
+	return link
+}
+
+// splitLink returns the salt and the link of what a store keeps. Entries of early builds have no salt.
+func splitLink(kept []byte) (salt, link []byte) {
+	if len(kept) <= sha256.Size {
+		return nil, kept
+	}
+	return kept[:len(kept)-sha256.Size], kept[len(kept)-sha256.Size:]
+}
+
+// A Query says which entries are wanted. The zero value of a field but Limit means any.
+type Query struct {
+	Who, Action, Object string
+	From, To            time.Time // At is at or after From, and before To
+	Before              int64     // Seq is less
+	Limit               int
+}
+
+func (q *Query) wants(e *Entry) bool {
+	return (q.From.IsZero() || !e.At.Before(q.From)) && (q.To.IsZero() || e.At.Before(q.To)) && (q.Who == "" || q.Who == e.Who) && (q.Action == "" || q.Action == e.Action) &&
+		(q.Object == "" || q.Object == e.Object)
+}
+
+// auditPage is how many entries are read at once.
+const auditPage = 500
+
+// Search returns the entries that a query asks for, the newest first.
+func (s *Service) Search(ctx context.Context, q Query) ([]Entry, error) {
+	all := []Entry{}
+	page := store.AuditQuery{From: q.From, To: q.To, Before: q.Before, Limit: auditPage}
+	for {
+		rows, err := s.Store.AuditEntries(ctx, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			var e Entry
+			if err := json.Unmarshal(row.Data, &e); err != nil {
+				return nil, fmt.Errorf("audit entry %d: %w", row.Seq, err)
+			}
+			if !q.wants(&e) {
+				continue
+			}
+			if all = append(all, e); len(all) == q.Limit {
+				return all, nil
+			}
+		}
+		if len(rows) < auditPage {
+			return all, nil
+		}
+		page.Before = rows[len(rows)-1].Seq
+	}
+}

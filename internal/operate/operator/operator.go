@@ -1,0 +1,244 @@
+// Package operator knows who may use the admin API and the console, and writes down what they do. Use a [Service] to make,
+// list and revoke tokens, to find the [Actor] of a token that a request brings, to keep the users of the console with
+// their invitations and sessions, and to write and read the audit trail.
+//
+// No token is kept. What is kept is the SHA-256 of its 256 random bits. The row of a token is sealed with the key file:
+// who can write to the store, but has no key file, can neither make a token nor change what one may do.
+package operator
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// A Role says what somebody may do.
+type Role string
+
+// The roles, each of which may do all that the one before it may.
+const (
+	Viewer   Role = "viewer"
+	Operator Role = "operator"
+	Admin    Role = "admin"
+)
+
+// Roles returns all roles.
+func Roles() []Role { return []Role{Viewer, Operator, Admin} }
+
+// ParseRole reads a role.
+func ParseRole(text string) (Role, error) {
+	if !slices.Contains(Roles(), Role(text)) {
+		return "", errors.New("want viewer, operator or admin")
+	}
+	return Role(text), nil
+}
+
+// An Actor is who does something.
+type Actor struct {
+	Who      string // such as token:NAME
+	Role     Role
+	Merchant string // the only one whose things the actor may see; "" means all
+	From     string // the address that the request came from
+}
+
+// CanSee reports whether the actor may see what belongs to a merchant.
+func (a *Actor) CanSee(merchant string) bool { return a.Merchant == "" || a.Merchant == merchant }
+
+// A Session is of an actor who has logged in to the console.
+type Session struct {
+	Actor Actor
+	CSRF  string // what each form of the session's pages brings as csrf
+	Key   []byte // a secret of the session that is on no page, the same on every node
+}
+
+// sessionKey is the key of the session in a context.
+type sessionKey struct{}
+
+// WithSession returns a context that carries the session of a request.
+func WithSession(ctx context.Context, s *Session) context.Context {
+	return context.WithValue(ctx, sessionKey{}, s)
+}
+
+// SessionOf returns the session that WithSession has put into a context.
+func SessionOf(ctx context.Context) (*Session, bool) {
+	s, ok := ctx.Value(sessionKey{}).(*Session)
+	return s, ok && s != nil
+}
+
+// A Store is what a Service needs of a store.
+type Store interface {
+	store.Objects
+	store.Audit
+}
+
+// A Service keeps tokens and the audit trail. Set its fields before use.
+type Service struct {
+	Store  Store
+	Sealer store.Sealer
+	Now    func() time.Time
+}
+
+// The errors of tokens.
+var (
+	ErrTaken   = errors.New("operator: a token of this name exists")
+	ErrNoToken = errors.New("operator: no such token")
+)
+
+// A Token describes a token of the admin API.
+type Token struct {
+	Name     string    `json:"name"`
+	Role     Role      `json:"role"`
+	Merchant string    `json:"merchant,omitzero"` // the only one whose things it may see; "" means all
+	Created  time.Time `json:"created"`
+	Expires  time.Time `json:"expires,omitzero"` // zero: never
+	IsSealed bool      `json:"sealed"`           // its row in the store is as it was made
+}
+
+// sealedToken is what is sealed into the row of a token.
+type sealedToken struct {
+	Hash     []byte    `json:"hash"`
+	Role     Role      `json:"role"`
+	Merchant string    `json:"merchant,omitzero"`
+	Created  time.Time `json:"created"`
+}
+
+// tokenPrefix begins every token, so that scanners of source code find one that was committed.
+const tokenPrefix = "threeds-admin-"
+
+// maxTokenName is the length of the longest name of a token.
+const maxTokenName = 64
+
+// CheckTokenName says what is wrong with the name of a token; nil if nothing is.
+func CheckTokenName(name string) error {
+	isOther := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+	}
+	if name == "" || len(name) > maxTokenName || strings.ContainsFunc(name, isOther) {
+		return fmt.Errorf("want 1 to %d letters, digits, dots, hyphens or underscores", maxTokenName)
+	}
+	return cardnumber.Check(name)
+}
+
+// CreateToken makes a token and returns it. It cannot be read from the store later. The Created of t is set.
+func (s *Service) CreateToken(ctx context.Context, t Token) (string, error) {
+	if err := CheckTokenName(t.Name); err != nil {
+		return "", fmt.Errorf("name: %w", err)
+	}
+	if err := cardnumber.Check(t.Merchant); err != nil {
+		return "", fmt.Errorf("merchant: %w", err)
+	}
+	token := tokenPrefix + NewSecret()
+	hash := sha256.Sum256([]byte(token))
+	row := store.Object{Kind: store.TokenObjects, ID: t.Name, Expires: t.Expires}
+	row.Data = s.seal(&row, sealedToken{hash[:], t.Role, t.Merchant, s.Now().UTC().Truncate(time.Second)})
+	if err := s.Store.AddObject(ctx, row); err != nil {
+		return "", translateError(err, store.ErrExists, ErrTaken)
+	}
+	return token, nil
+}
+
+// translateError returns to in place of an error of the store that is from, and any other error as it is.
+func translateError(err, from, to error) error {
+	if errors.Is(err, from) {
+		return to
+	}
+	return err
+}
+
+func (s *Service) seal(row *store.Object, v any) []byte {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // what is sealed has nothing that cannot be encoded
+	}
+	return s.Sealer.Seal(row.Name(), plain)
+}
+
+// open reads what seal has put into a row.
+func (s *Service) open(row *store.Object, v any) error {
+	plain, err := s.Sealer.Open(row.Name(), row.Data)
+	if err == nil {
+		err = json.Unmarshal(plain, v)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", row.Kind, row.ID, err)
+	}
+	return nil
+}
+
+// openToken reads the row of a token.
+func (s *Service) openToken(row *store.Object) (sealed sealedToken, err error) {
+	if err := s.open(row, &sealed); err != nil {
+		return sealedToken{}, err
+	}
+	return sealed, nil
+}
+
+// Tokens returns all tokens by name. Of one whose row was changed only the name and the end are there.
+func (s *Service) Tokens(ctx context.Context) ([]Token, error) {
+	rows, err := s.Store.Objects(ctx, store.TokenObjects)
+	if err != nil {
+		return nil, err
+	}
+	all := []Token{}
+	for i := range rows {
+		sealed, err := s.openToken(&rows[i])
+		all = append(all, Token{rows[i].ID, sealed.Role, sealed.Merchant, sealed.Created, rows[i].Expires, err == nil})
+	}
+	return all, nil
+}
+
+// RevokeToken ends a token at once, on every node.
+func (s *Service) RevokeToken(ctx context.Context, name string) error {
+	return translateError(s.Store.RemoveObject(ctx, store.TokenObjects, name), store.ErrNotFound, ErrNoToken)
+}
+
+// FindActor returns who a token stands for, or ErrNoToken. It asks the store each time, so that a token that was revoked or
+// has ended is refused at once.
+func (s *Service) FindActor(ctx context.Context, token string) (Actor, error) {
+	if !strings.HasPrefix(token, tokenPrefix) {
+		return Actor{}, ErrNoToken
+	}
+	rows, err := s.Store.Objects(ctx, store.TokenObjects)
+	if err != nil {
+		return Actor{}, err
+	}
+	hash := sha256.Sum256([]byte(token))
+	for i := range rows {
+		sealed, err := s.openToken(&rows[i])
+		if err == nil && subtle.ConstantTimeCompare(sealed.Hash, hash[:]) == 1 {
+			return Actor{Who: "token:" + rows[i].ID, Role: sealed.Role, Merchant: sealed.Merchant}, nil
+		}
+	}
+	return Actor{}, ErrNoToken
+}
+
+// Reseal seals every token and every user anew, so that they outlive rotations of the key file.
+func (s *Service) Reseal(ctx context.Context) error {
+	for _, kind := range []string{store.TokenObjects, store.UserObjects} {
+		rows, err := s.Store.Objects(ctx, kind)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			plain, err := s.Sealer.Open(rows[i].Name(), rows[i].Data)
+			if err != nil {
+				continue // it is refused already, and the list says so
+			}
+			was := rows[i].Data
+			rows[i].Data = s.Sealer.Seal(rows[i].Name(), plain)
+			if err := s.Store.ChangeObject(ctx, rows[i], was); err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+		}
+	}
+	return nil
+}

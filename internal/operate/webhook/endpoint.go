@@ -1,0 +1,152 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// The types of events.
+const (
+	Completed = "authentication.completed"
+	Failed    = "authentication.failed"
+	Expired   = "authentication.expired"
+	Cancelled = "authentication.cancelled"
+
+	testType = "webhook.test"
+)
+
+// Types returns the types of events that an endpoint may ask for.
+func Types() []string { return []string{Completed, Failed, Expired, Cancelled} }
+
+// CheckType returns an error with all types that there are if there are no events of a type; nil for "", which stands for
+// all of them.
+func CheckType(kind string) error {
+	all := append(Types(), testType)
+	if kind != "" && !slices.Contains(all, kind) {
+		return errors.New("want one of " + strings.Join(all, ", "))
+	}
+	return nil
+}
+
+// An Endpoint is an address at which a merchant is told of events.
+type Endpoint struct {
+	ID       string    `json:"-"`
+	Merchant string    `json:"-"`
+	Created  time.Time `json:"-"`
+
+	URL         string    `json:"url"`
+	Types       []string  `json:"types,omitzero"` // none means all
+	Description string    `json:"description,omitzero"`
+	Disabled    bool      `json:"disabled,omitzero"`
+	Secret      Secret    `json:"secret"`
+	Previous    Secret    `json:"previous,omitzero"` // also signs, until PreviousUntil
+	Until       time.Time `json:"until,omitzero"`
+	Failing     time.Time `json:"failing,omitzero"` // since when no delivery has succeeded; zero: the last one has
+
+	sealed []byte // as the store has it
+}
+
+// wants reports whether events of a type are delivered to the endpoint.
+func (e *Endpoint) wants(kind string) bool {
+	return !e.Disabled && (len(e.Types) == 0 || slices.Contains(e.Types, kind))
+}
+
+// secrets returns those that sign at a time.
+func (e *Endpoint) secrets(now time.Time) []Secret {
+	if len(e.Previous) > 0 && now.Before(e.Until) {
+		return []Secret{e.Secret, e.Previous}
+	}
+	return []Secret{e.Secret}
+}
+
+// endpointName is what an endpoint is sealed under: whoever can write to the database but has no keys cannot give it
+// to another merchant.
+func endpointName(id, merchant string) string { return "webhook endpoint " + id + " of " + merchant }
+
+// eventName is the same for an event.
+func eventName(e *store.Event) string {
+	return strings.Join([]string{"webhook event", e.ID, e.Merchant, e.Type, e.About}, "\x00")
+}
+
+// seal returns the form of an endpoint for the store.
+func (e *Endpoint) seal(s store.Sealer) []byte {
+	plain, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // an endpoint has nothing that cannot be encoded
+	}
+	return s.Seal(endpointName(e.ID, e.Merchant), plain)
+}
+
+// openEndpoint reads what seal has made.
+func openEndpoint(s store.Sealer, row store.Endpoint) (*Endpoint, error) {
+	e := &Endpoint{ID: row.ID, Merchant: row.Merchant, Created: row.Created, sealed: row.Data}
+	plain, err := s.Open(endpointName(row.ID, row.Merchant), row.Data)
+	if err == nil {
+		err = json.Unmarshal(plain, e)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("webhook endpoint %s: %w", row.ID, err)
+	}
+	return e, nil
+}
+
+// MarshalJSON keeps the secret's bytes, for the sealed form alone.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(s)) }
+
+// A FaultError says what is wrong with an endpoint that a merchant gives.
+type FaultError struct {
+	Member  string // of the request
+	Rule    string
+	Cure    string
+	Missing bool
+	Most    int      // how long the value may be in bytes; 0 where length is not the fault
+	Allowed []string // what is to be chosen from; nil where that is not the fault
+}
+
+func (e *FaultError) Error() string { return e.Member + ": " + e.Cure }
+
+const (
+	maxURL         = 2048
+	maxDescription = 256
+)
+
+// check returns what is wrong with what the merchant says of the endpoint; nil if nothing is.
+func (e *Endpoint) check(a *Addresses) error {
+	if e.URL == "" {
+		return &FaultError{Member: "url", Rule: "required", Cure: "Give the https URL that events are posted to.", Missing: true}
+	}
+	if len(e.URL) > maxURL {
+		return &FaultError{Member: "url", Rule: "length", Cure: fmt.Sprintf("Give a URL of at most %d bytes.", maxURL), Most: maxURL}
+	}
+	if err := a.CheckURL(e.URL); err != nil {
+		rule := "pattern"
+		if errors.Is(err, ErrAddress) {
+			rule = "address"
+		}
+		return &FaultError{Member: "url", Rule: rule, Cure: "Give an https URL of a public address: " + err.Error() + "."}
+	}
+	if plain, err := url.QueryUnescape(e.URL); cardnumber.IsIn(e.URL) || err == nil && cardnumber.IsIn(plain) {
+		return &FaultError{Member: "url", Rule: "card-number", Cure: "Give a URL without a card number in it."}
+	}
+	for _, kind := range e.Types {
+		if !slices.Contains(Types(), kind) {
+			cure := "Choose among " + strings.Join(Types(), ", ") + "."
+			return &FaultError{Member: "types", Rule: "unknown-code", Cure: cure, Allowed: Types()}
+		}
+	}
+	if len(e.Description) > maxDescription {
+		return &FaultError{Member: "description", Rule: "length", Cure: fmt.Sprintf("Give at most %d bytes.", maxDescription), Most: maxDescription}
+	}
+	if cardnumber.IsIn(e.Description) {
+		return &FaultError{Member: "description", Rule: "card-number", Cure: "Give a description without a card number in it."}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// The types of events for the operator.
+const (
+	RangesStale         = "ranges.stale"
+	CertificateExpiring = "certificate.expiring"
+	Disabled            = "webhook.disabled"
+)
+
+// OperatorTypes returns the types of events that the operator may ask for.
+func OperatorTypes() []string { return []string{RangesStale, CertificateExpiring, Disabled} }
+
+// operatorPrefix begins the ids of the operator's endpoints, which are in the configuration and not in the store.
+const operatorPrefix = "op_"
+
+// operatorMerchant is the merchant of the operator's events. No merchant can have this name.
+const operatorMerchant = ""
+
+// maxUnknown is how old an event may be that is for an endpoint of the operator which this node does not know. Until
+// then a node that has a newer configuration may deliver it.
+const maxUnknown = time.Hour
+
+// OperatorEndpoint returns the endpoint of the operator at a URL. Its id is the same on all nodes. No types means all.
+func OperatorEndpoint(url string, secret Secret, types []string) *Endpoint {
+	digest := sha256.Sum256([]byte(url))
+	return &Endpoint{ID: operatorPrefix + hex.EncodeToString(digest[:16]), URL: url, Secret: secret, Types: types}
+}
+
+func isOperator(endpoint string) bool { return strings.HasPrefix(endpoint, operatorPrefix) }
+
+// endpoint returns the endpoint with an id, of a merchant or of the operator. nil means that there is none.
+func (s *Service) endpoint(id string) *Endpoint {
+	if !isOperator(id) {
+		return s.known.find(id)
+	}
+	all := s.settings.Load().Operator
+	if i := slices.IndexFunc(all, func(e *Endpoint) bool { return e.ID == id }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// senderFor returns what delivers to an endpoint.
+func (s *Settings) senderFor(e *Endpoint) *Sender {
+	if isOperator(e.ID) {
+		return s.OperatorSender
+	}
+	return s.Sender
+}
+
+// TellOperator stores an event for the endpoints of the operator. The event's id is made from its type and the
+// occurrence: of all nodes that tell of one occurrence, the first stores the event, and the operator is told once.
+func (s *Service) TellOperator(ctx context.Context, kind, occurrence string, data any) error {
+	var endpoints []string
+	for _, e := range s.settings.Load().Operator {
+		if e.wants(kind) {
+			endpoints = append(endpoints, e.ID)
+		}
+	}
+	if len(endpoints) == 0 {
+		return nil
+	}
+	encoded, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	digest := sha256.Sum256([]byte(kind + "\x00" + occurrence))
+	e := &store.Event{
+		ID: eventPrefix + hex.EncodeToString(digest[:16]), Merchant: operatorMerchant, Type: kind,
+		Created: s.Now().UTC().Truncate(time.Millisecond), Endpoints: endpoints,
+	}
+	if err := s.sealEvent(e, encoded); err != nil {
+		return err
+	}
+	if err := s.Store.PutEvent(ctx, *e); !errors.Is(err, store.ErrExists) {
+		s.wake.signal()
+		return err
+	}
+	return nil
+}
+
+// tellDisabled tells the operator that an endpoint of a merchant was disabled.
+func (s *Service) tellDisabled(ctx context.Context, e *Endpoint, reason error, now time.Time) {
+	since := e.Failing
+	if since.IsZero() {
+		since = now
+	}
+	err := s.TellOperator(ctx, Disabled, e.ID+" "+formatTime(since), struct {
+		Merchant string `json:"merchant"`
+		Endpoint string `json:"endpoint"`
+		Since    string `json:"failingSince"`
+		Reason   string `json:"reason"`
+	}{e.Merchant, e.ID, formatTime(since), reason.Error()})
+	s.logUnlessEnded(ctx, "event for the operator not stored", err)
+}

@@ -1,0 +1,136 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/internal/edge/login"
+	"github.com/openthreeds/threeds/internal/edge/pages"
+	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/peers/clientcert"
+	"github.com/openthreeds/threeds/internal/protocol/scheme"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/journal"
+)
+
+// newAdminAPI returns the admin API, which uses the key ring and the merchants of the runtime in use.
+func (s *Server) newAdminAPI() *admin.Handler {
+	h := &admin.Handler{
+		Operators: s.operators, Store: s.db, Now: s.timestamp, Log: s.cfg.Log, Hooks: s.hooks, Explain: s.explainText, Proxies: s.proxies,
+		Ring:    func() account.Ring { return s.ring.Load() },
+		RulesOf: func(word string) *scheme.Sheet { return s.describeScheme(word).Rules },
+		Merchants: func() *merchant.Registry {
+			cfg := &s.activeRuntime().cfg
+			registry := &merchant.Registry{Store: s.db, Ring: s.ring.Load(), InFile: cfg.Merchants, CheckProfile: config.CheckProfile}
+			for _, d := range cfg.Directories {
+				registry.Schemes = append(registry.Schemes, d.Scheme)
+			}
+			return registry
+		},
+	}
+	h.PasskeyURL = func() string {
+		if settings := s.activeRuntime().cfg.Login; settings != nil && settings.Passkeys {
+			return settings.URL
+		}
+		return ""
+	}
+	h.Node = s.newNode()
+	h.JournalKeys = s.trailKeys
+	if s.journal != nil {
+		h.Journal = s.journal.Store
+		h.Erase = func(ctx context.Context, q journal.Query) (admin.Erased, error) {
+			done, err := EraseFromJournal(ctx, s.journal.Store, s.journal.Keys, s.db, s.ring.Load(), q)
+			return admin.Erased(done), err
+		}
+	}
+	return h
+}
+
+// newConsolePages returns the login of the console, and behind it the pages, which ask the admin API.
+func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
+	s.login = &login.Service{
+		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log, Proxies: s.proxies,
+	}
+	console := &pages.Handler{Admin: api, Now: s.timestamp, Log: s.cfg.Log, Schemes: s.describeScheme}
+	if open := s.cfg.OpenConsole; open != nil {
+		s.login = login.Open(open.Origin, open.IsOwnHost)
+		s.login.Operators, s.login.Log, console.Shop = s.operators, s.cfg.Log, open.Shop
+		api.TakesNoToken = true
+	}
+	mux := http.NewServeMux()
+	for _, path := range login.Paths() {
+		mux.Handle(path, s.login)
+	}
+	mux.Handle("/", s.login.Protect(console))
+	return mux
+}
+
+// proxies returns those in front of the API by the configuration in use. They stand in front of the console, too.
+func (s *Server) proxies() []netip.Prefix { return s.activeRuntime().cfg.Proxies }
+
+// loginSettings returns how operators log in by a configuration; nil: there is no console for them.
+func loginSettings(c *config.Console) *login.Settings {
+	if c.URL == "" {
+		return nil
+	}
+	settings := &login.Settings{URL: c.URL, Passkeys: c.Passkeys, Session: c.Session}
+	if o := c.OIDC; o != nil {
+		roles := make(map[string]operator.Role)
+		for _, of := range []struct {
+			role   operator.Role
+			groups []string
+		}{{operator.Viewer, o.Roles.Viewer}, {operator.Operator, o.Roles.Operator}, {operator.Admin, o.Roles.Admin}} {
+			for _, group := range of.groups {
+				roles[group] = of.role // of a group with several the highest
+			}
+		}
+		settings.OIDC = &login.OIDC{
+			Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.Secret, Roots: o.CA.Pool, Scopes: o.Scopes,
+			NameClaim: o.NameClaim, RoleClaim: o.RoleClaim, Roles: roles, Merchants: o.Merchants,
+		}
+	}
+	return settings
+}
+
+// resealObjects frees what has ended of what operators have made, and seals the rest anew, webhook endpoints too.
+func (s *Server) resealObjects(ctx context.Context) error {
+	if err := s.db.SweepObjects(ctx, s.timestamp()); err != nil {
+		return err
+	}
+	_, _, err := clientcert.Reseal(ctx, s.db, s.ring.Load())
+	return errors.Join(err, s.operators.Reseal(ctx), s.hooks.Reseal(ctx))
+}
+
+const (
+	// objectsEvery is how often what operators and merchants have made is sealed anew. A command that was at work during a
+	// rotation of the key file may have sealed with the former secret.
+	objectsEvery = 24 * time.Hour
+
+	// objectsAgain is how soon that is tried again when it has failed.
+	objectsAgain = time.Minute
+)
+
+// keepObjects frees tokens and sessions that have ended, and seals anew what outlives a secret of the key file: at the
+// start, as soon as another secret is in use, and once a day. It ends with ctx.
+func (s *Server) keepObjects(ctx context.Context) {
+	for ctx.Err() == nil {
+		wait := objectsEvery
+		if err := s.resealObjects(ctx); err != nil && ctx.Err() == nil {
+			wait = objectsAgain
+			s.cfg.Log.Warn("tokens of the admin API, users of the console, client certificates and webhook endpoints not sealed anew", "err", err)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-s.resealNow:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}

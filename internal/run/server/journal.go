@@ -1,0 +1,396 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/edge/console"
+	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/state/idempotency"
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// JournalSettings say where the journal is.
+type JournalSettings struct {
+	URL      config.StoreURL // zero means that of the store
+	Keys     string          // the file of its keys; "" is journal-keys.json in the directory of the store
+	Keep     time.Duration   // 0 means 400 days
+	Messages time.Duration   // how long messages are kept; 0 means 90 days
+	Personal time.Duration   // how long personal data are kept; 0 means that none are
+}
+
+// How long a journal is kept that says nothing, and how long its messages.
+const (
+	defaultKeep     = 400 * 24 * time.Hour
+	defaultMessages = 90 * 24 * time.Hour
+)
+
+// apply has a journal keep its entries for as long as the settings say. Nil settings change nothing.
+func (s *JournalSettings) apply(j *journal.Journal) {
+	if s == nil || j == nil {
+		return
+	}
+	j.KeepFor(cmp.Or(s.Keep, defaultKeep), cmp.Or(s.Messages, defaultMessages))
+	j.KeepPersonal(s.Personal)
+}
+
+// journalSettings returns those of a configuration; nil means that there is no journal.
+func journalSettings(c *config.Config) *JournalSettings {
+	if !c.HasJournal() {
+		return nil
+	}
+	return &JournalSettings{URL: c.Journal.URL, Keys: c.Journal.Keys, Keep: c.Journal.Keep, Messages: c.Journal.Messages, Personal: c.Journal.Personal}
+}
+
+// OpenJournal opens the journal of a configuration for a command.
+func OpenJournal(ctx context.Context, c *config.Config) (journal.Store, *journal.Keys, error) {
+	keys, err := journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := openJournalStore(ctx, c.JournalURL(), keys)
+	return st, keys, err
+}
+
+func openJournalStore(ctx context.Context, at config.StoreURL, keys *journal.Keys) (journal.Store, error) {
+	if at.Postgres != "" {
+		return journal.OpenPostgres(ctx, at.Postgres, keys)
+	}
+	return journal.OpenFiles(at.Dir, keys)
+}
+
+// newJournal returns the journal of a server; nil if it has none. What is wrong with its keys keeps no server from
+// starting.
+func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
+	if settings == nil {
+		return nil
+	}
+	at := cmp.Or(settings.URL, s.cfg.StoreURL)
+	keys, err := journal.LoadOrCreateKeys(cmp.Or(settings.Keys, filepath.Join(at.Dir, "journal-keys.json")), at.Dir)
+	if err != nil {
+		s.cfg.Log.Error("there is no journal", "err", err)
+		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that there is no journal; the log says why"
+		return nil
+	}
+	j := journal.New(journal.Lazy(func(ctx context.Context) (journal.Store, error) {
+		return openJournalStore(ctx, at, keys)
+	}), keys, s.cfg.Log, s.timestamp)
+	settings.apply(j)
+	j.Node, _ = os.Hostname() // without a name the steps have none
+	j.CatchUp = s.catchUpJournal
+	s.registerJournalMetrics(j)
+	return j
+}
+
+// loadTrailKeys returns the keys that sign the audit trail: those of the journal, or without one those of its file. What
+// is wrong with them keeps no server from starting.
+func (s *Server) loadTrailKeys() *journal.Keys {
+	switch {
+	case s.journal != nil:
+		return s.journal.Keys
+	case s.cfg.Journal != nil || s.cfg.TrailKeys == "":
+		return nil // what is wrong with the keys of the journal was logged
+	}
+	keys, err := journal.LoadOrCreateKeys(s.cfg.TrailKeys, s.cfg.StoreURL.Dir)
+	if err != nil {
+		s.cfg.Log.Error("the audit trail is not signed", "err", err)
+		s.journalKeysProblem = "journal.keys: its file can be neither read nor made, so that the audit trail is not signed; the log says why"
+	}
+	return keys
+}
+
+// signTrail signs the days of the audit trail that are over, until ctx ends.
+func (s *Server) signTrail(ctx context.Context) {
+	if s.trailKeys == nil {
+		return
+	}
+	for isRunning := true; isRunning; isRunning = tasks.Sleep(ctx, time.Minute) {
+		today := s.timestamp().UTC().Truncate(24 * time.Hour)
+		if err := s.operators.SignDay(ctx, s.trailKeys, nodeActor(), today); err != nil && ctx.Err() == nil {
+			s.cfg.Log.Warn("audit trail not signed", "err", err)
+		}
+	}
+}
+
+// registerJournalMetrics adds the metrics of the journal.
+func (s *Server) registerJournalMetrics(j *journal.Journal) {
+	const help = "Entries of the journal: written, dropped because too many waited, or failed to be written and tried again."
+	for outcome, count := range map[string]func() uint64{
+		"written": func() uint64 { n, _, _, _ := j.Counts(); return n },
+		"dropped": func() uint64 { _, n, _, _ := j.Counts(); return n },
+		"failed":  func() uint64 { _, _, n, _ := j.Counts(); return n },
+	} {
+		s.metrics.CounterOf("threeds_journal_records_total", help, "outcome", outcome, func() float64 { return float64(count()) })
+	}
+	s.metrics.Gauge("threeds_journal_waiting", "Entries of the journal that wait to be written.", "", "", func() float64 {
+		_, _, _, n := j.Counts()
+		return float64(n)
+	})
+}
+
+// journalKeysCondition says whether the file of the journal's keys could be read when the server started.
+func (s *Server) journalKeysCondition() console.Condition {
+	return console.Condition{Name: "journal keys", Check: func() (string, bool) { return s.journalKeysProblem, true }}
+}
+
+// journalCondition says whether the journal is written.
+func journalCondition(j *journal.Journal) console.Condition {
+	return console.Condition{Name: "journal", Check: func() (string, bool) {
+		if j.IsFailing() {
+			return "is not written: look for \"journal not written\" in the log", true
+		}
+		return "", true
+	}}
+}
+
+// A journaledStore has the journal know of each write of a transaction that has succeeded.
+type journaledStore struct {
+	auth.Store
+	add func(ctx context.Context, was store.State, t store.Txn)
+}
+
+func (s journaledStore) Create(ctx context.Context, t store.Txn) error {
+	err := s.Store.Create(ctx, t)
+	if err == nil {
+		s.add(ctx, "", t)
+	}
+	return err
+}
+
+func (s journaledStore) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	var last store.Txn
+	var before store.State
+	err := s.Store.Update(ctx, was, func(t *store.Txn) error {
+		before = t.State
+		err := change(t)
+		last = *t
+		return err
+	})
+	if err == nil {
+		last.ID = was.ID
+		s.add(ctx, before, last)
+	}
+	return err
+}
+
+// personalTime returns how long a configuration has personal data kept; 0 means that none are.
+func (cfg *Config) personalTime() time.Duration {
+	if cfg.Journal == nil {
+		return 0
+	}
+	return cfg.Journal.Personal
+}
+
+// journalOf has the journal know of what an engine stores.
+func (s *Server) journalOf(e *auth.Engine, cfg *Config) {
+	if s.journal == nil {
+		return
+	}
+	e.JournalsPersonal = cfg.personalTime() > 0
+	e.CardHash, e.AddToJournal = s.journal.CardHash, s.journal.Add
+	e.Journal = s.journal.Store
+	e.Store = journaledStore{e.Store, func(ctx context.Context, was store.State, t store.Txn) {
+		at, sent := s.timestamp(), auth.SentMessage(ctx)
+		build := func() []journal.Entry { return e.JournalEntries(t, at, false, sent) }
+		if t.State == auth.Sent && was != auth.Sent {
+			s.journal.AddClaim(t.ID, build)
+			return
+		}
+		s.journal.AddLater(build)
+	}}
+}
+
+const (
+	catchUpLen   = 500             // rows that are read at once
+	catchUpAhead = 3 * time.Minute // rows that expire so soon are looked at every minute
+)
+
+// catchUpJournal adds what the journal lacks of the transactions in the store: of all of them, or of those that expire
+// soon, before they are deleted.
+func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
+	lister, ok := s.db.(store.Lister)
+	if !ok {
+		return nil
+	}
+	now := s.timestamp()
+	until := now.Add(catchUpAhead)
+	if all {
+		until = now.AddDate(1, 0, 0)
+	}
+	var after store.Txn
+	for {
+		rows, err := lister.List(ctx, after, until, catchUpLen)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		engine := s.activeRuntime().engine
+		var entries []journal.Entry
+		for _, t := range rows {
+			entries = append(entries, engine.JournalEntries(t, now, true, nil)...)
+		}
+		if _, err := s.journal.Store.Write(ctx, entries); err != nil {
+			return err
+		}
+		after = rows[len(rows)-1]
+		after.State = "" // all states
+	}
+}
+
+// journalRequest adds a request that was refused before anything was stored of it, and each of 3-D Secure 1.0.2.
+func (s *Server) journalRequest(r *obs.Request) {
+	if s.journal == nil {
+		return
+	}
+	if e, ok := requestEntry(r, s.timestamp()); ok {
+		s.journal.Add(e)
+	}
+}
+
+// requestEntry returns the entry of a request; not ok if it has none.
+func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
+	kind, operation := journal.Refused, r.Operation()
+	switch operation {
+	case "/preauth", "/auth", "/authentications", "/delegate_authentication":
+		if r.Status() < 400 || r.AskedDirectory() {
+			return journal.Entry{}, false
+		}
+	case "/enrolled", "/check":
+		kind = journal.Version1
+	default:
+		return journal.Entry{}, false
+	}
+	if r.Value("merchant") == "" || r.IsStranger() {
+		return journal.Entry{}, false
+	}
+	record := journal.Record{
+		ID: r.ID(), Created: r.Began().UTC(), Updated: now.UTC(), API: "emv", Operation: operation[1:], Merchant: r.Value("merchant"),
+		Reference: cardnumber.Scrub(r.Value("reference")), Card: journal.Card{Scheme: r.Value("scheme"), BIN: r.Value("bin"), Last4: r.Value("last4")},
+		MessageVersion: r.Value("messageVersion"), DeviceChannel: r.Value("deviceChannel"), MessageCategory: r.Value("messageCategory"),
+		Amount: r.Value("amount"), Currency: r.Value("currency"),
+		Status: journal.RefusedRequest, ErrorCode: r.Value("errorCode"), Elements: r.Elements(),
+		NamedID: r.Value("threeDSServerTransID"), DSTransID: r.Value("dsTransID"), ACSTransID: r.Value("acsTransID"),
+	}
+	switch {
+	case operation == "/authentications":
+		record.API = "authentications"
+	case operation == "/delegate_authentication":
+		record.API = "acp"
+	case kind == journal.Version1:
+		record.API, record.MessageVersion = "v1", "1.0.2"
+		record.TransStatus, record.ECI = r.Value("transStatus"), r.Value("eci")
+		if r.Status() < 400 {
+			record.Status = "completed"
+		}
+	}
+	steps := []journal.Step{{Step: "request", At: record.Created}}
+	for _, s := range r.Steps() {
+		step := journal.Step{Step: s.Name, At: s.At.UTC(), MS: s.At.Sub(record.Created).Milliseconds(), Message: s.Message}
+		if s.Finding != "" {
+			step.Findings = []string{s.Finding}
+		}
+		steps = append(steps, step)
+	}
+	steps = append(steps, journal.Step{Step: "answered", At: record.Updated, MS: record.Updated.Sub(record.Created).Milliseconds()})
+	hash, err := hex.DecodeString(r.Value("cardHash"))
+	if err != nil || len(hash) == 0 {
+		hash = nil // no card is known
+	}
+	return journal.Entry{Kind: kind, Record: record, Steps: steps, CardHash: hash}, true
+}
+
+// journalDelivery adds an attempt to tell a merchant of the end of an authentication.
+func (s *Server) journalDelivery(a webhook.Attempt) {
+	s.journal.AddLater(func() []journal.Entry {
+		var body struct {
+			Data struct {
+				ID      string    `json:"id"`
+				Created time.Time `json:"created"`
+			} `json:"data"`
+		}
+		if json.Unmarshal(a.Body, &body) != nil || body.Data.ID != a.About {
+			return nil // it is about something else
+		}
+		finding := fmt.Sprintf("%s to %s: %d", a.Type, a.Endpoint, a.Status)
+		if a.Error != "" {
+			finding = fmt.Sprintf("%s to %s: attempt %d failed, %s", a.Type, a.Endpoint, a.Number, a.Error)
+		}
+		return []journal.Entry{{
+			Kind:   journal.Delivered(a.Event, a.Endpoint, a.Number),
+			Record: journal.Record{ID: a.About, Created: body.Data.Created.UTC(), Updated: a.Began.UTC(), Merchant: a.Merchant},
+			Steps:  []journal.Step{{Step: "webhook", At: a.Began.UTC(), Findings: []string{finding}}},
+		}}
+	})
+}
+
+// An Erasure says how much was erased.
+type Erasure struct {
+	Authentications, Records int // of the journal
+	Events                   int // for webhooks
+	Answers                  int // kept for an Idempotency-Key
+}
+
+// EraseFromJournal removes what belongs to the card or to the merchant of a query: from the journal, from the events for
+// webhooks, and from the answers that are kept for an Idempotency-Key. The journal comes last, for it says which
+// authentications are the card's: after an error the same call finds what is left.
+func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, db store.Store, ring *keyring.Ring, q journal.Query) (done Erasure, err error) {
+	q = journal.Query{Card: q.Card, Merchant: q.Merchant}
+	if q.Card == "" && q.Merchant == "" {
+		return done, errors.New("journal: name a card or a merchant to erase")
+	}
+	rows, ok := db.(store.Lister)
+	if !ok {
+		return done, errors.New("journal: the store does not list what it has")
+	}
+	var ids []string
+	var cards [][]byte
+	if q.Card != "" {
+		cards = keys.CardHashes(q.Card)
+		if ids, err = recordIDs(ctx, j, q); err != nil {
+			return done, err
+		}
+	}
+	merchant := q.Merchant
+	if q.Card != "" {
+		merchant = "" // of a card at a merchant only what is about the card
+	}
+	if done.Events, err = db.EraseEvents(ctx, merchant, ids); err != nil {
+		return done, err
+	}
+	answers := &idempotency.Keeper{Store: db, Sealer: ring, Now: time.Now}
+	if done.Answers, err = answers.Erase(ctx, rows, merchant, ids, cards); err != nil {
+		return done, err
+	}
+	done.Authentications, done.Records, err = j.Erase(ctx, q)
+	return done, err
+}
+
+// recordIDs returns the ids of all records that a query finds.
+func recordIDs(ctx context.Context, j journal.Store, q journal.Query) ([]string, error) {
+	var ids []string
+	for q.Limit = 1000; ; {
+		page, err := j.Search(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Records {
+			ids = append(ids, page.Records[i].ID)
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return ids, nil
+		}
+	}
+}

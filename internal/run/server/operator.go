@@ -1,0 +1,112 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/peers/directory"
+)
+
+// operatorInterval is how often is looked for what the operator is to be told of.
+const operatorInterval = time.Minute
+
+// watchForOperator tells the operator of old card ranges and of certificates that end, until ctx ends.
+func (s *Server) watchForOperator(ctx context.Context) {
+	w := &operatorWatch{server: s, told: make(map[string]bool)}
+	for isRunning := true; isRunning; isRunning = tasks.Sleep(ctx, operatorInterval) {
+		if cfg := &s.activeRuntime().cfg; len(cfg.Webhooks.Operator) > 0 {
+			w.checkRanges(ctx, cfg)
+			w.checkCertificates(ctx, cfg)
+		}
+	}
+}
+
+// An operatorWatch tells the operator of each occurrence once. Other nodes do the same, and the store takes the first.
+type operatorWatch struct {
+	server *Server
+	told   map[string]bool // by type and occurrence, so that the store is not asked again
+}
+
+// storeEvent stores an event for the operator, unless this node has told of the occurrence. It is tried again when that fails.
+func (w *operatorWatch) storeEvent(ctx context.Context, kind, occurrence string, data any) {
+	key := kind + " " + occurrence
+	if w.told[key] {
+		return
+	}
+	if err := w.server.hooks.TellOperator(ctx, kind, occurrence, data); err != nil {
+		if ctx.Err() == nil {
+			w.server.cfg.Log.Warn("event for the operator not stored", "type", kind, "err", err)
+		}
+		return
+	}
+	w.told[key] = true
+}
+
+// A staleRanges is the data of an event of type ranges.stale.
+type staleRanges struct {
+	Scheme   string `json:"scheme"`
+	Loaded   string `json:"loaded"`   // when a directory server last said what its ranges are
+	Severity string `json:"severity"` // warning or error
+	Fault    string `json:"fault"`    // of the latest exchange with the directory server
+}
+
+// checkRanges tells of card ranges that are old, at the ages from which the log and the alerts say so. What it reads is
+// shared by all nodes.
+func (w *operatorWatch) checkRanges(ctx context.Context, cfg *Config) {
+	for _, d := range cfg.Directories {
+		status, err := directory.ReadRefreshStatus(ctx, w.server.db, d.Scheme)
+		if err != nil || status.Loaded.IsZero() {
+			continue // without a store nobody can be told, and without ranges none are old
+		}
+		severity := ""
+		switch age := w.server.timestamp().Sub(status.Loaded); {
+		case age >= directory.ErrorAge:
+			severity = "error"
+		case age >= directory.WarnAge:
+			severity = "warning"
+		default:
+			continue
+		}
+		loaded := formatTime(status.Loaded)
+		w.storeEvent(ctx, webhook.RangesStale, d.Scheme+" "+loaded+" "+severity, staleRanges{d.Scheme, loaded, severity, status.Fault})
+	}
+}
+
+// An endingCertificate is the data of an event of type certificate.expiring.
+type endingCertificate struct {
+	Key     string  `json:"key"`    // of the configuration
+	Scheme  *string `json:"scheme"` // null: the certificate is not that of a directory
+	Expires string  `json:"expires"`
+	Expired bool    `json:"expired"`
+}
+
+// checkCertificates tells of certificates that end, at the times of certificateNotices.
+func (w *operatorWatch) checkCertificates(ctx context.Context, cfg *Config) {
+	now := w.server.timestamp()
+	for key, end := range cfg.CertificateEnds {
+		due := countDue(certificateNotices, end, now)
+		if due == 0 {
+			continue
+		}
+		data := endingCertificate{Key: key, Expires: formatTime(end), Expired: !now.Before(end)}
+		if scheme := cfg.schemeOf(key); scheme != "" {
+			data.Scheme = &scheme
+		}
+		left := certificateNotices[due-1]
+		w.storeEvent(ctx, webhook.CertificateExpiring, key+" "+data.Expires+" "+left.String(), data)
+	}
+}
+
+// countDue returns how many of the notices before an end are due.
+func countDue(notices []time.Duration, end, now time.Time) (n int) {
+	for _, left := range notices {
+		if !now.Before(end.Add(-left)) {
+			n++
+		}
+	}
+	return n
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

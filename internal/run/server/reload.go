@@ -1,0 +1,180 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+)
+
+// pollEvery is how often the files are read for changes. A change is applied when two
+// readings in a row are the same.
+const pollEvery = 2 * time.Second
+
+// A reloader applies a changed configuration while the server runs: all of it, or
+// nothing if anything in it is wrong.
+type reloader struct {
+	file     string
+	server   *Server
+	log      *slog.Logger
+	level    *slog.LevelVar
+	notifier *notifier
+
+	release string
+
+	inUse *config.Config
+
+	mu    sync.Mutex   // guards tried and seen
+	tried config.Files // as they were at the last attempt
+	seen  config.Files // at the last reading, if they differed from tried
+}
+
+// run reloads when the files have changed, and at a signal, until ctx ends.
+func (r *reloader) run(ctx context.Context, again <-chan os.Signal, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again:
+			r.reload(ctx, "signal")
+		case <-ticker.C:
+			if r.hasChanged() {
+				r.reload(ctx, "changed files")
+			}
+		}
+	}
+}
+
+// hasChanged reports whether the files differ from those of the last attempt and are the same
+// as at the last reading. Files that are still being written are not.
+func (r *reloader) hasChanged() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.tried.Current()
+	if maps.Equal(now, r.tried) {
+		r.seen = nil
+		return false
+	}
+	still := maps.Equal(now, r.seen)
+	r.seen = now
+	return still
+}
+
+// reload applies what is in the files, or logs an error that says why not.
+func (r *reloader) reload(ctx context.Context, why string) {
+	r.notifier.reloading()
+	defer r.notifier.ready()
+	former := r.inUse
+	warnings, err := r.load(ctx)
+	defer func() { r.server.metrics.Reloaded(err == nil) }()
+	if err != nil {
+		r.log.Error("configuration refused, the former one stays in use", "because_of", why, "faults", strings.Split(err.Error(), "\n"))
+		return
+	}
+	for _, w := range warnings {
+		r.log.Warn("configuration", "warning", w)
+	}
+	r.log.Info("configuration taken up", "because_of", why, "former", former.Hash(), "config", r.inUse.Hash())
+	r.record(ctx, former.Hash(), why)
+}
+
+// recordLimit is how long the audit trail may keep a reload from its end.
+const recordLimit = 5 * time.Second
+
+// reloadHash is what the audit trail says of a configuration: its hash, which /readyz has, too.
+type reloadHash struct {
+	Config string `json:"config"`
+}
+
+// record adds a reload to the audit trail. The configuration is in use already, so a store that is away changes nothing.
+func (r *reloader) record(ctx context.Context, before, why string) {
+	ctx, stop := context.WithTimeout(ctx, recordLimit)
+	defer stop()
+	err := r.server.operators.Record(ctx, operator.Entry{
+		Who: nodeActor(), From: why, Action: "config.reload", Object: filepath.Base(r.file),
+		Before: reloadHash{before}, After: reloadHash{r.inUse.Hash()},
+	})
+	if err != nil {
+		r.log.Warn("reload not in the audit trail", "err", err)
+	}
+}
+
+// nodeActor is how the audit trail calls this server.
+func nodeActor() string {
+	host, _ := os.Hostname() // without a name the entry says so
+	return "node:" + cmp.Or(host, "unknown")
+}
+
+// load loads and builds as Serve does at the start.
+func (r *reloader) load(ctx context.Context) (warnings []string, err error) {
+	r.mu.Lock()
+	next := r.tried.Current() // files that this attempt does not come to read are still watched
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.tried, r.seen = next, nil
+	}()
+	var ring *keyring.Ring
+	c, files, err := r.inUse.Reload(r.file, time.Now(), func(file string) (err error) {
+		ring, err = r.loadNextRing(file)
+		return err
+	})
+	if err != nil {
+		maps.Copy(next, files)
+		return nil, err
+	}
+	next = files
+	if err := r.server.activate(ctx, *newConfig(c, r.log, nil, r.release)); err != nil {
+		return nil, err
+	}
+	r.server.setFileRing(ring)
+	r.level.Set(logLevel(c))
+	c.Certificates.Log(r.log, time.Now())
+	r.inUse = c
+	return c.Warnings, nil
+}
+
+// loadNextRing reads the key file. It must still hold the secret that is in use: ids are made,
+// and results and rows of API keys sealed with that until the moment of the change. A
+// server that is replaceable can judge no API key with it, so it has made nothing, and
+// takes any other file. Secrets that have come by a rotation since count as if the file had them.
+func (r *reloader) loadNextRing(file string) (*keyring.Ring, error) {
+	ring, err := keyring.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	s := r.server
+	extended := ring
+	if s.follower != nil {
+		extended = s.follower.Extended(ring)
+	}
+	if s.apiKeys.CanJudge() && !extended.Opens(s.ring.Load()) {
+		return nil, errors.New("the value in use is not in the file any more (keep it there as previous or next)")
+	}
+	return ring, nil
+}
+
+// fileReplaced keeps the key file, which this process has replaced, from being reloaded.
+func (r *reloader) fileReplaced(file string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, isWatched := r.tried[file]; isWatched {
+		now := config.Files{}
+		if _, err := now.Read(file); err == nil {
+			r.tried[file] = now[file]
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/engine/mpi"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/state/account"
+)
+
+// TestChangeIsAppliedOnce: a change is tried once, at the second look that finds it, and what does not
+// change is never tried.
+func TestChangeIsAppliedOnce(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "f")
+	synctest.Test(t, func(t *testing.T) {
+		var log lockedBuffer
+		r := &reloader{
+			file: filepath.Join(dir, "none"), server: &Server{metrics: obs.NewMetrics()},
+			log: slog.New(slog.NewTextHandler(&log, nil)), tried: config.Files{file: {}},
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go r.run(ctx, nil, pollEvery)
+		for i, content := range []string{"", "a", "b"} {
+			if content != "" {
+				write(t, file, []byte(content))
+			}
+			for look := range 5 {
+				time.Sleep(pollEvery)
+				synctest.Wait()
+				want := i
+				if look == 0 && i > 0 {
+					want--
+				}
+				if got := strings.Count(log.String(), "configuration refused"); got != want {
+					t.Fatalf("%d changes, look %d: tried %d times, want %d", i, look, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestHalfWrittenFileIsNoChange: what is still being written is not taken.
+func TestHalfWrittenFileIsNoChange(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	r := &reloader{tried: config.Files{}}
+	if _, err := r.tried.Read(file); err == nil {
+		t.Fatal("it is there")
+	}
+	for i, step := range []struct {
+		content string
+		want    bool
+	}{
+		{"", false}, {"a", false}, {"ab", false}, {"abc", false}, {"abc", true},
+	} {
+		if step.content != "" {
+			write(t, file, []byte(step.content))
+		}
+		if got := r.hasChanged(); got != step.want {
+			t.Errorf("look %d at %q: changed = %t", i, step.content, got)
+		}
+	}
+	r.tried, r.seen = r.tried.Current(), nil
+	if r.hasChanged() {
+		t.Error("changed after it was taken")
+	}
+	write(t, file, []byte("d"))
+	r.hasChanged()
+	write(t, file, []byte("abc"))
+	for range 2 {
+		if r.hasChanged() {
+			t.Error("changed though it is again as it was taken")
+		}
+	}
+	write(t, file, []byte("d")) // a second time
+	if r.hasChanged() {
+		t.Error("taken at the first look, for it had been like this once")
+	}
+	write(t, file, []byte("abc"))
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if r.hasChanged() || !r.hasChanged() {
+		t.Error("a file that is gone is a change, at the second look")
+	}
+}
+
+// TestRefusedConfigurationIsTriedOnce: files are taken up when they have changed, once, though they be refused;
+// one that was missing counts from when it comes.
+func TestRefusedConfigurationIsTriedOnce(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "threeds.yaml")
+	write(t, file, []byte("none"))
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := &reloader{file: file, server: &Server{metrics: obs.NewMetrics(), apiKeys: account.New(nil, nil, nil, nil)}, log: slog.New(slog.NewTextHandler(&log, nil)), inUse: new(config.Config), tried: config.Files{}}
+		_, err := r.tried.Read(file)
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan bool)
+		go func() {
+			r.run(ctx, nil, pollEvery)
+			close(ended)
+		}()
+		for _, step := range []struct {
+			name, content string
+			want          int
+		}{
+			{"threeds.yaml", "none", 0},
+			{"threeds.yaml", "none: [", 1},
+			{"threeds.yaml", "none: [", 1},
+			{"threeds.yaml", "api: {tls: {cert: api.pem, key: api-key.pem}}", 2},
+			{"api.pem", "none", 3},
+			{"api.pem", "none", 3},
+		} {
+			write(t, filepath.Join(dir, step.name), []byte(step.content))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := strings.Count(log.String(), "configuration refused"); n != step.want {
+				t.Errorf("%s, %q: refused %d times, want %d:\n%s", step.name, step.content, n, step.want, log.String())
+			}
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// TestReloadThatCannotBeBuiltIsRefused: a configuration that was read well, and that no server can be made
+// of, is refused like any other, once. There is none, so the reader is told of a version
+// that nobody speaks.
+func TestReloadThatCannotBeBuiltIsRefused(t *testing.T) {
+	file, text := writeConfig(t)
+	c, files, err := config.Load(file, time.Now())
+	must(t, err)
+	ring, err := LoadKeyRing(t.Context(), c)
+	must(t, err)
+	_, err = files.Read(c.Keys)
+	must(t, err)
+	n, _ := idleServer(t)
+	n.ring.Store(ring)
+	was, wasRing := n.active, ring
+	var log bytes.Buffer
+	r := &reloader{file: file, server: n, log: slog.New(slog.NewTextHandler(&log, nil)), level: new(slog.LevelVar), inUse: c, tried: files}
+	spoken := config.Versions
+	t.Cleanup(func() { config.Versions = spoken })
+	config.Versions = append(slices.Clone(config.Versions), "9.9.9")
+	write(t, file, []byte(strings.NewReplacer("versions: [2.1.0, 2.2.0, 2.3.1]", "versions: [9.9.9]", "level: debug", "level: error").Replace(text)))
+	r.reload(t.Context(), "signal")
+	if said := log.String(); !strings.Contains(said, "configuration refused") || !strings.Contains(said, "no protocol version") || strings.Contains(said, "taken up") {
+		t.Errorf("said %s", said)
+	}
+	if n.active != was || r.inUse != c || n.ring.Load() != wasRing || r.level.Level() != slog.LevelInfo {
+		t.Errorf("something of it is in use: %+v", r)
+	}
+	for range 2 { // what has changed has to stay the same for a look
+		if r.hasChanged() {
+			t.Error("it would be tried again, though nothing has changed")
+		}
+	}
+}
+
+// TestV1RangesAreOfAnAddress: card ranges of 3-D Secure 1.0.2 are asked for at the
+// address that is configured, and known by it.
+func TestV1RangesAreOfAnAddress(t *testing.T) {
+	d := config.V1Directory{DirectoryURL: "https://ds.example/"}
+	r := setNew(&d.CardRanges)
+	r.AcquirerBIN, r.MerchantID = "400551", "m"
+	var cfg Config
+	cfg.addV1Directory(d, new(config.Config))
+	if got, want := *cfg.V1Directories[0].CardRanges, (mpi.Asker{URL: d.DirectoryURL, AcquirerBIN: "400551", MerchantID: "m"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func setNew[T any](p **T) *T {
+	*p = new(T)
+	return *p
+}

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/peers/directory"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// traceFlushTimeout is how long the end of the process waits for the collector of traces.
+const traceFlushTimeout = 2 * time.Second
+
+// closeTraces sends what is left of them, if there are any.
+func (s *Server) closeTraces() {
+	ctx, cancel := context.WithTimeout(context.Background(), traceFlushTimeout)
+	defer cancel()
+	s.traces.Close(ctx)
+}
+
+// engineStore is the store as engines are given it: with its calls in the traces, if there
+// are any.
+func (s *Server) engineStore() store.Store {
+	if s.traces == nil {
+		return s.db
+	}
+	return tracedStore{s.db, s.traces}
+}
+
+// hooks counts what happens at the directories, and has it in the traces.
+func (s *Server) directoryHooks() directory.Hooks {
+	h, t := countingHooks(s.metrics), s.traces
+	if t == nil {
+		return h
+	}
+	h.Begun = func(ctx context.Context, scheme, message, id string) (context.Context, func(error)) {
+		ctx, ended := t.Message(ctx, message)
+		obs.NoteSpan(ctx, "scheme", scheme)
+		if id != "" {
+			obs.NoteSpan(ctx, idAttribute(message), id)
+		}
+		return ctx, func(err error) { ended(errorKind(err)) }
+	}
+	h.Retried = func(ctx context.Context, err error) { obs.Happened(ctx, "tried again", errorKind(err)) }
+	return h
+}
+
+// idAttribute is what the log calls the id of a message.
+func idAttribute(message string) string {
+	if message == "VEReq" || message == "CRReq" {
+		return "messageId"
+	}
+	return "threeDSServerTransID"
+}
+
+// errorKind is what went wrong with a message to a directory server, in a word; "": nothing.
+func errorKind(err error) string {
+	if bad, ok := errors.AsType[*directory.Error](err); ok {
+		return bad.Kind.String()
+	}
+	return ""
+}
+
+// tracedStore has the calls that requests wait for in their traces.
+type tracedStore struct {
+	store.Store
+	traces *obs.Traces
+}
+
+func (s tracedStore) Create(ctx context.Context, t store.Txn) error {
+	ctx, ended := s.traces.Step(ctx, "store create")
+	err := s.Store.Create(ctx, t)
+	ended(storeErrorType(err))
+	return err
+}
+
+func (s tracedStore) Get(ctx context.Context, id string) (store.Txn, error) {
+	ctx, ended := s.traces.Step(ctx, "store get")
+	t, err := s.Store.Get(ctx, id)
+	ended(storeErrorType(err))
+	return t, err
+}
+
+func (s tracedStore) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	ctx, ended := s.traces.Step(ctx, "store update")
+	var refused error
+	err := s.Store.Update(ctx, was, func(t *store.Txn) error {
+		refused = change(t)
+		return refused
+	})
+	if refused != nil {
+		ended("")
+	} else {
+		ended(storeErrorType(err))
+	}
+	return err
+}
+
+// storeErrorType is what to say of a store that failed; "": it did not, though the answer may be
+// that something is not there, or there already.
+func storeErrorType(err error) string {
+	if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExists) {
+		return ""
+	}
+	return "store"
+}

@@ -1,0 +1,138 @@
+package account
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// A MerchantStore is where a KeyCache finds merchants that are not in the configuration.
+type MerchantStore interface {
+	Merchants(ctx context.Context) ([]store.Merchant, error)
+	ChangeMerchant(ctx context.Context, name string, was, data []byte) error
+}
+
+// NewMerchantRow returns the row that is stored of a merchant.
+func NewMerchantRow(ring Ring, m *Merchant) (store.Merchant, error) {
+	row := store.Merchant{Name: m.Name}
+	plain, err := json.Marshal(m)
+	if err != nil {
+		return row, fmt.Errorf("account: merchant %q: %w", m.Name, err)
+	}
+	row.Data = ring.Seal(row.SealName(), plain)
+	return row, nil
+}
+
+// OpenMerchant returns the merchant of a row that is as [NewMerchantRow] made it. A row that is not does not count:
+// somebody has changed it, or the secret that it was sealed under has left the ring.
+func OpenMerchant(ring Ring, row *store.Merchant) (*Merchant, error) {
+	plain, err := ring.Open(row.SealName(), row.Data)
+	if err != nil {
+		return nil, fmt.Errorf("account: merchant %q: %w", row.Name, err)
+	}
+	m := new(Merchant)
+	if err := json.Unmarshal(plain, m); err != nil {
+		return nil, fmt.Errorf("account: merchant %q: %w", row.Name, err)
+	}
+	m.Name = row.Name
+	return m, nil
+}
+
+// A storedMerchant is a row of the store and the merchant in it, which is nil if the row is refused.
+type storedMerchant struct {
+	row      store.Merchant
+	merchant *Merchant
+}
+
+// withMerchants returns a snapshot with these merchants of the store. Rows that are in s are not opened again.
+func (s *snapshot) withMerchants(rows []store.Merchant) *snapshot {
+	stored := make(map[string]storedMerchant, len(rows))
+	for _, row := range rows {
+		known, ok := s.stored[row.Name]
+		if !ok || !bytes.Equal(known.row.Data, row.Data) {
+			known = newStoredMerchant(s.ring, row)
+		}
+		stored[row.Name] = known
+	}
+	next := *s
+	next.stored = stored
+	next.good = maps.Clone(s.good)
+	for hash, cached := range next.good {
+		if cached.account.Merchant != next.merchantOf(cached.row.Merchant) {
+			cached.account = next.account(&cached.row, cached.account.Terms)
+			next.good[hash] = cached
+		}
+	}
+	return &next
+}
+
+func newStoredMerchant(ring Ring, row store.Merchant) storedMerchant {
+	merchant, err := OpenMerchant(ring, &row)
+	if err != nil {
+		return storedMerchant{row: row}
+	}
+	return storedMerchant{row: row, merchant: merchant}
+}
+
+// reopenMerchants returns the same rows of merchants, opened with another ring. One that opened before and does not
+// now is kept as it was: the store may have it sealed anew, and it is to be read again.
+func (s *snapshot) reopenMerchants(ring Ring) map[string]storedMerchant {
+	next := make(map[string]storedMerchant, len(s.stored))
+	for name, known := range s.stored {
+		opened := newStoredMerchant(ring, known.row)
+		if opened.merchant == nil && known.merchant != nil {
+			opened.merchant, opened.row.Data = known.merchant, nil
+		}
+		next[name] = opened
+	}
+	return next
+}
+
+// merchantOf returns the settings of the merchant with a name: those of the configuration, or else those of the
+// store, or nil.
+func (s *snapshot) merchantOf(name string) *Merchant {
+	if m := s.merchants[name]; m != nil {
+		return m
+	}
+	return s.stored[name].merchant
+}
+
+// logRefusedMerchants logs the rows of merchants that are refused now and were not in former.
+func (c *KeyCache) logRefusedMerchants(former, next *snapshot) {
+	logged := 0
+	for name, known := range next.stored {
+		before, ok := former.stored[name]
+		isNew := !ok || !bytes.Equal(before.row.Data, known.row.Data)
+		if known.merchant == nil && isNew && logged < maxLogged {
+			logged++
+			c.log.Warn("merchant refused: the seal of its row does not open, its settings are not used", "merchant", name)
+		}
+	}
+}
+
+// resealMerchants seals the rows of merchants anew that are sealed under a previous secret, and returns how many there
+// were. A row that was changed meanwhile, or removed, is left as it is.
+func resealMerchants(
+	ctx context.Context, merchants MerchantStore, ring Ring, rows []store.Merchant,
+) (previous int, err error) {
+	for _, row := range rows {
+		if !ring.IsSealedByPrevious(row.Data) {
+			continue
+		}
+		plain, err := ring.Open(row.SealName(), row.Data)
+		if err != nil {
+			continue // A row that does not open is refused where merchants are read.
+		}
+		previous++
+		err = merchants.ChangeMerchant(ctx, row.Name, row.Data, ring.Seal(row.SealName(), plain))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return previous, fmt.Errorf("account: seal merchant %q anew: %w", row.Name, err)
+		}
+	}
+	return previous, nil
+}

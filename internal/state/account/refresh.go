@@ -1,0 +1,176 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+const (
+	// refreshInterval is how often the store is asked whether keys have changed. A revoked
+	// key stops within twice this.
+	refreshInterval = 500 * time.Millisecond
+
+	// maxAge is how old what was read of all rows may be, whatever the store says of
+	// changes: there are ways to change a database that it does not notice.
+	maxAge = time.Minute
+
+	// maxTimeout is how long one reading of all rows may take. It may take so long only
+	// after shorter timeouts have expired: most connections that say nothing for half a
+	// second are dead.
+	maxTimeout = 8 * refreshInterval
+
+	// maxReseals is how many rows are sealed anew in each interval. After a rotation of the
+	// key file that is all of them, and other writes are to be served in between.
+	maxReseals = 100
+)
+
+// Run reads the rows of all keys, at once and then whenever they have changed. It asks twice
+// a second, or as often as a slow store answers, until ctx ends. While the store cannot be
+// read, the keys in the cache go on working. A store that cannot be written to, or only
+// slowly, does not delay reading.
+func (c *KeyCache) Run(ctx context.Context) {
+	var resealing sync.WaitGroup
+	defer resealing.Wait()
+	resealing.Go(func() { c.runReseal(ctx) })
+	tick := time.NewTicker(refreshInterval)
+	defer tick.Stop()
+	isFailing, timeout := false, refreshInterval
+	for {
+		start := time.Now()
+		hasRead, err := c.refresh(ctx, timeout)
+		if hasRead || err != nil { // how long it takes to read the mark alone says nothing
+			timeout = nextTimeout(timeout, time.Since(start), err)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !isFailing:
+			isFailing = true
+			c.log.ErrorContext(ctx, "API keys cannot be read, those known go on working", "err", err)
+		case err == nil && isFailing:
+			isFailing = false
+			c.log.InfoContext(ctx, "API keys can be read again")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// nextTimeout returns how long the next reading may take, after one with a timeout has taken
+// so long. A slow store still serves requests, so it must be given the time to say that a key
+// was revoked.
+func nextTimeout(timeout, took time.Duration, err error) time.Duration {
+	switch {
+	case err == nil:
+		return min(max(refreshInterval, 2*took), maxTimeout)
+	case took >= timeout:
+		return min(2*timeout, maxTimeout)
+	}
+	return timeout
+}
+
+// refresh makes the cache what the store has, if that has changed by the store's mark, and
+// in any case if it was read more than maxAge ago. It reports whether it has read all rows.
+func (c *KeyCache) refresh(ctx context.Context, timeout time.Duration) (hasRead bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	start, known := time.Now(), c.current.Load()
+	mark := known.mark
+	if start.Sub(known.readAt) >= maxAge {
+		mark = ""
+	}
+	rows, now, err := c.store.KeysUnless(ctx, mark)
+	if err != nil {
+		return false, err
+	}
+	if mark != "" && now == mark {
+		return false, nil
+	}
+	// A merchant that changes after the keys with their mark were read makes another mark, and is read again.
+	merchants, err := c.store.Merchants(ctx)
+	if err != nil {
+		now = "" // so that both are read again
+	}
+	for {
+		former := c.current.Load()
+		merged := former
+		if err == nil {
+			merged = former.withMerchants(merchants)
+		}
+		next := merged.withRows(rows)
+		next.mark, next.readAt = now, start
+		if c.replace(former, next) {
+			c.logRefusedMerchants(former, next)
+			return true, err
+		}
+	}
+}
+
+// A resealQueue has the rows of a snapshot that are to be sealed anew, in no order: nodes
+// that do this at the same time seldom meet at a row. Only runReseal takes rows out.
+type resealQueue struct{ rows []cachedKey }
+
+// runReseal seals rows anew that are sealed under the previous secret, until ctx ends.
+func (c *KeyCache) runReseal(ctx context.Context) {
+	tick := time.NewTicker(refreshInterval)
+	defer tick.Stop()
+	isFailing := false
+	for {
+		if err := c.reseal(ctx); err != nil && !isFailing && ctx.Err() == nil {
+			isFailing = true
+			c.log.WarnContext(ctx, "API keys cannot be sealed under the current secret, do not drop the previous one", "err", err)
+		} else if err == nil && isFailing {
+			isFailing = false
+			c.log.InfoContext(ctx, "API keys can be sealed under the current secret again")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// reseal seals up to maxReseals rows anew. It seals a row as it was when its former seal was
+// checked, so that a change made to the row since does not get a good seal. The store does
+// not find a row that has another seal than that: it was revoked, or another node was
+// quicker. A row that cannot be written stays in the queue.
+func (c *KeyCache) reseal(ctx context.Context) error {
+	for range maxReseals {
+		now := c.current.Load()
+		if len(now.reseals.rows) == 0 {
+			return c.resealStored(ctx, now)
+		}
+		err := c.resealRow(ctx, now.ring, now.reseals.rows[0])
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		now.reseals.rows = now.reseals.rows[1:]
+	}
+	return nil
+}
+
+// resealStored seals the rows of merchants anew.
+func (c *KeyCache) resealStored(ctx context.Context, now *snapshot) error {
+	ctx, cancel := context.WithTimeout(ctx, maxTimeout)
+	defer cancel()
+	rows := make([]store.Merchant, 0, len(now.stored))
+	for _, known := range now.stored {
+		rows = append(rows, known.row)
+	}
+	_, err := resealMerchants(ctx, c.store, now.ring, rows)
+	return err
+}
+
+func (c *KeyCache) resealRow(ctx context.Context, ring Ring, key cachedKey) error {
+	ctx, cancel := context.WithTimeout(ctx, maxTimeout)
+	defer cancel()
+	return c.store.ResealKey(ctx, key.row.Hash, key.row.Seal, ring.Seal(key.row.Name(), key.plain))
+}

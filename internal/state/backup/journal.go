@@ -1,0 +1,214 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// The kinds of rows of a journal, which come behind all others: one journalRows, and then what [journal.Archive] tells a
+// visitor, in that order.
+const (
+	journalRows = "journal"
+	billingRows = "journalBilling"
+	dayRows     = "journalDay"
+	chainRows   = "journalChain"
+	EntryRows   = "journalEntry" // under which [Counts] has the entries of the journal
+)
+
+// A Journal is one that a backup holds, or that takes the one of a backup. Its entries are sealed in the backup as they are
+// in the store, so whoever restores them needs the same keys.
+type Journal struct {
+	Keys *journal.Keys                                    // nil means that this machine has no file of them
+	Open func(ctx context.Context) (journal.Store, error) // called when there is something to read or to write
+
+	missing []string // days whose key Keys do not open, found when the journal was written
+}
+
+// MissingDays returns the days of the journal that Keys do not open, the first one first. Call it after [Write].
+func (j *Journal) MissingDays() []string { return slices.Sorted(slices.Values(j.missing)) }
+
+// A JournalError says why the journal of a backup was not restored, or in part. All else was restored.
+type JournalError struct{ err error }
+
+func (e *JournalError) Error() string { return e.err.Error() }
+
+func (e *JournalError) Unwrap() error { return e.err }
+
+// errNoKeys refuses the journal of a backup where its keys are not.
+var errNoKeys = errors.New("has a journal, and journal-keys.json is not on this machine: put the file of that time in place")
+
+// errSeen ends a visit that has seen enough.
+var errSeen = errors.New("enough was seen")
+
+// opensDays reports whether the keys open one of the first days that an archive has, or there are none. So it is known
+// whether they are those of another journal, without a second reading of all entries.
+func (j *Journal) opensDays(ctx context.Context, archive journal.Archive) (bool, error) {
+	opens, days := false, 0
+	err := archive.Visit(ctx, journal.Visitor{
+		Billing: func(journal.ArchivedBilling) error { return nil },
+		Day: func(d journal.ArchivedDay) error {
+			days++
+			_, err := j.Keys.OpenDay(d)
+			opens = opens || err == nil
+			return nil
+		},
+		Chain: func(journal.ArchivedChain) error { return errSeen },
+	})
+	if errors.Is(err, errSeen) {
+		err = nil
+	}
+	return opens || days == 0, err
+}
+
+// errNoJournal refuses the journal of a backup where there is none.
+var errNoJournal = errors.New("has a journal, and the configuration has none (journal: off)")
+
+// write calls put with each row of the journal.
+func (j *Journal) write(ctx context.Context, put func(store.Row) error) (err error) {
+	st, err := j.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	archive, ok := st.(journal.Archive)
+	if !ok {
+		return errors.New("this kind of journal cannot be backed up")
+	}
+	opens, err := j.opensDays(ctx, archive)
+	if err != nil {
+		return err
+	}
+	first := store.NewRow(journalRows)
+	if opens { // else the keys are those of another journal, and the right ones are not refused later
+		first.Text["cardKeys"] = strings.Join(j.Keys.CardKeys(), " ")
+	}
+	if err := put(first); err != nil {
+		return err
+	}
+	return archive.Visit(ctx, journal.Visitor{
+		Billing: func(c journal.ArchivedBilling) error {
+			row := store.NewRow(billingRows)
+			row.Text["month"], row.Text["merchant"], row.Text["api"], row.Text["kind"] = c.Month, c.Merchant, c.API, c.Kind
+			row.Text["deviceChannel"], row.Text["messageCategory"] = c.DeviceChannel, c.MessageCategory
+			row.Number["count"], row.Number["until"] = c.Count, c.Until
+			return put(row)
+		},
+		Day: func(d journal.ArchivedDay) error {
+			if _, err := j.Keys.OpenDay(d); err != nil {
+				j.missing = append(j.missing, d.Day)
+			}
+			row := store.NewRow(dayRows)
+			row.Text["day"], row.Bytes["wrapped"] = d.Day, d.Wrapped
+			return put(row)
+		},
+		Chain: func(c journal.ArchivedChain) error {
+			row := store.NewRow(chainRows)
+			row.Text["chain"], row.Text["day"], row.Text["keyId"] = c.Chain, c.Day, c.KeyID
+			row.Number["seq"], row.Number["signed"] = c.Seq, c.Signed
+			row.Bytes["link"] = c.Link
+			putBytes(row, "signature", c.Signature)
+			return put(row)
+		},
+		Entry: func(e journal.ArchivedEntry) error {
+			row := store.NewRow(EntryRows)
+			row.Text["id"], row.Text["kind"], row.Text["merchant"] = e.ID, e.Kind, e.Merchant
+			row.Number["made"], row.Number["seq"] = e.Made, e.Seq
+			row.Bytes["digest"], row.Bytes["link"] = e.Digest, e.Link
+			putBytes(row, "card", e.Card)
+			putBytes(row, "salt", e.Salt)
+			putBytes(row, "body", e.Body)
+			putBytes(row, "messages", e.Messages)
+			return put(row)
+		},
+	})
+}
+
+// putBytes gives a row a value, unless there is none.
+func putBytes(row store.Row, name string, value []byte) {
+	if value != nil {
+		row.Bytes[name] = value
+	}
+}
+
+// check says whether the journal can take a row of the journal of a backup.
+func (j *Journal) check(row store.Row) error {
+	switch {
+	case j == nil:
+		return errNoJournal
+	case j.Keys == nil:
+		return errNoKeys
+	case row.Kind == journalRows:
+		return j.Keys.CheckCardKeys(strings.Fields(row.Text["cardKeys"]))
+	case row.Kind == dayRows:
+		if _, err := j.Keys.OpenDay(dayOf(row)); err != nil {
+			return fmt.Errorf("%w; the backup wants that of its time", err)
+		}
+	}
+	return nil
+}
+
+func dayOf(row store.Row) journal.ArchivedDay {
+	return journal.ArchivedDay{Day: row.Text["day"], Wrapped: row.Bytes["wrapped"]}
+}
+
+// restore adds the rows of a backup, which was read to its end before.
+func (j *Journal) restore(ctx context.Context, r *lineReader) (added int, err error) {
+	if err := r.readHeader(); err != nil {
+		return 0, err
+	}
+	st, err := j.Open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	to, err := journal.NewRestorer(ctx, st, j.Keys)
+	if err != nil {
+		return 0, err
+	}
+	for ctx.Err() == nil {
+		row, err := r.readRow()
+		if err == io.EOF {
+			return to.Close(ctx)
+		}
+		if err == nil {
+			err = addTo(ctx, to, row)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("line %d: %w", r.lines, err)
+		}
+	}
+	return 0, ctx.Err()
+}
+
+// addTo adds one row to a journal. Rows of other kinds are left alone.
+func addTo(ctx context.Context, to *journal.Restorer, row store.Row) error {
+	switch row.Kind {
+	case billingRows:
+		to.AddBilling(journal.ArchivedBilling{Until: row.Number["until"], BillingCount: journal.BillingCount{
+			Month: row.Text["month"], Merchant: row.Text["merchant"], API: row.Text["api"], Kind: row.Text["kind"],
+			DeviceChannel: row.Text["deviceChannel"], MessageCategory: row.Text["messageCategory"], Count: row.Number["count"],
+		}})
+		return nil
+	case dayRows:
+		return to.AddDay(dayOf(row))
+	case chainRows:
+		return to.BeginChain(ctx, journal.ArchivedChain{
+			Chain: row.Text["chain"], Day: row.Text["day"], KeyID: row.Text["keyId"], Seq: row.Number["seq"], Signed: row.Number["signed"],
+			Link: row.Bytes["link"], Signature: row.Bytes["signature"],
+		})
+	case EntryRows:
+		return to.AddEntry(ctx, journal.ArchivedEntry{
+			Made: row.Number["made"], ID: row.Text["id"], Kind: row.Text["kind"], Merchant: row.Text["merchant"], Seq: row.Number["seq"],
+			Card: row.Bytes["card"], Salt: row.Bytes["salt"], Digest: row.Bytes["digest"], Link: row.Bytes["link"], Body: row.Bytes["body"],
+			Messages: row.Bytes["messages"],
+		})
+	}
+	return nil
+}

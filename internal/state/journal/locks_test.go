@@ -1,0 +1,63 @@
+package journal
+
+import (
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
+)
+
+// TestJ3JournalsOfADatabaseDoNotWaitForEachOther: while one journal waits for a table, to write and to erase, another one
+// in the same database writes entries of a new day.
+func TestJ3JournalsOfADatabaseDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	keys, g := NewKeys(), Generation{Authentications: 1, Days: 1, Merchants: 1}
+	entry := g.entry(0, planned, keys, newRandom(g))
+	// A new day needs a partition of journal_records. journal_dirty is written when the lock for entries is held.
+	for _, table := range []string{"journal_records", "journal_dirty"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			open := func() *tableStore {
+				st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t)+"&application_name=waits_for_"+table, keys)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = st.Close() })
+				return st.(*tableStore)
+			}
+			ctx := t.Context()
+			stuck, free := open(), open()
+			awaitWaiting := func(want int) {
+				for waiting := 0; waiting < want; {
+					if err := stuck.QueryRowContext(ctx, `SELECT count(*) FROM pg_stat_activity
+						WHERE application_name = $1 AND wait_event_type = 'Lock'`, "waits_for_"+table).Scan(&waiting); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			holder, err := stuck.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer holder.Rollback() // nothing after the one below
+			if _, err := holder.ExecContext(t.Context(), `LOCK TABLE `+table); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 2)
+			go func() { _, err := stuck.Write(t.Context(), []Entry{entry}); ended <- err }()
+			awaitWaiting(1)
+			go func() { _, _, err := stuck.Erase(t.Context(), Query{Merchant: entry.Record.Merchant}); ended <- err }()
+			awaitWaiting(2)
+			if n, err := free.Write(ctx, []Entry{entry}); n != 1 || err != nil {
+				t.Errorf("wrote %d entries of the other journal, %v", n, err)
+			}
+			if err := holder.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}

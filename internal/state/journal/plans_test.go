@@ -1,0 +1,310 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
+)
+
+// planned is the end of the records of the tests of plans.
+var planned = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+
+// plannedRecords are how many there are: enough for a plan by an index to be the cheapest.
+const plannedRecords = 6000
+
+// writeForPlans writes records of three months. Those of the older half have values that the others have not.
+func writeForPlans(t *testing.T, st Store, keys *Keys) Generation {
+	t.Helper()
+	g := Generation{Authentications: plannedRecords, Days: 60, Merchants: 20, Seed: 3}
+	if err := Generate(t.Context(), st, keys, g, planned, func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	var old []Entry
+	for n := range 300 {
+		e := g.entry(n, planned, keys, newRandom(g))
+		e.Record.ID, e.Record.DSTransID, e.Record.ACSTransID = fmt.Sprintf("gone %d", n), "", ""
+		e.Record.Merchant, e.Record.Card.Scheme, e.Record.ACS = "Gone", "gone", "gone"
+		e.Record.Status, e.Record.Result, e.Record.TransStatusReason = "gone", "gone", "gone"
+		old = append(old, e)
+	}
+	if _, err := st.Write(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// coarseQueries are queries by each coarse field, with and without a merchant: for values that many records have, that
+// only old ones have, and that none has.
+func coarseQueries() map[string]Query {
+	all := map[string]Query{
+		"nothing": {}, "time": {From: planned.AddDate(0, 0, -20), To: planned.AddDate(0, 0, -10)}, "card": {Card: "4000000000000002"},
+		"reference": {Reference: "order-7"}, "cursor": {Cursor: "mmgw0dvk.x"},
+	}
+	for _, merchant := range []string{"", "Shop 0", "Gone", "nobody"} {
+		if merchant != "" {
+			all["of "+merchant] = Query{Merchant: merchant}
+		}
+		for field, values := range map[string][]string{
+			"scheme": {"visa", "jcb"}, "acs": {"ACS-000"}, "status": {"completed", "failed"}, "result": {"authenticated", "rejected"}, "reason": {"01"},
+		} {
+			for _, value := range append(values, "gone", "never") {
+				q := Query{Merchant: merchant}
+				switch field {
+				case "scheme":
+					q.Scheme = value
+				case "acs":
+					q.ACS = value
+				case "status":
+					q.Status = value
+				case "result":
+					q.Result = value
+				case "reason":
+					q.Reason = value
+				}
+				all[strings.TrimSpace(field+" "+value+" "+merchant)] = q
+			}
+		}
+	}
+	return all
+}
+
+// A plan is what EXPLAIN says of a part of a statement.
+type plan struct {
+	Type    string  `json:"Node Type"`
+	Table   string  `json:"Relation Name"`
+	Rows    float64 `json:"Actual Rows"`
+	Loops   float64 `json:"Actual Loops"`
+	Removed float64 `json:"Rows Removed by Filter"`
+	Plans   []plan
+}
+
+// read returns how many rows of tables are read, and the tables out of which.
+func (p *plan) read(tables map[string]bool) (rows float64) {
+	if p.Table != "" && p.Loops > 0 {
+		tables[p.Table] = true
+		rows = (p.Rows + p.Removed) * p.Loops
+	}
+	for i := range p.Plans {
+		rows += p.Plans[i].read(tables)
+	}
+	return rows
+}
+
+// explain runs a statement and returns how many rows it has read, and the tables out of which.
+func (db *database) explain(t *testing.T, text string, args []any) (float64, map[string]bool) {
+	t.Helper()
+	var out []byte
+	if err := db.QueryRowContext(t.Context(), `EXPLAIN (ANALYZE, FORMAT JSON) `+text, args...).Scan(&out); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	var all []struct{ Plan plan }
+	if err := json.Unmarshal(out, &all); err != nil {
+		t.Fatal(err)
+	}
+	tables := map[string]bool{}
+	return all[0].Plan.read(tables), tables
+}
+
+// TestJ5SearchReadsWhatItReturns: in PostgreSQL a search by any coarse field reads a page of records, however rare and
+// however old the value is.
+func TestJ5SearchReadsWhatItReturns(t *testing.T) {
+	t.Parallel()
+	keys := NewKeys()
+	st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	g := writeForPlans(t, st, keys)
+	db := st.(*tableStore).database
+	if _, err := db.ExecContext(t.Context(), `ANALYZE journal_records, journal_entries`); err != nil {
+		t.Fatal(err)
+	}
+	for name, q := range coarseQueries() {
+		text, args := db.searchText(q, 51)
+		if rows, _ := db.explain(t, text, args); rows > 60 {
+			t.Errorf("%s: %.0f rows are read for a page of 50", name, rows)
+		}
+	}
+	id := g.ID(plannedRecords/2, planned)
+	q := Query{ID: strings.ToUpper(id), isOwnID: true}
+	text, args := db.searchText(q, 51)
+	if rows, tables := db.explain(t, text, args); rows != 1 || len(tables) != 1 {
+		t.Errorf("%.0f rows of %v are read for one of our ids", rows, tables)
+	}
+	page, err := st.Search(t.Context(), Query{ID: g.DSTransID(7)})
+	if err != nil || len(page.Records) != 1 || page.Records[0].ID != g.ID(7, planned) {
+		t.Errorf("by the id of the directory server: %+v, %v", page.Records, err)
+	}
+	text, args = db.query(showText), []any{id, planned.AddDate(0, 0, -30).UnixMilli(), planned.AddDate(0, 0, -30).Add(time.Hour).UnixMilli()}
+	if _, tables := db.explain(t, text, args); len(tables) > 1 {
+		t.Errorf("the entries of an id are read out of %v", tables)
+	}
+}
+
+// TestJ5SearchOfFilesUsesAnIndex: in SQLite each search goes by an index, and those by a coarse field need no sorting.
+func TestJ5SearchOfFilesUsesAnIndex(t *testing.T) {
+	t.Parallel()
+	st, err := OpenFiles(t.TempDir(), NewKeys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	db, err := st.(*fileStore).month(t.Context(), "2026-03", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queries := coarseQueries()
+	queries["id"], queries["own id"] = Query{ID: "0"}, Query{ID: Generation{}.ID(1, planned), isOwnID: true}
+	for name, q := range queries {
+		text, args := db.searchText(q, 51)
+		rows, err := db.QueryContext(t.Context(), `EXPLAIN QUERY PLAN `+text, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var a, b, c int
+			var what string
+			if err := rows.Scan(&a, &b, &c, &what); err != nil {
+				t.Fatal(err)
+			}
+			isSort := strings.HasPrefix(what, "USE TEMP B-TREE") && name != "id" && name != "card" && name != "reference"
+			if isSort || strings.HasPrefix(what, "SCAN") && !strings.Contains(what, "INDEX") {
+				t.Errorf("%s: %s", name, what)
+			}
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestJ5TimeAlonePages: what is searched by time alone comes in pages, each record once.
+func TestJ5TimeAlonePages(t *testing.T) {
+	t.Parallel()
+	keys := NewKeys()
+	st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	g := Generation{Authentications: 300, Days: 60, Merchants: 5, Seed: 3}
+	if err := Generate(t.Context(), st, keys, g, planned, func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	q := Query{From: planned.AddDate(0, 0, -50), To: planned.AddDate(0, 0, -10), Limit: 7}
+	for {
+		page, err := st.Search(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range page.Records {
+			if seen[r.ID] || i > 0 && r.Created.After(page.Records[i-1].Created) || r.Created.Before(q.From) || !r.Created.Before(q.To) {
+				t.Fatalf("%s at %s comes twice, out of order, or at another time", r.ID, r.Created)
+			}
+			seen[r.ID] = true
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			break
+		}
+	}
+	if len(seen) != 200 {
+		t.Errorf("%d records, want 200", len(seen))
+	}
+}
+
+// earlierTables are those of an earlier build, with its indexes and a partition for a day.
+const earlierTables = `
+CREATE TABLE journal_records (made bigint NOT NULL, id text NOT NULL, rank int NOT NULL, kind text NOT NULL,
+	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
+	last4 text NOT NULL, version text NOT NULL, channel text NOT NULL, status text NOT NULL, result text NOT NULL,
+	trans_status text NOT NULL, reason text NOT NULL, acs text NOT NULL, ds_trans_id text NOT NULL, acs_trans_id text NOT NULL,
+	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, PRIMARY KEY (made, id)) PARTITION BY RANGE (made);
+CREATE INDEX journal_records_id ON journal_records (id);
+CREATE INDEX journal_records_scheme ON journal_records (scheme, made);
+CREATE TABLE journal_records_%s PARTITION OF journal_records FOR VALUES FROM (%d) TO (%d);
+INSERT INTO journal_records VALUES (%d, 'before', 2, 'answered', 'emv', 'Shop 0', '', 'visa', '', '', '', '', 'completed', '', '',
+	'', '', '', '', 0, 0, NULL, '{"id":"before"}')`
+
+// TestJ2TablesOfAnEarlierBuild: what it wrote is found, and this build writes beside it into the same month.
+func TestJ2TablesOfAnEarlierBuild(t *testing.T) {
+	t.Parallel()
+	keys, at := NewKeys(), pgtest.Get(t).Schema(t)
+	earlier, err := OpenPostgres(t.Context(), at, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := earlier.(*tableStore).database
+	begin, end := spanOfDay(planned)
+	for _, text := range []string{
+		`DROP TABLE journal_records`, fmt.Sprintf(earlierTables, planned.Format("20060102"), begin, end, planned.UnixMilli()-1),
+	} {
+		for _, statement := range strings.Split(text, ";\n") {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := earlier.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a second start changes nothing
+		st, err := OpenPostgres(t.Context(), at, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		g := Generation{Authentications: 40, Days: 40, Merchants: 1, Seed: 3}
+		var entries []Entry
+		for n := range g.Authentications {
+			entries = append(entries, g.entry(n, planned, keys, newRandom(g)))
+		}
+		if _, err := st.Write(t.Context(), entries); err != nil {
+			t.Fatal(err)
+		}
+		page, err := st.Search(t.Context(), Query{Merchant: "Shop 0"})
+		if err != nil || len(page.Records) != 41 || page.Records[0].ID != "before" {
+			t.Errorf("%d records, %v", len(page.Records), err)
+		}
+	}
+}
+
+// TestJ2ExpireDropsDaysAndMonths: the partitions of what is old go, and the records of old days of a month that goes on.
+func TestJ2ExpireDropsDaysAndMonths(t *testing.T) {
+	t.Parallel()
+	keys := NewKeys()
+	st, err := OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	g := Generation{Authentications: 600, Days: 60, Merchants: 5, Seed: 3}
+	if err := Generate(t.Context(), st, keys, g, planned, func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Date(2026, 2, 8, 12, 0, 0, 0, time.UTC)
+	if err := st.Expire(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	first, want := before.Truncate(24*time.Hour), 0
+	for n := range g.Authentications {
+		if !g.At(n, planned).Before(first) {
+			want++
+		}
+	}
+	page, err := st.Search(t.Context(), Query{Limit: 1000})
+	if err != nil || len(page.Records) != want || page.Records[want-1].Created.Before(first) {
+		t.Errorf("%d records, %v, want %d", len(page.Records), err, want)
+	}
+	var months, days int
+	if err := st.(*tableStore).QueryRowContext(t.Context(), `SELECT count(*) FILTER (WHERE inhparent = 'journal_records'::regclass),
+		count(*) FILTER (WHERE inhparent = 'journal_entries'::regclass) FROM pg_inherits`).Scan(&months, &days); err != nil || months != 2 || days != 31 {
+		t.Errorf("%d months and %d days are left, %v", months, days, err)
+	}
+}

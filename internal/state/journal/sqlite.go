@@ -1,0 +1,380 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	driver "modernc.org/sqlite" // The driver registers itself as "sqlite".
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/openthreeds/threeds/internal/base/keyfile"
+)
+
+// monthForm is the month in the name of a file.
+const monthForm = "2006-01"
+
+// A fileStore is a journal in SQLite: one file for each month, in one directory.
+type fileStore struct {
+	dir  string
+	keys *Keys
+
+	retention
+
+	mu     sync.Mutex
+	months map[string]*database
+}
+
+// cacheKiB is the page cache of a connection, by the count of SQLite. In memory it is twice as much: the driver's allocator
+// takes powers of two, and a page with its header is a little more than 4 KiB. A batch changes pages of many indexes:
+// with a cache of 2 MB they are read and written again and again, with 4 MB a batch took about a tenth more than with 8.
+const cacheKiB = 8000
+
+// OpenFiles opens the journal in a directory. Its files are journal-YYYY-MM.db.
+func OpenFiles(dir string, keys *Keys) (Store, error) {
+	dir, err := filepath.Abs(dir) // the driver takes the first part of another one for a host
+	if err == nil {
+		err = keyfile.MakeDir(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	return &fileStore{dir: dir, keys: keys, months: map[string]*database{}}, nil
+}
+
+// monthFile returns the name of the database of a month.
+func monthFile(month string) string { return "journal-" + month + ".db" }
+
+func (s *fileStore) path(month string) string { return filepath.Join(s.dir, monthFile(month)) }
+
+// month returns the database of a month. It is made when create is set; else it is nil if there is none.
+func (s *fileStore) month(ctx context.Context, month string, create bool) (*database, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if db := s.months[month]; db != nil {
+		return db, nil
+	}
+	path := s.path(month)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+	case err != nil:
+		return nil, err
+	case !create:
+		return nil, errors.Join(f.Close(), os.Remove(path))
+	default:
+		if err := errors.Join(keyfile.InheritOwner(f), f.Close()); err != nil {
+			return nil, err
+		}
+	}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)", "temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)", cacheKiB), "wal_autocheckpoint(4000)"},
+		"_txlock": {"immediate"},
+		"mode":    {"rw"}, // a connection makes no new file in the place of one that is being deleted
+	}.Encode()}
+	pool, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, err
+	}
+	if err := makeFileTables(ctx, pool); err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
+	db := newDatabase(pool, s.keys)
+	if err := db.inTx(ctx, func(tx *sql.Tx) error { return addColumn(ctx, tx) }); err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
+	db.insert, db.putRows = insertRows, putRows
+	db.lockRollups = func(context.Context, *sql.Tx) (bool, error) { return true, nil } // the transaction locks the file
+	s.months[month] = db
+	return db, nil
+}
+
+// openTime is how long the file of a month may be busy while another process makes it.
+const openTime = 5 * time.Second
+
+// makeFileTables makes the tables and indexes that are missing. SQLite does not wait by itself for another process that
+// switches the file to WAL mode at the same time.
+func makeFileTables(ctx context.Context, pool *sql.DB) error {
+	for end := time.Now().Add(openTime); ; time.Sleep(time.Millisecond) {
+		_, err := pool.ExecContext(ctx, strings.ReplaceAll(schema, " PARTITION", "")+strings.Join(indexes(), ";\n"))
+		if failed, ok := errors.AsType[*driver.Error](err); !ok || failed.Code()&0xff != lib.SQLITE_BUSY || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// addColumn adds the column unkept to a file of an earlier release.
+func addColumn(ctx context.Context, tx *sql.Tx) error {
+	var n int
+	err := tx.QueryRowContext(ctx, `SELECT count(*) FROM pragma_table_info('journal_records') WHERE name = 'unkept'`).Scan(&n)
+	if err == nil && n == 0 {
+		_, err = tx.ExecContext(ctx, addUnkept)
+	}
+	return err
+}
+
+// insertRows adds rows to a table one by one.
+func insertRows(ctx context.Context, conn *sql.Conn, table string, columns []string, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	marks := strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",")
+	st, err := conn.PrepareContext(ctx, `INSERT INTO `+table+` (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	for _, row := range rows {
+		if _, err := st.ExecContext(ctx, row...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putRows adds rows one by one.
+func putRows(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error {
+	marks := strings.TrimSuffix(strings.Repeat("?,", len(rows[0])), ",")
+	st, err := tx.PrepareContext(ctx, insert+`VALUES (`+marks+`)`+end)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	for _, row := range rows {
+		if _, err := st.ExecContext(ctx, row...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// present returns the months that there are, the newest first.
+func (s *fileStore) present() ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(s.dir, "journal-????-??.db"))
+	if err != nil {
+		return nil, err
+	}
+	var months []string
+	for _, path := range paths {
+		month := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "journal-"), ".db")
+		if _, err := time.Parse(monthForm, month); err == nil {
+			months = append(months, month)
+		}
+	}
+	slices.Sort(months)
+	slices.Reverse(months)
+	return months, nil
+}
+
+// each calls do with the database of each month, the newest first, until it says that no more is needed.
+func (s *fileStore) each(ctx context.Context, do func(*database) (isEnough bool, err error)) error {
+	months, err := s.present()
+	if err != nil {
+		return err
+	}
+	for _, month := range months {
+		db, err := s.month(ctx, month, false)
+		if err != nil {
+			return err
+		}
+		if db == nil {
+			continue // its file has gone meanwhile
+		}
+		isEnough, err := do(db)
+		if err != nil && s.isGone(month) {
+			continue
+		}
+		if err != nil || isEnough {
+			return err
+		}
+	}
+	return nil
+}
+
+// isGone reports whether the file of a month was deleted, for its time is over. Who was reading it got an error.
+func (s *fileStore) isGone(month string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := os.Stat(s.path(month))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+func (s *fileStore) Write(ctx context.Context, entries []Entry) (int, error) {
+	byMonth := map[string][]Entry{}
+	var months []string
+	for _, e := range entries {
+		month := e.Record.Created.UTC().Format(monthForm)
+		if byMonth[month] == nil {
+			months = append(months, month)
+		}
+		byMonth[month] = append(byMonth[month], e)
+	}
+	total := 0
+	for _, month := range months {
+		db, err := s.month(ctx, month, true)
+		if err != nil {
+			return total, err
+		}
+		n, err := db.write(ctx, byMonth[month])
+		if total += n; err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (s *fileStore) Search(ctx context.Context, q Query) (Page, error) {
+	limit := limitOf(q)
+	q.From = s.from(q.From)
+	var all []Record
+	err := s.each(ctx, func(db *database) (bool, error) {
+		some, err := db.search(ctx, q, limit+1-len(all))
+		all = append(all, some...)
+		return len(all) > limit, err
+	})
+	return pageOf(all, limit), err
+}
+
+// limitOf is how many records a query wants.
+func limitOf(q Query) int {
+	if q.Limit <= 0 {
+		return 50
+	}
+	return min(q.Limit, 1000)
+}
+
+// pageOf makes a page of at most limit records.
+func pageOf(all []Record, limit int) Page {
+	if len(all) <= limit {
+		return Page{Records: all}
+	}
+	return Page{Records: all[:limit], Next: cursorOf(&all[limit-1])}
+}
+
+func (s *fileStore) Show(ctx context.Context, id string) (Detail, error) {
+	found, last := Detail{}, ErrNotFound
+	err := s.each(ctx, func(db *database) (bool, error) {
+		d, err := db.show(ctx, strings.ToLower(id))
+		switch isNamed := err == nil && d.ID != strings.ToLower(id); {
+		case errors.Is(err, ErrNotFound), isNamed && last == nil:
+			return false, nil
+		case isNamed: // the transaction itself may be in an earlier month
+			found, last = d, nil
+			return false, nil
+		}
+		found, last = d, err
+		return true, nil
+	})
+	if err != nil {
+		return found, err
+	}
+	return s.visible(found, last)
+}
+
+func (s *fileStore) Count(ctx context.Context, q CountQuery) ([]Rollup, error) {
+	var all []Rollup
+	q.From = s.from(q.From)
+	err := s.each(ctx, func(db *database) (bool, error) {
+		some, err := db.count(ctx, q)
+		all = append(some, all...)
+		return false, err
+	})
+	return all, err
+}
+
+func (s *fileStore) CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule, error) {
+	q.From = s.from(q.From)
+	all := unkeptSums{}
+	err := s.each(ctx, func(db *database) (bool, error) { return false, db.countUnkept(ctx, q, all) })
+	return all.rules(), err
+}
+
+func (s *fileStore) Roll(ctx context.Context, now time.Time, limit time.Duration) error {
+	began := time.Now()
+	return s.each(ctx, func(db *database) (bool, error) {
+		left := limit - time.Since(began)
+		if left <= 0 {
+			return true, nil
+		}
+		return false, db.roll(ctx, now, left)
+	})
+}
+
+func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {
+	if q.Card == "" && q.Merchant == "" {
+		return 0, 0, errNothingToErase
+	}
+	err = s.each(ctx, func(db *database) (bool, error) {
+		a, r, err := db.erase(ctx, q)
+		authentications, records = authentications+a, records+r
+		if err == nil {
+			err = db.truncateLog(ctx)
+		}
+		return false, err
+	})
+	return authentications, records, err
+}
+
+var errNothingToErase = errors.New("journal: name a card or a merchant to erase")
+
+func (s *fileStore) Sign(ctx context.Context, now time.Time) error {
+	return s.each(ctx, func(db *database) (bool, error) { return false, db.sign(ctx, now) })
+}
+
+// Expire hides the days, and deletes the files of the months, that ended before a time.
+func (s *fileStore) Expire(ctx context.Context, before time.Time) error {
+	before = s.hideBefore(before)
+	months, err := s.present()
+	if err != nil {
+		return err
+	}
+	for _, month := range slices.Backward(months) { // the oldest first, for bookMonth
+		begin, err := time.Parse(monthForm, month)
+		if err != nil || begin.AddDate(0, 1, 0).After(before) {
+			continue
+		}
+		if err := s.bookMonth(ctx, month, begin, begin.AddDate(0, 1, 0)); err != nil {
+			return err
+		}
+		if err := s.remove(month); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes the file of a month.
+func (s *fileStore) remove(month string) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if db := s.months[month]; db != nil {
+		err = db.Close()
+		delete(s.months, month)
+	}
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if gone := os.Remove(s.path(month) + end); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}
+
+func (s *fileStore) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for month, db := range s.months {
+		errs = append(errs, db.Close())
+		delete(s.months, month)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,269 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// What the server says, by SQLSTATE.
+const (
+	serializationFailure = "40001" // done nothing: try again
+	deadlockDetected     = "40P01" // the same
+	readOnly             = "25006" // the same: it has become a standby
+	idleSession          = "57P05" // the same: the session was ended before it read the statement
+	completionUnknown    = "40003"
+	undefinedColumn      = "42703"
+)
+
+// tries is how often a job is tried that has surely done nothing.
+const tries = 5
+
+// A job is what a call does on a connection. An error that is one of the facts of
+// package store is the answer of the call; any other means that it has failed.
+type job func(ctx context.Context, conn *pgx.Conn) error
+
+// read runs a job that changes nothing. When the connection fails under it, it
+// is begun again.
+func (db *DB) read(ctx context.Context, what string, do job) error {
+	if err := db.beginCall(ctx); err != nil {
+		return err
+	}
+	defer db.endCall()
+	// Half of the time, so that there is some left to ask another server.
+	err := db.call(ctx, what, db.timeout/2, do, func(err error) bool { return didNothing(err) || connectionFailed(err) })
+	if errors.Is(err, pgx.ErrNoRows) {
+		return store.ErrNotFound
+	}
+	return err
+}
+
+// write runs a job that is one statement, which commits by itself.
+func (db *DB) write(ctx context.Context, what string, do job) error {
+	if err := db.beginCall(ctx); err != nil {
+		return err
+	}
+	defer db.endCall()
+	err := db.call(ctx, what, db.timeout, do, didNothing)
+	if undone(err) {
+		err = fmt.Errorf("%w (%w)", err, store.ErrUndone)
+	}
+	return err
+}
+
+// withClock returns a statement that asks the clock of the database for each {now} in it.
+func (db *DB) withClock(statement string) string {
+	return strings.ReplaceAll(statement, "{now}", db.clock)
+}
+
+// exec runs a statement, which commits by itself.
+func (db *DB) exec(ctx context.Context, what, statement string, args ...any) error {
+	return db.change(ctx, what, nil, statement, args...)
+}
+
+// change runs a statement, which commits by itself. The answer is none when no row has changed.
+func (db *DB) change(ctx context.Context, what string, none error, statement string, args ...any) error {
+	return db.write(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
+		return changed(none)(conn.Exec(ctx, db.withClock(statement), args...))
+	})
+}
+
+// queryRow reads the one row of a query: scan makes a value of it.
+func queryRow[T any](ctx context.Context, db *DB, what string, scan func(store.Scanner) (T, error), query string, args ...any) (v T, err error) {
+	err = db.read(ctx, what, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		v, err = scan(conn.QueryRow(ctx, db.withClock(query), args...))
+		return err
+	})
+	return v, err
+}
+
+// queryRows reads all rows of a query: scan makes a value of each.
+func queryRows[T any](ctx context.Context, db *DB, what string, scan func(store.Scanner) (T, error), query string, args ...any) (all []T, err error) {
+	err = db.read(ctx, what, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		all, err = collect(scan)(conn.Query(ctx, db.withClock(query), args...))
+		return err
+	})
+	return all, err
+}
+
+// transact runs a job in a transaction, within a call that has been entered. Any error
+// of do undoes it, a fact too. Its statements may take ten times as long as others.
+func (db *DB) transact(ctx context.Context, what string, do func(ctx context.Context, tx pgx.Tx) error) error {
+	return db.call(ctx, what, 10*db.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+		commits := false
+		err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: db.begin}, func(tx pgx.Tx) error {
+			err := do(ctx, tx)
+			commits = err == nil
+			return err
+		})
+		if _, said := errors.AsType[*pgconn.PgError](err); commits && err != nil && !said {
+			return commitLost{err}
+		}
+		return err
+	}, didNothing)
+}
+
+// commitLost is an error of a commit that the server has not answered: it may have been
+// done. It overrules pgx 5.12.0, which takes the connection for closed from the start, and
+// the commit for safe to repeat, when a connection ends during a statement without
+// arguments.
+type commitLost struct{ error }
+
+func (e commitLost) Unwrap() error { return e.error }
+
+// SafeToRetry is what pgconn.SafeToRetry looks for first.
+func (commitLost) SafeToRetry() bool { return false }
+
+// call runs a job, and repeats it while again says so of its error, up to tries times.
+// While no connection can be opened, as in the middle of a failover, it waits for a
+// server. Once that has lasted for the timeout of a call, for all calls together, it
+// waits no more: then calls fail at once. A single call waits no longer than that either,
+// if others do get connections.
+func (db *DB) call(ctx context.Context, what string, limit time.Duration, do job, again func(error) bool) error {
+	start := time.Now()
+	for try := 1; ; try++ {
+		err := db.once(ctx, limit, do)
+		switch {
+		case err == nil || isFact(err):
+			return err
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+			return ctx.Err()
+		case noServer(err) && db.failover.outage() < db.timeout && time.Since(start) < db.timeout:
+			try = 0
+			timer := time.NewTimer(tryEvery)
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return ctx.Err()
+			case <-timer.C:
+			}
+			continue
+		case try < tries && again(err) && time.Since(start) < db.timeout:
+			continue
+		}
+		return fmt.Errorf("postgres: %s: %w", what, err)
+	}
+}
+
+// tryEvery is how often a call tries to open a connection.
+const tryEvery = 100 * time.Millisecond
+
+// noServer reports whether no connection could be opened.
+func noServer(err error) bool {
+	_, ok := errors.AsType[*pgconn.ConnectError](err)
+	return ok
+}
+
+// once runs a job on a connection of the pool. If ctx ends before the job begins, it is
+// never run; once begun, its outcome is waited for, up to limit.
+func (db *DB) once(ctx context.Context, limit time.Duration, do job) (err error) {
+	db.begun.Add(1)
+	defer db.begun.Add(-1)
+	wait, cancel := context.WithTimeout(ctx, db.timeout)
+	conn, err := db.acquire(wait)
+	cancel()
+	if err != nil {
+		return notBegun{err}
+	}
+	defer func() {
+		db.giveBack(conn, err)
+		db.served.Add(1)
+	}()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	raw := conn.Conn().PgConn()
+	delete(raw.CustomData(), warning)
+	err = do(work, conn.Conn())
+	switch warned := raw.CustomData()[warning]; {
+	case db.failover.isFormer(raw):
+		return errFormer // what it says may long be out of date
+	case warned != nil && err == nil:
+		return fmt.Errorf("done with a warning: %v", warned)
+	}
+	return err
+}
+
+// keepWarning notes a warning that the server sends with an answer. None of our
+// statements causes one by itself. A commit does when its wait for a standby is broken
+// off: it then counts as done, though it may be on one disk only.
+func keepWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
+	if n.SeverityUnlocalized == "WARNING" {
+		conn.CustomData()[warning] = n.Message
+	}
+}
+
+// didNothing reports whether a job with this error has surely done nothing, and may be
+// repeated.
+func didNothing(err error) bool {
+	if failed, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch failed.Code {
+		case serializationFailure, deadlockDetected, readOnly, idleSession:
+			return true
+		}
+		return false
+	}
+	return pgconn.SafeToRetry(err)
+}
+
+// notBegun is an error of a job for which there was no connection.
+type notBegun struct{ error }
+
+func (e notBegun) Unwrap() error { return e.error }
+
+// undone reports whether a write of one statement, in none of its tries, has happened or
+// ever will: it was not begun, or the server itself says that it has failed. Two errors
+// do not say that: completionUnknown, and those of class 08, by which a proxy between may
+// say that it has lost the server.
+func undone(err error) bool {
+	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.SeverityUnlocalized == "ERROR" {
+		return failed.Code != completionUnknown && !strings.HasPrefix(failed.Code, "08")
+	}
+	_, ok := errors.AsType[notBegun](err)
+	return ok || err != nil && didNothing(err)
+}
+
+// connectionFailed reports whether no answer came. A server that shuts down may still
+// say so (class 57P).
+func connectionFailed(err error) bool {
+	failed, ok := errors.AsType[*pgconn.PgError](err)
+	return !ok && !errors.Is(err, pgx.ErrNoRows) || ok && strings.HasPrefix(failed.Code, "57P")
+}
+
+func isFact(err error) bool {
+	switch err { // an error of a caller may wrap one
+	case store.ErrNotFound, store.ErrExists, store.ErrHeld, store.ErrFenced, store.ErrTooLarge:
+		return true
+	}
+	return false
+}
+
+// changed returns how to read the outcome of a statement: none is the answer when
+// no row has changed.
+func changed(none error) func(pgconn.CommandTag, error) error {
+	return func(tag pgconn.CommandTag, err error) error {
+		if err == nil && tag.RowsAffected() == 0 {
+			return none
+		}
+		return err
+	}
+}
+
+// collect returns how to read all rows of a query: scan makes a value of each.
+func collect[T any](scan func(store.Scanner) (T, error)) func(pgx.Rows, error) ([]T, error) {
+	return func(rows pgx.Rows, err error) ([]T, error) {
+		if err != nil {
+			return nil, err
+		}
+		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) { return scan(row) })
+	}
+}

@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+const (
+	sqlCreate = `INSERT INTO txns (id, owner, scheme, state, data, expires, ver) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (id) DO NOTHING`
+	sqlGet    = `SELECT id, owner, scheme, state, data, expires, ver FROM txns WHERE id = $1 AND expires > {now}`
+	sqlUpdate = `UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
+		WHERE id = $1 AND ver = $2 AND expires > {now}`
+
+	// By id, not by ctid, which repeats among partitions. An array, so that the rows
+	// are chosen once. What has not expired by the database's clock stays, even if the
+	// caller's is ahead.
+	sqlSweep = `DELETE FROM txns WHERE id = ANY (ARRAY(
+		SELECT id FROM txns WHERE expires <= $1 AND expires <= {now} ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED))`
+)
+
+// sweepLen is how many transactions one statement frees.
+const sweepLen = 500
+
+// errConflict says that another update came between.
+var errConflict = errors.New("postgres: updated meanwhile")
+
+// Create implements [store.Store].
+func (db *DB) Create(ctx context.Context, t store.Txn) error {
+	// A random first version: an id that is freed and taken again between the
+	// two steps of an update must not look like the old one.
+	ver := rand.Int64() >> 1
+	return db.change(ctx, "create", store.ErrExists, sqlCreate,
+		t.ID, t.Owner, t.Scheme, string(t.State), store.Blob(t.Data), t.Expires.UnixMilli(), ver)
+}
+
+// Get implements [store.Store]. A former primary that this process takes for the primary lacks what was written since.
+// So it says that a transaction is not there only after it has asked the other hosts.
+func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
+	before := db.failover.promotions()
+	t, err := queryRow(ctx, db, "get", store.ScanTxn, sqlGet, id)
+	if errors.Is(err, store.ErrNotFound) {
+		db.scout.askHosts(context.WithoutCancel(ctx)) // Others may wait for the same round when this caller gives up.
+		if db.failover.promotions() != before {
+			return queryRow(ctx, db, "get", store.ScanTxn, sqlGet, id)
+		}
+	}
+	return t, err
+}
+
+const sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txns
+	WHERE (expires, id) > ($1, $2) AND expires <= $3 AND (state = $4 OR $4 = '') ORDER BY expires, id LIMIT $5`
+
+// List implements [store.Lister].
+func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) ([]store.Txn, error) {
+	return queryRows(ctx, db, "list", store.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
+}
+
+// Update implements [store.Store]. It has change work with no connection and no
+// lock held, and writes if the transaction is still what it was. Whenever it has to
+// start again, another update has succeeded.
+func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	id := was.ID
+	for {
+		if was.Version == 0 {
+			var err error
+			if was, err = db.Get(ctx, id); err != nil {
+				return err
+			}
+		}
+		t := was
+		t.Event = nil
+		t.Lazy = false // none is: each commit waits for the disk, and for a standby if there is one
+		if err := change(&t); err != nil {
+			return err
+		}
+		conflict := false
+		err := db.write(ctx, "update", func(ctx context.Context, conn *pgx.Conn) error {
+			statement := sqlUpdate
+			values := []any{id, was.Version, t.Owner, t.Scheme, string(t.State), store.Blob(t.Data), t.Expires.UnixMilli()}
+			if e := t.Event; e != nil {
+				statement = sqlUpdateWithEvent
+				values = append(values, e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), store.Blob(e.Data), e.Endpoints)
+			}
+			err := changed(errConflict)(conn.Exec(ctx, db.withClock(statement), values...))
+			if conflict = errors.Is(err, errConflict); conflict {
+				return nil
+			}
+			return err
+		})
+		if err != nil || !conflict {
+			return err
+		}
+		was = store.Txn{}
+	}
+}
+
+// Sweep implements [store.Store]. What another node sweeps at the same time is
+// left to it.
+func (db *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
+	return db.removeInBatches(ctx, "sweep", sqlSweep, now.UnixMilli(), sweepLen)
+}
+
+// removeInBatches runs a statement that removes at most sweepLen rows of a table, until it removes fewer.
+func (db *DB) removeInBatches(ctx context.Context, what, statement string, args ...any) (total int, err error) {
+	return store.RemoveInBatches(sweepLen, func() (n int64, err error) {
+		err = db.write(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
+			tag, err := conn.Exec(ctx, db.withClock(statement), args...)
+			n = tag.RowsAffected()
+			return err
+		})
+		return n, err
+	})
+}
