@@ -116,7 +116,7 @@ func (l *loader) finish() (*Config, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(l.warnings, byPosition)
-	for _, w := range l.warnings {
+	for _, w := range l.mergeWarnings() {
 		l.config.Warnings = append(l.config.Warnings, w.String())
 	}
 	return l.config, nil
