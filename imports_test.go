@@ -51,7 +51,7 @@ var may = map[string]string{
 	"internal/scheme":              "message",
 	"internal/outcome":             "message internal/scheme",
 	"internal/faults":              "internal/iso message",
-	"internal/webhook":             "internal/browserurl internal/cardnumber internal/store internal/uuid",
+	"internal/webhook":             "internal/browserurl internal/cardnumber internal/record internal/store internal/uuid",
 	"internal/auth":                "internal/cardnumber internal/browserurl internal/charset internal/faults internal/iso internal/journal message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
 	"internal/inspect":             "internal/scheme internal/v1 message message/extension",
 	"internal/v1":                  "internal/browserurl internal/xmldsig internal/iso",
@@ -65,7 +65,7 @@ var may = map[string]string{
 	"internal/listen":              "internal/socket",
 	"internal/config":              "internal/cardnumber internal/iso internal/certs internal/scheme internal/store/postgres internal/webhook internal/xmldsig message",
 	"internal/server": "internal/cardnumber internal/account internal/acp internal/admin internal/operator internal/api internal/auth internal/browser internal/clientcert internal/config internal/console internal/directory internal/faults" +
-		" internal/inspect internal/keyring internal/pages internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
+		" internal/inspect internal/keyring internal/pages internal/listen internal/login internal/merchant internal/mpi internal/obs internal/ranges internal/record internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
 		" internal/journal internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook internal/idempotency message web",
 	"internal/playground": "internal/account internal/auth internal/browser internal/certs internal/config internal/directory internal/keyring internal/lanes internal/mpi internal/ranges" +
 		" internal/server internal/store internal/uuid internal/webhook internal/xmldsig message sandbox",
