@@ -174,11 +174,19 @@ func (c *certCommand) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.at.IsZero() {
-		c.report("installed %s, until %s; \"threeds cert activate %s\" brings it into use", oneLine(status.Next.Subject), status.Next.NotAfter.Format(time.RFC3339), c.directory.Scheme)
-		return nil
+	at, isManaged := status.At.Format(time.RFC3339), c.directory.ClientCert.IsManaged
+	var follows string
+	switch {
+	case c.at.IsZero() && isManaged:
+		follows = "\"threeds cert activate " + c.directory.Scheme + "\" brings it into use"
+	case c.at.IsZero():
+		follows = "\"threeds cert activate " + c.directory.Scheme + "\" activates it in the store"
+	case isManaged:
+		follows = "nodes change over at " + at
+	default:
+		follows = "the store activates it at " + at
 	}
-	c.report("installed %s, until %s; nodes change over at %s", oneLine(status.Next.Subject), status.Next.NotAfter.Format(time.RFC3339), status.At.Format(time.RFC3339))
+	c.report("installed %s, until %s; %s", oneLine(status.Next.Subject), status.Next.NotAfter.Format(time.RFC3339), follows)
 	return nil
 }
 
@@ -198,7 +206,11 @@ func (c *certCommand) reportChange(status clientcert.Status, err error) error {
 		return err
 	}
 	now := status.Current
-	c.report("in use is %s, serial %s, until %s; nodes that serve change over within seconds", oneLine(now.Subject), now.Serial, now.NotAfter.Format(time.RFC3339))
+	format := "in use is %s, serial %s, until %s; nodes that serve change over within seconds"
+	if !c.directory.ClientCert.IsManaged {
+		format = "in the store, and not used, is %s, serial %s, until %s"
+	}
+	c.report(format, oneLine(now.Subject), now.Serial, now.NotAfter.Format(time.RFC3339))
 	return nil
 }
 
@@ -248,6 +260,7 @@ func (c *certCommand) printTest(what, subject string, r *directory.HandshakeRepo
 
 func (c *certCommand) status(ctx context.Context) error {
 	all := []clientcert.Status{}
+	var areManaged []bool
 	for i := range c.config.Directories {
 		d := &c.config.Directories[i]
 		if c.directory != nil && c.directory != d {
@@ -257,20 +270,21 @@ func (c *certCommand) status(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, status)
+		all, areManaged = append(all, status), append(areManaged, d.ClientCert.IsManaged)
 	}
 	if *c.asJSON {
 		return writeJSON(c.stdout, all)
 	}
 	w := newTable(c.stdout, "SCHEME\tSTATE\tKEY\tUNTIL\tSINCE\tSERIAL\tSUBJECT")
 	for i := range all {
-		printCertStatus(w, &all[i])
+		printCertStatus(w, &all[i], areManaged[i])
 	}
 	return w.Flush()
 }
 
-// printCertStatus prints a line for each certificate, and for each key that waits for one.
-func printCertStatus(w io.Writer, s *clientcert.Status) {
+// printCertStatus prints a line for each certificate of a directory, and for each key that waits for one. isManaged says that
+// the directory uses them; else its certificate is in files.
+func printCertStatus(w io.Writer, s *clientcert.Status, isManaged bool) {
 	const form = time.RFC3339
 	line := func(state string, i *clientcert.Info, until, since string) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Scheme, state, i.Key, until, since, cmp.Or(i.Serial, "-"), oneLine(i.Subject))
@@ -287,7 +301,11 @@ func printCertStatus(w io.Writer, s *clientcert.Status) {
 		line("next", i, i.NotAfter.Format(form), s.At.Format(form))
 	}
 	if i := s.Current; i != nil {
-		line("in use", i, i.NotAfter.Format(form), i.Since.Format(form))
+		state := "in use"
+		if !isManaged {
+			state = "in the store, not used"
+		}
+		line(state, i, i.NotAfter.Format(form), i.Since.Format(form))
 	}
 	if i := s.Previous; i != nil {
 		line("before", i, i.NotAfter.Format(form), i.Since.Format(form))

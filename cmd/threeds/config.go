@@ -28,9 +28,13 @@ func configCheck(_ context.Context, cmd *invocation) error {
 	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	if err := server.CheckConfig(server.Options{File: *file, Log: cmd.stderr, Release: releaseVersion()}); err != nil {
+	warnings, err := server.CheckConfig(*file, releaseVersion())
+	for _, w := range warnings {
+		fmt.Fprintf(cmd.stderr, "threeds: warning: %s\n", w)
+	}
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(cmd.stdout, "%s: ok\n", *file)
+	_, err = fmt.Fprintf(cmd.stdout, "%s: ok\n", *file)
 	return err
 }

@@ -351,6 +351,7 @@ func exportJournal(ctx context.Context, cmd *invocation) error {
 	})
 }
 
+// eraseJournal removes what belongs to a card or a merchant. Without --yes it says what would go.
 func eraseJournal(ctx context.Context, cmd *invocation) error {
 	card := cmd.String("card", "", "- reads the whole card number from standard input")
 	name := cmd.String("merchant", "", "all of this merchant")
@@ -365,9 +366,6 @@ func eraseJournal(ctx context.Context, cmd *invocation) error {
 	if cardnumber.MayBe(*name) {
 		return usageErrorf("journal erase: --merchant: that may be a whole card number, and names stand in the audit trail; --card - reads one")
 	}
-	if !*isSure {
-		return usageErrorf("journal erase: add --yes: what is erased cannot be brought back")
-	}
 	number, err := readTypedCard(*card, cmd.stdin)
 	if err != nil {
 		return err
@@ -375,6 +373,9 @@ func eraseJournal(ctx context.Context, cmd *invocation) error {
 	object := "merchant " + *name
 	if number != "" {
 		object = "card"
+	}
+	if !*isSure {
+		return showErasable(ctx, cmd, *file, object, journal.Query{Card: number, Merchant: *name, Limit: maxSearch})
 	}
 	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
 		return withKeys(ctx, *file, func(_ *config.Config, db store.Store, ring *keyring.Ring) error {
@@ -389,6 +390,34 @@ func eraseJournal(ctx context.Context, cmd *invocation) error {
 			_, err = fmt.Fprintf(cmd.stdout, "erased: %s, %s\n", countOf(done.Authentications, "authentication"), countOf(done.Records, "record"))
 			return err
 		})
+	})
+}
+
+// showErasable prints what an erasure would remove of a card or a merchant, and changes nothing. The audit trail says that
+// somebody has looked.
+func showErasable(ctx context.Context, cmd *invocation, file, object string, q journal.Query) error {
+	return withJournal(ctx, file, func(st journal.Store, _ *journal.Keys) error {
+		query := map[string]string{}
+		if q.Merchant != "" {
+			query["merchant"] = q.Merchant
+		}
+		if err := recordJournal(ctx, file, "record.search", "", map[string]any{"query": query, "byCard": q.Card != ""}); err != nil {
+			return err
+		}
+		page, err := st.Search(ctx, q)
+		if err != nil {
+			return err
+		}
+		found, newest := countOf(len(page.Records), "authentication"), ""
+		if page.Next != "" {
+			found = "more than " + found
+		}
+		if len(page.Records) > 0 {
+			newest = ", the newest of " + page.Records[0].Created.Format(time.RFC3339)
+		}
+		_, err = fmt.Fprintf(cmd.stdout, "%s in the journal%s; --yes erases what belongs to the %s, events for webhooks and kept answers too\n",
+			found, newest, object)
+		return err
 	})
 }
 

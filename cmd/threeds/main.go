@@ -157,8 +157,9 @@ const usage = `Usage:
     threeds journal import [--key PEM] [--config FILE] FILE
         add what an export of another journal has and this one lacks, if the export is as it
         was written; --key is that of the other journal
-    threeds journal erase (--card - | --merchant NAME) --yes [--config FILE]
-        remove what belongs to a card or a merchant, and say how much that was
+    threeds journal erase (--card - | --merchant NAME) [--yes] [--config FILE]
+        say what would be removed of a card or a merchant; with --yes remove it for good,
+        and say how much that was
     threeds journal verify [--key PEM] [--config FILE] FILE
         say whether an export of the journal or the audit trail is as it was written (- is
         standard input)

@@ -90,8 +90,14 @@ var changesDone = map[string]string{
 	"rollback": "The certificate from before is in use again. Nodes change over within seconds.",
 }
 
+// changesDoneUnused says the same of a directory whose certificate is in files, where that differs.
+var changesDoneUnused = map[string]string{
+	"activate": "The certificate is activated in the store. The directory goes on with its files.",
+	"rollback": "The store has the certificate from before again. The directory goes on with its files.",
+}
+
 func certificatePage(h *Handler, v *visit) (result, error) {
-	return h.showCertificate(v, &certificateView{Done: changesDone[v.URL.Query().Get("done")]})
+	return h.showCertificate(v, &certificateView{})
 }
 
 // showCertificate fills in what the page of a directory shows beside what view has.
@@ -102,6 +108,11 @@ func (h *Handler) showCertificate(v *visit, view *certificateView) (result, erro
 		return result{}, err
 	}
 	view.Row, view.CanChange = newCertificateRow(&got, h.Now()), v.can(http.MethodPost, "certificates/{scheme}/request")
+	done := v.URL.Query().Get("done")
+	view.Done = changesDone[done]
+	if unused := changesDoneUnused[done]; unused != "" && !got.Managed {
+		view.Done = unused
+	}
 	for _, k := range keyKinds {
 		view.Keys = append(view.Keys, choice{k.value, k.name, k.value == v.PostForm.Get("key")})
 	}

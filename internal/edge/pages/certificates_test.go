@@ -48,6 +48,34 @@ func TestK7CertificatesInTheConsole(t *testing.T) {
 	}
 }
 
+// TestK7CertificateOfTheStoreIsNotInUseBesideFiles: while the configuration names files, the page calls no certificate of
+// the store "in use", says of no change that nodes change over, and has no button that goes back.
+func TestK7CertificateOfTheStoreIsNotInUseBesideFiles(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	n := s.AddNode()
+	ca := consoletest.NewCA(s.Site)
+	for _, name := range []string{"first.example", "second.example"} {
+		s.InstallCertificate(ca, name, "")
+		s.want(s.get("operator", "/certificates/visa"), 200, `value="activate">Activate</button>`)
+		s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)
+	}
+	untrue := []string{"In use", "in use. Nodes", "change over", `value="rollback"`}
+	for _, done := range []string{"", "?done=activate", "?done=rollback"} {
+		w := s.get("operator", "/certificates/visa"+done)
+		s.want(w, 200, "In the store, not used", "CN=second.example", "CN=first.example", `value="test"`)
+		for _, text := range untrue {
+			if page, _, _ := strings.Cut(w.Body.String(), "<h2>Install a certificate"); strings.Contains(page, text) {
+				t.Errorf("/certificates/visa%s has %q", done, text)
+			}
+		}
+	}
+	s.want(s.get("operator", "/certificates/visa?done=activate"), 200, "activated in the store. The directory goes on with its files.")
+	n.Directories[0].Managed = true
+	w := s.get("operator", "/certificates/visa?done=activate")
+	s.want(w, 200, "<h2>In use</h2>", "The certificate is in use. Nodes change over within seconds.", `value="rollback"`)
+}
+
 // TestK7MatrixIsExact gets and sends each page of certificates as each role, and without csrf.
 func TestK7MatrixIsExact(t *testing.T) {
 	t.Parallel()

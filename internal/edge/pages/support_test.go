@@ -289,6 +289,9 @@ func TestN4ConsoleAdvisesAsTheAPI(t *testing.T) {
 		d, err := s.Journal.Show(t.Context(), failedID)
 		must(t, err)
 		o := d.Outcome(nil)
+		if o == nil || o.Error == nil {
+			t.Fatalf("%s: the outcome of the record is %+v, want one with the error", code, o)
+		}
 		s.want(s.get("viewer", "/authentications/"+failedID), 200, want, o.Next.Because, o.Error.Detail)
 		must(t, s.Journal.ExpireMessages(t.Context(), s.Now.AddDate(0, 0, 2)))
 		s.want(s.get("viewer", "/authentications/"+failedID), 200, want, o.Next.Because, o.Error.Detail)

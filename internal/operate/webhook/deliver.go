@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/state/record"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -33,11 +34,11 @@ func (s *Service) Run(ctx context.Context) {
 	}
 	for {
 		if isDue("refresh", refreshEvery) {
-			s.logUnlessEnded(ctx, "webhook endpoints not read", s.Refresh(ctx))
+			s.logStoreFailure(ctx, "webhook endpoints not read", s.Refresh(ctx))
 		}
 		if isDue("sweep", sweepEvery) {
 			_, err := s.Store.SweepEvents(ctx, s.Now().Add(-keepEvents))
-			s.logUnlessEnded(ctx, "old events not removed", err)
+			s.logStoreFailure(ctx, "old events not removed", err)
 		}
 		if known, _ := s.known.count(); known+len(s.settings.Load().Operator) > 0 {
 			d.startDue(ctx)
@@ -54,9 +55,11 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-func (s *Service) logUnlessEnded(ctx context.Context, what string, err error) {
+// logStoreFailure logs that the store did not do its part, as often as StoreFailures allows. Without an error, or after the
+// end of ctx, it logs nothing.
+func (s *Service) logStoreFailure(ctx context.Context, what string, err error, attrs ...any) {
 	if err != nil && ctx.Err() == nil {
-		s.Log.Warn(what, "err", err)
+		record.LogFailure(ctx, s.Log, s.StoreFailures, s.Now(), what, err, attrs...)
 	}
 }
 
@@ -116,7 +119,7 @@ func (d *deliverer) startDue(ctx context.Context) {
 		now := d.Now()
 		claimed, err := d.Store.ClaimDeliveries(ctx, now, now.Add(d.settings.Load().Timeout+claimMargin), busy, free)
 		if err != nil {
-			d.logUnlessEnded(ctx, "deliveries not claimed", err)
+			d.logStoreFailure(ctx, "deliveries not claimed", err)
 			return
 		}
 		for _, one := range claimed {
@@ -151,7 +154,7 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 	e := d.endpoint(one.Endpoint)
 	row, err := d.Store.Event(ctx, one.Event)
 	if err != nil {
-		d.logUnlessEnded(ctx, "event not read", err)
+		d.logStoreFailure(ctx, "event not read", err, "event", one.Event)
 		return
 	}
 	event, err := d.openEvent(&row)
@@ -226,7 +229,7 @@ func (d *deliverer) storeEnd(ctx context.Context, one store.Delivery) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := d.Store.EndDelivery(ctx, one); err != nil {
-		d.Log.Warn("end of a delivery not stored", "event", one.Event, "endpoint", one.Endpoint, "err", err)
+		record.LogFailure(ctx, d.Log, d.StoreFailures, d.Now(), "end of a delivery not stored", err, "event", one.Event, "endpoint", one.Endpoint)
 	}
 }
 
@@ -253,7 +256,7 @@ func (d *deliverer) noteHealth(ctx context.Context, e *Endpoint, failed error, n
 		return nil
 	})
 	if err != nil && !errors.Is(err, ErrNoEndpoint) {
-		d.logUnlessEnded(ctx, "state of a webhook endpoint not stored", err)
+		d.logStoreFailure(ctx, "state of a webhook endpoint not stored", err, "endpoint", e.ID)
 	}
 	if disable {
 		d.Log.Warn("webhook endpoint disabled", "endpoint", e.ID, "merchant", e.Merchant, "since", e.Failing, "err", failed)

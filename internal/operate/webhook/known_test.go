@@ -126,6 +126,9 @@ func TestNodeReadsWhatHasChanged(t *testing.T) {
 		if node.Wants("merchant-7") || !node.Wants("merchant-8") {
 			t.Error("the node makes events of the merchant without endpoints, or none of another")
 		}
+		if node.endpoint(added.ID) != nil {
+			t.Error("the node still knows the endpoint that another node has removed")
+		}
 	})
 }
 

@@ -104,5 +104,5 @@ func (s *Service) tellDisabled(ctx context.Context, e *Endpoint, reason error, n
 		Since    string `json:"failingSince"`
 		Reason   string `json:"reason"`
 	}{e.Merchant, e.ID, formatTime(since), reason.Error()})
-	s.logUnlessEnded(ctx, "event for the operator not stored", err)
+	s.logStoreFailure(ctx, "event for the operator not stored", err, "type", Disabled)
 }

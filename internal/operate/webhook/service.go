@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/uuid"
+	"github.com/openthreeds/threeds/internal/state/record"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -49,6 +50,8 @@ type Service struct {
 	// Attempted is called after each attempt to deliver an event that is about a transaction; nil means that nobody is told.
 	// Set it before Run.
 	Attempted func(Attempt)
+	// StoreFailures limits the lines of the log about failures of the store; nil is no limit.
+	StoreFailures record.LogLimit
 
 	settings  atomic.Pointer[Settings]
 	known     endpoints

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -411,6 +412,42 @@ func (l *loader) addWarnings() {
 	l.warnOfV1()
 	l.warnOfProxies()
 	l.warnOfTracing()
+}
+
+// mergeWarnings returns the warnings in their order. Those that say the same of several directories become one, in the place
+// of the first, whose key has the names of the schemes.
+func (l *loader) mergeWarnings() []Fault {
+	type subject struct{ list, key, text string }
+	schemes := map[subject][]string{}
+	subjectOf := func(w Fault) (of subject, scheme string) {
+		list, rest, _ := strings.Cut(w.Key, "[")
+		index, key, _ := strings.Cut(rest, "]")
+		i, err := strconv.Atoi(index)
+		switch of = (subject{list, key, w.Text}); {
+		case err == nil && list == "directories":
+			return of, l.config.Directories[i].Scheme
+		case err == nil && list == "v1":
+			return of, l.config.V1[i].Scheme
+		}
+		return of, ""
+	}
+	for _, w := range l.warnings {
+		if of, scheme := subjectOf(w); scheme != "" {
+			schemes[of] = append(schemes[of], scheme)
+		}
+	}
+	var merged []Fault
+	for _, w := range l.warnings {
+		of, scheme := subjectOf(w)
+		if all := schemes[of]; scheme != "" && len(all) > 1 {
+			if scheme != all[0] {
+				continue
+			}
+			w.Key = of.list + "[]" + of.key + " of " + strings.Join(all, ", ")
+		}
+		merged = append(merged, w)
+	}
+	return merged
 }
 
 // warnOfLab adds a warning for a directory whose URLs for browsers may be http or local.

@@ -172,3 +172,42 @@ func TestConfigurationExample(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReloadPageNamesWhatNeedsARestart: the table of the page has each key that a running process cannot change, and no
+// other.
+func TestReloadPageNamesWhatNeedsARestart(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operating/reload.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(page), "| Changes while the server serves | Needs a restart |\n")
+	if table, _, _ = strings.Cut(table, "\n\n"); !ok {
+		t.Fatal("the page has lost its table")
+	}
+	named := map[string]bool{}
+	for row := range strings.Lines(table) {
+		cells := strings.Split(row, "|")
+		if len(cells) != 4 {
+			t.Fatalf("a row of the table has %d cells: %s", len(cells)-2, row)
+		}
+		cell, _, _ := strings.Cut(cells[2], ", except ")
+		for _, key := range regexp.MustCompile("`([a-z_.]+)`").FindAllStringSubmatch(cell, -1) {
+			named[key[1]] = true
+		}
+	}
+	c := newParser("threeds.yaml").config
+	sections := map[string]bool{}
+	for _, fixed := range c.fixedKeys(c) {
+		section, _, _ := strings.Cut(fixed.path, ".")
+		sections[section] = true
+		if !named[fixed.path] && fixed.path != "journal" { // which the table has as "journal: off"
+			t.Errorf("%s needs a restart, and the table does not say so", fixed.path)
+		}
+		delete(named, fixed.path)
+	}
+	for key := range named {
+		if !sections[key] {
+			t.Errorf("the table says that %s needs a restart, and it does not", key)
+		}
+	}
+}

@@ -116,19 +116,21 @@ func (l *loader) finish() (*Config, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(l.warnings, byPosition)
-	for _, w := range l.warnings {
+	for _, w := range l.mergeWarnings() {
 		l.config.Warnings = append(l.config.Warnings, w.String())
 	}
 	return l.config, nil
 }
 
-// refuseFixedChanges refuses what a running process cannot change.
-func (l *loader) refuseFixedChanges(inUse *Config) {
-	c := l.config
-	for _, fixed := range []struct {
-		path string
-		same bool
-	}{
+// A fixedKey is a key that a running process cannot change.
+type fixedKey struct {
+	path string
+	same bool // it has not changed
+}
+
+// fixedKeys returns all of them, and compares c with the configuration in use.
+func (c *Config) fixedKeys(inUse *Config) []fixedKey {
+	return []fixedKey{
 		{"api.listen", c.API.Listen == inUse.API.Listen},
 		{"results.listen", c.Results.Listen == inUse.Results.Listen},
 		{"console.listen", c.Console.Listen == inUse.Console.Listen},
@@ -143,7 +145,12 @@ func (l *loader) refuseFixedChanges(inUse *Config) {
 		{"journal", c.HasJournal() == inUse.HasJournal()},
 		{"journal.url", c.Journal.URL == inUse.Journal.URL || !c.HasJournal() || !inUse.HasJournal()},
 		{"journal.keys", c.Journal.Keys == inUse.Journal.Keys || c.Keys != inUse.Keys},
-	} {
+	}
+}
+
+// refuseFixedChanges refuses what a running process cannot change.
+func (l *loader) refuseFixedChanges(inUse *Config) {
+	for _, fixed := range l.config.fixedKeys(inUse) {
 		if !fixed.same {
 			l.fault(fixed.path, "cannot change in a running process (restart it to apply this)")
 		}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/peers/directory"
@@ -15,23 +18,27 @@ import (
 	"github.com/openthreeds/threeds/internal/state/keyring"
 )
 
-// CheckConfig logs and returns what [Serve] would say of a configuration and of the files that it names. It opens no
-// store, no listener and no connection, and creates no file. Only File and Log of the options count.
-func CheckConfig(o Options) error {
-	level := new(slog.LevelVar)
-	log := obs.NewLogger(o.Log, level)
-	c, _, err := loadConfig(o.File, log, level)
+// CheckConfig returns what [Serve] would say of a configuration and of the files that it names: its warnings, also before
+// an error. It opens no store, no listener and no connection, and creates no file.
+func CheckConfig(file, release string) (warnings []string, err error) {
+	now := time.Now()
+	c, _, err := config.Load(file, now)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	faults := c.Certificates.Faults(now)
+	for _, part := range slices.Sorted(maps.Keys(faults)) {
+		warnings = append(warnings, "a part of the server is degraded: "+part+": "+faults[part])
+	}
+	warnings = append(warnings, startWarnings(c)...)
 	ring, err := checkKeyFile(c)
 	if err != nil {
-		return err
+		return warnings, err
 	}
 	if err := checkJournalKeys(c); err != nil {
-		return err
+		return warnings, err
 	}
-	return checkClients(newConfig(c, log, ring, o.Release))
+	return warnings, checkClients(newConfig(c, slog.New(slog.DiscardHandler), ring, release))
 }
 
 // checkKeyFile reads the key file. One that is absent is no fault beside a store in a directory: Serve creates it there,

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,13 +85,19 @@ func loadConfig(file string, log *slog.Logger, level *slog.LevelVar) (*config.Co
 	}
 	level.Set(logLevel(c))
 	c.Certificates.Log(log, time.Now())
-	for _, w := range c.Warnings {
+	for _, w := range startWarnings(c) {
 		log.Warn("configuration", "warning", w)
 	}
-	if name := c.UnreadProxyVariable(os.LookupEnv); name != "" {
-		log.Warn("configuration", "warning", name+" is in the environment and is not read: forward_proxy is what connections go through")
-	}
 	return c, files, nil
+}
+
+// startWarnings returns the warnings of a configuration and of the environment of the process.
+func startWarnings(c *config.Config) []string {
+	warnings := slices.Clone(c.Warnings)
+	if name := c.UnreadProxyVariable(os.LookupEnv); name != "" {
+		warnings = append(warnings, name+" is in the environment and is not read: forward_proxy is what connections go through")
+	}
+	return warnings
 }
 
 // warnOfConsole logs a warning if other machines reach the console in the clear. Its health and metrics ask for no

@@ -121,7 +121,7 @@ func countingHooks(m *obs.Metrics) directory.Hooks {
 // readyConditions are what readiness depends on.
 func (s *Server) readyConditions() []console.Condition {
 	rt := s.activeRuntime()
-	all := append(storeConditions(s.db, rt.cards), keysCondition(s.apiKeys, s.follower), s.journalKeysCondition(), webhooksCondition(s.hooks))
+	all := append(storeConditions(s.db, &s.writes, rt.cards), keysCondition(s.apiKeys, s.follower), s.journalKeysCondition(), webhooksCondition(s.hooks))
 	if s.journal != nil {
 		all = append(all, journalCondition(s.journal))
 	}
@@ -141,7 +141,7 @@ func certificateConditions(c *config.Certificates, now func() time.Time) []conso
 }
 
 // storeConditions are the conditions of readiness about the store and the card ranges.
-func storeConditions(db store.Store, cards *ranges.Schemes) []console.Condition {
+func storeConditions(db store.Store, writes *writeWatch, cards *ranges.Schemes) []console.Condition {
 	all := []console.Condition{{
 		Name: "store",
 		Check: func() (string, bool) {
@@ -153,7 +153,7 @@ func storeConditions(db store.Store, cards *ranges.Schemes) []console.Condition 
 			case err != nil:
 				return "cannot be reached", false
 			}
-			return "", false
+			return writes.problem(), true
 		},
 	}, {
 		Name: "directories",

@@ -25,11 +25,10 @@ func TestReadinessNeedsTheStore(t *testing.T) {
 		err  error
 		want string
 	}{
-		{nil, ""},
 		{errors.New("no route to host"), "cannot be reached"},
 		{fmt.Errorf("ping: %w", store.ErrReadOnly), "may only be read: its user lacks privileges"},
 	} {
-		got, degraded := storeConditions(pinged{err: test.err}, ranges.NewSchemes())[0].Check()
+		got, degraded := storeConditions(pinged{err: test.err}, new(writeWatch), ranges.NewSchemes())[0].Check()
 		if got != test.want || degraded {
 			t.Errorf("the store, whose Ping is %v: %q, degraded: %t; want %q", test.err, got, degraded, test.want)
 		}
@@ -47,7 +46,7 @@ func TestReadinessNeedsADirectory(t *testing.T) {
 	cards := ranges.NewSchemes("visa", "jcb")
 	check := func(want ...state) {
 		t.Helper()
-		for i, c := range storeConditions(pinged{}, cards) {
+		for i, c := range storeConditions(pinged{}, new(writeWatch), cards) {
 			problem, degraded := c.Check()
 			if got := (state{c.Name, problem, degraded && problem != ""}); got != want[i] {
 				t.Errorf("%+v, want %+v", got, want[i])

@@ -38,7 +38,7 @@ func (s *Server) followRotations(ctx context.Context, file string, wrote func())
 		host = ""
 	}
 	name := cmp.Or(host, "unknown host") + " " + s.cfg.API.Addr().String()
-	s.follower = rotation.NewFollower(s.db, file, name, s.ring.Load(), s.cfg.Log, s.useRing, wrote)
+	s.follower = rotation.NewFollower(watchedStore{s.db, &s.writes}, file, name, s.ring.Load(), s.cfg.Log, s.useRing, wrote)
 	s.follower.Start(ctx)
 }
 

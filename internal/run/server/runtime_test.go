@@ -89,7 +89,7 @@ func TestRuntimeIsBuiltFromTheConfig(t *testing.T) {
 		what      string
 		got, want any
 	}{
-		{"engine: store", g.engine.Store, n.db},
+		{"engine: store", g.engine.Store, watchedStore{n.db, &n.writes}},
 		{"engine: card ranges", g.engine.Cards, g.cards},
 		{"engine: directories", g.engine.Directories, g.client},
 		{"engine: keys", []any{g.engine.IDs, g.engine.Sealer}, []any{transIDs{&n.ring}, sealer{&n.ring, &n.refusedRecords}}},
@@ -105,7 +105,7 @@ func TestRuntimeIsBuiltFromTheConfig(t *testing.T) {
 
 		{"1.0.2: directories", g.mpi.Directories[0].Scheme, "jcb"},
 		{"1.0.2: client", g.mpi.Client, g.v1},
-		{"1.0.2: store", g.mpi.Store, n.db},
+		{"1.0.2: store", g.mpi.Store, watchedStore{n.db, &n.writes}},
 		{"1.0.2: keys", g.mpi.Sealer, sealer{&n.ring, &n.refusedRecords}},
 		{"1.0.2: clock", g.mpi.Now(), noon},
 		{"1.0.2: log", g.mpi.Log, cfg.Log},

@@ -190,7 +190,9 @@ type Server struct {
 	refusedRecords atomic.Uint64     // records of transactions that did not open, or are older than their result
 	acknowledged   auth.Acknowledged // results, in all runtimes
 	findings       auth.FindingLimit // of all runtimes
-	storeFailures  obs.LogThrottle   // of all runtimes
+	storeFailures  obs.LogThrottle   // in requests of all runtimes
+	writes         writeWatch        // of requests, in all runtimes, and of this node's sign of life
+	hookFailures   obs.LogThrottle   // failures of the store in the delivery of webhooks
 
 	resealNow chan struct{} // another secret of the key file has come into use
 
@@ -208,7 +210,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages), resealNow: make(chan struct{}, 1)}
-	s.storeFailures.Interval = time.Second
+	s.storeFailures.Interval, s.hookFailures.Interval = time.Second, time.Second
 	s.ring.Store(cfg.Ring)
 	s.waits, s.endWaits = context.WithCancel(context.Background())
 	if cfg.Store != nil {

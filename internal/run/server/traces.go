@@ -20,13 +20,13 @@ func (s *Server) closeTraces() {
 	s.traces.Close(ctx)
 }
 
-// engineStore is the store as engines are given it: with its calls in the traces, if there
-// are any.
+// engineStore returns the store for engines: its writes are watched, and its calls are in the traces, if there are any.
 func (s *Server) engineStore() store.Store {
+	watched := watchedStore{s.db, &s.writes}
 	if s.traces == nil {
-		return s.db
+		return watched
 	}
-	return tracedStore{s.db, s.traces}
+	return tracedStore{watched, s.traces}
 }
 
 // hooks counts what happens at the directories, and has it in the traces.

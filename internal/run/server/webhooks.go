@@ -18,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/record"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -55,7 +56,9 @@ func (w WebhookSettings) forDeliveries(now func() time.Time) webhook.Settings {
 
 // newHooks returns the webhooks of a server, which tell the journal of each delivery.
 func (s *Server) newHooks() *webhook.Service {
-	hooks := &webhook.Service{Store: s.db, Sealer: sealer{&s.ring, new(atomic.Uint64)}, Log: s.cfg.Log, Now: s.timestamp}
+	hooks := &webhook.Service{
+		Store: s.db, Sealer: sealer{&s.ring, new(atomic.Uint64)}, Log: s.cfg.Log, Now: s.timestamp, StoreFailures: &s.hookFailures,
+	}
 	hooks.Configure(s.cfg.Webhooks.forDeliveries(s.timestamp))
 	if s.journal != nil {
 		hooks.Attempted = s.journalDelivery
@@ -107,7 +110,7 @@ func (s *Server) readEndpoints(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := s.hooks.Refresh(ctx); err != nil {
-		s.cfg.Log.Warn("webhook endpoints not read", "err", err)
+		record.LogFailure(ctx, s.cfg.Log, &s.hookFailures, s.timestamp(), "webhook endpoints not read", err)
 	}
 }
 

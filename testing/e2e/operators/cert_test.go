@@ -318,8 +318,12 @@ func TestD145FilesGiveWayToManaged(t *testing.T) {
 	s := rig.StartSite(t, ca, ds)
 	installCert(s, "managed")
 	_, said := cert(s, 0, "activate", "visa")
-	if !strings.Contains(said, "client_cert of visa names files") {
+	if !strings.Contains(said, "client_cert of visa names files") || !strings.Contains(said, "in the store, and not used, is CN=managed, serial ") ||
+		strings.Contains(said, "change over") {
 		t.Errorf("activate says %q", said)
+	}
+	if out, _ := cert(s, 0, "status"); !strings.Contains(out, "visa    in the store, not used ") {
+		t.Errorf("status says %q", out)
 	}
 	s.WantAuthentication()
 	if got := shown.last(); got != "3dss.example" {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,21 +14,20 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// configurationLines are the lines of a log that say something of a configuration, without their times.
+// configurationLines returns what a log says of a configuration, as config check prints it.
 func configurationLines(t *testing.T, log string) (lines []string) {
 	t.Helper()
 	for text := range strings.Lines(log) {
-		var line map[string]any
+		var line struct{ Msg, Warning, What, Fault string }
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
 			t.Fatalf("a line of the log is not JSON: %s", text)
 		}
-		if line["msg"] != "configuration" && line["msg"] != "a part of the server is degraded" {
-			continue
+		switch line.Msg {
+		case "configuration":
+			lines = append(lines, "threeds: warning: "+line.Warning)
+		case "a part of the server is degraded":
+			lines = append(lines, "threeds: warning: "+line.Msg+": "+line.What+": "+line.Fault)
 		}
-		delete(line, "time")
-		data, err := json.Marshal(line)
-		rig.Must(t, err)
-		lines = append(lines, string(data))
 	}
 	return lines
 }
@@ -42,8 +42,8 @@ func checkSite(t *testing.T, p rig.Plan) (file string) {
 	return file
 }
 
-// TestD109ConfigCheckSaysWhatServeSays: of a good configuration with warnings, config check logs what serve logs, exits
-// with 0, and has opened and created nothing.
+// TestD109ConfigCheckSaysWhatServeSays: of a good configuration with warnings, config check prints what serve logs as
+// plain text, exits with 0, and has opened and created nothing.
 func TestD109ConfigCheckSaysWhatServeSays(t *testing.T) {
 	t.Parallel()
 	file := checkSite(t, rig.Plan{Visa: "    lab: true"})
@@ -69,7 +69,14 @@ func TestD109ConfigCheckSaysWhatServeSays(t *testing.T) {
 	proc := rig.Launch(t, nil, "serve", "--config", file)
 	waittest.Until(t, "the server", func() bool { return strings.Contains(proc.Log.String(), `"msg":"serving"`) })
 	proc.End(syscall.SIGTERM)
-	got, want := configurationLines(t, said.String()), configurationLines(t, proc.Log.String())
+	shorten := func(lines []string) []string { // the log masks directories whose names look like card numbers
+		for i := range lines {
+			lines[i] = regexp.MustCompile(` /\S*/threeds\.yaml:`).ReplaceAllString(lines[i], " threeds.yaml:")
+		}
+		return lines
+	}
+	got := shorten(strings.Split(strings.TrimSpace(said.String()), "\n"))
+	want := shorten(configurationLines(t, proc.Log.String()))
 	if !slices.Equal(got, want) || len(want) < 2 {
 		t.Errorf("config check says\n%s\nserve says\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -103,7 +110,7 @@ func TestD109ConfigCheckFailsAsServe(t *testing.T) {
 					t.Errorf("%s: exit status %d, %q, %q", command, code, out.String(), errs.String())
 				}
 				for line := range strings.Lines(errs.String()) {
-					if strings.HasPrefix(line, "threeds: ") {
+					if strings.HasPrefix(line, "threeds: ") && !strings.HasPrefix(line, "threeds: warning: ") {
 						said[command] += line
 					}
 				}

@@ -62,25 +62,25 @@ func TestD109HealthExitsByReadyz(t *testing.T) {
 	}
 }
 
-// TestD109HealthWaitsThreeSeconds: a server that does not answer is not healthy after three seconds, and one that is
-// not there at once.
+// TestD109HealthWaitsThreeSeconds: a server that does not answer is not healthy after three seconds. One that is not there
+// is not waited for: what is said then is not that the time is over.
 func TestD109HealthWaitsThreeSeconds(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	rig.Must(t, err)
 	at := "http://" + silent.Addr().String()
-	ask := func() (code int, said string, took time.Duration) {
+	ask := func() (code int, said string) {
 		var out, errs strings.Builder
-		start := time.Now()
 		code = rig.Run(t.Context(), []string{"health", "--url", at}, strings.NewReader(""), &out, &errs)
-		return code, errs.String(), time.Since(start)
+		return code, errs.String()
 	}
-	code, said, patience := ask()
-	if code != 1 || patience < 2900*time.Millisecond || said != "threeds: "+at+"/readyz: no answer within 3s\n" {
-		t.Errorf("a silent server: exit status %d after %s, %q", code, patience, said)
+	start := time.Now()
+	code, said := ask()
+	if took := time.Since(start); code != 1 || took < 2900*time.Millisecond || said != "threeds: "+at+"/readyz: no answer within 3s\n" {
+		t.Errorf("a silent server: exit status %d after %s, %q", code, took, said)
 	}
 	rig.Must(t, silent.Close())
-	if code, said, took := ask(); code != 1 || took >= patience || !strings.Contains(said, "connection refused") {
-		t.Errorf("no server: exit status %d after %s, %q", code, took, said)
+	if code, said := ask(); code != 1 || !strings.Contains(said, "connection refused") {
+		t.Errorf("no server: exit status %d, %q", code, said)
 	}
 }
