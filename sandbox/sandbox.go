@@ -86,7 +86,7 @@ type Sandbox struct {
 	LateDelay time.Duration
 
 	// ResultTimeout is how long a directory server waits for the answer to its
-	// RReq. Zero means 5 s.
+	// RReq, with the connection. Zero means 5 s.
 	ResultTimeout time.Duration
 
 	// Outside lets an RReq go to a threeDSServerURL that is not on this
