@@ -13,6 +13,7 @@ const (
 	informational word = "informational"
 	cancelled     word = "cancelled"
 	timedOut      word = "timed out"
+	unreachable   word = "bank unreachable"
 	missing       word = "result missing"
 	notEnrolled   word = "not enrolled"
 	faulty        word = "error"
@@ -78,6 +79,8 @@ var endings = map[word]ending{
 		Text: "The cardholder closed the bank's page. Nothing is charged, and the cart is kept."},
 	timedOut: {Title: "Time ran out",
 		Text: "The cardholder did not finish in time. Nothing is charged; the shop offers another try."},
+	unreachable: {Title: "Your bank could not be reached",
+		Text: "The page of the bank did not come, so nobody was asked anything. Nothing is charged; a new authentication can succeed."},
 	missing: {Title: "We have not heard from your bank",
 		Text: "The cardholder came back, but no result has reached the 3DS server. Without one the shop does not authorise, whatever the challenge's answer said."},
 	notEnrolled: {Title: "This card cannot be checked",
@@ -137,7 +140,9 @@ func wordOf(m *message) word {
 		switch {
 		case m.ChallengeCancel == "01":
 			return cancelled
-		case m.ChallengeCancel == "03", m.ChallengeCancel == "04", m.ChallengeCancel == "05", m.ChallengeCancel == "08",
+		case m.ChallengeCancel == "05":
+			return unreachable
+		case m.ChallengeCancel == "03", m.ChallengeCancel == "04", m.ChallengeCancel == "08",
 			m.Reason == "14", m.Reason == "24":
 			return timedOut
 		case m.TransStatus == "N":
