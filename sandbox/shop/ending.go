@@ -14,6 +14,7 @@ const (
 	cancelled     word = "cancelled"
 	timedOut      word = "timed out"
 	unreachable   word = "bank unreachable"
+	unfinished    word = "not finished" // somebody cancelled, or time ran out
 	missing       word = "result missing"
 	notEnrolled   word = "not enrolled"
 	faulty        word = "error"
@@ -81,12 +82,21 @@ var endings = map[word]ending{
 		Text: "The cardholder did not finish in time. Nothing is charged; the shop offers another try."},
 	unreachable: {Title: "Your bank could not be reached",
 		Text: "The page of the bank did not come, so nobody was asked anything. Nothing is charged; a new authentication can succeed."},
+	unfinished: {Title: "The payment was not finished",
+		Text: "The cardholder cancelled, or did not finish in time. Nothing is charged; the shop offers another try."},
 	missing: {Title: "We have not heard from your bank",
 		Text: "The cardholder came back, but no result has reached the 3DS server. Without one the shop does not authorise, whatever the challenge's answer said."},
 	notEnrolled: {Title: "This card cannot be checked",
 		Text: "The card is in no range of any directory server: it is not enrolled in EMV 3-D Secure. The shop may authorise without authentication, at its own risk."},
 	faulty: {Title: "The payment could not be checked",
 		Text: "One of the parties answered with an error. The shop logs code and detail, and may try again."},
+}
+
+// wordsOfResults are the words for the results that the server names.
+var wordsOfResults = map[string]word{
+	"authenticated": authenticated, "attempted": attempted, "informational": informational, "data_only": informational,
+	"not_authenticated": failed, "rejected": rejected, "unavailable": unavailable, "not_enrolled": notEnrolled,
+	"abandoned": unfinished, "bank_unreachable": unreachable, "error": faulty,
 }
 
 func endWith(w word) ending {
