@@ -397,7 +397,7 @@ func (n *normaliser) normaliseAcceptLanguage() {
 		return
 	}
 	if !n.r.Has(name) {
-		tags := LanguageTags(n.r.Text("browserLanguage"))
+		tags := slices.DeleteFunc(LanguageTags(n.r.Text("browserLanguage")), func(tag string) bool { return tag != "*" && !isLanguageTag(tag) })
 		if len(tags) > 0 {
 			set := n.r.SetRaw
 			if n.r.placeholders["browserLanguage"] {
@@ -434,12 +434,17 @@ func (n *normaliser) normaliseAcceptLanguage() {
 	}
 }
 
-// completeAcquirer sets the elements about the acquirer that 2.3.1 requires.
+// completeAcquirer sets the elements about the acquirer that 2.3.1 requires. A merchantCountryCode that is wrong is not
+// taken. It is a fault itself, and the acquirer's code would not be missing without it: a placeholder stands there.
 func (n *normaliser) completeAcquirer() {
 	const code, source = "acquirerCountryCode", "acquirerCountryCodeSource"
 	if country := n.r.Text("merchantCountryCode"); country != "" && n.isDefined(code) && !n.r.Has(code) {
-		n.r.Set(code, country)
-		n.recordChange(code, -1, "taken from merchantCountryCode")
+		if iso.Country(country) {
+			n.r.Set(code, country)
+			n.recordChange(code, -1, "taken from merchantCountryCode")
+		} else {
+			n.r.SetPlaceholder(code, []byte(`"826"`))
+		}
 	}
 	if n.isDefined(source) && !n.r.Has(source) {
 		n.r.Set(source, "01")

@@ -259,7 +259,7 @@ var sellerInfoRows231 = rowList{
 	{Need: "OO OO OO", Name: "sellerAddrLine2", Max: 50, Mask: Secret, Doc: "seller address line2"},
 	{Need: "OO OO OO", Name: "sellerAddrLine3", Max: 50, Mask: Secret, Doc: "seller address line3"},
 	{Need: "OO OO OO", Name: "sellerAddrCity", Max: 50, Mask: Secret, Doc: "seller address city"},
-	{Need: "OO OO OO", Name: "sellerAddrState", Max: 3, Mask: Secret, Doc: "seller address state"},
+	{Need: "OO OO OO", Name: "sellerAddrState", Max: 3, Mask: Secret, Doc: "seller subdivision, ISO 3166-2 without country"},
 	{Need: "OO OO OO", Name: "sellerAddrPostCode", Max: 16, Mask: Secret, Doc: "seller address postcode"},
 	{Need: "OO OO OO", Name: "sellerAddrCountry", Kind: Country, Mask: Secret, Doc: "seller country"},
 	{Need: "OO OO OO", Name: "sellerEmail", Kind: Email, Max: 254, Mask: Secret, Doc: "seller email"},

@@ -30,6 +30,7 @@ func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 	}
 	if t.fault.Is("ACS", "down") {
 		t.record("browser", "acs", "CReq", raw, "answered with HTTP status 503")
+		t.giveUpSoon()
 		a.box.show(w, http.StatusServiceUnavailable, view{
 			Name: "error", Title: "Your bank cannot be reached", Scheme: t.dir.scheme.name,
 			Text: "The service of your bank is down at the moment. Close this page, and try again later or pay with another card.",
@@ -86,6 +87,16 @@ func (t *transaction) judgeCReq(raw []byte, session string) (erro, bool) {
 		return erro{code: late, detail: "The challenge is over"}, true
 	}
 	return erro{}, false
+}
+
+// giveUpSoon ends a challenge whose page does not come some seconds after a CReq. The issuer would wait longer for it;
+// developers need not.
+func (t *transaction) giveUpSoon() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.phase == waiting {
+		t.wait(t.box.LateDelay, notBegun)
+	}
 }
 
 // open begins the challenge after the first good CReq. The caller holds the

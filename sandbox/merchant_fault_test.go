@@ -117,7 +117,9 @@ func TestChallengeFaults(t *testing.T) {
 		if _, p := begin("FAULT-ACSDOWN", "4000000000000170"); p.status != http.StatusServiceUnavailable {
 			t.Errorf("FAULT-ACSDOWN: %d", p.status)
 		}
-		s.none()
+		if got := s.result().message; got["transStatus"] != "N" || got["challengeCancel"] != "05" {
+			t.Errorf("FAULT-ACSDOWN: %v, want an N for a challenge that did not begin", got)
+		}
 		_, p := begin("FAULT-UNFRAMED", "4000000000000172")
 		if p.header.Get("X-Frame-Options") != "DENY" || !strings.HasSuffix(p.header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
 			t.Errorf("FAULT-UNFRAMED: %v", p.header)

@@ -89,7 +89,8 @@ type server struct {
 	url     string
 	got     chan result
 	answer  func(rreq members) (status int, body []byte)
-	clients sync.Map // by scheme
+	greeted func(net.Conn) // may hold up the TLS handshake; may be nil
+	clients sync.Map       // by scheme
 }
 
 // A result is an RReq or Erro that came in.
@@ -114,6 +115,12 @@ func newServer(t testing.TB, box *sandbox.Sandbox) *server {
 		Certificates: []tls.Certificate{box.ResultsCert()},
 		ClientAuth:   tls.RequireAndVerifyClientCert,
 		ClientCAs:    trusted,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if s.greeted != nil {
+				s.greeted(hello.Conn)
+			}
+			return nil, nil
+		},
 	}))
 	t.Cleanup(func() { web.Close() })
 	s.url = "https://" + ln.Addr().String() + "/results"

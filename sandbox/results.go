@@ -23,7 +23,7 @@ import (
 func (s *Sandbox) resultsClient(cert tls.Certificate) *http.Client {
 	trusted := s.certs.servers.Pool()
 	trusted.AppendCertsFromPEM(s.ResultsCAPEM)
-	dialer := &net.Dialer{Timeout: 2 * time.Second, Control: s.isReachable}
+	dialer := &net.Dialer{Control: s.isReachable} // its time is in ResultTimeout, as that of the handshake
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
@@ -31,7 +31,6 @@ func (s *Sandbox) resultsClient(cert tls.Certificate) *http.Client {
 			ForceAttemptHTTP2:   false,
 			MaxIdleConnsPerHost: 64,
 			IdleConnTimeout:     30 * time.Second, // before the server closes it, after a minute: an RReq might be on its way
-			TLSHandshakeTimeout: 2 * time.Second,
 			TLSClientConfig: &tls.Config{
 				RootCAs:      trusted,
 				Certificates: []tls.Certificate{cert},

@@ -2,9 +2,12 @@ package sandbox_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +77,23 @@ func TestAppResults(t *testing.T) {
 	}
 	if decide(newID(), "pass") != http.StatusNotFound || decide(newID(), "maybe") != http.StatusBadRequest {
 		t.Error("the control port takes anything")
+	}
+}
+
+// TestResultReachesASlowServer: a server that takes three seconds to answer the TLS handshake, as one does that gets little of
+// a processor, gets the result. Nobody but ResultTimeout ends the wait.
+func TestResultReachesASlowServer(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, start(t, func(box *sandbox.Sandbox) { box.ResultTimeout = time.Hour }))
+	s.greeted = func(conn net.Conn) { // the client says nothing before it has an answer
+		_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+		if n, err := conn.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after its greeting the client sent %d bytes, %v", n, err)
+		}
+		_ = conn.SetReadDeadline(time.Time{})
+	}
+	if _, rreq := s.follow(s.areq("2.2.0", "01", "4000000000000170"), nil); rreq.message["transStatus"] != "Y" {
+		t.Errorf("%s", rreq.raw)
 	}
 }
 

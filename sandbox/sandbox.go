@@ -81,12 +81,13 @@ type Sandbox struct {
 	// challenge to begin and for each step of it. Zero means 30 s and 10 min.
 	FirstCReqTimeout, StepTimeout time.Duration
 
-	// LateDelay is how late an ARes or a result is that is late for its merchant.
+	// LateDelay is how late an ARes or a result is that is late for its merchant, and how long after a CReq an issuer
+	// that is down gives up.
 	// Zero means 5 s.
 	LateDelay time.Duration
 
 	// ResultTimeout is how long a directory server waits for the answer to its
-	// RReq. Zero means 5 s.
+	// RReq, with the connection. Zero means 5 s.
 	ResultTimeout time.Duration
 
 	// Outside lets an RReq go to a threeDSServerURL that is not on this

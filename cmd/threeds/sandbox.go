@@ -37,7 +37,7 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 	public := cmd.String("public-url", "", "`URL` of that port for browsers elsewhere, such as https://lab.example")
 	directories := cmd.String("directories-listen", sandboxDirectories, "`HOST:PORT` of the directory servers, with mutual TLS")
 	rate := cmd.Float64("rate-limit", 500, "`N` requests per second and API key, 0 for no limit")
-	patience := cmd.Duration("directory-timeout", playground.DirectoryTimeout, "how long the server waits for a directory server, 1s to 60s")
+	patience := cmd.Duration("directory-timeout", playground.DirectoryTimeout, "how long the server and directory servers wait for each other, 1s to 60s")
 	strict := cmd.Bool("strict", false, "refuse a threeDSCompInd Y whose 3DS Method has not completed")
 	data := cmd.String("data", "", "keep the store in `DIR`; default: a temporary one")
 	isQuiet := cmd.Bool("quiet", false, "print no line for each request")

@@ -235,7 +235,7 @@ func TestEndingOfEachStatus(t *testing.T) {
 		{message{TransStatus: "U", ChallengeCancel: "06"}, unavailable},
 		{message{TransStatus: "N", ChallengeCancel: "03"}, timedOut},
 		{message{TransStatus: "N", ChallengeCancel: "04"}, timedOut},
-		{message{TransStatus: "N", ChallengeCancel: "05"}, timedOut},
+		{message{TransStatus: "N", ChallengeCancel: "05"}, unreachable},
 		{message{TransStatus: "N", ChallengeCancel: "08"}, timedOut},
 		{message{TransStatus: "N", Reason: "14"}, timedOut},
 		{message{TransStatus: "U", Reason: "24"}, timedOut},

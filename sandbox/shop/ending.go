@@ -13,6 +13,8 @@ const (
 	informational word = "informational"
 	cancelled     word = "cancelled"
 	timedOut      word = "timed out"
+	unreachable   word = "bank unreachable"
+	unfinished    word = "not finished" // somebody cancelled, or time ran out
 	missing       word = "result missing"
 	notEnrolled   word = "not enrolled"
 	faulty        word = "error"
@@ -78,12 +80,23 @@ var endings = map[word]ending{
 		Text: "The cardholder closed the bank's page. Nothing is charged, and the cart is kept."},
 	timedOut: {Title: "Time ran out",
 		Text: "The cardholder did not finish in time. Nothing is charged; the shop offers another try."},
+	unreachable: {Title: "Your bank could not be reached",
+		Text: "The page of the bank did not come, so nobody was asked anything. Nothing is charged; a new authentication can succeed."},
+	unfinished: {Title: "The payment was not finished",
+		Text: "The cardholder cancelled, or did not finish in time. Nothing is charged; the shop offers another try."},
 	missing: {Title: "We have not heard from your bank",
 		Text: "The cardholder came back, but no result has reached the 3DS server. Without one the shop does not authorise, whatever the challenge's answer said."},
 	notEnrolled: {Title: "This card cannot be checked",
 		Text: "The card is in no range of any directory server: it is not enrolled in EMV 3-D Secure. The shop may authorise without authentication, at its own risk."},
 	faulty: {Title: "The payment could not be checked",
 		Text: "One of the parties answered with an error. The shop logs code and detail, and may try again."},
+}
+
+// wordsOfResults are the words for the results that the server names.
+var wordsOfResults = map[string]word{
+	"authenticated": authenticated, "attempted": attempted, "informational": informational, "data_only": informational,
+	"not_authenticated": failed, "rejected": rejected, "unavailable": unavailable, "not_enrolled": notEnrolled,
+	"abandoned": unfinished, "bank_unreachable": unreachable, "error": faulty,
 }
 
 func endWith(w word) ending {
@@ -137,7 +150,9 @@ func wordOf(m *message) word {
 		switch {
 		case m.ChallengeCancel == "01":
 			return cancelled
-		case m.ChallengeCancel == "03", m.ChallengeCancel == "04", m.ChallengeCancel == "05", m.ChallengeCancel == "08",
+		case m.ChallengeCancel == "05":
+			return unreachable
+		case m.ChallengeCancel == "03", m.ChallengeCancel == "04", m.ChallengeCancel == "08",
 			m.Reason == "14", m.Reason == "24":
 			return timedOut
 		case m.TransStatus == "N":

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -142,16 +143,19 @@ func (s *Shop) orderPage(w http.ResponseWriter, r *http.Request) {
 	a, event, err := s.awaitEnd(r.Context(), r.FormValue("authentication"))
 	if err != nil {
 		s.Log.Warn("shop: GET /authentications", "err", err)
-		s.page(w, http.StatusBadGateway, "order.html", map[string]any{"Ending": "", "Card": client.CardSummary{}})
+		s.page(w, http.StatusBadGateway, "order.html", map[string]any{"Heading": "The end of this payment could not be read", "Good": "open"})
 		return
 	}
 	end, info := a.Status+": wait", ""
+	heading, isGood := "Your bank has not answered yet", "open"
 	if a.Outcome != nil {
 		end, info = a.Outcome.Result+": "+a.Outcome.Next.Action, visible(a.Outcome.CardholderInfo)
+		e := endings[cmp.Or(wordsOfResults[a.Outcome.Result], faulty)]
+		heading, isGood = e.Title, strconv.FormatBool(e.Good)
 	}
 	s.allowServer(w)
 	s.page(w, http.StatusOK, "order.html", map[string]any{
-		"Ending": end, "Outcome": a.Outcome, "Info": info, "Card": a.Card, "ID": a.ID, "Event": event,
+		"Heading": heading, "Good": isGood, "Ending": end, "Outcome": a.Outcome, "Info": info, "Card": a.Card, "ID": a.ID, "Event": event,
 		"Run": s.runs.View(r.Context(), a.ID, r.URL.Query()),
 	})
 }

@@ -1,6 +1,7 @@
 package shop
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -8,8 +9,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/edge/lanes"
+	"github.com/openthreeds/threeds/internal/protocol/outcome"
 )
 
 // TestB10LinesOfTheDocs: the script of the short page is the one that docs/browser.md prints.
@@ -114,5 +121,95 @@ func TestB10WrongCardIsSaid(t *testing.T) {
 	const want = "Card number: Send 13 to 19 characters. Expiry: Send year and month, as YYMM.\n"
 	if w.Code != http.StatusUnprocessableEntity || w.Body.String() != want {
 		t.Errorf("%d %q, want 422 %q", w.Code, w.Body, want)
+	}
+}
+
+// TestB10OrderSaysHowItEnded: each result has a heading that a shopper would read, a sign, and below it the words of the
+// program. So has an authentication that is not over, and one that cannot be read.
+func TestB10OrderSaysHowItEnded(t *testing.T) {
+	heading := regexp.MustCompile(`data-good="(true|false|open)"[^>]*>\s*<div class="verdict">\s*<span class="sign"[^>]*></span>\s*<div>\s*<h1[^>]*>([A-Z][^<>_:]{10,60})</h1>`)
+	read := func(answer string) (page, good, title string) {
+		t.Helper()
+		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))
+		defer api.Close()
+		s := &Shop{API: api.URL, APIKey: "key"}
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/order?authentication=1", nil))
+		m := heading.FindStringSubmatch(w.Body.String())
+		if m == nil {
+			t.Fatalf("%s: %s", answer, w.Body)
+		}
+		return w.Body.String(), m[1], m[2]
+	}
+	for _, result := range outcome.Results() {
+		page, good, title := read(fmt.Sprintf(`{"id": "1", "status": "completed", "outcome": {"result": %q, "next": {"action": "act"}}}`, result))
+		if !strings.Contains(page, fmt.Sprintf(`<p class="ending" id="ending">%s: act</p>`, result)) {
+			t.Errorf("%s: the program's words are not there: %s", result, page)
+		}
+		isGood := slices.Contains([]outcome.Result{outcome.Authenticated, outcome.Attempted, outcome.Informational, outcome.DataOnly}, result)
+		if (good == "true") != isGood || good == "open" || (title == "Thank you, your order is placed") != isGood {
+			t.Errorf("%s: %s, good %s", result, title, good)
+		}
+		if result != outcome.Error && title == endings[faulty].Title {
+			t.Errorf("%s has no heading of its own", result)
+		}
+	}
+	if _, good, title := read(`{"id": "1", "status": "challenge"}`); good != "open" || title != "Your bank has not answered yet" {
+		t.Errorf("an open one: %s, good %s", title, good)
+	}
+	if _, good, _ := read("no JSON"); good != "open" {
+		t.Errorf("one that cannot be read: good %s", good)
+	}
+}
+
+// A beyond is what passed beyond the shop.
+type beyond []lanes.Step
+
+func (b beyond) Steps(context.Context, string, string) []lanes.Step { return b }
+
+func (beyond) ConsoleURL() string { return "" }
+
+// TestB10TheMessageWithoutAnAnswerIsShownFirst: a silent directory has its AReq shown beside the lanes, a silent issuer the
+// CReq. What was answered is followed by the answer.
+func TestB10TheMessageWithoutAnAnswerIsShownFirst(t *testing.T) {
+	const none = "No answer that could be used has come."
+	step := func(name, text string) lanes.Step { return lanes.Step{Step: name, Message: []byte(text)} }
+	areq, ares, creq := step("areq", `{"messageType":"AReq"}`), step("ares", `{"transStatus":"C"}`), step("creq", `{"messageType":"CReq"}`)
+	for _, c := range []struct {
+		passed beyond
+		want   string
+	}{
+		{beyond{areq}, "areq"}, // before the journal is written
+		{beyond{areq, step("erro", "")}, "areq"},
+		{beyond{areq, step("erro", `{"messageType":"Erro"}`)}, "erro"},
+		{beyond{areq, step("ares", `{"transStatus":"Y"}`)}, "ares"},
+		{beyond{areq, step("ares", `{"transStatus":"S"}`), areq}, "areq-2"},
+		{beyond{areq, ares, creq}, "creq"},
+		{beyond{areq, ares, creq, step("cres", `{}`)}, "ares"},
+		{beyond{areq, ares, creq, step("rreq", `{"transStatus":"Y"}`), step("rres", `{}`)}, "rreq"},
+		{nil, "told"},
+	} {
+		for i := range c.passed {
+			c.passed[i].At = time.Now().Add(time.Duration(i+1) * time.Second)
+		}
+		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"id": "1", "status": "completed", "outcome": {"result": "error", "next": {"action": "retry_later"}}}`)
+		}))
+		defer api.Close()
+		s := &Shop{API: api.URL, APIKey: "key", Source: c.passed}
+		if w := httptest.NewRecorder(); true {
+			r := httptest.NewRequest("POST", "http://localhost/pay", strings.NewReader(`{"card":"4000000000000163","expiry":"3012"}`))
+			if s.Handler().ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Fatalf("POST /pay: %d %s", w.Code, w.Body)
+			}
+		}
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/order?authentication=1", nil))
+		page := w.Body.String()
+		isOpen := strings.HasPrefix(c.want, "areq") || c.want == "creq"
+		if !strings.Contains(page, `id="msg-`+c.want+`"`) || strings.Contains(page, none) != isOpen {
+			_, shown, _ := strings.Cut(page, `id="msg-`)
+			t.Errorf("%d steps: %.20s is shown, want %s", len(c.passed), shown, c.want)
+		}
 	}
 }

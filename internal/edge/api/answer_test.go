@@ -1,11 +1,13 @@
 package api_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -158,29 +160,29 @@ func TestAnswersHaveOneDate(t *testing.T) {
 func TestConnectionIsKeptAfterABody(t *testing.T) {
 	server := httptest.NewServer(&api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
 	defer server.Close()
-	var fresh int
-	trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
-		if !c.Reused {
-			fresh++
-		}
-	}})
+	// The client of net/http opens another connection when a busy machine holds up the goroutine that writes its request.
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := bufio.NewReader(conn)
 	for _, size := range []int{1, 8<<10 - 1, 8 << 10, 8<<10 + 1, 1} {
-		req, err := http.NewRequestWithContext(trace, http.MethodPost, server.URL+"/preauth", strings.NewReader(strings.Repeat(" ", size)))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/preauth", strings.NewReader(strings.Repeat(" ", size)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := server.Client().Do(req)
+		if err := req.Write(conn); err != nil {
+			t.Fatalf("a body of %d bytes: %v", size, err)
+		}
+		res, err := http.ReadResponse(answers, req)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("a body of %d bytes: %v", size, err)
 		}
 		answer, err := io.ReadAll(res.Body)
-		res.Body.Close()
-		if err != nil || res.StatusCode != http.StatusOK || string(answer) != "x" {
-			t.Errorf("a body of %d bytes: %s %q %v", size, res.Status, answer, err)
+		if err != nil || res.StatusCode != http.StatusOK || string(answer) != "x" || res.Close {
+			t.Errorf("a body of %d bytes: %s %q %v; the connection ends: %t", size, res.Status, answer, err, res.Close)
 		}
-	}
-	if fresh != 1 {
-		t.Errorf("%d connections, want 1", fresh)
 	}
 }
 

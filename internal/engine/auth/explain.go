@@ -139,6 +139,11 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 		x.Faults = append(x.Faults, e.explainProblems(followUpProblems(req.version, c.areq), nil, s)...)
 	}
 	x.Normalised = corrections(req, original, c.areq)
+	for i := range x.Normalised {
+		if n := &x.Normalised[i]; x.hasFaultAt(n.Pointer) {
+			n.Sent = nil // it is wrong all the same
+		}
+	}
 	x.IsValid = len(x.Faults) == 0
 	if x.IsValid && c.areq != nil {
 		if req.id.made {
@@ -199,6 +204,11 @@ func (e *Engine) checkCard(x *Explanation, req *authRequest, c *contentCheck, s 
 
 func (x *Explanation) warn(path message.Path, rule, text string) {
 	x.Warnings = append(x.Warnings, Warning{faults.Pointer(path), rule, text})
+}
+
+// hasFaultAt reports whether a fault is about the element that a pointer names.
+func (x *Explanation) hasFaultAt(pointer string) bool {
+	return slices.ContainsFunc(x.Faults, func(f faults.Entry) bool { return f.Pointer != nil && *f.Pointer == pointer })
 }
 
 // corrections returns what was changed in a request, and the members that are not sent because nobody knows them. areq

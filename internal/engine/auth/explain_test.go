@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -351,5 +352,103 @@ func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
 		if got := cureOf(with); tt.isCured && got != "" || !tt.isCured && got != without {
 			t.Errorf("%s, with transliterate: the cure is %q", member, got)
 		}
+	}
+}
+
+// TestD12CureOfATextInPlaceOfAnObject: the cure names the members of the object. Its example is what the element may be.
+func TestD12CureOfATextInPlaceOfAnObject(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	cureOf := func(version, element string, value any) string {
+		body := areq(version, preauth(t, e, shop))
+		body[element] = value
+		for _, f := range e.Explain(shop, body.json(), auth.ExplainOptions{}).Faults {
+			if strings.HasPrefix(*f.Pointer, "/"+element) {
+				return f.Cure
+			}
+		}
+		return ""
+	}
+	want := `Send mobilePhone as an object with cc and subscriber, such as {"cc": "45", "subscriber": "12345678"}.`
+	if got := cureOf("2.2.0", "mobilePhone", "+45 12345678"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	tried := 0
+	for _, v := range message.Versions() {
+		for _, f := range message.TableOf(message.AReq, v).Fields {
+			if f.Of == nil || f.Need.At(message.BRW, message.PA) == '-' || f.Leg == message.DSToACS || f.DS {
+				continue
+			}
+			cure := cureOf(v.String(), f.Name, "a text")
+			for _, m := range f.Of.Fields {
+				if strings.Contains(cure, m.Name) == m.DS {
+					t.Errorf("%s %s: %s: %q", v, f.Name, m.Name, cure)
+				}
+			}
+			_, example, hasExample := strings.Cut(strings.TrimSuffix(cure, "."), ", such as ")
+			if !hasExample {
+				continue
+			}
+			tried++
+			var value any
+			if err := json.Unmarshal([]byte(example), &value); err != nil {
+				t.Errorf("%s %s: %q: %v", v, f.Name, cure, err)
+			} else if cure := cureOf(v.String(), f.Name, value); cure != "" {
+				t.Errorf("%s %s: %s: %q", v, f.Name, example, cure)
+			}
+		}
+	}
+	if tried < 20 {
+		t.Errorf("%d examples were tried", tried)
+	}
+}
+
+// TestD12CureOfAState: it says what the three characters are.
+func TestD12CureOfAState(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	for _, element := range []string{"billAddrState", "shipAddrState"} {
+		body := areq("2.2.0", preauth(t, e, shop))
+		body["billAddrCountry"], body["shipAddrCountry"], body[element] = "840", "840", "California"
+		x := e.Explain(shop, body.json(), auth.ExplainOptions{})
+		want := "Send 1 to 3 characters: the code of the subdivision in ISO 3166-2, without its country, such as CA for California."
+		if len(x.Faults) != 1 || x.Faults[0].Cure != want {
+			t.Errorf("%s: %+v, want %s", element, x.Faults, want)
+		}
+	}
+}
+
+// TestE3WhatIsWrongIsNotCopied: an element that the server would take from another one is not taken from a wrong one. The
+// wrong one is the only fault.
+func TestE3WhatIsWrongIsNotCopied(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	for _, country := range []string{"UK", "000", "England"} {
+		body := areq("2.3.1", preauth(t, e, shop))
+		delete(body, "acquirerCountryCode")
+		body["merchantCountryCode"] = country
+		x := e.Explain(shop, body.json(), auth.ExplainOptions{})
+		if len(x.Faults) != 1 || *x.Faults[0].Pointer != "/merchantCountryCode" {
+			t.Errorf("%s: %+v", country, x.Faults)
+		}
+		for _, c := range x.Normalised {
+			if c.Pointer == "/acquirerCountryCode" {
+				t.Errorf("%s: %s, sent %s", country, c.Rule, c.Sent)
+			}
+		}
+	}
+	body := areq("2.3.1", preauth(t, e, shop))
+	delete(body, "acceptLanguage")
+	body["browserLanguage"] = "x y,en-GB"
+	x := e.Explain(shop, body.json(), auth.ExplainOptions{})
+	if sent := parse(t, x.AReq)["acceptLanguage"]; !x.IsValid || fmt.Sprint(sent) != "[en-GB]" {
+		t.Errorf("acceptLanguage %v, %+v", sent, x.Faults)
+	}
+	body = areq("2.2.0", preauth(t, e, shop))
+	body["mobilePhone"] = object{"cc": "+12345", "subscriber": "12345678"}
+	x = e.Explain(shop, body.json(), auth.ExplainOptions{})
+	isThere := func(c auth.Correction) bool { return c.Pointer == "/mobilePhone/cc" }
+	if i := slices.IndexFunc(x.Normalised, isThere); i < 0 || x.Normalised[i].Found == nil || x.Normalised[i].Sent != nil {
+		t.Errorf("what is changed and wrong all the same: %+v", x.Normalised)
 	}
 }

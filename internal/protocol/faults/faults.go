@@ -179,7 +179,7 @@ func (e *Entry) explainValue(f *message.Field, p message.Problem, s Subject) {
 	isItem := strings.HasSuffix(string(p.Path), "]")
 	e.Found = &Found{Type: typeOf(raw)}
 	if want := wantedType(f, isItem); want != e.Found.Type {
-		e.Rule, e.Cure = "type", "Send "+string(p.Path)+" as "+withArticle(want)+"."
+		e.Rule, e.Cure = "type", "Send "+string(p.Path)+" as "+describeType(f, want)+"."
 		if form := formOf(f); form != "" && want == "string" {
 			e.Cure = "Send " + string(p.Path) + " as a string: " + form + "."
 		}
@@ -236,6 +236,105 @@ func withArticle(noun string) string {
 	return "a " + noun
 }
 
+// describeType returns a type as it stands in a sentence. That of an object whose members are known names them, with an
+// example.
+func describeType(f *message.Field, want string) string {
+	text, before, after := withArticle(want), "", ""
+	if want == "array" {
+		text += " of " + wantedType(f, true) + "s"
+		before, after = "[", "]"
+	}
+	if f.Of == nil || want != "object" && want != "array" {
+		return text
+	}
+	if want == "array" {
+		text += ", each"
+	}
+	switch required, others := membersOf(f); {
+	case len(required) == 0:
+		text += " with one or more of " + joinNames(others)
+	case len(others) == 0:
+		text += " with " + joinNames(required)
+	default:
+		text += " with " + joinNames(required) + ", and where it applies " + joinNames(others)
+	}
+	if example := exampleOf(f); example != "" {
+		text += ", such as " + before + example + after
+	}
+	return text
+}
+
+// membersOf returns the names of the members of an object that a requestor may send: those that are always required, and
+// the others.
+func membersOf(f *message.Field) (required, others []string) {
+	for i := range f.Of.Fields {
+		switch m := &f.Of.Fields[i]; {
+		case m.DS:
+		case isRequired(m):
+			required = append(required, m.Name)
+		default:
+			others = append(others, m.Name)
+		}
+	}
+	return required, others
+}
+
+// isRequired reports whether a member is required in each column of its table.
+func isRequired(f *message.Field) bool { return !strings.ContainsAny(string(f.Need), "CO-") }
+
+// joinNames returns names as they stand in a sentence.
+func joinNames(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// examples are values of elements whose kind does not say enough.
+var examples = map[string]string{
+	"cc": "45", "subscriber": "12345678", "merchantNameListed": "Corner Shop", "sellerName": "Corner Shop",
+}
+
+// exampleOf returns an object in JSON, with the members that are required, or else with one. It returns "" if only the
+// requestor can know a value.
+func exampleOf(f *message.Field) string {
+	required, others := membersOf(f)
+	var members []string
+	for _, name := range required {
+		value := exampleValue(f.Of.Field(name))
+		if value == "" {
+			return ""
+		}
+		members = append(members, fmt.Sprintf("%q: %s", name, value))
+	}
+	for _, name := range others {
+		if value := exampleValue(f.Of.Field(name)); value != "" && len(members) == 0 {
+			members = append(members, fmt.Sprintf("%q: %s", name, value))
+		}
+	}
+	if len(members) == 0 {
+		return ""
+	}
+	return "{" + strings.Join(members, ", ") + "}"
+}
+
+// exampleValue returns a value of an element in JSON, "" if only the requestor can know one.
+func exampleValue(f *message.Field) (value string) {
+	switch {
+	case f.Of != nil:
+		value = exampleOf(f)
+	case examples[f.Name] != "":
+		value = `"` + examples[f.Name] + `"`
+	case f.Codes != nil:
+		value = `"` + f.Codes.Values[0].Value + `"`
+	}
+	if f.Array && value != "" {
+		value = "[" + value + "]"
+	}
+	return value
+}
+
 // explainArray sets the rule of an array that has too many or too few items, or a wrong one.
 func (e *Entry) explainArray(f *message.Field, raw []byte, s Subject) {
 	var items []json.RawMessage
@@ -250,7 +349,7 @@ func (e *Entry) explainArray(f *message.Field, raw []byte, s Subject) {
 	}
 	for _, item := range items {
 		if typeOf(item) != wantedType(f, true) {
-			e.Rule, e.Cure = "type", "Send each item as "+withArticle(wantedType(f, true))+"."
+			e.Rule, e.Cure = "type", "Send each item as "+describeType(f, wantedType(f, true))+"."
 			return
 		}
 		if typeOf(item) != "string" {
@@ -329,6 +428,9 @@ func formOf(f *message.Field) string {
 	if f.Range != nil && f.Min > 1 && f.Min == f.Max {
 		return fmt.Sprintf("%d digits with zeros in front, from %0*d to %d", f.Min, f.Min, f.Range.Min, f.Range.Max)
 	}
+	if strings.Contains(f.Doc, "ISO 3166-2") {
+		return "the code of the subdivision in ISO 3166-2, without its country, such as CA for California"
+	}
 	return forms[f.Kind]
 }
 
@@ -354,8 +456,12 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, s Subject
 		e.Rule, e.Cure = "control-character", "Leave control characters out."
 	case !isCode && (n == 0 || least > 0 && n < least || most > 0 && n > most):
 		e.setLength(max(least, 1), most, n, "characters")
-		if form := formOf(f); form != "" && least == most {
+		switch form := formOf(f); {
+		case form == "":
+		case least == most:
 			e.Cure = "Send " + form + "."
+		default:
+			e.Cure = strings.TrimSuffix(e.Cure, ".") + ": " + form + "."
 		}
 	case isCode:
 		var allowed []string

@@ -275,3 +275,27 @@ func TestRequirementsOfAVersion(t *testing.T) {
 		t.Error("no rules ask for something")
 	}
 }
+
+// TestD23EveryFindingCanBeLookedUp: a public rule whose source has neither an address nor a title is not found on payments.
+// A payment with the least that the protocol asks for has few findings.
+func TestD23EveryFindingCanBeLookedUp(t *testing.T) {
+	isKnown := func(s Source) bool { return s.Word != "vendor-doc" && s.Word != memory }
+	for _, name := range Names() {
+		for _, v := range message.Versions() {
+			for _, channel := range []string{"01", "02", "03"} {
+				for _, category := range []string{"01", "02"} {
+					areq := fmt.Sprintf(`{"messageType":"AReq","messageVersion":%q,"deviceChannel":%q,"messageCategory":%q}`, v, channel, category)
+					m, err := message.Parse([]byte(areq), message.Limits{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, f := range Public(name).Check(m, time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)) {
+						if !slices.ContainsFunc(f.Sources, isKnown) {
+							t.Errorf("%s %s %s %s: %s: its source is not known", name, v, channel, category, f.Text)
+						}
+					}
+				}
+			}
+		}
+	}
+}

@@ -44,7 +44,7 @@ const (
 	OtherKey = "5a5a5a5a-0000-4000-8000-000000000002"
 )
 
-// DirectoryTimeout is how long the server of a playground usually waits for a directory server.
+// DirectoryTimeout is how long the server of a playground and the directory servers usually wait for each other.
 const DirectoryTimeout = 10 * time.Second
 
 // Keys are the API keys of a playground, of two merchants.
@@ -90,7 +90,7 @@ type Options struct {
 
 	// PerKey is how many requests per second each API key may make. 0 means 500.
 	PerKey float64
-	// DirectoryTimeout is how long the server waits for a directory server. 0 means [DirectoryTimeout].
+	// DirectoryTimeout is how long the server and the directory servers wait for each other. 0 means [DirectoryTimeout].
 	DirectoryTimeout time.Duration
 }
 
@@ -120,7 +120,9 @@ func Start(ctx context.Context, o Options) (_ *Playground, err error) {
 	if err != nil {
 		return nil, errors.Join(err, o.close())
 	}
-	p := &Playground{Sandbox: &sandbox.Sandbox{Log: o.Log, DirectoriesListen: o.DirectoriesListen, Strict: o.Strict}}
+	p := &Playground{Sandbox: &sandbox.Sandbox{
+		Log: o.Log, DirectoriesListen: o.DirectoriesListen, Strict: o.Strict, ResultTimeout: cmp.Or(o.DirectoryTimeout, DirectoryTimeout),
+	}}
 	if o.Address != nil {
 		p.Sandbox.IsStrictFor = o.Address.isShop(o.API.Addr().String())
 		p.Sandbox.PagesURL = o.Address.PublicURL + pagesPath

@@ -12,7 +12,7 @@ import (
 // TestOwnRulesReachTheEngine: a directory's file of rules stands beside the public ones in the engine.
 func TestOwnRulesReachTheEngine(t *testing.T) {
 	t.Parallel()
-	own, err := scheme.ReadOwn("visa", "scheme visa Ours\nrequire acctType ; vendor-doc sure\n")
+	own, err := scheme.ReadOwn("visa", "scheme visa Ours\nrequire billAddrCity ; vendor-doc sure\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,18 +22,18 @@ func TestOwnRulesReachTheEngine(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		rules *scheme.Profile
-		want  scheme.Kind // the strictest of what is said of acctType
+		want  scheme.Kind // the strictest of what is said of billAddrCity
 	}{{nil, scheme.Advise}, {own, scheme.Require}} {
 		cfg := &Config{CAs: make(map[string]DirectoryCAs), Colours: make(map[string]string)}
 		cfg.addDirectory(config.Directory{Scheme: "visa", Rules: config.RulesFile{Rules: tt.rules}}, new(config.Config))
 		got := map[scheme.Kind]bool{}
 		for _, f := range cfg.Directories[0].Rules.Check(areq, time.Now()) {
-			if f.Element == "acctType" {
+			if f.Element == "billAddrCity" {
 				got[f.Rule] = true
 			}
 		}
 		if !got[tt.want] || got[scheme.Require] != (tt.rules != nil) {
-			t.Errorf("acctType: %v, want %s", got, tt.want)
+			t.Errorf("billAddrCity: %v, want %s", got, tt.want)
 		}
 	}
 }

@@ -186,10 +186,10 @@ async function cancel(view) {
 }
 
 // notice lets the bank end its page when the result is here before it: it still
-// shows the cardholder how it went, and then sends the CRes. Who ran out of time
-// brings none.
+// shows the cardholder how it went, and then sends the CRes. None comes
+// where time ran out, or where the bank has no page.
 async function notice(dialog, view) {
-  if (view.ending.word === "timed out") return view;
+  if (["timed out", "bank unreachable"].includes(view.ending.word)) return view;
   await Promise.race([dialog.cancelled, dialog.noticed, pause(noticeWait)]);
   return tried(look(view.id), view);
 }

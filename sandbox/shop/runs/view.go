@@ -76,8 +76,12 @@ func (h *History) draw(v *View, steps []lanes.Step, parties []lanes.Party, asked
 		names[i] = steps[i].Step
 	}
 	keys := lanes.Keys(names)
-	chosen := asked.Get("step")
-	for _, telling := range []string{"rreq", "ares", "erro", "told", "webhook", keys[len(keys)-1]} {
+	chosen, open := asked.Get("step"), unanswered(steps)
+	openKey := ""
+	if open >= 0 {
+		openKey = keys[open]
+	}
+	for _, telling := range []string{openKey, "rreq", "ares", "erro", "told", "webhook", keys[len(keys)-1]} {
 		if !slices.Contains(keys, chosen) {
 			chosen = telling
 		}
@@ -90,9 +94,30 @@ func (h *History) draw(v *View, steps []lanes.Step, parties []lanes.Party, asked
 	}
 	v.Drawing = lanes.Draw(parties, hops, chosen)
 	at := slices.Index(keys, chosen)
-	v.Card = lanes.NewCard(&v.Drawing.Rows[at], plain(&steps[at]), steps[at].Message, lanes.Explainer{
+	text := plain(&steps[at])
+	if at == open {
+		text += " No answer that could be used has come."
+	}
+	v.Card = lanes.NewCard(&v.Drawing.Rows[at], text, steps[at].Message, lanes.Explainer{
 		Docs: docs + "reference/", Amount: h.Price, Other: explain,
 	})
+}
+
+// answers are the steps that answer a message to another party.
+var answers = map[string][]string{"areq": {"ares", "erro"}, "creq": {"cres", "rreq", "bank.erro"}}
+
+// unanswered returns the index of the last message to which no answer came, -1 if there is none. An answer without a
+// message is the server's own note that none came.
+func unanswered(steps []lanes.Step) int {
+	for i, s := range slices.Backward(steps) {
+		isAnswer := func(later lanes.Step) bool {
+			return slices.Contains(answers[s.Step], later.Step) && len(later.Message) > 0
+		}
+		if answers[s.Step] != nil && !slices.ContainsFunc(steps[i+1:], isAnswer) {
+			return i
+		}
+	}
+	return -1
 }
 
 // newHop returns how a step of a run is drawn. All parties are in the sandbox, so nothing is unseen.

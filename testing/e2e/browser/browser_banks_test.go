@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
+	threeds "github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/testing/browsertest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
@@ -83,11 +85,46 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 		})
 
 		s.payAt(w.Shop+"/steps", "4000000000000172", "FAULT-ACSDOWN")
-		browsertest.IssuerFrame(t, s.ctx, `[data-testid="challenge-frame"]`)
-		browsertest.InFrame(t, s.ctx, `document.querySelector("h1")?.textContent === "Your bank cannot be reached"`)
-		shot("down")
-		s.do(chromedp.Click(testID("challenge-cancel")))
-		ends("down", "cancelled")
+		ends("down", "bank unreachable") // by itself: the bank gives up, and nobody cancels
+	}
+}
+
+// TestC18ABankThatIsDownIsNotAbandoned: the shopper does nothing, and comes back from the hosted page to the shop. The page,
+// the object and the event say bank_unreachable.
+func TestC18ABankThatIsDownIsNotAbandoned(t *testing.T) {
+	t.Parallel()
+	w := rig.StartSandbox(t)
+	events := make(chan threeds.Event, 8)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var e threeds.Event
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+			t.Errorf("event: %v", err)
+		}
+		events <- e
+	}))
+	defer receiver.Close()
+	if res, text := w.Call("POST", "/webhook-endpoints", w.APIKey, rig.Object{"url": receiver.URL}); res.StatusCode != http.StatusCreated {
+		t.Fatalf("%d %s", res.StatusCode, text)
+	}
+	s := &shopper{t, openTab(t)}
+	s.do(
+		chromedp.Navigate(createAt(t, w, "4000000000000172", "FAULT-ACSDOWN", w.Shop+"/order")),
+		chromedp.WaitVisible(chromedp.CSS("#ending")),
+	)
+	const want = "bank_unreachable"
+	if page, err := chromedp.Run(s.ctx, chromedp.TextContent(chromedp.CSS("#ending"))); err != nil || page != want+": retry_later" {
+		t.Errorf("the page of the order says %q, %v", page, err)
+	}
+	id, err := chromedp.Run(s.ctx, chromedp.Evaluate[string](`new URLSearchParams(location.search).get("authentication")`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := threeds.New(w.API, w.APIKey).Authentication(t.Context(), id, 0)
+	if err != nil || a.Status != "completed" || a.Outcome == nil || a.Outcome.Result != want || a.Outcome.Liability.Shifts != "no" {
+		t.Errorf("the object: %+v, %v; want %s", a, err, want)
+	}
+	if e := <-events; e.Data.ID != id || e.Type != "authentication.completed" || e.Data.Outcome == nil || e.Data.Outcome.Result != want {
+		t.Errorf("the event: %+v, want %s", e, want)
 	}
 }
 

@@ -257,6 +257,10 @@ func TestCrashFullDisk(t *testing.T) {
 		waittest.Until(t, "load", func() bool { return led.Answered("RReq RRes") > 50 })
 		free := d.fill()
 		waittest.Until(t, "refusals", func() bool { return led.Answered("auth 403") > 50 })
+		waittest.Until(t, "/readyz to name the store", func() bool {
+			code, body := v.Readiness()
+			return code == 200 && strings.Contains(body, `"store":"writes fail: `)
+		})
 		for _, result := range waiting[1:] {
 			if !v.Result(led, result) {
 				refused++
@@ -274,6 +278,10 @@ func TestCrashFullDisk(t *testing.T) {
 		gap = time.Since(start)
 		back = led.Answered("RReq RRes")
 		waittest.Until(t, "load again", func() bool { return led.Answered("RReq RRes") > back+50 })
+		waittest.Until(t, "/readyz to be well", func() bool {
+			code, body := v.Readiness()
+			return code == 200 && !strings.Contains(body, "writes fail")
+		})
 	})
 	t.Logf("disk full: %d results of %d refused, the first one acknowledged %v after there was space; answers %v", refused, len(waiting)-1, gap, led.Answers)
 	if refused == 0 {

@@ -187,12 +187,19 @@ func (v *Victim) TryStart() error {
 }
 
 func (v *Victim) IsReady() bool {
+	code, _ := v.Readiness()
+	return code == http.StatusOK
+}
+
+// Readiness returns status and body of /readyz; 0 means that there was no answer.
+func (v *Victim) Readiness() (code int, body string) {
 	res, err := v.Client.Get("http://" + v.ready + "/readyz")
 	if err != nil {
-		return false
+		return 0, ""
 	}
 	defer res.Body.Close()
-	return res.StatusCode == http.StatusOK
+	data, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(data)
 }
 
 // Launch runs the process.
