@@ -176,7 +176,7 @@ func TestConfigurationExample(t *testing.T) {
 // TestReloadPageNamesWhatNeedsARestart: the table of the page has each key that a running process cannot change, and no
 // other.
 func TestReloadPageNamesWhatNeedsARestart(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operating/reload.md")
+	page, err := os.ReadFile("../../../docs/operating/reload.md")
 	if err != nil {
 		t.Fatal(err)
 	}

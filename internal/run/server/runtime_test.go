@@ -100,7 +100,7 @@ func TestRuntimeIsBuiltFromTheConfig(t *testing.T) {
 		{"engine: limits", g.engine.Limits, cfg.Limits.Message},
 		{"engine: loopback", g.engine.Loopback, true},
 		{"engine: clock", g.engine.Now(), noon},
-		{"engine: log and metrics", []any{g.engine.Log, g.engine.Observer}, []any{cfg.Log, n.metrics}},
+		{"engine: log and metrics", []any{g.engine.Log, g.engine.Observer}, []any{cfg.Log, observer{n.metrics}}},
 		{"engine: tasks are those of the server", g.engine.Tasks == &n.tasks, true},
 
 		{"1.0.2: directories", g.mpi.Directories[0].Scheme, "jcb"},
