@@ -83,7 +83,7 @@ func TestD105SchemeFindingsAreLoggedOnceAnHour(t *testing.T) {
 // TestD105FindingLimitIsBounded: what is remembered has a bound, and an hour later there is room again.
 func TestD105FindingLimitIsBounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("6,000 merchants take a while")
+		t.Skip("8,000 merchants take a while")
 	}
 	s := newStand("visa")
 	s.e.Findings = new(auth.FindingLimit)
@@ -93,7 +93,7 @@ func TestD105FindingLimitIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const merchants = 6_000 // Each has several findings.
+	const merchants = 8_000 // Each has three findings or more.
 	for i := range merchants {
 		request(fmt.Sprintf("Shop %d", i))
 	}
