@@ -63,7 +63,7 @@ func TestQuickstart(t *testing.T) {
 		t.Run(language.name, func(t *testing.T) {
 			t.Parallel()
 			if !language.inCI && os.Getenv("EXAMPLES") == "" {
-				t.Skipf("make examples runs the program in %s", language.name)
+				t.Skipf("go -C testing run ./long examples runs the program in %s", language.name)
 			}
 			for _, program := range language.needs {
 				if _, err := exec.LookPath(program); err != nil {

@@ -37,7 +37,7 @@ type Entry struct {
 //go:embed releases
 var releaseFiles embed.FS
 
-// Releases returns the releases that stay served, newest first. `make script-release` adds one.
+// Releases returns the releases that stay served, newest first. `go -C tools/bundle run . -release` adds one.
 var Releases = sync.OnceValue(func() []Release {
 	sub, err := fs.Sub(releaseFiles, "releases")
 	if err != nil {

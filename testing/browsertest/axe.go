@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Axe looks for mistakes of accessibility with axe-core, a library that make axe installs.
+// Axe looks for mistakes of accessibility with axe-core, a library that go -C testing run ./long axe installs.
 type Axe struct {
 	t      testing.TB
 	script string
@@ -31,11 +31,11 @@ func NewAxe(t testing.TB) *Axe {
 	t.Helper()
 	file := os.Getenv("AXE")
 	if file == "" {
-		t.Skip("NO AXE: accessibility is checked by make axe, which installs axe-core; nothing of it is checked here")
+		t.Skip("NO AXE: accessibility is checked by go -C testing run ./long axe, which installs axe-core; nothing of it is checked here")
 	}
 	script, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatalf("AXE: %v; make axe installs axe-core and names its file", err)
+		t.Fatalf("AXE: %v; go -C testing run ./long axe installs axe-core and names its file", err)
 	}
 	return &Axe{t, string(script)}
 }

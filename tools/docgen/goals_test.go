@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestGoalsNameTests: each test and each make target that docs/goals.md names is there, and so is
-// the variable of the environment that its long form reads.
+// TestGoalsNameTests: each test that docs/goals.md names is there, and so is each target of make.
 func TestGoalsNameTests(t *testing.T) {
 	page, err := os.ReadFile("../../docs/goals.md")
 	if err != nil {

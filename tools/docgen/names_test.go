@@ -108,6 +108,10 @@ func of(receiver *ast.FieldList) string {
 func TestNamesInProseExist(t *testing.T) {
 	w := readTree(t)
 	makefile := w.prose[filepath.Join(root, "Makefile")]
+	long, err := os.ReadFile(filepath.Join(root, "testing/long/main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	keys, built := w.prose[filepath.Join(root, "docs/configuration.md")], w.prose[filepath.Join(root, "ARCHITECTURE.md")]
 	for _, kind := range []struct {
 		what, pattern string
@@ -117,7 +121,8 @@ func TestNamesInProseExist(t *testing.T) {
 		{"a test", `(?:^|[^.^\w])((?:Test|Benchmark|Fuzz)[A-Z]\w*)`, 30, func(name string) bool { return w.tests[name] }},
 		{"a test to run", `\^(Test\w+)\$`, 15, func(name string) bool { return w.tests[name] }},
 		{"a file", `(?:^|[^.\w])([a-z]\w*\.go)\b`, 10, func(name string) bool { return w.files[name] }},
-		{"a target", "`make ([a-z-]+)", 20, func(name string) bool { return strings.Contains(makefile, "\n"+name+":") }},
+		{"a target", "`make ([a-z-]+)", 10, func(name string) bool { return strings.Contains(makefile, "\n"+name+":") }},
+		{"a long run", "run ./long ([a-z-]+)", 15, func(name string) bool { return strings.Contains(string(long), "\t{\""+name+"\", ") }},
 		{"a metric", "`(threeds_[a-z_]+)", 25, func(name string) bool { return w.metrics[name] }},
 		{"a key", "`((?:api|results|store|console|limits|log|server|timeouts|forward_proxy)\\.[a-z_]+)[^.\\w]", 40, func(name string) bool {
 			return strings.Contains(keys, "\n| `"+name+"` |") || strings.Contains(keys, "\n| `"+name+"[]` |")

@@ -20,10 +20,10 @@ const (
 )
 
 // TestTimeTellsNothingOfForeignIDs: that an id is another merchant's cannot be told by the time that the answer
-// takes. It measures, so it is for a quiet machine: make timing.
+// takes. It measures, so it is for a quiet machine: go -C testing run ./long timing.
 func TestTimeTellsNothingOfForeignIDs(t *testing.T) {
 	if os.Getenv("TIMING") == "" {
-		t.Skip("it measures time, which needs a quiet machine: make timing runs it")
+		t.Skip("it measures time, which needs a quiet machine: go -C testing run ./long timing runs it")
 	}
 	dir := t.TempDir()
 	db, err := sqlite.Open(dir, sqlite.Options{})

@@ -370,7 +370,7 @@ func formatGrid(cells map[gridColumn][]string) string {
 
 // gridNote explains the words of the table.
 const gridNote = `
-"yes": the test passed. "not run": the browsers of this run are Chromium alone; ` + "`make browsers`" + ` runs all three.
+"yes": the test passed. "not run": the browsers of this run are Chromium alone; ` + "`go -C testing run ./long browsers`" + ` runs all three.
 "yes, on the hosted page": threeds.js needs JavaScript. The link of the shop leads to the hosted page instead.
 "yes, cookies off": WebKit always refuses cookies to frames of other sites. Their storage, which is apart for each site that
 shows them, cannot be turned off.

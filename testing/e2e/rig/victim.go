@@ -582,7 +582,7 @@ func (led *Ledger) MustLose(t *testing.T) {
 	}
 }
 
-// IsLongForm reports whether the cluster's tests run as often as make cluster has them.
+// IsLongForm reports whether the cluster's tests run as often as go -C testing run ./long cluster has them.
 func IsLongForm() bool { return os.Getenv("CLUSTER") == "long" }
 
 // HasRanges reports whether a node has the card ranges of all its directories. It is

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// linearCalls is how many calls a test of linearizability makes: make linear asks
+// linearCalls is how many calls a test of linearizability makes: go -C testing run ./long linear asks
 // for more than make test.
 func linearCalls(t *testing.T) int {
 	text := os.Getenv("LINEAR_CALLS")
