@@ -288,7 +288,7 @@ func checkEdge(s *rig.Site, h *directorytest.Server, fault directorytest.Fault, 
 	if fault.Raw != nil || fault.Early != nil || fault.Certificate != "" {
 		want = 0
 	}
-	if n := h.Got(id); n != want {
+	if n := h.Got(id); n > want || n < want && !fault.Slow { // a slow machine may not send it within the limit
 		t.Errorf("%s: %d AReqs came, want %d", version, n, want)
 	}
 }
@@ -351,7 +351,7 @@ func TestEdgesV1(t *testing.T) {
 			case strings.HasPrefix(e.detail, "HTTP status 5"), !fault.Slow && strings.HasPrefix(e.detail, "Connection "):
 				want = 2
 			}
-			if n := h.Got("") - asked; n != want {
+			if n := h.Got("") - asked; n > want || n < want && !fault.Slow { // a slow machine may not ask within the limit
 				t.Errorf("asked %d times, want %d", n, want)
 			}
 			waittest.Until(t, "the Error", func() bool { return len(h.Told("")) >= told })
