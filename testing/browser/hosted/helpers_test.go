@@ -21,7 +21,7 @@ const merchantName = "Fjord Audio"
 // text returns an English text of the pages, with the merchant's name in its place.
 func text(t *testing.T, key string) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(browsertest.Root(t), "internal", "browser", "texts.json"))
+	raw, err := os.ReadFile(filepath.Join(browsertest.Root(t), "internal", "edge", "browser", "texts.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -219,7 +219,7 @@ func TestNotes(t *testing.T) {
 		{"one several times", s.CreateKey("Off"), "2.3.1", rig.Object(own).With(rig.Object{"acceptLanguage": []string{"en", "en", "en"}}), 200, "acceptLanguage", ""},
 		{"refused", s.CreateKey("Off"), "2.2.0", rig.Object{"browserColorDepth": "30", "mcc": "54"}, 400, "browserColorDepth", ""},
 		{"strict", s.CreateKey("Off", "--strict"), "2.3.1", own, 200, "", ""},
-		{"the scheme's rules", s.APIKey, "2.2.0", rig.Object{"cardExpiryDate": nil}, 200, "", "cardExpiryDate, email|homePhone|mobilePhone|workPhone, threeDSRequestorID, transType"},
+		{"the scheme's rules", s.APIKey, "2.2.0", rig.Object{"cardExpiryDate": nil}, 200, "", "cardExpiryDate, email|homePhone|mobilePhone|workPhone, threeDSRequestorID"},
 		{"no version", s.APIKey, "2.2.0", rig.Object{"messageVersion": "9.9.9", "browserColorDepth": "30"}, 400, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
