@@ -26,9 +26,9 @@ const (
 	ChildLease  = "THREEDS_TEST_LEASE"  // how long leases and claims of a node last that has died, a duration
 )
 
-// ShortLeases has nodes wait little for one that has died: 200 ms for its lease of card ranges, and 2 s for what it had
-// begun with an Idempotency-Key.
-const ShortLeases = ChildLease + "=200ms"
+// ShortLeases has nodes wait little for one that has died: half a second for its lease of card ranges, and 5 s for what it
+// had begun with an Idempotency-Key. With less, a node that lives may lose its own on a busy machine.
+const ShortLeases = ChildLease + "=500ms"
 
 // isChild says whether an environment asks for a child.
 func isChild(env []string) bool {
