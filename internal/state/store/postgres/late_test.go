@@ -82,7 +82,7 @@ func TestLastWord(t *testing.T) {
 	_, at := openNew(t)
 	m := pgtest.NewMiddleman(t, server.Address())
 	m.Slow.Store(true)
-	db := openAt(t, replaceHost(t, at, m.Addr().String())+"&pool_max_conns=1&idle_session_timeout=200", Options{Timeout: time.Minute})
+	db := openAt(t, replaceHost(t, at, m.Addr().String())+"&pool_max_conns=1&idle_session_timeout=1000", Options{Timeout: time.Minute})
 	for i := range 3 {
 		before := m.Held.Load()
 		if err := db.Create(t.Context(), txn(fmt.Sprint(i))); err != nil {

@@ -140,15 +140,17 @@ func (m *Middleman) pass(client net.Conn) {
 		}
 		const commandComplete, readyForQuery, errorResponse, dataRow = 'C', 'Z', 'E', 'D'
 		if m.Slow.Load() && head[0] == errorResponse && bytes.Contains(body, []byte(idleSession)) {
-			select {
-			case <-said: // what has led to nothing
-			default:
-			}
 			m.Held.Add(1)
 			select {
 			case <-said:
 			case <-left:
 			case <-m.over:
+			}
+		}
+		if head[0] == readyForQuery { // the client says its next word when it has this, and not before
+			select {
+			case <-said:
+			default:
 			}
 		}
 		switch armed := m.Armed.Load(); {
