@@ -204,16 +204,17 @@ func revokeKeys(ctx context.Context, db store.Store, rows ...store.Key) error {
 
 // serverConfig is the configuration of a server for the sandbox.
 func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Listener) *server.Config {
+	patience := cmp.Or(o.DirectoryTimeout, DirectoryTimeout)
 	cfg := &server.Config{
 		StoreURL: config.StoreURL{Dir: o.Dir}, Ring: ring, Log: o.Log, Loopback: true, Release: o.Release, API: o.API, Results: received,
 		Certs:    []tls.Certificate{p.Sandbox.ResultsCert()},
-		Shutdown: 15 * time.Second,
+		Shutdown: patience + 5*time.Second, // for what waits for a directory server
 		Server: auth.Server{
 			RefNumber:   referenceNumber,
 			RequestorID: "sandbox", RequestorName: "Sandbox",
 		},
 		Timeouts: auth.Timeouts{
-			Authentication: cmp.Or(o.DirectoryTimeout, DirectoryTimeout), Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
+			Authentication: patience, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
 			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute,
 		},
 		ACP:     &server.ACPSettings{},
