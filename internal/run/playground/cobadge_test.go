@@ -45,10 +45,11 @@ func startLab(t *testing.T, change func(text string) string) *lab {
 	l := &lab{T: t, control: box.ControlURL(), file: filepath.Join(dir, "threeds.yaml"), reload: make(chan os.Signal, 1)}
 	text, err := os.ReadFile(l.file)
 	must(t, err)
+	var places []net.Listener // open until all are found, so that no two are the same
 	for _, address := range []string{"127.0.0.1:8080", "127.0.0.1:8443", "127.0.0.1:8090", "127.0.0.1:8091"} {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
-		must(t, free.Close())
+		places = append(places, free)
 		if !bytes.Contains(text, []byte(address)) {
 			t.Fatalf("threeds.yaml does not have %s", address)
 		}
@@ -63,6 +64,9 @@ func startLab(t *testing.T, change func(text string) string) *lab {
 	must(t, os.WriteFile(l.file, []byte(change(string(text))), 0o600))
 	l.createKeys(filepath.Join(dir, "threeds-data"))
 
+	for _, place := range places {
+		must(t, place.Close())
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, server.Options{File: l.file, Log: io.Discard, Reload: l.reload}) }()
