@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/server"
@@ -45,28 +45,22 @@ func startLab(t *testing.T, change func(text string) string) *lab {
 	l := &lab{T: t, control: box.ControlURL(), file: filepath.Join(dir, "threeds.yaml"), reload: make(chan os.Signal, 1)}
 	text, err := os.ReadFile(l.file)
 	must(t, err)
-	var places []net.Listener // open until all are found, so that no two are the same
 	for _, address := range []string{"127.0.0.1:8080", "127.0.0.1:8443", "127.0.0.1:8090", "127.0.0.1:8091"} {
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
-		places = append(places, free)
+		free := porttest.Address(t)
 		if !bytes.Contains(text, []byte(address)) {
 			t.Fatalf("threeds.yaml does not have %s", address)
 		}
-		text = bytes.ReplaceAll(text, []byte(address), []byte(free.Addr().String()))
+		text = bytes.ReplaceAll(text, []byte(address), []byte(free))
 		switch address {
 		case "127.0.0.1:8080":
-			l.api = "http://" + free.Addr().String()
+			l.api = "http://" + free
 		case "127.0.0.1:8090":
-			l.console = "http://" + free.Addr().String()
+			l.console = "http://" + free
 		}
 	}
 	must(t, os.WriteFile(l.file, []byte(change(string(text))), 0o600))
 	l.createKeys(filepath.Join(dir, "threeds-data"))
 
-	for _, place := range places {
-		must(t, place.Close())
-	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, server.Options{File: l.file, Log: io.Discard, Reload: l.reload}) }()

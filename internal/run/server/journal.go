@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
@@ -217,10 +218,14 @@ func (s *Server) journalOf(e *auth.Engine, cfg *Config) {
 const (
 	catchUpLen   = 500             // rows that are read at once
 	catchUpAhead = 3 * time.Minute // rows that expire so soon are looked at every minute
+
+	// writerTime is for how long what has happened is left to the writer of the journal, which has the whole AReq, where
+	// the row has a part of it. The first entry of a step is the one that stays.
+	writerTime = 10 * time.Second
 )
 
-// catchUpJournal adds what the journal lacks of the transactions in the store: of all of them, or of those that expire
-// soon, before they are deleted.
+// catchUpJournal adds what the journal lacks of the transactions in the store: of those that expire soon, before they are
+// deleted, or of all of them, except where something has just happened since the server began.
 func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
 	lister, ok := s.db.(store.Lister)
 	if !ok {
@@ -240,7 +245,10 @@ func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
 		engine := s.activeRuntime().engine
 		var entries []journal.Entry
 		for _, t := range rows {
-			entries = append(entries, engine.JournalEntries(t, now, true, nil)...)
+			lacking := engine.JournalEntries(t, now, true, nil)
+			if !all || !isLeftToWriter(lacking, s.began, now) {
+				entries = append(entries, lacking...)
+			}
 		}
 		if _, err := s.journal.Store.Write(ctx, entries); err != nil {
 			return err
@@ -248,6 +256,16 @@ func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
 		after = rows[len(rows)-1]
 		after.State = "" // all states
 	}
+}
+
+// isLeftToWriter reports whether a step of the entries of a transaction was made since the server began, and less than
+// writerTime ago.
+func isLeftToWriter(entries []journal.Entry, began, now time.Time) bool {
+	return slices.ContainsFunc(entries, func(e journal.Entry) bool {
+		return slices.ContainsFunc(e.Steps, func(s journal.Step) bool {
+			return !s.At.Before(began) && now.Sub(s.At) < writerTime
+		})
+	})
 }
 
 // journalRequest adds a request that was refused before anything was stored of it, and each of 3-D Secure 1.0.2.

@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
 // TestD4JournalOffOverHTTP: with journal: off a list and a search are 404 with a name of their own, and an id that has
@@ -75,4 +77,33 @@ func request(t *testing.T, method, url, key, body string) (head, answer string) 
 	text, err := io.ReadAll(res.Body)
 	must(t, errors.Join(err, res.Body.Close()))
 	return fmt.Sprintf("%d %s", res.StatusCode, res.Header.Get("Content-Type")), string(text)
+}
+
+// TestD125CatchUpLeavesToTheWriterWhatHasJustHappened: the row has a part of the AReq alone, and the first entry of a step
+// stays. What happened before the server began has no writer any more.
+func TestD125CatchUpLeavesToTheWriterWhatHasJustHappened(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_800_000_000_000)
+	for _, tt := range []struct {
+		what       string
+		began, old time.Duration // how long ago the server began, and the last step was made
+		want       bool
+	}{
+		{"just now", time.Minute, 0, true},
+		{"9 s ago", time.Minute, 9 * time.Second, true},
+		{"10 s ago", time.Minute, 10 * time.Second, false},
+		{"in the moment in which the server began", time.Second, time.Second, true},
+		{"before the server began", time.Second, 2 * time.Second, false},
+	} {
+		entries := []journal.Entry{
+			{Steps: []journal.Step{{At: now.Add(-time.Hour)}}},
+			{Steps: []journal.Step{{At: now.Add(-time.Hour)}, {At: now.Add(-tt.old)}}},
+		}
+		if got := isLeftToWriter(entries, now.Add(-tt.began), now); got != tt.want {
+			t.Errorf("%s: left to the writer: %t, want %t", tt.what, got, tt.want)
+		}
+	}
+	if isLeftToWriter(nil, now.Add(-time.Hour), now) {
+		t.Error("nothing is left to the writer")
+	}
 }

@@ -194,6 +194,7 @@ type Server struct {
 	writes         writeWatch        // of requests, in all runtimes, and of this node's sign of life
 	hookFailures   obs.LogThrottle   // failures of the store in the delivery of webhooks
 
+	began     time.Time     // when the server was made, by its own clock
 	resealNow chan struct{} // another secret of the key file has come into use
 
 	ring     atomic.Pointer[keyring.Ring] // of all runtimes: a rotation changes it for those that drain, too
@@ -220,6 +221,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		s.cfg.Now = time.Now
 	}
 	s.startClock(ctx, db)
+	s.began = s.timestamp()
 	s.requests = obs.NewRequestLog(cfg.Log, s.metrics, s.cfg.Now)
 	s.journal = s.newJournal(cfg.Journal)
 	s.trailKeys = s.loadTrailKeys()

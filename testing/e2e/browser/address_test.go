@@ -23,6 +23,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/run/playground"
 	"github.com/openthreeds/threeds/testing/browsertest"
@@ -449,10 +450,7 @@ func TestT1BrowserInAnotherNetworkNamespace(t *testing.T) {
 // certificate of the scheme may use.
 func TestT1DirectoriesListen(t *testing.T) {
 	t.Parallel()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	rig.Must(t, err)
-	at := free.Addr().String()
-	rig.Must(t, free.Close())
+	at := porttest.Address(t)
 	w := rig.StartSandbox(t, "--directories-listen", at)
 	if got := w.Directories; got != "https://"+at || w.DS["visa"] != "https://"+at+"/visa/" {
 		t.Errorf("directories %s, visa %s, want both at %s", got, w.DS["visa"], at)

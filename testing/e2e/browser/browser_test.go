@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/sandbox"
 	"github.com/openthreeds/threeds/testing/browsertest"
@@ -208,7 +209,7 @@ func TestB3HostedPageOfServeOverTLS(t *testing.T) {
 	ds := rig.NewWire(t, ca)
 	pageCert, bankCert := ca.Issue("pay.example"), ca.Issue("acs.example")
 	cert, key := ca.Write(t.TempDir(), pageCert, "pay")
-	address := rig.FreeAddresses(t, 1)[0]
+	address := porttest.Addresses(t, 1)[0]
 	_, port, _ := strings.Cut(address, ":")
 	origin := "https://pay.example:" + port
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/testing/browsertest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
@@ -46,7 +47,7 @@ func startRehearsal(t *testing.T, own *rig.Authority) *rehearsal {
 		p.Start()
 		return p
 	}
-	free := rig.FreeAddresses(t, 4)
+	free := porttest.Addresses(t, 4)
 	args := []string{"--listen", "127.0.0.1:0", "--directories-listen", "127.0.0.1:0"}
 	if own != nil {
 		ca := filepath.Join(t.TempDir(), "own.pem")

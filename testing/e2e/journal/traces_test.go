@@ -17,6 +17,7 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
@@ -208,7 +209,7 @@ func TestNoCollector(t *testing.T) {
 	t.Cleanup(still.Close)
 	t.Cleanup(func() { close(stuck) })
 	ca := rig.NewAuthority(t)
-	for name, at := range map[string]string{"gone": "http://" + rig.FreeAddress(t), "stands still": still.URL} {
+	for name, at := range map[string]string{"gone": "http://" + porttest.Address(t), "stands still": still.URL} {
 		t.Run(name, func(t *testing.T) {
 			s, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: "tracing: {endpoint: " + at + ", sampling_fraction: 1}"})
 			s.Through(s.Request("2.2.0"))

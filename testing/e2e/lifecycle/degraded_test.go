@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
@@ -62,7 +63,7 @@ func TestD104ExpiredClientCertificateIsServedWith(t *testing.T) {
 func TestD104ExpiredListenerCertificatesAreServed(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)
-	pages := rig.FreeAddress(t)
+	pages := porttest.Address(t)
 	browserTLS := fmt.Sprintf("browser: {listen: %q, url: \"https://pay.example\", tls: {cert: browser.pem, key: browser-key.pem}}", pages)
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{APITLS: true, Unready: true, Sections: browserTLS, Prepare: func(dir string) {
 		ca.Write(dir, ca.IssueFor("pay.example", rig.LongAgo, rig.JustNow), "browser")

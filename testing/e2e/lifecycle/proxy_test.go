@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
@@ -28,7 +29,7 @@ func TestBehindProxies(t *testing.T) {
 			ds := rig.NewWire(t, ca)
 			a := rig.StartSite(t, ca, ds)
 			b := rig.StartSite(t, ca, ds, rig.Plan{Beside: a})
-			p := &rig.Proxy{T: t, Dir: t.TempDir(), Address: rig.FreeAddress(t), Results: a.ResultsURL}
+			p := &rig.Proxy{T: t, Dir: t.TempDir(), Address: porttest.Address(t), Results: a.ResultsURL}
 			certFile, keyFile := ca.Write(p.Dir, ca.Issue("api.example"), "api")
 			if name == "nginx" {
 				p.Start(program, []string{"-e", "stderr", "-p", p.Dir, "-g", "daemon off; pid nginx.pid;", "-c"},
@@ -36,7 +37,7 @@ func TestBehindProxies(t *testing.T) {
 						"192.0.2.11:8080", rig.HostOf(t, a.API), "192.0.2.12:8080", rig.HostOf(t, b.API), "listen 443", "listen "+p.Address,
 						"api.pem", certFile, "api-key.pem", keyFile)+"}\n")
 			} else {
-				p.Results = "https://" + rig.FreeAddress(t) + "/results"
+				p.Results = "https://" + porttest.Address(t) + "/results"
 				pair := filepath.Join(p.Dir, "pair.pem")
 				rig.WriteFile(t, pair, append(rig.ReadFile(t, certFile), rig.ReadFile(t, keyFile)...))
 				at := func(node *rig.Site, address string) string {

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
@@ -125,7 +126,7 @@ func TestReadyFile(t *testing.T) {
 
 func TestSandboxListen(t *testing.T) {
 	t.Run("at the address that is asked for", func(t *testing.T) {
-		address := rig.FreeAddress(t)
+		address := porttest.Address(t)
 		w := rig.StartSandbox(t, "--listen", address) // the later flag wins
 		if w.API != "http://"+address {
 			t.Errorf("the API is at %s, want %s", w.API, address)
@@ -200,7 +201,7 @@ func TestSandboxRefuses(t *testing.T) {
 	for _, tt := range []struct{ spoilt, want string }{
 		{"keys.json", "keys.json: "}, {"threeds.db", "unable to open database"}, {"ca.pem", "ca.pem: "},
 	} {
-		dir, address, out := t.TempDir(), rig.FreeAddress(t), rig.LockedBuffer{}
+		dir, address, out := t.TempDir(), porttest.Address(t), rig.LockedBuffer{}
 		rig.Must(t, os.Mkdir(filepath.Join(dir, tt.spoilt), 0o700))
 		file := filepath.Join(t.TempDir(), "ready.json")
 		args := []string{"sandbox", "--listen", address, "--data", dir, "--ready-file", file}
@@ -253,7 +254,7 @@ func TestServeRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, address := filepath.Dir(s.ConfigFile), rig.FreeAddress(t)
+	dir, address := filepath.Dir(s.ConfigFile), porttest.Address(t)
 	lines := strings.Split(string(good), "\n")
 	line := func(text string) int {
 		return slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, text) }) + 1

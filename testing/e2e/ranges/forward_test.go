@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/peers/tunnel/tunneltest"
 	"github.com/openthreeds/threeds/testing/e2e/rig"
@@ -44,7 +45,7 @@ func TestThroughForwardProxy(t *testing.T) {
 		delete(answer, "cardRangeData")
 		return rig.Marshal(answer.With(rig.Object{"cardRangeDataFileURL": "https://files.example/ranges", "serialNum": nil}))
 	}
-	p := &rig.Proxy{T: t, Dir: t.TempDir(), Address: rig.FreeAddress(t)}
+	p := &rig.Proxy{T: t, Dir: t.TempDir(), Address: porttest.Address(t)}
 	at, port, _ := net.SplitHostPort(p.Address)
 	p.Start(program, []string{"-d", "-c"}, "Listen "+at+"\nPort "+port+"\nBasicAuth threeds hush\nLogLevel Connect\nUpstream http "+behind.Address+"\n")
 	secret := filepath.Join(p.Dir, "proxy.secret")

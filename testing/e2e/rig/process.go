@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 )
 
@@ -97,7 +98,7 @@ func SpawnSite(t *testing.T, ca *Authority, ds *Wire, p Plan) (*Site, *Process) 
 	dir := t.TempDir()
 	s := &Site{World: &World{T: t}, Directory: ds, Authority: ca, ConfigFile: filepath.Join(dir, "threeds.yaml")}
 	text := s.WriteConfiguration(dir, p)
-	addresses := FreeAddresses(t, strings.Count(text, "127.0.0.1:0"))
+	addresses := porttest.Addresses(t, strings.Count(text, "127.0.0.1:0"))
 	for _, address := range addresses {
 		text = strings.Replace(text, "127.0.0.1:0", address, 1)
 	}

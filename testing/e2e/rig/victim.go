@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +20,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/openthreeds/threeds/internal/base/porttest"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 )
 
@@ -49,7 +48,7 @@ func NewVictim(t *testing.T, ca *Authority, p *Peer, env ...string) *Victim {
 func NewVictimAt(t *testing.T, ca *Authority, p *Peer, place string, env ...string) *Victim {
 	t.Helper()
 	dir := t.TempDir()
-	free := FreeAddresses(t, 3)
+	free := porttest.Addresses(t, 3)
 	v := &Victim{
 		T: t, ConfigFile: filepath.Join(dir, "threeds.yaml"), Env: env, LogFile: filepath.Join(dir, "log"),
 		Client:     &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
@@ -90,68 +89,6 @@ directories:
 		}
 	})
 	return v
-}
-
-func FreeAddress(t *testing.T) string {
-	t.Helper()
-	return FreeAddresses(t, 1)[0]
-}
-
-// FreeAddresses returns addresses on which nobody listens, none of them twice in the life of this process: several
-// processes of a test get theirs before any has begun to listen. They are below the ports that a system gives to
-// connections, one of which could be taken while the process that listens on it starts again.
-func FreeAddresses(t *testing.T, n int) []string {
-	t.Helper()
-	ports.mu.Lock()
-	defer ports.mu.Unlock()
-	var free []string
-	for tries := 0; len(free) < n; tries++ {
-		if tries > 100_000 {
-			t.Fatal("no free ports")
-		}
-		if ports.next%portsPerBlock == 0 {
-			ports.takeBlock(t)
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports.next))
-		ports.next++
-		if err != nil {
-			continue
-		}
-		Must(t, l.Close())
-		free = append(free, l.Addr().String())
-	}
-	return free
-}
-
-// The ports of tests are in blocks, each of which one process has to itself. It listens on the first port of its block as
-// long as it lives.
-const (
-	firstPort     = 18_000
-	portsPerBlock = 100
-	portBlocks    = 140
-)
-
-var ports portBlock
-
-// A portBlock gives out the ports of one block after the other.
-type portBlock struct {
-	mu   sync.Mutex
-	next int            // the port to try next; a block begins if it is a multiple of portsPerBlock
-	held []net.Listener // the first port of each block of this process
-}
-
-// takeBlock finds a block that no process has. It begins anywhere, since a block may have been left a moment ago.
-func (b *portBlock) takeBlock(t *testing.T) {
-	t.Helper()
-	for i, begin := 0, rand.IntN(portBlocks); i < portBlocks; i++ {
-		first := firstPort + (begin+i)%portBlocks*portsPerBlock
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first))
-		if err == nil {
-			b.held, b.next = append(b.held, l), first+1
-			return
-		}
-	}
-	t.Fatal("every block of ports is taken")
 }
 
 // Start runs the process and waits until it is ready.
