@@ -200,13 +200,12 @@ func (s *Shop) Start(listen string) (string, error) {
 		return "", err
 	}
 	s.server = &http.Server{
-		Handler:           s.Handler(),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      45 * time.Second,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+		Handler:        s.Handler(),
+		ReadTimeout:    15 * time.Second,
+		WriteTimeout:   45 * time.Second,
+		IdleTimeout:    time.Minute,
+		MaxHeaderBytes: 32 << 10,
+		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
 	s.served = make(chan struct{})
 	go func() {

@@ -162,7 +162,7 @@ func (c command) in(ctx context.Context, root, set string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Dir = filepath.Join(root, c.dir)
 	set = strings.ReplaceAll(set, "$ROOT", root)
-	cmd.Env = append(strings.Fields("CGO_ENABLED=0 "+set), os.Environ()...) // of two values the last one counts
+	cmd.Env = append(strings.Fields("CGO_ENABLED=0 "+set), os.Environ()...) // a variable that is set in the environment wins
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	return cmd
 }

@@ -149,10 +149,10 @@ func untaken(t *testing.T, h *api.Handler) {
 		if began, ended := count(frameHeaders), count(frameReset); began != most || ended != conns*each-most {
 			t.Errorf("of %d requests %d answers wait and %d are ended, want %d and the rest", conns*each, began, ended, most)
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(listen.RequestTime)
 		synctest.Wait()
 		if ended := count(frameReset); ended != conns*each {
-			t.Errorf("after 5 s %d of %d requests are ended", ended, conns*each)
+			t.Errorf("in the end %d of %d requests are ended", ended, conns*each)
 		}
 		s := knock(t, l, config)
 		defer s.NetConn().Close()

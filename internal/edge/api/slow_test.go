@@ -96,18 +96,18 @@ func TestSlowClientsAreClosed(t *testing.T) {
 		says string        // the beginning of the answer
 		mute bool          // there may be none
 	}{
-		{"nothing", func(net.Conn) {}, 3 * time.Second, "", true},
-		{"header byte by byte", func(c net.Conn) { drip(c, head, time.Second/4) }, 3 * time.Second, "HTTP/1.1 400", true},
-		{"header without end", func(c net.Conn) { drip(c, head+strings.Repeat("X: y\r\n", 1000), time.Millisecond) }, 3 * time.Second, "HTTP/1.1 400", true},
-		{"no body", func(c net.Conn) { io.WriteString(c, head+"Content-Length: 100\r\n\r\n") }, 5 * time.Second, "HTTP/1.1 400", false},
+		{"nothing", func(net.Conn) {}, listen.RequestTime, "", true},
+		{"header byte by byte", func(c net.Conn) { drip(c, head, time.Second/4) }, listen.RequestTime, "HTTP/1.1 400", true},
+		{"header without end", func(c net.Conn) { drip(c, head+strings.Repeat("X: y\r\n", 1000), time.Millisecond) }, listen.RequestTime, "HTTP/1.1 400", true},
+		{"no body", func(c net.Conn) { io.WriteString(c, head+"Content-Length: 100\r\n\r\n") }, listen.RequestTime, "HTTP/1.1 400", false},
 		{"body byte by byte", func(c net.Conn) {
 			io.WriteString(c, head+"Content-Length: 1000\r\n\r\n")
 			drip(c, strings.Repeat(" ", 1000), time.Second/4)
-		}, 5 * time.Second, "HTTP/1.1 400", false},
+		}, listen.RequestTime, "HTTP/1.1 400", false},
 		{"chunks without end", func(c net.Conn) {
 			io.WriteString(c, head+"Transfer-Encoding: chunked\r\n\r\n")
 			drip(c, strings.Repeat("1\r\nx\r\n", 1000), time.Second/4)
-		}, 5 * time.Second, "HTTP/1.1 400", false},
+		}, listen.RequestTime, "HTTP/1.1 400", false},
 		{"idle", func(c net.Conn) { io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") }, 130 * time.Second, "HTTP/1.1 404", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestSlowHandshakeIsClosed(t *testing.T) {
 		serving(t, time.Second) <- tls.Server(far, &tls.Config{Certificates: []tls.Certificate{{}}})
 		start := time.Now()
 		io.Copy(io.Discard, near)
-		if took := time.Since(start); took != 3*time.Second {
-			t.Errorf("gone after %v, want 3 s", took)
+		if took := time.Since(start); took != listen.RequestTime {
+			t.Errorf("gone after %v, want %v", took, listen.RequestTime)
 		}
 	})
 }

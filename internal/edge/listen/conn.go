@@ -3,9 +3,14 @@ package listen
 import (
 	"cmp"
 	"crypto/tls"
+	"errors"
 	"net"
+	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/base/socket"
 )
 
 // conn is a connection of a [Limiter]. It sees when a handshake or a request begins.
@@ -14,13 +19,18 @@ import (
 // from the beginning of a connection, or from the end of its handshake. But clients and balancers open connections
 // before they have a request for them, and one that finds its connection closed as it sends cannot know whether the
 // request was taken. Here the time for a handshake, and for the first request, counts from its first byte.
+//
+// Only the client's time counts. A server without processor time may find a limit passed while the bytes that it waits
+// for lie in the system. It then reads them, and the limit begins again.
 type conn struct {
 	net.Conn
 	limiter *Limiter
+	raw     syscall.RawConn // of the socket; nil if there is none
 
 	stage            atomic.Int32
 	began            time.Time   // when the handshake or the first request did; for the goroutine that serves the connection
 	expectsFirstByte atomic.Bool // the next byte is the first one of a handshake or a request
+	isInterrupted    atomic.Bool // a Read has to end, whatever has come
 
 	position position // is the limiter's
 }
@@ -34,7 +44,7 @@ const (
 )
 
 func (l *Limiter) newConn(inner net.Conn) *conn {
-	c := &conn{Conn: inner, limiter: l}
+	c := &conn{Conn: inner, limiter: l, raw: socket.Under(inner)}
 	c.expectsFirstByte.Store(true)
 	return c
 }
@@ -68,6 +78,16 @@ func (c *conn) CloseWrite() error {
 // Read notes when a handshake or a request begins.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.hasUnreadBytes() {
+		now := time.Now()
+		if c.stage.Load() == stageRequest {
+			c.began = now
+		}
+		if err := c.Conn.SetReadDeadline(deadline(now, c.limiter.headerTimeout)); err != nil {
+			return 0, err
+		}
+		n, err = c.Conn.Read(p)
+	}
 	if n > 0 && c.expectsFirstByte.Load() && c.expectsFirstByte.CompareAndSwap(true, false) {
 		c.limiter.firstByte(c)
 	}
@@ -75,6 +95,25 @@ func (c *conn) Read(p []byte) (int, error) {
 		return n, cmp.Or(err, c.startTimeout(p[0]))
 	}
 	return n, err
+}
+
+// hasUnreadBytes reports whether bytes of the client wait to be read. It says no while a Read is interrupted.
+func (c *conn) hasUnreadBytes() bool {
+	if c.raw == nil || c.isInterrupted.Load() {
+		return false
+	}
+	quiet, over := socket.Peek(c.raw)
+	return !quiet && !over
+}
+
+// Write gives the client the whole time again for each part of a handshake: what was spent so far may have been ours.
+func (c *conn) Write(p []byte) (int, error) {
+	if c.stage.Load() == stageHandshake {
+		if err := c.Conn.SetDeadline(deadline(time.Now(), c.limiter.headerTimeout)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Write(p)
 }
 
 // startTimeout sets the time limit for the handshake or request that begins with a byte. For a handshake, net/http
@@ -99,8 +138,10 @@ func deadline(began time.Time, limit time.Duration) time.Time {
 }
 
 // SetReadDeadline implements [net.Conn]. Until a request is read, net/http sets deadlines that it counts from the
-// beginning of the connection; they are replaced.
+// beginning of the connection; they are replaced. To interrupt a Read, it sets one of 1970. Any other that is over when
+// it is set comes from a server that was late itself, and the client has the time for a header once more.
 func (c *conn) SetReadDeadline(t time.Time) error {
+	c.isInterrupted.Store(!t.IsZero() && t.Year() < 2000)
 	switch c.stage.Load() {
 	case stageSilent:
 		if !t.IsZero() {
@@ -113,6 +154,9 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 		}
 	case stageRequest:
 		t = deadline(c.began, c.limiter.readTimeout)
+	}
+	if now := time.Now(); !t.IsZero() && t.Before(now) && !c.isInterrupted.Load() {
+		t = deadline(now, c.limiter.headerTimeout)
 	}
 	return c.Conn.SetReadDeadline(t)
 }

@@ -4,16 +4,20 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/base/waittest"
 )
 
 const (
@@ -209,6 +213,108 @@ func TestRequestInOnePieceWithTheHandshakeHasItsTime(t *testing.T) {
 			t.Errorf("%v, %v after %v, want 500 after %v", res, err, took, testArrival)
 		}
 	})
+}
+
+// startOver returns the two ends of a TCP connection. The server's is one of a limiter whose limits are an hour, so that
+// nothing but the test lets one pass.
+func startOver(t *testing.T) (server *conn, client net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err = net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		client.Close()
+		inner.Close()
+	})
+	limiter := &Limiter{headerTimeout: time.Hour, readTimeout: time.Hour, idleTimeout: time.Hour}
+	return limiter.newConn(inner), client
+}
+
+// TestLimitPassesOnlyWhileNothingWaitsToBeRead: a server that had no processor time reads what has come in time, although it
+// looks after the limit. A client that has sent nothing is late, and a Read that is interrupted takes nothing.
+func TestLimitPassesOnlyWhileNothingWaitsToBeRead(t *testing.T) {
+	for _, stage := range []int32{stageHandshake, stageRequest, stageServed} {
+		server, client := startOver(t)
+		server.expectsFirstByte.Store(false) // it has come
+		server.stage.Store(stage)
+		passed := func() {
+			if err := server.Conn.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b := make([]byte, 4)
+		passed()
+		if n, err := server.Read(b); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("stage %d: a client that has sent nothing: %d, %v", stage, n, err)
+		}
+		if _, err := io.WriteString(client, "word"); err != nil {
+			t.Fatal(err)
+		}
+		waittest.Until(t, "the word to come", server.hasUnreadBytes)
+		if stage == stageServed {
+			if err := server.SetReadDeadline(time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := server.Read(b); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("interrupted: %d, %v", n, err)
+			}
+			if err := server.SetReadDeadline(time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		passed()
+		if n, err := server.Read(b); err != nil || string(b[:n]) != "word" {
+			t.Errorf("stage %d: a word that has come: %q, %v", stage, b[:n], err)
+		}
+	}
+}
+
+// TestServerThatIsLateGivesTheClientItsTime: a limit that is over when net/http sets it, or when a handshake goes on,
+// begins again.
+func TestServerThatIsLateGivesTheClientItsTime(t *testing.T) {
+	server, client := startOver(t)
+	server.stage.Store(stageServed)
+	if err := server.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(server, make([]byte, 4))
+		read <- err
+	}()
+	if _, err := io.WriteString(client, "word"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-read; err != nil {
+		t.Errorf("after a limit that was over when it was set: %v", err)
+	}
+	server.stage.Store(stageHandshake)
+	if err := server.Conn.SetDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(server, "hello"); err != nil {
+		t.Errorf("a part of a handshake that the server is late with: %v", err)
+	}
+	go func() {
+		_, err := io.ReadFull(server, make([]byte, 4))
+		read <- err
+	}()
+	if _, err := io.WriteString(client, "word"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-read; err != nil {
+		t.Errorf("the client's next part: %v", err)
+	}
 }
 
 // A singleConnListener is a listener of one connection.

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// RequestTime is how long a request may take to come, from its first byte to the last of its body. How long it may then
-// be in work is the handler's time.
-const RequestTime = 5 * time.Second
+// RequestTime is how long a request may take to come, from its first byte to the last of its body, and each part of a
+// handshake. How long a request may then be in work is the handler's time.
+const RequestTime = 10 * time.Second
 
 // IdleTime is how long a connection is kept between two requests. The side that closes later may send a request on a
 // connection that is closed already, and proxies and clients do not send a POST again. So it is longer than theirs,
@@ -21,7 +21,7 @@ const IdleTime = 130 * time.Second
 func NewServer(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           checkHeaders(h),
-		ReadHeaderTimeout: 3 * time.Second,
+		ReadHeaderTimeout: RequestTime,
 		ReadTimeout:       RequestTime,
 		WriteTimeout:      slowest + 10*time.Second,
 		IdleTimeout:       IdleTime,

@@ -141,7 +141,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 	x.Normalised = corrections(req, original, c.areq)
 	for i := range x.Normalised {
 		if n := &x.Normalised[i]; x.hasFaultAt(n.Pointer) {
-			n.Sent = nil // it is wrong all the same
+			n.Sent = nil // a wrong value is not sent, not even corrected
 		}
 	}
 	x.IsValid = len(x.Faults) == 0

@@ -125,7 +125,7 @@ func (l *loader) finish() (*Config, error) {
 // A fixedKey is a key that a running process cannot change.
 type fixedKey struct {
 	path string
-	same bool // it has not changed
+	same bool // the new configuration has the same key
 }
 
 // fixedKeys returns all of them, and compares c with the configuration in use.

@@ -191,7 +191,7 @@ type Server struct {
 	acknowledged   auth.Acknowledged // results, in all runtimes
 	findings       auth.FindingLimit // of all runtimes
 	storeFailures  obs.LogThrottle   // in requests of all runtimes
-	writes         writeWatch        // of requests, in all runtimes, and of this node's sign of life
+	writes         writeWatch        // the store's writes: those of requests, in all runtimes, and this node's sign of life
 	hookFailures   obs.LogThrottle   // failures of the store in the delivery of webhooks
 
 	began     time.Time     // when the server was made, by its own clock
