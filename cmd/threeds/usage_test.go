@@ -98,7 +98,7 @@ func TestPagesNameCommandsAndFlagsThatExist(t *testing.T) {
 	checked := 0
 	for _, page := range pages {
 		info, err := os.Stat(page)
-		if err != nil || info.IsDir() || filepath.Base(page) == "CHANGELOG.md" { // which names what was removed
+		if err != nil || info.IsDir() {
 			continue
 		}
 		text := strings.ReplaceAll(string(readFile(t, page)), "\\\n", " ")
