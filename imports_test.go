@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 // wings are the folders of internal/, each of which may import packages of itself and of those that stand before it.
@@ -170,10 +169,10 @@ func TestPure(t *testing.T) {
 	}
 }
 
-// TestMap holds ARCHITECTURE.md against what is there: its tree has every package
-// and no folder that is gone, and each dependency in go.mod has its reason.
+// TestMap compares the tree in ARCHITECTURE.md with the folders: it has every package, and no folder that is gone. Each
+// dependency in go.mod has its reason in docs/design/libraries.md.
 func TestMap(t *testing.T) {
-	page, mod := text(t, "ARCHITECTURE.md"), text(t, "go.mod")
+	page, libraries, mod := text(t, "ARCHITECTURE.md"), text(t, "docs/design/libraries.md"), text(t, "go.mod")
 	_, tree, _ := strings.Cut(page, "\n## The tree\n")
 	tree, _, _ = strings.Cut(tree, "\n```\n\n")
 	sources(t, parser.PackageClauseOnly, func(pkg, _ string, f *ast.File) {
@@ -182,16 +181,20 @@ func TestMap(t *testing.T) {
 			t.Errorf("%s is not in the tree", pkg)
 		}
 	})
-	folders := regexp.MustCompile(`(?m)^((?:│   |    )*)[├└]── (\S+)/`).FindAllStringSubmatch(tree, -1)
+	folders := regexp.MustCompile(`(?m)^((?:  )*)(\S+)/(?: |$)`).FindAllStringSubmatch(tree, -1)
 	var above []string // the folders that a folder is in
 	for _, m := range folders {
-		above = append(above[:utf8.RuneCountInString(m[1])/4], m[2])
-		folder := path.Join(above...)
-		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		depth := len(m[1]) / 2
+		if depth > len(above) {
+			t.Fatalf("the tree has %s/ two steps deeper than the line above", m[2])
+		}
+		above = append(above[:depth], m[2])
+		folder := path.Join(above[1:]...) // without the root
+		if info, err := os.Stat("./" + folder); err != nil || !info.IsDir() {
 			t.Errorf("the tree has %s: %v", folder, err)
 		}
 	}
-	_, reasons, _ := strings.Cut(page, "\n## Dependencies")
+	_, reasons, _ := strings.Cut(libraries, "\n## Dependencies")
 	reasons, _, _ = strings.Cut(reasons, "\n## ")
 	modules := regexp.MustCompile(`(?m)^\t(?:github.com/)?(\S+) v\S+$`).FindAllStringSubmatch(mod, -1)
 	for _, m := range modules {

@@ -508,7 +508,7 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"docs", "docs/operating", "docs/reference", "bench"} {
+	for _, dir := range []string{"docs", "docs/design", "docs/operating", "docs/reference", "testing/bench"} {
 		more, err := filepath.Glob(filepath.Join(root, dir, "*.md"))
 		if err != nil {
 			t.Fatal(err)

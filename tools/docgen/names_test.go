@@ -112,7 +112,7 @@ func TestNamesInProseExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, built := w.prose[filepath.Join(root, "docs/configuration.md")], w.prose[filepath.Join(root, "ARCHITECTURE.md")]
+	keys, built := w.prose[filepath.Join(root, "docs/configuration.md")], w.prose[filepath.Join(root, "docs/design/invariants.md")]
 	for _, kind := range []struct {
 		what, pattern string
 		least         int
