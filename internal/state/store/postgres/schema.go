@@ -141,7 +141,7 @@ const baseline = `
 	);
 	CREATE INDEX audit_at ON audit (at);
 
-	-- The audit trail only grows: see sqlUnlockAudit for the exceptions.
+	-- The audit trail only grows: see clearAudit for the exception.
 	CREATE FUNCTION keep_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 	BEGIN
 		IF current_setting('threeds.restoring', true) IS DISTINCT FROM 'on' THEN
@@ -197,18 +197,8 @@ const baseline = `
 	ALTER TABLE endpoints ENABLE ALWAYS TRIGGER mark;
 	ALTER TABLE endpoints ENABLE ALWAYS TRIGGER mark_merchant;`
 
-// These are all statements that change the audit trail. They need sqlUnlockAudit.
-const (
-	sqlClearAudit = `DELETE FROM audit`
-	sqlMaskAudit  = `UPDATE audit SET link = $1, data = $2 WHERE seq = $3`
-)
-
-// sqlUnlockAudit has the database take statements that change the audit trail until sqlLockAudit: for the trail of a
-// backup that takes the place of all, and for entries that have to be masked.
-const (
-	sqlUnlockAudit = `SET LOCAL threeds.restoring = 'on'`
-	sqlLockAudit   = `SET LOCAL threeds.restoring = 'off'`
-)
+// clearAudit are the statements that change the audit trail: that of a backup takes the place of all.
+var clearAudit = []string{`SET LOCAL threeds.restoring = 'on'`, `DELETE FROM audit`, `SET LOCAL threeds.restoring = 'off'`}
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that
 // migrations make. Raise it with a step that those builds cannot live with.

@@ -189,15 +189,8 @@ const sqlKeepAudit = `CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGI
 		SELECT RAISE(ABORT, 'the audit trail is append-only');
 	END;`
 
-// These are all statements that change the audit trail. They need sqlUnlockAudit.
-const (
-	sqlClearAudit = `DELETE FROM audit`
-	sqlMaskAudit  = `UPDATE audit SET link = ?1, data = ?2 WHERE seq = ?3`
-)
-
-// sqlUnlockAudit undoes sqlKeepAudit, for the audit trail of a backup that takes the place of all, and for entries that
-// have to be masked.
-const sqlUnlockAudit = `DROP TRIGGER audit_kept; DROP TRIGGER audit_unchanged`
+// clearAudit are the statements that change the audit trail: that of a backup takes the place of all.
+var clearAudit = []string{`DROP TRIGGER audit_kept; DROP TRIGGER audit_unchanged`, `DELETE FROM audit`, sqlKeepAudit}
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that
 // migrations make. Raise it with a step that those builds cannot live with.
