@@ -17,7 +17,7 @@ import (
 )
 
 // auditCommands search and export the audit trail, and mask card numbers in it.
-var auditCommands = []command{{"search", auditSearch}, {"export", auditExport}, {"scrub", auditScrub}}
+var auditCommands = []command{{"search", auditSearch}, {"export", auditExport}}
 
 // auditFlags adds the flags of a search in the audit trail.
 func auditFlags(fs *flag.FlagSet, q *operator.Query) {
@@ -95,33 +95,6 @@ func auditExport(ctx context.Context, cmd *invocation) error {
 		if err == nil {
 			fmt.Fprintf(cmd.stderr, "threeds: exported %s\n", countEntries(n))
 		}
-		return err
-	})
-}
-
-// auditScrub masks the card numbers in entries that an earlier release has written. Without --yes it says how many there
-// are.
-func auditScrub(ctx context.Context, cmd *invocation) error {
-	isSure := cmd.Bool("yes", false, "do it: the numbers cannot be brought back")
-	file := cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
-		return err
-	}
-	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
-		s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
-		if !*isSure {
-			n, err := s.CountCards(ctx)
-			if err == nil {
-				fmt.Fprintf(cmd.stdout, "%s with a card number; --yes masks them\n", countEntries(n))
-			}
-			return err
-		}
-		rows, isArchive := st.(store.Archive)
-		if !isArchive {
-			return errors.New("audit scrub: the store cannot change what it has")
-		}
-		n, err := s.MaskCards(ctx, rows, commandEntry("", "", nil, nil))
-		fmt.Fprintf(cmd.stdout, "masked: %s\n", countEntries(n))
 		return err
 	})
 }

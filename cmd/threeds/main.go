@@ -130,9 +130,6 @@ const usage = `Usage:
                     [--config FILE] [FILE]
         write the audit trail in the form of "threeds journal export", for "threeds journal
         verify"; exit status 1 means that somebody has changed it in the store
-    threeds audit scrub [--yes] [--config FILE]
-        say how many entries have a card number, which earlier releases let in; with --yes
-        mask them
     threeds backup [--journal] [--config FILE] FILE
         write API keys, revoked keys, merchants, operators, the audit trail and card ranges
         into a new file (- is standard output), which fits both kinds of store; with

@@ -35,9 +35,10 @@ const (
 	StepEnd            BrowserStep = "end"
 )
 
-// stepOrder is the order of the steps, in which a browser sees them.
+// stepOrder is the order of the steps, in which a browser sees them. After StepSPC it sees those from StepAuthentication
+// on again.
 var stepOrder = []BrowserStep{
-	StepBegin, StepMethod, StepAuthentication, StepChallenge, StepResult, StepConfirm, StepEnd,
+	StepBegin, StepMethod, StepAuthentication, StepSPC, StepChallenge, StepResult, StepConfirm, StepEnd,
 }
 
 // A BrowserView is what one browser may know of an authentication.
@@ -381,13 +382,9 @@ func (e *Engine) viewOf(p *page) *BrowserView {
 	return v
 }
 
-// versionOf returns the version of a view. Nodes of all releases give the same to steps that they all know. So with SPC,
-// the steps after the first AReq count on from where its ARes would have led: the dialog has the version of a challenge,
-// and what follows has two more than without SPC.
+// versionOf returns the version of a view. What follows SPC has two more than without it, so that a second
+// StepAuthentication comes after StepSPC.
 func versionOf(v *BrowserView, s *spcRecord) int {
-	if v.Step == StepSPC {
-		return slices.Index(stepOrder, StepChallenge)
-	}
 	version := slices.Index(stepOrder, v.Step)
 	if v.Step == StepEnd && v.End != "pending" {
 		version++

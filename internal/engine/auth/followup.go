@@ -1,9 +1,7 @@
 package auth
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,14 +77,6 @@ func (e *Engine) purchaseOf(req *authRequest, areq *message.Message) *purchase {
 
 // cardText is what the digest of a card is made of.
 func cardText(id, pan string) string { return id + "\x00" + pan }
-
-// isCard reports whether pan is the card of the first authentication. A build before digests were
-// keyed made them with SHA-256 alone. Its rows count as long as they live, which is 8 days at most.
-func (e *Engine) isCard(first *firstAuthentication, pan string) bool {
-	text := cardText(first.ID, pan)
-	unkeyed := sha256.Sum256([]byte(text))
-	return e.Sealer.IsDigest(first.Card, text) || bytes.Equal(first.Card, unkeyed[:])
-}
 
 // storeFirst stores the first authentication, which ended with acsTransID, so that its
 // follow-up is recognised on every node. It is called before the requestor can hear that it
@@ -288,7 +278,7 @@ func firstReference(kind string, areq *message.Message) (ref string, found messa
 // differences names the elements in which an AReq is not that of the first authentication.
 func (e *Engine) differences(first *firstAuthentication, req *authRequest, areq *message.Message) []string {
 	var names []string
-	if !e.isCard(first, req.pan) {
+	if !e.Sealer.IsDigest(first.Card, cardText(first.ID, req.pan)) {
 		names = append(names, "acctNumber")
 	}
 	for _, name := range commonElements {

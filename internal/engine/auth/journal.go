@@ -202,15 +202,11 @@ var spcFindings = map[string]string{
 
 // requestSteps are the first steps: the request, and the look-up of its card.
 func requestSteps(rec *txnRecord) []journal.Step {
-	steps := []journal.Step{{Step: "request", At: rec.createdAt(), Findings: rec.Changes}}
-	if rec.LookedUp == 0 {
-		return steps
-	}
 	lookup := journal.Step{Step: "lookup", At: time.UnixMilli(rec.LookedUp)}
 	if rec.Version == "" {
 		lookup.Findings = []string{"no directory has the card"}
 	}
-	return append(steps, lookup)
+	return []journal.Step{{Step: "request", At: rec.createdAt(), Findings: rec.Changes}, lookup}
 }
 
 // answerSteps are the answer of the directory, or what came instead, and what follows from it at once.

@@ -139,7 +139,7 @@ func acsVersion(info *ranges.Info, version string) *ranges.ACSVersion {
 
 // methodURL returns the threeDSMethodURL of a version, "" if acs is nil or has none that a browser
 // may be sent to. Bad URLs are withheld when card ranges are read. The store may still hold
-// ranges of an earlier release, or of a time when the directory was a laboratory's.
+// ranges of a time when the directory was a laboratory's.
 func methodURL(peer *Directory, acs *ranges.ACSVersion) string {
 	policy := browserurl.Policy{Lab: peer.Lab}
 	if acs == nil || acs.MethodURL == "" || policy.Check(acs.MethodURL) != nil {

@@ -24,14 +24,14 @@ type txnRecord struct {
 	Version  string    // of the transaction; "" if no directory has the card
 	BIN      string    `json:",omitzero"` // the beginning of the card number, as far as it may be shown
 	Last4    string    `json:",omitzero"` // the end of the card number
-	Began    int64     `json:",omitzero"` // when its request came, Unix milliseconds; 0 in rows of an earlier release
+	Began    int64     `json:",omitzero"` // when its request came, Unix milliseconds
 	LookedUp int64     `json:",omitzero"` // when its card range was found, Unix milliseconds
 	Made     int64     `json:",omitzero"` // when it was created, if that was before Sent, Unix milliseconds
 	Sent     int64     // when the id was claimed, just before the AReq leaves, Unix milliseconds
 	Until    int64     `json:",omitzero"` // when all but the id is forgotten, Unix milliseconds; 0: not before the row expires
 	AReq     []byte    // facts of the request, JSON
 	Purchase *purchase `json:",omitzero"` // when a follow-up authentication may come
-	ARes     []byte    `json:",omitzero"` // the answer, byte for byte; an earlier release kept only facts of it
+	ARes     []byte    `json:",omitzero"` // the answer, byte for byte as it came
 	RReq     []byte    `json:",omitzero"` // the result, byte for byte as it came
 	Erro     []byte    `json:",omitzero"` // with which the DS gave the transaction up
 	Answered int64     `json:",omitzero"` // when the ARes came, or was given up, Unix milliseconds
@@ -214,7 +214,7 @@ func advance(t *store.Txn, next store.State) error {
 
 // createdAt is when the transaction began.
 func (r *txnRecord) createdAt() time.Time {
-	return time.UnixMilli(cmp.Or(r.Began, r.Made, r.Sent)).UTC()
+	return time.UnixMilli(r.Began).UTC()
 }
 
 // setPurchase keeps what an AReq says of the purchase and the merchant.

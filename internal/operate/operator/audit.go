@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +32,7 @@ type Entry struct {
 // Actions returns all words that the action of an entry may be.
 func Actions() []string {
 	return []string{
-		"audit.export", scrubbed, signed, "certificate.activate", "certificate.install", "certificate.request", "certificate.rollback",
+		"audit.export", signed, "certificate.activate", "certificate.install", "certificate.request", "certificate.rollback",
 		"config.reload", "event.view", "journal.erase", "journal.export", "journal.generate", "journal.import", "key.create", "key.revoke",
 		"key.rotate", "login", "login.failed", "logout", "merchant.change", "operator.invite", "operator.register", "operator.remove", "operator.role",
 		"ranges.accept", "ranges.import", "ranges.refresh", "record.search", "record.view", "store.restore", "token.create", "token.revoke",
@@ -104,12 +103,10 @@ func LinkOf(kept []byte) []byte {
 	return link
 }
 
-// splitLink returns the salt and the link of what a store keeps. Entries of early builds have no salt.
+// splitLink returns the salt and the link of what a store keeps. No link is left of what somebody has cut short.
 func splitLink(kept []byte) (salt, link []byte) {
-	if len(kept) <= sha256.Size {
-		return nil, kept
-	}
-	return kept[:len(kept)-sha256.Size], kept[len(kept)-sha256.Size:]
+	n := min(saltLen, len(kept))
+	return kept[:n], kept[n:]
 }
 
 // A Query says which entries are wanted. The zero value of a field but Limit means any.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -38,8 +37,8 @@ func (e *ChainError) Error() string {
 // entries it has with their content. Those that the query does not want are links alone; its Before and Limit do not
 // count. An entry that does not fit the one before it is a [*ChainError], after everything was written.
 func (s *Service) Export(ctx context.Context, to io.Writer, keys *journal.Keys, q Query) (int, error) {
-	t := trail{service: s, query: &q, signatures: map[int64][]byte{}, masked: map[int64]string{}}
-	if err := t.readStatements(ctx); err != nil {
+	t := trail{service: s, query: &q, signatures: map[int64][]byte{}}
+	if err := t.readSignatures(ctx); err != nil {
 		return 0, err
 	}
 	n, err := journal.WriteJSONLines(ctx, to, &t, keys, journal.Query{})
@@ -54,7 +53,6 @@ type trail struct {
 	service    *Service
 	query      *Query
 	signatures map[int64][]byte // of days, by the number of their last entry
-	masked     map[int64]string // the digests of entries that were masked, by their number
 	broken     *ChainError      // the first entry that does not fit
 }
 
@@ -78,13 +76,12 @@ func (t *trail) each(ctx context.Context, do func(store.AuditEntry) error) error
 	}
 }
 
-// readStatements reads what entries say of those before them: the signatures of days, and which entries were masked.
-func (t *trail) readStatements(ctx context.Context) error {
+// readSignatures reads the signatures of days, which are entries of the trail.
+func (t *trail) readSignatures(ctx context.Context) error {
 	return t.each(ctx, func(row store.AuditEntry) error {
 		if day, ok := readSignature(row.Data); ok {
 			t.signatures[day.Seq] = day.Signature
 		}
-		maps.Copy(t.masked, readMasked(row.Data))
 		return nil
 	})
 }
@@ -107,14 +104,8 @@ func (t *trail) Export(ctx context.Context, _ journal.Query, line func(journal.E
 	return t.each(ctx, func(row store.AuditEntry) error {
 		salt, link := splitLink(row.Link)
 		e := journal.ExportedEntry{
-			Chain: journal.AuditChain, Seq: row.Seq, Link: link, Digest: digestOf(&row), Salt: salt,
+			Chain: journal.AuditChain, Seq: row.Seq, Link: link, Digest: journal.DigestOf(salt, row.Data), Salt: salt,
 			Content: row.Data, Signature: t.signatures[row.Seq],
-		}
-		if isMasked(&row) { // nothing proves its content but the entry that says that it was masked
-			e.Salt, e.Content = nil, nil
-			if t.broken == nil && t.masked[row.Seq] != hex.EncodeToString(e.Digest) {
-				t.broken = &ChainError{row.Seq}
-			}
 		}
 		if t.broken == nil && (row.Seq != last+1 || !bytes.Equal(link, journal.NextLink(before, e.Digest))) {
 			t.broken = &ChainError{row.Seq}

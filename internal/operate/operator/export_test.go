@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -150,8 +152,9 @@ func TestK10ATrailThatWasWrittenAnewIsFound(t *testing.T) {
 			before = nil
 		}
 		e.Data = bytes.Replace(e.Data, []byte("c0ffee2"), []byte("c0ffef2"), 1)
-		before = journal.NextLink(before, journal.DigestOf(nil, e.Data))
-		e.Link = before
+		salt := e.Link[:len(e.Link)-sha256.Size]
+		before = journal.NextLink(before, journal.DigestOf(salt, e.Data))
+		e.Link = append(slices.Clone(salt), before...)
 	}}}
 	text, err := export(t, forged, keys, operator.Query{})
 	if err != nil || !strings.Contains(text, "c0ffef2") {

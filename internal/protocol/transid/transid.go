@@ -15,9 +15,6 @@
 //	├ life ┼───────────── milliseconds ─────────────┼ 4 ─┼─ random ─┼ 2 ┼rnd┼─ long scheme ─┼ 1111 ─┼── owner tag ──┼── card tag ──┤
 //	   6              42, since 1970 UTC              4       12      2   2       16           4         20              20
 //
-// The texts of the tags of an id with a long number begin with other letters. So a release that does not
-// know long numbers takes such an id for one that it has not made. It never takes it for one of another scheme.
-//
 // The life is how long the id may be used, in minutes. Whoever remembers that an id was
 // used reads in it for how long to remember, even if lives are configured otherwise later or
 // on another node. The 42 bits of time end in 2109. The tags are the first 20 bits of an
@@ -246,7 +243,7 @@ func newTagger(key []byte) *tagger {
 
 // ownerTag covers owner, and everything of id that stands before the tags.
 func (t *tagger) ownerTag(id *bits, owner string) uint32 {
-	t.text = append(t.text[:0], id.purpose('o', 'O'))
+	t.text = append(t.text[:0], 'o')
 	t.text = append(t.text, id[:11]...)
 	t.text = append(t.text, owner...)
 	return t.tag()
@@ -255,7 +252,7 @@ func (t *tagger) ownerTag(id *bits, owner string) uint32 {
 // cardTag covers owner and pan, and everything of id that stands before this tag. The length
 // of pan tells where pan ends and owner begins.
 func (t *tagger) cardTag(id *bits, owner, pan string) uint32 {
-	t.text = append(t.text[:0], id.purpose('c', 'C'))
+	t.text = append(t.text[:0], 'c')
 	t.text = append(t.text, id[:13]...)
 	t.text = append(t.text, id[13]&0xf0)
 	t.text = append(t.text, byte(len(pan)))
@@ -315,14 +312,6 @@ func (b *bits) scheme() Scheme {
 }
 
 func (b *bits) hasLongScheme() bool { return b[10]&0x0f == longMark }
-
-// purpose returns the letter that the text of a tag begins with: ofLong for ids with a long number.
-func (b *bits) purpose(ofShort, ofLong byte) byte {
-	if b.hasLongScheme() {
-		return ofLong
-	}
-	return ofShort
-}
 
 func (b *bits) setOwnerTag(tag uint32) {
 	b[11], b[12], b[13] = byte(tag>>12), byte(tag>>4), byte(tag<<4)

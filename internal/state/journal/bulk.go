@@ -18,13 +18,12 @@ type bulkStore interface {
 }
 
 // dropIndexes drops the indexes that writing does not need. Whoever opens the journal makes those that are missing, so
-// that they are back after a crash, too. By journal_records_newest makeTables recognises tables of an earlier build.
+// that they are back after a crash, too.
 func (s *tableStore) dropIndexes(ctx context.Context) error {
 	return s.locked(ctx, func(conn *sql.Conn) error {
 		names, err := readRows(ctx, conn, func(name *string) []any { return []any{name} },
 			`SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-			WHERE i.indrelid IN (to_regclass('journal_entries'), to_regclass('journal_records')) AND NOT i.indisprimary
-			AND c.relname <> 'journal_records_newest'`)
+			WHERE i.indrelid IN (to_regclass('journal_entries'), to_regclass('journal_records')) AND NOT i.indisprimary`)
 		if err != nil {
 			return err
 		}

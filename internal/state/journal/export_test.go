@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"context"
 	"database/sql"
 	"testing"
 	"time"
@@ -35,52 +34,4 @@ func RollBlock(t *testing.T, st Store, at time.Time) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// MakeEarlier takes out of all rollups what releases before the report of mandates did not count.
-func MakeEarlier(t *testing.T, st Store) {
-	t.Helper()
-	for _, pool := range Databases(t, st) {
-		db := newDatabase(pool, nil)
-		_, db.numbered = st.(*tableStore)
-		if err := db.inTx(t.Context(), func(tx *sql.Tx) error { return db.makeEarlier(t.Context(), tx) }); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func (db *database) makeEarlier(ctx context.Context, tx *sql.Tx) error {
-	type row struct {
-		start, hours int64
-		merchant     string
-		counts       []byte
-	}
-	var all []row
-	rows, err := tx.QueryContext(ctx, `SELECT start, hours, merchant, counts FROM journal_rollups`)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r row
-		if err := rows.Scan(&r.start, &r.hours, &r.merchant, &r.counts); err != nil {
-			return err
-		}
-		all = append(all, r)
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	for _, r := range all {
-		t := tallies{}
-		if err := decodeTallies(r.counts, func(by string) bool { return by != byUnkept }, t.of); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, db.query(`UPDATE journal_rollups SET counts = ? WHERE start = ? AND hours = ? AND merchant = ?`),
-			t.encode(), r.start, r.hours, r.merchant); err != nil {
-			return err
-		}
-	}
-	_, err = tx.ExecContext(ctx, db.query(`DELETE FROM journal_days WHERE part = ?`), byUnkept)
-	return err
 }

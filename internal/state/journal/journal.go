@@ -229,10 +229,14 @@ func rankOf(k Kind) int {
 		return 0
 	case Claimed:
 		return 1
-	case Answered, SecondAReq, SecondAnswer: // isBefore orders them
+	case Answered:
 		return 2
-	case Resulted, GivenUp, Cancelled, Expired, Refused, Version1:
+	case SecondAReq:
 		return 3
+	case SecondAnswer:
+		return 4
+	case Resulted, GivenUp, Cancelled, Expired, Refused, Version1:
+		return 5
 	}
 	return -1
 }
@@ -401,7 +405,6 @@ type Store interface {
 	// Count counts authentications. The counts are those of the records at this moment, the oldest ones first.
 	Count(ctx context.Context, q CountQuery) ([]Rollup, error)
 	// CountUnkept counts the authentications of the time and the merchant of a query that do not keep a rule of their scheme.
-	// What nodes of an earlier release have counted is left out.
 	CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule, error)
 	// Billing returns counters, in the order of their members. Neither Erase nor Expire makes one smaller.
 	Billing(ctx context.Context, q BillingQuery) ([]BillingCount, error)

@@ -1,16 +1,12 @@
 package journal
 
 import (
-	"bytes"
-	"compress/flate"
 	"errors"
-	"io"
 
 	"github.com/klauspost/compress/s2"
 )
 
-// packedByS2 is the first byte of what [pack] makes. No stream of DEFLATE begins with it, for it names a type of block
-// that does not exist.
+// packedByS2 is the first byte of what [pack] makes. It names the format and its text.
 const packedByS2 = 0x06
 
 // packing is the format S2 with [packedBefore]. What was packed can be read only with the same text, which never changes:
@@ -64,19 +60,10 @@ func pack(text []byte) []byte {
 	return append([]byte{packedByS2}, packing.Encode(nil, text)...)
 }
 
-// unpack returns the text of what [pack], or an earlier build, has made.
+// unpack returns the text of what [pack] has made.
 func unpack(packed []byte) ([]byte, error) {
-	if len(packed) == 0 {
-		return nil, errors.New("journal: an entry without content")
+	if len(packed) == 0 || packed[0] != packedByS2 {
+		return nil, errors.New("journal: the content of an entry is in no format that this release knows")
 	}
-	if packed[0] == packedByS2 {
-		return packing.Decode(nil, packed[1:])
-	}
-	return io.ReadAll(flate.NewReaderDict(bytes.NewReader(packed), []byte(dictionary)))
+	return packing.Decode(nil, packed[1:])
 }
-
-// dictionary is what entries of earlier builds were compressed with.
-const dictionary = `{"kind":"answered","record":{"id":"","created":"20","updated":"20","api":"emv","merchant":"","reference":"","card":{` +
-	`"scheme":"","bin":"","last4":""},"amount":"","currency":"","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01",` +
-	`"status":"completed","transStatus":"Y","eci":"05","acs":"","dsTransID":"","acsTransID":"","challenged":false,"durationMs":` +
-	`},"steps":[{"step":"areq","at":"","ms":0,"node":"","message":{"messageType":"AReq","acctNumber":"","***"`

@@ -219,62 +219,6 @@ func TestJ5TimeAlonePages(t *testing.T) {
 	}
 }
 
-// earlierTables are those of an earlier build, with its indexes and a partition for a day.
-const earlierTables = `
-CREATE TABLE journal_records (made bigint NOT NULL, id text NOT NULL, rank int NOT NULL, kind text NOT NULL,
-	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
-	last4 text NOT NULL, version text NOT NULL, channel text NOT NULL, status text NOT NULL, result text NOT NULL,
-	trans_status text NOT NULL, reason text NOT NULL, acs text NOT NULL, ds_trans_id text NOT NULL, acs_trans_id text NOT NULL,
-	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, PRIMARY KEY (made, id)) PARTITION BY RANGE (made);
-CREATE INDEX journal_records_id ON journal_records (id);
-CREATE INDEX journal_records_scheme ON journal_records (scheme, made);
-CREATE TABLE journal_records_%s PARTITION OF journal_records FOR VALUES FROM (%d) TO (%d);
-INSERT INTO journal_records VALUES (%d, 'before', 2, 'answered', 'emv', 'Shop 0', '', 'visa', '', '', '', '', 'completed', '', '',
-	'', '', '', '', 0, 0, NULL, '{"id":"before"}')`
-
-// TestJ2TablesOfAnEarlierBuild: what it wrote is found, and this build writes beside it into the same month.
-func TestJ2TablesOfAnEarlierBuild(t *testing.T) {
-	t.Parallel()
-	keys, at := NewKeys(), pgtest.Get(t).Schema(t)
-	earlier, err := OpenPostgres(t.Context(), at, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := earlier.(*tableStore).database
-	begin, end := spanOfDay(planned)
-	for _, text := range []string{
-		`DROP TABLE journal_records`, fmt.Sprintf(earlierTables, planned.Format("20060102"), begin, end, planned.UnixMilli()-1),
-	} {
-		for _, statement := range strings.Split(text, ";\n") {
-			if _, err := db.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := earlier.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // a second start changes nothing
-		st, err := OpenPostgres(t.Context(), at, keys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
-		g := Generation{Authentications: 40, Days: 40, Merchants: 1, Seed: 3}
-		var entries []Entry
-		for n := range g.Authentications {
-			entries = append(entries, g.entry(n, planned, keys, newRandom(g)))
-		}
-		if _, err := st.Write(t.Context(), entries); err != nil {
-			t.Fatal(err)
-		}
-		page, err := st.Search(t.Context(), Query{Merchant: "Shop 0"})
-		if err != nil || len(page.Records) != 41 || page.Records[0].ID != "before" {
-			t.Errorf("%d records, %v", len(page.Records), err)
-		}
-	}
-}
-
 // TestJ2ExpireDropsDaysAndMonths: the partitions of what is old go, and the records of old days of a month that goes on.
 func TestJ2ExpireDropsDaysAndMonths(t *testing.T) {
 	t.Parallel()

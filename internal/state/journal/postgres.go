@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -57,27 +56,9 @@ func preparePlans(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// makeTables makes the tables and indexes that are missing. Tables of an earlier build get the indexes of this one.
+// makeTables makes the tables and indexes that are missing.
 func makeTables(ctx context.Context, conn *sql.Conn) error {
-	var isEarlier bool
-	if err := conn.QueryRowContext(ctx, `SELECT to_regclass('journal_records') IS NOT NULL
-		AND to_regclass('journal_records_newest') IS NULL`).Scan(&isEarlier); err != nil {
-		return err
-	}
-	var lacksUnkept bool
-	if err := conn.QueryRowContext(ctx, `SELECT to_regclass('journal_records') IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_attribute
-		WHERE attrelid = to_regclass('journal_records') AND attname = 'unkept')`).Scan(&lacksUnkept); err != nil {
-		return err
-	}
 	statements := strings.Split(strings.ReplaceAll(schema, " PARTITION", " PARTITION BY RANGE (made)"), ";\n")
-	if isEarlier {
-		statements = slices.Insert(statements, 0,
-			`ALTER TABLE journal_records DROP CONSTRAINT journal_records_pkey, ADD PRIMARY KEY (id, made)`,
-			`DROP INDEX IF EXISTS journal_records_id`)
-	}
-	if lacksUnkept {
-		statements = append(statements, addUnkept)
-	}
 	for _, statement := range slices.Concat(statements, restPartitions(), indexes()) {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
@@ -118,16 +99,11 @@ func (db *database) makePartitions(ctx context.Context, at time.Time) error {
 		if err := makeBesidePartitions(ctx, conn, at); err != nil {
 			return err
 		}
-		err := make("journal_records", monthPrefix+month.Format("200601"), month.UnixMilli(), month.AddDate(0, 1, 0).UnixMilli())
-		if fault, ok := errors.AsType[*pgconn.PgError](err); ok && fault.Code == "42P17" {
-			// An earlier build has made partitions of days in this month: it goes on with them.
-			err = make("journal_records", "journal_records_"+day, begin, end)
-		}
-		return err
+		return make("journal_records", monthPrefix+month.Format("200601"), month.UnixMilli(), month.AddDate(0, 1, 0).UnixMilli())
 	})
 }
 
-// monthPrefix is what the names of partitions of months begin with. They are after those of any day.
+// monthPrefix is what the names of partitions of months begin with.
 const monthPrefix = "journal_records_m"
 
 // lockRollups takes the lock for making the rollups of this schema until the end of the transaction, if no other node has

@@ -130,7 +130,7 @@ func (c *counter) addAll(ctx context.Context, addRecords func(context.Context, s
 		{d.blocks, addDays(blockDays)},
 		{d.days, addDays(1)},
 		{d.hours, func(ctx context.Context, s span) error {
-			return c.addRollups(ctx, `SELECT start, counts FROM journal_rollups WHERE merchant = ? AND hours = 1 AND start >= ? AND start < ?`,
+			return c.addRollups(ctx, `SELECT start, counts FROM journal_rollups WHERE merchant = ? AND start >= ? AND start < ?`,
 				c.query.Merchant, s.begin, s.end)
 		}},
 		{d.records, addRecords},
@@ -282,15 +282,12 @@ func (c *counter) addRecords(ctx context.Context, s span) error {
 // roll makes rollups, the newest ones first, until all are made or the time is over.
 func (db *database) roll(ctx context.Context, now time.Time, limit time.Duration) error {
 	began, due := time.Now(), now.Add(-rollAfter).UnixMilli()
-	if err := db.inTx(ctx, func(tx *sql.Tx) error { return db.markEarlier(ctx, tx, now) }); err != nil {
-		return err
-	}
 	for _, part := range []struct {
 		text string
 		make func(context.Context, *sql.Tx, int64) error
 	}{
 		{`SELECT DISTINCT hour FROM journal_dirty WHERE (hour + 1) * %d <= ? ORDER BY hour DESC`, db.rollHour},
-		{`SELECT DISTINCT start / 24 / %[1]d FROM journal_rollups h WHERE merchant = '' AND hours = 1
+		{`SELECT DISTINCT start / 24 / %[1]d FROM journal_rollups h WHERE merchant = ''
 			AND (start / 24 / %[1]d + 1) * 24 * %[1]d <= ? AND NOT EXISTS (SELECT 1 FROM journal_days d
 			WHERE d.merchant = '' AND d.part = '' AND d.days = 1 AND d.start = h.start / 24 / %[1]d * 24 * %[1]d) ORDER BY 1 DESC`, db.rollDay},
 		{`SELECT DISTINCT start / 720 / %[1]d FROM journal_days d WHERE merchant = '' AND part = '' AND days = 1
@@ -345,14 +342,14 @@ func (db *database) rollHour(ctx context.Context, tx *sql.Tx, hour int64) error 
 		return err
 	}
 	start := hour * hourLen
-	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_rollups WHERE start = ? AND hours = 1`), start); err != nil {
+	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_rollups WHERE start = ?`), start); err != nil {
 		return err
 	}
 	var rows [][]any
 	for merchant, t := range counts {
-		rows = append(rows, []any{start, int64(1), merchant, t.encode()})
+		rows = append(rows, []any{start, merchant, t.encode()})
 	}
-	if err := db.putRows(ctx, tx, `INSERT INTO journal_rollups (start, hours, merchant, counts) `, rows, ""); err != nil {
+	if err := db.putRows(ctx, tx, `INSERT INTO journal_rollups (start, merchant, counts) `, rows, ""); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_days WHERE start = ? AND days = 1 OR start = ? AND days = ?`),
@@ -391,7 +388,7 @@ func (db *database) countHour(ctx context.Context, tx *sql.Tx, hour int64) (map[
 		return nil, err
 	}
 	defer rows.Close()
-	all := map[string]tallies{"": {byUnkept: {}}} // markEarlier looks for that part
+	all := map[string]tallies{"": {}}
 	for rows.Next() {
 		var merchant, scheme, bin, acs, version, reason, unkept string
 		var e ending
@@ -425,14 +422,14 @@ func (db *database) rollDay(ctx context.Context, tx *sql.Tx, day int64) error {
 	if err != nil || len(dirty) > 0 {
 		return err
 	}
-	return db.addUp(ctx, tx, start, 1, `SELECT merchant, counts FROM journal_rollups WHERE start >= ? AND start < ? AND hours = 1`)
+	return db.addUp(ctx, tx, start, 1, `SELECT merchant, counts FROM journal_rollups WHERE start >= ? AND start < ?`)
 }
 
 // rollBlock makes the rollups of a block of days out of those of its days, unless an hour of it has to be counted before.
 func (db *database) rollBlock(ctx context.Context, tx *sql.Tx, block int64) error {
 	start := block * blockLen
 	waiting, err := readNumbers(ctx, tx, db.query(`SELECT hour FROM journal_dirty WHERE hour >= ? AND hour < ? UNION ALL
-		SELECT start FROM journal_rollups h WHERE merchant = '' AND hours = 1 AND start >= ? AND start < ? AND NOT EXISTS
+		SELECT start FROM journal_rollups h WHERE merchant = '' AND start >= ? AND start < ? AND NOT EXISTS
 		(SELECT 1 FROM journal_days d WHERE d.merchant = '' AND d.part = '' AND d.days = 1 AND d.start = h.start / ? * ?) LIMIT 1`),
 		start/hourLen, (start+blockLen)/hourLen, start, start+blockLen, dayLen, dayLen)
 	if err != nil || len(waiting) > 0 {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"sync"
@@ -383,103 +382,6 @@ func TestK5NodesWriteWhileTheyCount(t *testing.T) {
 	checkCounts(t, nodes[1], "afterwards")
 }
 
-// openers returns a function for each kind of store that opens the same journal whenever it is called.
-func openers(t *testing.T, keys *journal.Keys) []func() (journal.Store, error) {
-	at, dir := pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "journal")
-	return []func() (journal.Store, error){
-		func() (journal.Store, error) { return journal.OpenPostgres(t.Context(), at, keys) },
-		func() (journal.Store, error) { return journal.OpenFiles(dir, keys) },
-	}
-}
-
-// TestK5RecordsOfAnEarlierBuildAreCounted: those of a build that had no rollups.
-func TestK5RecordsOfAnEarlierBuildAreCounted(t *testing.T) {
-	t.Parallel()
-	keys := journal.NewKeys()
-	random := rand.New(rand.NewPCG(6, 5))
-	for _, open := range openers(t, keys) {
-		st, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 50 {
-			write(t, st, randomEntry(keys, random, 50))
-		}
-		for _, db := range journal.Databases(t, st) {
-			for _, table := range []string{"journal_rollups", "journal_days", "journal_dirty"} {
-				if _, err := db.ExecContext(t.Context(), `DROP TABLE `+table); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if err := st.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if st, err = open(); err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
-		checkCounts(t, st, "after the upgrade")
-		if err := st.Roll(t.Context(), day.AddDate(0, 0, 2), aDay); err != nil {
-			t.Fatal(err)
-		}
-		checkCounts(t, st, "after the rollups")
-	}
-}
-
-// TestK5DaysOfAnEarlierBuildAreCountedAgain: those of a build that had all parts of a day in one row.
-func TestK5DaysOfAnEarlierBuildAreCountedAgain(t *testing.T) {
-	t.Parallel()
-	keys := journal.NewKeys()
-	random := rand.New(rand.NewPCG(8, 5))
-	for _, open := range openers(t, keys) {
-		st, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 50 {
-			write(t, st, randomEntry(keys, random, 50))
-		}
-		if err := st.Roll(t.Context(), day.AddDate(0, 0, 2), aDay); err != nil {
-			t.Fatal(err)
-		}
-		for _, db := range journal.Databases(t, st) {
-			for _, statement := range []string{
-				`INSERT INTO journal_rollups (start, hours, merchant, counts) SELECT start, 24, merchant, counts FROM journal_days WHERE part = 'scheme' AND days = 1`,
-				`DELETE FROM journal_days`,
-			} {
-				if _, err := db.ExecContext(t.Context(), statement); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if err := st.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if st, err = open(); err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
-		checkCounts(t, st, "after the upgrade")
-		if err := st.Roll(t.Context(), day.AddDate(0, 0, 2), aDay); err != nil {
-			t.Fatal(err)
-		}
-		checkCounts(t, st, "after the days were counted")
-		left, days := 0, 0
-		for _, db := range journal.Databases(t, st) {
-			var rows, counted int
-			if err := db.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM journal_rollups WHERE hours = 24),
-				(SELECT count(*) FROM journal_days WHERE merchant = '' AND part = '' AND days = 1)`).Scan(&rows, &counted); err != nil {
-				t.Fatal(err)
-			}
-			left, days = left+rows, days+counted
-		}
-		if left > 0 || days != 3 {
-			t.Errorf("%d rows of days of the earlier build, %d days counted anew, want 0 and 3", left, days)
-		}
-	}
-}
-
 // TestD147QuantilesOfRollups: median and p95 of counts that were made in advance are within a tenth.
 func TestD147QuantilesOfRollups(t *testing.T) {
 	t.Parallel()
@@ -654,67 +556,4 @@ func TestK5ReportOfMandatesReadsRollups(t *testing.T) {
 			t.Errorf("without the records:\n%+v, want\n%+v, %v", got, want, err)
 		}
 	})
-}
-
-// TestK5ReportOfMandatesOfAnUpgradedJournal: a journal of an earlier release gets its column. What a node of that release
-// has counted within a day is counted again with the rules, and what it has counted before is left out.
-func TestK5ReportOfMandatesOfAnUpgradedJournal(t *testing.T) {
-	t.Parallel()
-	keys := journal.NewKeys()
-	random := rand.New(rand.NewPCG(9, 5))
-	for _, open := range openers(t, keys) {
-		st, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 60 {
-			write(t, st, randomEntry(keys, random, 50))
-		}
-		if err := st.Roll(t.Context(), day.AddDate(0, 0, 2), aDay); err != nil {
-			t.Fatal(err)
-		}
-		journal.MakeEarlier(t, st)
-		for _, db := range journal.Databases(t, st) {
-			if _, err := db.ExecContext(t.Context(), `ALTER TABLE journal_records DROP COLUMN unkept`); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := st.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 { // the second time it has the column
-			if st, err = open(); err != nil {
-				t.Fatal(err)
-			}
-			defer st.Close()
-		}
-		checkCounts(t, st, "after the upgrade")
-		all := journal.CountQuery{From: time.Unix(0, 0), To: day}
-		if got, err := st.CountUnkept(t.Context(), all); err != nil || len(got) > 0 {
-			t.Errorf("after the upgrade %+v, %v", got, err)
-		}
-		var entries []journal.Entry
-		for range 40 {
-			e := unkeptEntry(keys, random, 50)
-			e.Record.ID, e.Record.Created = "1"+e.Record.ID[1:], e.Record.Created.Add(time.Second)
-			entries = append(entries, e)
-		}
-		write(t, st, entries...)
-		if err := st.Roll(t.Context(), day.Add(2*time.Hour), aDay); err != nil {
-			t.Fatal(err)
-		}
-		journal.MakeEarlier(t, st) // as if a node of the earlier release had counted what this one wrote
-		if got, err := st.CountUnkept(t.Context(), all); err != nil || len(got) > 0 {
-			t.Errorf("while a node of the earlier release has counted: %+v, %v", got, err)
-		}
-		if err := st.Roll(t.Context(), day.Add(2*time.Hour), aDay); err != nil {
-			t.Fatal(err)
-		}
-		got, err := st.CountUnkept(t.Context(), all)
-		want := recountUnkept(t, st, journal.CountQuery{From: day.Add(-22 * time.Hour), To: day})
-		if err != nil || !reflect.DeepEqual(got, want) || len(want) == 0 {
-			t.Errorf("counted again:\n%+v, want\n%+v, %v", got, want, err)
-		}
-		checkCounts(t, st, "after all")
-	}
 }

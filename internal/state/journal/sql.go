@@ -55,7 +55,7 @@ CREATE TABLE IF NOT EXISTS journal_records (made bigint NOT NULL, id text NOT NU
 	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
 	last4 text NOT NULL, version text NOT NULL, channel text NOT NULL, status text NOT NULL, result text NOT NULL,
 	trans_status text NOT NULL, reason text NOT NULL, acs text NOT NULL, ds_trans_id text NOT NULL, acs_trans_id text NOT NULL,
-	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, unkept text NOT NULL DEFAULT '',
+	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, unkept text NOT NULL,
 	PRIMARY KEY (id, made)) PARTITION;
 CREATE INDEX IF NOT EXISTS journal_records_newest ON journal_records ((-made), id DESC);
 CREATE INDEX IF NOT EXISTS journal_records_ds ON journal_records (ds_trans_id) WHERE ds_trans_id <> '';
@@ -67,16 +67,13 @@ CREATE TABLE IF NOT EXISTS journal_messages (made bigint NOT NULL, id text NOT N
 	PRIMARY KEY (id, kind, made)) PARTITION;
 CREATE TABLE IF NOT EXISTS journal_personal (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, body bytea NOT NULL,
 	PRIMARY KEY (id, kind, made)) PARTITION;
-CREATE TABLE IF NOT EXISTS journal_rollups (start bigint NOT NULL, hours bigint NOT NULL, merchant text NOT NULL,
-	counts bytea NOT NULL, PRIMARY KEY (merchant, hours, start));
+CREATE TABLE IF NOT EXISTS journal_rollups (start bigint NOT NULL, merchant text NOT NULL, counts bytea NOT NULL,
+	PRIMARY KEY (merchant, start));
 CREATE INDEX IF NOT EXISTS journal_rollups_start ON journal_rollups (start);
 CREATE TABLE IF NOT EXISTS journal_days (start bigint NOT NULL, days bigint NOT NULL, merchant text NOT NULL, part text NOT NULL,
 	counts bytea NOT NULL, PRIMARY KEY (merchant, part, days, start));
 CREATE INDEX IF NOT EXISTS journal_days_start ON journal_days (start);
-DELETE FROM journal_rollups WHERE hours = 24 AND NOT EXISTS (SELECT 1 FROM journal_days);
 CREATE TABLE IF NOT EXISTS journal_dirty (hour bigint NOT NULL, writer text NOT NULL, n bigint NOT NULL, PRIMARY KEY (hour, writer));
-INSERT INTO journal_dirty (hour, writer, n) SELECT DISTINCT made / 3600000, 'start', 1 FROM journal_records
-	WHERE NOT EXISTS (SELECT 1 FROM journal_rollups) AND NOT EXISTS (SELECT 1 FROM journal_dirty);
 CREATE TABLE IF NOT EXISTS journal_billing (month text NOT NULL, merchant text NOT NULL, api text NOT NULL, channel text NOT NULL,
 	category text NOT NULL, kind text NOT NULL, n bigint NOT NULL, PRIMARY KEY (month, merchant, api, channel, category, kind));
 CREATE TABLE IF NOT EXISTS journal_billed (one int PRIMARY KEY, until bigint NOT NULL);
@@ -91,16 +88,9 @@ CREATE TABLE IF NOT EXISTS journal_keys (day text PRIMARY KEY, wrapped bytea NOT
 // may look cheaper and take seconds; journal_records_newest has the opposite of the time, which such a plan cannot use.
 var coarse = []string{"scheme", "acs", "status", "result", "reason"}
 
-// addUnkept adds the column unkept to a table of records that an earlier release has made.
-const addUnkept = `ALTER TABLE journal_records ADD COLUMN unkept text NOT NULL DEFAULT ''`
-
-// indexes returns the statements that make the indexes of the coarse columns, and drop those that they replace.
+// indexes returns the statements that make the indexes of the coarse columns.
 func indexes() (all []string) {
-	all = []string{
-		`CREATE INDEX IF NOT EXISTS journal_records_of_merchant ON journal_records (merchant, made, id)`,
-		`DROP INDEX IF EXISTS journal_records_merchant`, `DROP INDEX IF EXISTS journal_records_name_of_acs`,
-		`DROP INDEX IF EXISTS journal_records_scheme`, `DROP INDEX IF EXISTS journal_records_status`, `DROP INDEX IF EXISTS journal_records_reason`,
-	}
+	all = []string{`CREATE INDEX IF NOT EXISTS journal_records_of_merchant ON journal_records (merchant, made, id)`}
 	for _, column := range coarse {
 		where := ""
 		if isMostlyEmpty[column] {
@@ -496,17 +486,6 @@ func bucketOf(ms int64) int {
 	return min(int(math.Ceil(math.Log(float64(ms))/math.Log(1.1))), buckets-1)
 }
 
-// isBefore reports whether a kind of the same rank comes before another. Those of Secure Payment Confirmation have the rank
-// of Answered, and no rank of their own: nodes of an earlier release compare with the ranks that are stored.
-func isBefore(a, b Kind) bool {
-	return a == Answered && (b == SecondAReq || b == SecondAnswer) || a == SecondAReq && b == SecondAnswer
-}
-
-// isNewer reports whether the record of a kind takes the place of that of another kind.
-func isNewer(kind, than Kind) bool {
-	return rankOf(kind) > rankOf(than) || rankOf(kind) == rankOf(than) && !isBefore(kind, than)
-}
-
 // upsertRecords has the records of entries take the place of older ones. They are given as JSON, too.
 func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Entry, records [][]byte) error {
 	newest := map[string]int{} // indexes of entries
@@ -520,7 +499,7 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 		if !ok {
 			order = append(order, e.Record.ID)
 		}
-		if !ok || isNewer(e.Kind, entries[n].Kind) {
+		if !ok || rankOf(e.Kind) >= rankOf(entries[n].Kind) {
 			newest[e.Record.ID] = i
 		}
 	}
@@ -553,9 +532,7 @@ var (
 	replaceRecords = ` ON CONFLICT (made, id) DO UPDATE SET rank = excluded.rank, kind = excluded.kind, status = excluded.status,
 		result = excluded.result, trans_status = excluded.trans_status, reason = excluded.reason, acs = excluded.acs,
 		ds_trans_id = excluded.ds_trans_id, acs_trans_id = excluded.acs_trans_id, challenged = excluded.challenged,
-		bucket = excluded.bucket, data = excluded.data, unkept = excluded.unkept WHERE excluded.rank > journal_records.rank
-		OR excluded.rank = journal_records.rank AND NOT (excluded.kind = 'answered' AND journal_records.kind IN ('second_areq', 'second_ares'))
-		AND NOT (excluded.kind = 'second_areq' AND journal_records.kind = 'second_ares')`
+		bucket = excluded.bucket, data = excluded.data, unkept = excluded.unkept WHERE excluded.rank >= journal_records.rank`
 )
 
 // recordRow makes the row of the record of an entry, given as JSON, too. What others wrote is in the sealed entry alone.

@@ -89,9 +89,6 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 		return nil, errors.Join(err, pool.Close())
 	}
 	db := newDatabase(pool, s.keys)
-	if err := db.inTx(ctx, func(tx *sql.Tx) error { return addColumn(ctx, tx) }); err != nil {
-		return nil, errors.Join(err, pool.Close())
-	}
 	db.insert, db.putRows = insertRows, putRows
 	db.lockRollups = func(context.Context, *sql.Tx) (bool, error) { return true, nil } // the transaction locks the file
 	s.months[month] = db
@@ -110,16 +107,6 @@ func makeFileTables(ctx context.Context, pool *sql.DB) error {
 			return err
 		}
 	}
-}
-
-// addColumn adds the column unkept to a file of an earlier release.
-func addColumn(ctx context.Context, tx *sql.Tx) error {
-	var n int
-	err := tx.QueryRowContext(ctx, `SELECT count(*) FROM pragma_table_info('journal_records') WHERE name = 'unkept'`).Scan(&n)
-	if err == nil && n == 0 {
-		_, err = tx.ExecContext(ctx, addUnkept)
-	}
-	return err
 }
 
 // insertRows adds rows to a table one by one.

@@ -203,7 +203,7 @@ func TestD147CountsHaveAnAReq(t *testing.T) {
 }
 
 // TestJ5SecondAReqIsNewer: of an authentication with two AReqs the record is the newest, in whatever order its entries
-// come. Nodes of earlier releases compare with stored ranks, so those of their kinds stay as they are.
+// come.
 func TestJ5SecondAReqIsNewer(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

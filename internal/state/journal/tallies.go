@@ -217,7 +217,7 @@ func (r *reader) addTo(to *Rollup, names []string) {
 
 // What does not keep a rule of its scheme is counted in a part of the tallies that has a value for each merchant. Results
 // of that value have the number of authentications by a name of the rule and the scheme; that of no rule is the number of
-// all. So the rule is written once in a row, and nodes of an earlier release add up the part as any other.
+// all. So the rule is written once in a row, and the part is added up as any other.
 
 // byUnkept is what that part is by.
 const byUnkept = "unkept"
@@ -367,32 +367,4 @@ func (c *counter) findLast(ctx context.Context, key unkeptKey, sum *unkeptSum) e
 		return nil // its day is being removed
 	}
 	return err
-}
-
-// markEarlier marks hours of the last day as dirty that a node of an earlier release has counted: it does not know the
-// rules that are not kept. What it has counted before is left as it is, for older records do not name their rules.
-func (db *database) markEarlier(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	type row struct {
-		start  int64
-		counts []byte
-	}
-	rows, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.start, &r.counts} },
-		db.query(`SELECT start, counts FROM journal_rollups WHERE merchant = '' AND hours = 1 AND start >= ?`), now.UnixMilli()-dayLen)
-	if err != nil {
-		return err
-	}
-	earlier := map[int64]bool{}
-	for _, r := range rows {
-		isCounted := false
-		if err := decodeTallies(r.counts, func(by string) bool {
-			isCounted = isCounted || by == byUnkept
-			return false
-		}, nil); err != nil {
-			return err
-		}
-		if !isCounted {
-			earlier[r.start/hourLen] = true
-		}
-	}
-	return db.markDirty(ctx, tx, earlier)
 }

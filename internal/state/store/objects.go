@@ -83,8 +83,8 @@ type AuditQuery struct {
 	Limit    int
 }
 
-// Audit keeps the audit trail. Nothing in it is changed or removed: the databases refuse such statements. The exceptions
-// are a restore of the trail of another store, and entries that have to be masked: see Clear and MaskAudit of [RowTx].
+// Audit keeps the audit trail. Nothing in it is changed or removed: the databases refuse such statements. The exception is
+// a restore of the trail of another store: see Clear of [RowTx].
 type Audit interface {
 	// AppendAudit adds an entry. It returns ErrExists, and changes nothing, unless Seq is one more than that of the last
 	// entry, or 1 where there is none.

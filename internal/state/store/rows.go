@@ -59,9 +59,6 @@ type RowTx interface {
 	// Clear removes all rows of a kind. Those of RangeRows take their ChunkRows along.
 	Clear(ctx context.Context, kind string) error
 
-	// MaskAudit gives an entry of the audit trail another Link and other Data, for it had what may not be kept.
-	MaskAudit(ctx context.Context, seq int64, link, data []byte) error
-
 	// Add adds a row. A ChunkRows row belongs to the RangeRows row that was added last.
 	// The error has ErrUnknownRow in it if the kind or a column is unknown.
 	Add(ctx context.Context, row Row) error

@@ -18,11 +18,7 @@ type SQLRows struct {
 	Mark    string            // comes before the number of a parameter
 	HasSums bool              // the table of snapshots has the column sha256
 
-	// These are statements: UnlockAudit lets the two after it change the audit trail, until LockAudit.
-	UnlockAudit string
-	ClearAudit  string // ClearAudit removes all entries.
-	ChangeAudit string // ChangeAudit gives link and data to the entry with a seq, in this order.
-	LockAudit   string
+	ClearAudit []string // statements that remove all entries of the audit trail, which the database refuses otherwise
 
 	snapshot int64                      // id of the snapshot that was added last
 	chunks   int                        // number of chunks that the last snapshot has so far
@@ -139,30 +135,18 @@ func (tx *SQLRows) Clear(ctx context.Context, kind string) error {
 		}
 		return tx.Tx.Exec(ctx, "DELETE FROM "+tx.Tables[RangeRows])
 	case AuditRows:
-		return tx.changeAudit(ctx, tx.ClearAudit)
+		for _, statement := range tx.ClearAudit {
+			if err := tx.Tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	rows, ok := rowsOf[kind]
 	if !ok {
 		return fmt.Errorf("%s: rows of type %q: %w", tx.Engine, kind, ErrUnknownRow)
 	}
 	return tx.Tx.Exec(ctx, "DELETE FROM "+tx.Tables[kind]+" WHERE "+rows.where)
-}
-
-// MaskAudit implements [RowTx].
-func (tx *SQLRows) MaskAudit(ctx context.Context, seq int64, link, data []byte) error {
-	return tx.changeAudit(ctx, tx.ChangeAudit, link, data, seq)
-}
-
-// changeAudit executes a statement that the database refuses otherwise.
-func (tx *SQLRows) changeAudit(ctx context.Context, statement string, args ...any) error {
-	err := tx.Tx.Exec(ctx, tx.UnlockAudit)
-	if err == nil {
-		err = tx.Tx.Exec(ctx, statement, args...)
-	}
-	if err == nil {
-		err = tx.Tx.Exec(ctx, tx.LockAudit)
-	}
-	return err
 }
 
 // Add implements [RowTx].

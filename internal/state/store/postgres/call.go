@@ -20,7 +20,6 @@ const (
 	readOnly             = "25006" // the same: it has become a standby
 	idleSession          = "57P05" // the same: the session was ended before it read the statement
 	completionUnknown    = "40003"
-	undefinedColumn      = "42703"
 )
 
 // tries is how often a job is tried that has surely done nothing.

@@ -204,49 +204,6 @@ func TestNoMark(t *testing.T) {
 	w.look("nothing")
 }
 
-// TestMarkComes: nodes of a release that knows of no mark work on with the privileges
-// they have, and what they do to keys is heard of.
-func TestMarkComes(t *testing.T) {
-	server := pgtest.Get(t)
-	url := server.Schema(t)
-	owner := connect(t, url)
-	if err := migrate(t.Context(), owner, migrations[:1], 1); err != nil {
-		t.Fatal(err)
-	}
-	schema := url[strings.Index(url, "search_path=")+len("search_path="):]
-	schema, _, _ = strings.Cut(schema, ",")
-	t.Cleanup(func() { server.Exec(t, url, "DROP OWNED BY old_node; DROP ROLE old_node") })
-	w := &watcher{T: t}
-	for _, sql := range []string{
-		"CREATE ROLE old_node LOGIN", "GRANT USAGE ON SCHEMA " + schema + " TO old_node",
-		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA " + schema + " TO old_node",
-	} {
-		w.exec(owner, sql)
-	}
-	ctx, old := t.Context(), connect(t, as(t, url, "old_node"))
-	insert := func(merchant string) {
-		t.Helper()
-		if _, err := old.Exec(ctx, sqlPutKey, []byte(merchant), merchant, false, 0, []byte{}); err != nil {
-			t.Fatalf("a key by the older node: %v", err)
-		}
-	}
-	insert("a")
-	if err := migrate(ctx, owner, migrations, compatibleFrom); err != nil {
-		t.Fatal(err)
-	}
-	w.db = openAt(t, as(t, url, "old_node"), Options{})
-	w.look("first", "a")
-	w.look("nothing")
-	insert("b")
-	w.look("a key by the older node", "a", "b")
-	for _, sql := range []string{`UPDATE api_keys SET hash = 'c' WHERE merchant = 'b'`, `DELETE FROM api_keys WHERE merchant = 'b'`} {
-		w.exec(old, sql)
-		if w.look(sql, map[bool][]string{true: {"a", "b"}, false: {"a"}}[strings.HasPrefix(sql, "UPDATE")]...); w.mark == "" {
-			t.Error("there is no mark")
-		}
-	}
-}
-
 // TestEndpointMarksByHand: whoever changes webhook endpoints, and how, nodes hear of it, and of which merchant. Where nothing
 // tells of changes, there are no marks; and what was changed while the triggers were off is noticed.
 func TestEndpointMarksByHand(t *testing.T) {

@@ -60,7 +60,7 @@ func (db *DB) withRows(ctx context.Context, begin string, do func(store.RowTx) e
 	delete(raw.CustomData(), warning)
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
 		return do(&store.SQLRows{
-			Tx: rowTx{tx}, Engine: "postgres", Tables: rowTables, Mark: "$", HasSums: true, ClearAudit: sqlClearAudit, ChangeAudit: sqlMaskAudit, UnlockAudit: sqlUnlockAudit, LockAudit: sqlLockAudit,
+			Tx: rowTx{tx}, Engine: "postgres", Tables: rowTables, Mark: "$", HasSums: true, ClearAudit: clearAudit,
 		})
 	})
 	warned := raw.CustomData()[warning]

@@ -6,21 +6,20 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // migrations lead from nothing to the present schema. The version of a database
 // is how many of them it has seen. Never change one that was released; add one
 // that nodes of the release before can live with, for they run on beside it: new
 // tables, and new columns that may be left out. Else raise compatibleFrom, so that none
-// of them starts again. Times are milliseconds since 1970.
-var migrations = []string{
-	// ver changes with every update, so that none is lost. A transaction is found
-	// by id; those that are expired by expires. The row of a lease stays for ever:
-	// no token comes twice. A snapshot is an upload first, then under the same id a
-	// snapshot; no id comes twice. Texts are compared byte by byte, for the order
-	// of a language changes with the machine's libraries and breaks indexes.
-	`CREATE TABLE txns (
+// of them starts again.
+var migrations = []string{baseline}
+
+// baseline is the schema of release 0.1.0. Times are milliseconds since 1970. Texts are compared byte by byte, for the
+// order of a language changes with the machine's libraries and breaks indexes.
+const baseline = `
+	-- ver changes with every update, so that none is lost. A transaction is found by id; those that are expired by expires.
+	CREATE TABLE txns (
 		id      text COLLATE "C" PRIMARY KEY,
 		owner   text   NOT NULL,
 		scheme  text   NOT NULL,
@@ -30,6 +29,7 @@ var migrations = []string{
 		ver     bigint NOT NULL
 	);
 	CREATE INDEX txns_expires ON txns (expires);
+
 	CREATE TABLE api_keys (
 		hash     bytea   PRIMARY KEY,
 		merchant text    NOT NULL,
@@ -37,16 +37,38 @@ var migrations = []string{
 		created  bigint  NOT NULL,
 		seal     bytea   NOT NULL
 	);
+	-- An API key that was revoked is listed, and no backup brings it back.
+	CREATE TABLE revoked_keys (
+		hash     bytea  PRIMARY KEY,
+		merchant text   NOT NULL,
+		revoked  bigint NOT NULL
+	);
+	-- Merchants that operators put into the store.
+	CREATE TABLE merchants (
+		name text COLLATE "C" PRIMARY KEY,
+		data bytea NOT NULL
+	);
+
+	-- The row of a lease stays for ever: no token comes twice.
 	CREATE TABLE leases (
 		name    text COLLATE "C" PRIMARY KEY,
 		token   bigint NOT NULL,
 		holder  text COLLATE "C", -- NULL: released
 		expires bigint NOT NULL
 	);
+	-- A node tells the others that it serves.
+	CREATE TABLE nodes (
+		id   text COLLATE "C" PRIMARY KEY,
+		name text   NOT NULL,
+		note bytea  NOT NULL,
+		seen bigint NOT NULL
+	);
 	CREATE TABLE small_states (
 		key   text COLLATE "C" PRIMARY KEY,
 		value bytea NOT NULL
 	);
+
+	-- A snapshot is an upload first, then under the same id a snapshot; no id comes twice.
 	CREATE SEQUENCE upload_ids;
 	CREATE TABLE uploads (
 		scheme text COLLATE "C" PRIMARY KEY,
@@ -67,47 +89,17 @@ var migrations = []string{
 		n        bigint NOT NULL, -- from 0
 		data     bytea  NOT NULL,
 		PRIMARY KEY (snapshot, n)
-	);`,
+	);
 
-	// Nodes look twice a second whether API keys have changed. The trigger tells, whoever
-	// changes them in whatever way: a node of a release that knows of no mark, a person,
-	// a restored copy. Each change has the row of the mark for itself until it is
-	// committed, and has it first, so that no two wait for each other; and makes it
-	// what it never was, for a database may go back in time. It is a row that every
-	// node's user may write already.
-	`INSERT INTO small_states VALUES ('api keys', uuid_send(gen_random_uuid()));
-	CREATE FUNCTION mark_api_keys() RETURNS trigger LANGUAGE plpgsql AS $$
-	BEGIN
-		EXECUTE format('UPDATE %I.small_states SET value = uuid_send(gen_random_uuid()) WHERE key = ''api keys''', TG_TABLE_SCHEMA);
-		RETURN NULL;
-	END $$;
-	CREATE TRIGGER mark BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON api_keys
-		FOR EACH STATEMENT EXECUTE FUNCTION mark_api_keys();
-	ALTER TABLE api_keys ENABLE ALWAYS TRIGGER mark;`,
-
-	// An API key that was revoked is listed, and no backup brings it back.
-	`CREATE TABLE revoked_keys (
-		hash     bytea  PRIMARY KEY,
-		merchant text   NOT NULL,
-		revoked  bigint NOT NULL
-	);`,
-
-	// A node tells the others that it serves. Builds before this step do not, and serve on.
-	`CREATE TABLE nodes (
-		id   text COLLATE "C" PRIMARY KEY,
-		name text   NOT NULL,
-		note bytea  NOT NULL,
-		seen bigint NOT NULL
-	);`,
-
-	// What merchants are told. An event that lies ahead is removed when another about the same
-	// transaction comes. A delivery is found by when it is due; NULL: no more attempt is made.
-	`CREATE TABLE endpoints (
+	-- What merchants are told. An event that lies ahead is removed when another about the same transaction comes. A
+	-- delivery is found by when it is due; NULL: no more attempt is made.
+	CREATE TABLE endpoints (
 		id       text COLLATE "C" PRIMARY KEY,
 		merchant text   NOT NULL,
 		created  bigint NOT NULL,
 		data     bytea  NOT NULL
 	);
+	CREATE INDEX endpoints_merchant ON endpoints (merchant, created, id);
 	CREATE TABLE events (
 		id       text COLLATE "C" PRIMARY KEY,
 		merchant text COLLATE "C" NOT NULL,
@@ -130,21 +122,13 @@ var migrations = []string{
 		PRIMARY KEY (event, endpoint)
 	);
 	CREATE INDEX deliveries_due ON deliveries (due) WHERE due IS NOT NULL;
-	CREATE INDEX deliveries_endpoint ON deliveries (endpoint);`,
+	CREATE INDEX deliveries_endpoint ON deliveries (endpoint);
 
-	// Merchants that operators put into the store. Nodes read them again when the mark of the API keys changes.
-	`CREATE TABLE merchants (
-		name text COLLATE "C" PRIMARY KEY,
-		data bytea NOT NULL
-	);
-	CREATE TRIGGER mark BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON merchants
-		FOR EACH STATEMENT EXECUTE FUNCTION mark_api_keys();
-	ALTER TABLE merchants ENABLE ALWAYS TRIGGER mark;`,
-	// Who may use the console, and what they did. Entries of the audit trail are numbered without a gap.
-	`CREATE TABLE objects (
+	-- Who may use the console, and what they did. Entries of the audit trail are numbered without a gap.
+	CREATE TABLE objects (
 		kind    text COLLATE "C" NOT NULL,
 		id      text COLLATE "C" NOT NULL,
-		expires bigint,
+		expires bigint, -- NULL: it stays
 		data    bytea NOT NULL,
 		PRIMARY KEY (kind, id)
 	);
@@ -155,10 +139,10 @@ var migrations = []string{
 		link bytea  NOT NULL,
 		data bytea  NOT NULL
 	);
-	CREATE INDEX audit_at ON audit (at);`,
+	CREATE INDEX audit_at ON audit (at);
 
-	// The audit trail only grows: see sqlUnlockAudit for the exceptions.
-	`CREATE FUNCTION keep_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+	-- The audit trail only grows: see clearAudit for the exception.
+	CREATE FUNCTION keep_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 	BEGIN
 		IF current_setting('threeds.restoring', true) IS DISTINCT FROM 'on' THEN
 			RAISE EXCEPTION 'the audit trail is append-only';
@@ -167,13 +151,28 @@ var migrations = []string{
 	END $$;
 	CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
 		FOR EACH STATEMENT EXECUTE FUNCTION keep_audit();
-	ALTER TABLE audit ENABLE ALWAYS TRIGGER append_only;`,
+	ALTER TABLE audit ENABLE ALWAYS TRIGGER append_only;
 
-	// Nodes look twice a second whether webhook endpoints have changed, and of which merchants. Triggers tell, as the one of
-	// the API keys does: the first marks all endpoints, before anything is changed, and the second the merchant of each.
-	`CREATE INDEX endpoints_merchant ON endpoints (merchant, created, id);
+	-- Nodes look twice a second whether API keys or merchants have changed. The trigger tells, whoever changes them in
+	-- whatever way: a node, a person, a restored copy. Each change has the row of the mark for itself until it is
+	-- committed, and has it first, so that no two wait for each other; and makes it what it never was, for a database may
+	-- go back in time. It is a row that every node's user may write.
+	INSERT INTO small_states VALUES ('api keys', uuid_send(gen_random_uuid()));
+	CREATE FUNCTION mark_api_keys() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		EXECUTE format('UPDATE %I.small_states SET value = uuid_send(gen_random_uuid()) WHERE key = ''api keys''', TG_TABLE_SCHEMA);
+		RETURN NULL;
+	END $$;
+	CREATE TRIGGER mark BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON api_keys
+		FOR EACH STATEMENT EXECUTE FUNCTION mark_api_keys();
+	ALTER TABLE api_keys ENABLE ALWAYS TRIGGER mark;
+	CREATE TRIGGER mark BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON merchants
+		FOR EACH STATEMENT EXECUTE FUNCTION mark_api_keys();
+	ALTER TABLE merchants ENABLE ALWAYS TRIGGER mark;
+
+	-- The same with webhook endpoints: the first trigger marks all of them, before anything is changed, and the second the
+	-- merchant of each.
 	INSERT INTO small_states VALUES ('webhook endpoints', uuid_send(gen_random_uuid()));
-	INSERT INTO small_states SELECT 'endpoints/' || merchant, uuid_send(gen_random_uuid()) FROM (SELECT DISTINCT merchant FROM endpoints) m;
 	CREATE FUNCTION mark_endpoints() RETURNS trigger LANGUAGE plpgsql AS $$
 	DECLARE
 		marks text := format('INSERT INTO %I.small_states VALUES (''endpoints/'' || $1, uuid_send(gen_random_uuid()))
@@ -196,31 +195,18 @@ var migrations = []string{
 	CREATE TRIGGER mark_merchant AFTER INSERT OR UPDATE OR DELETE ON endpoints
 		FOR EACH ROW EXECUTE FUNCTION mark_endpoints();
 	ALTER TABLE endpoints ENABLE ALWAYS TRIGGER mark;
-	ALTER TABLE endpoints ENABLE ALWAYS TRIGGER mark_merchant;`,
-}
+	ALTER TABLE endpoints ENABLE ALWAYS TRIGGER mark_merchant;`
 
-// These are all statements that change the audit trail. They need sqlUnlockAudit.
-const (
-	sqlClearAudit = `DELETE FROM audit`
-	sqlMaskAudit  = `UPDATE audit SET link = $1, data = $2 WHERE seq = $3`
-)
-
-// sqlUnlockAudit has the database take statements that change the audit trail until sqlLockAudit: for the trail of a
-// backup that takes the place of all, and for entries that have to be masked.
-const (
-	sqlUnlockAudit = `SET LOCAL threeds.restoring = 'on'`
-	sqlLockAudit   = `SET LOCAL threeds.restoring = 'off'`
-)
+// clearAudit are the statements that change the audit trail: that of a backup takes the place of all.
+var clearAudit = []string{`SET LOCAL threeds.restoring = 'on'`, `DELETE FROM audit`, `SET LOCAL threeds.restoring = 'off'`}
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that
 // migrations make. Raise it with a step that those builds cannot live with.
-const compatibleFrom = 3
+const compatibleFrom = 1
 
 const (
-	sqlVersion        = `SELECT version FROM schema_version`
-	sqlCompatibleFrom = `SELECT compatible_from FROM schema_version`
-
-	sqlAddCompatibleFrom = `ALTER TABLE schema_version ADD COLUMN IF NOT EXISTS compatible_from bigint NOT NULL DEFAULT 0`
+	sqlVersion      = `SELECT version, compatible_from FROM schema_version`
+	sqlVersionTable = `CREATE TABLE IF NOT EXISTS schema_version (version bigint NOT NULL, compatible_from bigint NOT NULL)`
 )
 
 // sqlBeginMigration gives the statements of a migration the time that a large table takes.
@@ -237,7 +223,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string, compatibleFrom
 		return err
 	}
 	if there {
-		switch version, err := versionOf(ctx, conn, steps); {
+		switch version, _, err := versionOf(ctx, conn, steps); {
 		case err != nil:
 			return err
 		case version >= len(steps):
@@ -248,10 +234,10 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string, compatibleFrom
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrating)); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_version (version bigint NOT NULL)`); err != nil {
+		if _, err := tx.Exec(ctx, sqlVersionTable); err != nil {
 			return err
 		}
-		version, err := versionOf(ctx, tx, steps)
+		version, from, err := versionOf(ctx, tx, steps)
 		if err != nil {
 			return err
 		}
@@ -260,47 +246,26 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string, compatibleFrom
 				return fmt.Errorf("migration %d: %w", i+1, err)
 			}
 		}
-		return setVersion(ctx, tx, len(steps), compatibleFrom)
+		if _, err := tx.Exec(ctx, `DELETE FROM schema_version`); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO schema_version (version, compatible_from) VALUES ($1, $2)`, len(steps), max(from, compatibleFrom))
+		return err
 	})
 }
 
-// versionOf reads the version of the schema, 0 if it says none. One that builds of these
-// steps cannot use is an error.
+// versionOf reads the version of the schema, and the oldest one whose builds can use it; 0 if there is none. A schema that
+// builds of these steps cannot use is an error.
 func versionOf(ctx context.Context, conn interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, steps []string) (version int, err error) {
-	err = conn.QueryRow(ctx, sqlVersion).Scan(&version)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return 0, err
+}, steps []string) (version, from int, err error) {
+	err = conn.QueryRow(ctx, sqlVersion).Scan(&version, &from)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, 0, nil
 	}
-	if version <= len(steps) {
-		return version, nil
-	}
-	from := version
-	err = conn.QueryRow(ctx, sqlCompatibleFrom).Scan(&from)
-	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.Code == undefinedColumn {
-		err = nil // an early build made it, which nobody but builds of its version is known to work with
-	}
-	if err == nil && len(steps) < from {
+	if err == nil && len(steps) < version && len(steps) < from {
 		err = fmt.Errorf("the database was made by a newer release: schema version %d, which builds of version %d and later can use, "+
 			"and this one is of version %d; start the newer release, or go back to a backup", version, from, len(steps))
 	}
-	return version, err
-}
-
-// setVersion records how many steps the schema has seen, and whose builds can use it.
-func setVersion(ctx context.Context, tx pgx.Tx, version, compatibleFrom int) error {
-	var before int
-	if _, err := tx.Exec(ctx, sqlAddCompatibleFrom); err != nil {
-		return err
-	}
-	err := tx.QueryRow(ctx, sqlCompatibleFrom).Scan(&before)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return err
-	}
-	if _, err := tx.Exec(ctx, `DELETE FROM schema_version`); err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO schema_version (version, compatible_from) VALUES ($1, $2)`, version, max(before, compatibleFrom))
-	return err
+	return version, from, err
 }

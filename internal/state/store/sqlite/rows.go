@@ -65,7 +65,7 @@ func (db *DB) withRows(ctx context.Context, pragmas []string, begin, end string,
 	if err := patiently(func() error { return exec(begin) }); err != nil {
 		return fmt.Errorf("sqlite: rows: %w", err)
 	}
-	err = do(&store.SQLRows{Tx: rowTx{conn}, Engine: "sqlite", Tables: rowTables, Mark: "?", ClearAudit: sqlClearAudit, ChangeAudit: sqlMaskAudit, UnlockAudit: sqlUnlockAudit, LockAudit: sqlKeepAudit})
+	err = do(&store.SQLRows{Tx: rowTx{conn}, Engine: "sqlite", Tables: rowTables, Mark: "?", ClearAudit: clearAudit})
 	if err == nil {
 		err = ctx.Err()
 	}

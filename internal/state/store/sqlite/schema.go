@@ -13,48 +13,74 @@ import (
 // migrations lead from nothing to the present schema. The version of a database
 // is how many of them it has seen. Never change one that was released; add one
 // that releases before it can live with, or raise compatibleFrom.
-var migrations = []string{
-	// ver changes with every update, so that none is lost. A transaction is
-	// found by id; those that are expired by expires.
-	`CREATE TABLE txn (
+var migrations = []string{baseline}
+
+// baseline is the schema of release 0.1.0. Times are milliseconds since 1970.
+const baseline = `
+	-- ver changes with every update, so that none is lost. A transaction is found by id; those that are expired by expires.
+	CREATE TABLE txn (
 		id      TEXT NOT NULL UNIQUE,
 		owner   TEXT NOT NULL,
 		scheme  TEXT NOT NULL,
 		state   TEXT NOT NULL,
 		data    BLOB NOT NULL,
-		expires INTEGER NOT NULL, -- milliseconds since 1970
+		expires INTEGER NOT NULL,
 		ver     INTEGER NOT NULL
 	) STRICT;
 	CREATE INDEX txn_expires ON txn (expires);
+
 	CREATE TABLE api_key (
 		hash     BLOB NOT NULL PRIMARY KEY,
 		merchant TEXT NOT NULL,
 		strict   INTEGER NOT NULL,
-		created  INTEGER NOT NULL, -- milliseconds since 1970
+		created  INTEGER NOT NULL,
 		seal     BLOB NOT NULL
-	) STRICT, WITHOUT ROWID;`,
+	) STRICT, WITHOUT ROWID;
+	-- An API key that was revoked is listed, and no backup brings it back.
+	CREATE TABLE revoked_key (
+		hash     BLOB NOT NULL PRIMARY KEY,
+		merchant TEXT NOT NULL,
+		revoked  INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID;
+	-- Merchants that operators put into the store.
+	CREATE TABLE merchant (
+		name TEXT NOT NULL PRIMARY KEY,
+		data BLOB NOT NULL
+	) STRICT, WITHOUT ROWID;
 
-	// The row of a lease stays for ever: no token comes twice. A snapshot is an
-	// upload first, then under the same id a snapshot; no id comes twice. Chunks
-	// whose id is neither are leftovers.
-	`CREATE TABLE lease (
+	-- The row of a lease stays for ever: no token comes twice.
+	CREATE TABLE lease (
 		name    TEXT NOT NULL PRIMARY KEY,
 		token   INTEGER NOT NULL,
-		holder  TEXT,            -- NULL: released
-		expires INTEGER NOT NULL -- milliseconds since 1970
+		holder  TEXT, -- NULL: released
+		expires INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID;
+	-- A server tells the commands that it serves.
+	CREATE TABLE node (
+		id   TEXT NOT NULL PRIMARY KEY,
+		name TEXT NOT NULL,
+		note BLOB NOT NULL,
+		seen INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID;
+	CREATE TABLE small_state (
+		key   TEXT NOT NULL PRIMARY KEY,
+		value BLOB NOT NULL
+	) STRICT;
+
+	-- A snapshot is an upload first, then under the same id a snapshot; no id comes twice. Chunks whose id is neither are
+	-- leftovers.
 	CREATE TABLE upload (
 		id     INTEGER PRIMARY KEY AUTOINCREMENT,
 		scheme TEXT NOT NULL UNIQUE,
 		lease  TEXT NOT NULL,
 		token  INTEGER NOT NULL,
-		begun  INTEGER NOT NULL -- milliseconds since 1970
+		begun  INTEGER NOT NULL
 	) STRICT;
 	CREATE TABLE snapshot (
 		id         INTEGER PRIMARY KEY,
 		scheme     TEXT NOT NULL,
 		generation INTEGER NOT NULL,
-		created    INTEGER NOT NULL, -- milliseconds since 1970
+		created    INTEGER NOT NULL,
 		size       INTEGER NOT NULL,
 		note       BLOB NOT NULL,
 		UNIQUE (scheme, generation)
@@ -65,53 +91,22 @@ var migrations = []string{
 		data     BLOB NOT NULL,
 		UNIQUE (snapshot, n)
 	) STRICT;
-	CREATE TABLE small_state (
-		key   TEXT NOT NULL PRIMARY KEY,
-		value BLOB NOT NULL
-	) STRICT;`,
 
-	// Servers look twice a second whether API keys have changed. Triggers tell, whoever
-	// changes them: another process, or a person. The mark becomes what it never was.
-	`INSERT INTO small_state VALUES ('api keys', randomblob(16));
-	CREATE TRIGGER api_key_made AFTER INSERT ON api_key BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
-	END;
-	CREATE TRIGGER api_key_changed AFTER UPDATE ON api_key BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
-	END;
-	CREATE TRIGGER api_key_removed AFTER DELETE ON api_key BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
-	END;`,
-
-	// An API key that was revoked is listed, and no backup brings it back.
-	`CREATE TABLE revoked_key (
-		hash     BLOB NOT NULL PRIMARY KEY,
-		merchant TEXT NOT NULL,
-		revoked  INTEGER NOT NULL -- milliseconds since 1970
-	) STRICT, WITHOUT ROWID;`,
-
-	// A server tells the commands that it serves. Builds before this step do not, and serve on.
-	`CREATE TABLE node (
-		id   TEXT NOT NULL PRIMARY KEY,
-		name TEXT NOT NULL,
-		note BLOB NOT NULL,
-		seen INTEGER NOT NULL -- milliseconds since 1970
-	) STRICT, WITHOUT ROWID;`,
-
-	// What merchants are told. An event that lies ahead is removed when another about the same
-	// transaction comes. A delivery is found by when it is due; NULL: no more attempt is made.
-	`CREATE TABLE endpoint (
+	-- What merchants are told. An event that lies ahead is removed when another about the same transaction comes. A
+	-- delivery is found by when it is due; NULL: no more attempt is made.
+	CREATE TABLE endpoint (
 		id       TEXT NOT NULL PRIMARY KEY,
 		merchant TEXT NOT NULL,
-		created  INTEGER NOT NULL, -- milliseconds since 1970
+		created  INTEGER NOT NULL,
 		data     BLOB NOT NULL
 	) STRICT, WITHOUT ROWID;
+	CREATE INDEX endpoint_merchant ON endpoint (merchant, created, id);
 	CREATE TABLE event (
 		id       TEXT NOT NULL PRIMARY KEY,
 		merchant TEXT NOT NULL,
 		type     TEXT NOT NULL,
 		about    TEXT NOT NULL,
-		created  INTEGER NOT NULL, -- milliseconds since 1970
+		created  INTEGER NOT NULL,
 		data     BLOB NOT NULL
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX event_about ON event (about);
@@ -121,20 +116,45 @@ var migrations = []string{
 		event    TEXT NOT NULL,
 		endpoint TEXT NOT NULL,
 		attempt  INTEGER NOT NULL,
-		due      INTEGER, -- milliseconds since 1970
-		last     INTEGER, -- milliseconds since 1970
+		due      INTEGER,
+		last     INTEGER,
 		status   INTEGER NOT NULL,
 		error    TEXT NOT NULL,
 		PRIMARY KEY (event, endpoint)
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX delivery_due ON delivery (due) WHERE due IS NOT NULL;
-	CREATE INDEX delivery_endpoint ON delivery (endpoint);`,
+	CREATE INDEX delivery_endpoint ON delivery (endpoint);
 
-	// Merchants that operators put into the store. Servers read them again when the mark of the API keys changes.
-	`CREATE TABLE merchant (
-		name TEXT NOT NULL PRIMARY KEY,
-		data BLOB NOT NULL
+	-- Who may use the console, and what they did. Entries of the audit trail are numbered without a gap.
+	CREATE TABLE object (
+		kind    TEXT NOT NULL,
+		id      TEXT NOT NULL,
+		expires INTEGER, -- NULL: it stays
+		data    BLOB NOT NULL,
+		PRIMARY KEY (kind, id)
 	) STRICT, WITHOUT ROWID;
+	CREATE INDEX object_expires ON object (expires) WHERE expires IS NOT NULL;
+	CREATE TABLE audit (
+		seq  INTEGER PRIMARY KEY,
+		at   INTEGER NOT NULL,
+		link BLOB NOT NULL,
+		data BLOB NOT NULL
+	) STRICT;
+	CREATE INDEX audit_at ON audit (at);
+	` + sqlKeepAudit + `;
+
+	-- Servers look twice a second whether API keys or merchants have changed. Triggers tell, whoever changes them: another
+	-- process, or a person. The mark becomes what it never was.
+	INSERT INTO small_state VALUES ('api keys', randomblob(16));
+	CREATE TRIGGER api_key_made AFTER INSERT ON api_key BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	END;
+	CREATE TRIGGER api_key_changed AFTER UPDATE ON api_key BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	END;
+	CREATE TRIGGER api_key_removed AFTER DELETE ON api_key BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	END;
 	CREATE TRIGGER merchant_made AFTER INSERT ON merchant BEGIN
 		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
 	END;
@@ -143,32 +163,10 @@ var migrations = []string{
 	END;
 	CREATE TRIGGER merchant_removed AFTER DELETE ON merchant BEGIN
 		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
-	END;`,
-	// Who may use the console, and what they did. Entries of the audit trail are numbered without a gap.
-	`CREATE TABLE object (
-		kind    TEXT NOT NULL,
-		id      TEXT NOT NULL,
-		expires INTEGER, -- milliseconds since 1970; NULL: it stays
-		data    BLOB NOT NULL,
-		PRIMARY KEY (kind, id)
-	) STRICT, WITHOUT ROWID;
-	CREATE INDEX object_expires ON object (expires) WHERE expires IS NOT NULL;
-	CREATE TABLE audit (
-		seq  INTEGER PRIMARY KEY,
-		at   INTEGER NOT NULL, -- milliseconds since 1970
-		link BLOB NOT NULL,
-		data BLOB NOT NULL
-	) STRICT;
-	CREATE INDEX audit_at ON audit (at);`,
+	END;
 
-	// The audit trail only grows.
-	sqlKeepAudit,
-
-	// Servers look twice a second whether webhook endpoints have changed, and of which merchants. Triggers tell, as those of
-	// the API keys do.
-	`CREATE INDEX endpoint_merchant ON endpoint (merchant, created, id);
+	-- The same with webhook endpoints: they have a mark for all, and one for each merchant.
 	INSERT INTO small_state VALUES ('webhook endpoints', randomblob(16));
-	INSERT INTO small_state SELECT DISTINCT 'endpoints/' || merchant, randomblob(16) FROM endpoint;
 	CREATE TRIGGER endpoint_made AFTER INSERT ON endpoint BEGIN
 		UPDATE small_state SET value = randomblob(16) WHERE key = 'webhook endpoints';
 		INSERT INTO small_state VALUES ('endpoints/' || NEW.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
@@ -181,8 +179,7 @@ var migrations = []string{
 	CREATE TRIGGER endpoint_removed AFTER DELETE ON endpoint BEGIN
 		UPDATE small_state SET value = randomblob(16) WHERE key = 'webhook endpoints';
 		INSERT INTO small_state VALUES ('endpoints/' || OLD.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
-	END;`,
-}
+	END;`
 
 // sqlKeepAudit has the database refuse what would change or remove entries of the audit trail.
 const sqlKeepAudit = `CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGIN
@@ -192,19 +189,12 @@ const sqlKeepAudit = `CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGI
 		SELECT RAISE(ABORT, 'the audit trail is append-only');
 	END;`
 
-// These are all statements that change the audit trail. They need sqlUnlockAudit.
-const (
-	sqlClearAudit = `DELETE FROM audit`
-	sqlMaskAudit  = `UPDATE audit SET link = ?1, data = ?2 WHERE seq = ?3`
-)
-
-// sqlUnlockAudit undoes sqlKeepAudit, for the audit trail of a backup that takes the place of all, and for entries that
-// have to be masked.
-const sqlUnlockAudit = `DROP TRIGGER audit_kept; DROP TRIGGER audit_unchanged`
+// clearAudit are the statements that change the audit trail: that of a backup takes the place of all.
+var clearAudit = []string{`DROP TRIGGER audit_kept; DROP TRIGGER audit_unchanged`, `DELETE FROM audit`, sqlKeepAudit}
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that
 // migrations make. Raise it with a step that those builds cannot live with.
-const compatibleFrom = 4
+const compatibleFrom = 1
 
 // migrate brings the schema up to date with steps. Of several processes one does it. A
 // schema that has seen more steps is left as it is, if it says that it may be used.
@@ -225,18 +215,15 @@ func migrate(conn *sql.Conn, steps []string, compatibleFrom int) (err error) {
 		_, failed := conn.ExecContext(ctx, end)
 		err = errors.Join(err, failed)
 	}()
-	if _, err := conn.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL) STRICT"); err != nil {
-		return err
-	}
-	var version int
-	err = conn.QueryRowContext(ctx, "SELECT version FROM schema_version").Scan(&version)
-	if errors.Is(err, sql.ErrNoRows) {
-		_, err = conn.ExecContext(ctx, "INSERT INTO schema_version VALUES (0)")
-	}
+	_, err = conn.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL, compatible_from INTEGER NOT NULL) STRICT")
 	if err != nil {
 		return err
 	}
-	from, err := readCompatibleFrom(conn, version)
+	var version, from int
+	err = conn.QueryRowContext(ctx, "SELECT version, compatible_from FROM schema_version").Scan(&version, &from)
+	if errors.Is(err, sql.ErrNoRows) {
+		_, err = conn.ExecContext(ctx, "INSERT INTO schema_version VALUES (0, 0)")
+	}
 	if err != nil {
 		return err
 	}
@@ -255,29 +242,6 @@ func migrate(conn *sql.Conn, steps []string, compatibleFrom int) (err error) {
 	_, err = conn.ExecContext(ctx, "UPDATE schema_version SET version = ?, compatible_from = max(compatible_from, ?)",
 		len(steps), compatibleFrom)
 	return err
-}
-
-// readCompatibleFrom returns the oldest version whose builds may use a schema of the given
-// version. A store of an early build has no column for it, and gets one.
-func readCompatibleFrom(conn *sql.Conn, version int) (from int, err error) {
-	ctx := context.Background()
-	var columns int
-	err = conn.QueryRowContext(ctx, "SELECT count(*) FROM pragma_table_info('schema_version') WHERE name = 'compatible_from'").Scan(&columns)
-	if err != nil {
-		return 0, err
-	}
-	if columns == 0 {
-		_, err := conn.ExecContext(ctx, "ALTER TABLE schema_version ADD COLUMN compatible_from INTEGER NOT NULL DEFAULT 0")
-		if err == nil { // nobody but the builds of that version is known to work with it
-			_, err = conn.ExecContext(ctx, "UPDATE schema_version SET compatible_from = version")
-		}
-		if err != nil {
-			return 0, err
-		}
-		return version, nil
-	}
-	err = conn.QueryRowContext(ctx, "SELECT compatible_from FROM schema_version").Scan(&from)
-	return from, err
 }
 
 // writable tries to change something and undoes it. SQLite opens a file that this
