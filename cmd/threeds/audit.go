@@ -16,7 +16,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// auditCommands search and export the audit trail, and mask card numbers in it.
+// auditCommands search and export the audit trail.
 var auditCommands = []command{{"search", auditSearch}, {"export", auditExport}}
 
 // auditFlags adds the flags of a search in the audit trail.
