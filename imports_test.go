@@ -21,6 +21,9 @@ var wings = []string{"base", "protocol", "state", "peers", "engine", "operate", 
 // apart are wings on one floor: neither imports the other.
 var apart = map[string]string{"engine": "operate", "operate": "engine"}
 
+// rooms are those of the engines, with the rooms that each may import.
+var rooms = map[string]string{"mpi": "", "txn": "", "auth": "txn"}
+
 // from says which packages outside of internal/ a wing may import. Whole words are packages, with what is in them.
 var from = map[string]string{
 	"base": "", "protocol": "message", "state": "message", "peers": "message", "engine": "message", "operate": "message",
@@ -55,7 +58,10 @@ func mayImport(pkg, dep string) bool {
 	if !isInternal {
 		return isIn(from[mine])
 	}
-	theirs, _, _ = strings.Cut(theirs, "/")
+	theirs, room, _ := strings.Cut(theirs, "/")
+	if own, _, _ := strings.Cut(strings.TrimPrefix(rest, "engine/"), "/"); mine == "engine" && theirs == mine && own != room {
+		return slices.Contains(strings.Fields(rooms[own]), room)
+	}
 	return slices.Index(wings, theirs) <= slices.Index(wings, mine) && apart[mine] != theirs
 }
 

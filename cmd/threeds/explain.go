@@ -14,6 +14,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/hint"
 	"github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/inspect"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -101,12 +102,12 @@ func serverlessEngine() *auth.Engine {
 		panic(err) // it never fails
 	}
 	e := &auth.Engine{
-		Cards: noCards{}, IDs: transid.NewKeys(secret), Limits: message.Limits{Depth: -1, Members: -1}, Now: time.Now,
+		Cards: noCards{}, IDs: transid.NewKeys(secret), Limits: message.Limits{Depth: -1, Members: -1},
 		Server: auth.Server{
 			RefNumber:   func(message.Version) string { return "3DS_LOA_SER_0000" },
 			RequestorID: "requestor", RequestorName: "Requestor",
 		},
-		Timeouts: auth.Timeouts{Preauth: time.Minute},
+		Rows: txn.Rows{Now: time.Now, Timeouts: txn.Timeouts{Preauth: time.Minute}},
 	}
 	for _, word := range scheme.Names() {
 		d := auth.Directory{Scheme: word, Versions: message.Versions(), ResultsURL: "https://server.example/results"}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/state/idempotency"
 	"github.com/openthreeds/threeds/message"
@@ -96,7 +97,7 @@ func (p acpProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Reque
 		said = acp.NewError(http.StatusConflict, "", "The session was created with another API key, and only that one opens the card")
 	case errors.Is(err, auth.ErrNoRanges):
 		said = acp.NewError(http.StatusServiceUnavailable, "", rangesNotLoaded.Detail)
-	case errors.Is(err, auth.ErrStoreUnreachable):
+	case errors.Is(err, txn.ErrStoreUnreachable):
 		obs.RequestOf(r.Context()).Refuse(storeOutcome)
 		said = acp.NewError(http.StatusServiceUnavailable, "", storeAway.Detail)
 	default:

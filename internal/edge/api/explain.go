@@ -159,7 +159,7 @@ type correction struct {
 }
 
 // newCorrections returns what was changed in a request as answers have it.
-func newCorrections(all []auth.Correction) []correction {
+func newCorrections(all []faults.Correction) []correction {
 	list := []correction{}
 	for _, c := range all {
 		list = append(list, correction{c.Pointer, c.Rule, nullable(c.Found), nullable(c.Sent)})

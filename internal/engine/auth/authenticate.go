@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -55,7 +56,7 @@ type authRequest struct {
 	changes  []message.Change  // what was normalised or filled in
 	findings []*scheme.Finding // rules of the scheme that the request breaks without being refused
 
-	corrections []Correction // what is kept of the changes, for an authentication that is created
+	corrections []faults.Correction // what is kept of the changes, for an authentication that is created
 }
 
 // A requestedID is the threeDSServerTransID of an /auth.
@@ -89,7 +90,7 @@ type claim struct {
 	merchant string
 	version  message.Version
 	start    time.Time // of the /auth
-	rec      *txnRecord
+	rec      *txn.Record
 	bridging string        // the version of the Bridging extension in the AReq; "" if it has none
 	sent     *journal.Step // the AReq as the journal has it; nil without a journal
 
@@ -586,23 +587,23 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 	c := &claim{
 		target: to, id: req.id.value, merchant: req.account.Merchant.Name, version: req.version, start: req.start,
 		bridging: extension.VersionOf(areq, extension.BridgingID),
-		rec: &txnRecord{
+		rec: &txn.Record{
 			Began: req.start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(),
 			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
 			CardHash: e.cardHash(req.pan),
 			AReq:     areq.Facts(), Purchase: e.purchaseOf(req, areq),
-			Changes: describeChanges(req.changes), Unkept: unkeptRules(req.findings),
+			Changes: describeChanges(req.changes), Unkept: txn.UnkeptRules(req.findings),
 		},
 	}
-	c.rec.setPurchase(areq)
+	c.rec.SetPurchase(areq)
 	c.rec.Reference, _ = ctx.Value(referenceKey{}).(string)
 	if req.isCreation {
-		c.rec.API, c.rec.Schemes, c.rec.Defaulted = authenticationsAPI, e.schemesOf(e.Cards.Lookup(req.pan)), req.defaulted
+		c.rec.API, c.rec.Schemes, c.rec.Defaulted = txn.AuthenticationsAPI, e.schemesOf(e.Cards.Lookup(req.pan)), req.defaulted
 		c.rec.Reference, c.rec.Corrections = req.reference, req.corrections
 	}
-	t := store.Txn{ID: c.id, Owner: c.merchant, Scheme: to.peer.Scheme, State: Sent}
-	e.setExpiry(&t, c.rec, e.keepFinal())
-	if err := e.seal(&t, c.rec); err != nil {
+	t := store.Txn{ID: c.id, Owner: c.merchant, Scheme: to.peer.Scheme, State: txn.Sent}
+	e.SetExpiry(&t, c.rec, e.KeepFinal())
+	if err := e.Seal(&t, c.rec); err != nil {
 		return nil, err
 	}
 	c.sent = e.journaledAReq(areq)
@@ -610,14 +611,8 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 	case errors.Is(err, store.ErrExists):
 		return nil, erro(req.version, message.UnknownTransaction, "The threeDSServerTransID has been used", c.id)
 	case err != nil:
-		e.logStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", c.id)
+		e.LogStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", c.id)
 		return nil, unreachable(req.version, c.id)
 	}
 	return c, nil
-}
-
-// keepFinal is how long a claim and a final transaction are kept: as long as a result is,
-// and at least as long as the id could be tried again with these timeouts.
-func (e *Engine) keepFinal() time.Duration {
-	return max(e.Timeouts.Result, 2*(e.Timeouts.Preauth+e.Timeouts.Authentication))
 }

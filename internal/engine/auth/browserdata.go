@@ -8,18 +8,19 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/base/charset"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/message"
 )
 
 // readBrowser keeps what a page told, and notes what was changed in the members that the request left to the page.
-func (r *txnRecord) readBrowser(data BrowserData) {
-	kept, changes := readBrowserData(data, r.version())
+func readBrowser(r *txn.Record, data BrowserData) {
+	kept, changes := readBrowserData(data, r.MessageVersion())
 	r.Page.Data = kept
 	changes = slices.DeleteFunc(changes, func(c message.Change) bool { return !slices.Contains(r.Page.Awaited, c.Path.Name()) })
 	r.Changes = append(r.Changes, describeChanges(changes)...)
 	for _, c := range changes {
-		n := Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
+		n := faults.Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
 		if name := c.Path.Name(); isImpersonal(c.Path) {
 			n.Found, n.Sent = textAsJSON(charset.Decode(data[name])), textAsJSON(kept[name])
 		}

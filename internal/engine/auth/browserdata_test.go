@@ -11,6 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
+	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
@@ -367,7 +368,7 @@ func TestChangesOfABrowserAreToldWithTheirValues(t *testing.T) {
 	data := maps.Clone(seen)
 	data["browserUserAgent"] = "A/1 \xfc"
 	a, _ := w.toldBy(t, four(), data)
-	i := slices.IndexFunc(a.Normalised, func(c auth.Correction) bool { return c.Pointer == "/browserUserAgent" })
+	i := slices.IndexFunc(a.Normalised, func(c faults.Correction) bool { return c.Pointer == "/browserUserAgent" })
 	if i < 0 || string(a.Normalised[i].Found) != `"A/1 ü"` || string(a.Normalised[i].Sent) != `"A/1 u"` {
 		text, _ := json.Marshal(a.Normalised)
 		t.Errorf("%s", text)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -21,7 +22,7 @@ import (
 const sendPoll = 200 * time.Millisecond
 
 // isMethodOver reports whether the AReq need not wait for the 3DS Method any more.
-func (e *Engine) isMethodOver(p *pageRecord) bool {
+func (e *Engine) isMethodOver(p *txn.PageRecord) bool {
 	return p.IsMethodDone || e.Now().UnixMilli() >= p.MethodEnds
 }
 
@@ -29,19 +30,19 @@ func (e *Engine) isMethodOver(p *pageRecord) bool {
 // calls, on all nodes, send it once: the row says who may.
 func (e *Engine) startSending(p *page) {
 	e.startSPCTimer(p)
-	if p.row.State != Waiting || len(p.rec.Page.Binding) == 0 {
+	if p.row.State != txn.Waiting || len(p.rec.Page.Binding) == 0 {
 		return
 	}
 	if _, isUnderWay := e.sending.LoadOrStore(p.id, true); isUnderWay {
 		return // however often a browser asks, one task of this node looks after it
 	}
-	e.taskGroup().Start(func(ctx context.Context) {
+	e.TaskGroup().Start(func(ctx context.Context) {
 		defer e.sending.Delete(p.id)
 		for {
-			changed, forget := e.changes.watch(p.id)
+			changed, forget := e.Watch(p.id)
 			now, err := e.readPage(ctx, p.id)
 			switch {
-			case errors.Is(err, ErrNoAuthentication), err == nil && now.row.State != Waiting:
+			case errors.Is(err, ErrNoAuthentication), err == nil && now.row.State != txn.Waiting:
 				forget()
 				return
 			case err == nil && e.isMethodOver(now.rec.Page):
@@ -73,7 +74,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 		return true
 	}
 	merchant := &account.Merchant{Name: p.row.Owner}
-	req := &authRequest{account: &account.Account{Merchant: merchant}, start: e.Now(), version: p.rec.version()}
+	req := &authRequest{account: &account.Account{Merchant: merchant}, start: e.Now(), version: p.rec.MessageVersion()}
 	req.id = requestedID{value: p.id, made: true}
 	to, areq, err := e.buildFromPage(req, p, text)
 	if untold, ok := errors.AsType[*untoldError](err); ok {
@@ -101,20 +102,20 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 	}
 	c.sent = e.journaledAReq(areq)
 	mayLeave := false
-	sure, err := e.newWrite(p.row, func(t *store.Txn) error {
+	sure, err := e.NewWrite(p.row, func(t *store.Txn) error {
 		rec, err := e.claimWaiting(t, req, areq)
 		if err != nil {
 			return err
 		}
 		rec.Page.Card = nil
 		c.rec, mayLeave = rec, true
-		return e.advanceRow(t, rec, Sent, e.keepFinal())
-	}).run(withSent(ctx, c.sent))
+		return e.advanceRow(t, rec, txn.Sent, e.KeepFinal())
+	}).Run(withSent(ctx, c.sent))
 	if err != nil || !mayLeave {
-		if !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
-			e.logStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", p.id)
+		if !errors.Is(err, txn.ErrArrow) && !errors.Is(err, store.ErrNotFound) {
+			e.LogStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", p.id)
 		}
-		return sure && (errors.Is(err, errArrow) || errors.Is(err, store.ErrNotFound))
+		return sure && (errors.Is(err, txn.ErrArrow) || errors.Is(err, store.ErrNotFound))
 	}
 	e.notify(p.id)
 	e.exchangeIntoRow(ctx, c, sendable)
@@ -128,12 +129,12 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 
 // failPage has an authentication whose AReq cannot leave fail.
 func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDone bool) {
-	_, err := e.newWrite(p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
-		rec.Failure, rec.Page.Card = failureOf(erro(rec.version(), code, code.Description(), p.id)), nil
-		return e.advanceRow(t, rec, Failed, e.keepFinal())
-	})).run(ctx)
+	_, err := e.NewWrite(p.row, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
+		rec.Failure, rec.Page.Card = failureOf(erro(rec.MessageVersion(), code, code.Description(), p.id)), nil
+		return e.advanceRow(t, rec, txn.Failed, e.KeepFinal())
+	})).Run(ctx)
 	e.notify(p.id)
-	return err == nil || errors.Is(err, errArrow)
+	return err == nil || errors.Is(err, txn.ErrArrow)
 }
 
 // buildFromPage makes the AReq of what the back end and the page told. The error is an *untoldError if that is too little.
@@ -144,9 +145,9 @@ func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, 
 	}
 	page := p.rec.Page
 	addPageData(msg, page, message.TableOf(message.AReq, req.version))
-	msg.Set("threeDSCompInd", page.completion())
+	msg.Set("threeDSCompInd", page.Completion())
 	msg.Set("notificationURL", e.BrowserURL+"/n/"+e.tagOf(p.id)+"/challenge")
-	if !page.hasScript() || page.Data[canShowSPC] != "true" {
+	if !page.HasScript() || page.Data[canShowSPC] != "true" {
 		msg.Set(spcSupport, "")
 		msg.Set("payeeOrigin", "")
 	}
@@ -181,9 +182,9 @@ func (e *Engine) buildTold(msg *message.Request, to target) (*message.Message, e
 
 // endUntold ends an authentication without an AReq.
 func (e *Engine) endUntold(ctx context.Context, row store.Txn, untold *untoldError) (isDone bool) {
-	_, err := e.newWrite(row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
-		if t.State != Waiting {
-			return errArrow
+	_, err := e.NewWrite(row, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
+		if t.State != txn.Waiting {
+			return txn.ErrArrow
 		}
 		rec.Untold = untold.names
 		if rec.Page != nil {
@@ -192,11 +193,11 @@ func (e *Engine) endUntold(ctx context.Context, row store.Txn, untold *untoldErr
 		if rec.Agent != nil {
 			rec.Agent.Request = nil
 		}
-		return e.advanceRow(t, rec, Final, e.keepFinal())
-	})).run(ctx)
+		return e.advanceRow(t, rec, txn.Final, e.KeepFinal())
+	})).Run(ctx)
 	e.notify(row.ID)
-	if err != nil && !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
-		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", row.ID)
+	if err != nil && !errors.Is(err, txn.ErrArrow) && !errors.Is(err, store.ErrNotFound) {
+		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", row.ID)
 		return false
 	}
 	return true
@@ -213,22 +214,8 @@ func (e *Engine) readKeptRequest(req *authRequest, p *page, text []byte) (*messa
 	return msg, to, err
 }
 
-// hasScript reports whether the page may run scripts.
-func (p *pageRecord) hasScript() bool { return p.Data["browserJavascriptEnabled"] != "false" }
-
-// completion returns the threeDSCompInd of the AReq.
-func (p *pageRecord) completion() string {
-	switch {
-	case p.MethodURL == "":
-		return "U"
-	case p.IsMethodDone:
-		return "Y"
-	}
-	return "N"
-}
-
 // addPageData adds the members that the request left to the page, and those that a page may add.
-func addPageData(msg *message.Request, page *pageRecord, table *message.Table) {
+func addPageData(msg *message.Request, page *txn.PageRecord, table *message.Table) {
 	for name, value := range page.Data {
 		isAwaited := isBrowserMember(name) && slices.Contains(page.Awaited, name)
 		if isAwaited || slices.Contains(pageMembers, name) && !msg.Has(name) {
@@ -303,15 +290,15 @@ func (e *Engine) authenticateForAgent(ctx context.Context, req *authRequest, isR
 	switch {
 	case err != nil:
 		return nil, err
-	case rec.Agent == nil, t.State == Waiting && e.isOver(rec), t.State == Final && !rec.wasSent(), t.State != Waiting && isRepetition:
+	case rec.Agent == nil, t.State == txn.Waiting && e.IsOver(rec), t.State == txn.Final && !rec.WasSent(), t.State != txn.Waiting && isRepetition:
 		return a, nil
-	case t.State != Waiting:
+	case t.State != txn.Waiting:
 		return nil, ErrAlreadySent
 	}
 	c, err := e.checkAgentsRequest(req, t, rec, body)
 	if untold, ok := errors.AsType[*untoldError](err); ok {
 		if !e.endUntold(ctx, *t, untold) {
-			return nil, ErrStoreUnreachable
+			return nil, txn.ErrStoreUnreachable
 		}
 		return e.authentication(ctx, req.account, t.ID)
 	}
@@ -344,7 +331,7 @@ func (e *Engine) authenticateForAgent(ctx context.Context, req *authRequest, isR
 }
 
 // checkAgentsRequest makes the AReq of what the two requests of an agent tell, and checks it as that of any other request.
-func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnRecord, body []byte) (*contentCheck, error) {
+func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txn.Record, body []byte) (*contentCheck, error) {
 	d := req.delegation
 	first, err := cardKey(t.ID, d.secret()).Open(nil, nil, rec.Agent.Request, nil)
 	if err != nil {
@@ -404,16 +391,16 @@ func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnReco
 }
 
 // claimWaiting returns the record of a row that waits for its AReq, with what is kept of the one that is about to leave.
-// The error is errArrow if it does not wait, and store.ErrNotFound if its time is over.
-func (e *Engine) claimWaiting(t *store.Txn, req *authRequest, areq *message.Message) (*txnRecord, error) {
-	if t.State != Waiting {
-		return nil, errArrow
+// The error is ErrArrow if it does not wait, and store.ErrNotFound if its time is over.
+func (e *Engine) claimWaiting(t *store.Txn, req *authRequest, areq *message.Message) (*txn.Record, error) {
+	if t.State != txn.Waiting {
+		return nil, txn.ErrArrow
 	}
-	rec, err := e.unseal(t)
+	rec, err := e.Unseal(t)
 	if err != nil {
 		return nil, err
 	}
-	if e.isOver(rec) {
+	if e.IsOver(rec) {
 		return nil, store.ErrNotFound
 	}
 	rec.Sent, rec.AReq, rec.Purchase = e.Now().UnixMilli(), areq.Facts(), e.purchaseOf(req, areq)
@@ -424,22 +411,22 @@ func (e *Engine) claimWaiting(t *store.Txn, req *authRequest, areq *message.Mess
 func (e *Engine) claimForAgent(ctx context.Context, req *authRequest, c *claim, was *store.Txn, areq *message.Message) error {
 	c.sent = e.journaledAReq(areq)
 	mayLeave := false
-	_, err := e.newWrite(*was, func(t *store.Txn) error {
+	_, err := e.NewWrite(*was, func(t *store.Txn) error {
 		rec, err := e.claimWaiting(t, req, areq)
 		if err != nil {
 			return err
 		}
 		rec.Agent.Request, rec.Agent.Continued = nil, req.start.UnixMilli()
 		rec.Changes, rec.Defaulted = describeChanges(req.changes), req.defaulted
-		rec.Unkept = unkeptRules(req.findings)
+		rec.Unkept = txn.UnkeptRules(req.findings)
 		c.rec, mayLeave = rec, true
-		return e.advanceRow(t, rec, Sent, e.keepFinal())
-	}).run(withSent(ctx, c.sent))
+		return e.advanceRow(t, rec, txn.Sent, e.KeepFinal())
+	}).Run(withSent(ctx, c.sent))
 	switch {
 	case err == nil && mayLeave:
 		return nil
-	case errors.Is(err, errArrow), errors.Is(err, store.ErrNotFound), err == nil:
+	case errors.Is(err, txn.ErrArrow), errors.Is(err, store.ErrNotFound), err == nil:
 		return ErrAlreadySent
 	}
-	return e.storeUnreachable(ctx, "claim not stored", err, c.id)
+	return e.StoreUnreachable(ctx, "claim not stored", err, c.id)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/browserurl"
 	"github.com/openthreeds/threeds/internal/base/iso"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -89,7 +90,7 @@ func outcomeOfRefusal(err error) string {
 	switch {
 	case isRefused, errors.Is(err, ErrNoAuthentication), errors.Is(err, ErrAlreadySent), errors.Is(err, ErrOtherKey):
 		return ""
-	case errors.Is(err, ErrStoreUnreachable):
+	case errors.Is(err, txn.ErrStoreUnreachable):
 		return message.TransientFailure.String() // which the alert about the store counts
 	case errors.Is(err, ErrNoRanges):
 		return "no_ranges"
@@ -158,7 +159,7 @@ const (
 )
 
 // keptCorrections returns what was changed in a request for an authentication, to be kept with it.
-func (e *Engine) keptCorrections(req *authRequest, body []byte, areq *message.Message) []Correction {
+func (e *Engine) keptCorrections(req *authRequest, body []byte, areq *message.Message) []faults.Correction {
 	original, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
 		return nil // it was read before
@@ -191,7 +192,7 @@ func refusedFor(err error) error {
 	case !ok:
 		return err
 	case bad.Code == message.TransientFailure:
-		return ErrStoreUnreachable
+		return txn.ErrStoreUnreachable
 	}
 	name, _, _ := strings.Cut(bad.Detail, ":")
 	name, _, _ = strings.Cut(name, ",")
@@ -359,29 +360,23 @@ func (e *Engine) isReturnURL(text string) bool {
 }
 
 // newCreated returns the record of an authentication that was created and has not been sent.
-func (e *Engine) newCreated(req *authRequest) *txnRecord {
-	return &txnRecord{
+func (e *Engine) newCreated(req *authRequest) *txn.Record {
+	return &txn.Record{
 		Began: req.start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(), Amount: req.loggedAmount, Currency: req.loggedCurrency,
 		API: req.api(), Version: req.version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
 		CardHash: e.cardHash(req.pan),
 		BIN:      binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.schemesOf(e.Cards.Lookup(req.pan)),
-		Changes: describeChanges(req.changes), Unkept: unkeptRules(req.findings),
+		Changes: describeChanges(req.changes), Unkept: txn.UnkeptRules(req.findings),
 		Defaulted: req.defaulted, Reference: req.reference, Corrections: req.corrections,
 	}
 }
 
-// authenticationsAPI is the API of a record that /authentications made, and agentsAPI that of one for an agent.
-const (
-	authenticationsAPI = "authentications"
-	agentsAPI          = "acp"
-)
-
 // api returns the API that a request came by.
 func (req *authRequest) api() string {
 	if req.delegation != nil {
-		return agentsAPI
+		return txn.AgentsAPI
 	}
-	return authenticationsAPI
+	return txn.AuthenticationsAPI
 }
 
 // createNotEnrolled stores that a card is in no range. The authentication is over. The AReq is what would be sent, were
@@ -392,44 +387,44 @@ func (e *Engine) createNotEnrolled(ctx context.Context, req *authRequest, areq *
 	}
 	rec := e.newCreated(req)
 	rec.Version, rec.Sent, rec.AReq = "", rec.Made, areq.Facts()
-	rec.setPurchase(areq)
+	rec.SetPurchase(areq)
 	rec.AcquirerMerchant = "" // which of the merchant's acquirers it would be depends on the directory server
-	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, State: Waiting}
+	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, State: txn.Waiting}
 	if err := e.createRow(ctx, &t, rec, e.Timeouts.Values); err != nil {
 		return nil, err
 	}
 	err := e.Store.Update(ctx, store.Txn{ID: t.ID}, func(t *store.Txn) error {
-		return e.advanceRow(t, rec, Final, e.Timeouts.Values)
+		return e.advanceRow(t, rec, txn.Final, e.Timeouts.Values)
 	})
 	if err != nil {
-		return nil, e.storeUnreachable(ctx, "outcome not stored", err, t.ID)
+		return nil, e.StoreUnreachable(ctx, "outcome not stored", err, t.ID)
 	}
 	e.notify(t.ID)
 	return e.authentication(ctx, req.account, t.ID)
 }
 
 // createRow stores the first row of an authentication that waits.
-func (e *Engine) createRow(ctx context.Context, t *store.Txn, rec *txnRecord, keep time.Duration) error {
-	e.setExpiry(t, rec, keep)
-	if err := e.seal(t, rec); err != nil {
+func (e *Engine) createRow(ctx context.Context, t *store.Txn, rec *txn.Record, keep time.Duration) error {
+	e.SetExpiry(t, rec, keep)
+	if err := e.Seal(t, rec); err != nil {
 		return err
 	}
 	if err := e.Store.Create(ctx, *t); err != nil {
-		return e.storeUnreachable(ctx, "authentication not stored", err, t.ID)
+		return e.StoreUnreachable(ctx, "authentication not stored", err, t.ID)
 	}
 	return nil
 }
 
 // advanceRow moves a row to its next state, with the event of its end.
-func (e *Engine) advanceRow(t *store.Txn, rec *txnRecord, next store.State, keep time.Duration) error {
-	if err := advance(t, next); err != nil {
+func (e *Engine) advanceRow(t *store.Txn, rec *txn.Record, next store.State, keep time.Duration) error {
+	if err := txn.Advance(t, next); err != nil {
 		return err
 	}
-	e.setExpiry(t, rec, keep)
+	e.SetExpiry(t, rec, keep)
 	if err := e.addEvent(t, rec); err != nil {
 		return err
 	}
-	return e.seal(t, rec)
+	return e.Seal(t, rec)
 }
 
 // createForBrowser stores an authentication that waits for a browser. The card lies in its row under a key that only the
@@ -440,7 +435,7 @@ func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *cont
 	}
 	token, secret := newToken(req.id.value, req.once.randomOf(e))
 	rec := e.newCreated(req)
-	rec.Page = &pageRecord{
+	rec.Page = &txn.PageRecord{
 		Token: e.Sealer.Digest(tokenText(req.id.value, secret)), Card: sealCard(req.id.value, secret, c.areq.WithoutPlaceholders()),
 		Awaited: req.awaited, ReturnURL: req.returnURL,
 		MethodURL: methodURL(c.to.peer, acsVersion(c.to.info, rec.Version)), Amount: c.areq.Text("purchaseAmount"), Exponent: c.areq.Text("purchaseExponent"),
@@ -457,10 +452,10 @@ func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *cont
 }
 
 // createWaiting stores an authentication whose AReq waits for a browser or an agent.
-func (e *Engine) createWaiting(ctx context.Context, req *authRequest, c *contentCheck, rec *txnRecord) (*Authentication, error) {
+func (e *Engine) createWaiting(ctx context.Context, req *authRequest, c *contentCheck, rec *txn.Record) (*Authentication, error) {
 	rec.AReq = c.areq.Facts()
-	rec.setPurchase(c.areq)
-	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, Scheme: c.to.peer.Scheme, State: Waiting}
+	rec.SetPurchase(c.areq)
+	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, Scheme: c.to.peer.Scheme, State: txn.Waiting}
 	if err := e.createRow(ctx, &t, rec, e.Timeouts.Browser); err != nil {
 		return nil, err
 	}
@@ -473,7 +468,7 @@ func (e *Engine) createWaiting(ctx context.Context, req *authRequest, c *content
 
 // addExpiryEvent stores the event that nobody went on with an authentication, which lies ahead. Without it nobody was told
 // of the authentication yet.
-func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txnRecord) error {
+func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txn.Record) error {
 	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
 		return nil
 	}
@@ -481,10 +476,10 @@ func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txnRecor
 		if err := e.addEvent(t, rec); err != nil {
 			return err
 		}
-		return e.seal(t, rec)
+		return e.Seal(t, rec)
 	})
 	if err != nil {
-		return e.storeUnreachable(ctx, "event not stored", err, t.ID)
+		return e.StoreUnreachable(ctx, "event not stored", err, t.ID)
 	}
 	return nil
 }
@@ -524,7 +519,7 @@ func (e *Engine) noteID(ctx context.Context, req *authRequest) error {
 		return nil
 	}
 	if err := req.once.Note(ctx, req.id.value); err != nil {
-		return e.storeUnreachable(ctx, "id not noted", err, req.id.value)
+		return e.StoreUnreachable(ctx, "id not noted", err, req.id.value)
 	}
 	return nil
 }
@@ -553,14 +548,6 @@ type Delegation struct {
 	Completion string
 
 	body []byte // of the request
-}
-
-// An agentRecord is what a row keeps of an authentication whose browser an agent looks after.
-type agentRecord struct {
-	Request         []byte `json:",omitzero"` // the request, sealed under the API key; gone once the AReq has left
-	Continued       int64  `json:",omitzero"` // when the request came that the AReq left for, Unix milliseconds
-	NotificationURL string `json:",omitzero"` // "" if it is to be told later
-	MethodURL       string `json:",omitzero"` // of the 3DS Method; "" if there is none
 }
 
 // secret returns what the request is sealed under. Only the SHA-256 of the key rests anywhere, and that opens nothing.
@@ -592,7 +579,7 @@ func (e *Engine) createForAgent(ctx context.Context, req *authRequest, c *conten
 		return nil, err
 	}
 	d, rec := req.delegation, e.newCreated(req)
-	rec.Agent = &agentRecord{
+	rec.Agent = &txn.AgentRecord{
 		Request: sealCard(req.id.value, d.secret(), d.body), NotificationURL: d.NotificationURL, MethodURL: methodURL(c.to.peer, acsVersion(c.to.info, rec.Version)),
 	}
 	if string(c.msg.RawAt("browserJavascriptEnabled")) == "false" { // 2.1.0 has no such element

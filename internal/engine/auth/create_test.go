@@ -18,7 +18,9 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -92,7 +94,7 @@ func TestD14NormalisedHasFoundAndSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, list := range map[string][]auth.Correction{"201": a.Normalised, "GET": later.Normalised} {
+	for name, list := range map[string][]faults.Correction{"201": a.Normalised, "GET": later.Normalised} {
 		got := map[string][2]string{}
 		for _, c := range list {
 			got[c.Pointer] = [2]string{string(c.Found), string(c.Sent)}
@@ -115,7 +117,7 @@ func TestD14NormalisedHasFoundAndSent(t *testing.T) {
 	if a, _, err = e.Create(t.Context(), profiled, long); err != nil {
 		t.Fatal(told(err))
 	}
-	i := slices.IndexFunc(a.Normalised, func(c auth.Correction) bool { return c.Pointer == "/purchaseCurrency" })
+	i := slices.IndexFunc(a.Normalised, func(c faults.Correction) bool { return c.Pointer == "/purchaseCurrency" })
 	if i < 0 || string(a.Normalised[i].Found) != "null" || string(a.Normalised[i].Sent) != `"978"` {
 		t.Errorf("a long value: %+v", a.Normalised)
 	}
@@ -779,7 +781,7 @@ func TestD17RepeatedCreationIsTheSameAuthentication(t *testing.T) {
 		// An id that cannot be noted makes nothing. One that was noted, and has nothing under it, is used by the next attempt.
 		sends, noted := len(w.sends), ""
 		once.ID, once.Note = "", func(_ context.Context, id string) error { noted = id; return errors.New("no store") }
-		if _, _, err := e.Create(auth.WithOnce(t.Context(), once), profiled, body.json()); !errors.Is(err, auth.ErrStoreUnreachable) || len(w.sends) != sends {
+		if _, _, err := e.Create(auth.WithOnce(t.Context(), once), profiled, body.json()); !errors.Is(err, txn.ErrStoreUnreachable) || len(w.sends) != sends {
 			t.Errorf("%s: %v, %d AReqs more", name, err, len(w.sends)-sends)
 		}
 		once.ID, once.Note = noted, func(context.Context, string) error { return nil }

@@ -24,27 +24,19 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"io"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/journal"
-	"github.com/openthreeds/threeds/internal/state/record"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
 )
-
-// A Store is what the engine needs of a store; see package store for the contract.
-type Store interface {
-	Create(ctx context.Context, t store.Txn) error
-	Get(ctx context.Context, id string) (store.Txn, error)
-	Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error
-}
 
 // Cards tells which schemes hold a card.
 type Cards interface {
@@ -80,15 +72,6 @@ type IDs interface {
 	IsOwner(id, owner string) bool
 }
 
-// A Sealer has the keys of what the store keeps.
-type Sealer interface {
-	record.Sealer
-	// Digest returns a keyed digest of data.
-	Digest(data string) []byte
-	// IsDigest reports whether digest is that of data, also if an earlier key has made it.
-	IsDigest(digest []byte, data string) bool
-}
-
 // A Directory is what the engine knows of one directory server.
 type Directory struct {
 	Scheme        string
@@ -122,17 +105,6 @@ type Server struct {
 	RefNumber     func(message.Version) string // threeDSServerRefNumber
 	RequestorID   string                       // threeDSRequestorID where neither merchant nor directory has one
 	RequestorName string                       // the same for threeDSRequestorName
-}
-
-// Timeouts are the engine's limits; all of them are set.
-type Timeouts struct {
-	Authentication  time.Duration // an /auth, everything included
-	Preauth         time.Duration // age at which an id can no longer be used
-	Challenge       time.Duration // how long a challenge waits for its RReq
-	Result          time.Duration // how long a result is kept
-	DecoupledResult time.Duration // the same after a decoupled authentication
-	Browser         time.Duration // how long an authentication waits for its browser
-	Values          time.Duration // how long the owner is told of an authentication that is over
 }
 
 // decoupledGrace is how long an RReq is awaited beyond threeDSRequestorDecMaxTime: an
@@ -176,32 +148,18 @@ type Announcer interface {
 // An Engine does the work. Set all fields but the optional ones before use; it
 // is then safe for concurrent calls.
 type Engine struct {
-	Store       Store
+	txn.Rows
 	Cards       Cards
 	Directories Directories
 	IDs         IDs
-	Sealer      Sealer
 	Server      Server
-	Peers       []Directory // in order of preference
-	Timeouts    Timeouts
+	Peers       []Directory    // in order of preference
 	Limits      message.Limits // limits of every message that is read; zero means the defaults
 	BrowserURL  string         // the origin under which browsers reach our pages; "" if there are none
 	Loopback    bool           // for the sandbox: requestors may give http URLs of this machine where https is demanded
-	Log         *slog.Logger
-	Now         func() time.Time
-	Rand        io.Reader // nil means crypto/rand
-	Observer    Observer  // nil means that nobody observes
-	// Tasks runs what is left to do for requests that have been answered. Engines that
-	// follow each other in one process share one group, and the process ends it; nil means
-	// that the engine has a group of its own.
-	Tasks    *tasks.Group
-	Recorder Recorder // nil means that nothing is recorded
-	// Acknowledged are the results that this process has acknowledged. Nil means that the engine has a
-	// memory of its own.
-	Acknowledged *Acknowledged
-	// PutBack is called when the row of a transaction is older than its acknowledged result. Nil means that
-	// nobody counts.
-	PutBack func()
+	Rand        io.Reader      // nil means crypto/rand
+	Observer    Observer       // nil means that nobody observes
+	Recorder    Recorder       // nil means that nothing is recorded
 	// Announcer makes the events that merchants are told of; nil means that none is.
 	Announcer Announcer
 	// CardHash returns the hash by which the journal finds a card; nil means that there is no journal.
@@ -212,15 +170,10 @@ type Engine struct {
 	JournalsPersonal bool
 	// Journal has the authentications whose rows are gone; nil means that there is none.
 	Journal Journal
-	// Findings and StoreFailures limit lines of the log; nil is no limit. Engines that follow each other in one process
-	// share them.
-	Findings      *FindingLimit
-	StoreFailures record.LogLimit
+	// Findings limits lines of the log; nil is no limit. Engines that follow each other in one process share it.
+	Findings *FindingLimit
 
-	ownAcked Acknowledged // used when Acknowledged is nil
-	changes  changeNotifier
-	sending  sync.Map    // ids whose AReq a task of this engine is about to send
-	ownTasks tasks.Group // used when Tasks is nil
+	sending  sync.Map // ids whose AReq a task of this engine is about to send
 	inFlight sync.WaitGroup
 }
 
@@ -239,22 +192,7 @@ func (e *Engine) peer(scheme string) (*Directory, bool) {
 	return nil, false
 }
 
-func (e *Engine) acknowledged() *Acknowledged { return cmp.Or(e.Acknowledged, &e.ownAcked) }
-
-func (e *Engine) taskGroup() *tasks.Group { return cmp.Or(e.Tasks, &e.ownTasks) }
-
 func (e *Engine) rand() io.Reader { return cmp.Or(e.Rand, rand.Reader) }
-
-// logStoreFailure logs that the store did not do its part in a request, unless there are many such lines.
-func (e *Engine) logStoreFailure(ctx context.Context, what string, err error, attrs ...any) {
-	record.LogFailure(ctx, e.Log, e.StoreFailures, e.Now(), what, err, attrs...)
-}
-
-// storeUnreachable logs that the store did not do its part for a transaction, and returns ErrStoreUnreachable.
-func (e *Engine) storeUnreachable(ctx context.Context, what string, err error, id string) error {
-	e.logStoreFailure(ctx, what, err, "threeDSServerTransID", id)
-	return ErrStoreUnreachable
-}
 
 // note records what is known of the request of a context; nothing when value is "".
 func (e *Engine) note(ctx context.Context, name, value string) {

@@ -6,15 +6,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
 )
-
-// commitTime is what an /auth may take beyond its time limit to commit its outcome. It
-// is short enough for the answer to leave within a quarter of a second of the limit.
-const commitTime = 200 * time.Millisecond
 
 // exchange sends the one AReq of a claim and returns the answer. It goes on if the
 // requestor hangs up; the time limit counts from the start of the /auth.
@@ -57,7 +54,7 @@ func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err er
 	if err != nil {
 		return answer{}, e.fail(ctx, c, e.connectionErro(ctx, c, err))
 	}
-	facts, err := c.rec.context()
+	facts, err := c.rec.Context()
 	if err != nil {
 		return answer{}, err
 	}
@@ -92,21 +89,21 @@ func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err er
 // later, so the requestor gets it even if the commit fails.
 func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.Message) (answer, error) {
 	status := ares.Text("transStatus")
-	next, keep := Final, e.keepFinal()
+	next, keep := txn.Final, e.KeepFinal()
 	switch status {
 	case "C", "S":
-		next, keep = Challenge, e.Timeouts.Challenge
+		next, keep = txn.Challenge, e.Timeouts.Challenge
 	case "D":
-		next, keep = Challenge, decoupledWait(areq)
+		next, keep = txn.Challenge, decoupledWait(areq)
 	}
 	c.rec.ARes = ares.Bytes()
 	c.rec.Decoupled = status == "D"
 	if err := e.storeFirstOfSPC(ctx, c, status, ares); err != nil {
-		e.logStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", c.id)
+		e.LogStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", c.id)
 		return answer{}, unreachable(c.version, c.id)
 	}
 	commit := e.commitFinal
-	if next == Challenge {
+	if next == txn.Challenge {
 		commit = e.commitPending
 	}
 	err := commit(ctx, c, next, keep)
@@ -114,8 +111,8 @@ func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.M
 	e.explainReason(ctx, c.id, c.peer.Scheme, ares)
 	e.logOtherBridging(ctx, c, ares)
 	if err != nil {
-		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", next)
-		if next == Challenge {
+		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", next)
+		if next == txn.Challenge {
 			return answer{}, unreachable(c.version, c.id)
 		}
 	}
@@ -186,8 +183,8 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 // harmless: a claim without an outcome expires as failed.
 func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
 	c.rec.Failure = failureOf(bad)
-	if err := e.commitFinal(ctx, c, Failed, e.keepFinal()); err != nil {
-		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", Failed)
+	if err := e.commitFinal(ctx, c, txn.Failed, e.KeepFinal()); err != nil {
+		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", txn.Failed)
 	}
 	return bad
 }
@@ -214,17 +211,17 @@ func (e *Engine) commitFinal(ctx context.Context, c *claim, next store.State, ke
 }
 
 // commitContext is for the writes after the exchange: it lasts as long as the /auth may
-// still take, and never less than commitTime.
+// still take, and never less than CommitTime.
 func (e *Engine) commitContext(ctx context.Context, c *claim) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, max(e.timeLeft(c), 0)+commitTime)
+	return context.WithTimeout(ctx, max(e.timeLeft(c), 0)+txn.CommitTime)
 }
 
 // advanceClaim is the change that commitFinal and commitPending make.
 func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep time.Duration) error {
-	if t.State == Cancelled {
+	if t.State == txn.Cancelled {
 		return e.keepLateARes(t, c)
 	}
-	if err := e.checkLeg(t, c.rec); err != nil {
+	if err := e.CheckLeg(t, c.rec); err != nil {
 		return err
 	}
 	c.rec.Answered = e.Now().UnixMilli()
@@ -234,12 +231,12 @@ func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep tim
 // keepLateARes keeps the ARes of an authentication that was cancelled while its AReq was on its way. Nothing else changes;
 // a result that comes later is checked against it.
 func (e *Engine) keepLateARes(t *store.Txn, c *claim) error {
-	rec, err := e.unseal(t)
+	rec, err := e.Unseal(t)
 	if err != nil {
 		return err
 	}
 	rec.ARes = c.rec.ARes
-	return e.seal(t, rec)
+	return e.Seal(t, rec)
 }
 
 // commitPending moves the transaction to a state that expects a result. The write is not
@@ -250,16 +247,16 @@ func (e *Engine) commitPending(ctx context.Context, c *claim, next store.State, 
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
 	again := false
-	w := e.newWrite(store.Txn{ID: c.rowID()}, func(t *store.Txn) error {
-		if again && t.State != Sent {
+	w := e.NewWrite(store.Txn{ID: c.rowID()}, func(t *store.Txn) error {
+		if again && t.State != txn.Sent {
 			return nil // an earlier try was made, and the result has come since
 		}
 		again = true
 		return e.advanceClaim(t, c, next, keep)
 	})
-	sure, err := w.run(ctx)
+	sure, err := w.Run(ctx)
 	if !sure {
-		w.resolveLater(func(rec *txnRecord) { rec.Undelivered = true })
+		w.ResolveLater(func(rec *txn.Record) { rec.Undelivered = true })
 	}
 	return err
 }

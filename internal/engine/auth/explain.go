@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +19,7 @@ type Explanation struct {
 	IsValid    bool // /auth would not refuse the content
 	Faults     []faults.Entry
 	Warnings   []Warning
-	Normalised []Correction
+	Normalised []faults.Correction
 	Findings   []*scheme.Finding // what the scheme asks for and the request lacks
 	Scheme     string            // whose directory the AReq would go to; "" if it is not known
 	Version    message.Version   // of the AReq
@@ -37,14 +36,6 @@ type Warning struct {
 	Pointer string `json:"pointer"`
 	Rule    string `json:"rule"`
 	Text    string `json:"text"`
-}
-
-// A Correction is something that was changed before the request left. Found and Sent are nil unless the element says
-// nothing of a person.
-type Correction struct {
-	Pointer     string
-	Rule        string
-	Found, Sent json.RawMessage
 }
 
 // ExplainOptions are what is asked for beside the body.
@@ -213,9 +204,9 @@ func (x *Explanation) hasFaultAt(pointer string) bool {
 
 // corrections returns what was changed in a request, and the members that are not sent because nobody knows them. areq
 // is nil if no AReq could be made.
-func corrections(req *authRequest, original *message.Request, areq *message.Message) (all []Correction) {
+func corrections(req *authRequest, original *message.Request, areq *message.Message) (all []faults.Correction) {
 	for _, c := range req.changes {
-		n := Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
+		n := faults.Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
 		if isImpersonal(c.Path) {
 			n.Found = withoutCard(original.RawAt(c.Path), req.pan)
 			if areq != nil {
@@ -231,7 +222,7 @@ func corrections(req *authRequest, original *message.Request, areq *message.Mess
 			continue
 		}
 		if !slices.ContainsFunc(explainMembers, isOurs) && !isOurs("ds") && !isOurs("extensions") {
-			all = append(all, Correction{Pointer: faults.Pointer(path), Rule: "unknown-member"})
+			all = append(all, faults.Correction{Pointer: faults.Pointer(path), Rule: "unknown-member"})
 		}
 	}
 	return all

@@ -447,7 +447,7 @@ func TestE3WhatIsWrongIsNotCopied(t *testing.T) {
 	body = areq("2.2.0", preauth(t, e, shop))
 	body["mobilePhone"] = object{"cc": "+12345", "subscriber": "12345678"}
 	x = e.Explain(shop, body.json(), auth.ExplainOptions{})
-	isThere := func(c auth.Correction) bool { return c.Pointer == "/mobilePhone/cc" }
+	isThere := func(c faults.Correction) bool { return c.Pointer == "/mobilePhone/cc" }
 	if i := slices.IndexFunc(x.Normalised, isThere); i < 0 || x.Normalised[i].Found == nil || x.Normalised[i].Sent != nil {
 		t.Errorf("what is changed and wrong all the same: %+v", x.Normalised)
 	}

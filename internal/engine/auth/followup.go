@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -25,10 +26,6 @@ const (
 	spcTime           = 540 * time.Second // from the ARes S to the second AReq, unless that has spcIncompInd 03
 	fallbackTime      = 60 * time.Second  // from the RReq D to the 3RI
 	keepFirstDuration = 20 * time.Minute  // how long the first authentication is remembered
-
-	// Leg is the state of a row that holds a first authentication instead of a transaction.
-	// It never changes.
-	Leg store.State = "leg"
 )
 
 // Kinds of a follow-up authentication.
@@ -42,20 +39,6 @@ const browser = "02" // the deviceChannel of browsers
 // spcSupport is the element of the AReq that offers SPC.
 const spcSupport = "threeDSRequestorSpcSupport"
 
-// A purchase is what a follow-up authentication must have in common with the first one.
-type purchase struct {
-	Values map[string]string // raw JSON values by element; "" where the element is absent
-	Card   []byte            // keyed digest of the card number and the id of the first authentication
-}
-
-// A firstAuthentication is what is kept of one for its follow-up.
-type firstAuthentication struct {
-	Kind string // kind of the follow-up: spc or fallback
-	At   int64  // when it ended with S or D, Unix milliseconds
-	ID   string // its threeDSServerTransID
-	purchase
-}
-
 // commonElements are the elements that a follow-up has in common with the first
 // authentication.
 var commonElements = []string{
@@ -65,12 +48,12 @@ var commonElements = []string{
 
 // purchaseOf returns the purchase of an AReq that may need a follow-up, nil for one that
 // never does.
-func (e *Engine) purchaseOf(req *authRequest, areq *message.Message) *purchase {
+func (e *Engine) purchaseOf(req *authRequest, areq *message.Message) *txn.Purchase {
 	if req.version < message.V231 ||
 		areq.Text(spcSupport) != "Y" && !slices.Contains([]string{"F", "B"}, areq.Text("threeDSRequestorDecReqInd")) {
 		return nil
 	}
-	p := &purchase{Values: make(map[string]string), Card: e.Sealer.Digest(cardText(req.id.value, req.pan))}
+	p := &txn.Purchase{Values: make(map[string]string), Card: e.Sealer.Digest(cardText(req.id.value, req.pan))}
 	for _, name := range commonElements {
 		p.Values[name] = string(areq.Raw(name))
 	}
@@ -82,7 +65,7 @@ func cardText(id, pan string) string { return id + "\x00" + pan }
 
 // isCard reports whether pan is the card of the first authentication. A build before digests were
 // keyed made them with SHA-256 alone. Its rows count as long as they live, which is 8 days at most.
-func (e *Engine) isCard(first *firstAuthentication, pan string) bool {
+func (e *Engine) isCard(first *txn.FirstAuthentication, pan string) bool {
 	text := cardText(first.ID, pan)
 	unkeyed := sha256.Sum256([]byte(text))
 	return e.Sealer.IsDigest(first.Card, text) || bytes.Equal(first.Card, unkeyed[:])
@@ -92,13 +75,13 @@ func (e *Engine) isCard(first *firstAuthentication, pan string) bool {
 // follow-up is recognised on every node. It is called before the requestor can hear that it
 // may go on; if that message fails, nobody ever looks for the row. P is nil if the AReq
 // asked for no follow-up; one that comes all the same is refused.
-func (e *Engine) storeFirst(ctx context.Context, kind, acsTransID string, t *store.Txn, p *purchase) error {
+func (e *Engine) storeFirst(ctx context.Context, kind, acsTransID string, t *store.Txn, p *txn.Purchase) error {
 	if p == nil {
 		return nil
 	}
-	first := firstAuthentication{Kind: kind, At: e.Now().UnixMilli(), ID: t.ID, purchase: *p}
-	row := store.Txn{ID: firstKey(t.Scheme, acsTransID), Owner: t.Owner, Scheme: t.Scheme, State: Leg, Expires: e.expiryIn(keepFirstDuration)}
-	if err := e.seal(&row, first); err != nil {
+	first := txn.FirstAuthentication{Kind: kind, At: e.Now().UnixMilli(), ID: t.ID, Purchase: *p}
+	row := store.Txn{ID: firstKey(t.Scheme, acsTransID), Owner: t.Owner, Scheme: t.Scheme, State: txn.Leg, Expires: e.ExpiryIn(keepFirstDuration)}
+	if err := e.Seal(&row, first); err != nil {
 		return err
 	}
 	err := e.Store.Create(ctx, row)
@@ -111,11 +94,11 @@ func (e *Engine) storeFirst(ctx context.Context, kind, acsTransID string, t *sto
 // restartFirst restarts the time for the follow-up of a first authentication that is stored
 // already: its result came once before and could not be committed then, so the requestor
 // hears of it only now. The row of another authentication stays as it is.
-func (e *Engine) restartFirst(ctx context.Context, row *store.Txn, first *firstAuthentication) error {
+func (e *Engine) restartFirst(ctx context.Context, row *store.Txn, first *txn.FirstAuthentication) error {
 	errOther := errors.New("row of another authentication")
 	err := e.Store.Update(ctx, store.Txn{ID: row.ID}, func(t *store.Txn) error {
-		var stored firstAuthentication
-		if err := e.open(t, &stored); err != nil {
+		var stored txn.FirstAuthentication
+		if err := e.Open(t, &stored); err != nil {
 			return err
 		}
 		if stored.ID != first.ID || stored.Kind != first.Kind {
@@ -202,13 +185,13 @@ func (e *Engine) checkFollowUp(ctx context.Context, req *authRequest, to target,
 	}
 	row, err := e.Store.Get(ctx, firstKey(to.peer.Scheme, ref))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		e.logStoreFailure(ctx, "first leg not read", err, "threeDSServerTransID", req.id.value)
+		e.LogStoreFailure(ctx, "first leg not read", err, "threeDSServerTransID", req.id.value)
 		return unreachable(req.version, req.knownID())
 	}
-	var first firstAuthentication
+	var first txn.FirstAuthentication
 	known := err == nil && row.Owner == req.account.Merchant.Name && row.Scheme == to.peer.Scheme
 	if known {
-		if err := e.open(&row, &first); err != nil {
+		if err := e.Open(&row, &first); err != nil {
 			return err
 		}
 	}
@@ -221,7 +204,7 @@ func (e *Engine) checkFollowUp(ctx context.Context, req *authRequest, to target,
 	if names := e.differences(&first, req, areq); len(names) > 0 {
 		return erro(req.version, message.BadTransactionData, strings.Join(names, ","), req.knownID())
 	}
-	return first.checkTime(req, areq)
+	return checkTime(&first, req, areq)
 }
 
 // followUpKind tells a follow-up by the elements that only such an AReq has; it is "" for
@@ -286,7 +269,7 @@ func firstReference(kind string, areq *message.Message) (ref string, found messa
 }
 
 // differences names the elements in which an AReq is not that of the first authentication.
-func (e *Engine) differences(first *firstAuthentication, req *authRequest, areq *message.Message) []string {
+func (e *Engine) differences(first *txn.FirstAuthentication, req *authRequest, areq *message.Message) []string {
 	var names []string
 	if !e.isCard(first, req.pan) {
 		names = append(names, "acctNumber")
@@ -305,7 +288,7 @@ func (e *Engine) differences(first *firstAuthentication, req *authRequest, areq 
 // checkTime checks that a follow-up comes in time after the first authentication, with an
 // allowance for nodes whose clocks differ. A request that says itself that the time for SPC
 // was over (spcIncompInd 03) may come late, but without an assertion.
-func (first *firstAuthentication) checkTime(req *authRequest, areq *message.Message) error {
+func checkTime(first *txn.FirstAuthentication, req *authRequest, areq *message.Message) error {
 	age := req.start.Sub(time.UnixMilli(first.At)) - transid.MaxSkew
 	switch {
 	case first.Kind == fallback && age > fallbackTime:

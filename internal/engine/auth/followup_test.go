@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
@@ -459,7 +460,7 @@ func TestCardDigestIsKeyed(t *testing.T) {
 			if bytes.Contains(row.Data, unkeyed(pan)) {
 				t.Errorf("%s: the row of %s has a digest that was made without keys", name, id)
 			}
-			if tt.card != "" && row.State == auth.Leg {
+			if tt.card != "" && row.State == txn.Leg {
 				digest := regexp.MustCompile(`"Card":"[^"]*"`)
 				if !digest.Match(row.Data) {
 					t.Fatalf("no digest in %s", row.Data)

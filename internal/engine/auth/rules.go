@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
-	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -206,18 +205,4 @@ func describeFindings(findings []*scheme.Finding) []string {
 		texts = append(texts, f.Text)
 	}
 	return texts
-}
-
-// unkeptRules returns the rules of findings in the form for the record, each once.
-func unkeptRules(findings []*scheme.Finding) []journal.Rule {
-	var rules []journal.Rule
-	for _, f := range findings {
-		r := journal.Rule{Element: f.Element, Rule: string(f.Rule)}
-		r.Since, _ = f.Since.Days()
-		_, r.Until = f.Until.Days()
-		if !slices.Contains(rules, r) {
-			rules = append(rules, r)
-		}
-	}
-	return rules
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -81,13 +82,14 @@ func (w *world) engine(skew time.Duration) *auth.Engine {
 		})
 	}
 	e := &auth.Engine{
-		Store: w, Cards: w, Directories: w, Sealer: plain{}, IDs: transid.NewKeys(make([]byte, 32)),
-		Server:   auth.Server{RefNumber: func(v message.Version) string { return "REF-" + v.String() }, RequestorID: "R", RequestorName: "N"},
-		Peers:    peers,
-		Timeouts: auth.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute},
-		Log:      slog.New(slog.DiscardHandler),
-		Now:      func() time.Time { return w.clock().Add(skew) },
-		Rand:     w.rand,
+		Rows: txn.Rows{
+			Store: w, Sealer: plain{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.clock().Add(skew) },
+			Timeouts: txn.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute},
+		},
+		Cards: w, Directories: w, IDs: transid.NewKeys(make([]byte, 32)),
+		Server: auth.Server{RefNumber: func(v message.Version) string { return "REF-" + v.String() }, RequestorID: "R", RequestorName: "N"},
+		Peers:  peers,
+		Rand:   w.rand,
 	}
 	if w.journal != nil {
 		w.journal(e)

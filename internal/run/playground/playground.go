@@ -22,6 +22,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/uuid"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/peers/directory"
@@ -213,7 +214,7 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 			RefNumber:   referenceNumber,
 			RequestorID: "sandbox", RequestorName: "Sandbox",
 		},
-		Timeouts: auth.Timeouts{
+		Timeouts: txn.Timeouts{
 			Authentication: patience, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
 			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute,
 		},

@@ -27,6 +27,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/results"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
@@ -67,7 +68,7 @@ func newIdleServer(t *testing.T) (*Server, Config) {
 		Clients:       []certs.Client{{Scheme: "visa", CA: x509.NewCertPool(), Names: []string{"4"}}},
 		V1Peers:       []directory.V1Peer{{Scheme: "jcb", URL: nowhere, TLS: mutual}},
 		V1Directories: []mpi.Directory{{Scheme: "jcb", Policy: func() xmldsig.Policy { return xmldsig.Policy{} }}},
-		Timeouts:      auth.Timeouts{Authentication: 5 * time.Second, Preauth: 6 * time.Second, Challenge: 7 * time.Second},
+		Timeouts:      txn.Timeouts{Authentication: 5 * time.Second, Preauth: 6 * time.Second, Challenge: 7 * time.Second},
 		Limits: Limits{
 			PerKey: 8, InFlight: 9, Connections: 10, Wait: 11 * time.Second, AuthBody: 12, Body: 13, Message: message.Limits{Depth: 14, Members: 15},
 		},

@@ -34,6 +34,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/shed"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/certs"
@@ -64,7 +65,7 @@ type Config struct {
 	Managed         map[string]string       // directories whose client certificate the store has: scheme and key of the configuration
 	V1Peers         []directory.V1Peer      // those of 3-D Secure 1.0.2, may be none
 	V1Directories   []mpi.Directory         // the same, as their engine wants them
-	Timeouts        auth.Timeouts
+	Timeouts        txn.Timeouts
 	Idempotency     time.Duration // how long an Idempotency-Key stands for one request; 0 means 24 hours
 	Webhooks        WebhookSettings
 	ACP             *ACPSettings     // nil means that agents are not served
@@ -188,7 +189,7 @@ type Server struct {
 	lateRequests atomic.Int64   // requests that came since closing
 
 	refusedRecords atomic.Uint64     // records of transactions that did not open, or are older than their result
-	acknowledged   auth.Acknowledged // results, in all runtimes
+	acknowledged   txn.Acknowledged  // results, in all runtimes
 	findings       auth.FindingLimit // of all runtimes
 	storeFailures  obs.LogThrottle   // in requests of all runtimes
 	writes         writeWatch        // the store's writes: those of requests, in all runtimes, and this node's sign of life
