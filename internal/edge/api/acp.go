@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/state/idempotency"
@@ -163,7 +164,9 @@ func onceOf(ctx context.Context, req *request) context.Context {
 
 // delegation is what a request says beside the members of the AReq.
 func delegation(req *request, steps acp.Steps) auth.Delegation {
-	return auth.Delegation{APIKey: req.apiKey, NotificationURL: steps.NotificationURL, Completion: steps.Completion}
+	return auth.Delegation{
+		APIKey: req.apiKey, AgentSteps: check.AgentSteps{NotificationURL: steps.NotificationURL, Completion: steps.Completion},
+	}
 }
 
 // createSession begins an authentication for an agent.

@@ -219,7 +219,7 @@ func (e *Engine) openCursor(name, cursor string) (string, error) {
 
 // ofJournal returns what a record says of an authentication: neither messages nor the authentication value.
 func (e *Engine) ofJournal(r *journal.Record) *Authentication {
-	rules := e.rulesOf(r.Card.Scheme)
+	rules := e.RulesOf(r.Card.Scheme)
 	a := &Authentication{
 		ID: r.ID, Status: outcome.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
 		Scheme: r.Card.Scheme, MessageVersion: r.MessageVersion, Channel: r.DeviceChannel,

@@ -116,7 +116,7 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 	}
 	if !isBinding(binding) {
 		b := make([]byte, secretLen)
-		if _, err := io.ReadFull(e.rand(), b); err != nil {
+		if _, err := io.ReadFull(e.Random(), b); err != nil {
 			return nil, "", err
 		}
 		binding = base64URL.EncodeToString(b)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/base/charset"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/message"
@@ -21,10 +22,10 @@ func readBrowser(r *txn.Record, data BrowserData) {
 	r.Changes = append(r.Changes, describeChanges(changes)...)
 	for _, c := range changes {
 		n := faults.Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
-		if name := c.Path.Name(); isImpersonal(c.Path) {
+		if name := c.Path.Name(); check.IsImpersonal(c.Path) {
 			n.Found, n.Sent = textAsJSON(charset.Decode(data[name])), textAsJSON(kept[name])
 		}
-		if len(r.Corrections) < maxCorrections {
+		if len(r.Corrections) < check.MaxCorrections {
 			r.Corrections = append(r.Corrections, n)
 		}
 	}
@@ -33,7 +34,7 @@ func readBrowser(r *txn.Record, data BrowserData) {
 // textAsJSON returns a text as JSON; nil if there is none, or too much to be kept with a correction.
 func textAsJSON(text string) json.RawMessage {
 	raw, err := json.Marshal(text)
-	if err != nil || text == "" || len(raw) > maxCorrectionValue {
+	if err != nil || text == "" || len(raw) > check.MaxCorrectionValue {
 		return nil
 	}
 	return raw
@@ -68,7 +69,7 @@ func readBrowserData(data BrowserData, v message.Version) (BrowserData, []messag
 		changes = append(changes, message.Change{Path: message.Path(name), What: what})
 	}
 	for _, name := range slices.Sorted(maps.Keys(data)) {
-		isKept := isBrowserMember(name) || slices.Contains(pageMembers, name) || name == "challengeWindowSize" || name == canShowSPC
+		isKept := check.IsBrowserMember(name) || slices.Contains(pageMembers, name) || name == "challengeWindowSize" || name == canShowSPC
 		if !isKept || data[name] == "" {
 			continue
 		}
@@ -85,12 +86,12 @@ func readBrowserData(data BrowserData, v message.Version) (BrowserData, []messag
 		change(name.member, name.what)
 	}
 	request := map[string]any{
-		"messageType": "AReq", "messageVersion": v.String(), "deviceChannel": browser, "messageCategory": "01",
+		"messageType": "AReq", "messageVersion": v.String(), "deviceChannel": check.Browser, "messageCategory": "01",
 	}
 	table := message.TableOf(message.AReq, v)
 	for name, value := range kept {
 		switch f := table.Field(name); {
-		case f == nil || !isBrowserMember(name):
+		case f == nil || !check.IsBrowserMember(name):
 		case f.Kind == message.Bool:
 			request[name] = value == "true"
 		case f.Array:
@@ -108,18 +109,18 @@ func readBrowserData(data BrowserData, v message.Version) (BrowserData, []messag
 		return kept, changes // json.Marshal made the text, so this does not happen
 	}
 	for _, c := range msg.Normalise() {
-		if isBrowserMember(c.Path.Name()) {
+		if check.IsBrowserMember(c.Path.Name()) {
 			changes = append(changes, c)
 		}
 	}
 	areq, problems := msg.Build(message.Context{})
 	for name := range request {
-		if isBrowserMember(name) && areq.Text(name) != "" {
+		if check.IsBrowserMember(name) && areq.Text(name) != "" {
 			kept[name] = areq.Text(name)
 		}
 	}
 	for _, p := range problems {
-		if name := p.Path.Name(); p.Code != message.Missing && isBrowserMember(name) && kept[name] != "" {
+		if name := p.Path.Name(); p.Code != message.Missing && check.IsBrowserMember(name) && kept[name] != "" {
 			delete(kept, name)
 			change(name, changeLeftOut)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
@@ -146,7 +147,7 @@ func TestC21WithoutScriptIsFrom220On(t *testing.T) {
 			w.hits[0].Info = onlyVersion(v, "https://acs.example/method")
 			sent := object(nil)
 			w.sent = func(areq []byte) { sent = parse(t, areq) }
-			e, d := w.engine(0), auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+			e, d := w.engine(0), auth.Delegation{APIKey: agentKey, AgentSteps: check.AgentSteps{NotificationURL: "https://agent.example/back"}}
 			first, later := four(), object{}
 			first["deviceChannel"] = "02"
 			if isAtOnce {
@@ -302,7 +303,7 @@ func TestCase25CureOfATextThatIsNotASCII(t *testing.T) {
 			delete(o, "threeDSServerTransID")
 			o["cardholderName"] = "Ann Example"
 			o[member] = value
-			x := w.engine(0).Explain(acc, o.json(), auth.ExplainOptions{})
+			x := w.engine(0).Explain(acc, o.json(), check.ExplainOptions{})
 			cures := ""
 			for _, f := range x.Faults {
 				if *f.Pointer == "/"+member {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
@@ -323,7 +324,7 @@ func TestE3CreateAndExplainAgree(t *testing.T) {
 	for n := range 1500 {
 		acc := explainable[random.IntN(len(explainable))]
 		body := randomBody(random, e, acc)
-		x := e.Explain(acc, slices.Clone(body), auth.ExplainOptions{IsCreation: true})
+		x := e.Explain(acc, slices.Clone(body), check.ExplainOptions{IsCreation: true})
 		_, _, err := e.Create(t.Context(), acc, slices.Clone(body))
 		refused, isRefused := errors.AsType[*auth.RefusedError](err)
 		if isRefused && len(refused.Faults) == 1 && refused.Faults[0].Code == message.BadTransactionData.String() {
@@ -806,7 +807,7 @@ func agentBrowser() object {
 // newAgent creates an authentication for an agent, which is to tell of its browser later.
 func (w *world) newAgent(t *testing.T) (*auth.Engine, auth.Delegation, *auth.Authentication) {
 	t.Helper()
-	e, d := w.engine(0), auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+	e, d := w.engine(0), auth.Delegation{APIKey: agentKey, AgentSteps: check.AgentSteps{NotificationURL: "https://agent.example/back"}}
 	o := four()
 	o["deviceChannel"] = "02"
 	a, err := e.CreateForAgent(t.Context(), profiled, d, o.json())
@@ -915,7 +916,7 @@ func TestD52AgentOnTwoNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodes[0].Sealer, nodes[1].Sealer = accepting, rotated
-	d := auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+	d := auth.Delegation{APIKey: agentKey, AgentSteps: check.AgentSteps{NotificationURL: "https://agent.example/back"}}
 	o := four()
 	o["deviceChannel"] = "02"
 	a, err := nodes[0].CreateForAgent(t.Context(), profiled, d, o.json())
@@ -950,7 +951,7 @@ func TestD55StrictKeyOfAnAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	strict := &account.Account{Merchant: profiled.Merchant, Strict: true}
-	d := auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+	d := auth.Delegation{APIKey: agentKey, AgentSteps: check.AgentSteps{NotificationURL: "https://agent.example/back"}}
 	o := four()
 	maps.Copy(o, agentBrowser())
 	o["threeDSRequestorChallengeInd"] = "03"

@@ -19,36 +19,19 @@
 package auth
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/hex"
-	"io"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
-	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
-	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
 )
-
-// Cards tells which schemes hold a card.
-type Cards interface {
-	// Lookup returns the schemes that hold pan, the preferred one first.
-	Lookup(pan string) []ranges.Hit
-	// AnyTried reports whether any directory has been asked for its ranges
-	// since start, whatever it answered.
-	AnyTried() bool
-	// Pending reports whether a directory that could hold a card, the scheme's
-	// or, of "", any, has not been asked yet: that no range has it says nothing.
-	Pending(scheme string) bool
-}
 
 // Directories reaches the directory servers.
 type Directories interface {
@@ -63,48 +46,6 @@ type Directories interface {
 	// Report posts an Erro in the background, to the address that an AReq for the same
 	// country goes to. It returns at once, and goes on when ctx ends.
 	Report(ctx context.Context, scheme, country string, erro []byte)
-}
-
-// IDs make transaction ids, and tell what they say. [transid.Keys] are such.
-type IDs interface {
-	New(now time.Time, life time.Duration, rand io.Reader, scheme transid.Scheme, owner, pan string) string
-	Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (transid.Info, error)
-	IsOwner(id, owner string) bool
-}
-
-// A Directory is what the engine knows of one directory server.
-type Directory struct {
-	Scheme        string
-	Versions      []message.Version // that may be used with it, ascending
-	OperatorID    string            // threeDSServerOperatorID it assigned us
-	RequestorID   string            // threeDSRequestorID for merchants that have none of their own; "" means that of Server
-	RequestorName string            // the same for threeDSRequestorName
-	ResultsURL    string            // threeDSServerURL in its AReqs
-	Informational bool              // accepts transStatus I whatever was asked for
-	Lab           bool              // may send browsers to http URLs and to their own machine, for laboratories
-
-	// Rules are what the scheme asks for beyond the protocol; nil means the public rules of Scheme.
-	Rules *scheme.Sheet
-
-	// CriticalExtensions are the ids of the critical message extensions that the
-	// requestors understand.
-	CriticalExtensions []string
-	// ExtensionIDs are the ids of message extensions whose id is not public, by their words.
-	ExtensionIDs map[string]string
-}
-
-// context adds to c what messages of the directory are checked against.
-func (d *Directory) context(c message.Context) message.Context {
-	c.Versions, c.Informational, c.Lab = d.Versions, d.Informational, d.Lab
-	c.KnownExtension = func(id string) bool { return slices.Contains(d.CriticalExtensions, id) }
-	return c
-}
-
-// Server is what the 3DS Server says of itself.
-type Server struct {
-	RefNumber     func(message.Version) string // threeDSServerRefNumber
-	RequestorID   string                       // threeDSRequestorID where neither merchant nor directory has one
-	RequestorName string                       // the same for threeDSRequestorName
 }
 
 // decoupledGrace is how long an RReq is awaited beyond threeDSRequestorDecMaxTime: an
@@ -148,18 +89,11 @@ type Announcer interface {
 // An Engine does the work. Set all fields but the optional ones before use; it
 // is then safe for concurrent calls.
 type Engine struct {
+	check.Checker
 	txn.Rows
-	Cards       Cards
 	Directories Directories
-	IDs         IDs
-	Server      Server
-	Peers       []Directory    // in order of preference
-	Limits      message.Limits // limits of every message that is read; zero means the defaults
-	BrowserURL  string         // the origin under which browsers reach our pages; "" if there are none
-	Loopback    bool           // for the sandbox: requestors may give http URLs of this machine where https is demanded
-	Rand        io.Reader      // nil means crypto/rand
-	Observer    Observer       // nil means that nobody observes
-	Recorder    Recorder       // nil means that nothing is recorded
+	Observer    Observer // nil means that nobody observes
+	Recorder    Recorder // nil means that nothing is recorded
 	// Announcer makes the events that merchants are told of; nil means that none is.
 	Announcer Announcer
 	// CardHash returns the hash by which the journal finds a card; nil means that there is no journal.
@@ -183,17 +117,6 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return tasks.Wait(ctx, &e.inFlight)
 }
 
-func (e *Engine) peer(scheme string) (*Directory, bool) {
-	for i := range e.Peers {
-		if peer := &e.Peers[i]; peer.Scheme == scheme {
-			return peer, true
-		}
-	}
-	return nil, false
-}
-
-func (e *Engine) rand() io.Reader { return cmp.Or(e.Rand, rand.Reader) }
-
 // note records what is known of the request of a context; nothing when value is "".
 func (e *Engine) note(ctx context.Context, name, value string) {
 	if e.Recorder != nil && value != "" {
@@ -211,20 +134,12 @@ func (e *Engine) noteEnd(ctx context.Context, operation, scheme, outcome string)
 // noteCard records as much of a card number as may be shown: the first eight digits
 // and the last four; of one shorter than 16 digits the first six (PCI DSS 4.0, 3.4.1).
 func (e *Engine) noteCard(ctx context.Context, pan string) {
-	if e.Recorder == nil || !isCardNumber(pan) {
+	if e.Recorder == nil || !check.IsCardNumber(pan) {
 		return
 	}
-	e.note(ctx, "bin", binOf(pan))
+	e.note(ctx, "bin", check.BINOf(pan))
 	e.note(ctx, "last4", pan[len(pan)-4:])
 	e.note(ctx, "cardHash", hex.EncodeToString(e.cardHash(pan)))
-}
-
-// binOf is the beginning of a card number that may be shown beside its last four digits.
-func binOf(pan string) string {
-	if len(pan) < 16 {
-		return pan[:6]
-	}
-	return pan[:8]
 }
 
 // noteResult records the outcome of an authentication as a message tells it, after it

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -25,7 +26,7 @@ func (e *Engine) exchange(ctx context.Context, c *claim, areq message.Sendable) 
 	limited, cancel := context.WithTimeout(through, e.timeLeft(c))
 	defer cancel()
 	sent := e.Now()
-	body, err := e.Directories.Send(limited, c.peer.Scheme, c.merchant, areq.Bytes(), c.id, c.version, c.info.IssuerCountry)
+	body, err := e.Directories.Send(limited, c.Peer.Scheme, c.merchant, areq.Bytes(), c.id, c.version, c.Info.IssuerCountry)
 	if e.Recorder != nil {
 		e.Recorder.NoteDirectory(ctx, e.Now().Sub(sent))
 	}
@@ -39,7 +40,7 @@ func (e *Engine) exchangeIntoRow(ctx context.Context, c *claim, areq message.Sen
 	sent := e.Now()
 	ares, err := e.exchange(ctx, c, areq)
 	if e.Observer != nil {
-		e.Observer.Observe("auth", c.scheme(), outcomeOf(ares.status, err), e.Now().Sub(sent))
+		e.Observer.Observe("auth", c.Scheme(), outcomeOf(ares.status, err), e.Now().Sub(sent))
 	}
 }
 
@@ -74,11 +75,11 @@ func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err er
 	case !known && ares.Has("messageType"):
 		return refuse(ares, message.InvalidMessage, "Invalid Message Type", "")
 	}
-	if found := ares.Check(c.peer.context(facts)); len(found) > 0 {
+	if found := ares.Check(c.Peer.Context(facts)); len(found) > 0 {
 		code, detail := found.Pick(message.ForPeer)
 		return refuse(ares, code, detail, "ARes")
 	}
-	if c.rec.Page != nil && c.offer == nil && ares.Text("transStatus") == "S" {
+	if c.rec.Page != nil && c.onSPC == nil && ares.Text("transStatus") == "S" {
 		return refuse(ares, message.Format, "transStatus", "ARes") // the second AReq of SPC has said what became of it
 	}
 	return e.acceptARes(ctx, c, facts.AReq, ares)
@@ -108,7 +109,7 @@ func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.M
 	}
 	err := commit(ctx, c, next, keep)
 	e.noteResult(ctx, ares)
-	e.explainReason(ctx, c.id, c.peer.Scheme, ares)
+	e.explainReason(ctx, c.id, c.Peer.Scheme, ares)
 	e.logOtherBridging(ctx, c, ares)
 	if err != nil {
 		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", next)
@@ -139,8 +140,8 @@ func (e *Engine) connectionErro(ctx context.Context, c *claim, err error) messag
 	case errors.As(err, &detailed):
 		detail = detailed.Detail()
 	}
-	e.Log.WarnContext(ctx, "directory gave no answer", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme, "err", err)
-	bad := erro(c.version, message.ConnectionFailure, detail, c.id)
+	e.Log.WarnContext(ctx, "directory gave no answer", "threeDSServerTransID", c.id, "scheme", c.Peer.Scheme, "err", err)
+	bad := check.NewErro(c.version, message.ConnectionFailure, detail, c.id)
 	bad.MessageType = "AReq"
 	return bad
 }
@@ -151,7 +152,7 @@ func (e *Engine) connectionErro(ctx context.Context, c *claim, err error) messag
 func (e *Engine) relayedErro(ctx context.Context, c *claim, m *message.Message) message.Error {
 	bad := erroOf(m)
 	bad.Version, bad.ServerTransID = c.version, c.id
-	e.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
+	e.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", c.id, "scheme", c.Peer.Scheme,
 		"errorCode", bad.Code, "errorComponent", bad.Component, "errorDetail", logDetail(bad))
 	return bad
 }
@@ -159,7 +160,7 @@ func (e *Engine) relayedErro(ctx context.Context, c *claim, m *message.Message) 
 // refuseARes answers an ARes that is not good: it sends an Erro to the directory server, in
 // a request of its own, and returns one for the requestor. M is nil if it could not be read.
 func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Message, code message.Code, detail, kind string) error {
-	bad := erro(c.version, code, detail, c.id)
+	bad := check.NewErro(c.version, code, detail, c.id)
 	bad.Description = code.Description()
 	bad.MessageType = kind
 	bad.SDKTransID = areq.Text("sdkTransID")
@@ -169,9 +170,9 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 			Step: "ares", Message: e.journalMessage(m), Findings: []string{"refused: " + code.String() + " " + journalDetail(ownDetail(code, detail))},
 		})
 	}
-	e.Directories.Report(ctx, c.peer.Scheme, c.info.IssuerCountry, bad.JSON())
+	e.Directories.Report(ctx, c.Peer.Scheme, c.Info.IssuerCountry, bad.JSON())
 	bad.Detail = ownDetail(code, detail)
-	e.Log.WarnContext(ctx, "answer of the directory refused", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
+	e.Log.WarnContext(ctx, "answer of the directory refused", "threeDSServerTransID", c.id, "scheme", c.Peer.Scheme,
 		"errorCode", code, "errorDetail", bad.Detail)
 	// The requestor knows no other id of the transaction (docs/api.md, G9).
 	bad.DSTransID, bad.ACSTransID, bad.SDKTransID = "", "", ""

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -125,7 +126,7 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txn.Record, status outcome.Sta
 		return nil, messages, err
 	}
 	end := outcome.NewEnding(status, t.Scheme, messages)
-	end.ServerID, end.Time, end.Error, end.Rules = rec.CurrentID(t.ID), r.Updated, rec.Failure, e.rulesOf(t.Scheme)
+	end.ServerID, end.Time, end.Error, end.Rules = rec.CurrentID(t.ID), r.Updated, rec.Failure, e.RulesOf(t.Scheme)
 	r.SetEnding(end)
 	if rec.Failure != nil {
 		r.Elements = elementsIn(rec.Failure.Detail)
@@ -156,7 +157,7 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txn.Record, base *journal.
 	case journal.Claimed:
 		rec = rec.First()
 		areq := e.areqStep(rec, sent)
-		areq.Findings = describeFindings(base.Findings(e.rulesOf(base.Card.Scheme)))
+		areq.Findings = describeFindings(base.Findings(e.RulesOf(base.Card.Scheme)))
 		if rec.Made == 0 {
 			return append(requestSteps(rec), areq)
 		}
@@ -225,7 +226,7 @@ func (e *Engine) answerSteps(rec *txn.Record, at time.Time) []journal.Step {
 		erro := journal.Step{Step: "erro", At: at}
 		if f := rec.Failure; f != nil {
 			text := strings.TrimSpace(f.Code + " " + f.Detail)
-			if f.Component != component {
+			if f.Component != check.Component {
 				text = journal.RelayedErro + text
 			}
 			erro.Findings = []string{text}
@@ -259,28 +260,13 @@ func (e *Engine) maskedMessage(text []byte) []byte {
 // quote, and an AReq has its card number in no other element either.
 func (e *Engine) journalMessage(m *message.Message) []byte {
 	if kind, _ := m.Type(); kind == message.AReq {
-		masked := withoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
+		masked := check.WithoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
 		if cardnumber.IsIn(string(masked)) { // another card: this is rare, and cheaper to ask than to do
 			masked = cardnumber.ScrubJSON(masked)
 		}
 		return masked
 	}
 	return journal.ScrubMessage(m.WithheldJSON(e.hashValue), isElementName)
-}
-
-// referenceWithoutCard returns a reference, of which only asterisks and the last four digits are left if it has the number
-// of the card in it, also with something between the digits. Other card numbers are scrubbed.
-func referenceWithoutCard(reference, pan string) string {
-	digits := strings.Map(func(r rune) rune {
-		if r < '0' || r > '9' {
-			return -1
-		}
-		return r
-	}, reference)
-	if !isCardNumber(pan) || !strings.Contains(digits, pan) {
-		return cardnumber.Scrub(reference)
-	}
-	return "***" + pan[len(pan)-4:]
 }
 
 // hashValue returns the beginning of a keyed hash of an authentication value, so that somebody who has the value can show
@@ -349,7 +335,7 @@ func (e *Engine) journaledAReq(areq *message.Message) *journal.Step {
 		pan := areq.Text("acctNumber")
 		step.Personal = areq.PersonalJSON(func(f *message.Field, value string) bool {
 			isNumber := f.Kind == message.IP || f.Kind == message.Digits || f.Kind == message.Object // a telephone
-			return referenceWithoutCard(value, pan) == value && (isNumber || !journal.HasSecretForm(value))
+			return check.ReferenceWithoutCard(value, pan) == value && (isNumber || !journal.HasSecretForm(value))
 		})
 	}
 	return step

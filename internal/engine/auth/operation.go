@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -36,8 +37,8 @@ type sequence struct {
 func (r *receipt) takeOReq(ctx context.Context) (Receipt, string) {
 	c := message.Context{}
 	scheme := r.schemes[0]
-	if peer, ok := r.peer(scheme); ok {
-		c = peer.context(c)
+	if peer, ok := r.Peer(scheme); ok {
+		c = peer.Context(c)
 	}
 	r.txn.Scheme = scheme // for the metrics
 	if found := r.msg.Check(c); len(found) > 0 {
@@ -73,7 +74,7 @@ func (r *receipt) takeOReq(ctx context.Context) (Receipt, string) {
 
 // newORes returns the ORes, with an id of its own.
 func (r *receipt) newORes(status string) Receipt {
-	id := r.IDs.New(r.Now(), 0, r.rand(), 0, "", "")
+	id := r.IDs.New(r.Now(), 0, r.Random(), 0, "", "")
 	ds := r.msg.Text("dsTransID")
 	return Receipt{
 		Body: message.MustCompose(message.ORes, r.version,
@@ -206,7 +207,7 @@ func (r *receipt) expireSequence(ctx context.Context, scheme, key string, kept s
 	r.Log.WarnContext(ctx, "operation messages of a directory stopped", "scheme", scheme, "dsTransID", kept.DSTransID,
 		"came", kept.Next-1, "of", kept.Total)
 	r.Directories.Report(ctx, scheme, "", message.Error{
-		Version: r.version, Code: message.TimedOut, Component: component,
+		Version: r.version, Code: message.TimedOut, Component: check.Component,
 		Description: message.TimedOut.Description(), Detail: "The next OReq of the sequence did not come within 3 s",
 		DSTransID: kept.DSTransID, MessageType: "OReq",
 	}.JSON())

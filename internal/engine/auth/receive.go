@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -157,8 +158,8 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		r.facts = c
 	}
 	c := r.facts
-	if peer, ok := r.peer(r.txn.Scheme); ok {
-		c = peer.context(c)
+	if peer, ok := r.Peer(r.txn.Scheme); ok {
+		c = peer.Context(c)
 		// What began in a version ends in it, though it is no longer configured.
 		if known && !slices.Contains(c.Versions, r.rec.MessageVersion()) {
 			c.Versions = append(slices.Clone(c.Versions), r.rec.MessageVersion())
@@ -176,7 +177,7 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		return r.refuse(ctx, code, detail, "RReq")
 	}
 	if r.msg.Text("transStatus") == "D" {
-		if err := r.storeFirst(ctx, fallback, r.msg.Text("acsTransID"), &r.txn, r.rec.Purchase); err != nil {
+		if err := r.storeFirst(ctx, check.Fallback, r.msg.Text("acsTransID"), &r.txn, r.rec.Purchase); err != nil {
 			r.LogStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", r.txn.ID)
 			return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 		}
@@ -361,7 +362,7 @@ func (r *receipt) hasBegun() bool {
 func (r *receipt) newestVersion() message.Version {
 	var used []message.Version
 	for _, scheme := range r.schemes {
-		if peer, ok := r.peer(scheme); ok {
+		if peer, ok := r.Peer(scheme); ok {
 			used = append(used, peer.Versions...)
 		}
 	}
@@ -380,7 +381,7 @@ func (r *receipt) refuse(ctx context.Context, code message.Code, detail, kind st
 		version = r.rec.MessageVersion()
 	}
 	bad := message.Error{
-		Version: version, Code: code, Component: component,
+		Version: version, Code: code, Component: check.Component,
 		Description: code.Description(), Detail: detail, MessageType: kind,
 	}
 	if r.msg != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -13,7 +14,6 @@ import (
 )
 
 const (
-	unknownID     = "Unknown threeDSServerTransID"
 	expiredID     = "Expired"
 	noResultYet   = "No response from directory server yet"
 	refusedResult = "A result was received and refused; no valid one has been received yet"
@@ -52,18 +52,18 @@ type handedOut struct {
 func (e *Engine) readResultRequest(body []byte) (id string, err error) {
 	req, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
-		return "", badJSON(err)
+		return "", check.BadJSON(err)
 	}
 	found := req.Duplicates()
 	if !req.Has("threeDSServerTransID") {
 		found = append(found, message.Problem{Code: message.Missing, Path: "threeDSServerTransID"})
 	}
 	if len(found) > 0 {
-		return "", e.refuseBody(req, found)
+		return "", e.RefuseBody(req, found)
 	}
 	id = strings.ToLower(req.Text("threeDSServerTransID"))
 	if !message.IsUUID(id) {
-		return "", unknown(message.V220, unknownID, "")
+		return "", unknown(message.V220, check.UnknownID, "")
 	}
 	return id, nil
 }
@@ -73,7 +73,7 @@ func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (h
 	t, rec, err := e.readOwned(ctx, acc, id)
 	switch {
 	case errors.Is(err, ErrNoAuthentication):
-		return handedOut{}, unknown(message.V220, unknownID, id)
+		return handedOut{}, unknown(message.V220, check.UnknownID, id)
 	case errors.Is(err, txn.ErrStoreUnreachable):
 		return handedOut{}, unreachable(message.V220, id)
 	case err != nil:
@@ -83,7 +83,7 @@ func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (h
 	case isOver && txn.HasNoResult(t, rec):
 		return handedOut{}, unknown(rec.MessageVersion(), expiredID, id)
 	case isOver:
-		return handedOut{}, unknown(message.V220, unknownID, id)
+		return handedOut{}, unknown(message.V220, check.UnknownID, id)
 	}
 	if err := e.CheckPutBack(ctx, t, rec); err != nil {
 		return handedOut{}, err
@@ -137,7 +137,7 @@ func (e *Engine) rreqOf(t *store.Txn, rec *txn.Record) ([]byte, error) {
 		if rec.BadResult != nil {
 			detail = refusedResult
 		}
-		bad := erro(v, message.BadTransactionData, detail, t.ID)
+		bad := check.NewErro(v, message.BadTransactionData, detail, t.ID)
 		bad.Description = "No RReq has been received"
 		return nil, &PendingError{bad}
 	case t.State == txn.Final:
@@ -149,13 +149,13 @@ func (e *Engine) rreqOf(t *store.Txn, rec *txn.Record) ([]byte, error) {
 		}
 		return nil, message.ReadError(m)
 	}
-	return nil, unknown(v, unknownID, t.ID)
+	return nil, unknown(v, check.UnknownID, t.ID)
 }
 
 // unknown is the 203 of /postauth: there is no result under the id, and never will be.
 func unknown(v message.Version, detail, id string) message.Error {
-	e := erro(v, message.Format, detail, id)
-	e.Description = unknownID
+	e := check.NewErro(v, message.Format, detail, id)
+	e.Description = check.UnknownID
 	return e
 }
 

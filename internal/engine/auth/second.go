@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
@@ -15,13 +16,7 @@ import (
 // The second AReq of Secure Payment Confirmation (SPC) comes from the requestor, as a follow-up authentication, unless a
 // page of ours shows the browser's dialog. Then the server itself sends it, once on all nodes together.
 
-// A spcOffer has what the second AReq is made of, while the first one is on its way.
-type spcOffer struct {
-	areq, secret []byte
-	pan          string
-}
-
-// spcGrace is how long after spcTime the second AReq may leave at the latest.
+// spcGrace is how long after SPCTime the second AReq may leave at the latest.
 const spcGrace = 2 * time.Minute
 
 // errUsed says that a second AReq was permitted before.
@@ -30,20 +25,23 @@ var errUsed = errors.New("auth: the second AReq has left, or nobody has its card
 // ErrBusy says that too many AReqs of the merchant are on their way. Nothing has left.
 var ErrBusy = errors.New("auth: too many AReqs are on their way")
 
-// storeSecond stores the row of a second AReq, before a page is asked for the browser's dialog. The id of that AReq can be
-// used for nothing else: it has no life of its own.
-func (e *Engine) storeSecond(ctx context.Context, c *claim) error {
-	id := e.IDs.New(e.Now(), 0, e.rand(), numberOf(c.peer.Scheme), c.merchant, c.offer.pan)
-	row := store.Txn{ID: id, Owner: c.merchant, Scheme: c.peer.Scheme, State: txn.Second, Expires: e.ExpiryIn(spcTime + spcGrace)}
-	second := txn.SecondRecord{First: c.rowID(), Card: sealCard(id, c.offer.secret, c.offer.areq)}
-	if err := e.Seal(&row, second); err != nil {
-		return err
+// secondOf returns what stores the row of the second AReq of a page, before the page is asked for the browser's dialog. It
+// has the first AReq, and the number of its card. The id of the second AReq can be used for nothing else: it has no life of
+// its own.
+func (e *Engine) secondOf(p *page, areq []byte, pan string) func(context.Context, *claim) error {
+	return func(ctx context.Context, c *claim) error {
+		id := e.IDs.New(e.Now(), 0, e.Random(), check.NumberOf(c.Peer.Scheme), c.merchant, pan)
+		row := store.Txn{ID: id, Owner: c.merchant, Scheme: c.Peer.Scheme, State: txn.Second, Expires: e.ExpiryIn(check.SPCTime + spcGrace)}
+		second := txn.SecondRecord{First: c.rowID(), Card: sealCard(id, p.secret, areq)}
+		if err := e.Seal(&row, second); err != nil {
+			return err
+		}
+		if err := e.Store.Create(ctx, row); err != nil {
+			return err
+		}
+		c.rec.Page.SPC = &txn.SPCRecord{ID: id, At: e.Now().UnixMilli()}
+		return nil
 	}
-	if err := e.Store.Create(ctx, row); err != nil {
-		return err
-	}
-	c.rec.Page.SPC = &txn.SPCRecord{ID: id, At: e.Now().UnixMilli()}
-	return nil
 }
 
 // startSPCTimer has the second AReq leave when the time for SPC is over and the page has told nothing. Each node that has
@@ -52,7 +50,7 @@ func (e *Engine) startSPCTimer(p *page) {
 	if !p.rec.IsAwaitingSPC(&p.row) || e.IsOver(p.rec) {
 		return
 	}
-	key, end := "spc "+p.id, time.UnixMilli(p.rec.Page.SPC.At).Add(spcTime)
+	key, end := "spc "+p.id, time.UnixMilli(p.rec.Page.SPC.At).Add(check.SPCTime)
 	if _, isUnderWay := e.sending.LoadOrStore(key, true); isUnderWay {
 		return
 	}
@@ -84,15 +82,15 @@ func (e *Engine) startSPCTimer(p *page) {
 // all nodes, one sends it; the error of the others is errUsed. After any other error nothing has left.
 func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) error {
 	s := p.rec.Page.SPC
-	if e.Now().Sub(time.UnixMilli(s.At)) >= spcTime {
+	if e.Now().Sub(time.UnixMilli(s.At)) >= check.SPCTime {
 		answer = SPCAnswer{Incomplete: "03"}
 	}
 	row, text, err := e.openSecond(ctx, p)
 	if err != nil {
 		return err
 	}
-	req := &authRequest{version: p.rec.MessageVersion(), start: e.Now()}
-	to, areq, err := e.buildSecond(req, p, text, &answer)
+	start := e.Now()
+	to, areq, err := e.buildSecond(p, text, &answer)
 	var sendable message.Sendable
 	if err == nil {
 		sendable, err = areq.Sendable()
@@ -102,11 +100,11 @@ func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) erro
 		e.failPage(ctx, p, message.PermanentFailure)
 		return errUsed
 	}
-	leave, ok := e.Directories.Enter(to.peer.Scheme, p.row.Owner)
+	leave, ok := e.Directories.Enter(to.Peer.Scheme, p.row.Owner)
 	if !ok {
 		return ErrBusy
 	}
-	c := &claim{target: to, id: s.ID, row: p.id, merchant: p.row.Owner, version: req.version, start: req.start}
+	c := &claim{Target: to, id: s.ID, row: p.id, merchant: p.row.Owner, version: p.rec.MessageVersion(), start: start}
 	if err := e.claimSecond(ctx, p, c, areq, answer.outcome()); err != nil {
 		leave()
 		return err
@@ -199,14 +197,14 @@ func (e *Engine) useSecond(ctx context.Context, row store.Txn, areq *message.Mes
 
 // buildSecond makes the second AReq: the first one, with what became of SPC, and a reference to the first ARes. An
 // assertion in a form that the protocol does not have counts as SPC that has failed.
-func (e *Engine) buildSecond(req *authRequest, p *page, text []byte, answer *SPCAnswer) (target, *message.Message, error) {
-	msg, to, err := e.readKeptRequest(req, p, text)
+func (e *Engine) buildSecond(p *page, text []byte, answer *SPCAnswer) (check.Target, *message.Message, error) {
+	msg, to, err := e.readKeptRequest(p, text)
 	if err != nil {
-		return target{}, nil, err
+		return check.Target{}, nil, err
 	}
 	facts, err := p.rec.Context()
 	if err != nil {
-		return target{}, nil, err
+		return check.Target{}, nil, err
 	}
 	const layout, authInfo = "200601021504", "threeDSRequestorAuthenticationInfo"
 	msg.Set("threeDSServerTransID", p.rec.Page.SPC.ID)
@@ -228,13 +226,13 @@ func (e *Engine) buildSecond(req *authRequest, p *page, text []byte, answer *SPC
 	default:
 		msg.Set("spcIncompInd", answer.Incomplete)
 	}
-	areq, problems := msg.Build(to.peer.context(message.Context{Loopback: e.Loopback}))
+	areq, problems := msg.Build(to.Peer.Context(message.Context{Loopback: e.Loopback}))
 	switch {
 	case len(problems) == 0:
 		return to, areq, nil
 	case answer.Incomplete == "":
 		*answer = SPCAnswer{Incomplete: "01"}
-		return e.buildSecond(req, p, text, answer)
+		return e.buildSecond(p, text, answer)
 	}
 	return to, nil, errors.New("it is not good: " + string(problems[0].Path))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/browser"
 	"github.com/openthreeds/threeds/internal/edge/results"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/certs"
@@ -82,10 +83,11 @@ func (s *Server) buildEngines(rt *runtime) {
 			Store: db, Sealer: records, Timeouts: cfg.Timeouts, Log: s.cfg.Log, Now: s.timestamp, Tasks: &s.tasks,
 			Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) }, StoreFailures: &s.storeFailures,
 		},
-		Cards: rt.cards, Directories: rt.client,
-		IDs: transIDs{&s.ring}, Server: cfg.Server, BrowserURL: cfg.BrowserURL, Peers: cfg.Directories,
-		Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Observer: NewObserver(s.metrics), Recorder: obs.Recorder{}, Findings: &s.findings, Announcer: announcer{s.hooks},
+		Checker: check.Checker{
+			Cards: rt.cards, IDs: transIDs{&s.ring}, Server: cfg.Server, Peers: cfg.Directories, Limits: cfg.Limits.Message,
+			BrowserURL: cfg.BrowserURL, Loopback: cfg.Loopback,
+		},
+		Directories: rt.client, Observer: NewObserver(s.metrics), Recorder: obs.Recorder{}, Findings: &s.findings, Announcer: announcer{s.hooks},
 	}
 	s.journalOf(rt.engine, cfg)
 	if cfg.Cards != nil {
