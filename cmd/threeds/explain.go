@@ -14,6 +14,8 @@ import (
 	"github.com/openthreeds/threeds/internal/base/hint"
 	"github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/inspect"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -45,7 +47,7 @@ func runExplain(_ context.Context, cmd *invocation) error {
 	if err != nil {
 		return err
 	}
-	x, err := explainBody(name, data, auth.ExplainOptions{Scheme: *of, AsOf: day, AllowMaskedCard: true})
+	x, err := explainBody(name, data, check.ExplainOptions{Scheme: *of, AsOf: day, AllowMaskedCard: true})
 	if err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ func runExplain(_ context.Context, cmd *invocation) error {
 
 // explainBody explains the body of an /auth in a text of any form that check reads. Options of the body count where
 // there are none beside it.
-func explainBody(name string, data []byte, o auth.ExplainOptions) (*auth.Explanation, error) {
+func explainBody(name string, data []byte, o check.ExplainOptions) (*check.Explanation, error) {
 	input, ok := inspect.Read(data)
 	if !ok || input.XML != nil {
 		return nil, unreadableError{fmt.Errorf("%s: there is no body of an /auth in it%s", name, describeOther(data))}
@@ -75,7 +77,7 @@ func explainBody(name string, data []byte, o auth.ExplainOptions) (*auth.Explana
 		err := fmt.Errorf("%s: it is no body of an /auth but the message %s: threeds check shows it", name, t)
 		return nil, unreadableError{err}
 	}
-	ofBody, wrong := auth.ReadExplainOptions(input.Data)
+	ofBody, wrong := check.ReadExplainOptions(input.Data)
 	if o.Scheme == "" {
 		o.Scheme = ofBody.Scheme
 	}
@@ -101,15 +103,17 @@ func serverlessEngine() *auth.Engine {
 		panic(err) // it never fails
 	}
 	e := &auth.Engine{
-		Cards: noCards{}, IDs: transid.NewKeys(secret), Limits: message.Limits{Depth: -1, Members: -1}, Now: time.Now,
-		Server: auth.Server{
-			RefNumber:   func(message.Version) string { return "3DS_LOA_SER_0000" },
-			RequestorID: "requestor", RequestorName: "Requestor",
+		Checker: check.Checker{
+			Cards: noCards{}, IDs: transid.NewKeys(secret), Limits: message.Limits{Depth: -1, Members: -1},
+			Server: check.Server{
+				RefNumber:   func(message.Version) string { return "3DS_LOA_SER_0000" },
+				RequestorID: "requestor", RequestorName: "Requestor",
+			},
 		},
-		Timeouts: auth.Timeouts{Preauth: time.Minute},
+		Rows: txn.Rows{Now: time.Now, Timeouts: txn.Timeouts{Preauth: time.Minute}},
 	}
 	for _, word := range scheme.Names() {
-		d := auth.Directory{Scheme: word, Versions: message.Versions(), ResultsURL: "https://server.example/results"}
+		d := check.Directory{Scheme: word, Versions: message.Versions(), ResultsURL: "https://server.example/results"}
 		e.Peers = append(e.Peers, d)
 	}
 	return e
@@ -125,7 +129,7 @@ func (noCards) AnyTried() bool { return false }
 func (noCards) Pending(string) bool { return true }
 
 // printExplanation prints an explanation for people: what is sent on stdout, and all findings on stderr.
-func printExplanation(name string, x *auth.Explanation, stdout, stderr io.Writer) error {
+func printExplanation(name string, x *check.Explanation, stdout, stderr io.Writer) error {
 	var out bytes.Buffer
 	if x.AReq != nil {
 		if err := json.Indent(&out, x.AReq, "", "  "); err != nil {

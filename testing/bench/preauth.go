@@ -19,6 +19,8 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/run/server"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -125,12 +127,17 @@ func newInner(ctx context.Context, dir string, schemes *ranges.Schemes) (*inner,
 		book.Run(ctx)
 	}()
 	engine := &auth.Engine{
-		Store: db, Cards: schemes, IDs: ring.ID(), Sealer: ring, Log: log, Now: time.Now, Observer: server.NewObserver(metrics),
-		Server:   auth.Server{RefNumber: func(message.Version) string { return "3DS_LOA_SER_BENCH_020200_00001" }},
-		Timeouts: auth.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second},
+		Rows: txn.Rows{
+			Store: db, Sealer: ring, Log: log, Now: time.Now, Timeouts: txn.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second},
+		},
+		Checker: check.Checker{
+			Cards: schemes, IDs: ring.ID(),
+			Server: check.Server{RefNumber: func(message.Version) string { return "3DS_LOA_SER_BENCH_020200_00001" }},
+		},
+		Observer: server.NewObserver(metrics),
 	}
 	for _, name := range schemes.Names() {
-		engine.Peers = append(engine.Peers, auth.Directory{Scheme: name, Versions: message.Versions()})
+		engine.Peers = append(engine.Peers, check.Directory{Scheme: name, Versions: message.Versions()})
 	}
 	return &inner{
 		Handler: &api.Handler{Engine: engine, Keys: book, Limits: api.NewLimiter(1e9), MaxInFlight: 10000, Log: log},

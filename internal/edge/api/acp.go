@@ -9,6 +9,8 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/state/idempotency"
 	"github.com/openthreeds/threeds/message"
@@ -96,7 +98,7 @@ func (p acpProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Reque
 		said = acp.NewError(http.StatusConflict, "", "The session was created with another API key, and only that one opens the card")
 	case errors.Is(err, auth.ErrNoRanges):
 		said = acp.NewError(http.StatusServiceUnavailable, "", rangesNotLoaded.Detail)
-	case errors.Is(err, auth.ErrStoreUnreachable):
+	case errors.Is(err, txn.ErrStoreUnreachable):
 		obs.RequestOf(r.Context()).Refuse(storeOutcome)
 		said = acp.NewError(http.StatusServiceUnavailable, "", storeAway.Detail)
 	default:
@@ -162,7 +164,9 @@ func onceOf(ctx context.Context, req *request) context.Context {
 
 // delegation is what a request says beside the members of the AReq.
 func delegation(req *request, steps acp.Steps) auth.Delegation {
-	return auth.Delegation{APIKey: req.apiKey, NotificationURL: steps.NotificationURL, Completion: steps.Completion}
+	return auth.Delegation{
+		APIKey: req.apiKey, AgentSteps: check.AgentSteps{NotificationURL: steps.NotificationURL, Completion: steps.Completion},
+	}
 }
 
 // createSession begins an authentication for an agent.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -181,7 +182,7 @@ func TestD51ErrorsOfAgents(t *testing.T) {
 		{"GET", delegatePath, "", nil, 405, acp.InvalidRequest, acp.InvalidRequest},
 		{"POST", delegatePath + "/" + sessionID, "{}", nil, 405, acp.InvalidRequest, acp.InvalidRequest},
 		{"POST", delegatePath, agentRequest, auth.ErrNoRanges, 503, acp.ServiceUnavailable, acp.ServiceUnavailable},
-		{"POST", delegatePath, agentRequest, auth.ErrStoreUnreachable, 503, acp.ServiceUnavailable, acp.ServiceUnavailable},
+		{"POST", delegatePath, agentRequest, txn.ErrStoreUnreachable, 503, acp.ServiceUnavailable, acp.ServiceUnavailable},
 		{"POST", delegatePath, agentRequest, &auth.TooManyError{}, 429, acp.RateLimitExceeded, acp.RateLimitExceeded},
 		{"POST", delegatePath, agentRequest, auth.ErrAlreadySent, 409, acp.InvalidRequest, acp.DuplicateRequest},
 		{"POST", delegatePath, agentRequest, http.ErrBodyNotAllowed, 500, acp.ProcessingError, acp.ProcessingError},

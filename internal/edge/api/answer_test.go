@@ -18,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -80,8 +81,8 @@ func (says) AgentAuthentication(context.Context, *account.Account, string) (*aut
 	return nil, auth.ErrNoAuthentication
 }
 
-func (n says) Explain(*account.Account, []byte, auth.ExplainOptions) *auth.Explanation {
-	return new(auth.Explanation)
+func (n says) Explain(*account.Account, []byte, check.ExplainOptions) *check.Explanation {
+	return new(check.Explanation)
 }
 
 // TestI6AnswersHaveContentLength: an answer of any length says how long it is (I6), those

@@ -28,6 +28,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/edge/shed"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
@@ -56,7 +57,7 @@ type Engine interface {
 	WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	// Lookup and Explain send nothing. The entries of Lookup are what is wrong with its body.
 	Lookup(ctx context.Context, acc *account.Account, body []byte) (*auth.CardLookup, []faults.Entry)
-	Explain(acc *account.Account, body []byte, o auth.ExplainOptions) *auth.Explanation
+	Explain(acc *account.Account, body []byte, o check.ExplainOptions) *check.Explanation
 	// Create returns an *[auth.RefusedError], an *[auth.TooManyError], auth.ErrNoRanges or auth.ErrStoreUnreachable.
 	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *auth.BrowserAccess, error)
 	// SearchAuthentications returns auth.ErrNoJournal, auth.ErrCursor and auth.ErrStoreUnreachable.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -143,7 +144,7 @@ type explainObject struct {
 	Scheme         *string           `json:"scheme"`
 	MessageVersion *string           `json:"messageVersion"`
 	Errors         []faults.Entry    `json:"errors"`
-	Warnings       []auth.Warning    `json:"warnings"`
+	Warnings       []check.Warning   `json:"warnings"`
 	Normalised     []correction      `json:"normalised"`
 	SchemeFindings []*scheme.Finding `json:"schemeFindings"`
 	WouldSend      json.RawMessage   `json:"wouldSend"`
@@ -159,7 +160,7 @@ type correction struct {
 }
 
 // newCorrections returns what was changed in a request as answers have it.
-func newCorrections(all []auth.Correction) []correction {
+func newCorrections(all []faults.Correction) []correction {
 	list := []correction{}
 	for _, c := range all {
 		list = append(list, correction{c.Pointer, c.Rule, nullable(c.Found), nullable(c.Sent)})
@@ -169,12 +170,12 @@ func newCorrections(all []auth.Correction) []correction {
 
 // explain answers what /auth would make of a body.
 func (h *Handler) explain(_ context.Context, req *request) (response, error) {
-	return response{body: EncodeExplanation(ExplainBody(h.Engine, req.account, req.body, auth.ExplainOptions{}))}, nil
+	return response{body: EncodeExplanation(ExplainBody(h.Engine, req.account, req.body, check.ExplainOptions{}))}, nil
 }
 
 // ExplainBody says what /auth would make of a body, by the options in the body. What is set in further counts as well.
-func ExplainBody(e Engine, acc *account.Account, body []byte, further auth.ExplainOptions) *auth.Explanation {
-	options, wrong := auth.ReadExplainOptions(body)
+func ExplainBody(e Engine, acc *account.Account, body []byte, further check.ExplainOptions) *check.Explanation {
+	options, wrong := check.ReadExplainOptions(body)
 	options.AllowMaskedCard = further.AllowMaskedCard
 	x := e.Explain(acc, body, options)
 	if len(wrong) > 0 {
@@ -184,10 +185,10 @@ func ExplainBody(e Engine, acc *account.Account, body []byte, further auth.Expla
 }
 
 // EncodeExplanation returns the JSON of an explanation, as /explain answers it.
-func EncodeExplanation(x *auth.Explanation) []byte {
+func EncodeExplanation(x *check.Explanation) []byte {
 	o := explainObject{
 		Verdict: "invalid", Scheme: orNull(x.Scheme), Errors: append([]faults.Entry{}, x.Faults...),
-		Warnings: append([]auth.Warning{}, x.Warnings...), Normalised: newCorrections(x.Normalised), SchemeFindings: append([]*scheme.Finding{}, x.Findings...), WouldSend: nullable(x.AReq),
+		Warnings: append([]check.Warning{}, x.Warnings...), Normalised: newCorrections(x.Normalised), SchemeFindings: append([]*scheme.Finding{}, x.Findings...), WouldSend: nullable(x.AReq),
 	}
 	if x.IsValid {
 		o.Verdict = "valid"

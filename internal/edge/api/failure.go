@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/message"
 )
@@ -36,7 +36,7 @@ func (f *failure) erro() message.Error {
 	}
 	return message.Error{
 		Version: message.V220, Code: f.code, Component: "S",
-		Description: auth.Describe(f.code), Detail: detail,
+		Description: check.Describe(f.code), Detail: detail,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/message"
 )
@@ -102,7 +103,7 @@ func (p problemProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.R
 	case errors.Is(err, auth.ErrNoAuthentication):
 		h.writeProblem(w, r, noAuthentication)
 		return
-	case errors.Is(err, auth.ErrStoreUnreachable):
+	case errors.Is(err, txn.ErrStoreUnreachable):
 		h.writeProblem(w, r, storeAway)
 		return
 	}

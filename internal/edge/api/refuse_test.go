@@ -23,6 +23,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/edge/shed"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -100,8 +101,8 @@ func (engine) Cancel(context.Context, *account.Account, string) (*auth.Authentic
 	return nil, auth.ErrNoAuthentication
 }
 
-func (e engine) Explain(*account.Account, []byte, auth.ExplainOptions) *auth.Explanation {
-	return new(auth.Explanation)
+func (e engine) Explain(*account.Account, []byte, check.ExplainOptions) *check.Explanation {
+	return new(check.Explanation)
 }
 
 // former is fake as an MPI.

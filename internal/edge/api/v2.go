@@ -13,6 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/message"
@@ -74,7 +75,7 @@ func (h *Handler) logUnlessGone(r *http.Request, err error) {
 
 // writeErrors sets the header X-Errors to the faults that err has.
 func writeErrors(w http.ResponseWriter, err error) {
-	entries := auth.FaultsOf(err)
+	entries := check.FaultsOf(err)
 	if failed, ok := errors.AsType[*failure](err); ok {
 		entries = failed.entries
 	}
@@ -136,7 +137,7 @@ func (h *Handler) writeErro(w http.ResponseWriter, r *http.Request, status int, 
 // noteErro records the Erro that a request is answered with: the elements that it names, or
 // else its errorDetail, unless another server has chosen the text.
 func noteErro(r *http.Request, erro message.Error) {
-	elements, detail := auth.Elements(erro), ""
+	elements, detail := check.Elements(erro), ""
 	if len(elements) == 0 && erro.Component == "S" {
 		detail = erro.Detail
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/message"
 )
@@ -83,7 +84,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The DS sends a result once: it is stored though the DS hangs up.
 	got := h.Engine.Receive(context.WithoutCancel(r.Context()), schemes, body)
 	if got.Refused != nil {
-		line.SetError(got.Refused.Code.String(), auth.Elements(*got.Refused), "")
+		line.SetError(got.Refused.Code.String(), check.Elements(*got.Refused), "")
 	}
 	h.write(w, r, got)
 }
@@ -135,7 +136,7 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, status int, body 
 // rejectEncoding answers a message in a content coding.
 func (h *Handler) rejectEncoding(w http.ResponseWriter, r *http.Request) {
 	body := message.Error{
-		Version: message.V220, Code: message.InvalidMessage, Component: "S", Description: auth.Describe(message.InvalidMessage),
+		Version: message.V220, Code: message.InvalidMessage, Component: "S", Description: check.Describe(message.InvalidMessage),
 		Detail: "The body has a Content-Encoding; send it as it is",
 	}.JSON()
 	h.send(w, r, http.StatusUnsupportedMediaType, body)

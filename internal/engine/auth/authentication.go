@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/txn"
+	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
@@ -33,15 +35,15 @@ type Authentication struct {
 	// What is bought, and at which merchant by the acquirer, as the AReq says it; "" where it does not.
 	Amount, Currency, Exponent, AcquirerMerchant string
 
-	ResultRefused *journal.Refusal  // nil if no result was refused
-	Outcome       *outcome.Outcome  // nil before the end
-	Normalised    []Correction      // what was changed in the request; of one that /auth began, without values
-	Findings      []*scheme.Finding // what the scheme asks for and the request lacked
-	Channel       string            // deviceChannel
-	ARes          []byte            // as it came; nil when none has come
-	RReq          []byte            // as it came; nil when none has come
-	IsForAgent    bool              // the authentication was made by [Engine.CreateForAgent]
-	MethodURL     string            // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
+	ResultRefused *journal.Refusal    // nil if no result was refused
+	Outcome       *outcome.Outcome    // nil before the end
+	Normalised    []faults.Correction // what was changed in the request; of one that /auth began, without values
+	Findings      []*scheme.Finding   // what the scheme asks for and the request lacked
+	Channel       string              // deviceChannel
+	ARes          []byte              // as it came; nil when none has come
+	RReq          []byte              // as it came; nil when none has come
+	IsForAgent    bool                // the authentication was made by [Engine.CreateForAgent]
+	MethodURL     string              // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
 
 	collected func() // notes in the journal that the merchant was told of the end; nil if that is not to be noted
 }
@@ -50,8 +52,6 @@ type Authentication struct {
 var (
 	// ErrNoAuthentication says that there is no such authentication of this merchant, or none any more.
 	ErrNoAuthentication = errors.New("auth: no such authentication")
-	// ErrStoreUnreachable says that the store could not be asked.
-	ErrStoreUnreachable = errors.New("auth: the store could not be reached")
 	// ErrNoJournal says that there is no journal to search.
 	ErrNoJournal = errors.New("auth: there is no journal")
 	// ErrCursor says that a cursor is none that this search gave to this merchant.
@@ -100,7 +100,7 @@ func (e *Engine) WaitForAuthentication(ctx context.Context, acc *account.Account
 	id = strings.ToLower(id)
 	var a *Authentication
 	var err error
-	e.repeatUntil(ctx, id, func() bool {
+	e.RepeatUntil(ctx, id, func() bool {
 		a, err = e.Authentication(context.WithoutCancel(ctx), acc, id)
 		return err != nil || a.Status.IsFinal()
 	})
@@ -115,12 +115,12 @@ func (e *Engine) authentication(ctx context.Context, acc *account.Account, id st
 	if err != nil {
 		return nil, err
 	}
-	if err := e.checkPutBack(ctx, t, rec); err != nil {
+	if err := e.CheckPutBack(ctx, t, rec); err != nil {
 		return nil, err
 	}
 	e.noteRecord(ctx, t, rec)
-	status := e.statusOf(t, rec)
-	if status.IsFinal() && e.areValuesGone(rec) {
+	status := e.StatusOf(t, rec)
+	if status.IsFinal() && e.AreValuesGone(rec) {
 		return e.showAuthentication(ctx, acc, id)
 	}
 	a, err := e.describe(t, rec, status)
@@ -146,7 +146,7 @@ func (e *Engine) showAuthentication(ctx context.Context, acc *account.Account, i
 	case errors.Is(err, journal.ErrNotFound), err == nil && (d.ID != id || d.Merchant != acc.Merchant.Name || !d.IsBegun()):
 		return nil, ErrNoAuthentication
 	case err != nil:
-		return nil, e.storeUnreachable(ctx, "journal not read", err, id)
+		return nil, e.StoreUnreachable(ctx, "journal not read", err, id)
 	}
 	return e.ofJournal(&d.Record), nil
 }
@@ -171,8 +171,8 @@ func (e *Engine) SearchAuthentications(ctx context.Context, acc *account.Account
 	defer cancel()
 	page, err := e.Journal.Search(ctx, q)
 	if err != nil {
-		e.logStoreFailure(ctx, "journal not searched", err)
-		return nil, "", ErrStoreUnreachable
+		e.LogStoreFailure(ctx, "journal not searched", err)
+		return nil, "", txn.ErrStoreUnreachable
 	}
 	all := make([]*Authentication, 0, len(page.Records))
 	for i := range page.Records {
@@ -219,7 +219,7 @@ func (e *Engine) openCursor(name, cursor string) (string, error) {
 
 // ofJournal returns what a record says of an authentication: neither messages nor the authentication value.
 func (e *Engine) ofJournal(r *journal.Record) *Authentication {
-	rules := e.rulesOf(r.Card.Scheme)
+	rules := e.RulesOf(r.Card.Scheme)
 	a := &Authentication{
 		ID: r.ID, Status: outcome.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
 		Scheme: r.Card.Scheme, MessageVersion: r.MessageVersion, Channel: r.DeviceChannel,
@@ -235,50 +235,19 @@ func (e *Engine) ofJournal(r *journal.Record) *Authentication {
 // readOwned reads the row of a transaction for the merchant that began it. For any other merchant it returns
 // ErrNoAuthentication, after asking the store for a row that never exists: so a transaction of another merchant takes as
 // long as none, and if the store cannot be reached, the requestor hears of that, by ErrStoreUnreachable.
-func (e *Engine) readOwned(ctx context.Context, acc *account.Account, id string) (*store.Txn, *txnRecord, error) {
+func (e *Engine) readOwned(ctx context.Context, acc *account.Account, id string) (*store.Txn, *txn.Record, error) {
 	t, err := e.Store.Get(ctx, e.ownedRow(acc, id))
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && t.Owner != acc.Merchant.Name:
 		return nil, nil, ErrNoAuthentication
 	case err != nil:
-		return nil, nil, e.storeUnreachable(ctx, "transaction not read", err, id)
+		return nil, nil, e.StoreUnreachable(ctx, "transaction not read", err, id)
 	}
-	if t.State == Second {
+	if t.State == txn.Second {
 		return nil, nil, ErrNoAuthentication // the authentication is known by its first id
 	}
-	rec, err := e.unseal(&t)
+	rec, err := e.Unseal(&t)
 	return &t, rec, err
-}
-
-// statusOf returns where a transaction is.
-func (e *Engine) statusOf(t *store.Txn, rec *txnRecord) outcome.Status {
-	switch t.State {
-	case Waiting:
-		if e.isOver(rec) {
-			return outcome.Expired
-		}
-		return outcome.RequiresBrowser
-	case Cancelled:
-		return outcome.Cancelled
-	case Sent:
-		if e.isClaimOver(rec.Sent) {
-			return outcome.Failed
-		}
-		return outcome.InProgress
-	case Challenge:
-		switch {
-		case e.isOver(rec):
-			return outcome.Expired
-		case rec.Decoupled:
-			return outcome.Decoupled
-		case rec.isAwaitingSPC(t):
-			return outcome.InProgress
-		}
-		return outcome.Challenge
-	case Final, Result:
-		return outcome.Completed
-	}
-	return outcome.Failed
 }
 
 // ownedRow is the id of a row, or for any merchant but its owner that of a row that never exists.
@@ -289,13 +258,8 @@ func (e *Engine) ownedRow(acc *account.Account, id string) string {
 	return id
 }
 
-// areValuesGone reports whether a transaction that is over is no longer told of.
-func (e *Engine) areValuesGone(rec *txnRecord) bool {
-	return rec.Ended != 0 && e.Now().Sub(time.UnixMilli(rec.Ended)) >= e.Timeouts.Values
-}
-
 // describe makes of a row what its owner sees.
-func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (*Authentication, error) {
+func (e *Engine) describe(t *store.Txn, rec *txn.Record, status outcome.Status) (*Authentication, error) {
 	r, messages, err := e.journalRecord(t, rec, status)
 	if err != nil {
 		return nil, err
@@ -312,10 +276,10 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 	if a.Normalised == nil {
 		for _, text := range rec.Changes {
 			element, what, _ := strings.Cut(text, ": ")
-			a.Normalised = append(a.Normalised, Correction{Pointer: "/" + strings.ReplaceAll(element, ".", "/"), Rule: what})
+			a.Normalised = append(a.Normalised, faults.Correction{Pointer: "/" + strings.ReplaceAll(element, ".", "/"), Rule: what})
 		}
 	}
-	a.IsForAgent = rec.API == agentsAPI
+	a.IsForAgent = rec.API == txn.AgentsAPI
 	if rec.Agent != nil {
 		if status == outcome.RequiresBrowser {
 			a.MethodURL = rec.Agent.MethodURL
@@ -328,22 +292,22 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 
 // addEvent adds the event of a transaction to the change that brings it to its end: both are stored, or neither is. A
 // challenge brings the event that its time is over, which lies ahead and goes when a result comes.
-func (e *Engine) addEvent(t *store.Txn, rec *txnRecord) error {
+func (e *Engine) addEvent(t *store.Txn, rec *txn.Record) error {
 	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
 		return nil
 	}
 	status, at := outcome.Failed, e.Now()
 	switch t.State {
-	case Final, Result:
+	case txn.Final, txn.Result:
 		status = outcome.Completed
-	case Challenge, Waiting:
+	case txn.Challenge, txn.Waiting:
 		if status, at = outcome.Expired, t.Expires; rec.Until != 0 {
 			at = time.UnixMilli(rec.Until)
 		}
-	case Cancelled:
+	case txn.Cancelled:
 		status = outcome.Cancelled
-	case Sent: // should the process die, nobody else would tell that the claim is over
-		at = time.UnixMilli(rec.Sent).Add(e.Timeouts.Authentication + commitTime + transid.MaxSkew)
+	case txn.Sent: // should the process die, nobody else would tell that the claim is over
+		at = time.UnixMilli(rec.Sent).Add(e.Timeouts.Authentication + txn.CommitTime + transid.MaxSkew)
 	}
 	a, err := e.describe(t, rec, status)
 	if err != nil {
@@ -355,7 +319,7 @@ func (e *Engine) addEvent(t *store.Txn, rec *txnRecord) error {
 
 // notify wakes those who wait for a transaction to change, and has its event delivered.
 func (e *Engine) notify(id string) {
-	e.changes.notify(id)
+	e.Wake(id)
 	if e.Announcer != nil {
 		e.Announcer.Announced()
 	}
@@ -380,8 +344,8 @@ func (e *Engine) Cancel(ctx context.Context, acc *account.Account, id string) (*
 // cancelRow moves the row of an authentication to Cancelled. If no browser has begun it, that of binding is bound to it; ""
 // means that the merchant cancels.
 func (e *Engine) cancelRow(ctx context.Context, was *store.Txn, binding string) error {
-	_, err := e.newWrite(*was, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
-		if e.statusOf(t, rec).IsFinal() {
+	_, err := e.NewWrite(*was, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
+		if e.StatusOf(t, rec).IsFinal() {
 			return ErrFinal
 		}
 		if rec.Page != nil {
@@ -393,16 +357,16 @@ func (e *Engine) cancelRow(ctx context.Context, was *store.Txn, binding string) 
 		if rec.Agent != nil {
 			rec.Agent.Request = nil
 		}
-		return e.advanceRow(t, rec, Cancelled, e.keepFinal())
-	})).run(ctx)
+		return e.advanceRow(t, rec, txn.Cancelled, e.KeepFinal())
+	})).Run(ctx)
 	switch {
 	case err == nil:
 		e.notify(was.ID)
 		return nil
-	case errors.Is(err, ErrFinal), errors.Is(err, errArrow):
+	case errors.Is(err, ErrFinal), errors.Is(err, txn.ErrArrow):
 		return ErrFinal
 	case errors.Is(err, store.ErrNotFound):
 		return ErrNoAuthentication
 	}
-	return e.storeUnreachable(ctx, "cancellation not stored", err, was.ID)
+	return e.StoreUnreachable(ctx, "cancellation not stored", err, was.ID)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -145,7 +146,7 @@ func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, _, err := e.SearchAuthentications(gone, shop, journal.Query{}); !errors.Is(err, auth.ErrStoreUnreachable) {
+	if _, _, err := e.SearchAuthentications(gone, shop, journal.Query{}); !errors.Is(err, txn.ErrStoreUnreachable) {
 		t.Errorf("a journal that is away: %v", err)
 	}
 }
@@ -226,7 +227,7 @@ func TestD3ValuesEndBeforeTheID(t *testing.T) {
 
 // lateReader is a store whose first Get returns a row as it was some time ago.
 type lateReader struct {
-	auth.Store
+	txn.Store
 	old  store.Txn
 	once sync.Once
 }
@@ -282,7 +283,7 @@ func TestAuthenticationWhileTheStoreIsAway(t *testing.T) {
 	e := w.engine(0)
 	id := authenticated(t, w, e, "Y")
 	w.down = true
-	if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, auth.ErrStoreUnreachable) {
+	if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, txn.ErrStoreUnreachable) {
 		t.Errorf("%v", err)
 	}
 }

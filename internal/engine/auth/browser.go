@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -104,33 +105,33 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 	if err != nil {
 		return nil, "", err
 	}
-	if len(p.rec.Page.Binding) > 0 || p.row.State != Waiting {
+	if len(p.rec.Page.Binding) > 0 || p.row.State != txn.Waiting {
 		if err := e.checkBinding(p, binding); err != nil {
 			return nil, "", err
 		}
 		e.startSending(p)
 		return e.showView(ctx, p), binding, nil
 	}
-	if e.isOver(p.rec) {
+	if e.IsOver(p.rec) {
 		return nil, "", ErrNoAuthentication
 	}
 	if !isBinding(binding) {
 		b := make([]byte, secretLen)
-		if _, err := io.ReadFull(e.rand(), b); err != nil {
+		if _, err := io.ReadFull(e.Random(), b); err != nil {
 			return nil, "", err
 		}
 		binding = base64URL.EncodeToString(b)
 	}
-	_, err = e.newWrite(p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
-		if t.State != Waiting || len(rec.Page.Binding) > 0 {
+	_, err = e.NewWrite(p.row, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
+		if t.State != txn.Waiting || len(rec.Page.Binding) > 0 {
 			return ErrOtherBrowser
 		}
 		rec.Page.Binding = e.Sealer.Digest(bindingText(p.id, binding))
-		rec.readBrowser(data)
+		readBrowser(rec, data)
 		e.startMethod(rec)
 		p.rec = rec
-		return e.seal(t, rec)
-	})).run(ctx)
+		return e.Seal(t, rec)
+	})).Run(ctx)
 	switch {
 	case errors.Is(err, ErrOtherBrowser):
 		again, err := e.openPage(ctx, token)
@@ -141,7 +142,7 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 	case errors.Is(err, store.ErrNotFound):
 		return nil, "", ErrNoAuthentication
 	case err != nil:
-		return nil, "", e.storeUnreachable(ctx, "browser not bound", err, p.id)
+		return nil, "", e.StoreUnreachable(ctx, "browser not bound", err, p.id)
 	}
 	e.notify(p.id)
 	e.startSending(p)
@@ -155,12 +156,12 @@ func isBinding(text string) bool {
 }
 
 // startMethod notes how long the 3DS Method may take, from now on. A browser without JavaScript does not run it.
-func (e *Engine) startMethod(rec *txnRecord) {
+func (e *Engine) startMethod(rec *txn.Record) {
 	p, limit := rec.Page, 10*time.Second
-	if rec.version() >= message.V231 {
+	if rec.MessageVersion() >= message.V231 {
 		limit = 5 * time.Second
 	}
-	if p.MethodURL == "" || !p.hasScript() {
+	if p.MethodURL == "" || !p.HasScript() {
 		limit = 0
 	}
 	if limit > 0 {
@@ -176,7 +177,7 @@ func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after i
 	var p *page
 	var v *BrowserView
 	var err error
-	e.repeatUntil(ctx, id, func() bool {
+	e.RepeatUntil(ctx, id, func() bool {
 		if p, err = e.openBoundPage(through, token, binding); err != nil {
 			return true
 		}
@@ -210,7 +211,7 @@ func (e *Engine) showView(ctx context.Context, p *page) *BrowserView {
 		return v
 	}
 	now := e.Now().UnixMilli()
-	if err := e.storePage(ctx, p, func(r *pageRecord) { r.Shown = now }); err != nil {
+	if err := e.storePage(ctx, p, func(r *txn.PageRecord) { r.Shown = now }); err != nil {
 		return v // the store's failure is logged, and the shopper can go on
 	}
 	return e.viewOf(p)
@@ -229,7 +230,7 @@ type SPCAnswer struct {
 }
 
 // outcome returns what a row keeps of the answer.
-func (a *SPCAnswer) outcome() string { return cmp.Or(a.Incomplete, spcConfirmed) }
+func (a *SPCAnswer) outcome() string { return cmp.Or(a.Incomplete, txn.SPCConfirmed) }
 
 // AnswerSPC sends the second AReq, with what the browser's dialog came to. Of any number of calls, on all nodes, one sends
 // it; the others return how far it is. The error may also be ErrBusy.
@@ -239,7 +240,7 @@ func (e *Engine) AnswerSPC(ctx context.Context, token, binding string, answer SP
 		answer = SPCAnswer{Incomplete: "01"} // it can be part of no message
 	}
 	p, err := e.openBoundPage(ctx, token, binding)
-	if err == nil && p.rec.isAwaitingSPC(&p.row) && !e.isOver(p.rec) {
+	if err == nil && p.rec.IsAwaitingSPC(&p.row) && !e.IsOver(p.rec) {
 		if err = e.sendSecond(ctx, p, answer); err == nil || errors.Is(err, errUsed) {
 			p, err = e.openPage(ctx, token)
 		}
@@ -256,7 +257,7 @@ func (e *Engine) ConfirmBrowser(ctx context.Context, token, binding string) (*Br
 	if err != nil {
 		return nil, err
 	}
-	if err := e.storePage(ctx, p, func(p *pageRecord) { p.IsConfirmed = true }); err != nil {
+	if err := e.storePage(ctx, p, func(p *txn.PageRecord) { p.IsConfirmed = true }); err != nil {
 		return nil, err
 	}
 	return e.viewOf(p), nil
@@ -289,9 +290,9 @@ func (e *Engine) EndBrowserChallenge(ctx context.Context, tag string) (*BrowserV
 	if err != nil {
 		return nil, err
 	}
-	if p.row.State == Challenge && p.rec.Page.Returned == 0 {
+	if p.row.State == txn.Challenge && p.rec.Page.Returned == 0 {
 		now := e.Now().UnixMilli()
-		if err := e.storePage(ctx, p, func(r *pageRecord) { r.Returned = now }); err != nil {
+		if err := e.storePage(ctx, p, func(r *txn.PageRecord) { r.Returned = now }); err != nil {
 			return nil, err
 		}
 	} else {
@@ -308,7 +309,7 @@ func (e *Engine) WaitAfterChallenge(ctx context.Context, tag string) (*BrowserVi
 		return nil, err
 	}
 	var v *BrowserView
-	e.repeatUntil(ctx, p.id, func() bool {
+	e.RepeatUntil(ctx, p.id, func() bool {
 		if p, err = e.openTag(through, tag); err != nil {
 			return true
 		}
@@ -334,10 +335,10 @@ func (e *Engine) EndBrowserMethod(ctx context.Context, tag, threeDSMethodData st
 	if err != nil || json.Unmarshal(b, &said) != nil || !strings.EqualFold(said.ID, p.id) {
 		return ErrNoAuthentication
 	}
-	if p.row.State != Waiting || len(p.rec.Page.Binding) == 0 || p.rec.Page.IsMethodDone || e.isMethodOver(p.rec.Page) {
+	if p.row.State != txn.Waiting || len(p.rec.Page.Binding) == 0 || p.rec.Page.IsMethodDone || e.isMethodOver(p.rec.Page) {
 		return nil
 	}
-	return e.storePage(ctx, p, func(r *pageRecord) { r.IsMethodDone = true })
+	return e.storePage(ctx, p, func(r *txn.PageRecord) { r.IsMethodDone = true })
 }
 
 // viewOf returns what the browser may know.
@@ -347,8 +348,8 @@ func (e *Engine) viewOf(p *page) *BrowserView {
 		ID: p.id, Merchant: p.row.Owner, Amount: page.Amount, Currency: page.Currency, Exponent: page.Exponent,
 		ReturnURL: page.ReturnURL, Language: cmp.Or(page.Language, page.Data["browserLanguage"]),
 	}
-	status := e.statusOf(&p.row, p.rec)
-	facts, err := p.rec.context()
+	status := e.StatusOf(&p.row, p.rec)
+	facts, err := p.rec.Context()
 	if err != nil || facts.ARes == nil {
 		facts.ARes, _ = message.Parse([]byte("{}"), message.Limits{})
 	}
@@ -362,12 +363,12 @@ func (e *Engine) viewOf(p *page) *BrowserView {
 		} else {
 			v.Step = StepAuthentication
 		}
-	case status == outcome.InProgress && p.rec.isAwaitingSPC(&p.row):
+	case status == outcome.InProgress && p.rec.IsAwaitingSPC(&p.row):
 		v.Step, v.SPC = StepSPC, &BrowserSPC{facts.ARes.Raw("webAuthnCredList"), facts.ARes.Raw("spcTransData")}
 	case status == outcome.InProgress:
 		v.Step = StepAuthentication
 	case status == outcome.Challenge && page.Returned == 0:
-		v.Step, v.Challenge = StepChallenge, challengeForm(p.rec.currentID(p.id), page, facts.ARes)
+		v.Step, v.Challenge = StepChallenge, challengeForm(p.rec.CurrentID(p.id), page, facts.ARes)
 	case status == outcome.Challenge && e.Now().Sub(time.UnixMilli(page.Returned)) < pendingAfter:
 		v.Step = StepResult
 	case status == outcome.Challenge:
@@ -384,7 +385,7 @@ func (e *Engine) viewOf(p *page) *BrowserView {
 
 // versionOf returns the version of a view. What follows SPC has two more than without it, so that a second
 // StepAuthentication comes after StepSPC.
-func versionOf(v *BrowserView, s *spcRecord) int {
+func versionOf(v *BrowserView, s *txn.SPCRecord) int {
 	version := slices.Index(stepOrder, v.Step)
 	if v.Step == StepEnd && v.End != "pending" {
 		version++
@@ -396,7 +397,7 @@ func versionOf(v *BrowserView, s *spcRecord) int {
 }
 
 // cardholderInfo returns the text of the issuer that the shopper is to read, "" if there is none.
-func cardholderInfo(rec *txnRecord, ares *message.Message) string {
+func cardholderInfo(rec *txn.Record, ares *message.Message) string {
 	var rreq *message.Message
 	if rec.RReq != nil {
 		rreq, _ = message.Parse(rec.RReq, message.Limits{}) // it was parsed before it was stored
@@ -414,7 +415,7 @@ func (e *Engine) methodData(id string) string {
 }
 
 // challengeForm returns the form that opens the issuer's page. It is the same at every call.
-func challengeForm(id string, page *pageRecord, ares *message.Message) *BrowserChallenge {
+func challengeForm(id string, page *txn.PageRecord, ares *message.Message) *BrowserChallenge {
 	version, size := ares.Text("messageVersion"), page.Data["challengeWindowSize"]
 	if len(size) != 2 || size < "01" || size > "05" {
 		size = "05"

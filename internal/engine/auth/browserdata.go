@@ -8,22 +8,24 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/base/charset"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/message"
 )
 
 // readBrowser keeps what a page told, and notes what was changed in the members that the request left to the page.
-func (r *txnRecord) readBrowser(data BrowserData) {
-	kept, changes := readBrowserData(data, r.version())
+func readBrowser(r *txn.Record, data BrowserData) {
+	kept, changes := readBrowserData(data, r.MessageVersion())
 	r.Page.Data = kept
 	changes = slices.DeleteFunc(changes, func(c message.Change) bool { return !slices.Contains(r.Page.Awaited, c.Path.Name()) })
 	r.Changes = append(r.Changes, describeChanges(changes)...)
 	for _, c := range changes {
-		n := Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
-		if name := c.Path.Name(); isImpersonal(c.Path) {
+		n := faults.Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
+		if name := c.Path.Name(); check.IsImpersonal(c.Path) {
 			n.Found, n.Sent = textAsJSON(charset.Decode(data[name])), textAsJSON(kept[name])
 		}
-		if len(r.Corrections) < maxCorrections {
+		if len(r.Corrections) < check.MaxCorrections {
 			r.Corrections = append(r.Corrections, n)
 		}
 	}
@@ -32,7 +34,7 @@ func (r *txnRecord) readBrowser(data BrowserData) {
 // textAsJSON returns a text as JSON; nil if there is none, or too much to be kept with a correction.
 func textAsJSON(text string) json.RawMessage {
 	raw, err := json.Marshal(text)
-	if err != nil || text == "" || len(raw) > maxCorrectionValue {
+	if err != nil || text == "" || len(raw) > check.MaxCorrectionValue {
 		return nil
 	}
 	return raw
@@ -67,7 +69,7 @@ func readBrowserData(data BrowserData, v message.Version) (BrowserData, []messag
 		changes = append(changes, message.Change{Path: message.Path(name), What: what})
 	}
 	for _, name := range slices.Sorted(maps.Keys(data)) {
-		isKept := isBrowserMember(name) || slices.Contains(pageMembers, name) || name == "challengeWindowSize" || name == canShowSPC
+		isKept := check.IsBrowserMember(name) || slices.Contains(pageMembers, name) || name == "challengeWindowSize" || name == canShowSPC
 		if !isKept || data[name] == "" {
 			continue
 		}
@@ -84,12 +86,12 @@ func readBrowserData(data BrowserData, v message.Version) (BrowserData, []messag
 		change(name.member, name.what)
 	}
 	request := map[string]any{
-		"messageType": "AReq", "messageVersion": v.String(), "deviceChannel": browser, "messageCategory": "01",
+		"messageType": "AReq", "messageVersion": v.String(), "deviceChannel": check.Browser, "messageCategory": "01",
 	}
 	table := message.TableOf(message.AReq, v)
 	for name, value := range kept {
 		switch f := table.Field(name); {
-		case f == nil || !isBrowserMember(name):
+		case f == nil || !check.IsBrowserMember(name):
 		case f.Kind == message.Bool:
 			request[name] = value == "true"
 		case f.Array:
@@ -107,18 +109,18 @@ func readBrowserData(data BrowserData, v message.Version) (BrowserData, []messag
 		return kept, changes // json.Marshal made the text, so this does not happen
 	}
 	for _, c := range msg.Normalise() {
-		if isBrowserMember(c.Path.Name()) {
+		if check.IsBrowserMember(c.Path.Name()) {
 			changes = append(changes, c)
 		}
 	}
 	areq, problems := msg.Build(message.Context{})
 	for name := range request {
-		if isBrowserMember(name) && areq.Text(name) != "" {
+		if check.IsBrowserMember(name) && areq.Text(name) != "" {
 			kept[name] = areq.Text(name)
 		}
 	}
 	for _, p := range problems {
-		if name := p.Path.Name(); p.Code != message.Missing && isBrowserMember(name) && kept[name] != "" {
+		if name := p.Path.Name(); p.Code != message.Missing && check.IsBrowserMember(name) && kept[name] != "" {
 			delete(kept, name)
 			change(name, changeLeftOut)
 		}

@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
+	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
@@ -145,7 +147,7 @@ func TestC21WithoutScriptIsFrom220On(t *testing.T) {
 			w.hits[0].Info = onlyVersion(v, "https://acs.example/method")
 			sent := object(nil)
 			w.sent = func(areq []byte) { sent = parse(t, areq) }
-			e, d := w.engine(0), auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+			e, d := w.engine(0), auth.Delegation{APIKey: agentKey, AgentSteps: check.AgentSteps{NotificationURL: "https://agent.example/back"}}
 			first, later := four(), object{}
 			first["deviceChannel"] = "02"
 			if isAtOnce {
@@ -301,7 +303,7 @@ func TestCase25CureOfATextThatIsNotASCII(t *testing.T) {
 			delete(o, "threeDSServerTransID")
 			o["cardholderName"] = "Ann Example"
 			o[member] = value
-			x := w.engine(0).Explain(acc, o.json(), auth.ExplainOptions{})
+			x := w.engine(0).Explain(acc, o.json(), check.ExplainOptions{})
 			cures := ""
 			for _, f := range x.Faults {
 				if *f.Pointer == "/"+member {
@@ -367,7 +369,7 @@ func TestChangesOfABrowserAreToldWithTheirValues(t *testing.T) {
 	data := maps.Clone(seen)
 	data["browserUserAgent"] = "A/1 \xfc"
 	a, _ := w.toldBy(t, four(), data)
-	i := slices.IndexFunc(a.Normalised, func(c auth.Correction) bool { return c.Pointer == "/browserUserAgent" })
+	i := slices.IndexFunc(a.Normalised, func(c faults.Correction) bool { return c.Pointer == "/browserUserAgent" })
 	if i < 0 || string(a.Normalised[i].Found) != `"A/1 ü"` || string(a.Normalised[i].Sent) != `"A/1 u"` {
 		text, _ := json.Marshal(a.Normalised)
 		t.Errorf("%s", text)

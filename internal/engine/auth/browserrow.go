@@ -13,33 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // base64URL is how tokens, tags and bindings are written.
 var base64URL = base64.RawURLEncoding
-
-// A pageRecord is what a row keeps of an authentication that a browser carries out.
-type pageRecord struct {
-	Token        []byte      // digest of the token's secret
-	Card         []byte      `json:",omitzero"` // the AReq, sealed under that secret; gone once the AReq has left
-	Binding      []byte      `json:",omitzero"` // digest of the secret of the browser that began it
-	Awaited      []string    `json:",omitzero"` // members that the request left to the page
-	Begun        int64       `json:",omitzero"` // when a browser began it, Unix milliseconds
-	Data         BrowserData `json:",omitzero"` // what the page told, as readBrowserData returns it
-	Language     string      `json:",omitzero"` // browserLanguage of the request; "" if it left that to the page
-	ReturnURL    string      `json:",omitzero"`
-	Amount       string      `json:",omitzero"`
-	Currency     string      `json:",omitzero"`
-	Exponent     string      `json:",omitzero"`
-	MethodURL    string      `json:",omitzero"`
-	MethodEnds   int64       `json:",omitzero"` // when the 3DS Method is over at the latest, Unix milliseconds
-	IsMethodDone bool        `json:",omitzero"` // its notification has come
-	Shown        int64       `json:",omitzero"` // when the browser first got the form that opens the issuer's page, Unix milliseconds
-	Returned     int64       `json:",omitzero"` // when the issuer sent the browser back, Unix milliseconds
-	IsConfirmed  bool        `json:",omitzero"` // the text of the issuer was shown
-	SPC          *spcRecord  `json:",omitzero"` // since the issuer has asked for Secure Payment Confirmation
-}
 
 const (
 	idLen     = 16
@@ -114,7 +93,7 @@ type page struct {
 	id     string
 	secret []byte
 	row    store.Txn
-	rec    *txnRecord
+	rec    *txn.Record
 }
 
 // openPage reads the authentication of a token.
@@ -167,16 +146,16 @@ func (e *Engine) readPage(ctx context.Context, id string) (*page, error) {
 		return nil, ErrNoAuthentication
 	}
 	if err != nil {
-		return nil, e.storeUnreachable(ctx, "authentication not read", err, id)
+		return nil, e.StoreUnreachable(ctx, "authentication not read", err, id)
 	}
-	if row.State == Leg || row.State == Second || row.State == Operations {
+	if row.State == txn.Leg || row.State == txn.Second || row.State == txn.Operations {
 		return nil, ErrNoAuthentication
 	}
-	rec, err := e.unseal(&row)
+	rec, err := e.Unseal(&row)
 	if err != nil {
 		return nil, err
 	}
-	if rec.Page == nil || e.statusOf(&row, rec).IsFinal() && e.areValuesGone(rec) {
+	if rec.Page == nil || e.StatusOf(&row, rec).IsFinal() && e.AreValuesGone(rec) {
 		return nil, ErrNoAuthentication
 	}
 	return &page{id: id, row: row, rec: rec}, nil
@@ -193,20 +172,20 @@ func (e *Engine) checkBinding(p *page, binding string) error {
 	switch {
 	case e.isBoundTo(p, binding):
 		return nil
-	case len(p.rec.Page.Binding) == 0 && p.row.State != Waiting:
+	case len(p.rec.Page.Binding) == 0 && p.row.State != txn.Waiting:
 		return ErrNoAuthentication
 	}
 	return ErrOtherBrowser
 }
 
 // storePage changes what the row of p keeps of its page, and p.
-func (e *Engine) storePage(ctx context.Context, p *page, change func(*pageRecord)) error {
-	err := e.Store.Update(ctx, p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
+func (e *Engine) storePage(ctx context.Context, p *page, change func(*txn.PageRecord)) error {
+	err := e.Store.Update(ctx, p.row, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
 		if rec.Page == nil {
 			return store.ErrNotFound
 		}
 		change(rec.Page)
-		if err := e.seal(t, rec); err != nil {
+		if err := e.Seal(t, rec); err != nil {
 			return err
 		}
 		t.Event = nil
@@ -217,7 +196,7 @@ func (e *Engine) storePage(ctx context.Context, p *page, change func(*pageRecord
 	case errors.Is(err, store.ErrNotFound):
 		return ErrNoAuthentication
 	case err != nil:
-		return e.storeUnreachable(ctx, "step of a browser not stored", err, p.id)
+		return e.StoreUnreachable(ctx, "step of a browser not stored", err, p.id)
 	}
 	e.notify(p.id)
 	return nil
@@ -236,17 +215,17 @@ func (e *Engine) EraseCards(ctx context.Context, rows store.Lister, after store.
 	if after.Expires.After(until) {
 		after = store.Txn{} // a reload has made Values shorter: new rows may expire before
 	}
-	after.State = Waiting
+	after.State = txn.Waiting
 	for {
 		page, err := rows.List(ctx, after, until, erasePage)
 		if err != nil {
 			return after, err
 		}
 		for _, t := range page {
-			rec, err := e.unseal(&t)
+			rec, err := e.Unseal(&t)
 			switch {
 			case err != nil || rec.Page == nil || rec.Page.Card == nil:
-			case !e.isOver(rec):
+			case !e.IsOver(rec):
 				return after, nil // it and those behind it are looked at again
 			default:
 				if err := e.eraseCard(ctx, t); err != nil {
@@ -263,14 +242,14 @@ func (e *Engine) EraseCards(ctx context.Context, rows store.Lister, after store.
 
 // eraseCard takes the card out of a row.
 func (e *Engine) eraseCard(ctx context.Context, t store.Txn) error {
-	err := e.Store.Update(ctx, t, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
-		if t.State != Waiting || rec.Page == nil || !e.isOver(rec) {
-			return errArrow
+	err := e.Store.Update(ctx, t, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
+		if t.State != txn.Waiting || rec.Page == nil || !e.IsOver(rec) {
+			return txn.ErrArrow
 		}
 		rec.Page.Card, t.Event = nil, nil
-		return e.seal(t, rec)
+		return e.Seal(t, rec)
 	}))
-	if errors.Is(err, errArrow) || errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, txn.ErrArrow) || errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	return err

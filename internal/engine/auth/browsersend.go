@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -21,7 +23,7 @@ import (
 const sendPoll = 200 * time.Millisecond
 
 // isMethodOver reports whether the AReq need not wait for the 3DS Method any more.
-func (e *Engine) isMethodOver(p *pageRecord) bool {
+func (e *Engine) isMethodOver(p *txn.PageRecord) bool {
 	return p.IsMethodDone || e.Now().UnixMilli() >= p.MethodEnds
 }
 
@@ -29,19 +31,19 @@ func (e *Engine) isMethodOver(p *pageRecord) bool {
 // calls, on all nodes, send it once: the row says who may.
 func (e *Engine) startSending(p *page) {
 	e.startSPCTimer(p)
-	if p.row.State != Waiting || len(p.rec.Page.Binding) == 0 {
+	if p.row.State != txn.Waiting || len(p.rec.Page.Binding) == 0 {
 		return
 	}
 	if _, isUnderWay := e.sending.LoadOrStore(p.id, true); isUnderWay {
 		return // however often a browser asks, one task of this node looks after it
 	}
-	e.taskGroup().Start(func(ctx context.Context) {
+	e.TaskGroup().Start(func(ctx context.Context) {
 		defer e.sending.Delete(p.id)
 		for {
-			changed, forget := e.changes.watch(p.id)
+			changed, forget := e.Watch(p.id)
 			now, err := e.readPage(ctx, p.id)
 			switch {
-			case errors.Is(err, ErrNoAuthentication), err == nil && now.row.State != Waiting:
+			case errors.Is(err, ErrNoAuthentication), err == nil && now.row.State != txn.Waiting:
 				forget()
 				return
 			case err == nil && e.isMethodOver(now.rec.Page):
@@ -72,10 +74,8 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 		e.Log.ErrorContext(ctx, "card of an authentication does not open", "threeDSServerTransID", p.id)
 		return true
 	}
-	merchant := &account.Merchant{Name: p.row.Owner}
-	req := &authRequest{account: &account.Account{Merchant: merchant}, start: e.Now(), version: p.rec.version()}
-	req.id = requestedID{value: p.id, made: true}
-	to, areq, err := e.buildFromPage(req, p, text)
+	start, version := e.Now(), p.rec.MessageVersion()
+	to, areq, err := e.buildFromPage(p, text)
 	if untold, ok := errors.AsType[*untoldError](err); ok {
 		return e.endUntold(ctx, p.row, untold)
 	}
@@ -87,7 +87,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 		e.Log.ErrorContext(ctx, "AReq of an authentication not built", "threeDSServerTransID", p.id, "err", err)
 		return e.failPage(ctx, p, message.PermanentFailure)
 	}
-	leave, ok := e.Directories.Enter(to.peer.Scheme, p.row.Owner)
+	leave, ok := e.Directories.Enter(to.Peer.Scheme, p.row.Owner)
 	if !ok {
 		if e.Now().Sub(time.UnixMilli(p.rec.Page.MethodEnds)) < e.Timeouts.Authentication {
 			return false
@@ -95,26 +95,26 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 		return e.failPage(ctx, p, message.TooManyMessages)
 	}
 	defer leave()
-	c := &claim{target: to, id: p.id, merchant: p.row.Owner, version: req.version, start: req.start}
-	if areq.Has(spcSupport) {
-		c.offer = &spcOffer{areq: sendable.Bytes(), secret: p.secret, pan: req.pan}
+	c := &claim{Target: to, id: p.id, merchant: p.row.Owner, version: version, start: start}
+	if areq.Has(check.SPCSupport) {
+		c.onSPC = e.secondOf(p, sendable.Bytes(), areq.Text("acctNumber"))
 	}
 	c.sent = e.journaledAReq(areq)
 	mayLeave := false
-	sure, err := e.newWrite(p.row, func(t *store.Txn) error {
-		rec, err := e.claimWaiting(t, req, areq)
+	sure, err := e.NewWrite(p.row, func(t *store.Txn) error {
+		rec, err := e.claimWaiting(t, version, areq)
 		if err != nil {
 			return err
 		}
 		rec.Page.Card = nil
 		c.rec, mayLeave = rec, true
-		return e.advanceRow(t, rec, Sent, e.keepFinal())
-	}).run(withSent(ctx, c.sent))
+		return e.advanceRow(t, rec, txn.Sent, e.KeepFinal())
+	}).Run(withSent(ctx, c.sent))
 	if err != nil || !mayLeave {
-		if !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
-			e.logStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", p.id)
+		if !errors.Is(err, txn.ErrArrow) && !errors.Is(err, store.ErrNotFound) {
+			e.LogStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", p.id)
 		}
-		return sure && (errors.Is(err, errArrow) || errors.Is(err, store.ErrNotFound))
+		return sure && (errors.Is(err, txn.ErrArrow) || errors.Is(err, store.ErrNotFound))
 	}
 	e.notify(p.id)
 	e.exchangeIntoRow(ctx, c, sendable)
@@ -128,26 +128,26 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 
 // failPage has an authentication whose AReq cannot leave fail.
 func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDone bool) {
-	_, err := e.newWrite(p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
-		rec.Failure, rec.Page.Card = failureOf(erro(rec.version(), code, code.Description(), p.id)), nil
-		return e.advanceRow(t, rec, Failed, e.keepFinal())
-	})).run(ctx)
+	_, err := e.NewWrite(p.row, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
+		rec.Failure, rec.Page.Card = failureOf(check.NewErro(rec.MessageVersion(), code, code.Description(), p.id)), nil
+		return e.advanceRow(t, rec, txn.Failed, e.KeepFinal())
+	})).Run(ctx)
 	e.notify(p.id)
-	return err == nil || errors.Is(err, errArrow)
+	return err == nil || errors.Is(err, txn.ErrArrow)
 }
 
 // buildFromPage makes the AReq of what the back end and the page told. The error is an *untoldError if that is too little.
-func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, *message.Message, error) {
-	msg, to, err := e.readKeptRequest(req, p, text)
+func (e *Engine) buildFromPage(p *page, text []byte) (check.Target, *message.Message, error) {
+	msg, to, err := e.readKeptRequest(p, text)
 	if err != nil {
-		return target{}, nil, err
+		return check.Target{}, nil, err
 	}
 	page := p.rec.Page
-	addPageData(msg, page, message.TableOf(message.AReq, req.version))
-	msg.Set("threeDSCompInd", page.completion())
+	addPageData(msg, page, message.TableOf(message.AReq, p.rec.MessageVersion()))
+	msg.Set("threeDSCompInd", page.Completion())
 	msg.Set("notificationURL", e.BrowserURL+"/n/"+e.tagOf(p.id)+"/challenge")
-	if !page.hasScript() || page.Data[canShowSPC] != "true" {
-		msg.Set(spcSupport, "")
+	if !page.HasScript() || page.Data[canShowSPC] != "true" {
+		msg.Set(check.SPCSupport, "")
 		msg.Set("payeeOrigin", "")
 	}
 	areq, err := e.buildTold(msg, to)
@@ -164,14 +164,14 @@ func (e *untoldError) Error() string {
 
 // buildTold makes the AReq of a request to which all was added that its browser has told. The error is an *untoldError if
 // that is too little.
-func (e *Engine) buildTold(msg *message.Request, to target) (*message.Message, error) {
-	areq, problems := msg.Build(e.buildContext(to))
+func (e *Engine) buildTold(msg *message.Request, to check.Target) (*message.Message, error) {
+	areq, problems := msg.Build(e.BuildContext(to))
 	if len(problems) == 0 {
 		return areq, nil
 	}
 	untold := new(untoldError)
 	for _, p := range problems {
-		if p.Code != message.Missing || !isBrowserMember(string(p.Path)) {
+		if p.Code != message.Missing || !check.IsBrowserMember(string(p.Path)) {
 			return nil, errors.New("it is not good: " + string(p.Path))
 		}
 		untold.names = append(untold.names, string(p.Path))
@@ -181,9 +181,9 @@ func (e *Engine) buildTold(msg *message.Request, to target) (*message.Message, e
 
 // endUntold ends an authentication without an AReq.
 func (e *Engine) endUntold(ctx context.Context, row store.Txn, untold *untoldError) (isDone bool) {
-	_, err := e.newWrite(row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
-		if t.State != Waiting {
-			return errArrow
+	_, err := e.NewWrite(row, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
+		if t.State != txn.Waiting {
+			return txn.ErrArrow
 		}
 		rec.Untold = untold.names
 		if rec.Page != nil {
@@ -192,45 +192,30 @@ func (e *Engine) endUntold(ctx context.Context, row store.Txn, untold *untoldErr
 		if rec.Agent != nil {
 			rec.Agent.Request = nil
 		}
-		return e.advanceRow(t, rec, Final, e.keepFinal())
-	})).run(ctx)
+		return e.advanceRow(t, rec, txn.Final, e.KeepFinal())
+	})).Run(ctx)
 	e.notify(row.ID)
-	if err != nil && !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
-		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", row.ID)
+	if err != nil && !errors.Is(err, txn.ErrArrow) && !errors.Is(err, store.ErrNotFound) {
+		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", row.ID)
 		return false
 	}
 	return true
 }
 
 // readKeptRequest reads what is kept of a request for the AReqs of its page, and finds where they go.
-func (e *Engine) readKeptRequest(req *authRequest, p *page, text []byte) (*message.Request, target, error) {
+func (e *Engine) readKeptRequest(p *page, text []byte) (*message.Request, check.Target, error) {
 	msg, err := message.ReadRequest(text, message.Limits{Depth: -1, Members: -1})
 	if err != nil {
-		return nil, target{}, err
+		return nil, check.Target{}, err
 	}
-	req.pan = msg.Text("acctNumber")
-	to, err := e.targetOfPage(p, req.pan)
+	to, err := e.targetOfPage(p, msg.Text("acctNumber"))
 	return msg, to, err
 }
 
-// hasScript reports whether the page may run scripts.
-func (p *pageRecord) hasScript() bool { return p.Data["browserJavascriptEnabled"] != "false" }
-
-// completion returns the threeDSCompInd of the AReq.
-func (p *pageRecord) completion() string {
-	switch {
-	case p.MethodURL == "":
-		return "U"
-	case p.IsMethodDone:
-		return "Y"
-	}
-	return "N"
-}
-
 // addPageData adds the members that the request left to the page, and those that a page may add.
-func addPageData(msg *message.Request, page *pageRecord, table *message.Table) {
+func addPageData(msg *message.Request, page *txn.PageRecord, table *message.Table) {
 	for name, value := range page.Data {
-		isAwaited := isBrowserMember(name) && slices.Contains(page.Awaited, name)
+		isAwaited := check.IsBrowserMember(name) && slices.Contains(page.Awaited, name)
 		if isAwaited || slices.Contains(pageMembers, name) && !msg.Has(name) {
 			setPageMember(msg, table.Field(name), value)
 		}
@@ -252,19 +237,19 @@ func setPageMember(msg *message.Request, f *message.Field, value string) {
 }
 
 // targetOfPage returns where the AReqs of an authentication go.
-func (e *Engine) targetOfPage(p *page, pan string) (target, error) {
-	peer, ok := e.peer(p.row.Scheme)
+func (e *Engine) targetOfPage(p *page, pan string) (check.Target, error) {
+	peer, ok := e.Peer(p.row.Scheme)
 	if !ok {
-		return target{}, errors.New("its directory is no longer configured")
+		return check.Target{}, errors.New("its directory is no longer configured")
 	}
-	to := target{peer: peer}
+	to := check.Target{Peer: peer}
 	for _, hit := range e.Cards.Lookup(pan) {
 		if hit.Scheme == peer.Scheme {
-			to.info = hit.Info
+			to.Info = hit.Info
 		}
 	}
-	if to.info == nil {
-		return target{}, errors.New("its card range is gone")
+	if to.Info == nil {
+		return check.Target{}, errors.New("its card range is gone")
 	}
 	return to, nil
 }
@@ -280,72 +265,75 @@ func (e *Engine) AuthenticateForAgent(
 	ctx context.Context, acc *account.Account, d Delegation, id string, body []byte,
 ) (*Authentication, error) {
 	id = strings.ToLower(id)
-	req := &authRequest{account: acc, start: e.Now(), version: message.V220, isCreation: true, delegation: &d}
+	req := &creation{Request: e.newRequest(acc)}
 	once, _ := ctx.Value(onceKey{}).(Once)
-	req.once = Once{ID: id, Note: once.Note}
-	a, err := e.authenticateForAgent(context.WithoutCancel(ctx), req, once.ID != "", body)
-	e.noteRequest(ctx, req)
+	req.once, req.NewID = Once{ID: id, Note: once.Note}, id
+	a, err := e.authenticateForAgent(context.WithoutCancel(ctx), req, &d, once.ID != "", body)
+	e.noteRequest(ctx, req.Request)
 	e.noteAuthentication(ctx, agentsOperation, a, err)
 	return a, err
 }
 
 // authenticateForAgent does the work of AuthenticateForAgent. The request is a repetition if an earlier one with the same
 // Idempotency-Key may have sent the AReq.
-func (e *Engine) authenticateForAgent(ctx context.Context, req *authRequest, isRepetition bool, body []byte) (*Authentication, error) {
-	a, err := e.authentication(ctx, req.account, req.once.ID)
+func (e *Engine) authenticateForAgent(
+	ctx context.Context, req *creation, d *Delegation, isRepetition bool, body []byte,
+) (*Authentication, error) {
+	a, err := e.authentication(ctx, req.Account, req.once.ID)
 	switch {
 	case err != nil:
 		return nil, err
 	case !a.IsForAgent:
 		return nil, ErrNoAuthentication
 	}
-	t, rec, err := e.readOwned(ctx, req.account, req.once.ID)
+	t, rec, err := e.readOwned(ctx, req.Account, req.once.ID)
 	switch {
 	case err != nil:
 		return nil, err
-	case rec.Agent == nil, t.State == Waiting && e.isOver(rec), t.State == Final && !rec.wasSent(), t.State != Waiting && isRepetition:
+	case rec.Agent == nil, t.State == txn.Waiting && e.IsOver(rec), t.State == txn.Final && !rec.WasSent(), t.State != txn.Waiting && isRepetition:
 		return a, nil
-	case t.State != Waiting:
+	case t.State != txn.Waiting:
 		return nil, ErrAlreadySent
 	}
-	c, err := e.checkAgentsRequest(req, t, rec, body)
+	c, err := e.checkAgentsRequest(req, d, t, rec, body)
 	if untold, ok := errors.AsType[*untoldError](err); ok {
 		if !e.endUntold(ctx, *t, untold) {
-			return nil, ErrStoreUnreachable
+			return nil, txn.ErrStoreUnreachable
 		}
-		return e.authentication(ctx, req.account, t.ID)
+		return e.authentication(ctx, req.Account, t.ID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	text, err := c.areq.Sendable()
+	text, err := c.AReq.Sendable()
 	if err != nil {
 		return nil, err
 	}
-	leave, ok := e.Directories.Enter(c.to.peer.Scheme, t.Owner)
+	leave, ok := e.Directories.Enter(c.To.Peer.Scheme, t.Owner)
 	if !ok {
-		return nil, &TooManyError{tooMany(req.version, "")}
+		return nil, tooMany(req.Version, "")
 	}
 	defer leave()
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, err
 	}
 	claimed := &claim{
-		target: c.to, id: t.ID, merchant: t.Owner, version: req.version, start: req.start,
-		bridging: extension.VersionOf(c.areq, extension.BridgingID),
+		Target: c.To, id: t.ID, merchant: t.Owner, version: req.Version, start: req.Start,
+		bridging: extension.VersionOf(c.AReq, extension.BridgingID),
 	}
-	if err := e.claimForAgent(ctx, req, claimed, t, c.areq); err != nil {
+	if err := e.claimForAgent(ctx, req, claimed, t, c.AReq); err != nil {
 		return nil, err
 	}
-	e.logFindings(ctx, req, c.to)
+	e.logFindings(ctx, req.Request, c.To)
 	e.notify(t.ID)
 	e.exchangeIntoRow(ctx, claimed, text)
-	return e.authentication(ctx, req.account, t.ID)
+	return e.authentication(ctx, req.Account, t.ID)
 }
 
 // checkAgentsRequest makes the AReq of what the two requests of an agent tell, and checks it as that of any other request.
-func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnRecord, body []byte) (*contentCheck, error) {
-	d := req.delegation
+func (e *Engine) checkAgentsRequest(
+	req *creation, d *Delegation, t *store.Txn, rec *txn.Record, body []byte,
+) (*check.Content, error) {
 	first, err := cardKey(t.ID, d.secret()).Open(nil, nil, rec.Agent.Request, nil)
 	if err != nil {
 		return nil, ErrOtherKey
@@ -370,8 +358,9 @@ func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnReco
 		d.Completion = "N" // U is for cards without a 3DS Method
 	}
 	original := slices.Clone(whole)
-	c, err := e.checkContent(req, whole)
-	if err != nil || len(c.problems) > 0 || len(c.own) > 0 || c.to.peer != nil && !req.isVersionUsable(c.to) {
+	req.agent = &d.AgentSteps
+	c, err := e.CheckAgents(req.Request, d.AgentSteps, whole)
+	if e.hasFaults(req, c, err) {
 		return nil, e.refuseCreation(req, original)
 	}
 	missing := message.Path("")
@@ -385,61 +374,59 @@ func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnReco
 		entry := faults.New(message.Missing, missing, "required", "Send it in one of the two requests.")
 		return nil, &RefusedError{Faults: []faults.Entry{entry}}
 	}
-	if c.to.peer == nil {
+	if c.To.Peer == nil {
 		return nil, ErrNoRanges // the range was there when the authentication was created
 	}
-	if e.Observer != nil && c.rulesChecked {
-		e.Observer.RulesChecked(req.account.Merchant.Name, c.to.peer.Scheme, c.findings)
+	e.observeRules(req.Request, c)
+	if len(c.AReq.Placeholders()) == 0 {
+		return c, nil
 	}
-	if len(c.areq.Placeholders()) == 0 {
-		return &c, nil
-	}
-	told, err := message.ReadRequest(c.areq.WithoutPlaceholders(), message.Limits{Depth: -1, Members: -1})
+	told, err := message.ReadRequest(c.AReq.WithoutPlaceholders(), message.Limits{Depth: -1, Members: -1})
 	if err != nil {
 		return nil, err
 	}
-	req.changes = append(req.changes, told.Normalise()...)
-	c.areq, err = e.buildTold(told, c.to)
-	return &c, err
+	req.Changes = append(req.Changes, told.Normalise()...)
+	c.AReq, err = e.buildTold(told, c.To)
+	return c, err
 }
 
 // claimWaiting returns the record of a row that waits for its AReq, with what is kept of the one that is about to leave.
-// The error is errArrow if it does not wait, and store.ErrNotFound if its time is over.
-func (e *Engine) claimWaiting(t *store.Txn, req *authRequest, areq *message.Message) (*txnRecord, error) {
-	if t.State != Waiting {
-		return nil, errArrow
+// The error is ErrArrow if it does not wait, and store.ErrNotFound if its time is over.
+func (e *Engine) claimWaiting(t *store.Txn, v message.Version, areq *message.Message) (*txn.Record, error) {
+	if t.State != txn.Waiting {
+		return nil, txn.ErrArrow
 	}
-	rec, err := e.unseal(t)
+	rec, err := e.Unseal(t)
 	if err != nil {
 		return nil, err
 	}
-	if e.isOver(rec) {
+	if e.IsOver(rec) {
 		return nil, store.ErrNotFound
 	}
-	rec.Sent, rec.AReq, rec.Purchase = e.Now().UnixMilli(), areq.Facts(), e.purchaseOf(req, areq)
+	rec.Sent, rec.AReq, rec.Purchase = e.Now().UnixMilli(), areq.Facts(), e.purchaseOf(t.ID, areq.Text("acctNumber"), v, areq)
 	return rec, nil
 }
 
 // claimForAgent commits that the AReq leaves. Of any number of calls, on all nodes, one succeeds.
-func (e *Engine) claimForAgent(ctx context.Context, req *authRequest, c *claim, was *store.Txn, areq *message.Message) error {
+func (e *Engine) claimForAgent(ctx context.Context, req *creation, c *claim, was *store.Txn, areq *message.Message) error {
 	c.sent = e.journaledAReq(areq)
 	mayLeave := false
-	_, err := e.newWrite(*was, func(t *store.Txn) error {
-		rec, err := e.claimWaiting(t, req, areq)
+	_, err := e.NewWrite(*was, func(t *store.Txn) error {
+		rec, err := e.claimWaiting(t, req.Version, areq)
 		if err != nil {
 			return err
 		}
-		rec.Agent.Request, rec.Agent.Continued = nil, req.start.UnixMilli()
-		rec.Changes, rec.Defaulted = describeChanges(req.changes), req.defaulted
-		rec.Unkept = unkeptRules(req.findings)
+		rec.Agent.Request, rec.Agent.Continued = nil, req.Start.UnixMilli()
+		rec.Changes, rec.Defaulted = describeChanges(req.Changes), req.Defaulted
+		rec.Unkept = txn.UnkeptRules(req.Findings)
 		c.rec, mayLeave = rec, true
-		return e.advanceRow(t, rec, Sent, e.keepFinal())
-	}).run(withSent(ctx, c.sent))
+		return e.advanceRow(t, rec, txn.Sent, e.KeepFinal())
+	}).Run(withSent(ctx, c.sent))
 	switch {
 	case err == nil && mayLeave:
 		return nil
-	case errors.Is(err, errArrow), errors.Is(err, store.ErrNotFound), err == nil:
+	case errors.Is(err, txn.ErrArrow), errors.Is(err, store.ErrNotFound), err == nil:
 		return ErrAlreadySent
 	}
-	return e.storeUnreachable(ctx, "claim not stored", err, c.id)
+	return e.StoreUnreachable(ctx, "claim not stored", err, c.id)
 }

@@ -3,7 +3,7 @@ package auth_test
 import (
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/message"
 )
@@ -47,7 +47,7 @@ func TestCRDBytes(t *testing.T) {
 			w := newWorld()
 			w.hits = []ranges.Hit{{Scheme: "visa", Info: tt.info}}
 			e := w.engine(0)
-			e.Peers = []auth.Directory{{Scheme: "visa", Versions: tt.versions}}
+			e.Peers = []check.Directory{{Scheme: "visa", Versions: tt.versions}}
 			got, _, err := e.Preauth(t.Context(), shop, object{"acctNumber": pan}.json())
 			if err != nil {
 				t.Fatal(err)

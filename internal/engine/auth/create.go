@@ -2,23 +2,17 @@ package auth
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
-	"maps"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/openthreeds/threeds/internal/base/browserurl"
 	"github.com/openthreeds/threeds/internal/base/iso"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
-	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
@@ -43,29 +37,39 @@ type BrowserAccess struct {
 	Expires time.Time
 }
 
-// createMembers are the members of a request for an authentication that are not of EMV 3DS.
-var createMembers = []string{"reference", "returnUrl", "ds", "extensions"}
-
-// maxReturnURL is the length of the longest returnUrl, in characters.
-const maxReturnURL = 2048
+// A creation is a request for an authentication on its way.
+type creation struct {
+	*check.Request
+	once        Once                // keeps a request that may be made again to one effect
+	agent       *check.AgentSteps   // of the request of an agent; nil for all others
+	lookedUp    time.Time           // when the card range was found
+	corrections []faults.Correction // what is kept of the changes
+}
 
 // Create begins an authentication: it fills in what the request need not say, checks it as Explain does, and sends the
 // AReq of an app or of a 3RI request. One of a browser waits for the page: its BrowserAccess is not nil. The error is
 // a *RefusedError, a *TooManyError, ErrNoRanges or ErrStoreUnreachable, or a fault of ours.
 func (e *Engine) Create(ctx context.Context, acc *account.Account, body []byte) (*Authentication, *BrowserAccess, error) {
-	return e.createNoted(ctx, &authRequest{account: acc}, body, "authentications")
+	req := &creation{Request: e.newRequest(acc)}
+	return e.createOnce(ctx, req, "authentications", func(ctx context.Context) (*Authentication, *BrowserAccess, error) {
+		return e.create(ctx, req, body)
+	})
 }
 
-// createNoted is Create for a request of any API, recorded under the name of an operation.
-func (e *Engine) createNoted(ctx context.Context, req *authRequest, body []byte, operation string) (*Authentication, *BrowserAccess, error) {
-	req.start, req.version, req.isCreation = e.Now(), message.V220, true
+// createOnce calls create unless an earlier attempt of the request has created an authentication, and records the end under
+// the name of an operation.
+func (e *Engine) createOnce(
+	ctx context.Context, req *creation, operation string,
+	create func(context.Context) (*Authentication, *BrowserAccess, error),
+) (*Authentication, *BrowserAccess, error) {
 	req.once, _ = ctx.Value(onceKey{}).(Once)
+	req.NewID = req.once.ID
 	ctx = context.WithoutCancel(ctx)
 	a, access, err := e.createdOnce(ctx, req)
 	if errors.Is(err, ErrNoAuthentication) {
-		a, access, err = e.create(ctx, req, body)
+		a, access, err = create(ctx)
 	}
-	e.noteRequest(ctx, req)
+	e.noteRequest(ctx, req.Request)
 	e.noteAuthentication(ctx, operation, a, err)
 	return a, access, err
 }
@@ -89,7 +93,7 @@ func outcomeOfRefusal(err error) string {
 	switch {
 	case isRefused, errors.Is(err, ErrNoAuthentication), errors.Is(err, ErrAlreadySent), errors.Is(err, ErrOtherKey):
 		return ""
-	case errors.Is(err, ErrStoreUnreachable):
+	case errors.Is(err, txn.ErrStoreUnreachable):
 		return message.TransientFailure.String() // which the alert about the store counts
 	case errors.Is(err, ErrNoRanges):
 		return "no_ranges"
@@ -97,87 +101,78 @@ func outcomeOfRefusal(err error) string {
 	return outcomeOf("", err)
 }
 
-func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Authentication, *BrowserAccess, error) {
+func (e *Engine) create(ctx context.Context, req *creation, body []byte) (*Authentication, *BrowserAccess, error) {
 	original := slices.Clone(body) // Explain reads it again if there are faults
-	c, err := e.checkContent(req, body)
-	e.note(ctx, "scheme", c.to.scheme())
-	if err != nil || len(c.problems) > 0 || len(c.own) > 0 || c.to.peer != nil && !req.isVersionUsable(c.to) {
-		return nil, nil, e.refuseCreation(req, original)
+	c, err := e.CheckCreation(req.Request, body)
+	if err := e.acceptCreation(ctx, req, c, err, original); err != nil {
+		return nil, nil, err
 	}
-	if e.Observer != nil && c.rulesChecked {
-		e.Observer.RulesChecked(req.account.Merchant.Name, c.to.peer.Scheme, c.findings)
-	}
-	if len(followUpProblems(req.version, c.areq)) > 0 {
-		return nil, nil, e.refuseCreation(req, original)
-	}
-	req.corrections = e.keptCorrections(req, original, c.areq)
+	isBrowsers := c.AReq.Text("deviceChannel") == check.Browser
 	switch {
-	case !e.Cards.AnyTried(), c.to.peer == nil && e.Cards.Pending(req.ds):
-		return nil, nil, ErrNoRanges
-	case c.to.peer == nil:
-		a, err := e.createNotEnrolled(ctx, req, c.areq)
+	case c.To.Peer == nil:
+		a, err := e.createNotEnrolled(ctx, req, c.AReq)
 		return a, nil, err
-	case req.delegation != nil:
-		a, err := e.createForAgent(ctx, req, &c)
-		return a, nil, err
-	case c.areq.Text("deviceChannel") == browser && e.BrowserURL == "":
+	case isBrowsers && e.BrowserURL == "":
 		return nil, nil, &RefusedError{NoBrowser: true}
 	}
-	if err := e.checkFollowUp(ctx, req, c.to, c.areq); err != nil {
+	if err := e.checkFollowUp(ctx, req.Request, c.To, c.AReq); err != nil {
 		return nil, nil, refusedFor(err)
 	}
-	if c.areq.Text("deviceChannel") == browser {
-		return e.createForBrowser(ctx, req, &c)
+	if isBrowsers {
+		return e.createForBrowser(ctx, req, c)
 	}
-	text, err := c.areq.Sendable()
+	text, err := c.AReq.Sendable()
 	if err != nil {
 		return nil, nil, err
 	}
-	leave, ok := e.Directories.Enter(c.to.peer.Scheme, req.account.Merchant.Name)
+	leave, ok := e.Directories.Enter(c.To.Peer.Scheme, req.Account.Merchant.Name)
 	if !ok {
-		return nil, nil, &TooManyError{tooMany(req.version, "")}
+		return nil, nil, tooMany(req.Version, "")
 	}
 	defer leave()
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, nil, err
 	}
-	claimed, err := e.claim(ctx, req, c.to, c.areq)
+	claimed, err := e.claim(ctx, req.Request, c, &txn.Record{
+		API: txn.AuthenticationsAPI, LookedUp: req.lookedUp.UnixMilli(), Schemes: e.SchemesOf(e.Cards.Lookup(req.PAN)),
+		Defaulted: req.Defaulted, Reference: req.Reference, Corrections: req.corrections,
+	})
 	if err != nil {
 		return nil, nil, refusedFor(err)
 	}
-	e.logFindings(ctx, req, c.to)
+	e.logFindings(ctx, req.Request, c.To)
 	e.exchangeIntoRow(ctx, claimed, text)
-	a, err := e.authentication(ctx, req.account, req.id.value)
+	a, err := e.authentication(ctx, req.Account, req.TransID())
 	return a, nil, err
 }
 
-// Limits of what an authentication keeps of the corrections of its request, which may be as long as the body.
-const (
-	maxCorrections     = 50
-	maxCorrectionValue = 200 // bytes of a value; a longer one is left out
-)
+// acceptCreation returns why a request that was checked, with an error of the check, can be no authentication; nil if it can. The
+// body is that of the request.
+func (e *Engine) acceptCreation(ctx context.Context, req *creation, c *check.Content, err error, body []byte) error {
+	req.lookedUp = e.Now()
+	e.note(ctx, "scheme", c.To.Scheme())
+	if e.hasFaults(req, c, err) {
+		return e.refuseCreation(req, body)
+	}
+	e.observeRules(req.Request, c)
+	if len(check.FollowUpProblems(req.Version, c.AReq)) > 0 {
+		return e.refuseCreation(req, body)
+	}
+	req.corrections = e.KeptCorrections(req.Request, c, body)
+	if !e.Cards.AnyTried() || c.To.Peer == nil && e.Cards.Pending(req.DS) {
+		return ErrNoRanges
+	}
+	return nil
+}
 
-// keptCorrections returns what was changed in a request for an authentication, to be kept with it.
-func (e *Engine) keptCorrections(req *authRequest, body []byte, areq *message.Message) []Correction {
-	original, err := message.ReadRequest(body, e.Limits)
-	if err != nil {
-		return nil // it was read before
-	}
-	all := corrections(req, original, areq)
-	all = all[:min(len(all), maxCorrections)]
-	for i := range all {
-		for _, value := range []*json.RawMessage{&all[i].Found, &all[i].Sent} {
-			if len(*value) > maxCorrectionValue {
-				*value = nil
-			}
-		}
-	}
-	return all
+// hasFaults reports whether a request that was checked, with an error of the check, is refused for its content.
+func (e *Engine) hasFaults(req *creation, c *check.Content, err error) bool {
+	return err != nil || len(c.Problems) > 0 || len(c.Own) > 0 || c.To.Peer != nil && !req.IsVersionUsable(c.To)
 }
 
 // refuseCreation returns the faults of a request that cannot be an authentication, as Explain finds them.
-func (e *Engine) refuseCreation(req *authRequest, body []byte) error {
-	x := e.Explain(req.account, body, ExplainOptions{IsCreation: true, delegation: req.delegation})
+func (e *Engine) refuseCreation(req *creation, body []byte) error {
+	x := e.Explain(req.Account, body, check.ExplainOptions{IsCreation: true, Agent: req.agent})
 	if len(x.Faults) == 0 {
 		return errors.New("auth: a request was refused that Explain calls valid")
 	}
@@ -191,7 +186,7 @@ func refusedFor(err error) error {
 	case !ok:
 		return err
 	case bad.Code == message.TransientFailure:
-		return ErrStoreUnreachable
+		return txn.ErrStoreUnreachable
 	}
 	name, _, _ := strings.Cut(bad.Detail, ":")
 	name, _, _ = strings.Cut(name, ",")
@@ -199,256 +194,87 @@ func refusedFor(err error) error {
 	return &RefusedError{Faults: []faults.Entry{entry}}
 }
 
-// addProtocolDefaults fills in what the protocol lets the server choose.
-func (e *Engine) addProtocolDefaults(req *authRequest, msg *message.Request) {
-	msg.Set("messageType", "AReq")
-	for _, name := range []string{
-		"threeDSServerTransID", "threeDSCompInd", "notificationURL", "threeDSMethodNotificationURL", "threeDSMethodData",
-		"threeDSMethodId",
-	} {
-		msg.Set(name, "")
-	}
-	req.setDefault(msg, "deviceChannel", browser)
-	req.setDefault(msg, "messageCategory", "01")
-	if msg.Text("messageCategory") == "01" && msg.Text("deviceChannel") != "03" {
-		req.setDefault(msg, "threeDSRequestorAuthenticationInd", "01")
-	}
-	if !msg.Has("purchaseAmount") && msg.Text("messageCategory") != "01" {
-		return // a payment without its amount lacks that alone
-	}
-	currency := msg.Text("purchaseCurrency")
-	exponent, ok := iso.Currency(currency)
-	if !ok {
-		_, exponent, ok = iso.CurrencyAlpha(strings.ToUpper(currency))
-	}
-	if !ok {
-		exponent = 2 // the currency is the fault that is reported, not this
-	}
-	req.setDefault(msg, "purchaseExponent", string(rune('0'+exponent)))
-	req.setDefault(msg, "purchaseDate", req.start.UTC().Format("20060102150405"))
-}
-
-// setDefault sets a member that is absent, and notes that.
-func (req *authRequest) setDefault(msg *message.Request, name, text string) {
-	if text == "" || msg.Has(name) {
-		return
-	}
-	msg.Set(name, text)
-	req.defaulted = append(req.defaulted, name)
-}
-
-// addProfileDefaults fills in what the merchant's profile says, first that for the scheme. The page of a browser tells
-// its members later: placeholders stand for them until then, and req.awaited names them.
-func (e *Engine) addProfileDefaults(req *authRequest, to target, msg *message.Request) {
-	table, merchant := message.TableOf(message.AReq, req.version), req.account.Merchant
-	requestor := merchant.Requestor(to.scheme())
-	if to.peer == nil { // nothing will be sent, so any of the merchant's acquirers is as good as another
-		for _, name := range slices.Sorted(maps.Keys(merchant.PerDirectory)) {
-			requestor = merchant.Requestor(name)
-		}
-	}
-	for _, member := range [][2]string{
-		{"acquirerBIN", requestor.AcquirerBIN}, {"acquirerMerchantID", requestor.AcquirerMerchantID},
-		{"threeDSRequestorID", requestor.ID}, {"threeDSRequestorName", requestor.Name},
-		{"threeDSRequestorURL", merchant.RequestorURL}, {"merchantName", merchant.MerchantName},
-		{"mcc", merchant.MCC}, {"merchantCountryCode", merchant.MerchantCountry},
-	} {
-		if table.Field(member[0]) != nil {
-			req.setDefault(msg, member[0], member[1])
-		}
-	}
-	if msg.Text("deviceChannel") != browser {
-		return
-	}
-	for _, p := range browserMembers {
-		if table.Field(p.name) != nil && !msg.Has(p.name) {
-			req.await(msg, p.name, p.placeholder)
-		}
-	}
-	if d := req.delegation; d != nil {
-		d.complete(req, msg)
-		return
-	}
-	page := cmp.Or(e.BrowserURL, "https://browser.invalid") + "/n/" + strings.Repeat("A", 64) + "/challenge"
-	req.await(msg, "notificationURL", strconv.Quote(page))
-}
-
-// await notes that a member is told later, and lets a placeholder stand for it until then.
-func (req *authRequest) await(msg *message.Request, name, placeholder string) {
-	msg.SetPlaceholder(name, []byte(placeholder))
-	req.awaited = append(req.awaited, name)
-}
-
-// browserMembers are what the browser tells, each with a good value as JSON. With it a request is checked before the
-// browser has told anything. It is never sent: see [message.Request.SetPlaceholder].
-var browserMembers = []struct{ name, placeholder string }{
-	{"threeDSCompInd", `"U"`},
-	{"browserAcceptHeader", `"*/*"`},
-	{"browserUserAgent", `"unknown"`},
-	{"browserIP", `"192.0.2.1"`},
-	{"browserLanguage", `"en"`},
-	{"acceptLanguage", `["en"]`},
-	{"browserJavascriptEnabled", `true`},
-	{"browserJavaEnabled", `false`},
-	{"browserColorDepth", `"24"`},
-	{"browserScreenHeight", `"1080"`},
-	{"browserScreenWidth", `"1920"`},
-	{"browserTZ", `"0"`},
-}
-
-// isBrowserMember reports whether the browser tells a member.
-func isBrowserMember(name string) bool {
-	for _, b := range browserMembers {
-		if b.name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// checkOwnMembers checks the members of a request for an authentication that are not of EMV 3DS.
-func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
-	var wrong []faults.Entry
-	add := func(name message.Path, rule, cure string) *faults.Entry {
-		wrong = append(wrong, faults.New(message.Format, name, rule, cure))
-		return &wrong[len(wrong)-1]
-	}
-	isText := func(name message.Path) bool {
-		if !msg.Has(string(name)) {
-			return false
-		}
-		raw := msg.RawAt(name)
-		if len(raw) > 0 && raw[0] != '"' {
-			add(name, "type", "Send "+string(name)+" as a string.").Found = faults.TypeOf(raw)
-			return false
-		}
-		return true
-	}
-	if text := msg.Text("reference"); isText("reference") && text != "" && !transid.IsReference(text) {
-		least, most := 1, transid.MaxReference
-		if n := utf8.RuneCountInString(text); n > transid.MaxReference {
-			entry := add("reference", "length", "Send 1 to 64 printable characters.")
-			entry.Limit, entry.Found = &faults.Limit{Min: &least, Max: &most}, &faults.Found{Type: "string", Length: &n}
-		} else {
-			add("reference", "control-character", "Send printable characters alone.")
-		}
-	}
-	if isText("returnUrl") && !e.isReturnURL(msg.Text("returnUrl")) {
-		add("returnUrl", "address", "Send a URL of at most 2048 characters that begins with https:// and has no user.")
-	}
-	return wrong
-}
-
-// isReturnURL reports whether a shopper may be sent to a URL at the end: https, and in a sandbox also http to the browser's
-// own machine or to the origin of the sandbox.
-func (e *Engine) isReturnURL(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || len(text) > maxReturnURL || u.User != nil {
-		return false
-	}
-	isLab := e.Loopback || slices.ContainsFunc(e.Peers, func(d Directory) bool { return d.Lab })
-	if err := (browserurl.Policy{Lab: isLab}).Check(text); err != nil {
-		return false
-	}
-	rest, isHTTP := strings.CutPrefix(text, "http:")
-	if !isHTTP {
-		return u.Scheme == "https"
-	}
-	isOwnMachine := browserurl.Policy{}.Check("https:"+rest) != nil
-	return isOwnMachine || e.BrowserURL != "" && strings.HasPrefix(text, e.BrowserURL+"/")
-}
-
 // newCreated returns the record of an authentication that was created and has not been sent.
-func (e *Engine) newCreated(req *authRequest) *txnRecord {
-	return &txnRecord{
-		Began: req.start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(), Amount: req.loggedAmount, Currency: req.loggedCurrency,
-		API: req.api(), Version: req.version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
-		CardHash: e.cardHash(req.pan),
-		BIN:      binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.schemesOf(e.Cards.Lookup(req.pan)),
-		Changes: describeChanges(req.changes), Unkept: unkeptRules(req.findings),
-		Defaulted: req.defaulted, Reference: req.reference, Corrections: req.corrections,
+func (e *Engine) newCreated(req *creation, api string) *txn.Record {
+	return &txn.Record{
+		Began: req.Start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(), Amount: req.LoggedAmount, Currency: req.LoggedCurrency,
+		API: api, Version: req.Version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
+		CardHash: e.cardHash(req.PAN),
+		BIN:      check.BINOf(req.PAN), Last4: req.PAN[len(req.PAN)-4:], Schemes: e.SchemesOf(e.Cards.Lookup(req.PAN)),
+		Changes: describeChanges(req.Changes), Unkept: txn.UnkeptRules(req.Findings),
+		Defaulted: req.Defaulted, Reference: req.Reference, Corrections: req.corrections,
 	}
-}
-
-// authenticationsAPI is the API of a record that /authentications made, and agentsAPI that of one for an agent.
-const (
-	authenticationsAPI = "authentications"
-	agentsAPI          = "acp"
-)
-
-// api returns the API that a request came by.
-func (req *authRequest) api() string {
-	if req.delegation != nil {
-		return agentsAPI
-	}
-	return authenticationsAPI
 }
 
 // createNotEnrolled stores that a card is in no range. The authentication is over. The AReq is what would be sent, were
 // there a directory server.
-func (e *Engine) createNotEnrolled(ctx context.Context, req *authRequest, areq *message.Message) (*Authentication, error) {
+func (e *Engine) createNotEnrolled(ctx context.Context, req *creation, areq *message.Message) (*Authentication, error) {
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, err
 	}
-	rec := e.newCreated(req)
+	api := txn.AuthenticationsAPI
+	if req.agent != nil {
+		api = txn.AgentsAPI
+	}
+	rec := e.newCreated(req, api)
 	rec.Version, rec.Sent, rec.AReq = "", rec.Made, areq.Facts()
-	rec.setPurchase(areq)
+	rec.SetPurchase(areq)
 	rec.AcquirerMerchant = "" // which of the merchant's acquirers it would be depends on the directory server
-	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, State: Waiting}
+	t := store.Txn{ID: req.TransID(), Owner: req.Account.Merchant.Name, State: txn.Waiting}
 	if err := e.createRow(ctx, &t, rec, e.Timeouts.Values); err != nil {
 		return nil, err
 	}
 	err := e.Store.Update(ctx, store.Txn{ID: t.ID}, func(t *store.Txn) error {
-		return e.advanceRow(t, rec, Final, e.Timeouts.Values)
+		return e.advanceRow(t, rec, txn.Final, e.Timeouts.Values)
 	})
 	if err != nil {
-		return nil, e.storeUnreachable(ctx, "outcome not stored", err, t.ID)
+		return nil, e.StoreUnreachable(ctx, "outcome not stored", err, t.ID)
 	}
 	e.notify(t.ID)
-	return e.authentication(ctx, req.account, t.ID)
+	return e.authentication(ctx, req.Account, t.ID)
 }
 
 // createRow stores the first row of an authentication that waits.
-func (e *Engine) createRow(ctx context.Context, t *store.Txn, rec *txnRecord, keep time.Duration) error {
-	e.setExpiry(t, rec, keep)
-	if err := e.seal(t, rec); err != nil {
+func (e *Engine) createRow(ctx context.Context, t *store.Txn, rec *txn.Record, keep time.Duration) error {
+	e.SetExpiry(t, rec, keep)
+	if err := e.Seal(t, rec); err != nil {
 		return err
 	}
 	if err := e.Store.Create(ctx, *t); err != nil {
-		return e.storeUnreachable(ctx, "authentication not stored", err, t.ID)
+		return e.StoreUnreachable(ctx, "authentication not stored", err, t.ID)
 	}
 	return nil
 }
 
 // advanceRow moves a row to its next state, with the event of its end.
-func (e *Engine) advanceRow(t *store.Txn, rec *txnRecord, next store.State, keep time.Duration) error {
-	if err := advance(t, next); err != nil {
+func (e *Engine) advanceRow(t *store.Txn, rec *txn.Record, next store.State, keep time.Duration) error {
+	if err := txn.Advance(t, next); err != nil {
 		return err
 	}
-	e.setExpiry(t, rec, keep)
+	e.SetExpiry(t, rec, keep)
 	if err := e.addEvent(t, rec); err != nil {
 		return err
 	}
-	return e.seal(t, rec)
+	return e.Seal(t, rec)
 }
 
 // createForBrowser stores an authentication that waits for a browser. The card lies in its row under a key that only the
 // browser's token has.
-func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *contentCheck) (*Authentication, *BrowserAccess, error) {
+func (e *Engine) createForBrowser(ctx context.Context, req *creation, c *check.Content) (*Authentication, *BrowserAccess, error) {
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, nil, err
 	}
-	token, secret := newToken(req.id.value, req.once.randomOf(e))
-	rec := e.newCreated(req)
-	rec.Page = &pageRecord{
-		Token: e.Sealer.Digest(tokenText(req.id.value, secret)), Card: sealCard(req.id.value, secret, c.areq.WithoutPlaceholders()),
-		Awaited: req.awaited, ReturnURL: req.returnURL,
-		MethodURL: methodURL(c.to.peer, acsVersion(c.to.info, rec.Version)), Amount: c.areq.Text("purchaseAmount"), Exponent: c.areq.Text("purchaseExponent"),
+	token, secret := newToken(req.TransID(), req.once.randomOf(e))
+	rec := e.newCreated(req, txn.AuthenticationsAPI)
+	rec.Page = &txn.PageRecord{
+		Token: e.Sealer.Digest(tokenText(req.TransID(), secret)), Card: sealCard(req.TransID(), secret, c.AReq.WithoutPlaceholders()),
+		Awaited: req.Awaited, ReturnURL: req.ReturnURL,
+		MethodURL: check.MethodURL(c.To.Peer, check.ACSVersion(c.To.Info, rec.Version)), Amount: c.AReq.Text("purchaseAmount"), Exponent: c.AReq.Text("purchaseExponent"),
 	}
-	if !slices.Contains(req.awaited, "browserLanguage") {
-		rec.Page.Language = c.areq.Text("browserLanguage")
+	if !slices.Contains(req.Awaited, "browserLanguage") {
+		rec.Page.Language = c.AReq.Text("browserLanguage")
 	}
-	rec.Page.Currency, _ = iso.CurrencyLetters(c.areq.Text("purchaseCurrency"))
+	rec.Page.Currency, _ = iso.CurrencyLetters(c.AReq.Text("purchaseCurrency"))
 	a, err := e.createWaiting(ctx, req, c, rec)
 	if err != nil {
 		return nil, nil, err
@@ -457,23 +283,23 @@ func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *cont
 }
 
 // createWaiting stores an authentication whose AReq waits for a browser or an agent.
-func (e *Engine) createWaiting(ctx context.Context, req *authRequest, c *contentCheck, rec *txnRecord) (*Authentication, error) {
-	rec.AReq = c.areq.Facts()
-	rec.setPurchase(c.areq)
-	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, Scheme: c.to.peer.Scheme, State: Waiting}
+func (e *Engine) createWaiting(ctx context.Context, req *creation, c *check.Content, rec *txn.Record) (*Authentication, error) {
+	rec.AReq = c.AReq.Facts()
+	rec.SetPurchase(c.AReq)
+	t := store.Txn{ID: req.TransID(), Owner: req.Account.Merchant.Name, Scheme: c.To.Peer.Scheme, State: txn.Waiting}
 	if err := e.createRow(ctx, &t, rec, e.Timeouts.Browser); err != nil {
 		return nil, err
 	}
 	if err := e.addExpiryEvent(ctx, &t, rec); err != nil {
 		return nil, err
 	}
-	e.logFindings(ctx, req, c.to)
-	return e.authentication(ctx, req.account, t.ID)
+	e.logFindings(ctx, req.Request, c.To)
+	return e.authentication(ctx, req.Account, t.ID)
 }
 
 // addExpiryEvent stores the event that nobody went on with an authentication, which lies ahead. Without it nobody was told
 // of the authentication yet.
-func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txnRecord) error {
+func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txn.Record) error {
 	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
 		return nil
 	}
@@ -481,10 +307,10 @@ func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txnRecor
 		if err := e.addEvent(t, rec); err != nil {
 			return err
 		}
-		return e.seal(t, rec)
+		return e.Seal(t, rec)
 	})
 	if err != nil {
-		return e.storeUnreachable(ctx, "event not stored", err, t.ID)
+		return e.StoreUnreachable(ctx, "event not stored", err, t.ID)
 	}
 	return nil
 }
@@ -513,28 +339,28 @@ func WithOnce(ctx context.Context, once Once) context.Context {
 // randomOf returns where the secret of a token comes from.
 func (o *Once) randomOf(e *Engine) io.Reader {
 	if o.Note == nil {
-		return e.rand()
+		return e.Random()
 	}
 	return bytes.NewReader(o.Secret[:])
 }
 
 // noteID has the id of a request kept that may be made again.
-func (e *Engine) noteID(ctx context.Context, req *authRequest) error {
+func (e *Engine) noteID(ctx context.Context, req *creation) error {
 	if req.once.Note == nil {
 		return nil
 	}
-	if err := req.once.Note(ctx, req.id.value); err != nil {
-		return e.storeUnreachable(ctx, "id not noted", err, req.id.value)
+	if err := req.once.Note(ctx, req.TransID()); err != nil {
+		return e.StoreUnreachable(ctx, "id not noted", err, req.TransID())
 	}
 	return nil
 }
 
 // createdOnce returns what an earlier attempt of a request has created, or ErrNoAuthentication.
-func (e *Engine) createdOnce(ctx context.Context, req *authRequest) (*Authentication, *BrowserAccess, error) {
+func (e *Engine) createdOnce(ctx context.Context, req *creation) (*Authentication, *BrowserAccess, error) {
 	if req.once.ID == "" {
 		return nil, nil, ErrNoAuthentication
 	}
-	a, err := e.Authentication(ctx, req.account, req.once.ID)
+	a, err := e.Authentication(ctx, req.Account, req.once.ID)
 	if err != nil || a.BrowserExpires.IsZero() {
 		return a, nil, err
 	}
@@ -547,39 +373,20 @@ func (e *Engine) createdOnce(ctx context.Context, req *authRequest) (*Authentica
 type Delegation struct {
 	// APIKey is the key that came with the request. The card is sealed under it until the AReq leaves.
 	APIKey string
-	// NotificationURL is where the issuer sends the browser back. Empty means that it is told later.
-	NotificationURL string
-	// Completion says what became of the 3DS Method: Y, N or U. Empty means that the AReq is not to leave yet.
-	Completion string
-
-	body []byte // of the request
-}
-
-// An agentRecord is what a row keeps of an authentication whose browser an agent looks after.
-type agentRecord struct {
-	Request         []byte `json:",omitzero"` // the request, sealed under the API key; gone once the AReq has left
-	Continued       int64  `json:",omitzero"` // when the request came that the AReq left for, Unix milliseconds
-	NotificationURL string `json:",omitzero"` // "" if it is to be told later
-	MethodURL       string `json:",omitzero"` // of the 3DS Method; "" if there is none
+	check.AgentSteps
 }
 
 // secret returns what the request is sealed under. Only the SHA-256 of the key rests anywhere, and that opens nothing.
 func (d *Delegation) secret() []byte { return []byte("agent " + strings.ToLower(d.APIKey)) }
 
-// complete fills in what an agent says of its browser, and notes what it is to tell later.
-func (d *Delegation) complete(req *authRequest, msg *message.Request) {
-	if msg.Set("notificationURL", d.NotificationURL); d.NotificationURL == "" {
-		req.await(msg, "notificationURL", `"https://agent.invalid/"`)
-	}
-	if d.Completion != "" {
-		msg.Set("threeDSCompInd", d.Completion)
-	}
-}
-
 // CreateForAgent is [Engine.Create] for an agent. The AReq waits for [Engine.AuthenticateForAgent].
 func (e *Engine) CreateForAgent(ctx context.Context, acc *account.Account, d Delegation, body []byte) (*Authentication, error) {
-	d.body, d.Completion = slices.Clone(body), ""
-	a, _, err := e.createNoted(ctx, &authRequest{account: acc, delegation: &d}, body, agentsOperation)
+	d.Completion = ""
+	req := &creation{Request: e.newRequest(acc), agent: &d.AgentSteps}
+	a, _, err := e.createOnce(ctx, req, agentsOperation, func(ctx context.Context) (*Authentication, *BrowserAccess, error) {
+		a, err := e.createForAgent(ctx, req, &d, body)
+		return a, nil, err
+	})
 	return a, err
 }
 
@@ -587,15 +394,23 @@ func (e *Engine) CreateForAgent(ctx context.Context, acc *account.Account, d Del
 const agentsOperation = "delegate_authentication"
 
 // createForAgent stores an authentication that waits for its agent.
-func (e *Engine) createForAgent(ctx context.Context, req *authRequest, c *contentCheck) (*Authentication, error) {
+func (e *Engine) createForAgent(ctx context.Context, req *creation, d *Delegation, body []byte) (*Authentication, error) {
+	kept, original := slices.Clone(body), slices.Clone(body)
+	c, err := e.CheckAgents(req.Request, *req.agent, body)
+	if err := e.acceptCreation(ctx, req, c, err, original); err != nil {
+		return nil, err
+	}
+	if c.To.Peer == nil {
+		return e.createNotEnrolled(ctx, req, c.AReq)
+	}
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, err
 	}
-	d, rec := req.delegation, e.newCreated(req)
-	rec.Agent = &agentRecord{
-		Request: sealCard(req.id.value, d.secret(), d.body), NotificationURL: d.NotificationURL, MethodURL: methodURL(c.to.peer, acsVersion(c.to.info, rec.Version)),
+	rec := e.newCreated(req, txn.AgentsAPI)
+	rec.Agent = &txn.AgentRecord{
+		Request: sealCard(req.TransID(), d.secret(), kept), NotificationURL: d.NotificationURL, MethodURL: check.MethodURL(c.To.Peer, check.ACSVersion(c.To.Info, rec.Version)),
 	}
-	if string(c.msg.RawAt("browserJavascriptEnabled")) == "false" { // 2.1.0 has no such element
+	if string(c.Message.RawAt("browserJavascriptEnabled")) == "false" { // 2.1.0 has no such element
 		rec.Agent.MethodURL = "" // such a browser cannot run it
 	}
 	return e.createWaiting(ctx, req, c, rec)

@@ -18,7 +18,10 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -92,7 +95,7 @@ func TestD14NormalisedHasFoundAndSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, list := range map[string][]auth.Correction{"201": a.Normalised, "GET": later.Normalised} {
+	for name, list := range map[string][]faults.Correction{"201": a.Normalised, "GET": later.Normalised} {
 		got := map[string][2]string{}
 		for _, c := range list {
 			got[c.Pointer] = [2]string{string(c.Found), string(c.Sent)}
@@ -115,7 +118,7 @@ func TestD14NormalisedHasFoundAndSent(t *testing.T) {
 	if a, _, err = e.Create(t.Context(), profiled, long); err != nil {
 		t.Fatal(told(err))
 	}
-	i := slices.IndexFunc(a.Normalised, func(c auth.Correction) bool { return c.Pointer == "/purchaseCurrency" })
+	i := slices.IndexFunc(a.Normalised, func(c faults.Correction) bool { return c.Pointer == "/purchaseCurrency" })
 	if i < 0 || string(a.Normalised[i].Found) != "null" || string(a.Normalised[i].Sent) != `"978"` {
 		t.Errorf("a long value: %+v", a.Normalised)
 	}
@@ -321,7 +324,7 @@ func TestE3CreateAndExplainAgree(t *testing.T) {
 	for n := range 1500 {
 		acc := explainable[random.IntN(len(explainable))]
 		body := randomBody(random, e, acc)
-		x := e.Explain(acc, slices.Clone(body), auth.ExplainOptions{IsCreation: true})
+		x := e.Explain(acc, slices.Clone(body), check.ExplainOptions{IsCreation: true})
 		_, _, err := e.Create(t.Context(), acc, slices.Clone(body))
 		refused, isRefused := errors.AsType[*auth.RefusedError](err)
 		if isRefused && len(refused.Faults) == 1 && refused.Faults[0].Code == message.BadTransactionData.String() {
@@ -779,7 +782,7 @@ func TestD17RepeatedCreationIsTheSameAuthentication(t *testing.T) {
 		// An id that cannot be noted makes nothing. One that was noted, and has nothing under it, is used by the next attempt.
 		sends, noted := len(w.sends), ""
 		once.ID, once.Note = "", func(_ context.Context, id string) error { noted = id; return errors.New("no store") }
-		if _, _, err := e.Create(auth.WithOnce(t.Context(), once), profiled, body.json()); !errors.Is(err, auth.ErrStoreUnreachable) || len(w.sends) != sends {
+		if _, _, err := e.Create(auth.WithOnce(t.Context(), once), profiled, body.json()); !errors.Is(err, txn.ErrStoreUnreachable) || len(w.sends) != sends {
 			t.Errorf("%s: %v, %d AReqs more", name, err, len(w.sends)-sends)
 		}
 		once.ID, once.Note = noted, func(context.Context, string) error { return nil }
@@ -804,7 +807,7 @@ func agentBrowser() object {
 // newAgent creates an authentication for an agent, which is to tell of its browser later.
 func (w *world) newAgent(t *testing.T) (*auth.Engine, auth.Delegation, *auth.Authentication) {
 	t.Helper()
-	e, d := w.engine(0), auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+	e, d := w.engine(0), auth.Delegation{APIKey: agentKey, AgentSteps: check.AgentSteps{NotificationURL: "https://agent.example/back"}}
 	o := four()
 	o["deviceChannel"] = "02"
 	a, err := e.CreateForAgent(t.Context(), profiled, d, o.json())
@@ -913,7 +916,7 @@ func TestD52AgentOnTwoNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodes[0].Sealer, nodes[1].Sealer = accepting, rotated
-	d := auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+	d := auth.Delegation{APIKey: agentKey, AgentSteps: check.AgentSteps{NotificationURL: "https://agent.example/back"}}
 	o := four()
 	o["deviceChannel"] = "02"
 	a, err := nodes[0].CreateForAgent(t.Context(), profiled, d, o.json())
@@ -948,7 +951,7 @@ func TestD55StrictKeyOfAnAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	strict := &account.Account{Merchant: profiled.Merchant, Strict: true}
-	d := auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+	d := auth.Delegation{APIKey: agentKey, AgentSteps: check.AgentSteps{NotificationURL: "https://agent.example/back"}}
 	o := four()
 	maps.Copy(o, agentBrowser())
 	o["threeDSRequestorChallengeInd"] = "03"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -162,7 +163,7 @@ func TestC16FindingsOfAnAuthenticationAreThoseOfExplain(t *testing.T) {
 	w := newWorld()
 	e := w.engine(0)
 	request := with(threeRI(), "merchantName", "A name that is longer than schemes like") // what Visa advises is not there either
-	want := e.Explain(profiled, request.json(), auth.ExplainOptions{IsCreation: true})
+	want := e.Explain(profiled, request.json(), check.ExplainOptions{IsCreation: true})
 	a, _, err := e.Create(t.Context(), profiled, request.json())
 	if err != nil || !want.IsValid || len(want.Findings) == 0 {
 		t.Fatalf("%v, %+v", err, want)

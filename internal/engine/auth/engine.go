@@ -19,44 +19,19 @@
 package auth
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/hex"
-	"io"
-	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/tasks"
-	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
-	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/journal"
-	"github.com/openthreeds/threeds/internal/state/record"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
 )
-
-// A Store is what the engine needs of a store; see package store for the contract.
-type Store interface {
-	Create(ctx context.Context, t store.Txn) error
-	Get(ctx context.Context, id string) (store.Txn, error)
-	Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error
-}
-
-// Cards tells which schemes hold a card.
-type Cards interface {
-	// Lookup returns the schemes that hold pan, the preferred one first.
-	Lookup(pan string) []ranges.Hit
-	// AnyTried reports whether any directory has been asked for its ranges
-	// since start, whatever it answered.
-	AnyTried() bool
-	// Pending reports whether a directory that could hold a card, the scheme's
-	// or, of "", any, has not been asked yet: that no range has it says nothing.
-	Pending(scheme string) bool
-}
 
 // Directories reaches the directory servers.
 type Directories interface {
@@ -71,68 +46,6 @@ type Directories interface {
 	// Report posts an Erro in the background, to the address that an AReq for the same
 	// country goes to. It returns at once, and goes on when ctx ends.
 	Report(ctx context.Context, scheme, country string, erro []byte)
-}
-
-// IDs make transaction ids, and tell what they say. [transid.Keys] are such.
-type IDs interface {
-	New(now time.Time, life time.Duration, rand io.Reader, scheme transid.Scheme, owner, pan string) string
-	Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (transid.Info, error)
-	IsOwner(id, owner string) bool
-}
-
-// A Sealer has the keys of what the store keeps.
-type Sealer interface {
-	record.Sealer
-	// Digest returns a keyed digest of data.
-	Digest(data string) []byte
-	// IsDigest reports whether digest is that of data, also if an earlier key has made it.
-	IsDigest(digest []byte, data string) bool
-}
-
-// A Directory is what the engine knows of one directory server.
-type Directory struct {
-	Scheme        string
-	Versions      []message.Version // that may be used with it, ascending
-	OperatorID    string            // threeDSServerOperatorID it assigned us
-	RequestorID   string            // threeDSRequestorID for merchants that have none of their own; "" means that of Server
-	RequestorName string            // the same for threeDSRequestorName
-	ResultsURL    string            // threeDSServerURL in its AReqs
-	Informational bool              // accepts transStatus I whatever was asked for
-	Lab           bool              // may send browsers to http URLs and to their own machine, for laboratories
-
-	// Rules are what the scheme asks for beyond the protocol; nil means the public rules of Scheme.
-	Rules *scheme.Sheet
-
-	// CriticalExtensions are the ids of the critical message extensions that the
-	// requestors understand.
-	CriticalExtensions []string
-	// ExtensionIDs are the ids of message extensions whose id is not public, by their words.
-	ExtensionIDs map[string]string
-}
-
-// context adds to c what messages of the directory are checked against.
-func (d *Directory) context(c message.Context) message.Context {
-	c.Versions, c.Informational, c.Lab = d.Versions, d.Informational, d.Lab
-	c.KnownExtension = func(id string) bool { return slices.Contains(d.CriticalExtensions, id) }
-	return c
-}
-
-// Server is what the 3DS Server says of itself.
-type Server struct {
-	RefNumber     func(message.Version) string // threeDSServerRefNumber
-	RequestorID   string                       // threeDSRequestorID where neither merchant nor directory has one
-	RequestorName string                       // the same for threeDSRequestorName
-}
-
-// Timeouts are the engine's limits; all of them are set.
-type Timeouts struct {
-	Authentication  time.Duration // an /auth, everything included
-	Preauth         time.Duration // age at which an id can no longer be used
-	Challenge       time.Duration // how long a challenge waits for its RReq
-	Result          time.Duration // how long a result is kept
-	DecoupledResult time.Duration // the same after a decoupled authentication
-	Browser         time.Duration // how long an authentication waits for its browser
-	Values          time.Duration // how long the owner is told of an authentication that is over
 }
 
 // decoupledGrace is how long an RReq is awaited beyond threeDSRequestorDecMaxTime: an
@@ -176,32 +89,11 @@ type Announcer interface {
 // An Engine does the work. Set all fields but the optional ones before use; it
 // is then safe for concurrent calls.
 type Engine struct {
-	Store       Store
-	Cards       Cards
+	check.Checker
+	txn.Rows
 	Directories Directories
-	IDs         IDs
-	Sealer      Sealer
-	Server      Server
-	Peers       []Directory // in order of preference
-	Timeouts    Timeouts
-	Limits      message.Limits // limits of every message that is read; zero means the defaults
-	BrowserURL  string         // the origin under which browsers reach our pages; "" if there are none
-	Loopback    bool           // for the sandbox: requestors may give http URLs of this machine where https is demanded
-	Log         *slog.Logger
-	Now         func() time.Time
-	Rand        io.Reader // nil means crypto/rand
-	Observer    Observer  // nil means that nobody observes
-	// Tasks runs what is left to do for requests that have been answered. Engines that
-	// follow each other in one process share one group, and the process ends it; nil means
-	// that the engine has a group of its own.
-	Tasks    *tasks.Group
-	Recorder Recorder // nil means that nothing is recorded
-	// Acknowledged are the results that this process has acknowledged. Nil means that the engine has a
-	// memory of its own.
-	Acknowledged *Acknowledged
-	// PutBack is called when the row of a transaction is older than its acknowledged result. Nil means that
-	// nobody counts.
-	PutBack func()
+	Observer    Observer // nil means that nobody observes
+	Recorder    Recorder // nil means that nothing is recorded
 	// Announcer makes the events that merchants are told of; nil means that none is.
 	Announcer Announcer
 	// CardHash returns the hash by which the journal finds a card; nil means that there is no journal.
@@ -212,15 +104,10 @@ type Engine struct {
 	JournalsPersonal bool
 	// Journal has the authentications whose rows are gone; nil means that there is none.
 	Journal Journal
-	// Findings and StoreFailures limit lines of the log; nil is no limit. Engines that follow each other in one process
-	// share them.
-	Findings      *FindingLimit
-	StoreFailures record.LogLimit
+	// Findings limits lines of the log; nil is no limit. Engines that follow each other in one process share it.
+	Findings *FindingLimit
 
-	ownAcked Acknowledged // used when Acknowledged is nil
-	changes  changeNotifier
-	sending  sync.Map    // ids whose AReq a task of this engine is about to send
-	ownTasks tasks.Group // used when Tasks is nil
+	sending  sync.Map // ids whose AReq a task of this engine is about to send
 	inFlight sync.WaitGroup
 }
 
@@ -228,32 +115,6 @@ type Engine struct {
 // committed, or until ctx ends. It does not wait for Tasks.
 func (e *Engine) Drain(ctx context.Context) error {
 	return tasks.Wait(ctx, &e.inFlight)
-}
-
-func (e *Engine) peer(scheme string) (*Directory, bool) {
-	for i := range e.Peers {
-		if peer := &e.Peers[i]; peer.Scheme == scheme {
-			return peer, true
-		}
-	}
-	return nil, false
-}
-
-func (e *Engine) acknowledged() *Acknowledged { return cmp.Or(e.Acknowledged, &e.ownAcked) }
-
-func (e *Engine) taskGroup() *tasks.Group { return cmp.Or(e.Tasks, &e.ownTasks) }
-
-func (e *Engine) rand() io.Reader { return cmp.Or(e.Rand, rand.Reader) }
-
-// logStoreFailure logs that the store did not do its part in a request, unless there are many such lines.
-func (e *Engine) logStoreFailure(ctx context.Context, what string, err error, attrs ...any) {
-	record.LogFailure(ctx, e.Log, e.StoreFailures, e.Now(), what, err, attrs...)
-}
-
-// storeUnreachable logs that the store did not do its part for a transaction, and returns ErrStoreUnreachable.
-func (e *Engine) storeUnreachable(ctx context.Context, what string, err error, id string) error {
-	e.logStoreFailure(ctx, what, err, "threeDSServerTransID", id)
-	return ErrStoreUnreachable
 }
 
 // note records what is known of the request of a context; nothing when value is "".
@@ -273,20 +134,12 @@ func (e *Engine) noteEnd(ctx context.Context, operation, scheme, outcome string)
 // noteCard records as much of a card number as may be shown: the first eight digits
 // and the last four; of one shorter than 16 digits the first six (PCI DSS 4.0, 3.4.1).
 func (e *Engine) noteCard(ctx context.Context, pan string) {
-	if e.Recorder == nil || !isCardNumber(pan) {
+	if e.Recorder == nil || !check.IsCardNumber(pan) {
 		return
 	}
-	e.note(ctx, "bin", binOf(pan))
+	e.note(ctx, "bin", check.BINOf(pan))
 	e.note(ctx, "last4", pan[len(pan)-4:])
 	e.note(ctx, "cardHash", hex.EncodeToString(e.cardHash(pan)))
-}
-
-// binOf is the beginning of a card number that may be shown beside its last four digits.
-func binOf(pan string) string {
-	if len(pan) < 16 {
-		return pan[:6]
-	}
-	return pan[:8]
 }
 
 // noteResult records the outcome of an authentication as a message tells it, after it

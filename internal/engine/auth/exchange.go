@@ -6,15 +6,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
 )
-
-// commitTime is what an /auth may take beyond its time limit to commit its outcome. It
-// is short enough for the answer to leave within a quarter of a second of the limit.
-const commitTime = 200 * time.Millisecond
 
 // exchange sends the one AReq of a claim and returns the answer. It goes on if the
 // requestor hangs up; the time limit counts from the start of the /auth.
@@ -28,7 +26,7 @@ func (e *Engine) exchange(ctx context.Context, c *claim, areq message.Sendable) 
 	limited, cancel := context.WithTimeout(through, e.timeLeft(c))
 	defer cancel()
 	sent := e.Now()
-	body, err := e.Directories.Send(limited, c.peer.Scheme, c.merchant, areq.Bytes(), c.id, c.version, c.info.IssuerCountry)
+	body, err := e.Directories.Send(limited, c.Peer.Scheme, c.merchant, areq.Bytes(), c.id, c.version, c.Info.IssuerCountry)
 	if e.Recorder != nil {
 		e.Recorder.NoteDirectory(ctx, e.Now().Sub(sent))
 	}
@@ -42,7 +40,7 @@ func (e *Engine) exchangeIntoRow(ctx context.Context, c *claim, areq message.Sen
 	sent := e.Now()
 	ares, err := e.exchange(ctx, c, areq)
 	if e.Observer != nil {
-		e.Observer.Observe("auth", c.scheme(), outcomeOf(ares.status, err), e.Now().Sub(sent))
+		e.Observer.Observe("auth", c.Scheme(), outcomeOf(ares.status, err), e.Now().Sub(sent))
 	}
 }
 
@@ -57,7 +55,7 @@ func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err er
 	if err != nil {
 		return answer{}, e.fail(ctx, c, e.connectionErro(ctx, c, err))
 	}
-	facts, err := c.rec.context()
+	facts, err := c.rec.Context()
 	if err != nil {
 		return answer{}, err
 	}
@@ -77,11 +75,11 @@ func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err er
 	case !known && ares.Has("messageType"):
 		return refuse(ares, message.InvalidMessage, "Invalid Message Type", "")
 	}
-	if found := ares.Check(c.peer.context(facts)); len(found) > 0 {
+	if found := ares.Check(c.Peer.Context(facts)); len(found) > 0 {
 		code, detail := found.Pick(message.ForPeer)
 		return refuse(ares, code, detail, "ARes")
 	}
-	if c.rec.Page != nil && c.offer == nil && ares.Text("transStatus") == "S" {
+	if c.rec.Page != nil && c.onSPC == nil && ares.Text("transStatus") == "S" {
 		return refuse(ares, message.Format, "transStatus", "ARes") // the second AReq of SPC has said what became of it
 	}
 	return e.acceptARes(ctx, c, facts.AReq, ares)
@@ -92,30 +90,30 @@ func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err er
 // later, so the requestor gets it even if the commit fails.
 func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.Message) (answer, error) {
 	status := ares.Text("transStatus")
-	next, keep := Final, e.keepFinal()
+	next, keep := txn.Final, e.KeepFinal()
 	switch status {
 	case "C", "S":
-		next, keep = Challenge, e.Timeouts.Challenge
+		next, keep = txn.Challenge, e.Timeouts.Challenge
 	case "D":
-		next, keep = Challenge, decoupledWait(areq)
+		next, keep = txn.Challenge, decoupledWait(areq)
 	}
 	c.rec.ARes = ares.Bytes()
 	c.rec.Decoupled = status == "D"
 	if err := e.storeFirstOfSPC(ctx, c, status, ares); err != nil {
-		e.logStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", c.id)
+		e.LogStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", c.id)
 		return answer{}, unreachable(c.version, c.id)
 	}
 	commit := e.commitFinal
-	if next == Challenge {
+	if next == txn.Challenge {
 		commit = e.commitPending
 	}
 	err := commit(ctx, c, next, keep)
 	e.noteResult(ctx, ares)
-	e.explainReason(ctx, c.id, c.peer.Scheme, ares)
+	e.explainReason(ctx, c.id, c.Peer.Scheme, ares)
 	e.logOtherBridging(ctx, c, ares)
 	if err != nil {
-		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", next)
-		if next == Challenge {
+		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", next)
+		if next == txn.Challenge {
 			return answer{}, unreachable(c.version, c.id)
 		}
 	}
@@ -142,8 +140,8 @@ func (e *Engine) connectionErro(ctx context.Context, c *claim, err error) messag
 	case errors.As(err, &detailed):
 		detail = detailed.Detail()
 	}
-	e.Log.WarnContext(ctx, "directory gave no answer", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme, "err", err)
-	bad := erro(c.version, message.ConnectionFailure, detail, c.id)
+	e.Log.WarnContext(ctx, "directory gave no answer", "threeDSServerTransID", c.id, "scheme", c.Peer.Scheme, "err", err)
+	bad := check.NewErro(c.version, message.ConnectionFailure, detail, c.id)
 	bad.MessageType = "AReq"
 	return bad
 }
@@ -154,7 +152,7 @@ func (e *Engine) connectionErro(ctx context.Context, c *claim, err error) messag
 func (e *Engine) relayedErro(ctx context.Context, c *claim, m *message.Message) message.Error {
 	bad := erroOf(m)
 	bad.Version, bad.ServerTransID = c.version, c.id
-	e.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
+	e.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", c.id, "scheme", c.Peer.Scheme,
 		"errorCode", bad.Code, "errorComponent", bad.Component, "errorDetail", logDetail(bad))
 	return bad
 }
@@ -162,7 +160,7 @@ func (e *Engine) relayedErro(ctx context.Context, c *claim, m *message.Message) 
 // refuseARes answers an ARes that is not good: it sends an Erro to the directory server, in
 // a request of its own, and returns one for the requestor. M is nil if it could not be read.
 func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Message, code message.Code, detail, kind string) error {
-	bad := erro(c.version, code, detail, c.id)
+	bad := check.NewErro(c.version, code, detail, c.id)
 	bad.Description = code.Description()
 	bad.MessageType = kind
 	bad.SDKTransID = areq.Text("sdkTransID")
@@ -172,9 +170,9 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 			Step: "ares", Message: e.journalMessage(m), Findings: []string{"refused: " + code.String() + " " + journalDetail(ownDetail(code, detail))},
 		})
 	}
-	e.Directories.Report(ctx, c.peer.Scheme, c.info.IssuerCountry, bad.JSON())
+	e.Directories.Report(ctx, c.Peer.Scheme, c.Info.IssuerCountry, bad.JSON())
 	bad.Detail = ownDetail(code, detail)
-	e.Log.WarnContext(ctx, "answer of the directory refused", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
+	e.Log.WarnContext(ctx, "answer of the directory refused", "threeDSServerTransID", c.id, "scheme", c.Peer.Scheme,
 		"errorCode", code, "errorDetail", bad.Detail)
 	// The requestor knows no other id of the transaction (docs/api.md, G9).
 	bad.DSTransID, bad.ACSTransID, bad.SDKTransID = "", "", ""
@@ -186,8 +184,8 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 // harmless: a claim without an outcome expires as failed.
 func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
 	c.rec.Failure = failureOf(bad)
-	if err := e.commitFinal(ctx, c, Failed, e.keepFinal()); err != nil {
-		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", Failed)
+	if err := e.commitFinal(ctx, c, txn.Failed, e.KeepFinal()); err != nil {
+		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", txn.Failed)
 	}
 	return bad
 }
@@ -214,17 +212,17 @@ func (e *Engine) commitFinal(ctx context.Context, c *claim, next store.State, ke
 }
 
 // commitContext is for the writes after the exchange: it lasts as long as the /auth may
-// still take, and never less than commitTime.
+// still take, and never less than CommitTime.
 func (e *Engine) commitContext(ctx context.Context, c *claim) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, max(e.timeLeft(c), 0)+commitTime)
+	return context.WithTimeout(ctx, max(e.timeLeft(c), 0)+txn.CommitTime)
 }
 
 // advanceClaim is the change that commitFinal and commitPending make.
 func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep time.Duration) error {
-	if t.State == Cancelled {
+	if t.State == txn.Cancelled {
 		return e.keepLateARes(t, c)
 	}
-	if err := e.checkLeg(t, c.rec); err != nil {
+	if err := e.CheckLeg(t, c.rec); err != nil {
 		return err
 	}
 	c.rec.Answered = e.Now().UnixMilli()
@@ -234,12 +232,12 @@ func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep tim
 // keepLateARes keeps the ARes of an authentication that was cancelled while its AReq was on its way. Nothing else changes;
 // a result that comes later is checked against it.
 func (e *Engine) keepLateARes(t *store.Txn, c *claim) error {
-	rec, err := e.unseal(t)
+	rec, err := e.Unseal(t)
 	if err != nil {
 		return err
 	}
 	rec.ARes = c.rec.ARes
-	return e.seal(t, rec)
+	return e.Seal(t, rec)
 }
 
 // commitPending moves the transaction to a state that expects a result. The write is not
@@ -250,16 +248,16 @@ func (e *Engine) commitPending(ctx context.Context, c *claim, next store.State, 
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
 	again := false
-	w := e.newWrite(store.Txn{ID: c.rowID()}, func(t *store.Txn) error {
-		if again && t.State != Sent {
+	w := e.NewWrite(store.Txn{ID: c.rowID()}, func(t *store.Txn) error {
+		if again && t.State != txn.Sent {
 			return nil // an earlier try was made, and the result has come since
 		}
 		again = true
 		return e.advanceClaim(t, c, next, keep)
 	})
-	sure, err := w.run(ctx)
+	sure, err := w.Run(ctx)
 	if !sure {
-		w.resolveLater(func(rec *txnRecord) { rec.Undelivered = true })
+		w.ResolveLater(func(rec *txn.Record) { rec.Undelivered = true })
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
@@ -52,7 +53,7 @@ func TestE3AuthAndExplainAgree(t *testing.T) {
 	for n := range bodies {
 		acc := explainable[random.IntN(len(explainable))]
 		body := randomBody(random, e, acc)
-		x := e.Explain(acc, slices.Clone(body), auth.ExplainOptions{})
+		x := e.Explain(acc, slices.Clone(body), check.ExplainOptions{})
 		before := len(w.txns)
 		_, _, err := e.Authenticate(t.Context(), acc, slices.Clone(body))
 		bad, isErro := errors.AsType[message.Error](err)
@@ -159,7 +160,7 @@ func TestD23ExplainShowsRules(t *testing.T) {
 	} {
 		body := areq("2.2.0", preauth(t, e, shop))
 		body[test.member] = test.value
-		x := e.Explain(shop, body.json(), auth.ExplainOptions{})
+		x := e.Explain(shop, body.json(), check.ExplainOptions{})
 		i := slices.IndexFunc(x.Faults, func(f faults.Entry) bool { return *f.Pointer == "/"+test.member })
 		if x.IsValid || x.AReq != nil || i < 0 {
 			t.Errorf("%s: %+v", name, x)
@@ -183,7 +184,7 @@ func TestD12CureNamesTheProfile(t *testing.T) {
 		body := areq("2.2.0", preauth(t, e, shop))
 		delete(body, member)
 		for _, isCreation := range []bool{true, false} {
-			x := e.Explain(shop, body.json(), auth.ExplainOptions{IsCreation: isCreation})
+			x := e.Explain(shop, body.json(), check.ExplainOptions{IsCreation: isCreation})
 			i := slices.IndexFunc(x.Faults, func(f faults.Entry) bool { return *f.Pointer == "/"+member })
 			if i < 0 || strings.Contains(x.Faults[i].Cure, key) != isCreation || !strings.HasPrefix(x.Faults[i].Cure, "Send "+member) {
 				t.Errorf("%s, isCreation %v: %+v", member, isCreation, x.Faults)
@@ -198,7 +199,7 @@ func TestD12SchemeRequiredHasItsSource(t *testing.T) {
 	e := newWorld().engine(0)
 	acc := explainable[2]
 	body := areq("2.2.0", preauth(t, e, acc)).json()
-	x := e.Explain(acc, body, auth.ExplainOptions{})
+	x := e.Explain(acc, body, check.ExplainOptions{})
 	if x.IsValid || len(x.Faults) == 0 {
 		t.Fatalf("%+v", x)
 	}
@@ -222,7 +223,7 @@ func TestD23AsOfAndScheme(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := e.Explain(shop, slices.Clone(body), auth.ExplainOptions{AsOf: at})
+		x := e.Explain(shop, slices.Clone(body), check.ExplainOptions{AsOf: at})
 		dated := 0
 		for _, f := range x.Findings {
 			if f.Since.String() != "" {
@@ -237,7 +238,7 @@ func TestD23AsOfAndScheme(t *testing.T) {
 		}
 	}
 	for _, word := range []string{"mastercard", "amex"} {
-		x := e.Explain(shop, slices.Clone(body), auth.ExplainOptions{Scheme: word})
+		x := e.Explain(shop, slices.Clone(body), check.ExplainOptions{Scheme: word})
 		if x.Scheme != word || !x.IsValid || (len(x.Warnings) > 0) != (word == "amex") {
 			t.Errorf("%s: %+v", word, x)
 		}
@@ -251,7 +252,7 @@ func TestE2ExplainChangesNothing(t *testing.T) {
 	e := w.engine(0)
 	body := areq("2.2.0", preauth(t, e, shop)).json()
 	for range 2 {
-		if x := e.Explain(shop, slices.Clone(body), auth.ExplainOptions{}); !x.IsValid {
+		if x := e.Explain(shop, slices.Clone(body), check.ExplainOptions{}); !x.IsValid {
 			t.Fatalf("%+v", x.Faults)
 		}
 	}
@@ -261,7 +262,7 @@ func TestE2ExplainChangesNothing(t *testing.T) {
 	if _, _, err := e.Authenticate(t.Context(), shop, body); err != nil {
 		t.Fatal(err)
 	}
-	if x := e.Explain(shop, body, auth.ExplainOptions{}); !x.IsValid {
+	if x := e.Explain(shop, body, check.ExplainOptions{}); !x.IsValid {
 		t.Fatalf("an id that has been used counts: %+v", x.Faults)
 	}
 }
@@ -299,7 +300,7 @@ func TestE3CardWithoutRange(t *testing.T) {
 	const other = "5000000000000009"
 	body := areq("2.2.0", e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Rand, 1, shop.Merchant.Name, other))
 	body["acctNumber"] = other
-	x := e.Explain(shop, body.json(), auth.ExplainOptions{})
+	x := e.Explain(shop, body.json(), check.ExplainOptions{})
 	if len(x.Faults) != 1 || x.Faults[0].Code != message.BadTransactionData.String() ||
 		*x.Faults[0].Pointer != "/acctNumber" || x.AReq != nil {
 		t.Errorf("%+v", x)
@@ -308,7 +309,7 @@ func TestE3CardWithoutRange(t *testing.T) {
 		t.Error(told(err))
 	}
 	w.tried = false
-	if x := e.Explain(shop, body.json(), auth.ExplainOptions{}); !x.IsValid || len(x.Warnings) != 1 {
+	if x := e.Explain(shop, body.json(), check.ExplainOptions{}); !x.IsValid || len(x.Warnings) != 1 {
 		t.Errorf("before card ranges are loaded: %+v", x)
 	}
 }
@@ -331,7 +332,7 @@ func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
 		cureOf := func(acc *account.Account) string {
 			body := areq("2.2.0", preauth(t, e, acc))
 			body[member] = tt.value
-			for _, f := range e.Explain(acc, body.json(), auth.ExplainOptions{}).Faults {
+			for _, f := range e.Explain(acc, body.json(), check.ExplainOptions{}).Faults {
 				if *f.Pointer == "/"+member {
 					return f.Cure
 				}
@@ -362,7 +363,7 @@ func TestD12CureOfATextInPlaceOfAnObject(t *testing.T) {
 	cureOf := func(version, element string, value any) string {
 		body := areq(version, preauth(t, e, shop))
 		body[element] = value
-		for _, f := range e.Explain(shop, body.json(), auth.ExplainOptions{}).Faults {
+		for _, f := range e.Explain(shop, body.json(), check.ExplainOptions{}).Faults {
 			if strings.HasPrefix(*f.Pointer, "/"+element) {
 				return f.Cure
 			}
@@ -410,7 +411,7 @@ func TestD12CureOfAState(t *testing.T) {
 	for _, element := range []string{"billAddrState", "shipAddrState"} {
 		body := areq("2.2.0", preauth(t, e, shop))
 		body["billAddrCountry"], body["shipAddrCountry"], body[element] = "840", "840", "California"
-		x := e.Explain(shop, body.json(), auth.ExplainOptions{})
+		x := e.Explain(shop, body.json(), check.ExplainOptions{})
 		want := "Send 1 to 3 characters: the code of the subdivision in ISO 3166-2, without its country, such as CA for California."
 		if len(x.Faults) != 1 || x.Faults[0].Cure != want {
 			t.Errorf("%s: %+v, want %s", element, x.Faults, want)
@@ -427,7 +428,7 @@ func TestE3WhatIsWrongIsNotCopied(t *testing.T) {
 		body := areq("2.3.1", preauth(t, e, shop))
 		delete(body, "acquirerCountryCode")
 		body["merchantCountryCode"] = country
-		x := e.Explain(shop, body.json(), auth.ExplainOptions{})
+		x := e.Explain(shop, body.json(), check.ExplainOptions{})
 		if len(x.Faults) != 1 || *x.Faults[0].Pointer != "/merchantCountryCode" {
 			t.Errorf("%s: %+v", country, x.Faults)
 		}
@@ -440,14 +441,14 @@ func TestE3WhatIsWrongIsNotCopied(t *testing.T) {
 	body := areq("2.3.1", preauth(t, e, shop))
 	delete(body, "acceptLanguage")
 	body["browserLanguage"] = "x y,en-GB"
-	x := e.Explain(shop, body.json(), auth.ExplainOptions{})
+	x := e.Explain(shop, body.json(), check.ExplainOptions{})
 	if sent := parse(t, x.AReq)["acceptLanguage"]; !x.IsValid || fmt.Sprint(sent) != "[en-GB]" {
 		t.Errorf("acceptLanguage %v, %+v", sent, x.Faults)
 	}
 	body = areq("2.2.0", preauth(t, e, shop))
 	body["mobilePhone"] = object{"cc": "+12345", "subscriber": "12345678"}
-	x = e.Explain(shop, body.json(), auth.ExplainOptions{})
-	isThere := func(c auth.Correction) bool { return c.Pointer == "/mobilePhone/cc" }
+	x = e.Explain(shop, body.json(), check.ExplainOptions{})
+	isThere := func(c faults.Correction) bool { return c.Pointer == "/mobilePhone/cc" }
 	if i := slices.IndexFunc(x.Normalised, isThere); i < 0 || x.Normalised[i].Found == nil || x.Normalised[i].Sent != nil {
 		t.Errorf("what is changed and wrong all the same: %+v", x.Normalised)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
 )
@@ -69,8 +70,8 @@ func TestD112IDOfAnExtensionGoesToTheDirectoryAlone(t *testing.T) {
 	if got := w.reported(); len(got) != 1 || got[0].Detail != id {
 		t.Errorf("an ARes, to the directory server: %v", got)
 	}
-	if bad, ok := errors.AsType[message.Error](err); !ok || !slices.Equal(auth.Elements(bad), []string{"messageExtension"}) {
-		t.Errorf("elements of %v: %v", err, auth.Elements(bad))
+	if bad, ok := errors.AsType[message.Error](err); !ok || !slices.Equal(check.Elements(bad), []string{"messageExtension"}) {
+		t.Errorf("elements of %v: %v", err, check.Elements(bad))
 	}
 	sent := challenged(t, w, e)
 	got := e.Receive(t.Context(), []string{"visa"}, with(rreq(sent, "Y", 1), "messageExtension", extension).json())
@@ -175,8 +176,8 @@ func TestR8bKnownExtensionsAreChecked(t *testing.T) {
 				if told(err) != want || sent != nil {
 					t.Errorf("%s %s, strict %t: %v, want %s", tt.id, tt.data, acc.Strict, err, want)
 				}
-				if bad, _ := errors.AsType[message.Error](err); !slices.Equal(auth.Elements(bad), []string{bad.Detail}) {
-					t.Errorf("elements of %q: %v", bad.Detail, auth.Elements(bad))
+				if bad, _ := errors.AsType[message.Error](err); !slices.Equal(check.Elements(bad), []string{bad.Detail}) {
+					t.Errorf("elements of %q: %v", bad.Detail, check.Elements(bad))
 				}
 				continue
 			}

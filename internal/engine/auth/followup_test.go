@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
@@ -446,7 +447,7 @@ func TestCardDigestIsKeyed(t *testing.T) {
 		if bytes.Contains(row.Data, []byte(base64.StdEncoding.EncodeToString(unkeyed[:]))) {
 			t.Errorf("the row of %s has a digest that was made without keys", id)
 		}
-		if row.State == auth.Leg {
+		if row.State == txn.Leg {
 			legs++
 		}
 	}

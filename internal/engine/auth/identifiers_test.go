@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
@@ -24,38 +26,38 @@ func TestC20CardNumberWithBlanksIsTaken(t *testing.T) {
 		for _, acc := range []*account.Account{shop, strict} {
 			w := newWorld()
 			e := w.engine(0)
-			check := func(operation string, isTaken bool, normalised []string) {
+			verify := func(operation string, isTaken bool, normalised []string) {
 				t.Helper()
 				if isTaken == acc.Strict || slices.Contains(normalised, "acctNumber") == acc.Strict {
 					t.Errorf("%q, strict %t: %s takes it: %t, and names %q", card, acc.Strict, operation, isTaken, normalised)
 				}
 			}
 			_, notes, err := e.Preauth(t.Context(), acc, object{"acctNumber": card}.json())
-			check("/preauth", err == nil, notes.Normalised)
+			verify("/preauth", err == nil, notes.Normalised)
 			found, wrong := e.Lookup(t.Context(), acc, object{"acctNumber": card}.json())
 			if found == nil {
 				found = &auth.CardLookup{}
 			}
-			check("/lookup", wrong == nil && found.Last4 == pan[12:] && len(found.Schemes) == 2, found.Normalised)
+			verify("/lookup", wrong == nil && found.Last4 == pan[12:] && len(found.Schemes) == 2, found.Normalised)
 
 			body := areq("2.2.0", preauth(t, e, acc))
 			body["acctNumber"] = card
 			var pointers []string
-			x := e.Explain(acc, body.json(), auth.ExplainOptions{})
+			x := e.Explain(acc, body.json(), check.ExplainOptions{})
 			for _, c := range x.Normalised {
 				pointers = append(pointers, c.Pointer[1:])
 				if c.Found != nil || c.Sent != nil {
 					t.Error("/explain shows the card number")
 				}
 			}
-			check("/explain", x.IsValid, pointers)
+			verify("/explain", x.IsValid, pointers)
 			isSent := false
 			w.reply = func(_ string, areq object) ([]byte, error) {
 				isSent = areq["acctNumber"] == pan
 				return ares(areq, "Y"), nil
 			}
 			_, notes, err = e.Authenticate(t.Context(), acc, body.json())
-			check("/auth", err == nil && isSent, notes.Normalised)
+			verify("/auth", err == nil && isSent, notes.Normalised)
 		}
 	}
 }
@@ -147,7 +149,7 @@ func TestCase31AgentsRequestIsFitted(t *testing.T) {
 				left = areq
 				return ares(areq, "Y"), nil
 			}
-			e, d := w.engine(0), auth.Delegation{APIKey: agentKey, NotificationURL: "https://agent.example/back"}
+			e, d := w.engine(0), auth.Delegation{APIKey: agentKey, AgentSteps: check.AgentSteps{NotificationURL: "https://agent.example/back"}}
 			body := four()
 			body["deviceChannel"], body["messageVersion"], body["billAddrCountry"] = "02", version, "208"
 			maps.Copy(body, tt.sent)
@@ -167,7 +169,7 @@ func TestCase31AgentsRequestIsFitted(t *testing.T) {
 				}
 			}
 			for _, element := range tt.normalised {
-				if !slices.ContainsFunc(a.Normalised, func(c auth.Correction) bool { return c.Pointer == "/"+element }) {
+				if !slices.ContainsFunc(a.Normalised, func(c faults.Correction) bool { return c.Pointer == "/"+element }) {
 					t.Errorf("%s %s: %s is not named in %v", version, name, element, a.Normalised)
 				}
 			}

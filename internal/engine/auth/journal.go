@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -28,14 +30,14 @@ func (e *Engine) cardHash(pan string) []byte {
 // step, or with all set those of all its steps. Rows that are no transactions, and those that do not open, have none.
 // Sent is what [SentMessage] returns for the write; nil means that the AReq is shown by what the row keeps of it.
 func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journal.Step) []journal.Entry {
-	if arrows[t.State] == nil && !isAtEnd(&t) {
+	if !txn.IsTransaction(&t) {
 		return nil
 	}
-	rec, err := e.unseal(&t)
+	rec, err := e.Unseal(&t)
 	if err != nil {
 		return nil
 	}
-	status := e.statusOf(&t, rec)
+	status := e.StatusOf(&t, rec)
 	base, _, err := e.journalRecord(&t, rec, status)
 	if err != nil {
 		return nil
@@ -61,7 +63,7 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journ
 }
 
 // journalKinds returns the steps that a transaction has come through.
-func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal.Kind {
+func journalKinds(t *store.Txn, rec *txn.Record, status outcome.Status) []journal.Kind {
 	var kinds []journal.Kind
 	if rec.Made != 0 {
 		kinds = append(kinds, journal.Created)
@@ -69,65 +71,62 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 	if p := rec.Page; p != nil && p.Begun != 0 && p.MethodURL != "" {
 		kinds = append(kinds, journal.Method)
 	}
-	if rec.wasSent() {
+	if rec.WasSent() {
 		kinds = append(kinds, journal.Claimed)
 	}
 	answered := journal.Answered
-	if rec.isSecond() {
+	if rec.IsSecond() {
 		kinds = append(kinds, journal.Answered, journal.SecondAReq)
 		answered = journal.SecondAnswer
 	}
-	if rec.Answered != 0 || t.State == Sent && status == outcome.Failed {
+	if rec.Answered != 0 || t.State == txn.Sent && status == outcome.Failed {
 		kinds = append(kinds, answered)
 	}
 	if p := rec.Page; p != nil && p.Returned != 0 {
 		kinds = append(kinds, journal.Returned)
 	}
 	switch {
-	case t.State == Result:
+	case t.State == txn.Result:
 		kinds = append(kinds, journal.Resulted)
 	case rec.Erro != nil:
 		kinds = append(kinds, journal.GivenUp)
-	case t.State == Cancelled:
+	case t.State == txn.Cancelled:
 		kinds = append(kinds, journal.Cancelled)
 	case status == outcome.Expired:
 		kinds = append(kinds, journal.Expired)
-	case len(kinds) == 0 || isAtEnd(t) && rec.Answered == 0:
+	case len(kinds) == 0 || txn.IsAtEnd(t) && rec.Answered == 0:
 		kinds = append(kinds, answered) // the authentication ended before an AReq left
 	}
 	return kinds
 }
 
-// wasSent reports whether an AReq may have left.
-func (r *txnRecord) wasSent() bool { return r.Sent != 0 && r.Version != "" }
-
 // journalRecord returns a transaction as the journal shows it, and its messages.
-func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, status outcome.Status) (*journal.Record, outcome.Messages, error) {
+func (e *Engine) journalRecord(t *store.Txn, rec *txn.Record, status outcome.Status) (*journal.Record, outcome.Messages, error) {
 	r := &journal.Record{
-		ID: t.ID, Created: rec.createdAt(), API: "emv", Operation: "auth", Merchant: t.Owner, Reference: rec.Reference,
+		ID: t.ID, Created: rec.CreatedAt(), API: "emv", Operation: "auth", Merchant: t.Owner, Reference: rec.Reference,
 		Updated: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, rec.Answered, rec.Sent, rec.Made)).UTC(),
 		Card:    journal.Card{Scheme: t.Scheme, BIN: rec.BIN, Last4: rec.Last4},
 		Amount:  rec.Amount, Currency: rec.Currency, Exponent: rec.Exponent, AcquirerMerchant: cardnumber.Scrub(rec.AcquirerMerchant),
 		MessageVersion: rec.Version, ResultRefused: rec.BadResult,
 	}
 	switch rec.API {
-	case authenticationsAPI:
-		r.API, r.Operation = authenticationsAPI, "authentications"
-	case agentsAPI:
-		r.API, r.Operation = agentsAPI, "delegate_authentication"
+	case txn.AuthenticationsAPI:
+		r.API, r.Operation = txn.AuthenticationsAPI, "authentications"
+	case txn.AgentsAPI:
+		r.API, r.Operation = txn.AgentsAPI, "delegate_authentication"
 	}
 	if rec.Answered != 0 && rec.Sent != 0 {
 		r.DurationMS = rec.Answered - rec.Sent
 	}
-	if rec.wasSent() {
+	if rec.WasSent() {
 		r.Unkept = rec.Unkept
 	}
-	messages, err := rec.messages()
+	messages, err := rec.Messages()
 	if err != nil {
 		return nil, messages, err
 	}
 	end := outcome.NewEnding(status, t.Scheme, messages)
-	end.ServerID, end.Time, end.Error, end.Rules = rec.currentID(t.ID), r.Updated, rec.Failure, e.rulesOf(t.Scheme)
+	end.ServerID, end.Time, end.Error, end.Rules = rec.CurrentID(t.ID), r.Updated, rec.Failure, e.RulesOf(t.Scheme)
 	r.SetEnding(end)
 	if rec.Failure != nil {
 		r.Elements = elementsIn(rec.Failure.Detail)
@@ -139,7 +138,7 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, status outcome.Stat
 }
 
 // journalSteps returns what happened in one step. A message is masked.
-func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, base *journal.Record, at time.Time, sent *journal.Step) []journal.Step {
+func (e *Engine) journalSteps(kind journal.Kind, rec *txn.Record, base *journal.Record, at time.Time, sent *journal.Step) []journal.Step {
 	switch kind {
 	case journal.Created:
 		steps := requestSteps(rec)
@@ -156,9 +155,9 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, base *journal.R
 	case journal.SecondAnswer:
 		return e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))
 	case journal.Claimed:
-		rec = rec.first()
+		rec = rec.First()
 		areq := e.areqStep(rec, sent)
-		areq.Findings = describeFindings(base.Findings(e.rulesOf(base.Card.Scheme)))
+		areq.Findings = describeFindings(base.Findings(e.RulesOf(base.Card.Scheme)))
 		if rec.Made == 0 {
 			return append(requestSteps(rec), areq)
 		}
@@ -168,10 +167,10 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, base *journal.R
 		return []journal.Step{areq}
 	case journal.Answered:
 		var steps []journal.Step
-		if rec.wasSent() {
+		if rec.WasSent() {
 			steps = e.journalSteps(journal.Claimed, rec, base, at, sent)
 		}
-		rec = rec.first()
+		rec = rec.First()
 		return append(steps, e.answerSteps(rec, time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli())))...)
 	case journal.Returned:
 		return []journal.Step{{Step: "cres", At: time.UnixMilli(rec.Page.Returned)}}
@@ -185,7 +184,7 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txnRecord, base *journal.R
 }
 
 // areqStep is the AReq as it was sent or, if that is nil, as far as the row keeps it.
-func (e *Engine) areqStep(rec *txnRecord, sent *journal.Step) journal.Step {
+func (e *Engine) areqStep(rec *txn.Record, sent *journal.Step) journal.Step {
 	if sent == nil {
 		sent = &journal.Step{Message: e.maskedMessage(rec.AReq)}
 	}
@@ -194,23 +193,23 @@ func (e *Engine) areqStep(rec *txnRecord, sent *journal.Step) journal.Step {
 
 // spcFindings say what became of Secure Payment Confirmation, by its Outcome.
 var spcFindings = map[string]string{
-	spcConfirmed: "the cardholder confirmed",
-	"01":         "the browser could not confirm (spcIncompInd 01)",
-	"02":         "the cardholder cancelled (spcIncompInd 02)",
-	"03":         "nothing came within 540 s (spcIncompInd 03)",
+	txn.SPCConfirmed: "the cardholder confirmed",
+	"01":             "the browser could not confirm (spcIncompInd 01)",
+	"02":             "the cardholder cancelled (spcIncompInd 02)",
+	"03":             "nothing came within 540 s (spcIncompInd 03)",
 }
 
 // requestSteps are the first steps: the request, and the look-up of its card.
-func requestSteps(rec *txnRecord) []journal.Step {
+func requestSteps(rec *txn.Record) []journal.Step {
 	lookup := journal.Step{Step: "lookup", At: time.UnixMilli(rec.LookedUp)}
 	if rec.Version == "" {
 		lookup.Findings = []string{"no directory has the card"}
 	}
-	return []journal.Step{{Step: "request", At: rec.createdAt(), Findings: rec.Changes}, lookup}
+	return []journal.Step{{Step: "request", At: rec.CreatedAt(), Findings: rec.Changes}, lookup}
 }
 
 // answerSteps are the answer of the directory, or what came instead, and what follows from it at once.
-func (e *Engine) answerSteps(rec *txnRecord, at time.Time) []journal.Step {
+func (e *Engine) answerSteps(rec *txn.Record, at time.Time) []journal.Step {
 	answered := journal.Step{Step: "answered", At: at}
 	if len(rec.Untold) > 0 {
 		answered.Findings = []string{"no AReq: the browser did not send " + strings.Join(rec.Untold, ", ")}
@@ -223,7 +222,7 @@ func (e *Engine) answerSteps(rec *txnRecord, at time.Time) []journal.Step {
 		erro := journal.Step{Step: "erro", At: at}
 		if f := rec.Failure; f != nil {
 			text := strings.TrimSpace(f.Code + " " + f.Detail)
-			if f.Component != component {
+			if f.Component != check.Component {
 				text = journal.RelayedErro + text
 			}
 			erro.Findings = []string{text}
@@ -257,28 +256,13 @@ func (e *Engine) maskedMessage(text []byte) []byte {
 // quote, and an AReq has its card number in no other element either.
 func (e *Engine) journalMessage(m *message.Message) []byte {
 	if kind, _ := m.Type(); kind == message.AReq {
-		masked := withoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
+		masked := check.WithoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
 		if cardnumber.IsIn(string(masked)) { // another card: this is rare, and cheaper to ask than to do
 			masked = cardnumber.ScrubJSON(masked)
 		}
 		return masked
 	}
 	return journal.ScrubMessage(m.WithheldJSON(e.hashValue), isElementName)
-}
-
-// referenceWithoutCard returns a reference, of which only asterisks and the last four digits are left if it has the number
-// of the card in it, also with something between the digits. Other card numbers are scrubbed.
-func referenceWithoutCard(reference, pan string) string {
-	digits := strings.Map(func(r rune) rune {
-		if r < '0' || r > '9' {
-			return -1
-		}
-		return r
-	}, reference)
-	if !isCardNumber(pan) || !strings.Contains(digits, pan) {
-		return cardnumber.Scrub(reference)
-	}
-	return "***" + pan[len(pan)-4:]
 }
 
 // hashValue returns the beginning of a keyed hash of an authentication value, so that somebody who has the value can show
@@ -347,7 +331,7 @@ func (e *Engine) journaledAReq(areq *message.Message) *journal.Step {
 		pan := areq.Text("acctNumber")
 		step.Personal = areq.PersonalJSON(func(f *message.Field, value string) bool {
 			isNumber := f.Kind == message.IP || f.Kind == message.Digits || f.Kind == message.Object // a telephone
-			return referenceWithoutCard(value, pan) == value && (isNumber || !journal.HasSecretForm(value))
+			return check.ReferenceWithoutCard(value, pan) == value && (isNumber || !journal.HasSecretForm(value))
 		})
 	}
 	return step
@@ -369,7 +353,7 @@ func SentMessage(ctx context.Context) *journal.Step {
 }
 
 // addMoment adds steps to the journal that change nothing in the row of their transaction. Their times are now.
-func (e *Engine) addMoment(t *store.Txn, rec *txnRecord, kind journal.Kind, steps ...journal.Step) {
+func (e *Engine) addMoment(t *store.Txn, rec *txn.Record, kind journal.Kind, steps ...journal.Step) {
 	if e.AddToJournal == nil {
 		return
 	}
@@ -378,6 +362,6 @@ func (e *Engine) addMoment(t *store.Txn, rec *txnRecord, kind journal.Kind, step
 		steps[i].At = now
 	}
 	e.AddToJournal(journal.Entry{Kind: kind, Steps: steps, CardHash: rec.CardHash, Record: journal.Record{
-		ID: t.ID, Created: rec.createdAt(), Updated: now, Merchant: t.Owner,
+		ID: t.ID, Created: rec.CreatedAt(), Updated: now, Merchant: t.Owner,
 	}})
 }

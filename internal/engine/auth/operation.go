@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
@@ -21,10 +23,6 @@ const (
 	// operationLife is how long a sequence is remembered, so that a message that
 	// is delivered twice is recognised.
 	operationLife = 10 * time.Minute
-
-	// Operations is the state of a row that holds a sequence instead of a
-	// transaction. It never changes.
-	Operations store.State = "operations"
 )
 
 // A sequence is what is kept of operation messages while they come in.
@@ -39,8 +37,8 @@ type sequence struct {
 func (r *receipt) takeOReq(ctx context.Context) (Receipt, string) {
 	c := message.Context{}
 	scheme := r.schemes[0]
-	if peer, ok := r.peer(scheme); ok {
-		c = peer.context(c)
+	if peer, ok := r.Peer(scheme); ok {
+		c = peer.Context(c)
 	}
 	r.txn.Scheme = scheme // for the metrics
 	if found := r.msg.Check(c); len(found) > 0 {
@@ -56,13 +54,13 @@ func (r *receipt) takeOReq(ctx context.Context) (Receipt, string) {
 	total, _ := strconv.Atoi(r.msg.Text("opSeq.seqTotal"))
 	key, kept, err := r.continueSequence(ctx, scheme, at, total)
 	if err != nil {
-		r.logStoreFailure(ctx, "operation message not stored", err, "scheme", scheme)
+		r.LogStoreFailure(ctx, "operation message not stored", err, "scheme", scheme)
 		return r.refuse(ctx, message.TransientFailure, "The server could not reach its own data", "OReq")
 	}
 	if at < total {
 		if !kept.Over {
 			time.AfterFunc(operationGap, func() {
-				r.taskGroup().Start(func(ctx context.Context) { r.expireSequence(ctx, scheme, key, kept) })
+				r.TaskGroup().Start(func(ctx context.Context) { r.expireSequence(ctx, scheme, key, kept) })
 			})
 		}
 		return Receipt{Version: r.version}, "received"
@@ -76,7 +74,7 @@ func (r *receipt) takeOReq(ctx context.Context) (Receipt, string) {
 
 // newORes returns the ORes, with an id of its own.
 func (r *receipt) newORes(status string) Receipt {
-	id := r.IDs.New(r.Now(), 0, r.rand(), 0, "", "")
+	id := r.IDs.New(r.Now(), 0, r.Random(), 0, "", "")
 	ds := r.msg.Text("dsTransID")
 	return Receipt{
 		Body: message.MustCompose(message.ORes, r.version,
@@ -107,7 +105,7 @@ func (r *receipt) continueSequence(ctx context.Context, scheme string, at, total
 	step := func(t *store.Txn) error {
 		var was sequence
 		if len(t.Data) > 0 { // a new row has none
-			if err := r.open(t, &was); err != nil {
+			if err := r.Open(t, &was); err != nil {
 				return err
 			}
 		}
@@ -123,7 +121,7 @@ func (r *receipt) continueSequence(ctx context.Context, scheme string, at, total
 	if key, err := r.updateFirst(ctx, begun, step); !errors.Is(err, store.ErrNotFound) {
 		return key, now, err
 	}
-	t := store.Txn{ID: here, Scheme: scheme, State: Operations}
+	t := store.Txn{ID: here, Scheme: scheme, State: txn.Operations}
 	if err := step(&t); err != nil {
 		return here, now, err
 	}
@@ -141,7 +139,7 @@ func (r *receipt) endSequence(ctx context.Context, scheme string) {
 	}
 	end := func(t *store.Txn) error {
 		var s sequence
-		if err := r.open(t, &s); err != nil || s.Over {
+		if err := r.Open(t, &s); err != nil || s.Over {
 			return err
 		}
 		s.Over, s.Broken = true, true
@@ -149,7 +147,7 @@ func (r *receipt) endSequence(ctx context.Context, scheme string) {
 	}
 	ahead, here, before := r.sequenceKeys(scheme)
 	if _, err := r.updateFirst(ctx, []string{ahead, here, before}, end); err != nil && !errors.Is(err, store.ErrNotFound) {
-		r.logStoreFailure(ctx, "operation messages not given up", err, "scheme", scheme)
+		r.LogStoreFailure(ctx, "operation messages not given up", err, "scheme", scheme)
 	}
 }
 
@@ -190,7 +188,7 @@ func (r *receipt) expireSequence(ctx context.Context, scheme, key string, kept s
 	errMoved := errors.New("the sequence has gone on")
 	err := r.Store.Update(ctx, store.Txn{ID: key}, func(t *store.Txn) error {
 		var now sequence
-		if err := r.open(t, &now); err != nil {
+		if err := r.Open(t, &now); err != nil {
 			return err
 		}
 		if now != kept {
@@ -203,13 +201,13 @@ func (r *receipt) expireSequence(ctx context.Context, scheme, key string, kept s
 	case errors.Is(err, errMoved):
 		return
 	case err != nil:
-		r.logStoreFailure(ctx, "operation messages not given up", err, "scheme", scheme)
+		r.LogStoreFailure(ctx, "operation messages not given up", err, "scheme", scheme)
 		return
 	}
 	r.Log.WarnContext(ctx, "operation messages of a directory stopped", "scheme", scheme, "dsTransID", kept.DSTransID,
 		"came", kept.Next-1, "of", kept.Total)
 	r.Directories.Report(ctx, scheme, "", message.Error{
-		Version: r.version, Code: message.TimedOut, Component: component,
+		Version: r.version, Code: message.TimedOut, Component: check.Component,
 		Description: message.TimedOut.Description(), Detail: "The next OReq of the sequence did not come within 3 s",
 		DSTransID: kept.DSTransID, MessageType: "OReq",
 	}.JSON())
@@ -217,6 +215,6 @@ func (r *receipt) expireSequence(ctx context.Context, scheme, key string, kept s
 
 // sealSequence puts s into its row.
 func (r *receipt) sealSequence(t *store.Txn, s sequence) error {
-	t.Expires = r.expiryIn(operationLife + 2*transid.MaxSkew)
-	return r.seal(t, s)
+	t.Expires = r.ExpiryIn(operationLife + 2*transid.MaxSkew)
+	return r.Seal(t, s)
 }

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // overtaken is a store before whose next update something else happens.
 type overtaken struct {
-	auth.Store
+	txn.Store
 	by func()
 }
 

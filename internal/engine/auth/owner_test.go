@@ -5,14 +5,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // A spy notes what an engine reads in the store, and counts what it opens.
 type spy struct {
-	auth.Store
-	auth.Sealer
+	txn.Store
+	txn.Sealer
 	read   []string // ids of rows
 	opened int
 }

@@ -3,14 +3,14 @@ package auth
 import (
 	"context"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/openthreeds/threeds/internal/base/browserurl"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
-	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
 )
@@ -37,40 +37,29 @@ func (e *Engine) preauth(
 	e.noteCard(ctx, pan)
 	hits := e.Cards.Lookup(pan)
 	for _, hit := range hits {
-		peer, ok := e.peer(hit.Scheme)
+		peer, ok := e.Peer(hit.Scheme)
 		if !ok || ds != "" && ds != hit.Scheme {
 			continue
 		}
-		id := e.IDs.New(e.Now(), e.Timeouts.Preauth, e.rand(), numberOf(hit.Scheme), acc.Merchant.Name, pan)
+		id := e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Random(), check.NumberOf(hit.Scheme), acc.Merchant.Name, pan)
 		e.note(ctx, "threeDSServerTransID", id)
-		if schemes := e.schemesOf(hits); len(schemes) > 1 {
+		if schemes := e.SchemesOf(hits); len(schemes) > 1 {
 			notes.Schemes = schemes
 		}
 		answer, err := json.Marshal(newCRD(id, peer, hit.Info))
 		return answer, hit.Scheme, notes, err
 	}
 	if e.Cards.Pending(ds) {
-		return nil, ds, notes, noRanges(message.V220, "")
+		return nil, ds, notes, check.NoRanges(message.V220, "")
 	}
 	return nil, ds, notes, unknownBIN()
-}
-
-// schemesOf returns the words of the configured directories that hold a card, in order of preference.
-func (e *Engine) schemesOf(hits []ranges.Hit) []string {
-	words := []string{}
-	for _, hit := range hits {
-		if _, ok := e.peer(hit.Scheme); ok {
-			words = append(words, hit.Scheme)
-		}
-	}
-	return words
 }
 
 // readPreauth reads a body and returns the card number and the scheme it names, and what was corrected.
 func (e *Engine) readPreauth(acc *account.Account, body []byte) (pan, ds string, changes []message.Change, err error) {
 	req, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
-		return "", "", nil, badJSON(err)
+		return "", "", nil, check.BadJSON(err)
 	}
 	if !acc.Strict {
 		changes = req.NormaliseCardNumber()
@@ -80,72 +69,16 @@ func (e *Engine) readPreauth(acc *account.Account, body []byte) (pan, ds string,
 	switch {
 	case pan == "" && !req.Has("acctNumber"):
 		found = append(found, message.Problem{Code: message.Missing, Path: "acctNumber"})
-	case !isCardNumber(pan):
+	case !check.IsCardNumber(pan):
 		found = append(found, message.Problem{Code: message.Format, Path: "acctNumber"})
 	}
-	if !e.isKnownScheme(ds) && req.Has("ds") {
+	if !e.IsKnownScheme(ds) && req.Has("ds") {
 		found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 	}
 	if len(found) > 0 {
-		return "", "", nil, e.refuseBody(req, found)
+		return "", "", nil, e.RefuseBody(req, found)
 	}
 	return pan, ds, changes, nil
-}
-
-// isKnownScheme reports whether a request may name the word ds: that of a configured directory, or one that the
-// API always had.
-func (e *Engine) isKnownScheme(ds string) bool {
-	_, isConfigured := e.peer(ds)
-	return isConfigured || scheme.IsOriginal(ds)
-}
-
-// numberOf returns the number of a scheme in transaction ids.
-func numberOf(word string) transid.Scheme { return transid.Scheme(scheme.Number(word)) }
-
-// isCardNumber reports whether s has the form of acctNumber.
-func isCardNumber(s string) bool { return len(s) >= 13 && len(s) <= 19 && hasOnlyDigits(s) }
-
-// hasOnlyDigits reports whether no character of s is anything but a digit.
-func hasOnlyDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
-
-// commonVersions lists the versions that ACS, directory server and 3DS Server share for a
-// range, ascending. Of a range that is not known nothing but the versions of the directory is known.
-func commonVersions(peer *Directory, info *ranges.Info) []message.Version {
-	if info == nil {
-		return peer.Versions
-	}
-	var common []message.Version
-	for _, v := range peer.Versions {
-		s := v.String()
-		if slices.Contains(info.DSVersions, s) && acsVersion(info, s) != nil {
-			common = append(common, v)
-		}
-	}
-	return common
-}
-
-// acsVersion returns what the ACS says of one version; nil when it does not support it, or the range is not known.
-func acsVersion(info *ranges.Info, version string) *ranges.ACSVersion {
-	if info == nil {
-		return nil
-	}
-	for i := range info.ACS {
-		if info.ACS[i].Version == version {
-			return &info.ACS[i]
-		}
-	}
-	return nil
-}
-
-// methodURL returns the threeDSMethodURL of a version, "" if acs is nil or has none that a browser
-// may be sent to. Bad URLs are withheld when card ranges are read. The store may still hold
-// ranges of a time when the directory was a laboratory's.
-func methodURL(peer *Directory, acs *ranges.ACSVersion) string {
-	policy := browserurl.Policy{Lab: peer.Lab}
-	if acs == nil || acs.MethodURL == "" || policy.Check(acs.MethodURL) != nil {
-		return ""
-	}
-	return acs.MethodURL
 }
 
 // A crd is the card range data of one card, the answer to a /preauth (docs/api.md,
@@ -174,7 +107,7 @@ type crdVersion struct {
 }
 
 // newCRD returns the card range data of a card that a directory has, as info says.
-func newCRD(id string, peer *Directory, info *ranges.Info) *crd {
+func newCRD(id string, peer *check.Directory, info *ranges.Info) *crd {
 	c := &crd{
 		MessageType: "CRD", ServerTransID: id, Scheme: peer.Scheme,
 		ACSStart: info.ACSStart, ACSEnd: info.ACSEnd, DSStart: info.DSStart, DSEnd: info.DSEnd,
@@ -182,7 +115,7 @@ func newCRD(id string, peer *Directory, info *ranges.Info) *crd {
 	}
 	for i := range info.ACS {
 		acs := &info.ACS[i]
-		c.ACSVersions = append(c.ACSVersions, crdVersion{acs.Version, methodURL(peer, acs), acs.InfoInd})
+		c.ACSVersions = append(c.ACSVersions, crdVersion{acs.Version, check.MethodURL(peer, acs), acs.InfoInd})
 	}
 	for _, v := range peer.Versions {
 		version := v.String()
@@ -193,4 +126,77 @@ func newCRD(id string, peer *Directory, info *ranges.Info) *crd {
 		}
 	}
 	return c
+}
+
+// A CardScheme is what a scheme that holds a card says of it.
+type CardScheme struct {
+	Scheme      string
+	Versions    []CardVersion // that can be used, ascending
+	Recommended *message.Version
+	Requires    []scheme.Requirement // of an AReq of the recommended version
+	KnownSince  time.Time            // when the card ranges in use came; its zero value means that this is not known
+}
+
+// A CardVersion is a version that a card can be used with.
+type CardVersion struct {
+	Version   message.Version
+	MethodURL string // "" if there is no 3DS Method
+	InfoInd   []string
+}
+
+// A CardLookup is what [Engine.Lookup] found.
+type CardLookup struct {
+	Last4      string
+	Schemes    []CardScheme // the schemes that hold the card, the preferred one first
+	Normalised []string     // the elements that were corrected
+}
+
+// Lookup returns the schemes that hold a card. It sends nothing. The entries are what is wrong with the body.
+func (e *Engine) Lookup(ctx context.Context, acc *account.Account, body []byte) (*CardLookup, []faults.Entry) {
+	r, err := message.ReadRequest(body, e.Limits)
+	if err != nil {
+		cure := "Send one JSON object with the string acctNumber."
+		return nil, []faults.Entry{faults.New(message.Format, "", "json", cure)}
+	}
+	found := &CardLookup{}
+	if !acc.Strict {
+		found.Normalised = changedElements(r.NormaliseCardNumber())
+	}
+	problems := r.Duplicates()
+	pan := r.Text("acctNumber")
+	switch {
+	case !r.Has("acctNumber"):
+		problems = append(problems, message.Problem{Code: message.Missing, Path: "acctNumber"})
+	case !check.IsCardNumber(pan):
+		problems = append(problems, message.Problem{Code: message.Format, Path: "acctNumber"})
+	}
+	var wrong []faults.Entry
+	for _, p := range problems {
+		wrong = append(wrong, faults.Explain(p, faults.Subject{Version: message.V231, Value: r.RawAt}))
+	}
+	if len(wrong) > 0 {
+		return nil, wrong
+	}
+	e.noteCard(ctx, pan)
+	for _, hit := range e.Cards.Lookup(pan) {
+		peer, ok := e.Peer(hit.Scheme)
+		if !ok {
+			continue
+		}
+		s := CardScheme{Scheme: hit.Scheme}
+		for _, v := range check.CommonVersions(peer, hit.Info) {
+			acs := check.ACSVersion(hit.Info, v.String())
+			s.Versions = append(s.Versions, CardVersion{v, check.MethodURL(peer, acs), acs.InfoInd})
+		}
+		if len(s.Versions) > 0 {
+			v := slices.MaxFunc(s.Versions, func(a, b CardVersion) int { return int(a.Version) - int(b.Version) }).Version
+			s.Recommended, s.Requires = &v, peer.Sheet().Requirements(v, e.Now())
+		}
+		if hit.Generation != nil {
+			s.KnownSince = hit.Generation.Loaded
+		}
+		found.Schemes = append(found.Schemes, s)
+	}
+	found.Last4 = pan[len(pan)-4:]
+	return found, nil
 }

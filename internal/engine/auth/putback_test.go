@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 )
 
 // TestRowPutBackIsNoticed: whoever puts an old row in place of a newer one turns no acknowledged N into an
@@ -18,7 +19,7 @@ func TestRowPutBackIsNoticed(t *testing.T) {
 	id := req.text("threeDSServerTransID")
 	ask := object{"threeDSServerTransID": id}.json()
 	old := w.txns[id]
-	var shared auth.Acknowledged
+	var shared txn.Acknowledged
 	var log bytes.Buffer
 	counted := 0
 	node := func() *auth.Engine {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
 )
@@ -255,7 +256,7 @@ func TestIDStaysUsedAfterTheEnd(t *testing.T) {
 }
 
 // minding is a store that does nothing for who has gone.
-type minding struct{ auth.Store }
+type minding struct{ txn.Store }
 
 func (m minding) Create(ctx context.Context, t store.Txn) error {
 	return cmp.Or(ctx.Err(), m.Store.Create(ctx, t))

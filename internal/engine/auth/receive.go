@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
@@ -29,7 +31,7 @@ type receipt struct {
 	msg     *message.Message
 	version message.Version
 	txn     store.Txn
-	rec     *txnRecord
+	rec     *txn.Record
 	facts   message.Context // facts of the AReq and ARes, once the transaction was read
 
 	isSuperseded bool // the message names the first AReq of an authentication whose second one has left
@@ -99,7 +101,7 @@ func (r *receipt) run(ctx context.Context, body []byte) (Receipt, string) {
 	}
 	err = r.load(ctx)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		r.logStoreFailure(ctx, "transaction not read", err)
+		r.LogStoreFailure(ctx, "transaction not read", err)
 		return r.refuse(ctx, message.TransientFailure, "The server could not reach its own data", "RReq")
 	}
 	return r.takeRReq(ctx, err == nil)
@@ -113,8 +115,8 @@ func (r *receipt) load(ctx context.Context) error {
 		return store.ErrNotFound
 	}
 	t, err := r.Store.Get(ctx, id)
-	if err == nil && t.State == Second {
-		t, err = r.followSecond(ctx, t)
+	if err == nil && t.State == txn.Second {
+		t, err = r.FollowSecond(ctx, t)
 	}
 	if err != nil {
 		return err
@@ -124,21 +126,21 @@ func (r *receipt) load(ctx context.Context) error {
 			"threeDSServerTransID", id, "schemes", r.schemes)
 		return store.ErrNotFound
 	}
-	rec, err := r.unseal(&t)
+	rec, err := r.Unseal(&t)
 	if err != nil {
 		return err
 	}
-	if r.isOver(rec) && !isLate(&t, rec, true) {
+	if r.IsOver(rec) && !isLate(&t, rec, true) {
 		return store.ErrNotFound
 	}
-	if err := r.checkPutBack(ctx, &t, rec); err != nil {
+	if err := r.CheckPutBack(ctx, &t, rec); err != nil {
 		return err
 	}
-	if current := rec.currentID(t.ID); id != current {
+	if current := rec.CurrentID(t.ID); id != current {
 		if id != t.ID {
 			return store.ErrNotFound // the second AReq has not left
 		}
-		rec, r.isSuperseded = rec.first(), true
+		rec, r.isSuperseded = rec.First(), true
 	}
 	r.txn, r.rec = t, rec
 	return nil
@@ -148,7 +150,7 @@ func (r *receipt) load(ctx context.Context) error {
 // the transaction's state, and commits it.
 func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 	if known {
-		c, err := r.rec.context()
+		c, err := r.rec.Context()
 		if err != nil {
 			r.Log.ErrorContext(ctx, "transaction not read", "threeDSServerTransID", r.txn.ID, "err", err)
 			return r.refuse(ctx, message.PermanentFailure, "The server could not read its own data", "RReq")
@@ -156,11 +158,11 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		r.facts = c
 	}
 	c := r.facts
-	if peer, ok := r.peer(r.txn.Scheme); ok {
-		c = peer.context(c)
+	if peer, ok := r.Peer(r.txn.Scheme); ok {
+		c = peer.Context(c)
 		// What began in a version ends in it, though it is no longer configured.
-		if known && !slices.Contains(c.Versions, r.rec.version()) {
-			c.Versions = append(slices.Clone(c.Versions), r.rec.version())
+		if known && !slices.Contains(c.Versions, r.rec.MessageVersion()) {
+			c.Versions = append(slices.Clone(c.Versions), r.rec.MessageVersion())
 		}
 	}
 	if found := r.msg.Check(c); len(found) > 0 {
@@ -168,30 +170,30 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		r.storeRefusal(ctx, code, detail)
 		return r.refuse(ctx, code, detail, "RReq")
 	}
-	if known && (r.isSuperseded || isLate(&r.txn, r.rec, r.isOver(r.rec))) {
+	if known && (r.isSuperseded || isLate(&r.txn, r.rec, r.IsOver(r.rec))) {
 		return r.acknowledgeLate(ctx)
 	}
 	if code, detail := r.refusalIn(r.txn.State); code != 0 && !r.isRepeated() {
 		return r.refuse(ctx, code, detail, "RReq")
 	}
 	if r.msg.Text("transStatus") == "D" {
-		if err := r.storeFirst(ctx, fallback, r.msg.Text("acsTransID"), &r.txn, r.rec.Purchase); err != nil {
-			r.logStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", r.txn.ID)
+		if err := r.storeFirst(ctx, check.Fallback, r.msg.Text("acsTransID"), &r.txn, r.rec.Purchase); err != nil {
+			r.LogStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", r.txn.ID)
 			return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 		}
 	}
 	state, err := r.commitResult(ctx)
 	r.notify(r.txn.ID)
 	switch {
-	case errors.Is(err, errSuperseded):
+	case errors.Is(err, txn.ErrSuperseded):
 		return r.acknowledgeLate(ctx)
-	case errors.Is(err, errArrow):
+	case errors.Is(err, txn.ErrArrow):
 		code, detail := r.refusalIn(state)
 		return r.refuse(ctx, code, detail, "RReq")
 	case errors.Is(err, store.ErrNotFound):
 		return r.refuse(ctx, message.UnknownTransaction, "threeDSServerTransID", "RReq")
 	case err != nil:
-		r.logStoreFailure(ctx, "result not stored", err, "threeDSServerTransID", r.txn.ID)
+		r.LogStoreFailure(ctx, "result not stored", err, "threeDSServerTransID", r.txn.ID)
 		return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 	}
 	return r.acknowledge(ctx)
@@ -199,8 +201,8 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 
 // isLate reports whether a result comes for an authentication of the Authentications API that was cancelled, or whose
 // challenge's time is over. It changes nothing, and the directory server need not know.
-func isLate(t *store.Txn, rec *txnRecord, isOver bool) bool {
-	return rec.API != "" && (t.State == Cancelled || t.State == Challenge && isOver)
+func isLate(t *store.Txn, rec *txn.Record, isOver bool) bool {
+	return rec.API != "" && (t.State == txn.Cancelled || t.State == txn.Challenge && isOver)
 }
 
 // acknowledgeLate answers a result that comes after the end as any other: 02 says that the challenge was never begun.
@@ -223,16 +225,16 @@ const refusalTime = 500 * time.Millisecond
 // storeRefusal notes in a transaction that waits for its result that one was refused, so that the
 // requestor hears of it (docs/api.md, P1). If that fails, the requestor hears only that there is no result.
 func (r *receipt) storeRefusal(ctx context.Context, code message.Code, detail string) {
-	if r.rec == nil || r.txn.State != Challenge || r.rec.BadResult != nil || r.isSuperseded {
+	if r.rec == nil || r.txn.State != txn.Challenge || r.rec.BadResult != nil || r.isSuperseded {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, refusalTime)
 	defer cancel()
 	err := r.Store.Update(ctx, r.txn, func(t *store.Txn) error {
-		if t.State != Challenge {
-			return errArrow // a valid result has come at the same time
+		if t.State != txn.Challenge {
+			return txn.ErrArrow // a valid result has come at the same time
 		}
-		rec, err := r.unseal(t)
+		rec, err := r.Unseal(t)
 		if err != nil {
 			return err
 		}
@@ -240,9 +242,9 @@ func (r *receipt) storeRefusal(ctx context.Context, code message.Code, detail st
 			At: r.Now().UTC().Truncate(time.Millisecond), Code: code.String(), Description: code.Description(),
 			Detail: journalDetail(ownDetail(code, detail)),
 		}, true
-		return r.seal(t, rec)
+		return r.Seal(t, rec)
 	})
-	if err != nil && !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
+	if err != nil && !errors.Is(err, txn.ErrArrow) && !errors.Is(err, store.ErrNotFound) {
 		r.Log.WarnContext(ctx, "refusal of a result not stored", "threeDSServerTransID", r.txn.ID, "err", err)
 	}
 }
@@ -251,13 +253,13 @@ func (r *receipt) storeRefusal(ctx context.Context, code message.Code, detail st
 // is "" when no transaction is known. Code 0 means that the transaction takes an RReq.
 func (r *receipt) refusalIn(state store.State) (message.Code, string) {
 	switch state {
-	case Challenge:
+	case txn.Challenge:
 		return 0, ""
-	case Result:
+	case txn.Result:
 		if r.version >= message.V231 {
 			return message.DuplicateMessage, "threeDSServerTransID"
 		}
-	case Final, Failed:
+	case txn.Final, txn.Failed:
 		if r.version >= message.V231 {
 			return message.Inconsistent, "No challenge is pending for the transaction"
 		}
@@ -276,7 +278,7 @@ func (r *receipt) keepFor() time.Duration {
 // isRepeated reports whether the message is the very result that is stored, although the
 // directory server was told that it was not. Sent again, it is acknowledged.
 func (r *receipt) isRepeated() bool {
-	return r.txn.State == Result && r.rec.Refused && bytes.Equal(r.rec.RReq, r.msg.Bytes())
+	return r.txn.State == txn.Result && r.rec.Refused && bytes.Equal(r.rec.RReq, r.msg.Bytes())
 }
 
 // commitResult stores the result, if the transaction is still waiting for it, and
@@ -285,26 +287,26 @@ func (r *receipt) commitResult(ctx context.Context) (store.State, error) {
 	rec, again := *r.rec, r.isRepeated()
 	rec.RReq, rec.Refused = r.msg.Bytes(), false
 	var found store.State
-	w := r.newWrite(r.txn, func(t *store.Txn) error {
+	w := r.NewWrite(r.txn, func(t *store.Txn) error {
 		found = t.State
 		if again && bytes.Equal(t.Data, r.txn.Data) {
-			return r.seal(t, &rec)
+			return r.Seal(t, &rec)
 		}
-		return r.endWait(t, &rec, Result)
+		return r.endWait(t, &rec, txn.Result)
 	})
-	sure, err := w.run(ctx)
+	sure, err := w.Run(ctx)
 	if !sure {
-		w.resolveLater(func(rec *txnRecord) { rec.Refused = true })
+		w.ResolveLater(func(rec *txn.Record) { rec.Refused = true })
 	}
 	return found, err
 }
 
 // endWait makes the change of a row whose wait for a result ends in a state.
-func (r *receipt) endWait(t *store.Txn, rec *txnRecord, to store.State) error {
-	if r.isOver(r.rec) {
+func (r *receipt) endWait(t *store.Txn, rec *txn.Record, to store.State) error {
+	if r.IsOver(r.rec) {
 		return store.ErrNotFound // the wait has ended since the row was read
 	}
-	if err := r.checkLeg(t, rec); err != nil {
+	if err := r.CheckLeg(t, rec); err != nil {
 		return err
 	}
 	return r.advanceRow(t, rec, to, r.keepFor())
@@ -313,7 +315,7 @@ func (r *receipt) endWait(t *store.Txn, rec *txnRecord, to store.State) error {
 // acknowledge acknowledges a committed result.
 func (r *receipt) acknowledge(ctx context.Context) (Receipt, string) {
 	m := r.msg
-	r.acknowledged().add(r.txn.ID, m.Bytes())
+	r.Acknowledge(r.txn.ID, m.Bytes())
 	status := "01"
 	switch {
 	case m.Text("transStatus") == "D":
@@ -360,7 +362,7 @@ func (r *receipt) hasBegun() bool {
 func (r *receipt) newestVersion() message.Version {
 	var used []message.Version
 	for _, scheme := range r.schemes {
-		if peer, ok := r.peer(scheme); ok {
+		if peer, ok := r.Peer(scheme); ok {
 			used = append(used, peer.Versions...)
 		}
 	}
@@ -376,10 +378,10 @@ func (r *receipt) newestVersion() message.Version {
 func (r *receipt) refuse(ctx context.Context, code message.Code, detail, kind string) (Receipt, string) {
 	version := r.version
 	if r.rec != nil {
-		version = r.rec.version()
+		version = r.rec.MessageVersion()
 	}
 	bad := message.Error{
-		Version: version, Code: code, Component: component,
+		Version: version, Code: code, Component: check.Component,
 		Description: code.Description(), Detail: detail, MessageType: kind,
 	}
 	if r.msg != nil {
@@ -421,18 +423,18 @@ func (r *receipt) takeErro(ctx context.Context) {
 		log.WarnContext(ctx, "Erro from a directory for no transaction of ours", "err", err)
 		return
 	}
-	if facts, err := r.rec.context(); err != nil || r.isSuperseded || namesOtherIDs(r.msg, facts.ARes) {
+	if facts, err := r.rec.Context(); err != nil || r.isSuperseded || namesOtherIDs(r.msg, facts.ARes) {
 		log.WarnContext(ctx, "Erro from a directory with ids of another transaction", "err", err)
 		return
 	}
 	rec := *r.rec
 	rec.Erro, rec.Failure = bad.JSON(), failureOf(bad)
-	_, err := r.newWrite(r.txn, func(t *store.Txn) error {
-		if t.State != Challenge {
-			return errArrow // an Erro ends a wait, not an /auth in flight
+	_, err := r.NewWrite(r.txn, func(t *store.Txn) error {
+		if t.State != txn.Challenge {
+			return txn.ErrArrow // an Erro ends a wait, not an /auth in flight
 		}
-		return r.endWait(t, &rec, Failed)
-	}).run(ctx)
+		return r.endWait(t, &rec, txn.Failed)
+	}).Run(ctx)
 	r.notify(r.txn.ID)
 	log.WarnContext(ctx, "Erro from a directory", "err", err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/tasks"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -28,7 +29,7 @@ func TestChangedInTheDatabase(t *testing.T) {
 		{"nothing", func(*store.Txn) {}, ""},
 		{"owner", func(row *store.Txn) { row.Owner = other.Merchant.Name }, "other"},
 		{"scheme", func(row *store.Txn) { row.Scheme = "mastercard" }, "shop"},
-		{"state", func(row *store.Txn) { row.State = auth.Challenge }, "shop"},
+		{"state", func(row *store.Txn) { row.State = txn.Challenge }, "shop"},
 		{"expires", func(row *store.Txn) { row.Expires = row.Expires.Add(time.Hour) }, "shop"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,7 +73,7 @@ func TestFailedTransactionIsReadable(t *testing.T) {
 	if _, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json()); codeOf(err) != "101" {
 		t.Fatal(err)
 	}
-	if w.txns[id].State != auth.Failed {
+	if w.txns[id].State != txn.Failed {
 		t.Fatalf("it is %s", w.txns[id].State)
 	}
 	if _, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": id}.json()); codeOf(err) != "203" {

@@ -1,73 +1,29 @@
 package auth
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
-	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/message"
 )
 
-// What a merchant's scheme_rules may say; anything else is a warning.
-const (
-	rulesOff     = "off"
-	rulesEnforce = "enforce"
-)
-
-// rules are those of the directory's scheme.
-func (d *Directory) rules() *scheme.Sheet { return cmp.Or(d.Rules, scheme.Public(d.Scheme)) }
-
-// rulesOf returns the rules of a scheme: those of its directory, or what is public if there is no such directory any more.
-func (e *Engine) rulesOf(schemeName string) *scheme.Sheet {
-	if peer, ok := e.peer(schemeName); ok {
-		return peer.rules()
-	}
-	return scheme.Public(schemeName)
-}
-
-// checkRules checks an AReq against what its scheme asks for beyond the protocol. It
-// returns the problems to refuse the request for, which only merchants with scheme_rules
-// "enforce" get; all others go into req.findings.
-func (e *Engine) checkRules(req *authRequest, c *contentCheck) message.Problems {
-	mode := req.account.Merchant.SchemeRules
-	if c.to.peer == nil || c.areq == nil || mode == rulesOff {
-		return nil
-	}
-	at := req.asOf
-	if at.IsZero() {
-		at = e.Now()
-	}
-	var refused message.Problems
-	c.findings, c.rulesChecked = c.to.peer.rules().Check(c.areq, at), true
-	for _, f := range c.findings {
-		if mode == rulesEnforce && f.Code != 0 {
-			// Of several elements of which one is enough, the first is named.
-			refused = append(refused, message.Problem{Code: f.Code, Path: message.Path(f.Elements[0])})
-			c.enforced = append(c.enforced, f)
-		} else {
-			req.findings = append(req.findings, f)
-		}
-	}
-	return refused
-}
-
 // logFindings logs what checkRules has found, as far as that is due: elements and no values.
-func (e *Engine) logFindings(ctx context.Context, req *authRequest, to target) {
-	findings := e.Findings.due(req.account.Merchant.Name, req.findings, e.Now())
+func (e *Engine) logFindings(ctx context.Context, req *check.Request, to check.Target) {
+	findings := e.Findings.due(req.Account.Merchant.Name, req.Findings, e.Now())
 	if len(findings) > 0 {
-		e.Log.InfoContext(ctx, "scheme rules not kept", "threeDSServerTransID", req.id.value, "scheme", to.peer.Scheme,
-			"merchant", req.account.Merchant.Name, "findings", describeFindings(findings))
+		e.Log.InfoContext(ctx, "scheme rules not kept", "threeDSServerTransID", req.TransID(), "scheme", to.Peer.Scheme,
+			"merchant", req.Account.Merchant.Name, "findings", describeFindings(findings))
 	}
 }
 
 // explainReason logs what the transStatusReason of a message means, if it is one that only
 // this scheme defines.
 func (e *Engine) explainReason(ctx context.Context, id, schemeName string, m *message.Message) {
-	rules := e.rulesOf(schemeName)
+	rules := e.RulesOf(schemeName)
 	reason := m.Text("transStatusReason")
 	if meaning := rules.Meaning("transStatusReason", reason); meaning != "" {
 		e.Log.InfoContext(ctx, "reason of the scheme's own", "threeDSServerTransID", id, "scheme", schemeName,
@@ -164,9 +120,9 @@ type Notes struct {
 }
 
 // notesOf returns the changes and findings of a request in the form for the requestor.
-func notesOf(req *authRequest) Notes {
-	n := Notes{Normalised: changedElements(req.changes)}
-	for _, f := range req.findings {
+func notesOf(req *check.Request) Notes {
+	n := Notes{Normalised: changedElements(req.Changes)}
+	for _, f := range req.Findings {
 		if f.InForce && f.Rule != scheme.Advise && f.Rule != scheme.Ignore && f.Rule != scheme.Ended {
 			n.Unkept = addName(n.Unkept, f.Element)
 		}
@@ -206,18 +162,4 @@ func describeFindings(findings []*scheme.Finding) []string {
 		texts = append(texts, f.Text)
 	}
 	return texts
-}
-
-// unkeptRules returns the rules of findings in the form for the record, each once.
-func unkeptRules(findings []*scheme.Finding) []journal.Rule {
-	var rules []journal.Rule
-	for _, f := range findings {
-		r := journal.Rule{Element: f.Element, Rule: string(f.Rule)}
-		r.Since, _ = f.Since.Days()
-		_, r.Until = f.Until.Days()
-		if !slices.Contains(rules, r) {
-			rules = append(rules, r)
-		}
-	}
-	return rules
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -37,7 +38,7 @@ func newStand(of string) *stand {
 	s.e = s.engine(0)
 	s.e.Peers = nil
 	for _, name := range scheme.Names() {
-		s.e.Peers = append(s.e.Peers, auth.Directory{Scheme: name, Versions: message.Versions(), ResultsURL: "https://results.example/"})
+		s.e.Peers = append(s.e.Peers, check.Directory{Scheme: name, Versions: message.Versions(), ResultsURL: "https://results.example/"})
 	}
 	s.e.Log = slog.New(slog.NewJSONHandler(&s.log, nil))
 	s.e.Observer = s
@@ -223,7 +224,7 @@ func TestFindingsHoldNoValues(t *testing.T) {
 			told := s.log.String() + strings.Join(s.counted, " ")
 			if err != nil {
 				bad, _ := errors.AsType[message.Error](err)
-				entries, _ := json.Marshal(auth.FaultsOf(err))
+				entries, _ := json.Marshal(check.FaultsOf(err))
 				told += string(bad.JSON()) + string(entries)
 			} else {
 				told += strings.Join(s.recorded(t), " ")

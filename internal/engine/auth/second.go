@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
 )
@@ -15,39 +16,8 @@ import (
 // The second AReq of Secure Payment Confirmation (SPC) comes from the requestor, as a follow-up authentication, unless a
 // page of ours shows the browser's dialog. Then the server itself sends it, once on all nodes together.
 
-// Second is the state of a row that stands under the id of such a second AReq. It never changes. The authentication
-// itself has the row of its first id.
-const Second store.State = "second"
-
-// A spcRecord is what the row of an authentication keeps of Secure Payment Confirmation, when a page of ours shows the
-// browser's dialog and the server itself sends the second AReq. Beyond Outcome, all is about the first one.
-type spcRecord struct {
-	ID       string // the threeDSServerTransID of the second AReq
-	At       int64  // when the ARes S came, Unix milliseconds
-	Outcome  string `json:",omitzero"` // spcConfirmed or spcIncompInd, once the second AReq may have left
-	AReq     []byte `json:",omitzero"` // facts of the first AReq, JSON, once the second may have left
-	ARes     []byte `json:",omitzero"` // facts of the first ARes, JSON, likewise
-	Sent     int64  `json:",omitzero"` // when the first AReq left, likewise
-	Answered int64  `json:",omitzero"` // when the first ARes came, likewise
-}
-
-// A secondRecord is what a row in the state Second keeps.
-type secondRecord struct {
-	First string // the id of the row that has the authentication
-	Card  []byte `json:",omitzero"` // the first AReq, sealed under the secret of the token; gone once the second may have left
-	Sent  int64  `json:",omitzero"` // when the second AReq may have left, Unix milliseconds
-}
-
-// A spcOffer has what the second AReq is made of, while the first one is on its way.
-type spcOffer struct {
-	areq, secret []byte
-	pan          string
-}
-
-const (
-	spcConfirmed = "confirmed"     // the Outcome of a dialog that gave an assertion
-	spcGrace     = 2 * time.Minute // how long after spcTime the second AReq may leave at the latest
-)
+// spcGrace is how long after SPCTime the second AReq may leave at the latest.
+const spcGrace = 2 * time.Minute
 
 // errUsed says that a second AReq was permitted before.
 var errUsed = errors.New("auth: the second AReq has left, or nobody has its card any more")
@@ -55,92 +25,36 @@ var errUsed = errors.New("auth: the second AReq has left, or nobody has its card
 // ErrBusy says that too many AReqs of the merchant are on their way. Nothing has left.
 var ErrBusy = errors.New("auth: too many AReqs are on their way")
 
-// isSecond reports whether the second AReq of SPC may have left. AReq, ARes, Sent and Answered are those of it then.
-func (r *txnRecord) isSecond() bool {
-	return r.Page != nil && r.Page.SPC != nil && r.Page.SPC.Outcome != ""
-}
-
-// isAwaitingSPC reports whether the browser's dialog is to tell what becomes of SPC.
-func (r *txnRecord) isAwaitingSPC(t *store.Txn) bool {
-	return t.State == Challenge && r.Page != nil && r.Page.SPC != nil && r.Page.SPC.Outcome == ""
-}
-
-// currentID returns the threeDSServerTransID of the last AReq, when that of the first is id.
-func (r *txnRecord) currentID(id string) string {
-	if r.isSecond() {
-		return r.Page.SPC.ID
-	}
-	return id
-}
-
-// first returns the record as it was before the second AReq, as far as messages are checked against it.
-func (r *txnRecord) first() *txnRecord {
-	if !r.isSecond() {
-		return r
-	}
-	was, s := *r, r.Page.SPC
-	was.AReq, was.ARes, was.Sent, was.Answered, was.RReq = s.AReq, s.ARes, s.Sent, s.Answered, nil
-	return &was
-}
-
-// errSuperseded says that what is to be stored was read before the second AReq of SPC left.
-var errSuperseded = fmt.Errorf("%w: the second AReq has left", errArrow)
-
-// checkLeg returns errSuperseded if rec, which is about to be stored in t, was read before the second AReq of SPC left.
-func (e *Engine) checkLeg(t *store.Txn, rec *txnRecord) error {
-	if rec.Page == nil {
+// secondOf returns what stores the row of the second AReq of a page, before the page is asked for the browser's dialog. It
+// has the first AReq, and the number of its card. The id of the second AReq can be used for nothing else: it has no life of
+// its own.
+func (e *Engine) secondOf(p *page, areq []byte, pan string) func(context.Context, *claim) error {
+	return func(ctx context.Context, c *claim) error {
+		id := e.IDs.New(e.Now(), 0, e.Random(), check.NumberOf(c.Peer.Scheme), c.merchant, pan)
+		row := store.Txn{ID: id, Owner: c.merchant, Scheme: c.Peer.Scheme, State: txn.Second, Expires: e.ExpiryIn(check.SPCTime + spcGrace)}
+		second := txn.SecondRecord{First: c.rowID(), Card: sealCard(id, p.secret, areq)}
+		if err := e.Seal(&row, second); err != nil {
+			return err
+		}
+		if err := e.Store.Create(ctx, row); err != nil {
+			return err
+		}
+		c.rec.Page.SPC = &txn.SPCRecord{ID: id, At: e.Now().UnixMilli()}
 		return nil
 	}
-	now, err := e.unseal(t)
-	if err != nil {
-		return err
-	}
-	if now.currentID(t.ID) != rec.currentID(t.ID) {
-		return errSuperseded
-	}
-	return nil
-}
-
-// storeSecond stores the row of a second AReq, before a page is asked for the browser's dialog. The id of that AReq can be
-// used for nothing else: it has no life of its own.
-func (e *Engine) storeSecond(ctx context.Context, c *claim) error {
-	id := e.IDs.New(e.Now(), 0, e.rand(), numberOf(c.peer.Scheme), c.merchant, c.offer.pan)
-	row := store.Txn{ID: id, Owner: c.merchant, Scheme: c.peer.Scheme, State: Second, Expires: e.expiryIn(spcTime + spcGrace)}
-	second := secondRecord{First: c.rowID(), Card: sealCard(id, c.offer.secret, c.offer.areq)}
-	if err := e.seal(&row, second); err != nil {
-		return err
-	}
-	if err := e.Store.Create(ctx, row); err != nil {
-		return err
-	}
-	c.rec.Page.SPC = &spcRecord{ID: id, At: e.Now().UnixMilli()}
-	return nil
-}
-
-// followSecond returns the row of the authentication that a second AReq belongs to.
-func (e *Engine) followSecond(ctx context.Context, row store.Txn) (store.Txn, error) {
-	var second secondRecord
-	if err := e.open(&row, &second); err != nil {
-		return store.Txn{}, err
-	}
-	t, err := e.Store.Get(ctx, second.First)
-	if err == nil && (t.Owner != row.Owner || t.Scheme != row.Scheme) {
-		err = store.ErrNotFound
-	}
-	return t, err
 }
 
 // startSPCTimer has the second AReq leave when the time for SPC is over and the page has told nothing. Each node that has
 // seen the token meanwhile tries, and one of them sends it. If none is left, the issuer ends the first AReq by itself.
 func (e *Engine) startSPCTimer(p *page) {
-	if !p.rec.isAwaitingSPC(&p.row) || e.isOver(p.rec) {
+	if !p.rec.IsAwaitingSPC(&p.row) || e.IsOver(p.rec) {
 		return
 	}
-	key, end := "spc "+p.id, time.UnixMilli(p.rec.Page.SPC.At).Add(spcTime)
+	key, end := "spc "+p.id, time.UnixMilli(p.rec.Page.SPC.At).Add(check.SPCTime)
 	if _, isUnderWay := e.sending.LoadOrStore(key, true); isUnderWay {
 		return
 	}
-	e.taskGroup().Start(func(ctx context.Context) {
+	e.TaskGroup().Start(func(ctx context.Context) {
 		defer e.sending.Delete(key)
 		for tasks.Sleep(ctx, sendPoll) {
 			switch now := e.Now(); {
@@ -150,7 +64,7 @@ func (e *Engine) startSPCTimer(p *page) {
 				return
 			}
 			now, err := e.readPage(ctx, p.id)
-			if errors.Is(err, ErrNoAuthentication) || err == nil && !now.rec.isAwaitingSPC(&now.row) {
+			if errors.Is(err, ErrNoAuthentication) || err == nil && !now.rec.IsAwaitingSPC(&now.row) {
 				return
 			}
 			if err != nil {
@@ -168,15 +82,15 @@ func (e *Engine) startSPCTimer(p *page) {
 // all nodes, one sends it; the error of the others is errUsed. After any other error nothing has left.
 func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) error {
 	s := p.rec.Page.SPC
-	if e.Now().Sub(time.UnixMilli(s.At)) >= spcTime {
+	if e.Now().Sub(time.UnixMilli(s.At)) >= check.SPCTime {
 		answer = SPCAnswer{Incomplete: "03"}
 	}
 	row, text, err := e.openSecond(ctx, p)
 	if err != nil {
 		return err
 	}
-	req := &authRequest{version: p.rec.version(), start: e.Now()}
-	to, areq, err := e.buildSecond(req, p, text, &answer)
+	start := e.Now()
+	to, areq, err := e.buildSecond(p, text, &answer)
 	var sendable message.Sendable
 	if err == nil {
 		sendable, err = areq.Sendable()
@@ -186,11 +100,11 @@ func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) erro
 		e.failPage(ctx, p, message.PermanentFailure)
 		return errUsed
 	}
-	leave, ok := e.Directories.Enter(to.peer.Scheme, p.row.Owner)
+	leave, ok := e.Directories.Enter(to.Peer.Scheme, p.row.Owner)
 	if !ok {
 		return ErrBusy
 	}
-	c := &claim{target: to, id: s.ID, row: p.id, merchant: p.row.Owner, version: req.version, start: req.start}
+	c := &claim{Target: to, id: s.ID, row: p.id, merchant: p.row.Owner, version: p.rec.MessageVersion(), start: start}
 	if err := e.claimSecond(ctx, p, c, areq, answer.outcome()); err != nil {
 		leave()
 		return err
@@ -201,7 +115,7 @@ func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) erro
 		e.Log.ErrorContext(ctx, "second AReq of an authentication not sent", "threeDSServerTransID", p.id, "err", err)
 		return errUsed
 	}
-	e.taskGroup().Start(func(ctx context.Context) {
+	e.TaskGroup().Start(func(ctx context.Context) {
 		defer leave()
 		e.exchangeIntoRow(ctx, c, sendable)
 		e.notify(p.id)
@@ -217,10 +131,10 @@ func (e *Engine) openSecond(ctx context.Context, p *page) (row store.Txn, text [
 	case errors.Is(err, store.ErrNotFound):
 		return row, nil, errUsed
 	case err != nil:
-		return row, nil, e.storeUnreachable(ctx, "second AReq not read", err, p.id)
+		return row, nil, e.StoreUnreachable(ctx, "second AReq not read", err, p.id)
 	}
-	var second secondRecord
-	if err := e.open(&row, &second); err != nil {
+	var second txn.SecondRecord
+	if err := e.Open(&row, &second); err != nil {
 		return row, nil, err
 	}
 	if second.Card == nil || second.First != p.id {
@@ -235,8 +149,8 @@ func (e *Engine) openSecond(ctx context.Context, p *page) (row store.Txn, text [
 func (e *Engine) claimSecond(ctx context.Context, p *page, c *claim, areq *message.Message, outcome string) error {
 	c.sent = e.journaledAReq(areq)
 	mayLeave := false
-	_, err := e.newWrite(p.row, e.onRecord(func(t *store.Txn, rec *txnRecord) error {
-		if !rec.isAwaitingSPC(t) || rec.Page.SPC.ID != c.id || e.isOver(rec) {
+	_, err := e.NewWrite(p.row, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
+		if !rec.IsAwaitingSPC(t) || rec.Page.SPC.ID != c.id || e.IsOver(rec) {
 			return errUsed
 		}
 		ares, err := message.Parse(rec.ARes, message.Limits{})
@@ -247,34 +161,34 @@ func (e *Engine) claimSecond(ctx context.Context, p *page, c *claim, areq *messa
 		s.Outcome, s.AReq, s.ARes, s.Sent, s.Answered = outcome, rec.AReq, ares.Facts(), rec.Sent, rec.Answered
 		rec.Sent, rec.AReq, rec.ARes, rec.Answered, rec.BadResult = e.Now().UnixMilli(), areq.Facts(), nil, 0, nil
 		c.rec, mayLeave = rec, true
-		return e.advanceRow(t, rec, Sent, e.keepFinal())
-	})).run(withSent(ctx, c.sent))
+		return e.advanceRow(t, rec, txn.Sent, e.KeepFinal())
+	})).Run(withSent(ctx, c.sent))
 	switch {
 	case err == nil && mayLeave:
 		return nil
 	case errors.Is(err, errUsed), errors.Is(err, store.ErrNotFound), err == nil:
 		return errUsed
 	}
-	return e.storeUnreachable(ctx, "second claim not stored", err, p.id)
+	return e.StoreUnreachable(ctx, "second claim not stored", err, p.id)
 }
 
 // useSecond is the other permission: the row of the second AReq gives its card away once. From then on the row stays as
 // long as a result may come for that AReq.
 func (e *Engine) useSecond(ctx context.Context, row store.Txn, areq *message.Message) error {
 	mayLeave := false
-	_, err := e.newWrite(row, func(t *store.Txn) error {
-		var second secondRecord
-		if err := e.open(t, &second); err != nil {
+	_, err := e.NewWrite(row, func(t *store.Txn) error {
+		var second txn.SecondRecord
+		if err := e.Open(t, &second); err != nil {
 			return err
 		}
 		if second.Sent != 0 {
 			return errUsed
 		}
 		second.Sent, second.Card = e.Now().UnixMilli(), nil
-		t.Expires = e.expiryIn(max(e.keepFinal(), e.Timeouts.Challenge, decoupledWait(areq)) + keepExpired)
+		t.Expires = e.ExpiryIn(max(e.KeepFinal(), e.Timeouts.Challenge, decoupledWait(areq)) + txn.KeepExpired)
 		mayLeave = true
-		return e.seal(t, second)
-	}).run(ctx)
+		return e.Seal(t, second)
+	}).Run(ctx)
 	if err == nil && !mayLeave {
 		err = errUsed
 	}
@@ -283,14 +197,14 @@ func (e *Engine) useSecond(ctx context.Context, row store.Txn, areq *message.Mes
 
 // buildSecond makes the second AReq: the first one, with what became of SPC, and a reference to the first ARes. An
 // assertion in a form that the protocol does not have counts as SPC that has failed.
-func (e *Engine) buildSecond(req *authRequest, p *page, text []byte, answer *SPCAnswer) (target, *message.Message, error) {
-	msg, to, err := e.readKeptRequest(req, p, text)
+func (e *Engine) buildSecond(p *page, text []byte, answer *SPCAnswer) (check.Target, *message.Message, error) {
+	msg, to, err := e.readKeptRequest(p, text)
 	if err != nil {
-		return target{}, nil, err
+		return check.Target{}, nil, err
 	}
-	facts, err := p.rec.context()
+	facts, err := p.rec.Context()
 	if err != nil {
-		return target{}, nil, err
+		return check.Target{}, nil, err
 	}
 	const layout, authInfo = "200601021504", "threeDSRequestorAuthenticationInfo"
 	msg.Set("threeDSServerTransID", p.rec.Page.SPC.ID)
@@ -312,13 +226,13 @@ func (e *Engine) buildSecond(req *authRequest, p *page, text []byte, answer *SPC
 	default:
 		msg.Set("spcIncompInd", answer.Incomplete)
 	}
-	areq, problems := msg.Build(to.peer.context(message.Context{Loopback: e.Loopback}))
+	areq, problems := msg.Build(to.Peer.Context(message.Context{Loopback: e.Loopback}))
 	switch {
 	case len(problems) == 0:
 		return to, areq, nil
 	case answer.Incomplete == "":
 		*answer = SPCAnswer{Incomplete: "01"}
-		return e.buildSecond(req, p, text, answer)
+		return e.buildSecond(p, text, answer)
 	}
 	return to, nil, errors.New("it is not good: " + string(problems[0].Path))
 }

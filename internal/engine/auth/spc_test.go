@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
+	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -235,7 +237,7 @@ func TestB8OfferOfAPage(t *testing.T) {
 				t.Errorf("%s: the AReq has %s: %v", test.name, name, sent[name])
 			}
 		}
-		if test.isLacking && !slices.ContainsFunc(a.Normalised, func(c auth.Correction) bool { return c.Pointer == "/threeDSRequestorSpcSupport" }) {
+		if test.isLacking && !slices.ContainsFunc(a.Normalised, func(c faults.Correction) bool { return c.Pointer == "/threeDSRequestorSpcSupport" }) {
 			t.Errorf("%s: the back end is not told: %+v", test.name, a.Normalised)
 		}
 	}
@@ -399,7 +401,7 @@ func TestB8ResultOfTheSecondAReq(t *testing.T) {
 
 // interposed has something happen just before the first change of a row.
 type interposed struct {
-	auth.Store
+	txn.Store
 	once   sync.Once
 	before func()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -286,7 +287,7 @@ func TestLateCommit(t *testing.T) {
 // underway is a store with a database that still has the first update before it when
 // its connection is lost.
 type underway struct {
-	auth.Store
+	txn.Store
 	begun store.Txn
 }
 
@@ -374,6 +375,6 @@ func TestUndoneTryAfterUncertainOne(t *testing.T) {
 }
 
 // unreadable is a store whose updates fail before they have read anything.
-type unreadable struct{ auth.Store }
+type unreadable struct{ txn.Store }
 
 func (unreadable) Update(context.Context, store.Txn, func(*store.Txn) error) error { return errFault }

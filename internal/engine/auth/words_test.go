@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/message"
 )
@@ -16,7 +17,7 @@ func (w *world) wordEngine(words ...string) *auth.Engine {
 	e := w.engine(0)
 	e.Peers, w.hits = nil, nil
 	for _, word := range words {
-		e.Peers = append(e.Peers, auth.Directory{
+		e.Peers = append(e.Peers, check.Directory{
 			Scheme: word, Versions: message.Versions(), ResultsURL: "https://results.example/",
 		})
 		w.hits = append(w.hits, ranges.Hit{Scheme: word, Info: allVersions("")})

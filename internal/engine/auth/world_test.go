@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -73,21 +75,23 @@ func allVersions(method string) *ranges.Info {
 // engine returns a new engine in the world: a node that has just started, with
 // a clock that is off by skew.
 func (w *world) engine(skew time.Duration) *auth.Engine {
-	peers := make([]auth.Directory, 0, 2)
+	peers := make([]check.Directory, 0, 2)
 	for _, scheme := range []string{"visa", "mastercard"} {
-		peers = append(peers, auth.Directory{
+		peers = append(peers, check.Directory{
 			Scheme: scheme, Versions: message.Versions(), OperatorID: "op-" + scheme,
 			ResultsURL: "https://results.example/" + scheme,
 		})
 	}
 	e := &auth.Engine{
-		Store: w, Cards: w, Directories: w, Sealer: plain{}, IDs: transid.NewKeys(make([]byte, 32)),
-		Server:   auth.Server{RefNumber: func(v message.Version) string { return "REF-" + v.String() }, RequestorID: "R", RequestorName: "N"},
-		Peers:    peers,
-		Timeouts: auth.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute},
-		Log:      slog.New(slog.DiscardHandler),
-		Now:      func() time.Time { return w.clock().Add(skew) },
-		Rand:     w.rand,
+		Rows: txn.Rows{
+			Store: w, Sealer: plain{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.clock().Add(skew) },
+			Timeouts: txn.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute},
+		},
+		Checker: check.Checker{
+			Cards: w, IDs: transid.NewKeys(make([]byte, 32)), Peers: peers, Rand: w.rand,
+			Server: check.Server{RefNumber: func(v message.Version) string { return "REF-" + v.String() }, RequestorID: "R", RequestorName: "N"},
+		},
+		Directories: w,
 	}
 	if w.journal != nil {
 		w.journal(e)

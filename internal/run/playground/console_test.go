@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/edge/login"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/server"
 )
@@ -300,10 +300,10 @@ func TestK13ConsoleOfAnExposedSandbox(t *testing.T) {
 // TestK13OpenConsoleIsOfTheSandboxOnly: a server that is no sandbox's does not start with a console without login.
 func TestK13OpenConsoleIsOfTheSandboxOnly(t *testing.T) {
 	open := &server.OpenConsole{Origin: "http://127.0.0.1:1"}
-	lab := []auth.Directory{{Scheme: "visa", Lab: true}}
+	lab := []check.Directory{{Scheme: "visa", Lab: true}}
 	for name, cfg := range map[string]server.Config{
 		"no sandbox":       {Directories: lab},
-		"a real directory": {Loopback: true, Directories: append(lab, auth.Directory{Scheme: "mastercard"})},
+		"a real directory": {Loopback: true, Directories: append(lab, check.Directory{Scheme: "mastercard"})},
 		"with a login":     {Loopback: true, Directories: lab, Login: &login.Settings{URL: "https://console.example"}},
 	} {
 		cfg.OpenConsole, cfg.Log, cfg.StoreURL = open, slog.New(slog.DiscardHandler), config.StoreURL{Dir: t.TempDir()}

@@ -20,8 +20,9 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/uuid"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/peers/directory"
@@ -209,11 +210,11 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		StoreURL: config.StoreURL{Dir: o.Dir}, Ring: ring, Log: o.Log, Loopback: true, Release: o.Release, API: o.API, Results: received,
 		Certs:    []tls.Certificate{p.Sandbox.ResultsCert()},
 		Shutdown: patience + 5*time.Second, // for what waits for a directory server
-		Server: auth.Server{
+		Server: check.Server{
 			RefNumber:   referenceNumber,
 			RequestorID: "sandbox", RequestorName: "Sandbox",
 		},
-		Timeouts: auth.Timeouts{
+		Timeouts: txn.Timeouts{
 			Authentication: patience, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
 			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute,
 		},
@@ -224,7 +225,7 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		},
 		Limits:    server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
 		Merchants: p.merchants(),
-		Cards:     func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },
+		Cards:     func(r *ranges.Schemes) check.Cards { return testCards{r, p.Sandbox} },
 	}
 	if o.Address != nil {
 		cfg.BrowserURL = o.Address.PublicURL
@@ -275,7 +276,7 @@ func (p *Playground) addDirectory(cfg *server.Config, i int, d sandbox.Directory
 		AlwaysTry: true, // silence is what some of its cards are for
 		TLS:       &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
 	})
-	cfg.Directories = append(cfg.Directories, auth.Directory{
+	cfg.Directories = append(cfg.Directories, check.Directory{
 		Scheme: d.Scheme, Versions: versions, OperatorID: operator, Informational: true, Lab: true,
 		ResultsURL: p.resultsURL,
 	})

@@ -19,8 +19,9 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/edge/listen"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/peers/directory"
@@ -148,11 +149,11 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		Colours:  make(map[string]string),
 		Managed:  make(map[string]string),
 		StoreURL: c.Store.URL, Login: loginSettings(&c.Console), Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
-		Server: auth.Server{
+		Server: check.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
 		},
 		Idempotency: c.Timeouts.Idempotency,
-		Timeouts: auth.Timeouts{
+		Timeouts: txn.Timeouts{
 			Authentication: c.Timeouts.Authentication, Preauth: c.Timeouts.Preauth, Challenge: c.Timeouts.Challenge,
 			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
 			Browser: c.Timeouts.Browser,
@@ -223,7 +224,7 @@ func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 		url = d.Results.URL
 		cfg.Certs = append(cfg.Certs, d.Results.TLS.Certificate)
 	}
-	cfg.Directories = append(cfg.Directories, auth.Directory{
+	cfg.Directories = append(cfg.Directories, check.Directory{
 		Scheme: d.Scheme, Versions: versions, OperatorID: d.OperatorID,
 		RequestorID: d.RequestorID, RequestorName: d.RequestorName,
 		ResultsURL: url, Informational: d.Informational == "any",

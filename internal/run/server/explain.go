@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/edge/api"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/inspect"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -43,7 +43,7 @@ func (s *Server) explainRequest(merchant string, body []byte) (json.RawMessage, 
 	if profile := s.apiKeys.Merchant(merchant); profile != nil {
 		acc.Merchant = profile
 	}
-	x := api.ExplainBody(s.activeRuntime().engine, acc, body, auth.ExplainOptions{AllowMaskedCard: true})
+	x := api.ExplainBody(s.activeRuntime().engine, acc, body, check.ExplainOptions{AllowMaskedCard: true})
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(api.EncodeExplanation(x), &members); err != nil {
 		return nil, err

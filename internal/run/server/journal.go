@@ -17,6 +17,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/tasks"
 	"github.com/openthreeds/threeds/internal/edge/console"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/idempotency"
@@ -160,7 +161,7 @@ func journalCondition(j *journal.Journal) console.Condition {
 
 // A journaledStore has the journal know of each write of a transaction that has succeeded.
 type journaledStore struct {
-	auth.Store
+	txn.Store
 	add func(ctx context.Context, was store.State, t store.Txn)
 }
 
@@ -207,7 +208,7 @@ func (s *Server) journalOf(e *auth.Engine, cfg *Config) {
 	e.Store = journaledStore{e.Store, func(ctx context.Context, was store.State, t store.Txn) {
 		at, sent := s.timestamp(), auth.SentMessage(ctx)
 		build := func() []journal.Entry { return e.JournalEntries(t, at, false, sent) }
-		if t.State == auth.Sent && was != auth.Sent {
+		if t.State == txn.Sent && was != txn.Sent {
 			s.journal.AddClaim(t.ID, build)
 			return
 		}

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/internal/state/store/storetest"
@@ -62,7 +62,7 @@ func TestW2OperatorIsToldOncePerOccurrence(t *testing.T) {
 		}
 		status(began.Add(-5*time.Hour), "no answer")
 		cfg := Config{
-			Directories:     []auth.Directory{{Scheme: "visa"}, {Scheme: "jcb"}},
+			Directories:     []check.Directory{{Scheme: "visa"}, {Scheme: "jcb"}},
 			CertificateEnds: map[string]time.Time{"directories[0].client_cert": began.Add(8 * 24 * time.Hour), "results.tls.cert": began.Add(40 * 24 * time.Hour)},
 		}
 		cfg.Webhooks.Operator = []*webhook.Endpoint{webhook.OperatorEndpoint("https://ops.example/", webhook.NewSecret(), nil)}

@@ -16,7 +16,9 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/browser"
 	"github.com/openthreeds/threeds/internal/edge/results"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
@@ -77,12 +79,15 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 func (s *Server) buildEngines(rt *runtime) {
 	cfg, db, records := &rt.cfg, s.engineStore(), sealer{&s.ring, &s.refusedRecords}
 	rt.engine = &auth.Engine{
-		Store: db, Cards: rt.cards, Directories: rt.client,
-		IDs: transIDs{&s.ring}, Sealer: records, Server: cfg.Server, BrowserURL: cfg.BrowserURL, Peers: cfg.Directories,
-		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Log: s.cfg.Log, Now: s.timestamp, Observer: NewObserver(s.metrics), Tasks: &s.tasks, Recorder: obs.Recorder{},
-		Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) },
-		Findings: &s.findings, StoreFailures: &s.storeFailures, Announcer: announcer{s.hooks},
+		Rows: txn.Rows{
+			Store: db, Sealer: records, Timeouts: cfg.Timeouts, Log: s.cfg.Log, Now: s.timestamp, Tasks: &s.tasks,
+			Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) }, StoreFailures: &s.storeFailures,
+		},
+		Checker: check.Checker{
+			Cards: rt.cards, IDs: transIDs{&s.ring}, Server: cfg.Server, Peers: cfg.Directories, Limits: cfg.Limits.Message,
+			BrowserURL: cfg.BrowserURL, Loopback: cfg.Loopback,
+		},
+		Directories: rt.client, Observer: NewObserver(s.metrics), Recorder: obs.Recorder{}, Findings: &s.findings, Announcer: announcer{s.hooks},
 	}
 	s.journalOf(rt.engine, cfg)
 	if cfg.Cards != nil {

@@ -25,8 +25,9 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/edge/results"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
@@ -61,13 +62,13 @@ func newIdleServer(t *testing.T) (*Server, Config) {
 	visa := directory.Peer{Scheme: "visa", AReqURL: nowhere, PReqURL: nowhere, Versions: message.Versions(), TLS: mutual}
 	visa.RefNumber = func(message.Version) string { return "0" }
 	cfg := Config{
-		StoreURL: config.StoreURL{Dir: t.TempDir()}, Ring: ring, Server: auth.Server{RequestorID: "1", RequestorName: "2"},
+		StoreURL: config.StoreURL{Dir: t.TempDir()}, Ring: ring, Server: check.Server{RequestorID: "1", RequestorName: "2"},
 		Peers:         []directory.Peer{visa},
-		Directories:   []auth.Directory{{Scheme: "visa", OperatorID: "3"}},
+		Directories:   []check.Directory{{Scheme: "visa", OperatorID: "3"}},
 		Clients:       []certs.Client{{Scheme: "visa", CA: x509.NewCertPool(), Names: []string{"4"}}},
 		V1Peers:       []directory.V1Peer{{Scheme: "jcb", URL: nowhere, TLS: mutual}},
 		V1Directories: []mpi.Directory{{Scheme: "jcb", Policy: func() xmldsig.Policy { return xmldsig.Policy{} }}},
-		Timeouts:      auth.Timeouts{Authentication: 5 * time.Second, Preauth: 6 * time.Second, Challenge: 7 * time.Second},
+		Timeouts:      txn.Timeouts{Authentication: 5 * time.Second, Preauth: 6 * time.Second, Challenge: 7 * time.Second},
 		Limits: Limits{
 			PerKey: 8, InFlight: 9, Connections: 10, Wait: 11 * time.Second, AuthBody: 12, Body: 13, Message: message.Limits{Depth: 14, Members: 15},
 		},
@@ -201,7 +202,7 @@ func TestActivateReplacesTheRuntime(t *testing.T) {
 
 	amex, upi, sbn := cfg.Peers[0], cfg.Peers[0], cfg.V1Peers[0]
 	amex.Scheme, upi.Scheme, sbn.Scheme = "amex", "upi", "sbn"
-	cfg.Peers, cfg.Directories = []directory.Peer{amex, upi}, []auth.Directory{{Scheme: "amex"}, {Scheme: "upi"}}
+	cfg.Peers, cfg.Directories = []directory.Peer{amex, upi}, []check.Directory{{Scheme: "amex"}, {Scheme: "upi"}}
 	former.cfg.V1Directories = append(former.cfg.V1Directories, mpi.Directory{Scheme: "sbn"}) // which stays
 	cfg.V1Peers, cfg.V1Directories = []directory.V1Peer{sbn}, []mpi.Directory{{Scheme: "sbn"}}
 	cfg.CertificateEnds = map[string]time.Time{"api.tls.cert": noon}

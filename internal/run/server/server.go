@@ -33,7 +33,9 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/results"
 	"github.com/openthreeds/threeds/internal/edge/shed"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/certs"
@@ -54,17 +56,17 @@ import (
 type Config struct {
 	StoreURL        config.StoreURL
 	Ring            *keyring.Ring // nil for activate: the one in use stays
-	Server          auth.Server
+	Server          check.Server
 	Merchants       []account.Merchant
 	Peers           []directory.Peer        // the directory servers, as their client wants them
-	Directories     []auth.Directory        // the same, as the engine wants them
+	Directories     []check.Directory       // the same, as the engine wants them
 	Clients         []certs.Client          // and as the listener for results
 	CAs             map[string]DirectoryCAs // by scheme, to be shown
 	Colours         map[string]string       // of the marks of schemes on pages, #rrggbb
 	Managed         map[string]string       // directories whose client certificate the store has: scheme and key of the configuration
 	V1Peers         []directory.V1Peer      // those of 3-D Secure 1.0.2, may be none
 	V1Directories   []mpi.Directory         // the same, as their engine wants them
-	Timeouts        auth.Timeouts
+	Timeouts        txn.Timeouts
 	Idempotency     time.Duration // how long an Idempotency-Key stands for one request; 0 means 24 hours
 	Webhooks        WebhookSettings
 	ACP             *ACPSettings     // nil means that agents are not served
@@ -75,30 +77,30 @@ type Config struct {
 	ClaimTime       time.Duration    // of an Idempotency-Key whose node has died; 0 means a minute
 	LeaseTime       time.Duration    // of the refresher; 0: its own
 	Limits          Limits
-	Loopback        bool                             // for the sandbox: requestors may give http URLs of this machine where https is demanded
-	Cards           func(*ranges.Schemes) auth.Cards // what looks cards up in place of the ranges; nil: they do
-	Store           func(store.Store) store.Store    // what is used in place of the store; nil: it is; tests put faults in between
-	Front           Front                            // what serves other paths in front of the API; nil: nothing does
-	API             net.Listener                     // TCP; TLS is put on top where there is a certificate
-	Results         net.Listener                     // the same, always with TLS
-	Console         net.Listener                     // nil means that there is none
-	Metrics         net.Listener                     // of health and metrics; nil: the console has them
-	ConsoleCert     *tls.Certificate                 // nil means that the console speaks plain HTTP
-	Login           *login.Settings                  // of the console; nil: it has neither pages nor the admin API
-	OpenConsole     *OpenConsole                     // of the sandbox, in place of Login; nil: operators log in
-	BrowserURL      string                           // the origin under which browsers reach our pages; "": there are none
-	Browser         net.Listener                     // of these pages; nil: Front serves them, or nobody does
-	BrowserCert     *tls.Certificate                 // nil means that this listener speaks plain HTTP
-	BrowserProxies  []netip.Prefix                   // in front of it, whose X-Forwarded-For is believed
-	Proxies         []netip.Prefix                   // in front of the API, whose X-Forwarded-For is believed
-	APICert         *tls.Certificate                 // nil means that the API speaks plain HTTP
-	Certs           []tls.Certificate                // of the results listener, by SNI
-	CertificateEnds map[string]time.Time             // of all certificates, by the key of the configuration
-	ListTerms       map[string]config.Term           // of all revocation lists, by the key of the configuration
-	Certificates    *config.Certificates             // which parts have some that are not valid; nil: none has
-	ConfigHash      string                           // by which nodes tell that their configurations are the same; "": it is not shown
-	Tracing         *obs.Tracing                     // nil means that no traces are sent
-	Release         string                           // the version of the program, for the metrics
+	Loopback        bool                              // for the sandbox: requestors may give http URLs of this machine where https is demanded
+	Cards           func(*ranges.Schemes) check.Cards // what looks cards up in place of the ranges; nil: they do
+	Store           func(store.Store) store.Store     // what is used in place of the store; nil: it is; tests put faults in between
+	Front           Front                             // what serves other paths in front of the API; nil: nothing does
+	API             net.Listener                      // TCP; TLS is put on top where there is a certificate
+	Results         net.Listener                      // the same, always with TLS
+	Console         net.Listener                      // nil means that there is none
+	Metrics         net.Listener                      // of health and metrics; nil: the console has them
+	ConsoleCert     *tls.Certificate                  // nil means that the console speaks plain HTTP
+	Login           *login.Settings                   // of the console; nil: it has neither pages nor the admin API
+	OpenConsole     *OpenConsole                      // of the sandbox, in place of Login; nil: operators log in
+	BrowserURL      string                            // the origin under which browsers reach our pages; "": there are none
+	Browser         net.Listener                      // of these pages; nil: Front serves them, or nobody does
+	BrowserCert     *tls.Certificate                  // nil means that this listener speaks plain HTTP
+	BrowserProxies  []netip.Prefix                    // in front of it, whose X-Forwarded-For is believed
+	Proxies         []netip.Prefix                    // in front of the API, whose X-Forwarded-For is believed
+	APICert         *tls.Certificate                  // nil means that the API speaks plain HTTP
+	Certs           []tls.Certificate                 // of the results listener, by SNI
+	CertificateEnds map[string]time.Time              // of all certificates, by the key of the configuration
+	ListTerms       map[string]config.Term            // of all revocation lists, by the key of the configuration
+	Certificates    *config.Certificates              // which parts have some that are not valid; nil: none has
+	ConfigHash      string                            // by which nodes tell that their configurations are the same; "": it is not shown
+	Tracing         *obs.Tracing                      // nil means that no traces are sent
+	Release         string                            // the version of the program, for the metrics
 	Log             *slog.Logger
 	Now             func() time.Time // of the engines; nil: that of this machine
 }
@@ -122,7 +124,7 @@ type OpenConsole struct {
 
 // check refuses an open console of a server that is not the sandbox's.
 func (o *OpenConsole) check(cfg *Config) error {
-	isReal := func(d auth.Directory) bool { return !d.Lab }
+	isReal := func(d check.Directory) bool { return !d.Lab }
 	if o != nil && (!cfg.Loopback || cfg.Login != nil || slices.ContainsFunc(cfg.Directories, isReal)) {
 		return errors.New("only the sandbox has a console without login")
 	}
@@ -188,7 +190,7 @@ type Server struct {
 	lateRequests atomic.Int64   // requests that came since closing
 
 	refusedRecords atomic.Uint64     // records of transactions that did not open, or are older than their result
-	acknowledged   auth.Acknowledged // results, in all runtimes
+	acknowledged   txn.Acknowledged  // results, in all runtimes
 	findings       auth.FindingLimit // of all runtimes
 	storeFailures  obs.LogThrottle   // in requests of all runtimes
 	writes         writeWatch        // the store's writes: those of requests, in all runtimes, and this node's sign of life

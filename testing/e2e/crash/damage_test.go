@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store/sqlite"
@@ -62,7 +64,7 @@ func TestCrashDamagedPages(t *testing.T) {
 		}
 		defer db.Close()
 		engine := &auth.Engine{
-			Store: db, Sealer: ring, IDs: ring.ID(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now,
+			Rows: txn.Rows{Store: db, Sealer: ring, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now}, Checker: check.Checker{IDs: ring.ID()},
 		}
 		shop := &account.Account{Merchant: &account.Merchant{Name: "Shop"}}
 		for id, want := range led.Fresh {

@@ -10,7 +10,7 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/run/server"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -90,7 +90,7 @@ func (e earlyStore) Update(ctx context.Context, was store.Txn, change func(*stor
 	if err := change(&t); err != nil {
 		return err
 	}
-	if t.State != auth.Result {
+	if t.State != txn.Result {
 		return e.Store.Update(ctx, was, change)
 	}
 	time.AfterFunc(100*time.Millisecond, func() { _ = e.Store.Update(context.WithoutCancel(ctx), was, change) })

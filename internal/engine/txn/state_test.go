@@ -1,4 +1,4 @@
-package auth
+package txn
 
 import (
 	"errors"
@@ -18,14 +18,14 @@ func TestAdvance(t *testing.T) {
 	}
 	for _, from := range all {
 		for _, to := range all {
-			txn := store.Txn{State: from}
-			err := advance(&txn, to)
+			row := store.Txn{State: from}
+			err := Advance(&row, to)
 			want := from
 			if good[[2]store.State{from, to}] {
 				want = to
 			}
-			if txn.State != want || (err == nil) != (want == to && from != to) || err != nil && !errors.Is(err, errArrow) {
-				t.Errorf("advance %s to %s = %v, state %s; want %s", from, to, err, txn.State, want)
+			if row.State != want || (err == nil) != (want == to && from != to) || err != nil && !errors.Is(err, ErrArrow) {
+				t.Errorf("advance %s to %s = %v, state %s; want %s", from, to, err, row.State, want)
 			}
 		}
 	}

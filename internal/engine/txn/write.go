@@ -1,4 +1,4 @@
-package auth
+package txn
 
 import (
 	"bytes"
@@ -22,24 +22,24 @@ const (
 	maxRetryInterval    = 10 * time.Second        // the longest, after the answer
 )
 
-// An uncertainWrite is one change of one transaction, which can tell whether a row has it:
+// An Write is one change of one transaction, which can tell whether a row has it:
 // sealing the same data twice gives different bytes, so those of its own tries are unique.
-type uncertainWrite struct {
-	*Engine
+type Write struct {
+	*Rows
 	was   store.Txn // what the next try begins with: the row as it was read before, or an id alone
 	do    func(*store.Txn) error
 	tried [][]byte // the data of each try that may have been written
 }
 
-// newWrite prepares a change of a transaction; was and do are as for Update of a
+// NewWrite prepares a change of a transaction; was and do are as for Update of a
 // [store.Store]. Do ends by sealing the transaction.
-func (e *Engine) newWrite(was store.Txn, do func(*store.Txn) error) *uncertainWrite {
-	return &uncertainWrite{Engine: e, was: was, do: do}
+func (r *Rows) NewWrite(was store.Txn, do func(*store.Txn) error) *Write {
+	return &Write{Rows: r, was: was, do: do}
 }
 
-// run makes the change. It tries again, for resolveBeforeAnswer, until it is known whether
+// Run makes the change. It tries again, for resolveBeforeAnswer, until it is known whether
 // the change was made; sure reports that. If sure, a nil error says that it was.
-func (w *uncertainWrite) run(ctx context.Context) (sure bool, err error) {
+func (w *Write) Run(ctx context.Context) (sure bool, err error) {
 	retrying, cancel := context.WithTimeout(ctx, resolveBeforeAnswer)
 	defer cancel()
 	sure, err = w.try(ctx)
@@ -52,7 +52,7 @@ func (w *uncertainWrite) run(ctx context.Context) (sure bool, err error) {
 // try makes the change unless an earlier try has. An earlier try may still be under way
 // in the database, but at most one of them succeeds: all begin with the same version of
 // the row.
-func (w *uncertainWrite) try(ctx context.Context) (sure bool, err error) {
+func (w *Write) try(ctx context.Context) (sure bool, err error) {
 	var refused error
 	before := len(w.tried)
 	err = w.Store.Update(ctx, w.was, func(t *store.Txn) error {
@@ -74,7 +74,7 @@ func (w *uncertainWrite) try(ctx context.Context) (sure bool, err error) {
 // doOnce makes the change in t, unless t has it already. Then t is written again as it
 // is: the row can be read, but may yet be lost with the database server that showed it,
 // until a later write has succeeded.
-func (w *uncertainWrite) doOnce(t *store.Txn) error {
+func (w *Write) doOnce(t *store.Txn) error {
 	if w.isDone(t) {
 		return nil
 	}
@@ -82,16 +82,16 @@ func (w *uncertainWrite) doOnce(t *store.Txn) error {
 }
 
 // isDone reports whether t is as the change has left it.
-func (w *uncertainWrite) isDone(t *store.Txn) bool {
+func (w *Write) isDone(t *store.Txn) bool {
 	return slices.ContainsFunc(w.tried, func(data []byte) bool { return bytes.Equal(data, t.Data) })
 }
 
-// resolveLater finds out, in a task of its own, what became of a change that run was not
+// ResolveLater finds out, in a task of its own, what became of a change that run was not
 // sure of, and that the caller was told has failed. If it was made after all, mark notes
 // that in the record. If not, the row is written as it is, which gives it a new version, so
 // that a try still on its way to the database fails.
-func (w *uncertainWrite) resolveLater(mark func(*txnRecord)) {
-	w.taskGroup().Start(func(ctx context.Context) {
+func (w *Write) ResolveLater(mark func(*Record)) {
+	w.TaskGroup().Start(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, resolveAfterAnswer)
 		defer cancel()
 		for wait := firstRetry; tasks.Sleep(ctx, wait); wait = min(2*wait, maxRetryInterval) {
@@ -105,18 +105,18 @@ func (w *uncertainWrite) resolveLater(mark func(*txnRecord)) {
 	})
 }
 
-// markIfDone is one try of resolveLater. It reports whether the change had been made.
-func (w *uncertainWrite) markIfDone(ctx context.Context, mark func(*txnRecord)) (done bool, err error) {
+// markIfDone is one try of ResolveLater. It reports whether the change had been made.
+func (w *Write) markIfDone(ctx context.Context, mark func(*Record)) (done bool, err error) {
 	err = w.Store.Update(ctx, w.was, func(t *store.Txn) error {
 		if done = w.isDone(t); !done {
 			return nil
 		}
-		rec, err := w.unseal(t)
+		rec, err := w.Unseal(t)
 		if err != nil {
 			return err
 		}
 		mark(rec)
-		return w.seal(t, rec)
+		return w.Seal(t, rec)
 	})
 	return done, err
 }

@@ -1,0 +1,197 @@
+package check
+
+import (
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/protocol/faults"
+	"github.com/openthreeds/threeds/internal/protocol/scheme"
+	"github.com/openthreeds/threeds/message"
+)
+
+// An Explanation says what /auth would make of a body.
+type Explanation struct {
+	IsValid    bool // /auth would not refuse the content
+	Faults     []faults.Entry
+	Warnings   []Warning
+	Normalised []faults.Correction
+	Findings   []*scheme.Finding // what the scheme asks for and the request lacks
+	Scheme     string            // whose directory the AReq would go to; "" if it is not known
+	Version    message.Version   // of the AReq
+	AReq       []byte            // masked; nil if the request is not valid
+}
+
+// Reject makes a request invalid for further faults, which come first.
+func (x *Explanation) Reject(further []faults.Entry) {
+	x.IsValid, x.AReq, x.Faults = false, nil, append(further, x.Faults...)
+}
+
+// A Warning is something that does not make /auth refuse the request.
+type Warning struct {
+	Pointer string `json:"pointer"`
+	Rule    string `json:"rule"`
+	Text    string `json:"text"`
+}
+
+// ExplainOptions are what is asked for beside the body.
+type ExplainOptions struct {
+	Scheme string    // "" means that of the body
+	AsOf   time.Time // its zero value means now
+	// AllowMaskedCard has a masked card number be a warning. /auth refuses such a request.
+	AllowMaskedCard bool
+	// Placeholders are members for which the engine has no real value. Where the request has none either, they are null,
+	// and rules of the scheme about them do not count.
+	Placeholders []string
+
+	// IsCreation has the body be that of a request for an authentication, not that of an /auth.
+	IsCreation bool
+	// Agent has it be that of an agent; nil for all others.
+	Agent *AgentSteps
+}
+
+// authMembers are the members of a body of /explain or /auth that are not of EMV 3DS, and createMembers those of a body of
+// /explain or /authentications.
+var (
+	authMembers   = []string{"scheme", "asOf", "for", "ds", "extensions"}
+	createMembers = append([]string{"reference", "returnUrl"}, authMembers...)
+)
+
+// ReadExplainOptions returns the options among the members of a body, and what is wrong with them.
+func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
+	var o ExplainOptions
+	var entries []faults.Entry
+	r, err := message.ReadRequest(body, message.Limits{Depth: -1, Members: -1})
+	if err != nil {
+		return o, nil
+	}
+	add := func(name message.Path, rule, cure string, limit faults.Limit) {
+		e := faults.New(message.Format, name, rule, cure)
+		e.Limit = &limit
+		entries = append(entries, e)
+	}
+	if r.Has("scheme") {
+		if o.Scheme = r.Text("scheme"); !slices.Contains(scheme.Names(), o.Scheme) {
+			o.Scheme = ""
+			add("scheme", "unknown-code", "Send the word of a card scheme.", faults.Limit{Allowed: scheme.Names()})
+		}
+	}
+	if r.Has("asOf") {
+		if o.AsOf, err = time.Parse(time.DateOnly, r.Text("asOf")); err != nil {
+			add("asOf", "pattern", "Send a date such as 2026-11-25.", faults.Limit{Pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
+		}
+	}
+	switch r.Text("for") {
+	case "auth":
+	case "authentications":
+		o.IsCreation = true
+	default:
+		o.IsCreation = !r.Has("messageType") && !r.Has("threeDSServerTransID")
+		if r.Has("for") {
+			add("for", "unknown-code", "Send the path that the body is for, or nothing.", faults.Limit{Allowed: []string{"auth", "authentications"}})
+		}
+	}
+	return o, entries
+}
+
+func (k *Checker) Explain(req *Request, body []byte, o ExplainOptions) *Explanation {
+	req.wantedScheme, req.asOf = o.Scheme, o.AsOf
+	original, err := message.ReadRequest(slices.Clone(body), k.Limits)
+	if err != nil {
+		return &Explanation{Faults: []faults.Entry{unreadable(err)}}
+	}
+	c, err := k.checkAnyID(req, body, o)
+	if err != nil {
+		return &Explanation{Faults: []faults.Entry{unreadable(err)}}
+	}
+	placeholders := append(slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has), req.Awaited...)
+	x := &Explanation{Version: req.Version, Scheme: c.To.Scheme()}
+	for _, f := range c.Findings {
+		if !slices.Contains(placeholders, f.Element) {
+			x.Findings = append(x.Findings, f)
+		}
+	}
+	problems := c.Problems
+	if o.AllowMaskedCard && maskedCard.MatchString(req.PAN) {
+		problems = slices.DeleteFunc(slices.Clone(problems), func(p message.Problem) bool {
+			return p.Path == "acctNumber" && p.Code == message.Format
+		})
+		x.warn("acctNumber", "masked", "the card number is masked, and was not checked")
+	}
+	s := k.subjectOf(req, c, original)
+	x.Faults = append(x.Faults, c.Own...)
+	x.Faults = append(x.Faults, k.explainProblems(problems, c.Enforced, s)...)
+	k.checkCard(x, req, c, s)
+	if c.AReq != nil && len(problems) == 0 {
+		x.Faults = append(x.Faults, k.explainProblems(FollowUpProblems(req.Version, c.AReq), nil, s)...)
+	}
+	x.Normalised = corrections(req, c, original)
+	for i := range x.Normalised {
+		if n := &x.Normalised[i]; x.hasFaultAt(n.Pointer) {
+			n.Sent = nil // a wrong value is not sent, not even corrected
+		}
+	}
+	x.IsValid = len(x.Faults) == 0
+	if x.IsValid && c.AReq != nil {
+		if req.id.made {
+			placeholders = append(placeholders, "threeDSServerTransID") // /auth makes one
+		}
+		x.AReq = WithoutCard(c.AReq.MaskedJSON(placeholders...), req.PAN)
+	}
+	return x
+}
+
+// checkAnyID checks a body as that which it is for. The state of its id does not count.
+func (k *Checker) checkAnyID(req *Request, body []byte, o ExplainOptions) (*Content, error) {
+	switch {
+	case o.Agent != nil:
+		return k.CheckAgents(req, *o.Agent, body)
+	case o.IsCreation:
+		return k.CheckCreation(req, body)
+	}
+	c, err := k.openAReq(req, body)
+	if err != nil {
+		return c, err
+	}
+	if c.To.Peer == nil && req.id.isBound {
+		req.id.isBound = false
+		c.To = k.findTarget(req)
+	}
+	k.judgeAReq(req, c)
+	return c, nil
+}
+
+// maskedCard is a card number of which all but the first and last digits were made unreadable.
+var maskedCard = regexp.MustCompile(`^[0-9]{0,8}[*xX•.#]{3,}[0-9]{0,4}$`)
+
+// checkCard says what the card ranges say of the request: that no directory has the card, or not in this version.
+func (k *Checker) checkCard(x *Explanation, req *Request, c *Content, s faults.Subject) {
+	hasFault := func(path message.Path) bool {
+		return slices.ContainsFunc(c.Problems, func(p message.Problem) bool { return p.Path == path })
+	}
+	switch {
+	case !IsCardNumber(req.PAN) || req.hasDS && req.DS == "":
+		// A fault that is reported already.
+	case c.To.Peer == nil && (!k.Cards.AnyTried() || k.Cards.Pending(req.DS)):
+		x.warn("acctNumber", "range", "card ranges are not loaded, so the scheme of the card is not known")
+	case c.To.Peer == nil && c.isCreation:
+		x.warn("acctNumber", "range", "no card range of a directory has this card: the authentication ends as not_enrolled")
+	case c.To.Peer == nil:
+		cure := "Use another card: no card range of a directory has this one."
+		x.Faults = append(x.Faults, faults.New(message.BadTransactionData, "acctNumber", "range", cure))
+	case c.To.Info == nil:
+		x.warn("acctNumber", "range", "no card range of "+c.To.Scheme()+" has this card, so its versions were not checked")
+	case !hasFault("messageVersion") && !req.IsVersionUsable(c.To):
+		other := message.Problem{Code: message.UnsupportedVersion, Path: "messageVersion"}
+		x.Faults = append(x.Faults, faults.Explain(other, s))
+	}
+}
+
+func (x *Explanation) warn(path message.Path, rule, text string) {
+	x.Warnings = append(x.Warnings, Warning{faults.Pointer(path), rule, text})
+}
+
+// hasFaultAt reports whether a fault is about the element that a pointer names.
+func (x *Explanation) hasFaultAt(pointer string) bool {
+	return slices.ContainsFunc(x.Faults, func(f faults.Entry) bool { return f.Pointer != nil && *f.Pointer == pointer })
+}
