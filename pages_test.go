@@ -1,7 +1,9 @@
 package threeds_test
 
 import (
+	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -32,5 +34,31 @@ func TestDesignPagesAreListed(t *testing.T) {
 	}
 	if len(pages) < 10 {
 		t.Errorf("%d design pages, fewer than there must be", len(pages))
+	}
+}
+
+// TestEveryPageIsLinked: readers find each page in docs/ by a link from another one.
+func TestEveryPageIsLinked(t *testing.T) {
+	var pages []string
+	linked := map[string]bool{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "web/*/*.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, more...)
+	}
+	link := regexp.MustCompile(`\]\(([^)\s#]+\.md)`)
+	for _, page := range pages {
+		for _, m := range link.FindAllStringSubmatch(text(t, page), -1) {
+			if to := path.Join(path.Dir(filepath.ToSlash(page)), m[1]); to != filepath.ToSlash(page) {
+				linked[to] = true
+			}
+		}
+	}
+	for _, page := range pages {
+		if strings.HasPrefix(page, "docs") && !linked[filepath.ToSlash(page)] {
+			t.Errorf("no page has a link to %s", page)
+		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/internal/base/charset"
 )
 
-// A Context holds what [Message.Check] needs beside the message itself. The zero Context
-// is valid: it checks the message alone.
+// A Context holds what [Message.Check] needs besides the message itself. The zero Context is valid: it checks the
+// message alone.
 type Context struct {
 	// AReq, ARes, RReq, CReq and PReq are earlier messages of the same transaction.
 	// Conditions and rules that refer to a message that is nil are skipped.
@@ -74,10 +74,9 @@ func (m *Message) CheckObject(path Path, t *Table) Problems {
 	return c.problems
 }
 
-// CheckSent returns what a directory server may refuse in an AReq beside the problems that Check
-// reports: elements whose condition is false, characters that no text may have, and ids with
-// blanks around them. Check accepts them, because it ignores what has no meaning, and does not look
-// at characters.
+// CheckSent returns what a directory server may refuse in an AReq besides the problems that Check reports: elements
+// whose condition is false, characters that no text may have, and ids with blanks around them. Check accepts them,
+// because it ignores what has no meaning, and does not look at characters.
 func (m *Message) CheckSent() Problems {
 	t, ok := m.Type()
 	v, ok2 := m.Version()

@@ -128,8 +128,8 @@ func (n *normaliser) singleItem(array uint32) uint32 {
 	return only
 }
 
-// fixedNames are elements of which nothing but the form that they came in counts, beside
-// URLs, UUIDs and card numbers: ids, amounts, and what a request is found by.
+// fixedNames are elements that are compared only in the form that they came in, besides URLs, UUIDs and card numbers:
+// ids, amounts, and what a request is found by.
 var fixedNames = map[string]bool{
 	"messageType": true, "messageVersion": true, "deviceChannel": true, "messageCategory": true,
 	"acquirerBIN": true, "acquirerMerchantID": true, "threeDSRequestorID": true, "acctID": true, "tokenRequestorId": true, "token": true,

@@ -235,10 +235,14 @@ func (c *cells) table(v Version, got *Table, want dictTable) {
 	for _, f := range got.Fields {
 		have = append(have, f.Name)
 	}
-	slices.Sort(names)
-	slices.Sort(have)
-	c.check(v.String()+" "+got.Name+" names", names, have)
-	c.rules(v.String()+" "+got.Name, got.Rules, want.Rules)
+	at := v.String() + " " + got.Name
+	c.check(at+" elements that one of the two lacks", without(names, have), without(have, names))
+	c.rules(at, got.Rules, want.Rules)
+}
+
+// without returns the names of a list that another one does not have.
+func without(names, others []string) []string {
+	return slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { return slices.Contains(others, name) })
 }
 
 var formatKinds = map[string]Kind{"numeric": Digits, "alphanum": Alnum, "uuid": UUID, "url": URL, "email": Email, "ip": IP, "base64": Base64,

@@ -168,7 +168,7 @@ var descriptions = map[Code]string{
 	ConnectionFailure:  "No connection to the next system.",
 }
 
-// String returns the three digits of the code, as errorCode has them.
+// String returns the three digits of the code, in the form of errorCode.
 func (c Code) String() string { return fmt.Sprintf("%03d", int(c)) }
 
 // Description returns an English sentence for errorDescription.
@@ -183,7 +183,7 @@ func (c Code) Description() string {
 // "messageExtension[2].id".
 type Path string
 
-// Name returns the path without indexes, as errorDetail has it: "messageExtension.id".
+// Name returns the path without indexes, in the form of errorDetail: "messageExtension.id".
 func (p Path) Name() string {
 	if strings.IndexByte(string(p), '[') < 0 {
 		return string(p)

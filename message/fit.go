@@ -12,8 +12,8 @@ var fittedTexts = []string{
 	"cardholderName", "email", "billAddrLine1", "billAddrLine2", "billAddrLine3", "billAddrCity", "billAddrPostCode", "billAddrState",
 }
 
-// FitTexts writes names and addresses as the version takes them where their writer cannot know its lengths, because
-// the request came in the form of another protocol. Lines of an address are broken and joined anew, the cardholder's name
+// FitTexts writes names and addresses as the version takes them where their writer cannot know its lengths, because the
+// request came in the form of another protocol. Lines of an address are broken and joined again, the cardholder's name
 // is cut, and what does not fit even then is left out, unless it is required. It returns what it changed.
 // [Request.Transliterate] comes first.
 func (r *Request) FitTexts() []Change {
@@ -58,7 +58,7 @@ func (n *normaliser) cutName(name string) {
 	n.recordChange(name, -1, "cut, it was too long")
 }
 
-// wrapAddress breaks the lines of an address that are too long. With isJoined it writes all of them anew where a line has
+// wrapAddress breaks the lines of an address that are too long. With isJoined it writes all lines again if a line has
 // no room in the next one.
 func (n *normaliser) wrapAddress(prefix string, isJoined bool) {
 	lineNames := [...]string{prefix + "1", prefix + "2", prefix + "3"}

@@ -5,7 +5,7 @@ import (
 )
 
 // identifiers are the ids that have no form of their own. A directory server, an issuer or a merchant looks them up as
-// they are, so an id with a blank before or behind it is another id, and nobody's.
+// they are, so an id with a blank before or behind it is a different, unknown id.
 var identifiers = map[string]bool{
 	"acquirerBIN": true, "acquirerMerchantID": true, "acquirerMerchantIdListed": true, "threeDSRequestorID": true,
 	"threeDSServerOperatorID": true, "sdkReferenceNumber": true, "sellerId": true, "tokenRequestorId": true,

@@ -98,8 +98,7 @@ func (n *normaliser) isAnythingSent(f *Field, i uint32) bool {
 	return isWritten
 }
 
-// normalisedTexts are the strings that normaliseText may change, beside countries and
-// currencies.
+// normalisedTexts are the strings that normaliseText may change, besides countries and currencies.
 var normalisedTexts = map[string]bool{
 	"browserColorDepth": true, "browserLanguage": true, "browserTZ": true, "browserAcceptHeader": true, "browserUserAgent": true,
 	"cc": true,

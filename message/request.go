@@ -11,10 +11,9 @@ import (
 	"github.com/openthreeds/threeds/internal/base/charset"
 )
 
-// A Request is what a requestor sent: an AReq, or the few members that other operations
-// need. It is read leniently, as docs/api.md, R1 to R5, says: names match in any case, null
-// and empty values count as absent, and unknown members are ignored. Changes are kept
-// beside the text, which stays as it was received. A Request must not be used by several
+// A Request is what a requestor sent: an AReq, or the few members that other operations need. It is read leniently, as
+// docs/api.md, R1 to R5, says: names match in any case, null and empty values count as absent, and unknown members are
+// ignored. Changes are kept next to the text, which stays as it was received. A Request must not be used by several
 // goroutines at the same time.
 type Request struct {
 	m       *Message
@@ -203,7 +202,7 @@ func (r *Request) Default(name, text string) {
 	}
 }
 
-// SetPlaceholder sets a member that nobody has told yet to a JSON text, so that [Request.Build] can check all others. The
+// SetPlaceholder sets a member that is not known yet to a JSON text, so that [Request.Build] can check all others. The
 // Message of Build knows its placeholders: see [Message.Sendable]. Set and SetRaw make the member an ordinary one.
 func (r *Request) SetPlaceholder(name string, text []byte) {
 	r.SetRaw(name, text)

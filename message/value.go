@@ -105,8 +105,7 @@ func (c *checker) reportEqualItems(f *Field, array uint32) {
 	}
 }
 
-// plainTextFault is textFault for rows of which only length and form matter (Field.plain).
-// Most rows are of that sort.
+// plainTextFault is textFault for rows where only length and form matter (Field.plain). Most rows are of that sort.
 func (c *checker) plainTextFault(f *Field, b []byte) Code {
 	if f.Kind == OneOf {
 		return f.Codes.check(b, c.version)

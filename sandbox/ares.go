@@ -220,7 +220,7 @@ func rendering(options received, version string, outside bool) *object {
 // that, and only browsers.
 func wantsConfirmation(m received) bool {
 	if m.text("messageVersion") != v231 || m.text("deviceChannel") != browser {
-		return false // what else has the member has it for nothing
+		return false // the member means nothing in other versions and channels
 	}
 	if m.text("threeDSRequestorSpcSupport") != "Y" || m.text("purchaseAmount") == "" || m.has("spcIncompInd") {
 		return false
@@ -232,8 +232,8 @@ func wantsConfirmation(m received) bool {
 // assertion is the threeDSReqAuthMethod of what a browser returned.
 const assertion = "09"
 
-// putConfirmation adds what the browser's own dialog needs. Unless the card has a credential,
-// that is nobody's: a browser knows none such, and the second AReq has spcIncompInd 01.
+// putConfirmation adds what the browser's own dialog needs. Without a credential of the card it makes up one: no
+// browser knows it, and the second AReq has spcIncompInd 01.
 func (t *transaction) putConfirmation(o *object) {
 	id := random(24)
 	if c := t.box.findCredential(t.areq.text("acctNumber")); c != nil {

@@ -29,8 +29,8 @@ type Card struct {
 	MethodSilent bool     // that page never answers
 }
 
-// Card tells of any card number. It is false for what is no number of 13-19
-// digits and for cards that are not enrolled.
+// Card describes any card number. ok is false for a text that is no number of 13-19 digits, and for cards that are not
+// enrolled.
 func (s *Sandbox) Card(pan string) (Card, bool) {
 	if len(pan) < 13 || len(pan) > 19 || !scenario.IsDigits(pan) {
 		return Card{}, false
@@ -70,7 +70,7 @@ type cardOutcome struct {
 	completed bool // the CRes has challengeCompletionInd
 	tall      bool // the page of the challenge is taller than its frame
 
-	eci      string // in place of what the scheme puts beside the status; "" means that
+	eci      string // in place of what the scheme puts next to the status; "" means that
 	hasValue bool   // it has an authentication value, whatever the status
 }
 

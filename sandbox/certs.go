@@ -23,8 +23,8 @@ type certificates struct {
 	hosts       []string
 }
 
-// certificateHosts are the names and addresses of this machine, and those of the
-// listeners beside listenHost, for certificates.
+// certificateHosts are the names and addresses of this machine, and those of the listeners besides listenHost, for
+// certificates.
 func (s *Sandbox) certificateHosts(listenHost string) []string {
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
 	more := []string{listenHost}

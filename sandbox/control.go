@@ -165,9 +165,8 @@ func IsLocalHost(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// IsPrivateHost reports whether a host is local or has a name that nobody can own: one
-// without a dot, as machines beside this one are called, or below "internal", as
-// containers call this one.
+// IsPrivateHost reports whether a host is local or has a name that cannot be owned on the internet: one without a dot,
+// as machines next to this one are called, or below "internal", as containers call this one.
 func IsPrivateHost(host string) bool {
 	name := nameOf(host)
 	return IsLocalHost(host) || name != "" && !strings.ContainsAny(name, ".:") || strings.HasSuffix(name, ".internal")

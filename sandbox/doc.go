@@ -7,13 +7,13 @@
 //	defer box.Close()
 //	for _, ds := range box.Directories() { … configure the server under test … }
 //
-// [Sandbox.Start] opens everything, and [Sandbox.Directories] tells what the server under test has to be configured
+// [Sandbox.Start] opens everything, and [Sandbox.Directories] returns what the server under test has to be configured
 // with. What a card does is in scenarios/cards.txt, which is program and manual in one, and what goes wrong with a
-// merchant in scenarios/merchants.txt. [Sandbox.Received] and the control listener tell what passed on the wire; the
+// merchant in scenarios/merchants.txt. [Sandbox.Received] and the control listener return what passed on the wire; the
 // protocol listeners speak only the protocol.
 //
-// The directory servers tell of their card ranges in every version: [Sandbox.Ranges] changes them, generates millions of
-// them, and chooses what goes wrong, out of scenarios/ranges.txt.
+// The directory servers answer for their card ranges in every version: [Sandbox.Ranges] changes them, generates
+// millions of them, and chooses what goes wrong, out of scenarios/ranges.txt.
 //
 // Five schemes have a directory server and issuers of 3-D Secure 1.0.2 too, see [Sandbox.V1Directories] and
 // scenarios/v1.txt.

@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// A received is a message of a peer's as encoding/json sees it, member by
-// member: a second reading beside that of package message.
+// A received is a message of a peer's as encoding/json sees it, member by member: a second reading besides that of
+// package message.
 type received map[string]json.RawMessage
 
 // readMessage reads what it can; what is no object has no members.

@@ -83,7 +83,7 @@ func (d *directory) sendResult(t *transaction, rreq []byte) {
 	e.component, e.version, e.about, e.ids = "D", t.version, "RRes", t.ids
 	complaint := e.bytes()
 	t.record(d.name(), "server", "Erro", complaint, "")
-	_, _, _ = d.post(t, complaint) // nobody answers an Erro
+	_, _, _ = d.post(t, complaint) // an Erro gets no answer
 }
 
 // post sends one message to the 3-D Secure server. tried says that a connection

@@ -31,8 +31,8 @@ type Sandbox struct {
 	// its own.
 	PagesURL string
 
-	// PagesListen is HOST:PORT where the sandbox serves the pages itself, with https.
-	// Empty means plain http beside the other listeners. It excludes PagesURL.
+	// PagesListen is HOST:PORT where the sandbox serves the pages itself, with https. Empty means plain http next to the
+	// other listeners. It excludes PagesURL.
 	PagesListen string
 
 	// CertificatesDir keeps the authorities of EMV 3-D Secure and the certificates of the
@@ -244,7 +244,7 @@ func (s *Sandbox) Close() error {
 	return all
 }
 
-// Directories tells of each directory server, in a fixed order.
+// Directories describes each directory server, in a fixed order.
 func (s *Sandbox) Directories() []Directory {
 	var all []Directory
 	for _, d := range s.directories {

@@ -29,8 +29,8 @@ type scheme struct {
 	// prefixes of the ranges that its PRes has.
 	prefixes []string
 
-	// shared are the beginnings of cards that are another scheme's and this one's as
-	// well: co-badged ones. The PRes tells of those that are in prefixes too.
+	// shared are the beginnings of cards that are another scheme's and this one's as well: co-badged ones. The PRes has
+	// those that are in prefixes too.
 	shared []string
 
 	// spare are the beginnings that generated ranges have, of a scheme without cards of its own alone.
@@ -61,7 +61,7 @@ var schemes = []scheme{
 		prefixes: []string{"3000", "5000", "6000", "7000"}},
 }
 
-// holds says whether a card number is one of the scheme's, alone or beside another.
+// holds says whether a card number is one of the scheme's, alone or together with another.
 func (s *scheme) holds(pan string) bool {
 	return schemeOf(pan) == s.word ||
 		slices.ContainsFunc(s.shared, func(prefix string) bool { return strings.HasPrefix(pan, prefix) })
@@ -102,8 +102,7 @@ func (s *scheme) indicatorsOf(pan string) *scheme {
 	return &schemes[slices.IndexFunc(schemes, func(of scheme) bool { return of.word == word })]
 }
 
-// eci is what the scheme's issuers put beside a transaction status; a status
-// that is no result yet has none.
+// eci is what the scheme's issuers put next to a transaction status; a status that is no result yet has none.
 func (s *scheme) eci(status string, payment bool) string {
 	switch status {
 	case "Y":

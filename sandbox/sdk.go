@@ -16,7 +16,7 @@ import (
 	"github.com/openthreeds/threeds/sandbox/internal/jose"
 )
 
-// The user interfaces of a challenge in an app, as acsUiType has them. EMV 3DS 2.2.0, table A.1.
+// The user interfaces of a challenge in an app, with the values of acsUiType. EMV 3DS 2.2.0, table A.1.
 const (
 	textEntry    = "01"
 	singleSelect = "02"

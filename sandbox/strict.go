@@ -165,8 +165,8 @@ const (
 // bridgingID is the id of the extension that brings elements of later versions to 2.2.0.
 const bridgingID = "A000000802-004"
 
-// threeRIAnswer is the outcome of a payment without the cardholder, as the scheme has it: one that the directory
-// server does not route is answered N with reason 87, and at Mastercard one that is has the ECI 07.
+// threeRIAnswer is the outcome of a payment without the cardholder by the rules of the scheme: a payment that the
+// directory server does not route is answered N with reason 87. At Mastercard a routed one has the ECI 07.
 //
 // Source: Placetopay's documentation of 3RI, one source.
 func (d *directory) threeRIAnswer(doing cardOutcome, m received) cardOutcome {

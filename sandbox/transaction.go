@@ -124,8 +124,7 @@ func (t *transaction) startNext() {
 	}
 }
 
-// wait lets the transaction end with v after d, unless it ends or waits anew
-// before. The caller holds the lock.
+// wait lets the transaction end with v after d, unless it ends or waits again before. The caller holds the lock.
 func (t *transaction) wait(d time.Duration, v verdict) {
 	if t.stopWait != nil {
 		t.stopWait()
@@ -155,9 +154,8 @@ func (t *transaction) decide(v verdict) bool {
 	return true
 }
 
-// finish sends the result: to the 3-D Secure server first, and only then may
-// the browser have it. The caller holds the lock, so that nobody else decides
-// meanwhile.
+// finish sends the result: to the 3-D Secure server first, and only then may the browser have it. The caller holds the
+// lock, so that no other goroutine decides in between.
 func (t *transaction) finish(v verdict) {
 	t.phase = ended
 	if t.stopWait != nil {
@@ -182,8 +180,7 @@ func (t *transaction) applyFault(v verdict) verdict {
 	return v
 }
 
-// deliver has the result sent, and waits until it is answered, if that is how it goes
-// with this merchant.
+// deliver sends the result. For merchants with that scenario it waits until the result is answered.
 func (t *transaction) deliver(rreq []byte) {
 	switch f := t.fault; {
 	case f.Is("RReq", "never"):

@@ -19,7 +19,7 @@ func V1Table() string { return v1Text }
 // A V1Directory is what a merchant plug-in has to know of a directory server of 3-D Secure 1.0.2.
 type V1Directory = v1.Directory
 
-// V1Directories tells of each directory server of 3-D Secure 1.0.2, in a fixed order.
+// V1Directories describes each directory server of 3-D Secure 1.0.2, in a fixed order.
 func (s *Sandbox) V1Directories() []V1Directory {
 	if s.v1 == nil {
 		return nil

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// PlayShopper opens the page of an authentication, which is browser.url of the answer to POST /authentications, and does
-// what a shopper does whose browser has no JavaScript. It returns where the browser is sent at the end, which is returnUrl
-// of the request with the id; nobody goes there. Without a returnUrl it returns "". A card that has 2.1.0 alone ends
-// unavailable, for that version wants JavaScript.
+// PlayShopper opens the page of an authentication, which is browser.url of the answer to POST /authentications, and
+// does what a shopper does whose browser has no JavaScript. It returns where the browser is sent at the end, which is
+// returnUrl of the request with the id. It does not go there. Without a returnUrl it returns "". A card that has 2.1.0
+// alone ends unavailable, for that version wants JavaScript.
 //
 // On each page it presses the button that is named by press, and else the first one. At the bank of the sandbox the
 // buttons are submit, after the code was entered, and cancel; where the app of the bank is asked, approve and decline. On
@@ -57,7 +57,7 @@ func (p *shopper) stopAtShop(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// refresh is how long the shopper waits on a page that loads itself anew.
+// refresh is how long the shopper waits on a page that reloads itself.
 const refresh = 50 * time.Millisecond
 
 // pay goes from page to page.

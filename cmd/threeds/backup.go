@@ -25,8 +25,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// runBackup writes what the store keeps for long into a file, beside a running server or
-// without one.
+// runBackup writes what the store keeps for long into a file, next to a running server or without one.
 func runBackup(ctx context.Context, cmd *invocation) error {
 	withAll := cmd.Bool("journal", false, "back up the journal, too")
 	file := cmd.configFlag()

@@ -185,7 +185,7 @@ func readLine(in io.Reader) (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// openInput opens a file, or standard input for -, of which closeInput closes nothing.
+// openInput opens a file, or standard input for -. closeInput closes the file, and never standard input.
 func openInput(name string, stdin io.Reader) (in io.Reader, closeInput func() error, err error) {
 	if name == "-" {
 		return stdin, func() error { return nil }, nil

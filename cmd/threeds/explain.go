@@ -63,7 +63,7 @@ func runExplain(_ context.Context, cmd *invocation) error {
 }
 
 // explainBody explains the body of an /auth in a text of any form that check reads. Options of the body count where
-// there are none beside it.
+// there are none besides it.
 func explainBody(name string, data []byte, o check.ExplainOptions) (*check.Explanation, error) {
 	input, ok := inspect.Read(data)
 	if !ok || input.XML != nil {

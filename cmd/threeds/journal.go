@@ -232,8 +232,8 @@ func searchJournal(ctx context.Context, cmd *invocation) error {
 	})
 }
 
-// checkSearched returns an error if a search can find nothing because of a merchant or a scheme that nobody knows. It names
-// the flag. A merchant of which the journal has records is known, too.
+// checkSearched returns an error if a search can find nothing because its merchant or scheme is unknown. It names the
+// flag. A merchant is also known if the journal has records of it.
 func checkSearched(ctx context.Context, file string, st journal.Store, q *journal.Query) error {
 	c, err := config.Read(file)
 	if err != nil {

@@ -82,7 +82,7 @@ func keyCreate(ctx context.Context, cmd *invocation) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(cmd.stdout, key); err != nil { // nobody has the key
+		if _, err := fmt.Fprintln(cmd.stdout, key); err != nil { // the key was printed nowhere
 			hash, _ := account.HashKey(key)
 			return errors.Join(err, st.RevokeKey(context.WithoutCancel(ctx), hash[:]))
 		}
@@ -90,8 +90,8 @@ func keyCreate(ctx context.Context, cmd *invocation) error {
 	})
 }
 
-// catchBrokenPipe makes output into a pipe that nobody reads an error, until the function that it returns is called. Else
-// it would end the process, before a secret that cannot be printed is revoked.
+// catchBrokenPipe turns output into a closed pipe into an error, until the function that it returns is called.
+// Otherwise the system would end the process before a secret that cannot be printed is revoked.
 func catchBrokenPipe() (stop func()) {
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
@@ -179,7 +179,7 @@ func reportKey(ring *keyring.Ring, k *store.Key, lastUsed time.Time) keyReport {
 	return report
 }
 
-// timeOrNull returns a time as JSON has it: null for none.
+// timeOrNull returns a time for JSON: null for the zero time.
 func timeOrNull(t time.Time) *string {
 	if t.IsZero() {
 		return nil
@@ -262,7 +262,7 @@ func keyRotate(ctx context.Context, cmd *invocation) error {
 	return rotateKeys(ctx, cmd, rotation.Within)
 }
 
-// rotateKeys has another secret of the key file come into use on all nodes, each of which may take so long to answer.
+// rotateKeys brings another secret of the key file into use on all nodes. Each node has the given time to answer.
 func rotateKeys(ctx context.Context, cmd *invocation, within time.Duration) error {
 	write := cmd.String("write", "", "make this key file, with the new secret and those before it, where the key files cannot be replaced")
 	file := cmd.configFlag()

@@ -205,7 +205,7 @@ func usageErrorf(format string, args ...any) error { return usageError{fmt.Sprin
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process immediately
 	warnings := obs.NewLogger(obs.NonBlocking(os.Stderr), slog.LevelWarn)
 	protectProcess(warnings)
 	log.SetFlags(0)
@@ -230,7 +230,7 @@ func protectProcess(log *slog.Logger) {
 // that it returns.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "serve" {
-		stderr = obs.NonBlocking(stderr) // so that the server does not wait for whoever reads the log
+		stderr = obs.NonBlocking(stderr) // so that the server does not wait for the reader of its log
 	}
 	// A terminal may be behind either, and what others wrote is in much of what a command prints.
 	stdout, stderr = terminalWriter{stdout}, terminalWriter{stderr}

@@ -23,7 +23,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// rangesCommands show and change the card ranges that are kept in the store, beside a running server or without one.
+// rangesCommands show and change the card ranges that are kept in the store, next to a running server or without one.
 var rangesCommands = []command{
 	{"status", rangesStatus}, {"lookup", rangesLookup}, {"diff", rangesDiff}, {"export", rangesExport}, {"import", rangesImport},
 	{"refresh", rangesRefresh}, {"accept", rangesAccept},
@@ -99,8 +99,8 @@ func (s *rangeStore) refreshRequest(ctx context.Context, scheme string, status d
 
 var errNoneWhole = errors.New("none of its generations can be read")
 
-// inUse reads the generation that a node which starts now puts into use: the
-// newest that is whole. What is not is told to complain. Nil: there is none.
+// inUse reads the generation that a node would use if it started now: the newest complete one. It reports incomplete
+// ones to complain. It returns nil if there are none at all.
 func (s *rangeStore) inUse(ctx context.Context, scheme string, complain io.Writer) (*ranges.Generation, int64, error) {
 	if s.Keeper == nil {
 		return nil, 0, nil
@@ -179,8 +179,7 @@ func checkGenerationWord(word string) error {
 	return fmt.Errorf("%q is no number of a generation, and not %q", maskDigits(word), heldWord)
 }
 
-// parseScheme reads a command line that has a scheme and then the arguments that more
-// names, all of which must be there.
+// parseScheme reads a command line: a scheme, and then the arguments that more names. All of them must be there.
 func (cmd *invocation) parseScheme(more ...string) ([]string, error) {
 	want := append([]string{"SCHEME"}, more...)
 	rest, err := cmd.parse(len(want))

@@ -31,7 +31,7 @@ func rangesImport(ctx context.Context, cmd *invocation) error {
 			return err
 		}
 		used, number, err := s.inUse(ctx, d.Scheme, cmd.stderr)
-		if err != nil && !errors.Is(err, errNoneWhole) { // of which this is the way out
+		if err != nil && !errors.Is(err, errNoneWhole) { // an import is the way out of that
 			return err
 		}
 		before, err := s.refreshStatus(ctx, d.Scheme)

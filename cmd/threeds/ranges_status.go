@@ -30,7 +30,7 @@ type rangesReport struct {
 	Held       int64     `json:"held"` // 0: none
 	HeldRanges int       `json:"heldRanges"`
 	Accepted   bool      `json:"accepted"`   // what is held, and no node has seen it yet
-	Refreshing bool      `json:"refreshing"` // likewise, that the directory server be asked
+	Refreshing bool      `json:"refreshing"` // that the directory server is to be asked, until a node has seen it
 	Asked      time.Time `json:"asked,omitzero"`
 	Next       time.Time `json:"next,omitzero"`
 }
@@ -116,7 +116,7 @@ func writeStatus(stdout io.Writer, all []rangesReport, now time.Time, again stri
 	return nil
 }
 
-// describePending says what an operator may still do, or has told the nodes and none has seen yet.
+// describePending says what an operator may still do, and what the operator did that no node has seen yet.
 func (r *rangesReport) describePending(again string) string {
 	var b strings.Builder
 	if r.Held > 0 {
@@ -131,7 +131,7 @@ func (r *rangesReport) describePending(again string) string {
 		fmt.Fprintf(&b, "    use it:  threeds ranges accept %s%s\n", r.Scheme, again)
 	}
 	if r.Refreshing {
-		fmt.Fprintf(&b, "\n%s: to be asked anew, %s.\n", r.Scheme, waits)
+		fmt.Fprintf(&b, "\n%s: to be asked again, %s.\n", r.Scheme, waits)
 	}
 	return b.String()
 }

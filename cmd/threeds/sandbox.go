@@ -23,7 +23,7 @@ import (
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
-// Where the sandbox listens unless told otherwise.
+// The default addresses of the sandbox's listeners.
 const (
 	sandboxListen      = "127.0.0.1:8080"
 	sandboxDirectories = "127.0.0.1:0"
@@ -91,7 +91,7 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 	if err != nil {
 		return fmt.Errorf("%w (--listen HOST:0 takes any free port)", err)
 	}
-	terminal := obs.NonBlocking(cmd.stderr) // so that no request waits for whoever reads it
+	terminal := obs.NonBlocking(cmd.stderr) // so that no request waits for the reader of the log
 	o := playground.Options{
 		Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(terminal, slog.LevelWarn),
 		DirectoriesListen: *directories, PerKey: *rate, Strict: *strict, DirectoryTimeout: *patience,

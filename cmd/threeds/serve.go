@@ -28,7 +28,7 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*serv
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
 	ignored := make(chan os.Signal, 1)
-	signal.Notify(ignored, syscall.SIGPIPE) // or the server would end when nobody reads its log any more
+	signal.Notify(ignored, syscall.SIGPIPE) // otherwise the server would end when the reader of its log ends
 	defer signal.Stop(ignored)
 	return server.Serve(ctx, server.Options{File: file, Log: stderr, Build: buildInfo(), Release: releaseVersion(), Reload: reload, Change: change})
 }

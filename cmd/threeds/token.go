@@ -24,7 +24,7 @@ func withOperators(ctx context.Context, file string, do func(*operator.Service) 
 	})
 }
 
-// commandActor is how the audit trail calls whoever runs a command.
+// commandActor is the name in the audit trail of the person who runs a command.
 func commandActor() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {
@@ -86,7 +86,7 @@ func tokenCreate(ctx context.Context, cmd *invocation) error {
 		if err == nil {
 			_, err = fmt.Fprintln(cmd.stdout, text)
 		}
-		if err != nil { // nobody has the token, or it has left no trace
+		if err != nil { // the token was printed nowhere, or the audit trail has no entry of it
 			return errors.Join(err, s.RevokeToken(context.WithoutCancel(ctx), token.Name))
 		}
 		return nil

@@ -80,8 +80,8 @@ func runWebhook(ctx context.Context, cmd *invocation) error {
 	})
 }
 
-// showArgument returns an argument as the audit trail may have it: the id of an endpoint or an event, or a URL without a
-// password. Of anything else, which may be a secret, it has nothing.
+// showArgument returns an argument in a form for the audit trail: the id of an endpoint or an event, or a URL without a
+// password. Anything else may be a secret, and is left out.
 func showArgument(text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -172,7 +172,7 @@ func (c *webhookCommand) prepareAdd() func(context.Context) error {
 		} else {
 			_, err = fmt.Fprintln(c.stdout, added.Secret.Text())
 		}
-		if err != nil { // nobody has the secret
+		if err != nil { // the secret was printed nowhere
 			return errors.Join(err, c.hooks.Remove(context.WithoutCancel(ctx), c.merchant, added.ID))
 		}
 		if !c.asJSON {

@@ -123,8 +123,8 @@ func (s *sampler) letters(n int) string {
 	return s.from("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", n)
 }
 
-// prose returns n random characters of free text, some of which JSON has to escape. From 2.3.1
-// on they are not only ASCII. No blank is the first or the last: around an id it would be a slip.
+// prose returns n random characters of free text. JSON has to escape some of them. From 2.3.1 on they are not only
+// ASCII. No blank is the first or the last: around an id it would be a slip.
 func (s *sampler) prose(n int) string {
 	alphabet := `abc XYZ09-'"\/<&>`
 	if s.version >= message.V231 {

@@ -65,7 +65,7 @@ func Routes(mux *http.ServeMux, faults string, all func() []*Set, find func(sche
 // errWritten says that the answer has been given.
 var errWritten = errors.New("written")
 
-// A setStatus is what the control port tells of a scheme's ranges.
+// A setStatus is the answer of the control port about a scheme's ranges.
 type setStatus struct {
 	Scheme  string      `json:"scheme"`
 	Serial  string      `json:"serial"`

@@ -24,7 +24,7 @@ type item struct {
 // chunk is about how many bytes a streamed body is made of at a time.
 const chunk = 32 << 10
 
-// newAbout prepares what a range has beside its bounds. The JSON members are made when they are first sent.
+// newAbout prepares what a range has besides its bounds. The JSON members are made when they are first sent.
 func (r *Set) newAbout(c Range) *about {
 	a := &about{Range: c, tails: make(map[string]func() []byte, 3)}
 	for _, version := range peer.Versions() {
@@ -46,7 +46,7 @@ func (c Range) versions() []string {
 	return c.Versions
 }
 
-// members are those of an entry of cardRangeData beside the bounds.
+// members are those of an entry of cardRangeData besides the bounds.
 func (c Range) members(version string) *peer.Object {
 	l := new(peer.Object)
 	if version == peer.V231 {
@@ -311,7 +311,7 @@ func (s *seeker) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends what is under way. A further Read begins anew.
+// Close ends the current pass. The next Read starts from the beginning.
 func (s *seeker) Close() {
 	if s.stop != nil {
 		s.stop()

@@ -124,7 +124,7 @@ func (g *generator) find(b bounds) *about {
 	return nil
 }
 
-// payload is what the ranges of an issuer have beside their bounds.
+// payload is what the ranges of an issuer have besides their bounds.
 func (g *generator) payload(p int) Range {
 	if p == 0 {
 		return Range{Versions: []string{peer.V210, peer.V220}, Info: []string{"01"}}

@@ -53,8 +53,8 @@ func (r *Set) since(serial string, inFull bool) ([]item, bool) {
 	return items, true
 }
 
-// unchangedItems tells of changes of which nothing remains: a new serial number
-// comes with cardRangeData. What was there is changed into itself.
+// unchangedItems returns entries for changes that cancel each other: a new serial number needs cardRangeData. Each
+// entry changes a range into itself.
 func unchangedItems(all []step) []item {
 	var out []item
 	for _, s := range all {

@@ -36,8 +36,8 @@ type Service struct {
 	// way round. "" means 01.
 	ReadOrder string `json:"readOrder,omitempty"`
 
-	// Steps tells a range's changes one by one where otherwise only their
-	// result is told. What happened twice is there twice, which 2.3.1 forbids.
+	// Steps sends a range's changes one by one. Without it only their result is sent. A change that happened twice is sent
+	// twice, which 2.3.1 forbids.
 	Steps bool `json:"steps,omitempty"`
 
 	// Together is how many pairs of bounds share an entry in 2.3.1. Zero means
@@ -54,7 +54,7 @@ type Service struct {
 	// URLs is dsUrlList, 2.3.1.
 	URLs []DSURL `json:"urls,omitempty"`
 
-	// Keep is from how many generations back a change is told. Zero means 100.
+	// Keep is the number of generations back to which changes are sent. Zero means 100.
 	Keep int `json:"keep,omitempty"`
 
 	// File is the file that a server may download in place of cardRangeData.

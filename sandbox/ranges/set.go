@@ -19,10 +19,9 @@ import (
 	"time"
 )
 
-// A Range is one range of card numbers and what a directory server tells
-// of it. It is written in the words of whichever version is asked for; what a
-// version lacks is left out. Nothing of it is checked: data may be as wrong as
-// a test wants it.
+// A Range is one range of card numbers and what a directory server sends about it. It is written in the words of
+// whichever version is asked for; what a version lacks is left out. Nothing of it is checked: data may be as wrong as a
+// test wants it.
 type Range struct {
 	Start      string      `json:"start"` // 13-19 digits
 	End        string      `json:"end"`
@@ -51,7 +50,7 @@ type Set struct {
 	override map[bounds]*about // changes of those: nil for one that was deleted
 	own      map[bounds]*about // all others
 	order    []bounds          // of own
-	abouts   map[string]*about // by the JSON of what is told
+	abouts   map[string]*about // by the JSON of what is sent
 	past     []generation      // oldest first, without those that are forgotten
 	serial   string            // of the set as it is
 	number   int               // of serial
@@ -65,7 +64,7 @@ type Set struct {
 // bounds identify a range.
 type bounds struct{ start, end string }
 
-// about is what a range has beside its bounds, and the same as JSON members for each version.
+// about is what a range has besides its bounds, and the same as JSON members for each version.
 type about struct {
 	Range
 	tails     map[string]func() []byte
@@ -145,7 +144,7 @@ func ordinal(n int) string { return "g" + strconv.Itoa(n) }
 // Add adds ranges, as Change does.
 func (r *Set) Add(all ...Range) error { return r.Change(Change{Add: all}) }
 
-// Modify changes what ranges have beside their bounds, by which they are found.
+// Modify changes what ranges have besides their bounds, by which they are found.
 func (r *Set) Modify(all ...Range) error { return r.Change(Change{Modify: all}) }
 
 // Delete removes ranges, which are found by their bounds.
@@ -269,7 +268,7 @@ func (r *Set) compactOrder(steps []step) {
 	})
 }
 
-// find returns what a range has beside its bounds, nil when there is no range with these bounds.
+// find returns what a range has besides its bounds, nil when there is no range with these bounds.
 func (r *Set) find(b bounds) *about {
 	if a := r.own[b]; a != nil {
 		return a
@@ -306,11 +305,10 @@ func (r *Set) intern(c Range) *about {
 	return r.abouts[string(key)]
 }
 
-// Generate makes the set n realistic ranges beside the documented ones. They
-// are made anew, the same for the same seed, each time they are sent, and take
-// no memory: 2,000,000 are some 570 MB as a PRes of 2.2.0, 150 MB of 2.3.1. They
-// have numbers of 13 to 19 digits, 4,000 different payloads and no overlap, and may
-// be changed one by one. Older serial numbers are not known from then on.
+// Generate makes the set n realistic ranges besides the documented ones. They are generated each time they are sent,
+// the same for the same seed, and take no memory: 2,000,000 are some 570 MB as a PRes of 2.2.0, 150 MB of 2.3.1. They
+// have numbers of 13 to 19 digits, 4,000 different payloads and no overlap, and may be changed one by one. Older serial
+// numbers are not known from then on.
 func (r *Set) Generate(n int, seed uint64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -99,7 +99,7 @@ func (c *checkout) end(e ending) {
 	c.order.Card, c.panel.card = "", ""
 }
 
-// view is all that the page is told. Its texts are fit to be shown.
+// view is everything that the page gets. Its texts are safe to show.
 type view struct {
 	ID       string      `json:"id"`
 	State    state       `json:"state"`

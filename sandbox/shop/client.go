@@ -74,7 +74,7 @@ func readAnswer(a *client.Answer) (answer, error) {
 	return got, nil
 }
 
-// noteOf says in words what the headers of an answer to an AReq tell of it.
+// noteOf explains in words what the headers of an answer to an AReq say.
 func noteOf(a *client.Answer) string {
 	var notes []string
 	if names := a.Normalised(); names != nil {

@@ -32,7 +32,7 @@ type secondRequest struct {
 	when  time.Time // of the first ARes, nearly
 }
 
-// isValid reports whether the page told of one outcome.
+// isValid reports whether the page sent exactly one outcome.
 func (r *secondRequest) isValid() bool {
 	switch r.Incomplete {
 	case "":

@@ -112,8 +112,7 @@ func endWithErro(m *message) ending {
 	return e
 }
 
-// endWithFault is the ending for a fault that no message tells of, in words of
-// the shop's own.
+// endWithFault is the ending for a fault without a message, in words of the shop's own.
 func endWithFault(text string) ending {
 	e := endWith(faulty)
 	e.Text = text

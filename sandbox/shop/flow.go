@@ -231,9 +231,8 @@ func (c *checkout) challengeRequest() []byte {
 	})
 }
 
-// cancel is the cardholder closing the dialog. The ACS cannot be told: only
-// its own page has a way to cancel. So the shop waits a little, in case a
-// result is on its way, and then calls it a day.
+// cancel is called when the cardholder closes the dialog. The shop cannot inform the ACS: only the ACS's own page can
+// cancel. So the shop waits a little for a result that may be on its way, and then ends the payment.
 func (s *Shop) cancel(w http.ResponseWriter, _ *http.Request, c *checkout) {
 	c.mu.Lock()
 	if c.moveTo(returned) {

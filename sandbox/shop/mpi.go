@@ -202,8 +202,8 @@ func (s *Shop) paResNotice(w http.ResponseWriter, r *http.Request) {
 	s.notice(w, "challenge")
 }
 
-// waitForPARes ends a checkout whose cardholder has not come back in time: in
-// 1.0.2 there is nobody else to ask. The caller holds the lock.
+// waitForPARes ends a checkout whose cardholder has not come back in time: in 1.0.2 no other party can be asked. The
+// caller holds the lock.
 func (c *checkout) waitForPARes(now time.Time) {
 	if (c.state == challenge || c.state == returned) && !c.v1.checking && now.After(c.deadline) {
 		c.end(c.lateEnding())

@@ -119,9 +119,8 @@ func highest(crd *message) string {
 	return ""
 }
 
-// methodURL returns where the ACS wants the 3DS Method in one version, "" for
-// nowhere, and whether the ACS has that version at all. The URL beside the list
-// belongs to the highest version and is not looked at.
+// methodURL returns where the ACS wants the 3DS Method in one version, "" for nowhere, and whether the ACS has that
+// version at all. The URL next to the list belongs to the highest version and is not looked at.
 func methodURL(crd *message, version string) (string, bool) {
 	for _, v := range crd.ACSVersions {
 		if v.Version == version {

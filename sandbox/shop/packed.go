@@ -62,8 +62,8 @@ var maskedElements = map[string]func(string) string{
 	"X509Certificate": shorten,
 }
 
-// shownXML is a message of 1.0.2 indented for people, with card numbers and
-// authentication values masked. Of what is none, only the size is told.
+// shownXML is a message of 1.0.2 indented for people, with card numbers and authentication values masked. Of any other
+// text it returns only the size.
 func shownXML(text []byte, err error) string {
 	if err == nil {
 		if shown, ok := indentXML(text); ok {

@@ -160,7 +160,7 @@ func (s *Shop) orderPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// An eventView is what the page of an order says of the event that told the shop.
+// An eventView is what the page of an order says about the event that the shop received.
 type eventView struct {
 	IsPushed bool // the event was there before the shop asked
 	ID, At   string

@@ -47,8 +47,8 @@ func (t *checkoutStore) open() (*checkout, error) {
 	return c, nil
 }
 
-// forgetEnded makes room: of the checkouts that have ended, whose pages have been
-// told all there is, it forgets the oldest. The caller holds the lock.
+// forgetEnded makes room: it forgets the oldest checkouts that have ended and whose pages know everything. The caller
+// holds the lock.
 func (t *checkoutStore) forgetEnded() {
 	var oldest *checkout
 	for _, c := range t.byID {
@@ -105,7 +105,7 @@ type payment struct {
 	id  string // of the authentication; empty if the server has refused
 	end *client.Authentication
 
-	isPushed bool   // an event has told end
+	isPushed bool   // an event has brought end
 	event    string // id of the event, which may come after the shop has asked
 	eventAt  time.Time
 }
@@ -167,7 +167,7 @@ func (t *paymentStore) setID(p *payment, id string) {
 	close(p.begun)
 }
 
-// recordAnswer ends a payment with what the server has answered when asked. The first end stays.
+// recordAnswer ends a payment by the server's answer to a question. The first end stays.
 func (t *paymentStore) recordAnswer(p *payment, end *client.Authentication) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

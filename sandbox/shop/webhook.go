@@ -90,8 +90,7 @@ func (s *Shop) registerHook(ctx context.Context) {
 	s.isTold.Store(true)
 }
 
-// addEndpoint adds the endpoint of the shop. It removes the one that an earlier start has left, whose secret nobody
-// knows any more.
+// addEndpoint adds the endpoint of the shop. It removes the endpoint of an earlier start, whose secret is lost.
 func (s *Shop) addEndpoint(ctx context.Context) error {
 	all, err := s.api.WebhookEndpoints(ctx)
 	if err != nil {

@@ -104,9 +104,8 @@ var maskedNames = map[string]func(string) string{
 	"detail":             maskDigits,
 }
 
-// masked is a JSON message indented for people, its members in their order,
-// with card numbers and authentication values masked. Of what is no JSON, only
-// the size is told.
+// masked is a JSON message indented for people, its members in their order, with card numbers and authentication values
+// masked. Of any other text it returns only the size.
 func masked(raw []byte) string {
 	var b, out bytes.Buffer
 	if json.Valid(raw) { // which bounds the depth, too

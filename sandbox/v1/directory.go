@@ -43,7 +43,7 @@ type directory struct {
 	url      string
 	chain    func() *chain // the scheme's own
 	made     atomic.Pointer[chain]
-	impostor func() *chain  // has the same names, and nobody trusts it
+	impostor func() *chain  // has the same names, and no server trusts it
 	tables   [2][]cardRange // of the CRRes: as they were before, and as they are
 }
 

@@ -73,7 +73,7 @@ func TestTableErrors(t *testing.T) {
 		{"", "the last card is not *, so that some are nowhere"},
 		{"card *1 enrolled N", "the last card is not *, so that some are nowhere"},
 		{"cards *" + last, `line 1: unknown word "cards"`},
-		{"card 4000" + last, "line 1: a card of which nothing is said"},
+		{"card 4000" + last, "line 1: a card without a rule"},
 		{"card 4*4*4 silence" + last, `line 1: pattern "4*4*4": want digits and dots with a star at either end`},
 		{"card *1 enrolled Y" + last, `line 1: "enrolled Y" is nothing that a card can do`},
 		{"card *1 status C" + last, `line 1: "status C" is nothing that a card can do`},

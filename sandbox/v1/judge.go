@@ -125,7 +125,7 @@ func (e protocolError) bytes(id string) []byte {
 // A received is a message that came in.
 type received struct {
 	id   string
-	kind string // "VEReq"; "" when it cannot be told
+	kind string // "VEReq"; "" when it is unknown
 	body *element
 }
 

@@ -68,7 +68,7 @@ func New(o Options) (*Network, error) {
 	return n, nil
 }
 
-// Directories tells of each directory server, in the order of Options.
+// Directories describes each directory server, in the order of Options.
 func (n *Network) Directories() []Directory {
 	var all []Directory
 	for _, d := range n.directories {

@@ -61,7 +61,7 @@ func subtractRange(ranges []cardRange, hole cardRange) (left []cardRange) {
 	return left
 }
 
-// addToNumber is the number beside another of up to 19 digits.
+// addToNumber is the number next to another of up to 19 digits.
 func addToNumber(number string, by int64) string {
 	n, _ := strconv.ParseUint(number, 10, 64) // digits
 	text := strconv.FormatUint(n+uint64(by), 10)

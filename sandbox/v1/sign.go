@@ -111,7 +111,7 @@ func otherAmount(pares string) string {
 	return strings.Replace(pares, "<purchAmount>", "<purchAmount>1", 1)
 }
 
-// join puts elements beside each other, with the style's gaps around them.
+// join puts elements next to each other, with the style's gaps around them.
 func (s sealer) join(elements ...string) string {
 	return s.style.gap + strings.Join(elements, s.style.gap) + s.style.gap
 }

@@ -63,7 +63,7 @@ func (t *table) readLine(line string) error {
 func readCard(text string) (card, error) {
 	end := strings.IndexFunc(text, func(c rune) bool { return !strings.ContainsRune("0123456789.* \t", c) })
 	if end < 0 {
-		return card{}, errors.New("a card of which nothing is said")
+		return card{}, errors.New("a card without a rule")
 	}
 	p, err := scenario.ReadPattern(strings.Join(strings.Fields(text[:end]), ""))
 	if err != nil {

@@ -37,9 +37,8 @@ const (
 	maxElements = 300
 )
 
-// readXML reads a document strictly: one root, nothing beside it, no document
-// type, no attribute twice. A name with a namespace keeps it in front, so that
-// it is none of ours.
+// readXML reads a document strictly: one root, nothing besides it, no document type, no attribute twice. A name with a
+// namespace keeps it in front, so that it is none of ours.
 func readXML(raw []byte) (*element, error) {
 	top := &element{}
 	open := []*element{top}

@@ -161,8 +161,7 @@ func isLabel(s string) bool {
 	return s != "" && !(punycode && s[len(s)-1] == '-')
 }
 
-// parseIPv4 parses an IPv4 address as browsers do: one to four numbers, of which the last
-// fills all remaining bytes.
+// parseIPv4 parses an IPv4 address as browsers do: one to four numbers. The last one fills all remaining bytes.
 func parseIPv4(parts []string) (netip.Addr, bool) {
 	if len(parts) > 4 {
 		return netip.Addr{}, false

@@ -1,9 +1,9 @@
 // Package cardnumber finds card numbers where none may be, and hides them. It is the one place that knows how a card
 // number looks.
 //
-// Use [Check] or [IsIn] before a name, a label or a reference is taken, [Scrub] for what is kept, such as the audit trail, and
-// [Mask] for texts of the log, of which nobody knows what is in them. [MayBe] tells whether somebody has typed a number
-// into a field of a search.
+// Use [Check] or [IsIn] before a name, a label or a reference is taken, [Scrub] for what is kept, such as the audit
+// trail, and [Mask] for texts with unknown content, such as lines of the log. [MayBe] tells whether somebody has typed
+// a number into a field of a search.
 package cardnumber
 
 import (

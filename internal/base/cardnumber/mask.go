@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Mask is [Scrub] for texts of which nobody knows what is in them, such as lines of the log: it also hides numbers whose
-// check digit is wrong. It replaces every run of 13 digits or more in s by "***", also one with single spaces, dashes,
-// dots, slashes or underscores inside. The digits of a UUID are left alone, and those of a time or of addresses in a network. If hiding
-// the digits behind a UUID has cut into it, it is no UUID any more and is hidden too.
+// Mask is [Scrub] for texts with unknown content, such as lines of the log: it also hides numbers whose check digit is
+// wrong. It replaces every run of 13 digits or more in s by "***", also one with single spaces, dashes, dots, slashes
+// or underscores inside. The digits of a UUID are left alone, and those of a time or of addresses in a network. If
+// hiding the digits behind a UUID has cut into it, it is no UUID any more and is hidden too.
 //
 // Hexadecimal words are hidden too if they may be a card number, as a stack has them: one word of 13 to 19 decimal
 // digits, or bytes that are digits of a text.
@@ -72,14 +72,14 @@ func run(s string, i int) (end, digits int) {
 }
 
 // The card numbers of 13 to 19 digits, as numbers, go from minCardWord to maxCardWord. An address in memory may be
-// hidden too, since it cannot be told from a card number.
+// hidden too, since it looks like a card number.
 const (
 	minCardWord = 1_000_000_000_000
 	maxCardWord = 9_999_999_999_999_999_999
 )
 
-// maxShownBytes is how many digits of a card number a list of bytes may show: no more than its first six identify
-// nobody.
+// maxShownBytes is how many digits of a card number a list of bytes may show. The first six digits identify no
+// cardholder.
 const maxShownBytes = 6
 
 // hexWords returns the end of the hexadecimal word that begins at i, and whether it may be a card number. If it is a

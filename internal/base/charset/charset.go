@@ -159,7 +159,7 @@ func IsPlainJSON(raw []byte) bool {
 	for len(raw) >= 8 {
 		x := binary.LittleEndian.Uint64(raw)
 		slash, del := x^'\\'*ones, x^0x7f*ones
-		// The usual test for a byte that is zero: it may err only beside a real one.
+		// The usual test for a byte that is zero: it may err only next to a real one.
 		if (x|(slash-ones)&^slash|(del-ones)&^del)&tops != 0 {
 			return false
 		}

@@ -113,8 +113,8 @@ func finish(f *os.File, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Replace replaces a file. Whoever reads it sees the content before or after, also after a
-// crash. Mode and owner stay; if that is not possible nothing is changed.
+// Replace replaces a file. A reader sees the old or the new content, also after a crash. Mode and owner stay; if that
+// is not possible nothing is changed.
 func Replace(path string, data []byte) error {
 	path, was, err := resolve(path)
 	if err != nil {
@@ -157,8 +157,8 @@ func PendingPath(path string) (string, error) {
 	return path + pendingSuffix, err
 }
 
-// WritePending keeps what is to replace a file, in a file of the same mode and owner beside it: see [PendingPath]. One that
-// is there is replaced, as [Replace] does.
+// WritePending keeps what is to replace a file, in a file of the same mode and owner next to it: see [PendingPath]. One
+// that is there is replaced, as [Replace] does.
 func WritePending(path string, data []byte) error {
 	path, was, err := resolve(path)
 	if err != nil {

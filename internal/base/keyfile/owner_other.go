@@ -7,8 +7,7 @@ import (
 	"os"
 )
 
-// isForeign reports whether a file belongs to another user than this process, which
-// cannot be told here.
+// isForeign reports whether a file belongs to another user than this process, which this system does not say.
 func isForeign(fs.FileInfo) bool { return false }
 
 // InheritOwner gives a new file the owner of its directory, which cannot be done here.

@@ -14,7 +14,7 @@ import (
 
 const (
 	pollInterval = 10 * time.Millisecond
-	// noticeTime is when people are told what the tests wait for. It ends nothing.
+	// noticeTime is after how long a message says what the tests wait for. It ends nothing.
 	noticeTime = 20 * time.Second
 	// reportTime is what is kept of the time limit of the test binary to report the goroutines that stay.
 	reportTime = 30 * time.Second

@@ -64,7 +64,7 @@ func NewMetrics() *Metrics {
 	m.exchanges = m.newHistogram("threeds_directory_seconds", "How long requests to directory servers took, until the answer was there or they were given up.",
 		[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "scheme", "message")
 	m.open = m.newGauge("threeds_directory_open",
-		"1 while requests are refused at once because the directory server cannot be reached, 0 otherwise.", "scheme", "message")
+		"1 while requests are refused immediately because the directory server cannot be reached, 0 otherwise.", "scheme", "message")
 	m.ranges = m.newGauge("threeds_card_ranges", "Card ranges in use.", "scheme")
 	m.loaded = m.newGauge("threeds_card_ranges_loaded_timestamp_seconds", "When the card ranges in use were loaded.", "scheme")
 	m.held = m.newGauge("threeds_card_ranges_held",
@@ -208,7 +208,7 @@ func (m *Metrics) Lists(ends map[string]time.Time, schemeOf func(key string) str
 	m.setTimes(m.due, ends, schemeOf)
 }
 
-// setTimes has a gauge show times, and no others. One that stays is there all the while, also for a scrape meanwhile.
+// setTimes makes a gauge show exactly these times. A scrape at the same moment sees every time that stays.
 func (m *Metrics) setTimes(gauge *prometheus.GaugeVec, ends map[string]time.Time, schemeOf func(key string) string) {
 	m.timesMu.Lock()
 	defer m.timesMu.Unlock()

@@ -14,7 +14,7 @@ const (
 	// maxWriteTime is how long a Write waits for the reader of the log.
 	maxWriteTime = time.Second
 
-	// maxKept is how many bytes are kept while nobody reads it.
+	// maxKept is how many bytes are kept while the log's reader does not read.
 	maxKept = 1 << 20
 )
 
@@ -84,7 +84,7 @@ func (w *nonBlockingWriter) pass(b []byte) error {
 		if b = w.next(); b == nil {
 			return err
 		}
-		_, _ = w.to.Write(b) // nobody waits for the error
+		_, _ = w.to.Write(b) // the caller has gone on and cannot get the error
 	}
 }
 

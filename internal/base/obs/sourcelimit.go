@@ -12,7 +12,7 @@ import (
 const (
 	linesPerSource = 10          // in one window, for one source
 	sourceWindow   = time.Minute // then one line says how many were left out
-	maxSources     = 10_000      // known at once; further ones share one window
+	maxSources     = 10_000      // known at the same time; further ones share one window
 	flushEvery     = 10 * time.Second
 )
 
@@ -59,9 +59,8 @@ func (l *sourceLimiter) allow(r *Request, now time.Time) bool {
 	return false
 }
 
-// takeEnded returns the sources whose window is over and of which requests were
-// suppressed, and forgets all whose window is over. With all set every window counts as
-// over.
+// takeEnded forgets all sources whose window is over, and returns those with suppressed requests. With all set, every
+// window counts as over.
 func (l *sourceLimiter) takeEnded(now time.Time, all bool) []*sourceLines {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -28,7 +28,7 @@ type Tracing struct {
 }
 
 // Traces follows sampled requests on their way through the server and sends their spans to a collector. A nil *Traces
-// follows none. Nobody waits for the collector: a span that it does not take is lost, which is counted and logged.
+// follows none. No request waits for the collector: a span that it does not accept is lost, and is counted and logged.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer

@@ -15,9 +15,10 @@ func Address(t testing.TB) string {
 	return Addresses(t, 1)[0]
 }
 
-// Addresses returns loopback addresses on which nobody listens, none of them twice in the life of this process: several
-// servers of a test get theirs before any has begun to listen. They are below the ports that a system gives to connections
-// and to those who listen on any port, one of whom could take the address before the server listens on it.
+// Addresses returns loopback addresses that no process listens on. It never returns an address twice in the life of
+// this process, so several servers of a test can get theirs before any of them listens. The ports are below those that
+// a system gives to connections and to listeners on any port. So no other process takes an address before the server
+// listens on it.
 func Addresses(t testing.TB, n int) []string {
 	t.Helper()
 	ports.mu.Lock()
@@ -43,7 +44,7 @@ func Addresses(t testing.TB, n int) []string {
 	return free
 }
 
-// The ports of tests are in blocks, each of which one process has to itself. It listens on the first port of its block as
+// The ports of tests are in blocks. Each block belongs to one process, which listens on the first port of the block as
 // long as it lives.
 const (
 	firstPort     = 18_000

@@ -22,9 +22,8 @@ type Group struct {
 	running sync.WaitGroup
 }
 
-// Start runs do in a goroutine, with a context that ends when End is called. After End it
-// runs do at once, in the caller's goroutine, with a context that has ended: so do can
-// record what is left undone.
+// Start runs do in a goroutine, with a context that ends when End is called. After End it runs do immediately, in the
+// caller's goroutine, with a context that has ended: so do can record what is left undone.
 func (g *Group) Start(do func(ctx context.Context)) {
 	g.mu.Lock()
 	ctx := g.context()
@@ -77,7 +76,7 @@ func (g *Group) context() context.Context {
 	return g.ctx
 }
 
-// Sleep waits for d and returns true. If ctx ends earlier, it returns false at once.
+// Sleep waits for d and returns true. If ctx ends earlier, it returns false immediately.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -89,7 +88,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Wait waits for a group and returns nil. If ctx ends earlier, it returns the error of ctx at once.
+// Wait waits for a group and returns nil. If ctx ends earlier, it returns the error of ctx immediately.
 func Wait(ctx context.Context, group *sync.WaitGroup) error {
 	done := make(chan struct{})
 	go func() {

@@ -1,5 +1,5 @@
-// Package waittest waits in tests for what something else brings about: another process, a server, a goroutine that
-// tells nobody. Use [Until] where there is no channel to receive from and no bubble of testing/synctest to be in.
+// Package waittest lets tests wait for an effect of another process, a server, or a goroutine that reports nothing. Use
+// [Until] where there is no channel to receive from and no bubble of testing/synctest to be in.
 package waittest
 
 import (

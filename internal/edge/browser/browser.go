@@ -33,9 +33,10 @@ type Settings struct {
 	TrustedProxies []netip.Prefix
 	// IsLab admits pages of issuers over http on this machine.
 	IsLab bool
-	// Waits ends when requests that wait for a change are to be answered at once. Nil means never.
+	// Waits ends when requests that wait for a change are to be answered immediately. Nil means never.
 	Waits context.Context
-	// Count hears of each request: of its step in one word, and of the status of its answer. Nil means that nobody does.
+	// Count is called for each request, with its step in one word and the status of its answer. Nil means that requests
+	// are not counted.
 	Count func(step string, status int)
 	Log   *slog.Logger
 }
@@ -86,8 +87,8 @@ const (
 	pageWait = 8 * time.Second // of a page without JavaScript
 	backWait = 10 * time.Second
 
-	// maxWaiters is how many requests of one authentication may wait: two tabs, each of which may have lost a connection
-	// that the server does not know to be lost yet.
+	// maxWaiters is how many requests of one authentication may wait. It is enough for two tabs: each may have lost a
+	// connection, and the server may not know that yet.
 	maxWaiters = 4
 	earlyPause = time.Second // before a page asks again whose request was to wait and had no place
 )
@@ -171,8 +172,9 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// tokenForm and bindingForm are what secrets look like in base64url: at least 256 bits. A binding is 32 bytes, of which the
-// last letter has four bits and two zeros: another last letter is refused, since no one text stands for its bytes.
+// tokenForm and bindingForm are what secrets look like in base64url: at least 256 bits. A binding is 32 bytes, so its
+// last letter has four bits of data and two zero bits. Any other last letter is refused, so that each binding has
+// exactly one text.
 var (
 	tokenForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{43,128}$`)
 	bindingForm = regexp.MustCompile(`^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$`)

@@ -22,7 +22,7 @@ func (h *handler) methodNotice(w http.ResponseWriter, r *http.Request) {
 	if err != nil && !errors.Is(err, auth.ErrNoAuthentication) {
 		h.Log.Error("3DS Method notification failed", "err", err)
 	}
-	// The hidden frame shows nothing in any case, and tells nobody whether the tag was right.
+	// The hidden frame shows nothing in any case. It does not say whether the tag was right.
 	setPolicy(w, "default-src 'none'; base-uri 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(http.StatusOK)

@@ -148,7 +148,7 @@ func (h *handler) answerSPC(c *stepCall) (*auth.BrowserView, error) {
 	return h.Engine.AnswerSPC(c.r.Context(), c.token, c.binding, answer)
 }
 
-// readHeaders returns what a request itself tells of its browser, in the bytes that came.
+// readHeaders returns what the headers of a request say about its browser, unchanged.
 func (h *handler) readHeaders(r *http.Request) auth.BrowserData {
 	data := auth.BrowserData{
 		"browserAcceptHeader": readList(r, "Accept"), "browserUserAgent": r.UserAgent(), "acceptLanguage": readList(r, "Accept-Language"),

@@ -30,7 +30,7 @@ type Card struct {
 	Groups   []Group
 	Raw      string // the message as JSON
 	Findings []string
-	Others   []Other // messages that may be shown beside it
+	Others   []Other // messages that may be shown next to it
 }
 
 // An Other is the address that shows another message, and its name.

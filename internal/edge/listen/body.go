@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// ReadBody reads a body. Up to free bytes need no permission; for a longer body it calls reserve once, which returns how
-// many bytes the body may have. Memory for them is then allocated at once. After an error of reserve, which ReadBody
-// returns, nothing more is read.
+// ReadBody reads a body. Up to free bytes need no permission; for a longer body it calls reserve once, which returns
+// how many bytes the body may have. Memory for them is then allocated immediately. After an error of reserve, which
+// ReadBody returns, nothing more is read.
 func ReadBody(body io.Reader, free int64, reserve func() (int64, error)) ([]byte, error) {
 	begun, err := io.ReadAll(io.LimitReader(body, free+1))
 	if err != nil || int64(len(begun)) <= free {

@@ -70,8 +70,8 @@ func (c *drainConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write notes after how many reads it comes. To note that when net/http calls the connection idle would be too late: a
-// client that has its answer may have sent the next request by then, and net/http read it.
+// Write remembers how many reads came before it. It would be too late to do that when net/http calls the connection
+// idle: by then the client may have sent the next request, and net/http may have read it.
 func (c *drainConn) Write(p []byte) (int, error) {
 	c.wroteAt.Store(c.reads.Load())
 	return c.TCPConn.Write(p)
@@ -139,7 +139,7 @@ func (d *Drainer) CloseIdle() (left int) {
 		}
 		if c.unchanged >= wait && quiet || over {
 			// TLS's close_notify is left out: it would take time in which a request may come. CloseWrite sends the end
-			// at once; Close alone would only do so when the goroutine that waits in Read has woken up.
+			// immediately; Close alone would only do so when the goroutine that waits in Read has woken up.
 			_ = c.CloseWrite()
 			_ = c.TCPConn.Close()
 			delete(d.all, c)

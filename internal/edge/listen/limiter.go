@@ -98,9 +98,9 @@ func (l limitedListener) Accept() (net.Conn, error) {
 // protoHTTP2 is the name of HTTP/2 in a TLS handshake.
 const protoHTTP2 = "h2"
 
-// Offer returns a TLS configuration that offers HTTP/2 as config does, but to no more than MaxHTTP2 connections at once.
-// Later ones get HTTP/1.1, so that nobody can send hundreds of requests on each of thousands of connections. Without a
-// limit of connections it returns config.
+// Offer returns a TLS configuration that offers HTTP/2 as config does, but to no more than MaxHTTP2 connections at
+// once. Later ones get HTTP/1.1, so that no client can send hundreds of requests on each of thousands of connections.
+// Without a limit of connections it returns config.
 func (l *Limiter) Offer(config *tls.Config) *tls.Config {
 	if l.Max == 0 {
 		return config

@@ -2,8 +2,8 @@ package listen
 
 import "sync"
 
-// Waiters counts requests that wait, by the party that they belong to: a merchant, or the token of a shopper. So one party
-// cannot have all places for those who wait. Its zero value lets every request wait.
+// Waiters counts requests that wait, by the party that they belong to: a merchant, or the token of a shopper. So one
+// party cannot take all places. Its zero value lets every request wait.
 type Waiters struct {
 	Max int // for one party; 0 means that there is no limit
 

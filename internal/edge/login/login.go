@@ -54,7 +54,7 @@ type Service struct {
 	Proxies   func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none
 
 	visitor  *operator.Session      // who everybody is; nil: those who have logged in
-	isOwn    func(host string) bool // which hosts an open console has beside that of its URL
+	isOwn    func(host string) bool // which hosts an open console has besides that of its URL
 	failures struct {
 		sync.Mutex
 		limit      *rate.Limiter
@@ -72,7 +72,7 @@ func Paths() []string {
 
 // Open returns a Service of a console without login, whose visitor is admin: that of the sandbox. Its forms still bring
 // csrf, and their Origin must be origin. It may also be the host that a form is sent to, by plain HTTP, if isOwn says
-// that nobody else can have pages of that host.
+// that no other party can have pages of that host.
 func Open(origin string, isOwn func(host string) bool) *Service {
 	return &Service{
 		Settings: func() *Settings { return &Settings{URL: origin} }, isOwn: isOwn,
@@ -137,9 +137,9 @@ func (s *Service) initMux() {
 	s.mux.HandleFunc("POST /invite/{secret}", s.finishInvitation)
 }
 
-// Protect returns a handler that has next answer requests of those who have logged in. It sets the headers that keep
-// pages from being framed, cached or scripted by others. Whoever has not logged in is sent to the login. A form is
-// refused unless it comes from our own page and brings the csrf of its session.
+// Protect returns a handler that passes requests of logged-in operators to next. It sets the headers that keep pages
+// from being framed, cached or scripted by others. A visitor who has not logged in is redirected to the login. A form
+// is refused unless it comes from our own page and has the csrf token of its session.
 func (s *Service) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.setHeaders(w)
@@ -277,7 +277,7 @@ func (s *Service) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
-// The names of the cookies. With https they have a prefix by which browsers take them from this host alone.
+// The names of the cookies. With https they have a prefix that makes browsers accept them from this host only.
 const (
 	sessionCookieName = "threeds"
 	browserCookieName = "threeds-login"
@@ -302,7 +302,7 @@ func (s *Service) setCookie(w http.ResponseWriter, name, value string, seconds i
 
 // startSession starts a session of a user who has logged in and sends the browser on.
 func (s *Service) startSession(w http.ResponseWriter, r *http.Request, u *operator.User, groups []string, next string) {
-	if old, err := r.Cookie(s.sessionCookie()); err == nil { // of whoever was logged in here before
+	if old, err := r.Cookie(s.sessionCookie()); err == nil { // the session of the operator who was logged in here before
 		if err := s.Operators.EndSession(r.Context(), old.Value); err != nil {
 			s.showFailure(w, err)
 			return
@@ -313,7 +313,7 @@ func (s *Service) startSession(w http.ResponseWriter, r *http.Request, u *operat
 	if err == nil {
 		err = s.Operators.Record(r.Context(), operator.Entry{Who: u.Who(), Role: u.Role, From: s.addressOf(r), Action: "login"})
 	}
-	if err != nil { // nobody is logged in without a trace
+	if err != nil { // no operator is logged in without an entry in the audit trail
 		s.showFailure(w, errors.Join(err, s.Operators.EndSession(r.Context(), secret)))
 		return
 	}

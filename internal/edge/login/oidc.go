@@ -119,7 +119,7 @@ func (s *Service) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// errNoRole says that nobody has given the groups of a user a role.
+// errNoRole says that no group of a user has a role.
 var errNoRole = errors.New("none of the groups has a role")
 
 // errNoGroups says that the issuer did not send the groups of a user.
@@ -152,10 +152,10 @@ type subject struct {
 	id        string // sub
 	label     string
 	groups    []string
-	hasGroups bool // the issuer has told the groups, which may be none
+	hasGroups bool // the issuer has sent the groups; the list may be empty
 }
 
-// finishOIDC logs in whoever the issuer sends back.
+// finishOIDC logs in the user whom the issuer sends back.
 func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	settings := s.Settings().OIDC
 	query := r.URL.Query()
@@ -202,7 +202,7 @@ func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	s.startSession(w, r, &user, who.groups, c.Next)
 }
 
-// identify has the issuer say who has logged in.
+// identify asks the issuer who has logged in.
 func (s *Service) identify(r *http.Request, settings *OIDC, c *ceremony) (subject, error) {
 	query := r.URL.Query()
 	if iss := query.Get("iss"); iss != "" && iss != settings.Issuer {

@@ -105,7 +105,7 @@ func encode(v any) string {
 	return string(text)
 }
 
-// finishPasskey logs in whoever has proved that they have a passkey.
+// finishPasskey logs in a user who has proved to have a passkey.
 func (s *Service) finishPasskey(w http.ResponseWriter, r *http.Request) {
 	if !s.isOwnOrigin(r) || !s.Settings().Passkeys {
 		s.refuseForm(w)
@@ -146,7 +146,7 @@ func (s *Service) finishPasskey(w http.ResponseWriter, r *http.Request) {
 	s.startSession(w, r, &user, nil, c.Next)
 }
 
-// A storeError is a failure of the store, and not of whoever logs in.
+// A storeError is a failure of the store, not of the person who logs in.
 type storeError struct{ err error }
 
 func (e *storeError) Error() string { return e.err.Error() }
@@ -202,8 +202,8 @@ func (s *Service) checkPasskey(r *http.Request, c *ceremony) (operator.User, err
 	return user, nil
 }
 
-// keepPasskey puts a passkey with its new counter in the place of the former one. A user who does not have it any more
-// is another one than that who has logged in.
+// keepPasskey replaces a passkey by the same one with its new counter. If the user no longer has the passkey, it is not
+// the user who logged in.
 func keepPasskey(u *operator.User, used *webauthn.Credential) error {
 	kept, isThere := make([]json.RawMessage, len(u.Passkeys)), false
 	for i, text := range u.Passkeys {

@@ -37,7 +37,7 @@ const (
 	steadySamples = 3
 
 	// minWaiting is how many must wait in a queue before anything is refused, however long they wait: on a slow machine
-	// with little to do, refusing helps nobody.
+	// with little to do, refusing does not help.
 	minWaiting = 64
 
 	// paceWindow is the time over which the pace of a queue is averaged.

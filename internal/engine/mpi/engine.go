@@ -26,8 +26,7 @@ type Client interface {
 	// error means that there is no answer. If it has a method Detail() string, that text is
 	// for the requestor.
 	Exchange(ctx context.Context, scheme, merchant, name, id string, msg []byte) ([]byte, error)
-	// Report posts an Error in the background, and goes on when ctx ends; nobody waits for
-	// the reply.
+	// Report posts an Error in the background, and goes on when ctx ends. The caller does not wait for the reply.
 	Report(ctx context.Context, scheme string, msg []byte)
 }
 
@@ -56,8 +55,8 @@ type Directory struct {
 	// Lab allows an issuer's page on plain http, and on the browser's own machine. It is
 	// for laboratories and for the sandbox.
 	Lab bool
-	// CardRanges says who asks for the card ranges that take part. Nil means
-	// that nobody does, and the directory server is asked for each card.
+	// CardRanges says who asks for the card ranges that take part. Nil means that no card ranges are loaded, and the
+	// directory server is asked for each card.
 	CardRanges *Asker
 }
 
@@ -97,8 +96,8 @@ const (
 	exchange = 25 * time.Second
 )
 
-// Follow takes over the card ranges of a former engine, before Run, for the
-// schemes that are asked for at the same place in the name of the same merchant.
+// Follow takes over the card ranges of a previous engine, before Run, for the schemes that have the same address and
+// ask in the name of the same merchant.
 func (e *Engine) Follow(former *Engine) {
 	for i := range e.Directories {
 		d := &e.Directories[i]

@@ -194,7 +194,7 @@ func (n *enrollment) iReqAnswer(ctx context.Context, r v1.IReq) Answer {
 	return n.errorAnswer(text, detail)
 }
 
-// containsCard reports whether the card number is in a text, be it in groups.
+// containsCard reports whether the card number is in a text, also if it is written in groups.
 func (n *enrollment) containsCard(text string) bool {
 	digits := strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {

@@ -13,8 +13,8 @@ import (
 	"github.com/openthreeds/threeds/internal/protocol/v1"
 )
 
-// A cardTable holds the card ranges of one scheme that take part, as its
-// directory server told them. It never changes; an update makes another.
+// A cardTable holds the card ranges of one scheme that take part, as its directory server sent them. It never changes;
+// an update makes another one.
 type cardTable struct {
 	serial string
 	loaded time.Time
@@ -22,8 +22,8 @@ type cardTable struct {
 	sorted []span
 }
 
-// A span is a range with its ends filled up to the longest card number, so that
-// ranges of different lengths can be told apart by comparing text.
+// A span is a range with its ends filled up to the longest card number, so that comparing texts orders ranges of
+// different lengths.
 type span struct {
 	begin, end string
 	reach      string // the furthest end of all spans up to this one

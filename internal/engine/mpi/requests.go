@@ -92,11 +92,10 @@ func (e *Engine) addToXIDList(ctx context.Context, req store.Txn, xid string, no
 	return nil
 }
 
-// findRequests returns the PAReqs of a merchant that a PARes may be the answer to: the one
-// with its Message id, or, when there is none, those with its xid. The Message id is not
-// signed. Whoever changes it gains nothing, because of the second way: the PARes must
-// still agree with a PAReq that was made with the signed xid.
-// It also finds the PAReq when an issuer answers with a Message id of its own.
+// findRequests returns the PAReqs of a merchant that a PARes may be the answer to: the one with its Message id, or,
+// when there is none, those with its xid. The Message id is not signed. An attacker who changes it gains nothing: the
+// PARes must still agree with a PAReq that was made with the signed xid. It also finds the PAReq when an issuer answers
+// with a Message id of its own.
 func (e *Engine) findRequests(ctx context.Context, owner string, p *v1.Opened) ([]store.Txn, error) {
 	t, err := e.Store.Get(ctx, requestID(owner, p.MessageID))
 	if err == nil {
@@ -213,9 +212,8 @@ func (k *storedRequest) differences(p *v1.PARes, scheme, signedUnder string) []s
 	return names
 }
 
-// plainXID returns an xid in the form in which PAReqs have it. The last character of an xid
-// has two bits that stand for nothing. Whoever changes these in a PAReq, which is not
-// signed, makes the issuer sign another text for the same 20 bytes.
+// plainXID returns an xid in the form that PAReqs have. The last character of an xid has two unused bits. A PAReq is
+// not signed, so somebody can change these bits, and the issuer then signs another text for the same 20 bytes.
 func plainXID(xid string) string {
 	raw, err := base64.StdEncoding.DecodeString(xid)
 	if err != nil {

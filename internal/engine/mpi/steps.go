@@ -56,8 +56,8 @@ func withhold(value string) string {
 	return fmt.Sprintf("[withheld, %d bytes]", len(value))
 }
 
-// withholdCAVV returns what is shown in place of an authentication value: with the beginning of a keyed hash, so that
-// somebody who has the value can show that this was it.
+// withholdCAVV returns what is shown in place of an authentication value. It has the beginning of a keyed hash, so that
+// a holder of the value can prove that it was this one.
 func (e *Engine) withholdCAVV(value string) string {
 	if value == "" || e.CardHash == nil {
 		return withhold(value)

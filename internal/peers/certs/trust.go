@@ -34,7 +34,7 @@ type Client struct {
 type Trust struct {
 	Clients []Client
 	Now     func() time.Time
-	Log     *slog.Logger // is told why a client was turned away; may be nil
+	Log     *slog.Logger // gets the reason why a client was refused; may be nil
 
 	throttle obs.LogThrottle // anybody can cause the line
 }
@@ -177,7 +177,7 @@ func (t *Trust) TLS(certs ...tls.Certificate) *tls.Config {
 
 type identityKey struct{}
 
-// identity remembers the schemes of one connection. They are decided anew when another Trust asks, after a reload.
+// identity remembers the schemes of one connection. They are decided again when another Trust asks, after a reload.
 type identity struct {
 	mu      sync.Mutex
 	by      *Trust

@@ -21,7 +21,7 @@ const (
 	// changeTTL is how long a change that was cut off keeps others out.
 	changeTTL = 15 * time.Second
 
-	// maxTries is how often a change is written while the row is sealed anew.
+	// maxTries is how often a change is tried while a rotation seals the row again.
 	maxTries = 5
 )
 
@@ -77,7 +77,7 @@ func (s *Service) change(ctx context.Context, scheme string, record Recorder, ch
 	return after, s.write(ctx, scheme, row, was, next)
 }
 
-// write puts a state into the place of another, which a rotation of the key file may have sealed anew meanwhile.
+// write replaces one state by another. In the meantime a rotation of the key file may have sealed the row again.
 func (s *Service) write(ctx context.Context, scheme string, row *store.Object, was, next state) error {
 	for range maxTries {
 		to := store.Object{Kind: store.CertificateObjects, ID: scheme}
@@ -123,9 +123,9 @@ func (s *Service) Request(ctx context.Context, scheme string, spec Spec, record 
 	return encodeCSR(made.CSR), after, nil
 }
 
-// Install takes the certificate for a key that waits for one, or for that of a certificate that is there, from a file of
-// certificates in PEM. It becomes the next one, in place of a former next one. At says when it comes into use; zero means
-// when Activate says so. roots are the CA certificates that the chain may end in, beside those in the file.
+// Install reads a certificate from a PEM file. Its key is one that waits for a certificate, or that of a present
+// certificate. It becomes the next certificate and replaces an earlier next one. At says when it comes into use; zero
+// means that Activate decides. The chain may end in one of roots or in a CA certificate of the file.
 func (s *Service) Install(ctx context.Context, scheme string, file []byte, at time.Time, roots []*x509.Certificate, record Recorder) (Status, error) {
 	chain, err := parseChain(file)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Service) Install(ctx context.Context, scheme string, file []byte, at ti
 	})
 }
 
-// Activate brings the next certificate into use at once.
+// Activate brings the next certificate into use immediately.
 func (s *Service) Activate(ctx context.Context, scheme string, record Recorder) (Status, error) {
 	return s.change(ctx, scheme, record, func(st *state) error {
 		if st.Next == nil {
@@ -200,8 +200,8 @@ func checkPairDates(p *pair, now time.Time) error {
 	return checkDates(leaf, "the certificate", now)
 }
 
-// Reseal seals the rows anew that are sealed under a former secret of the ring, and says how many have no seal that
-// opens. Rotations of the key file call it.
+// Reseal seals the rows again that are sealed under a previous secret of the ring. It returns how many rows cannot be
+// opened. Rotations of the key file call it.
 func Reseal(ctx context.Context, st store.Objects, ring Ring) (sealed, refused int, err error) {
 	sealed, refused, err = store.ResealObjects(ctx, st, store.CertificateObjects, ring)
 	if err != nil {

@@ -198,7 +198,8 @@ func (s *Service) seal(row *store.Object, st *state) error {
 	return nil
 }
 
-// Status returns how things stand with the directory of a scheme. One that nobody has asked for has an empty status.
+// Status returns the state of the client certificates of a scheme's directory. It is empty if no certificate was ever
+// requested.
 func (s *Service) Status(ctx context.Context, scheme string) (Status, error) {
 	row, was, err := s.read(ctx, scheme)
 	switch {
@@ -228,8 +229,8 @@ type Set struct {
 	parsed map[string]*tls.Certificate // by the certificate in DER
 }
 
-// Load reads what the store has. What it has in common with former, which may be nil, is not opened again. Of a row that
-// cannot be opened what former has stays in use.
+// Load reads the certificates of the store. Rows that former, which may be nil, already has are not opened again. If a
+// row cannot be opened, the certificate in former stays in use.
 func (s *Service) Load(ctx context.Context, former *Set) (*Set, error) {
 	rows, err := s.Store.Objects(ctx, store.CertificateObjects)
 	if err != nil {

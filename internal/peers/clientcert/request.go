@@ -26,7 +26,7 @@ type Spec struct {
 	Subject string // as CN=3ds.example,O=Example
 }
 
-// DefaultBits is the length of an RSA key that nobody has asked otherwise for. All schemes take it.
+// DefaultBits is the default length of an RSA key. All schemes accept it.
 const DefaultBits = 2048
 
 var curves = map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384()}

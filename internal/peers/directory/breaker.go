@@ -22,7 +22,7 @@ const (
 // it (see [Error.gone]) without an answer in between. A request that was delivered and gets no answer in time does not
 // count: one card whose issuer is silent would close the scheme for all.
 //
-// While it is open, requests get the last error at once, except for a trial every trialInterval. The merchants take
+// While it is open, requests get the last error immediately, except for a trial every trialInterval. The merchants take
 // turns: a trial is reserved for a merchant that was refused since the last trial and has had no trial, or an earlier
 // one. The breaker closes when a connection is made, its TLS handshake included, or when an answer comes.
 type breaker struct {
@@ -47,7 +47,7 @@ type breaker struct {
 // A BreakerState is what keeps AReqs from a directory server on this node.
 type BreakerState struct {
 	Disabled bool      // nothing ever does
-	Open     bool      // most AReqs are refused at once
+	Open     bool      // most AReqs are refused immediately
 	Since    time.Time // when the first of the failures ended; zero without any
 	Fault    string    // the latest failure; "" without any
 	Refused  int64     // how many AReqs were refused since the breaker opened

@@ -117,8 +117,8 @@ func (c *Client) Enter(scheme, merchant string) (leave func(), ok bool) {
 // not check. It ends after the peer's Timeout, or earlier with ctx. The request leaves at most once. Country is that of
 // the card's issuer, numeric by ISO 3166-1, or "" if it is not known: the directory server may have an address for it.
 //
-// When the directory server could not be reached for a while, most requests are refused at once. Those that are sent
-// are shared among the merchants. The error is an *Error.
+// When the directory server could not be reached for a while, most requests are refused immediately. Those that are
+// sent are shared among the merchants. The error is an *Error.
 func (c *Client) Send(ctx context.Context, scheme, merchant string, areq []byte, transID string, v message.Version, country string) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {
@@ -255,7 +255,7 @@ func (p *peer) postOnce(ctx context.Context, url string, body []byte, header htt
 	return p.client.Post(ctx, url, h, body)
 }
 
-// drain reads the rest of an answer that nobody waits for, so that the connection can be used again. It reads for at
+// drain reads the rest of an answer whose caller is gone, so that the connection can be used again. It reads for at
 // most drainTime and less than maxHeader bytes. It returns what it read, or nil if there is more.
 func drain(body io.ReadCloser) []byte {
 	end := time.AfterFunc(drainTime, func() { body.Close() })

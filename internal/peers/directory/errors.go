@@ -58,7 +58,7 @@ func (e *Error) Error() string { return fmt.Sprintf("directory %s: %s", e.Scheme
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Detail is Text: what the requestor may be told.
+// Detail returns Text, which may be sent to the requestor.
 func (e *Error) Detail() string { return e.Text }
 
 // LogValue includes the cause, which Error leaves out.

@@ -18,8 +18,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// Peer is the directory server of one payment scheme. Fields that are zero have
-// the default named beside them.
+// Peer is the directory server of one payment scheme. Fields that are zero have the default named next to them.
 type Peer struct {
 	Scheme string
 

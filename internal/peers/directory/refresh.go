@@ -108,8 +108,8 @@ func (n *notifier) stop() {
 // stop makes run return soon. A PReq under way is abandoned. The time of the next one was stored before it left.
 func (r *refresher) stop() { r.stopOnce.Do(func() { close(r.quit) }) }
 
-// awaitPredecessor waits until the former refresher has ended, and continues from its state. Both at once would hold the
-// same lease.
+// awaitPredecessor waits until the previous refresher has ended, and continues from its state. Two at the same time
+// would hold the same lease.
 func (r *refresher) awaitPredecessor(ctx context.Context) {
 	if r.predecessor == nil || !r.predecessor.running.Load() {
 		return
@@ -249,8 +249,9 @@ func (p *peer) isForeign(g *ranges.Generation) bool {
 }
 
 // hasMoved reports whether the latest PReq went to another address than the configured one, and this refresher has not
-// sent one yet. Then a PReq is due at once, since the least intervals are between PReqs to the same directory server. It
-// is due only once per refresher: while nodes differ in their configuration, each would always find the other's address.
+// sent one yet. Then a PReq is due immediately, since the least intervals are between PReqs to the same directory
+// server. It is due only once per refresher: while nodes differ in their configuration, each would always find the
+// other's address.
 func (r *refresher) hasMoved(now RefreshStatus) bool {
 	return r.lastPReq.IsZero() && now.To != "" && now.To != r.peer.PReqURL
 }
@@ -261,8 +262,8 @@ func (r *refresher) isDue(now RefreshStatus) bool {
 }
 
 // isMisdated reports whether Next is further away than the longest pause: then the clock of the node that wrote it was
-// wrong. When that was is unknown, so a PReq is due at once, but not before the least interval after the latest PReq of
-// this process.
+// wrong. When that was is unknown, so a PReq is due immediately, but not before the least interval after the latest
+// PReq of this process.
 func (r *refresher) isMisdated(now RefreshStatus) bool {
 	return time.Until(now.Next) > max(maxInterval, r.peer.intervalOr(minFullInterval))+maxClockAhead &&
 		(r.lastPReq.IsZero() || time.Since(r.lastPReq) >= r.peer.intervalOr(minPReqInterval))

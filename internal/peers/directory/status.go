@@ -68,7 +68,7 @@ func ReadRefreshStatus(ctx context.Context, k Keeper, scheme string) (RefreshSta
 
 // AdaptTo returns the status with Next and Earliest adapted to a configuration with the given intervals; least is that
 // after an answer, or 0. The status may have been stored under a configuration with longer intervals: shorter ones hold
-// at once. After a fault Next does not depend on refresh and stays.
+// immediately. After a fault Next does not depend on refresh and stays.
 func (s RefreshStatus) AdaptTo(refresh, least time.Duration) RefreshStatus {
 	if s.Asked.IsZero() {
 		return s

@@ -16,8 +16,8 @@ import (
 	"github.com/openthreeds/threeds/internal/peers/tunnel"
 )
 
-// A V1Peer is the directory server of one scheme for 3-D Secure 1.0.2. Fields
-// that are zero have the default named beside them.
+// A V1Peer is the directory server of one scheme for 3-D Secure 1.0.2. Fields that are zero have the default named next
+// to them.
 type V1Peer struct {
 	Scheme string
 
@@ -79,7 +79,7 @@ func NewV1(peers []V1Peer, log *slog.Logger, hooks Hooks) (*V1Client, error) {
 	return c, nil
 }
 
-// addPeers adds the peers to a new client. It reuses the former peers whose configuration is unchanged.
+// addPeers adds the peers to a new client. It reuses the previous peers whose configuration is unchanged.
 func (c *V1Client) addPeers(peers []V1Peer, former map[string]*v1Peer) error {
 	c.peers = make(map[string]*v1Peer)
 	var faults []error
@@ -126,9 +126,9 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 // Name is the name of the message, and decides how long the answer may be. Id is the message's id: a connection with an
 // answer that does not contain it is not used again.
 //
-// When the directory server could not be reached for a while, most VEReqs are refused at once. Those that are sent are
-// shared among the merchants. A VEReq is also refused when too many of its merchant are on their way. Merchant is "" for
-// other messages. The error is an *Error.
+// When the directory server could not be reached for a while, most VEReqs are refused immediately. Those that are sent
+// are shared among the merchants. A VEReq is also refused when too many of its merchant are on their way. Merchant is
+// "" for other messages. The error is an *Error.
 func (c *V1Client) Exchange(ctx context.Context, scheme, merchant, name, id string, msg []byte) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {

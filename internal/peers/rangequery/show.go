@@ -130,8 +130,8 @@ func versionsOf(acs []ranges.ACSVersion) string {
 // InfoLine is DescribeInfo for a table.
 func InfoLine(info *ranges.Info) string { return strings.Join(DescribeInfo(info), "; ") }
 
-// DSURLs says where the directory server is reached for ranges of an issuer's
-// country, beside the address that is configured.
+// DSURLs says where the directory server is reached for ranges of an issuer's country, besides the address that is
+// configured.
 func DSURLs(g *ranges.Generation, country string) string {
 	var all []string
 	for _, u := range g.URLs(country) {

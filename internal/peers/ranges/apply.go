@@ -150,10 +150,9 @@ func (a *applier) addProblem(u *Update, code message.Code, note string) {
 	a.problems = append(a.problems, p)
 }
 
-// changes collect what updates do to the ranges of one length. Ranges of the base stay where
-// they are, and are only marked as gone or given another Info. Added ranges are kept beside
-// them. All ranges that updates may add are known before the first is applied, so each has its
-// place in advance.
+// changes collect what updates do to the ranges of one length. Ranges of the base stay where they are, and are only
+// marked as gone or given another Info. Added ranges are kept next to them. All ranges that updates may add are known
+// before the first is applied, so each has its place in advance.
 type changes struct {
 	base  *lane
 	reach reach             // of a nested base

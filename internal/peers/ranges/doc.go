@@ -9,8 +9,8 @@
 //	                                          WriteTo▼      │ReadGeneration
 //	                                               snapshot
 //
-// A generation is complete and valid, or it is not made: a fault of a PRes, of one range or of
-// one update leaves the former generation as it is.
+// A generation is complete and valid, or it is not made: a fault of a PRes, of one range or of one update leaves the
+// previous generation as it is.
 //
 // The package asks no directory server, writes nothing to disk and knows no clock: it reads
 // from an io.Reader and writes to an io.Writer. Package directory decides when a PRes is

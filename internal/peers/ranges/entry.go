@@ -38,8 +38,8 @@ type entryReader struct {
 	dec     *jsontext.Decoder
 	notes   Notes
 
-	// infos have what entries say beside their bounds and actions. They lack the versions
-	// of the whole PRes, which may not be known yet.
+	// infos have what entries say besides their bounds and actions. They lack the versions of the whole PRes, which may
+	// not be known yet.
 	infos []*Info
 	known map[string]uint32 // numbers of infos, by the payload that they were made of
 	said  int               // bytes of all payloads in known
@@ -211,7 +211,7 @@ func (r *entryReader) object(member func(r *entryReader, name []byte) error) err
 	return err
 }
 
-// info makes an Info of what an entry says beside its bounds.
+// info makes an Info of what an entry says besides its bounds.
 func (r *entryReader) info(payload []byte) (*Info, error) {
 	entry, err := message.Parse(bytes.Clone(payload), message.Limits{Members: -1})
 	if err != nil {

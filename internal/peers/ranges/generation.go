@@ -8,8 +8,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// A Generation is the card ranges of one scheme as they are between two
-// changes, with what its directory server said beside them. It never changes.
+// A Generation is the card ranges of one scheme as they are between two changes, with what its directory server said
+// besides them. It never changes.
 type Generation struct {
 	Scheme  string
 	Version message.Version // of the PRes that it came of

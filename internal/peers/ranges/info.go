@@ -10,8 +10,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// An Info is what a directory server says of a range. Ranges of which it says the same share
-// one Info, so an Info must not be changed.
+// An Info is the data of a range, as the directory server sent it. Ranges with the same data share one Info, so an Info
+// must not be changed.
 type Info struct {
 	ACSStart, ACSEnd string       // lowest and highest version of the issuer
 	DSStart, DSEnd   string       // the same of the directory server, for this range
@@ -109,7 +109,7 @@ func compareVersions(x, y string) int {
 	})
 }
 
-// An interner has Infos of which no two say the same.
+// An interner holds each different Info once.
 type interner struct {
 	list []*Info
 	ids  map[string]uint32 // by what they say

@@ -78,9 +78,8 @@ func (s *Schemes) Lookup(pan string) []Hit {
 	return hits
 }
 
-// Put puts the generation in place of the scheme's former one, for all look-ups
-// that begin afterwards, and marks the scheme as tried. A scheme that is not
-// one of s is ignored.
+// Put puts the generation in place of the scheme's previous one, for all look-ups that begin afterwards, and marks the
+// scheme as tried. A scheme that is not one of s is ignored.
 func (s *Schemes) Put(name string, g *Generation) {
 	if one := s.find(name); one != nil {
 		one.inUse.Store(g)
@@ -109,8 +108,8 @@ func (s *Schemes) Table(name string) *Table {
 	return nil
 }
 
-// MarkTried records that the scheme's directory server was asked, whatever it answered.
-// Before that nobody can tell whether a card without a range is not enrolled.
+// MarkTried records that the scheme's directory server was asked, whatever it answered. Before that it is unknown
+// whether a card without a range is enrolled.
 func (s *Schemes) MarkTried(name string) {
 	if one := s.find(name); one != nil {
 		one.tried.Store(true)

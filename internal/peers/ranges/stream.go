@@ -48,10 +48,8 @@ func (o Options) orDefault() Options {
 	return o
 }
 
-// ReadPRes reads a PRes of any size and holds no more of it than one entry of
-// cardRangeData beside the ranges that it makes. What it says is what
-// message.Parse and Check say of the same text, or else what is wrong with single
-// ranges:
+// ReadPRes reads a PRes of any size and holds no more of it than one entry of cardRangeData besides the ranges that it
+// makes. What it says is what message.Parse and Check say of the same text, or else what is wrong with single ranges:
 //
 //   - the error is a *message.SyntaxError where Parse has one, ErrTooLarge, or
 //     one of r;
@@ -85,9 +83,8 @@ func ReadFile(r io.Reader, pres *Response, opts Options) (*Response, message.Pro
 	return resp, problems, nil
 }
 
-// ReadSet reads a PRes as ReadPRes does, or a file as ReadFile does: an object
-// that says of itself neither its type nor its version, with what is said
-// beside it.
+// ReadSet reads a PRes as ReadPRes does, or a file as ReadFile does: an object that says of itself neither its type nor
+// its version, with what is said besides it.
 func ReadSet(r io.Reader, beside *Response, opts Options) (*Response, message.Problems, error) {
 	return read(r, opts, func(s *stream, m *message.Message) (*Response, message.Problems) {
 		if m.Has("messageType") || m.Has("messageVersion") {
@@ -170,7 +167,7 @@ type stream struct {
 	twice    message.Problems // members of entries that occur twice
 }
 
-// A meaning is what all entries with one template say beside their bounds.
+// A meaning is what all entries with one template say besides their bounds.
 type meaning struct {
 	info   uint32
 	action Action
@@ -195,8 +192,7 @@ func newStream(opts Options) *stream {
 	return s
 }
 
-// object reads the text. The entries go into the tapes, and all else into head, of which it
-// makes a message.
+// object reads the text. The entries go into the tapes. Everything else goes into head, and becomes a message.
 func (s *stream) object(r io.Reader) (*message.Message, error) {
 	err := s.walk(r)
 	if s.isCutOff = err == errTooManyFaults; s.isCutOff {
@@ -594,7 +590,7 @@ func (s *stream) pres(m *message.Message) (*Response, message.Problems) {
 	checked := known && s.hasActual // or else Check has no table
 	if checked && s.actual >= message.V231 && m.Has("cardRangeDataFileURL") {
 		resp.FileURL = m.Text("cardRangeDataFileURL")
-		s.count = 0 // what is beside it is ignored
+		s.count = 0 // what is besides it is ignored
 	}
 	switch {
 	case !checked:

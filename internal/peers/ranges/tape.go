@@ -109,8 +109,8 @@ func (t *tape) sorted(names []uint32) rows {
 		t.each(func(s segment) { all = append(all, rowOf(s.start, s.end, names[s.info])) })
 		return all
 	}
-	// The ranges are put into buckets by start, and then each bucket is sorted. That needs
-	// hardly any memory beside the rows.
+	// The ranges are put into buckets by start, and then each bucket is sorted. That needs hardly any memory besides the
+	// rows.
 	span, shift := t.high-t.low, 0
 	for span>>shift > uint64(max(t.count/4, 16)) {
 		shift++
@@ -134,7 +134,7 @@ func (t *tape) sorted(names []uint32) rows {
 	return all
 }
 
-// sort sorts rows, of which most are sorted.
+// sort sorts rows. It is fast if most of them are sorted already.
 func (c rows) sort() {
 	for i := 1; i < len(c); i++ {
 		if c[i-1].start() >= c[i].start() {

@@ -37,7 +37,7 @@ type Proxy struct {
 	User, Password string
 }
 
-// Same reports whether two proxies, each of which may be nil, have the same configuration.
+// Same reports whether two proxies have the same configuration. Each may be nil.
 func (p *Proxy) Same(o *Proxy) bool {
 	if p == nil || o == nil {
 		return p == o
@@ -86,7 +86,7 @@ type Dialer struct {
 	proxy  Proxy
 	net    net.Dialer
 	tls    *tls.Config // for TLS to the proxy; nil if it is not used
-	header string      // header lines of each request beside Host
+	header string      // header lines of each request besides Host
 }
 
 // New returns a dialer that connects to the proxy with below.

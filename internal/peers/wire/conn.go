@@ -18,7 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/socket"
 )
 
-// pastDeadline is a deadline that ends all reads and writes at once.
+// pastDeadline is a deadline that ends all reads and writes immediately.
 var pastDeadline = time.Unix(1, 0)
 
 // A conn is a connection to one address, for one request at a time.

@@ -16,8 +16,8 @@ var countryCodes = strings.Fields(`
 // maxSubscriber is the length of the longest subscriber number in an AReq.
 const maxSubscriber = 15
 
-// splitPhone splits a telephone number, with or without +, into country code and subscriber. Not ok means that it cannot be
-// told where the country code ends, or that the number has no form that an AReq takes.
+// splitPhone splits a telephone number, with or without +, into country code and subscriber. ok is false if the end of
+// the country code is unclear, or if an AReq cannot have such a number.
 func splitPhone(text string) (code, subscriber string, ok bool) {
 	digits := strings.NewReplacer(" ", "", "-", "", ".", "", "(", "", ")", "", "/", "").Replace(text)
 	digits = strings.TrimPrefix(digits, "+")

@@ -85,11 +85,11 @@ func (a areq) set(name, value string) {
 
 // Steps are what a request says of the steps of a browser, which its agent takes.
 type Steps struct {
-	NotificationURL string // where the issuer sends the browser back; "" if it is told later
+	NotificationURL string // where the issuer sends the browser back; "" if a later call names it
 	Completion      string // what became of the 3DS Method: Y, N or U; "" if the AReq is not to leave yet
 }
 
-// ReadCreate reads the body of a request that creates a session. It returns the members of an AReq, and what is beside
+// ReadCreate reads the body of a request that creates a session. It returns the members of an AReq, and what is besides
 // them. The error is an *[Error].
 func ReadCreate(body []byte) (Steps, []byte, error) {
 	var r createRequest

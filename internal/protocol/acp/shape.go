@@ -174,7 +174,7 @@ func (l *faultList) checkObject(path string, body jsontext.Value, shape []member
 // plainName is a member that a JSONPath may have after a dot.
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// memberPath returns the path of a member of an object. One whose name the sender chose is not told if it is long.
+// memberPath returns the path of a member of an object. A long name that the sender chose is not repeated.
 func memberPath(path, name string) string {
 	if plainName.MatchString(name) && len(name) <= 64 {
 		return path + "." + name

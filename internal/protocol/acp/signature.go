@@ -58,7 +58,7 @@ func (s *Signature) Check(header http.Header, body []byte) error {
 	if err != nil || !hmac.Equal(sent, s.sum(timestamps[0], body)) {
 		return errSignature
 	}
-	if s.Now().Sub(at).Abs() > MaxSkew { // only who has the secret is told
+	if s.Now().Sub(at).Abs() > MaxSkew { // only a caller that has the secret learns this
 		return errSkew
 	}
 	return nil

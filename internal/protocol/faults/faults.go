@@ -54,8 +54,8 @@ func Pointer(p message.Path) string {
 	return "/" + strings.NewReplacer("~", "~0", "/", "~1", ".", "/", "[", "/", "]", "").Replace(string(p))
 }
 
-// PrintableName returns the name of a member or a parameter that nobody knows, if it has the form of a name; else "".
-// What stands in the place of a name may be a card number, which no answer, log line or journal may repeat.
+// PrintableName returns the name of an unknown member or parameter if it has the form of a name, and "" otherwise. A
+// card number may be in the place of a name, and no answer, log line or journal may repeat it.
 func PrintableName(name string) string {
 	digits := 0
 	for i, r := range name {
@@ -96,8 +96,8 @@ type Subject struct {
 	Value func(path message.Path) []byte
 	// Versions are those that the card can be used with.
 	Versions []message.Version
-	// CanTransliterate says that the requestor would have names and addresses written in ASCII if the merchant's
-	// configuration said so, which it does not.
+	// CanTransliterate says that the server would write names and addresses in ASCII if the merchant's configuration asked
+	// for it. It does not ask for it now.
 	CanTransliterate bool
 	// HasProfile says that what the message lacks is taken from the merchant's profile.
 	HasProfile bool

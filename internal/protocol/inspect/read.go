@@ -121,7 +121,7 @@ type RequestLine struct {
 	Elements []string
 }
 
-// readRequestLines reads a text of which each line is one of this server's log, and counts those that are about no
+// readRequestLines reads a text whose lines are all of this server's log, and counts the lines that are about no
 // request. It returns nil for any other text.
 func readRequestLines(text []byte) (all []RequestLine, other int) {
 	number := 0
@@ -236,7 +236,7 @@ func prepareAuthBody(data []byte) (*message.Message, []message.Change, message.P
 	return m, changes, problems, nil
 }
 
-// maskedNumber is a card number of which all but the first and last digits were made unreadable.
+// maskedNumber is a card number whose middle digits were made unreadable.
 var maskedNumber = regexp.MustCompile(`^[0-9]{0,8}[*xX•.#]{3,}[0-9]{0,4}$`)
 
 // withoutMasked removes the problem that a card number has because it is masked, and reports

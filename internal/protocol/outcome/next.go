@@ -38,8 +38,8 @@ var passing = []string{"14", "22"}
 // passingAtVisa are Visa's own reasons of that kind.
 var passingAtVisa = []string{"80", "81", "82", "83"}
 
-// withoutPaymentTexts say what is to be kept after each result of an authentication without a payment that would otherwise
-// be told to authorise.
+// withoutPaymentTexts say what to keep after each result of an authentication without a payment, where a payment would
+// be authorised.
 var withoutPaymentTexts = map[Result]string{
 	Authenticated: "The cardholder was authenticated and nothing is bought; keep dsTransID for later payments.",
 	Attempted:     "An authentication was attempted and nothing is bought; keep dsTransID for later payments.",
@@ -49,7 +49,7 @@ var withoutPaymentTexts = map[Result]string{
 	NotEnrolled:   "No directory server has this card and nothing is bought; whether to keep the card without it is for you to say.",
 }
 
-// nextOf returns what to do after an ending. An authentication without a payment is never told to authorise.
+// nextOf returns what to do after an ending. After an authentication without a payment that is never to authorise.
 func nextOf(end *Ending) Next {
 	next := nextOfPayment(end)
 	if isAuthorise := next.Action == Authorise || next.Action == AuthoriseWithoutAuthentication; isAuthorise && end.category() == withoutPayment {
@@ -107,7 +107,7 @@ func (end *Ending) isReasonOfDirectory() bool {
 	return len(end.TransStatusReason) == 2 && end.TransStatusReason >= "80"
 }
 
-// isWithoutCardholder reports whether nobody is there who could pass a challenge: in a 3RI authentication.
+// isWithoutCardholder reports whether no cardholder is present for a challenge, as in a 3RI authentication.
 func (end *Ending) isWithoutCardholder() bool { return end.Channel == "03" }
 
 // isAboutRequest reports whether another component blames what the request says. An Erro of this server is about an answer

@@ -158,7 +158,7 @@ func NewEnding(status Status, schemeName string, m Messages) Ending {
 	return end
 }
 
-// An Outcome is what a back end is told.
+// An Outcome is what a merchant's back end learns about the end of an authentication.
 type Outcome struct {
 	Result            Result         `json:"result"`
 	TransStatus       *string        `json:"transStatus"`
@@ -196,7 +196,7 @@ type Next struct {
 	Because string `json:"because"`
 }
 
-// Of returns the outcome of an authentication that is over, as far as it can be told without its messages: see
+// Of returns the outcome of an authentication that is over, as far as it is known without its messages: see
 // [Outcome.AddValues].
 func Of(end Ending) Outcome {
 	if end.Status != Completed {
@@ -276,8 +276,8 @@ func resultOf(end *Ending, m Messages) Result {
 	return Error // no ARes that was accepted gets here
 }
 
-// isDataOnly reports whether the answer shares data and authenticates nobody: Mastercard's category 80, or
-// Visa's challenge indicators 06 and 82 unless the issuer authenticated all the same.
+// isDataOnly reports whether the answer shares data without an authentication: Mastercard's category 80, or Visa's
+// challenge indicators 06 and 82 unless the issuer authenticated all the same.
 func isDataOnly(end *Ending, areq *message.Message) bool {
 	if areq == nil {
 		return false

@@ -22,8 +22,7 @@ type Row struct {
 	Action      Action  `json:"action"`
 }
 
-// Rows returns the table of outcomes on a day: every scheme, category and transStatus, and a row for each eci of which
-// something is known.
+// Rows returns the table of outcomes on a day: every scheme, category and transStatus, and a row for each known eci.
 func Rows(day time.Time) []Row {
 	var all []Row
 	for _, name := range scheme.Names() {

@@ -16,7 +16,7 @@ import (
 // A Finding is one thing in which an AReq does not agree with a rule. It names elements and
 // never quotes a value that the requestor sent. Findings are shared: read only.
 type Finding struct {
-	Element  string   // its name; of several of which one is enough, all with | between
+	Element  string   // its name; if one of several elements is enough, all names with | between
 	Elements []string // the same as a list
 	Rule     Kind     // Require, Advise, Ignore, Forbid, Ended, Format or Closed
 
@@ -144,9 +144,8 @@ func (s *Sheet) addCodes(f Fact) {
 	}
 }
 
-// elementsIn returns the elements of a fact that are checked in this version, channel and
-// category; nil if the fact is not checked there. Of several elements of which one is enough
-// those count that the protocol has there.
+// elementsIn returns the elements of a fact that are checked in this version, channel and category; nil if the fact is
+// not checked there. If one of several elements is enough, only those count that the protocol has there.
 func (f *Fact) elementsIn(v message.Version, ch message.Channel, cat message.Category) []string {
 	if ch == anyChannel || cat == anyCategory {
 		return f.elementsInAll(v, ch, cat)

@@ -9,7 +9,7 @@
 // decided by the engine and the merchant's settings. Rules that are not public are missing,
 // so a directory server may refuse a request in which Check finds nothing.
 //
-// Operators add rules of their own: [ReadOwn] reads their file, and [NewSheet] puts it beside
-// the public rules. [Sheet.Check] tells in what a request does not agree, with the day from
-// which on each rule counts. [Sheet.Requirements] tells what a scheme asks for, without a request.
+// Operators add rules of their own: [ReadOwn] reads their file, and [NewSheet] puts it besides the public rules.
+// [Sheet.Check] tells in what a request does not agree, with the day from which on each rule counts.
+// [Sheet.Requirements] tells what a scheme asks for, without a request.
 package scheme

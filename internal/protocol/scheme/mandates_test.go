@@ -196,6 +196,31 @@ func TestMandatesTableNoticesATurnedRule(t *testing.T) {
 	}
 }
 
+// TestMandatesTableHasARowForEachRule: without any one of the lines that require or forbid an element, a row of the table
+// is false. What the protocol requires itself is not asked for by a scheme, and each request of the table has an expiry date.
+func TestMandatesTableHasARowForEachRule(t *testing.T) {
+	t.Parallel()
+	rows, lines := mandateRows(t), 0
+	for line := range strings.Lines(profilesText) {
+		if !strings.HasPrefix(line, "require ") && !strings.HasPrefix(line, "forbid ") ||
+			strings.Contains(line, "; emvco sure") || strings.HasPrefix(line, "require cardExpiryDate") {
+			continue
+		}
+		lines++
+		profiles, err := read(strings.Replace(profilesText, line, "", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lib := compile(profiles)
+		if !slices.ContainsFunc(rows, func(r mandateRow) bool { return !r.isTrue(t, lib) }) {
+			t.Errorf("testdata/mandates.txt has no row that is false without %q", strings.TrimSpace(line))
+		}
+	}
+	if lines < 10 {
+		t.Errorf("%d lines require or forbid something, fewer than there must be", lines)
+	}
+}
+
 // TestRulesHaveASourceWithAddressAndDate: what is asked of requests, and may be checked, has a source that can be read.
 func TestRulesHaveASourceWithAddressAndDate(t *testing.T) {
 	t.Parallel()

@@ -33,8 +33,8 @@ type original struct {
 	prefixes [][2]string
 }
 
-// furtherNames are the words of further schemes of which something is public. Their numbers in
-// transaction ids are made from the words, as for every word that an operator chooses.
+// furtherNames are the words of further schemes with public rules. Their numbers in transaction ids are made from the
+// words, as for every word that an operator chooses.
 var furtherNames = []string{"cb", "eftpos", "elo", "rupay", "mada", "troy", "mir", "itmx"}
 
 // Originals returns the words of the schemes that 3-D Secure 1.0.2 has too, in the order in which the

@@ -83,7 +83,7 @@ type Condition struct {
 type Fact struct {
 	Kind     Kind
 	Element  string   // an element's name, or several with | between; of an Extension its id, of a RID the RID
-	OneOf    []string // of a Require or Advise: the elements of which one is enough; nil if Element is a single one
+	OneOf    []string // for Require and Advise: one of these elements is enough; nil if Element is the only one
 	In       []string // columns, all if there are none; of an Extension messages and versions, not known if there are none
 	If       Condition
 	Since    Date   // the first day on which it holds
@@ -105,7 +105,7 @@ type Fact struct {
 // Statement is what the fact states, without where it comes from: the part of its line before the first semicolon.
 func (f *Fact) Statement() string { return f.statement }
 
-// A Date is a day, a month or a year, as a source has it. Its zero value is no date.
+// A Date is a day, a month or a year, whichever the source gives. Its zero value is no date.
 type Date struct {
 	text        string
 	first, last time.Time // the beginning of its first day, and the end of its last one, in UTC
@@ -190,5 +190,5 @@ func (f *Fact) members() []string {
 	return []string{f.Element}
 }
 
-// joinMembers is the name by which findings and metrics call elements of which one is enough.
+// joinMembers returns the name in findings and metrics for a group of elements when one of them is enough.
 func joinMembers(names []string) string { return strings.Join(names, "|") }

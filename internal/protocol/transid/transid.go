@@ -8,21 +8,19 @@
 //	├ life ┼───────────── milliseconds ─────────────┼ 4 ─┼─ random ─┼ 2 ┼── random ──┼scheme┼── owner tag ──┼── card tag ──┤
 //	   6              42, since 1970 UTC              4       12      2       18        4         20              20
 //
-// The scheme is a number below 15. There, 15 means that the scheme has a long number, which takes
-// the place of the 16 random bits before it. Then 14 random bits are left, beside the 40 bits of the tags:
+// The scheme is a number below 15. There, 15 means that the scheme has a long number, which takes the place of the 16
+// random bits before it. Then 14 random bits are left, besides the 40 bits of the tags:
 //
 //	0      6                                        48   52       64  66 68                84     88                108              128
 //	├ life ┼───────────── milliseconds ─────────────┼ 4 ─┼─ random ─┼ 2 ┼rnd┼─ long scheme ─┼ 1111 ─┼── owner tag ──┼── card tag ──┤
 //	   6              42, since 1970 UTC              4       12      2   2       16           4         20              20
 //
-// The life is how long the id may be used, in minutes. Whoever remembers that an id was
-// used reads in it for how long to remember, even if lives are configured otherwise later or
-// on another node. The 42 bits of time end in 2109. The tags are the first 20 bits of an
-// HMAC-SHA256. The owner tag covers time, random bits, scheme and owner. The card tag covers
-// all of that, the owner tag and the card number. So neither owner nor card can be read from
-// an id or tried against it without the key. Twenty bits are no signature: about one of a
-// million guessed ids passes for a given owner. Whoever guesses one gains the right to start
-// one transaction of his own.
+// The life is how long the id may be used, in minutes. A store that remembers a used id reads in it how long to
+// remember it, even if another life is configured later or on another node. The 42 bits of time end in 2109. The tags
+// are the first 20 bits of an HMAC-SHA256. The owner tag covers time, random bits, scheme and owner. The card tag
+// covers all of that, the owner tag and the card number. So neither owner nor card can be read from an id or tried
+// against it without the key. Twenty bits are no signature: about one of a million guessed ids passes for a given
+// owner. A guessed id gives the right to start one transaction for the guesser's own account.
 //
 // The package knows no clock and no store. That an id is used once, and that two equal ids
 // never meet, is the task of the store.
@@ -83,8 +81,8 @@ func Life(id string) time.Duration {
 	return b.life()
 }
 
-// Span returns from when until when an id may have been used for the first time, whoever made it. It is not ok for a text
-// that has not the form of an id. A random UUID of version 4 has that form, and its span means nothing.
+// Span returns the time in which an id may have been used first, whether this server made it or not. ok is false for a
+// text that does not have the form of an id. A random UUID of version 4 has that form, and its span means nothing.
 func Span(id string) (from, until time.Time, ok bool) {
 	b, err := parse(id)
 	if err != nil {

@@ -30,7 +30,7 @@ func Deflate(doc []byte) string {
 	return base64.StdEncoding.EncodeToString(packed.Bytes())
 }
 
-// packers holds *zlib.Writer, each of which takes 800 KB.
+// packers holds *zlib.Writer for reuse: each takes 800 KB.
 var packers = sync.Pool{New: func() any { return zlib.NewWriter(nil) }}
 
 var (

@@ -75,7 +75,7 @@ const (
 	Success     Outcome = iota // authenticated, or enrolled and likely to be
 	Attempt                    // attempted, or not enrolled
 	Unavailable                // could not be performed
-	Failure                    // failed, or nobody answered
+	Failure                    // failed, or no answer came
 )
 
 // ECI returns the indicator as the API has it, one digit (docs/api.md, M3 and

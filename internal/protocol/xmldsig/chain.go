@@ -18,7 +18,7 @@ const maxLinks = 4
 // name one another as issuers can make very many.
 const maxSteps = 64
 
-// A link is a pair of certificates of which one may have signed the other.
+// A link is a pair of certificates: one of them may have signed the other.
 type link struct{ child, parent *certificate }
 
 // A search looks for a chain to the roots of one policy.

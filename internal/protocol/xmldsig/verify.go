@@ -26,7 +26,7 @@ type Verified struct {
 	Canonical []byte
 	Policy    string // name of the policy whose root the chain ends in
 	Digest    string // hash of the signed element, "SHA-1" or "SHA-256"
-	Signature string // hash of the signature, likewise
+	Signature string // hash of the signature, by the same names
 	SHA1      bool   // SHA-1 was used in one of these, or in the signature of a certificate
 	KeyBits   int    // of the key that signed
 	Chain     int    // certificates, the signer's and the root included

@@ -1,6 +1,5 @@
-// Package xmldsig verifies the XML signatures of PARes, and no others: one
-// Signature beside the signed element, one Reference, and certificates in the
-// document that chain to a root that the caller trusts. It touches no network and no
+// Package xmldsig verifies the XML signatures of PARes, and no others: one Signature next to the signed element, one
+// Reference, and certificates in the document that chain to a root that the caller trusts. It touches no network and no
 // clock.
 //
 // Documents are read by a strict parser into a small tree. Nothing but the bytes that

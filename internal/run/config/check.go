@@ -178,9 +178,8 @@ func (l *loader) loadDirectoryFiles(d *Directory, at string, now time.Time) {
 	}
 }
 
-// keepFiles takes over what the former configuration has read for the directory of the same
-// scheme. It returns the beginning of the keys of that directory, "" if the former
-// configuration has none with the same files.
+// keepFiles takes over what the previous configuration read for the directory of the same scheme. It returns the
+// beginning of the keys of that directory, or "" if the previous configuration has none with the same files.
 func (d *Directory) keepFiles(former *Config) string {
 	for i := range former.Directories {
 		was := &former.Directories[i]

@@ -64,11 +64,13 @@ type Config struct {
 		Connections int `yaml:"connections"`
 		// How long work may wait for a processor, and ten times that for the store. Where it would be longer requests are refused, those that begin an authentication first; 503. See [operating](operating/overload.md).
 		Wait time.Duration `yaml:"wait"`
-		// AReqs on their way to one directory at once; beyond it 405 at once instead of after a wait.
+		// AReqs on their way to one directory at once; beyond it 405 immediately instead of after a wait.
 		PerDirectory int `yaml:"per_directory"`
 		// AReqs of one merchant on their way to one directory at once; beyond it 429, and the id is not used up. By default half of per_directory.
 		PerMerchant int `yaml:"per_merchant"`
-		// Whether requests to a directory that could not be reached for a while are refused at once, all but one in two seconds, until a connection to it is made again. See [operating](operating/directories.md#a-directory-that-is-gone).
+		// Whether requests to a directory that could not be reached for a while are refused immediately, all but one in two
+		// seconds, until a connection to it is made again. See
+		// [operating](operating/directories.md#a-directory-that-is-gone).
 		Breaker bool `yaml:"breaker"`
 		// Largest body of /auth, /authentications and /explain, and of a message on the results listener if it is more than 256KiB; beyond it 413. The longest AReq of 2.3.1 that the protocol allows has some 450KiB.
 		AuthBody int `yaml:"auth_body"`
@@ -129,13 +131,14 @@ type Config struct {
 		Messages time.Duration `yaml:"messages"`
 		// How long personal data of messages are kept, such as names, addresses, telephone numbers and the IP of the browser; at most as long as `messages`. With `off` none are written, and those that are there go.
 		Personal time.Duration `yaml:"personal"`
-		// Where it is kept. Unset, beside the transactions, where `store.url` says.
+		// Where it is kept. Unset, next to the transactions, where `store.url` says.
 		URL StoreURL `yaml:"url"`
-		// The file of its keys, which all nodes have. It is made, readable by its owner alone, when absent. Unset, `journal-keys.json` in the directory of the store or, with PostgreSQL, beside `keys`.
+		// The file of its keys, which all nodes have. It is made, readable by its owner alone, when absent. Unset,
+		// `journal-keys.json` in the directory of the store or, with PostgreSQL, next to `keys`.
 		Keys string `yaml:"keys"`
 	} `yaml:"journal"`
 
-	// How merchants are told of events. See [webhooks](webhooks.md).
+	// How events are sent to merchants. See [webhooks](webhooks.md).
 	Webhooks struct {
 		// Networks that events may go to although they are not public.
 		Allow []string `yaml:"allow"`
@@ -355,7 +358,8 @@ type Directory struct {
 	RequestorName string `yaml:"requestor_name"`
 	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in acsURL and threeDSMethodURL. For laboratories; serve warns. A threeDSMethodURL that was withheld before comes with the next complete load of the card ranges. See [operating](operating/directories.md#urls-for-browsers).
 	Lab bool `yaml:"lab"`
-	// What this directory asks of AReqs beside the public rules of its scheme, for merchants with scheme_rules. See [schemes](schemes.md#rules-of-your-own).
+	// What this directory asks of AReqs besides the public rules of its scheme, for merchants with scheme_rules. See
+	// [schemes](schemes.md#rules-of-your-own).
 	Rules RulesFile `yaml:"rules"`
 	// The mark of the scheme on pages of the console. Without one it has none.
 	Colour string `yaml:"colour"`
@@ -369,7 +373,7 @@ type Directory struct {
 	CRLs CRLFile `yaml:"crls"`
 	// Which certificates crls refuses: those that a list names (listed), or also those that no list which is valid now is about (required).
 	Revocation string `yaml:"revocation"`
-	// Names, one of which must be in that certificate. Unset, any certificate under client_ca is taken, and serve warns.
+	// That certificate must have one of these names. Unset, any certificate under client_ca is taken, and serve warns.
 	ClientNames []string `yaml:"client_names"`
 	// A results address of its own for this directory; default the common one.
 	Results *DirectoryResults `yaml:"results"`
@@ -386,7 +390,8 @@ type DirectoryResults struct {
 // V1Directory is what /enrolled and /check need for the cards of one scheme. The
 // networks ended 3-D Secure 1 in 2022: without an entry it is off.
 type V1Directory struct {
-	// The scheme whose cards are asked for by 3-D Secure 1.0.2. Each once; without an entry a scheme's /enrolled answers with an error at once.
+	// The scheme whose cards are asked for by 3-D Secure 1.0.2. Each once; without an entry a scheme's /enrolled answers
+	// with an error immediately.
 	Scheme string `yaml:"scheme"`
 	// Where VEReqs and CRReqs go.
 	DirectoryURL string `yaml:"directory_url"`
@@ -398,7 +403,7 @@ type V1Directory struct {
 	ClientCert KeyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to.
 	ServerCA CAFile `yaml:"server_ca"`
-	// As for directories, of the CAs in server_ca. Signatures of PARes are not held against it.
+	// As for directories, of the CAs in server_ca. They are not used for signatures of PARes.
 	CRLs CRLFile `yaml:"crls"`
 	// As for directories.
 	Revocation string `yaml:"revocation"`
@@ -412,7 +417,8 @@ type V1Directory struct {
 	VerifyAt string `yaml:"verify_at"`
 	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in the url of a VERes. For laboratories; serve warns.
 	Lab bool `yaml:"lab"`
-	// Who asks for the card ranges that take part, once a day: cards outside them are answered with N at once. Unset, the directory server is asked for each card.
+	// Who asks for the card ranges that take part, once a day: cards outside them are answered with N immediately. Unset,
+	// the directory server is asked for each card.
 	CardRanges *V1CardRanges `yaml:"card_ranges"`
 }
 
@@ -424,9 +430,10 @@ type V1CardRanges struct {
 	MerchantID string `yaml:"merchant_id"`
 }
 
-// A WebhookOperator is an address at which the operator is told of events.
+// A WebhookOperator is an address that receives events for the operator.
 type WebhookOperator struct {
-	// Where the operator is told of old card ranges, certificates that end, and disabled endpoints. It is https, of any network, or http to an address in allow.
+	// The address that receives events about old card ranges, certificates that end, and disabled endpoints. It is https,
+	// of any network, or http to an address in allow.
 	URL string `yaml:"url"`
 	// The file of the secret that signs them: `whsec_` and base64 of 24 to 64 bytes.
 	Secret SigningSecret `yaml:"secret"`
@@ -448,7 +455,7 @@ type AgentSecret struct {
 
 // Proxy is a forward proxy.
 type Proxy struct {
-	// Where it is; https is TLS to the proxy itself, beside that to the directory inside. `direct` is no proxy.
+	// Where it is; https is TLS to the proxy itself, besides that to the directory inside. `direct` is no proxy.
 	URL ProxyURL `yaml:"url"`
 	// The CA certificates that the certificate of an https proxy must chain to. Required for one.
 	CA CAFile `yaml:"ca"`
@@ -508,14 +515,14 @@ func (f CRLFile) Policy(word string) *certs.RevocationPolicy {
 type RulesFile struct {
 	File  string
 	Text  string          // filled by loadFiles
-	Rules *scheme.Profile // those of the file, likewise
+	Rules *scheme.Profile // those of the file; filled by loadFiles
 }
 
 // RootFile is a file of root certificates of signatures, in PEM form.
 type RootFile struct {
 	File  string
 	Roots []*xmldsig.Root // filled by loadFiles
-	Names []string        // subject and public key of each, likewise
+	Names []string        // subject and public key of each; filled by loadFiles
 }
 
 // rate is how many of something may happen in some time.

@@ -17,7 +17,7 @@ import (
 // all others work.
 type Certificates struct {
 	lifetimes   []lifetime
-	formerFiles []partFault // of files in whose place the former ones are in use
+	formerFiles []partFault // of files that are replaced by the previous ones
 	parts       []string    // all that have certificates
 }
 
@@ -124,11 +124,10 @@ func (l *loader) partOf(key string) string {
 	return part
 }
 
-// loadPart loads the files of one part, whose keys of the configuration begin with path.
-// If a file cannot be used while the server runs, keep puts the files of the former
-// configuration in their place and returns what their keys begin with there. Then the part
-// is degraded, and the rest of the configuration counts. At the start, and when keep
-// returns "" for there is no former one, the faults stay faults.
+// loadPart loads the files of one part, whose keys of the configuration begin with path. If a file cannot be used while
+// the server runs, keep puts the files of the previous configuration in their place and returns what their keys begin
+// with there. Then the part is degraded, and the rest of the configuration counts. At the start, and when keep returns
+// "" because there is no previous one, the faults stay faults.
 func (l *loader) loadPart(path string, load func(), keep func(former *Config) string) {
 	part := l.partOf(path + ".")
 	l.config.Certificates.addPart(part)

@@ -166,7 +166,7 @@ func ParseMerchant(data []byte, words []string) (Merchant, error) {
 	return m, nil
 }
 
-// Profile returns a merchant as package account has it.
+// Profile returns the profile of a merchant for package account.
 func (m *Merchant) Profile() account.Merchant {
 	got := account.Merchant{
 		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,

@@ -105,10 +105,9 @@ func (l *loader) warnOfProxies() {
 	}
 }
 
-// UnreadProxyVariable returns the name of a variable of the environment by which other
-// programs find a proxy, if one is set and the configuration says nothing about a proxy.
-// Whoever has set it may expect the server to use it. The server does not: payments must not
-// depend on what a process happens to inherit.
+// UnreadProxyVariable returns the name of a variable of the environment by which other programs find a proxy, if one is
+// set and the configuration says nothing about a proxy. The operator who set it may expect the server to use it. The
+// server does not: payments must not depend on what a process happens to inherit.
 func (c *Config) UnreadProxyVariable(lookup func(string) (string, bool)) string {
 	for range c.proxies {
 		return ""

@@ -69,8 +69,8 @@ func ReadForWebhooks(file string, now time.Time) (*Config, error) {
 // Parse is Read for a file whose content is data.
 func Parse(file string, data []byte) (*Config, error) { return parseConfig(file, data).finish() }
 
-// Load reads a configuration file and the files that it names, ready to serve. now is what
-// certificates are held against. The files that were read are returned with an error too.
+// Load reads a configuration file and the files that it names, ready to serve. Certificates must be valid at now. It
+// returns the files that it read, also with an error.
 func Load(file string, now time.Time) (*Config, Files, error) {
 	l, err := newLoader(file)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Config) Reload(file string, now time.Time, checkKeys func(file string) 
 	return next, l.files, err
 }
 
-// checkKeys reads the key file and has it checked.
+// checkKeys reads and checks the key file.
 func (l *loader) checkKeys(check func(file string) error) {
 	if _, ok := l.openFile(l.config.Keys, "keys"); !ok {
 		return
@@ -166,7 +166,7 @@ type loader struct {
 	warnings   Faults
 	positions  map[string]*token.Position // of every key that is there, by path
 	files      Files                      // that it has read
-	knownLists []*certs.RevocationList    // of a former configuration, and those of this one
+	knownLists []*certs.RevocationList    // of the previous configuration, and those of this one
 	former     *Config                    // in use while this one is loaded; nil: at the start
 
 	described func(key, page, standard string) // for tests: called with each key that is read

@@ -72,8 +72,7 @@ func findInvalidUTF8(data []byte) (line, col int, found bool) {
 	return 0, 0, false
 }
 
-// A section is a mapping of the file. Its keys are read one by one; close then finds those
-// that nobody has read.
+// A section is a mapping of the file. Its keys are read one by one; close then finds the keys that were not read.
 type section struct {
 	l        *loader
 	path     string

@@ -9,8 +9,8 @@ import (
 // maxRulesFile is the size of the largest file of rules that is read, in bytes.
 const maxRulesFile = 256 << 10
 
-// loadRules reads the operator's rules of a directory. A fault in them is one of the
-// configuration, not of the directory: a running server goes on with the former rules.
+// loadRules reads the operator's rules of a directory. A fault in them is one of the configuration, not of the
+// directory: a running server keeps the previous rules.
 func (l *loader) loadRules(d *Directory, path string) {
 	data, ok := l.openFile(d.Rules.File, path)
 	switch {

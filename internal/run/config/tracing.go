@@ -42,7 +42,7 @@ func (l *loader) checkTracing() {
 	}
 }
 
-// headerLine is a header as a file of them has it.
+// headerLine is the form of a header in a file of headers.
 var headerLine = regexp.MustCompile("^([0-9A-Za-z!#$%&'*+.^_`|~-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)$")
 
 // loadTracingFiles reads the files of the section tracing.

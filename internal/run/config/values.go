@@ -351,7 +351,7 @@ func parsePostgres(s, dir string) (StoreURL, error) {
 	if err != nil || u.Opaque != "" || u.Host == "" && !u.Query().Has("host") || len(u.Path) < 2 {
 		return StoreURL{}, errors.New("not such a URL (postgres://USER@HOST[,HOST…][:PORT]/DATABASE[?sslmode=verify-full&…])")
 	}
-	q, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B")) // as libpq has it: + is no space
+	q, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B")) // like libpq: + is no space
 	if err != nil {
 		return StoreURL{}, errors.New("what follows the ? of the URL cannot be read")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// Paths of what is served beside the API. All else that is not the shop's is the API's.
+// Paths of what is served besides the API. All else that is not the shop's is the API's.
 const (
 	pagesPath   = "/acs"
 	ControlPath = "/_sandbox"
@@ -110,8 +110,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page.ServeHTTP(w, r)
 }
 
-// isOwnName reports whether a page is asked for under a name of this sandbox. A listener that other machines reach has any
-// number of them. The console, whose visitor is admin, is then shown under those alone that nobody can make.
+// isOwnName reports whether a page is asked for under a name of this sandbox. A listener that other machines reach has
+// any number of them. The console, whose visitor is admin, is then shown only under names that no other party can
+// create.
 func (f *front) isOwnName(r *http.Request) bool {
 	if strings.EqualFold(r.Host, f.publicHost) || sandbox.IsPrivateHost(r.Host) {
 		return true
@@ -120,7 +121,7 @@ func (f *front) isOwnName(r *http.Request) bool {
 	return f.isExposed && (!isConsole || f.address.IsBehindProxy || f.address.isOwnHost(r.Host))
 }
 
-// findPage returns what serves a request beside the API, nil if the API does.
+// findPage returns what serves a request besides the API, nil if the API does.
 func (f *front) findPage(r *http.Request) http.Handler {
 	first, _, isDeeper := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch "/" + first {

@@ -51,7 +51,7 @@ const DirectoryTimeout = 10 * time.Second
 // Keys are the API keys of a playground, of two merchants.
 type Keys struct{ Key, OtherKey string }
 
-// RandomKeys returns keys that nobody knows.
+// RandomKeys returns new random keys.
 func RandomKeys() *Keys { return &Keys{uuid.New(), uuid.New()} }
 
 // startLabel is the label of random keys, which are good until the next start with the same data.
@@ -69,7 +69,7 @@ type Options struct {
 	API     net.Listener // of the API; Start closes it when it fails
 	Release string       // the version of the program, for the metrics
 	Log     *slog.Logger
-	Address *Address     // of what is served beside the API; nil: only the API is served there
+	Address *Address     // of what is served besides the API; nil: only the API is served there
 	Browser net.Listener // of pages for browsers without an Address; nil: none. Start closes it when it fails
 
 	// DirectoriesListen is where the directory servers listen together, each below a path

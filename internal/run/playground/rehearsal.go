@@ -20,7 +20,7 @@ import (
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// Where a rehearsal listens unless told otherwise.
+// The default addresses of a rehearsal's listeners.
 const (
 	rehearsalDirectories = "127.0.0.1:8444"
 	rehearsalPages       = "127.0.0.1:8445"
@@ -42,8 +42,8 @@ type Rehearsal struct {
 	// PagesListen is HOST:PORT of the pages of the issuers. Empty means 127.0.0.1:8445.
 	PagesListen string
 
-	// ResultsCA is a file of authorities that may have signed the certificate of the
-	// results listener, beside the one in Dir. Empty means none.
+	// ResultsCA is a file of authorities that may have signed the certificate of the results listener, besides the one in
+	// Dir. Empty means none.
 	ResultsCA string
 
 	// Strict refuses a threeDSCompInd Y whose 3DS Method has not completed.

@@ -42,7 +42,7 @@ func (p *Playground) Steps(ctx context.Context, id, token string) []lanes.Step {
 	isThere := map[string]bool{}
 	for _, s := range record.Steps {
 		if s.Step == "answered" || s.Step == "webhook" {
-			continue // the shop knows better when it was told
+			continue // the shop knows better when it got the event
 		}
 		i := slices.IndexFunc(all[:seen], func(other lanes.Step) bool { return other.Step == s.Step })
 		isAgain := isThere[s.Step] // the second AReq of SPC and its answer have another id, and are none that were seen
@@ -136,7 +136,7 @@ func (b *browserLog) add(key string, s lanes.Step) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if key == "" || slices.ContainsFunc(b.all[key], func(other lanes.Step) bool { return other.Step == s.Step }) {
-		return // a step that is repeated is told once
+		return // a repeated step is shown once
 	}
 	if b.all[key] == nil {
 		if b.order = append(b.order, key); len(b.order) > keptBrowsers {
@@ -204,7 +204,7 @@ func readToken(r *http.Request) (token, action string) {
 	return token, action
 }
 
-// browserData returns what a page tells of its browser.
+// browserData returns what a page reports about its browser.
 func browserData(body []byte) []byte {
 	var told struct{ Data json.RawMessage }
 	if json.Unmarshal(body, &told) != nil || told.Data == nil {
@@ -236,7 +236,7 @@ func (b *browserLog) addNotice(path string, body []byte, at time.Time) {
 	b.add(ids.ThreeDSServerTransID, lanes.Step{Step: step, At: at, Message: masked})
 }
 
-// addAnswer remembers what threeds.js was told to do.
+// addAnswer remembers the step that the server gave to threeds.js.
 func (b *browserLog) addAnswer(token string, text []byte) {
 	var told struct {
 		Step, End         string

@@ -98,7 +98,7 @@ func loginSettings(c *config.Console) *login.Settings {
 	return settings
 }
 
-// resealObjects frees what has ended of what operators have made, and seals the rest anew, webhook endpoints too.
+// resealObjects removes expired objects of operators, and seals the others again, webhook endpoints too.
 func (s *Server) resealObjects(ctx context.Context) error {
 	if err := s.db.SweepObjects(ctx, s.timestamp()); err != nil {
 		return err
@@ -108,15 +108,15 @@ func (s *Server) resealObjects(ctx context.Context) error {
 }
 
 const (
-	// objectsEvery is how often what operators and merchants have made is sealed anew. A command that was at work during a
-	// rotation of the key file may have sealed with the former secret.
+	// objectsEvery is how often objects of operators and merchants are sealed again. A command that ran during a rotation
+	// of the key file may have sealed with the previous secret.
 	objectsEvery = 24 * time.Hour
 
 	// objectsAgain is how soon that is tried again when it has failed.
 	objectsAgain = time.Minute
 )
 
-// keepObjects frees tokens and sessions that have ended, and seals anew what outlives a secret of the key file: at the
+// keepObjects removes expired tokens and sessions, and seals again what outlives a secret of the key file: at the
 // start, as soon as another secret is in use, and once a day. It ends with ctx.
 func (s *Server) keepObjects(ctx context.Context) {
 	for ctx.Err() == nil {

@@ -41,7 +41,7 @@ func CheckConfig(file, release string) (warnings []string, err error) {
 	return warnings, checkClients(newConfig(c, slog.New(slog.DiscardHandler), ring, release))
 }
 
-// checkKeyFile reads the key file. One that is absent is no fault beside a store in a directory: Serve creates it there,
+// checkKeyFile reads the key file. One that is absent is no fault with a store in a directory: Serve creates it there,
 // unless the store has API keys, which is not looked at here. The ring is nil then.
 func checkKeyFile(c *config.Config) (*keyring.Ring, error) {
 	ring, err := readKeyFile(c)
@@ -60,7 +60,8 @@ func checkJournalKeys(c *config.Config) error {
 	return nil
 }
 
-// checkClients builds the clients that a server has, and closes them again. They connect to nobody before they are used.
+// checkClients builds the clients that a server has, and closes them again. They connect to no server before they are
+// used.
 func checkClients(cfg *Config) error {
 	metrics := obs.NewMetrics()
 	hooks := countingHooks(metrics)

@@ -33,7 +33,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// Options are what [Serve] has to know beside the configuration file.
+// Options are what [Serve] has to know besides the configuration file.
 type Options struct {
 	File    string           // the configuration
 	Log     io.Writer        // where the log goes
@@ -297,8 +297,8 @@ func openListeners(ctx context.Context, c *config.Config, cfg *Config) (err erro
 	return nil
 }
 
-// warnOfUnusedSockets logs a warning of each socket that was passed for a listener that the configuration does not have.
-// Whoever connects to it waits in vain.
+// warnOfUnusedSockets logs a warning of each socket that was passed for a listener that the configuration does not
+// have. A client that connects to it gets no answer.
 func warnOfUnusedSockets(c *config.Config, log *slog.Logger, passed map[string]net.Listener) {
 	for name, key := range map[string]string{"browser": "browser.url", "metrics": "console.metrics_listen"} {
 		isWanted := name == "browser" && c.Browser != nil || name == "metrics" && c.Console.MetricsListen != ""

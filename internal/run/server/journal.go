@@ -41,7 +41,7 @@ const (
 	defaultMessages = 90 * 24 * time.Hour
 )
 
-// apply has a journal keep its entries for as long as the settings say. Nil settings change nothing.
+// apply tells a journal how long to keep its entries. Nil settings change nothing.
 func (s *JournalSettings) apply(j *journal.Journal) {
 	if s == nil || j == nil {
 		return
@@ -159,7 +159,7 @@ func journalCondition(j *journal.Journal) console.Condition {
 	}}
 }
 
-// A journaledStore has the journal know of each write of a transaction that has succeeded.
+// A journaledStore reports each successful write of a transaction to the journal.
 type journaledStore struct {
 	txn.Store
 	add func(ctx context.Context, was store.State, t store.Txn)
@@ -189,7 +189,7 @@ func (s journaledStore) Update(ctx context.Context, was store.Txn, change func(*
 	return err
 }
 
-// personalTime returns how long a configuration has personal data kept; 0 means that none are.
+// personalTime returns how long a configuration keeps personal data; 0 means that none are kept.
 func (cfg *Config) personalTime() time.Duration {
 	if cfg.Journal == nil {
 		return 0

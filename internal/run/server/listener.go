@@ -18,8 +18,8 @@ type publicListener struct {
 	server   *http.Server // set by attachServer
 }
 
-// newListener wraps a TCP listener, whose name is for the log. Its connections may use a
-// part-th of the files that may be open, and have TLS as the active runtime has it.
+// newListener wraps a TCP listener, whose name is for the log. Its connections may use a part-th of the files that may
+// be open, and use the TLS settings of the active runtime.
 func (s *Server) newListener(name string, l net.Listener, part int, secured func(*runtime) *tls.Config) *publicListener {
 	limiter := s.connectionLimit(name, part)
 	return &publicListener{

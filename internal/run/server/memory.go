@@ -18,13 +18,13 @@ func (s *Server) maxInFlight(most int64) int64 {
 	return most
 }
 
-// http2Share is the number of connections of which one may speak HTTP/2: 128 of the 4,096
-// that are configured by default, with 100 requests each. A request that is answered at once
-// takes 13 KiB until then, and all of them may come together.
+// http2Share says that one in so many connections may speak HTTP/2: 128 of the 4,096 that are configured by default,
+// with 100 requests each. A request that is answered immediately takes 13 KiB until then, and all of them may come
+// together.
 const http2Share = 32
 
-// waitersShare is the number of connections to the API of which the requests of one merchant that wait may have one: a quarter
-// of them, so that a merchant that asks with ?wait for all of its payments leaves places to others.
+// waitersShare says that waiting requests of one merchant may have one in so many connections to the API: a quarter of
+// them, so that a merchant that asks with ?wait for all of its payments leaves places to others.
 const waitersShare = 4
 
 // consoleConnections is how many connections the listener of operators, and that of monitoring, may have. A browser opens

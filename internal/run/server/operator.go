@@ -9,7 +9,7 @@ import (
 	"github.com/openthreeds/threeds/internal/peers/directory"
 )
 
-// operatorInterval is how often is looked for what the operator is to be told of.
+// operatorInterval is how often the server looks for events for the operator.
 const operatorInterval = time.Minute
 
 // watchForOperator tells the operator of old card ranges and of certificates that end, until ctx ends.
@@ -29,7 +29,8 @@ type operatorWatch struct {
 	told   map[string]bool // by type and occurrence, so that the store is not asked again
 }
 
-// storeEvent stores an event for the operator, unless this node has told of the occurrence. It is tried again when that fails.
+// storeEvent stores an event for the operator, unless this node has already stored one for the occurrence. After a
+// failure it is tried again.
 func (w *operatorWatch) storeEvent(ctx context.Context, kind, occurrence string, data any) {
 	key := kind + " " + occurrence
 	if w.told[key] {
@@ -52,13 +53,13 @@ type staleRanges struct {
 	Fault    string `json:"fault"`    // of the latest exchange with the directory server
 }
 
-// checkRanges tells of card ranges that are old, at the ages from which the log and the alerts say so. What it reads is
-// shared by all nodes.
+// checkRanges stores events about old card ranges, at the ages that the log and the alerts use. What it reads is shared
+// by all nodes.
 func (w *operatorWatch) checkRanges(ctx context.Context, cfg *Config) {
 	for _, d := range cfg.Directories {
 		status, err := directory.ReadRefreshStatus(ctx, w.server.db, d.Scheme)
 		if err != nil || status.Loaded.IsZero() {
-			continue // without a store nobody can be told, and without ranges none are old
+			continue // without a store there are no events, and without ranges none are old
 		}
 		severity := ""
 		switch age := w.server.timestamp().Sub(status.Loaded); {
@@ -82,7 +83,7 @@ type endingCertificate struct {
 	Expired bool    `json:"expired"`
 }
 
-// checkCertificates tells of certificates that end, at the times of certificateNotices.
+// checkCertificates stores events about certificates that end, at the times of certificateNotices.
 func (w *operatorWatch) checkCertificates(ctx context.Context, cfg *Config) {
 	now := w.server.timestamp()
 	for key, end := range cfg.CertificateEnds {

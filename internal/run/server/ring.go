@@ -22,7 +22,7 @@ func (s *Server) useRing(ring *keyring.Ring) {
 	}
 }
 
-// resealSoon has keepObjects seal anew what operators and merchants have made.
+// resealSoon makes keepObjects seal the objects of operators and merchants again.
 func (s *Server) resealSoon() {
 	select {
 	case s.resealNow <- struct{}{}:
@@ -30,8 +30,8 @@ func (s *Server) resealSoon() {
 	}
 }
 
-// followRotations has the server take part in rotations of a key file. It is to be called before Run.
-// The server calls wrote after it has replaced the file.
+// followRotations makes the server take part in rotations of a key file. Call it before Run. The server calls wrote
+// after it has replaced the file.
 func (s *Server) followRotations(ctx context.Context, file string, wrote func()) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Server) followRotations(ctx context.Context, file string, wrote func())
 	s.follower.Start(ctx)
 }
 
-// setFileRing puts the secrets of a key file that was read anew into use.
+// setFileRing puts the secrets of a key file into use that was read again.
 func (s *Server) setFileRing(ring *keyring.Ring) {
 	if s.follower == nil {
 		s.useRing(ring)

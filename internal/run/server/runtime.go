@@ -229,8 +229,8 @@ func (s *Server) initMetrics(rt *runtime) {
 	}
 }
 
-// drainRuntime stops what belongs to former alone: its background tasks at once, its
-// connections when its last request has been answered.
+// drainRuntime stops what belongs to former alone: its background tasks immediately, its connections when its last
+// request has been answered.
 func (s *Server) drainRuntime(former, next *runtime) {
 	former.stopRefresh()
 	former.client.Retire(next.client)

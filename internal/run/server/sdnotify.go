@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A manager tells the service manager the state of the process, by the protocol of
-// sd_notify(3): one datagram for each change. A nil notifier tells nobody.
+// A manager reports the state of the process to the service manager, by the protocol of sd_notify(3): one datagram for
+// each change. A nil manager reports nothing.
 type notifier struct {
 	conn     net.Conn
 	log      *slog.Logger

@@ -89,7 +89,7 @@ type Config struct {
 	Login           *login.Settings                   // of the console; nil: it has neither pages nor the admin API
 	OpenConsole     *OpenConsole                      // of the sandbox, in place of Login; nil: operators log in
 	BrowserURL      string                            // the origin under which browsers reach our pages; "": there are none
-	Browser         net.Listener                      // of these pages; nil: Front serves them, or nobody does
+	Browser         net.Listener                      // of these pages; nil means that Front serves them, or that there are none
 	BrowserCert     *tls.Certificate                  // nil means that this listener speaks plain HTTP
 	BrowserProxies  []netip.Prefix                    // in front of it, whose X-Forwarded-For is believed
 	Proxies         []netip.Prefix                    // in front of the API, whose X-Forwarded-For is believed
@@ -114,8 +114,8 @@ type ACPSettings struct {
 // those for operators.
 type Front func(api, browser, console http.Handler) http.Handler
 
-// An OpenConsole is one that has no login: whoever reaches it is admin. Only a server of the sandbox may have one, and no
-// configuration file can ask for it. What serves it refuses requests under names of others.
+// An OpenConsole has no login: every visitor is admin. Only a server of the sandbox may have one, and no configuration
+// file can ask for it. What serves it refuses requests under names of others.
 type OpenConsole struct {
 	Origin    string                 // under which browsers reach it
 	IsOwnHost func(host string) bool // whether forms may come from, and go to, this host, too
@@ -180,7 +180,7 @@ type Server struct {
 	tasks    tasks.Group    // of the engines of all runtimes
 
 	isClosing    atomic.Bool
-	waits        context.Context // ends when requests that wait for a result are to be answered at once
+	waits        context.Context // ends when requests that wait for a result are to be answered immediately
 	endWaits     context.CancelFunc
 	waiters      listen.Waiters // requests of the API that wait, in all runtimes
 	inFlight     atomic.Int64   // requests of the API that are being answered, in all runtimes
@@ -359,7 +359,7 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 	return err
 }
 
-// backgroundTasks returns what runs beside the listeners, until the context of each ends.
+// backgroundTasks returns what runs next to the listeners, until the context of each ends.
 func (s *Server) backgroundTasks() []func(context.Context) {
 	all := []func(context.Context){s.apiKeys.Run, func(ctx context.Context) { s.apiKeys.RunUses(ctx, s.db) }}
 	if s.follower != nil {

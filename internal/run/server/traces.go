@@ -63,7 +63,7 @@ func errorKind(err error) string {
 	return ""
 }
 
-// tracedStore has the calls that requests wait for in their traces.
+// tracedStore adds the store calls that a request waits for to its trace.
 type tracedStore struct {
 	store.Store
 	traces *obs.Traces
@@ -98,8 +98,8 @@ func (s tracedStore) Update(ctx context.Context, was store.Txn, change func(*sto
 	return err
 }
 
-// storeErrorType is what to say of a store that failed; "": it did not, though the answer may be
-// that something is not there, or there already.
+// storeErrorType returns the type of a store's failure for a trace. It is "" if the store worked, also if the row is
+// not there, or already there.
 func storeErrorType(err error) string {
 	if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExists) {
 		return ""

@@ -22,7 +22,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// WebhookSettings say how merchants are told of events. Zero values mean the defaults.
+// WebhookSettings say how events are sent to merchants. Zero values mean the defaults.
 type WebhookSettings struct {
 	Allow        []netip.Prefix // networks that are not public and that events may go to
 	HTTP         bool           // events may go to http URLs in there

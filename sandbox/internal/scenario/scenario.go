@@ -105,7 +105,7 @@ func (p Pattern) Match(pan string) bool {
 	return false
 }
 
-// begins reports whether digits, of which there are enough, begin with the pattern.
+// begins reports whether digits begin with the pattern. There must be enough of them.
 func (p Pattern) begins(digits string) bool {
 	for i := range p.Text {
 		if p.Text[i] != '.' && p.Text[i] != digits[i] {

@@ -58,7 +58,7 @@ type run struct {
 	begun     time.Time
 	request   []byte // as the shop sent it
 	steps     []lanes.Step
-	last      client.Authentication // what the server told last, without its messages
+	last      client.Authentication // what the server said last, without its messages
 	took      time.Duration         // until it was over
 }
 
@@ -169,7 +169,7 @@ func (h *History) add(r *run) {
 	h.runs = h.runs[:min(len(h.runs), keep)]
 }
 
-// setLast keeps what the server has told of a run. The caller holds the lock.
+// setLast keeps what the server has said about a run. The caller holds the lock.
 func (h *History) setLast(r *run, a client.Authentication) {
 	if r.last.IsFinal() {
 		return

@@ -20,8 +20,8 @@ type transport struct {
 	history *History
 }
 
-// Transport returns a client that makes the same calls as c, nil being a client of its own, and has the history know of
-// those that begin authentications or ask for them.
+// Transport returns a client that makes the same calls as c, or as a new client if c is nil. It reports the calls that
+// begin authentications, or ask for them, to the history.
 func (h *History) Transport(c *http.Client) *http.Client {
 	if c == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
@@ -105,7 +105,7 @@ func (h *History) addRun(v *visit, sent time.Time, request []byte, a *client.Aut
 	h.add(n)
 }
 
-// addAnswer remembers what the server told of a run. Once the end is known, more of the same is not kept.
+// addAnswer remembers what the server said about a run. Once the end is known, it keeps nothing more.
 func (h *History) addAnswer(sent time.Time, a *client.Authentication, raw []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

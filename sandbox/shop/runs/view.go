@@ -61,7 +61,7 @@ func (h *History) View(ctx context.Context, id string, asked url.Values) *View {
 	return v
 }
 
-// source returns what tells of the steps beyond the shop; nil if nothing does.
+// source returns the source of the steps beyond the shop; nil if there is none.
 func (h *History) source() Source {
 	if h.Source == nil {
 		return nil

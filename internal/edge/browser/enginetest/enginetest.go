@@ -23,7 +23,7 @@ type Engine struct {
 	rows    map[string]*Row // by token
 	tags    map[string]*Row
 	number  int
-	lost    map[string]bool // steps of which the next answer is lost after it has had its effect
+	lost    map[string]bool // steps whose next answer is lost after it took effect
 }
 
 var errAnswerLost = errors.New("the answer is lost")

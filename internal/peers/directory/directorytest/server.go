@@ -85,8 +85,8 @@ func accept(l net.Listener, handle func(net.Conn)) {
 // Trusted adds the authority of the server's good certificates to a pool.
 func (s *Server) Trusted(pool *x509.CertPool) { pool.AddCert(s.ca.cert) }
 
-// Play gives new connections a fault, ends the former fault where it is still at work, and
-// closes all connections.
+// Play gives new connections a fault, ends the previous fault on connections that still have it, and closes all
+// connections.
 func (s *Server) Play(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

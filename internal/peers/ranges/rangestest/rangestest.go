@@ -1,6 +1,6 @@
-// Package rangestest makes card range data as directory servers have it, of any size and
-// from a seed, for tests and benchmarks. It writes messages by the tables of the
-// specification, without any of our code, and range by range: no set is ever in memory.
+// Package rangestest makes card range data like that of directory servers, of any size and from a seed, for tests and
+// benchmarks. It writes messages by the tables of the specification, without any of our code, and range by range: no
+// set is ever in memory.
 package rangestest
 
 import (

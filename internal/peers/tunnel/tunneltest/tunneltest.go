@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// A Proxy knows the ways that it is told, and no others: names in them need not exist
-// anywhere else.
+// A Proxy connects only to the addresses that it is given. Their names need not exist anywhere else.
 type Proxy struct {
 	Address string
 
@@ -82,7 +81,7 @@ func (p *Proxy) Demand(auth string) {
 	p.auth = auth
 }
 
-// Play has f speak in the place of the proxy, on connections from now on; nil: nobody.
+// Play lets f answer in the place of the proxy on new connections. Nil ends that.
 func (p *Proxy) Play(f func(net.Conn)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
