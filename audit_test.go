@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 )
 
 // changesAudit finds a statement that changes or removes entries of the audit trail.
@@ -49,11 +49,11 @@ var recordsAction = regexp.MustCompile(`(?:\.record\(r|[rR]ecordCommand\(ctx, \w
 
 // TestK10SearchesKnowEveryAction: each action that the code writes into the audit trail is one that can be searched for.
 func TestK10SearchesKnowEveryAction(t *testing.T) {
-	known, seen := operator.Actions(), map[string]bool{}
+	known, seen := ops.Actions(), map[string]bool{}
 	sources(t, parser.ImportsOnly, func(_, file string, _ *ast.File) {
 		for _, found := range recordsAction.FindAllStringSubmatch(text(t, file), -1) {
 			if seen[found[1]] = true; !slices.Contains(known, found[1]) {
-				t.Errorf("%s records the action %s, which operator.Actions does not have", file, found[1])
+				t.Errorf("%s records the action %s, which ops.Actions does not have", file, found[1])
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
@@ -36,7 +37,7 @@ func auditSearch(ctx context.Context, cmd *invocation) error {
 	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	if err := operator.CheckAction(q.Action); err != nil {
+	if err := ops.CheckAction(q.Action); err != nil {
 		return usageErrorf("audit search: --action: %v", err)
 	}
 	if q.Limit < 1 {
@@ -65,8 +66,8 @@ func auditExport(ctx context.Context, cmd *invocation) error {
 	if err == nil {
 		err = checkSpan("audit export", q.From, q.To)
 	}
-	if err == nil && operator.CheckAction(q.Action) != nil {
-		err = usageErrorf("audit export: --action: %v", operator.CheckAction(q.Action))
+	if err == nil && ops.CheckAction(q.Action) != nil {
+		err = usageErrorf("audit export: --action: %v", ops.CheckAction(q.Action))
 	}
 	if err != nil {
 		return err

@@ -27,7 +27,10 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/postgres"
 )
 
-const usage = `Usage:
+// usage is what "threeds help" prints. Acts on a webhook endpoint stand where the text has ACT.
+var usage = strings.Replace(usageText, "ACT", strings.Join(webhookWords(" webhook-endpoints/"), "|"), 1)
+
+const usageText = `Usage:
     threeds sandbox [--listen HOST:PORT] [--public-url URL] [--directories-listen HOST:PORT]
                     [--rate-limit N] [--data DIR] [--ready-file FILE] [--strict]
                     [--directory-timeout DURATION] [--quiet]
@@ -68,7 +71,7 @@ const usage = `Usage:
         add a webhook endpoint of a merchant and print its secret, once
     threeds webhook list --merchant NAME [--json] [--config FILE]
         list the endpoints of a merchant
-    threeds webhook remove|enable|disable|rotate|test --merchant NAME [--json] [--config FILE] ID
+    threeds webhook ACT --merchant NAME [--json] [--config FILE] ID
         remove an endpoint, enable or disable it, give it a new secret and print that, or post
         a test event to it; exit status 1 means that the test was not delivered
     threeds webhook events --merchant NAME [--type TYPE] [--authentication ID] [--limit N]

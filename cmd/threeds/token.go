@@ -8,8 +8,11 @@ import (
 	"os/user"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -24,8 +27,8 @@ func withOperators(ctx context.Context, file string, do func(*operator.Service) 
 	})
 }
 
-// commandActor is the name in the audit trail of the person who runs a command.
-func commandActor() string {
+// commandActor returns the person who runs a command: an admin, whom the audit trail names by user and host.
+func commandActor() operator.Actor {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {
 		name = u.Username
@@ -33,12 +36,21 @@ func commandActor() string {
 	if h, err := os.Hostname(); err == nil {
 		host = h
 	}
-	return "cli:" + name + "@" + host
+	return operator.Actor{Who: "cli:" + name + "@" + host, Role: operator.Admin, From: "command line"}
+}
+
+// newActs returns what a command may do with a store.
+func newActs(c *config.Config, st store.Store, ring *keyring.Ring) *ops.Acts {
+	return &ops.Acts{
+		Operators: &operator.Service{Store: st, Sealer: ring, Now: time.Now}, Store: st, Now: time.Now,
+		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return c.Registry(st, ring) }, TakesAnyMerchant: true,
+	}
 }
 
 // commandEntry returns the entry of the audit trail for what a command does.
 func commandEntry(action, object string, before, after any) operator.Entry {
-	return operator.Entry{Who: commandActor(), From: "command line", Action: action, Object: object, Before: before, After: after}
+	by := commandActor()
+	return by.Entry(action, object, before, after)
 }
 
 // recordCommand adds what a command is about to do to the audit trail. When that fails, the command does nothing.

@@ -7,15 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/server"
@@ -26,8 +25,8 @@ import (
 // runWebhook changes the webhook endpoints of a merchant and shows its events, while a server runs or before there is
 // one. It also verifies a delivery as its receiver should.
 func runWebhook(ctx context.Context, cmd *invocation) error {
-	name, cmd, err := chooseCommand(cmd,
-		"add", "list", "remove", "enable", "disable", "rotate", "test", "events", "resend", "verify")
+	names := append([]string{"add", "list"}, webhookWords("")...)
+	name, cmd, err := chooseCommand(cmd, append(names, "events", "verify")...)
 	if err != nil {
 		return err
 	}
@@ -65,42 +64,33 @@ func runWebhook(ctx context.Context, cmd *invocation) error {
 		defer catchBrokenPipe()()
 	}
 	return withKeysOf(ctx, conf, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
-		c.hooks = server.NewWebhooks(ctx, conf, st, ring, obs.NewLogger(cmd.stderr, slog.LevelWarn))
-		_, err := conf.Registry(st, ring).Get(ctx, c.merchant)
-		if c.isConfigured = err == nil; err != nil && !errors.Is(err, merchant.ErrNotFound) {
-			return err
-		}
-		if slices.Contains([]string{"add", "remove", "enable", "disable", "rotate", "resend"}, name) {
-			asked := map[string]string{"command": name, "argument": showArgument(c.argument)}
-			if err := recordCommand(ctx, st, ring, "webhook.change", c.merchant, asked); err != nil {
-				return err
-			}
-		}
+		c.acts = newActs(conf, st, ring)
+		c.acts.Hooks = server.NewWebhooks(ctx, conf, st, ring, obs.NewLogger(cmd.stderr, slog.LevelWarn))
+		c.by = commandActor()
+		c.by.Merchant = c.merchant
 		return c.explain(do(ctx))
 	})
 }
 
-// showArgument returns an argument in a form for the audit trail: the id of an endpoint or an event, or a URL without a
-// password. Anything else may be a secret, and is left out.
-func showArgument(text string) string {
-	u, err := url.Parse(text)
-	switch {
-	case strings.HasPrefix(text, "ep_") || strings.HasPrefix(text, "evt_"):
-		return cardnumber.Mask(text)
-	case err == nil && u.Host != "":
-		return cardnumber.Mask(u.Redacted())
+// webhookWords returns the words of the commands that do an act on one thing whose operation of the admin API has a text in it.
+func webhookWords(in string) (words []string) {
+	for _, act := range ops.Table() {
+		word, isOurs := strings.CutPrefix(act.Name, "webhook ")
+		if isOurs && act.Do != nil && act.Has(ops.Command) && strings.Contains(act.Route, in) {
+			words = append(words, word)
+		}
 	}
-	return "***"
+	return words
 }
 
 // A webhookCommand is one command for a merchant's webhooks.
 type webhookCommand struct {
 	*invocation
-	hooks        *webhook.Service
-	merchant     string
-	isConfigured bool   // the configuration or the store has the merchant
-	argument     string // "" means none
-	asJSON       bool
+	acts     *ops.Acts
+	by       operator.Actor // sees what is the merchant's alone
+	merchant string
+	argument string // "" means none
+	asJSON   bool
 }
 
 // prepare adds the flags of a command. It returns what runs it and the name of its argument: in brackets when it may be
@@ -111,21 +101,16 @@ func (c *webhookCommand) prepare(name string) (do func(context.Context) error, a
 		return c.prepareAdd(), "URL"
 	case "list":
 		return c.list, ""
-	case "remove":
-		return c.remove, "ID"
-	case "enable":
-		return func(ctx context.Context) error { return c.setDisabled(ctx, false) }, "ID"
-	case "disable":
-		return func(ctx context.Context) error { return c.setDisabled(ctx, true) }, "ID"
-	case "rotate":
-		return c.rotate, "ID"
-	case "test":
-		return c.test, "ID"
 	case "events":
 		return c.prepareEvents(), "[EVENT]"
-	default:
-		return c.resend, "EVENT"
 	}
+	act := ops.Find("webhook " + name)
+	if strings.HasPrefix(act.Route, "POST events/") {
+		argument = "EVENT"
+	} else {
+		argument = "ID"
+	}
+	return func(ctx context.Context) error { return c.doAct(ctx, act) }, argument
 }
 
 // explain returns an error of the service in words for the command line.
@@ -136,6 +121,8 @@ func (c *webhookCommand) explain(err error) error {
 		return fmt.Errorf("webhook: merchant %q has no such endpoint (\"threeds webhook list\" shows them)", c.merchant)
 	case errors.Is(err, webhook.ErrNoEvent):
 		return fmt.Errorf("webhook: merchant %q has no such event, or not any more: they are kept for 30 days", c.merchant)
+	case errors.Is(err, webhook.ErrNoDelivery):
+		return webhook.ErrNoDelivery
 	case isFault:
 		return fmt.Errorf("webhook: %s: %s", fault.Member, fault.Cure)
 	}
@@ -158,22 +145,27 @@ func (c *webhookCommand) prepareAdd() func(context.Context) error {
 				return err
 			}
 		}
-		if !c.isConfigured {
+		_, err = c.acts.Merchants().Get(ctx, c.merchant)
+		switch {
+		case errors.Is(err, merchant.ErrNotFound):
 			fmt.Fprintf(c.stderr, "threeds: neither configuration nor store has a merchant %q: the endpoint is for one without settings\n",
 				c.merchant)
+		case err != nil:
+			return err
 		}
 		e.URL = c.argument
-		added, err := c.hooks.Add(ctx, c.merchant, e)
+		added, err := c.acts.AddEndpoint(ctx, c.by, c.merchant, e)
 		if err != nil {
 			return err
 		}
 		if c.asJSON {
-			err = writeJSON(c.stdout, added.ViewWithSecret())
+			err = writeJSON(c.stdout, added.EndpointView)
 		} else {
-			_, err = fmt.Fprintln(c.stdout, added.Secret.Text())
+			_, err = fmt.Fprintln(c.stdout, added.Secret)
 		}
-		if err != nil { // the secret was printed nowhere
-			return errors.Join(err, c.hooks.Remove(context.WithoutCancel(ctx), c.merchant, added.ID))
+		if err != nil { // nobody has the secret
+			_, removed := ops.Find("webhook remove").Do(c.acts, context.WithoutCancel(ctx), c.by, added.ID)
+			return errors.Join(err, removed)
 		}
 		if !c.asJSON {
 			fmt.Fprintf(c.stderr, "threeds: added webhook endpoint %s of merchant %q\n", added.ID, c.merchant)
@@ -183,14 +175,14 @@ func (c *webhookCommand) prepareAdd() func(context.Context) error {
 }
 
 func (c *webhookCommand) list(ctx context.Context) error {
-	all, err := c.hooks.Endpoints(ctx, c.merchant)
+	all, err := c.acts.Endpoints(ctx, c.by, "")
 	if err != nil {
 		return err
 	}
 	if c.asJSON {
 		views := []webhook.EndpointView{}
 		for _, e := range all {
-			views = append(views, e.View())
+			views = append(views, e.EndpointView)
 		}
 		return writeJSON(c.stdout, views)
 	}
@@ -200,77 +192,69 @@ func (c *webhookCommand) list(ctx context.Context) error {
 		switch {
 		case e.Disabled:
 			state = "disabled"
-		case !e.Failing.IsZero():
-			state = "failing since " + e.Failing.Format(time.RFC3339)
+		case e.FailingSince != nil:
+			state = "failing since " + e.FailingSince.Format(time.RFC3339)
 		}
-		types := cmp.Or(strings.Join(e.Types, " "), "all")
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, state, types, e.Created.Format(time.RFC3339),
-			oneLine(e.URL), cmp.Or(oneLine(e.Description), "-"))
+		types := strings.Join(e.Types, " ")
+		if len(e.Types) == len(webhook.Types()) {
+			types = "all"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, state, types, e.Created, oneLine(e.URL), cmp.Or(oneLine(e.Description), "-"))
 	}
 	return w.Flush()
 }
 
-func (c *webhookCommand) remove(ctx context.Context) error {
-	if err := c.hooks.Remove(ctx, c.merchant, c.argument); err != nil {
+// doAct does an act on an endpoint or an event, and prints what came of it.
+func (c *webhookCommand) doAct(ctx context.Context, act *ops.Act) error {
+	done, err := act.Do(c.acts, ctx, c.by, c.argument)
+	if err != nil {
 		return err
+	}
+	switch done := done.(type) {
+	case ops.Endpoint:
+		did := "enabled"
+		if done.Disabled {
+			did = "disabled"
+		}
+		return c.printResult(c.asJSON, done.EndpointView, "%s webhook endpoint %s of merchant %q", did, done.ID, c.merchant)
+	case webhook.SecretView:
+		return c.printSecret(done)
+	case webhook.AttemptView:
+		return c.printAttempt(done)
+	case ops.Resent:
+		return c.printResult(c.asJSON, done, "event %s is delivered again as soon as a server runs", done.ID)
 	}
 	return c.printResult(c.asJSON, map[string]string{"id": c.argument}, "removed webhook endpoint %s of merchant %q", c.argument, c.merchant)
 }
 
-func (c *webhookCommand) setDisabled(ctx context.Context, disabled bool) error {
-	e, err := c.hooks.Change(ctx, c.merchant, c.argument, func(e *webhook.Endpoint) error {
-		if e.Disabled = disabled; !disabled {
-			e.Failing = time.Time{}
-		}
-		return nil
-	})
-	if err != nil {
+// printSecret prints the new secret of an endpoint, once.
+func (c *webhookCommand) printSecret(v webhook.SecretView) error {
+	if err := c.printResult(c.asJSON, v, "the former secret of %s signs as well until %s", c.argument, v.PreviousUntil); err != nil || c.asJSON {
 		return err
 	}
-	did := "enabled"
-	if disabled {
-		did = "disabled"
-	}
-	return c.printResult(c.asJSON, e.View(), "%s webhook endpoint %s of merchant %q", did, e.ID, c.merchant)
-}
-
-// rotate gives an endpoint a new secret and prints it, once.
-func (c *webhookCommand) rotate(ctx context.Context) error {
-	e, err := c.hooks.Rotate(ctx, c.merchant, c.argument)
-	if err != nil {
-		return err
-	}
-	v := e.RotationView()
-	if err := c.printResult(c.asJSON, v, "the former secret of %s signs as well until %s", e.ID, v.PreviousUntil); err != nil || c.asJSON {
-		return err
-	}
-	_, err = fmt.Fprintln(c.stdout, v.Secret)
+	_, err := fmt.Fprintln(c.stdout, v.Secret)
 	return err
 }
 
-// test delivers an event of type webhook.test from this machine. It fails when that was not delivered.
-func (c *webhookCommand) test(ctx context.Context) error {
-	status, err := c.hooks.Test(ctx, c.merchant, c.argument)
-	if _, isDelivery := errors.AsType[*webhook.DeliveryError](err); err != nil && !isDelivery {
-		return err
-	}
+// printAttempt prints how a test has ended. It fails when the event was not delivered.
+func (c *webhookCommand) printAttempt(v webhook.AttemptView) error {
 	if c.asJSON {
-		if wrote := writeJSON(c.stdout, webhook.ViewAttempt(status, err)); wrote != nil {
-			return wrote
+		if err := writeJSON(c.stdout, v); err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("webhook test: not delivered: %w", err)
-	}
-	if c.asJSON {
+	switch {
+	case !v.Delivered:
+		return fmt.Errorf("webhook test: not delivered: %s", *v.Error)
+	case c.asJSON:
 		return nil
 	}
-	return c.printResult(c.asJSON, nil, "delivered, answered with status %d", status)
+	return c.printResult(false, nil, "delivered, answered with status %d", *v.Status)
 }
 
 // prepareEvents returns the command that lists events, or shows one with its deliveries.
 func (c *webhookCommand) prepareEvents() func(context.Context) error {
-	q := store.EventQuery{Limit: 20}
+	var q ops.EventQuery
 	c.StringVar(&q.Type, "type", "", "only events of this type")
 	c.StringVar(&q.About, "authentication", "", "only events about this threeDSServerTransID")
 	c.Func("limit", "how many, 1 to 1000; 20 unless given", func(text string) (err error) {
@@ -286,30 +270,24 @@ func (c *webhookCommand) prepareEvents() func(context.Context) error {
 		if err := webhook.CheckType(q.Type); err != nil {
 			return usageErrorf("webhook events: --type: %v", err)
 		}
-		q.Merchant, q.About = c.merchant, strings.ToLower(q.About)
-		all, err := c.hooks.Find(ctx, q)
+		found, err := c.acts.Events(ctx, c.by, q)
 		if err != nil {
 			return err
 		}
 		if c.asJSON {
 			bodies := []json.RawMessage{}
-			for _, e := range all {
+			for _, e := range found.Events {
 				bodies = append(bodies, e.Body)
 			}
 			return writeJSON(c.stdout, bodies)
 		}
 		w := newTable(c.stdout, "ID\tCREATED\tTYPE\tAUTHENTICATION")
-		for _, e := range all {
-			var body struct {
-				Type string `json:"type"`
-				Data struct {
-					ID string `json:"id"`
-				} `json:"data"`
-			}
-			if err := json.Unmarshal(e.Body, &body); err != nil {
+		for _, e := range found.Events {
+			kind, about, err := e.Says()
+			if err != nil {
 				return err
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.ID, e.Created.Format(time.RFC3339), body.Type, cmp.Or(body.Data.ID, "-"))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.ID, e.Created.Format(time.RFC3339), kind, cmp.Or(about, "-"))
 		}
 		return w.Flush()
 	}
@@ -317,7 +295,7 @@ func (c *webhookCommand) prepareEvents() func(context.Context) error {
 
 // showEvent shows one event and what became of each of its deliveries.
 func (c *webhookCommand) showEvent(ctx context.Context) error {
-	e, err := c.hooks.Event(ctx, c.merchant, c.argument)
+	e, _, err := c.acts.Event(ctx, c.by, c.argument)
 	if err != nil {
 		return err
 	}
@@ -341,13 +319,6 @@ func (c *webhookCommand) showEvent(ctx context.Context) error {
 			d.Endpoint, d.Attempt, orNever(timeOrNull(d.Last)), status, cmp.Or(d.Error, "-"), next)
 	}
 	return w.Flush()
-}
-
-func (c *webhookCommand) resend(ctx context.Context) error {
-	if err := c.hooks.Resend(ctx, c.merchant, c.argument); err != nil {
-		return err
-	}
-	return c.printResult(c.asJSON, map[string]string{"id": c.argument}, "event %s is delivered again as soon as a server runs", c.argument)
 }
 
 // maxDelivery is the longest body of a delivery that is verified.

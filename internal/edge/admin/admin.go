@@ -22,13 +22,10 @@ import (
 	"unicode"
 
 	"github.com/openthreeds/threeds/internal/edge/listen"
-	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
-	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
-	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
-	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // Prefix begins the path of every route.
@@ -36,31 +33,19 @@ const Prefix = "/admin/v1/"
 
 // A Handler serves the admin API. Set its fields before use.
 type Handler struct {
-	Operators *operator.Service
-	Store     interface {
-		PutKey(ctx context.Context, k store.Key) error
-		Keys(ctx context.Context) ([]store.Key, error)
-		RevokeKey(ctx context.Context, hash []byte) error
-		store.States
-	}
-	Ring      func() account.Ring       // the key ring in use
-	Merchants func() *merchant.Registry // those of the configuration in use, and of the store
-	Journal   journal.Store             // nil means that there is no journal
+	*ops.Acts
+	Journal journal.Store // nil means that there is no journal
 	// Erase removes what belongs to the card or the merchant of a query, from the journal and from all that tells the same.
 	Erase func(ctx context.Context, q journal.Query) (Erased, error)
 	// JournalKeys sign exports of the journal and of the audit trail; nil: there is no such export.
 	JournalKeys *journal.Keys
-	Hooks       *webhook.Service                  // endpoints of merchants, and what they were told
 	RulesOf     func(scheme string) *scheme.Sheet // the rules of a scheme; nil: those that are public
-	Now         func() time.Time
 	Log         *slog.Logger
 	Proxies     func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none
 	// Explain says what is wrong with a pasted text; of a request, what /auth would make of it for a merchant, "" for one
 	// without a profile. It returns an object of JSON, or an error that says why the text cannot be read and quotes nothing.
 	// It keeps nothing.
 	Explain func(merchant string, text []byte) (json.RawMessage, error)
-	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil: they do not.
-	PasskeyURL func() string
 	// TakesNoToken has the API answer every request with 401: it is for the pages of a console without login alone.
 	TakesNoToken bool
 	// Node is the server, as the operations on directories see it; nil: there are no directories.
@@ -73,84 +58,76 @@ type Handler struct {
 	mux  *http.ServeMux
 }
 
-// A route is one operation of the API, and who may call it.
+// A route is one operation of the API. Its act says who may call it.
 type route struct {
 	method, path string
-	least        operator.Role // the least role that may call it
-	isForOwn     bool          // tokens of one merchant may call it too, and see that merchant only
+	act          string
 	summary      string
 	do           func(h *Handler, r *request) (any, error)
 }
 
-// routes returns the one table of operations and roles.
+// routes returns the one table of operations: those below, and those of acts that need an id alone.
 func routes() []route {
-	return []route{
-		{"GET", "openapi.json", operator.Viewer, true, "This description", describe},
-		{"GET", "keys", operator.Viewer, true, "List API keys", listKeys},
-		{"POST", "keys", operator.Operator, true, "Create an API key, which is shown once", createKey},
-		{"DELETE", "keys/{hash}", operator.Operator, true, "Revoke an API key", revokeKey},
-		{"GET", "merchants", operator.Viewer, true, "List merchants", listMerchants},
-		{"GET", "merchants/{name}", operator.Viewer, true, "Show a merchant", showMerchant},
-		{"POST", "merchants", operator.Operator, false, "Add a merchant", addMerchant},
-		{"PATCH", "merchants/{name}", operator.Operator, false, "Change members of a merchant", changeMerchant},
-		{"DELETE", "merchants/{name}", operator.Operator, false, "Remove a merchant", removeMerchant},
-		{"GET", "authentications", operator.Viewer, true, "Search the journal, newest first", listRecords},
-		{"GET", "authentications/{id}", operator.Viewer, true, "Show a record of the journal with its steps", showRecord},
-		{"POST", "authentications/search", operator.Viewer, true, "Search the journal, also by a whole card number", searchRecords},
-		{"GET", "reports", operator.Viewer, true, "Count authentications by something they have in common", report},
-		{"GET", "billing", operator.Viewer, true, "Count what is billed, for each merchant and month, also of records that have gone", showBilling},
-		{"GET", "reports/mandates", operator.Viewer, true, "Count requests that do not keep a rule of their scheme", reportMandates},
-		{"GET", "overview", operator.Viewer, true, "Say how authentications went, and what needs attention", overview},
-		{"GET", "directories", operator.Viewer, false, "List directory servers with how they are", listDirectories},
-		{"GET", "ranges", operator.Viewer, false, "Say how things stand with the card ranges of each directory", listRanges},
-		{"GET", "ranges/{scheme}", operator.Viewer, false, "Say what the server would do with cards that begin with a prefix", showRanges},
-		{"GET", "ranges/{scheme}/diff", operator.Viewer, false, "Say how two generations of card ranges differ", compareRanges},
-		{"POST", "ranges/{scheme}/accept", operator.Operator, false, "Use the card ranges that are held back", acceptRanges},
-		{"POST", "ranges/{scheme}/refresh", operator.Operator, false, "Ask the directory server for its card ranges", refreshRanges},
-		{"GET", "tokens", operator.Admin, false, "List tokens of this API", listTokens},
-		{"POST", "tokens", operator.Admin, false, "Create a token, which is shown once", createToken},
-		{"DELETE", "tokens/{name}", operator.Admin, false, "Revoke a token", revokeToken},
-		{"GET", "operators", operator.Admin, false, "List who may log in to the console", listOperators},
-		{"POST", "operators", operator.Admin, false, "Make a link for a passkey, which is shown once", inviteOperator},
-		{"PATCH", "operators/{name}", operator.Admin, false, "Give an operator another role", changeOperator},
-		{"DELETE", "operators/{name}", operator.Admin, false, "Remove an operator", removeOperator},
-		{"GET", "audit", operator.Admin, false, "Search the audit trail", searchAudit},
-		{"GET", "audit/export", operator.Admin, false, "Export the audit trail in a form that can be verified", exportAudit},
-		{"GET", "journal/export", operator.Operator, false, "Export the journal, as JSON lines that can be verified or as CSV", exportJournal},
-		{"POST", "journal/erase", operator.Admin, false, "Remove what belongs to a card or to a merchant, for good", eraseJournal},
-		{"GET", "certificates", operator.Viewer, false, "List the client certificates of directories", listCertificates},
-		{"GET", "certificates/{scheme}", operator.Viewer, false, "Show the client certificates of a directory", showCertificates},
-		{"POST", "certificates/{scheme}/request", operator.Operator, false, "Make a key and its certificate signing request", requestCertificate},
-		{"POST", "certificates/{scheme}/install", operator.Operator, false, "Install a certificate, to be used at a time or when it is activated", installCertificate},
-		{"POST", "certificates/{scheme}/activate", operator.Operator, false, "Bring the installed certificate into use", activateCertificate},
-		{"POST", "certificates/{scheme}/rollback", operator.Operator, false, "Bring the certificate into use that was in use before", rollbackCertificate},
-		{"POST", "certificates/{scheme}/test", operator.Operator, false, "Make a TLS handshake with the directory server", testCertificate},
-		{"GET", "webhook-endpoints", operator.Viewer, true, "List webhook endpoints", listHooks},
-		{"POST", "webhook-endpoints", operator.Operator, true, "Add a webhook endpoint, whose secret is shown once", addHook},
-		{"GET", "webhook-endpoints/{id}", operator.Viewer, true, "Show a webhook endpoint", showHook},
-		{"PATCH", "webhook-endpoints/{id}", operator.Operator, true, "Change members of a webhook endpoint", changeHook},
-		{"DELETE", "webhook-endpoints/{id}", operator.Operator, true, "Remove a webhook endpoint", removeHook},
-		{"POST", "webhook-endpoints/{id}/rotate", operator.Operator, true, "Give an endpoint a new secret, which is shown once", rotateHook},
-		{"POST", "webhook-endpoints/{id}/test", operator.Operator, true, "Post a test event, once and at once", testHook},
-		{"GET", "events", operator.Viewer, true, "List events of a merchant with their deliveries, newest first", listEvents},
-		{"GET", "events/{id}", operator.Viewer, true, "Show an event as it is delivered, with its deliveries", showEvent},
-		{"POST", "events/{id}/resend", operator.Operator, true, "Deliver an event again, under the same id", resendEvent},
-		{"POST", "explain", operator.Viewer, true, "Say what is wrong with a request, or with a message in a JSON string; nothing is kept", explain},
+	all := []route{
+		{"GET", "openapi.json", "api describe", "This description", describe},
+		{"GET", "keys", "key list", "List API keys", listKeys},
+		{"POST", "keys", "key create", "Create an API key, which is shown once", createKey},
+		{"DELETE", "keys/{hash}", "key revoke", "Revoke an API key", revokeKey},
+		{"GET", "merchants", "merchant list", "List merchants", listMerchants},
+		{"GET", "merchants/{name}", "merchant list", "Show a merchant", showMerchant},
+		{"POST", "merchants", "merchant add", "Add a merchant", addMerchant},
+		{"PATCH", "merchants/{name}", "merchant set", "Change members of a merchant", changeMerchant},
+		{"DELETE", "merchants/{name}", "merchant remove", "Remove a merchant", removeMerchant},
+		{"GET", "authentications", "journal search", "Search the journal, newest first", listRecords},
+		{"GET", "authentications/{id}", "journal show", "Show a record of the journal with its steps", showRecord},
+		{"POST", "authentications/search", "journal search", "Search the journal, also by a whole card number", searchRecords},
+		{"GET", "reports", "journal report", "Count authentications by something they have in common", report},
+		{"GET", "billing", "journal billing", "Count what is billed, for each merchant and month, also of records that have gone", showBilling},
+		{"GET", "reports/mandates", "journal report", "Count requests that do not keep a rule of their scheme", reportMandates},
+		{"GET", "overview", "journal report", "Say how authentications went, and what needs attention", overview},
+		{"GET", "directories", "directory list", "List directory servers with how they are", listDirectories},
+		{"GET", "ranges", "ranges status", "Say how things stand with the card ranges of each directory", listRanges},
+		{"GET", "ranges/{scheme}", "ranges status", "Say what the server would do with cards that begin with a prefix", showRanges},
+		{"GET", "ranges/{scheme}/diff", "ranges status", "Say how two generations of card ranges differ", compareRanges},
+		{"POST", "ranges/{scheme}/accept", "ranges accept", "Use the card ranges that are held back", acceptRanges},
+		{"POST", "ranges/{scheme}/refresh", "ranges refresh", "Ask the directory server for its card ranges", refreshRanges},
+		{"GET", "tokens", "token list", "List tokens of this API", listTokens},
+		{"POST", "tokens", "token create", "Create a token, which is shown once", createToken},
+		{"DELETE", "tokens/{name}", "token revoke", "Revoke a token", revokeToken},
+		{"GET", "operators", "operator list", "List who may log in to the console", listOperators},
+		{"POST", "operators", "operator invite", "Make a link for a passkey, which is shown once", inviteOperator},
+		{"PATCH", "operators/{name}", "operator role", "Give an operator another role", changeOperator},
+		{"DELETE", "operators/{name}", "operator remove", "Remove an operator", removeOperator},
+		{"GET", "audit", "audit search", "Search the audit trail", searchAudit},
+		{"GET", "audit/export", "audit export", "Export the audit trail in a form that can be verified", exportAudit},
+		{"GET", "journal/export", "journal export", "Export the journal, as JSON lines that can be verified or as CSV", exportJournal},
+		{"POST", "journal/erase", "journal erase", "Remove what belongs to a card or to a merchant, for good", eraseJournal},
+		{"GET", "certificates", "cert status", "List the client certificates of directories", listCertificates},
+		{"GET", "certificates/{scheme}", "cert status", "Show the client certificates of a directory", showCertificates},
+		{"POST", "certificates/{scheme}/request", "cert request", "Make a key and its certificate signing request", requestCertificate},
+		{"POST", "certificates/{scheme}/install", "cert install", "Install a certificate, to be used at a time or when it is activated", installCertificate},
+		{"POST", "certificates/{scheme}/activate", "cert activate", "Bring the installed certificate into use", activateCertificate},
+		{"POST", "certificates/{scheme}/rollback", "cert rollback", "Bring the certificate into use that was in use before", rollbackCertificate},
+		{"POST", "certificates/{scheme}/test", "cert test", "Make a TLS handshake with the directory server", testCertificate},
+		{"GET", "webhook-endpoints", "webhook list", "List webhook endpoints", listHooks},
+		{"POST", "webhook-endpoints", "webhook add", "Add a webhook endpoint, whose secret is shown once", addHook},
+		{"GET", "webhook-endpoints/{id}", "webhook list", "Show a webhook endpoint", showHook},
+		{"PATCH", "webhook-endpoints/{id}", "webhook change", "Change members of a webhook endpoint", changeHook},
+		{"GET", "events", "webhook events", "List events of a merchant with their deliveries, newest first", listEvents},
+		{"GET", "events/{id}", "webhook events EVENT", "Show an event as it is delivered, with its deliveries", showEvent},
+		{"POST", "explain", "explain", "Say what is wrong with a request, or with a message in a JSON string; nothing is kept", explain},
 	}
-}
-
-// canCall reports whether an actor may call the operation.
-func (rt *route) canCall(a *operator.Actor) bool {
-	rank := map[operator.Role]int{operator.Viewer: 1, operator.Operator: 2, operator.Admin: 3}
-	return rank[a.Role] >= rank[rt.least] && (rt.isForOwn || a.Merchant == "")
-}
-
-// check refuses an actor who may not call the operation.
-func (rt *route) check(a *operator.Actor) error {
-	if !rt.canCall(a) {
-		return refuse(http.StatusForbidden, "This needs the role %s.", rt.least)
+	for _, act := range ops.Table() {
+		if act.Do == nil {
+			continue
+		}
+		method, path, _ := strings.Cut(act.Route, " ")
+		id := pathParameter.FindStringSubmatch(path)[1]
+		all = append(all, route{method, path, act.Name, act.Summary, func(h *Handler, r *request) (any, error) {
+			return act.Do(h.Acts, r.Context(), r.actor, r.PathValue(id))
+		}})
 	}
-	return nil
+	return all
 }
 
 // A request is one that may be answered.
@@ -169,6 +146,22 @@ type Problem struct {
 }
 
 func (p *Problem) Error() string { return p.Detail }
+
+// statuses are those of answers to refusals.
+var statuses = map[ops.Reason]int{
+	ops.Forbidden: http.StatusForbidden, ops.Missing: http.StatusNotFound, ops.Wrong: http.StatusBadRequest, ops.Conflict: http.StatusConflict,
+}
+
+// ProblemOf returns the problem that an error is; nil if it is a fault of ours.
+func ProblemOf(err error) *Problem {
+	if p, isProblem := errors.AsType[*Problem](err); isProblem {
+		return p
+	}
+	if r, isRefusal := errors.AsType[*ops.Refusal](err); isRefusal {
+		return refuse(statuses[r.Why], "%s", r.Error())
+	}
+	return nil
+}
 
 func refuse(status int, format string, args ...any) *Problem {
 	return &Problem{"about:blank", http.StatusText(status), status, fmt.Sprintf(format, args...)}
@@ -212,7 +205,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 		if err != nil {
 			return nil, err
 		}
-		if err := rt.check(&actor); err != nil {
+		if err := ops.Find(rt.act).Check(&actor); err != nil {
 			return nil, err
 		}
 		if err := rt.checkParameters(r); err != nil {
@@ -260,8 +253,8 @@ func (h *Handler) answer(w http.ResponseWriter, start time.Time, value any, err 
 		status, value = http.StatusCreated, made.value
 	}
 	if err != nil {
-		p, isProblem := errors.AsType[*Problem](err)
-		if !isProblem {
+		p := ProblemOf(err)
+		if p == nil {
 			h.Log.Error("admin API", "err", err)
 			p = refuse(http.StatusServiceUnavailable, "The store could not be read or written. The log of the server says why.")
 		}
@@ -306,10 +299,7 @@ func memberPath(field string) string {
 
 // record writes to the audit trail what the actor does.
 func (h *Handler) record(r *request, action, object string, before, after any) error {
-	return h.Operators.Record(r.Context(), operator.Entry{
-		Who: r.actor.Who, Role: r.actor.Role, From: r.actor.From,
-		Action: action, Object: object, Before: before, After: after,
-	})
+	return h.Operators.Record(r.Context(), r.actor.Entry(action, object, before, after))
 }
 
 // A list is the answer of an operation that lists.

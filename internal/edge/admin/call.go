@@ -10,17 +10,8 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 )
-
-// Can reports whether an actor may call an operation, such as GET and merchants/{name}.
-func Can(a *operator.Actor, method, path string) bool {
-	for _, rt := range routes() {
-		if rt.method == method && rt.path == path {
-			return rt.canCall(a)
-		}
-	}
-	return false
-}
 
 // Call does what a request of an actor to a path does, and reads the answer into a value: same operations, same roles, same
 // audit trail. The path has no [Prefix], and its elements are escaped as in an address. A refusal is a *[Problem].
@@ -30,7 +21,7 @@ func (h *Handler) Call(ctx context.Context, actor operator.Actor, method, path s
 	if rt == nil {
 		return refuse(http.StatusNotFound, "No such operation.")
 	}
-	if err := rt.check(&actor); err != nil {
+	if err := ops.Find(rt.act).Check(&actor); err != nil {
 		return err
 	}
 	r, err := http.NewRequestWithContext(ctx, method, Prefix+path+"?"+query.Encode(), nil)

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"maps"
 	"math/big"
 	"strings"
 	"testing"
@@ -18,18 +17,6 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 )
-
-func init() {
-	maps.Copy(matrix, map[string][6]int{
-		"GET certificates":                    {200, 200, 200, 403, 403, 403},
-		"GET certificates/{scheme}":           {200, 200, 200, 403, 403, 403},
-		"POST certificates/{scheme}/request":  {403, 200, 200, 403, 403, 403},
-		"POST certificates/{scheme}/install":  {403, 400, 400, 403, 403, 403}, // the matrix has no certificate
-		"POST certificates/{scheme}/activate": {403, 409, 409, 403, 403, 403},
-		"POST certificates/{scheme}/rollback": {403, 409, 409, 403, 403, 403},
-		"POST certificates/{scheme}/test":     {403, 409, 409, 403, 403, 403},
-	})
-}
 
 // certify answers a CSR with a certificate and its root, as a JSON body.
 func certify(t *testing.T, csr string) string {

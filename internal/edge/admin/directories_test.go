@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"maps"
 	"testing"
 	"time"
 
@@ -35,19 +34,6 @@ func (s *site) addNode() *admin.Node {
 	}
 	s.handler.Node = n
 	return n
-}
-
-func init() {
-	maps.Copy(matrix, map[string][6]int{
-		"GET overview":    {200, 200, 200, 200, 200, 200},
-		"GET directories": {200, 200, 200, 403, 403, 403},
-
-		"GET ranges":                   {200, 200, 200, 403, 403, 403},
-		"GET ranges/{scheme}":          {200, 200, 200, 403, 403, 403},
-		"GET ranges/{scheme}/diff":     {200, 200, 200, 403, 403, 403},
-		"POST ranges/{scheme}/accept":  {403, 409, 409, 403, 403, 403}, // nothing is held back
-		"POST ranges/{scheme}/refresh": {403, 200, 200, 403, 403, 403},
-	})
 }
 
 // TestK3Directories: the answer has each directory with its traffic; without a journal there is no traffic.

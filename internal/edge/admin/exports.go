@@ -11,6 +11,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/message"
 )
@@ -108,7 +109,7 @@ var errNoKeys = refuse(http.StatusServiceUnavailable, "There are no keys to sign
 func readAuditQuery(r *request) (q operator.Query, err error) {
 	asked := r.URL.Query()
 	q = operator.Query{Who: asked.Get("who"), Action: asked.Get("action"), Object: asked.Get("object")}
-	if err := operator.CheckAction(q.Action); err != nil {
+	if err := ops.CheckAction(q.Action); err != nil {
 		return q, refuse(http.StatusBadRequest, "action: %v.", err)
 	}
 	q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to"))

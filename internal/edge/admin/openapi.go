@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/openthreeds/threeds/internal/operate/ops"
 )
 
 var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
@@ -31,11 +33,13 @@ func describe(*Handler, *request) (any, error) {
 		case "DELETE":
 			success = "204"
 		}
+		act := ops.Find(rt.act)
 		operation := map[string]any{
 			"summary":        rt.summary,
-			"description":    "Least role: " + string(rt.least) + ".",
-			"x-least-role":   rt.least,
-			"x-one-merchant": rt.isForOwn,
+			"description":    "Least role: " + string(act.Least) + ".",
+			"x-act":          act.Name,
+			"x-least-role":   act.Least,
+			"x-one-merchant": act.IsForOwn,
 			"responses": map[string]any{
 				success:   map[string]any{"description": "Done"},
 				"default": map[string]any{"description": "An application/problem+json, as RFC 9457 has it"},

@@ -29,7 +29,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/shed"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
-	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -81,8 +81,8 @@ type Keeper interface {
 // A Handler is the API. Set its fields before use.
 type Handler struct {
 	Engine Engine
-	MPI    MPI              // serves /enrolled and /check; without it they fail
-	Hooks  *webhook.Service // serves /webhook-endpoints and /events; without it there are none
+	MPI    MPI       // serves /enrolled and /check; without it they fail
+	Acts   *ops.Acts // serves /webhook-endpoints and /events; without it there are none
 	Keys   Keeper
 
 	// Idempotency keeps the answers of requests with an Idempotency-Key. Nil means that the header is ignored.
@@ -165,6 +165,7 @@ type protocol interface {
 // A request is what an operation gets.
 type request struct {
 	account *account.Account
+	from    string // the address of the client
 	apiKey  string // as it was presented
 	header  http.Header
 	method  string
@@ -373,7 +374,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 		return
 	}
 	req := &request{
-		account: acc, apiKey: ep.protocol.apiKey(r), header: r.Header, method: r.Method, path: pathOf(r), query: r.URL.RawQuery, body: body,
+		account: acc, from: listen.ClientName(r, func() []netip.Prefix { return h.Proxies }), apiKey: ep.protocol.apiKey(r), header: r.Header, method: r.Method, path: pathOf(r), query: r.URL.RawQuery, body: body,
 	}
 	if p, ok := ep.protocol.(acpProtocol); ok {
 		if err := p.checkWhole(h, w, req); err != nil {

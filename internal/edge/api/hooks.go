@@ -3,10 +3,8 @@ package api
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -19,9 +17,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/openthreeds/threeds/internal/base/uuid"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
-	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -34,11 +33,11 @@ const (
 var hookEndpoints = map[string]*endpoint{
 	hooksPath:                 {problemProtocol{}, (*Handler).maxBody, true, []string{"GET", "POST"}, (*Handler).hooks},
 	hooksPath + "/ID":         {problemProtocol{}, (*Handler).maxBody, true, []string{"GET", "PATCH", "DELETE"}, (*Handler).hook},
-	hooksPath + "/ID/test":    {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, (*Handler).testHook},
+	hooksPath + "/ID/test":    {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, doAct("webhook test", 0)},
 	hooksPath + "/ID/rotate":  {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, (*Handler).rotateHook},
 	eventsPath:                {problemProtocol{}, (*Handler).maxBody, true, []string{"GET"}, (*Handler).events},
 	eventsPath + "/ID":        {problemProtocol{}, (*Handler).maxBody, true, []string{"GET"}, (*Handler).event},
-	eventsPath + "/ID/resend": {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, (*Handler).resend},
+	eventsPath + "/ID/resend": {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, doAct("webhook resend", http.StatusAccepted)},
 }
 
 // hookOperationOf returns the path of an operation for webhooks, with ID in the place of an id.
@@ -68,6 +67,7 @@ type page struct {
 // hookProblem returns the problem that an error of the service is.
 func hookProblem(err error) error {
 	fault, isFault := errors.AsType[*webhook.FaultError](err)
+	refusal, isRefusal := errors.AsType[*ops.Refusal](err)
 	switch {
 	case errors.Is(err, webhook.ErrNoEndpoint):
 		return noHook
@@ -83,6 +83,8 @@ func hookProblem(err error) error {
 		entry := faults.New(code, message.Path(fault.Member), fault.Rule, fault.Cure)
 		entry.Limit = limitOfFault(fault)
 		return problemOf(entry)
+	case isRefusal && refusal.Why == ops.Wrong:
+		return badParameter(refusal.Member, "pattern", refusal.Text, nil)
 	}
 	return err
 }
@@ -189,17 +191,33 @@ func expectNoMembers(body []byte) error {
 	return nil
 }
 
+// by returns the API key of a request as an actor.
+func (r *request) by() operator.Actor { return ops.KeyActor(r.account, r.from) }
+
+// doAct returns what does an act on the thing whose id is in the path, and answers with what it returns.
+func doAct(name string, status int) func(*Handler, context.Context, *request) (response, error) {
+	return func(h *Handler, ctx context.Context, req *request) (response, error) {
+		done, err := ops.Find(name).Do(h.Acts, ctx, req.by(), req.idIn())
+		switch {
+		case err != nil:
+			return response{}, hookProblem(err)
+		case done == nil:
+			return response{status: http.StatusNoContent}, nil
+		}
+		return encodeResponse(status, done)
+	}
+}
+
 // hooks lists the endpoints of a merchant, or adds one.
 func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
-	merchant := req.account.Merchant.Name
 	if req.method == http.MethodGet {
-		all, err := h.Hooks.Endpoints(ctx, merchant)
+		all, err := h.Acts.Endpoints(ctx, req.by(), "")
 		if err != nil {
 			return response{}, err
 		}
 		views := []webhook.EndpointView{}
 		for _, e := range all {
-			views = append(views, e.View())
+			views = append(views, e.EndpointView)
 		}
 		return encodeResponse(0, page{Data: views})
 	}
@@ -221,24 +239,20 @@ func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
 			e.Secret = secret[:]
 		}
 	}
-	added, err := h.Hooks.Add(ctx, merchant, e)
+	added, err := h.Acts.AddEndpoint(ctx, req.by(), "", e)
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
-	return encodeResponse(http.StatusCreated, added.ViewWithSecret())
+	return encodeResponse(http.StatusCreated, added.EndpointView)
 }
 
 // hook shows, changes or removes an endpoint.
 func (h *Handler) hook(ctx context.Context, req *request) (response, error) {
-	merchant, id := req.account.Merchant.Name, req.idIn()
-	var e *webhook.Endpoint
+	var e ops.Endpoint
 	var err error
 	switch req.method {
 	case http.MethodDelete:
-		if err := h.Hooks.Remove(ctx, merchant, id); err != nil {
-			return response{}, hookProblem(err)
-		}
-		return response{status: http.StatusNoContent}, nil
+		return doAct("webhook remove", 0)(h, ctx, req)
 	case http.MethodPatch:
 		said, failed := readHook(req.body)
 		if failed != nil {
@@ -249,24 +263,14 @@ func (h *Handler) hook(ctx context.Context, req *request) (response, error) {
 				Member: "secret", Rule: "condition", Cure: "Ask for a new one by POST " + hooksPath + "/ID/rotate.",
 			})
 		}
-		e, err = h.Hooks.Change(ctx, merchant, id, func(e *webhook.Endpoint) error { said.Apply(e); return nil })
+		e, err = h.Acts.ChangeEndpoint(ctx, req.by(), req.idIn(), said.Change)
 	default:
-		e, err = h.Hooks.Endpoint(ctx, merchant, id)
+		e, err = h.Acts.Endpoint(ctx, req.by(), req.idIn())
 	}
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
-	return encodeResponse(0, e.View())
-}
-
-// testHook delivers a test event, once and at once.
-func (h *Handler) testHook(ctx context.Context, req *request) (response, error) {
-	status, err := h.Hooks.Test(ctx, req.account.Merchant.Name, req.idIn())
-	_, isDelivery := errors.AsType[*webhook.DeliveryError](err)
-	if err != nil && !isDelivery {
-		return response{}, hookProblem(err)
-	}
-	return encodeResponse(0, webhook.ViewAttempt(status, err))
+	return encodeResponse(0, e.EndpointView)
 }
 
 // rotateHook gives an endpoint a new secret.
@@ -279,18 +283,12 @@ func (h *Handler) rotateHook(ctx context.Context, req *request) (response, error
 		derived := req.claim.Derive("secret")
 		secret = derived[:]
 	}
-	e, err := h.Hooks.RotateTo(ctx, req.account.Merchant.Name, req.idIn(), secret)
+	rotated, err := h.Acts.RotateEndpoint(ctx, req.by(), req.idIn(), secret)
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
-	return encodeResponse(0, e.RotationView())
+	return encodeResponse(0, rotated)
 }
-
-// maxEvents is the longest page of events, and usualEvents the one that nobody asks for.
-const (
-	maxEvents   = 100
-	usualEvents = 20
-)
 
 // events lists the events of a merchant, the newest first.
 func (h *Handler) events(ctx context.Context, req *request) (response, error) {
@@ -298,32 +296,23 @@ func (h *Handler) events(ctx context.Context, req *request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	q.Merchant = req.account.Merchant.Name
-	limit := q.Limit
-	q.Limit++ // one more tells whether there is a next page
-	all, err := h.Hooks.Find(ctx, q)
+	found, err := h.Acts.Events(ctx, req.by(), q)
 	if err != nil {
-		return response{}, err
-	}
-	var next *string
-	if len(all) > limit {
-		all = all[:limit]
-		last := all[limit-1]
-		next = new(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID)))
+		return response{}, hookProblem(err)
 	}
 	bodies := []json.RawMessage{}
-	for _, e := range all {
+	for _, e := range found.Events {
 		bodies = append(bodies, e.Body)
 	}
-	return encodeResponse(0, page{bodies, next})
+	return encodeResponse(0, page{bodies, found.Next})
 }
 
 // eventNames are the parameters of a list of events, in the order of the documentation.
 var eventNames = []string{"type", "authentication", "from", "to", "limit", "cursor"}
 
 // readEventQuery reads the parameters of a list of events.
-func readEventQuery(query string) (store.EventQuery, error) {
-	q := store.EventQuery{Limit: usualEvents}
+func readEventQuery(query string) (ops.EventQuery, error) {
+	var q ops.EventQuery
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return q, badParameter("", "pattern", "Encode the query as RFC 3986 has it.", nil)
@@ -345,7 +334,7 @@ func readEventQuery(query string) (store.EventQuery, error) {
 				return q, badParameter(name, "unknown-code", "Send one of the values that limit lists.", limit)
 			}
 		case "authentication":
-			q.About = strings.ToLower(text)
+			q.About = text
 		case "from":
 			q.From, err = time.Parse(time.RFC3339, text)
 			cure = "Give a time of RFC 3339, such as 2026-11-25T10:00:00Z."
@@ -353,12 +342,13 @@ func readEventQuery(query string) (store.EventQuery, error) {
 			q.To, err = time.Parse(time.RFC3339, text)
 			cure = "Give a time of RFC 3339, such as 2026-11-25T10:00:00Z."
 		case "limit":
-			if q.Limit, err = strconv.Atoi(text); err == nil && (q.Limit < 1 || q.Limit > maxEvents) {
+			if q.Limit, err = strconv.Atoi(text); err == nil && (q.Limit < 1 || q.Limit > ops.MaxEvents) {
 				err = errors.New("out of range")
 			}
-			rule, cure, limit = "range", "Give a whole number from 1 to 100.", limitOf(1, maxEvents)
+			rule, cure, limit = "range", "Give a whole number from 1 to 100.", limitOf(1, ops.MaxEvents)
 		case "cursor":
-			q.AfterCreated, q.AfterID, err = readCursor(text)
+			q.Cursor = text
+			_, _, err = ops.ReadCursor(text)
 			cure = "Give what the page before has as next."
 		}
 		if err != nil {
@@ -371,27 +361,13 @@ func readEventQuery(query string) (store.EventQuery, error) {
 	return q, nil
 }
 
-// readCursor reads where a page begins.
-func readCursor(text string) (time.Time, string, error) {
-	plain, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return time.Time{}, "", err
-	}
-	created, id, _ := strings.Cut(string(plain), " ")
-	ms, err := strconv.ParseInt(created, 10, 64)
-	if err == nil && id == "" {
-		err = errors.New("no id")
-	}
-	return time.UnixMilli(ms).UTC(), id, err
-}
-
 func badParameter(name, rule, cure string, limit *faults.Limit) error {
 	return problemOf(faults.Entry{Parameter: name, Code: message.Format.String(), Rule: rule, Cure: cure, Limit: limit})
 }
 
-// event shows an event with what became of it.
+// event shows an event of the merchant's own with what became of it. Only a look of an operator is in the audit trail.
 func (h *Handler) event(ctx context.Context, req *request) (response, error) {
-	e, err := h.Hooks.Event(ctx, req.account.Merchant.Name, req.idIn())
+	e, err := h.Acts.Hooks.Event(ctx, req.account.Merchant.Name, req.idIn())
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
@@ -400,16 +376,6 @@ func (h *Handler) event(ctx context.Context, req *request) (response, error) {
 		return response{}, err
 	}
 	return encodeResponse(0, view)
-}
-
-// resend delivers an event again.
-func (h *Handler) resend(ctx context.Context, req *request) (response, error) {
-	if err := h.Hooks.Resend(ctx, req.account.Merchant.Name, req.idIn()); err != nil {
-		return response{}, hookProblem(err)
-	}
-	return encodeResponse(http.StatusAccepted, struct {
-		ID string `json:"id"`
-	}{req.idIn()})
 }
 
 // encodeResponse returns an answer with a value in JSON.

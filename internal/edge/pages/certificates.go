@@ -107,7 +107,7 @@ func (h *Handler) showCertificate(v *visit, view *certificateView) (result, erro
 	if err := h.call(v, http.MethodGet, "certificates/"+url.PathEscape(v.PathValue("scheme")), nil, nil, &got); err != nil {
 		return result{}, err
 	}
-	view.Row, view.CanChange = newCertificateRow(&got, h.Now()), v.can(http.MethodPost, "certificates/{scheme}/request")
+	view.Row, view.CanChange = newCertificateRow(&got, h.Now()), v.can("cert request")
 	done := v.URL.Query().Get("done")
 	view.Done = changesDone[done]
 	if unused := changesDoneUnused[done]; unused != "" && !got.Managed {

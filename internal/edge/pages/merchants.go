@@ -148,7 +148,7 @@ func (h *Handler) showMerchants(v *visit, name, fault string) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	view := merchantsView{CanAdd: v.can(http.MethodPost, "merchants"), Name: name, Fault: fault}
+	view := merchantsView{CanAdd: v.can("merchant add"), Name: name, Fault: fault}
 	nameOf := func(m *merchantEntry) string { return m.Name }
 	view.listPart = newListPart("/merchants", v.URL.Query(), all, maxMerchants, nameOf, nameOf)
 	return result{template: "merchants", title: "Merchants", data: view, status: faultStatus(fault)}, nil
@@ -176,7 +176,7 @@ func (h *Handler) showMerchant(v *visit, typed url.Values, fault string) (result
 		return result{}, err
 	}
 	view := merchantsView{Chosen: &m, InFile: m.Source == "file", Fault: fault, Keys: keys}
-	view.CanChange = !view.InFile && v.can(http.MethodPatch, "merchants/{name}")
+	view.CanChange = !view.InFile && v.can("merchant set")
 	for _, in := range merchantInputs {
 		for _, set := range m.Members {
 			if set.Name == in.Name {
@@ -250,7 +250,7 @@ func (h *Handler) newKeysView(v *visit, merchant string) (*keysView, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := &keysView{Merchant: merchant, CanChange: v.can(http.MethodPost, "keys")}
+	view := &keysView{Merchant: merchant, CanChange: v.can("key create")}
 	asked := v.URL.Query()
 	if merchant != "" {
 		asked = url.Values{"name": {merchant}}

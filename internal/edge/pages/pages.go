@@ -12,7 +12,6 @@ import (
 	"crypto/subtle"
 	"embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
@@ -27,6 +26,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 )
 
@@ -43,6 +43,7 @@ type Caller interface {
 // stands in front of it.
 type Handler struct {
 	Admin Caller
+	Acts  *ops.Acts
 	Now   func() time.Time
 	Log   *slog.Logger
 	Shop  string // the address of a shop to try payments in; "": there is none
@@ -80,51 +81,52 @@ type result struct {
 	db              time.Duration
 }
 
-// A route is one page.
+// A route is one page. A visitor who may do none of its acts is refused.
 type route struct {
 	pattern string
+	acts    []string
 	do      func(h *Handler, v *visit) (result, error)
 }
 
 // routes returns the table of pages.
 func routes() []route {
 	return []route{
-		{"GET /{$}", overviewPage},
-		{"GET /authentications", searchPage},
-		{"GET /authentications/search", cardPage},
-		{"POST /authentications/search", searchByCard},
-		{"GET /authentications/{id}", authenticationPage},
-		{"GET /reports", reportsPage},
-		{"GET /billing", billingPage},
-		{"GET /directories", directoriesPage},
-		{"GET /ranges", rangesPage},
-		{"GET /ranges/{scheme}/diff", rangeDiffPage},
-		{"POST /ranges/{scheme}/{do}", changeRanges},
-		{"GET /merchants", merchantsPage},
-		{"POST /merchants", addMerchant},
-		{"GET /merchants/{name}", merchantPage},
-		{"POST /merchants/{name}", changeMerchant},
-		{"GET /keys", keysPage},
-		{"POST /keys", createKey},
-		{"POST /keys/{hash}/revoke", revokeKey},
-		{"GET /tokens", tokensPage},
-		{"POST /tokens", createToken},
-		{"POST /tokens/{name}/revoke", revokeToken},
-		{"GET /audit", auditPage},
-		{"GET /certificates", certificatesPage},
-		{"GET /certificates/{scheme}", certificatePage},
-		{"POST /certificates/{scheme}", changeCertificate},
-		{"GET /webhooks", hooksPage},
-		{"POST /webhooks", addHook},
-		{"GET /webhooks/{id}", hookPage},
-		{"POST /webhooks/{id}", changeHook},
-		{"POST /webhooks/{id}/events/{event}/resend", resendEvent},
-		{"GET /explain", explainPage},
-		{"POST /explain", explainText},
-		{"GET /operators", operatorsPage},
-		{"POST /operators", inviteOperator},
-		{"POST /operators/{name}", changeOperator},
-		{"GET /erase", erasePage},
+		{"GET /{$}", []string{"journal report"}, overviewPage},
+		{"GET /authentications", []string{"journal search"}, searchPage},
+		{"GET /authentications/search", []string{"journal search"}, cardPage},
+		{"POST /authentications/search", []string{"journal search"}, searchByCard},
+		{"GET /authentications/{id}", []string{"journal show"}, authenticationPage},
+		{"GET /reports", []string{"journal report"}, reportsPage},
+		{"GET /billing", []string{"journal billing"}, billingPage},
+		{"GET /directories", []string{"directory list"}, directoriesPage},
+		{"GET /ranges", []string{"ranges status"}, rangesPage},
+		{"GET /ranges/{scheme}/diff", []string{"ranges status"}, rangeDiffPage},
+		{"POST /ranges/{scheme}/{do}", []string{"ranges accept", "ranges refresh"}, changeRanges},
+		{"GET /merchants", []string{"merchant list"}, merchantsPage},
+		{"POST /merchants", []string{"merchant add"}, addMerchant},
+		{"GET /merchants/{name}", []string{"merchant list"}, merchantPage},
+		{"POST /merchants/{name}", []string{"merchant set", "merchant remove"}, changeMerchant},
+		{"GET /keys", []string{"key list"}, keysPage},
+		{"POST /keys", []string{"key create"}, createKey},
+		{"POST /keys/{hash}/revoke", []string{"key revoke"}, revokeKey},
+		{"GET /tokens", []string{"token list"}, tokensPage},
+		{"POST /tokens", []string{"token create"}, createToken},
+		{"POST /tokens/{name}/revoke", []string{"token revoke"}, revokeToken},
+		{"GET /audit", []string{"audit search"}, auditPage},
+		{"GET /certificates", []string{"cert status"}, certificatesPage},
+		{"GET /certificates/{scheme}", []string{"cert status"}, certificatePage},
+		{"POST /certificates/{scheme}", []string{"cert request", "cert install", "cert activate", "cert rollback", "cert test"}, changeCertificate},
+		{"GET /webhooks", []string{"webhook list"}, hooksPage},
+		{"POST /webhooks", []string{"webhook add"}, addHook},
+		{"GET /webhooks/{id}", []string{"webhook list", "webhook events"}, hookPage},
+		{"POST /webhooks/{id}", append(endpointActs(), "webhook change"), changeHook},
+		{"POST /webhooks/{id}/events/{event}/resend", []string{"webhook resend"}, resendEvent},
+		{"GET /explain", []string{"explain"}, explainPage},
+		{"POST /explain", []string{"explain"}, explainText},
+		{"GET /operators", []string{"operator list"}, operatorsPage},
+		{"POST /operators", []string{"operator invite"}, inviteOperator},
+		{"POST /operators/{name}", []string{"operator role", "operator remove"}, changeOperator},
+		{"GET /erase", []string{"journal erase"}, erasePage},
 	}
 }
 
@@ -134,8 +136,8 @@ type visit struct {
 	session *operator.Session
 }
 
-// can reports whether the visitor may call an operation of the admin API.
-func (v *visit) can(method, path string) bool { return admin.Can(&v.session.Actor, method, path) }
+// can reports whether the visitor may do an act.
+func (v *visit) can(act string) bool { return ops.Find(act).May(&v.session.Actor) }
 
 // call asks the admin API as the visitor.
 func (h *Handler) call(v *visit, method, path string, query url.Values, body, answer any) error {
@@ -178,7 +180,7 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 func (h *Handler) init() {
 	h.mux = http.NewServeMux()
 	for _, rt := range routes() {
-		h.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, rt.do) })
+		h.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, rt.do, rt.acts...) })
 	}
 	h.mux.HandleFunc("GET /assets/{name}", h.serveAsset)
 	h.mux.HandleFunc("GET /reports.csv", func(w http.ResponseWriter, r *http.Request) {
@@ -237,11 +239,14 @@ type frame struct {
 }
 
 // serve answers a request for a page.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler, *visit) (result, error)) {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler, *visit) (result, error), acts ...string) {
 	start := time.Now()
 	session, _ := operator.SessionOf(r.Context())
 	v := &visit{r, session}
 	got, err := func() (result, error) {
+		if len(acts) > 0 && !slices.ContainsFunc(acts, v.can) {
+			return result{}, ops.Find(acts[0]).Check(&session.Actor)
+		}
 		if r.Method == http.MethodPost {
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 			if err := r.ParseForm(); err != nil {
@@ -305,8 +310,8 @@ type failed struct{ Heading, Text string }
 
 // failure returns the page for an error. What is not the visitor's fault goes to the log.
 func (h *Handler) failure(err error) result {
-	p, isProblem := errors.AsType[*admin.Problem](err)
-	if !isProblem {
+	p := admin.ProblemOf(err)
+	if p == nil {
 		h.Log.Error("console", "err", err)
 		return result{template: "failure", title: "Broken", status: http.StatusServiceUnavailable, data: failed{
 			Heading: "The console cannot read or write its store",
@@ -327,9 +332,12 @@ func (h *Handler) failure(err error) result {
 
 // submit asks the admin API as the visitor for what a form wants. A refusal that the form could mend is fault, and no error.
 func (h *Handler) submit(v *visit, method, path string, query url.Values, body, answer any) (fault string, err error) {
-	err = h.call(v, method, path, query, body, answer)
-	p, ok := errors.AsType[*admin.Problem](err)
-	if ok && (p.Status == http.StatusBadRequest || p.Status == http.StatusConflict) {
+	return faultOf(h.call(v, method, path, query, body, answer))
+}
+
+// faultOf returns a refusal that the form could mend as fault, and any other error as it is.
+func faultOf(err error) (fault string, other error) {
+	if p := admin.ProblemOf(err); p != nil && (p.Status == http.StatusBadRequest || p.Status == http.StatusConflict) {
 		return p.Detail, nil
 	}
 	return "", err
@@ -376,31 +384,27 @@ type navLink struct {
 // navigation returns the pages that the visitor may see.
 func navigation(v *visit) []navGroup {
 	all := []struct {
-		group, path, name, icon, operation string
+		group, path, name, icon, act string
 	}{
-		{"Watch", "/", "Overview", "home", "overview"},
-		{"Watch", "/authentications", "Authentications", "rows", "authentications"},
-		{"Watch", "/reports", "Reports", "bars", "reports"},
-		{"Watch", "/billing", "Billing", "receipt", "billing"},
+		{"Watch", "/", "Overview", "home", "journal report"},
+		{"Watch", "/authentications", "Authentications", "rows", "journal search"},
+		{"Watch", "/reports", "Reports", "bars", "journal report"},
+		{"Watch", "/billing", "Billing", "receipt", "journal billing"},
 		{"Watch", "/explain", "Explain", "question", "explain"},
-		{"Set up", "/merchants", "Merchants", "shop", "merchants"},
-		{"Set up", "/keys", "Keys", "key", "keys"},
-		{"Set up", "/directories", "Directories", "link", "directories"},
-		{"Set up", "/certificates", "Certificates", "certificate", "certificates"},
-		{"Set up", "/ranges", "Card ranges", "ranges", "ranges"},
-		{"Set up", "/webhooks", "Webhooks", "hook", "webhook-endpoints"},
-		{"House", "/audit", "Audit", "book", "audit"},
-		{"House", "/erase", "Erase", "eraser", "journal/erase"},
-		{"House", "/operators", "Operators", "person", "operators"},
-		{"House", "/tokens", "Tokens", "key", "tokens"},
+		{"Set up", "/merchants", "Merchants", "shop", "merchant list"},
+		{"Set up", "/keys", "Keys", "key", "key list"},
+		{"Set up", "/directories", "Directories", "link", "directory list"},
+		{"Set up", "/certificates", "Certificates", "certificate", "cert status"},
+		{"Set up", "/ranges", "Card ranges", "ranges", "ranges status"},
+		{"Set up", "/webhooks", "Webhooks", "hook", "webhook list"},
+		{"House", "/audit", "Audit", "book", "audit search"},
+		{"House", "/erase", "Erase", "eraser", "journal erase"},
+		{"House", "/operators", "Operators", "person", "operator list"},
+		{"House", "/tokens", "Tokens", "key", "token list"},
 	}
 	var groups []navGroup
 	for _, l := range all {
-		method := http.MethodGet
-		if l.operation == "explain" || l.operation == "journal/erase" {
-			method = http.MethodPost
-		}
-		if !v.can(method, l.operation) {
+		if !v.can(l.act) {
 			continue
 		}
 		if n := len(groups); n == 0 || groups[n-1].Name != l.group {

@@ -43,7 +43,7 @@ type rangesView struct {
 func rangesPage(h *Handler, v *visit) (result, error) {
 	asked := v.URL.Query()
 	view := rangesView{
-		CanAccept: v.can(http.MethodPost, "ranges/{scheme}/accept"), CanRefresh: v.can(http.MethodPost, "ranges/{scheme}/refresh"),
+		CanAccept: v.can("ranges accept"), CanRefresh: v.can("ranges refresh"),
 	}
 	view.Done = map[string]string{
 		"accept": "Accepted. A node that serves uses them within seconds.", "refresh": "The directory server is asked as soon as the protocol allows.",
@@ -150,7 +150,7 @@ func rangeDiffPage(h *Handler, v *visit) (result, error) {
 		return result{}, err
 	}
 	view.Left = view.Added + view.Removed + view.Changed - len(view.First)
-	if view.New == "held" && v.can(http.MethodPost, "ranges/{scheme}/accept") {
+	if view.New == "held" && v.can("ranges accept") {
 		var status rangeStatus
 		if err := h.call(v, http.MethodGet, at, nil, nil, &status); err != nil {
 			return result{}, err

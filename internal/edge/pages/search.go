@@ -310,7 +310,7 @@ func (h *Handler) searchFailure(view *searchView, got result, err error) (result
 
 // cardPage asks for a whole card number.
 func cardPage(_ *Handler, v *visit) (result, error) {
-	if !v.can(http.MethodPost, "authentications/search") {
+	if !v.can("journal search") {
 		return result{}, &admin.Problem{Status: http.StatusForbidden, Detail: "This needs the role " + string(operator.Viewer) + "."}
 	}
 	return result{template: "card", title: "Search by card", data: ""}, nil

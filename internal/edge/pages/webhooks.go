@@ -9,17 +9,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 )
 
-// A hookEntry is a webhook endpoint as the admin API shows it.
+// A hookEntry is a webhook endpoint of the page.
 type hookEntry struct {
-	ID, Merchant, URL, Description string
-	Types                          []string
-	Disabled                       bool
-	Created                        time.Time
-	FailingSince, PreviousUntil    *time.Time
-	Secret                         string // in the answer that makes it
+	ops.Endpoint
+	Created time.Time
+}
+
+func newHookEntry(e ops.Endpoint) hookEntry { return hookEntry{e, *parseTime(&e.Created)} }
+
+// parseTime returns a time as views have it; nil stays nil.
+func parseTime(text *string) *time.Time {
+	if text == nil {
+		return nil
+	}
+	at, _ := time.Parse(time.RFC3339, *text) // views are made of times
+	return &at
 }
 
 // Pill returns the state of an endpoint.
@@ -47,11 +55,8 @@ func (e *hookEntry) Told() string {
 
 // A delivery is how far an event has come on its way to an endpoint.
 type delivery struct {
-	Endpoint string
-	Attempt  int
+	webhook.DeliveryView
 	At, Next *time.Time
-	Status   *int
-	Error    *string
 }
 
 // Pill returns the state of a delivery.
@@ -78,13 +83,14 @@ func (d *delivery) Answer() string {
 	return ""
 }
 
-// An eventEntry is an event as the admin API lists it.
+// An eventEntry is an event of the page.
 type eventEntry struct {
-	ID, Merchant, Type string
-	Timestamp          time.Time
-	Authentication     string
-	Deliveries         []delivery
+	ops.EventLine
+	Deliveries []delivery
 }
+
+// maxEventsShown is how many events a page has.
+const maxEventsShown = 20
 
 // Kind is the type of the event in a word.
 func (e *eventEntry) Kind() string { return words(strings.TrimPrefix(e.Type, "authentication.")) }
@@ -113,8 +119,8 @@ func newHookForm(v *visit, e *hookEntry) hookForm {
 	return f
 }
 
-// readHookForm returns the members of an endpoint that a form has, and what is wrong with it.
-func readHookForm(form url.Values) (body map[string]any, fault string) {
+// readHookForm returns what a form says of an endpoint, and what is wrong with it.
+func readHookForm(form url.Values) (c webhook.Change, fault string) {
 	types := form["type"]
 	if len(types) == 0 {
 		fault = "Choose at least one kind of events."
@@ -122,8 +128,8 @@ func readHookForm(form url.Values) (body map[string]any, fault string) {
 	if len(types) == len(webhook.Types()) {
 		types = []string{} // those that come later, too
 	}
-	return map[string]any{
-		"url": strings.TrimSpace(form.Get("url")), "description": strings.TrimSpace(form.Get("description")), "types": types,
+	return webhook.Change{
+		URL: new(strings.TrimSpace(form.Get("url"))), Description: new(strings.TrimSpace(form.Get("description"))), Types: &types,
 	}, fault
 }
 
@@ -140,11 +146,14 @@ func hooksPage(h *Handler, v *visit) (result, error) { return h.showHooks(v, nil
 
 // showHooks lists endpoints, with one that was just made, or with what is wrong with what was typed.
 func (h *Handler) showHooks(v *visit, made *hookEntry, fault string) (result, error) {
-	all, err := listAll[hookEntry](h, v, "webhook-endpoints", nil)
+	all, err := h.Acts.Endpoints(v.Context(), v.session.Actor, "")
 	if err != nil {
 		return result{}, err
 	}
-	view := &hooksView{Hooks: all, CanChange: v.can(http.MethodPost, "webhook-endpoints"), Fault: fault, Made: made}
+	view := &hooksView{CanChange: v.can("webhook add"), Fault: fault, Made: made}
+	for _, e := range all {
+		view.Hooks = append(view.Hooks, newHookEntry(e))
+	}
 	if view.Form = newHookForm(v, nil); made != nil {
 		view.Form = newHookForm(&visit{Request: new(http.Request)}, nil)
 	}
@@ -156,19 +165,20 @@ func (h *Handler) showHooks(v *visit, made *hookEntry, fault string) (result, er
 
 // addHook adds an endpoint. The answer shows its secret, and nothing shows it again.
 func addHook(h *Handler, v *visit) (result, error) {
-	body, fault := readHookForm(v.PostForm)
-	body["merchant"] = v.PostForm.Get("merchant")
-	var made hookEntry
-	if fault == "" {
-		var err error
-		if fault, err = h.submit(v, http.MethodPost, "webhook-endpoints", nil, body, &made); err != nil {
-			return result{}, err
-		}
+	said, fault := readHookForm(v.PostForm)
+	if fault != "" {
+		return h.showHooks(v, nil, fault)
+	}
+	var e webhook.Endpoint
+	said.Apply(&e)
+	made, err := h.Acts.AddEndpoint(v.Context(), v.session.Actor, v.PostForm.Get("merchant"), e)
+	if fault, err = faultOf(err); err != nil {
+		return result{}, err
 	}
 	if fault != "" {
 		return h.showHooks(v, nil, fault)
 	}
-	return h.showHooks(v, &made, "")
+	return h.showHooks(v, new(newHookEntry(made)), "")
 }
 
 // A hookView is the data of the page of one endpoint.
@@ -188,75 +198,94 @@ func hookPage(h *Handler, v *visit) (result, error) { return h.showHook(v, &hook
 // showHook shows an endpoint with its deliveries, and with what a form has led to.
 func (h *Handler) showHook(v *visit, view *hookView) (result, error) {
 	id := v.PathValue("id")
-	if err := h.call(v, http.MethodGet, "webhook-endpoints/"+url.PathEscape(id), nil, nil, &view.Hook); err != nil {
+	e, err := h.Acts.Endpoint(v.Context(), v.session.Actor, id)
+	if err != nil {
 		return result{}, err
 	}
-	view.CanChange = v.can(http.MethodPatch, "webhook-endpoints/{id}")
+	view.Hook = newHookEntry(e)
+	view.CanChange = v.can("webhook change")
 	view.Form = newHookForm(v, &view.Hook)
-	query := url.Values{"endpoint": {id}, "limit": {"20"}}
-	if cursor := v.URL.Query().Get("cursor"); cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	var all list[eventEntry]
+	q := ops.EventQuery{Endpoint: id, Limit: maxEventsShown, Cursor: v.URL.Query().Get("cursor")}
 	start := time.Now()
-	fault, err := h.submit(v, http.MethodGet, "events", query, nil, &all)
+	lines, next, err := h.Acts.EventLines(v.Context(), v.session.Actor, q)
+	fault, err := faultOf(err)
 	if err != nil {
 		return result{}, err
 	}
 	took := time.Since(start)
 	view.Fault = cmp.Or(fault, view.Fault)
-	if view.Events = all.Data; all.Next != nil {
-		view.Older = "/webhooks/" + url.PathEscape(id) + "?" + url.Values{"cursor": {*all.Next}}.Encode()
+	for _, line := range lines {
+		entry := eventEntry{EventLine: line}
+		for _, d := range line.Deliveries {
+			entry.Deliveries = append(entry.Deliveries, delivery{d, parseTime(d.At), parseTime(d.Next)})
+		}
+		view.Events = append(view.Events, entry)
+	}
+	if next != nil {
+		view.Older = "/webhooks/" + url.PathEscape(id) + "?" + url.Values{"cursor": {*next}}.Encode()
 	}
 	return result{
 		template: "webhook", title: "Webhook of " + view.Hook.Merchant, data: view, db: took, status: faultStatus(view.Fault),
 	}, nil
 }
 
-// changeHook does what the button of the form says.
-func changeHook(h *Handler, v *visit) (result, error) {
-	path := "webhook-endpoints/" + url.PathEscape(v.PathValue("id"))
-	own := result{to: "/webhooks/" + url.PathEscape(v.PathValue("id"))}
-	view := &hookView{}
-	var err error
-	switch v.PostForm.Get("do") {
-	case "remove":
-		return result{to: "/webhooks"}, h.call(v, http.MethodDelete, path, nil, nil, nil)
-	case "rotate":
-		if err := h.call(v, http.MethodGet, path, nil, nil, &view.Hook); err != nil {
-			return result{}, err
-		}
-		// A second one would end the secret that the back end still has.
-		if until := view.Hook.PreviousUntil; until != nil && v.PostForm.Get("until") != strconv.FormatInt(until.Unix(), 10) {
-			view.Fault = "A new secret was made after this page was loaded, so none was made now. If nobody has it, make another one below."
-			break
-		}
-		var made struct{ Secret string }
-		err = h.call(v, http.MethodPost, path+"/rotate", nil, nil, &made)
-		view.Secret = made.Secret
-	case "test":
-		view.Test = &webhook.AttemptView{}
-		err = h.call(v, http.MethodPost, path+"/test", nil, nil, view.Test)
-	case "disable", "enable":
-		body := map[string]any{"disabled": v.PostForm.Get("do") == "disable"}
-		return own, h.call(v, http.MethodPatch, path, nil, body, nil)
-	default:
-		body, fault := readHookForm(v.PostForm)
-		if view.Fault = fault; fault != "" {
-			break
-		}
-		if view.Fault, err = h.submit(v, http.MethodPatch, path, nil, body, nil); view.Fault == "" && err == nil {
-			return own, nil
+// errStaleRotation refuses a second secret, which would end the one that the back end still has.
+const errStaleRotation = "A new secret was made after this page was loaded, so none was made now. If nobody has it, make another one below."
+
+// endpointActs returns the acts that a form of the page of an endpoint may do with no more than its id.
+func endpointActs() (names []string) {
+	for _, act := range ops.Table() {
+		if act.Do != nil && act.Has(ops.Console) && strings.Contains(act.Route, " webhook-endpoints/{id}") {
+			names = append(names, act.Name)
 		}
 	}
+	return names
+}
+
+// changeHook does what the button of the form says: it saves the fields, or does an act on the endpoint.
+func changeHook(h *Handler, v *visit) (result, error) {
+	by, id, do := v.session.Actor, v.PathValue("id"), v.PostForm.Get("do")
+	own := result{to: "/webhooks/" + url.PathEscape(id)}
+	if do == "change" {
+		said, fault := readHookForm(v.PostForm)
+		if fault == "" {
+			_, err := h.Acts.ChangeEndpoint(v.Context(), by, id, said)
+			if fault, err = faultOf(err); fault == "" || err != nil {
+				return own, err
+			}
+		}
+		return h.showHook(v, &hookView{Fault: fault})
+	}
+	name := "webhook " + do
+	if !slices.Contains(endpointActs(), name) {
+		return result{}, errNoPage
+	}
+	if do == "rotate" {
+		e, err := h.Acts.Endpoint(v.Context(), by, id)
+		if err != nil {
+			return result{}, err
+		}
+		if until := e.PreviousUntil; until != nil && v.PostForm.Get("until") != strconv.FormatInt(until.Unix(), 10) {
+			return h.showHook(v, &hookView{Fault: errStaleRotation})
+		}
+	}
+	done, err := ops.Find(name).Do(h.Acts, v.Context(), by, id)
 	if err != nil {
 		return result{}, err
 	}
-	return h.showHook(v, view)
+	switch done := done.(type) {
+	case webhook.SecretView:
+		return h.showHook(v, &hookView{Secret: done.Secret})
+	case webhook.AttemptView:
+		return h.showHook(v, &hookView{Test: &done})
+	case nil: // it was removed
+		return result{to: "/webhooks"}, nil
+	}
+	return own, nil
 }
 
 // resendEvent delivers an event again, to all endpoints that it was for.
 func resendEvent(h *Handler, v *visit) (result, error) {
-	err := h.call(v, http.MethodPost, "events/"+url.PathEscape(v.PathValue("event"))+"/resend", nil, nil, nil)
+	_, err := ops.Find("webhook resend").Do(h.Acts, v.Context(), v.session.Actor, v.PathValue("event"))
 	return result{to: "/webhooks/" + url.PathEscape(v.PathValue("id"))}, err
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
@@ -20,32 +18,13 @@ import (
 type Entry struct {
 	Seq    int64     `json:"seq"`
 	At     time.Time `json:"at"`
-	Who    string    `json:"who"` // token:NAME, cli:USER@HOST
+	Who    string    `json:"who"` // token:NAME, passkey:NAME, key:HASH, cli:USER@HOST
 	Role   Role      `json:"role,omitzero"`
 	From   string    `json:"from,omitzero"`
 	Action string    `json:"action"` // such as key.create
 	Object string    `json:"object,omitzero"`
 	Before any       `json:"before,omitempty"`
 	After  any       `json:"after,omitempty"`
-}
-
-// Actions returns all words that the action of an entry may be.
-func Actions() []string {
-	return []string{
-		"audit.export", signed, "certificate.activate", "certificate.install", "certificate.request", "certificate.rollback",
-		"config.reload", "event.view", "journal.erase", "journal.export", "journal.generate", "journal.import", "key.create", "key.revoke",
-		"key.rotate", "login", "login.failed", "logout", "merchant.change", "operator.invite", "operator.register", "operator.remove", "operator.role",
-		"ranges.accept", "ranges.import", "ranges.refresh", "record.search", "record.view", "store.restore", "token.create", "token.revoke",
-		"webhook.change", "webhook.create", "webhook.remove", "webhook.resend", "webhook.rotate", "webhook.test",
-	}
-}
-
-// CheckAction returns an error with all actions that there are if a word is none; nil for "".
-func CheckAction(word string) error {
-	if word != "" && !slices.Contains(Actions(), word) {
-		return errors.New("want one of " + strings.Join(Actions(), ", "))
-	}
-	return nil
 }
 
 // appendTries is how often an entry is tried to be appended when others append at the same time.

@@ -34,6 +34,12 @@ const (
 // Roles returns all roles.
 func Roles() []Role { return []Role{Viewer, Operator, Admin} }
 
+// Includes reports whether one with the role may do all that one with the other may.
+func (r Role) Includes(other Role) bool {
+	all := Roles()
+	return slices.Contains(all, r) && slices.Index(all, r) >= slices.Index(all, other)
+}
+
 // ParseRole reads a role.
 func ParseRole(text string) (Role, error) {
 	if !slices.Contains(Roles(), Role(text)) {
@@ -52,6 +58,11 @@ type Actor struct {
 
 // CanSee reports whether the actor may see what belongs to a merchant.
 func (a *Actor) CanSee(merchant string) bool { return a.Merchant == "" || a.Merchant == merchant }
+
+// Entry returns the entry of the audit trail for what the actor does.
+func (a *Actor) Entry(action, object string, before, after any) Entry {
+	return Entry{Who: a.Who, Role: a.Role, From: a.From, Action: action, Object: object, Before: before, After: after}
+}
 
 // A Session is of an actor who has logged in to the console.
 type Session struct {

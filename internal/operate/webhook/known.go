@@ -77,6 +77,19 @@ func (k *endpoints) isUnread(id string) bool {
 	return isUnread
 }
 
+// ownerOf returns the merchant of an endpoint, or ErrNoEndpoint.
+func (k *endpoints) ownerOf(id string) (string, error) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if e := k.byID[id]; e != nil {
+		return e.Merchant, nil
+	}
+	if merchant, isUnread := k.unread[id]; isUnread {
+		return merchant, nil
+	}
+	return "", ErrNoEndpoint
+}
+
 // has reports whether a merchant has endpoints, also if they do not open.
 func (k *endpoints) has(merchant string) bool {
 	k.mu.RLock()
@@ -278,6 +291,19 @@ func (s *Service) EndpointOfAny(ctx context.Context, id string) (*Endpoint, erro
 		return nil, ErrNoEndpoint
 	}
 	return e, nil
+}
+
+// FindOwner returns the merchant that an endpoint belongs to, also if it does not open, or ErrNoEndpoint. With a merchant it
+// looks among the endpoints of that one.
+func (s *Service) FindOwner(ctx context.Context, merchant, id string) (string, error) {
+	if merchant != "" {
+		_, err := s.findRow(ctx, merchant, id)
+		return merchant, err
+	}
+	if err := s.Refresh(ctx); err != nil {
+		return "", err
+	}
+	return s.known.ownerOf(id)
 }
 
 // DisabledEndpoints returns those of all merchants to which nothing is delivered.

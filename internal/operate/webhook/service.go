@@ -149,22 +149,29 @@ func (s *Service) Announced() {
 	}
 }
 
-// Add adds an endpoint of a merchant. Without an id or a secret it gets them. When there is an endpoint of the merchant
-// with its id, that is returned. A merchant has MaxEndpoints at most; another one is a *FaultError.
-func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoint, error) {
+// Prepare returns an endpoint of a merchant as [Service.Add] adds it: it has an id and a secret, which are made if e has none.
+// The error is a *[FaultError] if something is wrong with e, or if the merchant has MaxEndpoints already.
+func (s *Service) Prepare(ctx context.Context, merchant string, e Endpoint) (Endpoint, error) {
 	if err := s.Check(&e); err != nil {
-		return nil, err
+		return e, err
 	}
 	e.ID = cmp.Or(e.ID, "ep_"+uuid.New())
 	e.Merchant, e.Created = merchant, s.Now().UTC().Truncate(time.Millisecond)
 	if len(e.Secret) == 0 {
 		e.Secret = NewSecret()
 	}
-	if err := s.checkCount(ctx, merchant, e.ID); err != nil {
+	return e, s.checkCount(ctx, merchant, e.ID)
+}
+
+// Add adds an endpoint of a merchant, after [Service.Prepare]. When there is an endpoint of the merchant with its id, that
+// is returned.
+func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoint, error) {
+	e, err := s.Prepare(ctx, merchant, e)
+	if err != nil {
 		return nil, err
 	}
 	e.sealed = e.seal(s.Sealer)
-	err := s.Store.AddEndpoint(ctx, store.Endpoint{ID: e.ID, Merchant: merchant, Created: e.Created, Data: e.sealed})
+	err = s.Store.AddEndpoint(ctx, store.Endpoint{ID: e.ID, Merchant: merchant, Created: e.Created, Data: e.sealed})
 	switch {
 	case errors.Is(err, store.ErrExists):
 		return s.Endpoint(ctx, merchant, e.ID)
@@ -222,13 +229,9 @@ func (s *Service) Change(ctx context.Context, merchant, id string, change func(*
 // overlap is how long the former secret signs as well after a rotation.
 const overlap = 24 * time.Hour
 
-// Rotate gives an endpoint a new secret. The former one signs as well for a day.
-func (s *Service) Rotate(ctx context.Context, merchant, id string) (*Endpoint, error) {
-	return s.RotateTo(ctx, merchant, id, NewSecret())
-}
-
-// RotateTo does what Rotate does, with a secret that the caller has made. It changes nothing if the endpoint has it.
-func (s *Service) RotateTo(ctx context.Context, merchant, id string, secret Secret) (*Endpoint, error) {
+// Rotate gives an endpoint a new secret. The former one signs as well for a day. It changes nothing if the endpoint has the
+// secret already.
+func (s *Service) Rotate(ctx context.Context, merchant, id string, secret Secret) (*Endpoint, error) {
 	return s.Change(ctx, merchant, id, func(e *Endpoint) error {
 		if bytes.Equal(e.Secret, secret) {
 			return nil
@@ -340,6 +343,16 @@ func (s *Service) Resend(ctx context.Context, merchant, id string) error {
 	}
 	s.wake.signal()
 	return nil
+}
+
+// Says returns the type of the event, and the authentication that it is about; "" means that it is about none.
+func (e *Event) Says() (kind, about string, err error) {
+	var body struct {
+		Type string
+		Data struct{ ID string }
+	}
+	err = json.Unmarshal(e.Body, &body)
+	return body.Type, body.Data.ID, err
 }
 
 func (s *Service) openEvent(row *store.Event) (Event, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/pages"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/run/config"
@@ -19,12 +20,11 @@ import (
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-// newAdminAPI returns the admin API, which uses the key ring and the merchants of the runtime in use.
-func (s *Server) newAdminAPI() *admin.Handler {
-	h := &admin.Handler{
-		Operators: s.operators, Store: s.db, Now: s.timestamp, Log: s.cfg.Log, Hooks: s.hooks, Explain: s.explainText, Proxies: s.proxies,
-		Ring:    func() account.Ring { return s.ring.Load() },
-		RulesOf: func(word string) *scheme.Sheet { return s.describeScheme(word).Rules },
+// newActs returns what actors may do, by the key ring and the merchants of the runtime in use.
+func (s *Server) newActs() *ops.Acts {
+	return &ops.Acts{
+		Operators: s.operators, Store: s.db, Now: s.timestamp, Hooks: s.hooks,
+		Ring: func() account.Ring { return s.ring.Load() },
 		Merchants: func() *merchant.Registry {
 			cfg := &s.activeRuntime().cfg
 			registry := &merchant.Registry{Store: s.db, Ring: s.ring.Load(), InFile: cfg.Merchants, CheckProfile: config.CheckProfile}
@@ -33,12 +33,20 @@ func (s *Server) newAdminAPI() *admin.Handler {
 			}
 			return registry
 		},
+		PasskeyURL: func() string {
+			if settings := s.activeRuntime().cfg.Login; settings != nil && settings.Passkeys {
+				return settings.URL
+			}
+			return ""
+		},
 	}
-	h.PasskeyURL = func() string {
-		if settings := s.activeRuntime().cfg.Login; settings != nil && settings.Passkeys {
-			return settings.URL
-		}
-		return ""
+}
+
+// newAdminAPI returns the admin API.
+func (s *Server) newAdminAPI() *admin.Handler {
+	h := &admin.Handler{
+		Acts: s.acts, Log: s.cfg.Log, Explain: s.explainText, Proxies: s.proxies,
+		RulesOf: func(word string) *scheme.Sheet { return s.describeScheme(word).Rules },
 	}
 	h.Node = s.newNode()
 	h.JournalKeys = s.trailKeys
@@ -57,7 +65,7 @@ func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 	s.login = &login.Service{
 		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log, Proxies: s.proxies,
 	}
-	console := &pages.Handler{Admin: api, Now: s.timestamp, Log: s.cfg.Log, Schemes: s.describeScheme}
+	console := &pages.Handler{Admin: api, Acts: s.acts, Now: s.timestamp, Log: s.cfg.Log, Schemes: s.describeScheme}
 	if open := s.cfg.OpenConsole; open != nil {
 		s.login = login.Open(open.Origin, open.IsOwnHost)
 		s.login.Operators, s.login.Log, console.Shop = s.operators, s.cfg.Log, open.Shop

@@ -37,6 +37,7 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/mpi"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
@@ -149,6 +150,7 @@ type Server struct {
 	db        store.Store
 	apiKeys   *account.KeyCache
 	hooks     *webhook.Service
+	acts      *ops.Acts
 	journal   *journal.Journal // nil means that there is none
 	trailKeys *journal.Keys    // those that sign the audit trail; nil means that none do
 	operators *operator.Service
@@ -235,6 +237,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	registerLoadMetrics(s.metrics, s.gate)
 	s.hooks = s.newHooks()
+	s.operators = &operator.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp}
+	s.acts = s.newActs()
 	registerWebhookMetrics(s.metrics, s.hooks)
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	registerKeyMetrics(s.metrics, s.apiKeys)
@@ -295,7 +299,6 @@ func (s *Server) buildConsole() {
 	s.console = &console.Handler{
 		Metrics: s.metrics.Handler(), Conditions: s.readyConditions, Identity: s.identity, HasOwnHealth: s.cfg.Metrics != nil,
 	}
-	s.operators = &operator.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp}
 	if s.cfg.Login != nil || s.cfg.OpenConsole != nil {
 		api := s.newAdminAPI()
 		s.console.Admin, s.console.Pages = api, s.newConsolePages(api)

@@ -34,6 +34,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/pages"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
 	"github.com/openthreeds/threeds/internal/peers/directory"
@@ -86,10 +87,10 @@ func New(t testing.TB) *Site {
 	s.DB = storetest.NewMemory(now)
 	registry := &merchant.Registry{Store: s.DB, Ring: ring, InFile: []account.Merchant{{Name: Shop}, {Name: OtherShop}}, CheckProfile: config.CheckProfile}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	s.Admin = &admin.Handler{
+	s.Admin = &admin.Handler{Log: log, Acts: &ops.Acts{
 		Operators: &operator.Service{Store: s.DB, Sealer: ring, Now: now}, Store: s.DB, Now: now,
-		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry }, Log: log,
-	}
+		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry },
+	}}
 	s.Admin.PasskeyURL = func() string { return "https://console.example" }
 	s.Admin.Explain = Explain
 	s.Admin.Hooks, s.Events = newHooks(t, s.DB, ring, now, log)
@@ -104,7 +105,7 @@ func New(t testing.TB) *Site {
 		return done, err
 	}
 	s.addRecords()
-	s.Pages = &pages.Handler{Admin: s.Admin, Now: now, Log: log, Shop: "/shop"}
+	s.Pages = &pages.Handler{Admin: s.Admin, Acts: s.Admin.Acts, Now: now, Log: log, Shop: "/shop"}
 	return s
 }
 

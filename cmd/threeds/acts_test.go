@@ -1,0 +1,395 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/internal/edge/api"
+	"github.com/openthreeds/threeds/internal/edge/pages"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
+	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/server"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// The merchant of these tests, and what a session's forms bring.
+const (
+	actsMerchant = "Corner Shop"
+	actsCSRF     = "csrf-of-the-session"
+)
+
+// doors are the four doors to one store: three that HTTP serves, and the command line.
+type doors struct {
+	*testing.T
+	acts  *ops.Acts
+	db    store.Store
+	file  string // the configuration
+	admin http.Handler
+	pages http.Handler
+	api   http.Handler
+	token string
+	hook  string // the address of a receiver of events
+	made  int    // names that were made
+}
+
+// oneKey knows one API key, that of the merchant.
+type oneKey struct{}
+
+func (oneKey) Authenticate(context.Context, string) (*account.Account, error) {
+	return &account.Account{Merchant: &account.Merchant{Name: actsMerchant}, KeyID: "0123456789ab"}, nil
+}
+
+func newDoors(t *testing.T) *doors {
+	t.Helper()
+	dir := t.TempDir()
+	d := &doors{T: t, file: filepath.Join(dir, "threeds.yaml")}
+	writeFile(t, d.file, fmt.Appendf(nil, `
+store: {url: %[1]q}
+keys: %[2]q
+console: {url: "https://console.example/"}
+results:
+  url: https://3ds.acquirer.example/results
+  tls: {cert: not-looked-at.pem, key: not-looked-at.key}
+server: {reference_number: 3DS_LOA_SER_0002}
+merchants: [{name: %[3]s}]
+webhooks: {allow: [127.0.0.0/8], http: true}
+directories:
+  - scheme: visa
+    areq_url: https://ds.visa.example/
+    preq_url: https://ds.visa.example/
+    versions: [2.2.0]
+    client_cert: managed
+    server_ca: not-looked-at.pem
+    client_ca: not-looked-at.pem
+`, "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "keys.json"), actsMerchant))
+	c, err := config.ReadForWebhooks(d.file, time.Now())
+	must(t, err)
+	d.db, err = server.OpenStore(t.Context(), c.Store.URL)
+	must(t, err)
+	t.Cleanup(func() { _ = d.db.Close() })
+	ring, err := server.LoadOrCreateKeyRing(t.Context(), c, d.db)
+	must(t, err)
+	log := slog.New(slog.DiscardHandler)
+	d.acts = newActs(c, d.db, ring)
+	d.acts.TakesAnyMerchant = false
+	d.acts.Hooks = server.NewWebhooks(t.Context(), c, d.db, ring, log)
+	d.acts.PasskeyURL = func() string { return "https://console.example" }
+	handler := &admin.Handler{Acts: d.acts, Log: log}
+	d.admin = handler
+	d.pages = &pages.Handler{Admin: handler, Acts: d.acts, Now: time.Now, Log: log}
+	d.api = &api.Handler{Acts: d.acts, Keys: oneKey{}, Log: log}
+	d.token, err = d.acts.Operators.CreateToken(t.Context(), operator.Token{Name: "ci", Role: operator.Admin})
+	must(t, err)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(receiver.Close)
+	d.hook = receiver.URL
+	return d
+}
+
+// newName returns a name that no other thing has.
+func (d *doors) newName() string {
+	d.made++
+	return fmt.Sprintf("name-%d", d.made)
+}
+
+// ask serves a request, and fails the test unless it succeeds.
+func (d *doors) ask(h http.Handler, r *http.Request) []byte {
+	d.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code >= 400 {
+		d.Errorf("%s %s: %d %s", r.Method, r.URL.Path, w.Code, w.Body)
+	}
+	return w.Body.Bytes()
+}
+
+// askAPI asks the merchants' API or the admin API, by a route such as "POST keys", and returns the members of the answer.
+func (d *doors) askAPI(door ops.Door, route, body string) map[string]any {
+	d.Helper()
+	method, path, _ := strings.Cut(route, " ")
+	h, prefix := d.api, "/"
+	if door == ops.Admin {
+		h, prefix = d.admin, admin.Prefix
+	}
+	r := httptest.NewRequest(method, prefix+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("APIKey", "00000000-0000-0000-0000-000000000000")
+	r.Header.Set("Authorization", "Bearer "+d.token)
+	var answer map[string]any
+	_ = json.Unmarshal(d.ask(h, r), &answer) // an act may answer with nothing
+	return answer
+}
+
+// post sends a form of the console, name and value by turns.
+func (d *doors) post(path string, members ...string) []byte {
+	d.Helper()
+	form := url.Values{"csrf": {actsCSRF}}
+	for pair := range slices.Chunk(members, 2) {
+		form.Add(pair[0], pair[1])
+	}
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	session := &operator.Session{Actor: operator.Actor{Who: "passkey:jo", Role: operator.Admin, From: "192.0.2.1"}, CSRF: actsCSRF}
+	return d.ask(d.pages, r.WithContext(operator.WithSession(r.Context(), session)))
+}
+
+// command runs a command and returns what it prints.
+func (d *doors) command(args ...string) string {
+	d.Helper()
+	var stdout, stderr bytes.Buffer
+	flags := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
+	if flags < 0 {
+		flags = 2
+	}
+	args = slices.Insert(slices.Clone(args), flags, "--config", d.file)
+	if status := run(d.Context(), args, strings.NewReader(""), &stdout, &stderr); status != 0 {
+		d.Errorf("threeds %s: status %d: %s", strings.Join(args, " "), status, &stderr)
+	}
+	return strings.TrimSpace(stdout.String())
+}
+
+// lastEntry returns the number of the last entry of the audit trail.
+func (d *doors) lastEntry() int64 {
+	d.Helper()
+	rows, err := d.db.AuditEntries(d.Context(), store.AuditQuery{Limit: 1})
+	must(d.T, err)
+	if len(rows) == 0 {
+		return 0
+	}
+	return rows[0].Seq
+}
+
+// newest returns the entries of the audit trail after one of a number, the oldest first.
+func (d *doors) newest(after int64) []operator.Entry {
+	d.Helper()
+	all, err := d.acts.Operators.Search(d.Context(), operator.Query{Limit: 100})
+	must(d.T, err)
+	all = slices.DeleteFunc(all, func(e operator.Entry) bool { return e.Seq <= after })
+	slices.Reverse(all)
+	return all
+}
+
+// setUp is who makes what an act is done to.
+var setUp = operator.Actor{Who: "cli:set-up", Role: operator.Admin}
+
+// newEndpoint adds an endpoint of the merchant and returns its id.
+func (d *doors) newEndpoint() string {
+	d.Helper()
+	e, err := d.acts.AddEndpoint(d.Context(), setUp, actsMerchant, webhook.Endpoint{URL: d.hook})
+	must(d.T, err)
+	return e.ID
+}
+
+// removeEndpoints removes all endpoints of the merchant, which may have a few only.
+func (d *doors) removeEndpoints() {
+	d.Helper()
+	all, err := d.acts.Hooks.Endpoints(d.Context(), actsMerchant)
+	must(d.T, err)
+	for _, e := range all {
+		must(d.T, d.acts.Hooks.Remove(d.Context(), actsMerchant, e.ID))
+	}
+}
+
+// newEvent stores an event for an endpoint and returns its id.
+func (d *doors) newEvent(endpoint string) string {
+	d.Helper()
+	must(d.T, d.acts.Hooks.Refresh(d.Context()))
+	at := time.Now().Add(-time.Second)
+	e, err := d.acts.Hooks.NewEvent(actsMerchant, webhook.Completed, "00000000-0000-4000-8000-000000000001", at, json.RawMessage(`{}`))
+	must(d.T, err)
+	e.Endpoints = []string{endpoint}
+	must(d.T, d.db.PutEvent(d.Context(), *e))
+	return e.ID
+}
+
+// textOf returns a member of an answer.
+func textOf(answer map[string]any, name string) string {
+	text, _ := answer[name].(string)
+	return text
+}
+
+// A way does an act through a door. It returns the object that the audit trail must have; "" means that the entry says it.
+type way func(d *doors, on string) string
+
+// An actTest prepares what an act is done to, and does it through each of its doors.
+type actTest struct {
+	prepare func(d *doors) string // returns its name
+	ways    map[ops.Door]way
+}
+
+// onEndpoint does an act on an endpoint for which no more than its id is needed, through every door. It knows of no such act
+// by itself: one that is added to the table is tried as well.
+func onEndpoint(act *ops.Act) actTest {
+	word := strings.TrimPrefix(act.Name, "webhook ")
+	byRoute := func(door ops.Door) way {
+		return func(d *doors, id string) string {
+			d.askAPI(door, strings.Replace(act.Route, "{id}", id, 1), "")
+			return id
+		}
+	}
+	return actTest{(*doors).newEndpoint, map[ops.Door]way{
+		ops.Merchants: byRoute(ops.Merchants), ops.Admin: byRoute(ops.Admin),
+		ops.Console: func(d *doors, id string) string { d.post("/webhooks/"+id, "do", word); return id },
+		ops.Command: func(d *doors, id string) string {
+			d.command("webhook", word, "--merchant", actsMerchant, id)
+			return id
+		},
+	}}
+}
+
+// byAPI does an act by a route, in which ID stands for what prepare has returned. object is the member of the answer that
+// is the object of the entry; "" means that it is ID.
+func byAPI(door ops.Door, route, body, object string) way {
+	return func(d *doors, on string) string {
+		answer := d.askAPI(door, strings.ReplaceAll(route, "ID", on), strings.ReplaceAll(body, "ID", on))
+		if object == "" {
+			return on
+		}
+		return textOf(answer, object)
+	}
+}
+
+// byForm does an act by a form of the console.
+func byForm(path string, members ...string) way {
+	return func(d *doors, on string) string {
+		members := slices.Clone(members)
+		for i := range members {
+			members[i] = strings.ReplaceAll(members[i], "ID", on)
+		}
+		d.post(strings.ReplaceAll(path, "ID", on), members...)
+		return on
+	}
+}
+
+// byCommand does an act by a command.
+func byCommand(args ...string) way {
+	return func(d *doors, on string) string {
+		args := slices.Clone(args)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "ID", on)
+		}
+		d.command(args...)
+		return on
+	}
+}
+
+// unnamed is a way after which the entry itself says what the object is: the thing was made by the act.
+func unnamed(w way) way {
+	return func(d *doors, on string) string { w(d, on); return "" }
+}
+
+// actTests returns the tests of acts, by name.
+func actTests() map[string]actTest {
+	const hook = "http://127.0.0.1:1/hooks"
+	nothing := func(*doors) string { return "" }
+	tests := map[string]actTest{
+		"webhook add": {nothing, map[ops.Door]way{
+			ops.Merchants: byAPI(ops.Merchants, "POST webhook-endpoints", `{"url": "`+hook+`"}`, "id"),
+			ops.Admin:     byAPI(ops.Admin, "POST webhook-endpoints", `{"merchant": "`+actsMerchant+`", "url": "`+hook+`"}`, "id"),
+			ops.Console:   unnamed(byForm("/webhooks", "merchant", actsMerchant, "url", hook, "type", webhook.Completed)),
+			ops.Command:   unnamed(byCommand("webhook", "add", "--merchant", actsMerchant, hook)),
+		}},
+		"webhook change": {(*doors).newEndpoint, map[ops.Door]way{
+			ops.Merchants: byAPI(ops.Merchants, "PATCH webhook-endpoints/ID", `{"description": "till"}`, ""),
+			ops.Admin:     byAPI(ops.Admin, "PATCH webhook-endpoints/ID", `{"description": "till"}`, ""),
+			ops.Console:   byForm("/webhooks/ID", "do", "change", "url", hook, "type", webhook.Completed),
+		}},
+		"webhook events EVENT": {func(d *doors) string { return d.newEvent(d.newEndpoint()) }, map[ops.Door]way{
+			ops.Admin: byAPI(ops.Admin, "GET events/ID", "", ""), ops.Command: byCommand("webhook", "events", "--merchant", actsMerchant, "ID"),
+		}},
+		"webhook resend": {func(d *doors) string { return d.newEvent(d.newEndpoint()) }, map[ops.Door]way{
+			ops.Merchants: byAPI(ops.Merchants, "POST events/ID/resend", "", ""), ops.Admin: byAPI(ops.Admin, "POST events/ID/resend", "", ""),
+			ops.Console: byForm("/webhooks/any/events/ID/resend"), ops.Command: byCommand("webhook", "resend", "--merchant", actsMerchant, "ID"),
+		}},
+	}
+	for _, act := range ops.Table() {
+		if _, isThere := tests[act.Name]; !isThere && act.Do != nil && strings.Contains(act.Route, "webhook-endpoints/{id}") {
+			tests[act.Name] = onEndpoint(&act)
+		}
+	}
+	return tests
+}
+
+// triedElsewhere are acts with an entry in the audit trail that other tests try: they need a journal or a directory server.
+var triedElsewhere = []string{
+	"journal search", "journal show", "journal export", "journal erase", "audit export",
+	"key create", "key revoke", "merchant add", "merchant set", "merchant remove", "ranges accept", "ranges refresh", "ranges import", "token create",
+	"token revoke", "operator invite", "operator role", "operator remove", "cert request", "cert install", "cert activate", "cert rollback",
+}
+
+// TestActsLeaveTheSameTrailAtEveryDoor does each act of the table through each of its doors. The audit trail has the same
+// action and the same object for it, once, and says by whom. An act that has no way through one of its doors fails.
+func TestActsLeaveTheSameTrailAtEveryDoor(t *testing.T) {
+	t.Parallel()
+	d := newDoors(t)
+	who := map[ops.Door]string{ops.Merchants: "key:0123456789ab", ops.Admin: "token:ci", ops.Console: "passkey:jo", ops.Command: commandActor().Who}
+	tests, tried := actTests(), 0
+	for _, act := range ops.Table() {
+		if act.Action == "" || slices.Contains(triedElsewhere, act.Name) {
+			continue
+		}
+		test, isThere := tests[act.Name]
+		if !isThere {
+			t.Errorf("nothing tries %q", act.Name)
+			continue
+		}
+		for door := range test.ways {
+			if !act.Has(door) && act.Do == nil {
+				t.Errorf("%q has a way through the %s, of which the table does not know", act.Name, door)
+			}
+		}
+		for _, door := range act.Doors {
+			through, isThere := test.ways[door]
+			if !isThere {
+				t.Errorf("nothing tries %q through the %s", act.Name, door)
+				continue
+			}
+			tried++
+			d.removeEndpoints()
+			on := test.prepare(d)
+			last := d.lastEntry()
+			object := through(d, on)
+			entries := d.newest(last)
+			if len(entries) == 0 {
+				t.Errorf("%q through the %s leaves no trace", act.Name, door)
+				continue
+			}
+			e := entries[0]
+			if len(entries) != 1 || e.Action != act.Action || e.Who != who[door] || e.Role == "" || e.From == "" ||
+				e.Object == "" || object != "" && e.Object != object {
+				t.Errorf("%q on %q through the %s: the audit trail has %+v", act.Name, object, door, entries)
+			}
+		}
+	}
+	if tried < 20 {
+		t.Errorf("%d ways were tried", tried)
+	}
+}
+
+// TestEveryActOfTheCommandLineIsACommand: each act that the table gives to the command line is a command, by its own name.
+func TestEveryActOfTheCommandLineIsACommand(t *testing.T) {
+	t.Parallel()
+	for _, act := range ops.Table() {
+		words := slices.DeleteFunc(strings.Fields(act.Name), func(word string) bool { return word == strings.ToUpper(word) })
+		var stdout, stderr bytes.Buffer
+		status := run(t.Context(), append(words, "--help"), strings.NewReader(""), &stdout, &stderr)
+		if is := status == 0; is != act.Has(ops.Command) {
+			t.Errorf("threeds %s: status %d, %s; the table says: %v", act.Name, status, &stderr, act.Doors)
+		}
+	}
+}

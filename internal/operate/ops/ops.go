@@ -1,0 +1,128 @@
+// Package ops has what merchants and operators may do: one function for each act. It checks the right of the actor, writes
+// the audit trail, and then does the act. Set the fields of an [Acts] and call its methods. [Table] lists all acts.
+//
+// There are four doors to these functions: the merchants' API, the admin API, the console and the command line. A door
+// reads what an actor has sent, calls one function, and shows what came of it.
+package ops
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// Acts are what actors may do with a server's store. Set the fields before use. Many goroutines may use it.
+type Acts struct {
+	Operators *operator.Service // tokens, users of the console, and the audit trail
+	Store     interface {
+		PutKey(ctx context.Context, k store.Key) error
+		Keys(ctx context.Context) ([]store.Key, error)
+		RevokeKey(ctx context.Context, hash []byte) error
+		store.States
+	}
+	Ring      func() account.Ring       // the key ring in use
+	Merchants func() *merchant.Registry // those of the configuration in use, and of the store
+	Hooks     *webhook.Service          // endpoints of merchants, and what they were told
+	Now       func() time.Time
+	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil means that they do not.
+	PasskeyURL func() string
+	// TakesAnyMerchant has keys and endpoints made for merchants without settings. It is for the command line, which may be
+	// used before the merchant has any.
+	TakesAnyMerchant bool
+}
+
+// A Reason is why an act is refused.
+type Reason int
+
+// The reasons.
+const (
+	Forbidden Reason = iota + 1 // the role does not suffice
+	Missing                     // there is no such thing, or none that the actor may see
+	Wrong                       // a value is wrong
+	Conflict                    // it does not fit what is there
+)
+
+// A Refusal says why an act was not done.
+type Refusal struct {
+	Why    Reason
+	Member string // which value is wrong, as requests call it; "" means that it is none of them
+	Text   string // for people: what is wrong, or what would be right
+	Cause  error  // the error of the package below; nil means that there is none
+}
+
+func (r *Refusal) Error() string {
+	if r.Member == "" {
+		return r.Text
+	}
+	return r.Member + ": " + r.Text
+}
+
+func (r *Refusal) Unwrap() error { return r.Cause }
+
+func refuse(why Reason, format string, args ...any) *Refusal {
+	return &Refusal{Why: why, Text: fmt.Sprintf(format, args...)}
+}
+
+// refuseMember refuses a value.
+func refuseMember(member, format string, args ...any) *Refusal {
+	return &Refusal{Why: Wrong, Member: member, Text: fmt.Sprintf(format, args...)}
+}
+
+// translate returns the refusal that has an error as its cause, and any other error as it is.
+func translate(err error, refusals ...*Refusal) error {
+	for _, r := range refusals {
+		if errors.Is(err, r.Cause) {
+			return r
+		}
+	}
+	return err
+}
+
+// KeyActor returns a merchant's API key as an actor, which sees what is its own. A key of no merchant may do nothing.
+func KeyActor(a *account.Account, from string) operator.Actor {
+	by := operator.Actor{Who: "key:" + a.KeyID, Merchant: a.Merchant.Name, From: from}
+	if by.Merchant != "" {
+		by.Role = operator.Operator
+	}
+	return by
+}
+
+// record writes to the audit trail what an actor is about to do.
+func (a *Acts) record(ctx context.Context, by operator.Actor, act, object string, before, after any) error {
+	err := a.Operators.Record(ctx, by.Entry(Find(act).Action, object, before, after))
+	if err != nil {
+		return fmt.Errorf("audit trail: %w", err)
+	}
+	return nil
+}
+
+// CheckMerchant refuses a merchant that there is not. "" stands for all.
+func (a *Acts) CheckMerchant(ctx context.Context, name string) error {
+	if name == "" || a.TakesAnyMerchant {
+		return nil
+	}
+	err := a.Merchants().CheckKnown(ctx, name)
+	if errors.Is(err, merchant.ErrNotFound) {
+		return &Refusal{Wrong, "merchant", err.Error() + ".", err}
+	}
+	return err
+}
+
+// chooseMerchant returns the merchant that something is made for: the named one, or that of the actor if none is named.
+func (a *Acts) chooseMerchant(ctx context.Context, by *operator.Actor, name string) (string, error) {
+	name = cmp.Or(name, by.Merchant)
+	if !by.CanSee(name) {
+		return "", errNoMerchant
+	}
+	return name, a.CheckMerchant(ctx, name)
+}
+
+var errNoMerchant = &Refusal{Missing, "", "There is no merchant of this name.", merchant.ErrNotFound}

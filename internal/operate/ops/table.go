@@ -1,0 +1,162 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/operate/operator"
+)
+
+// A Door is a way by which actors reach an act.
+type Door string
+
+// The doors.
+const (
+	Merchants Door = "merchants' API"
+	Admin     Door = "admin API"
+	Console   Door = "console"
+	Command   Door = "command line"
+)
+
+// An Act is one thing that an actor may do.
+type Act struct {
+	Name     string        // the words of the command, where there is one, with an argument in capitals
+	Least    operator.Role // the least role that may do it
+	IsForOwn bool          // people and keys of one merchant may do it too, with what is that merchant's
+	Action   string        // what the audit trail calls it; "" means that it is not there
+	Object   string        // what the entry of the audit trail has as object
+	Doors    []Door
+
+	// Do does an act on one thing for which no more than an id is needed. nil means that a function of Acts takes more. Doors
+	// serve such an act without knowing it: Route is its operation of the admin API and Summary says there what it does. The
+	// button of a page and the command have the second word of the name.
+	Do      func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error)
+	Route   string
+	Summary string
+}
+
+// The doors of most acts.
+var (
+	byOperators = []Door{Admin, Console, Command}
+	byAll       = []Door{Merchants, Admin, Console, Command}
+	byHTTP      = []Door{Admin, Console}
+)
+
+// table returns the one table of acts and rights.
+func table() []Act {
+	return slices.Concat(webhookActs(), []Act{
+		{Name: "api describe", Least: operator.Viewer, IsForOwn: true, Doors: []Door{Admin}},
+		{Name: "key list", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
+		{Name: "key create", Least: operator.Operator, IsForOwn: true, Action: "key.create", Object: "hash of the key", Doors: byOperators},
+		{Name: "key revoke", Least: operator.Operator, IsForOwn: true, Action: "key.revoke", Object: "hash of the key", Doors: byOperators},
+		{Name: "merchant list", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
+		{Name: "merchant add", Least: operator.Operator, Action: "merchant.change", Object: "name", Doors: byOperators},
+		{Name: "merchant set", Least: operator.Operator, Action: "merchant.change", Object: "name", Doors: byOperators},
+		{Name: "merchant remove", Least: operator.Operator, Action: "merchant.change", Object: "name", Doors: byOperators},
+		{Name: "journal search", Least: operator.Viewer, IsForOwn: true, Action: "record.search", Doors: byOperators},
+		{Name: "journal show", Least: operator.Viewer, IsForOwn: true, Action: "record.view", Object: "id", Doors: byOperators},
+		{Name: "journal report", Least: operator.Viewer, IsForOwn: true, Doors: byHTTP},
+		{Name: "journal billing", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
+		{Name: "journal export", Least: operator.Operator, Action: "journal.export", Doors: []Door{Admin, Command}},
+		{Name: "journal erase", Least: operator.Admin, Action: "journal.erase", Object: "card, or merchant and its name", Doors: byOperators},
+		{Name: "directory list", Least: operator.Viewer, Doors: byHTTP},
+		{Name: "ranges status", Least: operator.Viewer, Doors: byOperators},
+		{Name: "ranges accept", Least: operator.Operator, Action: "ranges.accept", Object: "scheme", Doors: byOperators},
+		{Name: "ranges refresh", Least: operator.Operator, Action: "ranges.refresh", Object: "scheme", Doors: byOperators},
+		{Name: "ranges import", Least: operator.Operator, Action: "ranges.import", Object: "scheme", Doors: []Door{Command}},
+		{Name: "token list", Least: operator.Admin, Doors: byOperators},
+		{Name: "token create", Least: operator.Admin, Action: "token.create", Object: "name", Doors: byOperators},
+		{Name: "token revoke", Least: operator.Admin, Action: "token.revoke", Object: "name", Doors: byOperators},
+		{Name: "operator list", Least: operator.Admin, Doors: byOperators},
+		{Name: "operator invite", Least: operator.Admin, Action: "operator.invite", Object: "name", Doors: byOperators},
+		{Name: "operator role", Least: operator.Admin, Action: "operator.role", Object: "name", Doors: byOperators},
+		{Name: "operator remove", Least: operator.Admin, Action: "operator.remove", Object: "name", Doors: byOperators},
+		{Name: "audit search", Least: operator.Admin, Doors: byOperators},
+		{Name: "audit export", Least: operator.Admin, Action: "audit.export", Doors: byOperators},
+		{Name: "cert status", Least: operator.Viewer, Doors: byOperators},
+		{Name: "cert request", Least: operator.Operator, Action: "certificate.request", Object: "scheme", Doors: byOperators},
+		{Name: "cert install", Least: operator.Operator, Action: "certificate.install", Object: "scheme", Doors: byOperators},
+		{Name: "cert activate", Least: operator.Operator, Action: "certificate.activate", Object: "scheme", Doors: byOperators},
+		{Name: "cert rollback", Least: operator.Operator, Action: "certificate.rollback", Object: "scheme", Doors: byOperators},
+		{Name: "cert test", Least: operator.Operator, Doors: byOperators},
+		{Name: "explain", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
+	})
+}
+
+// acts is what table returns, and places says where each act is. They are set at the start, for acts refer to them.
+var (
+	acts   []Act
+	places = map[string]int{}
+)
+
+func init() {
+	acts = table()
+	for i := range acts {
+		places[acts[i].Name] = i
+	}
+}
+
+// Table returns all acts.
+func Table() []Act { return slices.Clone(acts) }
+
+// Lookup returns the act of a name; nil means that there is none.
+func Lookup(name string) *Act {
+	if i, ok := places[name]; ok {
+		return &acts[i]
+	}
+	return nil
+}
+
+// Find is Lookup for a name that stands in the code. It panics if there is no such act.
+func Find(name string) *Act {
+	act := Lookup(name)
+	if act == nil {
+		panic("ops: no act is called " + name)
+	}
+	return act
+}
+
+// May reports whether an actor may do the act at all.
+func (act *Act) May(by *operator.Actor) bool {
+	return by.Role.Includes(act.Least) && (act.IsForOwn || by.Merchant == "")
+}
+
+// Check refuses an actor who may not do the act.
+func (act *Act) Check(by *operator.Actor) error {
+	if !act.May(by) {
+		return refuse(Forbidden, "This needs the role %s.", act.Least)
+	}
+	return nil
+}
+
+// Has reports whether a door leads to the act.
+func (act *Act) Has(d Door) bool { return slices.Contains(act.Doors, d) }
+
+// notActs are actions that the audit trail has beside those of acts: what nodes do, what people do at the login, and what
+// commands do with a whole store or journal.
+var notActs = []string{
+	"audit.sign", "config.reload", "journal.generate", "journal.import", "key.rotate", "login", "login.failed", "logout",
+	"operator.register", "store.restore",
+}
+
+// Actions returns all words that the action of an entry of the audit trail may be, in order.
+func Actions() []string {
+	all := slices.Clone(notActs)
+	for i := range acts {
+		if acts[i].Action != "" {
+			all = append(all, acts[i].Action)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// CheckAction returns an error with all actions that there are if a word is none; nil for "".
+func CheckAction(word string) error {
+	if all := Actions(); word != "" && !slices.Contains(all, word) {
+		return errors.New("want one of " + strings.Join(all, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,449 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/state/store"
+)
+
+// webhookActs are the acts on webhook endpoints and events. An endpoint that is enabled or disabled is a changed one.
+func webhookActs() []Act {
+	const endpoint, event = "id of the endpoint", "id of the event"
+	act := func(name string, least operator.Role, action, object string, doors []Door) Act {
+		return Act{Name: name, Least: least, IsForOwn: true, Action: action, Object: object, Doors: doors}
+	}
+	on := func(act Act, route, summary string, do func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error)) Act {
+		act.Route, act.Summary, act.Do = route, summary, do
+		return act
+	}
+	const at = "webhook-endpoints/{id}"
+	return []Act{
+		act("webhook list", operator.Viewer, "", "", byAll),
+		act("webhook add", operator.Operator, "webhook.create", endpoint, byAll),
+		act("webhook change", operator.Operator, "webhook.change", endpoint, []Door{Merchants, Admin, Console}),
+		on(act("webhook enable", operator.Operator, "webhook.change", endpoint, byOperators), "POST "+at+"/enable",
+			"Have events delivered to an endpoint again", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+				return a.changeEndpoint(ctx, by, "webhook enable", id, webhook.Change{Disabled: new(false)})
+			}),
+		on(act("webhook disable", operator.Operator, "webhook.change", endpoint, byOperators), "POST "+at+"/disable",
+			"Have nothing delivered to an endpoint", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+				return a.changeEndpoint(ctx, by, "webhook disable", id, webhook.Change{Disabled: new(true)})
+			}),
+		on(act("webhook remove", operator.Operator, "webhook.remove", endpoint, byAll), "DELETE "+at,
+			"Remove a webhook endpoint", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+				return nil, a.removeEndpoint(ctx, by, id)
+			}),
+		on(act("webhook rotate", operator.Operator, "webhook.rotate", endpoint, byAll), "POST "+at+"/rotate",
+			"Give an endpoint a new secret, which is shown once", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+				return a.RotateEndpoint(ctx, by, id, webhook.NewSecret())
+			}),
+		on(act("webhook test", operator.Operator, "webhook.test", endpoint, byAll), "POST "+at+"/test",
+			"Post a test event, once and at once", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+				return a.testEndpoint(ctx, by, id)
+			}),
+		act("webhook events", operator.Viewer, "", "", byAll),
+		act("webhook events EVENT", operator.Viewer, "event.view", event, []Door{Admin, Command}),
+		on(act("webhook resend", operator.Operator, "webhook.resend", event, byAll), "POST events/{id}/resend",
+			"Deliver an event again, under the same id", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+				return a.resendEvent(ctx, by, id)
+			}),
+	}
+}
+
+// An Endpoint is a webhook endpoint as actors see it.
+type Endpoint struct {
+	Merchant string `json:"merchant"`
+	webhook.EndpointView
+	FailingSince  *time.Time `json:"failingSince"`  // null: the last delivery has succeeded, or there was none
+	PreviousUntil *time.Time `json:"previousUntil"` // until then the former secret signs as well
+}
+
+func (a *Acts) view(e *webhook.Endpoint) Endpoint {
+	v := Endpoint{Merchant: e.Merchant, EndpointView: e.View(), FailingSince: timeOrNull(e.Failing)}
+	if a.Now().Before(e.Until) {
+		v.PreviousUntil = timeOrNull(e.Until)
+	}
+	return v
+}
+
+func timeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// These say that there is none, or none that the actor may see.
+var (
+	errNoEndpoint = &Refusal{Missing, "", "There is no webhook endpoint with this id.", webhook.ErrNoEndpoint}
+	errNoEvent    = &Refusal{Missing, "", "There is no event with this id, or none any more.", webhook.ErrNoEvent}
+	errNoDelivery = &Refusal{Conflict, "", "The webhook endpoints that this event goes to were removed.", webhook.ErrNoDelivery}
+)
+
+// webhookRefusal returns the refusal that an error of the webhooks is.
+func webhookRefusal(err error) error {
+	if fault, isFault := errors.AsType[*webhook.FaultError](err); isFault {
+		return &Refusal{Wrong, fault.Member, fault.Cure, fault}
+	}
+	return translate(err, errNoEndpoint, errNoEvent, errNoDelivery)
+}
+
+// isStorable reports whether every store takes a text to search for.
+func isStorable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// findEndpoint returns an endpoint that the actor may see, if the actor may do the act.
+func (a *Acts) findEndpoint(ctx context.Context, by *operator.Actor, act, id string) (e *webhook.Endpoint, err error) {
+	if err := Find(act).Check(by); err != nil {
+		return nil, err
+	}
+	if by.Merchant != "" {
+		e, err = a.Hooks.Endpoint(ctx, by.Merchant, id)
+	} else {
+		e, err = a.Hooks.EndpointOfAny(ctx, id)
+	}
+	return e, webhookRefusal(err)
+}
+
+// Endpoints returns the endpoints that the actor may see, oldest first: those of one merchant if it is named.
+func (a *Acts) Endpoints(ctx context.Context, by operator.Actor, merchant string) ([]Endpoint, error) {
+	if err := Find("webhook list").Check(&by); err != nil {
+		return nil, err
+	}
+	find := a.Hooks.AllEndpoints
+	if err := a.CheckMerchant(ctx, merchant); err != nil {
+		return nil, err
+	}
+	if merchant = cmp.Or(merchant, by.Merchant); merchant != "" {
+		find = func(ctx context.Context) ([]*webhook.Endpoint, error) { return a.Hooks.Endpoints(ctx, merchant) }
+	}
+	found, err := find(ctx)
+	all := []Endpoint{}
+	for _, e := range found {
+		if by.CanSee(e.Merchant) {
+			all = append(all, a.view(e))
+		}
+	}
+	return all, err
+}
+
+// Endpoint returns one endpoint.
+func (a *Acts) Endpoint(ctx context.Context, by operator.Actor, id string) (Endpoint, error) {
+	e, err := a.findEndpoint(ctx, &by, "webhook list", id)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return a.view(e), nil
+}
+
+// ReadSecret reads a secret that somebody has chosen; "" means that one is to be made.
+func ReadSecret(text string) (webhook.Secret, error) {
+	if text == "" {
+		return nil, nil
+	}
+	secret, err := webhook.ParseSecret(text)
+	if err != nil {
+		cure := "leave it out, or: " + err.Error() + "."
+		return nil, webhookRefusal(&webhook.FaultError{Member: "secret", Rule: "pattern", Cure: cure})
+	}
+	return secret, nil
+}
+
+// AddEndpoint adds an endpoint of a merchant: "" stands for that of the actor. The answer alone has its secret. An endpoint
+// with the id of one that the merchant has is that one.
+func (a *Acts) AddEndpoint(ctx context.Context, by operator.Actor, merchant string, e webhook.Endpoint) (Endpoint, error) {
+	if err := Find("webhook add").Check(&by); err != nil {
+		return Endpoint{}, err
+	}
+	merchant, err := a.chooseMerchant(ctx, &by, merchant)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	prepared, err := a.Hooks.Prepare(ctx, merchant, e)
+	if err != nil {
+		return Endpoint{}, webhookRefusal(err)
+	}
+	if err := a.record(ctx, by, "webhook add", prepared.ID, nil, a.view(&prepared)); err != nil {
+		return Endpoint{}, err
+	}
+	added, err := a.Hooks.Add(ctx, merchant, prepared)
+	if err != nil {
+		return Endpoint{}, webhookRefusal(err)
+	}
+	v := a.view(added)
+	v.EndpointView = added.ViewWithSecret()
+	return v, nil
+}
+
+// ChangeEndpoint changes what is there in c, and leaves the rest.
+func (a *Acts) ChangeEndpoint(ctx context.Context, by operator.Actor, id string, c webhook.Change) (Endpoint, error) {
+	return a.changeEndpoint(ctx, by, "webhook change", id, c)
+}
+
+func (a *Acts) changeEndpoint(ctx context.Context, by operator.Actor, act, id string, c webhook.Change) (Endpoint, error) {
+	was, err := a.findEndpoint(ctx, &by, act, id)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	after := *was
+	c.Apply(&after)
+	if err := a.Hooks.Check(&after); err != nil {
+		return Endpoint{}, webhookRefusal(err)
+	}
+	if err := a.record(ctx, by, act, was.ID, a.view(was), a.view(&after)); err != nil {
+		return Endpoint{}, err
+	}
+	now, err := a.Hooks.Change(ctx, was.Merchant, was.ID, func(e *webhook.Endpoint) error { c.Apply(e); return nil })
+	if err != nil {
+		return Endpoint{}, webhookRefusal(err)
+	}
+	return a.view(now), nil
+}
+
+// removeEndpoint removes an endpoint, also one whose row does not open.
+func (a *Acts) removeEndpoint(ctx context.Context, by operator.Actor, id string) error {
+	if err := Find("webhook remove").Check(&by); err != nil {
+		return err
+	}
+	merchant, err := a.Hooks.FindOwner(ctx, by.Merchant, id)
+	if err != nil {
+		return webhookRefusal(err)
+	}
+	before := any(map[string]string{"merchant": merchant})
+	if e, err := a.Hooks.Endpoint(ctx, merchant, id); err == nil {
+		before = a.view(e)
+	}
+	if err := a.record(ctx, by, "webhook remove", id, before, nil); err != nil {
+		return err
+	}
+	return webhookRefusal(a.Hooks.Remove(ctx, merchant, id))
+}
+
+// RotateEndpoint gives an endpoint a new secret. The former one signs as well for a day. An endpoint that has the secret
+// keeps both.
+func (a *Acts) RotateEndpoint(ctx context.Context, by operator.Actor, id string, secret webhook.Secret) (webhook.SecretView, error) {
+	was, err := a.findEndpoint(ctx, &by, "webhook rotate", id)
+	if err != nil {
+		return webhook.SecretView{}, err
+	}
+	if err := a.record(ctx, by, "webhook rotate", was.ID, nil, map[string]string{"merchant": was.Merchant}); err != nil {
+		return webhook.SecretView{}, err
+	}
+	now, err := a.Hooks.Rotate(ctx, was.Merchant, was.ID, secret)
+	if err != nil {
+		return webhook.SecretView{}, webhookRefusal(err)
+	}
+	return now.RotationView(), nil
+}
+
+func (a *Acts) testEndpoint(ctx context.Context, by operator.Actor, id string) (webhook.AttemptView, error) {
+	e, err := a.findEndpoint(ctx, &by, "webhook test", id)
+	if err != nil {
+		return webhook.AttemptView{}, err
+	}
+	if err := a.record(ctx, by, "webhook test", e.ID, nil, map[string]string{"merchant": e.Merchant}); err != nil {
+		return webhook.AttemptView{}, err
+	}
+	status, err := a.Hooks.Test(ctx, e.Merchant, e.ID)
+	if _, isDelivery := errors.AsType[*webhook.DeliveryError](err); err != nil && !isDelivery {
+		return webhook.AttemptView{}, webhookRefusal(err)
+	}
+	return webhook.ViewAttempt(status, err), nil
+}
+
+// The longest page of events, and the one that is meant when none is asked for.
+const (
+	MaxEvents   = 100
+	UsualEvents = 20
+)
+
+// An EventQuery asks for events of one merchant, or of one of its endpoints. Cursor is the Next of the page before.
+type EventQuery struct {
+	Merchant, Endpoint string
+	Type, About        string
+	From, To           time.Time
+	Limit              int
+	Cursor             string
+}
+
+// An EventPage is a page of events, the newest first. Next is where the following one begins; nil means that there is none.
+type EventPage struct {
+	Merchant string
+	Events   []webhook.Event
+	Next     *string
+}
+
+// Events returns the events that a query asks for, without their deliveries.
+func (a *Acts) Events(ctx context.Context, by operator.Actor, q EventQuery) (page EventPage, err error) {
+	if err := Find("webhook events").Check(&by); err != nil {
+		return page, err
+	}
+	for _, of := range []struct{ name, value string }{
+		{"merchant", q.Merchant}, {"endpoint", q.Endpoint}, {"type", q.Type}, {"authentication", q.About},
+	} {
+		if !isStorable(of.value) {
+			return page, refuseMember(of.name, "want a text without control characters.")
+		}
+	}
+	page.Merchant = cmp.Or(q.Merchant, by.Merchant)
+	if q.Endpoint != "" {
+		e, err := a.findEndpoint(ctx, &by, "webhook events", q.Endpoint)
+		if err != nil {
+			return page, err
+		}
+		page.Merchant = e.Merchant
+	}
+	switch {
+	case page.Merchant == "":
+		return page, refuseMember("merchant", "say whose events, or give an endpoint.")
+	case !by.CanSee(page.Merchant):
+		return page, errNoMerchant
+	}
+	if by.Merchant == "" {
+		if err := a.CheckMerchant(ctx, page.Merchant); err != nil {
+			return page, err
+		}
+	}
+	if err := webhook.CheckType(q.Type); err != nil {
+		return page, refuseMember("type", "%v.", err)
+	}
+	find := store.EventQuery{Merchant: page.Merchant, Type: q.Type, About: strings.ToLower(q.About), From: q.From, To: q.To}
+	if find.AfterCreated, find.AfterID, err = ReadCursor(q.Cursor); err != nil {
+		return page, refuseMember("cursor", "want the value of next in the answer before.")
+	}
+	limit := cmp.Or(q.Limit, UsualEvents)
+	find.Limit = limit + 1 // one more tells whether there is a next page
+	page.Events, err = a.Hooks.Find(ctx, find)
+	if len(page.Events) > limit {
+		page.Events = page.Events[:limit]
+		last := page.Events[limit-1]
+		page.Next = new(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID)))
+	}
+	return page, err
+}
+
+// ReadCursor reads where a page begins; "" is the first one.
+func ReadCursor(text string) (created time.Time, id string, err error) {
+	if text == "" {
+		return time.Time{}, "", nil
+	}
+	plain, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return time.Time{}, "", err
+	}
+	at, id, _ := strings.Cut(string(plain), " ")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	if err == nil && (id == "" || !isStorable(id)) {
+		err = errors.New("no id")
+	}
+	return time.UnixMilli(ms).UTC(), id, err
+}
+
+// An EventLine is an event with its deliveries, in a list. What it says of the authentication is not there.
+type EventLine struct {
+	ID             string                 `json:"id"`
+	Merchant       string                 `json:"merchant"`
+	Type           string                 `json:"type"`
+	Timestamp      time.Time              `json:"timestamp"`
+	Authentication *string                `json:"authentication"`
+	Deliveries     []webhook.DeliveryView `json:"deliveries"`
+}
+
+// EventLines returns a page of events with their deliveries: those to one endpoint if the query names it. next is where
+// the following page begins; nil means that there is none.
+func (a *Acts) EventLines(ctx context.Context, by operator.Actor, q EventQuery) (lines []EventLine, next *string, err error) {
+	page, err := a.Events(ctx, by, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	lines = []EventLine{}
+	for i := range page.Events {
+		line, err := a.newEventLine(ctx, page.Merchant, page.Events[i].ID, q.Endpoint)
+		switch {
+		case errors.Is(err, webhook.ErrNoEvent): // it was swept meanwhile
+		case err != nil:
+			return nil, nil, err
+		case q.Endpoint == "" || len(line.Deliveries) > 0:
+			lines = append(lines, line)
+		}
+	}
+	return lines, page.Next, nil
+}
+
+func (a *Acts) newEventLine(ctx context.Context, merchant, id, endpoint string) (EventLine, error) {
+	e, err := a.Hooks.Event(ctx, merchant, id)
+	if err != nil {
+		return EventLine{}, err
+	}
+	line := EventLine{ID: e.ID, Merchant: merchant, Timestamp: e.Created, Deliveries: []webhook.DeliveryView{}}
+	var about string
+	if line.Type, about, err = e.Says(); err != nil {
+		return EventLine{}, err
+	}
+	if about != "" {
+		line.Authentication = &about
+	}
+	for _, d := range e.DeliveryViews() {
+		if endpoint == "" || d.Endpoint == endpoint {
+			line.Deliveries = append(line.Deliveries, d)
+		}
+	}
+	return line, nil
+}
+
+// findEvent returns whose an event is, if the actor may do the act and see it.
+func (a *Acts) findEvent(ctx context.Context, by *operator.Actor, act, id string) (merchant string, err error) {
+	if err := Find(act).Check(by); err != nil {
+		return "", err
+	}
+	if !isStorable(id) {
+		return "", errNoEvent
+	}
+	merchant, err = a.Hooks.MerchantOfEvent(ctx, id)
+	if err == nil && !by.CanSee(merchant) {
+		err = errNoEvent
+	}
+	return merchant, webhookRefusal(err)
+}
+
+// Event returns an event with its deliveries, and whose it is, after the look stands in the audit trail.
+func (a *Acts) Event(ctx context.Context, by operator.Actor, id string) (e webhook.Event, merchant string, err error) {
+	if merchant, err = a.findEvent(ctx, &by, "webhook events EVENT", id); err != nil {
+		return e, "", err
+	}
+	if e, err = a.Hooks.Event(ctx, merchant, id); err != nil {
+		return e, "", webhookRefusal(err)
+	}
+	return e, merchant, a.record(ctx, by, "webhook events EVENT", e.ID, nil, nil)
+}
+
+// A Resent names the event that is delivered again.
+type Resent struct {
+	ID string `json:"id"`
+}
+
+func (a *Acts) resendEvent(ctx context.Context, by operator.Actor, id string) (Resent, error) {
+	merchant, err := a.findEvent(ctx, &by, "webhook resend", id)
+	if err != nil {
+		return Resent{}, err
+	}
+	if _, err := a.Hooks.EventToResend(ctx, merchant, id); err != nil {
+		return Resent{}, webhookRefusal(err)
+	}
+	if err := a.record(ctx, by, "webhook resend", id, nil, map[string]string{"merchant": merchant}); err != nil {
+		return Resent{}, err
+	}
+	return Resent{id}, webhookRefusal(a.Hooks.Resend(ctx, merchant, id))
+}
