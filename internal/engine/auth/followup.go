@@ -216,12 +216,26 @@ func (e *Engine) checkFollowUp(ctx context.Context, req *authRequest, to target,
 		if !needsFirst(kind, areq) {
 			return nil
 		}
-		return erro(req.version, message.BadTransactionData, "threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef", req.knownID())
+		return refuseFollowUp(req, "", "threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef")
 	}
 	if names := e.differences(&first, req, areq); len(names) > 0 {
-		return erro(req.version, message.BadTransactionData, strings.Join(names, ","), req.knownID())
+		return refuseFollowUp(req, "", names...)
 	}
 	return first.checkTime(req, areq)
+}
+
+// refuseFollowUp makes the error of a follow-up that does not fit the first authentication: the elements at fault, and
+// what is wrong with them. An empty reason means that they differ.
+func refuseFollowUp(req *authRequest, reason string, elements ...string) error {
+	detail, cure := strings.Join(elements, ","), "Send what the first authentication had."
+	if reason != "" {
+		detail, cure = detail+": "+reason, "Begin with a new first authentication: "+reason+"."
+	}
+	refused := &FaultyRequestError{Erro: erro(req.version, message.BadTransactionData, detail, req.knownID())}
+	for _, name := range elements {
+		refused.Faults = append(refused.Faults, faults.New(message.BadTransactionData, message.Path(name), "condition", cure))
+	}
+	return refused
 }
 
 // followUpKind tells a follow-up by the elements that only such an AReq has; it is "" for
@@ -309,13 +323,13 @@ func (first *firstAuthentication) checkTime(req *authRequest, areq *message.Mess
 	age := req.start.Sub(time.UnixMilli(first.At)) - transid.MaxSkew
 	switch {
 	case first.Kind == fallback && age > fallbackTime:
-		return erro(req.version, message.BadTransactionData, "threeRIInd: the 60 s after the RReq are over", req.knownID())
+		return refuseFollowUp(req, "the 60 s after the RReq are over", "threeRIInd")
 	case first.Kind == spc && areq.Text("spcIncompInd") == "03":
 		if areq.Has("threeDSRequestorAuthenticationInfo") {
-			return erro(req.version, message.BadTransactionData, "threeDSRequestorAuthenticationInfo", req.knownID())
+			return refuseFollowUp(req, "", "threeDSRequestorAuthenticationInfo")
 		}
 	case first.Kind == spc && age > spcTime:
-		return erro(req.version, message.BadTransactionData, "spcIncompInd: the 540 s after the ARes are over", req.knownID())
+		return refuseFollowUp(req, "the 540 s after the ARes are over", "spcIncompInd")
 	}
 	return nil
 }
