@@ -250,7 +250,7 @@ func TestPageShowsThePayment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(load(t, answer).text, " autofocus "); got != want {
+		if got := strings.Contains(load(t, answer).text, " autofocus\n"); got != want {
 			t.Errorf("autofocus in %q: %t, want %t", dest, got, want)
 		}
 	}

@@ -413,16 +413,26 @@ func (t *transaction) sdkPage(what string) []byte {
 }
 
 var sdkPages = template.Must(template.New("sdk").Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Confirm it is you</title></head>
-<body><h1>Confirm it is you</h1><p>{{.What}}</p>{{with .Note}}<p role="alert">{{.}}</p>{{end}}
-<form action="HTTPS://EMV3DS/challenge" method="get">
-{{- if or (eq .UI "02") (eq .UI "03")}}
-{{- $kind := "radio"}}{{if eq .UI "03"}}{{$kind = "checkbox"}}{{end}}
-<label><input type="{{$kind}}" name="entry" value="{{.Pass}}"> It is me</label>
-<label><input type="{{$kind}}" name="entry" value="{{.Fail}}"> It is not me</label>
-{{- else if not .Outside}}
-<label>Code <input name="entry" inputmode="numeric" autocomplete="one-time-code"></label>
-{{- end}}
-<button name="action" value="confirm">{{if .Outside}}I have confirmed it{{else}}Confirm{{end}}</button> <button name="action" value="cancel">Cancel</button>
-</form></body></html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <title>Confirm it is you</title>
+</head>
+<body>
+  <h1>Confirm it is you</h1>
+  <p>{{.What}}</p>
+  {{with .Note}}<p role="alert">{{.}}</p>{{end}}
+  <form action="HTTPS://EMV3DS/challenge" method="get">
+    {{if or (eq .UI "02") (eq .UI "03")}}
+      {{$kind := "radio"}}{{if eq .UI "03"}}{{$kind = "checkbox"}}{{end}}
+      <label><input type="{{$kind}}" name="entry" value="{{.Pass}}"> It is me</label>
+      <label><input type="{{$kind}}" name="entry" value="{{.Fail}}"> It is not me</label>
+    {{else if not .Outside}}
+      <label>Code <input name="entry" inputmode="numeric" autocomplete="one-time-code"></label>
+    {{end}}
+    <button name="action" value="confirm">{{if .Outside}}I have confirmed it{{else}}Confirm{{end}}</button>
+    <button name="action" value="cancel">Cancel</button>
+  </form>
+</body>
+</html>
 `))

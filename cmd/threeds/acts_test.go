@@ -138,13 +138,15 @@ func (d *doors) askAPI(door ops.Door, route, body string) map[string]any {
 // post sends a form of the console, name and value by turns.
 func (d *doors) post(path string, members ...string) []byte {
 	d.Helper()
-	form := url.Values{"csrf": {actsCSRF}}
+	session := &operator.Session{
+		Actor: operator.Actor{Who: "passkey:jo", Role: operator.Admin, From: "192.0.2.1"}, CSRF: actsCSRF, Key: []byte("key of the session"),
+	}
+	form := url.Values{"csrf": {session.FormToken()}}
 	for pair := range slices.Chunk(members, 2) {
 		form.Add(pair[0], pair[1])
 	}
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	session := &operator.Session{Actor: operator.Actor{Who: "passkey:jo", Role: operator.Admin, From: "192.0.2.1"}, CSRF: actsCSRF}
 	return d.ask(d.pages, r.WithContext(operator.WithSession(r.Context(), session)))
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
@@ -115,7 +116,7 @@ func (r *Set) ServeFile(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "GET the file", http.StatusMethodNotAllowed)
 		return
 	}
-	zip := acceptsGzip(req) && !r.Service().Plain
+	zip := compress.AcceptsGzip(req) && !r.Service().Plain
 	parts, tag, how := r.file(zip)
 	asked := req.Header.Get("Range")
 	r.o.Note(id, Note{

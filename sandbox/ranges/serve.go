@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/internal/base/uuid"
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
@@ -291,7 +291,7 @@ func (r *Set) sendBody(w http.ResponseWriter, req *http.Request, q PReq, parts b
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Vary", "Accept-Encoding")
 	switch {
-	case !s.Plain && acceptsGzip(req):
+	case !s.Plain && compress.AcceptsGzip(req):
 		w.Header().Set("Content-Encoding", "gzip")
 		parts = zipped(parts)
 	case len(beginning) <= r.o.NoteBytes:
@@ -315,17 +315,4 @@ func (r *Set) sendBody(w http.ResponseWriter, req *http.Request, q PReq, parts b
 	if fault == "broken" {
 		panic(http.ErrAbortHandler)
 	}
-}
-
-// acceptsGzip reads Accept-Encoding.
-func acceptsGzip(r *http.Request) bool {
-	for _, header := range r.Header.Values("Accept-Encoding") {
-		for one := range strings.SplitSeq(header, ",") {
-			name, weight, _ := strings.Cut(strings.ReplaceAll(one, " ", ""), ";")
-			if strings.EqualFold(name, "gzip") && strings.Trim(strings.TrimPrefix(weight, "q="), "0.") != "" || strings.EqualFold(name, "gzip") && weight == "" {
-				return true
-			}
-		}
-	}
-	return false
 }

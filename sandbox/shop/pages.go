@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/sandbox/shop/runs"
 )
 
@@ -30,16 +31,18 @@ var types = map[string]string{
 	".svg": "image/svg+xml",
 }
 
-func (s *Shop) static(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	kind, known := types[path.Ext(name)]
-	data, err := assets.ReadFile("assets/" + name)
-	if err != nil || !known {
-		http.NotFound(w, r)
-		return
+// serveFiles adds the files under /static/ to a mux.
+func (s *Shop) serveFiles(mux *http.ServeMux) {
+	entries, _ := assets.ReadDir("assets") // they are in the binary
+	for _, e := range entries {
+		if mediaType, isFile := types[path.Ext(e.Name())]; isFile {
+			content, _ := assets.ReadFile("assets/" + e.Name())
+			if e.Name() == payScript {
+				content = s.payLines()
+			}
+			mux.Handle("GET /static/"+e.Name(), compress.NewFile(mediaType, content))
+		}
 	}
-	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write(data) // the browser may be gone
 }
 
 // stepsPage is the checkout that makes each step by itself, with the operations of the compatible API.

@@ -18,6 +18,9 @@ import (
 // printedAddress is the address of the server in the lines that docs/browser.md prints.
 const printedAddress = "http://127.0.0.1:8080"
 
+// payScript is the name of the file with those lines.
+const payScript = "pay.js"
+
 // orderWait is how long the page of an order waits for the end.
 const orderWait = 30 * time.Second
 
@@ -41,11 +44,6 @@ func (s *Shop) allowServer(w http.ResponseWriter) {
 // the examples by its last four digits; it never has a card number.
 func (s *Shop) home(w http.ResponseWriter, r *http.Request) {
 	s.allowServer(w)
-	script, err := s.payLines()
-	if err != nil {
-		http.Error(w, "The script could not be read.", http.StatusInternalServerError)
-		return
-	}
 	chosen := firstCard
 	for _, c := range shortCards {
 		if c.Last4() == r.FormValue("ends") {
@@ -55,25 +53,14 @@ func (s *Shop) home(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "pay.html", map[string]any{
 		"Product": productName, "Price": productPrice, "Amount": productAmount, "Currency": productCurrency, "Merchant": merchantName,
 		"Cards": shortCards, "Chosen": chosen, "Digits": strings.ReplaceAll(chosen, " ", ""),
-		"Script": string(script), "Server": s.serverAddress(),
+		"Script": string(s.payLines()), "Server": s.serverAddress(),
 	})
 }
 
-// payLines is the script that docs/browser.md prints, with the address of this server.
-func (s *Shop) payLines() ([]byte, error) {
-	text, err := assets.ReadFile("assets/pay.js")
-	return bytes.ReplaceAll(text, []byte(printedAddress), []byte(s.serverAddress())), err
-}
-
-// payScript serves the script of the page.
-func (s *Shop) payScript(w http.ResponseWriter, _ *http.Request) {
-	text, err := s.payLines()
-	if err != nil {
-		http.Error(w, "The script could not be read.", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", types[".js"])
-	_, _ = w.Write(text) // the browser may be gone
+// payLines returns the script that docs/browser.md prints, with the address of this server.
+func (s *Shop) payLines() []byte {
+	text, _ := assets.ReadFile("assets/" + payScript) // it is in the binary
+	return bytes.ReplaceAll(text, []byte(printedAddress), []byte(s.serverAddress()))
 }
 
 // beginPayment makes a request of the short way under a reference of its own. The error is errFull if there are too many

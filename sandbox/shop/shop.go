@@ -17,6 +17,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/sandbox/shop/runs"
 )
 
@@ -127,12 +128,11 @@ func (s *Shop) build() {
 	mux.HandleFunc("GET /{$}", s.home)
 	mux.HandleFunc("GET /steps", s.stepsPage)
 	mux.Handle("GET /pay", http.RedirectHandler("/", http.StatusSeeOther)) // where the page was once
-	mux.HandleFunc("GET /static/pay.js", s.payScript)
 	mux.Handle("GET /order", s.runs.Watch("order", http.HandlerFunc(s.orderPage)))
 	mux.Handle("POST "+HookPath, s.runs.WatchEvents(http.HandlerFunc(s.receiveEvent)))
 	mux.Handle("POST /pay", http.NewCrossOriginProtection().Handler(s.runs.Watch("pay", http.HandlerFunc(s.pay))))
 	s.runs.Register(mux)
-	mux.HandleFunc("GET /static/{name}", s.static)
+	s.serveFiles(mux)
 	mux.HandleFunc("GET /frame/{id}/method", s.onCheckout((*Shop).methodFrame))
 	mux.HandleFunc("GET /frame/{id}/challenge", s.onCheckout((*Shop).challengeFrame))
 	mux.HandleFunc("POST /notify/method", s.methodNotice)
@@ -140,7 +140,7 @@ func (s *Shop) build() {
 	mux.HandleFunc("POST /notify/pares", s.paResNotice)
 	mux.Handle("/checkout", http.NewCrossOriginProtection().Handler(own))
 	mux.Handle("/checkout/", http.NewCrossOriginProtection().Handler(own))
-	s.handler = s.guard(mux)
+	s.handler = compress.Handler(s.guard(mux))
 }
 
 // policy is the Content-Security-Policy of every answer. The hosts of ACSs

@@ -424,3 +424,19 @@ func TestPages(t *testing.T) {
 		}
 	}
 }
+
+// TestShopIsCompressed: pages and files of the shop, for browsers that accept gzip.
+func TestShopIsCompressed(t *testing.T) {
+	s := newBank(t).shop()
+	for _, path := range []string{"/", "/steps", "/static/shop.css", "/static/shop.js", "/static/run.css", "/static/headphones.svg"} {
+		r := httptest.NewRequest("GET", "http://localhost"+path, nil)
+		plain, short := httptest.NewRecorder(), httptest.NewRecorder()
+		s.Handler().ServeHTTP(plain, r)
+		r.Header.Set("Accept-Encoding", "gzip")
+		s.Handler().ServeHTTP(short, r)
+		if plain.Code != 200 || plain.Header().Get("Content-Encoding") != "" || short.Header().Get("Content-Encoding") != "gzip" ||
+			short.Body.Len() >= plain.Body.Len() || short.Header().Get("Vary") == "" {
+			t.Errorf("%s: %d, %d bytes, compressed %d, %v", path, plain.Code, plain.Body.Len(), short.Body.Len(), short.Header())
+		}
+	}
+}

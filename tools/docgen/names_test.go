@@ -211,3 +211,34 @@ func TestProseIsWrapped(t *testing.T) {
 		t.Errorf("%d pages, want 20 at least", n)
 	}
 }
+
+// TestTemplatesAreReadable: a line of a page's template ends by 120 characters, and begins no more than one of the
+// elements that stand as a block, so that a change of a page can be read.
+func TestTemplatesAreReadable(t *testing.T) {
+	block := regexp.MustCompile(`<(?:div|section|aside|p|h\d|table|thead|tbody|tr|t[dh]|[uo]l|li|d[ltd]|form|fieldset|label|select|option|details|summary)[ >]`)
+	n := 0
+	for _, dir := range []string{"internal", "sandbox"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".html" {
+				return err
+			}
+			n++
+			text, err := os.ReadFile(path)
+			for line := range strings.Lines(string(text)) {
+				if long := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); long > 120 {
+					t.Errorf("%s: %d characters in %.70q", path, long, line)
+				}
+				if blocks := block.FindAllString(line, -1); len(blocks) > 1 {
+					t.Errorf("%s: %q begin in one line: %.70q", path, blocks, line)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n < 40 {
+		t.Errorf("%d templates, want 40 at least", n)
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
@@ -54,8 +55,8 @@ type Handler struct {
 	operators sync.Mutex // held from the look for another admin to the change
 	exports   exportLimit
 
-	once sync.Once
-	mux  *http.ServeMux
+	once    sync.Once
+	handler http.Handler
 }
 
 // A route is one operation of the API. Its act says who may call it.
@@ -172,19 +173,20 @@ type created struct{ value any }
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.once.Do(h.initMux)
+	h.once.Do(h.initHandler)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	h.mux.ServeHTTP(w, r)
+	h.handler.ServeHTTP(w, r)
 }
 
-func (h *Handler) initMux() {
-	h.mux = http.NewServeMux()
+func (h *Handler) initHandler() {
+	mux := http.NewServeMux()
+	h.handler = compress.Handler(mux)
 	for _, rt := range routes() {
-		h.mux.HandleFunc(rt.method+" "+Prefix+rt.path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, &rt) })
+		mux.HandleFunc(rt.method+" "+Prefix+rt.path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, &rt) })
 	}
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		_, err := h.identify(r)
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
@@ -42,4 +43,34 @@ func askEncoded(h http.Handler, path, encoding, body string) *httptest.ResponseR
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
+}
+
+// A longAnswer is an engine with answers that compression would make much shorter.
+type longAnswer struct{ engine }
+
+func (longAnswer) Preauth(context.Context, *account.Account, []byte) ([]byte, auth.Notes, error) {
+	return []byte(`{"x":"` + strings.Repeat("x", 10_000) + `"}`), auth.Notes{}, nil
+}
+
+func (longAnswer) Authentication(context.Context, *account.Account, string) (*auth.Authentication, error) {
+	return &auth.Authentication{Reference: strings.Repeat("x", 10_000)}, nil
+}
+
+// TestAnswersOfTheAPIAreNeverCompressed: they have authentication values beside what a caller chose, so their length must
+// not tell what stands in them.
+func TestAnswersOfTheAPIAreNeverCompressed(t *testing.T) {
+	h := newHandler(new(fake))
+	h.Engine = longAnswer{engine{new(fake)}}
+	for _, r := range []*http.Request{
+		httptest.NewRequest(http.MethodPost, "/preauth", strings.NewReader("{}")),
+		httptest.NewRequest(http.MethodGet, "/authentications/00000000-0000-4000-8000-000000000001", nil),
+	} {
+		r.Header.Set("APIKey", "k")
+		r.Header.Set("Accept-Encoding", "gzip")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusOK || w.Header().Get("Content-Encoding") != "" || w.Body.Len() < 10_000 {
+			t.Errorf("%s: %d %v, %d bytes", r.URL, w.Code, w.Header(), w.Body.Len())
+		}
+	}
 }

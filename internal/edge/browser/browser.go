@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/web"
@@ -125,7 +126,7 @@ func New(s Settings) http.Handler {
 	h.mux.HandleFunc("POST /n/{tag}/challenge", h.challengeNotice)
 	h.serveScripts()
 	h.mux.HandleFunc("/", h.notFound)
-	return h
+	return compress.Handler(h)
 }
 
 // ServeHTTP sets the headers that all answers have.

@@ -529,3 +529,45 @@ func TestD77Colours(t *testing.T) {
 		t.Errorf("logo: %v", logo.Header())
 	}
 }
+
+// TestPagesAndScriptsAreCompressed: the hosted page and threeds.js take three fifths of their length at most to a browser that
+// accepts gzip, and are the same to one that does not. A script can be had in parts, and is not sent to who has it.
+func TestPagesAndScriptsAreCompressed(t *testing.T) {
+	t.Parallel()
+	h, engine := newTestHandler(nil)
+	ask := func(path string, headers ...string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("GET", path, nil)
+		for pair := range slices.Chunk(headers, 2) {
+			r.Header.Set(pair[0], pair[1])
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	for _, path := range []string{"/a/" + engine.Add(fakeRow{}), "/threeds.js", ScriptPath(), "/threeds.d.ts"} {
+		plain, short := ask(path), ask(path, "Accept-Encoding", "gzip, br")
+		if plain.Code != 200 || short.Code != 200 || plain.Header().Get("Content-Encoding") != "" || short.Header().Get("Content-Encoding") != "gzip" {
+			t.Fatalf("%s: %v, compressed %v", path, plain.Header(), short.Header())
+		}
+		if short.Body.Len() > plain.Body.Len()*3/5 {
+			t.Errorf("%s: %d bytes, compressed %d", path, plain.Body.Len(), short.Body.Len())
+		}
+		for _, w := range []*httptest.ResponseRecorder{plain, short} {
+			if !slices.Contains(w.Header().Values("Vary"), "Accept-Encoding") {
+				t.Errorf("%s: Vary %q", path, w.Header().Values("Vary"))
+			}
+		}
+	}
+	whole := ask("/threeds.js", "Accept-Encoding", "gzip")
+	part := ask("/threeds.js", "Accept-Encoding", "gzip", "Range", "bytes=0-99")
+	if part.Code != 206 || part.Body.String() != whole.Body.String()[:100] || part.Header().Get("Content-Encoding") != "gzip" {
+		t.Errorf("a part: %d %v", part.Code, part.Header())
+	}
+	tag := whole.Header().Get("ETag")
+	if w := ask("/threeds.js", "Accept-Encoding", "gzip", "If-None-Match", tag); w.Code != 304 {
+		t.Errorf("who has it: %d", w.Code)
+	}
+	if w := ask("/threeds.js", "If-None-Match", tag); w.Code != 200 || w.Header().Get("ETag") == tag {
+		t.Errorf("who has the other form: %d %v", w.Code, w.Header())
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/web"
 )
 
@@ -23,12 +24,12 @@ func scriptPath(hash string) string { return "/threeds." + hash + ".js" }
 // serveScripts serves the newest threeds.js with its types, and each release at its own address.
 func (h *handler) serveScripts() {
 	serve := func(path, mediaType, age string, content []byte) {
-		h.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", mediaType)
+		file := compress.NewFile(mediaType, content)
+		h.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", age)
 			w.Header().Set("Access-Control-Allow-Origin", "*")
 			w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
-			_, _ = w.Write(content) // the client has gone, or reads it
+			file.ServeHTTP(w, r)
 		})
 	}
 	const script, anHour, forEver = "text/javascript; charset=utf-8", "public, max-age=3600", "public, max-age=31536000, immutable"

@@ -7,7 +7,6 @@
 package login
 
 import (
-	"crypto/subtle"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -158,7 +157,7 @@ func (s *Service) Protect(next http.Handler) http.Handler {
 			http.Redirect(w, r, to, http.StatusSeeOther)
 		case err != nil:
 			s.showFailure(w, err)
-		case !isRead && !hasToken(w, r, session.CSRF):
+		case !isRead && !hasToken(w, r, &session):
 			s.refuseForm(w)
 		default:
 			next.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), &session)))
@@ -211,10 +210,10 @@ func (s *Service) mayStay(u *operator.User, groups []string) bool {
 // maxForm is the length of the longest form.
 const maxForm = 1 << 20
 
-// hasToken reports whether a form brings a token as csrf, in its body.
-func hasToken(w http.ResponseWriter, r *http.Request, token string) bool {
+// hasToken reports whether a form brings the token of a session as csrf, in its body.
+func hasToken(w http.ResponseWriter, r *http.Request, session *operator.Session) bool {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	return subtle.ConstantTimeCompare([]byte(r.PostFormValue("csrf")), []byte(token)) == 1
+	return session.IsFormToken(r.PostFormValue("csrf"))
 }
 
 // isOwnOrigin reports whether a request comes from a page of the console.
@@ -259,7 +258,7 @@ func (s *Service) logout(w http.ResponseWriter, r *http.Request) {
 	case err != nil && !errors.Is(err, operator.ErrNoSession):
 		s.showFailure(w, err)
 		return
-	case err == nil && !hasToken(w, r, session.CSRF):
+	case err == nil && !hasToken(w, r, &session):
 		s.refuseForm(w)
 		return
 	case s.visitor != nil:

@@ -200,7 +200,7 @@ func TestD141LogoutEndsSession(t *testing.T) {
 	if !thief.isIn() {
 		t.Fatal("the cookie alone is not the session")
 	}
-	if a := v.get("/"); !strings.Contains(a.body, `action="/logout"`) || !strings.Contains(a.body, v.csrf()) {
+	if a := v.get("/"); !strings.Contains(a.body, `action="/logout"`) || !v.session().IsFormToken(csrfPattern.FindStringSubmatch(a.body)[1]) {
 		t.Errorf("the page has no form for the logout: %s", a.body)
 	}
 	if a := v.get("/logout"); a.StatusCode != http.StatusMethodNotAllowed || !v.isIn() {
@@ -401,7 +401,7 @@ func TestD146AuditOfLogins(t *testing.T) {
 	}
 	text, err := json.Marshal(entries)
 	must(t, err)
-	if strings.Contains(string(text), v.cookie("threeds")) || strings.Contains(string(text), v.csrf()) {
+	if strings.Contains(string(text), v.cookie("threeds")) || strings.Contains(string(text), v.session().CSRF) {
 		t.Error("a secret is in the audit trail")
 	}
 }
@@ -421,7 +421,7 @@ func TestD149OpenConsole(t *testing.T) {
 	if session.Actor.Role != operator.Admin || session.Actor.Merchant != "" || session.Actor.Who != "sandbox" {
 		t.Errorf("the visitor is %+v", session.Actor)
 	}
-	good := url.Values{"csrf": {session.CSRF}}
+	good := url.Values{"csrf": {session.FormToken()}}
 	for origin, want := range map[string]int{base: 200, localhost: 403, "https://evil.example": 403, "null": 403} {
 		if a := v.postFrom("/whoami", good, origin); a.StatusCode != want {
 			t.Errorf("from %s: HTTP %d, want %d", origin, a.StatusCode, want)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 )
 
@@ -58,16 +59,27 @@ func (s *Service) showFailure(w http.ResponseWriter, err error) {
 		"The store could not be read or written. The log of the server says why. Payments may work all the same: see /readyz.")
 }
 
+// assets are the script and the style of the pages.
+var assets = map[string]*compress.File{
+	"login.js":  newAsset("login.js", "text/javascript; charset=utf-8"),
+	"login.css": newAsset("login.css", "text/css; charset=utf-8"),
+}
+
+func newAsset(name, mediaType string) *compress.File {
+	content, err := files.ReadFile("pages/" + name)
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return compress.NewFile(mediaType, content)
+}
+
 // serveAsset serves the script and the style of the pages.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
-	types := map[string]string{"login.js": "text/javascript; charset=utf-8", "login.css": "text/css; charset=utf-8"}
-	name := path.Base(r.URL.Path)
-	data, err := files.ReadFile("pages/" + name)
-	if err != nil || types[name] == "" {
+	asset := assets[path.Base(r.URL.Path)]
+	if asset == nil {
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("Content-Type", types[name])
 	w.Header().Set("Cache-Control", "no-cache")
-	_, _ = w.Write(data) // the browser that has gone needs no answer
+	asset.ServeHTTP(w, r)
 }

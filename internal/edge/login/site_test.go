@@ -97,7 +97,7 @@ func newSite(t *testing.T) *site {
 // home is a page behind the login, which shows whom a session is of, and lets them log out.
 var home = template.Must(template.New("home").Parse(`<!doctype html><html lang="en"><title>Home</title>
 <dl><dt>Role</dt><dd>{{.Actor.Role}}</dd><dt>Sees</dt><dd>{{with .Actor.Merchant}}{{.}} only{{else}}all merchants{{end}}</dd></dl>
-<form method="post" action="/logout"><input type="hidden" name="csrf" value="{{.CSRF}}">
+<form method="post" action="/logout"><input type="hidden" name="csrf" value="{{.FormToken}}">
 <button data-action="logout">Log out</button></form>
 </html>`))
 
@@ -231,12 +231,18 @@ func (a answer) form(t testing.TB) (f form) {
 	return f
 }
 
-// csrf returns the token of the session's page.
-func (v *visitor) csrf() string {
+// session returns the visitor's session.
+func (v *visitor) session() *operator.Session {
 	v.Helper()
 	var session operator.Session
 	must(v, json.Unmarshal([]byte(v.get("/whoami").body), &session))
-	return session.CSRF
+	return &session
+}
+
+// csrf returns a token for a form of the session.
+func (v *visitor) csrf() string {
+	v.Helper()
+	return v.session().FormToken()
 }
 
 // cookie returns the value of a cookie, "" if the visitor does not have it.

@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
 	"embed"
 	"encoding/hex"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
 	"github.com/openthreeds/threeds/internal/operate/operator"
@@ -51,10 +51,10 @@ type Handler struct {
 	Schemes func(word string) Scheme
 
 	once      sync.Once
-	mux       *http.ServeMux
+	handler   http.Handler
 	templates map[string]*template.Template
-	styles    []byte
-	script    []byte
+	styles    *compress.File
+	script    *compress.File
 	version   string // of the assets
 }
 
@@ -170,7 +170,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Not logged in.", http.StatusForbidden)
 		return
 	}
-	h.mux.ServeHTTP(w, r)
+	h.handler.ServeHTTP(w, r)
 }
 
 // policy allows our own style, script and forms, and nothing else.
@@ -178,22 +178,23 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 	"base-uri 'none'; frame-ancestors 'none'"
 
 func (h *Handler) init() {
-	h.mux = http.NewServeMux()
+	mux := http.NewServeMux()
+	h.handler = compress.Handler(mux)
 	for _, rt := range routes() {
-		h.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, rt.do, rt.acts...) })
+		mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, rt.do, rt.acts...) })
 	}
-	h.mux.HandleFunc("GET /assets/{name}", h.serveAsset)
-	h.mux.HandleFunc("GET /reports.csv", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
+	mux.HandleFunc("GET /reports.csv", func(w http.ResponseWriter, r *http.Request) {
 		h.serveFile(w, r, "text/csv; charset=utf-8", "reports.csv", writeReport)
 	})
-	h.mux.HandleFunc("GET /billing.csv", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /billing.csv", func(w http.ResponseWriter, r *http.Request) {
 		h.serveFile(w, r, "text/csv; charset=utf-8", "billing.csv", writeBilling)
 	})
-	h.mux.HandleFunc("GET /audit.jsonl", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /audit.jsonl", func(w http.ResponseWriter, r *http.Request) {
 		h.serveAudit(w, r)
 	})
-	h.mux.HandleFunc("POST /erase", h.serveErase)
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /erase", h.serveErase)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, func(*Handler, *visit) (result, error) { return result{}, errNoPage })
 	})
 	h.initTemplates()
@@ -209,10 +210,11 @@ var errNoPage = &admin.Problem{Status: http.StatusNotFound, Detail: "The address
 func (h *Handler) initTemplates() {
 	rules, _ := files.ReadFile("assets/ui.css") // they are in the binary
 	more, _ := files.ReadFile("assets/directories.css")
-	h.styles = slices.Concat(lanes.Tokens(), rules, more, lanes.Styles())
+	styles := slices.Concat(lanes.Tokens(), rules, more, lanes.Styles())
 	script, _ := files.ReadFile("assets/console.js")
-	h.script = slices.Concat(script, lanes.Script())
-	sum := sha256.Sum256(slices.Concat(h.styles, h.script))
+	script = slices.Concat(script, lanes.Script())
+	h.styles, h.script = compress.NewFile("text/css; charset=utf-8", styles), compress.NewFile("text/javascript; charset=utf-8", script)
+	sum := sha256.Sum256(slices.Concat(styles, script))
 	h.version = hex.EncodeToString(sum[:6])
 	h.templates = map[string]*template.Template{}
 	base := template.Must(template.New("").Funcs(h.functions()).ParseFS(files, "templates/layout.html", "templates/parts.html"))
@@ -252,8 +254,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 			if err := r.ParseForm(); err != nil {
 				return result{}, &admin.Problem{Status: http.StatusBadRequest, Detail: "The form did not come whole, or is too long."}
 			}
-			given := r.PostForm.Get("csrf")
-			if session.CSRF == "" || subtle.ConstantTimeCompare([]byte(given), []byte(session.CSRF)) != 1 {
+			if !session.IsFormToken(r.PostForm.Get("csrf")) {
 				return result{}, errOldForm
 			}
 		}
@@ -269,7 +270,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 	var page bytes.Buffer
 	err = h.templates[got.template].ExecuteTemplate(&page, "layout", frame{
 		Title: got.title, Path: r.URL.Path, Version: h.version, Groups: navigation(v), Who: session.Actor.Who,
-		Role: session.Actor.Role, Merchant: session.Actor.Merchant, CSRF: session.CSRF, Data: got.data,
+		Role: session.Actor.Role, Merchant: session.Actor.Merchant, CSRF: session.FormToken(), Data: got.data,
 	})
 	if err != nil {
 		h.Log.Error("console", "page", got.template, "err", err)
@@ -353,21 +354,15 @@ func faultStatus(fault string) int {
 
 // serveAsset serves the style and the script.
 func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request) {
-	kind, text := "text/css; charset=utf-8", h.styles
-	switch r.PathValue("name") {
-	case "console.css":
-	case "console.js":
-		kind = "text/javascript; charset=utf-8"
-		text = h.script
-	default:
+	asset := map[string]*compress.File{"console.css": h.styles, "console.js": h.script}[r.PathValue("name")]
+	if asset == nil {
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("Content-Type", kind)
 	if r.URL.Query().Get("v") == h.version {
 		w.Header().Set("Cache-Control", "private, max-age=604800, immutable")
 	}
-	_, _ = w.Write(text)
+	asset.ServeHTTP(w, r)
 }
 
 // A navGroup is a part of the navigation.

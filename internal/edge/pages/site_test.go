@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/edge/pages/consoletest"
@@ -20,7 +21,6 @@ const (
 	refusedID             = consoletest.RefusedID
 	personalID            = consoletest.PersonalID
 	hookID, foreignHookID = consoletest.HookID, consoletest.ForeignHookID
-	csrf                  = consoletest.CSRF
 )
 
 var (
@@ -49,6 +49,13 @@ func (s *site) get(caller, at string) *httptest.ResponseRecorder {
 	return s.Get(caller, at)
 }
 
+// getGzip gets a page as a caller whose browser accepts gzip.
+func (s *site) getGzip(caller, at string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, at, nil)
+	r.Header.Set("Accept-Encoding", "gzip, deflate, br")
+	return s.Serve(caller, r)
+}
+
 func (s *site) post(caller, at string, form url.Values) *httptest.ResponseRecorder {
 	s.Helper()
 	return s.Post(caller, at, form)
@@ -62,6 +69,11 @@ func (s *site) want(w *httptest.ResponseRecorder, status int, texts ...string) {
 func (s *site) add(kind journal.Kind, r journal.Record, steps ...journal.Step) {
 	s.Helper()
 	s.Add(kind, r, steps...)
+}
+
+// withoutToken returns a page without the tokens of its forms, which are never the same twice.
+func withoutToken(w *httptest.ResponseRecorder) string {
+	return regexp.MustCompile(`name="csrf" value="[^"]*"`).ReplaceAllString(w.Body.String(), "")
 }
 
 func must(t testing.TB, err error) {

@@ -124,13 +124,13 @@ func TestK9DeliveriesAndResend(t *testing.T) {
 func TestK2ForeignEndpointIsUnknown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	if foreign, unknown := s.get("own-admin", "/webhooks/"+foreignHookID), s.get("own-admin", "/webhooks/ep_0"); foreign.Body.String() != unknown.Body.String() {
+	if foreign, unknown := s.get("own-admin", "/webhooks/"+foreignHookID), s.get("own-admin", "/webhooks/ep_0"); withoutToken(foreign) != withoutToken(unknown) {
 		t.Errorf("the pages differ:\n%s\n%s", foreign.Body, unknown.Body)
 	}
 	for _, do := range []string{"change", "test", "rotate", "disable", "remove"} {
 		form := url.Values{"do": {do}, "url": {"https://shop.example/"}, "type": {webhook.Failed}}
 		foreign, unknown := s.post("own-admin", "/webhooks/"+foreignHookID, form), s.post("own-admin", "/webhooks/ep_0", form)
-		if foreign.Code != 404 || foreign.Body.String() != unknown.Body.String() {
+		if foreign.Code != 404 || withoutToken(foreign) != withoutToken(unknown) {
 			t.Errorf("%s: %d %s", do, foreign.Code, foreign.Body)
 		}
 	}

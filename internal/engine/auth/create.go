@@ -181,17 +181,13 @@ func (e *Engine) refuseCreation(req *creation, body []byte) error {
 
 // refusedFor turns the Erro of a request that the engine refuses for what it knows of other authentications.
 func refusedFor(err error) error {
-	bad, ok := errors.AsType[message.Error](err)
-	switch {
-	case !ok:
-		return err
-	case bad.Code == message.TransientFailure:
+	if refused, ok := errors.AsType[*check.FaultyRequestError](err); ok {
+		return &RefusedError{Faults: refused.Faults}
+	}
+	if bad, ok := errors.AsType[message.Error](err); ok && bad.Code == message.TransientFailure {
 		return txn.ErrStoreUnreachable
 	}
-	name, _, _ := strings.Cut(bad.Detail, ":")
-	name, _, _ = strings.Cut(name, ",")
-	entry := faults.New(bad.Code, message.Path(name), "condition", "Send what the first authentication had: "+bad.Detail+".")
-	return &RefusedError{Faults: []faults.Entry{entry}}
+	return err
 }
 
 // newCreated returns the record of an authentication that was created and has not been sent.

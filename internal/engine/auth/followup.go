@@ -114,8 +114,11 @@ func (e *Engine) checkFollowUp(ctx context.Context, req *check.Request, to check
 		if !check.NeedsFirst(kind, areq) {
 			return nil
 		}
-		return check.NewErro(req.Version, message.BadTransactionData, "threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef", req.KnownID())
+		return check.RefuseFollowUp(req, "", "threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef")
 	}
-	earlier := check.Earlier{Kind: kind, Ended: time.UnixMilli(first.At), Values: first.Values, IsSameCard: e.Sealer.IsDigest(first.Card, cardText(first.ID, req.PAN))}
+	earlier := check.Earlier{
+		Kind: kind, Ended: time.UnixMilli(first.At), Values: first.Values,
+		IsSameCard: e.Sealer.IsDigest(first.Card, cardText(first.ID, req.PAN)),
+	}
 	return earlier.Check(req, areq)
 }

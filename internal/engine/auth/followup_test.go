@@ -164,6 +164,49 @@ func TestSPC(t *testing.T) {
 	}
 }
 
+// TestFaultsOfAFollowUpNameEachElement: POST /authentications says of each element that differs from the first
+// authentication, or comes too late, how to mend it.
+func TestFaultsOfAFollowUpNameEachElement(t *testing.T) {
+	for _, tt := range []struct {
+		part     object
+		after    time.Duration
+		pointers []string
+		cure     string
+	}{
+		{part: object{"purchaseAmount": "1", "mcc": "5999"}, pointers: []string{"/purchaseAmount", "/mcc"}, cure: "Send what the first authentication had."},
+		{after: 10 * time.Minute, pointers: []string{"/spcIncompInd"}, cure: "Begin with a new first authentication: the 540 s after the ARes are over."},
+	} {
+		w := spcWorld()
+		e := w.engine(0)
+		first, err := try(t, e, shop, offered)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.pass(tt.after)
+		e = w.engine(0)
+		request := areq231("", offered)
+		maps.Copy(request, asserted(first.text("acsTransID")))
+		maps.Copy(request, tt.part)
+		delete(request, "threeDSServerTransID")
+		e.BrowserURL = "https://3ds.example"
+		_, _, err = e.Create(t.Context(), shop, request.json())
+		refused, ok := errors.AsType[*auth.RefusedError](err)
+		if !ok {
+			t.Fatalf("POST /authentications: %v", err)
+		}
+		var pointers []string
+		for _, f := range refused.Faults {
+			pointers = append(pointers, *f.Pointer)
+			if f.Code != "305" || f.Rule != "condition" || f.Cure != tt.cure {
+				t.Errorf("%+v, want the cure %q", f, tt.cure)
+			}
+		}
+		if !slices.Equal(pointers, tt.pointers) {
+			t.Errorf("%q are blamed, want %q", pointers, tt.pointers)
+		}
+	}
+}
+
 // TestAssertionWithoutSPC: an assertion in an AReq that no browser made is no second
 // AReq of SPC, since only browsers are answered S; it goes out, whatever it refers to.
 func TestAssertionWithoutSPC(t *testing.T) {

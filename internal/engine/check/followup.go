@@ -174,24 +174,35 @@ type Earlier struct {
 // allowance for nodes whose clocks differ. A request that says itself that the time for SPC
 // was over (spcIncompInd 03) may come late, but without an assertion.
 func (first *Earlier) Check(req *Request, areq *message.Message) error {
-	refuse := func(detail string) error {
-		return NewErro(req.Version, message.BadTransactionData, detail, req.KnownID())
-	}
 	if names := first.differences(areq); len(names) > 0 {
-		return refuse(strings.Join(names, ","))
+		return RefuseFollowUp(req, "", names...)
 	}
 	age := req.Start.Sub(first.Ended) - transid.MaxSkew
 	switch {
 	case first.Kind == Fallback && age > fallbackTime:
-		return refuse("threeRIInd: the 60 s after the RReq are over")
+		return RefuseFollowUp(req, "the 60 s after the RReq are over", "threeRIInd")
 	case first.Kind == SPC && areq.Text("spcIncompInd") == "03":
 		if areq.Has("threeDSRequestorAuthenticationInfo") {
-			return refuse("threeDSRequestorAuthenticationInfo")
+			return RefuseFollowUp(req, "", "threeDSRequestorAuthenticationInfo")
 		}
 	case first.Kind == SPC && age > SPCTime:
-		return refuse("spcIncompInd: the 540 s after the ARes are over")
+		return RefuseFollowUp(req, "the 540 s after the ARes are over", "spcIncompInd")
 	}
 	return nil
+}
+
+// RefuseFollowUp makes the error of a follow-up that does not fit the first authentication: the elements at fault, and
+// what is wrong with them. An empty reason means that they differ.
+func RefuseFollowUp(req *Request, reason string, elements ...string) error {
+	detail, cure := strings.Join(elements, ","), "Send what the first authentication had."
+	if reason != "" {
+		detail, cure = detail+": "+reason, "Begin with a new first authentication: "+reason+"."
+	}
+	refused := &FaultyRequestError{Erro: NewErro(req.Version, message.BadTransactionData, detail, req.KnownID())}
+	for _, name := range elements {
+		refused.Faults = append(refused.Faults, faults.New(message.BadTransactionData, message.Path(name), "condition", cure))
+	}
+	return refused
 }
 
 // differences names the elements in which an AReq is not that of the first authentication.

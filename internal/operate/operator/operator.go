@@ -8,8 +8,10 @@ package operator
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,8 +69,29 @@ func (a *Actor) Entry(action, object string, before, after any) Entry {
 // A Session is of an actor who has logged in to the console.
 type Session struct {
 	Actor Actor
-	CSRF  string // what each form of the session's pages brings as csrf
+	CSRF  string // by which a form shows that it comes from a page of the session, see [Session.FormToken]
 	Key   []byte // a secret of the session that is on no page, the same on every node
+}
+
+// FormToken returns what a form of the session's pages brings as csrf: CSRF under a mask. It is another text each time, so
+// that a page which has it can be compressed: nothing on two pages tells the same secret.
+func (s *Session) FormToken() string {
+	token := make([]byte, 2*len(s.CSRF))
+	mask, masked := token[:len(s.CSRF)], token[len(s.CSRF):]
+	_, _ = rand.Read(mask) // never fails: it ends the program first
+	subtle.XORBytes(masked, mask, []byte(s.CSRF))
+	return base64.RawURLEncoding.EncodeToString(token)
+}
+
+// IsFormToken reports whether FormToken of the session has returned a text.
+func (s *Session) IsFormToken(text string) bool {
+	token, err := base64.RawURLEncoding.DecodeString(text)
+	n := len(s.CSRF)
+	if err != nil || n == 0 || len(token) != 2*n {
+		return false
+	}
+	subtle.XORBytes(token[n:], token[n:], token[:n])
+	return subtle.ConstantTimeCompare(token[n:], []byte(s.CSRF)) == 1
 }
 
 // sessionKey is the key of the session in a context.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
 )
 
@@ -31,15 +32,8 @@ func (h *History) Register(mux *http.ServeMux) {
 	mux.Handle("POST /runs/{id}/again", http.NewCrossOriginProtection().Handler(h.Watch("pay", http.HandlerFunc(h.again))))
 	style, _ := assets.ReadFile("assets/run.css") // both are in the binary
 	script, _ := assets.ReadFile("assets/run.js")
-	mux.HandleFunc("GET /static/run.css", serve("text/css; charset=utf-8", slices.Concat(lanes.Tokens(), lanes.Styles(), style)))
-	mux.HandleFunc("GET /static/run.js", serve("text/javascript; charset=utf-8", slices.Concat(lanes.Script(), script)))
-}
-
-func serve(kind string, text []byte) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", kind)
-		_, _ = w.Write(text) // the browser may be gone
-	}
+	mux.Handle("GET /static/run.css", compress.NewFile("text/css; charset=utf-8", slices.Concat(lanes.Tokens(), lanes.Styles(), style)))
+	mux.Handle("GET /static/run.js", compress.NewFile("text/javascript; charset=utf-8", slices.Concat(lanes.Script(), script)))
 }
 
 // requestOf returns the request that a run began with; nil if it is not remembered.

@@ -61,7 +61,7 @@ func submit(at string, form url.Values) string {
 	script := fmt.Sprintf(`{ const f = document.createElement("form"); f.method = "post"; f.action = %q
 		const add = (n, v) => f.append(Object.assign(document.createElement("input"), { type: "hidden", name: n, value: v }))`, at)
 	if form != nil {
-		script += fmt.Sprintf("\nadd(\"csrf\", %q)", consoletest.CSRF)
+		script += fmt.Sprintf("\nadd(\"csrf\", %q)", consoletest.FormToken())
 	}
 	for _, name := range slices.Sorted(maps.Keys(form)) {
 		for _, value := range form[name] {

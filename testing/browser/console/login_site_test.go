@@ -50,7 +50,7 @@ func newLoginSite(t *testing.T) *loginSite {
 // home is a page behind the login, which shows whom a session is of, and lets them log out.
 var home = template.Must(template.New("home").Parse(`<!doctype html><html lang="en"><title>Home</title>
 <dl><dt>Role</dt><dd>{{.Actor.Role}}</dd><dt>Sees</dt><dd>{{with .Actor.Merchant}}{{.}} only{{else}}all merchants{{end}}</dd></dl>
-<form method="post" action="/logout"><input type="hidden" name="csrf" value="{{.CSRF}}">
+<form method="post" action="/logout"><input type="hidden" name="csrf" value="{{.FormToken}}">
 <button data-action="logout">Log out</button></form>
 </html>`))
 

@@ -211,11 +211,41 @@ func Actor(caller string) operator.Actor {
 	return a
 }
 
-// Serve answers a request as a caller.
+// FormToken returns what a form of the console brings as csrf.
+func FormToken() string { return (&operator.Session{CSRF: CSRF}).FormToken() }
+
+// withoutSpace returns a page without the white space that no browser shows.
+func withoutSpace(page string) string {
+	var b strings.Builder
+	for page != "" {
+		at := verbatim.FindStringIndex(page)
+		if at == nil {
+			at = []int{len(page), len(page)}
+		}
+		b.WriteString(besideBlock.ReplaceAllString(spaces.ReplaceAllString(page[:at[0]], " "), "$1"))
+		b.WriteString(page[at[0]:at[1]])
+		page = page[at[1]:]
+	}
+	return b.String()
+}
+
+var (
+	verbatim = regexp.MustCompile(`(?s)<pre.*?</pre>|<textarea.*?</textarea>`)
+	spaces   = regexp.MustCompile(`[ \t\n]+`)
+)
+
+// besideBlock matches an element that stands as a block, with the white space beside it.
+var besideBlock = regexp.MustCompile(`\s*(</?(?:div|section|main|nav|header|p|h\d|table|thead|tbody|tr|t[dh]|[uo]l|li|d[ltd]|form|label|option|` +
+	`button|summary|details|svg|path|rect|g|line)(?:\s[^<>]*)?>)\s*`)
+
+// Serve answers a request as a caller. A page comes without the white space that no browser shows.
 func (s *Site) Serve(caller string, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	session := &operator.Session{Actor: Actor(caller), CSRF: CSRF, Key: []byte("key of the session of " + caller)}
 	s.Pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), session)))
+	if strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") && w.Header().Get("Content-Encoding") == "" {
+		w.Body = bytes.NewBufferString(withoutSpace(w.Body.String()))
+	}
 	return w
 }
 
@@ -228,7 +258,7 @@ func (s *Site) Get(caller, at string) *httptest.ResponseRecorder {
 // Post sends a form as a caller, with its CSRF.
 func (s *Site) Post(caller, at string, form url.Values) *httptest.ResponseRecorder {
 	s.Helper()
-	form.Set("csrf", CSRF)
+	form.Set("csrf", FormToken())
 	r := httptest.NewRequest(http.MethodPost, at, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return s.Serve(caller, r)
