@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
@@ -147,7 +148,7 @@ func (c *webhookCommand) prepareAdd() func(context.Context) error {
 	var e webhook.Endpoint
 	c.Func("type", "a type of events, such as authentication.completed; may be repeated; without it all are delivered",
 		func(text string) error {
-			e.Types = append(e.Types, text)
+			e.Types = append(e.Types, api.EventType(text))
 			return nil
 		})
 	c.StringVar(&e.Description, "description", "", "a note for those who read the list")
@@ -188,7 +189,7 @@ func (c *webhookCommand) list(ctx context.Context) error {
 		return err
 	}
 	if c.asJSON {
-		views := []webhook.EndpointView{}
+		views := []api.Endpoint{}
 		for _, e := range all {
 			views = append(views, e.View())
 		}
@@ -203,7 +204,7 @@ func (c *webhookCommand) list(ctx context.Context) error {
 		case !e.Failing.IsZero():
 			state = "failing since " + e.Failing.Format(time.RFC3339)
 		}
-		types := cmp.Or(strings.Join(e.Types, " "), "all")
+		types := cmp.Or(strings.Trim(fmt.Sprint(e.Types), "[]"), "all")
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, state, types, e.Created.Format(time.RFC3339),
 			oneLine(e.URL), cmp.Or(oneLine(e.Description), "-"))
 	}
@@ -241,7 +242,7 @@ func (c *webhookCommand) rotate(ctx context.Context) error {
 		return err
 	}
 	v := e.RotationView()
-	if err := c.printResult(c.asJSON, v, "the former secret of %s signs as well until %s", e.ID, v.PreviousUntil); err != nil || c.asJSON {
+	if err := c.printResult(c.asJSON, v, "the former secret of %s signs as well until %s", e.ID, v.PreviousUntil.Format(time.RFC3339)); err != nil || c.asJSON {
 		return err
 	}
 	_, err = fmt.Fprintln(c.stdout, v.Secret)
@@ -283,7 +284,7 @@ func (c *webhookCommand) prepareEvents() func(context.Context) error {
 		if c.argument != "" {
 			return c.showEvent(ctx)
 		}
-		if err := webhook.CheckType(q.Type); err != nil {
+		if err := webhook.CheckType(api.EventType(q.Type)); err != nil {
 			return usageErrorf("webhook events: --type: %v", err)
 		}
 		q.Merchant, q.About = c.merchant, strings.ToLower(q.About)
@@ -300,12 +301,7 @@ func (c *webhookCommand) prepareEvents() func(context.Context) error {
 		}
 		w := newTable(c.stdout, "ID\tCREATED\tTYPE\tAUTHENTICATION")
 		for _, e := range all {
-			var body struct {
-				Type string `json:"type"`
-				Data struct {
-					ID string `json:"id"`
-				} `json:"data"`
-			}
+			var body api.Event[struct{ ID string }]
 			if err := json.Unmarshal(e.Body, &body); err != nil {
 				return err
 			}

@@ -14,20 +14,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// A hook is a webhook endpoint in an answer.
-type hook struct {
-	Merchant string `json:"merchant"`
-	webhook.EndpointView
-	FailingSince  *time.Time `json:"failingSince"`  // null: the last delivery has succeeded, or there was none
-	PreviousUntil *time.Time `json:"previousUntil"` // until then the former secret signs as well
-}
-
-func newHook(e *webhook.Endpoint, now time.Time) hook {
-	h := hook{Merchant: e.Merchant, EndpointView: e.View(), FailingSince: timeOrNull(e.Failing)}
+func newHook(e *webhook.Endpoint, now time.Time) api.MerchantEndpoint {
+	h := api.MerchantEndpoint{Merchant: e.Merchant, Endpoint: e.View(), FailingSince: timeOrNull(e.Failing)}
 	if now.Before(e.Until) {
 		h.PreviousUntil = timeOrNull(e.Until)
 	}
@@ -80,7 +73,7 @@ func listHooks(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := list[hook]{Data: []hook{}}
+	all := list[api.MerchantEndpoint]{Data: []api.MerchantEndpoint{}}
 	for _, e := range found {
 		if r.actor.CanSee(e.Merchant) {
 			all.Data = append(all.Data, newHook(e, h.Now()))
@@ -97,15 +90,8 @@ func showHook(h *Handler, r *request) (any, error) {
 	return newHook(e, h.Now()), nil
 }
 
-// A hookBody is what a request says of an endpoint. What is absent stays as it is.
-type hookBody struct {
-	Merchant string `json:"merchant"`
-	webhook.Change
-	Secret string `json:"secret"`
-}
-
 func addHook(h *Handler, r *request) (any, error) {
-	var asked hookBody
+	var asked api.MerchantEndpointChange
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
@@ -114,9 +100,9 @@ func addHook(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	var e webhook.Endpoint
-	asked.Apply(&e)
-	if asked.Secret != "" {
-		if e.Secret, err = webhook.ParseSecret(asked.Secret); err != nil {
+	e.Apply(&asked.EndpointChange)
+	if asked.Secret != nil {
+		if e.Secret, err = webhook.ParseSecret(*asked.Secret); err != nil {
 			return nil, refuse(http.StatusBadRequest, "secret: leave it out, or: %v.", err)
 		}
 	}
@@ -128,12 +114,12 @@ func addHook(h *Handler, r *request) (any, error) {
 	if err := h.record(r, "webhook.create", added.ID, nil, answer); err != nil { // no endpoint without a trace
 		return nil, errors.Join(err, h.Hooks.Remove(context.WithoutCancel(r.Context()), added.Merchant, added.ID))
 	}
-	answer.EndpointView = added.ViewWithSecret()
+	answer.Endpoint = added.ViewWithSecret()
 	return created{answer}, nil
 }
 
 func changeHook(h *Handler, r *request) (any, error) {
-	var asked hookBody
+	var asked api.MerchantEndpointChange
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
@@ -143,11 +129,11 @@ func changeHook(h *Handler, r *request) (any, error) {
 		return nil, err
 	case asked.Merchant != "" && asked.Merchant != was.Merchant:
 		return nil, refuse(http.StatusBadRequest, "merchant: it cannot be changed.")
-	case asked.Secret != "":
+	case asked.Secret != nil:
 		return nil, refuse(http.StatusBadRequest, "secret: POST %swebhook-endpoints/ID/rotate makes a new one.", Prefix)
 	}
 	after := *was
-	asked.Apply(&after)
+	after.Apply(&asked.EndpointChange)
 	if err := h.Hooks.Check(&after); err != nil {
 		return nil, hookProblem(err)
 	}
@@ -155,7 +141,7 @@ func changeHook(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	now, err := h.Hooks.Change(r.Context(), was.Merchant, was.ID, func(e *webhook.Endpoint) error {
-		asked.Apply(e)
+		e.Apply(&asked.EndpointChange)
 		return nil
 	})
 	if err != nil {
@@ -206,16 +192,6 @@ func testHook(h *Handler, r *request) (any, error) {
 	return webhook.ViewAttempt(status, err), nil
 }
 
-// An event is what a merchant was told, in a list: what it says of the authentication is in [showEvent] alone.
-type event struct {
-	ID             string                 `json:"id"`
-	Merchant       string                 `json:"merchant"`
-	Type           string                 `json:"type"`
-	Timestamp      time.Time              `json:"timestamp"`
-	Authentication *string                `json:"authentication"`
-	Deliveries     []webhook.DeliveryView `json:"deliveries"`
-}
-
 const (
 	usualEvents = 20
 	maxEvents   = 100
@@ -233,7 +209,7 @@ func listEvents(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := list[event]{Data: []event{}}
+	all := list[api.MerchantEvent]{Data: []api.MerchantEvent{}}
 	if len(found) > limit {
 		found = found[:limit]
 		last := found[limit-1]
@@ -253,21 +229,17 @@ func listEvents(h *Handler, r *request) (any, error) {
 }
 
 // newEvent returns an event with its deliveries, those to one endpoint if it is named.
-func (h *Handler) newEvent(ctx context.Context, merchant, id, endpoint string) (event, error) {
+func (h *Handler) newEvent(ctx context.Context, merchant, id, endpoint string) (api.MerchantEvent, error) {
 	e, err := h.Hooks.Event(ctx, merchant, id)
 	if err != nil {
-		return event{}, err
+		return api.MerchantEvent{}, err
 	}
-	var body struct {
-		Type string
-		Data struct{ ID string }
-	}
+	var body api.Event[struct{ ID api.Text }]
 	if err := json.Unmarshal(e.Body, &body); err != nil {
-		return event{}, err
+		return api.MerchantEvent{}, err
 	}
-	one := event{ID: e.ID, Merchant: merchant, Type: body.Type, Timestamp: e.Created, Deliveries: []webhook.DeliveryView{}}
-	if body.Data.ID != "" {
-		one.Authentication = &body.Data.ID
+	one := api.MerchantEvent{
+		ID: e.ID, Merchant: merchant, Type: body.Type, Timestamp: e.Created, Authentication: body.Data.ID, Deliveries: []api.Delivery{},
 	}
 	for _, d := range e.DeliveryViews() {
 		if endpoint == "" || d.Endpoint == endpoint {
@@ -306,7 +278,7 @@ func (h *Handler) readEventQuery(r *request) (q store.EventQuery, endpoint strin
 	if err := h.checkName(r, q.Merchant); err != nil {
 		return q, "", err
 	}
-	if err := webhook.CheckType(q.Type); err != nil {
+	if err := webhook.CheckType(api.EventType(q.Type)); err != nil {
 		return q, "", refuse(http.StatusBadRequest, "type: %v.", err)
 	}
 	if q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
@@ -361,11 +333,7 @@ func showEvent(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	view, err := e.View()
-	if err != nil {
-		return nil, err
-	}
-	view["merchant"], err = json.Marshal(owner)
-	return view, err
+	return api.MerchantEventWithDeliveries[json.RawMessage]{Merchant: owner, EventWithDeliveries: view}, err
 }
 
 func resendEvent(h *Handler, r *request) (any, error) {
@@ -383,5 +351,5 @@ func resendEvent(h *Handler, r *request) (any, error) {
 	if err := h.Hooks.Resend(r.Context(), owner, id); err != nil {
 		return nil, hookProblem(err)
 	}
-	return map[string]string{"id": id}, nil
+	return api.EventID{ID: id}, nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/api"
 )
 
 // A hookEntry is a webhook endpoint as the admin API shows it.
@@ -33,9 +33,17 @@ func (e *hookEntry) Pill() pill {
 	return pill{"good", "check", "Active"}
 }
 
+// merchantEvents returns the types of events that a merchant may ask for.
+func merchantEvents() (types []string) {
+	for _, t := range api.EventTypesFor(api.ForMerchant) {
+		types = append(types, string(t))
+	}
+	return types
+}
+
 // Told says of what the endpoint is told.
 func (e *hookEntry) Told() string {
-	if len(e.Types) == len(webhook.Types()) {
+	if len(e.Types) == len(merchantEvents()) {
 		return "all"
 	}
 	var names []string
@@ -99,14 +107,14 @@ type hookForm struct {
 // newHookForm returns the form of an endpoint, nil for a new one. What was typed wins.
 func newHookForm(v *visit, e *hookEntry) hookForm {
 	var f hookForm
-	chosen := webhook.Types()
+	chosen := merchantEvents()
 	switch {
 	case v.Method == http.MethodPost && v.PostForm.Has("url"):
 		f.URL, f.Description, chosen = v.PostForm.Get("url"), v.PostForm.Get("description"), v.PostForm["type"]
 	case e != nil:
 		f.URL, f.Description, chosen = e.URL, e.Description, e.Types
 	}
-	for _, t := range webhook.Types() {
+	for _, t := range merchantEvents() {
 		name := words(strings.TrimPrefix(t, "authentication."))
 		f.Types = append(f.Types, choice{t, name, slices.Contains(chosen, t)})
 	}
@@ -119,7 +127,7 @@ func readHookForm(form url.Values) (body map[string]any, fault string) {
 	if len(types) == 0 {
 		fault = "Choose at least one kind of events."
 	}
-	if len(types) == len(webhook.Types()) {
+	if len(types) == len(merchantEvents()) {
 		types = []string{} // those that come later, too
 	}
 	return map[string]any{
@@ -178,7 +186,7 @@ type hookView struct {
 	CanChange bool
 	Fault     string
 	Secret    string // a new one, this once
-	Test      *webhook.AttemptView
+	Test      *api.DeliveryTest
 	Events    []eventEntry
 	Older     string
 }
@@ -235,7 +243,7 @@ func changeHook(h *Handler, v *visit) (result, error) {
 		err = h.call(v, http.MethodPost, path+"/rotate", nil, nil, &made)
 		view.Secret = made.Secret
 	case "test":
-		view.Test = &webhook.AttemptView{}
+		view.Test = &api.DeliveryTest{}
 		err = h.call(v, http.MethodPost, path+"/test", nil, nil, view.Test)
 	case "disable", "enable":
 		body := map[string]any{"disabled": v.PostForm.Get("do") == "disable"}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -55,7 +56,7 @@ type authRequest struct {
 	changes  []message.Change  // what was normalised or filled in
 	findings []*scheme.Finding // rules of the scheme that the request breaks without being refused
 
-	corrections []Correction // what is kept of the changes, for an authentication that is created
+	corrections []api.Correction // what is kept of the changes, for an authentication that is created
 }
 
 // A requestedID is the threeDSServerTransID of an /auth.
@@ -205,7 +206,7 @@ type contentCheck struct {
 	msg          *message.Request
 	areq         *message.Message // nil if its version is not known
 	problems     message.Problems // for which the request is refused
-	own          []faults.Entry   // what is wrong with members that EMV 3DS does not have
+	own          []api.Fault      // what is wrong with members that EMV 3DS does not have
 	findings     []*scheme.Finding
 	enforced     []*scheme.Finding // those of findings that are among problems
 	rulesChecked bool

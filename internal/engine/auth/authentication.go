@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
@@ -19,7 +20,7 @@ import (
 // An Authentication is one run of 3-D Secure as its owner sees it (docs/authentications.md).
 type Authentication struct {
 	ID             string
-	Status         outcome.Status
+	Status         api.Status
 	Reference      string // by which the requestor knows it; "" if there is none
 	Created        time.Time
 	Last4          string
@@ -34,8 +35,8 @@ type Authentication struct {
 	Amount, Currency, Exponent, AcquirerMerchant string
 
 	ResultRefused *journal.Refusal  // nil if no result was refused
-	Outcome       *outcome.Outcome  // nil before the end
-	Normalised    []Correction      // what was changed in the request; of one that /auth began, without values
+	Outcome       *api.Outcome      // nil before the end
+	Normalised    []api.Correction  // what was changed in the request; of one that /auth began, without values
 	Findings      []*scheme.Finding // what the scheme asks for and the request lacked
 	Channel       string            // deviceChannel
 	ARes          []byte            // as it came; nil when none has come
@@ -221,7 +222,7 @@ func (e *Engine) openCursor(name, cursor string) (string, error) {
 func (e *Engine) ofJournal(r *journal.Record) *Authentication {
 	rules := e.rulesOf(r.Card.Scheme)
 	a := &Authentication{
-		ID: r.ID, Status: outcome.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
+		ID: r.ID, Status: api.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
 		Scheme: r.Card.Scheme, MessageVersion: r.MessageVersion, Channel: r.DeviceChannel,
 		Merchant: r.Merchant, AcquirerMerchant: r.AcquirerMerchant, Amount: r.Amount, Currency: r.Currency, Exponent: r.Exponent,
 		ResultRefused: r.ResultRefused, Outcome: r.Outcome(rules), Findings: r.Findings(rules),
@@ -251,34 +252,34 @@ func (e *Engine) readOwned(ctx context.Context, acc *account.Account, id string)
 }
 
 // statusOf returns where a transaction is.
-func (e *Engine) statusOf(t *store.Txn, rec *txnRecord) outcome.Status {
+func (e *Engine) statusOf(t *store.Txn, rec *txnRecord) api.Status {
 	switch t.State {
 	case Waiting:
 		if e.isOver(rec) {
-			return outcome.Expired
+			return api.StatusExpired
 		}
-		return outcome.RequiresBrowser
+		return api.StatusRequiresBrowser
 	case Cancelled:
-		return outcome.Cancelled
+		return api.StatusCancelled
 	case Sent:
 		if e.isClaimOver(rec.Sent) {
-			return outcome.Failed
+			return api.StatusFailed
 		}
-		return outcome.InProgress
+		return api.StatusInProgress
 	case Challenge:
 		switch {
 		case e.isOver(rec):
-			return outcome.Expired
+			return api.StatusExpired
 		case rec.Decoupled:
-			return outcome.Decoupled
+			return api.StatusDecoupled
 		case rec.isAwaitingSPC(t):
-			return outcome.InProgress
+			return api.StatusInProgress
 		}
-		return outcome.Challenge
+		return api.StatusChallenge
 	case Final, Result:
-		return outcome.Completed
+		return api.StatusCompleted
 	}
-	return outcome.Failed
+	return api.StatusFailed
 }
 
 // ownedRow is the id of a row, or for any merchant but its owner that of a row that never exists.
@@ -295,7 +296,7 @@ func (e *Engine) areValuesGone(rec *txnRecord) bool {
 }
 
 // describe makes of a row what its owner sees.
-func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (*Authentication, error) {
+func (e *Engine) describe(t *store.Txn, rec *txnRecord, status api.Status) (*Authentication, error) {
 	r, messages, err := e.journalRecord(t, rec, status)
 	if err != nil {
 		return nil, err
@@ -304,7 +305,7 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 	a := e.ofJournal(r)
 	a.Defaulted, a.ARes, a.RReq, a.Normalised = rec.Defaulted, rec.ARes, rec.RReq, rec.Corrections
 	if a.Outcome != nil {
-		a.Outcome.AddValues(messages)
+		outcome.AddValues(a.Outcome, messages)
 	}
 	if rec.Schemes != nil {
 		a.Schemes = rec.Schemes
@@ -312,15 +313,15 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 	if a.Normalised == nil {
 		for _, text := range rec.Changes {
 			element, what, _ := strings.Cut(text, ": ")
-			a.Normalised = append(a.Normalised, Correction{Pointer: "/" + strings.ReplaceAll(element, ".", "/"), Rule: what})
+			a.Normalised = append(a.Normalised, api.Correction{Pointer: "/" + strings.ReplaceAll(element, ".", "/"), Rule: what})
 		}
 	}
 	a.IsForAgent = rec.API == agentsAPI
 	if rec.Agent != nil {
-		if status == outcome.RequiresBrowser {
+		if status == api.StatusRequiresBrowser {
 			a.MethodURL = rec.Agent.MethodURL
 		}
-	} else if status == outcome.RequiresBrowser && rec.Until != 0 {
+	} else if status == api.StatusRequiresBrowser && rec.Until != 0 {
 		a.BrowserExpires = time.UnixMilli(rec.Until).UTC()
 	}
 	return a, nil
@@ -332,16 +333,16 @@ func (e *Engine) addEvent(t *store.Txn, rec *txnRecord) error {
 	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
 		return nil
 	}
-	status, at := outcome.Failed, e.Now()
+	status, at := api.StatusFailed, e.Now()
 	switch t.State {
 	case Final, Result:
-		status = outcome.Completed
+		status = api.StatusCompleted
 	case Challenge, Waiting:
-		if status, at = outcome.Expired, t.Expires; rec.Until != 0 {
+		if status, at = api.StatusExpired, t.Expires; rec.Until != 0 {
 			at = time.UnixMilli(rec.Until)
 		}
 	case Cancelled:
-		status = outcome.Cancelled
+		status = api.StatusCancelled
 	case Sent: // should the process die, nobody else would tell that the claim is over
 		at = time.UnixMilli(rec.Sent).Add(e.Timeouts.Authentication + commitTime + transid.MaxSkew)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/charset"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/message"
@@ -19,7 +20,7 @@ func (r *txnRecord) readBrowser(data BrowserData) {
 	changes = slices.DeleteFunc(changes, func(c message.Change) bool { return !slices.Contains(r.Page.Awaited, c.Path.Name()) })
 	r.Changes = append(r.Changes, describeChanges(changes)...)
 	for _, c := range changes {
-		n := Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
+		n := api.Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
 		if name := c.Path.Name(); isImpersonal(c.Path) {
 			n.Found, n.Sent = textAsJSON(charset.Decode(data[name])), textAsJSON(kept[name])
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -383,7 +384,7 @@ func (e *Engine) checkAgentsRequest(req *authRequest, t *store.Txn, rec *txnReco
 	}
 	if missing != "" {
 		entry := faults.New(message.Missing, missing, "required", "Send it in one of the two requests.")
-		return nil, &RefusedError{Faults: []faults.Entry{entry}}
+		return nil, &RefusedError{Faults: []api.Fault{entry}}
 	}
 	if c.to.peer == nil {
 		return nil, ErrNoRanges // the range was there when the authentication was created

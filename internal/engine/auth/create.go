@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/browserurl"
 	"github.com/openthreeds/threeds/internal/base/iso"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
@@ -26,7 +27,7 @@ import (
 
 // A RefusedError says that no authentication was created, and what is wrong with the request.
 type RefusedError struct {
-	Faults []faults.Entry
+	Faults []api.Fault
 	// NoBrowser says that the one fault is that no pages for browsers are configured.
 	NoBrowser bool
 }
@@ -158,7 +159,7 @@ const (
 )
 
 // keptCorrections returns what was changed in a request for an authentication, to be kept with it.
-func (e *Engine) keptCorrections(req *authRequest, body []byte, areq *message.Message) []Correction {
+func (e *Engine) keptCorrections(req *authRequest, body []byte, areq *message.Message) []api.Correction {
 	original, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
 		return nil // it was read before
@@ -196,7 +197,7 @@ func refusedFor(err error) error {
 	name, _, _ := strings.Cut(bad.Detail, ":")
 	name, _, _ = strings.Cut(name, ",")
 	entry := faults.New(bad.Code, message.Path(name), "condition", "Send what the first authentication had: "+bad.Detail+".")
-	return &RefusedError{Faults: []faults.Entry{entry}}
+	return &RefusedError{Faults: []api.Fault{entry}}
 }
 
 // addProtocolDefaults fills in what the protocol lets the server choose.
@@ -307,9 +308,9 @@ func isBrowserMember(name string) bool {
 }
 
 // checkOwnMembers checks the members of a request for an authentication that are not of EMV 3DS.
-func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
-	var wrong []faults.Entry
-	add := func(name message.Path, rule, cure string) *faults.Entry {
+func (e *Engine) checkOwnMembers(msg *message.Request) []api.Fault {
+	var wrong []api.Fault
+	add := func(name message.Path, rule, cure string) *api.Fault {
 		wrong = append(wrong, faults.New(message.Format, name, rule, cure))
 		return &wrong[len(wrong)-1]
 	}
@@ -328,7 +329,7 @@ func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
 		least, most := 1, transid.MaxReference
 		if n := utf8.RuneCountInString(text); n > transid.MaxReference {
 			entry := add("reference", "length", "Send 1 to 64 printable characters.")
-			entry.Limit, entry.Found = &faults.Limit{Min: &least, Max: &most}, &faults.Found{Type: "string", Length: &n}
+			entry.Limit, entry.Found = &api.Limit{Min: &least, Max: &most}, &api.Found{Type: "string", Length: &n}
 		} else {
 			add("reference", "control-character", "Send printable characters alone.")
 		}

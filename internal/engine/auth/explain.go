@@ -2,12 +2,12 @@ package auth
 
 import (
 	"context"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -18,9 +18,9 @@ import (
 // An Explanation says what /auth would make of a body.
 type Explanation struct {
 	IsValid    bool // /auth would not refuse the content
-	Faults     []faults.Entry
-	Warnings   []Warning
-	Normalised []Correction
+	Faults     []api.Fault
+	Warnings   []api.ExplanationWarning
+	Normalised []api.Correction
 	Findings   []*scheme.Finding // what the scheme asks for and the request lacks
 	Scheme     string            // whose directory the AReq would go to; "" if it is not known
 	Version    message.Version   // of the AReq
@@ -28,23 +28,8 @@ type Explanation struct {
 }
 
 // Reject makes a request invalid for further faults, which come first.
-func (x *Explanation) Reject(further []faults.Entry) {
+func (x *Explanation) Reject(further []api.Fault) {
 	x.IsValid, x.AReq, x.Faults = false, nil, append(further, x.Faults...)
-}
-
-// A Warning is something that does not make /auth refuse the request.
-type Warning struct {
-	Pointer string `json:"pointer"`
-	Rule    string `json:"rule"`
-	Text    string `json:"text"`
-}
-
-// A Correction is something that was changed before the request left. Found and Sent are nil unless the element says
-// nothing of a person.
-type Correction struct {
-	Pointer     string
-	Rule        string
-	Found, Sent json.RawMessage
 }
 
 // ExplainOptions are what is asked for beside the body.
@@ -66,14 +51,14 @@ type ExplainOptions struct {
 var explainMembers = []string{"scheme", "asOf", "for"}
 
 // ReadExplainOptions returns the options among the members of a body, and what is wrong with them.
-func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
+func ReadExplainOptions(body []byte) (ExplainOptions, []api.Fault) {
 	var o ExplainOptions
-	var entries []faults.Entry
+	var entries []api.Fault
 	r, err := message.ReadRequest(body, message.Limits{Depth: -1, Members: -1})
 	if err != nil {
 		return o, nil
 	}
-	add := func(name message.Path, rule, cure string, limit faults.Limit) {
+	add := func(name message.Path, rule, cure string, limit api.Limit) {
 		e := faults.New(message.Format, name, rule, cure)
 		e.Limit = &limit
 		entries = append(entries, e)
@@ -81,12 +66,12 @@ func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
 	if r.Has("scheme") {
 		if o.Scheme = r.Text("scheme"); !slices.Contains(scheme.Names(), o.Scheme) {
 			o.Scheme = ""
-			add("scheme", "unknown-code", "Send the word of a card scheme.", faults.Limit{Allowed: scheme.Names()})
+			add("scheme", "unknown-code", "Send the word of a card scheme.", api.Limit{Allowed: scheme.Names()})
 		}
 	}
 	if r.Has("asOf") {
 		if o.AsOf, err = time.Parse(time.DateOnly, r.Text("asOf")); err != nil {
-			add("asOf", "pattern", "Send a date such as 2026-11-25.", faults.Limit{Pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
+			add("asOf", "pattern", "Send a date such as 2026-11-25.", api.Limit{Pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
 		}
 	}
 	switch r.Text("for") {
@@ -96,7 +81,7 @@ func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
 	default:
 		o.IsCreation = !r.Has("messageType") && !r.Has("threeDSServerTransID")
 		if r.Has("for") {
-			add("for", "unknown-code", "Send the path that the body is for, or nothing.", faults.Limit{Allowed: []string{"auth", "authentications"}})
+			add("for", "unknown-code", "Send the path that the body is for, or nothing.", api.Limit{Allowed: []string{"auth", "authentications"}})
 		}
 	}
 	return o, entries
@@ -111,11 +96,11 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 	}
 	original, err := message.ReadRequest(slices.Clone(body), e.Limits)
 	if err != nil {
-		return &Explanation{Faults: []faults.Entry{unreadable(err)}}
+		return &Explanation{Faults: []api.Fault{unreadable(err)}}
 	}
 	c, err := e.checkContent(req, body)
 	if err != nil {
-		return &Explanation{Faults: []faults.Entry{unreadable(err)}}
+		return &Explanation{Faults: []api.Fault{unreadable(err)}}
 	}
 	placeholders := append(slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has), req.awaited...)
 	x := &Explanation{Version: req.version, Scheme: c.to.scheme()}
@@ -203,19 +188,19 @@ func (e *Engine) checkCard(x *Explanation, req *authRequest, c *contentCheck, s 
 }
 
 func (x *Explanation) warn(path message.Path, rule, text string) {
-	x.Warnings = append(x.Warnings, Warning{faults.Pointer(path), rule, text})
+	x.Warnings = append(x.Warnings, api.ExplanationWarning{Pointer: faults.Pointer(path), Rule: rule, Text: text})
 }
 
 // hasFaultAt reports whether a fault is about the element that a pointer names.
 func (x *Explanation) hasFaultAt(pointer string) bool {
-	return slices.ContainsFunc(x.Faults, func(f faults.Entry) bool { return f.Pointer != nil && *f.Pointer == pointer })
+	return slices.ContainsFunc(x.Faults, func(f api.Fault) bool { return f.Pointer != nil && *f.Pointer == pointer })
 }
 
 // corrections returns what was changed in a request, and the members that are not sent because nobody knows them. areq
 // is nil if no AReq could be made.
-func corrections(req *authRequest, original *message.Request, areq *message.Message) (all []Correction) {
+func corrections(req *authRequest, original *message.Request, areq *message.Message) (all []api.Correction) {
 	for _, c := range req.changes {
-		n := Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
+		n := api.Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
 		if isImpersonal(c.Path) {
 			n.Found = withoutCard(original.RawAt(c.Path), req.pan)
 			if areq != nil {
@@ -231,7 +216,7 @@ func corrections(req *authRequest, original *message.Request, areq *message.Mess
 			continue
 		}
 		if !slices.ContainsFunc(explainMembers, isOurs) && !isOurs("ds") && !isOurs("extensions") {
-			all = append(all, Correction{Pointer: faults.Pointer(path), Rule: "unknown-member"})
+			all = append(all, api.Correction{Pointer: faults.Pointer(path), Rule: "unknown-member"})
 		}
 	}
 	return all
@@ -278,11 +263,11 @@ type CardLookup struct {
 }
 
 // Lookup returns the schemes that hold a card. It sends nothing. The entries are what is wrong with the body.
-func (e *Engine) Lookup(ctx context.Context, acc *account.Account, body []byte) (*CardLookup, []faults.Entry) {
+func (e *Engine) Lookup(ctx context.Context, acc *account.Account, body []byte) (*CardLookup, []api.Fault) {
 	r, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
 		cure := "Send one JSON object with the string acctNumber."
-		return nil, []faults.Entry{faults.New(message.Format, "", "json", cure)}
+		return nil, []api.Fault{faults.New(message.Format, "", "json", cure)}
 	}
 	found := &CardLookup{}
 	if !acc.Strict {
@@ -296,7 +281,7 @@ func (e *Engine) Lookup(ctx context.Context, acc *account.Account, body []byte) 
 	case !isCardNumber(pan):
 		problems = append(problems, message.Problem{Code: message.Format, Path: "acctNumber"})
 	}
-	var wrong []faults.Entry
+	var wrong []api.Fault
 	for _, p := range problems {
 		wrong = append(wrong, faults.Explain(p, faults.Subject{Version: message.V231, Value: r.RawAt}))
 	}

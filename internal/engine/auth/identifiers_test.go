@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
@@ -167,7 +168,7 @@ func TestCase31AgentsRequestIsFitted(t *testing.T) {
 				}
 			}
 			for _, element := range tt.normalised {
-				if !slices.ContainsFunc(a.Normalised, func(c auth.Correction) bool { return c.Pointer == "/"+element }) {
+				if !slices.ContainsFunc(a.Normalised, func(c api.Correction) bool { return c.Pointer == "/"+element }) {
 					t.Errorf("%s %s: %s is not named in %v", version, name, element, a.Normalised)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -61,7 +62,7 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journ
 }
 
 // journalKinds returns the steps that a transaction has come through.
-func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal.Kind {
+func journalKinds(t *store.Txn, rec *txnRecord, status api.Status) []journal.Kind {
 	var kinds []journal.Kind
 	if rec.Made != 0 {
 		kinds = append(kinds, journal.Created)
@@ -77,7 +78,7 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 		kinds = append(kinds, journal.Answered, journal.SecondAReq)
 		answered = journal.SecondAnswer
 	}
-	if rec.Answered != 0 || t.State == Sent && status == outcome.Failed {
+	if rec.Answered != 0 || t.State == Sent && status == api.StatusFailed {
 		kinds = append(kinds, answered)
 	}
 	if p := rec.Page; p != nil && p.Returned != 0 {
@@ -90,7 +91,7 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 		kinds = append(kinds, journal.GivenUp)
 	case t.State == Cancelled:
 		kinds = append(kinds, journal.Cancelled)
-	case status == outcome.Expired:
+	case status == api.StatusExpired:
 		kinds = append(kinds, journal.Expired)
 	case len(kinds) == 0 || isAtEnd(t) && rec.Answered == 0:
 		kinds = append(kinds, answered) // the authentication ended before an AReq left
@@ -102,7 +103,7 @@ func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal
 func (r *txnRecord) wasSent() bool { return r.Sent != 0 && r.Version != "" }
 
 // journalRecord returns a transaction as the journal shows it, and its messages.
-func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, status outcome.Status) (*journal.Record, outcome.Messages, error) {
+func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, status api.Status) (*journal.Record, outcome.Messages, error) {
 	r := &journal.Record{
 		ID: t.ID, Created: rec.createdAt(), API: "emv", Operation: "auth", Merchant: t.Owner, Reference: rec.Reference,
 		Updated: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, rec.Answered, rec.Sent, rec.Made)).UTC(),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -38,7 +39,7 @@ type txnRecord struct {
 	CardHash []byte    `json:",omitzero"` // by which the journal finds the card
 	Ended    int64     `json:",omitzero"` // when it came to its end, Unix milliseconds; 0: it has not, or not before a wait is over
 
-	Failure *outcome.Erro `json:",omitzero"` // with which the authentication failed, its texts as the journal has them
+	Failure *api.OutcomeError `json:",omitzero"` // with which the authentication failed, its texts as the journal has them
 
 	Untold []string `json:",omitzero"` // members that the browser did not send, so that no AReq left
 
@@ -61,7 +62,7 @@ type txnRecord struct {
 
 	Unkept []journal.Rule `json:",omitzero"` // the rules of the scheme that the AReq does not keep
 
-	Corrections []Correction `json:",omitzero"` // Changes with pointers and values, of one that was created
+	Corrections []api.Correction `json:",omitzero"` // Changes with pointers and values, of one that was created
 
 	Page  *pageRecord  `json:",omitzero"` // of one that a browser carries out
 	Agent *agentRecord `json:",omitzero"` // of one whose browser an agent looks after
