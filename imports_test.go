@@ -25,18 +25,19 @@ var rooms = map[string]string{"mpi": "", "txn": "", "check": "", "auth": "txn ch
 
 // from says which packages outside of internal/ a wing may import. Whole words are packages, with what is in them.
 var from = map[string]string{
-	"base": "", "protocol": "message", "state": "message", "peers": "message", "engine": "message", "operate": "message",
-	"edge": "message web", "run": "message web sandbox",
+	"base": "", "protocol": "api message", "state": "api message", "peers": "api message", "engine": "api message",
+	"operate": "api message", "edge": "api message web", "run": "api message web sandbox",
 }
 
 // others lists what packages outside of internal/ may import of this module. cmd and testing may import all.
 var others = map[string]string{
+	"api":         "",
 	"message":     "message internal/base/browserurl internal/base/charset internal/base/iso",
-	"client":      "",
-	"sandbox":     "sandbox client message internal/base internal/edge/lanes",
-	"threedstest": "client sandbox internal/base internal/run",
+	"client":      "api",
+	"sandbox":     "sandbox api client message internal/base internal/edge/lanes",
+	"threedstest": "api client sandbox internal/base internal/run",
 	"web":         "",
-	"tools":       "web message internal/base internal/protocol",
+	"tools":       "api web message internal/base internal/protocol",
 }
 
 // mayImport reports whether a package may import another one of this module. Packages that are for tests alone, whose
@@ -66,7 +67,23 @@ func mayImport(pkg, dep string) bool {
 
 // pure are the packages that touch no network, clock, disk or database: they import
 // nothing that could, and of package time what tells no time.
-var pure = []string{"message", "message/extension", "internal/base/browserurl", "internal/base/cardnumber", "internal/base/charset", "internal/engine/check", "internal/protocol/faults", "internal/base/iso", "internal/protocol/outcome", "internal/peers/ranges", "internal/protocol/scheme", "internal/protocol/transid", "internal/protocol/v1", "internal/protocol/xmldsig"}
+var pure = []string{
+	"api",
+	"internal/base/browserurl",
+	"internal/base/cardnumber",
+	"internal/base/charset",
+	"internal/base/iso",
+	"internal/engine/check",
+	"internal/peers/ranges",
+	"internal/protocol/faults",
+	"internal/protocol/outcome",
+	"internal/protocol/scheme",
+	"internal/protocol/transid",
+	"internal/protocol/v1",
+	"internal/protocol/xmldsig",
+	"message",
+	"message/extension",
+}
 
 var impure = regexp.MustCompile(`^(net|net/http|os|os/.*|database/.*|syscall|log/.*)$`)
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/threedstest"
 )
@@ -337,10 +338,10 @@ func TestD54AgentsEndings(t *testing.T) {
 				t.Errorf("%s: %d %s", button, again.http.StatusCode, again.content)
 			}
 			recorded := map[string]string{"cancel": "abandoned", "submit": "authenticated"}[button]
-			search := client.Search{Last4: "0172", Status: "completed", Result: recorded, Reference: "order-7"}
+			search := api.AuthenticationSearch{Last4: "0172", Status: "completed", Result: api.Result(recorded), Reference: "order-7"}
 			page := searchUntil(t, server.Client(), search, 1) // the journal
-			if one := page.Data[0]; one.ID != s.ID || !one.Outcome.Challenged || one.Outcome.TransStatus != want.transStatus || strings.Contains(string(page.Raw), "4000000000000172") {
-				t.Errorf("%s: the journal says %s", button, page.Raw)
+			if one := page.Data[0]; one.ID != s.ID || !one.Outcome.Challenged || string(one.Outcome.TransStatus) != want.transStatus || strings.Contains(string(page.Answer.Raw), "4000000000000172") {
+				t.Errorf("%s: the journal says %s", button, page.Answer.Raw)
 			}
 		}
 	})
@@ -348,8 +349,8 @@ func TestD54AgentsEndings(t *testing.T) {
 		a := in(t)
 		s := a.create(payWith("4000000000000103", agentChannel), "pending")
 		got, err := server.Client().Authentication(t.Context(), s.ID, 0)
-		if err != nil || got.Status != "requires_browser" || strings.Contains(string(got.Raw), `"browser":`) || !strings.Contains(string(got.Raw), `"reference":"order-7"`) {
-			t.Errorf("%v %s", err, got.Raw)
+		if err != nil || got.Status != "requires_browser" || strings.Contains(string(got.Answer.Raw), `"browser":`) || !strings.Contains(string(got.Answer.Raw), `"reference":"order-7"`) {
+			t.Errorf("%v %s", err, got.Answer.Raw)
 		}
 	})
 }

@@ -32,12 +32,12 @@ func TestF1AuthenticateAndCancel(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.Status != "completed" || a.Answer.Status != http.StatusCreated ||
-			a.Header.Get("Location") != "/authentications/"+a.ID || a.Outcome.Next.Action != "authorise" {
-			t.Errorf("%d %s", a.Answer.Status, a.Raw)
+			a.Answer.Header.Get("Location") != "/authentications/"+a.ID || a.Outcome.Next.Action != "authorise" {
+			t.Errorf("%d %s", a.Answer.Status, a.Answer.Raw)
 		}
 		again, err := c.Authentication(ctx, a.ID, 0)
 		if err != nil || again.Status != "completed" || !slices.Contains(again.Defaulted, "purchaseExponent") {
-			t.Errorf("%v %s", err, again.Raw)
+			t.Errorf("%v %s", err, again.Answer.Raw)
 		}
 		_, err = c.Cancel(ctx, a.ID)
 		wantProblem(t, err, http.StatusConflict, "final")
@@ -48,9 +48,9 @@ func TestF1AuthenticateAndCancel(t *testing.T) {
 			t.Fatal(err)
 		}
 		second, err := c.Authenticate(ctx, appRequest("4000000000000103"), "order-17")
-		if err != nil || string(second.Raw) != string(first.Raw) || second.Header.Get("Idempotency-Replayed") != "true" ||
-			second.Header.Get("Location") != first.Header.Get("Location") {
-			t.Errorf("%v %v %s", err, second.Header, second.Raw)
+		if err != nil || string(second.Answer.Raw) != string(first.Answer.Raw) || second.Answer.Header.Get("Idempotency-Replayed") != "true" ||
+			second.Answer.Header.Get("Location") != first.Answer.Header.Get("Location") {
+			t.Errorf("%v %v %s", err, second.Answer.Header, second.Answer.Raw)
 		}
 	})
 	t.Run("F8 all faults at once", func(t *testing.T) {
@@ -59,12 +59,12 @@ func TestF1AuthenticateAndCancel(t *testing.T) {
 		_, err := c.Authenticate(ctx, request, "")
 		said := wantProblem(t, err, http.StatusBadRequest, "invalid")
 		if len(said.Faults) != 3 {
-			t.Errorf("%s", said.Raw)
+			t.Errorf("%s", said.Answer.Raw)
 		}
 	})
 	t.Run("F9 a card in no range", func(t *testing.T) {
 		a, err := c.Authenticate(ctx, appRequest("9000100111111111"), "")
-		if err != nil || a.Status != "completed" || a.Outcome.Result != "not_enrolled" || !strings.Contains(string(a.Raw), `"scheme":null`) {
+		if err != nil || a.Status != "completed" || a.Outcome.Result != "not_enrolled" || !strings.Contains(string(a.Answer.Raw), `"scheme":null`) {
 			t.Errorf("%v %+v", err, a)
 		}
 	})
@@ -79,8 +79,8 @@ func TestF1AuthenticateAndCancel(t *testing.T) {
 		one, two := wantProblem(t, foreign, 404, "not-found"), wantProblem(t, unknown, 404, "not-found")
 		_, err = other.Cancel(ctx, a.ID)
 		three := wantProblem(t, err, 404, "not-found")
-		if string(one.Raw) != string(two.Raw) || string(one.Raw) != string(three.Raw) {
-			t.Errorf("%s %s %s", one.Raw, two.Raw, three.Raw)
+		if string(one.Answer.Raw) != string(two.Answer.Raw) || string(one.Answer.Raw) != string(three.Answer.Raw) {
+			t.Errorf("%s %s %s", one.Answer.Raw, two.Answer.Raw, three.Answer.Raw)
 		}
 	})
 	t.Run("D5 one that /auth began cannot be cancelled", func(t *testing.T) {

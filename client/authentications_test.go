@@ -50,19 +50,19 @@ func TestO6OutcomeOfAnAuth(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := got.Outcome
-		if got.Status != "completed" || o == nil || o.Result != want.result || o.Next.Action != want.action || o.Liability.Shifts != want.shifts {
-			t.Fatalf("%s: %s", card, got.Raw)
+		if got.Status != "completed" || o == nil || string(o.Result) != want.result || string(o.Next.Action) != want.action || string(o.Liability.Shifts) != want.shifts {
+			t.Fatalf("%s: %s", card, got.Answer.Raw)
 		}
 		if got.Card.Last4 != card[12:] || got.Card.Scheme != "visa" || got.ARes.TransStatus != want.status {
-			t.Errorf("%s: %s", card, got.Raw)
+			t.Errorf("%s: %s", card, got.Answer.Raw)
 		}
 		if a := o.Authorisation; (a != nil) != strings.Contains("YAI", want.status) || a != nil &&
-			(a.ECI != ares.ECI || a.AuthenticationValue != ares.AuthenticationValue || a.DSTransID != ares.DSTransID) {
-			t.Errorf("%s: authorisation in %s", card, got.Raw)
+			(string(a.ECI) != ares.ECI || string(a.AuthenticationValue) != ares.AuthenticationValue || string(a.DSTransID) != ares.DSTransID) {
+			t.Errorf("%s: authorisation in %s", card, got.Answer.Raw)
 		}
 		again, err := c.Authentication(ctx, strings.ToUpper(ares.ThreeDSServerTransID), 0)
-		if err != nil || string(again.Raw) != string(got.Raw) {
-			t.Errorf("GET: %v %s, POST: %s", err, again.Raw, got.Raw)
+		if err != nil || string(again.Answer.Raw) != string(got.Answer.Raw) {
+			t.Errorf("GET: %v %s, POST: %s", err, again.Answer.Raw, got.Answer.Raw)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestF4WaitEndsWithTheStatus(t *testing.T) {
 	ares := authenticate(t, c, "4000000000000170") // the challenge passes by itself once its page is opened
 	got, err := c.Authentication(ctx, ares.ThreeDSServerTransID, 0)
 	if err != nil || got.Status != "challenge" || got.IsFinal() || got.RReq != nil {
-		t.Fatalf("%v %s", err, got.Raw)
+		t.Fatalf("%v %s", err, got.Answer.Raw)
 	}
 	go func() {
 		creq := base64.RawURLEncoding.EncodeToString([]byte(`{"messageType":"CReq","messageVersion":"2.2.0","challengeWindowSize":"05",` +
@@ -86,7 +86,7 @@ func TestF4WaitEndsWithTheStatus(t *testing.T) {
 	}()
 	got, err = c.Authentication(ctx, ares.ThreeDSServerTransID, 30*time.Second)
 	if err != nil || !got.IsFinal() || got.Outcome.Result != "authenticated" || !got.Outcome.Challenged || got.RReq == nil {
-		t.Fatalf("%v %s", err, got.Raw)
+		t.Fatalf("%v %s", err, got.Answer.Raw)
 	}
 }
 
@@ -108,10 +108,10 @@ func TestF4ForTheOwnerOnly(t *testing.T) {
 				t.Fatalf("%s: %v", id, err)
 			}
 			if first == "" {
-				first = string(problem.Raw)
+				first = string(problem.Answer.Raw)
 			}
-			if string(problem.Raw) != first {
-				t.Errorf("%s: %s, want %s", id, problem.Raw, first)
+			if string(problem.Answer.Raw) != first {
+				t.Errorf("%s: %s, want %s", id, problem.Answer.Raw, first)
 			}
 		}
 	}

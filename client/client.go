@@ -24,6 +24,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/api"
 )
 
 // A Client calls the API of one server with one API key. It is safe for concurrent use.
@@ -253,9 +255,9 @@ func (e *Erro) Error() string {
 
 // Faults returns what is wrong with the request, element by element. It is nil when the Erro is not about the content of
 // the request. Faults that found no room in the header are not among them; more is their number.
-func (e *Erro) Faults() (faults []ProblemFault, more int) {
+func (e *Erro) Faults() (faults []api.Fault, more int) {
 	var entries []struct {
-		ProblemFault
+		api.Fault
 		More int `json:"more"`
 	}
 	if json.Unmarshal([]byte(e.Header.Get("X-Errors")), &entries) != nil {
@@ -266,7 +268,7 @@ func (e *Erro) Faults() (faults []ProblemFault, more int) {
 			more = entry.More
 			continue
 		}
-		faults = append(faults, entry.ProblemFault)
+		faults = append(faults, entry.Fault)
 	}
 	return faults, more
 }

@@ -304,7 +304,7 @@ func TestCheckOfABadSignature(t *testing.T) {
 	c, _ := serve(t, 400, `{"error":{"param":"pares","type":"invalid_param","message":null}}`)
 	_, err := c.Check(t.Context(), "eJx")
 	var bad *client.ParameterError
-	if !errors.As(err, &bad) || bad.Param != "pares" || bad.Type != "invalid_param" || bad.Status != 400 {
+	if !errors.As(err, &bad) || bad.Param != "pares" || bad.Type != "invalid_param" || bad.Answer.Status != 400 {
 		t.Errorf("%v, want a ParameterError", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/threedstest"
 )
@@ -23,27 +24,27 @@ func TestE1LookupOfACard(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Last4 != "0103" || len(got.Schemes) != 1 || got.Schemes[0].Scheme != "visa" ||
-		strings.Contains(string(got.Raw), "400000") {
-		t.Fatalf("%s", got.Raw)
+		strings.Contains(string(got.Answer.Raw), "400000") {
+		t.Fatalf("%s", got.Answer.Raw)
 	}
 	s := got.Schemes[0]
 	if len(s.Versions) == 0 || s.Recommended == nil || s.Recommended.Because == "" ||
 		s.Recommended.MessageVersion != s.Versions[len(s.Versions)-1].MessageVersion {
-		t.Errorf("%s", got.Raw)
+		t.Errorf("%s", got.Answer.Raw)
 	}
 	for _, v := range s.Versions {
-		if slices.ContainsFunc(v.ACSInfoInd, func(m client.CodeMeaning) bool { return m.Code == "" || m.Meaning == "" }) {
+		if slices.ContainsFunc(v.ACSInfoInd, func(m api.CodeMeaning) bool { return m.Code == "" || m.Meaning == "" }) {
 			t.Errorf("%+v", v)
 		}
 	}
 	for _, r := range s.Requires {
 		if r.Element == "" || r.Source == "" ||
-			!slices.Contains([]string{"required", "advised", "ignored", "forbidden"}, r.Level) {
+			!slices.Contains([]string{"required", "advised", "ignored", "forbidden"}, string(r.Level)) {
 			t.Errorf("%+v", r)
 		}
 	}
 	if len(s.Requires) == 0 {
-		t.Errorf("nothing is required: %s", got.Raw)
+		t.Errorf("nothing is required: %s", got.Answer.Raw)
 	}
 	for _, body := range []string{
 		`{}`, `{"acctNumber":"4000"}`, `{"acctNumber":4000000000000103}`, `{"acctNumber":"1","ACCTNUMBER":"1"}`, `{`,
@@ -55,7 +56,7 @@ func TestE1LookupOfACard(t *testing.T) {
 	}
 	if _, err := c.Lookup(ctx, "4000"); err == nil {
 		t.Error("no error for a short number")
-	} else if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Faults[0].Pointer != "/acctNumber" ||
+	} else if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Faults[0].Where() != "/acctNumber" ||
 		problem.Faults[0].Rule != "length" {
 		t.Errorf("%v", err)
 	}
@@ -74,15 +75,15 @@ func TestE2Explain(t *testing.T) {
 	request := areq(crd.ThreeDSServerTransID, card)
 	for _, options := range []client.ExplainOptions{{}, {Scheme: "mastercard"}} {
 		got, err := c.Explain(ctx, request, options)
-		if err != nil || !got.IsValid() || strings.Contains(string(got.Raw), card) {
-			t.Fatalf("%v %s", err, got.Raw)
+		if err != nil || !got.IsValid() || strings.Contains(string(got.Answer.Raw), card) {
+			t.Fatalf("%v %s", err, got.Answer.Raw)
 		}
 		var sent map[string]any
 		if err := json.Unmarshal(got.WouldSend, &sent); err != nil || sent["acctNumber"] != "400000******0103" ||
 			sent["threeDSServerURL"] == nil {
 			t.Errorf("%v %s", err, got.WouldSend)
 		}
-		if want := options.Scheme; want != "" && got.Scheme != want || want == "" && got.Scheme != "visa" {
+		if want := options.Scheme; want != "" && string(got.Scheme) != want || want == "" && got.Scheme != "visa" {
 			t.Errorf("scheme %q", got.Scheme)
 		}
 	}
@@ -110,8 +111,8 @@ func TestE2Explain(t *testing.T) {
 			t.Errorf("%s: %v %d %s", body, err, res.StatusCode, answer)
 			continue
 		}
-		if !slices.ContainsFunc(got.Faults, func(f client.ProblemFault) bool {
-			return f.Pointer == want.pointer && f.Rule == want.rule && f.Cure != ""
+		if !slices.ContainsFunc(got.Faults, func(f api.Fault) bool {
+			return f.Where() == want.pointer && f.Rule == want.rule && f.Cure != ""
 		}) {
 			t.Errorf("%s: %s", body, answer)
 		}
@@ -140,18 +141,18 @@ func TestD14NormalisedOfExplain(t *testing.T) {
 	body["purchaseCurrency"], body["billAddrLine1"], body["colour"] = "EUR", "1 Road\nFlat 2", "red"
 	got, err := c.Explain(ctx, body, client.ExplainOptions{})
 	if err != nil || !got.IsValid() {
-		t.Fatalf("%v %s", err, got.Raw)
+		t.Fatalf("%v %s", err, got.Answer.Raw)
 	}
-	if !strings.Contains(string(got.WouldSend), `"billAddrLine1":"***"`) || strings.Contains(string(got.Raw), "1 Road") {
-		t.Errorf("an address is shown: %s", got.Raw)
+	if !strings.Contains(string(got.WouldSend), `"billAddrLine1":"***"`) || strings.Contains(string(got.Answer.Raw), "1 Road") {
+		t.Errorf("an address is shown: %s", got.Answer.Raw)
 	}
 	for pointer, want := range map[string][2]string{
 		"/purchaseCurrency": {`"EUR"`, `"978"`}, "/billAddrLine1": {"null", "null"}, "/colour": {"null", "null"},
 	} {
-		i := slices.IndexFunc(got.Normalised, func(n client.Correction) bool { return n.Pointer == pointer })
+		i := slices.IndexFunc(got.Normalised, func(n api.Correction) bool { return n.Pointer == pointer })
 		if i < 0 || string(got.Normalised[i].Found) != want[0] || string(got.Normalised[i].Sent) != want[1] ||
 			(got.Normalised[i].Rule == "unknown-member") != (pointer == "/colour") {
-			t.Errorf("%s in %s", pointer, got.Raw)
+			t.Errorf("%s in %s", pointer, got.Answer.Raw)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func TestR12aErrorsHeader(t *testing.T) {
 				limit = fmt.Sprint(*f.Limit.Max)
 			}
 		}
-		got := fmt.Sprintf("%s %s %s", f.Pointer, f.Rule, limit)
+		got := fmt.Sprintf("%s %s %s", f.Where(), f.Rule, limit)
 		if !strings.HasPrefix(got, tt.want) || f.Cure == "" || f.Code != tt.code {
 			t.Errorf("%s: %s, want %s: %s", tt.name, got, tt.want, header)
 		}

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/threedstest"
 )
 
 // searchUntil asks until a search finds so many authentications: the journal is written within a second.
-func searchUntil(t *testing.T, c *client.Client, s client.Search, want int) (p *client.Page) {
+func searchUntil(t *testing.T, c *client.Client, s api.AuthenticationSearch, want int) (p *client.Page) {
 	t.Helper()
 	waittest.Until(t, fmt.Sprintf("%d authentications that %+v finds", want, s), func() bool {
 		var err error
@@ -51,14 +52,14 @@ func TestF7ListAndSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	all := searchUntil(t, c, client.Search{}, 4)
+	all := searchUntil(t, c, api.AuthenticationSearch{}, 4)
 	for i, id := range []string{waiting, ids[2], ids[1], ids[0]} {
 		if all.Data[i].ID != id {
 			t.Errorf("number %d is %s, want %s: newest first", i, all.Data[i].ID, id)
 		}
 	}
-	if strings.Contains(string(all.Raw), foreign.ID) {
-		t.Errorf("another merchant's is in the list: %s", all.Raw)
+	if strings.Contains(string(all.Answer.Raw), foreign.ID) {
+		t.Errorf("another merchant's is in the list: %s", all.Answer.Raw)
 	}
 	one := all.Data[3]
 	if one.Status != "completed" || one.Outcome.Result != "authenticated" || one.Outcome.Authorisation.AuthenticationValue != "" ||
@@ -70,39 +71,39 @@ func TestF7ListAndSearch(t *testing.T) {
 	if err != nil || now.Outcome.Liability != one.Outcome.Liability || now.Outcome.Next != one.Outcome.Next {
 		t.Errorf("the journal says %+v, the row %+v", one.Outcome, now.Outcome)
 	}
-	for _, word := range []string{`"ares"`, `"rreq"`, `"browser"`, now.Outcome.Authorisation.AuthenticationValue, "4000000000000103"} {
-		if strings.Contains(string(all.Raw), word) {
+	for _, word := range []string{`"ares"`, `"rreq"`, `"browser"`, string(now.Outcome.Authorisation.AuthenticationValue), "4000000000000103"} {
+		if strings.Contains(string(all.Answer.Raw), word) {
 			t.Errorf("%q is in the list", word)
 		}
 	}
 
 	hour := time.Hour
 	for name, tt := range map[string]struct {
-		search client.Search
+		search api.AuthenticationSearch
 		want   []string
 	}{
-		"card":      {client.Search{AcctNumber: "4000000000000103"}, []string{ids[0]}},
-		"reference": {client.Search{Reference: "order-2"}, []string{ids[1]}},
-		"last4":     {client.Search{Last4: "0113"}, []string{ids[1]}},
-		"scheme":    {client.Search{Scheme: "mastercard"}, []string{ids[2]}},
-		"status":    {client.Search{Status: "challenge"}, []string{waiting}},
-		"result":    {client.Search{Result: "not_authenticated"}, []string{ids[1]}},
-		"since":     {client.Search{From: time.Now().Add(-hour), Scheme: "mastercard"}, []string{ids[2]}},
-		"before":    {client.Search{To: time.Now().Add(-hour)}, nil},
-		"two":       {client.Search{Scheme: "visa", Reference: "order-3"}, nil},
+		"card":      {api.AuthenticationSearch{AcctNumber: "4000000000000103"}, []string{ids[0]}},
+		"reference": {api.AuthenticationSearch{Reference: "order-2"}, []string{ids[1]}},
+		"last4":     {api.AuthenticationSearch{Last4: "0113"}, []string{ids[1]}},
+		"scheme":    {api.AuthenticationSearch{Scheme: "mastercard"}, []string{ids[2]}},
+		"status":    {api.AuthenticationSearch{Status: "challenge"}, []string{waiting}},
+		"result":    {api.AuthenticationSearch{Result: "not_authenticated"}, []string{ids[1]}},
+		"since":     {api.AuthenticationSearch{From: time.Now().Add(-hour), Scheme: "mastercard"}, []string{ids[2]}},
+		"before":    {api.AuthenticationSearch{To: time.Now().Add(-hour)}, nil},
+		"two":       {api.AuthenticationSearch{Scheme: "visa", Reference: "order-3"}, nil},
 	} {
 		page := searchUntil(t, c, tt.search, len(tt.want))
 		for i := range tt.want {
 			if page.Data[i].ID != tt.want[i] {
-				t.Errorf("%s: %s, want %s", name, page.Raw, tt.want[i])
+				t.Errorf("%s: %s, want %s", name, page.Answer.Raw, tt.want[i])
 			}
 		}
 	}
-	page := searchUntil(t, c, client.Search{Limit: 3}, 3)
-	if rest := searchUntil(t, c, client.Search{Limit: 3, Cursor: page.Next}, 1); rest.Data[0].ID != ids[0] || rest.Next != "" {
-		t.Errorf("the second page: %s", rest.Raw)
+	page := searchUntil(t, c, api.AuthenticationSearch{Limit: 3}, 3)
+	if rest := searchUntil(t, c, api.AuthenticationSearch{Limit: 3, Cursor: string(page.Next)}, 1); rest.Data[0].ID != ids[0] || rest.Next != "" {
+		t.Errorf("the second page: %s", rest.Answer.Raw)
 	}
-	testCursor(t, server, page.Next, ids)
+	testCursor(t, server, string(page.Next), ids)
 	list := exchange(t, server, server.Key, "GET", "/authentications?last4=0113&limit=100", "")
 	if !strings.Contains(list, ids[1]) || strings.Contains(list, ids[0]) {
 		t.Errorf("GET: %s", list)

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+
+	"github.com/openthreeds/threeds/api"
 )
 
 // An EnrolledRequest is a payment in 3-D Secure 1.0.2.
@@ -50,50 +52,33 @@ func (r *EnrolledRequest) Fields() iter.Seq2[string, string] {
 	}
 }
 
-// An Enrollment says whether a card takes part in 3-D Secure 1.0.2.
+// An Enrollment says whether a card takes part in 3-D Secure 1.0.2. Its ACSURL is where a browser posts the PAReq.
 type Enrollment struct {
-	Answer `json:"-"`
-
-	// Enrolled is Y, N, U for unknown, or empty when the directory server failed, and Error says how.
-	Enrolled string     `json:"enrolled"`
-	ACSURL   string     `json:"acs_url"` // where a browser posts the PAReq
-	PAReq    string     `json:"pareq"`   // the value of the form field PaReq
-	ECI      string     `json:"eci"`
-	Error    *Complaint `json:"error"`
+	api.Enrollment
+	Answer Answer `json:"-"`
 }
 
-// A Complaint is what a directory server of 1.0.2 said, or what became of it.
-type Complaint struct {
-	Message string `json:"message"`
-	Detail  string `json:"detail"`
-}
+func (e *Enrollment) receive(answer Answer) { e.Answer = answer }
 
 // A Checked is what the issuer signed in a PARes.
 type Checked struct {
-	Answer `json:"-"`
-
-	Status        string `json:"status"` // Y, A, N or U
-	ECI           string `json:"eci"`
-	CAVV          string `json:"cavv"`
-	CAVVAlgorithm string `json:"cavv_algorithm"`
-	XID           string `json:"xid"`
-	Amount        string `json:"amount"`
-	Currency      string `json:"currency"`
-	MerchantID    string `json:"merchant_id"`
-	Last4         string `json:"last4"`
+	api.Checked
+	Answer Answer `json:"-"`
 }
+
+func (c *Checked) receive(answer Answer) { c.Answer = answer }
 
 // A ParameterError says which field of a request the server does not take. From [Client.Check] it may mean that the
 // PARes was not signed by an issuer: then there is no authentication.
 type ParameterError struct {
-	Answer  `json:"-"`
-	Param   string `json:"param"`
-	Type    string `json:"type"` // presence or invalid_param
-	Message string `json:"message"`
+	api.MPIFault
+	Answer Answer
 }
 
+func (e *ParameterError) answer() *Answer { return &e.Answer }
+
 func (e *ParameterError) Error() string {
-	return fmt.Sprintf("%s: %s: %s %s", e.Operation, e.Param, e.Type, e.Message)
+	return fmt.Sprintf("%s: %s: %s %s", e.Answer.Operation, e.Param, e.Type, e.Message)
 }
 
 // Enrolled asks whether a card takes part in 3-D Secure 1.0.2. The call takes 35 s at most.
@@ -130,12 +115,9 @@ func (c *Client) submit(ctx context.Context, o operation, form url.Values, into 
 			return nil
 		}
 	case http.StatusBadRequest:
-		var refusal struct {
-			Error *ParameterError `json:"error"`
-		}
-		if json.Unmarshal(answer.Raw, &refusal) == nil && refusal.Error != nil {
-			refusal.Error.Answer = answer
-			return refusal.Error
+		var refusal api.MPIError
+		if json.Unmarshal(answer.Raw, &refusal) == nil && refusal.Error.Type != "" {
+			return &ParameterError{refusal.Error, answer}
 		}
 	}
 	return &RefusedError{answer}

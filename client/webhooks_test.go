@@ -15,6 +15,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/threedstest"
 )
@@ -269,7 +270,7 @@ func TestW6ClientOfEndpoints(t *testing.T) {
 		t.Errorf("another merchant lists %+v, %v", all, err)
 	}
 	ares := authenticate(t, c, "4000000000000103")
-	var event client.Event
+	var event api.Event[api.AuthenticationSummary]
 	got := r.next(t)
 	if err := json.Unmarshal([]byte(got.raw), &event); err != nil {
 		t.Fatal(err)

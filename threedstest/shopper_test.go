@@ -51,8 +51,8 @@ func TestF1BrowserInsideATest(t *testing.T) {
 				t.Errorf("%s %s: back at %q, %v, want %q", tt.card, tt.press, back, err, want)
 			}
 			end, err := c.Authentication(ctx, a.ID, 0)
-			if err != nil || end.Status != tt.status || end.Outcome == nil || end.Outcome.Result != tt.result {
-				t.Errorf("%s %s: %s, %v, want %s %s", tt.card, tt.press, end.Raw, err, tt.status, tt.result)
+			if err != nil || string(end.Status) != tt.status || end.Outcome == nil || string(end.Outcome.Result) != tt.result {
+				t.Errorf("%s %s: %s, %v, want %s %s", tt.card, tt.press, end.Answer.Raw, err, tt.status, tt.result)
 			}
 		}
 	}

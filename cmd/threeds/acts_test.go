@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/edge/admin"
-	"github.com/openthreeds/threeds/internal/edge/api"
+	edgeapi "github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/edge/pages"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
@@ -92,7 +93,7 @@ directories:
 	handler := &admin.Handler{Acts: d.acts, Log: log}
 	d.admin = handler
 	d.pages = &pages.Handler{Admin: handler, Acts: d.acts, Now: time.Now, Log: log}
-	d.api = &api.Handler{Acts: d.acts, Keys: oneKey{}, Log: log}
+	d.api = &edgeapi.Handler{Acts: d.acts, Keys: oneKey{}, Log: log}
 	d.token, err = d.acts.Operators.CreateToken(t.Context(), operator.Token{Name: "ci", Role: operator.Admin})
 	must(t, err)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
@@ -212,7 +213,7 @@ func (d *doors) newEvent(endpoint string) string {
 	d.Helper()
 	must(d.T, d.acts.Hooks.Refresh(d.Context()))
 	at := time.Now().Add(-time.Second)
-	e, err := d.acts.Hooks.NewEvent(actsMerchant, webhook.Completed, "00000000-0000-4000-8000-000000000001", at, json.RawMessage(`{}`))
+	e, err := d.acts.Hooks.NewEvent(actsMerchant, api.EventCompleted, "00000000-0000-4000-8000-000000000001", at, json.RawMessage(`{}`))
 	must(d.T, err)
 	e.Endpoints = []string{endpoint}
 	must(d.T, d.db.PutEvent(d.Context(), *e))
@@ -303,13 +304,13 @@ func actTests() map[string]actTest {
 		"webhook add": {nothing, map[ops.Door]way{
 			ops.Merchants: byAPI(ops.Merchants, "POST webhook-endpoints", `{"url": "`+hook+`"}`, "id"),
 			ops.Admin:     byAPI(ops.Admin, "POST webhook-endpoints", `{"merchant": "`+actsMerchant+`", "url": "`+hook+`"}`, "id"),
-			ops.Console:   unnamed(byForm("/webhooks", "merchant", actsMerchant, "url", hook, "type", webhook.Completed)),
+			ops.Console:   unnamed(byForm("/webhooks", "merchant", actsMerchant, "url", hook, "type", string(api.EventCompleted))),
 			ops.Command:   unnamed(byCommand("webhook", "add", "--merchant", actsMerchant, hook)),
 		}},
 		"webhook change": {(*doors).newEndpoint, map[ops.Door]way{
 			ops.Merchants: byAPI(ops.Merchants, "PATCH webhook-endpoints/ID", `{"description": "till"}`, ""),
 			ops.Admin:     byAPI(ops.Admin, "PATCH webhook-endpoints/ID", `{"description": "till"}`, ""),
-			ops.Console:   byForm("/webhooks/ID", "do", "change", "url", hook, "type", webhook.Completed),
+			ops.Console:   byForm("/webhooks/ID", "do", "change", "url", hook, "type", string(api.EventCompleted)),
 		}},
 		"webhook events EVENT": {func(d *doors) string { return d.newEvent(d.newEndpoint()) }, map[ops.Door]way{
 			ops.Admin: byAPI(ops.Admin, "GET events/ID", "", ""), ops.Command: byCommand("webhook", "events", "--merchant", actsMerchant, "ID"),

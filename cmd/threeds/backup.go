@@ -210,7 +210,7 @@ func recordRestore(ctx context.Context, st store.Archive, report *backup.Report)
 	if !ok {
 		return errors.New("this kind of store keeps none")
 	}
-	e := commandEntry("store.restore", "", nil, report.Added)
+	e := commandEntry("backup.restore", "", nil, report.Added)
 	if report.ReplacedTrail != nil {
 		e.Before = map[string]any{"entries": report.Replaced[store.AuditRows], "link": hex.EncodeToString(operator.LinkOf(report.ReplacedTrail))}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,12 +25,8 @@ func runOutcomes(_ context.Context, cmd *invocation) error {
 	}
 	w := newTable(cmd.stdout, "SCHEME\tCATEGORY\tSTATUS\tECI\tRESULT\tSHIFTS\tACTION\tBECAUSE")
 	for _, r := range rows {
-		eci := "other"
-		if r.ECI != nil {
-			eci = *r.ECI
-		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			r.Scheme, r.Category, r.TransStatus, eci, r.Result, r.Shifts, r.Action, r.Because)
+			r.Scheme, r.Category, r.TransStatus, cmp.Or(string(r.ECI), "other"), r.Result, r.Shifts, r.Action, r.Because)
 	}
 	return w.Flush()
 }

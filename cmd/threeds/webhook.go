@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
@@ -134,7 +135,7 @@ func (c *webhookCommand) prepareAdd() func(context.Context) error {
 	var e webhook.Endpoint
 	c.Func("type", "a type of events, such as authentication.completed; may be repeated; without it all are delivered",
 		func(text string) error {
-			e.Types = append(e.Types, text)
+			e.Types = append(e.Types, api.EventType(text))
 			return nil
 		})
 	c.StringVar(&e.Description, "description", "", "a note for those who read the list")
@@ -159,7 +160,7 @@ func (c *webhookCommand) prepareAdd() func(context.Context) error {
 			return err
 		}
 		if c.asJSON {
-			err = writeJSON(c.stdout, added.EndpointView)
+			err = writeJSON(c.stdout, added.Endpoint)
 		} else {
 			_, err = fmt.Fprintln(c.stdout, added.Secret)
 		}
@@ -180,9 +181,9 @@ func (c *webhookCommand) list(ctx context.Context) error {
 		return err
 	}
 	if c.asJSON {
-		views := []webhook.EndpointView{}
+		views := []api.Endpoint{}
 		for _, e := range all {
-			views = append(views, e.EndpointView)
+			views = append(views, e.Endpoint)
 		}
 		return writeJSON(c.stdout, views)
 	}
@@ -195,11 +196,12 @@ func (c *webhookCommand) list(ctx context.Context) error {
 		case e.FailingSince != nil:
 			state = "failing since " + e.FailingSince.Format(time.RFC3339)
 		}
-		types := strings.Join(e.Types, " ")
-		if len(e.Types) == len(webhook.Types()) {
+		types := strings.Trim(fmt.Sprint(e.Types), "[]")
+		if len(e.Types) == len(api.EventTypesFor(api.ForMerchant)) {
 			types = "all"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, state, types, e.Created, oneLine(e.URL), cmp.Or(oneLine(e.Description), "-"))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, state, types, e.Created.Format(time.RFC3339),
+			oneLine(e.URL), cmp.Or(oneLine(e.Description), "-"))
 	}
 	return w.Flush()
 }
@@ -211,25 +213,25 @@ func (c *webhookCommand) doAct(ctx context.Context, act *ops.Act) error {
 		return err
 	}
 	switch done := done.(type) {
-	case ops.Endpoint:
+	case api.MerchantEndpoint:
 		did := "enabled"
 		if done.Disabled {
 			did = "disabled"
 		}
-		return c.printResult(c.asJSON, done.EndpointView, "%s webhook endpoint %s of merchant %q", did, done.ID, c.merchant)
-	case webhook.SecretView:
+		return c.printResult(c.asJSON, done.Endpoint, "%s webhook endpoint %s of merchant %q", did, done.ID, c.merchant)
+	case api.Secret:
 		return c.printSecret(done)
-	case webhook.AttemptView:
+	case api.DeliveryTest:
 		return c.printAttempt(done)
-	case ops.Resent:
+	case api.EventID:
 		return c.printResult(c.asJSON, done, "event %s is delivered again as soon as a server runs", done.ID)
 	}
 	return c.printResult(c.asJSON, map[string]string{"id": c.argument}, "removed webhook endpoint %s of merchant %q", c.argument, c.merchant)
 }
 
 // printSecret prints the new secret of an endpoint, once.
-func (c *webhookCommand) printSecret(v webhook.SecretView) error {
-	if err := c.printResult(c.asJSON, v, "the former secret of %s signs as well until %s", c.argument, v.PreviousUntil); err != nil || c.asJSON {
+func (c *webhookCommand) printSecret(v api.Secret) error {
+	if err := c.printResult(c.asJSON, v, "the former secret of %s signs as well until %s", c.argument, v.PreviousUntil.Format(time.RFC3339)); err != nil || c.asJSON {
 		return err
 	}
 	_, err := fmt.Fprintln(c.stdout, v.Secret)
@@ -237,7 +239,7 @@ func (c *webhookCommand) printSecret(v webhook.SecretView) error {
 }
 
 // printAttempt prints how a test has ended. It fails when the event was not delivered.
-func (c *webhookCommand) printAttempt(v webhook.AttemptView) error {
+func (c *webhookCommand) printAttempt(v api.DeliveryTest) error {
 	if c.asJSON {
 		if err := writeJSON(c.stdout, v); err != nil {
 			return err
@@ -245,7 +247,7 @@ func (c *webhookCommand) printAttempt(v webhook.AttemptView) error {
 	}
 	switch {
 	case !v.Delivered:
-		return fmt.Errorf("webhook test: not delivered: %s", *v.Error)
+		return fmt.Errorf("webhook test: not delivered: %s", v.Error)
 	case c.asJSON:
 		return nil
 	}
@@ -267,7 +269,7 @@ func (c *webhookCommand) prepareEvents() func(context.Context) error {
 		if c.argument != "" {
 			return c.showEvent(ctx)
 		}
-		if err := webhook.CheckType(q.Type); err != nil {
+		if err := webhook.CheckType(api.EventType(q.Type)); err != nil {
 			return usageErrorf("webhook events: --type: %v", err)
 		}
 		found, err := c.acts.Events(ctx, c.by, q)

@@ -1,5 +1,7 @@
 package shop
 
+import "github.com/openthreeds/threeds/api"
+
 // A word names how a checkout ended. The list is closed: a shopper never sees
 // "something went wrong".
 type word string
@@ -93,7 +95,7 @@ var endings = map[word]ending{
 }
 
 // wordsOfResults are the words for the results that the server names.
-var wordsOfResults = map[string]word{
+var wordsOfResults = map[api.Result]word{
 	"authenticated": authenticated, "attempted": attempted, "informational": informational, "data_only": informational,
 	"not_authenticated": failed, "rejected": rejected, "unavailable": unavailable, "not_enrolled": notEnrolled,
 	"abandoned": unfinished, "bank_unreachable": unreachable, "error": faulty,

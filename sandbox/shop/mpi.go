@@ -65,7 +65,7 @@ func (s *Shop) enrol(w http.ResponseWriter, r *http.Request, c *checkout) {
 		s.handleEnrollment(c, e)
 	case errors.As(err, &refusal):
 		s.addMPIAnswer(c, "Enrolment", &refusal.Answer)
-		c.end(c.v1.withoutAnswer(join(refusal.Message, refusal.Type, refusal.Param)))
+		c.end(c.v1.withoutAnswer(join(string(refusal.Message), refusal.Type, string(refusal.Param))))
 	default:
 		s.mpiFailed(c, "Enrolment", err)
 	}
@@ -96,9 +96,9 @@ func (c *checkout) enrolledRequest() client.EnrolledRequest {
 func (s *Shop) handleEnrollment(c *checkout, e *client.Enrollment) {
 	end := c.v1.first
 	switch {
-	case e.Enrolled == "Y" && isWeb(e.ACSURL) && e.PAReq != "":
-		c.v1.acsURL, c.v1.paReq = e.ACSURL, e.PAReq
-		text, err := decodePacked(e.PAReq)
+	case e.Enrolled == "Y" && isWeb(string(e.ACSURL)) && e.PAReq != "":
+		c.v1.acsURL, c.v1.paReq = string(e.ACSURL), string(e.PAReq)
+		text, err := decodePacked(c.v1.paReq)
 		if err == nil {
 			c.v1.xid = elementOf(text, "xid")
 		}
@@ -193,7 +193,7 @@ func (s *Shop) paResNotice(w http.ResponseWriter, r *http.Request) {
 		s.addMPIAnswer(c, "Checked", &refusal.Answer)
 		e := endWith(failed)
 		e.Text = "The PARes that came by way of the browser is not one that the bank has signed (/check: " +
-			join(refusal.Message, refusal.Type, refusal.Param) + "). The shop must not go on with it."
+			join(string(refusal.Message), refusal.Type, string(refusal.Param)) + "). The shop must not go on with it."
 		c.end(e)
 	default:
 		s.mpiFailed(c, "Checked", err)

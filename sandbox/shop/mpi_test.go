@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/client"
 )
 
@@ -281,7 +282,7 @@ func TestLegacyServerFails(t *testing.T) {
 // leaves out nothing is asked.
 func TestCheckedPaymentMustBeThisOne(t *testing.T) {
 	paid := legacy{amount: "12900", last4: "0000", xid: bankXID}
-	genuine := client.Checked{Amount: "12900", Currency: "EUR", CAVV: "AAABBZEEBgAAAAAAAAQGAAAAAAA=", ECI: "5", MerchantID: acquirerID, Last4: "0000", Status: "Y", XID: bankXID}
+	genuine := client.Checked{Checked: api.Checked{Amount: "12900", Currency: "EUR", CAVV: "AAABBZEEBgAAAAAAAAQGAAAAAAA=", ECI: "5", MerchantID: acquirerID, Last4: "0000", Status: "Y", XID: bankXID}}
 	for _, test := range []struct {
 		name   string
 		change func(*legacy, *client.Checked)

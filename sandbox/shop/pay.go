@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/client"
 )
 
@@ -120,7 +121,7 @@ var fieldNames = map[string]string{"/acctNumber": "Card number", "/cardExpiryDat
 func describeFaults(p *client.Problem) string {
 	var texts []string
 	for _, f := range p.Faults {
-		texts = append(texts, cmp.Or(fieldNames[f.Pointer], f.Pointer)+": "+f.Cure)
+		texts = append(texts, cmp.Or(fieldNames[f.Where()], f.Where())+": "+f.Cure)
 	}
 	return strings.Join(texts, " ")
 }
@@ -133,10 +134,10 @@ func (s *Shop) orderPage(w http.ResponseWriter, r *http.Request) {
 		s.page(w, http.StatusBadGateway, "order.html", map[string]any{"Heading": "The end of this payment could not be read", "Good": "open"})
 		return
 	}
-	end, info := a.Status+": wait", ""
+	end, info := string(a.Status)+": wait", ""
 	heading, isGood := "Your bank has not answered yet", "open"
 	if a.Outcome != nil {
-		end, info = a.Outcome.Result+": "+a.Outcome.Next.Action, visible(a.Outcome.CardholderInfo)
+		end, info = string(a.Outcome.Result)+": "+string(a.Outcome.Next.Action), visible(string(a.Outcome.CardholderInfo))
 		e := endings[cmp.Or(wordsOfResults[a.Outcome.Result], faulty)]
 		heading, isGood = e.Title, strconv.FormatBool(e.Good)
 	}
@@ -147,6 +148,15 @@ func (s *Shop) orderPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// ask asks the server how a payment stands, and waits for its end.
+func (s *Shop) ask(ctx context.Context, id string) (*api.AuthenticationSummary, error) {
+	a, err := s.api.Authentication(ctx, id, orderWait)
+	if err != nil {
+		return nil, err
+	}
+	return &a.AuthenticationSummary, nil
+}
+
 // An eventView is what the page of an order says about the event that the shop received.
 type eventView struct {
 	IsPushed bool // the event was there before the shop asked
@@ -155,10 +165,10 @@ type eventView struct {
 
 // awaitEnd waits for the event that ends a payment, and asks the server if none comes in time. The authentication is
 // not final if there is no end so far.
-func (s *Shop) awaitEnd(ctx context.Context, id string) (*client.Authentication, eventView, error) {
+func (s *Shop) awaitEnd(ctx context.Context, id string) (*api.AuthenticationSummary, eventView, error) {
 	p := s.payments.findByID(id)
 	if p == nil { // not of this shop, or of an earlier run
-		a, err := s.api.Authentication(ctx, id, orderWait)
+		a, err := s.ask(ctx, id)
 		return a, eventView{}, err
 	}
 	if s.isTold.Load() {
@@ -171,7 +181,7 @@ func (s *Shop) awaitEnd(ctx context.Context, id string) (*client.Authentication,
 	}
 	state := s.payments.snapshot(p)
 	if state.end == nil {
-		a, err := s.api.Authentication(ctx, id, orderWait)
+		a, err := s.ask(ctx, id)
 		if err != nil || !a.IsFinal() {
 			return a, eventView{}, err
 		}

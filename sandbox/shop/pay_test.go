@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 )
 
 // TestB10LinesOfTheDocs: the script of the short page is the one that docs/browser.md prints.
@@ -141,16 +141,16 @@ func TestB10OrderSaysHowItEnded(t *testing.T) {
 		}
 		return w.Body.String(), m[1], m[2]
 	}
-	for _, result := range outcome.Results() {
+	for _, result := range api.Results() {
 		page, good, title := read(fmt.Sprintf(`{"id": "1", "status": "completed", "outcome": {"result": %q, "next": {"action": "act"}}}`, result))
 		if !strings.Contains(page, fmt.Sprintf(`<p class="ending" id="ending">%s: act</p>`, result)) {
 			t.Errorf("%s: the program's words are not there: %s", result, page)
 		}
-		isGood := slices.Contains([]outcome.Result{outcome.Authenticated, outcome.Attempted, outcome.Informational, outcome.DataOnly}, result)
+		isGood := slices.Contains([]api.Result{api.ResultAuthenticated, api.ResultAttempted, api.ResultInformational, api.ResultDataOnly}, result)
 		if (good == "true") != isGood || good == "open" || (title == "Thank you, your order is placed") != isGood {
 			t.Errorf("%s: %s, good %s", result, title, good)
 		}
-		if result != outcome.Error && title == endings[faulty].Title {
+		if result != api.ResultError && title == endings[faulty].Title {
 			t.Errorf("%s has no heading of its own", result)
 		}
 	}

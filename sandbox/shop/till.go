@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/api"
 )
 
 // A checkoutStore keeps the checkouts that are going on, in memory, bounded in number
@@ -103,7 +103,7 @@ type payment struct {
 	ended     chan struct{} // closed when end is set
 
 	id  string // of the authentication; empty if the server has refused
-	end *client.Authentication
+	end *api.AuthenticationSummary
 
 	isPushed bool   // an event has brought end
 	event    string // id of the event, which may come after the shop has asked
@@ -168,7 +168,7 @@ func (t *paymentStore) setID(p *payment, id string) {
 }
 
 // recordAnswer ends a payment by the server's answer to a question. The first end stays.
-func (t *paymentStore) recordAnswer(p *payment, end *client.Authentication) {
+func (t *paymentStore) recordAnswer(p *payment, end *api.AuthenticationSummary) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p.end == nil {
@@ -178,7 +178,7 @@ func (t *paymentStore) recordAnswer(p *payment, end *client.Authentication) {
 }
 
 // recordEvent ends a payment with what an event tells. The first event and the first end stay.
-func (t *paymentStore) recordEvent(p *payment, event *client.Event) {
+func (t *paymentStore) recordEvent(p *payment, event *api.Event[api.AuthenticationSummary]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p.event != "" { // most likely this event, which may be delivered more than once

@@ -9,7 +9,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/api"
 )
 
 // HookPath is where the shop takes events from the server.
@@ -28,7 +28,7 @@ func (s *Shop) receiveEvent(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The signature does not fit, or is too old.", http.StatusUnauthorized)
 		return
 	}
-	var event client.Event
+	var event api.Event[api.AuthenticationSummary]
 	if err := json.Unmarshal(body, &event); err != nil {
 		http.Error(w, "The event could not be read.", http.StatusBadRequest)
 		return
@@ -42,8 +42,8 @@ func (s *Shop) receiveEvent(w http.ResponseWriter, r *http.Request) {
 
 // recordEvent ends the payment that an event is about. An event about another's payment changes nothing, for other
 // programs may have the same API key. An event that overtakes the answer with the id waits for that answer.
-func (s *Shop) recordEvent(ctx context.Context, event *client.Event) error {
-	p := s.payments.findByReference(event.Data.Reference)
+func (s *Shop) recordEvent(ctx context.Context, event *api.Event[api.AuthenticationSummary]) error {
+	p := s.payments.findByReference(string(event.Data.Reference))
 	if p == nil {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/message"
@@ -226,7 +227,7 @@ func TestD51FaultsHaveParamAndCode(t *testing.T) {
 }
 
 // newAuthentication returns an authentication with messages that say this; "" means that there is no such message.
-func newAuthentication(t *testing.T, status outcome.Status, aresStatus, rreqStatus, canceled string) *acp.Authentication {
+func newAuthentication(t *testing.T, status api.Status, aresStatus, rreqStatus, canceled string) *acp.Authentication {
 	t.Helper()
 	a := &acp.Authentication{ID: "6f0f6a1c-6f1f-4d8c-8d0f-0a0b0c0d0e0f", Status: status}
 	var m outcome.Messages
@@ -260,24 +261,24 @@ func TestD54StatusTableIsComplete(t *testing.T) {
 	ends := map[string]acp.Status{
 		"Y": "authenticated", "A": "attempted", "N": "not_authenticated", "R": "rejected", "U": "unavailable", "I": "unavailable",
 	}
-	want := func(status outcome.Status, ares, rreq, canceled string) acp.Status {
+	want := func(status api.Status, ares, rreq, canceled string) acp.Status {
 		last := ares
 		if rreq != "" {
 			last = rreq
 		}
 		switch status {
-		case outcome.RequiresBrowser, outcome.InProgress, outcome.Decoupled:
+		case api.StatusRequiresBrowser, api.StatusInProgress, api.StatusDecoupled:
 			return "pending"
-		case outcome.Challenge:
+		case api.StatusChallenge:
 			if ares == "C" {
 				return "action_required"
 			}
 			return "pending"
-		case outcome.Failed:
+		case api.StatusFailed:
 			return "unavailable"
-		case outcome.Expired:
+		case api.StatusExpired:
 			return "expired"
-		case outcome.Cancelled:
+		case api.StatusCancelled:
 			if ares == "" {
 				return "expired"
 			}
@@ -299,9 +300,9 @@ func TestD54StatusTableIsComplete(t *testing.T) {
 	}
 	seen := map[acp.Status]bool{}
 	rows := 0
-	for _, status := range []outcome.Status{
-		outcome.RequiresBrowser, outcome.InProgress, outcome.Challenge, outcome.Decoupled,
-		outcome.Completed, outcome.Failed, outcome.Cancelled, outcome.Expired,
+	for _, status := range []api.Status{
+		api.StatusRequiresBrowser, api.StatusInProgress, api.StatusChallenge, api.StatusDecoupled,
+		api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired,
 	} {
 		for _, ares := range []string{"", "Y", "A", "N", "R", "U", "I", "C", "D", "S"} {
 			for _, rreq := range []string{"", "Y", "A", "N", "R", "U"} {
@@ -331,7 +332,7 @@ func TestD54StatusTableIsComplete(t *testing.T) {
 						if err := validate(schema, text); err != nil {
 							t.Errorf("%s: %v", text, err)
 						}
-						if hasValues := hasResult && status == outcome.Completed && ares != ""; (s.Result != nil) != hasValues {
+						if hasValues := hasResult && status == api.StatusCompleted && ares != ""; (s.Result != nil) != hasValues {
 							t.Errorf("%s %s %s: %s", status, ares, rreq, text)
 						}
 						if s.Result != nil && rreq != "" && (s.Result.Cryptogram != "of the RReq" || s.Result.DSID != "ds-1" || s.Result.ECI != "06") {
@@ -342,7 +343,7 @@ func TestD54StatusTableIsComplete(t *testing.T) {
 			}
 		}
 	}
-	waiting := &acp.Authentication{ID: "x", Status: outcome.RequiresBrowser, MethodURL: "https://acs.example/m"}
+	waiting := &acp.Authentication{ID: "x", Status: api.StatusRequiresBrowser, MethodURL: "https://acs.example/m"}
 	if s, err := acp.SessionOf(waiting, true); err != nil || s.Status != acp.ActionRequired || s.Action.Fingerprint.MethodURL == "" {
 		t.Errorf("%+v %v", s, err)
 	}

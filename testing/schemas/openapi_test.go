@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/threedstest"
@@ -228,13 +229,13 @@ func TestF8AnswersAreAsDescribed(t *testing.T) {
 	if _, err := c.Authentication(ctx, ares.ThreeDSServerTransID, 0); err != nil {
 		t.Fatal(err)
 	}
-	for _, search := range []client.Search{{}, {AcctNumber: "4000000000000103"}, {Last4: "9999"}} {
+	for _, search := range []api.AuthenticationSearch{{}, {AcctNumber: "4000000000000103"}, {Last4: "9999"}} {
 		waittest.Until(t, "15 authentications in the list", func() bool { // the journal is written within a second
 			page, err := c.Search(ctx, search)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return len(page.Data) == 15 || search != (client.Search{})
+			return len(page.Data) == 15 || search != (api.AuthenticationSearch{})
 		})
 	}
 	const unknown = "/authentications/00000000-0000-4000-8000-000000000000"

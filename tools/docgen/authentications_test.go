@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 )
 
@@ -64,7 +65,7 @@ func TestO2PageHasEveryMember(t *testing.T) {
 		}
 	}
 	compare("object", object, map[string]any{"$ref": "#/components/schemas/Authentication"})
-	for _, at := range []string{"Authentication/properties/browser", "Authentication/properties/challenge"} {
+	for _, at := range []string{"Browser", "AppChallenge"} {
 		node := resolve(doc, "#/components/schemas/"+at).(map[string]any)
 		properties, _ := node["properties"].(map[string]any)
 		if len(properties) == 0 {
@@ -107,11 +108,11 @@ func TestO2ClosedLists(t *testing.T) {
 	}
 	slices.Sort(statuses)
 	statuses = slices.Compact(statuses)
-	for _, r := range outcome.Results() {
+	for _, r := range api.Results() {
 		results = append(results, string(r))
 	}
 	slices.Sort(results)
-	for _, a := range outcome.Actions() {
+	for _, a := range api.Actions() {
 		if actions = append(actions, string(a)); !strings.Contains(string(data), "`"+string(a)+"`") {
 			t.Errorf("the action %s is not on the page", a)
 		}
@@ -122,9 +123,9 @@ func TestO2ClosedLists(t *testing.T) {
 		want []string
 		got  [][]string
 	}{
-		{"status", statuses, [][]string{enum("Authentication/properties/status"), enum("AuthenticationSummary/properties/status"), column("| `status` | Meaning")}},
-		{"result", results, [][]string{enum("Outcome/properties/result"), column("| `result` | When")}},
-		{"action", actions, [][]string{enum("Outcome/properties/next/properties/action")}},
+		{"status", statuses, [][]string{enum("Status"), column("| `status` | Meaning")}},
+		{"result", results, [][]string{enum("Result"), column("| `result` | When")}},
+		{"action", actions, [][]string{enum("Action")}},
 	} {
 		for i, got := range tt.got {
 			if fmt.Sprint(got) != fmt.Sprint(tt.want) {

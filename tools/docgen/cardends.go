@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/message"
 )
@@ -181,14 +182,14 @@ var answerWith = regexp.MustCompile(`answer ([A-Z])(?: reason=(\d+))?`)
 func endsOf(statements string) ([]cardEnd, error) {
 	completed := func(status, reason string) string {
 		members := map[string]string{"transStatus": status, "transStatusReason": reason}
-		return ending(outcome.Completed, members, 0)
+		return ending(api.StatusCompleted, members, 0)
 	}
-	refused := []cardEnd{{ends: ending(outcome.Failed, nil, message.BadTransactionData)}}
+	refused := []cardEnd{{ends: ending(api.StatusFailed, nil, message.BadTransactionData)}}
 	switch {
 	case strings.Contains(statements, "not enrolled"):
-		return []cardEnd{{ends: describeEnd(outcome.NewEnding(outcome.Completed, "", outcome.Messages{}))}}, nil
+		return []cardEnd{{ends: describeEnd(outcome.NewEnding(api.StatusCompleted, "", outcome.Messages{}))}}, nil
 	case strings.Contains(statements, "silence"):
-		return []cardEnd{{ends: ending(outcome.Failed, nil, 0)}}, nil
+		return []cardEnd{{ends: ending(api.StatusFailed, nil, 0)}}, nil
 	case strings.Contains(statements, "decoupled"): // the shop does not ask for it
 		return refused, nil
 	case strings.Contains(statements, "challenge passes"):
@@ -196,7 +197,7 @@ func endsOf(statements string) ([]cardEnd, error) {
 	case strings.Contains(statements, "challenge fails"):
 		return []cardEnd{{ends: completed("N", "")}}, nil
 	case strings.Contains(statements, "challenge asks"):
-		canceled := ending(outcome.Completed, map[string]string{"transStatus": "N", "challengeCancel": "01"}, 0)
+		canceled := ending(api.StatusCompleted, map[string]string{"transStatus": "N", "challengeCancel": "01"}, 0)
 		return []cardEnd{{press: "submit", ends: completed("Y", "")}, {press: "cancel", ends: canceled}}, nil
 	case strings.Contains(statements, "challenge outside"):
 		return []cardEnd{{press: "approve", ends: completed("Y", "")}, {press: "decline", ends: completed("N", "")}}, nil
@@ -213,7 +214,7 @@ func endsOf(statements string) ([]cardEnd, error) {
 
 // ending returns result and action as the shop shows them. Without members no message has come, and without a code no
 // Erro.
-func ending(status outcome.Status, members map[string]string, code message.Code) string {
+func ending(status api.Status, members map[string]string, code message.Code) string {
 	var m outcome.Messages
 	if members != nil {
 		text, err := json.Marshal(members)
@@ -229,7 +230,7 @@ func ending(status outcome.Status, members map[string]string, code message.Code)
 	}
 	end := outcome.NewEnding(status, "visa", m)
 	if code != 0 {
-		end.Error = &outcome.Erro{Component: "D", Code: code.String()}
+		end.Error = &api.OutcomeError{Component: "D", Code: code.String()}
 	}
 	return describeEnd(end)
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -26,11 +27,9 @@ func generateFiles(root string) (map[string][]byte, error) {
 	for _, t := range message.Types() {
 		files["docs/reference/"+page(t)] = messagePage(t)
 	}
-	api, err := openAPI()
-	if err != nil {
+	if err := addShapes(files, root, api.EventTypes()); err != nil {
 		return nil, err
 	}
-	files["docs/openapi.yaml"] = api
 	cards, err := cardPage(root)
 	if err != nil {
 		return nil, err
@@ -52,6 +51,22 @@ func generateFiles(root string) (map[string][]byte, error) {
 	}
 	files["docs/authorisation.md"] = outcomes
 	return files, nil
+}
+
+// addShapes adds what is made of package api: the description of the API, the types for Node, and the table of events.
+func addShapes(files map[string][]byte, root string, events []api.EventRow) error {
+	shapes, err := newShapeBook(root, events, apiRoots(events))
+	if err != nil {
+		return err
+	}
+	if files["docs/openapi.yaml"], err = openAPI(shapes); err != nil {
+		return err
+	}
+	if files[nodeTypes], err = nodePage(root, events); err != nil {
+		return err
+	}
+	files[eventsPage], err = webhooksPage(root, events)
+	return err
 }
 
 // writeFiles writes the files of [generateFiles].

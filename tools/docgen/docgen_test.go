@@ -17,6 +17,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -214,8 +215,12 @@ func isSchema(at string) bool {
 
 // The description, and what it says; nobody changes either.
 var (
-	described = sync.OnceValues(openAPI)
-	document  = sync.OnceValues(func() (doc map[string]any, err error) {
+	described = sync.OnceValues(func() ([]byte, error) {
+		files := make(map[string][]byte)
+		err := addShapes(files, root, api.EventTypes())
+		return files["docs/openapi.yaml"], err
+	})
+	document = sync.OnceValues(func() (doc map[string]any, err error) {
 		data, err := described()
 		if err == nil {
 			err = yaml.Unmarshal(data, &doc)

@@ -27,146 +27,6 @@ export interface Answer {
   raw: string;
 }
 
-/** A payment to authenticate. Four members are enough; the others have the names of EMV 3-D Secure. */
-export interface Payment {
-  acctNumber: string;
-  cardExpiryDate: string;
-  purchaseAmount: string | number;
-  purchaseCurrency: string | number;
-  reference?: string;
-  returnUrl?: string;
-  ds?: string;
-  messageVersion?: string;
-  [element: string]: unknown;
-}
-
-export type Status =
-  | "requires_browser" | "in_progress" | "challenge" | "decoupled" | "completed" | "failed" | "cancelled" | "expired";
-
-export type Result =
-  | "authenticated" | "attempted" | "informational" | "data_only" | "not_authenticated" | "rejected" | "unavailable"
-  | "not_enrolled" | "abandoned" | "bank_unreachable" | "error";
-
-export type Action =
-  | "authorise" | "authorise_without_authentication" | "do_not_authorise" | "retry_with_challenge" | "retry_later"
-  | "ask_for_another_card" | "keep_for_later";
-
-/** One run of 3-D Secure. */
-export interface Authentication {
-  id: string;
-  status: Status;
-  reference: string | null;
-  created: string;
-  /** What is bought, as the AReq says it; null without a payment. */
-  amount: { value: string; currency: string; exponent: string | null } | null;
-  merchant: { name: string; acquirerMerchantID: string | null };
-  card: { last4: string; scheme: string | null; schemes?: string[] };
-  messageVersion: string | null;
-  /** What the page needs; url and token are in the answer of authenticate only. */
-  browser?: { url?: string; token?: string; script: string; integrity: string; expires: string };
-  /** What the SDK of an app needs for a challenge. */
-  challenge?: Record<string, unknown>;
-  /** The first result that came and was not valid; null if there was none. */
-  resultRefused: { at: string; code: string; description: string; detail: string } | null;
-  /** null before the end. */
-  outcome: Outcome | null;
-  normalised?: unknown[];
-  defaulted?: string[];
-  schemeFindings: SchemeFinding[];
-  ares?: Record<string, unknown> | null;
-  rreq?: Record<string, unknown> | null;
-}
-
-/** How an authentication ended, who is liable, and what to do next. */
-export interface Outcome {
-  result: Result;
-  transStatus: string | null;
-  transStatusReason: string | null;
-  reason: string | null;
-  challenged: boolean;
-  /** The values that belong into the authorisation of the payment; null when there are none. */
-  authorisation: Authorisation | null;
-  liability: { shifts: "yes" | "no" | "unknown"; because: string; source: string | null };
-  next: { action: Action; because: string };
-  /** The Erro with which it failed; null if there was none. */
-  error: { component: "C" | "S" | "D" | "A"; code: string; description: string; detail: string } | null;
-  cardholderInfo: string | null;
-}
-
-export interface Authorisation {
-  eci: string | null;
-  authenticationValue: string | null;
-  dsTransID: string | null;
-  messageVersion: string | null;
-  threeDSServerTransID: string | null;
-  acsTransID: string | null;
-  expired: boolean;
-}
-
-export interface Query {
-  acctNumber?: string;
-  reference?: string;
-  last4?: string;
-  scheme?: string;
-  status?: Status;
-  result?: Result;
-  from?: string;
-  to?: string;
-  limit?: number;
-  cursor?: string;
-}
-
-export interface Page {
-  data: Authentication[];
-  next: string | null;
-}
-
-export interface CardLookup {
-  last4: string;
-  schemes: {
-    scheme: string;
-    versions: { messageVersion: string; threeDSMethodURL?: string; acsInfoInd: { code: string; meaning: string }[] }[];
-    recommended: { messageVersion: string; because: string } | null;
-    requires: { element: string; level: string; since: string | null; source: string }[];
-    knownSince: string | null;
-  }[];
-}
-
-export interface Explanation {
-  verdict: "valid" | "invalid";
-  errors: Fault[];
-  warnings: unknown[];
-  normalised: unknown[];
-  schemeFindings: SchemeFinding[];
-  wouldSend: Record<string, unknown> | null;
-  [member: string]: unknown;
-}
-
-/** A rule of the card's scheme that the request does not keep. */
-export interface SchemeFinding {
-  element: string;
-  level: "required" | "advised" | "ignored" | "forbidden";
-  since: string | null;
-  until: string | null;
-  inForce: boolean;
-  text: string;
-  source: string | null;
-}
-
-/** One fault of a request. */
-export interface Fault {
-  pointer?: string;
-  parameter?: string;
-  header?: string;
-  /** Three digits, as in an Erro. */
-  code: string;
-  rule: string;
-  limit?: Record<string, unknown> | null;
-  found?: Record<string, unknown> | null;
-  cure: string;
-  source?: string | null;
-}
-
 /** A message of EMV 3-D Secure. */
 export interface Message {
   messageType: string;
@@ -178,12 +38,12 @@ export interface Message {
 /** Calls the API of one server with one API key. A request is never sent twice. */
 export class Client {
   constructor(options: ClientOptions);
-  authenticate(payment: Payment, options?: ChangeOptions): Promise<Authentication>;
+  authenticate(payment: AuthenticationRequest, options?: ChangeOptions): Promise<Authentication>;
   authentication(id: string, options?: CallOptions & { wait?: number }): Promise<Authentication>;
   cancel(id: string, options?: ChangeOptions): Promise<Authentication>;
-  search(query: Query, options?: CallOptions): Promise<Page>;
+  search(query: AuthenticationSearch, options?: CallOptions): Promise<AuthenticationList>;
   outcome(threeDSServerTransID: string, options?: CallOptions): Promise<Authentication>;
-  lookup(acctNumber: string, options?: CallOptions): Promise<CardLookup>;
+  lookup(acctNumber: string, options?: CallOptions): Promise<Lookup>;
   explain(body: Record<string, unknown>, options?: CallOptions): Promise<Explanation>;
   preauth(request: { acctNumber: string; ds?: string }, options?: CallOptions): Promise<Message>;
   auth(areq: Record<string, unknown>, options?: CallOptions): Promise<Message>;
@@ -231,23 +91,560 @@ export class RefusedError extends AnswerError {}
 /** A delivery that is not to be believed. */
 export class WebhookError extends Error {}
 
-/** What a delivery says. data is the authentication without browser, ares, rreq and the authentication value. */
-export interface WebhookEvent<Data = Authentication> {
-  id: string;
-  type:
-    | "authentication.completed" | "authentication.failed" | "authentication.expired" | "authentication.cancelled"
-    | "webhook.test" | "ranges.stale" | "certificate.expiring" | "webhook.disabled";
-  timestamp: string;
-  data: Data;
-}
-
 /**
  * Verifies a delivery as Standard Webhooks has it, and returns the event. The body is what came, byte for byte. Several
  * secrets are for a rotation. It throws a WebhookError for a delivery that is not to be believed.
  */
-export function verifyWebhook<Data = Authentication>(
+export function verifyWebhook(
   secret: string | string[],
   headers: { get(name: string): string | null } | Record<string, string | string[] | undefined>,
   body: string | Uint8Array,
   options?: { now?: number; tolerance?: number },
-): WebhookEvent<Data>;
+): WebhookEvent;
+
+// What follows is generated by go generate from package api. Do not edit.
+
+/** What a delivery says: type tells which of them it is. */
+export type WebhookEvent =
+  | AuthenticationEvent
+  | TestEvent
+  | RangesStaleEvent
+  | CertificateExpiringEvent
+  | EndpointDisabledEvent;
+
+/** An Authentication is one run of 3-D Secure with its messages. */
+export interface Authentication {
+  /** The threeDSServerTransID. */
+  id: string;
+  status: Status;
+  /** X-Reference of the /auth, or reference of the request. */
+  reference: string | null;
+  /** To a second. */
+  created: string;
+  /** What is bought, as the AReq says it; null without a payment. */
+  amount: PurchaseAmount | null;
+  merchant: PurchaseMerchant;
+  card: Card;
+  messageVersion: string | null;
+  /** The first result that came and was not valid; null if there was none. */
+  resultRefused: ResultRefused | null;
+  /** Null before the end. */
+  outcome: Outcome | null;
+  /** What was put right in the request. Of one that began with /auth, without values. */
+  normalised: Correction[];
+  /** Members of the request that the server filled in. */
+  defaulted: string[];
+  /** What the scheme asks for and the request lacked. */
+  schemeFindings: SchemeFinding[];
+  /** While the authentication waits for its browser. */
+  browser?: Browser;
+  /** In an app while status is challenge. */
+  challenge?: AppChallenge;
+  /** The ARes as it came; null if none has come. */
+  ares: Record<string, unknown> | null;
+  /** The RReq as it came; null if none has come. */
+  rreq: Record<string, unknown> | null;
+}
+
+/**
+ * An AuthenticationRequest begins an authentication. It has members of an AReq, and some of our own. Whatever the
+ * server can fill in need not be sent. The other elements of an AReq may stand beside these.
+ */
+export interface AuthenticationRequest {
+  acctNumber: string;
+  /** YYMM. */
+  cardExpiryDate?: string;
+  /** In the smallest unit of the currency. */
+  purchaseAmount?: string;
+  /** By ISO 4217, in digits or letters. */
+  purchaseCurrency?: string;
+  /** Else 02, a browser. */
+  deviceChannel?: "01" | "02" | "03";
+  /** Else 01, a payment. */
+  messageCategory?: string;
+  /** Else the highest that card, directory server and this server share. */
+  messageVersion?: string;
+  /** The merchant's own number of the order. */
+  reference?: string;
+  /** Where the hosted page sends the shopper at the end. */
+  returnUrl?: string;
+  /** The scheme of a co-badged card. */
+  ds?: string;
+  [element: string]: unknown;
+}
+
+/** An AuthenticationSearch says which authentications are wanted. Members that are absent do not count. */
+export interface AuthenticationSearch {
+  /** The whole card number; it is searched by a hash. */
+  acctNumber?: string;
+  reference?: string;
+  last4?: string;
+  scheme?: string;
+  status?: Status;
+  result?: Result;
+  /** The beginning, which is in it. */
+  from?: string;
+  /** The end, which is not in it. */
+  to?: string;
+  /** Else 50. */
+  limit?: number;
+  /** What the page before has as next; the rest must be as there. */
+  cursor?: string;
+}
+
+/** A List is a page of what an operation lists. */
+export interface AuthenticationList {
+  data: AuthenticationSummary[];
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+}
+
+/** A Lookup says which schemes hold a card, and what each of them asks for. */
+export interface Lookup {
+  last4: string;
+  /** The preferred one first; empty for a card that no scheme holds. */
+  schemes: LookupScheme[];
+}
+
+/** An Explanation says what /auth would make of a body. */
+export interface Explanation {
+  verdict: Verdict;
+  scheme: string | null;
+  /** Of the AReq; null if there is none. */
+  messageVersion: string | null;
+  errors: Fault[];
+  warnings: ExplanationWarning[];
+  normalised: Correction[];
+  schemeFindings: SchemeFinding[];
+  /** The AReq, masked; null if the verdict is invalid. */
+  wouldSend: Record<string, unknown> | null;
+}
+
+/**
+ * An Event is the body of a delivery to an endpoint, and what GET /events lists. Read it after its signature was
+ * verified by a library of Standard Webhooks. Its type says which data it has.
+ */
+export interface AuthenticationEvent {
+  /** The same each time that the event is delivered. */
+  id: string;
+  type: "authentication.completed" | "authentication.failed" | "authentication.expired" | "authentication.cancelled";
+  /** To a second. */
+  timestamp: string;
+  data: AuthenticationSummary;
+}
+
+/**
+ * An Event is the body of a delivery to an endpoint, and what GET /events lists. Read it after its signature was
+ * verified by a library of Standard Webhooks. Its type says which data it has.
+ */
+export interface TestEvent {
+  /** The same each time that the event is delivered. */
+  id: string;
+  type: "webhook.test";
+  /** To a second. */
+  timestamp: string;
+  data: Test;
+}
+
+/**
+ * An Event is the body of a delivery to an endpoint, and what GET /events lists. Read it after its signature was
+ * verified by a library of Standard Webhooks. Its type says which data it has.
+ */
+export interface RangesStaleEvent {
+  /** The same each time that the event is delivered. */
+  id: string;
+  type: "ranges.stale";
+  /** To a second. */
+  timestamp: string;
+  data: RangesStale;
+}
+
+/**
+ * An Event is the body of a delivery to an endpoint, and what GET /events lists. Read it after its signature was
+ * verified by a library of Standard Webhooks. Its type says which data it has.
+ */
+export interface CertificateExpiringEvent {
+  /** The same each time that the event is delivered. */
+  id: string;
+  type: "certificate.expiring";
+  /** To a second. */
+  timestamp: string;
+  data: CertificateExpiring;
+}
+
+/**
+ * An Event is the body of a delivery to an endpoint, and what GET /events lists. Read it after its signature was
+ * verified by a library of Standard Webhooks. Its type says which data it has.
+ */
+export interface EndpointDisabledEvent {
+  /** The same each time that the event is delivered. */
+  id: string;
+  type: "webhook.disabled";
+  /** To a second. */
+  timestamp: string;
+  data: EndpointDisabled;
+}
+
+/** A Status says where an authentication is. The last four are final. */
+export type Status =
+  | "requires_browser"
+  | "in_progress"
+  | "challenge"
+  | "decoupled"
+  | "completed"
+  | "failed"
+  | "cancelled"
+  | "expired";
+
+/** A PurchaseAmount is what is bought, as the AReq says it. */
+export interface PurchaseAmount {
+  /** The purchaseAmount, in the smallest unit of the currency. */
+  value: string;
+  /** The purchaseCurrency by ISO 4217, in digits. */
+  currency: string;
+  /** The purchaseExponent: how many digits of value stand behind the point. */
+  exponent: string | null;
+}
+
+/** A PurchaseMerchant says whose authentication it is. */
+export interface PurchaseMerchant {
+  /** The merchant that owns the authentication. */
+  name: string;
+  /** As the AReq says it. */
+  acquirerMerchantID: string | null;
+}
+
+/** A Card is what may be shown of a card. */
+export interface Card {
+  last4: string;
+  /** Null if no directory server has the card. */
+  scheme: string | null;
+  /** All that hold the card, the preferred one first. */
+  schemes: string[];
+}
+
+/** A ResultRefused is a result that came and was not valid, and what the directory server was told. */
+export interface ResultRefused {
+  /** To a second. */
+  at: string;
+  /** Of the Erro that answered the RReq. */
+  code: string;
+  description: string;
+  detail: string;
+}
+
+/** An Outcome says how an authentication ended, who is liable, and what to do next. */
+export interface Outcome {
+  result: Result;
+  transStatus: string | null;
+  transStatusReason: string | null;
+  /** The meaning of transStatusReason. */
+  reason: string | null;
+  /** Whether the issuer has asked for a challenge. */
+  challenged: boolean;
+  /** Null when there is nothing to bring along. */
+  authorisation: Authorisation | null;
+  liability: Liability;
+  next: Next;
+  /** The Erro with which it failed; null if there was none. */
+  error: OutcomeError | null;
+  /** A text of the issuer for the shopper. */
+  cardholderInfo: string | null;
+}
+
+/**
+ * A Correction is a change that was made in a request. The members found and sent hold a JSON value of any kind, or
+ * null if it may say something of a person.
+ */
+export interface Correction {
+  pointer: string;
+  rule: string;
+  found: unknown;
+  sent: unknown;
+}
+
+/** A SchemeFinding is a rule of the card's scheme that a request does not keep. */
+export interface SchemeFinding {
+  /** Several names with | between if one of them is enough. */
+  element: string;
+  level: Level;
+  /** A day, a month or a year; null if it always counted. */
+  since: string | null;
+  /** Null if no end is known. */
+  until: string | null;
+  inForce: boolean;
+  /** The finding in words. */
+  text: string;
+  source: string | null;
+}
+
+/**
+ * A Browser is what the page of a shopper needs. The URL and the token are told once, in the answer of POST
+ * /authentications.
+ */
+export interface Browser {
+  /** For threeds.js, or to send the shopper to. */
+  url?: string;
+  token?: string;
+  /** The URL of threeds.js. */
+  script: string;
+  /** The subresource integrity of threeds.js. */
+  integrity: string;
+  /** To a second. */
+  expires: string;
+}
+
+/** An AppChallenge is what the SDK of an app wants of the ARes. */
+export interface AppChallenge {
+  acsTransID?: string;
+  acsReferenceNumber?: string;
+  acsSignedContent?: string;
+  acsRenderingType?: Record<string, unknown>;
+  dsTransID?: string;
+  messageVersion?: string;
+}
+
+/** A Result says how an authentication ended. */
+export type Result =
+  | "authenticated"
+  | "attempted"
+  | "informational"
+  | "data_only"
+  | "not_authenticated"
+  | "rejected"
+  | "unavailable"
+  | "not_enrolled"
+  | "abandoned"
+  | "bank_unreachable"
+  | "error";
+
+/** An AuthenticationSummary is one run of 3-D Secure without its messages, as lists and events tell it. */
+export interface AuthenticationSummary {
+  /** The threeDSServerTransID. */
+  id: string;
+  status: Status;
+  /** X-Reference of the /auth, or reference of the request. */
+  reference: string | null;
+  /** To a second. */
+  created: string;
+  /** What is bought, as the AReq says it; null without a payment. */
+  amount: PurchaseAmount | null;
+  merchant: PurchaseMerchant;
+  card: Card;
+  messageVersion: string | null;
+  /** The first result that came and was not valid; null if there was none. */
+  resultRefused: ResultRefused | null;
+  /** Null before the end. */
+  outcome: Outcome | null;
+  /** What was put right in the request. Of one that began with /auth, without values. */
+  normalised: Correction[];
+  /** Members of the request that the server filled in. */
+  defaulted: string[];
+  /** What the scheme asks for and the request lacked. */
+  schemeFindings: SchemeFinding[];
+}
+
+/** A LookupScheme is one scheme of a card. */
+export interface LookupScheme {
+  scheme: string;
+  /** Those that can be used, ascending. */
+  versions: LookupVersion[];
+  /** Null if no version can be used. */
+  recommended: RecommendedVersion | null;
+  /** What the scheme asks of an AReq of the recommended version, beside the protocol. */
+  requires: SchemeRequirement[];
+  /** When the card ranges in use came, to a second; null if that is not known. */
+  knownSince: string | null;
+}
+
+/** A Verdict says whether /auth would take a body. */
+export type Verdict =
+  | "valid"
+  | "invalid";
+
+/**
+ * A Fault is one fault of a request: where, by which rule, what would be right, and what to do. It never has a value of
+ * the request. One of pointer, parameter and header says where.
+ */
+export interface Fault {
+  /** RFC 6901, into the body; empty for the whole body. */
+  pointer?: string;
+  /** Of the query. */
+  parameter?: string;
+  /** The name of a header. */
+  header?: string;
+  /** The errorCode that EMV 3DS has for such a fault. */
+  code: string;
+  rule: string;
+  limit: Limit | null;
+  found: Found | null;
+  cure: string;
+  source: string | null;
+}
+
+/** An ExplanationWarning is something for which /auth does not refuse a request. */
+export interface ExplanationWarning {
+  pointer: string;
+  rule: string;
+  text: string;
+}
+
+/** An EventType says what an event tells. */
+export type EventType =
+  | "authentication.completed"
+  | "authentication.failed"
+  | "authentication.expired"
+  | "authentication.cancelled";
+
+/** A Test is the data of an event of type webhook.test. It is empty. */
+export interface Test {
+}
+
+/** A RangesStale is the data of an event of type ranges.stale. */
+export interface RangesStale {
+  scheme: string;
+  /** When a directory server last said what its card ranges are, to a second. */
+  loaded: string;
+  severity: "warning" | "error";
+  /** Of the latest exchange with the directory server. */
+  fault: string;
+}
+
+/** A CertificateExpiring is the data of an event of type certificate.expiring. */
+export interface CertificateExpiring {
+  /** Of the configuration. */
+  key: string;
+  /** Null: the certificate is not that of a directory. */
+  scheme: string | null;
+  /** To a second. */
+  expires: string;
+  expired: boolean;
+}
+
+/** An EndpointDisabled is the data of an event of type webhook.disabled. */
+export interface EndpointDisabled {
+  merchant: string;
+  /** Its id. */
+  endpoint: string;
+  /** To a second. */
+  failingSince: string;
+  reason: string;
+}
+
+/** An Authorisation has the values that belong into the authorisation of the payment, as they came. */
+export interface Authorisation {
+  eci: string | null;
+  /** Null in lists and events. */
+  authenticationValue: string | null;
+  dsTransID: string | null;
+  messageVersion: string | null;
+  threeDSServerTransID: string | null;
+  acsTransID: string | null;
+  /** The value is no longer handed out. */
+  expired: boolean;
+}
+
+/** A Liability says who is liable for fraud, why, and where that is written. */
+export interface Liability {
+  shifts: Shifts;
+  because: string;
+  source: string | null;
+}
+
+/** A Next says what to do, in a word and in a sentence. */
+export interface Next {
+  action: Action;
+  because: string;
+}
+
+/**
+ * An OutcomeError is the Erro with which an authentication failed. What could be a card number, an authentication value
+ * or a key is taken out of its texts.
+ */
+export interface OutcomeError {
+  /** Who found the fault: the SDK, this server, the directory server or the issuer's server. */
+  component: "C" | "S" | "D" | "A";
+  code: string;
+  description: string;
+  detail: string;
+}
+
+/** A Level says what a rule of a scheme asks for. */
+export type Level =
+  | "required"
+  | "advised"
+  | "ignored"
+  | "forbidden";
+
+/** A LookupVersion is a version of the protocol that a card can be used with. */
+export interface LookupVersion {
+  messageVersion: string;
+  /** Where the 3DS Method runs; absent if there is none. */
+  threeDSMethodURL?: string;
+  acsInfoInd: CodeMeaning[];
+}
+
+/** A RecommendedVersion is the version to use, and why. */
+export interface RecommendedVersion {
+  messageVersion: string;
+  because: string;
+}
+
+/** A SchemeRequirement is what a scheme asks of an AReq beside the protocol. */
+export interface SchemeRequirement {
+  /** Several names with | between if one of them is enough. */
+  element: string;
+  level: Level;
+  /** A day, a month or a year; null if it always counted. */
+  since: string | null;
+  /** Null if no end is known. */
+  until: string | null;
+  /** Whether it counts now. */
+  inForce: boolean;
+  channels: ("APP" | "BRW" | "3RI")[];
+  /** A condition in words. */
+  if: string | null;
+  source: string | null;
+}
+
+/**
+ * A Limit is what would be right in the place of a fault: numbers of characters, of items or values, a form, or a list
+ * of codes.
+ */
+export interface Limit {
+  min?: number;
+  max?: number;
+  pattern?: string;
+  allowed?: string[];
+}
+
+/** Found is what may be said of the value that was sent. */
+export interface Found {
+  /** Characters of a string, items of an array. */
+  length?: number;
+  type?: "string" | "number" | "boolean" | "null" | "array" | "object";
+  /** Of a string. */
+  class?: "digits" | "letters" | "printable" | "non-ascii" | "control";
+}
+
+/** Shifts says whether liability for fraud goes to the issuer. */
+export type Shifts =
+  | "yes"
+  | "no"
+  | "unknown";
+
+/** An Action says what to do after an authentication. */
+export type Action =
+  | "authorise"
+  | "authorise_without_authentication"
+  | "do_not_authorise"
+  | "retry_with_challenge"
+  | "retry_later"
+  | "ask_for_another_card"
+  | "keep_for_later";
+
+/** A CodeMeaning is a code and what it means. */
+export interface CodeMeaning {
+  code: string;
+  meaning: string;
+}

@@ -5,28 +5,22 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 )
 
 func listHooks(h *Handler, r *request) (any, error) {
 	all, err := h.Endpoints(r.Context(), r.actor, r.URL.Query().Get("merchant"))
-	return list[ops.Endpoint]{Data: all}, err
+	return list[api.MerchantEndpoint]{Data: all}, err
 }
 
 func showHook(h *Handler, r *request) (any, error) {
 	return h.Endpoint(r.Context(), r.actor, r.PathValue("id"))
 }
 
-// A hookBody is what a request says of an endpoint. What is absent stays as it is.
-type hookBody struct {
-	Merchant string `json:"merchant"`
-	webhook.Change
-	Secret string `json:"secret"`
-}
-
 func addHook(h *Handler, r *request) (any, error) {
-	var asked hookBody
+	var asked api.MerchantEndpointChange
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
@@ -35,13 +29,13 @@ func addHook(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	e := webhook.Endpoint{Secret: secret}
-	asked.Apply(&e)
+	e.Apply(&asked.EndpointChange)
 	made, err := h.AddEndpoint(r.Context(), r.actor, asked.Merchant, e)
 	return created{made}, err
 }
 
 func changeHook(h *Handler, r *request) (any, error) {
-	var asked hookBody
+	var asked api.MerchantEndpointChange
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
@@ -51,10 +45,10 @@ func changeHook(h *Handler, r *request) (any, error) {
 		return nil, err
 	case asked.Merchant != "" && asked.Merchant != was.Merchant:
 		return nil, refuse(http.StatusBadRequest, "merchant: it cannot be changed.")
-	case asked.Secret != "":
+	case asked.Secret != nil:
 		return nil, refuse(http.StatusBadRequest, "secret: POST %swebhook-endpoints/ID/rotate makes a new one.", Prefix)
 	}
-	return h.ChangeEndpoint(r.Context(), r.actor, was.ID, asked.Change)
+	return h.ChangeEndpoint(r.Context(), r.actor, was.ID, asked.EndpointChange)
 }
 
 // listEvents lists the events of one merchant, or those of one of its endpoints.
@@ -73,7 +67,7 @@ func listEvents(h *Handler, r *request) (any, error) {
 			return nil, refuse(http.StatusBadRequest, "limit: want a number from 1 to %d.", ops.MaxEvents)
 		}
 	}
-	all := list[ops.EventLine]{}
+	all := api.List[api.MerchantEvent]{}
 	all.Data, all.Next, err = h.EventLines(r.Context(), r.actor, q)
 	return all, err
 }
@@ -85,9 +79,5 @@ func showEvent(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	view, err := e.View()
-	if err != nil {
-		return nil, err
-	}
-	view["merchant"], err = json.Marshal(merchant)
-	return view, err
+	return api.MerchantEventWithDeliveries[json.RawMessage]{Merchant: merchant, EventWithDeliveries: view}, err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -42,7 +43,7 @@ func (s *site) newEvent(merchant string) string {
 	s.Helper()
 	s.newHook(merchant)
 	data := json.RawMessage(`{"id": "` + passedID + `", "status": "completed", "last4": "0103"}`)
-	e, err := s.handler.Hooks.NewEvent(merchant, webhook.Completed, passedID, time.Now().Add(-time.Second), data)
+	e, err := s.handler.Hooks.NewEvent(merchant, api.EventCompleted, passedID, time.Now().Add(-time.Second), data)
 	if err == nil {
 		err = s.db.PutEvent(s.Context(), *e)
 	}

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/idempotency"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -44,11 +44,11 @@ func (c *countingEngine) CreateForAgent(context.Context, *account.Account, auth.
 		return nil, c.err
 	}
 	c.created++
-	return &auth.Authentication{ID: sessionID, Status: outcome.RequiresBrowser}, nil
+	return &auth.Authentication{ID: sessionID, Status: api.StatusRequiresBrowser}, nil
 }
 
 func (c *countingEngine) AgentAuthentication(context.Context, *account.Account, string) (*auth.Authentication, error) {
-	return &auth.Authentication{ID: sessionID, Status: outcome.RequiresBrowser}, c.err
+	return &auth.Authentication{ID: sessionID, Status: api.StatusRequiresBrowser}, c.err
 }
 
 func (c *countingEngine) AuthenticateForAgent(context.Context, *account.Account, auth.Delegation, string, []byte) (*auth.Authentication, error) {

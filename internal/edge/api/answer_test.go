@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/edge/api"
+	"github.com/openthreeds/threeds/api"
+	edgeapi "github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
@@ -53,7 +53,7 @@ func (n says) WaitForAuthentication(context.Context, *account.Account, string) (
 	return new(auth.Authentication), nil
 }
 
-func (n says) Lookup(context.Context, *account.Account, []byte) (*auth.CardLookup, []faults.Entry) {
+func (n says) Lookup(context.Context, *account.Account, []byte) (*auth.CardLookup, []api.Fault) {
 	return new(auth.CardLookup), nil
 }
 
@@ -89,7 +89,7 @@ func (n says) Explain(*account.Account, []byte, check.ExplainOptions) *check.Exp
 // around the buffer of net/http too, which counts only what fits into it.
 func TestI6AnswersHaveContentLength(t *testing.T) {
 	for _, n := range []int{1, 2047, 2048, 2049, 4096, 100_000} {
-		server := httptest.NewServer(&api.Handler{Engine: says(n), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
+		server := httptest.NewServer(&edgeapi.Handler{Engine: says(n), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
 		for _, path := range []string{"/preauth", "/auth", "/postauth"} {
 			res, err := http.Post(server.URL+path, "application/json", strings.NewReader("{}"))
 			if err != nil {
@@ -108,7 +108,7 @@ func TestI6AnswersHaveContentLength(t *testing.T) {
 // TestI6RefusalsHaveContentLength: so does a refusal that ends its connection, and is sent
 // before the body that the client still has in hand was read.
 func TestI6RefusalsHaveContentLength(t *testing.T) {
-	server := httptest.NewServer(&api.Handler{Engine: says(1), Keys: only("good"), Log: slog.New(slog.DiscardHandler)})
+	server := httptest.NewServer(&edgeapi.Handler{Engine: says(1), Keys: only("good"), Log: slog.New(slog.DiscardHandler)})
 	defer server.Close()
 	for _, tt := range []struct {
 		method, path, key string
@@ -140,7 +140,7 @@ func TestI6RefusalsHaveContentLength(t *testing.T) {
 
 // TestAnswersHaveOneDate: an answer has one Date, the second in which it was made.
 func TestAnswersHaveOneDate(t *testing.T) {
-	server := httptest.NewServer(&api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
+	server := httptest.NewServer(&edgeapi.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
 	defer server.Close()
 	for range 2 {
 		before := time.Now().Truncate(time.Second)
@@ -159,7 +159,7 @@ func TestAnswersHaveOneDate(t *testing.T) {
 // TestConnectionIsKeptAfterABody: a body that was read at once, of up to 8 KiB, ends its request and
 // not the connection, and nothing of it is taken for the next request.
 func TestConnectionIsKeptAfterABody(t *testing.T) {
-	server := httptest.NewServer(&api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
+	server := httptest.NewServer(&edgeapi.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
 	defer server.Close()
 	// The client of net/http opens another connection when a busy machine holds up the goroutine that writes its request.
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -190,7 +190,7 @@ func TestConnectionIsKeptAfterABody(t *testing.T) {
 // TestG8BodyTooLargeHTTP2: a body over the limit ends its own request, not the
 // connection that others are on (G5, G8).
 func TestG8BodyTooLargeHTTP2(t *testing.T) {
-	server := httptest.NewUnstartedServer(&api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
+	server := httptest.NewUnstartedServer(&edgeapi.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
@@ -234,7 +234,7 @@ func TestG8BodyTooLargeHTTP2(t *testing.T) {
 // the pages and the description of the API say so.
 func TestHeaderTooLong(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
-	h := &api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)}
+	h := &edgeapi.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)}
 	server.Config = listen.NewServer(h, time.Second, slog.New(slog.DiscardHandler))
 	server.Start()
 	defer server.Close()

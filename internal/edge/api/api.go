@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/edge/shed"
@@ -31,7 +32,6 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/idempotency"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -56,7 +56,7 @@ type Engine interface {
 	Authentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	// Lookup and Explain send nothing. The entries of Lookup are what is wrong with its body.
-	Lookup(ctx context.Context, acc *account.Account, body []byte) (*auth.CardLookup, []faults.Entry)
+	Lookup(ctx context.Context, acc *account.Account, body []byte) (*auth.CardLookup, []api.Fault)
 	Explain(acc *account.Account, body []byte, o check.ExplainOptions) *check.Explanation
 	// Create returns an *[auth.RefusedError], an *[auth.TooManyError], auth.ErrNoRanges or auth.ErrStoreUnreachable.
 	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *auth.BrowserAccess, error)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/message"
 )
@@ -24,21 +25,12 @@ func isCancelPath(path string) bool {
 	return isUnder && isCancel && !strings.Contains(id, "/")
 }
 
-// A browserObject is what the page of a browser needs. URL and token are told once.
-type browserObject struct {
-	URL       string `json:"url,omitempty"`
-	Token     string `json:"token,omitempty"`
-	Script    string `json:"script"`
-	Integrity string `json:"integrity"`
-	Expires   string `json:"expires"`
-}
-
-// newBrowserObject returns the member browser; nil unless the authentication waits for its browser.
-func (h *Handler) newBrowserObject(a *auth.Authentication, access *auth.BrowserAccess) *browserObject {
+// newBrowser returns the member browser; nil unless the authentication waits for its browser.
+func (h *Handler) newBrowser(a *auth.Authentication, access *auth.BrowserAccess) *api.Browser {
 	if a.BrowserExpires.IsZero() {
 		return nil
 	}
-	o := &browserObject{Script: h.BrowserScript, Integrity: h.BrowserIntegrity, Expires: formatTime(a.BrowserExpires)}
+	o := &api.Browser{Script: h.BrowserScript, Integrity: h.BrowserIntegrity, Expires: wholeSeconds(a.BrowserExpires)}
 	if access != nil {
 		o.URL, o.Token = access.URL, access.Token
 	}
@@ -113,5 +105,5 @@ func (h *Handler) cancel(ctx context.Context, req *request) (response, error) {
 	return response{body: body}, err
 }
 
-// formatTime is a time as all answers have it: RFC 3339 in UTC, in whole seconds.
-func formatTime(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
+// wholeSeconds is a time as all answers have it: in UTC, in whole seconds.
+func wholeSeconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -6,20 +6,20 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/check"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/message"
 )
 
 // A failure is an answer of the listener itself: the request did not reach an engine. Each
 // protocol writes it in its own form.
 type failure struct {
-	status    int            // HTTP status
-	mpiStatus int            // HTTP status in 3-D Secure 1.0.2 where it is another one; else 0
-	code      message.Code   // errorCode of the Erro
-	kind      string         // "type" of the error in 3-D Secure 1.0.2
-	entries   []faults.Entry // for X-Errors; none for most failures
-	text      string         // errorDetail of the Erro if there are no entries, "message" of the error in 3-D Secure 1.0.2
+	status    int          // HTTP status
+	mpiStatus int          // HTTP status in 3-D Secure 1.0.2 where it is another one; else 0
+	code      message.Code // errorCode of the Erro
+	kind      string       // "type" of the error in 3-D Secure 1.0.2
+	entries   []api.Fault  // for X-Errors; none for most failures
+	text      string       // errorDetail of the Erro if there are no entries, "message" of the error in 3-D Secure 1.0.2
 
 	encodeOnce sync.Once // guards encoded
 	encoded    []byte    // what erroJSON returns
@@ -85,14 +85,14 @@ func newFailure(status, mpiStatus int, code message.Code, kind, text string) *fa
 }
 
 // newFailureOf returns the failure of a request to an operation of EMV 3-D Secure that has one fault of format.
-func newFailureOf(entry faults.Entry, kind, text string) *failure {
+func newFailureOf(entry api.Fault, kind, text string) *failure {
 	f := newFailure(http.StatusBadRequest, 0, message.Format, kind, text)
-	f.entries = []faults.Entry{entry}
+	f.entries = []api.Fault{entry}
 	return f
 }
 
 // limitOf returns the limit of a number or a length.
-func limitOf(least, most int) *faults.Limit { return &faults.Limit{Min: &least, Max: &most} }
+func limitOf(least, most int) *api.Limit { return &api.Limit{Min: &least, Max: &most} }
 
 // bodyTooLarge is the failure of a body that is longer than limit, in bytes.
 func bodyTooLarge(limit int64) *failure {

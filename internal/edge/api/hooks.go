@@ -16,6 +16,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/uuid"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
@@ -58,12 +59,6 @@ func (r *request) idIn() string {
 	return parts[2]
 }
 
-// A page is a list of objects. The objects fit on it, or Next is where the following page begins.
-type page struct {
-	Data any     `json:"data"`
-	Next *string `json:"next"`
-}
-
 // hookProblem returns the problem that an error of the service is.
 func hookProblem(err error) error {
 	fault, isFault := errors.AsType[*webhook.FaultError](err)
@@ -90,11 +85,11 @@ func hookProblem(err error) error {
 }
 
 // limitOfFault returns what would be right, nil if only words can say that.
-func limitOfFault(fault *webhook.FaultError) *faults.Limit {
+func limitOfFault(fault *webhook.FaultError) *api.Limit {
 	if fault.Most == 0 && fault.Allowed == nil {
 		return nil
 	}
-	limit := &faults.Limit{Allowed: fault.Allowed}
+	limit := &api.Limit{Allowed: textsOf(fault.Allowed)}
 	if fault.Most > 0 {
 		limit.Max = &fault.Most
 	}
@@ -108,23 +103,17 @@ var (
 	noDelivery = newProblem("no-endpoint", http.StatusConflict, "The endpoints that this event goes to were removed")
 )
 
-// A hookRequest is what a merchant says of an endpoint. What is absent stays as it is.
-type hookRequest struct {
-	webhook.Change
-	Secret *string `json:"secret"`
-}
-
 // hookNames are the members of a request about an endpoint, in the order of the documentation.
 var hookNames = []string{"url", "types", "description", "disabled", "secret"}
 
 // readHook reads the body of a request about an endpoint. It names each member that is unknown or of another type.
-func readHook(body []byte) (hookRequest, error) {
-	var r hookRequest
+func readHook(body []byte) (api.EndpointChange, error) {
+	var r api.EndpointChange
 	members, err := decodeObject(body, "Send one JSON object with url, and perhaps types, description, disabled and secret, each once.")
 	if err != nil {
 		return r, err
 	}
-	var wrong []faults.Entry
+	var wrong []api.Fault
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		var member any
 		want := "a string"
@@ -165,9 +154,9 @@ func decodeObject(body []byte, cure string) (map[string]jsontext.Value, error) {
 }
 
 // unknownMember returns the fault of a member that there is not.
-func unknownMember(name string, known []string) faults.Entry {
+func unknownMember(name string, known []string) api.Fault {
 	entry := faults.New(message.Format, message.Path(faults.PrintableName(name)), "unknown-member", "Leave it out, or correct its name.")
-	entry.Limit = &faults.Limit{Allowed: known}
+	entry.Limit = &api.Limit{Allowed: known}
 	return entry
 }
 
@@ -180,7 +169,7 @@ func expectNoMembers(body []byte) error {
 	if err != nil {
 		return err
 	}
-	var wrong []faults.Entry
+	var wrong []api.Fault
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		path := message.Path(faults.PrintableName(name))
 		wrong = append(wrong, faults.New(message.Format, path, "unknown-member", "Leave it out: this operation reads no member."))
@@ -215,18 +204,18 @@ func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
 		if err != nil {
 			return response{}, err
 		}
-		views := []webhook.EndpointView{}
+		views := []api.Endpoint{}
 		for _, e := range all {
-			views = append(views, e.EndpointView)
+			views = append(views, e.Endpoint)
 		}
-		return encodeResponse(0, page{Data: views})
+		return encodeResponse(0, api.List[api.Endpoint]{Data: views})
 	}
 	said, err := readHook(req.body)
 	if err != nil {
 		return response{}, err
 	}
 	var e webhook.Endpoint
-	said.Apply(&e)
+	e.Apply(&said)
 	if said.Secret != nil {
 		if e.Secret, err = webhook.ParseSecret(*said.Secret); err != nil {
 			return response{}, hookProblem(&webhook.FaultError{Member: "secret", Rule: "pattern", Cure: "Leave it out, or: " + err.Error() + "."})
@@ -243,12 +232,12 @@ func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
-	return encodeResponse(http.StatusCreated, added.EndpointView)
+	return encodeResponse(http.StatusCreated, added.Endpoint)
 }
 
 // hook shows, changes or removes an endpoint.
 func (h *Handler) hook(ctx context.Context, req *request) (response, error) {
-	var e ops.Endpoint
+	var e api.MerchantEndpoint
 	var err error
 	switch req.method {
 	case http.MethodDelete:
@@ -263,14 +252,14 @@ func (h *Handler) hook(ctx context.Context, req *request) (response, error) {
 				Member: "secret", Rule: "condition", Cure: "Ask for a new one by POST " + hooksPath + "/ID/rotate.",
 			})
 		}
-		e, err = h.Acts.ChangeEndpoint(ctx, req.by(), req.idIn(), said.Change)
+		e, err = h.Acts.ChangeEndpoint(ctx, req.by(), req.idIn(), said)
 	default:
 		e, err = h.Acts.Endpoint(ctx, req.by(), req.idIn())
 	}
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
-	return encodeResponse(0, e.EndpointView)
+	return encodeResponse(0, e.Endpoint)
 }
 
 // rotateHook gives an endpoint a new secret.
@@ -304,7 +293,7 @@ func (h *Handler) events(ctx context.Context, req *request) (response, error) {
 	for _, e := range found.Events {
 		bodies = append(bodies, e.Body)
 	}
-	return encodeResponse(0, page{bodies, found.Next})
+	return encodeResponse(0, api.List[json.RawMessage]{Data: bodies, Next: found.Next})
 }
 
 // eventNames are the parameters of a list of events, in the order of the documentation.
@@ -312,25 +301,25 @@ var eventNames = []string{"type", "authentication", "from", "to", "limit", "curs
 
 // readEventQuery reads the parameters of a list of events.
 func readEventQuery(query string) (ops.EventQuery, error) {
-	var q ops.EventQuery
+	q, types := ops.EventQuery{}, textsOf(api.EventTypesFor(api.ForMerchant))
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return q, badParameter("", "pattern", "Encode the query as RFC 3986 has it.", nil)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(eventNames, name) {
-			limit := &faults.Limit{Allowed: eventNames}
+			limit := &api.Limit{Allowed: eventNames}
 			return q, badParameter(faults.PrintableName(name), "unknown-member", "Leave it out, or correct its name.", limit)
 		}
 		text, err := values[name][0], error(nil)
 		if len(values[name]) > 1 {
 			return q, badParameter(name, "duplicate-member", "Give it once.", nil)
 		}
-		rule, cure, limit := "pattern", "", (*faults.Limit)(nil)
+		rule, cure, limit := "pattern", "", (*api.Limit)(nil)
 		switch name {
 		case "type":
-			if q.Type = text; !slices.Contains(webhook.Types(), text) {
-				limit = &faults.Limit{Allowed: webhook.Types()}
+			if q.Type = text; !slices.Contains(types, text) {
+				limit = &api.Limit{Allowed: types}
 				return q, badParameter(name, "unknown-code", "Send one of the values that limit lists.", limit)
 			}
 		case "authentication":
@@ -361,8 +350,8 @@ func readEventQuery(query string) (ops.EventQuery, error) {
 	return q, nil
 }
 
-func badParameter(name, rule, cure string, limit *faults.Limit) error {
-	return problemOf(faults.Entry{Parameter: name, Code: message.Format.String(), Rule: rule, Cure: cure, Limit: limit})
+func badParameter(name, rule, cure string, limit *api.Limit) error {
+	return problemOf(api.Fault{Parameter: name, Code: message.Format.String(), Rule: rule, Cure: cure, Limit: limit})
 }
 
 // event shows an event of the merchant's own with what became of it. Only a look of an operator is in the audit trail.

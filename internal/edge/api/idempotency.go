@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/protocol/faults"
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/state/idempotency"
 	"github.com/openthreeds/threeds/internal/state/record"
 	"github.com/openthreeds/threeds/message"
@@ -31,7 +31,7 @@ func isIdempotent(ep *endpoint, r *http.Request) bool {
 }
 
 // badIdempotencyKey answers a header that is no key.
-var badIdempotencyKey = problemOf(faults.Entry{
+var badIdempotencyKey = problemOf(api.Fault{
 	Header: "Idempotency-Key", Code: message.Format.String(), Rule: "pattern", Limit: limitOf(1, idempotency.MaxKey),
 	Cure: "Give the header once, with 1 to 255 printable characters of ASCII.",
 })

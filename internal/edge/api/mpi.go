@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -13,10 +14,10 @@ import (
 
 // An MPI is what the listener needs of the engine of 3-D Secure 1.0.2.
 type MPI interface {
-	Enrolled(ctx context.Context, acc *account.Account, asked mpi.Enrollment) mpi.Answer
+	Enrolled(ctx context.Context, acc *account.Account, asked mpi.Enrollment) api.Enrollment
 	// Check returns a *mpi.ParamError for a PARes that is not good; another
 	// error means that it could not be judged.
-	Check(ctx context.Context, acc *account.Account, pares string) (mpi.Checked, error)
+	Check(ctx context.Context, acc *account.Account, pares string) (api.Checked, error)
 }
 
 // mpiProtocol is the protocol of /enrolled and /check: parameters in, JSON out, the key in
@@ -40,12 +41,12 @@ func (mpiProtocol) writeFailure(h *Handler, w http.ResponseWriter, r *http.Reque
 	case noKeyJudged:
 		f = keyNotJudged // here the answer is the same
 	}
-	h.writeMPIError(w, r, cmp.Or(f.mpiStatus, f.status), mpiError{Type: f.kind, Message: orNull(f.text)})
+	h.writeMPIError(w, r, cmp.Or(f.mpiStatus, f.status), api.MPIFault{Type: f.kind, Message: api.Text(f.text)})
 }
 
 func (p mpiProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err error) {
 	if bad, ok := errors.AsType[*mpi.ParamError](err); ok {
-		h.writeMPIError(w, r, http.StatusBadRequest, mpiError{Param: orNull(bad.Param), Type: bad.Type})
+		h.writeMPIError(w, r, http.StatusBadRequest, api.MPIFault{Param: api.Text(bad.Param), Type: bad.Type})
 		return
 	}
 	if failed, ok := errors.AsType[*failure](err); ok {
@@ -61,25 +62,16 @@ func (p mpiProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Reque
 	p.writeFailure(h, w, r, internalFailure)
 }
 
-// An mpiError is the error in an answer. Param and Message are null when they are empty.
-type mpiError struct {
-	Param   *string `json:"param"`
-	Type    string  `json:"type"`
-	Message *string `json:"message"`
-}
-
-func (h *Handler) writeMPIError(w http.ResponseWriter, r *http.Request, status int, e mpiError) {
+func (h *Handler) writeMPIError(w http.ResponseWriter, r *http.Request, status int, e api.MPIFault) {
 	var elements []string
-	if e.Param != nil {
-		elements = []string{*e.Param}
+	if e.Param != "" {
+		elements = []string{string(e.Param)}
 	}
 	obs.RequestOf(r.Context()).SetError(e.Type, elements, "")
 	if status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
-	h.write(w, status, encodeJSON(struct {
-		Error mpiError `json:"error"`
-	}{e}))
+	h.write(w, status, encodeJSON(api.MPIError{Error: e}))
 }
 
 func (h *Handler) enrolled(ctx context.Context, req *request) (response, error) {
@@ -91,14 +83,7 @@ func (h *Handler) enrolled(ctx context.Context, req *request) (response, error) 
 	if err != nil {
 		return response{}, err
 	}
-	a := h.MPI.Enrolled(context.WithoutCancel(ctx), req.account, asked)
-	return response{body: encodeJSON(struct {
-		ACSURL   *string      `json:"acs_url"`
-		PAReq    *string      `json:"pareq"`
-		Enrolled *string      `json:"enrolled"`
-		ECI      string       `json:"eci"`
-		Error    *mpi.Trouble `json:"error"`
-	}{orNull(a.ACSURL), orNull(a.PAReq), orNull(a.Enrolled), a.ECI, a.Error})}, nil
+	return response{body: encodeJSON(h.MPI.Enrolled(context.WithoutCancel(ctx), req.account, asked))}, nil
 }
 
 func (h *Handler) check(ctx context.Context, req *request) (response, error) {
@@ -115,14 +100,6 @@ func (h *Handler) check(ctx context.Context, req *request) (response, error) {
 		return response{}, err
 	}
 	return response{body: encodeJSON(c)}, nil
-}
-
-// orNull returns a text for JSON, which is null when the text is empty.
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // encodeJSON is encode for an answer that is a struct of texts, which cannot fail.

@@ -7,24 +7,15 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/txn"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/message"
 )
 
 // problemProtocol is the protocol of /authentications and /outcome. Its errors are problems (RFC 9457).
 type problemProtocol struct{ v2 }
-
-// A problem is the body of an answer that is no success (docs/authentications.md, F8).
-type problem struct {
-	Type   string         `json:"type"` // "urn:threeds:problem:" and a name
-	Title  string         `json:"title"`
-	Status int            `json:"status"`
-	Detail string         `json:"detail,omitempty"`
-	Errors []faults.Entry `json:"errors,omitempty"`
-}
 
 const problemURN = "urn:threeds:problem:"
 
@@ -61,11 +52,9 @@ var problemNames = map[int]string{
 }
 
 // newProblem returns the problem of a name with its title.
-func newProblem(name string, status int, detail string, entries ...faults.Entry) *problem {
-	return &problem{Type: problemURN + name, Title: titles[name], Status: status, Detail: detail, Errors: entries}
+func newProblem(name string, status int, detail string, entries ...api.Fault) *api.Problem {
+	return &api.Problem{Type: problemURN + name, Title: titles[name], Status: status, Detail: detail, Faults: entries}
 }
-
-func (p *problem) Error() string { return "api: " + p.Title }
 
 // noAuthentication answers for every id that the caller has no authentication of, whatever is wrong with it.
 var noAuthentication = newProblem("not-found", http.StatusNotFound, "No authentication of yours has this id, or none any more")
@@ -89,7 +78,7 @@ func (p problemProtocol) writeFailure(h *Handler, w http.ResponseWriter, r *http
 }
 
 func (p problemProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err error) {
-	if said, ok := errors.AsType[*problem](err); ok {
+	if said, ok := errors.AsType[*api.Problem](err); ok {
 		h.writeProblem(w, r, said)
 		return
 	}
@@ -111,14 +100,10 @@ func (p problemProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.R
 	p.writeFailure(h, w, r, internalFailure)
 }
 
-func (h *Handler) writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
+func (h *Handler) writeProblem(w http.ResponseWriter, r *http.Request, p *api.Problem) {
 	var names []string
-	for _, e := range p.Errors {
-		name := cmp.Or(e.Header, e.Parameter)
-		if e.Pointer != nil {
-			name = strings.TrimPrefix(*e.Pointer, "/")
-		}
-		names = append(names, name)
+	for _, e := range p.Faults {
+		names = append(names, strings.TrimPrefix(e.Where(), "/"))
 	}
 	obs.RequestOf(r.Context()).SetError(strings.TrimPrefix(p.Type, problemURN), names, "")
 	if p == storeAway {

@@ -19,13 +19,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/edge/shed"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
@@ -85,7 +85,7 @@ func (e engine) WaitForAuthentication(ctx context.Context, acc *account.Account,
 	return e.Authentication(ctx, acc, id)
 }
 
-func (e engine) Lookup(context.Context, *account.Account, []byte) (*auth.CardLookup, []faults.Entry) {
+func (e engine) Lookup(context.Context, *account.Account, []byte) (*auth.CardLookup, []api.Fault) {
 	return new(auth.CardLookup), nil
 }
 
@@ -108,16 +108,16 @@ func (e engine) Explain(*account.Account, []byte, check.ExplainOptions) *check.E
 // former is fake as an MPI.
 type former struct{ *fake }
 
-func (f former) Enrolled(ctx context.Context, _ *account.Account, _ mpi.Enrollment) mpi.Answer {
+func (f former) Enrolled(ctx context.Context, _ *account.Account, _ mpi.Enrollment) api.Enrollment {
 	if _, err := f.serve(ctx); err != nil {
-		return mpi.Answer{}
+		return api.Enrollment{}
 	}
-	return mpi.Answer{Enrolled: "N", ECI: "6"}
+	return api.Enrollment{Enrolled: "N", ECI: "6"}
 }
 
-func (f former) Check(ctx context.Context, _ *account.Account, _ string) (mpi.Checked, error) {
+func (f former) Check(ctx context.Context, _ *account.Account, _ string) (api.Checked, error) {
 	_, err := f.serve(ctx)
-	return mpi.Checked{Status: "Y"}, cmp.Or(f.fails, err)
+	return api.Checked{Status: "Y"}, cmp.Or(f.fails, err)
 }
 
 // bodies are what the operations are asked.

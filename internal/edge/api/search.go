@@ -15,10 +15,10 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -88,7 +88,7 @@ func (h *Handler) search(ctx context.Context, req *request) (response, error) {
 type search struct {
 	isQuery bool          // the search stands in the query of the address, where no card number may stand
 	query   journal.Query // what is wanted
-	wrong   []faults.Entry
+	wrong   []api.Fault
 }
 
 // searchNames are what a search can be about, in the order of the documentation.
@@ -115,17 +115,17 @@ func (s *search) set(name, value string) {
 		}
 	case "last4":
 		if q.Last4 = value; !lastFour.MatchString(value) {
-			s.fault(name, "pattern", "Send the last four digits of the card.", &faults.Limit{Pattern: lastFour.String()})
+			s.fault(name, "pattern", "Send the last four digits of the card.", &api.Limit{Pattern: lastFour.String()})
 		}
 	case "scheme":
 		q.Scheme = value
 		s.oneOf(name, value, scheme.Names())
 	case "status":
 		q.Status = value
-		s.oneOf(name, value, statusNames())
+		s.oneOf(name, value, textsOf(api.Statuses()))
 	case "result":
 		q.Result = value
-		s.oneOf(name, value, resultNames())
+		s.oneOf(name, value, textsOf(api.Results()))
 	case "from":
 		q.From = s.time(name, value)
 	case "to":
@@ -137,17 +137,17 @@ func (s *search) set(name, value string) {
 		}
 	case "cursor":
 		if q.Cursor = value; !cursorForm.MatchString(value) {
-			s.fault(name, "pattern", cursorCure, &faults.Limit{Pattern: cursorForm.String()})
+			s.fault(name, "pattern", cursorCure, &api.Limit{Pattern: cursorForm.String()})
 		}
 	case "acctNumber":
 		switch q.Card = message.PlainCardNumber(value); {
 		case s.isQuery:
 			s.fault(name, "not-in-url", "A card number may not stand in an address: send it in the body of POST "+searchPath+".", nil)
 		case !cardNumber.MatchString(q.Card):
-			s.fault(name, "pattern", "Send the whole card number: 13 to 19 digits.", &faults.Limit{Pattern: cardNumber.String()})
+			s.fault(name, "pattern", "Send the whole card number: 13 to 19 digits.", &api.Limit{Pattern: cardNumber.String()})
 		}
 	default:
-		s.fault(name, "unknown-member", "Leave it out, or correct its name.", &faults.Limit{Allowed: searchNames})
+		s.fault(name, "unknown-member", "Leave it out, or correct its name.", &api.Limit{Allowed: searchNames})
 	}
 }
 
@@ -161,7 +161,7 @@ func endsBeforeItBegins(from, to time.Time) bool {
 // oneOf notes a value that is none of a list.
 func (s *search) oneOf(name, value string, allowed []string) {
 	if !slices.Contains(allowed, value) {
-		s.fault(name, "unknown-code", "Send one of the values that limit lists.", &faults.Limit{Allowed: allowed})
+		s.fault(name, "unknown-code", "Send one of the values that limit lists.", &api.Limit{Allowed: allowed})
 	}
 }
 
@@ -180,11 +180,11 @@ func (s *search) isKnown(name string) bool {
 }
 
 // fault notes what is wrong with a member. A name that is not ours is repeated only if it has the form of one.
-func (s *search) fault(name, rule, cure string, limit *faults.Limit) {
+func (s *search) fault(name, rule, cure string, limit *api.Limit) {
 	if !s.isKnown(name) {
 		name = faults.PrintableName(name)
 	}
-	e := faults.Entry{Code: message.Format.String(), Rule: rule, Cure: cure, Limit: limit}
+	e := api.Fault{Code: message.Format.String(), Rule: rule, Cure: cure, Limit: limit}
 	switch {
 	case s.isQuery:
 		e.Parameter = name
@@ -196,24 +196,12 @@ func (s *search) fault(name, rule, cure string, limit *faults.Limit) {
 	s.wrong = append(s.wrong, e)
 }
 
-func statusNames() []string {
-	return []string{
-		string(outcome.RequiresBrowser), string(outcome.InProgress), string(outcome.Challenge), string(outcome.Decoupled),
-		string(outcome.Completed), string(outcome.Failed), string(outcome.Cancelled), string(outcome.Expired),
+// textsOf returns words as texts.
+func textsOf[Word ~string](words []Word) (texts []string) {
+	for _, word := range words {
+		texts = append(texts, string(word))
 	}
-}
-
-func resultNames() (names []string) {
-	for _, r := range outcome.Results() {
-		names = append(names, string(r))
-	}
-	return names
-}
-
-// A searchAnswer is a page of authentications.
-type searchAnswer struct {
-	Data []*authenticationObject `json:"data"`
-	Next *string                 `json:"next"`
+	return texts
 }
 
 // noJournal answers a search where nothing is kept that could be searched.
@@ -241,13 +229,9 @@ func (h *Handler) answerSearch(ctx context.Context, req *request, s *search) (re
 	if err != nil {
 		return response{}, err
 	}
-	answer := searchAnswer{Data: []*authenticationObject{}, Next: orNull(next)}
+	answer := api.List[api.AuthenticationSummary]{Data: []api.AuthenticationSummary{}, Next: api.Text(next)}
 	for _, a := range found {
-		o, err := objectOf(a)
-		if err != nil {
-			return response{}, err
-		}
-		answer.Data = append(answer.Data, o)
+		answer.Data = append(answer.Data, summaryOf(a))
 	}
 	body, err := encode(answer)
 	return response{body: body}, err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 )
 
@@ -38,7 +39,7 @@ func TestO21AnswerThatCannotBeReadIsToldAsThat(t *testing.T) {
 	h.Idempotency.Sealer = lostSealer{}
 	for range 2 {
 		w := post()
-		var p problem
+		var p api.Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != 409 || p.Type != "urn:threeds:problem:answer-unreadable" ||
 			!strings.Contains(p.Detail, "cannot be read any more") || !strings.Contains(p.Detail, "GET /authentications") || p.Title == "" {
 			t.Errorf("%d %s", w.Code, w.Body)

@@ -10,11 +10,11 @@ import (
 	"unicode"
 	"unicode/utf16"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/message"
 )
@@ -88,13 +88,13 @@ func writeErrors(w http.ResponseWriter, err error) {
 const maxErrors = 4096
 
 // encodeErrors returns faults as a JSON array in ASCII, without their sources. The last entry says how many do not fit.
-func encodeErrors(entries []faults.Entry) string {
+func encodeErrors(entries []api.Fault) string {
 	text := "["
 	for i, e := range entries {
 		entry := struct {
-			faults.Entry
+			api.Fault
 			Source *string `json:"source,omitempty"` // goes before that of the entry, and is left out
-		}{Entry: e}
+		}{Fault: e}
 		one, err := json.Marshal(entry)
 		if err != nil {
 			panic(err) // an entry has nothing that cannot be encoded
@@ -173,7 +173,7 @@ func (h *Handler) auth(ctx context.Context, req *request) (response, error) {
 }
 
 // badReference answers a header X-Reference that is not as docs/api.md, G12, has it.
-var badReference = newFailureOf(faults.Entry{
+var badReference = newFailureOf(api.Fault{
 	Header: "X-Reference", Code: message.Format.String(), Rule: "length", Limit: limitOf(1, transid.MaxReference),
 	Cure: "Give the header once, with 1 to 64 printable characters, or leave it out.",
 }, "invalid_request",

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/engine/auth"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -20,7 +20,7 @@ const maxWait = 60 * time.Second
 const extraTime = 10 * time.Second
 
 // waitFault says what is wrong with a wait.
-var waitFault = faults.Entry{
+var waitFault = api.Fault{
 	Parameter: "wait", Code: message.Format.String(), Rule: "range", Limit: limitOf(0, int(maxWait/time.Second)),
 	Cure: "Give wait once, as a whole number of seconds.",
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/message"
 )
@@ -22,7 +22,7 @@ type authenticationView struct {
 	Good     bool
 	Icon     string
 	IsOver   bool
-	Outcome  *outcome.Outcome // Outcome is nil when the authentication is not over, and for 3-D Secure 1.0.2.
+	Outcome  *api.Outcome // Outcome is nil when the authentication is not over, and for 3-D Secure 1.0.2.
 	Drawing  *lanes.Drawing
 	Cards    []*lanes.Card
 	Changes  []string
@@ -44,12 +44,12 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 	view.Heading, view.Icon, view.Good = joinNonEmpty(", ", state.Word, how(&d.Record)), state.Icon, state.Class == "good"
 	view.Codes = joinNonEmpty(" · ", prefixed("transStatus ", d.TransStatus), prefixed("reason ", d.TransStatusReason), prefixed("ECI ", d.ECI),
 		prefixed("error ", d.ErrorCode))
-	view.IsOver = outcome.Status(d.Status).IsFinal()
+	view.IsOver = api.Status(d.Status).IsFinal()
 	var reasons []string
 	if o := d.Outcome(h.scheme(d.Card.Scheme).Rules); o != nil {
 		view.Outcome = o
-		if o.Reason != nil {
-			reasons = append(reasons, *o.Reason)
+		if o.Reason != "" {
+			reasons = append(reasons, string(o.Reason))
 		}
 		if o.Error != nil {
 			reasons = append(reasons, describeError(o.Error))
@@ -91,7 +91,7 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 var componentNames = map[string]string{"C": "the SDK", "S": "this server", "D": "the directory server", "A": "the issuer's server"}
 
 // describeError returns in words with which error an authentication failed.
-func describeError(e *outcome.Erro) string {
+func describeError(e *api.OutcomeError) string {
 	text := "error " + e.Code + " of " + componentNames[e.Component] + ": " + strings.TrimSuffix(e.Description, ".")
 	if e.Detail != "" && e.Detail != e.Description {
 		text += " (" + e.Detail + ")"

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/operate/operator"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/message"
@@ -242,7 +242,7 @@ func (h *Handler) newSearchView(v *visit, asked url.Values) *searchView {
 	for _, word := range scheme.Names() {
 		view.Schemes = append(view.Schemes, choice{word, h.schemeName(word), word == asked.Get("scheme")})
 	}
-	view.Results = wordChoices(outcome.Results(), asked.Get("result"))
+	view.Results = wordChoices(api.Results(), asked.Get("result"))
 	view.Statuses = wordChoices(journal.Statuses(), asked.Get("status"))
 	for _, s := range spans {
 		view.Times = append(view.Times, choice{s.value, s.name, s == spanOf(asked)})

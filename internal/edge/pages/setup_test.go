@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/operate/operator"
-	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
@@ -25,7 +24,7 @@ var forms = map[string]struct {
 	"/explain":                   {url.Values{"text": {"{}"}}, [6]int{200, 200, 200, 200, 200, 200}},
 	"/operators":                 {url.Values{"role": {"viewer"}}, [6]int{403, 403, 200, 403, 403, 403}},
 	"/operators/nobody":          {url.Values{"do": {"remove"}}, [6]int{403, 403, 404, 403, 403, 403}},
-	"/webhooks":                  {url.Values{"merchant": {shop}, "url": {"https://shop.example/h"}, "type": webhook.Types()}, [6]int{403, 200, 200, 403, 200, 200}},
+	"/webhooks":                  {url.Values{"merchant": {shop}, "url": {"https://shop.example/h"}, "type": {"authentication.failed"}}, [6]int{403, 200, 200, 403, 200, 200}},
 	"/webhooks/" + hookID:        {url.Values{"do": {"rotate"}}, [6]int{403, 200, 200, 403, 200, 200}},
 	"/webhooks/ep_x":             {url.Values{"do": {"remove"}}, [6]int{403, 404, 404, 403, 404, 404}},
 	"/webhooks/" + foreignHookID: {url.Values{"do": {"disable"}}, [6]int{403, 303, 303, 403, 404, 404}},
@@ -263,7 +262,7 @@ func TestK1AttacksInFormsAreText(t *testing.T) {
 		}
 		all["/explain"], all["/explain?merchant"] = url.Values{"text": {attack}}, url.Values{"text": {"{}"}, "merchant": {attack}}
 		for _, name := range []string{"merchant", "url", "description", "type"} {
-			form := url.Values{"merchant": {shop}, "url": {"https://shop.example/"}, "type": {webhook.Failed}}
+			form := url.Values{"merchant": {shop}, "url": {"https://shop.example/"}, "type": {"authentication.failed"}}
 			form.Set(name, attack)
 			all["/webhooks?"+name], all["/webhooks/"+hookID+"?"+name] = form, form
 		}

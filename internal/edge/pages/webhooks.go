@@ -9,26 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 )
 
 // A hookEntry is a webhook endpoint of the page.
-type hookEntry struct {
-	ops.Endpoint
-	Created time.Time
-}
-
-func newHookEntry(e ops.Endpoint) hookEntry { return hookEntry{e, *parseTime(&e.Created)} }
-
-// parseTime returns a time as views have it; nil stays nil.
-func parseTime(text *string) *time.Time {
-	if text == nil {
-		return nil
-	}
-	at, _ := time.Parse(time.RFC3339, *text) // views are made of times
-	return &at
-}
+type hookEntry struct{ api.MerchantEndpoint }
 
 // Pill returns the state of an endpoint.
 func (e *hookEntry) Pill() pill {
@@ -41,32 +28,37 @@ func (e *hookEntry) Pill() pill {
 	return pill{"good", "check", "Active"}
 }
 
+// merchantEvents returns the types of events that a merchant may ask for.
+func merchantEvents() (types []string) {
+	for _, t := range api.EventTypesFor(api.ForMerchant) {
+		types = append(types, string(t))
+	}
+	return types
+}
+
 // Told says of what the endpoint is told.
 func (e *hookEntry) Told() string {
-	if len(e.Types) == len(webhook.Types()) {
+	if len(e.Types) == len(merchantEvents()) {
 		return "all"
 	}
 	var names []string
 	for _, t := range e.Types {
-		names = append(names, strings.TrimPrefix(t, "authentication."))
+		names = append(names, strings.TrimPrefix(string(t), "authentication."))
 	}
 	return strings.Join(names, ", ")
 }
 
 // A delivery is how far an event has come on its way to an endpoint.
-type delivery struct {
-	webhook.DeliveryView
-	At, Next *time.Time
-}
+type delivery struct{ api.Delivery }
 
 // Pill returns the state of a delivery.
 func (d *delivery) Pill() pill {
 	switch {
-	case d.Next != nil && d.Error != nil:
+	case d.Next != nil && d.Error != "":
 		return pill{"warn", "warning", "Trying again"}
 	case d.Next != nil:
 		return pill{"info", "clock", "On its way"}
-	case d.Error != nil:
+	case d.Error != "":
 		return pill{"bad", "cross", "Given up"}
 	}
 	return pill{"good", "check", "Delivered"}
@@ -77,15 +69,15 @@ func (d *delivery) Answer() string {
 	switch {
 	case d.Status != nil:
 		return "HTTP " + strconv.Itoa(*d.Status)
-	case d.Error != nil:
-		return *d.Error
+	case d.Error != "":
+		return string(d.Error)
 	}
 	return ""
 }
 
 // An eventEntry is an event of the page.
 type eventEntry struct {
-	ops.EventLine
+	api.MerchantEvent
 	Deliveries []delivery
 }
 
@@ -93,7 +85,9 @@ type eventEntry struct {
 const maxEventsShown = 20
 
 // Kind is the type of the event in a word.
-func (e *eventEntry) Kind() string { return words(strings.TrimPrefix(e.Type, "authentication.")) }
+func (e *eventEntry) Kind() string {
+	return words(strings.TrimPrefix(string(e.Type), "authentication."))
+}
 
 // A hookForm is what the form of an endpoint has.
 type hookForm struct {
@@ -105,14 +99,17 @@ type hookForm struct {
 // newHookForm returns the form of an endpoint, nil for a new one. What was typed wins.
 func newHookForm(v *visit, e *hookEntry) hookForm {
 	var f hookForm
-	chosen := webhook.Types()
+	chosen := merchantEvents()
 	switch {
 	case v.Method == http.MethodPost && v.PostForm.Has("url"):
 		f.URL, f.Description, chosen = v.PostForm.Get("url"), v.PostForm.Get("description"), v.PostForm["type"]
 	case e != nil:
-		f.URL, f.Description, chosen = e.URL, e.Description, e.Types
+		f.URL, f.Description, chosen = e.URL, e.Description, nil
+		for _, t := range e.Types {
+			chosen = append(chosen, string(t))
+		}
 	}
-	for _, t := range webhook.Types() {
+	for _, t := range merchantEvents() {
 		name := words(strings.TrimPrefix(t, "authentication."))
 		f.Types = append(f.Types, choice{t, name, slices.Contains(chosen, t)})
 	}
@@ -120,15 +117,18 @@ func newHookForm(v *visit, e *hookEntry) hookForm {
 }
 
 // readHookForm returns what a form says of an endpoint, and what is wrong with it.
-func readHookForm(form url.Values) (c webhook.Change, fault string) {
-	types := form["type"]
+func readHookForm(form url.Values) (c api.EndpointChange, fault string) {
+	types := []api.EventType{}
+	for _, t := range form["type"] {
+		types = append(types, api.EventType(t))
+	}
 	if len(types) == 0 {
 		fault = "Choose at least one kind of events."
 	}
-	if len(types) == len(webhook.Types()) {
-		types = []string{} // those that come later, too
+	if len(types) == len(merchantEvents()) {
+		types = types[:0] // those that come later, too
 	}
-	return webhook.Change{
+	return api.EndpointChange{
 		URL: new(strings.TrimSpace(form.Get("url"))), Description: new(strings.TrimSpace(form.Get("description"))), Types: &types,
 	}, fault
 }
@@ -152,7 +152,7 @@ func (h *Handler) showHooks(v *visit, made *hookEntry, fault string) (result, er
 	}
 	view := &hooksView{CanChange: v.can("webhook add"), Fault: fault, Made: made}
 	for _, e := range all {
-		view.Hooks = append(view.Hooks, newHookEntry(e))
+		view.Hooks = append(view.Hooks, hookEntry{e})
 	}
 	if view.Form = newHookForm(v, nil); made != nil {
 		view.Form = newHookForm(&visit{Request: new(http.Request)}, nil)
@@ -170,7 +170,7 @@ func addHook(h *Handler, v *visit) (result, error) {
 		return h.showHooks(v, nil, fault)
 	}
 	var e webhook.Endpoint
-	said.Apply(&e)
+	e.Apply(&said)
 	made, err := h.Acts.AddEndpoint(v.Context(), v.session.Actor, v.PostForm.Get("merchant"), e)
 	if fault, err = faultOf(err); err != nil {
 		return result{}, err
@@ -178,7 +178,7 @@ func addHook(h *Handler, v *visit) (result, error) {
 	if fault != "" {
 		return h.showHooks(v, nil, fault)
 	}
-	return h.showHooks(v, new(newHookEntry(made)), "")
+	return h.showHooks(v, &hookEntry{made}, "")
 }
 
 // A hookView is the data of the page of one endpoint.
@@ -188,7 +188,7 @@ type hookView struct {
 	CanChange bool
 	Fault     string
 	Secret    string // a new one, this once
-	Test      *webhook.AttemptView
+	Test      *api.DeliveryTest
 	Events    []eventEntry
 	Older     string
 }
@@ -202,7 +202,7 @@ func (h *Handler) showHook(v *visit, view *hookView) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	view.Hook = newHookEntry(e)
+	view.Hook = hookEntry{e}
 	view.CanChange = v.can("webhook change")
 	view.Form = newHookForm(v, &view.Hook)
 	q := ops.EventQuery{Endpoint: id, Limit: maxEventsShown, Cursor: v.URL.Query().Get("cursor")}
@@ -215,14 +215,14 @@ func (h *Handler) showHook(v *visit, view *hookView) (result, error) {
 	took := time.Since(start)
 	view.Fault = cmp.Or(fault, view.Fault)
 	for _, line := range lines {
-		entry := eventEntry{EventLine: line}
+		entry := eventEntry{MerchantEvent: line}
 		for _, d := range line.Deliveries {
-			entry.Deliveries = append(entry.Deliveries, delivery{d, parseTime(d.At), parseTime(d.Next)})
+			entry.Deliveries = append(entry.Deliveries, delivery{d})
 		}
 		view.Events = append(view.Events, entry)
 	}
-	if next != nil {
-		view.Older = "/webhooks/" + url.PathEscape(id) + "?" + url.Values{"cursor": {*next}}.Encode()
+	if next != "" {
+		view.Older = "/webhooks/" + url.PathEscape(id) + "?" + url.Values{"cursor": {string(next)}}.Encode()
 	}
 	return result{
 		template: "webhook", title: "Webhook of " + view.Hook.Merchant, data: view, db: took, status: faultStatus(view.Fault),
@@ -274,9 +274,9 @@ func changeHook(h *Handler, v *visit) (result, error) {
 		return result{}, err
 	}
 	switch done := done.(type) {
-	case webhook.SecretView:
+	case api.Secret:
 		return h.showHook(v, &hookView{Secret: done.Secret})
-	case webhook.AttemptView:
+	case api.DeliveryTest:
 		return h.showHook(v, &hookView{Test: &done})
 	case nil: // it was removed
 		return result{to: "/webhooks"}, nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -26,7 +26,7 @@ func TestK9SecretIsShownOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	secret := regexp.MustCompile(`id="secret"[^>]*>([^<]+)</pre>`)
-	form := url.Values{"merchant": {shop}, "url": {"https://new.shop.example/hooks"}, "description": {"till 4"}, "type": {webhook.Failed, webhook.Expired}}
+	form := url.Values{"merchant": {shop}, "url": {"https://new.shop.example/hooks"}, "description": {"till 4"}, "type": {string(api.EventFailed), string(api.EventExpired)}}
 	w := s.post("own-operator", "/webhooks", form)
 	first := secret.FindStringSubmatch(w.Body.String())
 	if w.Code != 200 || first == nil {
@@ -48,10 +48,10 @@ func TestK9SecretIsShownOnce(t *testing.T) {
 			t.Errorf("%s has a secret", page)
 		}
 	}
-	s.want(s.post("operator", "/webhooks", url.Values{"merchant": {shop}, "url": {"http://192.0.2.1/"}, "type": {webhook.Failed}}), 400,
+	s.want(s.post("operator", "/webhooks", url.Values{"merchant": {shop}, "url": {"http://192.0.2.1/"}, "type": {string(api.EventFailed)}}), 400,
 		`role="alert"`, `value="http://192.0.2.1/"`)
 	s.want(s.post("operator", "/webhooks", url.Values{"merchant": {shop}, "url": {"https://shop.example/"}}), 400, "at least one kind")
-	s.want(s.post("own-operator", "/webhooks", url.Values{"merchant": {otherShop}, "url": {"https://shop.example/"}, "type": {webhook.Failed}}), 404)
+	s.want(s.post("own-operator", "/webhooks", url.Values{"merchant": {otherShop}, "url": {"https://shop.example/"}, "type": {string(api.EventFailed)}}), 404)
 	s.checkTrail("webhook.create", "passkey:own-operator")
 	s.checkTrail("webhook.rotate", "passkey:operator")
 }
@@ -64,14 +64,14 @@ func TestK9EndpointIsChanged(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	defer receiver.Close()
 	at := "/webhooks/" + hookID
-	if w := s.post("operator", at, url.Values{"do": {"change"}, "url": {receiver.URL}, "description": {"till 9"}, "type": {webhook.Failed}}); w.Code != 303 {
+	if w := s.post("operator", at, url.Values{"do": {"change"}, "url": {receiver.URL}, "description": {"till 9"}, "type": {string(api.EventFailed)}}); w.Code != 303 {
 		t.Errorf("change: %d %s", w.Code, w.Body)
 	}
 	s.want(s.get("viewer", at), 200, "till 9", receiver.URL)
 	s.want(s.post("operator", at, url.Values{"do": {"test"}}), 200, "answered with HTTP 200")
 	status = http.StatusGone
 	s.want(s.post("operator", at, url.Values{"do": {"test"}}), 200, "not delivered: answered with status 410")
-	s.want(s.post("operator", at, url.Values{"do": {"change"}, "url": {"ftp://x"}, "type": {webhook.Failed}}), 400, `value="ftp://x"`, `role="alert"`)
+	s.want(s.post("operator", at, url.Values{"do": {"change"}, "url": {"ftp://x"}, "type": {string(api.EventFailed)}}), 400, `value="ftp://x"`, `role="alert"`)
 	for _, do := range []string{"disable", "enable", "remove"} {
 		if w := s.post("own-operator", at, url.Values{"do": {do}}); w.Code != 303 {
 			t.Errorf("%s: %d", do, w.Code)
@@ -128,7 +128,7 @@ func TestK2ForeignEndpointIsUnknown(t *testing.T) {
 		t.Errorf("the pages differ:\n%s\n%s", foreign.Body, unknown.Body)
 	}
 	for _, do := range []string{"change", "test", "rotate", "disable", "remove"} {
-		form := url.Values{"do": {do}, "url": {"https://shop.example/"}, "type": {webhook.Failed}}
+		form := url.Values{"do": {do}, "url": {"https://shop.example/"}, "type": {string(api.EventFailed)}}
 		foreign, unknown := s.post("own-admin", "/webhooks/"+foreignHookID, form), s.post("own-admin", "/webhooks/ep_0", form)
 		if foreign.Code != 404 || withoutToken(foreign) != withoutToken(unknown) {
 			t.Errorf("%s: %d %s", do, foreign.Code, foreign.Body)

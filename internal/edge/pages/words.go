@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/iso"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
@@ -152,33 +152,33 @@ type pill struct{ Class, Icon, Word string }
 
 // pillOf returns the state of a record.
 func pillOf(r *journal.Record) pill {
-	switch outcome.Status(r.Status) {
-	case outcome.RequiresBrowser, outcome.Challenge:
+	switch api.Status(r.Status) {
+	case api.StatusRequiresBrowser, api.StatusChallenge:
 		return pill{"info", "clock", "Waiting for the shopper"}
-	case outcome.Decoupled:
+	case api.StatusDecoupled:
 		return pill{"info", "clock", "Waiting for the bank"}
-	case outcome.InProgress:
+	case api.StatusInProgress:
 		return pill{"info", "clock", "On its way"}
-	case outcome.Expired:
+	case api.StatusExpired:
 		if r.Result == "" {
 			return pill{"calm", "dash", "Expired"}
 		}
-	case outcome.Cancelled:
+	case api.StatusCancelled:
 		return pill{"calm", "dash", "Cancelled"}
 	}
 	if r.Status == "refused" {
 		return pill{"bad", "cross", "Refused by us"}
 	}
-	switch outcome.Result(r.Result) {
-	case outcome.Authenticated:
+	switch api.Result(r.Result) {
+	case api.ResultAuthenticated:
 		return pill{"good", "check", "Authenticated"}
-	case outcome.Attempted, outcome.Informational, outcome.DataOnly:
+	case api.ResultAttempted, api.ResultInformational, api.ResultDataOnly:
 		return pill{"info", "info", words(r.Result)}
-	case outcome.NotAuthenticated, outcome.Rejected, outcome.Error:
+	case api.ResultNotAuthenticated, api.ResultRejected, api.ResultError:
 		return pill{"bad", "cross", words(r.Result)}
-	case outcome.Abandoned, outcome.BankUnreachable:
+	case api.ResultAbandoned, api.ResultBankUnreachable:
 		return pill{"warn", "warning", words(r.Result)}
-	case outcome.Unavailable, outcome.NotEnrolled:
+	case api.ResultUnavailable, api.ResultNotEnrolled:
 		return pill{"calm", "dash", words(r.Result)}
 	}
 	if r.API == "v1" && r.TransStatus != "" {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/txn"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
@@ -21,7 +21,7 @@ import (
 // An Authentication is one run of 3-D Secure as its owner sees it (docs/authentications.md).
 type Authentication struct {
 	ID             string
-	Status         outcome.Status
+	Status         api.Status
 	Reference      string // by which the requestor knows it; "" if there is none
 	Created        time.Time
 	Last4          string
@@ -35,15 +35,15 @@ type Authentication struct {
 	// What is bought, and at which merchant by the acquirer, as the AReq says it; "" where it does not.
 	Amount, Currency, Exponent, AcquirerMerchant string
 
-	ResultRefused *journal.Refusal    // nil if no result was refused
-	Outcome       *outcome.Outcome    // nil before the end
-	Normalised    []faults.Correction // what was changed in the request; of one that /auth began, without values
-	Findings      []*scheme.Finding   // what the scheme asks for and the request lacked
-	Channel       string              // deviceChannel
-	ARes          []byte              // as it came; nil when none has come
-	RReq          []byte              // as it came; nil when none has come
-	IsForAgent    bool                // the authentication was made by [Engine.CreateForAgent]
-	MethodURL     string              // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
+	ResultRefused *journal.Refusal  // nil if no result was refused
+	Outcome       *api.Outcome      // nil before the end
+	Normalised    []api.Correction  // what was changed in the request; of one that /auth began, without values
+	Findings      []*scheme.Finding // what the scheme asks for and the request lacked
+	Channel       string            // deviceChannel
+	ARes          []byte            // as it came; nil when none has come
+	RReq          []byte            // as it came; nil when none has come
+	IsForAgent    bool              // the authentication was made by [Engine.CreateForAgent]
+	MethodURL     string            // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
 
 	collected func() // notes in the journal that the merchant was told of the end; nil if that is not to be noted
 }
@@ -221,7 +221,7 @@ func (e *Engine) openCursor(name, cursor string) (string, error) {
 func (e *Engine) ofJournal(r *journal.Record) *Authentication {
 	rules := e.RulesOf(r.Card.Scheme)
 	a := &Authentication{
-		ID: r.ID, Status: outcome.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
+		ID: r.ID, Status: api.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
 		Scheme: r.Card.Scheme, MessageVersion: r.MessageVersion, Channel: r.DeviceChannel,
 		Merchant: r.Merchant, AcquirerMerchant: r.AcquirerMerchant, Amount: r.Amount, Currency: r.Currency, Exponent: r.Exponent,
 		ResultRefused: r.ResultRefused, Outcome: r.Outcome(rules), Findings: r.Findings(rules),
@@ -259,7 +259,7 @@ func (e *Engine) ownedRow(acc *account.Account, id string) string {
 }
 
 // describe makes of a row what its owner sees.
-func (e *Engine) describe(t *store.Txn, rec *txn.Record, status outcome.Status) (*Authentication, error) {
+func (e *Engine) describe(t *store.Txn, rec *txn.Record, status api.Status) (*Authentication, error) {
 	r, messages, err := e.journalRecord(t, rec, status)
 	if err != nil {
 		return nil, err
@@ -268,7 +268,7 @@ func (e *Engine) describe(t *store.Txn, rec *txn.Record, status outcome.Status) 
 	a := e.ofJournal(r)
 	a.Defaulted, a.ARes, a.RReq, a.Normalised = rec.Defaulted, rec.ARes, rec.RReq, rec.Corrections
 	if a.Outcome != nil {
-		a.Outcome.AddValues(messages)
+		outcome.AddValues(a.Outcome, messages)
 	}
 	if rec.Schemes != nil {
 		a.Schemes = rec.Schemes
@@ -276,15 +276,15 @@ func (e *Engine) describe(t *store.Txn, rec *txn.Record, status outcome.Status) 
 	if a.Normalised == nil {
 		for _, text := range rec.Changes {
 			element, what, _ := strings.Cut(text, ": ")
-			a.Normalised = append(a.Normalised, faults.Correction{Pointer: "/" + strings.ReplaceAll(element, ".", "/"), Rule: what})
+			a.Normalised = append(a.Normalised, api.Correction{Pointer: "/" + strings.ReplaceAll(element, ".", "/"), Rule: what})
 		}
 	}
 	a.IsForAgent = rec.API == txn.AgentsAPI
 	if rec.Agent != nil {
-		if status == outcome.RequiresBrowser {
+		if status == api.StatusRequiresBrowser {
 			a.MethodURL = rec.Agent.MethodURL
 		}
-	} else if status == outcome.RequiresBrowser && rec.Until != 0 {
+	} else if status == api.StatusRequiresBrowser && rec.Until != 0 {
 		a.BrowserExpires = time.UnixMilli(rec.Until).UTC()
 	}
 	return a, nil
@@ -296,16 +296,16 @@ func (e *Engine) addEvent(t *store.Txn, rec *txn.Record) error {
 	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
 		return nil
 	}
-	status, at := outcome.Failed, e.Now()
+	status, at := api.StatusFailed, e.Now()
 	switch t.State {
 	case txn.Final, txn.Result:
-		status = outcome.Completed
+		status = api.StatusCompleted
 	case txn.Challenge, txn.Waiting:
-		if status, at = outcome.Expired, t.Expires; rec.Until != 0 {
+		if status, at = api.StatusExpired, t.Expires; rec.Until != 0 {
 			at = time.UnixMilli(rec.Until)
 		}
 	case txn.Cancelled:
-		status = outcome.Cancelled
+		status = api.StatusCancelled
 	case txn.Sent: // should the process die, nobody else would tell that the claim is over
 		at = time.UnixMilli(rec.Sent).Add(e.Timeouts.Authentication + txn.CommitTime + transid.MaxSkew)
 	}

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/txn"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
@@ -27,31 +27,31 @@ func TestO1StatusOfEachState(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		do     func(t *testing.T, w *world, e *auth.Engine) string // returns the id
-		status outcome.Status
-		result outcome.Result // "" before the end
+		status api.Status
+		result api.Result // "" before the end
 	}{
 		{"final ARes", func(t *testing.T, w *world, e *auth.Engine) string {
 			return authenticated(t, w, e, "Y")
-		}, outcome.Completed, outcome.Authenticated},
+		}, api.StatusCompleted, api.ResultAuthenticated},
 		{"no answer", func(t *testing.T, w *world, e *auth.Engine) string {
 			id := preauth(t, e, shop)
 			w.reply = func(string, object) ([]byte, error) { return nil, context.DeadlineExceeded }
 			_, _, _ = e.Authenticate(t.Context(), shop, areq("2.2.0", id).json())
 			return id
-		}, outcome.Failed, outcome.Error},
+		}, api.StatusFailed, api.ResultError},
 		{"challenge", func(t *testing.T, w *world, e *auth.Engine) string {
 			return challengedAt(t, w, "2.2.0").text("threeDSServerTransID")
-		}, outcome.Challenge, ""},
+		}, api.StatusChallenge, ""},
 		{"challenge that nobody ends", func(t *testing.T, w *world, e *auth.Engine) string {
 			id := challengedAt(t, w, "2.2.0").text("threeDSServerTransID")
 			w.pass(24*time.Hour + time.Minute)
 			return id
-		}, outcome.Expired, outcome.Abandoned},
+		}, api.StatusExpired, api.ResultAbandoned},
 		{"result", func(t *testing.T, w *world, e *auth.Engine) string {
 			req := challengedAt(t, w, "2.2.0")
 			e.Receive(t.Context(), []string{"visa"}, rreq(req, "N", 1).json())
 			return req.text("threeDSServerTransID")
-		}, outcome.Completed, outcome.NotAuthenticated},
+		}, api.StatusCompleted, api.ResultNotAuthenticated},
 		{"Erro in place of the result", func(t *testing.T, w *world, e *auth.Engine) string {
 			req := challengedAt(t, w, "2.2.0")
 			e.Receive(t.Context(), []string{"visa"}, object{
@@ -59,7 +59,7 @@ func TestO1StatusOfEachState(t *testing.T) {
 				"errorDescription": "x", "errorDetail": "y", "threeDSServerTransID": req["threeDSServerTransID"],
 			}.json())
 			return req.text("threeDSServerTransID")
-		}, outcome.Failed, outcome.Error},
+		}, api.StatusFailed, api.ResultError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
@@ -131,14 +131,14 @@ func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.
 		if e := want.Error; name == "search" && e != nil && e.Component != "S" { // without the texts of others
 			code, _ := strconv.Atoi(e.Code)
 			element, _, _ := strings.Cut(e.Detail, " ")
-			want.Error = &outcome.Erro{Component: e.Component, Code: e.Code, Description: message.Code(code).Description(), Detail: element}
+			want.Error = &api.OutcomeError{Component: e.Component, Code: e.Code, Description: message.Code(code).Description(), Detail: element}
 		}
 		if got.Authorisation != nil && want.Authorisation != nil {
 			values := *want.Authorisation
-			values.AuthenticationValue, values.Expired = nil, true
+			values.AuthenticationValue, values.Expired = "", true
 			want.Authorisation = &values
 		}
-		want.CardholderInfo = nil
+		want.CardholderInfo = ""
 		if !reflect.DeepEqual(got, want) || a.Status != was.Status || a.Last4 != was.Last4 || a.Scheme != was.Scheme || !a.Created.Equal(was.Created) ||
 			a.MessageVersion != was.MessageVersion || a.ARes != nil || a.RReq != nil {
 			t.Errorf("%s: the journal says %+v of %+v, the row said %+v", name, got, a, want)
@@ -195,7 +195,7 @@ func TestD3ValuesAreHandedOutForTheirTime(t *testing.T) {
 	w.pass(29 * time.Minute)
 	for _, id := range []string{final, req.text("threeDSServerTransID")} {
 		a, err := e.Authentication(t.Context(), shop, id)
-		if err != nil || a.Outcome.Authorisation.AuthenticationValue == nil {
+		if err != nil || a.Outcome.Authorisation.AuthenticationValue == "" {
 			t.Errorf("after 29 minutes: %+v, %v", a, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -354,24 +355,24 @@ func (e *Engine) viewOf(p *page) *BrowserView {
 		facts.ARes, _ = message.Parse([]byte("{}"), message.Limits{})
 	}
 	switch {
-	case status == outcome.RequiresBrowser && len(page.Binding) == 0:
+	case status == api.StatusRequiresBrowser && len(page.Binding) == 0:
 		v.Step = StepBegin
-	case status == outcome.RequiresBrowser:
+	case status == api.StatusRequiresBrowser:
 		v.Step = StepMethod
 		if page.MethodURL != "" && !e.isMethodOver(page) {
 			v.Method = &BrowserMethod{page.MethodURL, e.methodData(p.id)}
 		} else {
 			v.Step = StepAuthentication
 		}
-	case status == outcome.InProgress && p.rec.IsAwaitingSPC(&p.row):
+	case status == api.StatusInProgress && p.rec.IsAwaitingSPC(&p.row):
 		v.Step, v.SPC = StepSPC, &BrowserSPC{facts.ARes.Raw("webAuthnCredList"), facts.ARes.Raw("spcTransData")}
-	case status == outcome.InProgress:
+	case status == api.StatusInProgress:
 		v.Step = StepAuthentication
-	case status == outcome.Challenge && page.Returned == 0:
+	case status == api.StatusChallenge && page.Returned == 0:
 		v.Step, v.Challenge = StepChallenge, challengeForm(p.rec.CurrentID(p.id), page, facts.ARes)
-	case status == outcome.Challenge && e.Now().Sub(time.UnixMilli(page.Returned)) < pendingAfter:
+	case status == api.StatusChallenge && e.Now().Sub(time.UnixMilli(page.Returned)) < pendingAfter:
 		v.Step = StepResult
-	case status == outcome.Challenge:
+	case status == api.StatusChallenge:
 		v.Step, v.End = StepEnd, "pending"
 	default:
 		v.Step, v.End = StepEnd, string(status)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/charset"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
@@ -21,7 +22,7 @@ func readBrowser(r *txn.Record, data BrowserData) {
 	changes = slices.DeleteFunc(changes, func(c message.Change) bool { return !slices.Contains(r.Page.Awaited, c.Path.Name()) })
 	r.Changes = append(r.Changes, describeChanges(changes)...)
 	for _, c := range changes {
-		n := faults.Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
+		n := api.Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
 		if name := c.Path.Name(); check.IsImpersonal(c.Path) {
 			n.Found, n.Sent = textAsJSON(charset.Decode(data[name])), textAsJSON(kept[name])
 		}

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
 )
@@ -70,8 +69,8 @@ func (w *world) toldBy(t *testing.T, request object, data auth.BrowserData) (*au
 // isUnavailable reports whether an authentication ended without an AReq because of what the browser did not tell.
 func isUnavailable(a *auth.Authentication) bool {
 	o := a.Outcome
-	return a.Status == outcome.Completed && o != nil && o.Result == outcome.Unavailable && o.TransStatus == nil && o.Authorisation == nil &&
-		o.Liability.Shifts == outcome.No && o.Next.Action == outcome.AuthoriseWithoutAuthentication && strings.Contains(o.Next.Because, "browser")
+	return a.Status == api.StatusCompleted && o != nil && o.Result == api.ResultUnavailable && o.TransStatus == "" && o.Authorisation == nil &&
+		o.Liability.Shifts == api.ShiftsNo && o.Next.Action == api.ActionAuthoriseWithoutAuthentication && strings.Contains(o.Next.Because, "browser")
 }
 
 // TestC21WhatNobodyMeasuredIsNeverSent leaves each member out, alone and with others, in each version: an AReq has what the
@@ -369,7 +368,7 @@ func TestChangesOfABrowserAreToldWithTheirValues(t *testing.T) {
 	data := maps.Clone(seen)
 	data["browserUserAgent"] = "A/1 \xfc"
 	a, _ := w.toldBy(t, four(), data)
-	i := slices.IndexFunc(a.Normalised, func(c faults.Correction) bool { return c.Pointer == "/browserUserAgent" })
+	i := slices.IndexFunc(a.Normalised, func(c api.Correction) bool { return c.Pointer == "/browserUserAgent" })
 	if i < 0 || string(a.Normalised[i].Found) != `"A/1 ü"` || string(a.Normalised[i].Sent) != `"A/1 u"` {
 		text, _ := json.Marshal(a.Normalised)
 		t.Errorf("%s", text)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
@@ -372,7 +373,7 @@ func (e *Engine) checkAgentsRequest(
 	}
 	if missing != "" {
 		entry := faults.New(message.Missing, missing, "required", "Send it in one of the two requests.")
-		return nil, &RefusedError{Faults: []faults.Entry{entry}}
+		return nil, &RefusedError{Faults: []api.Fault{entry}}
 	}
 	if c.To.Peer == nil {
 		return nil, ErrNoRanges // the range was there when the authentication was created

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/iso"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
@@ -20,7 +20,7 @@ import (
 
 // A RefusedError says that no authentication was created, and what is wrong with the request.
 type RefusedError struct {
-	Faults []faults.Entry
+	Faults []api.Fault
 	// NoBrowser says that the one fault is that no pages for browsers are configured.
 	NoBrowser bool
 }
@@ -40,10 +40,10 @@ type BrowserAccess struct {
 // A creation is a request for an authentication on its way.
 type creation struct {
 	*check.Request
-	once        Once                // keeps a request that may be made again to one effect
-	agent       *check.AgentSteps   // of the request of an agent; nil for all others
-	lookedUp    time.Time           // when the card range was found
-	corrections []faults.Correction // what is kept of the changes
+	once        Once              // keeps a request that may be made again to one effect
+	agent       *check.AgentSteps // of the request of an agent; nil for all others
+	lookedUp    time.Time         // when the card range was found
+	corrections []api.Correction  // what is kept of the changes
 }
 
 // Create begins an authentication: it fills in what the request need not say, checks it as Explain does, and sends the

@@ -16,13 +16,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
@@ -57,7 +56,7 @@ func TestF1FourMembersAreEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(told(err))
 	}
-	if a.Status != outcome.RequiresBrowser || access == nil || a.BrowserExpires.Sub(w.clock()) != 30*time.Minute || len(w.sends) != 0 {
+	if a.Status != api.StatusRequiresBrowser || access == nil || a.BrowserExpires.Sub(w.clock()) != 30*time.Minute || len(w.sends) != 0 {
 		t.Errorf("%+v, %+v, %d AReqs", a, access, len(w.sends))
 	}
 	if len(access.Token) < 43 || access.URL != "https://3ds.example/a/"+access.Token {
@@ -95,7 +94,7 @@ func TestD14NormalisedHasFoundAndSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, list := range map[string][]faults.Correction{"201": a.Normalised, "GET": later.Normalised} {
+	for name, list := range map[string][]api.Correction{"201": a.Normalised, "GET": later.Normalised} {
 		got := map[string][2]string{}
 		for _, c := range list {
 			got[c.Pointer] = [2]string{string(c.Found), string(c.Sent)}
@@ -118,7 +117,7 @@ func TestD14NormalisedHasFoundAndSent(t *testing.T) {
 	if a, _, err = e.Create(t.Context(), profiled, long); err != nil {
 		t.Fatal(told(err))
 	}
-	i := slices.IndexFunc(a.Normalised, func(c faults.Correction) bool { return c.Pointer == "/purchaseCurrency" })
+	i := slices.IndexFunc(a.Normalised, func(c api.Correction) bool { return c.Pointer == "/purchaseCurrency" })
 	if i < 0 || string(a.Normalised[i].Found) != "null" || string(a.Normalised[i].Sent) != `"978"` {
 		t.Errorf("a long value: %+v", a.Normalised)
 	}
@@ -133,7 +132,7 @@ func TestF2RequestGoesBeforeProfile(t *testing.T) {
 	o := four()
 	maps.Copy(o, object{"deviceChannel": "03", "threeRIInd": "03", "mcc": "5999", "purchaseExponent": "3", "acquirerCountryCode": "208"})
 	a, access, err := w.engine(0).Create(t.Context(), profiled, o.json())
-	if err != nil || access != nil || a.Status != outcome.Completed {
+	if err != nil || access != nil || a.Status != api.StatusCompleted {
 		t.Fatal(told(err), a, access)
 	}
 	for name, want := range map[string]string{
@@ -161,7 +160,7 @@ func TestD7SilentDirectoryIsAFailedAuthentication(t *testing.T) {
 	w := newWorld()
 	w.reply = func(string, object) ([]byte, error) { return nil, errors.New("silent") }
 	a, _, err := w.engine(0).Create(t.Context(), profiled, threeRI().json())
-	if err != nil || a.Status != outcome.Failed || a.Outcome.Result != outcome.Error || a.Outcome.Next.Action != outcome.RetryLater {
+	if err != nil || a.Status != api.StatusFailed || a.Outcome.Result != api.ResultError || a.Outcome.Next.Action != api.ActionRetryLater {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -177,7 +176,7 @@ func TestF9CardInNoRangeIsNotEnrolled(t *testing.T) {
 		t.Fatal(told(err))
 	}
 	again, err := e.Authentication(t.Context(), profiled, a.ID)
-	if err != nil || access != nil || again.Status != outcome.Completed || again.Outcome.Result != outcome.NotEnrolled ||
+	if err != nil || access != nil || again.Status != api.StatusCompleted || again.Outcome.Result != api.ResultNotEnrolled ||
 		a.Scheme != "" || len(a.Schemes) != 0 || a.MessageVersion != "" || a.ARes != nil {
 		t.Errorf("%+v, %+v, %v", a, access, err)
 	}
@@ -441,7 +440,7 @@ func TestF1FrictionlessInABrowser(t *testing.T) {
 		}
 	}
 	a, err := p.Authentication(t.Context(), profiled, p.id)
-	if err != nil || a.Outcome.Result != outcome.Authenticated || w.sends[p.id] != 1 {
+	if err != nil || a.Outcome.Result != api.ResultAuthenticated || w.sends[p.id] != 1 {
 		t.Errorf("%+v, %v, %d AReqs", a, err, w.sends[p.id])
 	}
 }
@@ -600,7 +599,7 @@ func TestD5LateMessagesAfterCancel(t *testing.T) {
 	p.startBrowser()
 	p.await(auth.StepChallenge)
 	a, err := p.Cancel(t.Context(), profiled, p.id)
-	if err != nil || a.Status != outcome.Cancelled || a.Outcome.Result != outcome.Abandoned || a.Outcome.Next.Action != outcome.DoNotAuthorise {
+	if err != nil || a.Status != api.StatusCancelled || a.Outcome.Result != api.ResultAbandoned || a.Outcome.Next.Action != api.ActionDoNotAuthorise {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	if _, err := p.Cancel(t.Context(), profiled, p.id); !errors.Is(err, auth.ErrFinal) {
@@ -610,7 +609,7 @@ func TestD5LateMessagesAfterCancel(t *testing.T) {
 	if got.Refused != nil || parse(t, got.Body).text("resultsStatus") != "01" {
 		t.Errorf("%s", got.Body)
 	}
-	if a, err := p.Authentication(t.Context(), profiled, p.id); err != nil || a.Status != outcome.Cancelled {
+	if a, err := p.Authentication(t.Context(), profiled, p.id); err != nil || a.Status != api.StatusCancelled {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -624,7 +623,7 @@ func TestF6CancelBeforeTheBrowserComes(t *testing.T) {
 	if _, err := p.Cancel(t.Context(), stranger, p.id); !errors.Is(err, auth.ErrNoAuthentication) {
 		t.Errorf("a stranger: %v", err)
 	}
-	if a, err := p.Cancel(t.Context(), profiled, p.id); err != nil || a.Status != outcome.Cancelled {
+	if a, err := p.Cancel(t.Context(), profiled, p.id); err != nil || a.Status != api.StatusCancelled {
 		t.Fatal(a, err)
 	}
 	if _, _, err := p.BeginBrowser(t.Context(), p.token, "", seen); err == nil {
@@ -677,7 +676,7 @@ func TestB4PageThatNeverComes(t *testing.T) {
 	p := w.newPage(t)
 	w.pass(30*time.Minute + time.Second)
 	a, err := p.Authentication(t.Context(), profiled, p.id)
-	if err != nil || a.Status != outcome.Expired || a.Outcome.Result != outcome.Abandoned {
+	if err != nil || a.Status != api.StatusExpired || a.Outcome.Result != api.ResultAbandoned {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if _, _, err := p.BeginBrowser(t.Context(), p.token, "", seen); !errors.Is(err, auth.ErrNoAuthentication) {
@@ -811,7 +810,7 @@ func (w *world) newAgent(t *testing.T) (*auth.Engine, auth.Delegation, *auth.Aut
 	o := four()
 	o["deviceChannel"] = "02"
 	a, err := e.CreateForAgent(t.Context(), profiled, d, o.json())
-	if err != nil || a.Status != outcome.RequiresBrowser || len(w.sends) != 0 {
+	if err != nil || a.Status != api.StatusRequiresBrowser || len(w.sends) != 0 {
 		t.Fatal(told(err), a)
 	}
 	d.Completion = "Y"
@@ -824,13 +823,13 @@ func TestD54AgentThatNeverComesBack(t *testing.T) {
 	w := newWorld()
 	e, d, a := w.newAgent(t)
 	w.pass(30*time.Minute - time.Second)
-	if got, err := e.AgentAuthentication(t.Context(), profiled, a.ID); err != nil || got.Status != outcome.RequiresBrowser {
+	if got, err := e.AgentAuthentication(t.Context(), profiled, a.ID); err != nil || got.Status != api.StatusRequiresBrowser {
 		t.Errorf("%+v, %v", got, err)
 	}
 	w.pass(2 * time.Second)
 	for range 2 {
 		got, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json())
-		if err != nil || got.Status != outcome.Expired || len(w.sends) != 0 {
+		if err != nil || got.Status != api.StatusExpired || len(w.sends) != 0 {
 			t.Errorf("%+v, %v, %d AReqs", got, err, len(w.sends))
 		}
 	}
@@ -868,7 +867,7 @@ func TestD52CardWaitsUnderTheKey(t *testing.T) {
 	}
 	d.APIKey = strings.ToUpper(d.APIKey) // capital letters make no other key
 	got, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json())
-	if err != nil || got.Status != outcome.Completed || len(w.sends) != 1 {
+	if err != nil || got.Status != api.StatusCompleted || len(w.sends) != 1 {
 		t.Fatal(told(err), got, len(w.sends))
 	}
 	if bytes.Contains(w.txns[a.ID].Data, []byte(`"Request"`)) {
@@ -891,7 +890,7 @@ func TestD52RepetitionOfAnAgentSendsNothing(t *testing.T) {
 	}
 	once.ID = noted
 	got, err := e.AuthenticateForAgent(auth.WithOnce(t.Context(), once), profiled, d, a.ID, agentBrowser().json())
-	if err != nil || got.Status != outcome.Completed || len(w.sends) != 1 {
+	if err != nil || got.Status != api.StatusCompleted || len(w.sends) != 1 {
 		t.Errorf("%v %+v, %d AReqs", err, got, len(w.sends))
 	}
 }
@@ -923,11 +922,11 @@ func TestD52AgentOnTwoNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(told(err))
 	}
-	if got, err := nodes[1].AgentAuthentication(t.Context(), profiled, a.ID); err != nil || got.Status != outcome.RequiresBrowser {
+	if got, err := nodes[1].AgentAuthentication(t.Context(), profiled, a.ID); err != nil || got.Status != api.StatusRequiresBrowser {
 		t.Errorf("the other node: %+v, %v", got, err)
 	}
 	d.Completion = "Y"
-	if got, err := nodes[1].AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json()); err != nil || got.Status != outcome.Completed {
+	if got, err := nodes[1].AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json()); err != nil || got.Status != api.StatusCompleted {
 		t.Fatal(told(err), got)
 	}
 	for i, e := range nodes {
@@ -938,7 +937,7 @@ func TestD52AgentOnTwoNodes(t *testing.T) {
 			t.Errorf("node %d, another merchant: %v", i, err)
 		}
 	}
-	if got, err := nodes[0].AgentAuthentication(t.Context(), profiled, a.ID); err != nil || got.Outcome == nil || got.Outcome.Result != outcome.Authenticated {
+	if got, err := nodes[0].AgentAuthentication(t.Context(), profiled, a.ID); err != nil || got.Outcome == nil || got.Outcome.Result != api.ResultAuthenticated {
 		t.Errorf("the first node: %+v, %v", got, err)
 	}
 	if len(w.sends) != 1 || w.sends[a.ID] != 1 {
@@ -960,7 +959,7 @@ func TestD55StrictKeyOfAnAgent(t *testing.T) {
 		t.Fatal(told(err))
 	}
 	d.Completion = "N"
-	if got, err := w.engine(0).AuthenticateForAgent(t.Context(), strict, d, a.ID, []byte("{}")); err != nil || got.Status != outcome.Completed {
+	if got, err := w.engine(0).AuthenticateForAgent(t.Context(), strict, d, a.ID, []byte("{}")); err != nil || got.Status != api.StatusCompleted {
 		t.Errorf("%v %+v", told(err), got)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
@@ -37,26 +37,26 @@ func TestN3FailedAuthenticationSaysWithWhichErro(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		do     func(t *testing.T, w *world, e *auth.Engine) string // returns the id
-		want   outcome.Erro
-		action outcome.Action
+		want   api.OutcomeError
+		action api.Action
 	}{
 		{"the directory server's", func(t *testing.T, w *world, e *auth.Engine) string {
 			w.reply = func(_ string, o object) ([]byte, error) { return erroOf(o, "305", "D").json(), nil }
 			id := preauth(t, e, shop)
 			_, _, _ = e.Authenticate(t.Context(), shop, areq("2.2.0", id).json())
 			return id
-		}, outcome.Erro{Component: "D", Code: "305", Description: "Not valid", Detail: "threeDSCompInd of ***"}, outcome.DoNotAuthorise},
+		}, api.OutcomeError{Component: "D", Code: "305", Description: "Not valid", Detail: "threeDSCompInd of ***"}, api.ActionDoNotAuthorise},
 		{"for an answer that is not valid", func(t *testing.T, w *world, e *auth.Engine) string {
 			w.reply = func(_ string, o object) ([]byte, error) { return with(aresObject(o, "Y"), "eci", "055").json(), nil }
 			id := preauth(t, e, shop)
 			_, _, _ = e.Authenticate(t.Context(), shop, areq("2.2.0", id).json())
 			return id
-		}, outcome.Erro{Component: "S", Code: "203", Description: "Invalid response from Directory Server", Detail: "eci"}, outcome.RetryLater},
+		}, api.OutcomeError{Component: "S", Code: "203", Description: "Invalid response from Directory Server", Detail: "eci"}, api.ActionRetryLater},
 		{"the issuer's in place of a result", func(t *testing.T, w *world, e *auth.Engine) string {
 			req := challengedAt(t, w, "2.2.0")
 			e.Receive(t.Context(), []string{"visa"}, erroOf(req, "402", "A").json())
 			return req.text("threeDSServerTransID")
-		}, outcome.Erro{Component: "A", Code: "402", Description: "Not valid", Detail: "threeDSCompInd of ***"}, outcome.RetryLater},
+		}, api.OutcomeError{Component: "A", Code: "402", Description: "Not valid", Detail: "threeDSCompInd of ***"}, api.ActionRetryLater},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
@@ -98,11 +98,11 @@ func TestCase37RefusedResultIsInTheAuthentication(t *testing.T) {
 	}
 	e.Receive(t.Context(), []string{"visa"}, with(rreq(req, "N", 1), "challengeCancel", "").json())
 	want := &journal.Refusal{At: w.clock(), Code: "203", Description: "The format or the value of an element is not valid.", Detail: "challengeCancel"}
-	if a := show(); a.Status != outcome.Challenge || !reflect.DeepEqual(a.ResultRefused, want) {
+	if a := show(); a.Status != api.StatusChallenge || !reflect.DeepEqual(a.ResultRefused, want) {
 		t.Errorf("%s, %+v; want %+v", a.Status, a.ResultRefused, want)
 	}
 	e.Receive(t.Context(), []string{"visa"}, rreq(req, "Y", 1).json())
-	if a := show(); a.Status != outcome.Completed || !reflect.DeepEqual(a.ResultRefused, want) {
+	if a := show(); a.Status != api.StatusCompleted || !reflect.DeepEqual(a.ResultRefused, want) {
 		t.Errorf("%s, %+v; want %+v", a.Status, a.ResultRefused, want)
 	}
 }
@@ -137,7 +137,7 @@ func TestCase33AuthenticationSaysWhatWasAuthenticated(t *testing.T) {
 // TestC18ChallengeThatNobodyWasShownIsAbandoned: an issuer's server that got no CReq was not reached, if the browser got the
 // form that opens its page; else the shopper had left before.
 func TestC18ChallengeThatNobodyWasShownIsAbandoned(t *testing.T) {
-	for isShown, want := range map[bool]outcome.Result{true: outcome.BankUnreachable, false: outcome.Abandoned} {
+	for isShown, want := range map[bool]api.Result{true: api.ResultBankUnreachable, false: api.ResultAbandoned} {
 		w := newWorld()
 		var sent object
 		w.reply = func(_ string, o object) ([]byte, error) { sent = o; return ares(o, "C"), nil }
@@ -145,7 +145,7 @@ func TestC18ChallengeThatNobodyWasShownIsAbandoned(t *testing.T) {
 		p.startBrowser()
 		waittest.Until(t, "the challenge", func() bool {
 			a, err := p.Authentication(t.Context(), profiled, p.id)
-			return err == nil && a.Status == outcome.Challenge
+			return err == nil && a.Status == api.StatusChallenge
 		})
 		if isShown {
 			p.await(auth.StepChallenge)
@@ -175,7 +175,7 @@ func TestC16FindingsOfAnAuthenticationAreThoseOfExplain(t *testing.T) {
 		}
 		return string(b)
 	}
-	if text(a.Findings) != text(want.Findings) || !strings.Contains(text(a.Findings), `"element":"`) {
+	if text(a.Findings) != text(want.Findings) || !strings.Contains(text(a.Findings), `"Element":"`) {
 		t.Errorf("%s, want %s", text(a.Findings), text(want.Findings))
 	}
 	row, err := w.Get(t.Context(), a.ID)

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
@@ -191,8 +191,8 @@ func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
 }
 
 // failureOf returns an Erro as a record keeps it.
-func failureOf(bad message.Error) *outcome.Erro {
-	return &outcome.Erro{
+func failureOf(bad message.Error) *api.OutcomeError {
+	return &api.OutcomeError{
 		Component: bad.Component, Code: bad.Code.String(),
 		Description: journalDetail(bad.Description), Detail: journalDetail(bad.Detail),
 	}

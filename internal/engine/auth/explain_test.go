@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
@@ -71,7 +71,7 @@ func TestE3AuthAndExplainAgree(t *testing.T) {
 		}
 		verdicts[x.IsValid]++
 		if err != nil {
-			if !slices.ContainsFunc(x.Faults, func(f faults.Entry) bool { return f.Code == bad.Code.String() }) {
+			if !slices.ContainsFunc(x.Faults, func(f api.Fault) bool { return f.Code == bad.Code.String() }) {
 				t.Fatalf("body %d: /auth says %s, /explain has %+v", n, told(err), x.Faults)
 			}
 			continue
@@ -161,7 +161,7 @@ func TestD23ExplainShowsRules(t *testing.T) {
 		body := areq("2.2.0", preauth(t, e, shop))
 		body[test.member] = test.value
 		x := e.Explain(shop, body.json(), check.ExplainOptions{})
-		i := slices.IndexFunc(x.Faults, func(f faults.Entry) bool { return *f.Pointer == "/"+test.member })
+		i := slices.IndexFunc(x.Faults, func(f api.Fault) bool { return *f.Pointer == "/"+test.member })
 		if x.IsValid || x.AReq != nil || i < 0 {
 			t.Errorf("%s: %+v", name, x)
 			continue
@@ -185,7 +185,7 @@ func TestD12CureNamesTheProfile(t *testing.T) {
 		delete(body, member)
 		for _, isCreation := range []bool{true, false} {
 			x := e.Explain(shop, body.json(), check.ExplainOptions{IsCreation: isCreation})
-			i := slices.IndexFunc(x.Faults, func(f faults.Entry) bool { return *f.Pointer == "/"+member })
+			i := slices.IndexFunc(x.Faults, func(f api.Fault) bool { return *f.Pointer == "/"+member })
 			if i < 0 || strings.Contains(x.Faults[i].Cure, key) != isCreation || !strings.HasPrefix(x.Faults[i].Cure, "Send "+member) {
 				t.Errorf("%s, isCreation %v: %+v", member, isCreation, x.Faults)
 			}
@@ -204,7 +204,7 @@ func TestD12SchemeRequiredHasItsSource(t *testing.T) {
 		t.Fatalf("%+v", x)
 	}
 	for _, f := range x.Faults {
-		if f.Rule != "scheme-required" || f.Source == nil || *f.Source == "" || !strings.Contains(f.Cure, (*f.Pointer)[1:]) {
+		if f.Rule != "scheme-required" || f.Source == "" || !strings.Contains(f.Cure, (*f.Pointer)[1:]) {
 			t.Errorf("%s: %+v", *f.Pointer, f)
 		}
 	}
@@ -448,7 +448,7 @@ func TestE3WhatIsWrongIsNotCopied(t *testing.T) {
 	body = areq("2.2.0", preauth(t, e, shop))
 	body["mobilePhone"] = object{"cc": "+12345", "subscriber": "12345678"}
 	x = e.Explain(shop, body.json(), check.ExplainOptions{})
-	isThere := func(c faults.Correction) bool { return c.Pointer == "/mobilePhone/cc" }
+	isThere := func(c api.Correction) bool { return c.Pointer == "/mobilePhone/cc" }
 	if i := slices.IndexFunc(x.Normalised, isThere); i < 0 || x.Normalised[i].Found == nil || x.Normalised[i].Sent != nil {
 		t.Errorf("what is changed and wrong all the same: %+v", x.Normalised)
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
@@ -169,7 +169,7 @@ func TestCase31AgentsRequestIsFitted(t *testing.T) {
 				}
 			}
 			for _, element := range tt.normalised {
-				if !slices.ContainsFunc(a.Normalised, func(c faults.Correction) bool { return c.Pointer == "/"+element }) {
+				if !slices.ContainsFunc(a.Normalised, func(c api.Correction) bool { return c.Pointer == "/"+element }) {
 					t.Errorf("%s %s: %s is not named in %v", version, name, element, a.Normalised)
 				}
 			}

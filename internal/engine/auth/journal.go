@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
@@ -63,7 +64,7 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journ
 }
 
 // journalKinds returns the steps that a transaction has come through.
-func journalKinds(t *store.Txn, rec *txn.Record, status outcome.Status) []journal.Kind {
+func journalKinds(t *store.Txn, rec *txn.Record, status api.Status) []journal.Kind {
 	var kinds []journal.Kind
 	if rec.Made != 0 {
 		kinds = append(kinds, journal.Created)
@@ -79,7 +80,7 @@ func journalKinds(t *store.Txn, rec *txn.Record, status outcome.Status) []journa
 		kinds = append(kinds, journal.Answered, journal.SecondAReq)
 		answered = journal.SecondAnswer
 	}
-	if rec.Answered != 0 || t.State == txn.Sent && status == outcome.Failed {
+	if rec.Answered != 0 || t.State == txn.Sent && status == api.StatusFailed {
 		kinds = append(kinds, answered)
 	}
 	if p := rec.Page; p != nil && p.Returned != 0 {
@@ -92,7 +93,7 @@ func journalKinds(t *store.Txn, rec *txn.Record, status outcome.Status) []journa
 		kinds = append(kinds, journal.GivenUp)
 	case t.State == txn.Cancelled:
 		kinds = append(kinds, journal.Cancelled)
-	case status == outcome.Expired:
+	case status == api.StatusExpired:
 		kinds = append(kinds, journal.Expired)
 	case len(kinds) == 0 || txn.IsAtEnd(t) && rec.Answered == 0:
 		kinds = append(kinds, answered) // the authentication ended before an AReq left
@@ -101,7 +102,7 @@ func journalKinds(t *store.Txn, rec *txn.Record, status outcome.Status) []journa
 }
 
 // journalRecord returns a transaction as the journal shows it, and its messages.
-func (e *Engine) journalRecord(t *store.Txn, rec *txn.Record, status outcome.Status) (*journal.Record, outcome.Messages, error) {
+func (e *Engine) journalRecord(t *store.Txn, rec *txn.Record, status api.Status) (*journal.Record, outcome.Messages, error) {
 	r := &journal.Record{
 		ID: t.ID, Created: rec.CreatedAt(), API: "emv", Operation: "auth", Merchant: t.Owner, Reference: rec.Reference,
 		Updated: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, rec.Answered, rec.Sent, rec.Made)).UTC(),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
@@ -152,11 +153,11 @@ type CardLookup struct {
 }
 
 // Lookup returns the schemes that hold a card. It sends nothing. The entries are what is wrong with the body.
-func (e *Engine) Lookup(ctx context.Context, acc *account.Account, body []byte) (*CardLookup, []faults.Entry) {
+func (e *Engine) Lookup(ctx context.Context, acc *account.Account, body []byte) (*CardLookup, []api.Fault) {
 	r, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
 		cure := "Send one JSON object with the string acctNumber."
-		return nil, []faults.Entry{faults.New(message.Format, "", "json", cure)}
+		return nil, []api.Fault{faults.New(message.Format, "", "json", cure)}
 	}
 	found := &CardLookup{}
 	if !acc.Strict {
@@ -170,7 +171,7 @@ func (e *Engine) Lookup(ctx context.Context, acc *account.Account, body []byte) 
 	case !check.IsCardNumber(pan):
 		problems = append(problems, message.Problem{Code: message.Format, Path: "acctNumber"})
 	}
-	var wrong []faults.Entry
+	var wrong []api.Fault
 	for _, p := range problems {
 		wrong = append(wrong, faults.Explain(p, faults.Subject{Version: message.V231, Value: r.RawAt}))
 	}

@@ -15,10 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/txn"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -118,7 +117,7 @@ func TestB8SecondAReqOfAPage(t *testing.T) {
 			if v.SPC == nil || !bytes.Contains(v.SPC.Credentials, []byte("bank.example")) || !bytes.Contains(v.SPC.Transaction, []byte(`"value":"10.99"`)) || v.Challenge != nil {
 				t.Errorf("the dialog gets %+v", v)
 			}
-			if a, err := p.Authentication(t.Context(), profiled, p.id); err != nil || a.Status != outcome.InProgress {
+			if a, err := p.Authentication(t.Context(), profiled, p.id); err != nil || a.Status != api.StatusInProgress {
 				t.Errorf("while the dialog is shown: %+v, %v", a, err)
 			}
 			after, err := p.answer(p.Engine, test.answer)
@@ -163,7 +162,7 @@ func TestB8SecondAReqOfAPage(t *testing.T) {
 				t.Errorf("all else is not as in the first:\n%s\n%s", first.json(), second.json())
 			}
 			a, err := p.Authentication(t.Context(), profiled, p.id)
-			if err != nil || a.ID != p.id || a.Outcome == nil || a.Outcome.Result != outcome.Authenticated || !bytes.Contains(a.ARes, []byte(id)) {
+			if err != nil || a.ID != p.id || a.Outcome == nil || a.Outcome.Result != api.ResultAuthenticated || !bytes.Contains(a.ARes, []byte(id)) {
 				t.Errorf("%+v, %v", a, err)
 			}
 			if _, err := p.Authentication(t.Context(), profiled, id); !errors.Is(err, auth.ErrNoAuthentication) {
@@ -237,7 +236,7 @@ func TestB8OfferOfAPage(t *testing.T) {
 				t.Errorf("%s: the AReq has %s: %v", test.name, name, sent[name])
 			}
 		}
-		if test.isLacking && !slices.ContainsFunc(a.Normalised, func(c faults.Correction) bool { return c.Pointer == "/threeDSRequestorSpcSupport" }) {
+		if test.isLacking && !slices.ContainsFunc(a.Normalised, func(c api.Correction) bool { return c.Pointer == "/threeDSRequestorSpcSupport" }) {
 			t.Errorf("%s: the back end is not told: %+v", test.name, a.Normalised)
 		}
 	}
@@ -388,10 +387,10 @@ func TestB8ResultOfTheSecondAReq(t *testing.T) {
 		t.Fatalf("the result: %s", got.Body)
 	}
 	a, err := p.Authentication(t.Context(), profiled, p.id)
-	if err != nil || a.ID != p.id || a.Status != outcome.Completed || a.Outcome.Result != outcome.Authenticated {
+	if err != nil || a.ID != p.id || a.Status != api.StatusCompleted || a.Outcome.Result != api.ResultAuthenticated {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if id := a.Outcome.Authorisation.ThreeDSServerTransID; id == nil || *id != second {
+	if id := a.Outcome.Authorisation.ThreeDSServerTransID; string(id) != second {
 		t.Errorf("the authorisation names %v, want %s", id, second)
 	}
 	if v := p.await(auth.StepEnd); v.End != "completed" {
@@ -460,7 +459,7 @@ func TestB8IssuerEndsTheFirst(t *testing.T) {
 	if v, err := p.answer(p.Engine, confirmed); err != nil || v.End != "completed" || len(sent.list()) != 1 {
 		t.Errorf("%+v, %v, %d AReqs", v, err, len(sent.list()))
 	}
-	if a, err := p.Authentication(t.Context(), profiled, p.id); err != nil || a.Outcome.Result != outcome.Abandoned {
+	if a, err := p.Authentication(t.Context(), profiled, p.id); err != nil || a.Outcome.Result != api.ResultAbandoned {
 		t.Errorf("%+v, %v", a.Outcome, err)
 	}
 }
@@ -595,7 +594,7 @@ func TestB8OneSecondAReqOnEachStore(t *testing.T) {
 			t.Fatalf("%s", got.Body)
 		}
 		a, err := p.Authentication(t.Context(), profiled, p.id)
-		if err != nil || a.Status != outcome.Completed || a.Outcome.Result != outcome.Authenticated {
+		if err != nil || a.Status != api.StatusCompleted || a.Outcome.Result != api.ResultAuthenticated {
 			t.Errorf("%+v, %v", a, err)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/protocol/faults"
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/message"
@@ -20,7 +20,7 @@ type Content struct {
 	Message      *message.Request
 	AReq         *message.Message // nil if its version is not known
 	Problems     message.Problems // for which the request is refused
-	Own          []faults.Entry   // what is wrong with members that EMV 3DS does not have
+	Own          []api.Fault      // what is wrong with members that EMV 3DS does not have
 	Findings     []*scheme.Finding
 	Enforced     []*scheme.Finding // those of findings that are among problems
 	RulesChecked bool

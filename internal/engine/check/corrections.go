@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/message"
 )
@@ -16,7 +17,7 @@ const (
 )
 
 // KeptCorrections returns what was changed in a request for an authentication, to be kept with it.
-func (k *Checker) KeptCorrections(req *Request, c *Content, body []byte) []faults.Correction {
+func (k *Checker) KeptCorrections(req *Request, c *Content, body []byte) []api.Correction {
 	original, err := message.ReadRequest(body, k.Limits)
 	if err != nil {
 		return nil // it was read before
@@ -34,9 +35,9 @@ func (k *Checker) KeptCorrections(req *Request, c *Content, body []byte) []fault
 }
 
 // corrections returns what was changed in a request, and the members that are not sent because nobody knows them.
-func corrections(req *Request, c *Content, original *message.Request) (all []faults.Correction) {
+func corrections(req *Request, c *Content, original *message.Request) (all []api.Correction) {
 	for _, change := range req.Changes {
-		n := faults.Correction{Pointer: faults.Pointer(change.Path), Rule: change.What}
+		n := api.Correction{Pointer: faults.Pointer(change.Path), Rule: change.What}
 		if IsImpersonal(change.Path) {
 			n.Found = WithoutCard(original.RawAt(change.Path), req.PAN)
 			if c.AReq != nil {
@@ -48,7 +49,7 @@ func corrections(req *Request, c *Content, original *message.Request) (all []fau
 	for _, path := range original.Unknown() {
 		top, _, _ := strings.Cut(path.Name(), ".")
 		if !slices.ContainsFunc(c.known, func(name string) bool { return strings.EqualFold(name, top) }) {
-			all = append(all, faults.Correction{Pointer: faults.Pointer(path), Rule: "unknown-member"})
+			all = append(all, api.Correction{Pointer: faults.Pointer(path), Rule: "unknown-member"})
 		}
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/browserurl"
 	"github.com/openthreeds/threeds/internal/base/iso"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
@@ -104,9 +105,9 @@ func IsBrowserMember(name string) bool {
 }
 
 // checkOwnMembers checks the members of a request for an authentication that are not of EMV 3DS.
-func (k *Checker) checkOwnMembers(msg *message.Request) []faults.Entry {
-	var wrong []faults.Entry
-	add := func(name message.Path, rule, cure string) *faults.Entry {
+func (k *Checker) checkOwnMembers(msg *message.Request) []api.Fault {
+	var wrong []api.Fault
+	add := func(name message.Path, rule, cure string) *api.Fault {
 		wrong = append(wrong, faults.New(message.Format, name, rule, cure))
 		return &wrong[len(wrong)-1]
 	}
@@ -125,7 +126,7 @@ func (k *Checker) checkOwnMembers(msg *message.Request) []faults.Entry {
 		least, most := 1, transid.MaxReference
 		if n := utf8.RuneCountInString(text); n > transid.MaxReference {
 			entry := add("reference", "length", "Send 1 to 64 printable characters.")
-			entry.Limit, entry.Found = &faults.Limit{Min: &least, Max: &most}, &faults.Found{Type: "string", Length: &n}
+			entry.Limit, entry.Found = &api.Limit{Min: &least, Max: &most}, &api.Found{Type: "string", Length: &n}
 		} else {
 			add("reference", "control-character", "Send printable characters alone.")
 		}

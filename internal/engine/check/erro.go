@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/message"
@@ -85,12 +86,12 @@ func BadJSON(err error) error {
 			Version: message.V220, Code: message.Format, Component: Component,
 			Description: "Invalid JSON", Detail: err.Error(),
 		},
-		[]faults.Entry{unreadable(err)},
+		[]api.Fault{unreadable(err)},
 	}
 }
 
 // unreadable returns the fault of a body that is no JSON object of a size that can be read.
-func unreadable(err error) faults.Entry {
+func unreadable(err error) api.Fault {
 	cure := "Send one JSON object."
 	if bad, ok := errors.AsType[*message.SyntaxError](err); ok {
 		cure = "Send one JSON object: " + bad.Error() + "."
@@ -101,7 +102,7 @@ func unreadable(err error) faults.Entry {
 // A FaultyRequestError is the Erro that answers a request with faults, and the faults one by one.
 type FaultyRequestError struct {
 	Erro   message.Error
-	Faults []faults.Entry
+	Faults []api.Fault
 }
 
 func (e *FaultyRequestError) Error() string { return e.Erro.Error() }
@@ -113,7 +114,7 @@ const UnknownID = "Unknown threeDSServerTransID"
 
 // FaultsOf returns what is wrong with the request that err refuses (docs/api.md, R12a): none if the Erro is another
 // component's, or has a code that does not tell of a fault of the content.
-func FaultsOf(err error) []faults.Entry {
+func FaultsOf(err error) []api.Fault {
 	bad, ok := errors.AsType[message.Error](err)
 	switch {
 	case !ok || bad.Component != Component:
@@ -126,9 +127,9 @@ func FaultsOf(err error) []faults.Entry {
 	}
 	if bad.Description == UnknownID {
 		cure := "Send the id of an authentication of yours whose result is awaited, or can still be fetched."
-		return []faults.Entry{faults.New(bad.Code, "threeDSServerTransID", "condition", cure)}
+		return []api.Fault{faults.New(bad.Code, "threeDSServerTransID", "condition", cure)}
 	}
-	var all []faults.Entry
+	var all []api.Fault
 	for _, name := range Elements(bad) {
 		all = append(all, faults.New(bad.Code, message.Path(name), "condition", "Send "+name+" as docs/api.md describes it."))
 	}
@@ -136,8 +137,8 @@ func FaultsOf(err error) []faults.Entry {
 }
 
 // explainProblems returns the entries of problems. Those that come of a rule of the scheme have its source.
-func (k *Checker) explainProblems(problems message.Problems, enforced []*scheme.Finding, s faults.Subject) []faults.Entry {
-	var all []faults.Entry
+func (k *Checker) explainProblems(problems message.Problems, enforced []*scheme.Finding, s faults.Subject) []api.Fault {
+	var all []api.Fault
 	for _, p := range problems {
 		entry := faults.Explain(p, s)
 		if p.Path == "ds" && p.Code == message.Format {
@@ -145,15 +146,14 @@ func (k *Checker) explainProblems(problems message.Problems, enforced []*scheme.
 			for i := range k.Peers {
 				words = append(words, k.Peers[i].Scheme)
 			}
-			entry.Rule, entry.Limit, entry.Cure = "unknown-code", &faults.Limit{Allowed: words}, "Send the word of a directory that is configured."
+			entry.Rule, entry.Limit, entry.Cure = "unknown-code", &api.Limit{Allowed: words}, "Send the word of a directory that is configured."
 		}
 		if p.Path == "messageCategory" && entry.Rule == "condition" && s.Version < message.V220 {
 			entry.Cure = "Send 02, or the messageVersion 2.2.0 or later: 2.1.0 has no payment in 3RI (deviceChannel 03)."
 		}
 		for _, f := range enforced {
 			if f.Code == p.Code && f.Elements[0] == string(p.Path) {
-				source := scheme.DescribeSources(f.Sources)
-				entry.Rule, entry.Limit, entry.Source = "scheme-required", nil, &source
+				entry.Rule, entry.Limit, entry.Source = "scheme-required", nil, api.Text(scheme.DescribeSources(f.Sources))
 				entry.Cure = "Do what the scheme asks for: " + f.Text + "."
 			}
 		}

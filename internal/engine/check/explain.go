@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/message"
@@ -13,9 +14,9 @@ import (
 // An Explanation says what /auth would make of a body.
 type Explanation struct {
 	IsValid    bool // /auth would not refuse the content
-	Faults     []faults.Entry
-	Warnings   []Warning
-	Normalised []faults.Correction
+	Faults     []api.Fault
+	Warnings   []api.ExplanationWarning
+	Normalised []api.Correction
 	Findings   []*scheme.Finding // what the scheme asks for and the request lacks
 	Scheme     string            // whose directory the AReq would go to; "" if it is not known
 	Version    message.Version   // of the AReq
@@ -23,15 +24,8 @@ type Explanation struct {
 }
 
 // Reject makes a request invalid for further faults, which come first.
-func (x *Explanation) Reject(further []faults.Entry) {
+func (x *Explanation) Reject(further []api.Fault) {
 	x.IsValid, x.AReq, x.Faults = false, nil, append(further, x.Faults...)
-}
-
-// A Warning is something that does not make /auth refuse the request.
-type Warning struct {
-	Pointer string `json:"pointer"`
-	Rule    string `json:"rule"`
-	Text    string `json:"text"`
 }
 
 // ExplainOptions are what is asked for beside the body.
@@ -58,14 +52,14 @@ var (
 )
 
 // ReadExplainOptions returns the options among the members of a body, and what is wrong with them.
-func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
+func ReadExplainOptions(body []byte) (ExplainOptions, []api.Fault) {
 	var o ExplainOptions
-	var entries []faults.Entry
+	var entries []api.Fault
 	r, err := message.ReadRequest(body, message.Limits{Depth: -1, Members: -1})
 	if err != nil {
 		return o, nil
 	}
-	add := func(name message.Path, rule, cure string, limit faults.Limit) {
+	add := func(name message.Path, rule, cure string, limit api.Limit) {
 		e := faults.New(message.Format, name, rule, cure)
 		e.Limit = &limit
 		entries = append(entries, e)
@@ -73,12 +67,12 @@ func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
 	if r.Has("scheme") {
 		if o.Scheme = r.Text("scheme"); !slices.Contains(scheme.Names(), o.Scheme) {
 			o.Scheme = ""
-			add("scheme", "unknown-code", "Send the word of a card scheme.", faults.Limit{Allowed: scheme.Names()})
+			add("scheme", "unknown-code", "Send the word of a card scheme.", api.Limit{Allowed: scheme.Names()})
 		}
 	}
 	if r.Has("asOf") {
 		if o.AsOf, err = time.Parse(time.DateOnly, r.Text("asOf")); err != nil {
-			add("asOf", "pattern", "Send a date such as 2026-11-25.", faults.Limit{Pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
+			add("asOf", "pattern", "Send a date such as 2026-11-25.", api.Limit{Pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
 		}
 	}
 	switch r.Text("for") {
@@ -88,7 +82,7 @@ func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
 	default:
 		o.IsCreation = !r.Has("messageType") && !r.Has("threeDSServerTransID")
 		if r.Has("for") {
-			add("for", "unknown-code", "Send the path that the body is for, or nothing.", faults.Limit{Allowed: []string{"auth", "authentications"}})
+			add("for", "unknown-code", "Send the path that the body is for, or nothing.", api.Limit{Allowed: []string{"auth", "authentications"}})
 		}
 	}
 	return o, entries
@@ -98,11 +92,11 @@ func (k *Checker) Explain(req *Request, body []byte, o ExplainOptions) *Explanat
 	req.wantedScheme, req.asOf = o.Scheme, o.AsOf
 	original, err := message.ReadRequest(slices.Clone(body), k.Limits)
 	if err != nil {
-		return &Explanation{Faults: []faults.Entry{unreadable(err)}}
+		return &Explanation{Faults: []api.Fault{unreadable(err)}}
 	}
 	c, err := k.checkAnyID(req, body, o)
 	if err != nil {
-		return &Explanation{Faults: []faults.Entry{unreadable(err)}}
+		return &Explanation{Faults: []api.Fault{unreadable(err)}}
 	}
 	placeholders := append(slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has), req.Awaited...)
 	x := &Explanation{Version: req.Version, Scheme: c.To.Scheme()}
@@ -188,10 +182,10 @@ func (k *Checker) checkCard(x *Explanation, req *Request, c *Content, s faults.S
 }
 
 func (x *Explanation) warn(path message.Path, rule, text string) {
-	x.Warnings = append(x.Warnings, Warning{faults.Pointer(path), rule, text})
+	x.Warnings = append(x.Warnings, api.ExplanationWarning{Pointer: faults.Pointer(path), Rule: rule, Text: text})
 }
 
 // hasFaultAt reports whether a fault is about the element that a pointer names.
 func (x *Explanation) hasFaultAt(pointer string) bool {
-	return slices.ContainsFunc(x.Faults, func(f faults.Entry) bool { return f.Pointer != nil && *f.Pointer == pointer })
+	return slices.ContainsFunc(x.Faults, func(f api.Fault) bool { return f.Pointer != nil && *f.Pointer == pointer })
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/iso"
 	"github.com/openthreeds/threeds/internal/protocol/v1"
 	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
@@ -13,24 +14,11 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// Checked is the answer of /check, all of it as signed.
-type Checked struct {
-	Amount        string `json:"amount"`         // minor units
-	Currency      string `json:"currency"`       // three letters
-	CAVV          string `json:"cavv"`           // empty with N and U
-	CAVVAlgorithm string `json:"cavv_algorithm"` // empty with N and U
-	ECI           string `json:"eci"`            // one digit
-	MerchantID    string `json:"merchant_id"`
-	Last4         string `json:"last4"`
-	Status        string `json:"status"` // Y, A, N, U
-	XID           string `json:"xid"`
-}
-
 // Check verifies a PARes and returns what it says. The PARes is refused, with a *ParamError
 // that does not tell why, unless its signature is good, an issuer of a configured scheme
 // made it, and it agrees with the PAReq that this merchant got, if it got one here. Another
 // error means that nothing could be decided.
-func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (Checked, error) {
+func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (api.Checked, error) {
 	ctx, cancel := context.WithTimeout(ctx, Longest) // a slow store is asked for many PAReqs at worst
 	defer cancel()
 	scheme, last4, log := "", "", e.Log.With("merchant", acc.Merchant.Name)
@@ -46,13 +34,13 @@ func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (
 	if errors.Is(err, ErrUnavailable) {
 		record.LogFailure(ctx, log, e.StoreFailures, e.Now(), "PARes not checked", err)
 		e.noteEnd(ctx, "check", scheme, "store")
-		return Checked{}, err
+		return api.Checked{}, err
 	}
 	if err != nil {
 		log.WarnContext(ctx, "PARes refused", "err", err)
 		e.noteStep(ctx, "v1.pares", e.showPARes(p), "refused: "+err.Error())
 		e.noteEnd(ctx, "check", scheme, "refused")
-		return Checked{}, &ParamError{"pares", InvalidParam}
+		return api.Checked{}, &ParamError{"pares", InvalidParam}
 	}
 	e.noteStep(ctx, "v1.pares", e.showPARes(p), "")
 	checked := newChecked(p)
@@ -111,9 +99,9 @@ func (e *Engine) compareWithRequest(ctx context.Context, owner string, p *v1.Ope
 }
 
 // newChecked returns what the merchant learns from a good PARes.
-func newChecked(p *v1.Opened) Checked {
+func newChecked(p *v1.Opened) api.Checked {
 	alpha, _ := iso.CurrencyLetters(p.Currency)
-	c := Checked{
+	c := api.Checked{
 		Amount: p.Amount, Currency: alpha, MerchantID: p.MerID, Last4: p.Last4, Status: p.Status, XID: p.XID, ECI: p.ShortECI(),
 	}
 	if hasCAVV(p.Status) {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/difftest"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
 	"github.com/openthreeds/threeds/internal/protocol/v1/v1test"
@@ -34,7 +35,7 @@ func TestCheckReturnsWhatIsSigned(t *testing.T) {
 			req := w.enroll(shop, purchase(tt.pan))
 			p := req.Answer(tt.pan, tt.status)
 			p.Amount = "000000021601"
-			want := mpi.Checked{
+			want := api.Checked{
 				Amount: "21601", Currency: "DKK", ECI: tt.eci, MerchantID: "M-1001", Last4: "7890", Status: tt.status, XID: p.XID,
 			}
 			if tt.signed != "" {
@@ -321,7 +322,7 @@ func TestStoreFailureDecidesNothing(t *testing.T) {
 	req := w.enroll(shop, purchase(visaPAN))
 	text := sign("visa", req.Answer(visaPAN, "Y"))
 	w.store.fails(errDown)
-	if c, err := w.Check(t.Context(), shop, text); !errors.Is(err, mpi.ErrUnavailable) || c != (mpi.Checked{}) {
+	if c, err := w.Check(t.Context(), shop, text); !errors.Is(err, mpi.ErrUnavailable) || c != (api.Checked{}) {
 		t.Errorf("%+v %v", c, err)
 	}
 	if got := last(w.observed); got != "check visa store" {
@@ -360,7 +361,7 @@ func TestFailureOfEachStoreOperation(t *testing.T) {
 			}
 			return
 		}
-		if !errors.Is(err, mpi.ErrUnavailable) || c != (mpi.Checked{}) {
+		if !errors.Is(err, mpi.ErrUnavailable) || c != (api.Checked{}) {
 			t.Errorf("PARes, step %d: %+v %v", at, c, err)
 		}
 	}
@@ -396,7 +397,7 @@ func TestUnreadableRecord(t *testing.T) {
 	for _, id := range []string{p.Message.ID, "anything"} {
 		answer := p.Answer(visaPAN, "Y")
 		answer.MessageID, answer.Amount = id, "1"
-		if c, err := w.Check(t.Context(), shop, sign("visa", answer)); !errors.Is(err, mpi.ErrUnavailable) || c != (mpi.Checked{}) {
+		if c, err := w.Check(t.Context(), shop, sign("visa", answer)); !errors.Is(err, mpi.ErrUnavailable) || c != (api.Checked{}) {
 			t.Errorf("%s: %+v %v", id, c, err)
 		}
 	}
@@ -433,7 +434,7 @@ func TestSlowStore(t *testing.T) {
 		w.Store = slowStore{w.store}
 		start := time.Now()
 		c, err := w.Check(t.Context(), shop, sign("visa", p))
-		if took := time.Since(start); took >= 30*time.Second || !errors.Is(err, mpi.ErrUnavailable) || c != (mpi.Checked{}) {
+		if took := time.Since(start); took >= 30*time.Second || !errors.Is(err, mpi.ErrUnavailable) || c != (api.Checked{}) {
 			t.Errorf("%+v %v after %v", c, err, took)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/base/iso"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -16,22 +17,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/record"
 )
 
-// An Answer is that of /enrolled. An empty text is one that is not there.
-type Answer struct {
-	ACSURL   string
-	PAReq    string
-	Enrolled string // Y, N or U; empty when there is an Error
-	ECI      string // one digit
-	Error    *Trouble
-}
-
-// Trouble is why a directory server's answer is missing.
-type Trouble struct {
-	Message string `json:"message"`
-	Detail  string `json:"detail"`
-}
-
-// The messages of a Trouble that is not the directory server's own.
+// The messages of an error that is not the directory server's own.
 const (
 	noContact     = "Directory server timeout or connection error"
 	noDirectory   = "3-D Secure 1 is not available for this card"
@@ -50,7 +36,7 @@ type enrollment struct {
 
 // Enrolled asks whether a card takes part, and if so makes the PAReq for it. There is
 // always an Answer: what goes wrong is in its Error.
-func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrollment) Answer {
+func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrollment) api.Enrollment {
 	ctx, cancel := context.WithTimeout(ctx, Longest)
 	defer cancel()
 	of := scheme.OfCard(asked.Card.Number)
@@ -65,7 +51,7 @@ func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrol
 	answer, outcome := n.enroll(ctx)
 	e.noteEnd(ctx, "enrolled", of, outcome)
 	e.note(ctx, "messageId", n.id)
-	e.note(ctx, "transStatus", answer.Enrolled)
+	e.note(ctx, "transStatus", string(answer.Enrolled))
 	e.note(ctx, "eci", answer.ECI)
 	e.note(ctx, "reference", n.reference())
 	n.noteCard(ctx)
@@ -90,12 +76,12 @@ func (n *enrollment) noteCard(ctx context.Context) {
 }
 
 // enroll returns the answer, and in a word how it came about.
-func (n *enrollment) enroll(ctx context.Context) (answer Answer, outcome string) {
+func (n *enrollment) enroll(ctx context.Context) (answer api.Enrollment, outcome string) {
 	if n.directory(n.scheme) == nil {
 		return n.errorAnswer(noDirectory, "No 3-D Secure 1 directory server is configured for the card's scheme"), "unconfigured"
 	}
 	if n.isKnownAbsent(n.scheme, n.Card.Number) {
-		return Answer{Enrolled: "N", ECI: v1.ECI(n.scheme, v1.Attempt)}, "N"
+		return api.Enrollment{Enrolled: "N", ECI: v1.ECI(n.scheme, v1.Attempt)}, "N"
 	}
 	res, answer, outcome := n.askDirectory(ctx)
 	if outcome != "" {
@@ -103,25 +89,25 @@ func (n *enrollment) enroll(ctx context.Context) (answer Answer, outcome string)
 	}
 	switch res.Enrolled {
 	case "N":
-		return Answer{Enrolled: "N", ECI: v1.ECI(n.scheme, v1.Attempt)}, "N"
+		return api.Enrollment{Enrolled: "N", ECI: v1.ECI(n.scheme, v1.Attempt)}, "N"
 	case "U":
-		return Answer{Enrolled: "U", ECI: v1.ECI(n.scheme, v1.Unavailable)}, "U"
+		return api.Enrollment{Enrolled: "U", ECI: v1.ECI(n.scheme, v1.Unavailable)}, "U"
 	}
 	pareq, err := n.makePAReq(ctx, res)
 	if err != nil {
 		record.LogFailure(ctx, n.Log, n.StoreFailures, n.Now(), "PAReq not kept", err, "messageId", n.id)
 		return n.errorAnswer(transientText, "The server could not reach its own data, try again"), "store"
 	}
-	return Answer{ACSURL: res.URL, PAReq: pareq, Enrolled: "Y", ECI: v1.ECI(n.scheme, v1.Success)}, "Y"
+	return api.Enrollment{ACSURL: api.Text(res.URL), PAReq: api.Text(pareq), Enrolled: "Y", ECI: v1.ECI(n.scheme, v1.Success)}, "Y"
 }
 
-func (n *enrollment) errorAnswer(message, detail string) Answer {
-	return Answer{ECI: v1.ECI(n.scheme, v1.Failure), Error: &Trouble{message, detail}}
+func (n *enrollment) errorAnswer(message, detail string) api.Enrollment {
+	return api.Enrollment{ECI: v1.ECI(n.scheme, v1.Failure), Error: &api.EnrollmentError{Message: message, Detail: detail}}
 }
 
 // askDirectory makes the exchange of VEReq and VERes. Outcome is empty when there is a
 // VERes to go on with; else answer is what the requestor gets.
-func (n *enrollment) askDirectory(ctx context.Context) (res *v1.VERes, answer Answer, outcome string) {
+func (n *enrollment) askDirectory(ctx context.Context) (res *v1.VERes, answer api.Enrollment, outcome string) {
 	ctx, cancel := context.WithTimeout(ctx, exchange)
 	defer cancel()
 	req := &v1.VEReq{
@@ -149,7 +135,7 @@ func (n *enrollment) askDirectory(ctx context.Context) (res *v1.VERes, answer An
 		return nil, n.iReqAnswer(ctx, res.IReq), "refused"
 	}
 	n.noteStep(ctx, "v1.veres", showVERes(res), "")
-	return res, Answer{}, ""
+	return res, api.Enrollment{}, ""
 }
 
 // detailOf returns the text for the requestor about an exchange that failed.
@@ -184,7 +170,7 @@ func (e *Engine) reportFault(ctx context.Context, scheme, id string, err error) 
 }
 
 // iReqAnswer returns the answer to the requestor when the directory server sent an IReq.
-func (n *enrollment) iReqAnswer(ctx context.Context, r v1.IReq) Answer {
+func (n *enrollment) iReqAnswer(ctx context.Context, r v1.IReq) api.Enrollment {
 	n.Log.WarnContext(ctx, "v1 directory refused a request", "messageId", n.id, "scheme", n.scheme, "iReqCode", r.Code)
 	text := iReqText(r.Code)
 	detail := r.Detail

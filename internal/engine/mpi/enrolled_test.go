@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/difftest"
-	"github.com/openthreeds/threeds/internal/engine/mpi"
 	"github.com/openthreeds/threeds/internal/protocol/v1/v1test"
 )
 
@@ -23,7 +23,7 @@ func TestEnrolled(t *testing.T) {
 			w := newWorld(t)
 			w.says(func(id string) string { return veres(id, tt.enrolled) })
 			a := w.Enrolled(t.Context(), shop, purchase(tt.pan))
-			if a.Enrolled != tt.enrolled || a.ECI != tt.eci || a.Error != nil || (a.PAReq != "") != (tt.enrolled == "Y") || (a.ACSURL != "") != (tt.enrolled == "Y") {
+			if string(a.Enrolled) != tt.enrolled || a.ECI != tt.eci || a.Error != nil || (a.PAReq != "") != (tt.enrolled == "Y") || (a.ACSURL != "") != (tt.enrolled == "Y") {
 				t.Errorf("%+v", a)
 			}
 			if m := last(w.asked); m.Scheme != tt.scheme || m.Name != "VEReq" || m.Message.VEReq.PAN != tt.pan ||
@@ -47,7 +47,7 @@ func TestPAReqSaysWhatWasAsked(t *testing.T) {
 	if a.ACSURL != "https://acs.example/v1?a=1&b=2" {
 		t.Errorf("ACS URL %q", a.ACSURL)
 	}
-	req, doc := v1test.Decode(t, a.PAReq)
+	req, doc := v1test.Decode(t, string(a.PAReq))
 	var want v1test.PAReq
 	want.Message.ID = last(w.asked).Message.ID
 	p := &want.Message.PAReq
@@ -123,7 +123,7 @@ func TestErrorsOfTheDirectory(t *testing.T) {
 					return strings.ReplaceAll(tt.reply(m.Message.ID), visaPAN, pan), nil
 				}
 				a := w.Enrolled(t.Context(), shop, purchase(pan))
-				if diff := difftest.Diff(mpi.Answer{ECI: eci, Error: &mpi.Trouble{Message: tt.message, Detail: tt.detail}}, a); diff != "" {
+				if diff := difftest.Diff(api.Enrollment{ECI: eci, Error: &api.EnrollmentError{Message: tt.message, Detail: tt.detail}}, a); diff != "" {
 					t.Errorf("answer (-want +got):\n%s", diff)
 				}
 				switch {
@@ -159,7 +159,7 @@ func TestD110VEResURL(t *testing.T) {
 			}
 			w.says(func(id string) string { return enrolledAt(id, "a", url) })
 			a := w.Enrolled(t.Context(), shop, purchase(visaPAN))
-			if a.Enrolled != want[i] || (a.ACSURL == url) != (want[i] == "Y") {
+			if string(a.Enrolled) != want[i] || (string(a.ACSURL) == url) != (want[i] == "Y") {
 				t.Errorf("lab %t, %q: %+v, want enrolled %q", lab, url, a, want[i])
 			}
 		}

@@ -98,7 +98,7 @@ func (w *table) outcome(pan string) string {
 	if a.Enrolled == "N" && a.ECI != "6" { // as after a VERes
 		w.t.Errorf("%s: N with the ECI %q, want 6", pan, a.ECI)
 	}
-	return a.Enrolled
+	return string(a.Enrolled)
 }
 
 const day = 24 * time.Hour
@@ -310,7 +310,7 @@ func TestRangesAgainstAModel(t *testing.T) {
 					want = "U"
 				}
 			}
-			if a := w.Enrolled(t.Context(), shop, purchase(fmt.Sprintf("40%02d123456789012", at))); a.Enrolled != want {
+			if a := w.Enrolled(t.Context(), shop, purchase(fmt.Sprintf("40%02d123456789012", at))); string(a.Enrolled) != want {
 				rt.Errorf("%d: %s, want %s", at, a.Enrolled, want)
 			}
 		}

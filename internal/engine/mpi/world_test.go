@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
 	"github.com/openthreeds/threeds/internal/protocol/v1/v1test"
 	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
@@ -276,12 +277,12 @@ func (w *world) enroll(acc *account.Account, asked mpi.Enrollment) v1test.PAReq 
 	if a.Enrolled != "Y" || a.Error != nil {
 		w.t.Fatalf("enrolled: %+v %+v", a, a.Error)
 	}
-	req, _ := v1test.Decode(w.t, a.PAReq)
+	req, _ := v1test.Decode(w.t, string(a.PAReq))
 	return req
 }
 
 // accepts checks a PARes that must be good.
-func (w *world) accepts(acc *account.Account, pares string) mpi.Checked {
+func (w *world) accepts(acc *account.Account, pares string) api.Checked {
 	w.t.Helper()
 	c, err := w.Check(w.t.Context(), acc, pares)
 	if err != nil {
@@ -296,7 +297,7 @@ func (w *world) refuses(acc *account.Account, pares, why string) {
 	w.log.Reset()
 	c, err := w.Check(w.t.Context(), acc, pares)
 	bad, ok := errors.AsType[*mpi.ParamError](err)
-	if !ok || bad.Param != "pares" || bad.Type != mpi.InvalidParam || c != (mpi.Checked{}) {
+	if !ok || bad.Param != "pares" || bad.Type != mpi.InvalidParam || c != (api.Checked{}) {
 		w.t.Errorf("%+v %v, want a refusal", c, err)
 	}
 	if !strings.Contains(w.log.String(), why) {

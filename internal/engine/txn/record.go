@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/protocol/faults"
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -103,7 +103,7 @@ type Record struct {
 	CardHash []byte    `json:",omitzero"` // by which the journal finds the card
 	Ended    int64     `json:",omitzero"` // when it came to its end, Unix milliseconds; 0: it has not, or not before a wait is over
 
-	Failure *outcome.Erro `json:",omitzero"` // with which the authentication failed, its texts as the journal has them
+	Failure *api.OutcomeError `json:",omitzero"` // with which the authentication failed, its texts as the journal has them
 
 	Untold []string `json:",omitzero"` // members that the browser did not send, so that no AReq left
 
@@ -126,7 +126,7 @@ type Record struct {
 
 	Unkept []journal.Rule `json:",omitzero"` // the rules of the scheme that the AReq does not keep
 
-	Corrections []faults.Correction `json:",omitzero"` // Changes with pointers and values, of one that was created
+	Corrections []api.Correction `json:",omitzero"` // Changes with pointers and values, of one that was created
 
 	Page  *PageRecord  `json:",omitzero"` // of one that a browser carries out
 	Agent *AgentRecord `json:",omitzero"` // of one whose browser an agent looks after

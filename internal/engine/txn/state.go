@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/record"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -20,34 +20,34 @@ func (r *Rows) KeepFinal() time.Duration {
 }
 
 // StatusOf returns where a transaction is.
-func (r *Rows) StatusOf(t *store.Txn, rec *Record) outcome.Status {
+func (r *Rows) StatusOf(t *store.Txn, rec *Record) api.Status {
 	switch t.State {
 	case Waiting:
 		if r.IsOver(rec) {
-			return outcome.Expired
+			return api.StatusExpired
 		}
-		return outcome.RequiresBrowser
+		return api.StatusRequiresBrowser
 	case Cancelled:
-		return outcome.Cancelled
+		return api.StatusCancelled
 	case Sent:
 		if r.IsClaimOver(rec.Sent) {
-			return outcome.Failed
+			return api.StatusFailed
 		}
-		return outcome.InProgress
+		return api.StatusInProgress
 	case Challenge:
 		switch {
 		case r.IsOver(rec):
-			return outcome.Expired
+			return api.StatusExpired
 		case rec.Decoupled:
-			return outcome.Decoupled
+			return api.StatusDecoupled
 		case rec.IsAwaitingSPC(t):
-			return outcome.InProgress
+			return api.StatusInProgress
 		}
-		return outcome.Challenge
+		return api.StatusChallenge
 	case Final, Result:
-		return outcome.Completed
+		return api.StatusCompleted
 	}
-	return outcome.Failed
+	return api.StatusFailed
 }
 
 // AreValuesGone reports whether a transaction that is over is no longer told of.

@@ -138,7 +138,7 @@ func (act *Act) Has(d Door) bool { return slices.Contains(act.Doors, d) }
 // commands do with a whole store or journal.
 var notActs = []string{
 	"audit.sign", "config.reload", "journal.generate", "journal.import", "key.rotate", "login", "login.failed", "logout",
-	"operator.register", "store.restore",
+	"operator.register", "backup.restore",
 }
 
 // Actions returns all words that the action of an entry of the audit trail may be, in order.

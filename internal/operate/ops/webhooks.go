@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -34,11 +35,11 @@ func webhookActs() []Act {
 		act("webhook change", operator.Operator, "webhook.change", endpoint, []Door{Merchants, Admin, Console}),
 		on(act("webhook enable", operator.Operator, "webhook.change", endpoint, byOperators), "POST "+at+"/enable",
 			"Have events delivered to an endpoint again", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
-				return a.changeEndpoint(ctx, by, "webhook enable", id, webhook.Change{Disabled: new(false)})
+				return a.changeEndpoint(ctx, by, "webhook enable", id, api.EndpointChange{Disabled: new(false)})
 			}),
 		on(act("webhook disable", operator.Operator, "webhook.change", endpoint, byOperators), "POST "+at+"/disable",
 			"Have nothing delivered to an endpoint", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
-				return a.changeEndpoint(ctx, by, "webhook disable", id, webhook.Change{Disabled: new(true)})
+				return a.changeEndpoint(ctx, by, "webhook disable", id, api.EndpointChange{Disabled: new(true)})
 			}),
 		on(act("webhook remove", operator.Operator, "webhook.remove", endpoint, byAll), "DELETE "+at,
 			"Remove a webhook endpoint", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
@@ -61,16 +62,9 @@ func webhookActs() []Act {
 	}
 }
 
-// An Endpoint is a webhook endpoint as actors see it.
-type Endpoint struct {
-	Merchant string `json:"merchant"`
-	webhook.EndpointView
-	FailingSince  *time.Time `json:"failingSince"`  // null: the last delivery has succeeded, or there was none
-	PreviousUntil *time.Time `json:"previousUntil"` // until then the former secret signs as well
-}
-
-func (a *Acts) view(e *webhook.Endpoint) Endpoint {
-	v := Endpoint{Merchant: e.Merchant, EndpointView: e.View(), FailingSince: timeOrNull(e.Failing)}
+// view returns an endpoint as actors see it.
+func (a *Acts) view(e *webhook.Endpoint) api.MerchantEndpoint {
+	v := api.MerchantEndpoint{Merchant: e.Merchant, Endpoint: e.View(), FailingSince: timeOrNull(e.Failing)}
 	if a.Now().Before(e.Until) {
 		v.PreviousUntil = timeOrNull(e.Until)
 	}
@@ -118,7 +112,7 @@ func (a *Acts) findEndpoint(ctx context.Context, by *operator.Actor, act, id str
 }
 
 // Endpoints returns the endpoints that the actor may see, oldest first: those of one merchant if it is named.
-func (a *Acts) Endpoints(ctx context.Context, by operator.Actor, merchant string) ([]Endpoint, error) {
+func (a *Acts) Endpoints(ctx context.Context, by operator.Actor, merchant string) ([]api.MerchantEndpoint, error) {
 	if err := Find("webhook list").Check(&by); err != nil {
 		return nil, err
 	}
@@ -130,7 +124,7 @@ func (a *Acts) Endpoints(ctx context.Context, by operator.Actor, merchant string
 		find = func(ctx context.Context) ([]*webhook.Endpoint, error) { return a.Hooks.Endpoints(ctx, merchant) }
 	}
 	found, err := find(ctx)
-	all := []Endpoint{}
+	all := []api.MerchantEndpoint{}
 	for _, e := range found {
 		if by.CanSee(e.Merchant) {
 			all = append(all, a.view(e))
@@ -140,20 +134,20 @@ func (a *Acts) Endpoints(ctx context.Context, by operator.Actor, merchant string
 }
 
 // Endpoint returns one endpoint.
-func (a *Acts) Endpoint(ctx context.Context, by operator.Actor, id string) (Endpoint, error) {
+func (a *Acts) Endpoint(ctx context.Context, by operator.Actor, id string) (api.MerchantEndpoint, error) {
 	e, err := a.findEndpoint(ctx, &by, "webhook list", id)
 	if err != nil {
-		return Endpoint{}, err
+		return api.MerchantEndpoint{}, err
 	}
 	return a.view(e), nil
 }
 
-// ReadSecret reads a secret that somebody has chosen; "" means that one is to be made.
-func ReadSecret(text string) (webhook.Secret, error) {
-	if text == "" {
+// ReadSecret reads a secret that a requestor has chosen; nil means that one is to be made.
+func ReadSecret(text *string) (webhook.Secret, error) {
+	if text == nil {
 		return nil, nil
 	}
-	secret, err := webhook.ParseSecret(text)
+	secret, err := webhook.ParseSecret(*text)
 	if err != nil {
 		cure := "leave it out, or: " + err.Error() + "."
 		return nil, webhookRefusal(&webhook.FaultError{Member: "secret", Rule: "pattern", Cure: cure})
@@ -163,51 +157,51 @@ func ReadSecret(text string) (webhook.Secret, error) {
 
 // AddEndpoint adds an endpoint of a merchant: "" stands for that of the actor. The answer alone has its secret. An endpoint
 // with the id of one that the merchant has is that one.
-func (a *Acts) AddEndpoint(ctx context.Context, by operator.Actor, merchant string, e webhook.Endpoint) (Endpoint, error) {
+func (a *Acts) AddEndpoint(ctx context.Context, by operator.Actor, merchant string, e webhook.Endpoint) (api.MerchantEndpoint, error) {
 	if err := Find("webhook add").Check(&by); err != nil {
-		return Endpoint{}, err
+		return api.MerchantEndpoint{}, err
 	}
 	merchant, err := a.chooseMerchant(ctx, &by, merchant)
 	if err != nil {
-		return Endpoint{}, err
+		return api.MerchantEndpoint{}, err
 	}
 	prepared, err := a.Hooks.Prepare(ctx, merchant, e)
 	if err != nil {
-		return Endpoint{}, webhookRefusal(err)
+		return api.MerchantEndpoint{}, webhookRefusal(err)
 	}
 	if err := a.record(ctx, by, "webhook add", prepared.ID, nil, a.view(&prepared)); err != nil {
-		return Endpoint{}, err
+		return api.MerchantEndpoint{}, err
 	}
 	added, err := a.Hooks.Add(ctx, merchant, prepared)
 	if err != nil {
-		return Endpoint{}, webhookRefusal(err)
+		return api.MerchantEndpoint{}, webhookRefusal(err)
 	}
 	v := a.view(added)
-	v.EndpointView = added.ViewWithSecret()
+	v.Endpoint = added.ViewWithSecret()
 	return v, nil
 }
 
 // ChangeEndpoint changes what is there in c, and leaves the rest.
-func (a *Acts) ChangeEndpoint(ctx context.Context, by operator.Actor, id string, c webhook.Change) (Endpoint, error) {
+func (a *Acts) ChangeEndpoint(ctx context.Context, by operator.Actor, id string, c api.EndpointChange) (api.MerchantEndpoint, error) {
 	return a.changeEndpoint(ctx, by, "webhook change", id, c)
 }
 
-func (a *Acts) changeEndpoint(ctx context.Context, by operator.Actor, act, id string, c webhook.Change) (Endpoint, error) {
+func (a *Acts) changeEndpoint(ctx context.Context, by operator.Actor, act, id string, c api.EndpointChange) (api.MerchantEndpoint, error) {
 	was, err := a.findEndpoint(ctx, &by, act, id)
 	if err != nil {
-		return Endpoint{}, err
+		return api.MerchantEndpoint{}, err
 	}
 	after := *was
-	c.Apply(&after)
+	after.Apply(&c)
 	if err := a.Hooks.Check(&after); err != nil {
-		return Endpoint{}, webhookRefusal(err)
+		return api.MerchantEndpoint{}, webhookRefusal(err)
 	}
 	if err := a.record(ctx, by, act, was.ID, a.view(was), a.view(&after)); err != nil {
-		return Endpoint{}, err
+		return api.MerchantEndpoint{}, err
 	}
-	now, err := a.Hooks.Change(ctx, was.Merchant, was.ID, func(e *webhook.Endpoint) error { c.Apply(e); return nil })
+	now, err := a.Hooks.Change(ctx, was.Merchant, was.ID, func(e *webhook.Endpoint) error { e.Apply(&c); return nil })
 	if err != nil {
-		return Endpoint{}, webhookRefusal(err)
+		return api.MerchantEndpoint{}, webhookRefusal(err)
 	}
 	return a.view(now), nil
 }
@@ -233,32 +227,32 @@ func (a *Acts) removeEndpoint(ctx context.Context, by operator.Actor, id string)
 
 // RotateEndpoint gives an endpoint a new secret. The former one signs as well for a day. An endpoint that has the secret
 // keeps both.
-func (a *Acts) RotateEndpoint(ctx context.Context, by operator.Actor, id string, secret webhook.Secret) (webhook.SecretView, error) {
+func (a *Acts) RotateEndpoint(ctx context.Context, by operator.Actor, id string, secret webhook.Secret) (api.Secret, error) {
 	was, err := a.findEndpoint(ctx, &by, "webhook rotate", id)
 	if err != nil {
-		return webhook.SecretView{}, err
+		return api.Secret{}, err
 	}
 	if err := a.record(ctx, by, "webhook rotate", was.ID, nil, map[string]string{"merchant": was.Merchant}); err != nil {
-		return webhook.SecretView{}, err
+		return api.Secret{}, err
 	}
 	now, err := a.Hooks.Rotate(ctx, was.Merchant, was.ID, secret)
 	if err != nil {
-		return webhook.SecretView{}, webhookRefusal(err)
+		return api.Secret{}, webhookRefusal(err)
 	}
 	return now.RotationView(), nil
 }
 
-func (a *Acts) testEndpoint(ctx context.Context, by operator.Actor, id string) (webhook.AttemptView, error) {
+func (a *Acts) testEndpoint(ctx context.Context, by operator.Actor, id string) (api.DeliveryTest, error) {
 	e, err := a.findEndpoint(ctx, &by, "webhook test", id)
 	if err != nil {
-		return webhook.AttemptView{}, err
+		return api.DeliveryTest{}, err
 	}
 	if err := a.record(ctx, by, "webhook test", e.ID, nil, map[string]string{"merchant": e.Merchant}); err != nil {
-		return webhook.AttemptView{}, err
+		return api.DeliveryTest{}, err
 	}
 	status, err := a.Hooks.Test(ctx, e.Merchant, e.ID)
 	if _, isDelivery := errors.AsType[*webhook.DeliveryError](err); err != nil && !isDelivery {
-		return webhook.AttemptView{}, webhookRefusal(err)
+		return api.DeliveryTest{}, webhookRefusal(err)
 	}
 	return webhook.ViewAttempt(status, err), nil
 }
@@ -278,11 +272,11 @@ type EventQuery struct {
 	Cursor             string
 }
 
-// An EventPage is a page of events, the newest first. Next is where the following one begins; nil means that there is none.
+// An EventPage is a page of events, the newest first. Next is where the following one begins; empty means that there is none.
 type EventPage struct {
 	Merchant string
 	Events   []webhook.Event
-	Next     *string
+	Next     api.Text
 }
 
 // Events returns the events that a query asks for, without their deliveries.
@@ -316,7 +310,7 @@ func (a *Acts) Events(ctx context.Context, by operator.Actor, q EventQuery) (pag
 			return page, err
 		}
 	}
-	if err := webhook.CheckType(q.Type); err != nil {
+	if err := webhook.CheckType(api.EventType(q.Type)); err != nil {
 		return page, refuseMember("type", "%v.", err)
 	}
 	find := store.EventQuery{Merchant: page.Merchant, Type: q.Type, About: strings.ToLower(q.About), From: q.From, To: q.To}
@@ -329,7 +323,7 @@ func (a *Acts) Events(ctx context.Context, by operator.Actor, q EventQuery) (pag
 	if len(page.Events) > limit {
 		page.Events = page.Events[:limit]
 		last := page.Events[limit-1]
-		page.Next = new(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID)))
+		page.Next = api.Text(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID)))
 	}
 	return page, err
 }
@@ -351,30 +345,20 @@ func ReadCursor(text string) (created time.Time, id string, err error) {
 	return time.UnixMilli(ms).UTC(), id, err
 }
 
-// An EventLine is an event with its deliveries, in a list. What it says of the authentication is not there.
-type EventLine struct {
-	ID             string                 `json:"id"`
-	Merchant       string                 `json:"merchant"`
-	Type           string                 `json:"type"`
-	Timestamp      time.Time              `json:"timestamp"`
-	Authentication *string                `json:"authentication"`
-	Deliveries     []webhook.DeliveryView `json:"deliveries"`
-}
-
 // EventLines returns a page of events with their deliveries: those to one endpoint if the query names it. next is where
-// the following page begins; nil means that there is none.
-func (a *Acts) EventLines(ctx context.Context, by operator.Actor, q EventQuery) (lines []EventLine, next *string, err error) {
+// the following page begins; empty means that there is none.
+func (a *Acts) EventLines(ctx context.Context, by operator.Actor, q EventQuery) (lines []api.MerchantEvent, next api.Text, err error) {
 	page, err := a.Events(ctx, by, q)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
-	lines = []EventLine{}
+	lines = []api.MerchantEvent{}
 	for i := range page.Events {
 		line, err := a.newEventLine(ctx, page.Merchant, page.Events[i].ID, q.Endpoint)
 		switch {
 		case errors.Is(err, webhook.ErrNoEvent): // it was swept meanwhile
 		case err != nil:
-			return nil, nil, err
+			return nil, "", err
 		case q.Endpoint == "" || len(line.Deliveries) > 0:
 			lines = append(lines, line)
 		}
@@ -382,18 +366,14 @@ func (a *Acts) EventLines(ctx context.Context, by operator.Actor, q EventQuery) 
 	return lines, page.Next, nil
 }
 
-func (a *Acts) newEventLine(ctx context.Context, merchant, id, endpoint string) (EventLine, error) {
+func (a *Acts) newEventLine(ctx context.Context, merchant, id, endpoint string) (api.MerchantEvent, error) {
 	e, err := a.Hooks.Event(ctx, merchant, id)
 	if err != nil {
-		return EventLine{}, err
+		return api.MerchantEvent{}, err
 	}
-	line := EventLine{ID: e.ID, Merchant: merchant, Timestamp: e.Created, Deliveries: []webhook.DeliveryView{}}
-	var about string
-	if line.Type, about, err = e.Says(); err != nil {
-		return EventLine{}, err
-	}
-	if about != "" {
-		line.Authentication = &about
+	line := api.MerchantEvent{ID: e.ID, Merchant: merchant, Timestamp: e.Created, Deliveries: []api.Delivery{}}
+	if line.Type, line.Authentication, err = e.Says(); err != nil {
+		return api.MerchantEvent{}, err
 	}
 	for _, d := range e.DeliveryViews() {
 		if endpoint == "" || d.Endpoint == endpoint {
@@ -429,21 +409,16 @@ func (a *Acts) Event(ctx context.Context, by operator.Actor, id string) (e webho
 	return e, merchant, a.record(ctx, by, "webhook events EVENT", e.ID, nil, nil)
 }
 
-// A Resent names the event that is delivered again.
-type Resent struct {
-	ID string `json:"id"`
-}
-
-func (a *Acts) resendEvent(ctx context.Context, by operator.Actor, id string) (Resent, error) {
+func (a *Acts) resendEvent(ctx context.Context, by operator.Actor, id string) (api.EventID, error) {
 	merchant, err := a.findEvent(ctx, &by, "webhook resend", id)
 	if err != nil {
-		return Resent{}, err
+		return api.EventID{}, err
 	}
 	if _, err := a.Hooks.EventToResend(ctx, merchant, id); err != nil {
-		return Resent{}, webhookRefusal(err)
+		return api.EventID{}, webhookRefusal(err)
 	}
 	if err := a.record(ctx, by, "webhook resend", id, nil, map[string]string{"merchant": merchant}); err != nil {
-		return Resent{}, err
+		return api.EventID{}, err
 	}
-	return Resent{id}, webhookRefusal(a.Hooks.Resend(ctx, merchant, id))
+	return api.EventID{ID: id}, webhookRefusal(a.Hooks.Resend(ctx, merchant, id))
 }

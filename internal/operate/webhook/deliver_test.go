@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/internal/state/store/storetest"
 )
@@ -109,7 +110,7 @@ func (l *lab) add(t *testing.T, host string) *Endpoint {
 
 func (l *lab) tell(t *testing.T, at time.Time) *store.Event {
 	t.Helper()
-	e, err := l.NewEvent("shop", Completed, "", at, json.RawMessage(`{}`))
+	e, err := l.NewEvent("shop", api.EventCompleted, "", at, json.RawMessage(`{}`))
 	if err == nil {
 		err = l.Store.PutEvent(t.Context(), *e)
 	}

@@ -9,31 +9,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// The types of events.
-const (
-	Completed = "authentication.completed"
-	Failed    = "authentication.failed"
-	Expired   = "authentication.expired"
-	Cancelled = "authentication.cancelled"
-
-	testType = "webhook.test"
-)
-
-// Types returns the types of events that an endpoint may ask for.
-func Types() []string { return []string{Completed, Failed, Expired, Cancelled} }
-
 // CheckType returns an error with all types that there are if there are no events of a type; nil for "", which stands for
 // all of them.
-func CheckType(kind string) error {
-	all := append(Types(), testType)
+func CheckType(kind api.EventType) error {
+	all := append(api.EventTypesFor(api.ForMerchant), api.EventTypesFor(api.ForTest)...)
 	if kind != "" && !slices.Contains(all, kind) {
-		return errors.New("want one of " + strings.Join(all, ", "))
+		return errors.New("want one of " + joinTypes(all))
 	}
 	return nil
+}
+
+// joinTypes returns types of events as they stand in a sentence.
+func joinTypes(types []api.EventType) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(types), " ", ", "), "[]")
 }
 
 // An Endpoint is an address at which a merchant is told of events.
@@ -42,20 +35,20 @@ type Endpoint struct {
 	Merchant string    `json:"-"`
 	Created  time.Time `json:"-"`
 
-	URL         string    `json:"url"`
-	Types       []string  `json:"types,omitzero"` // none means all
-	Description string    `json:"description,omitzero"`
-	Disabled    bool      `json:"disabled,omitzero"`
-	Secret      Secret    `json:"secret"`
-	Previous    Secret    `json:"previous,omitzero"` // also signs, until PreviousUntil
-	Until       time.Time `json:"until,omitzero"`
-	Failing     time.Time `json:"failing,omitzero"` // since when no delivery has succeeded; zero: the last one has
+	URL         string          `json:"url"`
+	Types       []api.EventType `json:"types,omitzero"` // none means all
+	Description string          `json:"description,omitzero"`
+	Disabled    bool            `json:"disabled,omitzero"`
+	Secret      Secret          `json:"secret"`
+	Previous    Secret          `json:"previous,omitzero"` // also signs, until PreviousUntil
+	Until       time.Time       `json:"until,omitzero"`
+	Failing     time.Time       `json:"failing,omitzero"` // since when no delivery has succeeded; zero: the last one has
 
 	sealed []byte // as the store has it
 }
 
 // wants reports whether events of a type are delivered to the endpoint.
-func (e *Endpoint) wants(kind string) bool {
+func (e *Endpoint) wants(kind api.EventType) bool {
 	return !e.Disabled && (len(e.Types) == 0 || slices.Contains(e.Types, kind))
 }
 
@@ -107,8 +100,8 @@ type FaultError struct {
 	Rule    string
 	Cure    string
 	Missing bool
-	Most    int      // how long the value may be in bytes; 0 where length is not the fault
-	Allowed []string // what is to be chosen from; nil where that is not the fault
+	Most    int             // how long the value may be in bytes; 0 where length is not the fault
+	Allowed []api.EventType // what is to be chosen from; nil where that is not the fault
 }
 
 func (e *FaultError) Error() string { return e.Member + ": " + e.Cure }
@@ -137,9 +130,8 @@ func (e *Endpoint) check(a *Addresses) error {
 		return &FaultError{Member: "url", Rule: "card-number", Cure: "Give a URL without a card number in it."}
 	}
 	for _, kind := range e.Types {
-		if !slices.Contains(Types(), kind) {
-			cure := "Choose among " + strings.Join(Types(), ", ") + "."
-			return &FaultError{Member: "types", Rule: "unknown-code", Cure: cure, Allowed: Types()}
+		if all := api.EventTypesFor(api.ForMerchant); !slices.Contains(all, kind) {
+			return &FaultError{Member: "types", Rule: "unknown-code", Cure: "Choose among " + joinTypes(all) + ".", Allowed: all}
 		}
 	}
 	if len(e.Description) > maxDescription {

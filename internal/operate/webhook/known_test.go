@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/internal/state/store/sqlite"
 	"github.com/openthreeds/threeds/internal/state/store/storetest"
@@ -107,7 +108,7 @@ func TestNodeReadsWhatHasChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("after another node has added one", merchants, 2)
-		if e, err := node.NewEvent("merchant-7", Completed, "", time.Now(), json.RawMessage(`{}`)); err != nil || len(e.Endpoints) != 2 {
+		if e, err := node.NewEvent("merchant-7", api.EventCompleted, "", time.Now(), json.RawMessage(`{}`)); err != nil || len(e.Endpoints) != 2 {
 			t.Errorf("an event goes to %d endpoints, %v; want 2", len(e.Endpoints), err)
 		}
 		if _, err := other.Change(ctx, "merchant-7", added.ID, func(e *Endpoint) error { e.Disabled = true; return nil }); err != nil {

@@ -10,18 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
-
-// The types of events for the operator.
-const (
-	RangesStale         = "ranges.stale"
-	CertificateExpiring = "certificate.expiring"
-	Disabled            = "webhook.disabled"
-)
-
-// OperatorTypes returns the types of events that the operator may ask for.
-func OperatorTypes() []string { return []string{RangesStale, CertificateExpiring, Disabled} }
 
 // operatorPrefix begins the ids of the operator's endpoints, which are in the configuration and not in the store.
 const operatorPrefix = "op_"
@@ -34,7 +25,7 @@ const operatorMerchant = ""
 const maxUnknown = time.Hour
 
 // OperatorEndpoint returns the endpoint of the operator at a URL. Its id is the same on all nodes. No types means all.
-func OperatorEndpoint(url string, secret Secret, types []string) *Endpoint {
+func OperatorEndpoint(url string, secret Secret, types []api.EventType) *Endpoint {
 	digest := sha256.Sum256([]byte(url))
 	return &Endpoint{ID: operatorPrefix + hex.EncodeToString(digest[:16]), URL: url, Secret: secret, Types: types}
 }
@@ -63,7 +54,7 @@ func (s *Settings) senderFor(e *Endpoint) *Sender {
 
 // TellOperator stores an event for the endpoints of the operator. The event's id is made from its type and the
 // occurrence: of all nodes that tell of one occurrence, the first stores the event, and the operator is told once.
-func (s *Service) TellOperator(ctx context.Context, kind, occurrence string, data any) error {
+func (s *Service) TellOperator(ctx context.Context, kind api.EventType, occurrence string, data any) error {
 	var endpoints []string
 	for _, e := range s.settings.Load().Operator {
 		if e.wants(kind) {
@@ -77,9 +68,9 @@ func (s *Service) TellOperator(ctx context.Context, kind, occurrence string, dat
 	if err != nil {
 		return err
 	}
-	digest := sha256.Sum256([]byte(kind + "\x00" + occurrence))
+	digest := sha256.Sum256([]byte(string(kind) + "\x00" + occurrence))
 	e := &store.Event{
-		ID: eventPrefix + hex.EncodeToString(digest[:16]), Merchant: operatorMerchant, Type: kind,
+		ID: eventPrefix + hex.EncodeToString(digest[:16]), Merchant: operatorMerchant, Type: string(kind),
 		Created: s.Now().UTC().Truncate(time.Millisecond), Endpoints: endpoints,
 	}
 	if err := s.sealEvent(e, encoded); err != nil {
@@ -98,11 +89,8 @@ func (s *Service) tellDisabled(ctx context.Context, e *Endpoint, reason error, n
 	if since.IsZero() {
 		since = now
 	}
-	err := s.TellOperator(ctx, Disabled, e.ID+" "+formatTime(since), struct {
-		Merchant string `json:"merchant"`
-		Endpoint string `json:"endpoint"`
-		Since    string `json:"failingSince"`
-		Reason   string `json:"reason"`
-	}{e.Merchant, e.ID, formatTime(since), reason.Error()})
-	s.logStoreFailure(ctx, "event for the operator not stored", err, "type", Disabled)
+	err := s.TellOperator(ctx, api.EventEndpointDisabled, e.ID+" "+wholeSeconds(since).Format(time.RFC3339), api.EndpointDisabled{
+		Merchant: e.Merchant, Endpoint: e.ID, Since: wholeSeconds(since), Reason: reason.Error(),
+	})
+	s.logStoreFailure(ctx, "event for the operator not stored", err, "type", api.EventEndpointDisabled)
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -29,7 +30,7 @@ func (l *lab) addNode(t *testing.T, settings Settings) *Service {
 }
 
 // withOperator has the operator of a lab told at a URL. Body receives each body that arrives there.
-func (l *lab) withOperator(url string, types []string, status int, body func(text []byte)) Settings {
+func (l *lab) withOperator(url string, types []api.EventType, status int, body func(text []byte)) Settings {
 	settings := *l.settings.Load()
 	settings.Operator = []*Endpoint{OperatorEndpoint(url, NewSecret(), types)}
 	settings.OperatorSender = NewSender(Addresses{}.ForOperator(), 10*time.Second, nil, time.Now)
@@ -53,7 +54,7 @@ func TestW2OperatorIsToldOfDisabledEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, []time.Duration{time.Hour}, func(context.Context, string) int { return 503 })
 		var bodies [][]byte
-		settings := l.withOperator("https://192.168.1.9/ops", []string{Disabled}, 200, func(text []byte) { bodies = append(bodies, text) })
+		settings := l.withOperator("https://192.168.1.9/ops", []api.EventType{api.EventEndpointDisabled}, 200, func(text []byte) { bodies = append(bodies, text) })
 		node := l.addNode(t, settings)
 		e := l.add(t, "10.0.0.1")
 		for range 130 {
@@ -63,7 +64,7 @@ func TestW2OperatorIsToldOfDisabledEndpoint(t *testing.T) {
 			synctest.Wait()
 		}
 		for _, s := range []*Service{l.Service, node} {
-			if err := s.TellOperator(t.Context(), RangesStale, "visa", struct{}{}); err != nil {
+			if err := s.TellOperator(t.Context(), api.EventRangesStale, "visa", struct{}{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -73,7 +74,7 @@ func TestW2OperatorIsToldOfDisabledEndpoint(t *testing.T) {
 			Type string
 			Data struct{ Merchant, Endpoint, Reason string }
 		}
-		if len(bodies) != 1 || json.Unmarshal(bodies[0], &told) != nil || told.Type != Disabled ||
+		if len(bodies) != 1 || json.Unmarshal(bodies[0], &told) != nil || told.Type != string(api.EventEndpointDisabled) ||
 			told.Data.Merchant != "shop" || told.Data.Endpoint != e.ID || told.Data.Reason != "answered with status 503" {
 			t.Errorf("the operator was told %q", bodies)
 		}
@@ -87,7 +88,7 @@ func TestW2OperatorEndpointIsNeverDisabled(t *testing.T) {
 		l.withOperator("https://ops.example/", nil, 410, func([]byte) {})
 		for _, occurrence := range []string{"visa", "jcb"} {
 			for range 3 {
-				if err := l.TellOperator(t.Context(), RangesStale, occurrence, struct{}{}); err != nil {
+				if err := l.TellOperator(t.Context(), api.EventRangesStale, occurrence, struct{}{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -112,7 +113,7 @@ func TestW2NodeThatDoesNotKnowTheOperatorLeavesTheEvent(t *testing.T) {
 		other := &Service{Store: l.memory, Sealer: clear{}, Log: l.Log, Now: time.Now}
 		other.Configure(with)
 		l.Configure(without)
-		if err := other.TellOperator(t.Context(), RangesStale, "visa", struct{}{}); err != nil {
+		if err := other.TellOperator(t.Context(), api.EventRangesStale, "visa", struct{}{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Minute)
@@ -127,7 +128,7 @@ func TestW2NodeThatDoesNotKnowTheOperatorLeavesTheEvent(t *testing.T) {
 			t.Errorf("%d deliveries, want 1", n)
 		}
 		l.Configure(without)
-		if err := other.TellOperator(t.Context(), RangesStale, "jcb", struct{}{}); err != nil {
+		if err := other.TellOperator(t.Context(), api.EventRangesStale, "jcb", struct{}{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Hour) // it is given up then

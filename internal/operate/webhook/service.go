@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/uuid"
 	"github.com/openthreeds/threeds/internal/state/record"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -106,19 +107,11 @@ func (s *Service) attempted(isDelivered bool) {
 // eventPrefix begins the ids of events.
 const eventPrefix = "evt_"
 
-// envelope is the body of a delivery.
-type envelope struct {
-	ID        string          `json:"id"`
-	Type      string          `json:"type"`
-	Timestamp string          `json:"timestamp"`
-	Data      json.RawMessage `json:"data"`
-}
-
 // NewEvent returns an event for the store: it is delivered to the endpoints of the merchant that want its type, from
 // the time at on.
-func (s *Service) NewEvent(merchant, kind, about string, at time.Time, data json.RawMessage) (*store.Event, error) {
+func (s *Service) NewEvent(merchant string, kind api.EventType, about string, at time.Time, data json.RawMessage) (*store.Event, error) {
 	e := &store.Event{
-		ID: eventPrefix + uuid.New(), Merchant: merchant, Type: kind, About: about, Created: at.UTC().Truncate(time.Millisecond),
+		ID: eventPrefix + uuid.New(), Merchant: merchant, Type: string(kind), About: about, Created: at.UTC().Truncate(time.Millisecond),
 	}
 	if err := s.sealEvent(e, data); err != nil {
 		return nil, err
@@ -134,7 +127,7 @@ func (s *Service) NewEvent(merchant, kind, about string, at time.Time, data json
 
 // sealEvent puts the body of an event into it, sealed.
 func (s *Service) sealEvent(e *store.Event, data json.RawMessage) error {
-	body, err := json.Marshal(envelope{e.ID, e.Type, e.Created.Format(time.RFC3339), data})
+	body, err := json.Marshal(api.Event[json.RawMessage]{ID: e.ID, Type: api.EventType(e.Type), Timestamp: wholeSeconds(e.Created), Data: data})
 	if err != nil {
 		return fmt.Errorf("webhook: event: %w", err)
 	}
@@ -262,7 +255,7 @@ func (s *Service) Test(ctx context.Context, merchant, id string) (status int, er
 	}
 	now := s.Now()
 	event := eventPrefix + uuid.New()
-	body, err := json.Marshal(envelope{event, testType, now.UTC().Format(time.RFC3339), json.RawMessage(`{}`)})
+	body, err := json.Marshal(api.Event[api.Test]{ID: event, Type: api.EventTest, Timestamp: wholeSeconds(now)})
 	if err != nil {
 		return 0, err
 	}
@@ -346,11 +339,8 @@ func (s *Service) Resend(ctx context.Context, merchant, id string) error {
 }
 
 // Says returns the type of the event, and the authentication that it is about; "" means that it is about none.
-func (e *Event) Says() (kind, about string, err error) {
-	var body struct {
-		Type string
-		Data struct{ ID string }
-	}
+func (e *Event) Says() (kind api.EventType, about api.Text, err error) {
+	var body api.Event[struct{ ID api.Text }]
 	err = json.Unmarshal(e.Body, &body)
 	return body.Type, body.Data.ID, err
 }

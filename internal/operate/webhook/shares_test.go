@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/openthreeds/threeds/api"
 )
 
 // addOf adds an endpoint of a merchant.
@@ -22,7 +24,7 @@ func (l *lab) addOf(t *testing.T, merchant, host string) {
 // tellOf makes an event of a merchant that is due now.
 func (l *lab) tellOf(t *testing.T, merchant string) {
 	t.Helper()
-	e, err := l.NewEvent(merchant, Completed, "", time.Now(), json.RawMessage(`{}`))
+	e, err := l.NewEvent(merchant, api.EventCompleted, "", time.Now(), json.RawMessage(`{}`))
 	if err == nil {
 		err = l.Store.PutEvent(t.Context(), *e)
 	}

@@ -7,6 +7,7 @@
 package acp
 
 import (
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/message"
 )
@@ -81,11 +82,11 @@ var statuses = map[string]Status{
 // An Authentication is what a session shows of one.
 type Authentication struct {
 	ID        string
-	Status    outcome.Status
-	MethodURL string           // the address of the 3DS Method that the agent is to run; "" if there is none, or it has run
-	Outcome   *outcome.Outcome // nil before the end
-	ARes      []byte           // as it came; nil when none has come
-	RReq      []byte           // as it came; nil when none has come
+	Status    api.Status
+	MethodURL string       // the address of the 3DS Method that the agent is to run; "" if there is none, or it has run
+	Outcome   *api.Outcome // nil before the end
+	ARes      []byte       // as it came; nil when none has come
+	RReq      []byte       // as it came; nil when none has come
 }
 
 // SessionOf returns an authentication as a session. With hasResult it has the values for the authorisation, which only the
@@ -106,10 +107,10 @@ func SessionOf(a *Authentication, hasResult bool) (*Session, error) {
 		}
 	}
 	switch {
-	case a.Status == outcome.RequiresBrowser && a.MethodURL != "":
+	case a.Status == api.StatusRequiresBrowser && a.MethodURL != "":
 		s.Status = ActionRequired
 		s.Action = &Action{Type: "fingerprint", Fingerprint: &Fingerprint{a.MethodURL, a.ID}}
-	case a.Status == outcome.Challenge && ares != nil && ares.Text("transStatus") == "C":
+	case a.Status == api.StatusChallenge && ares != nil && ares.Text("transStatus") == "C":
 		s.Status = ActionRequired
 		s.Action = &Action{Type: "challenge", Challenge: &Challenge{
 			ares.Text("acsURL"), ares.Text("acsTransID"), a.ID, ares.Text("messageVersion"),
@@ -117,9 +118,9 @@ func SessionOf(a *Authentication, hasResult bool) (*Session, error) {
 	case a.Status.IsFinal():
 		s.Status = endOf(a, ares != nil)
 	}
-	if o := a.Outcome; hasResult && o != nil && o.TransStatus != nil && ares != nil {
+	if o := a.Outcome; hasResult && o != nil && o.TransStatus != "" && ares != nil {
 		s.Result = &Result{
-			TransStatus: *o.TransStatus, ECI: last.Text("eci"), Cryptogram: last.Text("authenticationValue"),
+			TransStatus: string(o.TransStatus), ECI: last.Text("eci"), Cryptogram: last.Text("authenticationValue"),
 			DSID: ares.Text("dsTransID"), ServerID: a.ID, Version: ares.Text("messageVersion"),
 			Value: last.Text("authenticationValue"), TransStatusReason: last.Text("transStatusReason"),
 			CardholderInfo: outcome.CardholderInfo(ares, last),
@@ -131,20 +132,20 @@ func SessionOf(a *Authentication, hasResult bool) (*Session, error) {
 // endOf returns the status of an authentication that is over.
 func endOf(a *Authentication, hasARes bool) Status {
 	switch {
-	case a.Status == outcome.Expired, a.Status == outcome.Cancelled && !hasARes:
+	case a.Status == api.StatusExpired, a.Status == api.StatusCancelled && !hasARes:
 		return Expired
-	case a.Status == outcome.Cancelled:
+	case a.Status == api.StatusCancelled:
 		return ChallengeAbandoned
-	case a.Status == outcome.Failed || a.Outcome == nil:
+	case a.Status == api.StatusFailed || a.Outcome == nil:
 		return Unavailable
-	case a.Outcome.Result == outcome.NotEnrolled:
+	case a.Outcome.Result == api.ResultNotEnrolled:
 		return NotSupported
-	case a.Outcome.Result == outcome.Abandoned:
+	case a.Outcome.Result == api.ResultAbandoned:
 		return ChallengeAbandoned
-	case a.Outcome.Result == outcome.BankUnreachable:
+	case a.Outcome.Result == api.ResultBankUnreachable:
 		return Unavailable
-	case a.Outcome.TransStatus != nil:
-		if status, ok := statuses[*a.Outcome.TransStatus]; ok {
+	case a.Outcome.TransStatus != "":
+		if status, ok := statuses[string(a.Outcome.TransStatus)]; ok {
 			return status
 		}
 	}

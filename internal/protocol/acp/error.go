@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/protocol/faults"
+	"github.com/openthreeds/threeds/api"
 )
 
 // An Error is the body of an answer that is no success. The published list of codes has three words. Where none of them
@@ -93,7 +93,7 @@ var params = map[string]string{
 
 // FromFaults returns the error of a request in which the engine has found faults. It tells all of them, and param is where
 // the first is that the request could have avoided.
-func FromFaults(entries []faults.Entry) *Error {
+func FromFaults(entries []api.Fault) *Error {
 	e := NewError(http.StatusBadRequest, "", "The request has faults")
 	var texts []string
 	for _, entry := range entries {

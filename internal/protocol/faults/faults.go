@@ -14,37 +14,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/iso"
 	"github.com/openthreeds/threeds/message"
 )
-
-// An Entry is one fault of a request (docs/authentications.md, "Errors").
-type Entry struct {
-	Pointer   *string `json:"pointer,omitempty"`   // RFC 6901, into the body
-	Parameter string  `json:"parameter,omitempty"` // of the query
-	Header    string  `json:"header,omitempty"`
-	Code      string  `json:"code"` // three digits, as in an Erro
-	Rule      string  `json:"rule"`
-	Limit     *Limit  `json:"limit"`
-	Found     *Found  `json:"found"`
-	Cure      string  `json:"cure"`
-	Source    *string `json:"source"`
-}
-
-// A Limit is what would be right: numbers of characters, of items or values, a form, or a list of codes.
-type Limit struct {
-	Min     *int     `json:"min,omitempty"`
-	Max     *int     `json:"max,omitempty"`
-	Pattern string   `json:"pattern,omitempty"`
-	Allowed []string `json:"allowed,omitempty"`
-}
-
-// Found is what may be said of the value that was sent.
-type Found struct {
-	Length *int   `json:"length,omitempty"` // characters of a string, items of an array
-	Type   string `json:"type,omitempty"`   // string, number, boolean, null, array or object
-	Class  string `json:"class,omitempty"`  // of a string: digits, letters, printable, non-ascii or control
-}
 
 // Pointer returns a path as a JSON pointer (RFC 6901).
 func Pointer(p message.Path) string {
@@ -76,17 +49,17 @@ func PrintableName(name string) string {
 }
 
 // TypeOf returns what may be said of a value of another type than is wanted: its type.
-func TypeOf(raw []byte) *Found {
+func TypeOf(raw []byte) *api.Found {
 	if len(raw) == 0 {
 		return nil
 	}
-	return &Found{Type: typeOf(raw)}
+	return &api.Found{Type: typeOf(raw)}
 }
 
 // New returns an entry without limit and source.
-func New(code message.Code, path message.Path, rule, cure string) Entry {
+func New(code message.Code, path message.Path, rule, cure string) api.Fault {
 	pointer := Pointer(path)
-	return Entry{Pointer: &pointer, Code: code.String(), Rule: rule, Cure: cure}
+	return api.Fault{Pointer: &pointer, Code: code.String(), Rule: rule, Cure: cure}
 }
 
 // A Subject is the message that problems are about.
@@ -112,11 +85,11 @@ var profileKeys = map[string]string{
 }
 
 // Explain returns the entry of a problem of an AReq.
-func Explain(p message.Problem, s Subject) Entry {
+func Explain(p message.Problem, s Subject) api.Fault {
 	f := rowOf(message.TableOf(message.AReq, s.Version), p.Path)
 	e := New(p.Code, p.Path, "", "")
 	if f != nil {
-		e.Source = new("EMV 3DS " + s.Version.String() + ", annex A")
+		e.Source = api.Text("EMV 3DS " + s.Version.String() + ", annex A")
 	}
 	name := string(p.Path)
 	switch p.Code {
@@ -130,7 +103,7 @@ func Explain(p message.Problem, s Subject) Entry {
 			e.Cure = "Send " + name + describeRow(f) + ": other elements of this request make it required."
 		}
 	case message.UnsupportedVersion:
-		e.Rule, e.Limit = "version", &Limit{Allowed: []string{}}
+		e.Rule, e.Limit = "version", &api.Limit{Allowed: []string{}}
 		for _, v := range s.Versions {
 			e.Limit.Allowed = append(e.Limit.Allowed, v.String())
 		}
@@ -140,7 +113,7 @@ func Explain(p message.Problem, s Subject) Entry {
 	case message.CriticalExtension:
 		e.Rule, e.Cure = "unknown-code", "Leave this critical extension out, or have the server configured for its id."
 	default:
-		e.explainValue(f, p, s)
+		explainValue(&e, f, p, s)
 	}
 	return e
 }
@@ -166,7 +139,7 @@ func describeRow(f *message.Field) string {
 }
 
 // explainValue sets the rule of a value that is there and wrong.
-func (e *Entry) explainValue(f *message.Field, p message.Problem, s Subject) {
+func explainValue(e *api.Fault, f *message.Field, p message.Problem, s Subject) {
 	raw := s.Value(p.Path)
 	e.Rule = "condition"
 	e.Cure = "Send " + string(p.Path) + describeRow(f) + " as the other elements of this request ask for, or leave it out."
@@ -177,7 +150,7 @@ func (e *Entry) explainValue(f *message.Field, p message.Problem, s Subject) {
 		return
 	}
 	isItem := strings.HasSuffix(string(p.Path), "]")
-	e.Found = &Found{Type: typeOf(raw)}
+	e.Found = &api.Found{Type: typeOf(raw)}
 	if want := wantedType(f, isItem); want != e.Found.Type {
 		e.Rule, e.Cure = "type", "Send "+string(p.Path)+" as "+describeType(f, want)+"."
 		if form := formOf(f); form != "" && want == "string" {
@@ -187,12 +160,12 @@ func (e *Entry) explainValue(f *message.Field, p message.Problem, s Subject) {
 	}
 	switch e.Found.Type {
 	case "array":
-		e.explainArray(f, raw, s)
+		explainArray(e, f, raw, s)
 	case "string":
-		e.explainText(f, raw, isItem, s)
+		explainText(e, f, raw, isItem, s)
 	case "object":
 		if n := len(raw); f.Max > 0 && n > f.Max {
-			e.setLength(0, f.Max, utf8.RuneCount(raw), "characters")
+			setLength(e, 0, f.Max, utf8.RuneCount(raw), "characters")
 		}
 	}
 }
@@ -336,7 +309,7 @@ func exampleValue(f *message.Field) (value string) {
 }
 
 // explainArray sets the rule of an array that has too many or too few items, or a wrong one.
-func (e *Entry) explainArray(f *message.Field, raw []byte, s Subject) {
+func explainArray(e *api.Fault, f *message.Field, raw []byte, s Subject) {
 	var items []json.RawMessage
 	if json.Unmarshal(raw, &items) != nil {
 		return
@@ -344,7 +317,7 @@ func (e *Entry) explainArray(f *message.Field, raw []byte, s Subject) {
 	n := len(items)
 	e.Found.Length = &n
 	if f.Min > 0 && n < f.Min || f.Max > 0 && n > f.Max || n == 0 {
-		e.setLength(max(f.Min, 1), f.Max, n, "items")
+		setLength(e, max(f.Min, 1), f.Max, n, "items")
 		return
 	}
 	for _, item := range items {
@@ -355,17 +328,17 @@ func (e *Entry) explainArray(f *message.Field, raw []byte, s Subject) {
 		if typeOf(item) != "string" {
 			continue
 		}
-		if e.explainText(f, item, true, s); e.Rule != "condition" {
+		if explainText(e, f, item, true, s); e.Rule != "condition" {
 			return
 		}
 	}
 }
 
 // setLength sets the rule of something too long or too short.
-func (e *Entry) setLength(least, most, n int, unit string) {
-	e.Rule, e.Limit = "length", &Limit{}
+func setLength(e *api.Fault, least, most, n int, unit string) {
+	e.Rule, e.Limit = "length", &api.Limit{}
 	if e.Found == nil {
-		e.Found = &Found{}
+		e.Found = &api.Found{}
 	}
 	e.Found.Length = &n
 	if least > 0 {
@@ -435,7 +408,7 @@ func formOf(f *message.Field) string {
 }
 
 // explainText sets the rule of a string.
-func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, s Subject) {
+func explainText(e *api.Fault, f *message.Field, raw []byte, isItem bool, s Subject) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
 		e.Rule, e.Cure = "control-character", "Send characters of Unicode only."
@@ -455,7 +428,7 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, s Subject
 	case class == "control":
 		e.Rule, e.Cure = "control-character", "Leave control characters out."
 	case !isCode && (n == 0 || least > 0 && n < least || most > 0 && n > most):
-		e.setLength(max(least, 1), most, n, "characters")
+		setLength(e, max(least, 1), most, n, "characters")
 		switch form := formOf(f); {
 		case form == "":
 		case least == most:
@@ -471,13 +444,13 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, s Subject
 			}
 		}
 		if isReserved(f.Codes, text) {
-			e.Rule, e.Limit, e.Cure = "reserved-code", &Limit{Allowed: allowed}, "Send a code that has a meaning: this one is reserved."
+			e.Rule, e.Limit, e.Cure = "reserved-code", &api.Limit{Allowed: allowed}, "Send a code that has a meaning: this one is reserved."
 			break
 		}
 		if slices.Contains(allowed, text) {
 			return // the code exists, so a condition does not allow it
 		}
-		e.Rule, e.Limit, e.Cure = "unknown-code", &Limit{Allowed: allowed}, "Send one of the codes that are allowed."
+		e.Rule, e.Limit, e.Cure = "unknown-code", &api.Limit{Allowed: allowed}, "Send one of the codes that are allowed."
 	case class == "non-ascii" && s.Version < message.V231:
 		e.Rule, e.Cure = "not-ascii", "Send ASCII."
 		if s.CanTransliterate && message.IsTransliterated(f.Name) {
@@ -489,18 +462,18 @@ func (e *Entry) explainText(f *message.Field, raw []byte, isItem bool, s Subject
 			e.Cure = "Send a URL that begins with https:// and has a host."
 		}
 	case pattern != nil && !pattern.MatchString(text):
-		e.Rule, e.Limit, e.Cure = "pattern", &Limit{Pattern: pattern.String()}, "Send "+cmp.Or(formOf(f), f.Kind.String())+"."
+		e.Rule, e.Limit, e.Cure = "pattern", &api.Limit{Pattern: pattern.String()}, "Send "+cmp.Or(formOf(f), f.Kind.String())+"."
 	case f.Kind == message.Country && "901" <= text && text <= "999", f.Kind == message.Currency && iso.IsExcludedCurrency(text):
 		e.Rule, e.Cure = "excluded-code", "Send a "+f.Kind.String()+": EMV 3DS excludes this code."
 	case f.Kind == message.Country, f.Kind == message.Currency, f.Kind == message.CurrencyAlpha:
 		e.Rule, e.Cure = "unknown-code", "Send a "+f.Kind.String()+", that is in use."
 	case f.Range != nil:
-		e.Rule, e.Limit = "range", &Limit{Min: &f.Range.Min, Max: &f.Range.Max}
+		e.Rule, e.Limit = "range", &api.Limit{Min: &f.Range.Min, Max: &f.Range.Max}
 		e.Cure = fmt.Sprintf("Send a number from %d to %d.", f.Range.Min, f.Range.Max)
 	case strings.TrimSpace(text) != text:
-		e.Rule, e.Limit, e.Cure = "pattern", &Limit{Pattern: `^\S(.*\S)?$`}, "Leave the blanks around it off."
+		e.Rule, e.Limit, e.Cure = "pattern", &api.Limit{Pattern: `^\S(.*\S)?$`}, "Leave the blanks around it off."
 	}
-	e.Found = &Found{Type: "string", Length: &n, Class: class}
+	e.Found = &api.Found{Type: "string", Length: &n, Class: class}
 }
 
 // isReserved reports whether a code is in a range that EMVCo has reserved.

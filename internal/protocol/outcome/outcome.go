@@ -5,78 +5,27 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/message"
 )
 
-// A Status is where an authentication is.
-type Status string
-
-// The statuses. The last four are final.
-const (
-	RequiresBrowser Status = "requires_browser"
-	InProgress      Status = "in_progress"
-	Challenge       Status = "challenge"
-	Decoupled       Status = "decoupled"
-	Completed       Status = "completed"
-	Failed          Status = "failed"
-	Cancelled       Status = "cancelled"
-	Expired         Status = "expired"
-)
-
 // arrows are all changes of a status that there are.
-var arrows = map[Status][]Status{
-	RequiresBrowser: {InProgress, Completed, Failed, Cancelled, Expired},
-	InProgress:      {Challenge, Decoupled, Completed, Failed, Cancelled, Expired},
-	Challenge:       {Completed, Failed, Cancelled, Expired},
-	Decoupled:       {Completed, Failed, Cancelled, Expired},
+var arrows = map[api.Status][]api.Status{
+	api.StatusRequiresBrowser: {api.StatusInProgress, api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired},
+	api.StatusInProgress:      {api.StatusChallenge, api.StatusDecoupled, api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired},
+	api.StatusChallenge:       {api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired},
+	api.StatusDecoupled:       {api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired},
 }
 
 // Arrows returns the statuses that may follow each status that is not final, in the order of the documentation.
-func Arrows() map[Status][]Status {
-	all := make(map[Status][]Status, len(arrows))
+func Arrows() map[api.Status][]api.Status {
+	all := make(map[api.Status][]api.Status, len(arrows))
 	for from, to := range arrows {
 		all[from] = slices.Clone(to)
 	}
 	return all
 }
-
-// IsFinal reports whether a status never changes any more.
-func (s Status) IsFinal() bool {
-	return s == Completed || s == Failed || s == Cancelled || s == Expired
-}
-
-// A Result says how an authentication ended.
-type Result string
-
-// The results.
-const (
-	Authenticated    Result = "authenticated"
-	Attempted        Result = "attempted"
-	Informational    Result = "informational"
-	DataOnly         Result = "data_only"
-	NotAuthenticated Result = "not_authenticated"
-	Rejected         Result = "rejected"
-	Unavailable      Result = "unavailable"
-	NotEnrolled      Result = "not_enrolled"
-	Abandoned        Result = "abandoned"
-	BankUnreachable  Result = "bank_unreachable"
-	Error            Result = "error"
-)
-
-// An Action says what to do after an authentication.
-type Action string
-
-// The actions.
-const (
-	Authorise                      Action = "authorise"
-	AuthoriseWithoutAuthentication Action = "authorise_without_authentication"
-	DoNotAuthorise                 Action = "do_not_authorise"
-	RetryWithChallenge             Action = "retry_with_challenge"
-	RetryLater                     Action = "retry_later"
-	AskForAnotherCard              Action = "ask_for_another_card"
-	KeepForLater                   Action = "keep_for_later"
-)
 
 const (
 	dataOnlyCategory = "80"     // messageCategory of Mastercard's Identity Check Insights
@@ -84,35 +33,19 @@ const (
 	withoutPayment   = "NPA"    // messageCategory 02 as the rules call it
 )
 
-// Results returns all results.
-func Results() []Result {
-	return []Result{
-		Authenticated, Attempted, Informational, DataOnly, NotAuthenticated, Rejected, Unavailable, NotEnrolled,
-		Abandoned, BankUnreachable, Error,
-	}
-}
-
-// Actions returns all actions.
-func Actions() []Action {
-	return []Action{
-		Authorise, AuthoriseWithoutAuthentication, DoNotAuthorise, RetryWithChallenge, RetryLater, AskForAnotherCard,
-		KeepForLater,
-	}
-}
-
 // An Ending is what is known of an authentication that is over. Of one that is not over yet it says how far it is, and
 // has no Result. [NewEnding] reads it from the messages, and the record of the journal keeps it. Nothing else makes one.
 type Ending struct {
-	Status                              Status
-	Result                              Result
-	Scheme                              string // "" for a card in no range
-	Channel, Category, Version          string // deviceChannel, messageCategory, messageVersion
-	TransStatus, TransStatusReason, ECI string // of the last message
-	Challenged                          bool   // the issuer has asked for a challenge
-	LacksValue                          bool   // transStatus is Y or A, and there is no authenticationValue
-	Error                               *Erro  // with which it failed; nil if none is known
+	Status                              api.Status
+	Result                              api.Result
+	Scheme                              string            // "" for a card in no range
+	Channel, Category, Version          string            // deviceChannel, messageCategory, messageVersion
+	TransStatus, TransStatusReason, ECI string            // of the last message
+	Challenged                          bool              // the issuer has asked for a challenge
+	LacksValue                          bool              // transStatus is Y or A, and there is no authenticationValue
+	Error                               *api.OutcomeError // with which it failed; nil if none is known
 	ServerID, DSTransID, ACSTransID     string
-	Shifts                              Shifts        // what was said of the liability at the end; "" before anything was said
+	Shifts                              api.Shifts    // what was said of the liability at the end; "" before anything was said
 	Time                                time.Time     // of the end
 	Rules                               *scheme.Sheet // what Scheme's own codes mean; nil: what is public
 }
@@ -125,18 +58,9 @@ type Messages struct {
 	IsUnshown bool
 }
 
-// An Erro is the error with which an authentication failed. Its texts are without what could be a card number, an
-// authentication value or a key.
-type Erro struct {
-	Component   string `json:"component"` // that found the fault: C, S (this server), D or A
-	Code        string `json:"code"`      // three digits
-	Description string `json:"description"`
-	Detail      string `json:"detail"`
-}
-
 // NewEnding reads from the messages where an authentication of a scheme is, and how it ended. The caller adds Error,
 // ServerID, Time and Rules.
-func NewEnding(status Status, schemeName string, m Messages) Ending {
+func NewEnding(status api.Status, schemeName string, m Messages) Ending {
 	end := Ending{Status: status, Scheme: schemeName}
 	if m.AReq != nil {
 		end.Channel, end.Category = m.AReq.Text("deviceChannel"), m.AReq.Text("messageCategory")
@@ -158,72 +82,34 @@ func NewEnding(status Status, schemeName string, m Messages) Ending {
 	return end
 }
 
-// An Outcome is what a merchant's back end learns about the end of an authentication.
-type Outcome struct {
-	Result            Result         `json:"result"`
-	TransStatus       *string        `json:"transStatus"`
-	TransStatusReason *string        `json:"transStatusReason"`
-	Reason            *string        `json:"reason"` // the meaning of TransStatusReason
-	Challenged        bool           `json:"challenged"`
-	Authorisation     *Authorisation `json:"authorisation"`
-	Liability         Liability      `json:"liability"`
-	Next              Next           `json:"next"`
-	Error             *Erro          `json:"error"` // with which it failed
-	CardholderInfo    *string        `json:"cardholderInfo"`
-}
-
-// An Authorisation has the values that the authorisation of the payment wants, as they came.
-type Authorisation struct {
-	ECI                  *string `json:"eci"`
-	AuthenticationValue  *string `json:"authenticationValue"`
-	DSTransID            *string `json:"dsTransID"`
-	MessageVersion       *string `json:"messageVersion"`
-	ThreeDSServerTransID *string `json:"threeDSServerTransID"`
-	ACSTransID           *string `json:"acsTransID"`
-	Expired              bool    `json:"expired"` // the value is no longer handed out
-}
-
-// A Liability says who is liable for fraud, why, and where that is written.
-type Liability struct {
-	Shifts  Shifts  `json:"shifts"`
-	Because string  `json:"because"`
-	Source  *string `json:"source"`
-}
-
-// A Next says what to do, in a word and in a sentence.
-type Next struct {
-	Action  Action `json:"action"`
-	Because string `json:"because"`
-}
-
-// Of returns the outcome of an authentication that is over, as far as it is known without its messages: see
-// [Outcome.AddValues].
-func Of(end Ending) Outcome {
-	if end.Status != Completed {
+// Of returns the outcome of an authentication that is over, as far as it can be told without its messages: see
+// [AddValues].
+func Of(end Ending) api.Outcome {
+	if end.Status != api.StatusCompleted {
 		end.TransStatus, end.TransStatusReason, end.ECI = "", "", "" // whatever came does not count
 	}
-	o := Outcome{
-		Result: end.Result, TransStatus: optional(end.TransStatus), TransStatusReason: optional(end.TransStatusReason),
-		Reason: optional(end.meaning()), Challenged: end.Challenged, Next: nextOf(&end), Liability: liabilityOf(&end), Error: end.Error,
+	o := api.Outcome{
+		Result: end.Result, TransStatus: api.Text(end.TransStatus), TransStatusReason: api.Text(end.TransStatusReason),
+		Reason: api.Text(end.meaning()), Challenged: end.Challenged, Next: nextOf(&end), Liability: liabilityOf(&end), Error: end.Error,
 	}
-	if slices.Contains([]Result{Authenticated, Attempted, Informational, DataOnly}, end.Result) {
-		o.Authorisation = &Authorisation{
-			ECI: optional(end.ECI), DSTransID: optional(end.DSTransID), MessageVersion: optional(end.Version),
-			ThreeDSServerTransID: optional(end.ServerID), ACSTransID: optional(end.ACSTransID), Expired: true,
+	if slices.Contains([]api.Result{api.ResultAuthenticated, api.ResultAttempted, api.ResultInformational, api.ResultDataOnly}, end.Result) {
+		o.Authorisation = &api.Authorisation{
+			ECI: api.Text(end.ECI), DSTransID: api.Text(end.DSTransID), MessageVersion: api.Text(end.Version),
+			ThreeDSServerTransID: api.Text(end.ServerID), ACSTransID: api.Text(end.ACSTransID), Expired: true,
 		}
 	}
 	return o
 }
 
 // AddValues adds what only the messages have: the authentication value, and the text for the shopper.
-func (o *Outcome) AddValues(m Messages) {
-	o.CardholderInfo = optional(CardholderInfo(m.ARes, m.RReq))
+func AddValues(o *api.Outcome, m Messages) {
+	o.CardholderInfo = api.Text(CardholderInfo(m.ARes, m.RReq))
 	last := m.ARes
 	if m.RReq != nil {
 		last = m.RReq
 	}
 	if o.Authorisation != nil && last != nil {
-		o.Authorisation.AuthenticationValue, o.Authorisation.Expired = optional(last.Text("authenticationValue")), false
+		o.Authorisation.AuthenticationValue, o.Authorisation.Expired = api.Text(last.Text("authenticationValue")), false
 	}
 }
 
@@ -249,31 +135,31 @@ var leftChallenge = []string{"01", "03", "04", "08"}
 // neverBegun is the challengeCancel of an issuer's server that got no CReq.
 const neverBegun = "05"
 
-func resultOf(end *Ending, m Messages) Result {
+func resultOf(end *Ending, m Messages) api.Result {
 	canceled := ""
 	if m.RReq != nil && end.TransStatus != "Y" && end.TransStatus != "A" {
 		canceled = m.RReq.Text("challengeCancel")
 	}
 	switch {
-	case end.Status == Cancelled, end.Status == Expired:
-		return Abandoned
-	case end.Status == Failed:
-		return Error
+	case end.Status == api.StatusCancelled, end.Status == api.StatusExpired:
+		return api.ResultAbandoned
+	case end.Status == api.StatusFailed:
+		return api.ResultError
 	case m.ARes == nil && m.RReq == nil && end.Scheme == "":
-		return NotEnrolled
+		return api.ResultNotEnrolled
 	case m.ARes == nil && m.RReq == nil:
-		return Unavailable // the browser did not send what the AReq needs
+		return api.ResultUnavailable // the browser did not send what the AReq needs
 	case slices.Contains(leftChallenge, canceled), canceled == neverBegun && m.IsUnshown:
-		return Abandoned
+		return api.ResultAbandoned
 	case canceled == neverBegun:
-		return BankUnreachable
+		return api.ResultBankUnreachable
 	case isDataOnly(end, m.AReq):
-		return DataOnly
+		return api.ResultDataOnly
 	}
 	if result, ok := results[end.TransStatus]; ok {
 		return result
 	}
-	return Error // no ARes that was accepted gets here
+	return api.ResultError // no ARes that was accepted gets here
 }
 
 // isDataOnly reports whether the answer shares data without an authentication: Mastercard's category 80, or Visa's
@@ -330,34 +216,26 @@ func (end *Ending) category() string {
 }
 
 // liabilityOf says what was said at the end, and as a rule why: the rules may have changed since.
-func liabilityOf(end *Ending) Liability {
+func liabilityOf(end *Ending) api.Liability {
 	l := liabilityToday(end)
 	if end.Shifts != "" && end.Shifts != l.Shifts {
-		return Liability{Shifts: end.Shifts, Because: "what was said when the authentication ended"}
+		return api.Liability{Shifts: end.Shifts, Because: "what was said when the authentication ended"}
 	}
 	return l
 }
 
-func liabilityToday(end *Ending) Liability {
+func liabilityToday(end *Ending) api.Liability {
 	r := ruleOf(end.Scheme, end.category(), end.TransStatus, end.ECI, end.Time)
-	isByRule := Liability{r.Shifts, r.Because, optional(r.Source)}
+	isByRule := api.Liability{Shifts: r.Shifts, Because: r.Because, Source: api.Text(r.Source)}
 	switch hasAnswer := end.TransStatus != ""; {
 	case end.category() == withoutPayment:
 		return isByRule
-	case end.Result == Unavailable && !hasAnswer:
-		return Liability{No, "nobody was authenticated", nil}
-	case slices.Contains([]Result{Abandoned, BankUnreachable, Error, NotEnrolled}, end.Result) && (!hasAnswer || r.Shifts != No):
-		return Liability{No, "nobody was authenticated", nil}
+	case end.Result == api.ResultUnavailable && !hasAnswer:
+		return api.Liability{Shifts: api.ShiftsNo, Because: "nobody was authenticated"}
+	case slices.Contains([]api.Result{api.ResultAbandoned, api.ResultBankUnreachable, api.ResultError, api.ResultNotEnrolled}, end.Result) && (!hasAnswer || r.Shifts != api.ShiftsNo):
+		return api.Liability{Shifts: api.ShiftsNo, Because: "nobody was authenticated"}
 	case end.LacksValue && end.category() == "PA":
-		return Liability{No, "there is no authenticationValue that would prove the authentication", nil}
+		return api.Liability{Shifts: api.ShiftsNo, Because: "there is no authenticationValue that would prove the authentication"}
 	}
 	return isByRule
-}
-
-// optional is a pointer to text, nil if that is "".
-func optional(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/message"
 )
@@ -34,7 +35,7 @@ const (
 )
 
 // endingOf returns an ending on the day of the tests.
-func endingOf(t *testing.T, status Status, scheme, areq, ares, rreq string) Ending {
+func endingOf(t *testing.T, status api.Status, scheme, areq, ares, rreq string) Ending {
 	t.Helper()
 	end := NewEnding(status, scheme, Messages{AReq: messageOf(t, areq), ARes: messageOf(t, ares), RReq: messageOf(t, rreq)})
 	end.Time = today
@@ -45,65 +46,65 @@ func endingOf(t *testing.T, status Status, scheme, areq, ares, rreq string) Endi
 func TestO2EveryEndHasItsResultAndAction(t *testing.T) {
 	for _, c := range []struct {
 		name             string
-		status           Status
+		status           api.Status
 		scheme           string
 		areq, ares, rreq string
 		erro             message.Code
-		result           Result
-		action           Action
+		result           api.Result
+		action           api.Action
 	}{
-		{"Y", Completed, "visa", payment, `{"transStatus":"Y","eci":"05",` + value + `}`, "", 0, Authenticated, Authorise},
-		{"A", Completed, "visa", payment, `{"transStatus":"A","eci":"06",` + value + `}`, "", 0, Attempted, Authorise},
-		{"I", Completed, "visa", payment, `{"transStatus":"I","eci":"07"}`, "", 0, Informational, Authorise},
-		{"Mastercard data only", Completed, "mastercard", `{"messageCategory":"80"}`,
-			`{"transStatus":"U","transStatusReason":"80","eci":"04",` + value + `}`, "", 0, DataOnly, Authorise},
-		{"Visa shares data, 06", Completed, "visa", `{"messageCategory":"01","threeDSRequestorChallengeInd":"06"}`,
-			`{"transStatus":"I","eci":"07"}`, "", 0, DataOnly, Authorise},
-		{"Visa shares data, 82 in an array", Completed, "visa", `{"messageCategory":"01","threeDSRequestorChallengeInd":["82"]}`,
-			`{"transStatus":"N","transStatusReason":"89","eci":"07"}`, "", 0, DataOnly, Authorise},
-		{"Visa rejects what shares data", Completed, "visa", `{"messageCategory":"01","threeDSRequestorChallengeInd":"82"}`,
-			`{"transStatus":"R","eci":"07"}`, "", 0, Rejected, DoNotAuthorise},
-		{"Visa authenticates what shares data", Completed, "visa", `{"messageCategory":"01","threeDSRequestorChallengeInd":"06"}`,
-			`{"transStatus":"Y","eci":"05",` + value + `}`, "", 0, Authenticated, Authorise},
-		{"N", Completed, "visa", payment, `{"transStatus":"N","transStatusReason":"11"}`, "", 0, NotAuthenticated, DoNotAuthorise},
-		{"N, unknown device", Completed, "visa", payment, `{"transStatus":"N","transStatusReason":"02"}`, "", 0, NotAuthenticated,
-			RetryWithChallenge},
-		{"N, unknown device, after a challenge", Completed, "visa", payment, `{"transStatus":"C"}`,
-			`{"transStatus":"N","transStatusReason":"02"}`, 0, NotAuthenticated, DoNotAuthorise},
-		{"N, low confidence, 3RI", Completed, "visa", `{"messageCategory":"01","deviceChannel":"03"}`,
-			`{"transStatus":"N","transStatusReason":"15"}`, "", 0, NotAuthenticated, DoNotAuthorise},
-		{"N, expired card", Completed, "visa", payment, `{"transStatus":"N","transStatusReason":"05"}`, "", 0, NotAuthenticated,
-			AskForAnotherCard},
-		{"R", Completed, "visa", payment, `{"transStatus":"R","transStatusReason":"05"}`, "", 0, Rejected, DoNotAuthorise},
-		{"U", Completed, "visa", payment, `{"transStatus":"U"}`, "", 0, Unavailable, AuthoriseWithoutAuthentication},
-		{"U, timed out", Completed, "visa", payment, `{"transStatus":"U","transStatusReason":"14"}`, "", 0, Unavailable, RetryLater},
-		{"U, Visa's 81", Completed, "visa", payment, `{"transStatus":"U","transStatusReason":"81"}`, "", 0, Unavailable, RetryLater},
-		{"U, JCB's 81", Completed, "jcb", payment, `{"transStatus":"U","transStatusReason":"81"}`, "", 0, Unavailable,
-			AuthoriseWithoutAuthentication},
-		{"no range", Completed, "", payment, "", "", 0, NotEnrolled, AuthoriseWithoutAuthentication},
-		{"passed", Completed, "visa", payment, `{"transStatus":"C"}`, `{"transStatus":"Y","eci":"05",` + value + `}`, 0, Authenticated,
-			Authorise},
-		{"silence", Failed, "visa", payment, "", "", 0, Error, RetryLater},
-		{"Erro 405", Failed, "visa", payment, "", "", 405, Error, RetryLater},
-		{"Erro 103", Failed, "visa", payment, "", "", 103, Error, RetryLater},
-		{"Erro 203", Failed, "visa", payment, "", "", 203, Error, DoNotAuthorise},
-		{"Erro 305", Failed, "visa", payment, "", "", 305, Error, DoNotAuthorise},
-		{"the wait is over", Expired, "visa", payment, `{"transStatus":"C"}`, "", 0, Abandoned, DoNotAuthorise},
-		{"the page never came", Expired, "visa", payment, "", "", 0, Abandoned, DoNotAuthorise},
-		{"cancelled", Cancelled, "visa", payment, `{"transStatus":"C"}`, "", 0, Abandoned, DoNotAuthorise},
-		{"a late Y after cancelling", Cancelled, "visa", payment, `{"transStatus":"C"}`,
-			`{"transStatus":"Y","eci":"05",` + value + `}`, 0, Abandoned, DoNotAuthorise},
+		{"Y", api.StatusCompleted, "visa", payment, `{"transStatus":"Y","eci":"05",` + value + `}`, "", 0, api.ResultAuthenticated, api.ActionAuthorise},
+		{"A", api.StatusCompleted, "visa", payment, `{"transStatus":"A","eci":"06",` + value + `}`, "", 0, api.ResultAttempted, api.ActionAuthorise},
+		{"I", api.StatusCompleted, "visa", payment, `{"transStatus":"I","eci":"07"}`, "", 0, api.ResultInformational, api.ActionAuthorise},
+		{"Mastercard data only", api.StatusCompleted, "mastercard", `{"messageCategory":"80"}`,
+			`{"transStatus":"U","transStatusReason":"80","eci":"04",` + value + `}`, "", 0, api.ResultDataOnly, api.ActionAuthorise},
+		{"Visa shares data, 06", api.StatusCompleted, "visa", `{"messageCategory":"01","threeDSRequestorChallengeInd":"06"}`,
+			`{"transStatus":"I","eci":"07"}`, "", 0, api.ResultDataOnly, api.ActionAuthorise},
+		{"Visa shares data, 82 in an array", api.StatusCompleted, "visa", `{"messageCategory":"01","threeDSRequestorChallengeInd":["82"]}`,
+			`{"transStatus":"N","transStatusReason":"89","eci":"07"}`, "", 0, api.ResultDataOnly, api.ActionAuthorise},
+		{"Visa rejects what shares data", api.StatusCompleted, "visa", `{"messageCategory":"01","threeDSRequestorChallengeInd":"82"}`,
+			`{"transStatus":"R","eci":"07"}`, "", 0, api.ResultRejected, api.ActionDoNotAuthorise},
+		{"Visa authenticates what shares data", api.StatusCompleted, "visa", `{"messageCategory":"01","threeDSRequestorChallengeInd":"06"}`,
+			`{"transStatus":"Y","eci":"05",` + value + `}`, "", 0, api.ResultAuthenticated, api.ActionAuthorise},
+		{"N", api.StatusCompleted, "visa", payment, `{"transStatus":"N","transStatusReason":"11"}`, "", 0, api.ResultNotAuthenticated, api.ActionDoNotAuthorise},
+		{"N, unknown device", api.StatusCompleted, "visa", payment, `{"transStatus":"N","transStatusReason":"02"}`, "", 0, api.ResultNotAuthenticated,
+			api.ActionRetryWithChallenge},
+		{"N, unknown device, after a challenge", api.StatusCompleted, "visa", payment, `{"transStatus":"C"}`,
+			`{"transStatus":"N","transStatusReason":"02"}`, 0, api.ResultNotAuthenticated, api.ActionDoNotAuthorise},
+		{"N, low confidence, 3RI", api.StatusCompleted, "visa", `{"messageCategory":"01","deviceChannel":"03"}`,
+			`{"transStatus":"N","transStatusReason":"15"}`, "", 0, api.ResultNotAuthenticated, api.ActionDoNotAuthorise},
+		{"N, expired card", api.StatusCompleted, "visa", payment, `{"transStatus":"N","transStatusReason":"05"}`, "", 0, api.ResultNotAuthenticated,
+			api.ActionAskForAnotherCard},
+		{"R", api.StatusCompleted, "visa", payment, `{"transStatus":"R","transStatusReason":"05"}`, "", 0, api.ResultRejected, api.ActionDoNotAuthorise},
+		{"U", api.StatusCompleted, "visa", payment, `{"transStatus":"U"}`, "", 0, api.ResultUnavailable, api.ActionAuthoriseWithoutAuthentication},
+		{"U, timed out", api.StatusCompleted, "visa", payment, `{"transStatus":"U","transStatusReason":"14"}`, "", 0, api.ResultUnavailable, api.ActionRetryLater},
+		{"U, Visa's 81", api.StatusCompleted, "visa", payment, `{"transStatus":"U","transStatusReason":"81"}`, "", 0, api.ResultUnavailable, api.ActionRetryLater},
+		{"U, JCB's 81", api.StatusCompleted, "jcb", payment, `{"transStatus":"U","transStatusReason":"81"}`, "", 0, api.ResultUnavailable,
+			api.ActionAuthoriseWithoutAuthentication},
+		{"no range", api.StatusCompleted, "", payment, "", "", 0, api.ResultNotEnrolled, api.ActionAuthoriseWithoutAuthentication},
+		{"passed", api.StatusCompleted, "visa", payment, `{"transStatus":"C"}`, `{"transStatus":"Y","eci":"05",` + value + `}`, 0, api.ResultAuthenticated,
+			api.ActionAuthorise},
+		{"silence", api.StatusFailed, "visa", payment, "", "", 0, api.ResultError, api.ActionRetryLater},
+		{"Erro 405", api.StatusFailed, "visa", payment, "", "", 405, api.ResultError, api.ActionRetryLater},
+		{"Erro 103", api.StatusFailed, "visa", payment, "", "", 103, api.ResultError, api.ActionRetryLater},
+		{"Erro 203", api.StatusFailed, "visa", payment, "", "", 203, api.ResultError, api.ActionDoNotAuthorise},
+		{"Erro 305", api.StatusFailed, "visa", payment, "", "", 305, api.ResultError, api.ActionDoNotAuthorise},
+		{"the wait is over", api.StatusExpired, "visa", payment, `{"transStatus":"C"}`, "", 0, api.ResultAbandoned, api.ActionDoNotAuthorise},
+		{"the page never came", api.StatusExpired, "visa", payment, "", "", 0, api.ResultAbandoned, api.ActionDoNotAuthorise},
+		{"cancelled", api.StatusCancelled, "visa", payment, `{"transStatus":"C"}`, "", 0, api.ResultAbandoned, api.ActionDoNotAuthorise},
+		{"a late Y after cancelling", api.StatusCancelled, "visa", payment, `{"transStatus":"C"}`,
+			`{"transStatus":"Y","eci":"05",` + value + `}`, 0, api.ResultAbandoned, api.ActionDoNotAuthorise},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			end := endingOf(t, c.status, c.scheme, c.areq, c.ares, c.rreq)
 			if c.erro != 0 {
-				end.Error = &Erro{Component: "D", Code: c.erro.String()}
+				end.Error = &api.OutcomeError{Component: "D", Code: c.erro.String()}
 			}
 			o := Of(end)
 			if o.Result != c.result || o.Next.Action != c.action || o.Next.Because == "" {
 				t.Errorf("result %s, action %s (%s); want %s, %s", o.Result, o.Next.Action, o.Next.Because, c.result, c.action)
 			}
-			has := slices.Contains([]Result{Authenticated, Attempted, Informational, DataOnly}, c.result)
+			has := slices.Contains([]api.Result{api.ResultAuthenticated, api.ResultAttempted, api.ResultInformational, api.ResultDataOnly}, c.result)
 			if (o.Authorisation != nil) != has {
 				t.Errorf("authorisation %v, want one: %v", o.Authorisation, has)
 			}
@@ -114,13 +115,13 @@ func TestO2EveryEndHasItsResultAndAction(t *testing.T) {
 // TestO2CancelledChallengesAreAbandoned holds the challengeCancel values of D7.
 func TestO2CancelledChallengesAreAbandoned(t *testing.T) {
 	for _, code := range []string{"01", "03", "04", "05", "06", "07", "08", "09", "10"} {
-		o := Of(endingOf(t, Completed, "visa", payment, `{"transStatus":"C"}`, `{"transStatus":"N","challengeCancel":"`+code+`"}`))
-		want := NotAuthenticated
+		o := Of(endingOf(t, api.StatusCompleted, "visa", payment, `{"transStatus":"C"}`, `{"transStatus":"N","challengeCancel":"`+code+`"}`))
+		want := api.ResultNotAuthenticated
 		switch {
 		case strings.Contains("01 03 04 08", code):
-			want = Abandoned
+			want = api.ResultAbandoned
 		case code == "05":
-			want = BankUnreachable
+			want = api.ResultBankUnreachable
 		}
 		if o.Result != want || !o.Challenged {
 			t.Errorf("challengeCancel %s: %s, challenged %v; want %s, true", code, o.Result, o.Challenged, want)
@@ -136,10 +137,10 @@ func TestO4NoCellIsEmpty(t *testing.T) {
 		if r.Result == "" || r.Shifts == "" || r.Because == "" || r.Action == "" {
 			t.Errorf("an empty cell: %+v", r)
 		}
-		if r.Shifts != Unknown && r.Source == nil && r.Category != withoutPayment {
+		if r.Shifts != api.ShiftsUnknown && r.Source == "" && r.Category != withoutPayment {
 			t.Errorf("%s %s %s says %s without a source", r.Scheme, r.Category, r.TransStatus, r.Shifts)
 		}
-		if r.Shifts == Yes && r.Result != Authenticated && r.Result != Attempted {
+		if r.Shifts == api.ShiftsYes && r.Result != api.ResultAuthenticated && r.Result != api.ResultAttempted {
 			t.Errorf("liability shifts after %s: %+v", r.Result, r)
 		}
 	}
@@ -163,32 +164,32 @@ func TestO4NoCellIsEmpty(t *testing.T) {
 func TestO4LiabilityBySchemeStatusAndECI(t *testing.T) {
 	for _, c := range []struct {
 		scheme, category, status, eci string
-		want                          Shifts
+		want                          api.Shifts
 	}{
-		{"visa", "01", "Y", "05", Yes},
-		{"visa", "01", "A", "06", Yes},
-		{"visa", "01", "Y", "07", No},
-		{"visa", "01", "N", "", No},
-		{"visa", "01", "Y", "06", Unknown},
-		{"visa", "01", "Y", "", Unknown},
-		{"visa", "02", "Y", "05", No},
-		{"some-word", "02", "U", "", No},
-		{"mastercard", "01", "Y", "02", Yes},
-		{"mastercard", "01", "A", "01", Yes},
-		{"mastercard", "01", "Y", "06", No},
-		{"mastercard", "01", "Y", "07", Unknown},
-		{"mastercard", "80", "U", "04", No},
-		{"mastercard", "01", "U", "04", No},
-		{"mastercard", "02", "Y", "N2", No},
-		{"amex", "01", "Y", "05", Yes},
-		{"jcb", "01", "A", "06", Unknown},
-		{"upi", "01", "Y", "05", Unknown},
-		{"upi", "01", "R", "07", No},
-		{"standin", "01", "Y", "05", Unknown},
-		{"some-word", "01", "Y", "05", Unknown},
+		{"visa", "01", "Y", "05", api.ShiftsYes},
+		{"visa", "01", "A", "06", api.ShiftsYes},
+		{"visa", "01", "Y", "07", api.ShiftsNo},
+		{"visa", "01", "N", "", api.ShiftsNo},
+		{"visa", "01", "Y", "06", api.ShiftsUnknown},
+		{"visa", "01", "Y", "", api.ShiftsUnknown},
+		{"visa", "02", "Y", "05", api.ShiftsNo},
+		{"some-word", "02", "U", "", api.ShiftsNo},
+		{"mastercard", "01", "Y", "02", api.ShiftsYes},
+		{"mastercard", "01", "A", "01", api.ShiftsYes},
+		{"mastercard", "01", "Y", "06", api.ShiftsNo},
+		{"mastercard", "01", "Y", "07", api.ShiftsUnknown},
+		{"mastercard", "80", "U", "04", api.ShiftsNo},
+		{"mastercard", "01", "U", "04", api.ShiftsNo},
+		{"mastercard", "02", "Y", "N2", api.ShiftsNo},
+		{"amex", "01", "Y", "05", api.ShiftsYes},
+		{"jcb", "01", "A", "06", api.ShiftsUnknown},
+		{"upi", "01", "Y", "05", api.ShiftsUnknown},
+		{"upi", "01", "R", "07", api.ShiftsNo},
+		{"standin", "01", "Y", "05", api.ShiftsUnknown},
+		{"some-word", "01", "Y", "05", api.ShiftsUnknown},
 	} {
 		areq := `{"messageType":"AReq","messageCategory":"` + c.category + `"}`
-		got := Of(endingOf(t, Completed, c.scheme, areq, `{"transStatus":"`+c.status+`","eci":"`+c.eci+`",`+value+`}`, "")).Liability
+		got := Of(endingOf(t, api.StatusCompleted, c.scheme, areq, `{"transStatus":"`+c.status+`","eci":"`+c.eci+`",`+value+`}`, "")).Liability
 		if got.Shifts != c.want || got.Because == "" {
 			t.Errorf("%s %s %s %q: %s (%s), want %s", c.scheme, c.category, c.status, c.eci, got.Shifts, got.Because, c.want)
 		}
@@ -197,8 +198,8 @@ func TestO4LiabilityBySchemeStatusAndECI(t *testing.T) {
 
 // TestO4NoValueNoShift holds that an authentication without its value shifts nothing.
 func TestO4NoValueNoShift(t *testing.T) {
-	got := Of(endingOf(t, Completed, "visa", payment, `{"transStatus":"Y","eci":"05"}`, "")).Liability
-	if got.Shifts != No {
+	got := Of(endingOf(t, api.StatusCompleted, "visa", payment, `{"transStatus":"Y","eci":"05"}`, "")).Liability
+	if got.Shifts != api.ShiftsNo {
 		t.Errorf("%+v", got)
 	}
 }
@@ -211,8 +212,8 @@ func TestO5ReasonsInWords(t *testing.T) {
 		{"mastercard", "80", "data was shared only"},
 		{"jcb", "97", "not public"},
 	} {
-		got := Of(endingOf(t, Completed, c.scheme, payment, `{"transStatus":"N","transStatusReason":"`+c.reason+`"}`, "")).Reason
-		if got == nil || !strings.Contains(*got, c.want) {
+		got := Of(endingOf(t, api.StatusCompleted, c.scheme, payment, `{"transStatus":"N","transStatusReason":"`+c.reason+`"}`, "")).Reason
+		if !strings.Contains(string(got), c.want) {
 			t.Errorf("%s %s: %v, want %q", c.scheme, c.reason, got, c.want)
 		}
 	}
@@ -220,9 +221,9 @@ func TestO5ReasonsInWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := endingOf(t, Completed, "jcb", payment, `{"transStatus":"N","transStatusReason":"97"}`, "")
+	end := endingOf(t, api.StatusCompleted, "jcb", payment, `{"transStatus":"N","transStatusReason":"97"}`, "")
 	end.Rules = scheme.NewSheet("jcb", own)
-	if got := Of(end).Reason; got == nil || *got != "as our contract has it" {
+	if got := Of(end).Reason; got != "as our contract has it" {
 		t.Errorf("a reason of the operator's own: %v", got)
 	}
 }
@@ -235,16 +236,16 @@ func TestO7AuthorisationHasTheValuesAsTheyCame(t *testing.T) {
 		ARes: messageOf(t, `{"transStatus":"C","dsTransID":"d","acsTransID":"a","messageVersion":"2.2.0","eci":"07"}`),
 		RReq: messageOf(t, `{"transStatus":"Y","dsTransID":"d","acsTransID":"a","messageVersion":"2.2.0","eci":"05",`+value+`}`),
 	}
-	end := NewEnding(Completed, "visa", m)
+	end := NewEnding(api.StatusCompleted, "visa", m)
 	end.ServerID, end.Time = "s", today
 	o := Of(end)
-	if o.Authorisation.AuthenticationValue != nil || !o.Authorisation.Expired {
+	if o.Authorisation.AuthenticationValue != "" || !o.Authorisation.Expired {
 		t.Errorf("without messages: %+v", o.Authorisation)
 	}
-	o.AddValues(m)
+	AddValues(&o, m)
 	a := o.Authorisation
-	if *a.ECI != "05" || *a.AuthenticationValue != "AAAAAAAAAAAAAAAAAAAAAAAAAAA=" || *a.DSTransID != "d" || *a.ACSTransID != "a" ||
-		*a.MessageVersion != "2.2.0" || *a.ThreeDSServerTransID != "s" || a.Expired {
+	if a.ECI != "05" || a.AuthenticationValue != "AAAAAAAAAAAAAAAAAAAAAAAAAAA=" || a.DSTransID != "d" || a.ACSTransID != "a" ||
+		a.MessageVersion != "2.2.0" || a.ThreeDSServerTransID != "s" || a.Expired {
 		t.Errorf("%+v", a)
 	}
 }
@@ -256,7 +257,7 @@ func TestO1AFinalStatusNeverChanges(t *testing.T) {
 			t.Errorf("%s is followed by %v", from, to)
 		}
 	}
-	for _, s := range []Status{Completed, Failed, Cancelled, Expired} {
+	for _, s := range []api.Status{api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired} {
 		if !s.IsFinal() || len(Arrows()[s]) > 0 {
 			t.Errorf("%s is not final", s)
 		}
@@ -299,20 +300,20 @@ func TestC17WithoutAPaymentNothingIsAuthorised(t *testing.T) {
 			if ares != "" {
 				text = `{"transStatus":"` + ares + `","dsTransID":"d"}`
 			}
-			o := Of(endingOf(t, Completed, name, areq, text, ""))
+			o := Of(endingOf(t, api.StatusCompleted, name, areq, text, ""))
 			if strings.HasPrefix(string(o.Next.Action), "authorise") || strings.Contains(o.Next.Because, "authorisation") {
 				t.Errorf("%s %s: %+v", name, ares, o.Next)
 			}
-			if isGood := strings.Contains("YAI", ares) && ares != ""; isGood && (o.Next.Action != KeepForLater || !strings.Contains(o.Next.Because, "dsTransID")) {
+			if isGood := strings.Contains("YAI", ares) && ares != ""; isGood && (o.Next.Action != api.ActionKeepForLater || !strings.Contains(o.Next.Because, "dsTransID")) {
 				t.Errorf("%s %s: %+v, want to keep dsTransID", name, ares, o.Next)
 			}
-			if o.Liability.Shifts != No || o.Liability.Because != "no payment, nothing to be liable for" {
+			if o.Liability.Shifts != api.ShiftsNo || o.Liability.Because != "no payment, nothing to be liable for" {
 				t.Errorf("%s %s: %+v", name, ares, o.Liability)
 			}
 		}
 	}
 	for _, r := range Rows(today) {
-		if r.Category == "NPA" && (r.Shifts != No || strings.HasPrefix(string(r.Action), "authorise")) {
+		if r.Category == "NPA" && (r.Shifts != api.ShiftsNo || strings.HasPrefix(string(r.Action), "authorise")) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -323,21 +324,21 @@ func TestC17WithoutAPaymentNothingIsAuthorised(t *testing.T) {
 func TestCase34ReasonsOfDirectoriesAreNotTheIssuers(t *testing.T) {
 	for _, c := range []struct {
 		channel, status, reason string
-		action                  Action
+		action                  api.Action
 		because                 string
 	}{
-		{"02", "N", "87", DoNotAuthorise, "directory server, and not the issuer"},
-		{"02", "R", "85", DoNotAuthorise, "directory server, and not the issuer"},
-		{"02", "U", "88", AuthoriseWithoutAuthentication, "directory server, and not the issuer"},
-		{"02", "U", "81", RetryLater, "directory server could not reach the issuer"},
-		{"02", "N", "01", DoNotAuthorise, "The issuer did not"},
-		{"03", "N", "87", AuthoriseWithoutAuthentication, "again with the cardholder"},
-		{"03", "N", "87", AuthoriseWithoutAuthentication, "directory server stopped it"},
-		{"03", "N", "86", DoNotAuthorise, "directory server, and not the issuer"},
+		{"02", "N", "87", api.ActionDoNotAuthorise, "directory server, and not the issuer"},
+		{"02", "R", "85", api.ActionDoNotAuthorise, "directory server, and not the issuer"},
+		{"02", "U", "88", api.ActionAuthoriseWithoutAuthentication, "directory server, and not the issuer"},
+		{"02", "U", "81", api.ActionRetryLater, "directory server could not reach the issuer"},
+		{"02", "N", "01", api.ActionDoNotAuthorise, "The issuer did not"},
+		{"03", "N", "87", api.ActionAuthoriseWithoutAuthentication, "again with the cardholder"},
+		{"03", "N", "87", api.ActionAuthoriseWithoutAuthentication, "directory server stopped it"},
+		{"03", "N", "86", api.ActionDoNotAuthorise, "directory server, and not the issuer"},
 	} {
 		areq := `{"messageType":"AReq","messageCategory":"01","deviceChannel":"` + c.channel + `"}`
 		ares := `{"transStatus":"` + c.status + `","transStatusReason":"` + c.reason + `","eci":"07"}`
-		next := Of(endingOf(t, Completed, "visa", areq, ares, "")).Next
+		next := Of(endingOf(t, api.StatusCompleted, "visa", areq, ares, "")).Next
 		if next.Action != c.action || !strings.Contains(next.Because, c.because) {
 			t.Errorf("%s %s %s: %+v, want %s, %q", c.channel, c.status, c.reason, next, c.action, c.because)
 		}
@@ -347,12 +348,12 @@ func TestCase34ReasonsOfDirectoriesAreNotTheIssuers(t *testing.T) {
 // TestC18OnlyAPersonAbandons: an issuer's server that got no CReq was not reached, unless the browser never got the
 // challenge: then the shopper had left.
 func TestC18OnlyAPersonAbandons(t *testing.T) {
-	for isUnshown, want := range map[bool]Result{false: BankUnreachable, true: Abandoned} {
-		end := NewEnding(Completed, "visa", Messages{
+	for isUnshown, want := range map[bool]api.Result{false: api.ResultBankUnreachable, true: api.ResultAbandoned} {
+		end := NewEnding(api.StatusCompleted, "visa", Messages{
 			AReq: messageOf(t, payment), ARes: messageOf(t, `{"transStatus":"C"}`),
 			RReq: messageOf(t, `{"transStatus":"N","challengeCancel":"05"}`), IsUnshown: isUnshown,
 		})
-		if o := Of(end); o.Result != want || o.Liability.Shifts != No {
+		if o := Of(end); o.Result != want || o.Liability.Shifts != api.ShiftsNo {
 			t.Errorf("not shown %v: %s, want %s", isUnshown, o.Result, want)
 		}
 	}
@@ -360,11 +361,11 @@ func TestC18OnlyAPersonAbandons(t *testing.T) {
 
 // TestO4AnAbandonedChallengeHasTheSourceOfItsN: the table has a row for the N with which a challenge was cancelled.
 func TestO4AnAbandonedChallengeHasTheSourceOfItsN(t *testing.T) {
-	l := Of(endingOf(t, Completed, "visa", payment, `{"transStatus":"C"}`, `{"transStatus":"N","challengeCancel":"01"}`)).Liability
-	if l.Shifts != No || l.Source == nil {
+	l := Of(endingOf(t, api.StatusCompleted, "visa", payment, `{"transStatus":"C"}`, `{"transStatus":"N","challengeCancel":"01"}`)).Liability
+	if l.Shifts != api.ShiftsNo || l.Source == "" {
 		t.Errorf("%+v, want no with a source", l)
 	}
-	if l := Of(endingOf(t, Cancelled, "visa", payment, `{"transStatus":"C"}`, "")).Liability; l.Shifts != No || l.Source != nil {
+	if l := Of(endingOf(t, api.StatusCancelled, "visa", payment, `{"transStatus":"C"}`, "")).Liability; l.Shifts != api.ShiftsNo || l.Source != "" {
 		t.Errorf("%+v, want no by logic", l)
 	}
 }
@@ -372,9 +373,9 @@ func TestO4AnAbandonedChallengeHasTheSourceOfItsN(t *testing.T) {
 // TestN4AFaultOfOursIsNotTheRequests: only an Erro of another component about the content says that the request has to be
 // corrected.
 func TestN4AFaultOfOursIsNotTheRequests(t *testing.T) {
-	for component, want := range map[string]Action{"D": DoNotAuthorise, "A": DoNotAuthorise, "S": RetryLater} {
-		end := endingOf(t, Failed, "visa", payment, "", "")
-		end.Error = &Erro{Component: component, Code: "203"}
+	for component, want := range map[string]api.Action{"D": api.ActionDoNotAuthorise, "A": api.ActionDoNotAuthorise, "S": api.ActionRetryLater} {
+		end := endingOf(t, api.StatusFailed, "visa", payment, "", "")
+		end.Error = &api.OutcomeError{Component: component, Code: "203"}
 		if o := Of(end); o.Next.Action != want || o.Error != end.Error {
 			t.Errorf("%s: %+v", component, o)
 		}

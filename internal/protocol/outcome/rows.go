@@ -5,21 +5,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 )
 
 // A Row is one cell of the table of outcomes: what an answer of a scheme's directory is worth.
 type Row struct {
-	Scheme      string  `json:"scheme"`
-	Category    string  `json:"category"` // PA, NPA or 80
-	TransStatus string  `json:"transStatus"`
-	ECI         *string `json:"eci"`   // null: any that has no row
-	Since       *string `json:"since"` // the first day of the row; null: it always held
-	Result      Result  `json:"result"`
-	Shifts      Shifts  `json:"shifts"`
-	Because     string  `json:"because"`
-	Source      *string `json:"source"`
-	Action      Action  `json:"action"`
+	Scheme      string     `json:"scheme"`
+	Category    string     `json:"category"` // PA, NPA or 80
+	TransStatus string     `json:"transStatus"`
+	ECI         api.Text   `json:"eci"`   // null: any that has no row
+	Since       api.Text   `json:"since"` // the first day of the row; null: it always held
+	Result      api.Result `json:"result"`
+	Shifts      api.Shifts `json:"shifts"`
+	Because     string     `json:"because"`
+	Source      api.Text   `json:"source"`
+	Action      api.Action `json:"action"`
 }
 
 // Rows returns the table of outcomes on a day: every scheme, category and transStatus, and a row for each known eci.
@@ -62,13 +63,13 @@ func rowsOf(name, category, status string, day time.Time) []Row {
 	for _, eci := range append(known, otherECI) {
 		r := ruleOf(name, category, status, eci, day)
 		row := Row{
-			Scheme: name, Category: category, TransStatus: status, Shifts: r.Shifts, Because: r.Because, Source: optional(r.Source),
+			Scheme: name, Category: category, TransStatus: status, Shifts: r.Shifts, Because: r.Because, Source: api.Text(r.Source),
 		}
 		if eci != otherECI {
-			row.ECI = &eci
+			row.ECI = api.Text(eci)
 		}
 		if !r.Since.IsZero() {
-			row.Since = new(r.Since.Format(time.DateOnly))
+			row.Since = api.Text(r.Since.Format(time.DateOnly))
 		}
 		row.Result = resultOfRow(name, category, status, eci)
 		row.Action = nextOf(&Ending{Result: row.Result, Category: messageCategories[category]}).Action
@@ -78,14 +79,14 @@ func rowsOf(name, category, status string, day time.Time) []Row {
 }
 
 // resultOfRow is the result of an answer without a reason, to a request that asked for no sharing of data.
-func resultOfRow(name, category, status, eci string) Result {
+func resultOfRow(name, category, status, eci string) api.Result {
 	if category == dataOnlyCategory || name == "mastercard" && eci == "04" {
-		return DataOnly
+		return api.ResultDataOnly
 	}
 	return results[status]
 }
 
 // results are the results of each transStatus of an end.
-var results = map[string]Result{
-	"Y": Authenticated, "A": Attempted, "N": NotAuthenticated, "U": Unavailable, "R": Rejected, "I": Informational,
+var results = map[string]api.Result{
+	"Y": api.ResultAuthenticated, "A": api.ResultAttempted, "N": api.ResultNotAuthenticated, "U": api.ResultUnavailable, "R": api.ResultRejected, "I": api.ResultInformational,
 }

@@ -7,20 +7,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/api"
 )
 
 //go:embed outcomes.txt
 var tableText string
-
-// Shifts says whether liability for fraud goes to the issuer.
-type Shifts string
-
-// The values of Shifts.
-const (
-	Yes     Shifts = "yes"
-	No      Shifts = "no"
-	Unknown Shifts = "unknown"
-)
 
 // noECI stands in a rule for an answer without an eci.
 const noECI = "none"
@@ -34,7 +26,7 @@ type Rule struct {
 	Category string // PA, NPA or 80
 	Statuses string // transStatus values, one letter each
 	ECI      string // "none": there is none
-	Shifts   Shifts
+	Shifts   api.Shifts
 	Since    time.Time // first day; zero: it always held
 	Because  string
 	Source   string // addresses of the public pages, with the day of reading; "" if there is none
@@ -106,7 +98,7 @@ func readRule(line string, sources map[string]string) (Rule, error) {
 	}
 	r := Rule{
 		Scheme: words[0], Category: words[1], Statuses: words[2], ECI: words[3],
-		Shifts: Shifts(words[4]), Because: strings.TrimSpace(because),
+		Shifts: api.Shifts(words[4]), Because: strings.TrimSpace(because),
 	}
 	if len(words) == 7 {
 		since, err := time.Parse(time.DateOnly, words[6])
@@ -120,7 +112,7 @@ func readRule(line string, sources map[string]string) (Rule, error) {
 		return Rule{}, fmt.Errorf("%q is no category", r.Category)
 	case r.Statuses != anything && strings.Trim(r.Statuses, statuses) != "":
 		return Rule{}, fmt.Errorf("%q is no row of transStatus values", r.Statuses)
-	case r.Shifts != Yes && r.Shifts != No && r.Shifts != Unknown:
+	case r.Shifts != api.ShiftsYes && r.Shifts != api.ShiftsNo && r.Shifts != api.ShiftsUnknown:
 		return Rule{}, fmt.Errorf("%q is not yes, no or unknown", r.Shifts)
 	case r.Because == "":
 		return Rule{}, errors.New("a rule that does not say why")
@@ -135,7 +127,7 @@ func readRule(line string, sources map[string]string) (Rule, error) {
 		}
 		addresses = append(addresses, sources[name])
 	}
-	if isByLogic := r.Shifts == No && r.Category == withoutPayment; len(addresses) == 0 && r.Shifts != Unknown && !isByLogic {
+	if isByLogic := r.Shifts == api.ShiftsNo && r.Category == withoutPayment; len(addresses) == 0 && r.Shifts != api.ShiftsUnknown && !isByLogic {
 		return Rule{}, errors.New("a rule without a source may say unknown only, or no where there is no payment")
 	}
 	r.Source = strings.Join(addresses, ", ")

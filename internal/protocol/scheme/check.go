@@ -3,13 +3,13 @@ package scheme
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -29,23 +29,12 @@ type Finding struct {
 	Text      string       // the finding in words: "cardExpiryDate: required"
 }
 
-// MarshalJSON returns a finding as answers, events and exports have it.
-func (f *Finding) MarshalJSON() ([]byte, error) {
-	orNull := func(text string) *string {
-		if text == "" {
-			return nil
-		}
-		return &text
+// Shape returns a finding as answers and events have it.
+func (f *Finding) Shape() api.SchemeFinding {
+	return api.SchemeFinding{
+		Element: f.Element, Level: f.Rule.Level(), Since: api.Text(f.Since.text), Until: api.Text(f.Until.text), InForce: f.InForce,
+		Text: f.Text, Source: api.Text(DescribeSources(f.Sources)),
 	}
-	return json.Marshal(struct {
-		Element string  `json:"element"`
-		Level   Level   `json:"level"`
-		Since   *string `json:"since"`
-		Until   *string `json:"until"`
-		InForce bool    `json:"inForce"`
-		Text    string  `json:"text"`
-		Source  *string `json:"source"`
-	}{f.Element, f.Rule.Level(), orNull(f.Since.text), orNull(f.Until.text), f.InForce, f.Text, orNull(DescribeSources(f.Sources))})
 }
 
 // DescribeSources returns the first source in words: its address or title, and its date.
@@ -428,35 +417,24 @@ func text(m *message.Message, name string) []byte {
 	return raw[1 : len(raw)-1]
 }
 
-// A Level is a kind of rule as the API calls it.
-type Level string
-
-// The levels.
-const (
-	Required  Level = "required"
-	Advised   Level = "advised"
-	Ignored   Level = "ignored"
-	Forbidden Level = "forbidden"
-)
-
 // Level returns what the rule asks for. A form, a code that has to be known, and a version
 // that has not ended are required.
-func (k Kind) Level() Level {
+func (k Kind) Level() api.Level {
 	switch k {
 	case Advise, WhereDue:
-		return Advised
+		return api.LevelAdvised
 	case Ignore:
-		return Ignored
+		return api.LevelIgnored
 	case Forbid:
-		return Forbidden
+		return api.LevelForbidden
 	}
-	return Required
+	return api.LevelRequired
 }
 
 // A Requirement is what a scheme asks of AReqs: an entry of `requires` in the answer of /lookup.
 type Requirement struct {
 	Elements     []string // of several one is enough, or none is allowed
-	Level        Level
+	Level        api.Level
 	Channels     []message.Channel // in which it counts
 	Categories   []message.Category
 	If           Condition

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -263,7 +264,7 @@ func TestFindingsSayWhatHappens(t *testing.T) {
 // TestRequirementsOfAVersion: what /lookup says of a scheme.
 func TestRequirementsOfAVersion(t *testing.T) {
 	t.Parallel()
-	find := func(all []Requirement, element string, level Level) *Requirement {
+	find := func(all []Requirement, element string, level api.Level) *Requirement {
 		i := slices.IndexFunc(all, func(r Requirement) bool { return slices.Contains(r.Elements, element) && r.Level == level })
 		if i < 0 {
 			return nil
@@ -271,21 +272,21 @@ func TestRequirementsOfAVersion(t *testing.T) {
 		return &all[i]
 	}
 	visa := Public("visa").Requirements(message.V220, today)
-	contact := find(visa, "email", Required)
+	contact := find(visa, "email", api.LevelRequired)
 	if contact == nil || len(contact.Elements) != 4 || contact.Since.String() != "2024-08-12" || !contact.InForce || contact.Sources[0].URL == "" ||
 		len(contact.Channels) != 2 || len(contact.Categories) != 1 || contact.Effect == "" {
 		t.Errorf("Visa's contact: %+v", contact)
 	}
-	if r := find(visa, "appIp", Required); r != nil {
+	if r := find(visa, "appIp", api.LevelRequired); r != nil {
 		t.Errorf("2.2.0 has no appIp: %+v", r)
 	}
-	if r := find(visa, "billAddrLine1", Advised); r == nil || find(visa, "billAddrLine1", Required) != nil {
+	if r := find(visa, "billAddrLine1", api.LevelAdvised); r == nil || find(visa, "billAddrLine1", api.LevelRequired) != nil {
 		t.Errorf("Visa's billing address: %+v", r)
 	}
-	if r := find(Public("amex").Requirements(message.V220, today), "threeDSRequestorChallengeInd", Ignored); r == nil || r.If.Element == "" {
+	if r := find(Public("amex").Requirements(message.V220, today), "threeDSRequestorChallengeInd", api.LevelIgnored); r == nil || r.If.Element == "" {
 		t.Errorf("American Express: %+v", r)
 	}
-	if r := find(Public("visa").Requirements(message.V220, today.AddDate(-3, 0, 0)), "email", Required); r == nil || r.InForce {
+	if r := find(Public("visa").Requirements(message.V220, today.AddDate(-3, 0, 0)), "email", api.LevelRequired); r == nil || r.InForce {
 		t.Errorf("three years before: %+v", r)
 	}
 	own, err := ReadOwn("girocard", "scheme girocard Ours\nrequire mcc in NPA until 2025 ; vendor-doc sure\nforbid email ; vendor-doc sure\n")
@@ -293,7 +294,7 @@ func TestRequirementsOfAVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := NewSheet("girocard", own).Requirements(message.V220, today)
-	if find(all, "mcc", Required) != nil || find(all, "email", Forbidden) == nil {
+	if find(all, "mcc", api.LevelRequired) != nil || find(all, "email", api.LevelForbidden) == nil {
 		t.Errorf("an operator's rules: %+v", all)
 	}
 	if (*Sheet)(nil).Requirements(message.V220, today) != nil {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -438,7 +439,7 @@ type WebhookOperator struct {
 	// The file of the secret that signs them: `whsec_` and base64 of 24 to 64 bytes.
 	Secret SigningSecret `yaml:"secret"`
 	// Which events. Unset, all.
-	Types []string `yaml:"types"`
+	Types []api.EventType `yaml:"types"`
 }
 
 // A SigningSecret is the file of a secret that signs events.

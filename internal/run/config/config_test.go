@@ -24,6 +24,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/difftest"
 	"github.com/openthreeds/threeds/internal/base/txtartest"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
@@ -149,7 +150,7 @@ func TestConfigValues(t *testing.T) {
 		{"directories[0].results.url", c.Directories[0].Results.URL, "https://visa.acquirer.example/results"},
 		{"webhooks.operator[0].url", c.Webhooks.Operator[0].URL, "http://10.1.2.3/threeds"},
 		{"webhooks.operator[0].secret", c.Webhooks.Operator[0].Secret.Key.Text(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
-		{"webhooks.operator[0].types", c.Webhooks.Operator[0].Types, []string{"ranges.stale", "webhook.disabled"}},
+		{"webhooks.operator[0].types", c.Webhooks.Operator[0].Types, []api.EventType{"ranges.stale", "webhook.disabled"}},
 		{"v1[0].allow_sha1", c.V1[0].AllowSHA1, true},
 		{"v1[0].min_key_bits", c.V1[0].MinKeyBits, 1024},
 		{"v1[0].verify_at", c.V1[0].VerifyAt, "signing_time"},

@@ -190,10 +190,14 @@ func nameOf(most int) kind[string] {
 }
 
 // oneOf is one of some words.
-func oneOf(words ...string) kind[string] {
-	return kind[string]{want: "one of: " + strings.Join(words, ", "), page: codeWords(words), parse: func(s string) (string, error) {
+func oneOf[Word ~string](list ...Word) kind[Word] {
+	var words []string
+	for _, word := range list {
+		words = append(words, string(word))
+	}
+	return kind[Word]{want: "one of: " + strings.Join(words, ", "), page: codeWords(words), parse: func(s string) (Word, error) {
 		if slices.Contains(words, s) {
-			return s, nil
+			return Word(s), nil
 		}
 		return "", fmt.Errorf("not a known word%s (allowed: %s)", hint.For(s, words...), strings.Join(words, ", "))
 	}}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 )
 
@@ -22,7 +23,7 @@ func (l *loader) readWebhooks(s *section) {
 		defer s.close()
 		o.URL = required(s, "url", httpURL)
 		o.Secret = required(s, "secret", fileKind(l, func(path string) SigningSecret { return SigningSecret{File: path} }))
-		o.Types = list(s, "types", oneOf(webhook.OperatorTypes()...), false)
+		o.Types = list(s, "types", oneOf(api.EventTypesFor(api.ForOperator)...), false)
 		return o
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
@@ -73,7 +74,7 @@ func (h *hookRecorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *hookRecorder) next(t *testing.T, id string) delivery {
 	t.Helper()
 	for d := range h.came {
-		var event client.Event
+		var event api.Event[api.AuthenticationSummary]
 		must(t, json.Unmarshal(d.body, &event))
 		if event.Data.ID == id {
 			return d
@@ -157,7 +158,7 @@ func TestW1TheShopLearnsByWebhook(t *testing.T) {
 	open, _ := payAtShop(t, base, "4000000000000103") // which nobody goes on with
 	var object struct{ Reference string }
 	callAPI(t, "GET", base+"/authentications/"+open, "", &object)
-	var event client.Event
+	var event api.Event[api.AuthenticationSummary]
 	must(t, json.Unmarshal(genuine.body, &event))
 	forged := bytes.ReplaceAll(genuine.body, []byte(event.Data.ID), []byte(open))
 	forged = bytes.ReplaceAll(forged, []byte(event.Data.Reference), []byte(object.Reference))
@@ -214,7 +215,9 @@ func TestW1TheShopAsksWithoutAnEvent(t *testing.T) {
 			t.Errorf("asked %d times\n%s", h.asked.Load(), page)
 		}
 		h.isDeaf.Store(false)
-		var list struct{ Data []client.Event }
+		var list struct {
+			Data []api.Event[api.AuthenticationSummary]
+		}
 		callAPI(t, "GET", base+"/events?authentication="+id, "", &list)
 		callAPI(t, "POST", base+"/events/"+list.Data[0].ID+"/resend", "", &struct{}{})
 		h.next(t, id)
@@ -237,7 +240,7 @@ func TestW1TheShopAsksWithoutAnEvent(t *testing.T) {
 func TestW6TheShopHasOneEndpoint(t *testing.T) {
 	demo := &shop.Shop{}
 	h, base := newHookedShop(t, demo)
-	endpoints := func() []client.WebhookEndpoint {
+	endpoints := func() []api.Endpoint {
 		t.Helper()
 		all, err := client.New(base, Key).WebhookEndpoints(t.Context())
 		must(t, err)

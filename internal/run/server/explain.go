@@ -5,7 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/edge/api"
+	"github.com/openthreeds/threeds/api"
+	edgeapi "github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/inspect"
@@ -43,9 +44,9 @@ func (s *Server) explainRequest(merchant string, body []byte) (json.RawMessage, 
 	if profile := s.apiKeys.Merchant(merchant); profile != nil {
 		acc.Merchant = profile
 	}
-	x := api.ExplainBody(s.activeRuntime().engine, acc, body, check.ExplainOptions{AllowMaskedCard: true})
+	x := edgeapi.ExplainBody(s.activeRuntime().engine, acc, body, check.ExplainOptions{AllowMaskedCard: true})
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(api.EncodeExplanation(x), &members); err != nil {
+	if err := json.Unmarshal(edgeapi.EncodeExplanation(x), &members); err != nil {
 		return nil, err
 	}
 	members["kind"] = json.RawMessage(`"request"`)
@@ -56,7 +57,7 @@ func (s *Server) explainRequest(merchant string, body []byte) (json.RawMessage, 
 type textReport struct {
 	Kind     string          `json:"kind"`
 	Verdict  string          `json:"verdict"`
-	Errors   []faults.Entry  `json:"errors"`
+	Errors   []api.Fault     `json:"errors"`
 	Warnings []textWarning   `json:"warnings"`
 	Lines    []string        `json:"lines,omitempty"`   // what a log or a PARes says
 	Message  json.RawMessage `json:"message,omitempty"` // masked
@@ -67,7 +68,7 @@ type textWarning struct {
 }
 
 func encodeReport(r *inspect.Report) (json.RawMessage, error) {
-	all := textReport{Kind: r.Kind, Verdict: "valid", Errors: []faults.Entry{}, Warnings: []textWarning{}}
+	all := textReport{Kind: r.Kind, Verdict: "valid", Errors: []api.Fault{}, Warnings: []textWarning{}}
 	if r.Faults > 0 {
 		all.Verdict = "invalid"
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/tasks"
-	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 )
 
@@ -31,8 +31,8 @@ type operatorWatch struct {
 
 // storeEvent stores an event for the operator, unless this node has already stored one for the occurrence. After a
 // failure it is tried again.
-func (w *operatorWatch) storeEvent(ctx context.Context, kind, occurrence string, data any) {
-	key := kind + " " + occurrence
+func (w *operatorWatch) storeEvent(ctx context.Context, kind api.EventType, occurrence string, data any) {
+	key := string(kind) + " " + occurrence
 	if w.told[key] {
 		return
 	}
@@ -43,14 +43,6 @@ func (w *operatorWatch) storeEvent(ctx context.Context, kind, occurrence string,
 		return
 	}
 	w.told[key] = true
-}
-
-// A staleRanges is the data of an event of type ranges.stale.
-type staleRanges struct {
-	Scheme   string `json:"scheme"`
-	Loaded   string `json:"loaded"`   // when a directory server last said what its ranges are
-	Severity string `json:"severity"` // warning or error
-	Fault    string `json:"fault"`    // of the latest exchange with the directory server
 }
 
 // checkRanges stores events about old card ranges, at the ages that the log and the alerts use. What it reads is shared
@@ -70,17 +62,9 @@ func (w *operatorWatch) checkRanges(ctx context.Context, cfg *Config) {
 		default:
 			continue
 		}
-		loaded := formatTime(status.Loaded)
-		w.storeEvent(ctx, webhook.RangesStale, d.Scheme+" "+loaded+" "+severity, staleRanges{d.Scheme, loaded, severity, status.Fault})
+		stale := api.RangesStale{Scheme: d.Scheme, Loaded: wholeSeconds(status.Loaded), Severity: severity, Fault: status.Fault}
+		w.storeEvent(ctx, api.EventRangesStale, d.Scheme+" "+stale.Loaded.Format(time.RFC3339)+" "+severity, stale)
 	}
-}
-
-// An endingCertificate is the data of an event of type certificate.expiring.
-type endingCertificate struct {
-	Key     string  `json:"key"`    // of the configuration
-	Scheme  *string `json:"scheme"` // null: the certificate is not that of a directory
-	Expires string  `json:"expires"`
-	Expired bool    `json:"expired"`
 }
 
 // checkCertificates stores events about certificates that end, at the times of certificateNotices.
@@ -91,12 +75,11 @@ func (w *operatorWatch) checkCertificates(ctx context.Context, cfg *Config) {
 		if due == 0 {
 			continue
 		}
-		data := endingCertificate{Key: key, Expires: formatTime(end), Expired: !now.Before(end)}
-		if scheme := cfg.schemeOf(key); scheme != "" {
-			data.Scheme = &scheme
+		data := api.CertificateExpiring{
+			Key: key, Scheme: api.Text(cfg.schemeOf(key)), Expires: wholeSeconds(end), Expired: !now.Before(end),
 		}
 		left := certificateNotices[due-1]
-		w.storeEvent(ctx, webhook.CertificateExpiring, key+" "+data.Expires+" "+left.String(), data)
+		w.storeEvent(ctx, api.EventCertificateExpiring, key+" "+data.Expires.Format(time.RFC3339)+" "+left.String(), data)
 	}
 }
 
@@ -110,4 +93,4 @@ func countDue(notices []time.Duration, end, now time.Time) (n int) {
 	return n
 }
 
-func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func wholeSeconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

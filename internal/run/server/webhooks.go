@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/obs"
-	"github.com/openthreeds/threeds/internal/edge/api"
+	edgeapi "github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/edge/console"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/record"
@@ -91,13 +91,13 @@ func (a announcer) Wants(merchant string) bool { return a.hooks.Wants(merchant) 
 func (a announcer) Announced() { a.hooks.Announced() }
 
 // eventTypes are the types of events by the status that they tell.
-var eventTypes = map[outcome.Status]string{
-	outcome.Completed: webhook.Completed, outcome.Failed: webhook.Failed, outcome.Expired: webhook.Expired,
-	outcome.Cancelled: webhook.Cancelled,
+var eventTypes = map[api.Status]api.EventType{
+	api.StatusCompleted: api.EventCompleted, api.StatusFailed: api.EventFailed, api.StatusExpired: api.EventExpired,
+	api.StatusCancelled: api.EventCancelled,
 }
 
 func (a announcer) NewEvent(merchant string, of *auth.Authentication, at time.Time) (*store.Event, error) {
-	data, err := api.EventData(of)
+	data, err := edgeapi.EventData(of)
 	if err != nil {
 		return nil, err
 	}

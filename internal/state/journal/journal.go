@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/message"
@@ -103,20 +104,20 @@ func (r *Record) SetEnding(end outcome.Ending) {
 
 // Outcome returns the outcome of an authentication, nil if there is none: it is not over, or it is none of EMV 3DS. Rules
 // are those of its scheme. Whoever tells how an authentication ended takes it from here.
-func (r *Record) Outcome(rules *scheme.Sheet) *outcome.Outcome {
-	if !outcome.Status(r.Status).IsFinal() || !r.IsBegun() {
+func (r *Record) Outcome(rules *scheme.Sheet) *api.Outcome {
+	if !api.Status(r.Status).IsFinal() || !r.IsBegun() {
 		return nil
 	}
 	end := outcome.Ending{
-		Status: outcome.Status(r.Status), Result: outcome.Result(r.Result), Scheme: r.Card.Scheme,
+		Status: api.Status(r.Status), Result: api.Result(r.Result), Scheme: r.Card.Scheme,
 		Channel: r.DeviceChannel, Category: r.MessageCategory, Version: r.MessageVersion,
 		TransStatus: r.TransStatus, TransStatusReason: r.TransStatusReason, ECI: r.ECI, Challenged: r.Challenged, LacksValue: r.LacksValue,
 		ServerID: cmp.Or(r.CurrentID, r.ID), DSTransID: r.DSTransID, ACSTransID: r.ACSTransID,
-		Shifts: outcome.Shifts(r.Liability), Time: r.Updated, Rules: rules,
+		Shifts: api.Shifts(r.Liability), Time: r.Updated, Rules: rules,
 	}
 	if r.ErrorCode != "" {
 		code, _ := strconv.Atoi(r.ErrorCode)
-		end.Error = &outcome.Erro{
+		end.Error = &api.OutcomeError{
 			Component: r.ErrorComponent, Code: r.ErrorCode,
 			Description: cmp.Or(r.ErrorDescription, message.Code(code).Description()),
 			Detail:      cmp.Or(r.ErrorDetail, strings.Join(r.Elements, ",")),

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/protocol/outcome"
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 )
@@ -305,8 +305,8 @@ const RefusedRequest = "refused"
 // Statuses returns all words that the status of a record may be.
 func Statuses() []string {
 	return []string{
-		string(outcome.RequiresBrowser), string(outcome.InProgress), string(outcome.Challenge), string(outcome.Decoupled),
-		string(outcome.Completed), string(outcome.Failed), string(outcome.Cancelled), string(outcome.Expired), RefusedRequest,
+		string(api.StatusRequiresBrowser), string(api.StatusInProgress), string(api.StatusChallenge), string(api.StatusDecoupled),
+		string(api.StatusCompleted), string(api.StatusFailed), string(api.StatusCancelled), string(api.StatusExpired), RefusedRequest,
 	}
 }
 
@@ -325,7 +325,7 @@ func CheckScheme(word string, others ...string) error {
 // the list.
 func (q *Query) Check() error {
 	var results []string
-	for _, r := range outcome.Results() {
+	for _, r := range api.Results() {
 		results = append(results, string(r))
 	}
 	for _, field := range []struct {

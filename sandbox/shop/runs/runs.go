@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
 )
@@ -58,8 +59,8 @@ type run struct {
 	begun     time.Time
 	request   []byte // as the shop sent it
 	steps     []lanes.Step
-	last      client.Authentication // what the server said last, without its messages
-	took      time.Duration         // until it was over
+	last      api.AuthenticationSummary // what the server said last, without its messages
+	took      time.Duration             // until it was over
 }
 
 // has reports whether a run has a step.
@@ -148,17 +149,14 @@ func (w *statusWriter) WriteHeader(status int) {
 
 // addEvent adds an event that the server posted to the shop, once.
 func (h *History) addEvent(body []byte) {
-	var event struct {
-		Type string
-		Data client.Authentication
-	}
+	var event api.Event[api.AuthenticationSummary]
 	if json.Unmarshal(body, &event) != nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r := h.find(event.Data.ID); r != nil && !r.has("webhook") {
-		r.steps = append(r.steps, lanes.Step{Step: "webhook", At: h.Now(), Gist: event.Type, Message: mask(body)})
+		r.steps = append(r.steps, lanes.Step{Step: "webhook", At: h.Now(), Gist: string(event.Type), Message: mask(body)})
 		h.setLast(r, event.Data)
 	}
 }
@@ -170,11 +168,10 @@ func (h *History) add(r *run) {
 }
 
 // setLast keeps what the server has said about a run. The caller holds the lock.
-func (h *History) setLast(r *run, a client.Authentication) {
+func (h *History) setLast(r *run, a api.AuthenticationSummary) {
 	if r.last.IsFinal() {
 		return
 	}
-	a.ARes, a.RReq, a.Raw, a.Browser = nil, nil, nil, nil
 	r.last = a
 	if a.IsFinal() {
 		r.took = h.Now().Sub(r.begun)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
 )
 
@@ -73,7 +73,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var a client.Authentication
+	var a api.Authentication
 	if json.Unmarshal(raw, &a) != nil || a.ID == "" || res.StatusCode >= http.StatusBadRequest {
 		return res, nil // the shop says so
 	}
@@ -87,7 +87,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // addRun remembers an authentication that has begun.
-func (h *History) addRun(v *visit, sent time.Time, request []byte, a *client.Authentication, raw []byte) {
+func (h *History) addRun(v *visit, sent time.Time, request []byte, a *api.Authentication, raw []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := &run{id: a.ID, begun: sent, request: request}
@@ -98,25 +98,25 @@ func (h *History) addRun(v *visit, sent time.Time, request []byte, a *client.Aut
 	if a.Browser != nil {
 		n.token = a.Browser.Token
 	}
-	h.setLast(n, *a)
+	h.setLast(n, a.AuthenticationSummary)
 	n.steps = append(n.steps,
 		lanes.Step{Step: "request", Name: "POST /authentications", Gist: h.Price, At: sent, Message: mask(request)},
-		lanes.Step{Step: "created", Gist: cmp.Or(a.Status, "begun"), At: h.Now(), Message: mask(raw)})
+		lanes.Step{Step: "created", Gist: cmp.Or(string(a.Status), "begun"), At: h.Now(), Message: mask(raw)})
 	h.add(n)
 }
 
 // addAnswer remembers what the server said about a run. Once the end is known, it keeps nothing more.
-func (h *History) addAnswer(sent time.Time, a *client.Authentication, raw []byte) {
+func (h *History) addAnswer(sent time.Time, a *api.Authentication, raw []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.find(a.ID)
 	if r == nil || r.last.IsFinal() && r.has("told") {
 		return
 	}
-	h.setLast(r, *a)
-	gist := a.Status
+	h.setLast(r, a.AuthenticationSummary)
+	gist := string(a.Status)
 	if a.Outcome != nil {
-		gist = a.Outcome.Result
+		gist = string(a.Outcome.Result)
 	}
 	r.steps = append(r.steps, lanes.Step{Step: "asked", At: sent},
 		lanes.Step{Step: "told", Gist: gist, At: h.Now(), Message: mask(raw)})

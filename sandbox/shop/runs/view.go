@@ -57,7 +57,7 @@ func (h *History) View(ctx context.Context, id string, asked url.Values) *View {
 		}
 	}
 	slices.SortStableFunc(steps, compareSteps)
-	h.draw(v, steps, parties(scheme, version), asked)
+	h.draw(v, steps, parties(string(scheme), string(version)), asked)
 	return v
 }
 
@@ -194,9 +194,9 @@ var states = map[string][2]string{
 
 // state returns how far a run has come, in words.
 func (r *run) state() (word, class string) {
-	key := r.last.Status
+	key := string(r.last.Status)
 	if r.last.Outcome != nil {
-		key = r.last.Outcome.Result
+		key = string(r.last.Outcome.Result)
 	}
 	s, ok := states[key]
 	if !ok {

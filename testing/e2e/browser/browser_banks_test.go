@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/openthreeds/threeds/api"
 	threeds "github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/testing/browsertest"
@@ -94,9 +95,9 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 func TestC18ABankThatIsDownIsNotAbandoned(t *testing.T) {
 	t.Parallel()
 	w := rig.StartSandbox(t)
-	events := make(chan threeds.Event, 8)
+	events := make(chan api.Event[api.AuthenticationSummary], 8)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var e threeds.Event
+		var e api.Event[api.AuthenticationSummary]
 		if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
 			t.Errorf("event: %v", err)
 		}

@@ -124,7 +124,7 @@ func (p *payer) pay(ctx context.Context, pan, press string, hasScript bool) (res
 			return "", made.ID, failed
 		}
 		if a.IsFinal() {
-			return a.Outcome.Result, made.ID, nil
+			return string(a.Outcome.Result), made.ID, nil
 		}
 	}
 	return "", made.ID, errors.Join(err, ctx.Err())

@@ -30,6 +30,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/edge/pages"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
@@ -462,7 +463,7 @@ func newHooks(t testing.TB, db *storetest.Memory, ring *keyring.Ring, now func()
 		e := webhook.Endpoint{ID: of.hook, URL: "https://" + of.hook[3:] + ".shop.example/hooks", Description: "till " + of.hook[3:]}
 		_, err := hooks.Add(t.Context(), of.merchant, e)
 		must(t, err)
-		event, err := hooks.NewEvent(of.merchant, webhook.Completed, of.about, now().Add(-time.Minute), json.RawMessage(`{"id": "`+of.about+`", "last4": "0103"}`))
+		event, err := hooks.NewEvent(of.merchant, api.EventCompleted, of.about, now().Add(-time.Minute), json.RawMessage(`{"id": "`+of.about+`", "last4": "0103"}`))
 		must(t, err)
 		must(t, db.PutEvent(t.Context(), *event))
 		events[of.merchant] = event.ID
