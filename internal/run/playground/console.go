@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/sandbox"
 )
 
@@ -30,15 +31,17 @@ func (a *Address) isOwnHost(host string) bool {
 // with it.
 func serveBelow(path string, next http.Handler) http.Handler {
 	stripped := http.StripPrefix(path, next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return compress.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == path {
 			http.Redirect(w, r, path+"/", http.StatusPermanentRedirect)
 			return
 		}
 		below := &belowWriter{ResponseWriter: w, path: path}
+		r = r.Clone(r.Context())
+		r.Header.Del("Accept-Encoding") // links are changed in plain text
 		stripped.ServeHTTP(below, r)
 		below.finish()
-	})
+	}))
 }
 
 // A belowWriter writes an answer with the addresses that it has below a path.

@@ -139,7 +139,11 @@ func serveConsole(t testing.TB, file string, db store.Store) *consoleSite {
 	return s
 }
 
-// request asks the console as its operator, and returns the text of the answer.
+// aroundTags is the white space beside the tags of a page, which its templates have for people who read them.
+var aroundTags = regexp.MustCompile(`\s+(</?[a-z])|(>)\s+`)
+
+// request asks the console as its operator, and returns the text of the answer, without the white space beside tags and
+// with one space for any other.
 func (s *consoleSite) request(method, path, body string) (int, string) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, s.console+path, strings.NewReader(body))
@@ -153,7 +157,7 @@ func (s *consoleSite) request(method, path, body string) (int, string) {
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	must(s.TB, err)
-	return res.StatusCode, string(text)
+	return res.StatusCode, strings.Join(strings.Fields(aroundTags.ReplaceAllString(string(text), "$1$2")), " ")
 }
 
 // want asks for a page that has all texts.
