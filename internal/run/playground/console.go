@@ -13,8 +13,8 @@ import (
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// isOwnHost reports whether no other party can have pages under the host that a browser uses: it is an address, or a
-// name that cannot be owned. Behind a proxy only the public address counts.
+// isOwnHost reports whether nobody else can have pages under a host with which a browser has come: it is an address, or a
+// name that nobody can own. Behind a proxy only the public address counts.
 func (a *Address) isOwnHost(host string) bool {
 	if a.IsBehindProxy {
 		return false
@@ -36,9 +36,9 @@ func serveBelow(path string, next http.Handler) http.Handler {
 			http.Redirect(w, r, path+"/", http.StatusPermanentRedirect)
 			return
 		}
-		below := &belowWriter{ResponseWriter: w, path: path}
 		r = r.Clone(r.Context())
-		r.Header.Del("Accept-Encoding") // links are changed in plain text
+		r.Header.Del("Accept-Encoding") // a page is compressed when its links are right
+		below := &belowWriter{ResponseWriter: w, path: path}
 		stripped.ServeHTTP(below, r)
 		below.finish()
 	}))
@@ -82,7 +82,7 @@ func (w *belowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // ownLink is the beginning of a link to a path of the same origin. A template writes a quote of its own alone like that:
 // in a text or a value it is a character reference.
-var ownLink = regexp.MustCompile(`( (?:href|action|src)=")/([^/])`)
+var ownLink = regexp.MustCompile(`(\s(?:href|action|src)=")/([^/])`)
 
 // finish writes the page.
 func (w *belowWriter) finish() {
