@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/sandbox"
 )
 
@@ -30,15 +31,17 @@ func (a *Address) isOwnHost(host string) bool {
 // with it.
 func serveBelow(path string, next http.Handler) http.Handler {
 	stripped := http.StripPrefix(path, next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return compress.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == path {
 			http.Redirect(w, r, path+"/", http.StatusPermanentRedirect)
 			return
 		}
+		r = r.Clone(r.Context())
+		r.Header.Del("Accept-Encoding") // a page is compressed when its links are right
 		below := &belowWriter{ResponseWriter: w, path: path}
 		stripped.ServeHTTP(below, r)
 		below.finish()
-	})
+	}))
 }
 
 // A belowWriter writes an answer with the addresses that it has below a path.
@@ -79,7 +82,7 @@ func (w *belowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // ownLink is the beginning of a link to a path of the same origin. A template writes a quote of its own alone like that:
 // in a text or a value it is a character reference.
-var ownLink = regexp.MustCompile(`( (?:href|action|src)=")/([^/])`)
+var ownLink = regexp.MustCompile(`(\s(?:href|action|src)=")/([^/])`)
 
 // finish writes the page.
 func (w *belowWriter) finish() {
