@@ -36,7 +36,7 @@ type CertificateTest struct {
 
 func (h *Handler) newCertificates(d *Directory, status clientcert.Status) *CertificatesOfScheme {
 	return &CertificatesOfScheme{
-		Status: status, Managed: d.Managed, Shown: d.Certificate, Problem: h.Node.Problems()["directory "+d.Scheme],
+		Status: status, Managed: d.Managed, Shown: d.Certificate, Problem: h.Node.Problems()[certificatesOf(d.Scheme)],
 	}
 }
 

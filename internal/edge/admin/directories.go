@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
@@ -255,6 +254,11 @@ func sumOf(counts []journal.Rollup, isWanted func(*journal.Rollup) bool) *journa
 
 var errNoNode = refuse(http.StatusNotFound, "There are no directories here.")
 
+// The parts of the server that belong to a directory, by their names in /readyz.
+func certificatesOf(scheme string) string { return "directory " + scheme }
+func rangesOf(scheme string) string       { return "ranges of " + scheme }
+func formerOf(scheme string) string       { return "v1 " + scheme } // of 3-D Secure 1.0.2
+
 // readDirectories returns all directories with how they are.
 func (h *Handler) readDirectories(ctx context.Context) ([]Directory, error) {
 	if h.Node == nil {
@@ -268,8 +272,8 @@ func (h *Handler) readDirectories(ctx context.Context) ([]Directory, error) {
 			return nil, err
 		}
 		d.Problems = map[string]string{}
-		for part, text := range problems {
-			if strings.HasSuffix(part, " "+d.Scheme) {
+		for _, part := range []string{certificatesOf(d.Scheme), rangesOf(d.Scheme), formerOf(d.Scheme)} {
+			if text := problems[part]; text != "" {
 				d.Problems[part] = text
 			}
 		}

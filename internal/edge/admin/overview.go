@@ -242,7 +242,7 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 			"/directories", "See directories",
 		})
 	}
-	part := "ranges of " + d.Scheme
+	part := rangesOf(d.Scheme)
 	r := &d.Ranges
 	switch problem := problems[part]; {
 	case problem != "":

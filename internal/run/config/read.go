@@ -37,14 +37,17 @@ func (f Fault) String() string {
 // Faults are everything that is wrong with a configuration, in the order of the file.
 type Faults []Fault
 
-// Error has one line for each fault.
-func (f Faults) Error() string {
+// Lines returns a line for each fault.
+func (f Faults) Lines() []string {
 	lines := make([]string, len(f))
 	for i := range f {
 		lines[i] = f[i].String()
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }
+
+// Error returns the lines of all faults.
+func (f Faults) Error() string { return strings.Join(f.Lines(), "\n") }
 
 // Read reads a configuration file and checks it, without the files that it names. The key
 // commands need none of those.

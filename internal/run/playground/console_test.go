@@ -1,17 +1,20 @@
 package playground
 
 import (
+	"compress/gzip"
 	"context"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/internal/edge/login"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/run/config"
@@ -309,6 +312,34 @@ func TestK13OpenConsoleIsOfTheSandboxOnly(t *testing.T) {
 		cfg.OpenConsole, cfg.Log, cfg.StoreURL = open, slog.New(slog.DiscardHandler), config.StoreURL{Dir: t.TempDir()}
 		if _, err := server.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "only the sandbox") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestPagesBelowAPathHaveTheirLinksThere: wherever an attribute stands in its tag, and also in a page that is compressed.
+// A text that looks like a link stays as it is.
+func TestPagesBelowAPathHaveTheirLinksThere(t *testing.T) {
+	const long = "                                "
+	page := `<form action="/keys"><a class="go"` + "\n    " + `href="/x?a=1">&#34; href=&#34;/y</a><script src="//other/z"></script>` + strings.Repeat(long, 50)
+	h := serveBelow("/console", compress.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, page)
+	})))
+	for _, accept := range []string{"", "gzip"} {
+		r, w := httptest.NewRequest("GET", "/console/", nil), httptest.NewRecorder()
+		r.Header.Set("Accept-Encoding", accept)
+		h.ServeHTTP(w, r)
+		var body io.Reader = w.Body
+		if accept != "" {
+			var err error
+			body, err = gzip.NewReader(body)
+			must(t, err)
+		}
+		got, err := io.ReadAll(body)
+		must(t, err)
+		want := strings.NewReplacer(`"/keys"`, `"/console/keys"`, `"/x`, `"/console/x`).Replace(page)
+		if string(got) != want || w.Header().Get("Content-Encoding") != accept {
+			t.Errorf("%q: %v\n%.200s", accept, w.Header(), got)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -80,7 +79,11 @@ func (r *reloader) reload(ctx context.Context, why string) {
 	warnings, err := r.load(ctx)
 	defer func() { r.server.metrics.Reloaded(err == nil) }()
 	if err != nil {
-		r.log.Error("configuration refused, the former one stays in use", "because_of", why, "faults", strings.Split(err.Error(), "\n"))
+		lines := []string{err.Error()}
+		if faults, ok := errors.AsType[config.Faults](err); ok {
+			lines = faults.Lines()
+		}
+		r.log.Error("configuration refused, the former one stays in use", "because_of", why, "faults", lines)
 		return
 	}
 	for _, w := range warnings {
