@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/edge/pages/consoletest"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
@@ -139,11 +140,7 @@ func serveConsole(t testing.TB, file string, db store.Store) *consoleSite {
 	return s
 }
 
-// aroundTags is the white space beside the tags of a page, which its templates have for people who read them.
-var aroundTags = regexp.MustCompile(`\s+(</?[a-z])|(>)\s+`)
-
-// request asks the console as its operator, and returns the text of the answer, without the white space beside tags and
-// with one space for any other.
+// request asks the console as its operator, and returns the text of the answer, without the white space that no browser shows.
 func (s *consoleSite) request(method, path, body string) (int, string) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, s.console+path, strings.NewReader(body))
@@ -157,7 +154,7 @@ func (s *consoleSite) request(method, path, body string) (int, string) {
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	must(s.TB, err)
-	return res.StatusCode, strings.Join(strings.Fields(aroundTags.ReplaceAllString(string(text), "$1$2")), " ")
+	return res.StatusCode, consoletest.WithoutSpace(string(text))
 }
 
 // want asks for a page that has all texts.

@@ -215,8 +215,8 @@ func Actor(caller string) operator.Actor {
 // FormToken returns what a form of the console brings as csrf.
 func FormToken() string { return (&operator.Session{CSRF: CSRF}).FormToken() }
 
-// withoutSpace returns a page without the white space that no browser shows.
-func withoutSpace(page string) string {
+// WithoutSpace returns a page without the white space that no browser shows.
+func WithoutSpace(page string) string {
 	var b strings.Builder
 	for page != "" {
 		at := verbatim.FindStringIndex(page)
@@ -245,7 +245,7 @@ func (s *Site) Serve(caller string, r *http.Request) *httptest.ResponseRecorder 
 	session := &operator.Session{Actor: Actor(caller), CSRF: CSRF, Key: []byte("key of the session of " + caller)}
 	s.Pages.ServeHTTP(w, r.WithContext(operator.WithSession(r.Context(), session)))
 	if strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") && w.Header().Get("Content-Encoding") == "" {
-		w.Body = bytes.NewBufferString(withoutSpace(w.Body.String()))
+		w.Body = bytes.NewBufferString(WithoutSpace(w.Body.String()))
 	}
 	return w
 }
