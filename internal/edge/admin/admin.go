@@ -21,6 +21,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
@@ -161,17 +162,10 @@ type request struct {
 }
 
 // A Problem is an answer that is not a success, as RFC 9457 has it.
-type Problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-}
-
-func (p *Problem) Error() string { return p.Detail }
+type Problem = api.Problem
 
 func refuse(status int, format string, args ...any) *Problem {
-	return &Problem{"about:blank", http.StatusText(status), status, fmt.Sprintf(format, args...)}
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
 // A created is the answer of an operation that has made something.
@@ -313,7 +307,4 @@ func (h *Handler) record(r *request, action, object string, before, after any) e
 }
 
 // A list is the answer of an operation that lists.
-type list[T any] struct {
-	Data []T     `json:"data"`
-	Next *string `json:"next"` // what to give as cursor for the next page; null at the end
-}
+type list[T any] = api.List[T]

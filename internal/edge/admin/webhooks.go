@@ -213,7 +213,7 @@ func listEvents(h *Handler, r *request) (any, error) {
 	if len(found) > limit {
 		found = found[:limit]
 		last := found[limit-1]
-		all.Next = new(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID)))
+		all.Next = api.Text(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID)))
 	}
 	for i := range found {
 		one, err := h.newEvent(r.Context(), q.Merchant, found[i].ID, endpoint)

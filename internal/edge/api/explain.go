@@ -98,7 +98,7 @@ func newRequirement(r scheme.Requirement) api.SchemeRequirement {
 
 // explain answers what /auth would make of a body.
 func (h *Handler) explain(_ context.Context, req *request) (response, error) {
-	return response{body: EncodeExplanation(ExplainBody(h.Engine, req.account, req.body, auth.ExplainOptions{}))}, nil
+	return response{body: encodeJSON(NewExplanation(ExplainBody(h.Engine, req.account, req.body, auth.ExplainOptions{})))}, nil
 }
 
 // ExplainBody says what /auth would make of a body, by the options in the body. What is set in further counts as well.
@@ -112,8 +112,8 @@ func ExplainBody(e Engine, acc *account.Account, body []byte, further auth.Expla
 	return x
 }
 
-// EncodeExplanation returns the JSON of an explanation, as /explain answers it.
-func EncodeExplanation(x *auth.Explanation) []byte {
+// NewExplanation returns an explanation as /explain answers it.
+func NewExplanation(x *auth.Explanation) api.Explanation {
 	o := api.Explanation{
 		Verdict: api.VerdictInvalid, Scheme: api.Text(x.Scheme), Faults: append([]api.Fault{}, x.Faults...),
 		Warnings: append([]api.ExplanationWarning{}, x.Warnings...), Normalised: append([]api.Correction{}, x.Normalised...),
@@ -125,5 +125,5 @@ func EncodeExplanation(x *auth.Explanation) []byte {
 	if x.AReq != nil {
 		o.MessageVersion = api.Text(x.Version.String())
 	}
-	return encodeJSON(o)
+	return o
 }
