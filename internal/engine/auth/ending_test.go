@@ -174,7 +174,7 @@ func TestC16FindingsOfAnAuthenticationAreThoseOfExplain(t *testing.T) {
 		}
 		return string(b)
 	}
-	if text(a.Findings) != text(want.Findings) || !strings.Contains(text(a.Findings), `"Element":"`) {
+	if text(a.Findings) != text(want.Findings) || !strings.Contains(text(a.Findings), `"element":"`) {
 		t.Errorf("%s, want %s", text(a.Findings), text(want.Findings))
 	}
 	row, err := w.Get(t.Context(), a.ID)

@@ -3,6 +3,7 @@ package scheme
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,13 +30,16 @@ type Finding struct {
 	Text      string       // the finding in words: "cardExpiryDate: required"
 }
 
-// Shape returns a finding as answers and events have it.
+// Shape returns a finding as answers, events and exports have it.
 func (f *Finding) Shape() api.SchemeFinding {
 	return api.SchemeFinding{
 		Element: f.Element, Level: f.Rule.Level(), Since: api.Text(f.Since.text), Until: api.Text(f.Until.text), InForce: f.InForce,
 		Text: f.Text, Source: api.Text(DescribeSources(f.Sources)),
 	}
 }
+
+// MarshalJSON returns the JSON of [Finding.Shape].
+func (f *Finding) MarshalJSON() ([]byte, error) { return json.Marshal(f.Shape()) }
 
 // DescribeSources returns the first source in words: its address or title, and its date.
 func DescribeSources(sources []Source) string {
