@@ -37,7 +37,7 @@ var others = map[string]string{
 	"sandbox":     "sandbox api client message internal/base internal/edge/lanes",
 	"threedstest": "api client sandbox internal/base internal/run",
 	"web":         "",
-	"tools":       "api web message internal/base internal/protocol",
+	"tools":       "api web message internal/base internal/edge/admin internal/protocol",
 }
 
 // mayImport reports whether a package may import another one of this module. Packages that are for tests alone, whose

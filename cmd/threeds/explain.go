@@ -52,7 +52,9 @@ func runExplain(_ context.Context, cmd *invocation) error {
 		return err
 	}
 	if *asJSON {
-		_, err = fmt.Fprintf(cmd.stdout, "%s\n", api.EncodeExplanation(x))
+		enc := json.NewEncoder(cmd.stdout)
+		enc.SetEscapeHTML(false)
+		err = enc.Encode(api.NewExplanation(x))
 	} else {
 		err = printExplanation(name, x, cmd.stdout, cmd.stderr)
 	}

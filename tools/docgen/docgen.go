@@ -53,7 +53,8 @@ func generateFiles(root string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// addShapes adds what is made of package api: the description of the API, the types for Node, and the table of events.
+// addShapes adds what is made of package api: the description of the API, the types for Node, and the tables of events.
+// The description of the admin API is made of its table of operations.
 func addShapes(files map[string][]byte, root string, events []api.EventRow) error {
 	shapes, err := newShapeBook(root, events, apiRoots(events))
 	if err != nil {
@@ -63,6 +64,9 @@ func addShapes(files map[string][]byte, root string, events []api.EventRow) erro
 		return err
 	}
 	if files[nodeTypes], err = nodePage(root, events); err != nil {
+		return err
+	}
+	if files[adminDescription], err = adminAPI(root, events); err != nil {
 		return err
 	}
 	files[eventsPage], err = webhooksPage(root, events)

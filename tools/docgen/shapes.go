@@ -77,6 +77,9 @@ func newShapeBook(root string, events []api.EventRow, values []any) (*shapeBook,
 		if err != nil {
 			return nil, err
 		}
+		if slices.ContainsFunc(b.shapes, func(other *shape) bool { return other.name == s.name }) {
+			return nil, fmt.Errorf("docgen: two types are called %s, one of them %s", s.name, b.types[i])
+		}
 		b.shapes = append(b.shapes, s)
 	}
 	return b, nil
@@ -85,6 +88,7 @@ func newShapeBook(root string, events []api.EventRow, values []any) (*shapeBook,
 var (
 	timeType      = reflect.TypeFor[time.Time]()
 	textType      = reflect.TypeFor[api.Text]()
+	bytesType     = reflect.TypeFor[[]byte]()
 	rawType       = reflect.TypeFor[json.RawMessage]()
 	eventTypeType = reflect.TypeFor[api.EventType]()
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
@@ -96,7 +100,7 @@ func (b *shapeBook) isNamed(t reflect.Type) bool {
 	case t == timeType, t == textType, t.Implements(textMarshaler):
 		return false
 	case t.Kind() == reflect.Struct:
-		return true
+		return t.Name() != ""
 	}
 	return t.Kind() == reflect.String && t.PkgPath() != "" && len(b.wordsOf(t)) > 0
 }
@@ -216,15 +220,19 @@ func plainName(t reflect.Type) string {
 }
 
 // shapeName is the name of a type in documents: EndpointList for a List of Endpoint.
-func shapeName(t reflect.Type) string { return nameOf(t.Name()) }
+// In front of the name of one that is not in package api, or beside the operations of the admin API, stands its package.
+func shapeName(t reflect.Type) string { return nameOf(t.PkgPath() + "." + t.Name()) }
 
 func nameOf(name string) string {
-	outer, inner, isGeneric := strings.Cut(name, "[")
-	if !isGeneric {
-		return name[strings.LastIndexByte(name, '.')+1:]
+	outer, inner, isGeneric := strings.Cut(strings.TrimPrefix(name, "*"), "[")
+	pkg, outer, _ := strings.Cut(outer[strings.LastIndexByte(outer, '/')+1:], ".")
+	switch {
+	case isGeneric:
+		return strings.TrimSuffix(nameOf(strings.TrimSuffix(inner, "]")), "Summary") + outer
+	case pkg == "api" || pkg == "admin":
+		return outer
 	}
-	outer = outer[strings.LastIndexByte(outer, '.')+1:]
-	return strings.TrimSuffix(nameOf(strings.TrimSuffix(inner, "]")), "Summary") + outer
+	return strings.ToUpper(pkg[:1]) + pkg[1:] + outer
 }
 
 // sourceComments are the comments of a package.
@@ -382,11 +390,7 @@ func (m *member) isNullable() bool {
 
 // property returns the schema of a member.
 func (b *shapeBook) property(m *member) object {
-	t := m.kind
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	o := b.value(t, m)
+	o := b.value(m.kind, m)
 	if m.isNullable() {
 		if o[0].Key == "$ref" {
 			o = object{{Key: "oneOf", Value: []any{o, object{{Key: "type", Value: "null"}}}}}
@@ -402,6 +406,9 @@ func (b *shapeBook) property(m *member) object {
 
 // value returns the schema of a type where a member has it. The first key is type or $ref.
 func (b *shapeBook) value(t reflect.Type, m *member) object {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	if len(m.words) == 0 && b.isNamed(t) {
 		return object{{Key: "$ref", Value: "#/components/schemas/" + shapeName(t)}}
 	}
@@ -411,6 +418,8 @@ func (b *shapeBook) value(t reflect.Type, m *member) object {
 		return object{{Key: "type", Value: strings.TrimSuffix(m.rules["type"], "?")}, {Key: "additionalProperties", Value: true}}
 	case t == timeType:
 		return object{{Key: "type", Value: "string"}, {Key: "format", Value: "date-time"}}
+	case t == bytesType:
+		return object{{Key: "type", Value: "string"}, {Key: "contentEncoding", Value: "base64"}}
 	case t.Kind() == reflect.Slice:
 		return object{{Key: "type", Value: "array"}, {Key: "items", Value: b.value(t.Elem(), m)}}
 	case t.Kind() == reflect.Map:

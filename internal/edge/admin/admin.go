@@ -15,12 +15,14 @@ import (
 	"mime"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/operate/operator"
@@ -66,6 +68,8 @@ type route struct {
 	summary      string
 	do           func(h *Handler, r *request) (any, error)
 }
+
+var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
 
 // routes returns the one table of operations: those below, and those of acts that need an id alone.
 func routes() []route {
@@ -139,14 +143,7 @@ type request struct {
 }
 
 // A Problem is an answer that is not a success, as RFC 9457 has it.
-type Problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-}
-
-func (p *Problem) Error() string { return p.Detail }
+type Problem = api.Problem
 
 // statuses are those of answers to refusals.
 var statuses = map[ops.Reason]int{
@@ -165,7 +162,7 @@ func ProblemOf(err error) *Problem {
 }
 
 func refuse(status int, format string, args ...any) *Problem {
-	return &Problem{"about:blank", http.StatusText(status), status, fmt.Sprintf(format, args...)}
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
 // A created is the answer of an operation that has made something.
@@ -305,7 +302,4 @@ func (h *Handler) record(r *request, action, object string, before, after any) e
 }
 
 // A list is the answer of an operation that lists.
-type list[T any] struct {
-	Data []T     `json:"data"`
-	Next *string `json:"next"` // what to give as cursor for the next page; null at the end
-}
+type list[T any] = api.List[T]

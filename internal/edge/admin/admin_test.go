@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -91,7 +93,40 @@ func (s *site) call(caller, method, path, body string) *httptest.ResponseRecorde
 	}
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, r)
+	s.checkShape(method, path, w)
 	return w
+}
+
+// checkShape holds a good answer against the types that [admin.Operations] names: it has their members and no others.
+func (s *site) checkShape(method, path string, w *httptest.ResponseRecorder) {
+	s.Helper()
+	path, _, _ = strings.Cut(path, "?")
+	mux := http.NewServeMux()
+	for _, o := range admin.Operations() {
+		mux.HandleFunc(o.Method+" /"+o.Path, func(http.ResponseWriter, *http.Request) {
+			if len(o.Answers) != 1 || o.Path == "events/{id}" { // the data of an event is made up here
+				return
+			}
+			if _, isFile := o.Answers[0].(admin.File); isFile {
+				return
+			}
+			into := reflect.New(reflect.TypeOf(o.Answers[0]))
+			d := json.NewDecoder(bytes.NewReader(w.Body.Bytes()))
+			d.DisallowUnknownFields()
+			if err := d.Decode(into.Interface()); err != nil {
+				s.Errorf("%s %s: the answer is not as described: %v: %s", method, path, err, w.Body)
+				return
+			}
+			again, err := json.Marshal(into.Interface())
+			var is, was any
+			if err != nil || json.Unmarshal(again, &is) != nil || json.Unmarshal(w.Body.Bytes(), &was) != nil || !reflect.DeepEqual(is, was) {
+				s.Errorf("%s %s: the answer is not as described: %v: %s, want %s", method, path, err, w.Body, again)
+			}
+		})
+	}
+	if w.Code == http.StatusOK || w.Code == http.StatusCreated {
+		mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, "/"+path, nil))
+	}
 }
 
 // addOperator adds an operator of the console, an admin, and returns the name.

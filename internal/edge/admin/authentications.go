@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -31,8 +32,8 @@ func (h *Handler) openJournal() (journal.Store, error) {
 	return h.Journal, nil
 }
 
-// A recordQuery is what records are searched by. A card comes in a body alone, for addresses stand in logs.
-type recordQuery struct {
+// A RecordQuery is what records are searched by. A card comes in a body alone, for addresses stand in logs.
+type RecordQuery struct {
 	ID         string `json:"id,omitempty"`
 	Reference  string `json:"reference,omitempty"`
 	AcctNumber string `json:"acctNumber,omitempty"`
@@ -50,7 +51,7 @@ type recordQuery struct {
 }
 
 // recordFields are the names of a query that an address may have, with their places.
-func (q *recordQuery) recordFields() map[string]*string {
+func (q *RecordQuery) recordFields() map[string]*string {
 	return map[string]*string{
 		"id": &q.ID, "reference": &q.Reference, "last4": &q.Last4, "merchant": &q.Merchant, "scheme": &q.Scheme, "acs": &q.ACS,
 		"status": &q.Status, "result": &q.Result, "reason": &q.Reason, "from": &q.From, "to": &q.To, "cursor": &q.Cursor,
@@ -59,7 +60,7 @@ func (q *recordQuery) recordFields() map[string]*string {
 
 // listRecords searches the journal by the parameters of the address.
 func listRecords(h *Handler, r *request) (any, error) {
-	var q recordQuery
+	var q RecordQuery
 	fields := q.recordFields()
 	for name, values := range r.URL.Query() {
 		switch {
@@ -78,7 +79,7 @@ func listRecords(h *Handler, r *request) (any, error) {
 
 // searchRecords searches the journal by the members of the body.
 func searchRecords(h *Handler, r *request) (any, error) {
-	var q recordQuery
+	var q RecordQuery
 	if err := r.decode(&q); err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func searchRecords(h *Handler, r *request) (any, error) {
 }
 
 // findRecords answers a search, after it stands in the audit trail. One merchant's people see that merchant's records.
-func (h *Handler) findRecords(r *request, q recordQuery) (any, error) {
+func (h *Handler) findRecords(r *request, q RecordQuery) (any, error) {
 	st, err := h.openJournal()
 	if err != nil {
 		return nil, err
@@ -128,10 +129,7 @@ func (h *Handler) findRecords(r *request, q recordQuery) (any, error) {
 			return nil, err
 		}
 	}
-	all := list[journal.Record]{Data: append([]journal.Record{}, page.Records...)}
-	if page.Next != "" {
-		all.Next = &page.Next
-	}
+	all := list[journal.Record]{Data: append([]journal.Record{}, page.Records...), Next: api.Text(page.Next)}
 	return all, nil
 }
 

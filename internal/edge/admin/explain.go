@@ -20,9 +20,6 @@ func (rt *route) maxBody() int64 {
 	return maxBody
 }
 
-// explainSchema describes a body of explain: one of /auth or of an authentication, or a text with a message.
-var explainSchema = map[string]any{"type": []string{"object", "string"}}
-
 // explain explains the body of a request, or the text that a JSON string has. It is in no log and no audit trail.
 func explain(h *Handler, r *request) (any, error) {
 	name := cmp.Or(r.URL.Query().Get("merchant"), r.actor.Merchant)

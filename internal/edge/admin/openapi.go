@@ -1,79 +1,59 @@
 package admin
 
 import (
+	_ "embed"
+	"encoding/json"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
+	"github.com/openthreeds/threeds/internal/peers/rangequery"
+	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
+// description is made by tools/docgen of [Operations].
+//
+//go:embed openapi.json
+var description []byte
 
-// describe returns the description of this API in OpenAPI, made from the table of routes.
-func describe(*Handler, *request) (any, error) {
-	paths := map[string]map[string]any{}
-	isCollection := map[string]bool{}
-	for _, rt := range routes() {
-		isCollection[rt.path] = isCollection[rt.path] || rt.method == "GET"
-	}
-	for _, rt := range routes() {
-		path := Prefix + rt.path
-		if paths[path] == nil {
-			paths[path] = map[string]any{}
-		}
-		success := "200"
-		switch rt.method {
-		case "POST":
-			if isCollection[rt.path] {
-				success = "201"
-			}
-		case "DELETE":
-			success = "204"
-		}
-		act := ops.Find(rt.act)
-		operation := map[string]any{
-			"summary":        rt.summary,
-			"description":    "Least role: " + string(act.Least) + ".",
-			"x-act":          act.Name,
-			"x-least-role":   act.Least,
-			"x-one-merchant": act.IsForOwn,
-			"responses": map[string]any{
-				success:   map[string]any{"description": "Done"},
-				"default": map[string]any{"description": "An application/problem+json, as RFC 9457 has it"},
-			},
-		}
-		if bodies[rt.path] != nil && (rt.method == "POST" || rt.method == "PATCH") {
-			operation["requestBody"] = map[string]any{
-				"required": true, "content": map[string]any{"application/json": map[string]any{"schema": bodies[rt.path]}},
-			}
-		}
-		var parameters []any
-		for _, name := range pathParameter.FindAllStringSubmatch(rt.path, -1) {
-			parameters = append(parameters, newParameter(name[1], "path"))
-		}
-		for _, name := range queries[rt.method+" "+rt.path] {
-			parameters = append(parameters, newParameter(name, "query"))
-		}
-		if parameters != nil {
-			operation["parameters"] = parameters
-		}
-		paths[path][strings.ToLower(rt.method)] = operation
-	}
-	bearer := map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}}
-	return map[string]any{
-		"openapi":    "3.1.0",
-		"info":       map[string]any{"title": "Admin API of threeds", "version": "1"},
-		"paths":      paths,
-		"security":   []any{map[string]any{"token": []string{}}},
-		"components": map[string]any{"securitySchemes": bearer},
-	}, nil
+// describe returns the description of this API in OpenAPI.
+func describe(*Handler, *request) (any, error) { return json.RawMessage(description), nil }
+
+// An Operation is what there is to know of one operation of this API.
+type Operation struct {
+	Method, Path string // Path is below [Prefix], with names in braces
+	Act          string // its name in the table of package ops
+	Least        operator.Role
+	IsForOwn     bool // tokens of one merchant may call it too
+	Summary      string
+	Parameters   []string // of the address
+	Body         any      // a value of the type of the body; nil: it takes none
+	Answers      []any    // a value of each type that the answer may have; a [File] stands for a media type; none: there is no answer
 }
 
-func newParameter(name, in string) map[string]any {
-	return map[string]any{"name": name, "in": in, "required": in == "path", "schema": map[string]any{"type": "string"}}
+// A File is the media type of an answer that is not JSON.
+type File string
+
+// Operations returns all operations of this API.
+func Operations() (all []Operation) {
+	for _, rt := range routes() {
+		key, act := rt.method+" "+rt.path, ops.Find(rt.act)
+		o := Operation{rt.method, rt.path, act.Name, act.Least, act.IsForOwn, rt.summary, queries[key], nil, answers[key]}
+		if act.Answer != nil {
+			o.Answers = []any{act.Answer}
+		}
+		if rt.method == http.MethodPost || rt.method == http.MethodPatch {
+			o.Body = bodies[rt.path]
+		}
+		all = append(all, o)
+	}
+	return all
 }
 
 // checkParameters refuses parameters in an address that the operation does not have, or that are there twice. What stands
@@ -100,7 +80,7 @@ var queries = map[string][]string{
 	"GET audit":                {"who", "action", "object", "from", "to", "limit", "cursor"},
 	"GET audit/export":         {"who", "action", "object", "from", "to"},
 	"GET journal/export":       {"merchant", "from", "to", "format"},
-	"GET authentications":      append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
+	"GET authentications":      append([]string{"limit"}, slices.Sorted(maps.Keys(new(RecordQuery).recordFields()))...),
 	"GET reports":              {"by", "from", "to"},
 	"GET billing":              {"from", "to"},
 	"GET reports/mandates":     {"from", "to"},
@@ -113,54 +93,80 @@ var queries = map[string][]string{
 	"DELETE merchants/{name}":  {"version"},
 }
 
-// bodies are the schemas of bodies, by path.
-var bodies = map[string]any{
-	"keys":             newSchema([]string{"merchant"}, "merchant", "label", "expires", "allow", "strict"),
-	"merchants":        newSchema([]string{"name"}, merchantMembers...),
-	"merchants/{name}": newSchema([]string{"version"}, append([]string{"version"}, merchantMembers...)...),
-	"authentications/search": newSchema(nil,
-		append([]string{"acctNumber", "limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...)...),
-	"journal/erase":           newSchema(nil, "acctNumber", "merchant"),
-	"operators":               newSchema([]string{"role"}, "name", "role", "merchant"),
-	"operators/{name}":        newSchema([]string{"role"}, "role"),
-	"webhook-endpoints":       newSchema([]string{"url"}, "merchant", "url", "types", "description", "disabled", "secret"),
-	"webhook-endpoints/{id}":  newSchema(nil, "url", "types", "description", "disabled"),
-	"tokens":                  newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
-	"ranges/{scheme}/accept":  newSchema(nil, "held"),
-	"ranges/{scheme}/refresh": newSchema(nil),
-	"explain":                 explainSchema,
-
-	"certificates/{scheme}/request":  newSchema(nil, "bits", "curve", "subject"),
-	"certificates/{scheme}/install":  newSchema([]string{"certificate"}, "certificate", "at"),
-	"certificates/{scheme}/activate": newSchema(nil),
-	"certificates/{scheme}/rollback": newSchema(nil),
-	"certificates/{scheme}/test":     newSchema(nil),
+// A MerchantChange is the body of PATCH merchants/{name}. A member that is null goes back to its default.
+type MerchantChange struct {
+	Version string `json:"version,omitempty"` // that of the merchant as GET shows it
+	Name    string `json:"name,omitempty"`    // the same
+	account.Merchant
 }
 
-// newSchema returns the schema of an object with members of the usual types.
-func newSchema(required []string, members ...string) map[string]any {
-	properties := map[string]any{}
-	for _, name := range members {
-		switch name {
-		case "limit", "held", "bits":
-			properties[name] = map[string]any{"type": "integer"}
-		case "strict", "disabled", "bridging", "transliterate":
-			properties[name] = map[string]any{"type": "boolean"}
-		case "page", "per_directory":
-			properties[name] = map[string]any{"type": "object"}
-		case "allow", "origins", "types":
-			properties[name] = map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
-		case "expires", "at":
-			properties[name] = map[string]any{"type": "string", "format": "date-time"}
-		case "role":
-			properties[name] = map[string]any{"type": "string", "enum": []string{"viewer", "operator", "admin"}}
-		default:
-			properties[name] = map[string]any{"type": "string"}
-		}
-	}
-	schema := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
-	if required != nil {
-		schema["required"] = required
-	}
-	return schema
+// bodies are values of the types of bodies, by path.
+var bodies = map[string]any{
+	"keys":                    api.NewKey{},
+	"merchants":               account.Merchant{},
+	"merchants/{name}":        MerchantChange{},
+	"authentications/search":  RecordQuery{},
+	"journal/erase":           api.EraseRequest{},
+	"operators":               api.NewOperator{},
+	"operators/{name}":        api.RoleChange{},
+	"webhook-endpoints":       api.MerchantEndpointChange{},
+	"webhook-endpoints/{id}":  api.MerchantEndpointChange{},
+	"tokens":                  api.NewToken{},
+	"ranges/{scheme}/accept":  api.AcceptRequest{},
+	"ranges/{scheme}/refresh": struct{}{},
+	"explain":                 json.RawMessage{}, // a body of /auth or of an authentication, or a text with a message
+
+	"certificates/{scheme}/request":  api.CertificateRequest{},
+	"certificates/{scheme}/install":  api.CertificateInstallation{},
+	"certificates/{scheme}/activate": struct{}{},
+	"certificates/{scheme}/rollback": struct{}{},
+	"certificates/{scheme}/test":     struct{}{},
+}
+
+// answers are values of the types of answers, by operation.
+var answers = map[string][]any{
+	"GET openapi.json":            {json.RawMessage{}},
+	"GET keys":                    {list[Key]{}},
+	"POST keys":                   {api.MadeKey{}},
+	"GET merchants":               {list[merchant.Entry]{}},
+	"GET merchants/{name}":        {merchant.Entry{}},
+	"POST merchants":              {merchant.Entry{}},
+	"PATCH merchants/{name}":      {merchant.Entry{}},
+	"GET authentications":         {list[journal.Record]{}},
+	"GET authentications/{id}":    {journal.Detail{}},
+	"POST authentications/search": {list[journal.Record]{}},
+	"GET reports":                 {list[ReportRow]{}},
+	"GET billing":                 {list[journal.BillingCount]{}},
+	"GET reports/mandates":        {list[MandateRow]{}},
+	"GET overview":                {Overview{}},
+	"GET directories":             {list[Directory]{}},
+	"GET ranges":                  {list[RangesOfScheme]{}},
+	"GET ranges/{scheme}":         {RangesWithMatch{}},
+	"GET ranges/{scheme}/diff":    {rangequery.Difference{}},
+
+	"POST ranges/{scheme}/accept":         {RangesOfScheme{}},
+	"POST ranges/{scheme}/refresh":        {RangesOfScheme{}},
+	"GET tokens":                          {list[operator.Token]{}},
+	"POST tokens":                         {api.MadeToken{}},
+	"GET operators":                       {list[operator.User]{}},
+	"POST operators":                      {api.Invited{}},
+	"PATCH operators/{name}":              {operator.User{}},
+	"GET audit":                           {list[operator.Entry]{}},
+	"GET audit/export":                    {File("application/jsonl")},
+	"GET journal/export":                  {File("application/jsonl"), File("text/csv")},
+	"POST journal/erase":                  {Erased{}},
+	"GET certificates":                    {list[*CertificatesOfScheme]{}},
+	"GET certificates/{scheme}":           {CertificatesOfScheme{}},
+	"POST certificates/{scheme}/request":  {CertificatesOfScheme{}},
+	"POST certificates/{scheme}/install":  {CertificatesOfScheme{}},
+	"POST certificates/{scheme}/activate": {CertificatesOfScheme{}},
+	"POST certificates/{scheme}/rollback": {CertificatesOfScheme{}},
+	"POST certificates/{scheme}/test":     {CertificateTest{}},
+	"GET webhook-endpoints":               {list[api.MerchantEndpoint]{}},
+	"POST webhook-endpoints":              {api.MerchantEndpoint{}},
+	"GET webhook-endpoints/{id}":          {api.MerchantEndpoint{}},
+	"PATCH webhook-endpoints/{id}":        {api.MerchantEndpoint{}},
+	"GET events":                          {list[api.MerchantEvent]{}},
+	"GET events/{id}":                     {api.MerchantEventWithDeliveries[api.AuthenticationSummary]{}},
+	"POST explain":                        {api.ExplainedRequest{}, api.ExplainedMessage{}},
 }

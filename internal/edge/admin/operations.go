@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
@@ -266,7 +267,7 @@ func searchAudit(h *Handler, r *request) (any, error) {
 	}
 	all := list[operator.Entry]{Data: entries}
 	if n := len(entries); n == q.Limit && entries[n-1].Seq > 1 {
-		all.Next = new(strconv.FormatInt(entries[n-1].Seq, 10))
+		all.Next = api.Text(strconv.FormatInt(entries[n-1].Seq, 10))
 	}
 	return all, nil
 }

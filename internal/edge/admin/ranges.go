@@ -39,6 +39,12 @@ type FoundRange struct {
 	Lines    []string `json:"lines"`    // what the directory server says of the range, in words
 }
 
+// RangesWithMatch are the card ranges of one scheme, and what is found for a prefix.
+type RangesWithMatch struct {
+	*RangesOfScheme
+	Match *RangeMatch `json:"match"` // null: no prefix was asked for
+}
+
 // MaxPrefix is how many digits a prefix has at most: one less than the shortest card number.
 const MaxPrefix = 12
 
@@ -86,10 +92,7 @@ func showRanges(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := struct {
-		*RangesOfScheme
-		Match *RangeMatch `json:"match"` // null: no prefix was asked for
-	}{RangesOfScheme: status}
+	answer := RangesWithMatch{RangesOfScheme: status}
 	prefix := strings.ReplaceAll(r.URL.Query().Get("prefix"), " ", "")
 	if prefix == "" {
 		return answer, nil

@@ -99,7 +99,7 @@ func newRequirement(r scheme.Requirement) api.SchemeRequirement {
 
 // explain answers what /auth would make of a body.
 func (h *Handler) explain(_ context.Context, req *request) (response, error) {
-	return response{body: EncodeExplanation(ExplainBody(h.Engine, req.account, req.body, check.ExplainOptions{}))}, nil
+	return response{body: encodeJSON(NewExplanation(ExplainBody(h.Engine, req.account, req.body, check.ExplainOptions{})))}, nil
 }
 
 // ExplainBody says what /auth would make of a body, by the options in the body. What is set in further counts as well.
@@ -113,8 +113,8 @@ func ExplainBody(e Engine, acc *account.Account, body []byte, further check.Expl
 	return x
 }
 
-// EncodeExplanation returns the JSON of an explanation, as /explain answers it.
-func EncodeExplanation(x *check.Explanation) []byte {
+// NewExplanation returns an explanation as /explain answers it.
+func NewExplanation(x *check.Explanation) api.Explanation {
 	o := api.Explanation{
 		Verdict: api.VerdictInvalid, Scheme: api.Text(x.Scheme), Faults: append([]api.Fault{}, x.Faults...),
 		Warnings: append([]api.ExplanationWarning{}, x.Warnings...), Normalised: append([]api.Correction{}, x.Normalised...),
@@ -126,5 +126,5 @@ func EncodeExplanation(x *check.Explanation) []byte {
 	if x.AReq != nil {
 		o.MessageVersion = api.Text(x.Version.String())
 	}
-	return encodeJSON(o)
+	return o
 }

@@ -30,11 +30,12 @@ type Act struct {
 	Doors    []Door
 
 	// Do does an act on one thing for which no more than an id is needed. nil means that a function of Acts takes more. Doors
-	// serve such an act without knowing it: Route is its operation of the admin API and Summary says there what it does. The
+	// serve such an act without knowing it: Route is its operation of the admin API, which Summary and Answer describe. The
 	// button of a page and the command have the second word of the name.
 	Do      func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error)
 	Route   string
 	Summary string
+	Answer  any // a value of the type that Do returns; nil: none
 }
 
 // The doors of most acts.

@@ -24,8 +24,8 @@ func webhookActs() []Act {
 	act := func(name string, least operator.Role, action, object string, doors []Door) Act {
 		return Act{Name: name, Least: least, IsForOwn: true, Action: action, Object: object, Doors: doors}
 	}
-	on := func(act Act, route, summary string, do func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error)) Act {
-		act.Route, act.Summary, act.Do = route, summary, do
+	on := func(act Act, route, summary string, answer any, do func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error)) Act {
+		act.Route, act.Summary, act.Answer, act.Do = route, summary, answer, do
 		return act
 	}
 	const at = "webhook-endpoints/{id}"
@@ -34,29 +34,35 @@ func webhookActs() []Act {
 		act("webhook add", operator.Operator, "webhook.create", endpoint, byAll),
 		act("webhook change", operator.Operator, "webhook.change", endpoint, []Door{Merchants, Admin, Console}),
 		on(act("webhook enable", operator.Operator, "webhook.change", endpoint, byOperators), "POST "+at+"/enable",
-			"Have events delivered to an endpoint again", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+			"Have events delivered to an endpoint again", api.MerchantEndpoint{},
+			func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
 				return a.changeEndpoint(ctx, by, "webhook enable", id, api.EndpointChange{Disabled: new(false)})
 			}),
 		on(act("webhook disable", operator.Operator, "webhook.change", endpoint, byOperators), "POST "+at+"/disable",
-			"Have nothing delivered to an endpoint", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+			"Have nothing delivered to an endpoint", api.MerchantEndpoint{},
+			func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
 				return a.changeEndpoint(ctx, by, "webhook disable", id, api.EndpointChange{Disabled: new(true)})
 			}),
 		on(act("webhook remove", operator.Operator, "webhook.remove", endpoint, byAll), "DELETE "+at,
-			"Remove a webhook endpoint", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+			"Remove a webhook endpoint", nil,
+			func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
 				return nil, a.removeEndpoint(ctx, by, id)
 			}),
 		on(act("webhook rotate", operator.Operator, "webhook.rotate", endpoint, byAll), "POST "+at+"/rotate",
-			"Give an endpoint a new secret, which is shown once", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+			"Give an endpoint a new secret, which is shown once", api.Secret{},
+			func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
 				return a.RotateEndpoint(ctx, by, id, webhook.NewSecret())
 			}),
 		on(act("webhook test", operator.Operator, "webhook.test", endpoint, byAll), "POST "+at+"/test",
-			"Post a test event, once and at once", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+			"Post a test event, once and at once", api.DeliveryTest{},
+			func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
 				return a.testEndpoint(ctx, by, id)
 			}),
 		act("webhook events", operator.Viewer, "", "", byAll),
 		act("webhook events EVENT", operator.Viewer, "event.view", event, []Door{Admin, Command}),
 		on(act("webhook resend", operator.Operator, "webhook.resend", event, byAll), "POST events/{id}/resend",
-			"Deliver an event again, under the same id", func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
+			"Deliver an event again, under the same id", api.EventID{},
+			func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
 				return a.resendEvent(ctx, by, id)
 			}),
 	}

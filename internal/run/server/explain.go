@@ -45,44 +45,25 @@ func (s *Server) explainRequest(merchant string, body []byte) (json.RawMessage, 
 		acc.Merchant = profile
 	}
 	x := edgeapi.ExplainBody(s.activeRuntime().engine, acc, body, check.ExplainOptions{AllowMaskedCard: true})
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(edgeapi.EncodeExplanation(x), &members); err != nil {
-		return nil, err
-	}
-	members["kind"] = json.RawMessage(`"request"`)
-	return json.Marshal(members)
-}
-
-// A textReport is what the admin API answers of a message that is no request.
-type textReport struct {
-	Kind     string          `json:"kind"`
-	Verdict  string          `json:"verdict"`
-	Errors   []api.Fault     `json:"errors"`
-	Warnings []textWarning   `json:"warnings"`
-	Lines    []string        `json:"lines,omitempty"`   // what a log or a PARes says
-	Message  json.RawMessage `json:"message,omitempty"` // masked
-}
-
-type textWarning struct {
-	Text string `json:"text"`
+	return json.Marshal(api.ExplainedRequest{Kind: "request", Explanation: edgeapi.NewExplanation(x)})
 }
 
 func encodeReport(r *inspect.Report) (json.RawMessage, error) {
-	all := textReport{Kind: r.Kind, Verdict: "valid", Errors: []api.Fault{}, Warnings: []textWarning{}}
+	all := api.ExplainedMessage{Kind: r.Kind, Verdict: api.VerdictValid, Faults: []api.Fault{}, Warnings: []api.MessageWarning{}}
 	if r.Faults > 0 {
-		all.Verdict = "invalid"
+		all.Verdict = api.VerdictInvalid
 	}
 	for _, p := range r.Problems {
-		all.Errors = append(all.Errors, faults.New(p.Code, p.Path, "message", inspect.DescribeProblem(p)+"."))
+		all.Faults = append(all.Faults, faults.New(p.Code, p.Path, "message", inspect.DescribeProblem(p)+"."))
 	}
 	for _, text := range append(r.OfScheme, r.Warnings...) {
-		all.Warnings = append(all.Warnings, textWarning{strings.TrimSpace(text)})
+		all.Warnings = append(all.Warnings, api.MessageWarning{Text: strings.TrimSpace(text)})
 	}
 	if r.Foreign != "" {
-		all.Warnings = append(all.Warnings, textWarning{r.Foreign})
+		all.Warnings = append(all.Warnings, api.MessageWarning{Text: r.Foreign})
 	}
 	if r.Unjudged != "" {
-		all.Warnings = append(all.Warnings, textWarning{"not judged: " + r.Unjudged})
+		all.Warnings = append(all.Warnings, api.MessageWarning{Text: "not judged: " + r.Unjudged})
 	}
 	for i := range r.Lines {
 		all.Lines = append(all.Lines, r.Lines[i].Describe())
