@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -121,7 +122,7 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 var badWaitProblem = problemOf(waitFault)
 
 // encodeAuthentication returns the JSON of an authentication.
-func (h *Handler) encodeAuthentication(a *auth.Authentication, access *auth.BrowserAccess) ([]byte, error) {
+func (h *Handler) encodeAuthentication(a *auth.Authentication, access *session.BrowserAccess) ([]byte, error) {
 	o, err := objectOf(a)
 	if err != nil {
 		return nil, err

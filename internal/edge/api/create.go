@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -34,7 +35,7 @@ type browserObject struct {
 }
 
 // newBrowserObject returns the member browser; nil unless the authentication waits for its browser.
-func (h *Handler) newBrowserObject(a *auth.Authentication, access *auth.BrowserAccess) *browserObject {
+func (h *Handler) newBrowserObject(a *auth.Authentication, access *session.BrowserAccess) *browserObject {
 	if a.BrowserExpires.IsZero() {
 		return nil
 	}
@@ -48,7 +49,7 @@ func (h *Handler) newBrowserObject(a *auth.Authentication, access *auth.BrowserA
 // create begins an authentication.
 func (h *Handler) create(ctx context.Context, req *request) (response, error) {
 	if c := req.claim; c != nil {
-		ctx = auth.WithOnce(ctx, auth.Once{ID: c.Noted(), Secret: c.Derive("browser token"), Note: c.Note})
+		ctx = session.WithOnce(ctx, session.Once{ID: c.Noted(), Secret: c.Derive("browser token"), Note: c.Note})
 	}
 	a, access, err := h.Engine.Create(ctx, req.account, req.body)
 	if err != nil {
@@ -67,7 +68,7 @@ var rangesNotLoaded = newProblem("overloaded", http.StatusServiceUnavailable, "C
 
 // creationProblem returns the problem that an error of Create is.
 func creationProblem(err error) error {
-	if refused, ok := errors.AsType[*auth.RefusedError](err); ok {
+	if refused, ok := errors.AsType[*session.RefusedError](err); ok {
 		switch {
 		case refused.NoBrowser:
 			return noBrowserPages
@@ -76,7 +77,7 @@ func creationProblem(err error) error {
 		}
 		return problemOf(refused.Faults...)
 	}
-	if errors.Is(err, auth.ErrNoRanges) {
+	if errors.Is(err, session.ErrNoRanges) {
 		return rangesNotLoaded
 	}
 	return err
@@ -102,9 +103,9 @@ func (h *Handler) cancel(ctx context.Context, req *request) (response, error) {
 	}
 	a, err := h.Engine.Cancel(context.WithoutCancel(ctx), req.account, id)
 	switch {
-	case errors.Is(err, auth.ErrFinal):
+	case errors.Is(err, session.ErrFinal):
 		return response{}, isFinal
-	case errors.Is(err, auth.ErrNotCancellable):
+	case errors.Is(err, session.ErrNotCancellable):
 		return response{}, notCancellable
 	case err != nil:
 		return response{}, err
