@@ -21,7 +21,7 @@ var wings = []string{"base", "protocol", "state", "peers", "engine", "operate", 
 var apart = map[string]string{"engine": "operate", "operate": "engine"}
 
 // rooms are those of the engines, with the rooms that each may import.
-var rooms = map[string]string{"mpi": "", "txn": "", "check": "", "auth": "txn check"}
+var rooms = map[string]string{"mpi": "", "txn": "", "check": "", "auth": "txn check", "session": "auth txn check"}
 
 // from says which packages outside of internal/ a wing may import. Whole words are packages, with what is in them.
 var from = map[string]string{

@@ -20,6 +20,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/run/server"
@@ -126,7 +127,7 @@ func newInner(ctx context.Context, dir string, schemes *ranges.Schemes) (*inner,
 		defer close(ran)
 		book.Run(ctx)
 	}()
-	engine := &auth.Engine{
+	engine := &session.Engine{Engine: &auth.Engine{
 		Rows: txn.Rows{
 			Store: db, Sealer: ring, Log: log, Now: time.Now, Timeouts: txn.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second},
 		},
@@ -135,7 +136,7 @@ func newInner(ctx context.Context, dir string, schemes *ranges.Schemes) (*inner,
 			Server: check.Server{RefNumber: func(message.Version) string { return "3DS_LOA_SER_BENCH_020200_00001" }},
 		},
 		Observer: server.NewObserver(metrics),
-	}
+	}}
 	for _, name := range schemes.Names() {
 		engine.Peers = append(engine.Peers, check.Directory{Scheme: name, Versions: message.Versions()})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/state/idempotency"
@@ -80,7 +81,7 @@ var noSession = acp.NewError(http.StatusNotFound, "", "No session of yours has t
 
 func (p acpProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err error) {
 	said, isSaid := errors.AsType[*acp.Error](err)
-	refused, isRefused := errors.AsType[*auth.RefusedError](err)
+	refused, isRefused := errors.AsType[*session.RefusedError](err)
 	_, isTooMany := errors.AsType[*auth.TooManyError](err)
 	switch {
 	case isSaid:
@@ -92,11 +93,11 @@ func (p acpProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Reque
 		said = acp.NewError(http.StatusTooManyRequests, "", tooManyOfMerchant.Detail)
 	case errors.Is(err, auth.ErrNoAuthentication):
 		said = noSession
-	case errors.Is(err, auth.ErrAlreadySent):
+	case errors.Is(err, session.ErrAlreadySent):
 		said = acp.NewError(http.StatusConflict, acp.DuplicateRequest, "The session was authenticated already, or was cancelled")
-	case errors.Is(err, auth.ErrOtherKey):
+	case errors.Is(err, session.ErrOtherKey):
 		said = acp.NewError(http.StatusConflict, "", "The session was created with another API key, and only that one opens the card")
-	case errors.Is(err, auth.ErrNoRanges):
+	case errors.Is(err, session.ErrNoRanges):
 		said = acp.NewError(http.StatusServiceUnavailable, "", rangesNotLoaded.Detail)
 	case errors.Is(err, txn.ErrStoreUnreachable):
 		obs.RequestOf(r.Context()).Refuse(storeOutcome)
@@ -157,14 +158,14 @@ func (acpProtocol) checkWhole(h *Handler, w http.ResponseWriter, req *request) e
 // onceOf returns a context that keeps a request with an Idempotency-Key to one effect.
 func onceOf(ctx context.Context, req *request) context.Context {
 	if c := req.claim; c != nil {
-		ctx = auth.WithOnce(ctx, auth.Once{ID: c.Noted(), Note: c.Note})
+		ctx = session.WithOnce(ctx, session.Once{ID: c.Noted(), Note: c.Note})
 	}
 	return ctx
 }
 
 // delegation is what a request says beside the members of the AReq.
-func delegation(req *request, steps acp.Steps) auth.Delegation {
-	return auth.Delegation{
+func delegation(req *request, steps acp.Steps) session.Delegation {
+	return session.Delegation{
 		APIKey: req.apiKey, AgentSteps: check.AgentSteps{NotificationURL: steps.NotificationURL, Completion: steps.Completion},
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -20,11 +21,11 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-func (engine) CreateForAgent(context.Context, *account.Account, auth.Delegation, []byte) (*auth.Authentication, error) {
+func (engine) CreateForAgent(context.Context, *account.Account, session.Delegation, []byte) (*auth.Authentication, error) {
 	return nil, auth.ErrNoAuthentication
 }
 
-func (engine) AuthenticateForAgent(context.Context, *account.Account, auth.Delegation, string, []byte) (*auth.Authentication, error) {
+func (engine) AuthenticateForAgent(context.Context, *account.Account, session.Delegation, string, []byte) (*auth.Authentication, error) {
 	return nil, auth.ErrNoAuthentication
 }
 
@@ -39,7 +40,7 @@ type countingEngine struct {
 	err     error
 }
 
-func (c *countingEngine) CreateForAgent(context.Context, *account.Account, auth.Delegation, []byte) (*auth.Authentication, error) {
+func (c *countingEngine) CreateForAgent(context.Context, *account.Account, session.Delegation, []byte) (*auth.Authentication, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
@@ -51,8 +52,8 @@ func (c *countingEngine) AgentAuthentication(context.Context, *account.Account, 
 	return &auth.Authentication{ID: sessionID, Status: api.StatusRequiresBrowser}, c.err
 }
 
-func (c *countingEngine) AuthenticateForAgent(context.Context, *account.Account, auth.Delegation, string, []byte) (*auth.Authentication, error) {
-	return nil, auth.ErrOtherKey
+func (c *countingEngine) AuthenticateForAgent(context.Context, *account.Account, session.Delegation, string, []byte) (*auth.Authentication, error) {
+	return nil, session.ErrOtherKey
 }
 
 // memoryStore keeps rows in memory, for one caller.
@@ -181,10 +182,10 @@ func TestD51ErrorsOfAgents(t *testing.T) {
 		{"POST", delegatePath, strings.Repeat(" ", 65<<10), nil, 413, acp.InvalidRequest, acp.InvalidRequest},
 		{"GET", delegatePath, "", nil, 405, acp.InvalidRequest, acp.InvalidRequest},
 		{"POST", delegatePath + "/" + sessionID, "{}", nil, 405, acp.InvalidRequest, acp.InvalidRequest},
-		{"POST", delegatePath, agentRequest, auth.ErrNoRanges, 503, acp.ServiceUnavailable, acp.ServiceUnavailable},
+		{"POST", delegatePath, agentRequest, session.ErrNoRanges, 503, acp.ServiceUnavailable, acp.ServiceUnavailable},
 		{"POST", delegatePath, agentRequest, txn.ErrStoreUnreachable, 503, acp.ServiceUnavailable, acp.ServiceUnavailable},
 		{"POST", delegatePath, agentRequest, &auth.TooManyError{}, 429, acp.RateLimitExceeded, acp.RateLimitExceeded},
-		{"POST", delegatePath, agentRequest, auth.ErrAlreadySent, 409, acp.InvalidRequest, acp.DuplicateRequest},
+		{"POST", delegatePath, agentRequest, session.ErrAlreadySent, 409, acp.InvalidRequest, acp.DuplicateRequest},
 		{"POST", delegatePath, agentRequest, http.ErrBodyNotAllowed, 500, acp.ProcessingError, acp.ProcessingError},
 		{"GET", delegatePath + "/x", "", nil, 404, acp.InvalidRequest, acp.InvalidRequest},
 		{"POST", delegatePath + "/" + sessionID + "/authenticate", `{"fingerprint_completion":"Y"}`, nil, 409, acp.InvalidRequest, acp.InvalidRequest},

@@ -20,6 +20,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
@@ -57,8 +58,8 @@ func (n says) Lookup(context.Context, *account.Account, []byte) (*auth.CardLooku
 	return new(auth.CardLookup), nil
 }
 
-func (says) Create(context.Context, *account.Account, []byte) (*auth.Authentication, *auth.BrowserAccess, error) {
-	return nil, nil, auth.ErrNoRanges
+func (says) Create(context.Context, *account.Account, []byte) (*auth.Authentication, *session.BrowserAccess, error) {
+	return nil, nil, session.ErrNoRanges
 }
 
 func (says) SearchAuthentications(context.Context, *account.Account, journal.Query) ([]*auth.Authentication, string, error) {
@@ -69,11 +70,11 @@ func (says) Cancel(context.Context, *account.Account, string) (*auth.Authenticat
 	return nil, auth.ErrNoAuthentication
 }
 
-func (says) CreateForAgent(context.Context, *account.Account, auth.Delegation, []byte) (*auth.Authentication, error) {
+func (says) CreateForAgent(context.Context, *account.Account, session.Delegation, []byte) (*auth.Authentication, error) {
 	return nil, auth.ErrNoAuthentication
 }
 
-func (says) AuthenticateForAgent(context.Context, *account.Account, auth.Delegation, string, []byte) (*auth.Authentication, error) {
+func (says) AuthenticateForAgent(context.Context, *account.Account, session.Delegation, string, []byte) (*auth.Authentication, error) {
 	return nil, auth.ErrNoAuthentication
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/shed"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -52,21 +53,21 @@ type Engine interface {
 	Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
 	// WaitForResult waits, until ctx ends, for what Result has called pending.
 	WaitForResult(ctx context.Context, acc *account.Account, pending *auth.PendingError) ([]byte, error)
-	// Authentication and WaitForAuthentication return auth.ErrNoAuthentication and auth.ErrStoreUnreachable.
+	// Authentication and WaitForAuthentication return auth.ErrNoAuthentication and txn.ErrStoreUnreachable.
 	Authentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	// Lookup and Explain send nothing. The entries of Lookup are what is wrong with its body.
 	Lookup(ctx context.Context, acc *account.Account, body []byte) (*auth.CardLookup, []api.Fault)
 	Explain(acc *account.Account, body []byte, o check.ExplainOptions) *check.Explanation
-	// Create returns an *[auth.RefusedError], an *[auth.TooManyError], auth.ErrNoRanges or auth.ErrStoreUnreachable.
-	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *auth.BrowserAccess, error)
-	// SearchAuthentications returns auth.ErrNoJournal, auth.ErrCursor and auth.ErrStoreUnreachable.
+	// Create returns an *[session.RefusedError], an *[auth.TooManyError], session.ErrNoRanges or txn.ErrStoreUnreachable.
+	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *session.BrowserAccess, error)
+	// SearchAuthentications returns auth.ErrNoJournal, auth.ErrCursor and txn.ErrStoreUnreachable.
 	SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) (found []*auth.Authentication, next string, err error)
-	// Cancel returns auth.ErrFinal and auth.ErrNotCancellable beside the errors of Authentication.
+	// Cancel returns session.ErrFinal and session.ErrNotCancellable beside the errors of Authentication.
 	Cancel(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
-	// What follows is for agents. The errors are those of Create and Authentication, auth.ErrAlreadySent and auth.ErrOtherKey.
-	CreateForAgent(ctx context.Context, acc *account.Account, d auth.Delegation, body []byte) (*auth.Authentication, error)
-	AuthenticateForAgent(ctx context.Context, acc *account.Account, d auth.Delegation, id string, body []byte) (*auth.Authentication, error)
+	// What follows is for agents. The errors are those of Create and Authentication, session.ErrAlreadySent and session.ErrOtherKey.
+	CreateForAgent(ctx context.Context, acc *account.Account, d session.Delegation, body []byte) (*auth.Authentication, error)
+	AuthenticateForAgent(ctx context.Context, acc *account.Account, d session.Delegation, id string, body []byte) (*auth.Authentication, error)
 	AgentAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 }
 

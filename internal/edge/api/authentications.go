@@ -8,6 +8,7 @@ import (
 
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/message"
@@ -68,7 +69,7 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 var badWaitProblem = problemOf(waitFault)
 
 // encodeAuthentication returns the JSON of an authentication.
-func (h *Handler) encodeAuthentication(a *auth.Authentication, access *auth.BrowserAccess) ([]byte, error) {
+func (h *Handler) encodeAuthentication(a *auth.Authentication, access *session.BrowserAccess) ([]byte, error) {
 	all := api.Authentication{AuthenticationSummary: summaryOf(a), ARes: a.ARes, RReq: a.RReq, Browser: h.newBrowser(a, access)}
 	if a.Status == api.StatusChallenge && a.Channel == "01" && a.ARes != nil {
 		if err := json.Unmarshal(a.ARes, &all.Challenge); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -26,7 +27,7 @@ func isCancelPath(path string) bool {
 }
 
 // newBrowser returns the member browser; nil unless the authentication waits for its browser.
-func (h *Handler) newBrowser(a *auth.Authentication, access *auth.BrowserAccess) *api.Browser {
+func (h *Handler) newBrowser(a *auth.Authentication, access *session.BrowserAccess) *api.Browser {
 	if a.BrowserExpires.IsZero() {
 		return nil
 	}
@@ -40,7 +41,7 @@ func (h *Handler) newBrowser(a *auth.Authentication, access *auth.BrowserAccess)
 // create begins an authentication.
 func (h *Handler) create(ctx context.Context, req *request) (response, error) {
 	if c := req.claim; c != nil {
-		ctx = auth.WithOnce(ctx, auth.Once{ID: c.Noted(), Secret: c.Derive("browser token"), Note: c.Note})
+		ctx = session.WithOnce(ctx, session.Once{ID: c.Noted(), Secret: c.Derive("browser token"), Note: c.Note})
 	}
 	a, access, err := h.Engine.Create(ctx, req.account, req.body)
 	if err != nil {
@@ -59,7 +60,7 @@ var rangesNotLoaded = newProblem("overloaded", http.StatusServiceUnavailable, "C
 
 // creationProblem returns the problem that an error of Create is.
 func creationProblem(err error) error {
-	if refused, ok := errors.AsType[*auth.RefusedError](err); ok {
+	if refused, ok := errors.AsType[*session.RefusedError](err); ok {
 		switch {
 		case refused.NoBrowser:
 			return noBrowserPages
@@ -68,7 +69,7 @@ func creationProblem(err error) error {
 		}
 		return problemOf(refused.Faults...)
 	}
-	if errors.Is(err, auth.ErrNoRanges) {
+	if errors.Is(err, session.ErrNoRanges) {
 		return rangesNotLoaded
 	}
 	return err
@@ -94,9 +95,9 @@ func (h *Handler) cancel(ctx context.Context, req *request) (response, error) {
 	}
 	a, err := h.Engine.Cancel(context.WithoutCancel(ctx), req.account, id)
 	switch {
-	case errors.Is(err, auth.ErrFinal):
+	case errors.Is(err, session.ErrFinal):
 		return response{}, isFinal
-	case errors.Is(err, auth.ErrNotCancellable):
+	case errors.Is(err, session.ErrNotCancellable):
 		return response{}, notCancellable
 	case err != nil:
 		return response{}, err

@@ -102,8 +102,13 @@ func (h *Handler) explain(_ context.Context, req *request) (response, error) {
 	return response{body: encodeJSON(NewExplanation(ExplainBody(h.Engine, req.account, req.body, check.ExplainOptions{})))}, nil
 }
 
+// An Explainer says what /auth would make of a body.
+type Explainer interface {
+	Explain(acc *account.Account, body []byte, o check.ExplainOptions) *check.Explanation
+}
+
 // ExplainBody says what /auth would make of a body, by the options in the body. What is set in further counts as well.
-func ExplainBody(e Engine, acc *account.Account, body []byte, further check.ExplainOptions) *check.Explanation {
+func ExplainBody(e Explainer, acc *account.Account, body []byte, further check.ExplainOptions) *check.Explanation {
 	options, wrong := check.ReadExplainOptions(body)
 	options.AllowMaskedCard = further.AllowMaskedCard
 	x := e.Explain(acc, body, options)

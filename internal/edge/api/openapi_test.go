@@ -94,7 +94,7 @@ func TestD12RulesAreInTheDocs(t *testing.T) {
 			}
 		}
 	}
-	for _, dir := range []string{".", "../../protocol/faults", "../../engine/auth", "../../engine/check"} {
+	for _, dir := range []string{".", "../../protocol/faults", "../../engine/auth", "../../engine/check", "../../engine/session"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)

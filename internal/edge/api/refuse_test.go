@@ -26,6 +26,7 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
@@ -89,8 +90,8 @@ func (e engine) Lookup(context.Context, *account.Account, []byte) (*auth.CardLoo
 	return new(auth.CardLookup), nil
 }
 
-func (engine) Create(context.Context, *account.Account, []byte) (*auth.Authentication, *auth.BrowserAccess, error) {
-	return nil, nil, auth.ErrNoRanges
+func (engine) Create(context.Context, *account.Account, []byte) (*auth.Authentication, *session.BrowserAccess, error) {
+	return nil, nil, session.ErrNoRanges
 }
 
 func (engine) SearchAuthentications(context.Context, *account.Account, journal.Query) ([]*auth.Authentication, string, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/web"
 )
 
@@ -109,10 +110,10 @@ func New(s Settings) http.Handler {
 	h := &handler{Settings: s, mux: http.NewServeMux(), isSecure: strings.HasPrefix(s.URL, "https:"), waiters: listen.Waiters{Max: maxWaiters}}
 	h.mux.HandleFunc("POST /a/begin", h.serveStep(h.startAuthentication))
 	h.mux.HandleFunc("GET /a/state", h.serveStep(h.state))
-	h.mux.HandleFunc("POST /a/cancel", h.serveStep(func(c *stepCall) (*auth.BrowserView, error) {
+	h.mux.HandleFunc("POST /a/cancel", h.serveStep(func(c *stepCall) (*session.BrowserView, error) {
 		return h.Engine.CancelBrowser(c.r.Context(), c.token, c.binding)
 	}))
-	h.mux.HandleFunc("POST /a/confirm", h.serveStep(func(c *stepCall) (*auth.BrowserView, error) {
+	h.mux.HandleFunc("POST /a/confirm", h.serveStep(func(c *stepCall) (*session.BrowserView, error) {
 		return h.Engine.ConfirmBrowser(c.r.Context(), c.token, c.binding)
 	}))
 	h.mux.HandleFunc("POST /a/spc", h.serveStep(h.answerSPC))
@@ -159,11 +160,11 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, auth.ErrNoAuthentication):
 		h.notFound(w, r)
-	case errors.Is(err, auth.ErrOtherBrowser):
+	case errors.Is(err, session.ErrOtherBrowser):
 		h.showNotice(w, r, http.StatusConflict, "elsewhereTitle", "elsewhere")
 	case r.Context().Err() != nil:
 		// The browser has gone.
-	case errors.Is(err, auth.ErrBusy): // the page tries again
+	case errors.Is(err, session.ErrBusy): // the page tries again
 		w.Header().Set("Retry-After", "1")
 		h.showNotice(w, r, http.StatusServiceUnavailable, "offlineTitle", "offlineReload")
 	default:

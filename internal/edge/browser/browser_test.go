@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/web"
 )
 
@@ -78,7 +78,7 @@ func get(h http.Handler, path string, cookies ...*http.Cookie) *httptest.Respons
 func TestB4StolenToken(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
-	token := engine.Add(fakeRow{ACSURL: "https://bank.example/", View: auth.BrowserView{ReturnURL: "https://shop.example/back"}})
+	token := engine.Add(fakeRow{ACSURL: "https://bank.example/", View: session.BrowserView{ReturnURL: "https://shop.example/back"}})
 	mine := newSecret()
 	if w := call(h, "POST", "/a/begin", token, mine, "https://shop.example"); w.Code != 200 || !strings.Contains(w.Body.String(), "bank.example") {
 		t.Fatalf("begin: %d %s", w.Code, w.Body)
@@ -106,7 +106,7 @@ func TestB4StolenToken(t *testing.T) {
 	refused("hosted page with a foreign cookie", get(h, "/a/"+token, foreign))
 	refused("the token as a tag", submit(h, "/n/"+token+"/challenge", nil, nil))
 	refused("another origin", call(h, "GET", "/a/state", token, mine, "https://evil.example"))
-	if row := engine.Row(token); row.View.Step != auth.StepChallenge || row.Binding != mine {
+	if row := engine.Row(token); row.View.Step != session.StepChallenge || row.Binding != mine {
 		t.Errorf("after %d tries the authentication is at %s", tries, row.View.Step)
 	}
 	if tries < 20 {
@@ -237,7 +237,7 @@ func TestN1TheBrowserSaysWhereTheBankWas(t *testing.T) {
 		{"", "", "", ends},
 	} {
 		h, engine := newTestHandler(nil)
-		token := engine.Add(fakeRow{ACSURL: "https://bank.example/acs", View: auth.BrowserView{ReturnURL: test.returnURL}})
+		token := engine.Add(fakeRow{ACSURL: "https://bank.example/acs", View: session.BrowserView{ReturnURL: test.returnURL}})
 		cookies := get(h, "/a/"+token).Result().Cookies()
 		submit(h, "/a/"+token+"/begin", cookies, nil)
 		form := url.Values{"cres": {"x"}, "threeDSSessionData": {base64.RawURLEncoding.EncodeToString([]byte(test.session))}}
@@ -278,7 +278,7 @@ func TestN11EndPagesLookLikeThePageBefore(t *testing.T) {
 		}
 	})
 	end := func(returnURL, action string) *httptest.ResponseRecorder {
-		token := engine.Add(fakeRow{ACSURL: "https://bank.example/acs", View: auth.BrowserView{ReturnURL: returnURL}})
+		token := engine.Add(fakeRow{ACSURL: "https://bank.example/acs", View: session.BrowserView{ReturnURL: returnURL}})
 		cookies := get(h, "/a/"+token).Result().Cookies()
 		w := submit(h, "/a/"+token+"/"+action, cookies, nil)
 		if action == "begin" {
@@ -324,7 +324,7 @@ func TestN11EndPagesLookLikeThePageBefore(t *testing.T) {
 func TestD71HostedPageWithoutScript(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
-	shop := auth.BrowserView{ReturnURL: "https://shop.example/back?order=1&authentication=old"}
+	shop := session.BrowserView{ReturnURL: "https://shop.example/back?order=1&authentication=old"}
 	token := engine.Add(fakeRow{ACSURL: "https://bank.example/acs", MethodURL: "https://bank.example/method", View: shop})
 	page := get(h, "/a/"+token)
 	if !strings.Contains(page.Body.String(), `data-testid="hosted-continue"`) || !strings.Contains(page.Body.String(), "129.00 EUR") {
@@ -366,7 +366,7 @@ func TestCase29ReturnURLWithAFragment(t *testing.T) {
 		"https://shop.example/?authentication=old&a=1#/d?": "https://shop.example/?a=1&authentication=ID#/d?",
 		"https://shop.example/#!/%C3%A9/a=b&c":             "https://shop.example/?authentication=ID#!/%C3%A9/a=b&c",
 	} {
-		token := engine.Add(fakeRow{View: auth.BrowserView{ReturnURL: given}})
+		token := engine.Add(fakeRow{View: session.BrowserView{ReturnURL: given}})
 		cookies := get(h, "/a/"+token).Result().Cookies()
 		end := submit(h, "/a/"+token+"/cancel", cookies, nil)
 		want = strings.ReplaceAll(want, "ID", engine.Row(token).View.ID)
@@ -494,7 +494,7 @@ func TestB9NoTextIsMissing(t *testing.T) {
 
 func TestFormatAmount(t *testing.T) {
 	t.Parallel()
-	for want, v := range map[string]auth.BrowserView{
+	for want, v := range map[string]session.BrowserView{
 		"129.00 EUR": {Amount: "12900", Currency: "EUR", Exponent: "2"}, "0.05 EUR": {Amount: "5", Currency: "EUR", Exponent: "2"},
 		"500 JPY": {Amount: "500", Currency: "JPY", Exponent: "0"}, "": {Currency: "EUR", Exponent: "2"},
 	} {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/web"
-
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
+	"github.com/openthreeds/threeds/web"
 )
 
 // hosted shows the hosted page, which does everything that threeds.js does. It changes and
@@ -24,7 +24,7 @@ func (h *handler) hosted(w http.ResponseWriter, r *http.Request) {
 	if h.readCookie(r, token) == "" {
 		h.setCookie(w, token)
 	}
-	if v.Step == auth.StepEnd {
+	if v.Step == session.StepEnd {
 		h.sendToShop(w, r, v)
 		return
 	}
@@ -32,16 +32,16 @@ func (h *handler) hosted(w http.ResponseWriter, r *http.Request) {
 }
 
 // openHosted returns what the browser of a request may see of an authentication.
-func (h *handler) openHosted(r *http.Request, token string) (*auth.BrowserView, error) {
+func (h *handler) openHosted(r *http.Request, token string) (*session.BrowserView, error) {
 	v, err := h.openToken(r, token)
-	if err != nil || v.Step == auth.StepBegin {
+	if err != nil || v.Step == session.StepBegin {
 		return v, err
 	}
 	return h.Engine.ViewBrowser(r.Context(), token, h.readCookie(r, token), -1)
 }
 
 // openToken returns what anybody with the token in the path of a request may see of an authentication.
-func (h *handler) openToken(r *http.Request, token string) (*auth.BrowserView, error) {
+func (h *handler) openToken(r *http.Request, token string) (*session.BrowserView, error) {
 	if !tokenForm.MatchString(token) {
 		return nil, auth.ErrNoAuthentication
 	}
@@ -63,7 +63,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		h.refuse(w, r, err)
-	case v.Step == auth.StepEnd || r.PathValue("action") == "end":
+	case v.Step == session.StepEnd || r.PathValue("action") == "end":
 		h.sendToShop(w, r, v)
 	default:
 		http.Redirect(w, r, "/a/"+token, http.StatusSeeOther)
@@ -72,9 +72,9 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 
 // submit does what the form of a hosted page asks for. The first one binds the authentication
 // to the cookie, so a browser that keeps no cookie cannot begin.
-func (h *handler) submit(c *stepCall) (*auth.BrowserView, error) {
+func (h *handler) submit(c *stepCall) (*session.BrowserView, error) {
 	if c.binding == "" {
-		return nil, auth.ErrOtherBrowser
+		return nil, session.ErrOtherBrowser
 	}
 	switch c.r.PathValue("action") {
 	case "begin":
@@ -90,19 +90,19 @@ func (h *handler) submit(c *stepCall) (*auth.BrowserView, error) {
 }
 
 // beginWithoutScript begins for a browser that runs no script, and waits for what the issuer wants.
-func (h *handler) beginWithoutScript(c *stepCall) (*auth.BrowserView, error) {
+func (h *handler) beginWithoutScript(c *stepCall) (*session.BrowserView, error) {
 	data := h.readHeaders(c.r)
 	data["browserJavascriptEnabled"] = "false"
 	v, _, err := h.Engine.BeginBrowser(c.r.Context(), c.token, c.binding, data)
 	until := time.Now().Add(pageWait)
-	for err == nil && (v.Step == auth.StepMethod || v.Step == auth.StepAuthentication) && time.Now().Before(until) && !c.isEarly {
+	for err == nil && (v.Step == session.StepMethod || v.Step == session.StepAuthentication) && time.Now().Before(until) && !c.isEarly {
 		v, err = h.waitForChange(c, v.Version, time.Until(until))
 	}
 	return v, err
 }
 
 // sendToShop sends the browser back to the shop or, without an address to go to, says that the page can be closed.
-func (h *handler) sendToShop(w http.ResponseWriter, r *http.Request, v *auth.BrowserView) {
+func (h *handler) sendToShop(w http.ResponseWriter, r *http.Request, v *session.BrowserView) {
 	if v.ReturnURL == "" {
 		h.showEnd(w, r, v, placeTab)
 		return
@@ -111,7 +111,7 @@ func (h *handler) sendToShop(w http.ResponseWriter, r *http.Request, v *auth.Bro
 }
 
 // returnURL returns the address of the shop with the id appended or replaced.
-func returnURL(v *auth.BrowserView) string {
+func returnURL(v *session.BrowserView) string {
 	u, err := url.Parse(v.ReturnURL)
 	if err != nil {
 		return v.ReturnURL
@@ -172,14 +172,14 @@ func (h *handler) setCookie(w http.ResponseWriter, token string) {
 type hostedPage struct {
 	page
 	Token     string
-	Step      auth.BrowserStep
+	Step      session.BrowserStep
 	Amount    string
-	Challenge *auth.BrowserChallenge
+	Challenge *session.BrowserChallenge
 	Info      string
 	Script    string
 }
 
-func (h *handler) showHosted(w http.ResponseWriter, r *http.Request, token string, v *auth.BrowserView) {
+func (h *handler) showHosted(w http.ResponseWriter, r *http.Request, token string, v *session.BrowserView) {
 	looks := h.Looks(r.Context(), v.Merchant)
 	p := hostedPage{
 		page: h.newPage(r, v.Language, looks, formatAmount(v)), Token: token, Step: v.Step,

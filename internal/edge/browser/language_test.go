@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
 // TestD77LanguageOfAPage: locale of threeds.js, browserLanguage of the request, Accept-Language, in this order. An entry
@@ -24,7 +24,7 @@ func TestD77LanguageOfAPage(t *testing.T) {
 		{"", "", "\xfc,de", "de", "de"},
 	} {
 		h, engine := newTestHandler(nil)
-		token := engine.Add(fakeRow{View: auth.BrowserView{Language: tt.request}})
+		token := engine.Add(fakeRow{View: session.BrowserView{Language: tt.request}})
 		r := httptest.NewRequest("GET", "/a/"+token, nil)
 		r.Header.Set("Accept-Language", tt.accept)
 		w := httptest.NewRecorder()

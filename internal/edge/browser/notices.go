@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
 // Where a challenge runs, as the page that posts the CReq says it in threeDSSessionData: base64url of the words frame, window
@@ -50,8 +51,8 @@ func (h *handler) challengeNotice(w http.ResponseWriter, r *http.Request) {
 }
 
 // waitForResult waits a short time for a result that comes after the browser did.
-func (h *handler) waitForResult(w http.ResponseWriter, r *http.Request, tag string, v *auth.BrowserView) *auth.BrowserView {
-	if v.Step == auth.StepEnd || v.Step == auth.StepConfirm {
+func (h *handler) waitForResult(w http.ResponseWriter, r *http.Request, tag string, v *session.BrowserView) *session.BrowserView {
+	if v.Step == session.StepEnd || v.Step == session.StepConfirm {
 		return v
 	}
 	h.wait(w, r, "/n/"+tag, backWait, func(limited context.Context) {

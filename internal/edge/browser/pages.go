@@ -9,10 +9,9 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/openthreeds/threeds/web"
-
 	"github.com/openthreeds/threeds/internal/base/charset"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
+	"github.com/openthreeds/threeds/web"
 )
 
 //go:embed pages
@@ -116,7 +115,7 @@ type endPage struct {
 
 // showEnd says that the authentication is over. In a frame the page tells threeds.js, a window closes itself, and a tab goes
 // to the shop. Where that is not possible, the page stays, and says how to go on.
-func (h *handler) showEnd(w http.ResponseWriter, r *http.Request, v *auth.BrowserView, at place) {
+func (h *handler) showEnd(w http.ResponseWriter, r *http.Request, v *session.BrowserView, at place) {
 	looks := h.Looks(r.Context(), v.Merchant)
 	p := endPage{page: h.newPage(r, v.Language, looks, ""), ID: v.ID, IsScripted: at != placeTab, IsWindow: at == placeWindow}
 	if len(looks.Logo) > 0 { // The page may not know the token, so it brings the picture along.

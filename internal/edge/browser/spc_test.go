@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
 // send makes a step of threeds.js with a body of its own.
@@ -24,7 +24,7 @@ func send(h http.Handler, path, token, binding, body string) *httptest.ResponseR
 
 // asksForSPC is an authentication whose issuer asks for SPC.
 func asksForSPC() fakeRow {
-	return fakeRow{SPC: &auth.BrowserSPC{
+	return fakeRow{SPC: &session.BrowserSPC{
 		Credentials: json.RawMessage(`[{"rpID":"bank.example","credentialIds":["YWE"]}]`), Transaction: json.RawMessage(`{"challenge":"Yg"}`),
 	}}
 }
@@ -33,7 +33,7 @@ func asksForSPC() fakeRow {
 // that the time was over.
 func TestB8StepTakesWhatTheDialogCameTo(t *testing.T) {
 	t.Parallel()
-	for body, want := range map[string]auth.SPCAnswer{
+	for body, want := range map[string]session.SPCAnswer{
 		`{"assertion":{"id":"a"}}`:                   {Assertion: json.RawMessage(`{"id":"a"}`)},
 		`{"incomplete":"01"}`:                        {Incomplete: "01"},
 		`{"incomplete":"02"}`:                        {Incomplete: "02"},

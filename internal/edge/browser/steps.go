@@ -11,6 +11,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
 // bindingHeader has the second secret of a page of the merchant. That of the hosted page is in a cookie.
@@ -25,7 +26,7 @@ type stepCall struct {
 }
 
 // serveStep serves one step of threeds.js: it checks token and origin, and answers with the view.
-func (h *handler) serveStep(step func(c *stepCall) (*auth.BrowserView, error)) http.HandlerFunc {
+func (h *handler) serveStep(step func(c *stepCall) (*session.BrowserView, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		w.Header().Add("Vary", "Origin")
@@ -52,7 +53,7 @@ func (h *handler) serveStep(step func(c *stepCall) (*auth.BrowserView, error)) h
 			binding = h.readCookie(r, token)
 		}
 		if !bindingForm.MatchString(binding) {
-			h.refuse(w, r, auth.ErrOtherBrowser)
+			h.refuse(w, r, session.ErrOtherBrowser)
 			return
 		}
 		c := &stepCall{w: w, r: r, token: token, binding: binding}
@@ -106,7 +107,7 @@ var fromPage = []string{
 	"browserTZ", "browserAcceptHeader", "challengeWindowSize",
 }
 
-func (h *handler) startAuthentication(c *stepCall) (*auth.BrowserView, error) {
+func (h *handler) startAuthentication(c *stepCall) (*session.BrowserView, error) {
 	var told struct {
 		Data map[string]string
 		SPC  bool // the browser has Secure Payment Confirmation
@@ -130,7 +131,7 @@ func (h *handler) startAuthentication(c *stepCall) (*auth.BrowserView, error) {
 
 // answerSPC takes what the browser's dialog for Secure Payment Confirmation came to. What is neither an assertion nor a
 // word that it knows counts as a dialog that has failed. When the time was over is for the engine to say.
-func (h *handler) answerSPC(c *stepCall) (*auth.BrowserView, error) {
+func (h *handler) answerSPC(c *stepCall) (*session.BrowserView, error) {
 	var told struct {
 		Assertion  json.RawMessage
 		Incomplete string
@@ -138,19 +139,19 @@ func (h *handler) answerSPC(c *stepCall) (*auth.BrowserView, error) {
 	if err := json.NewDecoder(c.r.Body).Decode(&told); err != nil {
 		return nil, auth.ErrNoAuthentication
 	}
-	answer := auth.SPCAnswer{Incomplete: "01"}
+	answer := session.SPCAnswer{Incomplete: "01"}
 	switch {
 	case told.Incomplete == "02":
 		answer.Incomplete = "02"
 	case told.Incomplete == "" && len(told.Assertion) > 0 && told.Assertion[0] == '{':
-		answer = auth.SPCAnswer{Assertion: told.Assertion}
+		answer = session.SPCAnswer{Assertion: told.Assertion}
 	}
 	return h.Engine.AnswerSPC(c.r.Context(), c.token, c.binding, answer)
 }
 
 // readHeaders returns what the headers of a request say about its browser, unchanged.
-func (h *handler) readHeaders(r *http.Request) auth.BrowserData {
-	data := auth.BrowserData{
+func (h *handler) readHeaders(r *http.Request) session.BrowserData {
+	data := session.BrowserData{
 		"browserAcceptHeader": readList(r, "Accept"), "browserUserAgent": r.UserAgent(), "acceptLanguage": readList(r, "Accept-Language"),
 	}
 	if ip := h.clientIP(r); ip != "" {
@@ -162,7 +163,7 @@ func (h *handler) readHeaders(r *http.Request) auth.BrowserData {
 // readList returns a header that is a list, from all its lines (RFC 9110, section 5.3).
 func readList(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), ", ") }
 
-func (h *handler) state(c *stepCall) (*auth.BrowserView, error) {
+func (h *handler) state(c *stepCall) (*session.BrowserView, error) {
 	query := c.r.URL.Query()
 	after, err := strconv.Atoi(query.Get("after"))
 	if err != nil {
@@ -173,7 +174,7 @@ func (h *handler) state(c *stepCall) (*auth.BrowserView, error) {
 }
 
 // waitForChange returns the view when its version is greater than after, or when the time is over.
-func (h *handler) waitForChange(c *stepCall, after int, wait time.Duration) (v *auth.BrowserView, err error) {
+func (h *handler) waitForChange(c *stepCall, after int, wait time.Duration) (v *session.BrowserView, err error) {
 	view := func(limited context.Context) { v, err = h.Engine.ViewBrowser(limited, c.token, c.binding, after) }
 	if wait > 0 {
 		c.isEarly = h.wait(c.w, c.r, c.token, wait, view)
@@ -206,20 +207,20 @@ func (h *handler) wait(w http.ResponseWriter, r *http.Request, party string, mos
 
 // answer is a view as threeds.js reads it. Its form is private to threeds.js.
 type answer struct {
-	Step      auth.BrowserStep    `json:"step"`
-	Pause     int                 `json:"pause,omitempty"` // seconds to let pass before the page asks again
-	Version   int                 `json:"version"`
-	Method    *auth.BrowserMethod `json:"method,omitempty"`
-	Challenge *challengeAnswer    `json:"challenge,omitempty"`
-	SPC       *auth.BrowserSPC    `json:"spc,omitempty"`
-	Info      string              `json:"info,omitempty"`
-	End       string              `json:"end,omitempty"`
-	Texts     map[string]string   `json:"texts"`
-	Lang      string              `json:"lang"`
-	Dir       string              `json:"dir"`
-	Colour    string              `json:"colour,omitempty"`
-	OnColour  string              `json:"onColour,omitempty"`
-	Accent    string              `json:"accent,omitempty"`
+	Step      session.BrowserStep    `json:"step"`
+	Pause     int                    `json:"pause,omitempty"` // seconds to let pass before the page asks again
+	Version   int                    `json:"version"`
+	Method    *session.BrowserMethod `json:"method,omitempty"`
+	Challenge *challengeAnswer       `json:"challenge,omitempty"`
+	SPC       *session.BrowserSPC    `json:"spc,omitempty"`
+	Info      string                 `json:"info,omitempty"`
+	End       string                 `json:"end,omitempty"`
+	Texts     map[string]string      `json:"texts"`
+	Lang      string                 `json:"lang"`
+	Dir       string                 `json:"dir"`
+	Colour    string                 `json:"colour,omitempty"`
+	OnColour  string                 `json:"onColour,omitempty"`
+	Accent    string                 `json:"accent,omitempty"`
 }
 
 type challengeAnswer struct {
@@ -228,7 +229,7 @@ type challengeAnswer struct {
 	Popups bool   `json:"popups,omitempty"` // before 2.3.1 the frame may open windows
 }
 
-func (h *handler) newAnswer(v *auth.BrowserView, looks Looks, language string) answer {
+func (h *handler) newAnswer(v *session.BrowserView, looks Looks, language string) answer {
 	a := answer{
 		Step: v.Step, Version: v.Version, SPC: v.SPC, Info: v.CardholderInfo, End: v.End,
 		Texts: textsFor(language, looks.Name, formatAmount(v)), Lang: language, Dir: direction(language),

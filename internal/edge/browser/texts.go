@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/text/language"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -79,7 +79,7 @@ func textsFor(language, merchant, amount string) map[string]string {
 }
 
 // formatAmount returns an amount of minor units as in "129.00 EUR", "" if nothing is paid.
-func formatAmount(v *auth.BrowserView) string {
+func formatAmount(v *session.BrowserView) string {
 	exponent, err := strconv.Atoi(v.Exponent)
 	if v.Amount == "" || err != nil || exponent < 0 || exponent > 9 {
 		return ""

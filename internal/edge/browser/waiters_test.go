@@ -8,28 +8,28 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
 // patientEngine has authentications whose state does not change.
 type patientEngine struct{ Engine }
 
-func (e patientEngine) OpenBrowser(context.Context, string) (*auth.BrowserView, error) {
-	return &auth.BrowserView{Step: auth.StepAuthentication}, nil
+func (e patientEngine) OpenBrowser(context.Context, string) (*session.BrowserView, error) {
+	return &session.BrowserView{Step: session.StepAuthentication}, nil
 }
 
-func (e patientEngine) ViewBrowser(ctx context.Context, _, _ string, _ int) (*auth.BrowserView, error) {
+func (e patientEngine) ViewBrowser(ctx context.Context, _, _ string, _ int) (*session.BrowserView, error) {
 	<-ctx.Done()
-	return &auth.BrowserView{Step: auth.StepAuthentication, Version: 7}, nil
+	return &session.BrowserView{Step: session.StepAuthentication, Version: 7}, nil
 }
 
-func (e patientEngine) EndBrowserChallenge(context.Context, string) (*auth.BrowserView, error) {
-	return &auth.BrowserView{Step: auth.StepResult, ID: "id"}, nil
+func (e patientEngine) EndBrowserChallenge(context.Context, string) (*session.BrowserView, error) {
+	return &session.BrowserView{Step: session.StepResult, ID: "id"}, nil
 }
 
-func (e patientEngine) WaitAfterChallenge(ctx context.Context, _ string) (*auth.BrowserView, error) {
+func (e patientEngine) WaitAfterChallenge(ctx context.Context, _ string) (*session.BrowserView, error) {
 	<-ctx.Done()
-	return &auth.BrowserView{Step: auth.StepResult, ID: "id"}, nil
+	return &session.BrowserView{Step: session.StepResult, ID: "id"}, nil
 }
 
 // TestOV6FourRequestsOfATokenMayWait: the fifth request of one authentication that would wait is answered at once, as things

@@ -16,26 +16,26 @@ import (
 	"github.com/openthreeds/threeds/message/extension"
 )
 
-// A claim is the right to send one AReq. The store has its record, so the id is used up.
-type claim struct {
+// A Claim is the right to send one AReq. The store has its record, so the id is used up.
+type Claim struct {
 	check.Target
-	id       string // threeDSServerTransID
-	merchant string
-	version  message.Version
-	start    time.Time // of the /auth
-	rec      *txn.Record
-	bridging string        // the version of the Bridging extension in the AReq; "" if it has none
-	sent     *journal.Step // the AReq as the journal has it; nil without a journal
+	ID       string // threeDSServerTransID
+	Merchant string
+	Version  message.Version
+	Start    time.Time // of the /auth
+	Rec      *txn.Record
+	Bridging string        // the version of the Bridging extension in the AReq; "" if it has none
+	Sent     *journal.Step // the AReq as the journal has it; nil without a journal
 
 	// row is the id of the row that has the transaction. It is another than id for a second AReq of SPC; "" means id.
-	row string
-	// onSPC keeps what a second AReq is made of, should the issuer ask for SPC of a page of ours; nil if the page does not
+	Row string
+	// OnSPC keeps what a second AReq is made of, should the issuer ask for SPC of a page of ours; nil if the page does not
 	// offer it.
-	onSPC func(ctx context.Context, c *claim) error
+	OnSPC func(ctx context.Context, c *Claim) error
 }
 
-// rowID is the id of the row that has the transaction.
-func (c *claim) rowID() string { return cmp.Or(c.row, c.id) }
+// RowID is the id of the row that has the transaction.
+func (c *Claim) RowID() string { return cmp.Or(c.Row, c.ID) }
 
 // An answer is the ARes that the requestor gets.
 type answer struct {
@@ -48,22 +48,21 @@ type answer struct {
 // exchange is finished and its outcome committed even if ctx ends. There may be Notes with
 // an error, too.
 func (e *Engine) Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, Notes, error) {
-	req := e.newRequest(acc)
+	req := e.NewRequest(acc)
 	to, ares, err := e.authenticate(ctx, req, body)
-	e.noteRequest(ctx, req)
-	e.noteEnd(ctx, "auth", to.Scheme(), outcomeOf(ares.status, err))
+	e.NoteRequest(ctx, req)
+	e.NoteEnd(ctx, "auth", to.Scheme(), OutcomeOf(ares.status, err))
 	return ares.body, notesOf(req), err
 }
 
-// newRequest returns a request that has come now.
-func (e *Engine) newRequest(acc *account.Account) *check.Request {
+// NewRequest returns a request that has come now.
+func (e *Engine) NewRequest(acc *account.Account) *check.Request {
 	return check.NewRequest(acc, e.Now(), e.Timeouts.Preauth)
 }
 
-// Explain says what Authenticate would make of a body. It sends nothing, stores nothing, and logs nothing. The state
-// of the id in the body does not count.
+// Explain says what would become of a body that has come now: see [check.Checker.Explain].
 func (e *Engine) Explain(acc *account.Account, body []byte, o check.ExplainOptions) *check.Explanation {
-	return e.Checker.Explain(e.newRequest(acc), body, o)
+	return e.Checker.Explain(e.NewRequest(acc), body, o)
 }
 
 type referenceKey struct{}
@@ -74,23 +73,23 @@ func WithReference(ctx context.Context, reference string) context.Context {
 	return context.WithValue(ctx, referenceKey{}, reference)
 }
 
-// noteRequest records what a request is about.
-func (e *Engine) noteRequest(ctx context.Context, req *check.Request) {
+// NoteRequest records what a request is about.
+func (e *Engine) NoteRequest(ctx context.Context, req *check.Request) {
 	if e.Recorder == nil {
 		return
 	}
-	e.note(ctx, "threeDSServerTransID", req.LoggedID())
+	e.Note(ctx, "threeDSServerTransID", req.LoggedID())
 	if transid.IsReference(req.Reference) {
-		e.note(ctx, "reference", req.Reference)
+		e.Note(ctx, "reference", req.Reference)
 	}
 	e.noteCard(ctx, req.PAN)
-	e.note(ctx, "messageVersion", req.LoggedVersion)
-	e.note(ctx, "deviceChannel", req.LoggedChannel)
-	e.note(ctx, "messageCategory", req.LoggedCategory)
-	e.note(ctx, "amount", req.LoggedAmount)
-	e.note(ctx, "currency", req.LoggedCurrency)
+	e.Note(ctx, "messageVersion", req.LoggedVersion)
+	e.Note(ctx, "deviceChannel", req.LoggedChannel)
+	e.Note(ctx, "messageCategory", req.LoggedCategory)
+	e.Note(ctx, "amount", req.LoggedAmount)
+	e.Note(ctx, "currency", req.LoggedCurrency)
 	if len(req.Changes) > 0 {
-		e.Recorder.NoteChanges(ctx, describeChanges(req.Changes))
+		e.Recorder.NoteChanges(ctx, DescribeChanges(req.Changes))
 	}
 }
 
@@ -116,15 +115,15 @@ func (e *Engine) authenticate(ctx context.Context, req *check.Request, body []by
 	}
 	leave, ok := e.Directories.Enter(c.To.Peer.Scheme, req.Account.Merchant.Name)
 	if !ok {
-		return c.To, answer{}, tooMany(req.Version, req.KnownID())
+		return c.To, answer{}, NewTooManyError(req.Version, req.KnownID())
 	}
 	defer leave()
 	rec.Reference, _ = ctx.Value(referenceKey{}).(string)
-	claimed, err := e.claim(through, req, c, rec)
+	claimed, err := e.Claim(through, req, c, rec)
 	if err != nil {
 		return c.To, answer{}, blameRequest(err)
 	}
-	e.logFindings(ctx, req, c.To)
+	e.LogFindings(ctx, req, c.To)
 	ares, err := e.exchange(ctx, claimed, text)
 	return c.To, ares, err
 }
@@ -132,7 +131,7 @@ func (e *Engine) authenticate(ctx context.Context, req *check.Request, body []by
 // accept refuses an AReq whose content is not good, or that does not agree with what is known of its id, its card and
 // earlier authentications.
 func (e *Engine) accept(ctx context.Context, req *check.Request, c *check.Content) error {
-	e.observeRules(req, c)
+	e.ObserveRules(req, c)
 	if len(c.Problems) > 0 {
 		return e.Refuse(req, c, c.Problems, c.Enforced)
 	}
@@ -142,41 +141,41 @@ func (e *Engine) accept(ctx context.Context, req *check.Request, c *check.Conten
 		}
 		return err
 	}
-	return e.checkFollowUp(ctx, req, c.To, c.AReq)
+	return e.CheckFollowUp(ctx, req, c.To, c.AReq)
 }
 
-// observeRules reports what a request lacks of the rules of its scheme.
-func (e *Engine) observeRules(req *check.Request, c *check.Content) {
+// ObserveRules reports what a request lacks of the rules of its scheme.
+func (e *Engine) ObserveRules(req *check.Request, c *check.Content) {
 	if e.Observer != nil && c.RulesChecked {
 		e.Observer.RulesChecked(req.Account.Merchant.Name, c.To.Peer.Scheme, c.Findings)
 	}
 }
 
-// claim commits the id before the AReq leaves. From then on the id is used up, on every node
+// Claim commits the id before the AReq leaves. From then on the id is used up, on every node
 // and whatever crashes. Rec has what is kept beside what the request says.
-func (e *Engine) claim(ctx context.Context, req *check.Request, content *check.Content, rec *txn.Record) (*claim, error) {
+func (e *Engine) Claim(ctx context.Context, req *check.Request, content *check.Content, rec *txn.Record) (*Claim, error) {
 	to, areq := content.To, content.AReq
-	c := &claim{
-		Target: to, id: req.TransID(), merchant: req.Account.Merchant.Name, version: req.Version, start: req.Start,
-		bridging: extension.VersionOf(areq, extension.BridgingID), rec: rec,
+	c := &Claim{
+		Target: to, ID: req.TransID(), Merchant: req.Account.Merchant.Name, Version: req.Version, Start: req.Start,
+		Bridging: extension.VersionOf(areq, extension.BridgingID), Rec: rec,
 	}
 	rec.Began, rec.Sent, rec.Version = req.Start.UnixMilli(), e.Now().UnixMilli(), req.Version.String()
-	rec.BIN, rec.Last4, rec.CardHash = check.BINOf(req.PAN), req.PAN[len(req.PAN)-4:], e.cardHash(req.PAN)
-	rec.AReq, rec.Purchase = areq.Facts(), e.purchaseOf(req.TransID(), req.PAN, req.Version, areq)
-	rec.Changes, rec.Unkept = describeChanges(req.Changes), txn.UnkeptRules(req.Findings)
+	rec.BIN, rec.Last4, rec.CardHash = check.BINOf(req.PAN), req.PAN[len(req.PAN)-4:], e.HashCard(req.PAN)
+	rec.AReq, rec.Purchase = areq.Facts(), e.PurchaseOf(req.TransID(), req.PAN, req.Version, areq)
+	rec.Changes, rec.Unkept = DescribeChanges(req.Changes), txn.UnkeptRules(req.Findings)
 	rec.SetPurchase(areq)
-	t := store.Txn{ID: c.id, Owner: c.merchant, Scheme: to.Peer.Scheme, State: txn.Sent}
+	t := store.Txn{ID: c.ID, Owner: c.Merchant, Scheme: to.Peer.Scheme, State: txn.Sent}
 	e.SetExpiry(&t, rec, e.KeepFinal())
 	if err := e.Seal(&t, rec); err != nil {
 		return nil, err
 	}
-	c.sent = e.journaledAReq(areq)
-	switch err := e.Store.Create(withSent(ctx, c.sent), t); {
+	c.Sent = e.JournaledAReq(areq)
+	switch err := e.Store.Create(WithSent(ctx, c.Sent), t); {
 	case errors.Is(err, store.ErrExists):
-		return nil, check.NewErro(req.Version, message.UnknownTransaction, "The threeDSServerTransID has been used", c.id)
+		return nil, check.NewErro(req.Version, message.UnknownTransaction, "The threeDSServerTransID has been used", c.ID)
 	case err != nil:
-		e.LogStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", c.id)
-		return nil, unreachable(req.Version, c.id)
+		e.LogStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", c.ID)
+		return nil, unreachable(req.Version, c.ID)
 	}
 	return c, nil
 }

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
@@ -42,7 +43,7 @@ type Authentication struct {
 	Channel       string            // deviceChannel
 	ARes          []byte            // as it came; nil when none has come
 	RReq          []byte            // as it came; nil when none has come
-	IsForAgent    bool              // the authentication was made by [Engine.CreateForAgent]
+	IsForAgent    bool              // an agent takes the steps of its browser
 	MethodURL     string            // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
 
 	collected func() // notes in the journal that the merchant was told of the end; nil if that is not to be noted
@@ -58,14 +59,6 @@ var (
 	ErrCursor = errors.New("auth: not a cursor of this search")
 )
 
-// Errors of [Engine.AuthenticateForAgent].
-var (
-	// ErrAlreadySent says that the AReq has left, or that the authentication was cancelled.
-	ErrAlreadySent = errors.New("auth: the authentication has begun already")
-	// ErrOtherKey says that the request came with another API key of the merchant than the first.
-	ErrOtherKey = errors.New("auth: the authentication was created with another API key")
-)
-
 // A Journal is what an engine reads of the journal: what was, for those who ask later. It decides nothing.
 type Journal interface {
 	Search(ctx context.Context, q journal.Query) (journal.Page, error)
@@ -73,16 +66,10 @@ type Journal interface {
 	Show(ctx context.Context, id string) (journal.Detail, error)
 }
 
-// Errors of [Engine.Cancel].
-var (
-	ErrFinal          = errors.New("auth: the authentication is over")
-	ErrNotCancellable = errors.New("auth: an authentication that /auth began cannot be cancelled")
-)
-
 // Authentication returns the authentication of an id to the merchant that began it, and to nobody else. A foreign id
 // takes as long as one that does not exist.
 func (e *Engine) Authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
-	a, err := e.authentication(ctx, acc, strings.ToLower(id))
+	a, err := e.ReadAuthentication(ctx, acc, strings.ToLower(id))
 	if err == nil && a.collected != nil {
 		a.collected()
 	}
@@ -90,7 +77,7 @@ func (e *Engine) Authentication(ctx context.Context, acc *account.Account, id st
 	if a != nil {
 		status, scheme = string(a.Status), a.Scheme
 	}
-	e.noteEnd(ctx, "authentication", scheme, status)
+	e.NoteEnd(ctx, "authentication", scheme, status)
 	return a, err
 }
 
@@ -107,8 +94,9 @@ func (e *Engine) WaitForAuthentication(ctx context.Context, acc *account.Account
 	return a, err
 }
 
-func (e *Engine) authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
-	t, rec, err := e.readOwned(ctx, acc, id)
+// ReadAuthentication is [Engine.Authentication] for callers that record the end themselves.
+func (e *Engine) ReadAuthentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	t, rec, err := e.ReadOwned(ctx, acc, id)
 	if errors.Is(err, ErrNoAuthentication) {
 		return e.showAuthentication(ctx, acc, id)
 	}
@@ -125,7 +113,7 @@ func (e *Engine) authentication(ctx context.Context, acc *account.Account, id st
 	}
 	a, err := e.describe(t, rec, status)
 	if err == nil && status.IsFinal() && rec.Page != nil {
-		a.collected = func() { e.addMoment(t, rec, journal.Collected, journal.Step{Step: "answered"}) }
+		a.collected = func() { e.AddMoment(t, rec, journal.Collected, journal.Step{Step: "answered"}) }
 	}
 	return a, err
 }
@@ -183,7 +171,7 @@ func (e *Engine) SearchAuthentications(ctx context.Context, acc *account.Account
 	if page.Next == "" {
 		return all, "", nil
 	}
-	return all, base64URL.EncodeToString(e.Sealer.Seal(name, []byte(page.Next))), nil
+	return all, base64.RawURLEncoding.EncodeToString(e.Sealer.Seal(name, []byte(page.Next))), nil
 }
 
 // cursorName is what the cursor of a search is sealed under: the merchant, and all that the search asks for. So a cursor
@@ -206,7 +194,7 @@ func timeText(t time.Time) string {
 
 // openCursor returns the journal's cursor in that of a search, or ErrCursor.
 func (e *Engine) openCursor(name, cursor string) (string, error) {
-	sealed, err := base64URL.Strict().DecodeString(cursor)
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil {
 		return "", ErrCursor
 	}
@@ -232,10 +220,10 @@ func (e *Engine) ofJournal(r *journal.Record) *Authentication {
 	return a
 }
 
-// readOwned reads the row of a transaction for the merchant that began it. For any other merchant it returns
+// ReadOwned reads the row of a transaction for the merchant that began it. For any other merchant it returns
 // ErrNoAuthentication, after asking the store for a row that never exists: so a transaction of another merchant takes as
 // long as none, and if the store cannot be reached, the requestor hears of that, by ErrStoreUnreachable.
-func (e *Engine) readOwned(ctx context.Context, acc *account.Account, id string) (*store.Txn, *txn.Record, error) {
+func (e *Engine) ReadOwned(ctx context.Context, acc *account.Account, id string) (*store.Txn, *txn.Record, error) {
 	t, err := e.Store.Get(ctx, e.ownedRow(acc, id))
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && t.Owner != acc.Merchant.Name:
@@ -290,9 +278,9 @@ func (e *Engine) describe(t *store.Txn, rec *txn.Record, status api.Status) (*Au
 	return a, nil
 }
 
-// addEvent adds the event of a transaction to the change that brings it to its end: both are stored, or neither is. A
+// AddEvent adds the event of a transaction to the change that brings it to its end: both are stored, or neither is. A
 // challenge brings the event that its time is over, which lies ahead and goes when a result comes.
-func (e *Engine) addEvent(t *store.Txn, rec *txn.Record) error {
+func (e *Engine) AddEvent(t *store.Txn, rec *txn.Record) error {
 	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
 		return nil
 	}
@@ -317,56 +305,10 @@ func (e *Engine) addEvent(t *store.Txn, rec *txn.Record) error {
 	return err
 }
 
-// notify wakes those who wait for a transaction to change, and has its event delivered.
-func (e *Engine) notify(id string) {
+// Notify wakes those who wait for a transaction to change, and has its event delivered.
+func (e *Engine) Notify(id string) {
 	e.Wake(id)
 	if e.Announcer != nil {
 		e.Announcer.Announced()
 	}
-}
-
-// Cancel ends an authentication of [Engine.Create] that is not final. For any merchant but its owner there is none.
-func (e *Engine) Cancel(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
-	id = strings.ToLower(id)
-	t, rec, err := e.readOwned(ctx, acc, id)
-	if err != nil {
-		return nil, err
-	}
-	if rec.API == "" {
-		return nil, ErrNotCancellable
-	}
-	if err := e.cancelRow(ctx, t, ""); err != nil {
-		return nil, err
-	}
-	return e.Authentication(ctx, acc, id)
-}
-
-// cancelRow moves the row of an authentication to Cancelled. If no browser has begun it, that of binding is bound to it; ""
-// means that the merchant cancels.
-func (e *Engine) cancelRow(ctx context.Context, was *store.Txn, binding string) error {
-	_, err := e.NewWrite(*was, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
-		if e.StatusOf(t, rec).IsFinal() {
-			return ErrFinal
-		}
-		if rec.Page != nil {
-			rec.Page.Card = nil
-			if len(rec.Page.Binding) == 0 && isBinding(binding) {
-				rec.Page.Binding = e.Sealer.Digest(bindingText(was.ID, binding))
-			}
-		}
-		if rec.Agent != nil {
-			rec.Agent.Request = nil
-		}
-		return e.advanceRow(t, rec, txn.Cancelled, e.KeepFinal())
-	})).Run(ctx)
-	switch {
-	case err == nil:
-		e.notify(was.ID)
-		return nil
-	case errors.Is(err, ErrFinal), errors.Is(err, txn.ErrArrow):
-		return ErrFinal
-	case errors.Is(err, store.ErrNotFound):
-		return ErrNoAuthentication
-	}
-	return e.StoreUnreachable(ctx, "cancellation not stored", err, was.ID)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -14,10 +13,11 @@ import (
 
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
-	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
 )
@@ -26,53 +26,53 @@ import (
 func TestO1StatusOfEachState(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		do     func(t *testing.T, w *world, e *auth.Engine) string // returns the id
+		do     func(t *testing.T, w *authtest.World, e *session.Engine) string // returns the id
 		status api.Status
 		result api.Result // "" before the end
 	}{
-		{"final ARes", func(t *testing.T, w *world, e *auth.Engine) string {
+		{"final ARes", func(t *testing.T, w *authtest.World, e *session.Engine) string {
 			return authenticated(t, w, e, "Y")
 		}, api.StatusCompleted, api.ResultAuthenticated},
-		{"no answer", func(t *testing.T, w *world, e *auth.Engine) string {
-			id := preauth(t, e, shop)
-			w.reply = func(string, object) ([]byte, error) { return nil, context.DeadlineExceeded }
-			_, _, _ = e.Authenticate(t.Context(), shop, areq("2.2.0", id).json())
+		{"no answer", func(t *testing.T, w *authtest.World, e *session.Engine) string {
+			id := authtest.Preauth(t, e, authtest.Shop)
+			w.Reply = func(string, authtest.Object) ([]byte, error) { return nil, context.DeadlineExceeded }
+			_, _, _ = e.Authenticate(t.Context(), authtest.Shop, authtest.AReq("2.2.0", id).JSON())
 			return id
 		}, api.StatusFailed, api.ResultError},
-		{"challenge", func(t *testing.T, w *world, e *auth.Engine) string {
-			return challengedAt(t, w, "2.2.0").text("threeDSServerTransID")
+		{"challenge", func(t *testing.T, w *authtest.World, e *session.Engine) string {
+			return challengedAt(t, w, "2.2.0").Text("threeDSServerTransID")
 		}, api.StatusChallenge, ""},
-		{"challenge that nobody ends", func(t *testing.T, w *world, e *auth.Engine) string {
-			id := challengedAt(t, w, "2.2.0").text("threeDSServerTransID")
-			w.pass(24*time.Hour + time.Minute)
+		{"challenge that nobody ends", func(t *testing.T, w *authtest.World, e *session.Engine) string {
+			id := challengedAt(t, w, "2.2.0").Text("threeDSServerTransID")
+			w.Pass(24*time.Hour + time.Minute)
 			return id
 		}, api.StatusExpired, api.ResultAbandoned},
-		{"result", func(t *testing.T, w *world, e *auth.Engine) string {
+		{"result", func(t *testing.T, w *authtest.World, e *session.Engine) string {
 			req := challengedAt(t, w, "2.2.0")
-			e.Receive(t.Context(), []string{"visa"}, rreq(req, "N", 1).json())
-			return req.text("threeDSServerTransID")
+			e.Receive(t.Context(), []string{"visa"}, authtest.RReq(req, "N", 1).JSON())
+			return req.Text("threeDSServerTransID")
 		}, api.StatusCompleted, api.ResultNotAuthenticated},
-		{"Erro in place of the result", func(t *testing.T, w *world, e *auth.Engine) string {
+		{"Erro in place of the result", func(t *testing.T, w *authtest.World, e *session.Engine) string {
 			req := challengedAt(t, w, "2.2.0")
-			e.Receive(t.Context(), []string{"visa"}, object{
+			e.Receive(t.Context(), []string{"visa"}, authtest.Object{
 				"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "402", "errorComponent": "D",
 				"errorDescription": "x", "errorDetail": "y", "threeDSServerTransID": req["threeDSServerTransID"],
-			}.json())
-			return req.text("threeDSServerTransID")
+			}.JSON())
+			return req.Text("threeDSServerTransID")
 		}, api.StatusFailed, api.ResultError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld()
-			e := w.engine(0)
+			w := authtest.NewWorld()
+			e := w.NewEngine(0)
 			id := tt.do(t, w, e)
-			a, err := e.Authentication(t.Context(), shop, id)
+			a, err := e.Authentication(t.Context(), authtest.Shop, id)
 			if err != nil || a.Status != tt.status || (a.Outcome != nil) != (tt.result != "") {
 				t.Fatalf("%+v, %v; want %s", a, err, tt.status)
 			}
 			if a.Outcome != nil && a.Outcome.Result != tt.result {
 				t.Errorf("result %s, want %s", a.Outcome.Result, tt.result)
 			}
-			if _, err := e.Authentication(t.Context(), other, id); !errors.Is(err, auth.ErrNoAuthentication) {
+			if _, err := e.Authentication(t.Context(), authtest.Other, id); !errors.Is(err, auth.ErrNoAuthentication) {
 				t.Errorf("another merchant: %v", err)
 			}
 			if a.Outcome != nil {
@@ -84,7 +84,7 @@ func TestO1StatusOfEachState(t *testing.T) {
 
 // testOfJournal holds that the journal says the same of an authentication when its row is gone, but for messages and
 // value, and that to its merchant alone.
-func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.Authentication) {
+func testOfJournal(t *testing.T, w *authtest.World, e *session.Engine, id string, was *auth.Authentication) {
 	t.Helper()
 	row, err := w.Get(t.Context(), id)
 	if err != nil {
@@ -95,14 +95,14 @@ func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if _, err := st.Write(t.Context(), e.JournalEntries(row, w.clock(), true, nil)); err != nil {
+	if _, err := st.Write(t.Context(), e.JournalEntries(row, w.Clock(), true, nil)); err != nil {
 		t.Fatal(err)
 	}
-	w.pass(25 * time.Hour)
-	if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, auth.ErrNoAuthentication) {
+	w.Pass(25 * time.Hour)
+	if _, err := e.Authentication(t.Context(), authtest.Shop, id); !errors.Is(err, auth.ErrNoAuthentication) {
 		t.Errorf("without a journal: %v", err)
 	}
-	if _, _, err := e.SearchAuthentications(t.Context(), shop, journal.Query{}); !errors.Is(err, auth.ErrNoJournal) {
+	if _, _, err := e.SearchAuthentications(t.Context(), authtest.Shop, journal.Query{}); !errors.Is(err, auth.ErrNoJournal) {
 		t.Errorf("a search without a journal: %v", err)
 	}
 	e.Journal = st
@@ -119,10 +119,10 @@ func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.
 			return all[0], nil
 		},
 	} {
-		if a, err := ask(other); !errors.Is(err, auth.ErrNoAuthentication) {
+		if a, err := ask(authtest.Other); !errors.Is(err, auth.ErrNoAuthentication) {
 			t.Errorf("%s: another merchant gets %+v, %v", name, a, err)
 		}
-		a, err := ask(shop)
+		a, err := ask(authtest.Shop)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -146,17 +146,17 @@ func testOfJournal(t *testing.T, w *world, e *auth.Engine, id string, was *auth.
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, _, err := e.SearchAuthentications(gone, shop, journal.Query{}); !errors.Is(err, txn.ErrStoreUnreachable) {
+	if _, _, err := e.SearchAuthentications(gone, authtest.Shop, journal.Query{}); !errors.Is(err, txn.ErrStoreUnreachable) {
 		t.Errorf("a journal that is away: %v", err)
 	}
 }
 
 // authenticated makes an /auth that ends with a final ARes, and returns its id.
-func authenticated(t *testing.T, w *world, e *auth.Engine, status string) string {
+func authenticated(t *testing.T, w *authtest.World, e *session.Engine, status string) string {
 	t.Helper()
-	id := preauth(t, e, shop)
-	w.reply = func(_ string, req object) ([]byte, error) { return ares(req, status), nil }
-	if _, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json()); err != nil {
+	id := authtest.Preauth(t, e, authtest.Shop)
+	w.Reply = func(_ string, req authtest.Object) ([]byte, error) { return authtest.ARes(req, status), nil }
+	if _, _, err := e.Authenticate(t.Context(), authtest.Shop, authtest.AReq("2.2.0", id).JSON()); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -164,18 +164,18 @@ func authenticated(t *testing.T, w *world, e *auth.Engine, status string) string
 
 // TestK5BillingTellsDecoupledFromChallenged: the record says which of the two an ARes asked for, also after the end.
 func TestK5BillingTellsDecoupledFromChallenged(t *testing.T) {
-	w := newWorld()
-	e := w.engine(0)
-	for status, req := range map[string]object{"D": decoupled(t, w, "2.2.0", 10), "C": challengedAt(t, w, "2.2.0")} {
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
+	for status, req := range map[string]authtest.Object{"D": authtest.Decoupled(t, w, "2.2.0", 10), "C": challengedAt(t, w, "2.2.0")} {
 		for _, isAtEnd := range []bool{false, true} {
 			if isAtEnd {
-				e.Receive(t.Context(), []string{"visa"}, rreq(req, "Y", 1).json())
+				e.Receive(t.Context(), []string{"visa"}, authtest.RReq(req, "Y", 1).JSON())
 			}
-			row, err := w.Get(t.Context(), req.text("threeDSServerTransID"))
+			row, err := w.Get(t.Context(), req.Text("threeDSServerTransID"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			entries := e.JournalEntries(row, w.clock(), true, nil)
+			entries := e.JournalEntries(row, w.Clock(), true, nil)
 			r := entries[len(entries)-1].Record
 			if r.Decoupled != (status == "D") || !r.Challenged || isAtEnd != (r.TransStatus == "Y") {
 				t.Errorf("at the end: %t, of an ARes %s the record is %+v", isAtEnd, status, r)
@@ -187,24 +187,24 @@ func TestK5BillingTellsDecoupledFromChallenged(t *testing.T) {
 // TestD3ValuesAreHandedOutForTheirTime holds that an authentication is told of for timeouts.values after its end, and
 // then to nobody, while /postauth ends earlier.
 func TestD3ValuesAreHandedOutForTheirTime(t *testing.T) {
-	w := newWorld()
-	e := w.engine(0)
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
 	final := authenticated(t, w, e, "Y")
 	req := challengedAt(t, w, "2.2.0")
-	e.Receive(t.Context(), []string{"visa"}, rreq(req, "Y", 1).json())
-	w.pass(29 * time.Minute)
-	for _, id := range []string{final, req.text("threeDSServerTransID")} {
-		a, err := e.Authentication(t.Context(), shop, id)
+	e.Receive(t.Context(), []string{"visa"}, authtest.RReq(req, "Y", 1).JSON())
+	w.Pass(29 * time.Minute)
+	for _, id := range []string{final, req.Text("threeDSServerTransID")} {
+		a, err := e.Authentication(t.Context(), authtest.Shop, id)
 		if err != nil || a.Outcome.Authorisation.AuthenticationValue == "" {
 			t.Errorf("after 29 minutes: %+v, %v", a, err)
 		}
 	}
-	if _, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": req["threeDSServerTransID"]}.json()); codeOf(err) != "203" {
+	if _, err := e.Result(t.Context(), authtest.Shop, authtest.Object{"threeDSServerTransID": req["threeDSServerTransID"]}.JSON()); authtest.CodeOf(err) != "203" {
 		t.Errorf("/postauth after 29 minutes: %v, want 203", err)
 	}
-	w.pass(2 * time.Minute)
-	for _, id := range []string{final, req.text("threeDSServerTransID")} {
-		if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, auth.ErrNoAuthentication) {
+	w.Pass(2 * time.Minute)
+	for _, id := range []string{final, req.Text("threeDSServerTransID")} {
+		if _, err := e.Authentication(t.Context(), authtest.Shop, id); !errors.Is(err, auth.ErrNoAuthentication) {
 			t.Errorf("after 31 minutes: %v", err)
 		}
 	}
@@ -212,15 +212,15 @@ func TestD3ValuesAreHandedOutForTheirTime(t *testing.T) {
 
 // TestD3ValuesEndBeforeTheID holds that a row which stays for its id alone is no longer told of.
 func TestD3ValuesEndBeforeTheID(t *testing.T) {
-	w := newWorld()
-	e := w.engine(0)
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
 	e.Timeouts.Preauth, e.Timeouts.Values, e.Timeouts.Result = time.Hour, 10*time.Minute, 5*time.Minute
 	id := authenticated(t, w, e, "Y")
-	w.pass(11 * time.Minute)
+	w.Pass(11 * time.Minute)
 	if _, err := w.Get(t.Context(), id); err != nil {
 		t.Fatalf("the row is gone: %v", err)
 	}
-	if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, auth.ErrNoAuthentication) {
+	if _, err := e.Authentication(t.Context(), authtest.Shop, id); !errors.Is(err, auth.ErrNoAuthentication) {
 		t.Errorf("after 11 minutes: %v", err)
 	}
 }
@@ -240,35 +240,35 @@ func (l *lateReader) Get(ctx context.Context, id string) (t store.Txn, err error
 
 // TestRowReadJustBeforeItsResultIsReadAgain holds that such a row is not taken for one that was put back.
 func TestRowReadJustBeforeItsResultIsReadAgain(t *testing.T) {
-	w := newWorld()
+	w := authtest.NewWorld()
 	req := challengedAt(t, w, "2.2.0")
-	id := req.text("threeDSServerTransID")
+	id := req.Text("threeDSServerTransID")
 	old, err := w.Get(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := w.engine(0)
+	e := w.NewEngine(0)
 	e.PutBack = func() { t.Error("a row was taken for one that was put back") }
-	body := rreq(req, "Y", 1).json()
-	if got := parse(t, e.Receive(t.Context(), []string{"visa"}, body).Body); got.text("messageType") != "RRes" {
+	body := authtest.RReq(req, "Y", 1).JSON()
+	if got := authtest.Parse(t, e.Receive(t.Context(), []string{"visa"}, body).Body); got.Text("messageType") != "RRes" {
 		t.Fatal(got)
 	}
 	e.Store = &lateReader{Store: e.Store, old: old}
-	if got, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": id}.json()); err != nil || string(got) != string(body) {
+	if got, err := e.Result(t.Context(), authtest.Shop, authtest.Object{"threeDSServerTransID": id}.JSON()); err != nil || string(got) != string(body) {
 		t.Errorf("%q, %v; want the result", got, err)
 	}
 }
 
 // TestAuthenticationOpensNothingForAForeignID holds that a foreign id costs what an unknown one does.
 func TestAuthenticationOpensNothingForAForeignID(t *testing.T) {
-	w := newWorld()
-	e := w.engine(0)
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
 	id := authenticated(t, w, e, "Y")
 	s := &spy{Store: e.Store, Sealer: e.Sealer}
 	e.Store, e.Sealer = s, s
 	for _, id := range []string{id, "11111111-1111-4111-8111-111111111111"} {
 		s.read = nil
-		if _, err := e.Authentication(t.Context(), other, id); !errors.Is(err, auth.ErrNoAuthentication) {
+		if _, err := e.Authentication(t.Context(), authtest.Other, id); !errors.Is(err, auth.ErrNoAuthentication) {
 			t.Error(err)
 		}
 		if len(s.read) != 1 || s.read[0] == id || s.opened != 0 {
@@ -279,11 +279,11 @@ func TestAuthenticationOpensNothingForAForeignID(t *testing.T) {
 
 // TestAuthenticationWhileTheStoreIsAway holds that a store that does not answer is no unknown id.
 func TestAuthenticationWhileTheStoreIsAway(t *testing.T) {
-	w := newWorld()
-	e := w.engine(0)
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
 	id := authenticated(t, w, e, "Y")
-	w.down = true
-	if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, txn.ErrStoreUnreachable) {
+	w.Down = true
+	if _, err := e.Authentication(t.Context(), authtest.Shop, id); !errors.Is(err, txn.ErrStoreUnreachable) {
 		t.Errorf("%v", err)
 	}
 }
@@ -291,9 +291,9 @@ func TestAuthenticationWhileTheStoreIsAway(t *testing.T) {
 // TestF7CursorIsOfOneSearch: the pages of a search go on after a restart, on another node and with a new secret in the
 // key file. Any other search, and any other merchant, is refused.
 func TestF7CursorIsOfOneSearch(t *testing.T) {
-	w := newWorld()
-	ring := newKeyRing(t)
-	first := w.engine(0)
+	w := authtest.NewWorld()
+	ring := authtest.NewKeyRing(t)
+	first := w.NewEngine(0)
 	first.Sealer = ring
 	st, err := journal.OpenFiles(t.TempDir(), journal.NewKeys())
 	if err != nil {
@@ -308,14 +308,14 @@ func TestF7CursorIsOfOneSearch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := st.Write(t.Context(), first.JournalEntries(row, w.clock(), true, nil)); err != nil {
+		if _, err := st.Write(t.Context(), first.JournalEntries(row, w.Clock(), true, nil)); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, id)
-		w.pass(time.Second)
+		w.Pass(time.Second)
 	}
-	q := journal.Query{Status: "completed", Limit: 1, From: w.clock().Add(-time.Hour)}
-	page, cursor, err := first.SearchAuthentications(t.Context(), shop, q)
+	q := journal.Query{Status: "completed", Limit: 1, From: w.Clock().Add(-time.Hour)}
+	page, cursor, err := first.SearchAuthentications(t.Context(), authtest.Shop, q)
 	if err != nil || len(page) != 1 || page[0].ID != ids[2] || cursor == "" {
 		t.Fatalf("%+v, %q, %v", page, cursor, err)
 	}
@@ -328,26 +328,26 @@ func TestF7CursorIsOfOneSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := w.engine(0)
+	second := w.NewEngine(0)
 	second.Sealer, second.Journal = rotated, st
 	for name, tt := range map[string]struct {
 		acc    *account.Account
 		change func(q *journal.Query)
 		err    error
 	}{
-		"the same":         {shop, func(q *journal.Query) { q.Limit = 5 }, nil},
-		"another merchant": {other, func(*journal.Query) {}, auth.ErrCursor},
-		"another names it": {other, func(q *journal.Query) { q.Merchant = "Shop" }, auth.ErrCursor},
-		"no status":        {shop, func(q *journal.Query) { q.Status = "" }, auth.ErrCursor},
-		"as a result":      {shop, func(q *journal.Query) { q.Status, q.Result = "", q.Status }, auth.ErrCursor},
-		"a card":           {shop, func(q *journal.Query) { q.Card = "4000000000000103" }, auth.ErrCursor},
-		"a reference":      {shop, func(q *journal.Query) { q.Reference = "order-1" }, auth.ErrCursor},
-		"last four":        {shop, func(q *journal.Query) { q.Last4 = "0103" }, auth.ErrCursor},
-		"a scheme":         {shop, func(q *journal.Query) { q.Scheme = "visa" }, auth.ErrCursor},
-		"earlier":          {shop, func(q *journal.Query) { q.From = q.From.Add(-time.Second) }, auth.ErrCursor},
-		"an end":           {shop, func(q *journal.Query) { q.To = w.clock() }, auth.ErrCursor},
-		"no base64":        {shop, func(q *journal.Query) { q.Cursor += "!" }, auth.ErrCursor},
-		"cut off":          {shop, func(q *journal.Query) { q.Cursor = q.Cursor[:8] }, auth.ErrCursor},
+		"the same":         {authtest.Shop, func(q *journal.Query) { q.Limit = 5 }, nil},
+		"another merchant": {authtest.Other, func(*journal.Query) {}, auth.ErrCursor},
+		"another names it": {authtest.Other, func(q *journal.Query) { q.Merchant = "Shop" }, auth.ErrCursor},
+		"no status":        {authtest.Shop, func(q *journal.Query) { q.Status = "" }, auth.ErrCursor},
+		"as a result":      {authtest.Shop, func(q *journal.Query) { q.Status, q.Result = "", q.Status }, auth.ErrCursor},
+		"a card":           {authtest.Shop, func(q *journal.Query) { q.Card = "4000000000000103" }, auth.ErrCursor},
+		"a reference":      {authtest.Shop, func(q *journal.Query) { q.Reference = "order-1" }, auth.ErrCursor},
+		"last four":        {authtest.Shop, func(q *journal.Query) { q.Last4 = "0103" }, auth.ErrCursor},
+		"a scheme":         {authtest.Shop, func(q *journal.Query) { q.Scheme = "visa" }, auth.ErrCursor},
+		"earlier":          {authtest.Shop, func(q *journal.Query) { q.From = q.From.Add(-time.Second) }, auth.ErrCursor},
+		"an end":           {authtest.Shop, func(q *journal.Query) { q.To = w.Clock() }, auth.ErrCursor},
+		"no base64":        {authtest.Shop, func(q *journal.Query) { q.Cursor += "!" }, auth.ErrCursor},
+		"cut off":          {authtest.Shop, func(q *journal.Query) { q.Cursor = q.Cursor[:8] }, auth.ErrCursor},
 	} {
 		q := q
 		q.Cursor = cursor
@@ -361,19 +361,9 @@ func TestF7CursorIsOfOneSearch(t *testing.T) {
 		}
 	}
 
-	second.Sealer = newKeyRing(t)
+	second.Sealer = authtest.NewKeyRing(t)
 	q.Cursor = cursor
-	if page, _, err := second.SearchAuthentications(t.Context(), shop, q); !errors.Is(err, auth.ErrCursor) {
+	if page, _, err := second.SearchAuthentications(t.Context(), authtest.Shop, q); !errors.Is(err, auth.ErrCursor) {
 		t.Errorf("with another key file: %+v, %v", page, err)
 	}
-}
-
-// newKeyRing returns a ring of a new key file.
-func newKeyRing(t *testing.T) *keyring.Ring {
-	t.Helper()
-	ring, err := keyring.LoadOrCreate(filepath.Join(t.TempDir(), "keys.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
 }

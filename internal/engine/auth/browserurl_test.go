@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/message"
 )
@@ -46,17 +47,17 @@ var badURLs = map[string]string{
 func TestD110ACSURLIsChecked(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		for name, url := range badURLs {
-			w := newWorld()
-			w.reply = func(_ string, areq object) ([]byte, error) {
-				return with(aresObject(areq, "C"), "acsURL", url).json(), nil
+			w := authtest.NewWorld()
+			w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
+				return authtest.With(authtest.AResObject(areq, "C"), "acsURL", url).JSON(), nil
 			}
-			e := w.engine(0)
-			answer, _, err := e.Authenticate(t.Context(), shop, areq(version, preauth(t, e, shop)).json())
+			e := w.NewEngine(0)
+			answer, _, err := e.Authenticate(t.Context(), authtest.Shop, authtest.AReq(version, authtest.Preauth(t, e, authtest.Shop)).JSON())
 			bad, _ := errors.AsType[message.Error](err)
 			if bad.Code != message.Format || bad.Description != "Invalid response from Directory Server" || bad.Detail != "acsURL" {
 				t.Errorf("%s, %s: the requestor got %.80s and the error %v, want 203 Invalid response from Directory Server: acsURL", version, name, answer, err)
 			}
-			if told := w.reported(); len(told) != 1 || told[0].Code != message.Format || told[0].Detail != "acsURL" || told[0].MessageType != "ARes" {
+			if told := w.Reported(); len(told) != 1 || told[0].Code != message.Format || told[0].Detail != "acsURL" || told[0].MessageType != "ARes" {
 				t.Errorf("%s, %s: the directory server got %+v, want Erro 203 acsURL", version, name, told)
 			}
 		}
@@ -80,14 +81,14 @@ func TestD110LabAllowsHTTP(t *testing.T) {
 		{"https://169.254.169.254/c", false, false},
 	} {
 		for i, lab := range []bool{false, true} {
-			w := newWorld()
-			w.reply = func(_ string, areq object) ([]byte, error) {
-				return with(aresObject(areq, "C"), "acsURL", tt.url).json(), nil
+			w := authtest.NewWorld()
+			w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
+				return authtest.With(authtest.AResObject(areq, "C"), "acsURL", tt.url).JSON(), nil
 			}
-			e := w.engine(0)
+			e := w.NewEngine(0)
 			e.Peers[0].Lab, e.Peers[1].Lab = lab, !lab // the card is of the first
-			_, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", preauth(t, e, shop)).json())
-			if taken := []bool{tt.strict, tt.lab}[i]; taken != (err == nil) || !taken && codeOf(err) != "203" {
+			_, _, err := e.Authenticate(t.Context(), authtest.Shop, authtest.AReq("2.2.0", authtest.Preauth(t, e, authtest.Shop)).JSON())
+			if taken := []bool{tt.strict, tt.lab}[i]; taken != (err == nil) || !taken && authtest.CodeOf(err) != "203" {
 				t.Errorf("lab %t, %s: %v, want it taken: %t", lab, tt.url, err, taken)
 			}
 		}
@@ -109,28 +110,28 @@ func TestD110MethodURLIsNotHandedOut(t *testing.T) {
 		{"https://bank.example@evil.example/m", false, false},
 	} {
 		for i, lab := range []bool{false, true} {
-			w := newWorld()
-			w.hits = []ranges.Hit{{Scheme: "visa", Info: allVersions(tt.url)}}
-			var sent object
-			w.reply = func(_ string, areq object) ([]byte, error) {
+			w := authtest.NewWorld()
+			w.Hits = []ranges.Hit{{Scheme: "visa", Info: authtest.AllVersions(tt.url)}}
+			var sent authtest.Object
+			w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
 				sent = areq
-				return ares(areq, "Y"), nil
+				return authtest.ARes(areq, "Y"), nil
 			}
-			e := w.engine(0)
+			e := w.NewEngine(0)
 			e.Peers[0].Lab = lab
-			answer, _, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan}.json())
+			answer, _, err := e.Preauth(context.Background(), authtest.Shop, authtest.Object{"acctNumber": authtest.PAN}.JSON())
 			if err != nil {
 				t.Fatal(err)
 			}
-			crd, want := parse(t, answer), []bool{tt.strict, tt.lab}[i]
+			crd, want := authtest.Parse(t, answer), []bool{tt.strict, tt.lab}[i]
 			if _, there := crd["threeDSMethodURL"]; there != want || strings.Contains(string(answer), "threeDSMethodURL") != want {
 				t.Errorf("lab %t, %s: /preauth says %s, want the URL in it: %t", lab, tt.url, answer, want)
 			}
-			req := with(areq("2.2.0", crd.text("threeDSServerTransID")), "threeDSCompInd", "Y")
-			if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+			req := authtest.With(authtest.AReq("2.2.0", crd.Text("threeDSServerTransID")), "threeDSCompInd", "Y")
+			if _, _, err := e.Authenticate(t.Context(), authtest.Shop, req.JSON()); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := sent.text("threeDSCompInd"), map[bool]string{true: "Y", false: "U"}[want]; got != want {
+			if got, want := sent.Text("threeDSCompInd"), map[bool]string{true: "Y", false: "U"}[want]; got != want {
 				t.Errorf("lab %t, %s: threeDSCompInd %s left, want %s", lab, tt.url, got, want)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
@@ -20,23 +21,23 @@ func TestValueFromProfileIsReported(t *testing.T) {
 		{"2.3.1", "246", "752", "752", ""},
 		{"2.2.0", "246", "", "", ""},
 	} {
-		w := newWorld()
+		w := authtest.NewWorld()
 		acc := &account.Account{Merchant: &account.Merchant{Name: "Shop", AcquirerCountry: tt.profile}}
-		req := areq231(preauth(t, w.engine(0), acc), object{"messageVersion": tt.version})
+		req := authtest.AReq231(authtest.Preauth(t, w.NewEngine(0), acc), authtest.Object{"messageVersion": tt.version})
 		delete(req, "acquirerCountryCode")
 		if tt.sent != "" {
 			req["acquirerCountryCode"] = tt.sent
 		}
-		var sent object
-		w.reply = func(_ string, areq object) ([]byte, error) {
+		var sent authtest.Object
+		w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
 			sent = areq
-			return ares(areq, "Y"), nil
+			return authtest.ARes(areq, "Y"), nil
 		}
-		if _, _, err := w.engine(0).Authenticate(t.Context(), acc, req.json()); err != nil {
+		if _, _, err := w.NewEngine(0).Authenticate(t.Context(), acc, req.JSON()); err != nil {
 			t.Fatal(err)
 		}
-		kept := string(w.txns[req.text("threeDSServerTransID")].Data)
-		if got := sent.text("acquirerCountryCode"); got != tt.want {
+		kept := string(w.Txns[req.Text("threeDSServerTransID")].Data)
+		if got := sent.Text("acquirerCountryCode"); got != tt.want {
 			t.Errorf("%+v: sent %q", tt, got)
 		}
 		if strings.Contains(kept, "acquirerCountryCode: ") != (tt.recorded != "") || !strings.Contains(kept, tt.recorded) {
@@ -49,22 +50,22 @@ func TestValueFromProfileIsReported(t *testing.T) {
 // that one has been told: where its results go, and as whom we are known there.
 func TestAReqGoesWhereItsIDWasMadeFor(t *testing.T) {
 	for _, scheme := range []string{"visa", "mastercard"} {
-		w := newWorld()
-		e := w.engine(0)
-		crd, _, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json())
+		w := authtest.NewWorld()
+		e := w.NewEngine(0)
+		crd, _, err := e.Preauth(context.Background(), authtest.Shop, authtest.Object{"acctNumber": authtest.PAN, "ds": scheme}.JSON())
 		if err != nil {
 			t.Fatal(err)
 		}
-		var sent object
+		var sent authtest.Object
 		to := ""
-		w.reply = func(scheme string, areq object) ([]byte, error) {
+		w.Reply = func(scheme string, areq authtest.Object) ([]byte, error) {
 			to, sent = scheme, areq
-			return ares(areq, "Y"), nil
+			return authtest.ARes(areq, "Y"), nil
 		}
-		if _, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", parse(t, crd).text("threeDSServerTransID")).json()); err != nil {
+		if _, _, err := e.Authenticate(t.Context(), authtest.Shop, authtest.AReq("2.2.0", authtest.Parse(t, crd).Text("threeDSServerTransID")).JSON()); err != nil {
 			t.Fatal(err)
 		}
-		url, operator := sent.text("threeDSServerURL"), sent.text("threeDSServerOperatorID")
+		url, operator := sent.Text("threeDSServerURL"), sent.Text("threeDSServerOperatorID")
 		if to != scheme || url != "https://results.example/"+scheme || operator != "op-"+scheme {
 			t.Errorf("an AReq for %s goes to %s, with %s, %s", scheme, to, url, operator)
 		}

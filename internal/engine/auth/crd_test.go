@@ -3,6 +3,7 @@ package auth_test
 import (
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/message"
@@ -44,15 +45,15 @@ func TestCRDBytes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			w.hits = []ranges.Hit{{Scheme: "visa", Info: tt.info}}
-			e := w.engine(0)
+			w := authtest.NewWorld()
+			w.Hits = []ranges.Hit{{Scheme: "visa", Info: tt.info}}
+			e := w.NewEngine(0)
 			e.Peers = []check.Directory{{Scheme: "visa", Versions: tt.versions}}
-			got, _, err := e.Preauth(t.Context(), shop, object{"acctNumber": pan}.json())
+			got, _, err := e.Preauth(t.Context(), authtest.Shop, authtest.Object{"acctNumber": authtest.PAN}.JSON())
 			if err != nil {
 				t.Fatal(err)
 			}
-			id := parse(t, got).text("threeDSServerTransID")
+			id := authtest.Parse(t, got).Text("threeDSServerTransID")
 			want := `{"messageType":"CRD","threeDSServerTransID":"` + id + `","scheme":"visa",` + tt.want
 			if string(got) != want || !message.IsUUID(id) {
 				t.Errorf("CRD is\n%s, want\n%s", got, want)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"testing"
+
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 )
 
 // TestResultsStatusWhenRequestorSeemsGone: a requestor that ends its side of the connection while its /auth is
@@ -31,26 +33,26 @@ func TestResultsStatusWhenRequestorSeemsGone(t *testing.T) {
 			if tt.status == "D" && version == "2.1.0" {
 				continue
 			}
-			w := newWorld()
-			e := w.engine(0)
+			w := authtest.NewWorld()
+			e := w.NewEngine(0)
 			ctx, cancel := context.WithCancel(t.Context())
-			var sent object
-			w.reply = func(_ string, areq object) ([]byte, error) {
+			var sent authtest.Object
+			w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
 				if sent = areq; tt.gone {
 					cancel()
 				}
-				return ares(areq, tt.status), nil
+				return authtest.ARes(areq, tt.status), nil
 			}
-			req := areq231(preauth(t, e, shop), object{"messageVersion": version})
+			req := authtest.AReq231(authtest.Preauth(t, e, authtest.Shop), authtest.Object{"messageVersion": version})
 			if tt.status == "D" {
 				req["threeDSRequestorDecReqInd"], req["threeDSRequestorDecMaxTime"] = "Y", "00010"
 			}
-			got, _, err := e.Authenticate(ctx, shop, req.json())
+			got, _, err := e.Authenticate(ctx, authtest.Shop, req.JSON())
 			cancel()
-			if err != nil || !bytes.Equal(got, ares(sent, tt.status)) {
+			if err != nil || !bytes.Equal(got, authtest.ARes(sent, tt.status)) {
 				t.Fatalf("%s, %s: /auth: %s, %v", version, tt.name, got, err)
 			}
-			result := rreq(sent, tt.result, 1)
+			result := authtest.RReq(sent, tt.result, 1)
 			if tt.cancel != "" {
 				result["challengeCancel"] = tt.cancel
 			}
@@ -61,14 +63,14 @@ func TestResultsStatusWhenRequestorSeemsGone(t *testing.T) {
 				result["authenticationType"] = "04"
 			}
 			for i, kind := range []string{"RRes", "Erro"} {
-				answer := parse(t, e.Receive(t.Context(), []string{"visa"}, result.json()).Body)
-				if answer.text("messageType") != kind || i == 0 && answer.text("resultsStatus") != tt.want {
+				answer := authtest.Parse(t, e.Receive(t.Context(), []string{"visa"}, result.JSON()).Body)
+				if answer.Text("messageType") != kind || i == 0 && answer.Text("resultsStatus") != tt.want {
 					t.Errorf("%s, %s: RReq %d: %v, want %s %s", version, tt.name, i+1, answer, kind, tt.want)
 				}
 			}
 			for range 2 {
-				kept, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json())
-				if err != nil || !bytes.Equal(kept, result.json()) {
+				kept, err := e.Result(t.Context(), authtest.Shop, authtest.Object{"threeDSServerTransID": sent["threeDSServerTransID"]}.JSON())
+				if err != nil || !bytes.Equal(kept, result.JSON()) {
 					t.Errorf("%s, %s: /postauth: %s, %v", version, tt.name, kept, err)
 				}
 			}

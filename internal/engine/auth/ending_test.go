@@ -11,15 +11,17 @@ import (
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
 // loggedEngine returns an engine and what it logs.
-func (w *world) loggedEngine() (*auth.Engine, *bytes.Buffer) {
+func loggedEngine(w *authtest.World) (*session.Engine, *bytes.Buffer) {
 	var log bytes.Buffer
-	e := w.engine(0)
+	e := w.NewEngine(0)
 	e.Log = slog.New(slog.NewTextHandler(&log, nil))
 	return e, &log
 }
@@ -27,8 +29,8 @@ func (w *world) loggedEngine() (*auth.Engine, *bytes.Buffer) {
 // TestN3FailedAuthenticationSaysWithWhichErro: the Erro of the directory server, that for an answer which is not valid, and
 // one that comes in place of a result are in the outcome, without what could be a card number. The log has the element.
 func TestN3FailedAuthenticationSaysWithWhichErro(t *testing.T) {
-	erroOf := func(req object, code, component string) object {
-		return object{
+	erroOf := func(req authtest.Object, code, component string) authtest.Object {
+		return authtest.Object{
 			"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": code, "errorComponent": component,
 			"errorDescription": "Not valid", "errorDetail": "threeDSCompInd of 4000 0000 0000 0103",
 			"threeDSServerTransID": req["threeDSServerTransID"],
@@ -36,33 +38,35 @@ func TestN3FailedAuthenticationSaysWithWhichErro(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		do     func(t *testing.T, w *world, e *auth.Engine) string // returns the id
+		do     func(t *testing.T, w *authtest.World, e *session.Engine) string // returns the id
 		want   api.OutcomeError
 		action api.Action
 	}{
-		{"the directory server's", func(t *testing.T, w *world, e *auth.Engine) string {
-			w.reply = func(_ string, o object) ([]byte, error) { return erroOf(o, "305", "D").json(), nil }
-			id := preauth(t, e, shop)
-			_, _, _ = e.Authenticate(t.Context(), shop, areq("2.2.0", id).json())
+		{"the directory server's", func(t *testing.T, w *authtest.World, e *session.Engine) string {
+			w.Reply = func(_ string, o authtest.Object) ([]byte, error) { return erroOf(o, "305", "D").JSON(), nil }
+			id := authtest.Preauth(t, e, authtest.Shop)
+			_, _, _ = e.Authenticate(t.Context(), authtest.Shop, authtest.AReq("2.2.0", id).JSON())
 			return id
 		}, api.OutcomeError{Component: "D", Code: "305", Description: "Not valid", Detail: "threeDSCompInd of ***"}, api.ActionDoNotAuthorise},
-		{"for an answer that is not valid", func(t *testing.T, w *world, e *auth.Engine) string {
-			w.reply = func(_ string, o object) ([]byte, error) { return with(aresObject(o, "Y"), "eci", "055").json(), nil }
-			id := preauth(t, e, shop)
-			_, _, _ = e.Authenticate(t.Context(), shop, areq("2.2.0", id).json())
+		{"for an answer that is not valid", func(t *testing.T, w *authtest.World, e *session.Engine) string {
+			w.Reply = func(_ string, o authtest.Object) ([]byte, error) {
+				return authtest.With(authtest.AResObject(o, "Y"), "eci", "055").JSON(), nil
+			}
+			id := authtest.Preauth(t, e, authtest.Shop)
+			_, _, _ = e.Authenticate(t.Context(), authtest.Shop, authtest.AReq("2.2.0", id).JSON())
 			return id
 		}, api.OutcomeError{Component: "S", Code: "203", Description: "Invalid response from Directory Server", Detail: "eci"}, api.ActionRetryLater},
-		{"the issuer's in place of a result", func(t *testing.T, w *world, e *auth.Engine) string {
+		{"the issuer's in place of a result", func(t *testing.T, w *authtest.World, e *session.Engine) string {
 			req := challengedAt(t, w, "2.2.0")
-			e.Receive(t.Context(), []string{"visa"}, erroOf(req, "402", "A").json())
-			return req.text("threeDSServerTransID")
+			e.Receive(t.Context(), []string{"visa"}, erroOf(req, "402", "A").JSON())
+			return req.Text("threeDSServerTransID")
 		}, api.OutcomeError{Component: "A", Code: "402", Description: "Not valid", Detail: "threeDSCompInd of ***"}, api.ActionRetryLater},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld()
-			e, log := w.loggedEngine()
+			w := authtest.NewWorld()
+			e, log := loggedEngine(w)
 			id := tt.do(t, w, e)
-			a, err := e.Authentication(t.Context(), shop, id)
+			a, err := e.Authentication(t.Context(), authtest.Shop, id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,13 +85,13 @@ func TestN3FailedAuthenticationSaysWithWhichErro(t *testing.T) {
 // TestCase37RefusedResultIsInTheAuthentication: the object and the event report an RReq that is not valid, while a
 // good one may come and afterwards.
 func TestCase37RefusedResultIsInTheAuthentication(t *testing.T) {
-	w := newWorld()
-	e := w.engine(0)
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
 	req := challengedAt(t, w, "2.2.0")
-	id := req.text("threeDSServerTransID")
+	id := req.Text("threeDSServerTransID")
 	show := func() *auth.Authentication {
 		t.Helper()
-		a, err := e.Authentication(t.Context(), shop, id)
+		a, err := e.Authentication(t.Context(), authtest.Shop, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,12 +100,12 @@ func TestCase37RefusedResultIsInTheAuthentication(t *testing.T) {
 	if a := show(); a.ResultRefused != nil {
 		t.Errorf("before: %+v", a.ResultRefused)
 	}
-	e.Receive(t.Context(), []string{"visa"}, with(rreq(req, "N", 1), "challengeCancel", "").json())
-	want := &journal.Refusal{At: w.clock(), Code: "203", Description: "The format or the value of an element is not valid.", Detail: "challengeCancel"}
+	e.Receive(t.Context(), []string{"visa"}, authtest.With(authtest.RReq(req, "N", 1), "challengeCancel", "").JSON())
+	want := &journal.Refusal{At: w.Clock(), Code: "203", Description: "The format or the value of an element is not valid.", Detail: "challengeCancel"}
 	if a := show(); a.Status != api.StatusChallenge || !reflect.DeepEqual(a.ResultRefused, want) {
 		t.Errorf("%s, %+v; want %+v", a.Status, a.ResultRefused, want)
 	}
-	e.Receive(t.Context(), []string{"visa"}, rreq(req, "Y", 1).json())
+	e.Receive(t.Context(), []string{"visa"}, authtest.RReq(req, "Y", 1).JSON())
 	if a := show(); a.Status != api.StatusCompleted || !reflect.DeepEqual(a.ResultRefused, want) {
 		t.Errorf("%s, %+v; want %+v", a.Status, a.ResultRefused, want)
 	}
@@ -110,19 +114,19 @@ func TestCase37RefusedResultIsInTheAuthentication(t *testing.T) {
 // TestCase33AuthenticationSaysWhatWasAuthenticated: who is given a value can compare it with the order it is for, also when
 // only the journal has it.
 func TestCase33AuthenticationSaysWhatWasAuthenticated(t *testing.T) {
-	w := newWorld()
-	e := w.engine(0)
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
 	id := authenticated(t, w, e, "Y")
 	for range 2 {
-		a, err := e.Authentication(t.Context(), shop, id)
+		a, err := e.Authentication(t.Context(), authtest.Shop, id)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := []string{a.Amount, a.Currency, a.Exponent, a.AcquirerMerchant, a.Merchant}
-		sent := areq("2.2.0", id)
+		sent := authtest.AReq("2.2.0", id)
 		want := []string{
-			sent.text("purchaseAmount"), sent.text("purchaseCurrency"), sent.text("purchaseExponent"), sent.text("acquirerMerchantID"),
-			shop.Merchant.Name,
+			sent.Text("purchaseAmount"), sent.Text("purchaseCurrency"), sent.Text("purchaseExponent"), sent.Text("acquirerMerchantID"),
+			authtest.Shop.Merchant.Name,
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%q, want %q", got, want)
@@ -138,20 +142,20 @@ func TestCase33AuthenticationSaysWhatWasAuthenticated(t *testing.T) {
 // form that opens its page; else the shopper had left before.
 func TestC18ChallengeThatNobodyWasShownIsAbandoned(t *testing.T) {
 	for isShown, want := range map[bool]api.Result{true: api.ResultBankUnreachable, false: api.ResultAbandoned} {
-		w := newWorld()
-		var sent object
-		w.reply = func(_ string, o object) ([]byte, error) { sent = o; return ares(o, "C"), nil }
-		p := w.newPage(t)
-		p.startBrowser()
+		w := authtest.NewWorld()
+		var sent authtest.Object
+		w.Reply = func(_ string, o authtest.Object) ([]byte, error) { sent = o; return authtest.ARes(o, "C"), nil }
+		p := w.NewPage(t)
+		p.Start()
 		waittest.Until(t, "the challenge", func() bool {
-			a, err := p.Authentication(t.Context(), profiled, p.id)
+			a, err := p.Authentication(t.Context(), authtest.Profiled, p.ID)
 			return err == nil && a.Status == api.StatusChallenge
 		})
 		if isShown {
-			p.await(auth.StepChallenge)
+			p.Await(session.StepChallenge)
 		}
-		p.Receive(t.Context(), []string{"visa"}, with(rreq(sent, "N", 1), "challengeCancel", "05").json())
-		a, err := p.Authentication(t.Context(), profiled, p.id)
+		p.Receive(t.Context(), []string{"visa"}, authtest.With(authtest.RReq(sent, "N", 1), "challengeCancel", "05").JSON())
+		a, err := p.Authentication(t.Context(), authtest.Profiled, p.ID)
 		if err != nil || a.Outcome == nil || a.Outcome.Result != want {
 			t.Errorf("shown %v: %+v, %v; want %s", isShown, a, err, want)
 		}
@@ -160,11 +164,11 @@ func TestC18ChallengeThatNobodyWasShownIsAbandoned(t *testing.T) {
 
 // TestC16FindingsOfAnAuthenticationAreThoseOfExplain: entry by entry, while its row is there and from the journal.
 func TestC16FindingsOfAnAuthenticationAreThoseOfExplain(t *testing.T) {
-	w := newWorld()
-	e := w.engine(0)
-	request := with(threeRI(), "merchantName", "A name that is longer than schemes like") // what Visa advises is not there either
-	want := e.Explain(profiled, request.json(), check.ExplainOptions{IsCreation: true})
-	a, _, err := e.Create(t.Context(), profiled, request.json())
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
+	request := authtest.With(authtest.ThreeRI(), "merchantName", "A name that is longer than schemes like") // what Visa advises is not there either
+	want := e.Explain(authtest.Profiled, request.JSON(), check.ExplainOptions{IsCreation: true})
+	a, _, err := e.Create(t.Context(), authtest.Profiled, request.JSON())
 	if err != nil || !want.IsValid || len(want.Findings) == 0 {
 		t.Fatalf("%v, %+v", err, want)
 	}
@@ -182,7 +186,7 @@ func TestC16FindingsOfAnAuthenticationAreThoseOfExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, entry := range e.JournalEntries(row, w.clock(), true, nil) {
+	for _, entry := range e.JournalEntries(row, w.Clock(), true, nil) {
 		if got := text(entry.Record.Findings(scheme.Public("visa"))); got != text(want.Findings) {
 			t.Errorf("%s of the journal: %s, want %s", entry.Kind, got, text(want.Findings))
 		}

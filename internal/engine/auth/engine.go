@@ -107,7 +107,6 @@ type Engine struct {
 	// Findings limits lines of the log; nil is no limit. Engines that follow each other in one process share it.
 	Findings *FindingLimit
 
-	sending  sync.Map // ids whose AReq a task of this engine is about to send
 	inFlight sync.WaitGroup
 }
 
@@ -117,18 +116,18 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return tasks.Wait(ctx, &e.inFlight)
 }
 
-// note records what is known of the request of a context; nothing when value is "".
-func (e *Engine) note(ctx context.Context, name, value string) {
+// Note records what is known of the request of a context; nothing when value is "".
+func (e *Engine) Note(ctx context.Context, name, value string) {
 	if e.Recorder != nil && value != "" {
 		e.Recorder.Note(ctx, name, value)
 	}
 }
 
-// noteEnd records how an operation ended: preauth, auth, postauth, rreq or oreq.
-func (e *Engine) noteEnd(ctx context.Context, operation, scheme, outcome string) {
-	e.note(ctx, "operation", operation)
-	e.note(ctx, "scheme", scheme)
-	e.note(ctx, "outcome", outcome)
+// NoteEnd records how an operation ended: preauth, auth, postauth, rreq or oreq.
+func (e *Engine) NoteEnd(ctx context.Context, operation, scheme, outcome string) {
+	e.Note(ctx, "operation", operation)
+	e.Note(ctx, "scheme", scheme)
+	e.Note(ctx, "outcome", outcome)
 }
 
 // noteCard records as much of a card number as may be shown: the first eight digits
@@ -137,9 +136,9 @@ func (e *Engine) noteCard(ctx context.Context, pan string) {
 	if e.Recorder == nil || !check.IsCardNumber(pan) {
 		return
 	}
-	e.note(ctx, "bin", check.BINOf(pan))
-	e.note(ctx, "last4", pan[len(pan)-4:])
-	e.note(ctx, "cardHash", hex.EncodeToString(e.cardHash(pan)))
+	e.Note(ctx, "bin", check.BINOf(pan))
+	e.Note(ctx, "last4", pan[len(pan)-4:])
+	e.Note(ctx, "cardHash", hex.EncodeToString(e.HashCard(pan)))
 }
 
 // noteResult records the outcome of an authentication as a message tells it, after it
@@ -149,6 +148,6 @@ func (e *Engine) noteResult(ctx context.Context, m *message.Message) {
 		return
 	}
 	for _, name := range []string{"transStatus", "transStatusReason", "eci", "acsTransID", "dsTransID"} {
-		e.note(ctx, name, m.Text(name))
+		e.Note(ctx, name, m.Text(name))
 	}
 }

@@ -55,13 +55,13 @@ func (e *TooManyError) Error() string { return e.Erro.Error() }
 
 func (e *TooManyError) Unwrap() error { return e.Erro }
 
-// tooMany returns a TooManyError.
-func tooMany(v message.Version, transID string) *TooManyError {
+// NewTooManyError returns a TooManyError.
+func NewTooManyError(v message.Version, transID string) *TooManyError {
 	return &TooManyError{check.NewErro(v, message.TooManyMessages, "Too many requests of this merchant wait for the directory server, try again", transID)}
 }
 
-// outcomeOf names how an operation ended, for the metrics: good, unless there is an error.
-func outcomeOf(good string, err error) string {
+// OutcomeOf names how an operation ended, for the metrics: good, unless there is an error.
+func OutcomeOf(good string, err error) string {
 	bad, ok := errors.AsType[message.Error](err)
 	switch {
 	case err == nil:

@@ -12,6 +12,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/message/extension"
 )
 
 // exchange sends the one AReq of a claim and returns the answer. It goes on if the
@@ -19,43 +20,43 @@ import (
 //
 // Most of the time of an /auth is spent waiting here, by thousands at once. So exchange is
 // given the text of the AReq and not the message, which would take several times the memory.
-func (e *Engine) exchange(ctx context.Context, c *claim, areq message.Sendable) (answer, error) {
+func (e *Engine) exchange(ctx context.Context, c *Claim, areq message.Sendable) (answer, error) {
 	e.inFlight.Add(1)
 	defer e.inFlight.Done()
-	through := withSent(context.WithoutCancel(ctx), c.sent)
+	through := WithSent(context.WithoutCancel(ctx), c.Sent)
 	limited, cancel := context.WithTimeout(through, e.timeLeft(c))
 	defer cancel()
 	sent := e.Now()
-	body, err := e.Directories.Send(limited, c.Peer.Scheme, c.merchant, areq.Bytes(), c.id, c.version, c.Info.IssuerCountry)
+	body, err := e.Directories.Send(limited, c.Peer.Scheme, c.Merchant, areq.Bytes(), c.ID, c.Version, c.Info.IssuerCountry)
 	if e.Recorder != nil {
 		e.Recorder.NoteDirectory(ctx, e.Now().Sub(sent))
 	}
-	c.rec.Gone = ctx.Err() != nil
+	c.Rec.Gone = ctx.Err() != nil
 	return e.handleAnswer(through, c, body, err)
 }
 
-// exchangeIntoRow is exchange for an AReq that no /auth has brought. Its end stands in the row, and is counted as that of
+// ExchangeIntoRow is exchange for an AReq that no /auth has brought. Its end stands in the row, and is counted as that of
 // an /auth.
-func (e *Engine) exchangeIntoRow(ctx context.Context, c *claim, areq message.Sendable) {
+func (e *Engine) ExchangeIntoRow(ctx context.Context, c *Claim, areq message.Sendable) {
 	sent := e.Now()
 	ares, err := e.exchange(ctx, c, areq)
 	if e.Observer != nil {
-		e.Observer.Observe("auth", c.Scheme(), outcomeOf(ares.status, err), e.Now().Sub(sent))
+		e.Observer.Observe("auth", c.Scheme(), OutcomeOf(ares.status, err), e.Now().Sub(sent))
 	}
 }
 
 // timeLeft is what remains of the time limit of an /auth.
-func (e *Engine) timeLeft(c *claim) time.Duration {
-	return c.start.Add(e.Timeouts.Authentication).Sub(e.Now())
+func (e *Engine) timeLeft(c *Claim) time.Duration {
+	return c.Start.Add(e.Timeouts.Authentication).Sub(e.Now())
 }
 
 // handleAnswer turns a directory's answer, or the lack of one, into what the requestor gets,
 // and commits the outcome of the transaction. From here on ctx has no end of its own.
-func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err error) (answer, error) {
+func (e *Engine) handleAnswer(ctx context.Context, c *Claim, body []byte, err error) (answer, error) {
 	if err != nil {
 		return answer{}, e.fail(ctx, c, e.connectionErro(ctx, c, err))
 	}
-	facts, err := c.rec.Context()
+	facts, err := c.Rec.Context()
 	if err != nil {
 		return answer{}, err
 	}
@@ -79,7 +80,7 @@ func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err er
 		code, detail := found.Pick(message.ForPeer)
 		return refuse(ares, code, detail, "ARes")
 	}
-	if c.rec.Page != nil && c.onSPC == nil && ares.Text("transStatus") == "S" {
+	if c.Rec.Page != nil && c.OnSPC == nil && ares.Text("transStatus") == "S" {
 		return refuse(ares, message.Format, "transStatus", "ARes") // the second AReq of SPC has said what became of it
 	}
 	return e.acceptARes(ctx, c, facts.AReq, ares)
@@ -88,20 +89,20 @@ func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err er
 // acceptARes commits a good ARes. One that asks for a challenge reaches the requestor only
 // if it is committed, for an RReq will refer to it. A final one needs nothing that comes
 // later, so the requestor gets it even if the commit fails.
-func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.Message) (answer, error) {
+func (e *Engine) acceptARes(ctx context.Context, c *Claim, areq, ares *message.Message) (answer, error) {
 	status := ares.Text("transStatus")
 	next, keep := txn.Final, e.KeepFinal()
 	switch status {
 	case "C", "S":
 		next, keep = txn.Challenge, e.Timeouts.Challenge
 	case "D":
-		next, keep = txn.Challenge, decoupledWait(areq)
+		next, keep = txn.Challenge, DecoupledWait(areq)
 	}
-	c.rec.ARes = ares.Bytes()
-	c.rec.Decoupled = status == "D"
+	c.Rec.ARes = ares.Bytes()
+	c.Rec.Decoupled = status == "D"
 	if err := e.storeFirstOfSPC(ctx, c, status, ares); err != nil {
-		e.LogStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", c.id)
-		return answer{}, unreachable(c.version, c.id)
+		e.LogStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", c.ID)
+		return answer{}, unreachable(c.Version, c.ID)
 	}
 	commit := e.commitFinal
 	if next == txn.Challenge {
@@ -109,19 +110,29 @@ func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.M
 	}
 	err := commit(ctx, c, next, keep)
 	e.noteResult(ctx, ares)
-	e.explainReason(ctx, c.id, c.Peer.Scheme, ares)
+	e.explainReason(ctx, c.ID, c.Peer.Scheme, ares)
 	e.logOtherBridging(ctx, c, ares)
 	if err != nil {
-		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", next)
+		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.ID, "state", next)
 		if next == txn.Challenge {
-			return answer{}, unreachable(c.version, c.id)
+			return answer{}, unreachable(c.Version, c.ID)
 		}
 	}
 	return answer{ares.Bytes(), status}, nil
 }
 
-// decoupledWait is how long the RReq of a decoupled authentication may take.
-func decoupledWait(areq *message.Message) time.Duration {
+// logOtherBridging logs that an ARes has the Bridging extension in another version than its AReq. The
+// version has to be the same in both, so the issuer may have read the AReq by another one.
+func (e *Engine) logOtherBridging(ctx context.Context, c *Claim, ares *message.Message) {
+	got := extension.VersionOf(ares, extension.BridgingID)
+	if c.Bridging != "" && got != "" && got != c.Bridging {
+		e.Log.WarnContext(ctx, "Bridging extension of another version in the answer", "threeDSServerTransID", c.ID, "scheme", c.Peer.Scheme,
+			"sent", c.Bridging)
+	}
+}
+
+// DecoupledWait is how long the RReq of a decoupled authentication may take.
+func DecoupledWait(areq *message.Message) time.Duration {
 	minutes, err := strconv.Atoi(areq.Text("threeDSRequestorDecMaxTime"))
 	if err != nil {
 		minutes = 10080 // the longest there is: 7 days
@@ -131,7 +142,7 @@ func decoupledWait(areq *message.Message) time.Duration {
 
 // connectionErro logs that a directory gave no answer, and returns the Erro for the
 // requestor.
-func (e *Engine) connectionErro(ctx context.Context, c *claim, err error) message.Error {
+func (e *Engine) connectionErro(ctx context.Context, c *Claim, err error) message.Error {
 	detail := "Connection failed"
 	var detailed interface{ Detail() string }
 	switch {
@@ -140,8 +151,8 @@ func (e *Engine) connectionErro(ctx context.Context, c *claim, err error) messag
 	case errors.As(err, &detailed):
 		detail = detailed.Detail()
 	}
-	e.Log.WarnContext(ctx, "directory gave no answer", "threeDSServerTransID", c.id, "scheme", c.Peer.Scheme, "err", err)
-	bad := check.NewErro(c.version, message.ConnectionFailure, detail, c.id)
+	e.Log.WarnContext(ctx, "directory gave no answer", "threeDSServerTransID", c.ID, "scheme", c.Peer.Scheme, "err", err)
+	bad := check.NewErro(c.Version, message.ConnectionFailure, detail, c.ID)
 	bad.MessageType = "AReq"
 	return bad
 }
@@ -149,30 +160,30 @@ func (e *Engine) connectionErro(ctx context.Context, c *claim, err error) messag
 // relayedErro logs the Erro of a directory, and returns the Erro for the requestor, with the
 // same code and component. A directory's Erro answers the AReq, so it is about this
 // transaction, whatever id and version it names.
-func (e *Engine) relayedErro(ctx context.Context, c *claim, m *message.Message) message.Error {
+func (e *Engine) relayedErro(ctx context.Context, c *Claim, m *message.Message) message.Error {
 	bad := erroOf(m)
-	bad.Version, bad.ServerTransID = c.version, c.id
-	e.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", c.id, "scheme", c.Peer.Scheme,
+	bad.Version, bad.ServerTransID = c.Version, c.ID
+	e.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", c.ID, "scheme", c.Peer.Scheme,
 		"errorCode", bad.Code, "errorComponent", bad.Component, "errorDetail", logDetail(bad))
 	return bad
 }
 
 // refuseARes answers an ARes that is not good: it sends an Erro to the directory server, in
 // a request of its own, and returns one for the requestor. M is nil if it could not be read.
-func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Message, code message.Code, detail, kind string) error {
-	bad := check.NewErro(c.version, code, detail, c.id)
+func (e *Engine) refuseARes(ctx context.Context, c *Claim, areq, m *message.Message, code message.Code, detail, kind string) error {
+	bad := check.NewErro(c.Version, code, detail, c.ID)
 	bad.Description = code.Description()
 	bad.MessageType = kind
 	bad.SDKTransID = areq.Text("sdkTransID")
 	if m != nil {
 		bad.DSTransID, bad.ACSTransID = idOf(m, "dsTransID"), idOf(m, "acsTransID")
-		e.addMoment(&store.Txn{ID: c.rowID(), Owner: c.merchant}, c.rec, journal.RefusedAnswer, journal.Step{
+		e.AddMoment(&store.Txn{ID: c.RowID(), Owner: c.Merchant}, c.Rec, journal.RefusedAnswer, journal.Step{
 			Step: "ares", Message: e.journalMessage(m), Findings: []string{"refused: " + code.String() + " " + journalDetail(ownDetail(code, detail))},
 		})
 	}
 	e.Directories.Report(ctx, c.Peer.Scheme, c.Info.IssuerCountry, bad.JSON())
 	bad.Detail = ownDetail(code, detail)
-	e.Log.WarnContext(ctx, "answer of the directory refused", "threeDSServerTransID", c.id, "scheme", c.Peer.Scheme,
+	e.Log.WarnContext(ctx, "answer of the directory refused", "threeDSServerTransID", c.ID, "scheme", c.Peer.Scheme,
 		"errorCode", code, "errorDetail", bad.Detail)
 	// The requestor knows no other id of the transaction (docs/api.md, G9).
 	bad.DSTransID, bad.ACSTransID, bad.SDKTransID = "", "", ""
@@ -182,16 +193,16 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 
 // fail commits that the transaction has failed, and returns bad. A failed commit is
 // harmless: a claim without an outcome expires as failed.
-func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
-	c.rec.Failure = failureOf(bad)
+func (e *Engine) fail(ctx context.Context, c *Claim, bad message.Error) error {
+	c.Rec.Failure = FailureOf(bad)
 	if err := e.commitFinal(ctx, c, txn.Failed, e.KeepFinal()); err != nil {
-		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", txn.Failed)
+		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.ID, "state", txn.Failed)
 	}
 	return bad
 }
 
-// failureOf returns an Erro as a record keeps it.
-func failureOf(bad message.Error) *api.OutcomeError {
+// FailureOf returns an Erro as a record keeps it.
+func FailureOf(bad message.Error) *api.OutcomeError {
 	return &api.OutcomeError{
 		Component: bad.Component, Code: bad.Code.String(),
 		Description: journalDetail(bad.Description), Detail: journalDetail(bad.Detail),
@@ -201,11 +212,11 @@ func failureOf(bad message.Error) *api.OutcomeError {
 // commitFinal moves the transaction to its last state. The write is lazy: a crash of the
 // machine may lose it. The claim that is left then says as much once its time is over, for
 // its id stays used and no result is expected.
-func (e *Engine) commitFinal(ctx context.Context, c *claim, next store.State, keep time.Duration) error {
+func (e *Engine) commitFinal(ctx context.Context, c *Claim, next store.State, keep time.Duration) error {
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
-	defer e.notify(c.rowID()) // a /postauth may wait for the end of the /auth
-	return e.Store.Update(ctx, store.Txn{ID: c.rowID()}, func(t *store.Txn) error {
+	defer e.Notify(c.RowID()) // a /postauth may wait for the end of the /auth
+	return e.Store.Update(ctx, store.Txn{ID: c.RowID()}, func(t *store.Txn) error {
 		t.Lazy = true
 		return e.advanceClaim(t, c, next, keep)
 	})
@@ -213,30 +224,42 @@ func (e *Engine) commitFinal(ctx context.Context, c *claim, next store.State, ke
 
 // commitContext is for the writes after the exchange: it lasts as long as the /auth may
 // still take, and never less than CommitTime.
-func (e *Engine) commitContext(ctx context.Context, c *claim) (context.Context, context.CancelFunc) {
+func (e *Engine) commitContext(ctx context.Context, c *Claim) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, max(e.timeLeft(c), 0)+txn.CommitTime)
 }
 
 // advanceClaim is the change that commitFinal and commitPending make.
-func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep time.Duration) error {
+func (e *Engine) advanceClaim(t *store.Txn, c *Claim, next store.State, keep time.Duration) error {
 	if t.State == txn.Cancelled {
 		return e.keepLateARes(t, c)
 	}
-	if err := e.CheckLeg(t, c.rec); err != nil {
+	if err := e.CheckLeg(t, c.Rec); err != nil {
 		return err
 	}
-	c.rec.Answered = e.Now().UnixMilli()
-	return e.advanceRow(t, c.rec, next, keep)
+	c.Rec.Answered = e.Now().UnixMilli()
+	return e.AdvanceRow(t, c.Rec, next, keep)
+}
+
+// AdvanceRow moves a row to its next state, with the event of its end.
+func (e *Engine) AdvanceRow(t *store.Txn, rec *txn.Record, next store.State, keep time.Duration) error {
+	if err := txn.Advance(t, next); err != nil {
+		return err
+	}
+	e.SetExpiry(t, rec, keep)
+	if err := e.AddEvent(t, rec); err != nil {
+		return err
+	}
+	return e.Seal(t, rec)
 }
 
 // keepLateARes keeps the ARes of an authentication that was cancelled while its AReq was on its way. Nothing else changes;
 // a result that comes later is checked against it.
-func (e *Engine) keepLateARes(t *store.Txn, c *claim) error {
+func (e *Engine) keepLateARes(t *store.Txn, c *Claim) error {
 	rec, err := e.Unseal(t)
 	if err != nil {
 		return err
 	}
-	rec.ARes = c.rec.ARes
+	rec.ARes = c.Rec.ARes
 	return e.Seal(t, rec)
 }
 
@@ -244,11 +267,11 @@ func (e *Engine) keepLateARes(t *store.Txn, c *claim) error {
 // lazy, and when the store does not say whether it has happened, commitPending finds out. If
 // it cannot in time, it returns an error, so the requestor gets no ARes, and the directory
 // server is told so when it posts the result.
-func (e *Engine) commitPending(ctx context.Context, c *claim, next store.State, keep time.Duration) error {
+func (e *Engine) commitPending(ctx context.Context, c *Claim, next store.State, keep time.Duration) error {
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
 	again := false
-	w := e.NewWrite(store.Txn{ID: c.rowID()}, func(t *store.Txn) error {
+	w := e.NewWrite(store.Txn{ID: c.RowID()}, func(t *store.Txn) error {
 		if again && t.State != txn.Sent {
 			return nil // an earlier try was made, and the result has come since
 		}

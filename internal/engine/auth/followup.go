@@ -16,9 +16,9 @@ import (
 // keepFirstDuration is how long the first authentication is remembered.
 const keepFirstDuration = 20 * time.Minute
 
-// purchaseOf returns the purchase of an AReq that may need a follow-up, nil for one that
+// PurchaseOf returns the purchase of an AReq that may need a follow-up, nil for one that
 // never does.
-func (e *Engine) purchaseOf(id, pan string, v message.Version, areq *message.Message) *txn.Purchase {
+func (e *Engine) PurchaseOf(id, pan string, v message.Version, areq *message.Message) *txn.Purchase {
 	if v < message.V231 ||
 		areq.Text(check.SPCSupport) != "Y" && !slices.Contains([]string{"F", "B"}, areq.Text("threeDSRequestorDecReqInd")) {
 		return nil
@@ -78,22 +78,22 @@ func firstKey(scheme, acsTransID string) string {
 }
 
 // storeFirstOfSPC stores the first authentication of SPC before the requestor hears of it.
-func (e *Engine) storeFirstOfSPC(ctx context.Context, c *claim, status string, ares *message.Message) error {
+func (e *Engine) storeFirstOfSPC(ctx context.Context, c *Claim, status string, ares *message.Message) error {
 	if status != "S" {
 		return nil
 	}
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
-	if c.rec.Page != nil {
-		return c.onSPC(ctx, c)
+	if c.Rec.Page != nil {
+		return c.OnSPC(ctx, c)
 	}
-	t := &store.Txn{ID: c.id, Owner: c.merchant, Scheme: c.Peer.Scheme}
-	return e.storeFirst(ctx, check.SPC, ares.Text("acsTransID"), t, c.rec.Purchase)
+	t := &store.Txn{ID: c.ID, Owner: c.Merchant, Scheme: c.Peer.Scheme}
+	return e.storeFirst(ctx, check.SPC, ares.Text("acsTransID"), t, c.Rec.Purchase)
 }
 
-// checkFollowUp checks an AReq that is a follow-up against the first authentication. It
+// CheckFollowUp checks an AReq that is a follow-up against the first authentication. It
 // accepts every other AReq.
-func (e *Engine) checkFollowUp(ctx context.Context, req *check.Request, to check.Target, areq *message.Message) error {
+func (e *Engine) CheckFollowUp(ctx context.Context, req *check.Request, to check.Target, areq *message.Message) error {
 	kind, ref, err := e.FirstOf(req, areq)
 	if kind == "" || err != nil {
 		return err

@@ -19,8 +19,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// cardHash returns the hash by which the journal finds a card; nil when there is no journal.
-func (e *Engine) cardHash(pan string) []byte {
+// HashCard returns the hash by which the journal finds a card; nil when there is no journal.
+func (e *Engine) HashCard(pan string) []byte {
 	if e.CardHash == nil {
 		return nil
 	}
@@ -177,9 +177,9 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txn.Record, base *journal.
 		return []journal.Step{{Step: "cres", At: time.UnixMilli(rec.Page.Returned)}}
 	case journal.Resulted:
 		ended := time.UnixMilli(rec.Ended)
-		return []journal.Step{{Step: "rreq", At: ended, Message: e.maskedMessage(rec.RReq)}, {Step: "rres", At: ended}}
+		return []journal.Step{{Step: "rreq", At: ended, Message: e.MaskedMessage(rec.RReq)}, {Step: "rres", At: ended}}
 	case journal.GivenUp:
-		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())), Message: e.maskedMessage(rec.Erro)}}
+		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())), Message: e.MaskedMessage(rec.Erro)}}
 	}
 	return []journal.Step{{Step: string(kind), At: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, at.UnixMilli()))}}
 }
@@ -187,7 +187,7 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txn.Record, base *journal.
 // areqStep is the AReq as it was sent or, if that is nil, as far as the row keeps it.
 func (e *Engine) areqStep(rec *txn.Record, sent *journal.Step) journal.Step {
 	if sent == nil {
-		sent = &journal.Step{Message: e.maskedMessage(rec.AReq)}
+		sent = &journal.Step{Message: e.MaskedMessage(rec.AReq)}
 	}
 	return journal.Step{Step: "areq", At: time.UnixMilli(rec.Sent), Message: sent.Message, Personal: sent.Personal}
 }
@@ -233,7 +233,7 @@ func (e *Engine) answerSteps(rec *txn.Record, at time.Time) []journal.Step {
 		}
 		return []journal.Step{erro, answered}
 	}
-	steps := []journal.Step{{Step: "ares", At: at, Message: e.maskedMessage(rec.ARes)}}
+	steps := []journal.Step{{Step: "ares", At: at, Message: e.MaskedMessage(rec.ARes)}}
 	if rec.Page != nil {
 		return steps // the browser is shown what comes next, and the merchant asks later
 	}
@@ -244,8 +244,8 @@ func (e *Engine) answerSteps(rec *txn.Record, at time.Time) []journal.Step {
 	return steps
 }
 
-// maskedMessage returns a message masked, nil if it cannot be read.
-func (e *Engine) maskedMessage(text []byte) []byte {
+// MaskedMessage returns a message masked, nil if it cannot be read.
+func (e *Engine) MaskedMessage(text []byte) []byte {
 	m, err := message.Parse(text, message.Limits{})
 	if err != nil {
 		return nil
@@ -322,8 +322,8 @@ var elementNames = sync.OnceValue(func() map[string]bool {
 
 type sentKey struct{}
 
-// journaledAReq returns an AReq as a step of the journal has it, with all of its elements; nil without a journal.
-func (e *Engine) journaledAReq(areq *message.Message) *journal.Step {
+// JournaledAReq returns an AReq as a step of the journal has it, with all of its elements; nil without a journal.
+func (e *Engine) JournaledAReq(areq *message.Message) *journal.Step {
 	if e.AddToJournal == nil {
 		return nil
 	}
@@ -338,8 +338,8 @@ func (e *Engine) journaledAReq(areq *message.Message) *journal.Step {
 	return step
 }
 
-// withSent returns a context for the writes by which an AReq may leave and its answer is kept.
-func withSent(ctx context.Context, sent *journal.Step) context.Context {
+// WithSent returns a context for the writes by which an AReq may leave and its answer is kept.
+func WithSent(ctx context.Context, sent *journal.Step) context.Context {
 	if sent == nil {
 		return ctx
 	}
@@ -353,8 +353,8 @@ func SentMessage(ctx context.Context) *journal.Step {
 	return sent
 }
 
-// addMoment adds steps to the journal that change nothing in the row of their transaction. Their times are now.
-func (e *Engine) addMoment(t *store.Txn, rec *txn.Record, kind journal.Kind, steps ...journal.Step) {
+// AddMoment adds steps to the journal that change nothing in the row of their transaction. Their times are now.
+func (e *Engine) AddMoment(t *store.Txn, rec *txn.Record, kind journal.Kind, steps ...journal.Step) {
 	if e.AddToJournal == nil {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
@@ -37,8 +38,8 @@ func TestD105SchemeFindingsAreLoggedOnceAnHour(t *testing.T) {
 		t.Helper()
 		acc := &account.Account{Merchant: &account.Merchant{Name: name}}
 		counted, lines := len(s.counted), len(s.linesOf(t, "scheme rules not kept"))
-		clear(s.txns)
-		if _, _, err := s.e.Authenticate(t.Context(), acc, good(version, preauth(t, s.e, acc), without...).json()); err != nil {
+		clear(s.Txns)
+		if _, _, err := s.e.Authenticate(t.Context(), acc, good(version, authtest.Preauth(t, s.e, acc), without...).JSON()); err != nil {
 			t.Fatal(err)
 		}
 		if recorded := len(s.recorded(t)); recorded == 0 || len(s.counted)-counted != recorded {
@@ -70,11 +71,11 @@ func TestD105SchemeFindingsAreLoggedOnceAnHour(t *testing.T) {
 	if got := request("Shop", "2.2.0", "cardExpiryDate"); !slices.Equal(got, []any{expiry}) {
 		t.Errorf("a request that lacks one element more has a line with %v", got)
 	}
-	s.now.Add(int64(time.Hour) - 1)
+	s.Nanos.Add(int64(time.Hour) - 1)
 	if got := request("Shop", "2.2.0", "cardExpiryDate"); len(got) > 0 {
 		t.Errorf("within the hour there is a line with %v", got)
 	}
-	s.now.Add(1)
+	s.Nanos.Add(1)
 	if got := request("Shop", "2.2.0", "cardExpiryDate"); len(got) != len(all)+1 {
 		t.Errorf("after an hour there is a line with %v", got)
 	}
@@ -89,7 +90,7 @@ func TestD105FindingLimitIsBounded(t *testing.T) {
 	s.e.Findings = new(auth.FindingLimit)
 	request := func(name string) {
 		acc := &account.Account{Merchant: &account.Merchant{Name: name}}
-		if _, _, err := s.e.Authenticate(t.Context(), acc, good("2.2.0", preauth(t, s.e, acc)).json()); err != nil {
+		if _, _, err := s.e.Authenticate(t.Context(), acc, good("2.2.0", authtest.Preauth(t, s.e, acc)).JSON()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +102,7 @@ func TestD105FindingLimitIsBounded(t *testing.T) {
 	if full == 0 || full == merchants {
 		t.Fatalf("%d merchants have %d lines", merchants, full)
 	}
-	s.now.Add(int64(time.Hour))
+	s.Nanos.Add(int64(time.Hour))
 	request("Late")
 	if got := len(s.linesOf(t, "scheme rules not kept")); got != full+1 {
 		t.Errorf("after an hour a new merchant has %d lines", got-full)
@@ -122,23 +123,23 @@ func TestD105StoreFailuresAreLoggedOnceASecond(t *testing.T) {
 	fail := func(times int) {
 		t.Helper()
 		for range times {
-			id := preauth(t, s.e, acc)
-			if _, _, err := s.e.Authenticate(t.Context(), acc, good("2.2.0", id).json()); codeOf(err) != "403" {
+			id := authtest.Preauth(t, s.e, acc)
+			if _, _, err := s.e.Authenticate(t.Context(), acc, good("2.2.0", id).JSON()); authtest.CodeOf(err) != "403" {
 				t.Fatalf("/auth: %v", err)
 			}
-			if _, err := s.e.Result(t.Context(), acc, object{"threeDSServerTransID": id}.json()); codeOf(err) != "403" {
+			if _, err := s.e.Result(t.Context(), acc, authtest.Object{"threeDSServerTransID": id}.JSON()); authtest.CodeOf(err) != "403" {
 				t.Fatalf("/postauth: %v", err)
 			}
 		}
 	}
-	s.down = true
+	s.Down = true
 	fail(10)
-	s.now.Add(int64(time.Second) - 1)
+	s.Nanos.Add(int64(time.Second) - 1)
 	fail(10)
 	if got := failures(); len(got) != 1 || got[0]["level"] != "ERROR" || got[0]["others"] != nil {
 		t.Errorf("in the first second there are %v", got)
 	}
-	s.now.Add(1)
+	s.Nanos.Add(1)
 	fail(10)
 	if got := failures(); len(got) != 2 || got[1]["others"] != 39.0 && got[0]["others"] != 39.0 {
 		t.Errorf("in two seconds there are %v", got)

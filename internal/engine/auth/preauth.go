@@ -21,7 +21,7 @@ import (
 // server, and keeps nothing of body.
 func (e *Engine) Preauth(ctx context.Context, acc *account.Account, body []byte) ([]byte, Notes, error) {
 	answer, name, notes, err := e.preauth(ctx, acc, body)
-	e.noteEnd(ctx, "preauth", name, outcomeOf("ok", err))
+	e.NoteEnd(ctx, "preauth", name, OutcomeOf("ok", err))
 	return answer, notes, err
 }
 
@@ -43,7 +43,7 @@ func (e *Engine) preauth(
 			continue
 		}
 		id := e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Random(), check.NumberOf(hit.Scheme), acc.Merchant.Name, pan)
-		e.note(ctx, "threeDSServerTransID", id)
+		e.Note(ctx, "threeDSServerTransID", id)
 		if schemes := e.SchemesOf(hits); len(schemes) > 1 {
 			notes.Schemes = schemes
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
@@ -12,7 +13,7 @@ import (
 // HTTP around it and millions of ranges.
 func BenchmarkPreauth(b *testing.B) {
 	var builder ranges.Builder
-	if err := builder.Add("4000000000000000", "4000009999999999", allVersions("https://acs0001.issuers.example/3ds/method")); err != nil {
+	if err := builder.Add("4000000000000000", "4000009999999999", authtest.AllVersions("https://acs0001.issuers.example/3ds/method")); err != nil {
 		b.Fatal(err)
 	}
 	table, err := builder.Build()
@@ -21,7 +22,7 @@ func BenchmarkPreauth(b *testing.B) {
 	}
 	cards := ranges.NewSchemes("visa", "mastercard")
 	cards.Swap("visa", table)
-	e := newWorld().engine(0)
+	e := authtest.NewWorld().NewEngine(0)
 	e.Cards, e.Rand, e.Now = cards, nil, time.Now
 	acc := &account.Account{Merchant: &account.Merchant{Name: "Shop"}}
 	for name, body := range map[string]string{

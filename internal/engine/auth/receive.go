@@ -51,7 +51,7 @@ func (e *Engine) Receive(ctx context.Context, schemes []string, body []byte) Rec
 			operation = "oreq"
 		}
 	}
-	e.noteEnd(ctx, operation, r.txn.Scheme, outcome)
+	e.NoteEnd(ctx, operation, r.txn.Scheme, outcome)
 	return got
 }
 
@@ -61,16 +61,16 @@ func (r *receipt) noteMessage(ctx context.Context) {
 		return
 	}
 	if kind, known := r.msg.Type(); known {
-		r.note(ctx, "message", kind.String())
+		r.Note(ctx, "message", kind.String())
 	}
 	if r.rec != nil {
 		r.noteRecord(ctx, &r.txn, r.rec)
 	}
 	for _, name := range []string{"threeDSServerTransID", "acsTransID", "dsTransID"} {
-		r.note(ctx, name, idOf(r.msg, name))
+		r.Note(ctx, name, idOf(r.msg, name))
 	}
-	r.note(ctx, "messageVersion", r.version.String())
-	r.note(ctx, "merchant", r.txn.Owner)
+	r.Note(ctx, "messageVersion", r.version.String())
+	r.Note(ctx, "merchant", r.txn.Owner)
 }
 
 // run returns the answer, and how it ended, for the metrics.
@@ -183,7 +183,7 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		}
 	}
 	state, err := r.commitResult(ctx)
-	r.notify(r.txn.ID)
+	r.Notify(r.txn.ID)
 	switch {
 	case errors.Is(err, txn.ErrSuperseded):
 		return r.acknowledgeLate(ctx)
@@ -213,9 +213,9 @@ func (r *receipt) acknowledgeLate(ctx context.Context) (Receipt, string) {
 		status = "02"
 	}
 	receipt := r.newRRes(ctx, status)
-	r.addMoment(&r.txn, r.rec, journal.LateResult,
+	r.AddMoment(&r.txn, r.rec, journal.LateResult,
 		journal.Step{Step: "rreq", Message: r.journalMessage(r.msg), Findings: []string{"after the end: it changes nothing"}},
-		journal.Step{Step: "rres", Message: r.maskedMessage(receipt.Body)})
+		journal.Step{Step: "rres", Message: r.MaskedMessage(receipt.Body)})
 	return receipt, r.msg.Text("transStatus")
 }
 
@@ -309,7 +309,7 @@ func (r *receipt) endWait(t *store.Txn, rec *txn.Record, to store.State) error {
 	if err := r.CheckLeg(t, rec); err != nil {
 		return err
 	}
-	return r.advanceRow(t, rec, to, r.keepFor())
+	return r.AdvanceRow(t, rec, to, r.keepFor())
 }
 
 // acknowledge acknowledges a committed result.
@@ -342,7 +342,7 @@ func (r *receipt) newRRes(ctx context.Context, status string) Receipt {
 		members = append(members, message.Member{Name: "sdkTransID", Raw: m.Raw("sdkTransID")})
 	}
 	r.noteResult(ctx, m)
-	r.note(ctx, "resultsStatus", status)
+	r.Note(ctx, "resultsStatus", status)
 	return Receipt{
 		Body:          message.MustCompose(message.RRes, r.version, members...),
 		ServerTransID: m.Text("threeDSServerTransID"), DSTransID: m.Text("dsTransID"), Version: r.version,
@@ -396,7 +396,7 @@ func (r *receipt) refuse(ctx context.Context, code message.Code, detail, kind st
 	bad.Detail = ownDetail(code, detail)
 	if r.rec != nil {
 		refused := journal.Step{Step: strings.ToLower(kind), Message: r.journalMessage(r.msg), Findings: []string{"refused: " + code.String() + " " + journalDetail(bad.Detail)}}
-		r.addMoment(&r.txn, r.rec, journal.RefusedResult, refused)
+		r.AddMoment(&r.txn, r.rec, journal.RefusedResult, refused)
 	}
 	r.Log.WarnContext(ctx, "message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
 		"errorCode", code, "errorDetail", bad.Detail)
@@ -415,8 +415,8 @@ func (r *receipt) idOf(name string, earlier *message.Message) string {
 // for a result, it has failed. An Erro is never answered with an Erro.
 func (r *receipt) takeErro(ctx context.Context) {
 	bad := erroOf(r.msg)
-	r.note(ctx, "errorCode", bad.Code.String())
-	r.note(ctx, "errorComponent", bad.Component)
+	r.Note(ctx, "errorCode", bad.Code.String())
+	r.Note(ctx, "errorComponent", bad.Component)
 	log := r.Log.With("schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
 		"errorCode", bad.Code, "errorComponent", bad.Component, "errorDetail", logDetail(bad))
 	if err := r.load(ctx); err != nil {
@@ -428,14 +428,14 @@ func (r *receipt) takeErro(ctx context.Context) {
 		return
 	}
 	rec := *r.rec
-	rec.Erro, rec.Failure = bad.JSON(), failureOf(bad)
+	rec.Erro, rec.Failure = bad.JSON(), FailureOf(bad)
 	_, err := r.NewWrite(r.txn, func(t *store.Txn) error {
 		if t.State != txn.Challenge {
 			return txn.ErrArrow // an Erro ends a wait, not an /auth in flight
 		}
 		return r.endWait(t, &rec, txn.Failed)
 	}).Run(ctx)
-	r.notify(r.txn.ID)
+	r.Notify(r.txn.ID)
 	log.WarnContext(ctx, "Erro from a directory", "err", err)
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/tasks"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -27,37 +29,37 @@ func TestChangedInTheDatabase(t *testing.T) {
 		asks   string // the merchant
 	}{
 		{"nothing", func(*store.Txn) {}, ""},
-		{"owner", func(row *store.Txn) { row.Owner = other.Merchant.Name }, "other"},
+		{"owner", func(row *store.Txn) { row.Owner = authtest.Other.Merchant.Name }, "other"},
 		{"scheme", func(row *store.Txn) { row.Scheme = "mastercard" }, "shop"},
 		{"state", func(row *store.Txn) { row.State = txn.Challenge }, "shop"},
 		{"expires", func(row *store.Txn) { row.Expires = row.Expires.Add(time.Hour) }, "shop"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld()
-			e := w.engine(0)
-			w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "C"), nil }
-			id := preauth(t, e, shop)
-			req := areq("2.2.0", id)
-			if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+			w := authtest.NewWorld()
+			e := w.NewEngine(0)
+			w.Reply = func(_ string, o authtest.Object) ([]byte, error) { return authtest.ARes(o, "C"), nil }
+			id := authtest.Preauth(t, e, authtest.Shop)
+			req := authtest.AReq("2.2.0", id)
+			if _, _, err := e.Authenticate(t.Context(), authtest.Shop, req.JSON()); err != nil {
 				t.Fatal(err)
 			}
-			if got := e.Receive(t.Context(), []string{"visa"}, rreq(req, "N", 1).json()); parse(t, got.Body).text("messageType") != "RRes" {
+			if got := e.Receive(t.Context(), []string{"visa"}, authtest.RReq(req, "N", 1).JSON()); authtest.Parse(t, got.Body).Text("messageType") != "RRes" {
 				t.Fatalf("answer %s", got.Body)
 			}
-			row := w.txns[id]
+			row := w.Txns[id]
 			tt.change(&row)
-			w.txns[id] = row
+			w.Txns[id] = row
 
-			acc := shop
+			acc := authtest.Shop
 			if tt.asks == "other" {
-				acc = other
+				acc = authtest.Other
 			}
-			got, err := e.Result(t.Context(), acc, object{"threeDSServerTransID": id}.json())
+			got, err := e.Result(t.Context(), acc, authtest.Object{"threeDSServerTransID": id}.JSON())
 			if untouched := tt.asks == ""; (err == nil) != untouched {
 				t.Errorf("Result = %s, %v", got, err)
 			}
-			second := e.Receive(t.Context(), []string{row.Scheme}, rreq(req, "Y", 2).json())
-			if parse(t, second.Body).text("messageType") != "Erro" {
+			second := e.Receive(t.Context(), []string{row.Scheme}, authtest.RReq(req, "Y", 2).JSON())
+			if authtest.Parse(t, second.Body).Text("messageType") != "Erro" {
 				t.Errorf("a second RReq is answered with %s", second.Body)
 			}
 		})
@@ -66,29 +68,29 @@ func TestChangedInTheDatabase(t *testing.T) {
 
 // TestFailedTransactionIsReadable: a transaction that comes to nothing can still be read.
 func TestFailedTransactionIsReadable(t *testing.T) {
-	w := newWorld()
-	e := w.engine(0)
-	w.reply = func(string, object) ([]byte, error) { return []byte("{"), nil }
-	id := preauth(t, e, shop)
-	if _, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json()); codeOf(err) != "101" {
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
+	w.Reply = func(string, authtest.Object) ([]byte, error) { return []byte("{"), nil }
+	id := authtest.Preauth(t, e, authtest.Shop)
+	if _, _, err := e.Authenticate(t.Context(), authtest.Shop, authtest.AReq("2.2.0", id).JSON()); authtest.CodeOf(err) != "101" {
 		t.Fatal(err)
 	}
-	if w.txns[id].State != txn.Failed {
-		t.Fatalf("it is %s", w.txns[id].State)
+	if w.Txns[id].State != txn.Failed {
+		t.Fatalf("it is %s", w.Txns[id].State)
 	}
-	if _, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": id}.json()); codeOf(err) != "203" {
+	if _, err := e.Result(t.Context(), authtest.Shop, authtest.Object{"threeDSServerTransID": id}.JSON()); authtest.CodeOf(err) != "203" {
 		t.Errorf("Result: %v, want 203", err)
 	}
 }
 
 // A journaled store adds an entry to a journal for each row that was written.
 type journaled struct {
-	*world
+	*authtest.World
 	add func(context.Context, store.Txn)
 }
 
 func (j journaled) Create(ctx context.Context, t store.Txn) error {
-	err := j.world.Create(ctx, t)
+	err := j.World.Create(ctx, t)
 	if err == nil {
 		j.add(ctx, t)
 	}
@@ -96,8 +98,8 @@ func (j journaled) Create(ctx context.Context, t store.Txn) error {
 }
 
 func (j journaled) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
-	err := j.world.Update(ctx, was, change)
-	if now, gone := j.world.Get(ctx, was.ID); err == nil && gone == nil {
+	err := j.World.Update(ctx, was, change)
+	if now, gone := j.World.Get(ctx, was.ID); err == nil && gone == nil {
 		j.add(ctx, now)
 	}
 	return err
@@ -108,187 +110,187 @@ func (j journaled) Update(ctx context.Context, was store.Txn, change func(*store
 func TestJ1StepsOfEveryEnding(t *testing.T) {
 	t.Parallel()
 	const begun, atTheBank = "request lookup answered areq ares ", "request lookup answered areq ares challenge creq "
-	var asked object // the AReq
-	reply := func(status string) func(*world) {
-		return func(w *world) {
-			w.reply = func(_ string, areq object) ([]byte, error) {
+	var asked authtest.Object // the AReq
+	reply := func(status string) func(*authtest.World) {
+		return func(w *authtest.World) {
+			w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
 				asked = areq
-				w.pass(90 * time.Millisecond)
-				return ares(areq, status), nil
+				w.Pass(90 * time.Millisecond)
+				return authtest.ARes(areq, status), nil
 			}
 		}
 	}
-	result := func(w *world, e *auth.Engine) {
-		w.pass(time.Minute)
-		e.Receive(t.Context(), []string{"visa"}, rreq(asked, "Y", 1).json())
+	result := func(w *authtest.World, e *session.Engine) {
+		w.Pass(time.Minute)
+		e.Receive(t.Context(), []string{"visa"}, authtest.RReq(asked, "Y", 1).JSON())
 	}
-	expired := func(w *world, e *auth.Engine, id string) {
-		w.pass(25 * time.Hour)
+	expired := func(w *authtest.World, e *session.Engine, id string) {
+		w.Pass(25 * time.Hour)
 	}
-	auth1 := func(t *testing.T, _ *world, e *auth.Engine) string {
-		id := preauth(t, e, shop)
-		_, _, _ = e.Authenticate(t.Context(), shop, areq("2.2.0", id).json())
+	auth1 := func(t *testing.T, _ *authtest.World, e *session.Engine) string {
+		id := authtest.Preauth(t, e, authtest.Shop)
+		_, _, _ = e.Authenticate(t.Context(), authtest.Shop, authtest.AReq("2.2.0", id).JSON())
 		return id
 	}
-	paged := func(end func(p *pageTest)) func(*testing.T, *world, *auth.Engine) string {
-		return func(t *testing.T, w *world, _ *auth.Engine) string {
-			p := w.newPage(t)
-			w.pass(time.Second)
+	paged := func(end func(p *authtest.Page)) func(*testing.T, *authtest.World, *session.Engine) string {
+		return func(t *testing.T, w *authtest.World, _ *session.Engine) string {
+			p := w.NewPage(t)
+			w.Pass(time.Second)
 			end(p)
-			return p.id
+			return p.ID
 		}
 	}
-	atBank := func(end func(p *pageTest, tag string)) func(*testing.T, *world, *auth.Engine) string {
-		return paged(func(p *pageTest) {
-			p.startBrowser()
-			p.await(auth.StepChallenge)
-			end(p, strings.Split(asked.text("notificationURL"), "/")[4])
+	atBank := func(end func(p *authtest.Page, tag string)) func(*testing.T, *authtest.World, *session.Engine) string {
+		return paged(func(p *authtest.Page) {
+			p.Start()
+			p.Await(session.StepChallenge)
+			end(p, strings.Split(asked.Text("notificationURL"), "/")[4])
 		})
 	}
 	for _, tt := range []struct {
 		name   string
-		world  func(*world)
-		do     func(t *testing.T, w *world, e *auth.Engine) string // returns the id
+		world  func(*authtest.World)
+		do     func(t *testing.T, w *authtest.World, e *session.Engine) string // returns the id
 		status string
 		want   string
 	}{
 		{"frictionless", reply("Y"), auth1, "completed", "request lookup areq ares answered"},
 		{"challenge", reply("C"), auth1, "challenge", "request lookup areq ares answered challenge"},
-		{"challenge and result, fetched twice", reply("C"), func(t *testing.T, w *world, e *auth.Engine) string {
+		{"challenge and result, fetched twice", reply("C"), func(t *testing.T, w *authtest.World, e *session.Engine) string {
 			id := auth1(t, w, e)
 			result(w, e)
 			for range 2 {
-				w.pass(time.Second)
-				if _, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": id}.json()); err != nil {
+				w.Pass(time.Second)
+				if _, err := e.Result(t.Context(), authtest.Shop, authtest.Object{"threeDSServerTransID": id}.JSON()); err != nil {
 					t.Error(err)
 				}
 			}
 			return id
 		}, "completed", "request lookup areq ares answered challenge rreq rres postauth"},
-		{"a result that is refused, and a good one", reply("C"), func(t *testing.T, w *world, e *auth.Engine) string {
+		{"a result that is refused, and a good one", reply("C"), func(t *testing.T, w *authtest.World, e *session.Engine) string {
 			id := auth1(t, w, e)
-			bad := rreq(asked, "Y", 1)
+			bad := authtest.RReq(asked, "Y", 1)
 			delete(bad, "transStatus")
-			e.Receive(t.Context(), []string{"visa"}, bad.json())
+			e.Receive(t.Context(), []string{"visa"}, bad.JSON())
 			result(w, e)
 			return id
 		}, "completed", "request lookup areq ares answered challenge rreq rreq rres"},
-		{"given up by the directory", reply("C"), func(t *testing.T, w *world, e *auth.Engine) string {
+		{"given up by the directory", reply("C"), func(t *testing.T, w *authtest.World, e *session.Engine) string {
 			id := auth1(t, w, e)
-			w.pass(time.Minute)
-			e.Receive(t.Context(), []string{"visa"}, object{
+			w.Pass(time.Minute)
+			e.Receive(t.Context(), []string{"visa"}, authtest.Object{
 				"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "402", "errorComponent": "D",
 				"errorDescription": "x", "errorDetail": "y", "threeDSServerTransID": id,
-			}.json())
+			}.JSON())
 			return id
 		}, "failed", "request lookup areq ares answered challenge erro"},
-		{"a challenge that nobody ends", reply("C"), func(t *testing.T, w *world, e *auth.Engine) string {
+		{"a challenge that nobody ends", reply("C"), func(t *testing.T, w *authtest.World, e *session.Engine) string {
 			id := auth1(t, w, e)
 			expired(w, e, id)
 			return id
 		}, "expired", "request lookup areq ares answered challenge expired"},
-		{"decoupled", func(w *world) {
-			w.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "D"), nil }
-		}, func(t *testing.T, w *world, e *auth.Engine) string {
-			id := preauth(t, e, shop)
-			o := areq("2.2.0", id)
+		{"decoupled", func(w *authtest.World) {
+			w.Reply = func(_ string, areq authtest.Object) ([]byte, error) { return authtest.ARes(areq, "D"), nil }
+		}, func(t *testing.T, w *authtest.World, e *session.Engine) string {
+			id := authtest.Preauth(t, e, authtest.Shop)
+			o := authtest.AReq("2.2.0", id)
 			o["threeDSRequestorDecReqInd"], o["threeDSRequestorDecMaxTime"] = "Y", "00010"
-			_, _, _ = e.Authenticate(t.Context(), shop, o.json())
+			_, _, _ = e.Authenticate(t.Context(), authtest.Shop, o.JSON())
 			return id
 		}, "decoupled", "request lookup areq ares answered"},
-		{"no answer", func(w *world) {
-			w.reply = func(string, object) ([]byte, error) { return nil, context.DeadlineExceeded }
+		{"no answer", func(w *authtest.World) {
+			w.Reply = func(string, authtest.Object) ([]byte, error) { return nil, context.DeadlineExceeded }
 		}, auth1, "failed", "request lookup areq erro answered"},
-		{"an answer that is refused", func(w *world) {
-			w.reply = func(_ string, areq object) ([]byte, error) {
-				o := aresObject(areq, "Y")
+		{"an answer that is refused", func(w *authtest.World) {
+			w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
+				o := authtest.AResObject(areq, "Y")
 				delete(o, "acsTransID")
-				return o.json(), nil
+				return o.JSON(), nil
 			}
 		}, auth1, "failed", "request lookup areq ares erro answered"},
-		{"Erro for an answer", func(w *world) {
-			w.reply = func(_ string, areq object) ([]byte, error) {
-				return object{
+		{"Erro for an answer", func(w *authtest.World) {
+			w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
+				return authtest.Object{
 					"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "405", "errorComponent": "D",
 					"errorDescription": "x", "errorDetail": "y", "threeDSServerTransID": areq["threeDSServerTransID"],
-				}.json(), nil
+				}.JSON(), nil
 			}
 		}, auth1, "failed", "request lookup areq erro answered"},
-		{"3RI", reply("Y"), func(t *testing.T, _ *world, e *auth.Engine) string {
-			a, _, err := e.Create(t.Context(), profiled, threeRI().json())
+		{"3RI", reply("Y"), func(t *testing.T, _ *authtest.World, e *session.Engine) string {
+			a, _, err := e.Create(t.Context(), authtest.Profiled, authtest.ThreeRI().JSON())
 			if err != nil {
-				t.Fatal(told(err))
+				t.Fatal(authtest.Told(err))
 			}
 			return a.ID
 		}, "completed", "request lookup areq ares answered"},
-		{"not enrolled", func(w *world) { w.hits = nil }, func(t *testing.T, w *world, _ *auth.Engine) string {
-			a, _, err := w.browserEngine().Create(t.Context(), profiled, four().json())
+		{"not enrolled", func(w *authtest.World) { w.Hits = nil }, func(t *testing.T, w *authtest.World, _ *session.Engine) string {
+			a, _, err := w.NewBrowserEngine().Create(t.Context(), authtest.Profiled, authtest.Four().JSON())
 			if err != nil {
-				t.Fatal(told(err))
+				t.Fatal(authtest.Told(err))
 			}
 			return a.ID
 		}, "completed", "request lookup answered"},
-		{"an agent", reply("Y"), func(t *testing.T, w *world, _ *auth.Engine) string {
-			e, d, a := w.newAgent(t)
-			w.pass(time.Second)
-			if _, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, agentBrowser().json()); err != nil {
-				t.Error(told(err))
+		{"an agent", reply("Y"), func(t *testing.T, w *authtest.World, _ *session.Engine) string {
+			e, d, a := w.NewAgent(t)
+			w.Pass(time.Second)
+			if _, err := e.AuthenticateForAgent(t.Context(), authtest.Profiled, d, a.ID, authtest.AgentBrowser().JSON()); err != nil {
+				t.Error(authtest.Told(err))
 			}
 			return a.ID
 		}, "completed", "request lookup answered request areq ares answered"},
-		{"a page, frictionless, and asked for", reply("Y"), paged(func(p *pageTest) {
-			p.startBrowser()
-			p.await(auth.StepEnd)
-			p.pass(time.Second)
+		{"a page, frictionless, and asked for", reply("Y"), paged(func(p *authtest.Page) {
+			p.Start()
+			p.Await(session.StepEnd)
+			p.Pass(time.Second)
 			for range 2 {
-				if _, err := p.Authentication(t.Context(), profiled, p.id); err != nil {
+				if _, err := p.Authentication(t.Context(), authtest.Profiled, p.ID); err != nil {
 					t.Error(err)
 				}
 			}
 		}), "completed", begun + "answered"},
-		{"a page with a 3DS Method", func(w *world) {
+		{"a page with a 3DS Method", func(w *authtest.World) {
 			reply("Y")(w)
-			w.hits = []ranges.Hit{{Scheme: "visa", Info: allVersions("https://acs.example/method")}}
-		}, paged(func(p *pageTest) {
-			p.startBrowser()
-			p.pass(11 * time.Second)
-			p.await(auth.StepEnd)
+			w.Hits = []ranges.Hit{{Scheme: "visa", Info: authtest.AllVersions("https://acs.example/method")}}
+		}, paged(func(p *authtest.Page) {
+			p.Start()
+			p.Pass(11 * time.Second)
+			p.Await(session.StepEnd)
 		}), "completed", "request lookup answered method areq ares"},
-		{"a page, result before the return", reply("C"), atBank(func(p *pageTest, tag string) {
-			result(p.world, p.Engine)
-			p.pass(time.Second)
+		{"a page, result before the return", reply("C"), atBank(func(p *authtest.Page, tag string) {
+			result(p.World, p.Engine)
+			p.Pass(time.Second)
 			_, _ = p.EndBrowserChallenge(t.Context(), tag)
 		}), "completed", atTheBank + "rreq rres cres"},
-		{"a page, return before the result", reply("C"), atBank(func(p *pageTest, tag string) {
-			p.pass(time.Second)
+		{"a page, return before the result", reply("C"), atBank(func(p *authtest.Page, tag string) {
+			p.Pass(time.Second)
 			_, _ = p.EndBrowserChallenge(t.Context(), tag)
-			result(p.world, p.Engine)
+			result(p.World, p.Engine)
 		}), "completed", atTheBank + "cres rreq rres"},
-		{"a page, left at the bank", reply("C"), atBank(func(p *pageTest, _ string) { expired(p.world, p.Engine, p.id) }), "expired",
+		{"a page, left at the bank", reply("C"), atBank(func(p *authtest.Page, _ string) { expired(p.World, p.Engine, p.ID) }), "expired",
 			atTheBank + "expired"},
-		{"a page that never comes", reply("Y"), paged(func(p *pageTest) { p.pass(31 * time.Minute) }), "expired",
+		{"a page that never comes", reply("Y"), paged(func(p *authtest.Page) { p.Pass(31 * time.Minute) }), "expired",
 			"request lookup answered expired"},
-		{"cancelled before the browser comes", reply("Y"), paged(func(p *pageTest) {
-			_, _ = p.Cancel(t.Context(), profiled, p.id)
+		{"cancelled before the browser comes", reply("Y"), paged(func(p *authtest.Page) {
+			_, _ = p.Cancel(t.Context(), authtest.Profiled, p.ID)
 		}), "cancelled", "request lookup answered cancelled answered"},
-		{"a page with SPC, and a challenge", func(w *world) { w.hits = spcWorld().hits }, func(t *testing.T, w *world, _ *auth.Engine) string {
-			p, sent := spcPage(t, w, "C")
-			p.pass(time.Second)
-			if _, err := p.answer(p.Engine, auth.SPCAnswer{Incomplete: "02"}); err != nil {
+		{"a page with SPC, and a challenge", func(w *authtest.World) { w.Hits = authtest.SPCWorld().Hits }, func(t *testing.T, w *authtest.World, _ *session.Engine) string {
+			p, sent := authtest.NewSPCPage(t, w, "C")
+			p.Pass(time.Second)
+			if _, err := p.Answer(p.Engine, session.SPCAnswer{Incomplete: "02"}); err != nil {
 				t.Fatal(err)
 			}
-			p.await(auth.StepChallenge)
-			p.pass(time.Second)
-			p.Receive(t.Context(), []string{"visa"}, rreq(sent.list()[1], "Y", 1).json())
-			return p.id
+			p.Await(session.StepChallenge)
+			p.Pass(time.Second)
+			p.Receive(t.Context(), []string{"visa"}, authtest.RReq(sent.List()[1], "Y", 1).JSON())
+			return p.ID
 		}, "completed", begun + "spc spc.answer areq ares challenge creq rreq rres"},
-		{"cancelled, and a late result", reply("C"), atBank(func(p *pageTest, _ string) {
-			_, _ = p.Cancel(t.Context(), profiled, p.id)
-			result(p.world, p.Engine)
+		{"cancelled, and a late result", reply("C"), atBank(func(p *authtest.Page, _ string) {
+			_, _ = p.Cancel(t.Context(), authtest.Profiled, p.ID)
+			result(p.World, p.Engine)
 		}), "cancelled", atTheBank + "cancelled answered rreq rres"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld()
+			w := authtest.NewWorld()
 			tt.world(w)
 			st, err := journal.OpenFiles(t.TempDir(), journal.NewKeys())
 			if err != nil {
@@ -302,21 +304,21 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 			}
 			var group tasks.Group
 			defer group.End()
-			w.journal = func(e *auth.Engine) {
+			w.Journal = func(e *session.Engine) {
 				e.Tasks = &group
 				e.AddToJournal = func(entry journal.Entry) { write(entry) }
 				e.Store = journaled{w, func(ctx context.Context, t store.Txn) {
-					write(e.JournalEntries(t, w.clock(), false, auth.SentMessage(ctx))...)
+					write(e.JournalEntries(t, w.Clock(), false, auth.SentMessage(ctx))...)
 				}}
 			}
-			e := w.engine(0)
+			e := w.NewEngine(0)
 			id := tt.do(t, w, e)
 			group.End() // what is done for a page is in the journal, too
 			row, err := w.Get(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			write(e.JournalEntries(row, w.clock(), true, nil)...) // the sweep adds what nothing was written for
+			write(e.JournalEntries(row, w.Clock(), true, nil)...) // the sweep adds what nothing was written for
 			d, err := st.Show(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
@@ -324,7 +326,7 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 			var steps []string
 			for i, s := range d.Steps {
 				steps = append(steps, s.Step)
-				if s.At.Before(d.Created) || s.At.After(w.clock()) || i > 0 && s.At.Before(d.Steps[i-1].At) || s.MS != s.At.Sub(d.Created).Milliseconds() {
+				if s.At.Before(d.Created) || s.At.After(w.Clock()) || i > 0 && s.At.Before(d.Steps[i-1].At) || s.MS != s.At.Sub(d.Created).Milliseconds() {
 					t.Errorf("%s is at %s, %d ms", s.Step, s.At, s.MS)
 				}
 				switch s.Step {
@@ -338,7 +340,7 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 					if kind, _ := m.Type(); err != nil || !strings.EqualFold(kind.String(), s.Step) {
 						t.Errorf("%s has the message %s", s.Step, s.Message)
 					}
-					if strings.Contains(string(s.Message), pan) || strings.Contains(string(s.Message), value) {
+					if strings.Contains(string(s.Message), authtest.PAN) || strings.Contains(string(s.Message), authtest.Value) {
 						t.Errorf("%s shows a secret", s.Step)
 					}
 					if s.Step == "areq" && (m.Text("mcc") == "" || m.Text("acctNumber") == "") {
@@ -362,23 +364,23 @@ func TestD126WithheldValuesSayHowLongTheyWere(t *testing.T) {
 	t.Parallel()
 	keys := journal.NewKeys()
 	run := func(authenticationValue string) (areqText, aresText string) {
-		w := newWorld()
-		w.reply = func(_ string, o object) ([]byte, error) {
-			answer := aresObject(o, "Y")
+		w := authtest.NewWorld()
+		w.Reply = func(_ string, o authtest.Object) ([]byte, error) {
+			answer := authtest.AResObject(o, "Y")
 			answer["authenticationValue"] = authenticationValue
-			return answer.json(), nil
+			return answer.JSON(), nil
 		}
 		var entries []journal.Entry
-		w.journal = func(e *auth.Engine) {
+		w.Journal = func(e *session.Engine) {
 			e.CardHash, e.AddToJournal = keys.CardHash, func(journal.Entry) {}
 			e.Store = journaled{w, func(ctx context.Context, t store.Txn) {
-				entries = append(entries, e.JournalEntries(t, w.clock(), false, auth.SentMessage(ctx))...)
+				entries = append(entries, e.JournalEntries(t, w.Clock(), false, auth.SentMessage(ctx))...)
 			}}
 		}
-		e := w.engine(0)
-		request := areq("2.2.0", preauth(t, e, shop))
-		request["email"], request["mobilePhone"] = "ann@shop.example", object{"cc": "49", "subscriber": "3012345"}
-		if _, _, err := e.Authenticate(t.Context(), shop, request.json()); err != nil {
+		e := w.NewEngine(0)
+		request := authtest.AReq("2.2.0", authtest.Preauth(t, e, authtest.Shop))
+		request["email"], request["mobilePhone"] = "ann@shop.example", authtest.Object{"cc": "49", "subscriber": "3012345"}
+		if _, _, err := e.Authenticate(t.Context(), authtest.Shop, request.JSON()); err != nil {
 			t.Fatal(err)
 		}
 		for _, entry := range entries {
@@ -394,8 +396,8 @@ func TestD126WithheldValuesSayHowLongTheyWere(t *testing.T) {
 		return areqText, aresText
 	}
 	other := "BBBCCCJZUwAAAAAAUFlTAAAAAAA="
-	areqText, first := run(value)
-	_, again := run(value)
+	areqText, first := run(authtest.Value)
+	_, again := run(authtest.Value)
 	_, changed := run(other)
 	hashForm := regexp.MustCompile(`"authenticationValue":"\[withheld, 28 bytes\] hash ([0-9a-f]{8})"`)
 	hashOf := func(text string) string {
@@ -413,7 +415,7 @@ func TestD126WithheldValuesSayHowLongTheyWere(t *testing.T) {
 			t.Errorf("the AReq has no %s: %s", want, areqText)
 		}
 	}
-	for _, secret := range []string{"***\"", pan, "ann@", "3012345"} {
+	for _, secret := range []string{"***\"", authtest.PAN, "ann@", "3012345"} {
 		if strings.Contains(areqText+first, secret) {
 			t.Errorf("%q is in %s %s", secret, areqText, first)
 		}
@@ -425,14 +427,14 @@ func TestD126WithheldValuesSayHowLongTheyWere(t *testing.T) {
 func TestD126PersonalHasNoSecret(t *testing.T) {
 	t.Parallel()
 	const foreign = "5555 5555 5555 4444"
-	spaced := pan[:4] + " " + pan[4:8] + "-" + pan[8:12] + "/" + pan[12:]
-	run := func(isOn bool, change object) (message, personal string) {
-		w := newWorld()
-		w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "Y"), nil }
-		w.journal = func(e *auth.Engine) {
+	spaced := authtest.PAN[:4] + " " + authtest.PAN[4:8] + "-" + authtest.PAN[8:12] + "/" + authtest.PAN[12:]
+	run := func(isOn bool, change authtest.Object) (message, personal string) {
+		w := authtest.NewWorld()
+		w.Reply = func(_ string, o authtest.Object) ([]byte, error) { return authtest.ARes(o, "Y"), nil }
+		w.Journal = func(e *session.Engine) {
 			e.AddToJournal, e.JournalsPersonal = func(journal.Entry) {}, isOn
 			e.Store = journaled{w, func(ctx context.Context, t store.Txn) {
-				for _, entry := range e.JournalEntries(t, w.clock(), false, auth.SentMessage(ctx)) {
+				for _, entry := range e.JournalEntries(t, w.Clock(), false, auth.SentMessage(ctx)) {
 					for _, s := range entry.Steps {
 						if s.Step == "areq" {
 							message, personal = string(s.Message), string(s.Personal)
@@ -441,23 +443,23 @@ func TestD126PersonalHasNoSecret(t *testing.T) {
 				}
 			}}
 		}
-		e := w.engine(0)
-		request := areq("2.3.1", preauth(t, e, shop))
+		e := w.NewEngine(0)
+		request := authtest.AReq("2.3.1", authtest.Preauth(t, e, authtest.Shop))
 		request["acquirerCountryCode"], request["acquirerCountryCodeSource"], request["acceptLanguage"] = "208", "01", []any{"en"}
 		for name, value := range change {
 			request[name] = value
 		}
-		if _, _, err := e.Authenticate(t.Context(), shop, request.json()); err != nil {
+		if _, _, err := e.Authenticate(t.Context(), authtest.Shop, request.JSON()); err != nil {
 			t.Fatal(err)
 		}
 		return message, personal
 	}
-	good := object{
-		"cardholderName": "Ann Example", "email": "ann@shop.example", "mobilePhone": object{"cc": "49", "subscriber": "3012345"},
+	good := authtest.Object{
+		"cardholderName": "Ann Example", "email": "ann@shop.example", "mobilePhone": authtest.Object{"cc": "49", "subscriber": "3012345"},
 		"billAddrLine1": "1 Long Lane", "browserIP": "212.184.123.145", "acctID": "0f8fad5b-d9cb-469f-a165-70867728950e",
-		"merchantRiskIndicator": object{"deliveryEmailAddress": "bob@shop.example", "shipIndicator": "01"},
+		"merchantRiskIndicator": authtest.Object{"deliveryEmailAddress": "bob@shop.example", "shipIndicator": "01"},
 		"cardSecurityCode":      "737", "cardExpiryDate": "3011", "taxId": "tax 1",
-		"threeDSRequestorAuthenticationInfo": []any{object{"threeDSReqAuthData": value}},
+		"threeDSRequestorAuthenticationInfo": []any{authtest.Object{"threeDSReqAuthData": authtest.Value}},
 	}
 	if message, personal := run(false, good); personal != "" || !strings.Contains(message, `"email":"[withheld, 16 bytes]"`) {
 		t.Errorf("nobody asked for %s; the message is %s", personal, message)
@@ -478,15 +480,15 @@ func TestD126PersonalHasNoSecret(t *testing.T) {
 	if strings.Contains(message, "ann@") {
 		t.Errorf("the message is %s", message)
 	}
-	for name, change := range map[string]object{
-		"the number":                 {"cardholderName": pan},
+	for name, change := range map[string]authtest.Object{
+		"the number":                 {"cardholderName": authtest.PAN},
 		"the number with separators": {"cardholderName": "Ann " + spaced},
-		"the number in an account":   {"acctID": "a" + pan + "b"},
-		"the number in a telephone":  {"mobilePhone": object{"cc": pan[:2], "subscriber": pan[2:]}},
+		"the number in an account":   {"acctID": "a" + authtest.PAN + "b"},
+		"the number in a telephone":  {"mobilePhone": authtest.Object{"cc": authtest.PAN[:2], "subscriber": authtest.PAN[2:]}},
 		"the number in an address":   {"billAddrLine1": spaced},
 		"another number":             {"cardholderName": foreign},
-		"an authentication value":    {"acctID": value},
-		"such a value in an address": {"shipAddrLine1": "cavv " + value},
+		"an authentication value":    {"acctID": authtest.Value},
+		"such a value in an address": {"shipAddrLine1": "cavv " + authtest.Value},
 	} {
 		change["email"] = "ann@shop.example"
 		if _, personal := run(true, change); personal != `{"email":"ann@shop.example","browserIP":"192.0.2.1"}` && personal != `{"browserIP":"192.0.2.1","email":"ann@shop.example"}` {

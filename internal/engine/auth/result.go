@@ -34,10 +34,10 @@ func (e *Engine) Result(ctx context.Context, acc *account.Account, body []byte) 
 	var rreq handedOut
 	id, err := e.readResultRequest(body)
 	if err == nil {
-		e.note(ctx, "threeDSServerTransID", id)
+		e.Note(ctx, "threeDSServerTransID", id)
 		rreq, err = e.result(ctx, acc, id)
 	}
-	e.noteEnd(ctx, "postauth", rreq.scheme, outcomeOf(rreq.status, err))
+	e.NoteEnd(ctx, "postauth", rreq.scheme, OutcomeOf(rreq.status, err))
 	return rreq.text, err
 }
 
@@ -70,7 +70,7 @@ func (e *Engine) readResultRequest(body []byte) (id string, err error) {
 
 // result looks up the result of an id. The id itself tells its owner.
 func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (handedOut, error) {
-	t, rec, err := e.readOwned(ctx, acc, id)
+	t, rec, err := e.ReadOwned(ctx, acc, id)
 	switch {
 	case errors.Is(err, ErrNoAuthentication):
 		return handedOut{}, unknown(message.V220, check.UnknownID, id)
@@ -98,7 +98,7 @@ func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (h
 		return handedOut{}, err
 	}
 	e.noteResult(ctx, m)
-	e.addMoment(t, rec, journal.Collected, journal.Step{Step: "postauth"})
+	e.AddMoment(t, rec, journal.Collected, journal.Step{Step: "postauth"})
 	return handedOut{rreq, m.Text("transStatus"), t.Scheme}, nil
 }
 
@@ -107,21 +107,21 @@ func (e *Engine) noteRecord(ctx context.Context, t *store.Txn, rec *txn.Record) 
 	if e.Recorder == nil {
 		return
 	}
-	e.note(ctx, "scheme", t.Scheme)
-	e.note(ctx, "messageVersion", rec.Version)
-	e.note(ctx, "bin", rec.BIN)
-	e.note(ctx, "last4", rec.Last4)
-	e.note(ctx, "reference", rec.Reference)
+	e.Note(ctx, "scheme", t.Scheme)
+	e.Note(ctx, "messageVersion", rec.Version)
+	e.Note(ctx, "bin", rec.BIN)
+	e.Note(ctx, "last4", rec.Last4)
+	e.Note(ctx, "reference", rec.Reference)
 	c, err := rec.Context()
 	if err != nil {
 		return
 	}
 	for _, name := range []string{"deviceChannel", "messageCategory"} {
-		e.note(ctx, name, c.AReq.Text(name))
+		e.Note(ctx, name, c.AReq.Text(name))
 	}
 	if c.ARes != nil {
-		e.note(ctx, "acsTransID", c.ARes.Text("acsTransID"))
-		e.note(ctx, "dsTransID", c.ARes.Text("dsTransID"))
+		e.Note(ctx, "acsTransID", c.ARes.Text("acsTransID"))
+		e.Note(ctx, "dsTransID", c.ARes.Text("dsTransID"))
 	}
 }
 
@@ -171,6 +171,6 @@ func (e *Engine) WaitForResult(ctx context.Context, acc *account.Account, pendin
 		_, isPending := errors.AsType[*PendingError](err)
 		return !isPending
 	})
-	e.noteEnd(ctx, "postauth", rreq.scheme, outcomeOf(rreq.status, err))
+	e.NoteEnd(ctx, "postauth", rreq.scheme, OutcomeOf(rreq.status, err))
 	return rreq.text, err
 }

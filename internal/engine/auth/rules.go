@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// logFindings logs what checkRules has found, as far as that is due: elements and no values.
-func (e *Engine) logFindings(ctx context.Context, req *check.Request, to check.Target) {
+// LogFindings logs what checkRules has found, as far as that is due: elements and no values.
+func (e *Engine) LogFindings(ctx context.Context, req *check.Request, to check.Target) {
 	findings := e.Findings.due(req.Account.Merchant.Name, req.Findings, e.Now())
 	if len(findings) > 0 {
 		e.Log.InfoContext(ctx, "scheme rules not kept", "threeDSServerTransID", req.TransID(), "scheme", to.Peer.Scheme,
@@ -146,8 +146,8 @@ func addName(names []string, name string) []string {
 	return append(names, name)
 }
 
-// describeChanges returns changes in the form for the record and the log.
-func describeChanges(changes []message.Change) []string {
+// DescribeChanges returns changes in the form for the record and the log.
+func DescribeChanges(changes []message.Change) []string {
 	var texts []string
 	for _, c := range changes {
 		texts = append(texts, string(c.Path)+": "+c.What)

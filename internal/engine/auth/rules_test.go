@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -23,8 +24,8 @@ import (
 // A stand is an engine with a directory per scheme, whose log and findings a
 // test reads.
 type stand struct {
-	*world
-	e   *auth.Engine
+	*authtest.World
+	e   *session.Engine
 	log bytes.Buffer
 
 	mu      sync.Mutex
@@ -33,9 +34,9 @@ type stand struct {
 }
 
 func newStand(of string) *stand {
-	s := &stand{world: newWorld()}
-	s.hits = []ranges.Hit{{Scheme: of, Info: allVersions("")}}
-	s.e = s.engine(0)
+	s := &stand{World: authtest.NewWorld()}
+	s.Hits = []ranges.Hit{{Scheme: of, Info: authtest.AllVersions("")}}
+	s.e = s.NewEngine(0)
 	s.e.Peers = nil
 	for _, name := range scheme.Names() {
 		s.e.Peers = append(s.e.Peers, check.Directory{Scheme: name, Versions: message.Versions(), ResultsURL: "https://results.example/"})
@@ -63,11 +64,11 @@ func merchant(rules string, strict bool) *account.Account {
 // recorded are the findings of the one transaction in the store.
 func (s *stand) recorded(t *testing.T) []string {
 	t.Helper()
-	if len(s.txns) != 1 {
-		t.Fatalf("%d transactions, want 1", len(s.txns))
+	if len(s.Txns) != 1 {
+		t.Fatalf("%d transactions, want 1", len(s.Txns))
 	}
 	var texts []string
-	for id, txn := range s.txns {
+	for id, txn := range s.Txns {
 		a, err := s.e.Authentication(t.Context(), &account.Account{Merchant: &account.Merchant{Name: txn.Owner}}, id)
 		if err != nil {
 			t.Fatal(err)
@@ -81,8 +82,8 @@ func (s *stand) recorded(t *testing.T) []string {
 
 // good is a request with which Visa and Mastercard can have no fault that is
 // sure; without names are left out.
-func good(version, id string, without ...string) object {
-	o := areq(version, id)
+func good(version, id string, without ...string) authtest.Object {
+	o := authtest.AReq(version, id)
 	o["cardExpiryDate"], o["threeDSRequestorID"] = "3012", "12345678*M1"
 	o["cardholderName"], o["email"], o["browserIP"], o["billAddrLine1"] = "Ann", "ann@shop.example", "192.0.2.1", "1 Road"
 	for _, name := range without {
@@ -133,7 +134,7 @@ func TestSchemeRules(t *testing.T) {
 					if version == "" {
 						version = "2.2.0"
 					}
-					req := good(version, preauth(t, s.e, acc))
+					req := good(version, authtest.Preauth(t, s.e, acc))
 					if version == "2.3.1" {
 						req["acquirerCountryCode"], req["acquirerCountryCodeSource"], req["acceptLanguage"] = "208", "01", []string{"en"}
 					}
@@ -141,7 +142,7 @@ func TestSchemeRules(t *testing.T) {
 						req[name] = value
 					}
 					byProtocol := tt.name == "all faults at once"
-					_, _, err := s.e.Authenticate(t.Context(), acc, req.json())
+					_, _, err := s.e.Authenticate(t.Context(), acc, req.JSON())
 					if rules == "enforce" && tt.code != "" || byProtocol {
 						s.refused(t, err, tt.code, tt.detail, byProtocol && rules != "enforce")
 						return
@@ -159,7 +160,7 @@ func TestSchemeRules(t *testing.T) {
 // refused: nothing has left and nothing is stored; all elements are named.
 func (s *stand) refused(t *testing.T, err error, code, detail string, fewer bool) {
 	t.Helper()
-	if got := codeOf(err); got != code {
+	if got := authtest.CodeOf(err); got != code {
 		t.Fatalf("%v, code %s, want %s", err, got, code)
 	}
 	bad, _ := errors.AsType[message.Error](err)
@@ -170,7 +171,7 @@ func (s *stand) refused(t *testing.T, err error, code, detail string, fewer bool
 			t.Errorf("errorDetail %q, want %s in it: %t", bad.Detail, want, !(fewer && ruled))
 		}
 	}
-	if len(s.sends)+len(s.txns) > 0 {
+	if len(s.Sends)+len(s.Txns) > 0 {
 		t.Error("a refused request was sent or stored")
 	}
 }
@@ -179,8 +180,8 @@ func (s *stand) refused(t *testing.T, err error, code, detail string, fewer bool
 // nowhere.
 func (s *stand) sent(t *testing.T, rules, finding string) {
 	t.Helper()
-	if len(s.sends) != 1 {
-		t.Errorf("%d AReqs left, want 1", len(s.sends))
+	if len(s.Sends) != 1 {
+		t.Errorf("%d AReqs left, want 1", len(s.Sends))
 	}
 	if got, want := len(s.checked), 1; rules != "off" && (got != want || !strings.HasPrefix(s.checked[0], "Shop ")) {
 		t.Errorf("%q were checked, want %d of Shop", s.checked, want)
@@ -215,12 +216,12 @@ func TestFindingsHoldNoValues(t *testing.T) {
 	for _, of := range scheme.Names() {
 		for _, rules := range []string{"warn", "enforce"} {
 			s, acc := newStand(of), merchant(rules, false)
-			req := good("2.2.0", preauth(t, s.e, acc), "cardExpiryDate")
+			req := good("2.2.0", authtest.Preauth(t, s.e, acc), "cardExpiryDate")
 			req["threeDSRequestorID"], req["threeDSRequestorName"] = canary+" id", canary+" name"
 			req["cardholderName"], req["billAddrCity"] = canary+" who", canary+" where"
 			req["threeDSRequestorChallengeInd"] = "97"
-			s.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "Y"), nil }
-			_, _, err := s.e.Authenticate(t.Context(), acc, req.json())
+			s.Reply = func(_ string, areq authtest.Object) ([]byte, error) { return authtest.ARes(areq, "Y"), nil }
+			_, _, err := s.e.Authenticate(t.Context(), acc, req.JSON())
 			told := s.log.String() + strings.Join(s.counted, " ")
 			if err != nil {
 				bad, _ := errors.AsType[message.Error](err)
@@ -229,7 +230,7 @@ func TestFindingsHoldNoValues(t *testing.T) {
 			} else {
 				told += strings.Join(s.recorded(t), " ")
 			}
-			for _, value := range []string{canary, `"97"`, " 97", pan} {
+			for _, value := range []string{canary, `"97"`, " 97", authtest.PAN} {
 				if strings.Contains(told, value) {
 					t.Errorf("%s %s: %q is told: %s", of, rules, value, told)
 				}
@@ -242,27 +243,27 @@ func TestFindingsHoldNoValues(t *testing.T) {
 // meaning, from an ARes and from an RReq.
 func TestReasonsExplained(t *testing.T) {
 	s, acc := newStand("visa"), merchant("off", false)
-	req := good("2.2.0", preauth(t, s.e, acc))
-	s.reply = func(_ string, areq object) ([]byte, error) {
-		o := aresObject(areq, "N")
+	req := good("2.2.0", authtest.Preauth(t, s.e, acc))
+	s.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
+		o := authtest.AResObject(areq, "N")
 		o["transStatusReason"] = "81"
-		return o.json(), nil
+		return o.JSON(), nil
 	}
-	if _, _, err := s.e.Authenticate(t.Context(), acc, req.json()); err != nil {
+	if _, _, err := s.e.Authenticate(t.Context(), acc, req.JSON()); err != nil {
 		t.Fatal(err)
 	}
 	if log := s.log.String(); !strings.Contains(log, `"transStatusReason":"81","meaning":"the ACS timed out"`) {
 		t.Errorf("the reason is not explained: %s", log)
 	}
 	s.log.Reset()
-	req = good("2.2.0", preauth(t, s.e, acc))
-	s.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "C"), nil }
-	if _, _, err := s.e.Authenticate(t.Context(), acc, req.json()); err != nil {
+	req = good("2.2.0", authtest.Preauth(t, s.e, acc))
+	s.Reply = func(_ string, areq authtest.Object) ([]byte, error) { return authtest.ARes(areq, "C"), nil }
+	if _, _, err := s.e.Authenticate(t.Context(), acc, req.JSON()); err != nil {
 		t.Fatal(err)
 	}
-	result := rreq(req, "N", 1)
+	result := authtest.RReq(req, "N", 1)
 	result["transStatusReason"] = "83"
-	s.e.Receive(t.Context(), []string{"visa"}, result.json())
+	s.e.Receive(t.Context(), []string{"visa"}, result.JSON())
 	if log := s.log.String(); !strings.Contains(log, `"meaning":"system error of the ACS"`) {
 		t.Errorf("the reason is not explained: %s", log)
 	}
@@ -280,9 +281,9 @@ func BenchmarkAuth(b *testing.B) {
 			s.e.Log, s.e.Observer = slog.New(slog.DiscardHandler), nil
 			for b.Loop() {
 				b.StopTimer()
-				clear(s.txns)
-				clear(s.sends)
-				body := good("2.2.0", preauth(b, s.e, acc)).json()
+				clear(s.Txns)
+				clear(s.Sends)
+				body := good("2.2.0", authtest.Preauth(b, s.e, acc)).JSON()
 				b.StartTimer()
 				if _, _, err := s.e.Authenticate(b.Context(), acc, body); err != nil {
 					b.Fatal(err)
@@ -307,15 +308,15 @@ func TestK5ReportOfMandatesHasTheRulesOfEachRecord(t *testing.T) {
 	} {
 		for _, rules := range []string{"warn", "off"} {
 			s := newStand("visa")
-			request := good("2.2.0", preauth(t, s.e, merchant(rules, false)), tt.without...)
+			request := good("2.2.0", authtest.Preauth(t, s.e, merchant(rules, false)), tt.without...)
 			if rules == "off" {
 				tt.want = nil
 			}
-			if _, _, err := s.e.Authenticate(t.Context(), merchant(rules, false), request.json()); err != nil {
+			if _, _, err := s.e.Authenticate(t.Context(), merchant(rules, false), request.JSON()); err != nil {
 				t.Fatal(err)
 			}
-			for _, txn := range s.txns {
-				entries := s.e.JournalEntries(txn, s.clock(), false, nil)
+			for _, txn := range s.Txns {
+				entries := s.e.JournalEntries(txn, s.Clock(), false, nil)
 				if len(entries) == 0 {
 					t.Error("no entry")
 				}

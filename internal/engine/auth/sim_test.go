@@ -9,7 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
@@ -42,7 +43,7 @@ func TestSimulation(t *testing.T) {
 
 // A fact is what the model knows of one transaction.
 type fact struct {
-	areq    object
+	areq    authtest.Object
 	owner   *account.Account
 	scheme  string
 	status  string    // of the ARes that the engine handed out, "" when none was
@@ -59,10 +60,10 @@ type delivery struct {
 }
 
 type sim struct {
-	*world
+	*authtest.World
 	t     *testing.T
 	rand  *rand.Rand
-	nodes [2]*auth.Engine
+	nodes [2]*session.Engine
 	facts []*fact
 	again []delivery // to be made again when the store works
 	brief bool       // the fault is of one write
@@ -71,18 +72,18 @@ type sim struct {
 }
 
 func newSim(t *testing.T, seed uint64) *sim {
-	s := &sim{world: newWorld(), t: t, rand: rand.New(rand.NewPCG(seed, 7))}
+	s := &sim{World: authtest.NewWorld(), t: t, rand: rand.New(rand.NewPCG(seed, 7))}
 	s.restart()
 	return s
 }
 
 // restart replaces both nodes: all that they knew in memory is gone.
 func (s *sim) restart() {
-	s.nodes[0] = s.engine(0)
-	s.nodes[1] = s.engine(time.Duration(s.rand.IntN(10000)-5000) * time.Millisecond)
+	s.nodes[0] = s.NewEngine(0)
+	s.nodes[1] = s.NewEngine(time.Duration(s.rand.IntN(10000)-5000) * time.Millisecond)
 }
 
-func (s *sim) node() *auth.Engine { return s.nodes[s.rand.IntN(2)] }
+func (s *sim) node() *session.Engine { return s.nodes[s.rand.IntN(2)] }
 
 func (s *sim) pick() *fact {
 	if len(s.facts) == 0 {
@@ -99,13 +100,13 @@ func (s *sim) step() {
 		lasts := s.rand.IntN(3) // one write, all of the kind, or whatever comes after it too
 		s.brief = lasts == 0
 		failed := false
-		s.world.fault = func(op string) (bool, error) {
+		s.World.Fault = func(op string) (bool, error) {
 			if op != which || s.brief && failed {
 				return true, nil
 			}
 			was := done && !failed // of a change, whose other tries come to nothing
-			failed, s.down = true, lasts == 2
-			return was, errFault
+			failed, s.Down = true, lasts == 2
+			return was, authtest.ErrFault
 		}
 	}
 	switch f := s.pick(); s.rand.IntN(10) {
@@ -124,19 +125,19 @@ func (s *sim) step() {
 			s.giveUp(f)
 		}
 	case 6:
-		s.pass(time.Duration(s.rand.Int64N(int64(90 * time.Second))))
+		s.Pass(time.Duration(s.rand.Int64N(int64(90 * time.Second))))
 	case 7:
 		s.restart()
 		if s.rand.IntN(2) == 0 {
-			s.loseLazy()
+			s.LoseLazy()
 		}
 	default:
 		if f != nil {
 			s.read(f)
 		}
 	}
-	if s.world.fault != nil {
-		s.works()
+	if s.World.Fault != nil {
+		s.Works()
 		time.Sleep(time.Minute) // for what goes on behind
 		synctest.Wait()
 	}
@@ -147,11 +148,11 @@ func (s *sim) step() {
 
 // begin makes a new authentication, with any answer of the directory.
 func (s *sim) begin() {
-	owner := []*account.Account{shop, other}[s.rand.IntN(2)]
+	owner := []*account.Account{authtest.Shop, authtest.Other}[s.rand.IntN(2)]
 	node := s.nodes[0] // the id's age is exact on the node that made it
-	id := preauth(s.t, node, owner)
+	id := authtest.Preauth(s.t, node, owner)
 	version := []string{"2.1.0", "2.2.0", "2.3.1"}[s.rand.IntN(3)]
-	f := &fact{areq: areq(version, id), owner: owner, scheme: "visa"}
+	f := &fact{areq: authtest.AReq(version, id), owner: owner, scheme: "visa"}
 	if version != "2.1.0" && s.rand.IntN(3) == 0 {
 		f.areq["threeDSRequestorDecReqInd"], f.areq["threeDSRequestorDecMaxTime"] = "Y", "00005"
 	}
@@ -162,37 +163,37 @@ func (s *sim) begin() {
 // repeat repeats an /auth with an id that has been tried.
 func (s *sim) repeat(f *fact) { s.authenticate(s.node(), f) }
 
-func (s *sim) authenticate(node *auth.Engine, f *fact) {
+func (s *sim) authenticate(node *session.Engine, f *fact) {
 	status := []string{"Y", "N", "C", "C", "C", "D"}[s.rand.IntN(6)]
-	if status == "D" && f.areq.text("threeDSRequestorDecReqInd") != "Y" {
+	if status == "D" && f.areq.Text("threeDSRequestorDecReqInd") != "Y" {
 		status = "C"
 	}
 	bad := s.rand.IntN(8)
 	early := s.rand.IntN(8) == 0
 	var sent []byte
-	s.reply = func(_ string, req object) ([]byte, error) {
+	s.Reply = func(_ string, req authtest.Object) ([]byte, error) {
 		if early { // the RReq comes before the ARes is handed out
-			got := node.Receive(context.Background(), []string{"visa"}, rreq(req, "Y", s.n).json())
-			if parse(s.t, got.Body).text("messageType") == "RRes" {
+			got := node.Receive(context.Background(), []string{"visa"}, authtest.RReq(req, "Y", s.n).JSON())
+			if authtest.Parse(s.t, got.Body).Text("messageType") == "RRes" {
 				s.t.Errorf("RReq before the ARes was acknowledged")
 			}
 		}
-		o := aresObject(req, status)
+		o := authtest.AResObject(req, status)
 		switch bad {
 		case 0:
 			return nil, context.DeadlineExceeded
 		case 1:
 			o["acsTransID"] = "nonsense"
 		case 2:
-			return object{"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "403", "errorComponent": "D",
-				"errorDescription": "x", "errorDetail": "y"}.json(), nil
+			return authtest.Object{"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "403", "errorComponent": "D",
+				"errorDescription": "x", "errorDetail": "y"}.JSON(), nil
 		}
-		sent = o.json()
+		sent = o.JSON()
 		return sent, nil
 	}
-	got, _, err := node.Authenticate(context.Background(), f.owner, f.areq.json())
+	got, _, err := node.Authenticate(context.Background(), f.owner, f.areq.JSON())
 	if err != nil {
-		if codeOf(err) == "?" {
+		if authtest.CodeOf(err) == "?" {
 			s.t.Errorf("Authenticate: %v", err)
 		}
 		return
@@ -203,7 +204,7 @@ func (s *sim) authenticate(node *auth.Engine, f *fact) {
 	if f.status != "" {
 		s.t.Errorf("a second ARes for one id")
 	}
-	f.status, f.handed = status, s.clock()
+	f.status, f.handed = status, s.Clock()
 }
 
 // deliver posts an RReq: the right one, one with other values, with foreign
@@ -211,7 +212,7 @@ func (s *sim) authenticate(node *auth.Engine, f *fact) {
 func (s *sim) deliver(f *fact) {
 	schemes := []string{"visa"}
 	status := []string{"Y", "N"}[s.rand.IntN(2)]
-	o := rreq(f.areq, status, s.n)
+	o := authtest.RReq(f.areq, status, s.n)
 	right := true
 	switch s.rand.IntN(6) {
 	case 0:
@@ -222,12 +223,12 @@ func (s *sim) deliver(f *fact) {
 		delete(o, "transStatus")
 		right = false
 	}
-	body := o.json()
-	got := parse(s.t, s.node().Receive(context.Background(), schemes, body).Body)
-	waiting := (f.status == "C" || f.status == "D") && f.first == nil && !f.erro && s.clock().Sub(f.handed) < time.Hour
-	if got.text("messageType") != "RRes" {
+	body := o.JSON()
+	got := authtest.Parse(s.t, s.node().Receive(context.Background(), schemes, body).Body)
+	waiting := (f.status == "C" || f.status == "D") && f.first == nil && !f.erro && s.Clock().Sub(f.handed) < time.Hour
+	if got.Text("messageType") != "RRes" {
 		if right && waiting {
-			if s.world.fault == nil || s.brief {
+			if s.World.Fault == nil || s.brief {
 				s.t.Errorf("the RReq of a challenge that was handed out is refused: %v", got)
 			}
 			s.again = append(s.again, delivery{f, body})
@@ -241,8 +242,8 @@ func (s *sim) deliver(f *fact) {
 // it was stored then or not.
 func (s *sim) deliverAgain() {
 	for _, d := range s.again {
-		got := parse(s.t, s.node().Receive(context.Background(), []string{"visa"}, d.body).Body)
-		if got.text("messageType") != "RRes" {
+		got := authtest.Parse(s.t, s.node().Receive(context.Background(), []string{"visa"}, d.body).Body)
+		if got.Text("messageType") != "RRes" {
 			s.t.Errorf("what was refused with 403 is refused again: %v", got)
 			continue
 		}
@@ -252,32 +253,32 @@ func (s *sim) deliverAgain() {
 }
 
 // acked notes that an RReq was acknowledged.
-func (s *sim) acked(f *fact, body []byte, right bool, got object) {
+func (s *sim) acked(f *fact, body []byte, right bool, got authtest.Object) {
 	switch {
 	case !right:
 		s.t.Errorf("an RReq that is not right was acknowledged (I7)")
-	case f.first != nil && s.clock().Before(f.expires):
+	case f.first != nil && s.Clock().Before(f.expires):
 		s.t.Errorf("a second RReq was acknowledged (I2)")
 	case f.status == "Y" || f.status == "N":
 		s.t.Errorf("an RReq after a final ARes was acknowledged (I4)")
 	case f.erro:
 		s.t.Errorf("an RReq after the directory's Erro was acknowledged (I4)")
-	case (f.status == "") != (got.text("resultsStatus") == "03"):
+	case (f.status == "") != (got.Text("resultsStatus") == "03"):
 		s.t.Errorf("resultsStatus %v after an ARes %q", got["resultsStatus"], f.status)
 	}
 	keep := 300 * time.Second
 	if f.status == "D" {
 		keep = 20 * time.Minute
 	}
-	f.first, f.expires = body, s.clock().Add(keep)
+	f.first, f.expires = body, s.Clock().Add(keep)
 }
 
 // giveUp posts the directory's Erro.
 func (s *sim) giveUp(f *fact) {
-	body := object{
+	body := authtest.Object{
 		"messageType": "Erro", "messageVersion": f.areq["messageVersion"], "errorCode": "203", "errorComponent": "D",
 		"errorDescription": "x", "errorDetail": "y", "threeDSServerTransID": f.areq["threeDSServerTransID"],
-	}.json()
+	}.JSON()
 	if got := s.nodes[0].Receive(context.Background(), []string{"visa"}, body); len(got.Body) != 0 {
 		s.t.Errorf("an Erro was answered with %s", got.Body)
 	}
@@ -298,23 +299,23 @@ func (s *sim) noteGivenUp() {
 func errorOf(_ []byte, err error) error { return err }
 
 func (s *sim) idOf(f *fact) []byte {
-	return object{"threeDSServerTransID": f.areq["threeDSServerTransID"]}.json()
+	return authtest.Object{"threeDSServerTransID": f.areq["threeDSServerTransID"]}.JSON()
 }
 
 // read looks at a result as another than its owner.
 func (s *sim) read(f *fact) {
-	stranger := shop
-	if f.owner == shop {
-		stranger = other
+	stranger := authtest.Shop
+	if f.owner == authtest.Shop {
+		stranger = authtest.Other
 	}
-	if _, err := s.node().Result(context.Background(), stranger, s.idOf(f)); codeOf(err) != "203" {
+	if _, err := s.node().Result(context.Background(), stranger, s.idOf(f)); authtest.CodeOf(err) != "203" {
 		s.t.Errorf("another merchant's /postauth: %v (I3)", err)
 	}
 }
 
 // invariants are checked after every step, on both nodes.
 func (s *sim) invariants() {
-	for id, n := range s.sends {
+	for id, n := range s.Sends {
 		if n > 1 {
 			s.t.Errorf("%d AReqs for %s (I5)", n, id)
 		}
@@ -326,10 +327,10 @@ func (s *sim) invariants() {
 		got, err := s.node().Result(context.Background(), f.owner, s.idOf(f))
 		// The clock of the node that wrote the result and that of the one that reads it may both be off.
 		const tolerance = 2*transid.MaxSkew + time.Second
-		switch left := f.expires.Sub(s.clock()); {
+		switch left := f.expires.Sub(s.Clock()); {
 		case left > tolerance && (err != nil || string(got) != string(f.first)):
 			s.t.Errorf("acknowledged result: got %q, %v; want %q (I1, I2)", got, err, f.first)
-		case left < -tolerance && codeOf(err) != "203":
+		case left < -tolerance && authtest.CodeOf(err) != "203":
 			s.t.Errorf("result after its time: %q %v (I1)", got, err)
 		}
 	}

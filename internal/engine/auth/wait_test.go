@@ -5,32 +5,11 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 )
 
 // The duties whose time nobody can sit out, groups DA, TO, VR and TM.
-
-// decoupled begins a decoupled authentication of at most so many minutes.
-func decoupled(t *testing.T, w *world, version string, minutes int) object {
-	t.Helper()
-	e := w.engine(0)
-	req := areq(version, preauth(t, e, shop))
-	req["threeDSRequestorDecReqInd"], req["threeDSRequestorDecMaxTime"] = "Y", fmt.Sprintf("%05d", minutes)
-	w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "D"), nil }
-	if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
-		t.Fatal(err)
-	}
-	return req
-}
-
-// decoupledResult is what the issuer sends at the end of it.
-func decoupledResult(req object) object {
-	o := rreq(req, "Y", 1)
-	delete(o, "interactionCounter")
-	if req.text("messageVersion") == "2.2.0" {
-		o["authenticationType"] = "04"
-	}
-	return o
-}
 
 // TestDecoupledWait: the result of a decoupled authentication is taken until
 // DecMaxTime, an hour and 30 s are over, and refused afterwards; until it is
@@ -52,20 +31,20 @@ func TestDecoupledWait(t *testing.T) {
 				{"too late", longest + time.Second, "Erro301", "203"},
 			} {
 				t.Run(fmt.Sprintf("%s, %d minutes, %s", version, minutes, tt.name), func(t *testing.T) {
-					w := newWorld()
-					req := decoupled(t, w, version, minutes)
-					w.pass(tt.at)
-					e := w.engine(0)
-					ask := object{"threeDSServerTransID": req["threeDSServerTransID"]}.json()
-					if _, err := e.Result(t.Context(), shop, ask); codeOf(err) != tt.got {
+					w := authtest.NewWorld()
+					req := authtest.Decoupled(t, w, version, minutes)
+					w.Pass(tt.at)
+					e := w.NewEngine(0)
+					ask := authtest.Object{"threeDSServerTransID": req["threeDSServerTransID"]}.JSON()
+					if _, err := e.Result(t.Context(), authtest.Shop, ask); authtest.CodeOf(err) != tt.got {
 						t.Errorf("Result: %v, want %s", err, tt.got)
 					}
-					answer := parse(t, e.Receive(context.Background(), []string{"visa"}, decoupledResult(req).json()).Body)
-					if said := answer.text("messageType") + answer.text("errorCode"); said != tt.msg {
+					answer := authtest.Parse(t, e.Receive(context.Background(), []string{"visa"}, authtest.DecoupledResult(req).JSON()).Body)
+					if said := answer.Text("messageType") + answer.Text("errorCode"); said != tt.msg {
 						t.Errorf("Receive = %v, want %s", answer, tt.msg)
 					}
-					if tt.msg == "RRes" && answer.text("resultsStatus") != "01" {
-						t.Errorf("resultsStatus %q, want 01", answer.text("resultsStatus"))
+					if tt.msg == "RRes" && answer.Text("resultsStatus") != "01" {
+						t.Errorf("resultsStatus %q, want 01", answer.Text("resultsStatus"))
 					}
 				})
 			}
@@ -77,16 +56,16 @@ func TestDecoupledWait(t *testing.T) {
 // first CReq, ten minutes for each of many steps, and a minute for the RReq (ID-07, TO-05).
 func TestChallengeWait(t *testing.T) {
 	for _, after := range []time.Duration{30 * time.Second, 10*time.Minute - time.Second, 20 * 11 * time.Minute, 24*time.Hour - time.Second} {
-		w := newWorld()
-		e := w.engine(0)
-		req := areq("2.3.1", preauth(t, e, shop))
-		w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "C"), nil }
-		if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+		w := authtest.NewWorld()
+		e := w.NewEngine(0)
+		req := authtest.AReq("2.3.1", authtest.Preauth(t, e, authtest.Shop))
+		w.Reply = func(_ string, o authtest.Object) ([]byte, error) { return authtest.ARes(o, "C"), nil }
+		if _, _, err := e.Authenticate(t.Context(), authtest.Shop, req.JSON()); err != nil {
 			t.Fatal(err)
 		}
-		w.pass(after)
-		got := parse(t, e.Receive(context.Background(), []string{"visa"}, rreq(req, "Y", 1).json()).Body)
-		if got.text("messageType") != "RRes" {
+		w.Pass(after)
+		got := authtest.Parse(t, e.Receive(context.Background(), []string{"visa"}, authtest.RReq(req, "Y", 1).JSON()).Body)
+		if got.Text("messageType") != "RRes" {
 			t.Errorf("an RReq after %v: %v, want an RRes", after, got)
 		}
 	}
@@ -99,11 +78,11 @@ func TestMethodAge(t *testing.T) {
 		after time.Duration
 		code  string
 	}{{79 * time.Second, ""}, {81 * time.Second, "301"}, {11 * time.Minute, "301"}} {
-		w := newWorld()
-		e := w.engine(0)
-		req := areq("2.3.1", preauth(t, e, shop))
-		w.pass(tt.after)
-		if _, _, err := e.Authenticate(t.Context(), shop, req.json()); codeOf(err) != tt.code {
+		w := authtest.NewWorld()
+		e := w.NewEngine(0)
+		req := authtest.AReq("2.3.1", authtest.Preauth(t, e, authtest.Shop))
+		w.Pass(tt.after)
+		if _, _, err := e.Authenticate(t.Context(), authtest.Shop, req.JSON()); authtest.CodeOf(err) != tt.code {
 			t.Errorf("after %v: %v, want %q", tt.after, err, tt.code)
 		}
 	}

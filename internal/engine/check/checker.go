@@ -20,6 +20,96 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
+// A Checker judges requests. Set its fields before use; it is then safe for concurrent calls.
+type Checker struct {
+	Cards      Cards
+	IDs        IDs
+	Server     Server
+	Peers      []Directory    // in order of preference
+	Limits     message.Limits // limits of every message that is read; zero means the defaults
+	BrowserURL string         // the origin under which browsers reach our pages; "" if there are none
+	Loopback   bool           // for the sandbox: requestors may give http URLs of this machine where https is demanded
+	Rand       io.Reader      // nil means crypto/rand
+}
+
+// Cards tells which schemes hold a card.
+type Cards interface {
+	// Lookup returns the schemes that hold pan, the preferred one first.
+	Lookup(pan string) []ranges.Hit
+	// AnyTried reports whether any directory has been asked for its ranges
+	// since start, whatever it answered.
+	AnyTried() bool
+	// Pending reports whether a directory that could hold a card, the scheme's
+	// or, of "", any, has not been asked yet: that no range has it says nothing.
+	Pending(scheme string) bool
+}
+
+// IDs make transaction ids, and tell what they say. [transid.Keys] are such.
+type IDs interface {
+	New(now time.Time, life time.Duration, rand io.Reader, scheme transid.Scheme, owner, pan string) string
+	Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (transid.Info, error)
+	IsOwner(id, owner string) bool
+}
+
+// Server is what the 3DS Server says of itself.
+type Server struct {
+	RefNumber     func(message.Version) string // threeDSServerRefNumber
+	RequestorID   string                       // threeDSRequestorID where neither merchant nor directory has one
+	RequestorName string                       // the same for threeDSRequestorName
+}
+
+// A Directory is what the engine knows of one directory server.
+type Directory struct {
+	Scheme        string
+	Versions      []message.Version // that may be used with it, ascending
+	OperatorID    string            // threeDSServerOperatorID it assigned us
+	RequestorID   string            // threeDSRequestorID for merchants that have none of their own; "" means that of Server
+	RequestorName string            // the same for threeDSRequestorName
+	ResultsURL    string            // threeDSServerURL in its AReqs
+	Informational bool              // accepts transStatus I whatever was asked for
+	Lab           bool              // may send browsers to http URLs and to their own machine, for laboratories
+
+	// Rules are what the scheme asks for beyond the protocol; nil means the public rules of Scheme.
+	Rules *scheme.Sheet
+
+	// CriticalExtensions are the ids of the critical message extensions that the
+	// requestors understand.
+	CriticalExtensions []string
+	// ExtensionIDs are the ids of message extensions whose id is not public, by their words.
+	ExtensionIDs map[string]string
+}
+
+// Context adds to c what messages of the directory are checked against.
+func (d *Directory) Context(c message.Context) message.Context {
+	c.Versions, c.Informational, c.Lab = d.Versions, d.Informational, d.Lab
+	c.KnownExtension = func(id string) bool { return slices.Contains(d.CriticalExtensions, id) }
+	return c
+}
+
+// Sheet are those of the directory's scheme.
+func (d *Directory) Sheet() *scheme.Sheet { return cmp.Or(d.Rules, scheme.Public(d.Scheme)) }
+
+// Peer returns the directory of a scheme.
+func (k *Checker) Peer(scheme string) (*Directory, bool) {
+	for i := range k.Peers {
+		if peer := &k.Peers[i]; peer.Scheme == scheme {
+			return peer, true
+		}
+	}
+	return nil, false
+}
+
+// RulesOf returns the rules of a scheme: those of its directory, or what is public if there is no such directory any more.
+func (k *Checker) RulesOf(schemeName string) *scheme.Sheet {
+	if peer, ok := k.Peer(schemeName); ok {
+		return peer.Sheet()
+	}
+	return scheme.Public(schemeName)
+}
+
+// Random returns what ids and secrets are made of.
+func (k *Checker) Random() io.Reader { return cmp.Or(k.Rand, rand.Reader) }
+
 // A Target is where an AReq goes: a directory, and what it says of the card. Both are nil if
 // no configured directory has the card.
 type Target struct {
@@ -81,83 +171,6 @@ func (k *Checker) isStillPending(req *Request) bool {
 	}
 	return k.Cards.Pending(req.DS)
 }
-
-// A Checker judges requests. Set its fields before use; it is then safe for concurrent calls.
-type Checker struct {
-	Cards      Cards
-	IDs        IDs
-	Server     Server
-	Peers      []Directory    // in order of preference
-	Limits     message.Limits // limits of every message that is read; zero means the defaults
-	BrowserURL string         // the origin under which browsers reach our pages; "" if there are none
-	Loopback   bool           // for the sandbox: requestors may give http URLs of this machine where https is demanded
-	Rand       io.Reader      // nil means crypto/rand
-}
-
-// Cards tells which schemes hold a card.
-type Cards interface {
-	// Lookup returns the schemes that hold pan, the preferred one first.
-	Lookup(pan string) []ranges.Hit
-	// AnyTried reports whether any directory has been asked for its ranges
-	// since start, whatever it answered.
-	AnyTried() bool
-	// Pending reports whether a directory that could hold a card, the scheme's
-	// or, of "", any, has not been asked yet: that no range has it says nothing.
-	Pending(scheme string) bool
-}
-
-// IDs make transaction ids, and tell what they say. [transid.Keys] are such.
-type IDs interface {
-	New(now time.Time, life time.Duration, rand io.Reader, scheme transid.Scheme, owner, pan string) string
-	Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (transid.Info, error)
-	IsOwner(id, owner string) bool
-}
-
-// A Directory is what the engine knows of one directory server.
-type Directory struct {
-	Scheme        string
-	Versions      []message.Version // that may be used with it, ascending
-	OperatorID    string            // threeDSServerOperatorID it assigned us
-	RequestorID   string            // threeDSRequestorID for merchants that have none of their own; "" means that of Server
-	RequestorName string            // the same for threeDSRequestorName
-	ResultsURL    string            // threeDSServerURL in its AReqs
-	Informational bool              // accepts transStatus I whatever was asked for
-	Lab           bool              // may send browsers to http URLs and to their own machine, for laboratories
-
-	// Rules are what the scheme asks for beyond the protocol; nil means the public rules of Scheme.
-	Rules *scheme.Sheet
-
-	// CriticalExtensions are the ids of the critical message extensions that the
-	// requestors understand.
-	CriticalExtensions []string
-	// ExtensionIDs are the ids of message extensions whose id is not public, by their words.
-	ExtensionIDs map[string]string
-}
-
-// Context adds to c what messages of the directory are checked against.
-func (d *Directory) Context(c message.Context) message.Context {
-	c.Versions, c.Informational, c.Lab = d.Versions, d.Informational, d.Lab
-	c.KnownExtension = func(id string) bool { return slices.Contains(d.CriticalExtensions, id) }
-	return c
-}
-
-// Server is what the 3DS Server says of itself.
-type Server struct {
-	RefNumber     func(message.Version) string // threeDSServerRefNumber
-	RequestorID   string                       // threeDSRequestorID where neither merchant nor directory has one
-	RequestorName string                       // the same for threeDSRequestorName
-}
-
-func (k *Checker) Peer(scheme string) (*Directory, bool) {
-	for i := range k.Peers {
-		if peer := &k.Peers[i]; peer.Scheme == scheme {
-			return peer, true
-		}
-	}
-	return nil, false
-}
-
-func (k *Checker) Random() io.Reader { return cmp.Or(k.Rand, rand.Reader) }
 
 // BINOf is the beginning of a card number that may be shown beside its last four digits.
 func BINOf(pan string) string {
@@ -246,15 +259,4 @@ func MethodURL(peer *Directory, acs *ranges.ACSVersion) string {
 		return ""
 	}
 	return acs.MethodURL
-}
-
-// Sheet are those of the directory's scheme.
-func (d *Directory) Sheet() *scheme.Sheet { return cmp.Or(d.Rules, scheme.Public(d.Scheme)) }
-
-// RulesOf returns the rules of a scheme: those of its directory, or what is public if there is no such directory any more.
-func (k *Checker) RulesOf(schemeName string) *scheme.Sheet {
-	if peer, ok := k.Peer(schemeName); ok {
-		return peer.Sheet()
-	}
-	return scheme.Public(schemeName)
 }

@@ -12,52 +12,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// subjectOf returns what entries say of the values of a request.
-func (k *Checker) subjectOf(req *Request, c *Content, original *message.Request) faults.Subject {
-	value := func(path message.Path) []byte {
-		if c.AReq != nil {
-			if raw := c.AReq.Raw(string(path)); raw != nil {
-				return raw
-			}
-		}
-		return original.RawAt(path)
-	}
-	return faults.Subject{
-		Version: req.Version, Versions: k.usableVersions(c.To), Value: value,
-		HasProfile: c.isCreation, CanTransliterate: c.canTransliterate,
-	}
-}
-
-// Refuse returns the error of a request that has problems.
-func (k *Checker) Refuse(req *Request, c *Content, problems message.Problems, enforced []*scheme.Finding) error {
-	s := k.subjectOf(req, c, c.Message)
-	return &FaultyRequestError{c.erro(req, problems), k.explainProblems(problems, enforced, s)}
-}
-
-// erro returns the Erro of a request that has problems.
-func (c *Content) erro(req *Request, problems message.Problems) message.Error {
-	bad := fault(req.Version, problems, req.KnownID())
-	if bad.Code == message.UnsupportedVersion && c.To.Peer != nil {
-		bad.Detail = listVersions(CommonVersions(c.To.Peer, c.To.Info)) // only versions that this card can be used with
-	}
-	return bad
-}
-
 // Component is the errorComponent of Erros that the 3DS Server itself makes.
 const Component = "S"
-
-// fault makes the Erro of a request that failed its checks, by the order of
-// docs/api.md, R12. A critical extension is named as messageExtension, without its id.
-func fault(v message.Version, found message.Problems, transID string) message.Error {
-	found = slices.Clone(found)
-	for i := range found {
-		if found[i].Code == message.CriticalExtension {
-			found[i].Note = ""
-		}
-	}
-	code, detail := found.Pick(message.ForRequestor)
-	return NewErro(v, code, detail, transID)
-}
 
 // descriptions are the errorDescriptions in which the requestor's contract differs from the protocol.
 var descriptions = map[message.Code]string{
@@ -79,24 +35,17 @@ func NewErro(v message.Version, code message.Code, detail, transID string) messa
 	}
 }
 
-// BadJSON answers a body that cannot be read at all.
-func BadJSON(err error) error {
-	return &FaultyRequestError{
-		message.Error{
-			Version: message.V220, Code: message.Format, Component: Component,
-			Description: "Invalid JSON", Detail: err.Error(),
-		},
-		[]api.Fault{unreadable(err)},
+// fault makes the Erro of a request that failed its checks, by the order of
+// docs/api.md, R12. A critical extension is named as messageExtension, without its id.
+func fault(v message.Version, found message.Problems, transID string) message.Error {
+	found = slices.Clone(found)
+	for i := range found {
+		if found[i].Code == message.CriticalExtension {
+			found[i].Note = ""
+		}
 	}
-}
-
-// unreadable returns the fault of a body that is no JSON object of a size that can be read.
-func unreadable(err error) api.Fault {
-	cure := "Send one JSON object."
-	if bad, ok := errors.AsType[*message.SyntaxError](err); ok {
-		cure = "Send one JSON object: " + bad.Error() + "."
-	}
-	return faults.New(message.Format, "", "json", cure)
+	code, detail := found.Pick(message.ForRequestor)
+	return NewErro(v, code, detail, transID)
 }
 
 // A FaultyRequestError is the Erro that answers a request with faults, and the faults one by one.
@@ -109,31 +58,35 @@ func (e *FaultyRequestError) Error() string { return e.Erro.Error() }
 
 func (e *FaultyRequestError) Unwrap() error { return e.Erro }
 
-// UnknownID is the errorDescription of a /postauth for an id that has no result.
-const UnknownID = "Unknown threeDSServerTransID"
+// Refuse returns the error of a request that has problems.
+func (k *Checker) Refuse(req *Request, c *Content, problems message.Problems, enforced []*scheme.Finding) error {
+	s := k.subjectOf(req, c, c.Message)
+	return &FaultyRequestError{c.erro(req, problems), k.explainProblems(problems, enforced, s)}
+}
 
-// FaultsOf returns what is wrong with the request that err refuses (docs/api.md, R12a): none if the Erro is another
-// component's, or has a code that does not tell of a fault of the content.
-func FaultsOf(err error) []api.Fault {
-	bad, ok := errors.AsType[message.Error](err)
-	switch {
-	case !ok || bad.Component != Component:
-		return nil
-	case bad.Code != message.UnsupportedVersion && bad.Code != message.ISOCode && (bad.Code < 201 || bad.Code > 207):
-		return nil
+// erro returns the Erro of a request that has problems.
+func (c *Content) erro(req *Request, problems message.Problems) message.Error {
+	bad := fault(req.Version, problems, req.KnownID())
+	if bad.Code == message.UnsupportedVersion && c.To.Peer != nil {
+		bad.Detail = listVersions(CommonVersions(c.To.Peer, c.To.Info)) // only versions that this card can be used with
 	}
-	if refused, ok := errors.AsType[*FaultyRequestError](err); ok {
-		return refused.Faults
+	return bad
+}
+
+// subjectOf returns what entries say of the values of a request.
+func (k *Checker) subjectOf(req *Request, c *Content, original *message.Request) faults.Subject {
+	value := func(path message.Path) []byte {
+		if c.AReq != nil {
+			if raw := c.AReq.Raw(string(path)); raw != nil {
+				return raw
+			}
+		}
+		return original.RawAt(path)
 	}
-	if bad.Description == UnknownID {
-		cure := "Send the id of an authentication of yours whose result is awaited, or can still be fetched."
-		return []api.Fault{faults.New(bad.Code, "threeDSServerTransID", "condition", cure)}
+	return faults.Subject{
+		Version: req.Version, Versions: k.usableVersions(c.To), Value: value,
+		HasProfile: c.isCreation, CanTransliterate: c.canTransliterate,
 	}
-	var all []api.Fault
-	for _, name := range Elements(bad) {
-		all = append(all, faults.New(bad.Code, message.Path(name), "condition", "Send "+name+" as docs/api.md describes it."))
-	}
-	return all
 }
 
 // explainProblems returns the entries of problems. Those that come of a rule of the scheme have its source.
@@ -166,6 +119,53 @@ func (k *Checker) explainProblems(problems message.Problems, enforced []*scheme.
 func (k *Checker) RefuseBody(req *message.Request, problems message.Problems) error {
 	s := faults.Subject{Version: message.V220, Value: req.RawAt}
 	return &FaultyRequestError{fault(message.V220, problems, ""), k.explainProblems(problems, nil, s)}
+}
+
+// BadJSON answers a body that cannot be read at all.
+func BadJSON(err error) error {
+	return &FaultyRequestError{
+		message.Error{
+			Version: message.V220, Code: message.Format, Component: Component,
+			Description: "Invalid JSON", Detail: err.Error(),
+		},
+		[]api.Fault{unreadable(err)},
+	}
+}
+
+// unreadable returns the fault of a body that is no JSON object of a size that can be read.
+func unreadable(err error) api.Fault {
+	cure := "Send one JSON object."
+	if bad, ok := errors.AsType[*message.SyntaxError](err); ok {
+		cure = "Send one JSON object: " + bad.Error() + "."
+	}
+	return faults.New(message.Format, "", "json", cure)
+}
+
+// UnknownID is the errorDescription of a /postauth for an id that has no result.
+const UnknownID = "Unknown threeDSServerTransID"
+
+// FaultsOf returns what is wrong with the request that err refuses (docs/api.md, R12a): none if the Erro is another
+// component's, or has a code that does not tell of a fault of the content.
+func FaultsOf(err error) []api.Fault {
+	bad, ok := errors.AsType[message.Error](err)
+	switch {
+	case !ok || bad.Component != Component:
+		return nil
+	case bad.Code != message.UnsupportedVersion && bad.Code != message.ISOCode && (bad.Code < 201 || bad.Code > 207):
+		return nil
+	}
+	if refused, ok := errors.AsType[*FaultyRequestError](err); ok {
+		return refused.Faults
+	}
+	if bad.Description == UnknownID {
+		cure := "Send the id of an authentication of yours whose result is awaited, or can still be fetched."
+		return []api.Fault{faults.New(bad.Code, "threeDSServerTransID", "condition", cure)}
+	}
+	var all []api.Fault
+	for _, name := range Elements(bad) {
+		all = append(all, faults.New(bad.Code, message.Path(name), "condition", "Send "+name+" as docs/api.md describes it."))
+	}
+	return all
 }
 
 // RangesNotLoaded is the errorDetail of NoRanges.

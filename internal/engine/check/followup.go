@@ -27,26 +27,11 @@ const (
 	Fallback = "fallback"
 )
 
-const Browser = "02" // the deviceChannel of browsers
+// Browser is the deviceChannel of browsers.
+const Browser = "02"
 
 // SPCSupport is the element of the AReq that offers SPC.
 const SPCSupport = "threeDSRequestorSpcSupport"
-
-// commonElements are the elements that a follow-up has in common with the first
-// authentication.
-var commonElements = []string{
-	"messageCategory", "purchaseAmount", "purchaseCurrency", "purchaseExponent",
-	"acquirerBIN", "acquirerMerchantID", "mcc", "merchantCountryCode", "merchantName",
-}
-
-// CommonValues returns the values of the elements that a follow-up of an AReq must have in common with it.
-func CommonValues(areq *message.Message) map[string]string {
-	values := make(map[string]string)
-	for _, name := range commonElements {
-		values[name] = string(areq.Raw(name))
-	}
-	return values
-}
 
 // withdrawSPC takes back the offer of SPC to an issuer that cannot use it: one whose
 // acsInfoInd lacks 07 (Req 448). An offer that says N is none.
@@ -113,34 +98,6 @@ func NeedsFirst(kind string, areq *message.Message) bool {
 	return kind != SPC || areq.Text("deviceChannel") == Browser
 }
 
-// FirstOf returns which kind of follow-up an AReq is, and the acsTransID by which it refers to the first authentication. The
-// kind of every other AReq is "". The error is that the reference is not good.
-func (k *Checker) FirstOf(req *Request, areq *message.Message) (kind, ref string, err error) {
-	kind = followUpKind(req.Version, areq)
-	if kind == "" {
-		return "", "", nil
-	}
-	ref, found := firstReference(kind, areq)
-	switch {
-	case len(found) == 0:
-		return kind, ref, nil
-	case !NeedsFirst(kind, areq):
-		return "", "", nil
-	}
-	s := faults.Subject{Version: req.Version, Value: func(path message.Path) []byte { return areq.Raw(string(path)) }}
-	return kind, "", &FaultyRequestError{fault(req.Version, found, req.KnownID()), k.explainProblems(found, nil, s)}
-}
-
-// FollowUpProblems returns what is wrong with how an AReq refers to a first authentication.
-func FollowUpProblems(v message.Version, areq *message.Message) message.Problems {
-	kind := followUpKind(v, areq)
-	if kind == "" || !NeedsFirst(kind, areq) {
-		return nil
-	}
-	_, found := firstReference(kind, areq)
-	return found
-}
-
 // firstReference returns the acsTransID by which an AReq refers to the first
 // authentication, and what is wrong with the reference.
 func firstReference(kind string, areq *message.Message) (ref string, found message.Problems) {
@@ -160,6 +117,50 @@ func firstReference(kind string, areq *message.Message) (ref string, found messa
 		bad = message.Problem{Code: message.Format, Path: prior + ".threeDSReqPriorAuthMethod"}
 	}
 	return "", append(found, bad)
+}
+
+// FollowUpProblems returns what is wrong with how an AReq refers to a first authentication.
+func FollowUpProblems(v message.Version, areq *message.Message) message.Problems {
+	kind := followUpKind(v, areq)
+	if kind == "" || !NeedsFirst(kind, areq) {
+		return nil
+	}
+	_, found := firstReference(kind, areq)
+	return found
+}
+
+// FirstOf returns which kind of follow-up an AReq is, and the acsTransID by which it refers to the first authentication. The
+// kind of every other AReq is "". The error is that the reference is not good.
+func (k *Checker) FirstOf(req *Request, areq *message.Message) (kind, ref string, err error) {
+	kind = followUpKind(req.Version, areq)
+	if kind == "" {
+		return "", "", nil
+	}
+	ref, found := firstReference(kind, areq)
+	switch {
+	case len(found) == 0:
+		return kind, ref, nil
+	case !NeedsFirst(kind, areq):
+		return "", "", nil
+	}
+	s := faults.Subject{Version: req.Version, Value: func(path message.Path) []byte { return areq.Raw(string(path)) }}
+	return kind, "", &FaultyRequestError{fault(req.Version, found, req.KnownID()), k.explainProblems(found, nil, s)}
+}
+
+// commonElements are the elements that a follow-up has in common with the first
+// authentication.
+var commonElements = []string{
+	"messageCategory", "purchaseAmount", "purchaseCurrency", "purchaseExponent",
+	"acquirerBIN", "acquirerMerchantID", "mcc", "merchantCountryCode", "merchantName",
+}
+
+// CommonValues returns the values of the elements that a follow-up of an AReq must have in common with it.
+func CommonValues(areq *message.Message) map[string]string {
+	values := make(map[string]string)
+	for _, name := range commonElements {
+		values[name] = string(areq.Raw(name))
+	}
+	return values
 }
 
 // An Earlier is what is known of the first authentication that an AReq goes on with.

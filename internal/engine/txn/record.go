@@ -13,73 +13,6 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// A PageRecord is what a row keeps of an authentication that a browser carries out.
-type PageRecord struct {
-	Token        []byte            // digest of the token's secret
-	Card         []byte            `json:",omitzero"` // the AReq, sealed under that secret; gone once the AReq has left
-	Binding      []byte            `json:",omitzero"` // digest of the secret of the browser that began it
-	Awaited      []string          `json:",omitzero"` // members that the request left to the page
-	Begun        int64             `json:",omitzero"` // when a browser began it, Unix milliseconds
-	Data         map[string]string `json:",omitzero"` // what the page told, as readBrowserData returns it
-	Language     string            `json:",omitzero"` // browserLanguage of the request; "" if it left that to the page
-	ReturnURL    string            `json:",omitzero"`
-	Amount       string            `json:",omitzero"`
-	Currency     string            `json:",omitzero"`
-	Exponent     string            `json:",omitzero"`
-	MethodURL    string            `json:",omitzero"`
-	MethodEnds   int64             `json:",omitzero"` // when the 3DS Method is over at the latest, Unix milliseconds
-	IsMethodDone bool              `json:",omitzero"` // its notification has come
-	Shown        int64             `json:",omitzero"` // when the browser first got the form that opens the issuer's page, Unix milliseconds
-	Returned     int64             `json:",omitzero"` // when the issuer sent the browser back, Unix milliseconds
-	IsConfirmed  bool              `json:",omitzero"` // the text of the issuer was shown
-	SPC          *SPCRecord        `json:",omitzero"` // since the issuer has asked for Secure Payment Confirmation
-}
-
-// HasScript reports whether the page may run scripts.
-func (p *PageRecord) HasScript() bool { return p.Data["browserJavascriptEnabled"] != "false" }
-
-// Completion returns the threeDSCompInd of the AReq.
-func (p *PageRecord) Completion() string {
-	switch {
-	case p.MethodURL == "":
-		return "U"
-	case p.IsMethodDone:
-		return "Y"
-	}
-	return "N"
-}
-
-// AuthenticationsAPI is the API of a record that /authentications made, and AgentsAPI that of one for an agent.
-const (
-	AuthenticationsAPI = "authentications"
-	AgentsAPI          = "acp"
-)
-
-// An AgentRecord is what a row keeps of an authentication whose browser an agent looks after.
-type AgentRecord struct {
-	Request         []byte `json:",omitzero"` // the request, sealed under the API key; gone once the AReq has left
-	Continued       int64  `json:",omitzero"` // when the request came that the AReq left for, Unix milliseconds
-	NotificationURL string `json:",omitzero"` // "" if it is to be told later
-	MethodURL       string `json:",omitzero"` // of the 3DS Method; "" if there is none
-}
-
-// A Purchase is what a follow-up authentication must have in common with the first one.
-type Purchase struct {
-	Values map[string]string // raw JSON values by element; "" where the element is absent
-	Card   []byte            // keyed digest of the card number and the id of the first authentication
-}
-
-// A FirstAuthentication is what is kept of one for its follow-up.
-type FirstAuthentication struct {
-	Kind string // kind of the follow-up: spc or fallback
-	At   int64  // when it ended with S or D, Unix milliseconds
-	ID   string // its threeDSServerTransID
-	Purchase
-}
-
-// WasSent reports whether an AReq may have left.
-func (r *Record) WasSent() bool { return r.Sent != 0 && r.Version != "" }
-
 // A Record is what a transaction keeps beside its state. It is sealed before
 // the store sees it. It never holds a card number: of the AReq only the facts
 // that later messages are checked against are kept, and where a follow-up
@@ -176,6 +109,15 @@ func (r *Record) SetPurchase(areq *message.Message) {
 	r.AcquirerMerchant = areq.Text("acquirerMerchantID")
 }
 
+// WasSent reports whether an AReq may have left.
+func (r *Record) WasSent() bool { return r.Sent != 0 && r.Version != "" }
+
+// AuthenticationsAPI is the API of a record that /authentications made, and AgentsAPI that of one for an agent.
+const (
+	AuthenticationsAPI = "authentications"
+	AgentsAPI          = "acp"
+)
+
 // UnkeptRules returns the rules of findings in the form for the record, each once.
 func UnkeptRules(findings []*scheme.Finding) []journal.Rule {
 	var rules []journal.Rule
@@ -190,7 +132,43 @@ func UnkeptRules(findings []*scheme.Finding) []journal.Rule {
 	return rules
 }
 
-// A SPCRecord is what the row of an authentication keeps of Secure Payment Confirmation, when a page of ours shows the
+// A PageRecord is what a row keeps of an authentication that a browser carries out.
+type PageRecord struct {
+	Token        []byte            // digest of the token's secret
+	Card         []byte            `json:",omitzero"` // the AReq, sealed under that secret; gone once the AReq has left
+	Binding      []byte            `json:",omitzero"` // digest of the secret of the browser that began it
+	Awaited      []string          `json:",omitzero"` // members that the request left to the page
+	Begun        int64             `json:",omitzero"` // when a browser began it, Unix milliseconds
+	Data         map[string]string `json:",omitzero"` // what the page told, as readBrowserData returns it
+	Language     string            `json:",omitzero"` // browserLanguage of the request; "" if it left that to the page
+	ReturnURL    string            `json:",omitzero"`
+	Amount       string            `json:",omitzero"`
+	Currency     string            `json:",omitzero"`
+	Exponent     string            `json:",omitzero"`
+	MethodURL    string            `json:",omitzero"`
+	MethodEnds   int64             `json:",omitzero"` // when the 3DS Method is over at the latest, Unix milliseconds
+	IsMethodDone bool              `json:",omitzero"` // its notification has come
+	Shown        int64             `json:",omitzero"` // when the browser first got the form that opens the issuer's page, Unix milliseconds
+	Returned     int64             `json:",omitzero"` // when the issuer sent the browser back, Unix milliseconds
+	IsConfirmed  bool              `json:",omitzero"` // the text of the issuer was shown
+	SPC          *SPCRecord        `json:",omitzero"` // since the issuer has asked for Secure Payment Confirmation
+}
+
+// HasScript reports whether the page may run scripts.
+func (p *PageRecord) HasScript() bool { return p.Data["browserJavascriptEnabled"] != "false" }
+
+// Completion returns the threeDSCompInd of the AReq.
+func (p *PageRecord) Completion() string {
+	switch {
+	case p.MethodURL == "":
+		return "U"
+	case p.IsMethodDone:
+		return "Y"
+	}
+	return "N"
+}
+
+// An SPCRecord is what the row of an authentication keeps of Secure Payment Confirmation, when a page of ours shows the
 // browser's dialog and the server itself sends the second AReq. Beyond Outcome, all is about the first one.
 type SPCRecord struct {
 	ID       string // the threeDSServerTransID of the second AReq
@@ -238,4 +216,26 @@ func (r *Record) First() *Record {
 	was, s := *r, r.Page.SPC
 	was.AReq, was.ARes, was.Sent, was.Answered, was.RReq = s.AReq, s.ARes, s.Sent, s.Answered, nil
 	return &was
+}
+
+// An AgentRecord is what a row keeps of an authentication whose browser an agent looks after.
+type AgentRecord struct {
+	Request         []byte `json:",omitzero"` // the request, sealed under the API key; gone once the AReq has left
+	Continued       int64  `json:",omitzero"` // when the request came that the AReq left for, Unix milliseconds
+	NotificationURL string `json:",omitzero"` // "" if it is to be told later
+	MethodURL       string `json:",omitzero"` // of the 3DS Method; "" if there is none
+}
+
+// A Purchase is what a follow-up authentication must have in common with the first one.
+type Purchase struct {
+	Values map[string]string // raw JSON values by element; "" where the element is absent
+	Card   []byte            // keyed digest of the card number and the id of the first authentication
+}
+
+// A FirstAuthentication is what is kept of one for its follow-up.
+type FirstAuthentication struct {
+	Kind string // kind of the follow-up: spc or fallback
+	At   int64  // when it ended with S or D, Unix milliseconds
+	ID   string // its threeDSServerTransID
+	Purchase
 }

@@ -13,10 +13,59 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// KeepFinal is how long a claim and a final transaction are kept: as long as a result is,
-// and at least as long as the id could be tried again with these timeouts.
-func (r *Rows) KeepFinal() time.Duration {
-	return max(r.Timeouts.Result, 2*(r.Timeouts.Preauth+r.Timeouts.Authentication))
+// The states of a transaction as the store keeps them. A claim is written
+// before its AReq leaves and is the permission to send it once. "Claimed" and
+// "sent" are therefore one state, and a crash between the two can only lose the
+// AReq, never repeat it (invariant I5).
+const (
+	Waiting   store.State = "waiting"   // created, and nothing has left: it waits for its browser
+	Sent      store.State = "sent"      // claimed; its one AReq may have left
+	Challenge store.State = "challenge" // ARes C, D or S committed, no RReq yet
+	Final     store.State = "final"     // ARes with any other status
+	Failed    store.State = "failed"    // no usable ARes, or the DS gave it up with an Erro
+	Result    store.State = "result"    // RReq committed
+	Cancelled store.State = "cancelled" // ended by the merchant or the shopper
+)
+
+// The states of rows that are no transactions. They never change.
+const (
+	Leg        store.State = "leg"        // it holds a first authentication, for its follow-up
+	Second     store.State = "second"     // it stands under the id of the second AReq of SPC; the authentication has the row of its first id
+	Operations store.State = "operations" // it holds a sequence of operation messages
+)
+
+// arrows are all changes of state there are (invariant I4); the states without a row
+// never change.
+var arrows = map[store.State][]store.State{
+	Waiting:   {Sent, Final, Failed, Cancelled},
+	Sent:      {Challenge, Final, Failed, Cancelled},
+	Challenge: {Sent, Result, Failed, Cancelled}, // back to Sent for the second AReq of SPC alone, see claimSecond
+}
+
+// ErrArrow is returned when a transaction is not where its next step starts.
+var ErrArrow = errors.New("auth: no such step")
+
+// Advance moves t to the state next, or leaves it and says why not.
+func Advance(t *store.Txn, next store.State) error {
+	if !slices.Contains(arrows[t.State], next) {
+		return fmt.Errorf("%w: %s to %s", ErrArrow, t.State, next)
+	}
+	t.State = next
+	return nil
+}
+
+// IsTransaction reports whether a row is a transaction.
+func IsTransaction(t *store.Txn) bool { return arrows[t.State] != nil || IsAtEnd(t) }
+
+// IsAtEnd reports whether a transaction is in a state that it does not leave.
+func IsAtEnd(t *store.Txn) bool {
+	return t.State == Final || t.State == Result || t.State == Failed || t.State == Cancelled
+}
+
+// HasNoResult reports whether a transaction is a challenge that has no result: it waits for one, or
+// the directory server has posted an Erro.
+func HasNoResult(t *store.Txn, rec *Record) bool {
+	return t.State == Challenge || t.State == Failed && rec.Erro != nil
 }
 
 // StatusOf returns where a transaction is.
@@ -59,6 +108,12 @@ func (r *Rows) AreValuesGone(rec *Record) bool {
 // is short enough for the answer to leave within a quarter of a second of the limit.
 const CommitTime = 200 * time.Millisecond
 
+// KeepFinal is how long a claim and a final transaction are kept: as long as a result is,
+// and at least as long as the id could be tried again with these timeouts.
+func (r *Rows) KeepFinal() time.Duration {
+	return max(r.Timeouts.Result, 2*(r.Timeouts.Preauth+r.Timeouts.Authentication))
+}
+
 // KeepExpired is how long the owner of a challenge that ended without a result hears that it has expired.
 const KeepExpired = 24 * time.Hour
 
@@ -87,20 +142,6 @@ func (r *Rows) SetExpiry(t *store.Txn, rec *Record, d time.Duration) {
 	}
 }
 
-// IsTransaction reports whether a row is a transaction.
-func IsTransaction(t *store.Txn) bool { return arrows[t.State] != nil || IsAtEnd(t) }
-
-// IsAtEnd reports whether a transaction is in a state that it does not leave.
-func IsAtEnd(t *store.Txn) bool {
-	return t.State == Final || t.State == Result || t.State == Failed || t.State == Cancelled
-}
-
-// HasNoResult reports whether a transaction is a challenge that has no result: it waits for one, or
-// the directory server has posted an Erro.
-func HasNoResult(t *store.Txn, rec *Record) bool {
-	return t.State == Challenge || t.State == Failed && rec.Erro != nil
-}
-
 // IsOver reports whether the transaction of rec is over and its row stays for the id alone.
 func (r *Rows) IsOver(rec *Record) bool {
 	return rec.Until != 0 && r.Now().UnixMilli() >= rec.Until
@@ -115,45 +156,4 @@ func (r *Rows) IsClaimOver(sent int64) bool {
 // ExpiryIn returns the time d from now as the store keeps it.
 func (r *Rows) ExpiryIn(d time.Duration) time.Time {
 	return record.Moment(r.Now().Add(d))
-}
-
-// The states of a transaction as the store keeps them. A claim is written
-// before its AReq leaves and is the permission to send it once. "Claimed" and
-// "sent" are therefore one state, and a crash between the two can only lose the
-// AReq, never repeat it (invariant I5).
-const (
-	Waiting   store.State = "waiting"   // created, and nothing has left: it waits for its browser
-	Sent      store.State = "sent"      // claimed; its one AReq may have left
-	Challenge store.State = "challenge" // ARes C, D or S committed, no RReq yet
-	Final     store.State = "final"     // ARes with any other status
-	Failed    store.State = "failed"    // no usable ARes, or the DS gave it up with an Erro
-	Result    store.State = "result"    // RReq committed
-	Cancelled store.State = "cancelled" // ended by the merchant or the shopper
-)
-
-// The states of rows that are no transactions. They never change.
-const (
-	Leg        store.State = "leg"        // it holds a first authentication, for its follow-up
-	Second     store.State = "second"     // it stands under the id of the second AReq of SPC; the authentication has the row of its first id
-	Operations store.State = "operations" // it holds a sequence of operation messages
-)
-
-// arrows are all changes of state there are (invariant I4); the states without a row
-// never change.
-var arrows = map[store.State][]store.State{
-	Waiting:   {Sent, Final, Failed, Cancelled},
-	Sent:      {Challenge, Final, Failed, Cancelled},
-	Challenge: {Sent, Result, Failed, Cancelled}, // back to Sent for the second AReq of SPC alone, see claimSecond
-}
-
-// ErrArrow is returned when a transaction is not where its next step starts.
-var ErrArrow = errors.New("auth: no such step")
-
-// Advance moves t to the state next, or leaves it and says why not.
-func Advance(t *store.Txn, next store.State) error {
-	if !slices.Contains(arrows[t.State], next) {
-		return fmt.Errorf("%w: %s to %s", ErrArrow, t.State, next)
-	}
-	t.State = next
-	return nil
 }

@@ -7,13 +7,13 @@ import (
 	"slices"
 
 	"github.com/openthreeds/threeds/internal/edge/browser"
-	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
 // newBrowserHandler returns what serves browsers by a configuration.
-func (s *Server) newBrowserHandler(cfg *Config, engine *auth.Engine) http.Handler {
+func (s *Server) newBrowserHandler(cfg *Config, engine *session.Engine) http.Handler {
 	isLab := cfg.Loopback || slices.ContainsFunc(cfg.Directories, func(d check.Directory) bool { return d.Lab })
 	return browser.New(browser.Settings{
 		URL: cfg.BrowserURL, Engine: engine, IsLab: isLab, TrustedProxies: cfg.BrowserProxies, Waits: s.waits, Log: s.cfg.Log,

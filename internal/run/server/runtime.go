@@ -18,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/mpi"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/peers/directory"
@@ -36,7 +37,7 @@ type runtime struct {
 	cards      *ranges.Schemes
 	client     *directory.Client
 	v1         *directory.V1Client
-	engine     *auth.Engine
+	engine     *session.Engine
 	mpi        *mpi.Engine
 	limits     *api.Limiter
 	api        http.Handler
@@ -78,7 +79,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 // buildEngines makes the engines of a runtime, whose directories are connected.
 func (s *Server) buildEngines(rt *runtime) {
 	cfg, db, records := &rt.cfg, s.engineStore(), sealer{&s.ring, &s.refusedRecords}
-	rt.engine = &auth.Engine{
+	rt.engine = &session.Engine{Engine: &auth.Engine{
 		Rows: txn.Rows{
 			Store: db, Sealer: records, Timeouts: cfg.Timeouts, Log: s.cfg.Log, Now: s.timestamp, Tasks: &s.tasks,
 			Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) }, StoreFailures: &s.storeFailures,
@@ -88,8 +89,8 @@ func (s *Server) buildEngines(rt *runtime) {
 			BrowserURL: cfg.BrowserURL, Loopback: cfg.Loopback,
 		},
 		Directories: rt.client, Observer: NewObserver(s.metrics), Recorder: obs.Recorder{}, Findings: &s.findings, Announcer: announcer{s.hooks},
-	}
-	s.journalOf(rt.engine, cfg)
+	}}
+	s.journalOf(rt.engine.Engine, cfg)
 	if cfg.Cards != nil {
 		rt.engine.Cards = cfg.Cards(rt.cards)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/edge/browser"
 	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
@@ -57,7 +57,7 @@ func TestB9AttacksAreText(t *testing.T) {
 	}
 	add := func(attack string, row enginetest.Row) string {
 		w.looks.Store(attack, browser.Looks{Name: attack, Colour: attack, Accent: attack, Logo: []byte("<svg xmlns='http://www.w3.org/2000/svg'/>"), LogoType: "image/svg+xml"})
-		row.View = auth.BrowserView{Merchant: attack, Amount: "12900", Currency: attack, Exponent: "2", Language: attack, ReturnURL: attack}
+		row.View = session.BrowserView{Merchant: attack, Amount: "12900", Currency: attack, Exponent: "2", Language: attack, ReturnURL: attack}
 		return w.engine.Add(row)
 	}
 	type call map[string]string
@@ -134,7 +134,7 @@ func TestD77LogoRunsNothing(t *testing.T) {
 		`<html xmlns="http://www.w3.org/1999/xhtml"><script>xss()</script></html>`,
 	} {
 		w.looks.Store("logo", browser.Looks{Name: "x", Logo: []byte(logo), LogoType: "image/svg+xml"})
-		w.do(chromedp.Navigate(w.base + "/a/" + w.engine.Add(enginetest.Row{View: auth.BrowserView{Merchant: "logo"}}) + "/logo"))
+		w.do(chromedp.Navigate(w.base + "/a/" + w.engine.Add(enginetest.Row{View: session.BrowserView{Merchant: "logo"}}) + "/logo"))
 		for _, sprung := range trap.Sprung() {
 			if sprung == "script: it ran" {
 				t.Errorf("%s runs", logo)

@@ -2,10 +2,11 @@ package hosted
 
 import (
 	"fmt"
-	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
-	"github.com/openthreeds/threeds/internal/engine/auth"
 	"strings"
 	"testing"
+
+	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
+	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
 // TestD68ABankThatForbidsFramingOpensInAWindow: the button comes five seconds after the frame was posted to, and posts the same
@@ -65,11 +66,11 @@ func TestD68ADeadBankIsSaid(t *testing.T) {
 	for status, end := range map[string]func(token string){
 		"cancelled": func(string) { w.eval(mark("cancel") + `.click()`); w.eval(mark("confirm-cancel") + `.click()`) },
 		"completed": func(token string) {
-			w.engine.SetStep(token, auth.StepEnd)
+			w.engine.SetStep(token, session.StepEnd)
 		},
 		"pending": func(token string) { // the next view of the server comes after ten and a half minutes
 			w.eval(`window.realNow = Date.now; Date.now = () => realNow() + 631000; undefined`)
-			w.engine.SetStep(token, auth.StepChallenge)
+			w.engine.SetStep(token, session.StepChallenge)
 		},
 	} {
 		w.openShop()

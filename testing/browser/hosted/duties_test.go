@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
@@ -33,7 +33,7 @@ func TestD60EndsAreAClosedList(t *testing.T) {
 	w.ends("expired", "begin end")
 
 	taken := w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge"})
-	if _, _, err := w.engine.BeginBrowser(t.Context(), taken, newSecret(), auth.BrowserData{}); err != nil {
+	if _, _, err := w.engine.BeginBrowser(t.Context(), taken, newSecret(), session.BrowserData{}); err != nil {
 		t.Fatal(err)
 	}
 	w.start(taken, "")
@@ -105,7 +105,7 @@ func TestD66EndIsFrozenAndStepsComeOnce(t *testing.T) {
 	w.start(token, `signal: late.signal`)
 	w.until("!!" + mark("challenge"))
 	w.engine.Lose("state") // The state of the challenge changes, and an answer is lost: the challenge is told once all the same.
-	w.engine.SetStep(token, auth.StepChallenge)
+	w.engine.SetStep(token, session.StepChallenge)
 	w.until(`performance.getEntriesByType("resource").filter((e) => e.name.includes("/a/state")).length > 2`)
 	w.do(chromedp.Evaluate[chromedp.Void](`late.abort(); undefined`))
 	w.ends("cancelled", "begin challenge end")

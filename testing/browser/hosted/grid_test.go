@@ -16,7 +16,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/edge/browser"
 	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
@@ -221,7 +221,7 @@ func (w *gridWorld) atBank() {
 func (w *gridWorld) confirm(token string) {
 	w.t.Helper()
 	w.poll("confirm at the bank", func() (bool, error) {
-		if w.engine.Row(token).View.Step == auth.StepEnd {
+		if w.engine.Row(token).View.Step == session.StepEnd {
 			return true, nil
 		}
 		return w.tab.AnyFrame(`(() => {

@@ -2,18 +2,18 @@ package hosted
 
 import (
 	"fmt"
-	"github.com/chromedp/cdproto/page"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/edge/browser"
 	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
@@ -50,7 +50,7 @@ func (w *world) walkHosted(show func(face string)) {
 	const info = "Your card was used abroad today. Please call the number on the back of it, 0800 123 456 789, before you try again."
 	for l, language := range []string{"en", "ar"} {
 		for m, merchant := range []string{"fjord", "plum"} {
-			view := auth.BrowserView{Merchant: merchant, Language: language}
+			view := session.BrowserView{Merchant: merchant, Language: language}
 			noScript := func(name string, row enginetest.Row) func() string {
 				row.View = view
 				return func() string {
@@ -102,7 +102,7 @@ func (w *world) arrive(expression string) {
 }
 
 // endOf returns the page at the end for a shop that is slow, without the script that goes there.
-func (w *world) endOf(view auth.BrowserView) string {
+func (w *world) endOf(view session.BrowserView) string {
 	view.ReturnURL = w.shop + "/?order=1"
 	token := w.engine.Add(enginetest.Row{ACSURL: w.bank + "/challenge", View: view})
 	w.submitBegin(token, get(w.handler, "/a/"+token).Result().Cookies())
@@ -114,9 +114,9 @@ func (w *world) endOf(view auth.BrowserView) string {
 }
 
 // begunElsewhere returns the token of an authentication that another browser has begun.
-func (w *world) begunElsewhere(view auth.BrowserView) string {
+func (w *world) begunElsewhere(view session.BrowserView) string {
 	token := w.engine.Add(enginetest.Row{View: view})
-	if _, _, err := w.engine.BeginBrowser(w.t.Context(), token, newSecret(), auth.BrowserData{}); err != nil {
+	if _, _, err := w.engine.BeginBrowser(w.t.Context(), token, newSecret(), session.BrowserData{}); err != nil {
 		w.fail(err)
 	}
 	return token

@@ -6,9 +6,10 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
 // holdTimers has the page keep each timer of five seconds or more until release is called with its milliseconds.
@@ -33,8 +34,8 @@ func TestD67MarksOfThreedsJSAreStable(t *testing.T) {
 		w.start(token, options)
 		w.until("!!" + mark("spinner"))
 		w.until(mark("method") + `?.tagName == "IFRAME"`)
-		waittest.Until(t, "the first step", func() bool { return w.engine.Row(token).View.Step == auth.StepMethod })
-		w.engine.SetStep(token, auth.StepChallenge)
+		waittest.Until(t, "the first step", func() bool { return w.engine.Row(token).View.Step == session.StepMethod })
+		w.engine.SetStep(token, session.StepChallenge)
 		w.until(mark("challenge") + `?.tagName == "IFRAME"`)
 		if isDialog := w.read(`String(` + mark("dialog") + `?.tagName)`); (isDialog == "DIALOG") != (name == "dialog") {
 			t.Errorf("%s: the mark dialog is on %s", name, isDialog)

@@ -8,13 +8,13 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/edge/browser/enginetest"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
 // asksForSPC is an authentication whose issuer asks for SPC.
 func asksForSPC() enginetest.Row {
-	return enginetest.Row{SPC: &auth.BrowserSPC{
+	return enginetest.Row{SPC: &session.BrowserSPC{
 		Credentials: json.RawMessage(`[{"rpID":"bank.example","credentialIds":["YWE"]}]`), Transaction: json.RawMessage(`{"challenge":"Yg"}`),
 	}}
 }

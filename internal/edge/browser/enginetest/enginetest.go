@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
 // An Engine has authentications whose course a test prescribes.
@@ -37,20 +38,20 @@ func (e *Engine) lose(step string) bool {
 
 // A Row is an authentication: how it goes on, and what has become of it.
 type Row struct {
-	View      auth.BrowserView
+	View      session.BrowserView
 	Binding   string
-	Data      auth.BrowserData
+	Data      session.BrowserData
 	Tag       string
 	MethodURL string // "": no 3DS Method
 	ACSURL    string // "": no challenge
 	Info      string
-	End       string           // how it ends
-	AReqs     int              // how many AReqs left
-	IsSlow    bool             // the result does not come
-	Version   string           // messageVersion; "": 2.2.0
-	MethodEnd time.Duration    // how long the engine waits for the notification of the 3DS Method; zero: an hour
-	SPC       *auth.BrowserSPC // what the issuer asks for before it decides; nil: nothing
-	Answers   []auth.SPCAnswer // what became of that
+	End       string              // how it ends
+	AReqs     int                 // how many AReqs left
+	IsSlow    bool                // the result does not come
+	Version   string              // messageVersion; "": 2.2.0
+	MethodEnd time.Duration       // how long the engine waits for the notification of the 3DS Method; zero: an hour
+	SPC       *session.BrowserSPC // what the issuer asks for before it decides; nil: nothing
+	Answers   []session.SPCAnswer // what became of that
 }
 
 // NewEngine returns an engine without authentications.
@@ -68,7 +69,7 @@ func (e *Engine) Add(row Row) string {
 	copy(id[16:], newSecret())
 	token := base64.RawURLEncoding.EncodeToString(id)
 	row.View.ID = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
-	row.View.Step, row.View.Merchant = auth.StepBegin, cmp.Or(row.View.Merchant, "shop")
+	row.View.Step, row.View.Merchant = session.StepBegin, cmp.Or(row.View.Merchant, "shop")
 	if row.View.Amount == "" {
 		row.View.Amount, row.View.Currency, row.View.Exponent = "12900", "EUR", "2"
 	}
@@ -109,7 +110,7 @@ func (e *Engine) WillLose(step string) bool {
 }
 
 // SetStep moves an authentication to a step, as if its issuer or its merchant had.
-func (e *Engine) SetStep(token string, step auth.BrowserStep) {
+func (e *Engine) SetStep(token string, step session.BrowserStep) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.set(e.rows[token], step)
@@ -122,23 +123,23 @@ func newSecret() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-func (e *Engine) set(row *Row, step auth.BrowserStep) {
-	if row.View.Step == auth.StepEnd {
+func (e *Engine) set(row *Row, step session.BrowserStep) {
+	if row.View.Step == session.StepEnd {
 		return
 	}
 	row.View.Step = step
 	row.View.Version++
 	row.View.Method, row.View.Challenge, row.View.SPC, row.View.CardholderInfo = nil, nil, nil, ""
 	switch step {
-	case auth.StepMethod:
-		row.View.Method = &auth.BrowserMethod{URL: row.MethodURL, Data: row.Tag}
-	case auth.StepChallenge:
-		row.View.Challenge = &auth.BrowserChallenge{ACSURL: row.ACSURL, CReq: row.Tag, MessageVersion: cmp.Or(row.Version, "2.2.0")}
-	case auth.StepSPC:
+	case session.StepMethod:
+		row.View.Method = &session.BrowserMethod{URL: row.MethodURL, Data: row.Tag}
+	case session.StepChallenge:
+		row.View.Challenge = &session.BrowserChallenge{ACSURL: row.ACSURL, CReq: row.Tag, MessageVersion: cmp.Or(row.Version, "2.2.0")}
+	case session.StepSPC:
 		row.View.SPC = row.SPC
-	case auth.StepConfirm:
+	case session.StepConfirm:
 		row.View.CardholderInfo = row.Info
-	case auth.StepEnd:
+	case session.StepEnd:
 		row.View.End = row.End
 	}
 	close(e.changed)
@@ -151,31 +152,31 @@ func (e *Engine) find(token, binding string) (*Row, error) {
 	case row == nil:
 		return nil, auth.ErrNoAuthentication
 	case row.Binding != binding:
-		return nil, auth.ErrOtherBrowser
+		return nil, session.ErrOtherBrowser
 	}
 	return row, nil
 }
 
 // OpenBrowser is the method of the engine that package browser calls.
-func (e *Engine) OpenBrowser(_ context.Context, token string) (*auth.BrowserView, error) {
+func (e *Engine) OpenBrowser(_ context.Context, token string) (*session.BrowserView, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	row := e.rows[token]
 	if row == nil {
 		return nil, auth.ErrNoAuthentication
 	}
-	v := auth.BrowserView{ID: row.View.ID, Language: row.View.Language, Merchant: row.View.Merchant, Amount: row.View.Amount, Currency: row.View.Currency, Exponent: row.View.Exponent, Step: row.View.Step}
+	v := session.BrowserView{ID: row.View.ID, Language: row.View.Language, Merchant: row.View.Merchant, Amount: row.View.Amount, Currency: row.View.Currency, Exponent: row.View.Exponent, Step: row.View.Step}
 	return &v, nil
 }
 
 // BeginBrowser is the method of the engine that package browser calls.
-func (e *Engine) BeginBrowser(_ context.Context, token, binding string, data auth.BrowserData) (*auth.BrowserView, string, error) {
+func (e *Engine) BeginBrowser(_ context.Context, token, binding string, data session.BrowserData) (*session.BrowserView, string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if row := e.rows[token]; row != nil && row.Binding == "" {
 		row.Binding, row.Data = binding, data
 		if row.MethodURL != "" && data["browserJavascriptEnabled"] == "true" {
-			e.set(row, auth.StepMethod)
+			e.set(row, session.StepMethod)
 			time.AfterFunc(row.MethodEnd, func() { e.endMethod(row) })
 		} else {
 			e.sendAReq(row)
@@ -196,28 +197,28 @@ func (e *Engine) sendAReq(row *Row) {
 	row.AReqs++
 	switch {
 	case row.SPC != nil && row.Data["spc"] == "true" && len(row.Answers) == 0:
-		e.set(row, auth.StepSPC)
+		e.set(row, session.StepSPC)
 	case row.ACSURL != "":
-		e.set(row, auth.StepChallenge)
+		e.set(row, session.StepChallenge)
 	case row.Info != "":
-		e.set(row, auth.StepConfirm)
+		e.set(row, session.StepConfirm)
 	case row.IsSlow:
-		e.set(row, auth.StepAuthentication)
+		e.set(row, session.StepAuthentication)
 	default:
-		e.set(row, auth.StepEnd)
+		e.set(row, session.StepEnd)
 	}
 }
 
 func (e *Engine) endMethod(row *Row) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if row.View.Step == auth.StepMethod {
+	if row.View.Step == session.StepMethod {
 		e.sendAReq(row)
 	}
 }
 
 // ViewBrowser is the method of the engine that package browser calls.
-func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after int) (*auth.BrowserView, error) {
+func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after int) (*session.BrowserView, error) {
 	for {
 		e.mu.Lock()
 		row, err := e.find(token, binding)
@@ -242,14 +243,14 @@ func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after i
 }
 
 // AnswerSPC is the method of the engine that package browser calls.
-func (e *Engine) AnswerSPC(_ context.Context, token, binding string, answer auth.SPCAnswer) (*auth.BrowserView, error) {
+func (e *Engine) AnswerSPC(_ context.Context, token, binding string, answer session.SPCAnswer) (*session.BrowserView, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	row, err := e.find(token, binding)
 	if err != nil {
 		return nil, err
 	}
-	if row.View.Step == auth.StepSPC {
+	if row.View.Step == session.StepSPC {
 		row.Answers = append(row.Answers, answer)
 		e.sendAReq(row)
 	}
@@ -261,16 +262,16 @@ func (e *Engine) AnswerSPC(_ context.Context, token, binding string, answer auth
 }
 
 // ConfirmBrowser is the method of the engine that package browser calls.
-func (e *Engine) ConfirmBrowser(_ context.Context, token, binding string) (*auth.BrowserView, error) {
+func (e *Engine) ConfirmBrowser(_ context.Context, token, binding string) (*session.BrowserView, error) {
 	return e.finish(token, binding, "")
 }
 
 // CancelBrowser is the method of the engine that package browser calls.
-func (e *Engine) CancelBrowser(_ context.Context, token, binding string) (*auth.BrowserView, error) {
+func (e *Engine) CancelBrowser(_ context.Context, token, binding string) (*session.BrowserView, error) {
 	return e.finish(token, binding, "cancelled")
 }
 
-func (e *Engine) finish(token, binding, end string) (*auth.BrowserView, error) {
+func (e *Engine) finish(token, binding, end string) (*session.BrowserView, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if row := e.rows[token]; row != nil && row.Binding == "" && end != "" {
@@ -280,10 +281,10 @@ func (e *Engine) finish(token, binding, end string) (*auth.BrowserView, error) {
 	if err != nil {
 		return nil, err
 	}
-	if end != "" && row.View.Step != auth.StepEnd {
+	if end != "" && row.View.Step != session.StepEnd {
 		row.End = end
 	}
-	e.set(row, auth.StepEnd)
+	e.set(row, session.StepEnd)
 	if e.lose("finish") {
 		return nil, errAnswerLost
 	}
@@ -292,20 +293,20 @@ func (e *Engine) finish(token, binding, end string) (*auth.BrowserView, error) {
 }
 
 // EndBrowserChallenge is the method of the engine that package browser calls.
-func (e *Engine) EndBrowserChallenge(_ context.Context, tag string) (*auth.BrowserView, error) {
+func (e *Engine) EndBrowserChallenge(_ context.Context, tag string) (*session.BrowserView, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	row := e.tags[tag]
 	if row == nil {
 		return nil, auth.ErrNoAuthentication
 	}
-	e.set(row, auth.StepEnd)
+	e.set(row, session.StepEnd)
 	v := row.View
 	return &v, nil
 }
 
 // WaitAfterChallenge is the method of the engine that package browser calls.
-func (e *Engine) WaitAfterChallenge(ctx context.Context, tag string) (*auth.BrowserView, error) {
+func (e *Engine) WaitAfterChallenge(ctx context.Context, tag string) (*session.BrowserView, error) {
 	return e.EndBrowserChallenge(ctx, tag)
 }
 

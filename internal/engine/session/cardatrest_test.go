@@ -1,4 +1,4 @@
-package auth_test
+package session_test
 
 import (
 	"bytes"
@@ -9,14 +9,18 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/internal/state/store/postgres"
@@ -42,16 +46,16 @@ type realStore struct {
 }
 
 // eachRealStore runs a test with the key file and each kind of store that servers have.
-func eachRealStore(t *testing.T, test func(t *testing.T, w *world, st realStore, keyFile string)) {
-	start := func(t *testing.T) (*world, string) {
-		w := newWorld()
-		w.now.Store(time.Now().UnixNano()) // the clock of PostgreSQL is the machine's
+func eachRealStore(t *testing.T, test func(t *testing.T, w *authtest.World, st realStore, keyFile string)) {
+	start := func(t *testing.T) (*authtest.World, string) {
+		w := authtest.NewWorld()
+		w.Nanos.Store(time.Now().UnixNano()) // the clock of PostgreSQL is the machine's
 		return w, filepath.Join(t.TempDir(), "keys.json")
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		w, keyFile := start(t)
 		dir := t.TempDir()
-		st, err := sqlite.Open(dir, sqlite.Options{Now: w.clock})
+		st, err := sqlite.Open(dir, sqlite.Options{Now: w.Clock})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,19 +77,19 @@ func eachRealStore(t *testing.T, test func(t *testing.T, w *world, st realStore,
 }
 
 // realPage begins an authentication of a browser with the key ring of a file, in a store.
-func realPage(t *testing.T, w *world, st realStore, keyFile string) (*pageTest, *keyring.Ring) {
+func realPage(t *testing.T, w *authtest.World, st realStore, keyFile string) (*authtest.Page, *keyring.Ring) {
 	t.Helper()
 	ring, err := keyring.LoadOrCreate(keyFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := w.browserEngine()
+	e := w.NewBrowserEngine()
 	e.Store, e.Sealer = st, ring
-	a, access, err := e.Create(t.Context(), profiled, four().json())
+	a, access, err := e.Create(t.Context(), authtest.Profiled, authtest.Four().JSON())
 	if err != nil {
-		t.Fatal(told(err))
+		t.Fatal(authtest.Told(err))
 	}
-	return &pageTest{world: w, Engine: e, t: t, id: a.ID, token: access.Token}, ring
+	return &authtest.Page{World: w, Engine: e, T: t, ID: a.ID, Token: access.Token}, ring
 }
 
 // rowOf returns the row of an authentication with its outer seal opened, and the card in it, nil if there is none.
@@ -121,13 +125,13 @@ func opensCard(t *testing.T, id string, secret, card []byte) bool {
 		t.Fatal(err)
 	}
 	text, err := aead.Open(nil, nil, card, nil)
-	return err == nil && bytes.Contains(text, []byte(pan))
+	return err == nil && bytes.Contains(text, []byte(authtest.PAN))
 }
 
 // hasCardIn names the encoding in which the card number, or a secret, is in data; "" if it is not there.
 func hasCardIn(data []byte, secret []byte) string {
 	for name, form := range map[string][]byte{
-		"card": []byte(pan), "most of the card": []byte(pan[8:]), "card in hexadecimal": []byte(hex.EncodeToString([]byte(pan))),
+		"card": []byte(authtest.PAN), "most of the card": []byte(authtest.PAN[8:]), "card in hexadecimal": []byte(hex.EncodeToString([]byte(authtest.PAN))),
 		"secret": secret, "secret in hexadecimal": []byte(hex.EncodeToString(secret)),
 		"secret in base64": []byte(base64.StdEncoding.EncodeToString(secret)), "secret in base64url": []byte(base64.RawURLEncoding.EncodeToString(secret)),
 	} {
@@ -136,7 +140,7 @@ func hasCardIn(data []byte, secret []byte) string {
 		}
 	}
 	for i := range 3 {
-		for name, text := range map[string]string{"card": pan, "secret": string(secret)} {
+		for name, text := range map[string]string{"card": authtest.PAN, "secret": string(secret)} {
 			b := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat(" ", i) + text))
 			if bytes.Contains(data, []byte(b[4:len(b)-4])) {
 				return name + " in base64"
@@ -149,15 +153,15 @@ func hasCardIn(data []byte, secret []byte) string {
 // TestF10DatabaseAndKeyFileDoNotOpenTheCard: with the real key ring and each real store, whoever has the files of the
 // database and the key file has no card number and no secret that opens it; the token does open it.
 func TestF10DatabaseAndKeyFileDoNotOpenTheCard(t *testing.T) {
-	eachRealStore(t, func(t *testing.T, w *world, st realStore, keyFile string) {
+	eachRealStore(t, func(t *testing.T, w *authtest.World, st realStore, keyFile string) {
 		p, ring := realPage(t, w, st, keyFile)
-		b, err := base64.RawURLEncoding.DecodeString(p.token)
+		b, err := base64.RawURLEncoding.DecodeString(p.Token)
 		if err != nil {
 			t.Fatal(err)
 		}
 		secret := b[16:]
-		plain, card := rowOf(t, st, ring, p.id)
-		if !opensCard(t, p.id, secret, card) {
+		plain, card := rowOf(t, st, ring, p.ID)
+		if !opensCard(t, p.ID, secret, card) {
 			t.Fatal("the token does not open the card: this test looks at something else")
 		}
 		if what := hasCardIn(plain, secret); what != "" {
@@ -171,11 +175,11 @@ func TestF10DatabaseAndKeyFileDoNotOpenTheCard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		row, err := st.Get(t.Context(), p.id)
+		row, err := st.Get(t.Context(), p.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pieces := [][]byte{keys, bytes.Replace(plain, []byte(base64.StdEncoding.EncodeToString(card)), nil, 1), []byte(row.Name()), []byte(p.id)}
+		pieces := [][]byte{keys, bytes.Replace(plain, []byte(base64.StdEncoding.EncodeToString(card)), nil, 1), []byte(row.Name()), []byte(p.ID)}
 		for _, text := range [][]byte{keys, plain} {
 			for word := range strings.FieldsFuncSeq(string(text), func(r rune) bool { return r == '"' }) {
 				if decoded, err := base64.StdEncoding.DecodeString(word); err == nil && len(decoded) >= 16 && !bytes.Equal(decoded, card) {
@@ -188,7 +192,7 @@ func TestF10DatabaseAndKeyFileDoNotOpenTheCard(t *testing.T) {
 		}
 		for _, piece := range pieces {
 			for i := range max(1, len(piece)-31) {
-				if opensCard(t, p.id, piece[i:min(i+32, len(piece))], card) {
+				if opensCard(t, p.ID, piece[i:min(i+32, len(piece))], card) {
 					t.Fatalf("the card opens under %q", piece[i:min(i+32, len(piece))])
 				}
 			}
@@ -218,18 +222,18 @@ func wantNothingInFiles(t *testing.T, dir string, secret []byte) {
 
 // TestF10CardIsGoneWhenTheAReqLeaves: at the moment at which the directory has the AReq, the row has no card.
 func TestF10CardIsGoneWhenTheAReqLeaves(t *testing.T) {
-	eachRealStore(t, func(t *testing.T, w *world, st realStore, keyFile string) {
+	eachRealStore(t, func(t *testing.T, w *authtest.World, st realStore, keyFile string) {
 		p, ring := realPage(t, w, st, keyFile)
-		if _, card := rowOf(t, st, ring, p.id); card == nil {
+		if _, card := rowOf(t, st, ring, p.ID); card == nil {
 			t.Fatal("the row has no card before the AReq")
 		}
 		left := make(chan []byte, 1)
-		w.sent = func([]byte) {
-			_, card := rowOf(t, st, ring, p.id)
+		w.Sent = func([]byte) {
+			_, card := rowOf(t, st, ring, p.ID)
 			left <- card
 		}
-		p.startBrowser()
-		p.await(auth.StepEnd)
+		p.Start()
+		p.Await(session.StepEnd)
 		if card := <-left; card != nil {
 			t.Errorf("the row has %d bytes of a card when the AReq leaves", len(card))
 		}
@@ -239,11 +243,11 @@ func TestF10CardIsGoneWhenTheAReqLeaves(t *testing.T) {
 // TestF10CardIsGoneAfterThirtyMinutes: the card of a browser that never comes is taken out of its row when the wait is
 // over, though the row stays to say so; that of one that may still come is not.
 func TestF10CardIsGoneAfterThirtyMinutes(t *testing.T) {
-	eachRealStore(t, func(t *testing.T, w *world, st realStore, keyFile string) {
+	eachRealStore(t, func(t *testing.T, w *authtest.World, st realStore, keyFile string) {
 		p, ring := realPage(t, w, st, keyFile)
-		w.pass(20 * time.Minute)
+		w.Pass(20 * time.Minute)
 		later, _ := realPage(t, w, st, keyFile)
-		w.pass(10*time.Minute - time.Second)
+		w.Pass(10*time.Minute - time.Second)
 		var after store.Txn
 		erase := func() {
 			t.Helper()
@@ -253,29 +257,96 @@ func TestF10CardIsGoneAfterThirtyMinutes(t *testing.T) {
 			}
 		}
 		erase()
-		if _, card := rowOf(t, st, ring, p.id); card == nil {
+		if _, card := rowOf(t, st, ring, p.ID); card == nil {
 			t.Error("the card is gone before its time")
 		}
-		w.pass(time.Second)
+		w.Pass(time.Second)
 		erase()
-		if plain, card := rowOf(t, st, ring, p.id); card != nil {
+		if plain, card := rowOf(t, st, ring, p.ID); card != nil {
 			t.Errorf("the card is there after 30 minutes: %s", plain)
 		}
-		if _, card := rowOf(t, st, ring, later.id); card == nil {
+		if _, card := rowOf(t, st, ring, later.ID); card == nil {
 			t.Error("the card of a browser that may still come is gone")
 		}
-		_, _, _ = p.BeginBrowser(t.Context(), p.token, "", seen) // whatever the browser is told now
-		if w.sends[p.id] != 0 {
-			t.Errorf("%d AReqs after the end of the wait", w.sends[p.id])
+		_, _, _ = p.BeginBrowser(t.Context(), p.Token, "", authtest.Seen) // whatever the browser is told now
+		if w.Sends[p.ID] != 0 {
+			t.Errorf("%d AReqs after the end of the wait", w.Sends[p.ID])
 		}
-		a, err := p.Authentication(t.Context(), profiled, p.id)
+		a, err := p.Authentication(t.Context(), authtest.Profiled, p.ID)
 		if err != nil || a.Status != "expired" {
 			t.Errorf("%+v, %v; want expired", a, err)
 		}
-		w.pass(20 * time.Minute)
+		w.Pass(20 * time.Minute)
 		erase()
-		if _, card := rowOf(t, st, ring, later.id); card != nil {
+		if _, card := rowOf(t, st, ring, later.ID); card != nil {
 			t.Error("the card of the later one is there after its 30 minutes")
 		}
 	})
+}
+
+// TestD65TokenLivesUntilHalfAnHourAfterTheEnd: a browser may begin until 30 minutes are over. Then its token is good for as
+// long as the authentication takes, and for 30 minutes more.
+func TestD65TokenLivesUntilHalfAnHourAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	w := authtest.NewWorld()
+	var asked authtest.Object
+	w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
+		asked = areq
+		return authtest.ARes(areq, "C"), nil
+	}
+	p := w.NewPage(t)
+	w.Pass(30*time.Minute - time.Second)
+	p.Start()
+	p.Await(session.StepChallenge)
+	w.Pass(9 * time.Minute)
+	if got := p.Receive(t.Context(), []string{"visa"}, authtest.RReq(asked, "Y", 1).JSON()); got.Refused != nil {
+		t.Fatalf("%+v", got.Refused)
+	}
+	for range 2 {
+		if v := p.Await(session.StepEnd); v.End != "completed" {
+			t.Errorf("%+v", v)
+		}
+		w.Pass(15*time.Minute - time.Second)
+	}
+	w.Pass(3 * time.Second)
+	if v, err := p.ViewBrowser(t.Context(), p.Token, p.Binding, -1); !errors.Is(err, auth.ErrNoAuthentication) {
+		t.Errorf("30 minutes after the end: %+v, %v", v, err)
+	}
+	if _, err := p.OpenBrowser(t.Context(), p.Token); !errors.Is(err, auth.ErrNoAuthentication) {
+		t.Errorf("30 minutes after the end: %v", err)
+	}
+}
+
+// TestD65OnlyADigestOfTheTokenIsStored: before and after the browser has begun, the row has neither token nor secret, in any
+// form. A token has 256 bits that no other has.
+func TestD65OnlyADigestOfTheTokenIsStored(t *testing.T) {
+	t.Parallel()
+	w := authtest.NewWorld()
+	w.Reply = func(_ string, areq authtest.Object) ([]byte, error) { return authtest.ARes(areq, "C"), nil }
+	p, other := w.NewPage(t), w.NewPage(t)
+	if !regexp.MustCompile(`^[A-Za-z0-9_-]{43,}$`).MatchString(p.Token) {
+		t.Errorf("the token %q", p.Token)
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(p.Token)
+	if err != nil || len(raw) < 32 {
+		t.Fatalf("%d bytes, %v", len(raw), err)
+	}
+	secret := raw[len(raw)-32:]
+	theirs, err := base64.RawURLEncoding.DecodeString(other.Token)
+	if err != nil || bytes.Equal(secret, theirs[len(theirs)-32:]) {
+		t.Errorf("two tokens of one secret, %v", err)
+	}
+	for _, when := range []string{"waiting", "begun"} {
+		data := w.Txns[p.ID].Data
+		for name, form := range map[string]string{
+			"token": p.Token, "secret": string(secret), "hexadecimal": hex.EncodeToString(secret),
+			"base64": base64.StdEncoding.EncodeToString(secret)[:40], "base64url": base64.RawURLEncoding.EncodeToString(secret)[:40],
+		} {
+			if bytes.Contains(data, []byte(form)) {
+				t.Errorf("%s: the row has the %s", when, name)
+			}
+		}
+		p.Start()
+		p.Await(session.StepChallenge)
+	}
 }

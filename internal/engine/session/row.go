@@ -1,4 +1,4 @@
-package auth
+package session
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -58,8 +59,10 @@ func idText(b []byte) string {
 
 // tokenText and bindingText are what the digests in a row are made of, tagText what a tag is.
 func tokenText(id string, secret []byte) string { return "browser token " + id + string(secret) }
-func bindingText(id, binding string) string     { return "browser binding " + id + binding }
-func tagText(id string) string                  { return "browser tag " + id }
+
+func bindingText(id, binding string) string { return "browser binding " + id + binding }
+
+func tagText(id string) string { return "browser tag " + id }
 
 // tagOf returns the tag with which the issuer's pages come back.
 func (e *Engine) tagOf(id string) string {
@@ -100,14 +103,14 @@ type page struct {
 func (e *Engine) openPage(ctx context.Context, token string) (*page, error) {
 	id, secret, ok := readToken(token)
 	if !ok {
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	}
 	p, err := e.readPage(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if !e.Sealer.IsDigest(p.rec.Page.Token, tokenText(id, secret)) {
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	}
 	p.secret = secret
 	return p, nil
@@ -127,14 +130,14 @@ func (e *Engine) openBoundPage(ctx context.Context, token, binding string) (*pag
 func (e *Engine) openTag(ctx context.Context, tag string) (*page, error) {
 	b, err := base64URL.Strict().DecodeString(tag)
 	if err != nil || len(b) != idLen+tagLen {
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	}
 	p, err := e.readPage(ctx, idText(b[:idLen]))
 	if err != nil {
 		return nil, err
 	}
 	if !e.Sealer.IsDigest(b[idLen:], tagText(p.id)) {
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	}
 	return p, nil
 }
@@ -143,20 +146,20 @@ func (e *Engine) openTag(ctx context.Context, tag string) (*page, error) {
 func (e *Engine) readPage(ctx context.Context, id string) (*page, error) {
 	row, err := e.Store.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	}
 	if err != nil {
 		return nil, e.StoreUnreachable(ctx, "authentication not read", err, id)
 	}
 	if row.State == txn.Leg || row.State == txn.Second || row.State == txn.Operations {
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	}
 	rec, err := e.Unseal(&row)
 	if err != nil {
 		return nil, err
 	}
 	if rec.Page == nil || e.StatusOf(&row, rec).IsFinal() && e.AreValuesGone(rec) {
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	}
 	return &page{id: id, row: row, rec: rec}, nil
 }
@@ -167,13 +170,13 @@ func (e *Engine) isBoundTo(p *page, binding string) bool {
 }
 
 // checkBinding returns an error for a browser that has not begun the authentication: ErrOtherBrowser or, where it ended
-// before any browser began it, ErrNoAuthentication.
+// before any browser began it, auth.ErrNoAuthentication.
 func (e *Engine) checkBinding(p *page, binding string) error {
 	switch {
 	case e.isBoundTo(p, binding):
 		return nil
 	case len(p.rec.Page.Binding) == 0 && p.row.State != txn.Waiting:
-		return ErrNoAuthentication
+		return auth.ErrNoAuthentication
 	}
 	return ErrOtherBrowser
 }
@@ -194,11 +197,11 @@ func (e *Engine) storePage(ctx context.Context, p *page, change func(*txn.PageRe
 	}))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return ErrNoAuthentication
+		return auth.ErrNoAuthentication
 	case err != nil:
 		return e.StoreUnreachable(ctx, "step of a browser not stored", err, p.id)
 	}
-	e.notify(p.id)
+	e.Notify(p.id)
 	return nil
 }
 

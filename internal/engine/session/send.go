@@ -1,7 +1,6 @@
-package auth
+package session
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,14 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
-	"github.com/openthreeds/threeds/internal/protocol/faults"
-	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
-	"github.com/openthreeds/threeds/message/extension"
 )
 
 // sendPoll is how often the store is asked whether the 3DS Method has ended on another node.
@@ -44,7 +40,7 @@ func (e *Engine) startSending(p *page) {
 			changed, forget := e.Watch(p.id)
 			now, err := e.readPage(ctx, p.id)
 			switch {
-			case errors.Is(err, ErrNoAuthentication), err == nil && now.row.State != txn.Waiting:
+			case errors.Is(err, auth.ErrNoAuthentication), err == nil && now.row.State != txn.Waiting:
 				forget()
 				return
 			case err == nil && e.isMethodOver(now.rec.Page):
@@ -96,11 +92,11 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 		return e.failPage(ctx, p, message.TooManyMessages)
 	}
 	defer leave()
-	c := &claim{Target: to, id: p.id, merchant: p.row.Owner, version: version, start: start}
+	c := &auth.Claim{Target: to, ID: p.id, Merchant: p.row.Owner, Version: version, Start: start}
 	if areq.Has(check.SPCSupport) {
-		c.onSPC = e.secondOf(p, sendable.Bytes(), areq.Text("acctNumber"))
+		c.OnSPC = e.secondOf(p, sendable.Bytes(), areq.Text("acctNumber"))
 	}
-	c.sent = e.journaledAReq(areq)
+	c.Sent = e.JournaledAReq(areq)
 	mayLeave := false
 	sure, err := e.NewWrite(p.row, func(t *store.Txn) error {
 		rec, err := e.claimWaiting(t, version, areq)
@@ -108,18 +104,18 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 			return err
 		}
 		rec.Page.Card = nil
-		c.rec, mayLeave = rec, true
-		return e.advanceRow(t, rec, txn.Sent, e.KeepFinal())
-	}).Run(withSent(ctx, c.sent))
+		c.Rec, mayLeave = rec, true
+		return e.AdvanceRow(t, rec, txn.Sent, e.KeepFinal())
+	}).Run(auth.WithSent(ctx, c.Sent))
 	if err != nil || !mayLeave {
 		if !errors.Is(err, txn.ErrArrow) && !errors.Is(err, store.ErrNotFound) {
 			e.LogStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", p.id)
 		}
 		return sure && (errors.Is(err, txn.ErrArrow) || errors.Is(err, store.ErrNotFound))
 	}
-	e.notify(p.id)
-	e.exchangeIntoRow(ctx, c, sendable)
-	e.notify(p.id)
+	e.Notify(p.id)
+	e.ExchangeIntoRow(ctx, c, sendable)
+	e.Notify(p.id)
 	if now, err := e.readPage(ctx, p.id); err == nil {
 		now.secret = p.secret
 		e.startSPCTimer(now)
@@ -130,10 +126,10 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 // failPage has an authentication whose AReq cannot leave fail.
 func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDone bool) {
 	_, err := e.NewWrite(p.row, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
-		rec.Failure, rec.Page.Card = failureOf(check.NewErro(rec.MessageVersion(), code, code.Description(), p.id)), nil
-		return e.advanceRow(t, rec, txn.Failed, e.KeepFinal())
+		rec.Failure, rec.Page.Card = auth.FailureOf(check.NewErro(rec.MessageVersion(), code, code.Description(), p.id)), nil
+		return e.AdvanceRow(t, rec, txn.Failed, e.KeepFinal())
 	})).Run(ctx)
-	e.notify(p.id)
+	e.Notify(p.id)
 	return err == nil || errors.Is(err, txn.ErrArrow)
 }
 
@@ -193,9 +189,9 @@ func (e *Engine) endUntold(ctx context.Context, row store.Txn, untold *untoldErr
 		if rec.Agent != nil {
 			rec.Agent.Request = nil
 		}
-		return e.advanceRow(t, rec, txn.Final, e.KeepFinal())
+		return e.AdvanceRow(t, rec, txn.Final, e.KeepFinal())
 	})).Run(ctx)
-	e.notify(row.ID)
+	e.Notify(row.ID)
 	if err != nil && !errors.Is(err, txn.ErrArrow) && !errors.Is(err, store.ErrNotFound) {
 		e.LogStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", row.ID)
 		return false
@@ -258,139 +254,6 @@ func (e *Engine) targetOfPage(p *page, pan string) (check.Target, error) {
 // pageMembers are members that a page may add.
 var pageMembers = []string{"threeDSMethodId"}
 
-// AuthenticateForAgent sends the AReq of an authentication that [Engine.CreateForAgent] made. The body has members of the
-// AReq that were not known then. The request may be made again with [WithOnce], whose note says that the AReq may have
-// left. The error is as that of Create, or ErrNoAuthentication, ErrAlreadySent or ErrOtherKey. One that will never
-// have an AReq, for it has expired or no directory has its card, is returned as it is.
-func (e *Engine) AuthenticateForAgent(
-	ctx context.Context, acc *account.Account, d Delegation, id string, body []byte,
-) (*Authentication, error) {
-	id = strings.ToLower(id)
-	req := &creation{Request: e.newRequest(acc)}
-	once, _ := ctx.Value(onceKey{}).(Once)
-	req.once, req.NewID = Once{ID: id, Note: once.Note}, id
-	a, err := e.authenticateForAgent(context.WithoutCancel(ctx), req, &d, once.ID != "", body)
-	e.noteRequest(ctx, req.Request)
-	e.noteAuthentication(ctx, agentsOperation, a, err)
-	return a, err
-}
-
-// authenticateForAgent does the work of AuthenticateForAgent. The request is a repetition if an earlier one with the same
-// Idempotency-Key may have sent the AReq.
-func (e *Engine) authenticateForAgent(
-	ctx context.Context, req *creation, d *Delegation, isRepetition bool, body []byte,
-) (*Authentication, error) {
-	a, err := e.authentication(ctx, req.Account, req.once.ID)
-	switch {
-	case err != nil:
-		return nil, err
-	case !a.IsForAgent:
-		return nil, ErrNoAuthentication
-	}
-	t, rec, err := e.readOwned(ctx, req.Account, req.once.ID)
-	switch {
-	case err != nil:
-		return nil, err
-	case rec.Agent == nil, t.State == txn.Waiting && e.IsOver(rec), t.State == txn.Final && !rec.WasSent(), t.State != txn.Waiting && isRepetition:
-		return a, nil
-	case t.State != txn.Waiting:
-		return nil, ErrAlreadySent
-	}
-	c, err := e.checkAgentsRequest(req, d, t, rec, body)
-	if untold, ok := errors.AsType[*untoldError](err); ok {
-		if !e.endUntold(ctx, *t, untold) {
-			return nil, txn.ErrStoreUnreachable
-		}
-		return e.authentication(ctx, req.Account, t.ID)
-	}
-	if err != nil {
-		return nil, err
-	}
-	text, err := c.AReq.Sendable()
-	if err != nil {
-		return nil, err
-	}
-	leave, ok := e.Directories.Enter(c.To.Peer.Scheme, t.Owner)
-	if !ok {
-		return nil, tooMany(req.Version, "")
-	}
-	defer leave()
-	if err := e.noteID(ctx, req); err != nil {
-		return nil, err
-	}
-	claimed := &claim{
-		Target: c.To, id: t.ID, merchant: t.Owner, version: req.Version, start: req.Start,
-		bridging: extension.VersionOf(c.AReq, extension.BridgingID),
-	}
-	if err := e.claimForAgent(ctx, req, claimed, t, c.AReq); err != nil {
-		return nil, err
-	}
-	e.logFindings(ctx, req.Request, c.To)
-	e.notify(t.ID)
-	e.exchangeIntoRow(ctx, claimed, text)
-	return e.authentication(ctx, req.Account, t.ID)
-}
-
-// checkAgentsRequest makes the AReq of what the two requests of an agent tell, and checks it as that of any other request.
-func (e *Engine) checkAgentsRequest(
-	req *creation, d *Delegation, t *store.Txn, rec *txn.Record, body []byte,
-) (*check.Content, error) {
-	first, err := cardKey(t.ID, d.secret()).Open(nil, nil, rec.Agent.Request, nil)
-	if err != nil {
-		return nil, ErrOtherKey
-	}
-	members := map[string]json.RawMessage{}
-	for _, text := range [][]byte{first, body} {
-		if err := json.Unmarshal(text, &members); err != nil {
-			return nil, err
-		}
-	}
-	members["ds"], _ = json.Marshal(t.Scheme)
-	members["messageVersion"], _ = json.Marshal(rec.Version)
-	whole, err := json.Marshal(members)
-	if err != nil {
-		return nil, err
-	}
-	d.NotificationURL = cmp.Or(d.NotificationURL, rec.Agent.NotificationURL)
-	switch {
-	case rec.Agent.MethodURL == "":
-		d.Completion = "U"
-	case d.Completion != "Y":
-		d.Completion = "N" // U is for cards without a 3DS Method
-	}
-	original := slices.Clone(whole)
-	req.agent = &d.AgentSteps
-	c, err := e.CheckAgents(req.Request, d.AgentSteps, whole)
-	if e.hasFaults(req, c, err) {
-		return nil, e.refuseCreation(req, original)
-	}
-	missing := message.Path("")
-	switch {
-	case members["browserJavascriptEnabled"] == nil: // the agent describes no browser
-		missing = "browserAcceptHeader"
-	case d.NotificationURL == "":
-		missing = "notificationURL"
-	}
-	if missing != "" {
-		entry := faults.New(message.Missing, missing, "required", "Send it in one of the two requests.")
-		return nil, &RefusedError{Faults: []api.Fault{entry}}
-	}
-	if c.To.Peer == nil {
-		return nil, ErrNoRanges // the range was there when the authentication was created
-	}
-	e.observeRules(req.Request, c)
-	if len(c.AReq.Placeholders()) == 0 {
-		return c, nil
-	}
-	told, err := message.ReadRequest(c.AReq.WithoutPlaceholders(), message.Limits{Depth: -1, Members: -1})
-	if err != nil {
-		return nil, err
-	}
-	req.Changes = append(req.Changes, told.Normalise()...)
-	c.AReq, err = e.buildTold(told, c.To)
-	return c, err
-}
-
 // claimWaiting returns the record of a row that waits for its AReq, with what is kept of the one that is about to leave.
 // The error is ErrArrow if it does not wait, and store.ErrNotFound if its time is over.
 func (e *Engine) claimWaiting(t *store.Txn, v message.Version, areq *message.Message) (*txn.Record, error) {
@@ -404,30 +267,6 @@ func (e *Engine) claimWaiting(t *store.Txn, v message.Version, areq *message.Mes
 	if e.IsOver(rec) {
 		return nil, store.ErrNotFound
 	}
-	rec.Sent, rec.AReq, rec.Purchase = e.Now().UnixMilli(), areq.Facts(), e.purchaseOf(t.ID, areq.Text("acctNumber"), v, areq)
+	rec.Sent, rec.AReq, rec.Purchase = e.Now().UnixMilli(), areq.Facts(), e.PurchaseOf(t.ID, areq.Text("acctNumber"), v, areq)
 	return rec, nil
-}
-
-// claimForAgent commits that the AReq leaves. Of any number of calls, on all nodes, one succeeds.
-func (e *Engine) claimForAgent(ctx context.Context, req *creation, c *claim, was *store.Txn, areq *message.Message) error {
-	c.sent = e.journaledAReq(areq)
-	mayLeave := false
-	_, err := e.NewWrite(*was, func(t *store.Txn) error {
-		rec, err := e.claimWaiting(t, req.Version, areq)
-		if err != nil {
-			return err
-		}
-		rec.Agent.Request, rec.Agent.Continued = nil, req.Start.UnixMilli()
-		rec.Changes, rec.Defaulted = describeChanges(req.Changes), req.Defaulted
-		rec.Unkept = txn.UnkeptRules(req.Findings)
-		c.rec, mayLeave = rec, true
-		return e.advanceRow(t, rec, txn.Sent, e.KeepFinal())
-	}).Run(withSent(ctx, c.sent))
-	switch {
-	case err == nil && mayLeave:
-		return nil
-	case errors.Is(err, txn.ErrArrow), errors.Is(err, store.ErrNotFound), err == nil:
-		return ErrAlreadySent
-	}
-	return e.StoreUnreachable(ctx, "claim not stored", err, c.id)
 }

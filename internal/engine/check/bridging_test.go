@@ -1,4 +1,4 @@
-package auth_test
+package check_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
@@ -17,20 +18,20 @@ var bridged = &account.Account{Merchant: &account.Merchant{Name: "Shop", Bridgin
 
 // bridgingWorld has cards that can be used with 2.1.0 and 2.2.0, and whose range lists extensions for
 // 2.2.0.
-func bridgingWorld(listed ...ranges.Extension) *world {
-	w := newWorld()
-	info := allVersions("")
+func bridgingWorld(listed ...ranges.Extension) *authtest.World {
+	w := authtest.NewWorld()
+	info := authtest.AllVersions("")
 	info.ACS = info.ACS[:2]
 	info.ACS[1].Extensions = listed
-	w.hits = []ranges.Hit{{Scheme: "visa", Info: info}}
+	w.Hits = []ranges.Hit{{Scheme: "visa", Info: info}}
 	return w
 }
 
 // of231 are elements that 2.2.0 lacks, and codes that it lacks.
-var of231 = object{
+var of231 = authtest.Object{
 	"recurringAmount": "999", "recurringCurrency": "978", "recurringExponent": "2", "recurringDate": "20270101",
-	"recurringInd":                      object{"amountInd": "01", "frequencyInd": "02"},
-	"threeDSRequestorAuthenticationInd": "08", "merchantRiskIndicator": object{"transChar": []string{"01"}, "shipIndicator": "01"},
+	"recurringInd":                      authtest.Object{"amountInd": "01", "frequencyInd": "02"},
+	"threeDSRequestorAuthenticationInd": "08", "merchantRiskIndicator": authtest.Object{"transChar": []string{"01"}, "shipIndicator": "01"},
 	"threeDSRequestorChallengeInd": []string{"12", "03"},
 }
 
@@ -39,17 +40,17 @@ var of231 = object{
 func TestR8cRequestOf231GoesToCardOf220(t *testing.T) {
 	for _, version := range []string{"1.0", "2.0"} {
 		w := bridgingWorld(ranges.Extension{ID: extension.BridgingID, Version: version})
-		e := w.engine(0)
+		e := w.NewEngine(0)
 		var sent []byte
-		w.sent = func(areq []byte) { sent = areq }
-		answer := []object{{"name": "Bridging", "id": extension.BridgingID, "criticalityIndicator": false,
-			"data": object{"version": version, "addData": object{"authenticationMethod": []string{"02"}, "transChallengeExemption": "05"}}}}
-		var request object
-		w.reply = func(_ string, areq object) ([]byte, error) {
+		w.Sent = func(areq []byte) { sent = areq }
+		answer := []authtest.Object{{"name": "Bridging", "id": extension.BridgingID, "criticalityIndicator": false,
+			"data": authtest.Object{"version": version, "addData": authtest.Object{"authenticationMethod": []string{"02"}, "transChallengeExemption": "05"}}}}
+		var request authtest.Object
+		w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
 			request = areq
-			return with(aresObject(areq, "C"), "messageExtension", answer).json(), nil
+			return authtest.With(authtest.AResObject(areq, "C"), "messageExtension", answer).JSON(), nil
 		}
-		got, err := try(t, e, bridged, of231)
+		got, err := authtest.Try(t, e, bridged, of231)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,15 +74,15 @@ func TestR8cRequestOf231GoesToCardOf220(t *testing.T) {
 		if m.Has("recurringAmount") || m.Has("messageExtension[1]") {
 			t.Errorf("%s", sent)
 		}
-		ares := parse(t, with(aresObject(request, "C"), "messageExtension", answer).json())
-		if !bytes.Equal(got.json(), ares.json()) {
-			t.Errorf("the ARes: %s", got.json())
+		ares := authtest.Parse(t, authtest.With(authtest.AResObject(request, "C"), "messageExtension", answer).JSON())
+		if !bytes.Equal(got.JSON(), ares.JSON()) {
+			t.Errorf("the ARes: %s", got.JSON())
 		}
-		result := with(rreq(request, "Y", 1), "messageExtension", answer).json()
-		if answer := parse(t, e.Receive(t.Context(), []string{"visa"}, result).Body); answer.text("messageType") != "RRes" {
+		result := authtest.With(authtest.RReq(request, "Y", 1), "messageExtension", answer).JSON()
+		if answer := authtest.Parse(t, e.Receive(t.Context(), []string{"visa"}, result).Body); answer.Text("messageType") != "RRes" {
 			t.Fatalf("%v", answer)
 		}
-		back, err := e.Result(t.Context(), bridged, object{"threeDSServerTransID": request["threeDSServerTransID"]}.json())
+		back, err := e.Result(t.Context(), bridged, authtest.Object{"threeDSServerTransID": request["threeDSServerTransID"]}.JSON())
 		if err != nil || !bytes.Equal(back, result) {
 			t.Errorf("the RReq: %v: %s", err, back)
 		}
@@ -98,7 +99,7 @@ func TestBridgingOnlyWhereItIsTaken(t *testing.T) {
 		listed []ranges.Extension
 		want   string
 	}{
-		"merchant without it": {shop, []ranges.Extension{{ID: extension.BridgingID, Version: "2.0"}}, "102 2.1.0,2.2.0"},
+		"merchant without it": {authtest.Shop, []ranges.Extension{{ID: extension.BridgingID, Version: "2.0"}}, "102 2.1.0,2.2.0"},
 		"strict key":          {strict, []ranges.Extension{{ID: extension.BridgingID, Version: "2.0"}}, "102 2.1.0,2.2.0"},
 		"nothing listed":      {bridged, nil, ""},
 		"another listed":      {bridged, []ranges.Extension{{ID: "A000000802-001", Version: "2.0"}}, ""},
@@ -106,14 +107,14 @@ func TestBridgingOnlyWhereItIsTaken(t *testing.T) {
 	} {
 		w := bridgingWorld(tt.listed...)
 		var sent []byte
-		w.sent = func(areq []byte) { sent = areq }
-		parts := []object{of231}
+		w.Sent = func(areq []byte) { sent = areq }
+		parts := []authtest.Object{of231}
 		if tt.acc == strict {
-			parts = append(parts, object{"acquirerCountryCodeSource": "01", "acceptLanguage": []string{"en"}})
+			parts = append(parts, authtest.Object{"acquirerCountryCodeSource": "01", "acceptLanguage": []string{"en"}})
 		}
-		_, err := try(t, w.engine(0), tt.acc, parts...)
+		_, err := authtest.Try(t, w.NewEngine(0), tt.acc, parts...)
 		if tt.want != "" {
-			if told(err) != tt.want || sent != nil {
+			if authtest.Told(err) != tt.want || sent != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
@@ -123,10 +124,10 @@ func TestBridgingOnlyWhereItIsTaken(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, sent)
 		}
 	}
-	w := newWorld()
+	w := authtest.NewWorld()
 	var sent []byte
-	w.sent = func(areq []byte) { sent = areq }
-	if _, err := try(t, w.engine(0), bridged, of231); err != nil {
+	w.Sent = func(areq []byte) { sent = areq }
+	if _, err := authtest.Try(t, w.NewEngine(0), bridged, of231); err != nil {
 		t.Fatal(err)
 	}
 	if m, _ := message.Parse(sent, message.Limits{}); m.Text("messageVersion") != "2.3.1" || m.Text("recurringAmount") != "999" || m.Has("messageExtension") {
@@ -138,26 +139,26 @@ func TestBridgingOnlyWhereItIsTaken(t *testing.T) {
 // them is refused with their name. X-Normalised names what was changed.
 func TestBridgingOfRequestOf220(t *testing.T) {
 	w := bridgingWorld(ranges.Extension{ID: extension.BridgingID, Version: "2.0"})
-	e := w.engine(0)
+	e := w.NewEngine(0)
 	var sent []byte
-	w.sent = func(areq []byte) { sent = areq }
-	send := func(more object) (auth.Notes, error) {
+	w.Sent = func(areq []byte) { sent = areq }
+	send := func(more authtest.Object) (auth.Notes, error) {
 		sent = nil
-		req := areq("2.2.0", preauth(t, e, bridged))
+		req := authtest.AReq("2.2.0", authtest.Preauth(t, e, bridged))
 		for name, v := range more {
 			req[name] = v
 		}
-		_, notes, err := e.Authenticate(t.Context(), bridged, req.json())
+		_, notes, err := e.Authenticate(t.Context(), bridged, req.JSON())
 		return notes, err
 	}
-	notes, err := send(object{"recurringAmount": "999", "threeDSRequestorAuthenticationInd": "10"})
+	notes, err := send(authtest.Object{"recurringAmount": "999", "threeDSRequestorAuthenticationInd": "10"})
 	if err != nil || !bytes.Contains(sent, []byte(`"data":{"version":"2.0","recurringData":{"recurringAmount":"999"},"addData":{"threeDSRequestorAuthenticationInd":"10"}}`)) {
 		t.Errorf("%v: %s", err, sent)
 	}
 	if !slices.Contains(notes.Normalised, "messageExtension") || !slices.Contains(notes.Normalised, "threeDSRequestorAuthenticationInd") {
 		t.Errorf("%v", notes.Normalised)
 	}
-	if _, err := send(object{"recurringAmount": "9.99"}); told(err) != "203 recurringAmount" || sent != nil {
+	if _, err := send(authtest.Object{"recurringAmount": "9.99"}); authtest.Told(err) != "203 recurringAmount" || sent != nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -166,14 +167,14 @@ func TestBridgingOfRequestOf220(t *testing.T) {
 func TestOtherVersionOfBridgingIsLogged(t *testing.T) {
 	for version, want := range map[string]bool{"2.0": false, "1.0": true, "4000000000000002": true, "": false} {
 		w := bridgingWorld(ranges.Extension{ID: extension.BridgingID, Version: "2.0"})
-		e := w.engine(0)
+		e := w.NewEngine(0)
 		var log bytes.Buffer
 		e.Log = slog.New(slog.NewJSONHandler(&log, nil))
-		w.reply = func(_ string, areq object) ([]byte, error) {
-			answer := []object{{"name": "Bridging", "id": extension.BridgingID, "criticalityIndicator": false, "data": object{"version": version, "addData": object{}}}}
-			return with(aresObject(areq, "Y"), "messageExtension", answer).json(), nil
+		w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
+			answer := []authtest.Object{{"name": "Bridging", "id": extension.BridgingID, "criticalityIndicator": false, "data": authtest.Object{"version": version, "addData": authtest.Object{}}}}
+			return authtest.With(authtest.AResObject(areq, "Y"), "messageExtension", answer).JSON(), nil
 		}
-		if _, err := try(t, e, bridged, of231); err != nil {
+		if _, err := authtest.Try(t, e, bridged, of231); err != nil {
 			t.Fatal(err)
 		}
 		if isLogged := bytes.Contains(log.Bytes(), []byte("Bridging extension of another version")); isLogged != want || bytes.Contains(log.Bytes(), []byte("4000000000000002")) {
@@ -186,11 +187,11 @@ func TestOtherVersionOfBridgingIsLogged(t *testing.T) {
 // and is named.
 func TestBridgingNormalisesAs231(t *testing.T) {
 	w := bridgingWorld(ranges.Extension{ID: extension.BridgingID, Version: "2.0"})
-	e := w.engine(0)
+	e := w.NewEngine(0)
 	var sent []byte
-	w.sent = func(areq []byte) { sent = areq }
-	req := areq231(preauth(t, e, bridged), object{"recurringAmount": "999", "recurringCurrency": "36", "purchaseCurrency": "36", "merchantCountryCode": "36"})
-	_, notes, err := e.Authenticate(t.Context(), bridged, req.json())
+	w.Sent = func(areq []byte) { sent = areq }
+	req := authtest.AReq231(authtest.Preauth(t, e, bridged), authtest.Object{"recurringAmount": "999", "recurringCurrency": "36", "purchaseCurrency": "36", "merchantCountryCode": "36"})
+	_, notes, err := e.Authenticate(t.Context(), bridged, req.JSON())
 	if err != nil || !bytes.Contains(sent, []byte(`"recurringData":{"recurringAmount":"999","recurringCurrency":"036"}`)) || !bytes.Contains(sent, []byte(`"purchaseCurrency":"036"`)) {
 		t.Errorf("%v: %s", err, sent)
 	}

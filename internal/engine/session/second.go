@@ -1,4 +1,4 @@
-package auth
+package session
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -28,18 +29,18 @@ var ErrBusy = errors.New("auth: too many AReqs are on their way")
 // secondOf returns what stores the row of the second AReq of a page, before the page is asked for the browser's dialog. It
 // has the first AReq, and the number of its card. The id of the second AReq can be used for nothing else: it has no life of
 // its own.
-func (e *Engine) secondOf(p *page, areq []byte, pan string) func(context.Context, *claim) error {
-	return func(ctx context.Context, c *claim) error {
-		id := e.IDs.New(e.Now(), 0, e.Random(), check.NumberOf(c.Peer.Scheme), c.merchant, pan)
-		row := store.Txn{ID: id, Owner: c.merchant, Scheme: c.Peer.Scheme, State: txn.Second, Expires: e.ExpiryIn(check.SPCTime + spcGrace)}
-		second := txn.SecondRecord{First: c.rowID(), Card: sealCard(id, p.secret, areq)}
+func (e *Engine) secondOf(p *page, areq []byte, pan string) func(context.Context, *auth.Claim) error {
+	return func(ctx context.Context, c *auth.Claim) error {
+		id := e.IDs.New(e.Now(), 0, e.Random(), check.NumberOf(c.Peer.Scheme), c.Merchant, pan)
+		row := store.Txn{ID: id, Owner: c.Merchant, Scheme: c.Peer.Scheme, State: txn.Second, Expires: e.ExpiryIn(check.SPCTime + spcGrace)}
+		second := txn.SecondRecord{First: c.RowID(), Card: sealCard(id, p.secret, areq)}
 		if err := e.Seal(&row, second); err != nil {
 			return err
 		}
 		if err := e.Store.Create(ctx, row); err != nil {
 			return err
 		}
-		c.rec.Page.SPC = &txn.SPCRecord{ID: id, At: e.Now().UnixMilli()}
+		c.Rec.Page.SPC = &txn.SPCRecord{ID: id, At: e.Now().UnixMilli()}
 		return nil
 	}
 }
@@ -64,7 +65,7 @@ func (e *Engine) startSPCTimer(p *page) {
 				return
 			}
 			now, err := e.readPage(ctx, p.id)
-			if errors.Is(err, ErrNoAuthentication) || err == nil && !now.rec.IsAwaitingSPC(&now.row) {
+			if errors.Is(err, auth.ErrNoAuthentication) || err == nil && !now.rec.IsAwaitingSPC(&now.row) {
 				return
 			}
 			if err != nil {
@@ -104,12 +105,12 @@ func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) erro
 	if !ok {
 		return ErrBusy
 	}
-	c := &claim{Target: to, id: s.ID, row: p.id, merchant: p.row.Owner, version: p.rec.MessageVersion(), start: start}
+	c := &auth.Claim{Target: to, ID: s.ID, Row: p.id, Merchant: p.row.Owner, Version: p.rec.MessageVersion(), Start: start}
 	if err := e.claimSecond(ctx, p, c, areq, answer.outcome()); err != nil {
 		leave()
 		return err
 	}
-	e.notify(p.id)
+	e.Notify(p.id)
 	if err := e.useSecond(ctx, row, areq); err != nil {
 		leave()
 		e.Log.ErrorContext(ctx, "second AReq of an authentication not sent", "threeDSServerTransID", p.id, "err", err)
@@ -117,8 +118,8 @@ func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) erro
 	}
 	e.TaskGroup().Start(func(ctx context.Context) {
 		defer leave()
-		e.exchangeIntoRow(ctx, c, sendable)
-		e.notify(p.id)
+		e.ExchangeIntoRow(ctx, c, sendable)
+		e.Notify(p.id)
 	})
 	return nil
 }
@@ -146,11 +147,11 @@ func (e *Engine) openSecond(ctx context.Context, p *page) (row store.Txn, text [
 
 // claimSecond is the first of two permissions for a second AReq: the row of the authentication goes from the wait for SPC
 // to Sent. Whoever comes later finds it elsewhere.
-func (e *Engine) claimSecond(ctx context.Context, p *page, c *claim, areq *message.Message, outcome string) error {
-	c.sent = e.journaledAReq(areq)
+func (e *Engine) claimSecond(ctx context.Context, p *page, c *auth.Claim, areq *message.Message, outcome string) error {
+	c.Sent = e.JournaledAReq(areq)
 	mayLeave := false
 	_, err := e.NewWrite(p.row, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
-		if !rec.IsAwaitingSPC(t) || rec.Page.SPC.ID != c.id || e.IsOver(rec) {
+		if !rec.IsAwaitingSPC(t) || rec.Page.SPC.ID != c.ID || e.IsOver(rec) {
 			return errUsed
 		}
 		ares, err := message.Parse(rec.ARes, message.Limits{})
@@ -160,9 +161,9 @@ func (e *Engine) claimSecond(ctx context.Context, p *page, c *claim, areq *messa
 		s := rec.Page.SPC
 		s.Outcome, s.AReq, s.ARes, s.Sent, s.Answered = outcome, rec.AReq, ares.Facts(), rec.Sent, rec.Answered
 		rec.Sent, rec.AReq, rec.ARes, rec.Answered, rec.BadResult = e.Now().UnixMilli(), areq.Facts(), nil, 0, nil
-		c.rec, mayLeave = rec, true
-		return e.advanceRow(t, rec, txn.Sent, e.KeepFinal())
-	})).Run(withSent(ctx, c.sent))
+		c.Rec, mayLeave = rec, true
+		return e.AdvanceRow(t, rec, txn.Sent, e.KeepFinal())
+	})).Run(auth.WithSent(ctx, c.Sent))
 	switch {
 	case err == nil && mayLeave:
 		return nil
@@ -185,7 +186,7 @@ func (e *Engine) useSecond(ctx context.Context, row store.Txn, areq *message.Mes
 			return errUsed
 		}
 		second.Sent, second.Card = e.Now().UnixMilli(), nil
-		t.Expires = e.ExpiryIn(max(e.KeepFinal(), e.Timeouts.Challenge, decoupledWait(areq)) + txn.KeepExpired)
+		t.Expires = e.ExpiryIn(max(e.KeepFinal(), e.Timeouts.Challenge, auth.DecoupledWait(areq)) + txn.KeepExpired)
 		mayLeave = true
 		return e.Seal(t, second)
 	}).Run(ctx)

@@ -1,4 +1,4 @@
-package auth
+package session
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -114,7 +115,7 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 		return e.showView(ctx, p), binding, nil
 	}
 	if e.IsOver(p.rec) {
-		return nil, "", ErrNoAuthentication
+		return nil, "", auth.ErrNoAuthentication
 	}
 	if !isBinding(binding) {
 		b := make([]byte, secretLen)
@@ -141,11 +142,11 @@ func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data B
 		}
 		return nil, "", ErrOtherBrowser
 	case errors.Is(err, store.ErrNotFound):
-		return nil, "", ErrNoAuthentication
+		return nil, "", auth.ErrNoAuthentication
 	case err != nil:
 		return nil, "", e.StoreUnreachable(ctx, "browser not bound", err, p.id)
 	}
-	e.notify(p.id)
+	e.Notify(p.id)
 	e.startSending(p)
 	return e.viewOf(p), binding, nil
 }
@@ -199,7 +200,7 @@ func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after i
 			e.addChallenge(p, v.Challenge)
 		}
 	case v.Step == StepSPC:
-		e.addMoment(&p.row, p.rec, journal.Confirming, journal.Step{Step: "spc"})
+		e.AddMoment(&p.row, p.rec, journal.Confirming, journal.Step{Step: "spc"})
 	}
 	return v, nil
 }
@@ -221,7 +222,7 @@ func (e *Engine) showView(ctx context.Context, p *page) *BrowserView {
 // addChallenge notes in the journal that the browser got the form that opens the issuer's page.
 func (e *Engine) addChallenge(p *page, form *BrowserChallenge) {
 	creq, _ := base64URL.DecodeString(form.CReq) // The form of the CReq is our own encoding, so it decodes.
-	e.addMoment(&p.row, p.rec, journal.Shown, journal.Step{Step: "challenge"}, journal.Step{Step: "creq", Message: e.maskedMessage(creq)})
+	e.AddMoment(&p.row, p.rec, journal.Shown, journal.Step{Step: "challenge"}, journal.Step{Step: "creq", Message: e.MaskedMessage(creq)})
 }
 
 // An SPCAnswer is what became of the browser's dialog for Secure Payment Confirmation.
@@ -297,7 +298,7 @@ func (e *Engine) EndBrowserChallenge(ctx context.Context, tag string) (*BrowserV
 			return nil, err
 		}
 	} else {
-		e.addMoment(&p.row, p.rec, journal.Returned, journal.Step{Step: "cres"}) // most results are here before the browser
+		e.AddMoment(&p.row, p.rec, journal.Returned, journal.Step{Step: "cres"}) // most results are here before the browser
 	}
 	return e.viewOf(p), nil
 }
@@ -334,7 +335,7 @@ func (e *Engine) EndBrowserMethod(ctx context.Context, tag, threeDSMethodData st
 		ID string `json:"threeDSServerTransID"`
 	}
 	if err != nil || json.Unmarshal(b, &said) != nil || !strings.EqualFold(said.ID, p.id) {
-		return ErrNoAuthentication
+		return auth.ErrNoAuthentication
 	}
 	if p.row.State != txn.Waiting || len(p.rec.Page.Binding) == 0 || p.rec.Page.IsMethodDone || e.isMethodOver(p.rec.Page) {
 		return nil

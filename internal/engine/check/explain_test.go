@@ -1,4 +1,4 @@
-package auth_test
+package check_test
 
 import (
 	"cmp"
@@ -15,8 +15,9 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/api"
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -24,10 +25,38 @@ import (
 	"github.com/openthreeds/threeds/message/messagetest"
 )
 
+// TestE3CreateAndExplainAgree: exactly those bodies are refused that an explanation calls invalid.
+func TestE3CreateAndExplainAgree(t *testing.T) {
+	t.Parallel()
+	random, w := rand.New(rand.NewPCG(31, 4)), authtest.NewWorld()
+	e := w.NewBrowserEngine()
+	verdicts := map[bool]int{}
+	for n := range 1500 {
+		acc := explainable[random.IntN(len(explainable))]
+		body := randomBody(random, e, acc)
+		x := e.Explain(acc, slices.Clone(body), check.ExplainOptions{IsCreation: true})
+		_, _, err := e.Create(t.Context(), acc, slices.Clone(body))
+		refused, isRefused := errors.AsType[*session.RefusedError](err)
+		if isRefused && len(refused.Faults) == 1 && refused.Faults[0].Code == message.BadTransactionData.String() {
+			continue // what the store has of a first authentication does not count
+		}
+		if err != nil && !isRefused {
+			t.Fatalf("body %d: %v: %s", n, err, body)
+		}
+		if x.IsValid == isRefused {
+			t.Fatalf("body %d: refused %t for %v; explained %+v: %s", n, isRefused, err, x.Faults, body)
+		}
+		verdicts[x.IsValid]++
+	}
+	if verdicts[true] < 150 || verdicts[false] < 150 {
+		t.Errorf("%v: this shows little", verdicts)
+	}
+}
+
 // explainable are accounts whose requests are treated differently.
 var explainable = []*account.Account{
-	shop,
-	{Merchant: shop.Merchant, Strict: true},
+	authtest.Shop,
+	{Merchant: authtest.Shop.Merchant, Strict: true},
 	{Merchant: &account.Merchant{Name: "Enforced", SchemeRules: "enforce"}},
 	{Merchant: &account.Merchant{Name: "Helped", SchemeRules: "off", Transliterate: true, Bridging: true}},
 }
@@ -42,19 +71,19 @@ func TestE3AuthAndExplainAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(31, 3))
-	w := newWorld()
+	w := authtest.NewWorld()
 	var sent []byte
-	w.sent = func(areq []byte) { sent = areq }
-	older := *w.hits[1].Info
+	w.Sent = func(areq []byte) { sent = areq }
+	older := *w.Hits[1].Info
 	older.DSVersions = []string{"2.2.0"}
-	w.hits[1].Info = &older
-	e := w.engine(0)
+	w.Hits[1].Info = &older
+	e := w.NewEngine(0)
 	verdicts := map[bool]int{}
 	for n := range bodies {
 		acc := explainable[random.IntN(len(explainable))]
 		body := randomBody(random, e, acc)
 		x := e.Explain(acc, slices.Clone(body), check.ExplainOptions{})
-		before := len(w.txns)
+		before := len(w.Txns)
 		_, _, err := e.Authenticate(t.Context(), acc, slices.Clone(body))
 		bad, isErro := errors.AsType[message.Error](err)
 		if err != nil && !isErro {
@@ -67,25 +96,25 @@ func TestE3AuthAndExplainAgree(t *testing.T) {
 			err = nil // the answer of the directory is refused, which is as simple as can be here
 		}
 		if x.IsValid != (err == nil) {
-			t.Fatalf("body %d: /auth says %v, /explain has %+v: %s", n, told(err), x.Faults, body)
+			t.Fatalf("body %d: /auth says %v, /explain has %+v: %s", n, authtest.Told(err), x.Faults, body)
 		}
 		verdicts[x.IsValid]++
 		if err != nil {
 			if !slices.ContainsFunc(x.Faults, func(f api.Fault) bool { return f.Code == bad.Code.String() }) {
-				t.Fatalf("body %d: /auth says %s, /explain has %+v", n, told(err), x.Faults)
+				t.Fatalf("body %d: /auth says %s, /explain has %+v", n, authtest.Told(err), x.Faults)
 			}
 			continue
 		}
-		if len(w.txns) != before+1 {
-			t.Fatalf("body %d: %d rows after %d", n, len(w.txns), before)
+		if len(w.Txns) != before+1 {
+			t.Fatalf("body %d: %d rows after %d", n, len(w.Txns), before)
 		}
-		would, did := parse(t, x.AReq), parse(t, sent)
+		would, did := authtest.Parse(t, x.AReq), authtest.Parse(t, sent)
 		if !slices.Equal(slices.Sorted(maps.Keys(would)), slices.Sorted(maps.Keys(did))) {
 			t.Fatalf("body %d: would send %s, sent %s", n, x.AReq, sent)
 		}
-		pan := did.text("acctNumber")
-		if strings.Contains(string(x.AReq), pan) || would.text("acctNumber")[12:] != pan[12:] {
-			t.Fatalf("body %d: the card is %q", n, would.text("acctNumber"))
+		pan := did.Text("acctNumber")
+		if strings.Contains(string(x.AReq), pan) || would.Text("acctNumber")[12:] != pan[12:] {
+			t.Fatalf("body %d: the card is %q", n, would.Text("acctNumber"))
 		}
 	}
 	if verdicts[true] < bodies/10 || verdicts[false] < bodies/10 {
@@ -94,19 +123,19 @@ func TestE3AuthAndExplainAgree(t *testing.T) {
 }
 
 // randomBody returns a body for /auth with an id of the caller, often with a fault.
-func randomBody(random *rand.Rand, e *auth.Engine, acc *account.Account) []byte {
+func randomBody(random *rand.Rand, e *session.Engine, acc *account.Account) []byte {
 	v, ch := message.Versions()[random.IntN(3)], message.Channels()[random.IntN(3)]
 	cat := message.Categories()[random.IntN(2)]
-	var o object
+	var o authtest.Object
 	if err := json.Unmarshal(messagetest.Sample(random, message.AReq, v, ch, cat, random.IntN(3) == 0), &o); err != nil {
 		panic(err)
 	}
-	o["acctNumber"] = pan
+	o["acctNumber"] = authtest.PAN
 	for _, name := range []string{"threeDSServerURL", "threeDSServerRefNumber", "threeDSServerOperatorID"} {
 		delete(o, name)
 	}
 	of := transid.Scheme(1 + random.IntN(2))
-	o["threeDSServerTransID"] = e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Rand, of, acc.Merchant.Name, pan)
+	o["threeDSServerTransID"] = e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Rand, of, acc.Merchant.Name, authtest.PAN)
 	names := slices.Sorted(maps.Keys(o))
 	for range random.IntN(4) {
 		name := names[random.IntN(len(names))]
@@ -122,7 +151,7 @@ func randomBody(random *rand.Rand, e *auth.Engine, acc *account.Account) []byte 
 			o[name] = strangeValues[random.IntN(len(strangeValues))]
 		}
 	}
-	body := o.json()
+	body := o.JSON()
 	if random.IntN(50) == 0 {
 		body = body[:random.IntN(len(body))]
 	}
@@ -130,14 +159,14 @@ func randomBody(random *rand.Rand, e *auth.Engine, acc *account.Account) []byte 
 }
 
 var strangeValues = []any{
-	"", nil, " ", "x", "é", "A\nB", "01", "80", "DK", "978", 1, 1.5, true, []any{}, []any{"01", "01"}, object{}, object{"a": nil},
+	"", nil, " ", "x", "é", "A\nB", "01", "80", "DK", "978", 1, 1.5, true, []any{}, []any{"01", "01"}, authtest.Object{}, authtest.Object{"a": nil},
 	strings.Repeat("9", 300), "http://localhost/", "2.2.0", "2.4.0", "\u202e",
 }
 
 // TestD23ExplainShowsRules: each kind of fault has its rule, and what would be right.
 func TestD23ExplainShowsRules(t *testing.T) {
 	t.Parallel()
-	e := newWorld().engine(0)
+	e := authtest.NewWorld().NewEngine(0)
 	for name, test := range map[string]struct {
 		member, rule string
 		value        any
@@ -158,9 +187,9 @@ func TestD23ExplainShowsRules(t *testing.T) {
 		"address":           {"notificationURL", "address", "nowhere", "null"},
 		"version":           {"messageVersion", "version", "2.4.0", `{"allowed":["2.1.0","2.2.0","2.3.1"]}`},
 	} {
-		body := areq("2.2.0", preauth(t, e, shop))
+		body := authtest.AReq("2.2.0", authtest.Preauth(t, e, authtest.Shop))
 		body[test.member] = test.value
-		x := e.Explain(shop, body.json(), check.ExplainOptions{})
+		x := e.Explain(authtest.Shop, body.JSON(), check.ExplainOptions{})
 		i := slices.IndexFunc(x.Faults, func(f api.Fault) bool { return *f.Pointer == "/"+test.member })
 		if x.IsValid || x.AReq != nil || i < 0 {
 			t.Errorf("%s: %+v", name, x)
@@ -176,15 +205,15 @@ func TestD23ExplainShowsRules(t *testing.T) {
 // TestD12CureNamesTheProfile: what a merchant can set once is not to be sent with each request. For /auth there is no profile.
 func TestD12CureNamesTheProfile(t *testing.T) {
 	t.Parallel()
-	e := newWorld().engine(0)
+	e := authtest.NewWorld().NewEngine(0)
 	for member, key := range map[string]string{
 		"acquirerBIN": "per_directory.SCHEME.acquirer_bin", "acquirerMerchantID": "per_directory.SCHEME.acquirer_merchant_id", "mcc": "set mcc ",
 		"merchantName": "merchant_name", "merchantCountryCode": "merchant_country",
 	} {
-		body := areq("2.2.0", preauth(t, e, shop))
+		body := authtest.AReq("2.2.0", authtest.Preauth(t, e, authtest.Shop))
 		delete(body, member)
 		for _, isCreation := range []bool{true, false} {
-			x := e.Explain(shop, body.json(), check.ExplainOptions{IsCreation: isCreation})
+			x := e.Explain(authtest.Shop, body.JSON(), check.ExplainOptions{IsCreation: isCreation})
 			i := slices.IndexFunc(x.Faults, func(f api.Fault) bool { return *f.Pointer == "/"+member })
 			if i < 0 || strings.Contains(x.Faults[i].Cure, key) != isCreation || !strings.HasPrefix(x.Faults[i].Cure, "Send "+member) {
 				t.Errorf("%s, isCreation %v: %+v", member, isCreation, x.Faults)
@@ -196,9 +225,9 @@ func TestD12CureNamesTheProfile(t *testing.T) {
 // TestD12SchemeRequiredHasItsSource: what only the scheme requires is told as such, with the source.
 func TestD12SchemeRequiredHasItsSource(t *testing.T) {
 	t.Parallel()
-	e := newWorld().engine(0)
+	e := authtest.NewWorld().NewEngine(0)
 	acc := explainable[2]
-	body := areq("2.2.0", preauth(t, e, acc)).json()
+	body := authtest.AReq("2.2.0", authtest.Preauth(t, e, acc)).JSON()
 	x := e.Explain(acc, body, check.ExplainOptions{})
 	if x.IsValid || len(x.Faults) == 0 {
 		t.Fatalf("%+v", x)
@@ -213,8 +242,8 @@ func TestD12SchemeRequiredHasItsSource(t *testing.T) {
 // TestD23AsOfAndScheme: a rule counts from its date, and a scheme that is named goes before that of the card.
 func TestD23AsOfAndScheme(t *testing.T) {
 	t.Parallel()
-	e := newWorld().engine(0)
-	body := areq("2.2.0", preauth(t, e, shop)).json()
+	e := authtest.NewWorld().NewEngine(0)
+	body := authtest.AReq("2.2.0", authtest.Preauth(t, e, authtest.Shop)).JSON()
 	for _, test := range []struct {
 		asOf    string
 		inForce bool
@@ -223,7 +252,7 @@ func TestD23AsOfAndScheme(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := e.Explain(shop, slices.Clone(body), check.ExplainOptions{AsOf: at})
+		x := e.Explain(authtest.Shop, slices.Clone(body), check.ExplainOptions{AsOf: at})
 		dated := 0
 		for _, f := range x.Findings {
 			if f.Since.String() != "" {
@@ -238,7 +267,7 @@ func TestD23AsOfAndScheme(t *testing.T) {
 		}
 	}
 	for _, word := range []string{"mastercard", "amex"} {
-		x := e.Explain(shop, slices.Clone(body), check.ExplainOptions{Scheme: word})
+		x := e.Explain(authtest.Shop, slices.Clone(body), check.ExplainOptions{Scheme: word})
 		if x.Scheme != word || !x.IsValid || (len(x.Warnings) > 0) != (word == "amex") {
 			t.Errorf("%s: %+v", word, x)
 		}
@@ -248,21 +277,21 @@ func TestD23AsOfAndScheme(t *testing.T) {
 // TestE2ExplainChangesNothing: nothing is stored, and the id can still be used.
 func TestE2ExplainChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
-	e := w.engine(0)
-	body := areq("2.2.0", preauth(t, e, shop)).json()
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
+	body := authtest.AReq("2.2.0", authtest.Preauth(t, e, authtest.Shop)).JSON()
 	for range 2 {
-		if x := e.Explain(shop, slices.Clone(body), check.ExplainOptions{}); !x.IsValid {
+		if x := e.Explain(authtest.Shop, slices.Clone(body), check.ExplainOptions{}); !x.IsValid {
 			t.Fatalf("%+v", x.Faults)
 		}
 	}
-	if len(w.txns) != 0 || len(w.sends) != 0 {
-		t.Fatalf("%d rows, %d sent", len(w.txns), len(w.sends))
+	if len(w.Txns) != 0 || len(w.Sends) != 0 {
+		t.Fatalf("%d rows, %d sent", len(w.Txns), len(w.Sends))
 	}
-	if _, _, err := e.Authenticate(t.Context(), shop, body); err != nil {
+	if _, _, err := e.Authenticate(t.Context(), authtest.Shop, body); err != nil {
 		t.Fatal(err)
 	}
-	if x := e.Explain(shop, body, check.ExplainOptions{}); !x.IsValid {
+	if x := e.Explain(authtest.Shop, body, check.ExplainOptions{}); !x.IsValid {
 		t.Fatalf("an id that has been used counts: %+v", x.Faults)
 	}
 }
@@ -270,12 +299,12 @@ func TestE2ExplainChangesNothing(t *testing.T) {
 // TestE1LookupOfEachScheme: a card has the schemes whose ranges hold it, in order; without one it has none.
 func TestE1LookupOfEachScheme(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
-	loaded := w.clock().Add(-time.Hour)
-	w.hits[0].Generation = &ranges.Generation{Loaded: loaded}
-	e := w.engine(0)
-	found, wrong := e.Lookup(t.Context(), shop, object{"acctNumber": pan}.json())
-	if wrong != nil || found.Last4 != pan[12:] || len(found.Schemes) != 2 || found.Schemes[0].Scheme != "visa" || found.Schemes[1].Scheme != "mastercard" {
+	w := authtest.NewWorld()
+	loaded := w.Clock().Add(-time.Hour)
+	w.Hits[0].Generation = &ranges.Generation{Loaded: loaded}
+	e := w.NewEngine(0)
+	found, wrong := e.Lookup(t.Context(), authtest.Shop, authtest.Object{"acctNumber": authtest.PAN}.JSON())
+	if wrong != nil || found.Last4 != authtest.PAN[12:] || len(found.Schemes) != 2 || found.Schemes[0].Scheme != "visa" || found.Schemes[1].Scheme != "mastercard" {
 		t.Fatalf("%+v %v", found, wrong)
 	}
 	held := found.Schemes
@@ -283,11 +312,11 @@ func TestE1LookupOfEachScheme(t *testing.T) {
 		len(held[0].Requires) == 0 {
 		t.Errorf("%+v", held[0])
 	}
-	if found, wrong = e.Lookup(t.Context(), shop, []byte(`{"acctNumber":"5000000000000009"}`)); wrong != nil || found.Last4 != "0009" ||
+	if found, wrong = e.Lookup(t.Context(), authtest.Shop, []byte(`{"acctNumber":"5000000000000009"}`)); wrong != nil || found.Last4 != "0009" ||
 		found.Schemes != nil {
 		t.Errorf("no range: %+v %v", found, wrong)
 	}
-	if len(w.sends) != 0 {
+	if len(w.Sends) != 0 {
 		t.Error("something was sent")
 	}
 }
@@ -295,21 +324,21 @@ func TestE1LookupOfEachScheme(t *testing.T) {
 // TestE3CardWithoutRange: /explain says of a card without a range what /auth says.
 func TestE3CardWithoutRange(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
-	e := w.engine(0)
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
 	const other = "5000000000000009"
-	body := areq("2.2.0", e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Rand, 1, shop.Merchant.Name, other))
+	body := authtest.AReq("2.2.0", e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Rand, 1, authtest.Shop.Merchant.Name, other))
 	body["acctNumber"] = other
-	x := e.Explain(shop, body.json(), check.ExplainOptions{})
+	x := e.Explain(authtest.Shop, body.JSON(), check.ExplainOptions{})
 	if len(x.Faults) != 1 || x.Faults[0].Code != message.BadTransactionData.String() ||
 		*x.Faults[0].Pointer != "/acctNumber" || x.AReq != nil {
 		t.Errorf("%+v", x)
 	}
-	if _, _, err := e.Authenticate(t.Context(), shop, body.json()); told(err) != "305 acctNumber" {
-		t.Error(told(err))
+	if _, _, err := e.Authenticate(t.Context(), authtest.Shop, body.JSON()); authtest.Told(err) != "305 acctNumber" {
+		t.Error(authtest.Told(err))
 	}
-	w.tried = false
-	if x := e.Explain(shop, body.json(), check.ExplainOptions{}); !x.IsValid || len(x.Warnings) != 1 {
+	w.Tried = false
+	if x := e.Explain(authtest.Shop, body.JSON(), check.ExplainOptions{}); !x.IsValid || len(x.Warnings) != 1 {
 		t.Errorf("before card ranges are loaded: %+v", x)
 	}
 }
@@ -318,10 +347,10 @@ func TestE3CardWithoutRange(t *testing.T) {
 // only where the merchant does not have it. With it the request is not refused any more.
 func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
 	t.Parallel()
-	e := newWorld().engine(0)
-	setting := *shop.Merchant
+	e := authtest.NewWorld().NewEngine(0)
+	setting := *authtest.Shop.Merchant
 	setting.Transliterate = true
-	strict, with := &account.Account{Merchant: shop.Merchant, Strict: true}, &account.Account{Merchant: &setting}
+	strict, with := &account.Account{Merchant: authtest.Shop.Merchant, Strict: true}, &account.Account{Merchant: &setting}
 	for member, tt := range map[string]struct {
 		value   string
 		isCured bool
@@ -330,9 +359,9 @@ func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
 		"threeDSRequestorURL": {"https://shop.example/ä", false}, "acctID": {"ä1", false}, "email": {"jürgen@example.com", false},
 	} {
 		cureOf := func(acc *account.Account) string {
-			body := areq("2.2.0", preauth(t, e, acc))
+			body := authtest.AReq("2.2.0", authtest.Preauth(t, e, acc))
 			body[member] = tt.value
-			for _, f := range e.Explain(acc, body.json(), check.ExplainOptions{}).Faults {
+			for _, f := range e.Explain(acc, body.JSON(), check.ExplainOptions{}).Faults {
 				if *f.Pointer == "/"+member {
 					return f.Cure
 				}
@@ -344,7 +373,7 @@ func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
 		if tt.isCured {
 			want = withSetting
 		}
-		if got := cureOf(shop); got != want {
+		if got := cureOf(authtest.Shop); got != want {
 			t.Errorf("%s: the cure is %q, want %q", member, got, want)
 		}
 		if got := cureOf(strict); got != without {
@@ -359,11 +388,11 @@ func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
 // TestD12CureOfATextInPlaceOfAnObject: the cure names the members of the object. Its example is what the element may be.
 func TestD12CureOfATextInPlaceOfAnObject(t *testing.T) {
 	t.Parallel()
-	e := newWorld().engine(0)
+	e := authtest.NewWorld().NewEngine(0)
 	cureOf := func(version, element string, value any) string {
-		body := areq(version, preauth(t, e, shop))
+		body := authtest.AReq(version, authtest.Preauth(t, e, authtest.Shop))
 		body[element] = value
-		for _, f := range e.Explain(shop, body.json(), check.ExplainOptions{}).Faults {
+		for _, f := range e.Explain(authtest.Shop, body.JSON(), check.ExplainOptions{}).Faults {
 			if strings.HasPrefix(*f.Pointer, "/"+element) {
 				return f.Cure
 			}
@@ -407,11 +436,11 @@ func TestD12CureOfATextInPlaceOfAnObject(t *testing.T) {
 // TestD12CureOfAState: it says what the three characters are.
 func TestD12CureOfAState(t *testing.T) {
 	t.Parallel()
-	e := newWorld().engine(0)
+	e := authtest.NewWorld().NewEngine(0)
 	for _, element := range []string{"billAddrState", "shipAddrState"} {
-		body := areq("2.2.0", preauth(t, e, shop))
+		body := authtest.AReq("2.2.0", authtest.Preauth(t, e, authtest.Shop))
 		body["billAddrCountry"], body["shipAddrCountry"], body[element] = "840", "840", "California"
-		x := e.Explain(shop, body.json(), check.ExplainOptions{})
+		x := e.Explain(authtest.Shop, body.JSON(), check.ExplainOptions{})
 		want := "Send 1 to 3 characters: the code of the subdivision in ISO 3166-2, without its country, such as CA for California."
 		if len(x.Faults) != 1 || x.Faults[0].Cure != want {
 			t.Errorf("%s: %+v, want %s", element, x.Faults, want)
@@ -423,12 +452,12 @@ func TestD12CureOfAState(t *testing.T) {
 // wrong one is the only fault.
 func TestE3WhatIsWrongIsNotCopied(t *testing.T) {
 	t.Parallel()
-	e := newWorld().engine(0)
+	e := authtest.NewWorld().NewEngine(0)
 	for _, country := range []string{"UK", "000", "England"} {
-		body := areq("2.3.1", preauth(t, e, shop))
+		body := authtest.AReq("2.3.1", authtest.Preauth(t, e, authtest.Shop))
 		delete(body, "acquirerCountryCode")
 		body["merchantCountryCode"] = country
-		x := e.Explain(shop, body.json(), check.ExplainOptions{})
+		x := e.Explain(authtest.Shop, body.JSON(), check.ExplainOptions{})
 		if len(x.Faults) != 1 || *x.Faults[0].Pointer != "/merchantCountryCode" {
 			t.Errorf("%s: %+v", country, x.Faults)
 		}
@@ -438,16 +467,16 @@ func TestE3WhatIsWrongIsNotCopied(t *testing.T) {
 			}
 		}
 	}
-	body := areq("2.3.1", preauth(t, e, shop))
+	body := authtest.AReq("2.3.1", authtest.Preauth(t, e, authtest.Shop))
 	delete(body, "acceptLanguage")
 	body["browserLanguage"] = "x y,en-GB"
-	x := e.Explain(shop, body.json(), check.ExplainOptions{})
-	if sent := parse(t, x.AReq)["acceptLanguage"]; !x.IsValid || fmt.Sprint(sent) != "[en-GB]" {
+	x := e.Explain(authtest.Shop, body.JSON(), check.ExplainOptions{})
+	if sent := authtest.Parse(t, x.AReq)["acceptLanguage"]; !x.IsValid || fmt.Sprint(sent) != "[en-GB]" {
 		t.Errorf("acceptLanguage %v, %+v", sent, x.Faults)
 	}
-	body = areq("2.2.0", preauth(t, e, shop))
-	body["mobilePhone"] = object{"cc": "+12345", "subscriber": "12345678"}
-	x = e.Explain(shop, body.json(), check.ExplainOptions{})
+	body = authtest.AReq("2.2.0", authtest.Preauth(t, e, authtest.Shop))
+	body["mobilePhone"] = authtest.Object{"cc": "+12345", "subscriber": "12345678"}
+	x = e.Explain(authtest.Shop, body.JSON(), check.ExplainOptions{})
 	isThere := func(c api.Correction) bool { return c.Pointer == "/mobilePhone/cc" }
 	if i := slices.IndexFunc(x.Normalised, isThere); i < 0 || x.Normalised[i].Found == nil || x.Normalised[i].Sent != nil {
 		t.Errorf("what is changed and wrong all the same: %+v", x.Normalised)

@@ -1,4 +1,4 @@
-package auth_test
+package check_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
@@ -19,28 +20,28 @@ import (
 // TestCriticalExtensions: one that the directory's configuration names passes in
 // every direction, another is 202 (VG-14, MC-52).
 func TestCriticalExtensions(t *testing.T) {
-	critical := func(id string) []object {
-		return []object{{"name": "Extension", "id": id, "criticalityIndicator": true, "data": object{"a": "b"}}}
+	critical := func(id string) []authtest.Object {
+		return []authtest.Object{{"name": "Extension", "id": id, "criticalityIndicator": true, "data": authtest.Object{"a": "b"}}}
 	}
 	for _, id := range []string{"A000000003-known", "A000000003-other"} {
 		known := id == "A000000003-known"
-		w := newWorld()
-		e := w.engine(0)
+		w := authtest.NewWorld()
+		e := w.NewEngine(0)
 		e.Peers[0].CriticalExtensions = []string{"A000000003-known"}
-		_, err := try(t, e, shop, object{"messageExtension": critical(id)})
-		if got := codeOf(err); known != (got == "") || !known && told(err) != "202 messageExtension" {
+		_, err := authtest.Try(t, e, authtest.Shop, authtest.Object{"messageExtension": critical(id)})
+		if got := authtest.CodeOf(err); known != (got == "") || !known && authtest.Told(err) != "202 messageExtension" {
 			t.Errorf("%s in a request: %v", id, err)
 		}
-		w.reply = func(_ string, areq object) ([]byte, error) {
-			return with(aresObject(areq, "Y"), "messageExtension", critical(id)).json(), nil
+		w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
+			return authtest.With(authtest.AResObject(areq, "Y"), "messageExtension", critical(id)).JSON(), nil
 		}
-		_, err = try(t, e, shop)
-		if got := codeOf(err); known != (got == "") || !known && got != "202" {
+		_, err = authtest.Try(t, e, authtest.Shop)
+		if got := authtest.CodeOf(err); known != (got == "") || !known && got != "202" {
 			t.Errorf("%s in an ARes: %v", id, err)
 		}
-		sent := challenged(t, w, e)
-		got := parse(t, e.Receive(t.Context(), []string{"visa"}, with(rreq(sent, "Y", 1), "messageExtension", critical(id)).json()).Body)
-		if known != (got.text("messageType") == "RRes") || !known && got.text("errorCode") != "202" {
+		sent := authtest.Challenged(t, w, e)
+		got := authtest.Parse(t, e.Receive(t.Context(), []string{"visa"}, authtest.With(authtest.RReq(sent, "Y", 1), "messageExtension", critical(id)).JSON()).Body)
+		if known != (got.Text("messageType") == "RRes") || !known && got.Text("errorCode") != "202" {
 			t.Errorf("%s in an RReq: %v", id, got)
 		}
 	}
@@ -51,31 +52,31 @@ func TestCriticalExtensions(t *testing.T) {
 // name of the element.
 func TestD112IDOfAnExtensionGoesToTheDirectoryAlone(t *testing.T) {
 	const id = "4000 0000 0000 0002, said somebody"
-	extension := []object{{"name": "Extension", "id": id, "criticalityIndicator": true, "data": object{"a": "b"}}}
-	w := newWorld()
-	e := w.engine(0)
+	extension := []authtest.Object{{"name": "Extension", "id": id, "criticalityIndicator": true, "data": authtest.Object{"a": "b"}}}
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
 	var log bytes.Buffer
 	e.Log = slog.New(slog.NewJSONHandler(&log, nil))
 
-	_, err := try(t, e, shop, object{"messageExtension": extension})
-	if told(err) != "202 messageExtension" {
+	_, err := authtest.Try(t, e, authtest.Shop, authtest.Object{"messageExtension": extension})
+	if authtest.Told(err) != "202 messageExtension" {
 		t.Errorf("a request: %v", err)
 	}
-	w.reply = func(_ string, areq object) ([]byte, error) {
-		return with(aresObject(areq, "Y"), "messageExtension", extension).json(), nil
+	w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
+		return authtest.With(authtest.AResObject(areq, "Y"), "messageExtension", extension).JSON(), nil
 	}
-	if _, err = try(t, e, shop); told(err) != "202 messageExtension" {
+	if _, err = authtest.Try(t, e, authtest.Shop); authtest.Told(err) != "202 messageExtension" {
 		t.Errorf("an ARes, to the requestor: %v", err)
 	}
-	if got := w.reported(); len(got) != 1 || got[0].Detail != id {
+	if got := w.Reported(); len(got) != 1 || got[0].Detail != id {
 		t.Errorf("an ARes, to the directory server: %v", got)
 	}
 	if bad, ok := errors.AsType[message.Error](err); !ok || !slices.Equal(check.Elements(bad), []string{"messageExtension"}) {
 		t.Errorf("elements of %v: %v", err, check.Elements(bad))
 	}
-	sent := challenged(t, w, e)
-	got := e.Receive(t.Context(), []string{"visa"}, with(rreq(sent, "Y", 1), "messageExtension", extension).json())
-	if detail := parse(t, got.Body).text("errorDetail"); detail != id {
+	sent := authtest.Challenged(t, w, e)
+	got := e.Receive(t.Context(), []string{"visa"}, authtest.With(authtest.RReq(sent, "Y", 1), "messageExtension", extension).JSON())
+	if detail := authtest.Parse(t, got.Body).Text("errorDetail"); detail != id {
 		t.Errorf("an RReq, to the directory server: %q", detail)
 	}
 	if got.Refused == nil || got.Refused.Detail != "messageExtension" {
@@ -87,25 +88,25 @@ func TestD112IDOfAnExtensionGoesToTheDirectoryAlone(t *testing.T) {
 }
 
 // sendWith sends a request of 2.2.0 with further members, and returns the AReq that left, byte for byte.
-func sendWith(t *testing.T, acc *account.Account, more object) (sent []byte, notes auth.Notes, err error) {
+func sendWith(t *testing.T, acc *account.Account, more authtest.Object) (sent []byte, notes auth.Notes, err error) {
 	t.Helper()
-	w := newWorld()
-	e := w.engine(0)
-	w.sent = func(areq []byte) { sent = areq }
-	req := areq("2.2.0", preauth(t, e, acc))
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
+	w.Sent = func(areq []byte) { sent = areq }
+	req := authtest.AReq("2.2.0", authtest.Preauth(t, e, acc))
 	maps.Copy(req, more)
-	_, notes, err = e.Authenticate(t.Context(), acc, req.json())
+	_, notes, err = e.Authenticate(t.Context(), acc, req.JSON())
 	return sent, notes, err
 }
 
 // TestR8aPlainFieldsBecomeMessageExtensions: what a requestor writes in "extensions" is sent as
 // messageExtension to the directory that takes it, and is left out for others.
 func TestR8aPlainFieldsBecomeMessageExtensions(t *testing.T) {
-	sent, notes, err := sendWith(t, shop, object{"extensions": object{
-		"TravelIndustry":         object{"agencyIndicator": "N", "air": object{"airlineTicketInfo": object{"ticketCount": "02"}}},
-		"visaAcquirerCountry":    object{"acquirerCountryCode": "250"},
-		"mastercardMerchantData": object{"acquirerCountryCode": "250"},
-		"bridging":               object{"addData": object{"transChar": []string{"01"}}},
+	sent, notes, err := sendWith(t, authtest.Shop, authtest.Object{"extensions": authtest.Object{
+		"TravelIndustry":         authtest.Object{"agencyIndicator": "N", "air": authtest.Object{"airlineTicketInfo": authtest.Object{"ticketCount": "02"}}},
+		"visaAcquirerCountry":    authtest.Object{"acquirerCountryCode": "250"},
+		"mastercardMerchantData": authtest.Object{"acquirerCountryCode": "250"},
+		"bridging":               authtest.Object{"addData": authtest.Object{"transChar": []string{"01"}}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -131,17 +132,17 @@ func TestR8aPlainFieldsBecomeMessageExtensions(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct {
-		extensions object
+		extensions authtest.Object
 		want       string
 	}{
-		"code":    {object{"travelIndustry": object{"agencyIndicator": "maybe"}}, "203 extensions.travelIndustry.agencyIndicator"},
-		"member":  {object{"travelIndustry": object{"agent": "Y"}}, "203 extensions.travelIndustry.agent"},
-		"word":    {object{"travel": object{"agencyIndicator": "Y"}}, "203 extensions.travel"},
-		"missing": {object{"visaAcquirerCountry": object{"version": "1.0"}}, "201 extensions.visaAcquirerCountry.acquirerCountryCode"},
-		"country": {object{"visaAcquirerCountry": object{"acquirerCountryCode": "901"}}, "304 extensions.visaAcquirerCountry.acquirerCountryCode"},
+		"code":    {authtest.Object{"travelIndustry": authtest.Object{"agencyIndicator": "maybe"}}, "203 extensions.travelIndustry.agencyIndicator"},
+		"member":  {authtest.Object{"travelIndustry": authtest.Object{"agent": "Y"}}, "203 extensions.travelIndustry.agent"},
+		"word":    {authtest.Object{"travel": authtest.Object{"agencyIndicator": "Y"}}, "203 extensions.travel"},
+		"missing": {authtest.Object{"visaAcquirerCountry": authtest.Object{"version": "1.0"}}, "201 extensions.visaAcquirerCountry.acquirerCountryCode"},
+		"country": {authtest.Object{"visaAcquirerCountry": authtest.Object{"acquirerCountryCode": "901"}}, "304 extensions.visaAcquirerCountry.acquirerCountryCode"},
 	} {
-		sent, _, err := sendWith(t, shop, object{"extensions": tt.extensions})
-		if told(err) != tt.want || sent != nil {
+		sent, _, err := sendWith(t, authtest.Shop, authtest.Object{"extensions": tt.extensions})
+		if authtest.Told(err) != tt.want || sent != nil {
 			t.Errorf("%s: %v, want %s", name, err, tt.want)
 		}
 	}
@@ -151,9 +152,9 @@ func TestR8aPlainFieldsBecomeMessageExtensions(t *testing.T) {
 // if a value in it is wrong. What is missing is a fault for strict keys only. All others leave byte for
 // byte.
 func TestR8bKnownExtensionsAreChecked(t *testing.T) {
-	strict := &account.Account{Merchant: shop.Merchant, Strict: true}
-	raw := func(id, data string) object {
-		return object{"name": "Extension", "id": id, "criticalityIndicator": false, "data": json.RawMessage(data)}
+	strict := &account.Account{Merchant: authtest.Shop.Merchant, Strict: true}
+	raw := func(id, data string) authtest.Object {
+		return authtest.Object{"name": "Extension", "id": id, "criticalityIndicator": false, "data": json.RawMessage(data)}
 	}
 	unknown := raw("A000000999-x", `{"version":7,"n":1.50,"e":{},"null":null}`)
 	for _, tt := range []struct {
@@ -170,10 +171,10 @@ func TestR8bKnownExtensionsAreChecked(t *testing.T) {
 		{"A000000802-004", `{"addData":{"transChar":["01"]}}`, "", "201 messageExtension[1].data.version"},
 		{"A000000998-x", `{"agencyIndicator":7}`, "", ""},
 	} {
-		for acc, want := range map[*account.Account]string{shop: tt.want, strict: tt.strict} {
-			sent, _, err := sendWith(t, acc, object{"messageExtension": []object{unknown, raw(tt.id, tt.data)}})
+		for acc, want := range map[*account.Account]string{authtest.Shop: tt.want, strict: tt.strict} {
+			sent, _, err := sendWith(t, acc, authtest.Object{"messageExtension": []authtest.Object{unknown, raw(tt.id, tt.data)}})
 			if want != "" {
-				if told(err) != want || sent != nil {
+				if authtest.Told(err) != want || sent != nil {
 					t.Errorf("%s %s, strict %t: %v, want %s", tt.id, tt.data, acc.Strict, err, want)
 				}
 				if bad, _ := errors.AsType[message.Error](err); !slices.Equal(check.Elements(bad), []string{bad.Detail}) {
@@ -191,15 +192,15 @@ func TestR8bKnownExtensionsAreChecked(t *testing.T) {
 // TestKnownExtensionsOfAnswersAreNoFaults: an issuer's extension with a fault in it is passed on, byte for
 // byte.
 func TestKnownExtensionsOfAnswersAreNoFaults(t *testing.T) {
-	w := newWorld()
-	e := w.engine(0)
-	bad := []object{{"name": "Bridging", "id": "A000000802-004", "criticalityIndicator": false, "data": object{"version": "2.0", "addData": 7}}}
+	w := authtest.NewWorld()
+	e := w.NewEngine(0)
+	bad := []authtest.Object{{"name": "Bridging", "id": "A000000802-004", "criticalityIndicator": false, "data": authtest.Object{"version": "2.0", "addData": 7}}}
 	var sent []byte
-	w.reply = func(_ string, areq object) ([]byte, error) {
-		sent = with(aresObject(areq, "Y"), "messageExtension", bad).json()
+	w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
+		sent = authtest.With(authtest.AResObject(areq, "Y"), "messageExtension", bad).JSON()
 		return sent, nil
 	}
-	got, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", preauth(t, e, shop)).json())
+	got, _, err := e.Authenticate(t.Context(), authtest.Shop, authtest.AReq("2.2.0", authtest.Preauth(t, e, authtest.Shop)).JSON())
 	if err != nil || !bytes.Equal(got, sent) {
 		t.Errorf("%v: %s", err, got)
 	}
@@ -208,15 +209,15 @@ func TestKnownExtensionsOfAnswersAreNoFaults(t *testing.T) {
 // TestR8aLimitsHoldForWhatIsBuilt: the number and the size of extensions are those of the version, with what
 // was built.
 func TestR8aLimitsHoldForWhatIsBuilt(t *testing.T) {
-	own := make([]object, 10)
+	own := make([]authtest.Object, 10)
 	for i := range own {
-		own[i] = object{"name": "x", "id": "A000000999-x", "criticalityIndicator": false, "data": object{"n": i}}
+		own[i] = authtest.Object{"name": "x", "id": "A000000999-x", "criticalityIndicator": false, "data": authtest.Object{"n": i}}
 	}
-	travel := func(size int) object {
-		return object{"travelIndustry": object{"hotel": object{"name": strings.Repeat("x", size)}}}
+	travel := func(size int) authtest.Object {
+		return authtest.Object{"travelIndustry": authtest.Object{"hotel": authtest.Object{"name": strings.Repeat("x", size)}}}
 	}
 	for _, tt := range []struct {
-		own  []object
+		own  []authtest.Object
 		size int
 		want string
 	}{
@@ -225,12 +226,12 @@ func TestR8aLimitsHoldForWhatIsBuilt(t *testing.T) {
 		{nil, 8059 - len(`{"hotel":{"name":""}}`), ""},
 		{nil, 8060 - len(`{"hotel":{"name":""}}`), "203 messageExtension.data"},
 	} {
-		more := object{"extensions": travel(tt.size)}
+		more := authtest.Object{"extensions": travel(tt.size)}
 		if tt.own != nil {
 			more["messageExtension"] = tt.own
 		}
-		sent, _, err := sendWith(t, shop, more)
-		if tt.want == "" && err != nil || tt.want != "" && told(err) != tt.want || (sent == nil) != (tt.want != "") {
+		sent, _, err := sendWith(t, authtest.Shop, more)
+		if tt.want == "" && err != nil || tt.want != "" && authtest.Told(err) != tt.want || (sent == nil) != (tt.want != "") {
 			t.Errorf("%d of the requestor, %d characters: %v, want %q", len(tt.own), tt.size, err, tt.want)
 		}
 	}

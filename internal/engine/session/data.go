@@ -1,4 +1,4 @@
-package auth
+package session
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/charset"
+	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/protocol/faults"
@@ -20,7 +21,7 @@ func readBrowser(r *txn.Record, data BrowserData) {
 	kept, changes := readBrowserData(data, r.MessageVersion())
 	r.Page.Data = kept
 	changes = slices.DeleteFunc(changes, func(c message.Change) bool { return !slices.Contains(r.Page.Awaited, c.Path.Name()) })
-	r.Changes = append(r.Changes, describeChanges(changes)...)
+	r.Changes = append(r.Changes, auth.DescribeChanges(changes)...)
 	for _, c := range changes {
 		n := api.Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
 		if name := c.Path.Name(); check.IsImpersonal(c.Path) {

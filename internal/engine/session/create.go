@@ -1,4 +1,14 @@
-package auth
+// Package session carries out authentications step by step: it begins those of the Authentications API, takes the steps
+// of a browser or of its agent, sends the AReq once all is told, and the second one of Secure Payment Confirmation.
+//
+//	merchant           Engine                       auth.Engine
+//	    │ Create ───────▶│ check                         │
+//	browser              │                               │
+//	    │ BeginBrowser ─▶│ 3DS Method ── claim, AReq ───▶│
+//	    │◀─ ViewBrowser ─│◀───────── challenge, end ─────│
+//
+// Use the methods of [Engine].
+package session
 
 import (
 	"bytes"
@@ -7,16 +17,25 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/iso"
+	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/message"
 )
+
+// An Engine carries out authentications by an [auth.Engine]. It is safe for concurrent calls.
+type Engine struct {
+	*auth.Engine
+
+	sending sync.Map // ids whose AReq a task of this engine is about to send
+}
 
 // A RefusedError says that no authentication was created, and what is wrong with the request.
 type RefusedError struct {
@@ -48,10 +67,10 @@ type creation struct {
 
 // Create begins an authentication: it fills in what the request need not say, checks it as Explain does, and sends the
 // AReq of an app or of a 3RI request. One of a browser waits for the page: its BrowserAccess is not nil. The error is
-// a *RefusedError, a *TooManyError, ErrNoRanges or ErrStoreUnreachable, or a fault of ours.
-func (e *Engine) Create(ctx context.Context, acc *account.Account, body []byte) (*Authentication, *BrowserAccess, error) {
-	req := &creation{Request: e.newRequest(acc)}
-	return e.createOnce(ctx, req, "authentications", func(ctx context.Context) (*Authentication, *BrowserAccess, error) {
+// a *RefusedError, an *[auth.TooManyError], ErrNoRanges or [txn.ErrStoreUnreachable], or a fault of ours.
+func (e *Engine) Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *BrowserAccess, error) {
+	req := &creation{Request: e.NewRequest(acc)}
+	return e.createOnce(ctx, req, "authentications", func(ctx context.Context) (*auth.Authentication, *BrowserAccess, error) {
 		return e.create(ctx, req, body)
 	})
 }
@@ -60,22 +79,22 @@ func (e *Engine) Create(ctx context.Context, acc *account.Account, body []byte) 
 // the name of an operation.
 func (e *Engine) createOnce(
 	ctx context.Context, req *creation, operation string,
-	create func(context.Context) (*Authentication, *BrowserAccess, error),
-) (*Authentication, *BrowserAccess, error) {
+	create func(context.Context) (*auth.Authentication, *BrowserAccess, error),
+) (*auth.Authentication, *BrowserAccess, error) {
 	req.once, _ = ctx.Value(onceKey{}).(Once)
 	req.NewID = req.once.ID
 	ctx = context.WithoutCancel(ctx)
 	a, access, err := e.createdOnce(ctx, req)
-	if errors.Is(err, ErrNoAuthentication) {
+	if errors.Is(err, auth.ErrNoAuthentication) {
 		a, access, err = create(ctx)
 	}
-	e.noteRequest(ctx, req.Request)
+	e.NoteRequest(ctx, req.Request)
 	e.noteAuthentication(ctx, operation, a, err)
 	return a, access, err
 }
 
 // noteAuthentication records how an operation on an authentication ended. The authentication is nil if there is an error.
-func (e *Engine) noteAuthentication(ctx context.Context, operation string, a *Authentication, err error) {
+func (e *Engine) noteAuthentication(ctx context.Context, operation string, a *auth.Authentication, err error) {
 	status, name := "", ""
 	if a != nil {
 		status, name = string(a.Status), a.Scheme
@@ -83,7 +102,7 @@ func (e *Engine) noteAuthentication(ctx context.Context, operation string, a *Au
 	if err != nil {
 		status = outcomeOfRefusal(err)
 	}
-	e.noteEnd(ctx, operation, name, status)
+	e.NoteEnd(ctx, operation, name, status)
 }
 
 // outcomeOfRefusal names an error of an operation on an authentication for the metrics. What the client has to answer for
@@ -91,17 +110,17 @@ func (e *Engine) noteAuthentication(ctx context.Context, operation string, a *Au
 func outcomeOfRefusal(err error) string {
 	_, isRefused := errors.AsType[*RefusedError](err)
 	switch {
-	case isRefused, errors.Is(err, ErrNoAuthentication), errors.Is(err, ErrAlreadySent), errors.Is(err, ErrOtherKey):
+	case isRefused, errors.Is(err, auth.ErrNoAuthentication), errors.Is(err, ErrAlreadySent), errors.Is(err, ErrOtherKey):
 		return ""
 	case errors.Is(err, txn.ErrStoreUnreachable):
 		return message.TransientFailure.String() // which the alert about the store counts
 	case errors.Is(err, ErrNoRanges):
 		return "no_ranges"
 	}
-	return outcomeOf("", err)
+	return auth.OutcomeOf("", err)
 }
 
-func (e *Engine) create(ctx context.Context, req *creation, body []byte) (*Authentication, *BrowserAccess, error) {
+func (e *Engine) create(ctx context.Context, req *creation, body []byte) (*auth.Authentication, *BrowserAccess, error) {
 	original := slices.Clone(body) // Explain reads it again if there are faults
 	c, err := e.CheckCreation(req.Request, body)
 	if err := e.acceptCreation(ctx, req, c, err, original); err != nil {
@@ -115,7 +134,7 @@ func (e *Engine) create(ctx context.Context, req *creation, body []byte) (*Authe
 	case isBrowsers && e.BrowserURL == "":
 		return nil, nil, &RefusedError{NoBrowser: true}
 	}
-	if err := e.checkFollowUp(ctx, req.Request, c.To, c.AReq); err != nil {
+	if err := e.CheckFollowUp(ctx, req.Request, c.To, c.AReq); err != nil {
 		return nil, nil, refusedFor(err)
 	}
 	if isBrowsers {
@@ -127,22 +146,22 @@ func (e *Engine) create(ctx context.Context, req *creation, body []byte) (*Authe
 	}
 	leave, ok := e.Directories.Enter(c.To.Peer.Scheme, req.Account.Merchant.Name)
 	if !ok {
-		return nil, nil, tooMany(req.Version, "")
+		return nil, nil, auth.NewTooManyError(req.Version, "")
 	}
 	defer leave()
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, nil, err
 	}
-	claimed, err := e.claim(ctx, req.Request, c, &txn.Record{
+	claimed, err := e.Claim(ctx, req.Request, c, &txn.Record{
 		API: txn.AuthenticationsAPI, LookedUp: req.lookedUp.UnixMilli(), Schemes: e.SchemesOf(e.Cards.Lookup(req.PAN)),
 		Defaulted: req.Defaulted, Reference: req.Reference, Corrections: req.corrections,
 	})
 	if err != nil {
 		return nil, nil, refusedFor(err)
 	}
-	e.logFindings(ctx, req.Request, c.To)
-	e.exchangeIntoRow(ctx, claimed, text)
-	a, err := e.authentication(ctx, req.Account, req.TransID())
+	e.LogFindings(ctx, req.Request, c.To)
+	e.ExchangeIntoRow(ctx, claimed, text)
+	a, err := e.ReadAuthentication(ctx, req.Account, req.TransID())
 	return a, nil, err
 }
 
@@ -150,11 +169,11 @@ func (e *Engine) create(ctx context.Context, req *creation, body []byte) (*Authe
 // body is that of the request.
 func (e *Engine) acceptCreation(ctx context.Context, req *creation, c *check.Content, err error, body []byte) error {
 	req.lookedUp = e.Now()
-	e.note(ctx, "scheme", c.To.Scheme())
+	e.Note(ctx, "scheme", c.To.Scheme())
 	if e.hasFaults(req, c, err) {
 		return e.refuseCreation(req, body)
 	}
-	e.observeRules(req.Request, c)
+	e.ObserveRules(req.Request, c)
 	if len(check.FollowUpProblems(req.Version, c.AReq)) > 0 {
 		return e.refuseCreation(req, body)
 	}
@@ -195,16 +214,16 @@ func (e *Engine) newCreated(req *creation, api string) *txn.Record {
 	return &txn.Record{
 		Began: req.Start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(), Amount: req.LoggedAmount, Currency: req.LoggedCurrency,
 		API: api, Version: req.Version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
-		CardHash: e.cardHash(req.PAN),
+		CardHash: e.HashCard(req.PAN),
 		BIN:      check.BINOf(req.PAN), Last4: req.PAN[len(req.PAN)-4:], Schemes: e.SchemesOf(e.Cards.Lookup(req.PAN)),
-		Changes: describeChanges(req.Changes), Unkept: txn.UnkeptRules(req.Findings),
+		Changes: auth.DescribeChanges(req.Changes), Unkept: txn.UnkeptRules(req.Findings),
 		Defaulted: req.Defaulted, Reference: req.Reference, Corrections: req.corrections,
 	}
 }
 
 // createNotEnrolled stores that a card is in no range. The authentication is over. The AReq is what would be sent, were
 // there a directory server.
-func (e *Engine) createNotEnrolled(ctx context.Context, req *creation, areq *message.Message) (*Authentication, error) {
+func (e *Engine) createNotEnrolled(ctx context.Context, req *creation, areq *message.Message) (*auth.Authentication, error) {
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, err
 	}
@@ -221,13 +240,13 @@ func (e *Engine) createNotEnrolled(ctx context.Context, req *creation, areq *mes
 		return nil, err
 	}
 	err := e.Store.Update(ctx, store.Txn{ID: t.ID}, func(t *store.Txn) error {
-		return e.advanceRow(t, rec, txn.Final, e.Timeouts.Values)
+		return e.AdvanceRow(t, rec, txn.Final, e.Timeouts.Values)
 	})
 	if err != nil {
 		return nil, e.StoreUnreachable(ctx, "outcome not stored", err, t.ID)
 	}
-	e.notify(t.ID)
-	return e.authentication(ctx, req.Account, t.ID)
+	e.Notify(t.ID)
+	return e.ReadAuthentication(ctx, req.Account, t.ID)
 }
 
 // createRow stores the first row of an authentication that waits.
@@ -242,21 +261,9 @@ func (e *Engine) createRow(ctx context.Context, t *store.Txn, rec *txn.Record, k
 	return nil
 }
 
-// advanceRow moves a row to its next state, with the event of its end.
-func (e *Engine) advanceRow(t *store.Txn, rec *txn.Record, next store.State, keep time.Duration) error {
-	if err := txn.Advance(t, next); err != nil {
-		return err
-	}
-	e.SetExpiry(t, rec, keep)
-	if err := e.addEvent(t, rec); err != nil {
-		return err
-	}
-	return e.Seal(t, rec)
-}
-
 // createForBrowser stores an authentication that waits for a browser. The card lies in its row under a key that only the
 // browser's token has.
-func (e *Engine) createForBrowser(ctx context.Context, req *creation, c *check.Content) (*Authentication, *BrowserAccess, error) {
+func (e *Engine) createForBrowser(ctx context.Context, req *creation, c *check.Content) (*auth.Authentication, *BrowserAccess, error) {
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, nil, err
 	}
@@ -279,7 +286,7 @@ func (e *Engine) createForBrowser(ctx context.Context, req *creation, c *check.C
 }
 
 // createWaiting stores an authentication whose AReq waits for a browser or an agent.
-func (e *Engine) createWaiting(ctx context.Context, req *creation, c *check.Content, rec *txn.Record) (*Authentication, error) {
+func (e *Engine) createWaiting(ctx context.Context, req *creation, c *check.Content, rec *txn.Record) (*auth.Authentication, error) {
 	rec.AReq = c.AReq.Facts()
 	rec.SetPurchase(c.AReq)
 	t := store.Txn{ID: req.TransID(), Owner: req.Account.Merchant.Name, Scheme: c.To.Peer.Scheme, State: txn.Waiting}
@@ -289,8 +296,8 @@ func (e *Engine) createWaiting(ctx context.Context, req *creation, c *check.Cont
 	if err := e.addExpiryEvent(ctx, &t, rec); err != nil {
 		return nil, err
 	}
-	e.logFindings(ctx, req.Request, c.To)
-	return e.authentication(ctx, req.Account, t.ID)
+	e.LogFindings(ctx, req.Request, c.To)
+	return e.ReadAuthentication(ctx, req.Account, t.ID)
 }
 
 // addExpiryEvent stores the event that nobody went on with an authentication, which lies ahead. Without it nobody was told
@@ -300,7 +307,7 @@ func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txn.Reco
 		return nil
 	}
 	err := e.Store.Update(ctx, store.Txn{ID: t.ID}, func(t *store.Txn) error {
-		if err := e.addEvent(t, rec); err != nil {
+		if err := e.AddEvent(t, rec); err != nil {
 			return err
 		}
 		return e.Seal(t, rec)
@@ -311,7 +318,7 @@ func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txn.Reco
 	return nil
 }
 
-func (e *Engine) newAccess(a *Authentication, token string) *BrowserAccess {
+func (e *Engine) newAccess(a *auth.Authentication, token string) *BrowserAccess {
 	return &BrowserAccess{URL: e.BrowserURL + "/a/" + token, Token: token, Expires: a.BrowserExpires}
 }
 
@@ -351,10 +358,10 @@ func (e *Engine) noteID(ctx context.Context, req *creation) error {
 	return nil
 }
 
-// createdOnce returns what an earlier attempt of a request has created, or ErrNoAuthentication.
-func (e *Engine) createdOnce(ctx context.Context, req *creation) (*Authentication, *BrowserAccess, error) {
+// createdOnce returns what an earlier attempt of a request has created, or auth.ErrNoAuthentication.
+func (e *Engine) createdOnce(ctx context.Context, req *creation) (*auth.Authentication, *BrowserAccess, error) {
 	if req.once.ID == "" {
-		return nil, nil, ErrNoAuthentication
+		return nil, nil, auth.ErrNoAuthentication
 	}
 	a, err := e.Authentication(ctx, req.Account, req.once.ID)
 	if err != nil || a.BrowserExpires.IsZero() {
@@ -364,60 +371,54 @@ func (e *Engine) createdOnce(ctx context.Context, req *creation) (*Authenticatio
 	return a, e.newAccess(a, token), nil
 }
 
-// A Delegation is what a request of an agent says beside the members of the AReq. An agent takes the steps of a browser
-// itself: it runs the 3DS Method, and shows the page of the issuer.
-type Delegation struct {
-	// APIKey is the key that came with the request. The card is sealed under it until the AReq leaves.
-	APIKey string
-	check.AgentSteps
-}
+// Errors of [Engine.Cancel].
+var (
+	ErrFinal          = errors.New("auth: the authentication is over")
+	ErrNotCancellable = errors.New("auth: an authentication that /auth began cannot be cancelled")
+)
 
-// secret returns what the request is sealed under. Only the SHA-256 of the key rests anywhere, and that opens nothing.
-func (d *Delegation) secret() []byte { return []byte("agent " + strings.ToLower(d.APIKey)) }
-
-// CreateForAgent is [Engine.Create] for an agent. The AReq waits for [Engine.AuthenticateForAgent].
-func (e *Engine) CreateForAgent(ctx context.Context, acc *account.Account, d Delegation, body []byte) (*Authentication, error) {
-	d.Completion = ""
-	req := &creation{Request: e.newRequest(acc), agent: &d.AgentSteps}
-	a, _, err := e.createOnce(ctx, req, agentsOperation, func(ctx context.Context) (*Authentication, *BrowserAccess, error) {
-		a, err := e.createForAgent(ctx, req, &d, body)
-		return a, nil, err
-	})
-	return a, err
-}
-
-// agentsOperation is the name of the operations of agents.
-const agentsOperation = "delegate_authentication"
-
-// createForAgent stores an authentication that waits for its agent.
-func (e *Engine) createForAgent(ctx context.Context, req *creation, d *Delegation, body []byte) (*Authentication, error) {
-	kept, original := slices.Clone(body), slices.Clone(body)
-	c, err := e.CheckAgents(req.Request, *req.agent, body)
-	if err := e.acceptCreation(ctx, req, c, err, original); err != nil {
+// Cancel ends an authentication of [Engine.Create] that is not final. For any merchant but its owner there is none.
+func (e *Engine) Cancel(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error) {
+	id = strings.ToLower(id)
+	t, rec, err := e.ReadOwned(ctx, acc, id)
+	if err != nil {
 		return nil, err
 	}
-	if c.To.Peer == nil {
-		return e.createNotEnrolled(ctx, req, c.AReq)
+	if rec.API == "" {
+		return nil, ErrNotCancellable
 	}
-	if err := e.noteID(ctx, req); err != nil {
+	if err := e.cancelRow(ctx, t, ""); err != nil {
 		return nil, err
 	}
-	rec := e.newCreated(req, txn.AgentsAPI)
-	rec.Agent = &txn.AgentRecord{
-		Request: sealCard(req.TransID(), d.secret(), kept), NotificationURL: d.NotificationURL, MethodURL: check.MethodURL(c.To.Peer, check.ACSVersion(c.To.Info, rec.Version)),
-	}
-	if string(c.Message.RawAt("browserJavascriptEnabled")) == "false" { // 2.1.0 has no such element
-		rec.Agent.MethodURL = "" // such a browser cannot run it
-	}
-	return e.createWaiting(ctx, req, c, rec)
+	return e.Authentication(ctx, acc, id)
 }
 
-// AgentAuthentication is [Engine.Authentication] for authentications of [Engine.CreateForAgent] alone.
-func (e *Engine) AgentAuthentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
-	a, err := e.authentication(ctx, acc, strings.ToLower(id))
-	if err == nil && !a.IsForAgent {
-		a, err = nil, ErrNoAuthentication
+// cancelRow moves the row of an authentication to Cancelled. If no browser has begun it, that of binding is bound to it; ""
+// means that the merchant cancels.
+func (e *Engine) cancelRow(ctx context.Context, was *store.Txn, binding string) error {
+	_, err := e.NewWrite(*was, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
+		if e.StatusOf(t, rec).IsFinal() {
+			return ErrFinal
+		}
+		if rec.Page != nil {
+			rec.Page.Card = nil
+			if len(rec.Page.Binding) == 0 && isBinding(binding) {
+				rec.Page.Binding = e.Sealer.Digest(bindingText(was.ID, binding))
+			}
+		}
+		if rec.Agent != nil {
+			rec.Agent.Request = nil
+		}
+		return e.AdvanceRow(t, rec, txn.Cancelled, e.KeepFinal())
+	})).Run(ctx)
+	switch {
+	case err == nil:
+		e.Notify(was.ID)
+		return nil
+	case errors.Is(err, ErrFinal), errors.Is(err, txn.ErrArrow):
+		return ErrFinal
+	case errors.Is(err, store.ErrNotFound):
+		return auth.ErrNoAuthentication
 	}
-	e.noteAuthentication(ctx, agentsOperation, a, err)
-	return a, err
+	return e.StoreUnreachable(ctx, "cancellation not stored", err, was.ID)
 }

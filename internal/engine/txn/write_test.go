@@ -1,32 +1,34 @@
-package auth_test
+package txn_test
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/base/tasks"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/engine/txn"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-var errFault = errors.New("store fault")
-
 // doubtful has so many updates fail, of which the first is done or not; all that follow
 // are not. If it is forever, nothing works after the first.
-func doubtful(w *world, updates int, done bool) {
-	w.fault = func(op string) (bool, error) {
+func doubtful(w *authtest.World, updates int, done bool) {
+	w.Fault = func(op string) (bool, error) {
 		if op != "update" || updates == 0 {
 			return true, nil
 		}
 		updates--
-		w.down = updates == forever-1
+		w.Down = updates == forever-1
 		was := done
 		done = false
-		return was, errFault
+		return was, authtest.ErrFault
 	}
 }
 
@@ -48,16 +50,16 @@ func TestUncertainResult(t *testing.T) {
 }
 
 func resultInDoubt(t *testing.T, version string, done bool, failures int) {
-	w := newWorld()
-	sent := challenged(t, w, w.engine(0), object{"messageVersion": version})
-	first, second := rreq(sent, "Y", 1).json(), rreq(sent, "N", 2).json()
-	post := func(e *auth.Engine, body []byte) string {
-		o := parse(t, e.Receive(t.Context(), []string{"visa"}, body).Body)
-		return o.text("messageType") + o.text("errorCode")
+	w := authtest.NewWorld()
+	sent := authtest.Challenged(t, w, w.NewEngine(0), authtest.Object{"messageVersion": version})
+	first, second := authtest.RReq(sent, "Y", 1).JSON(), authtest.RReq(sent, "N", 2).JSON()
+	post := func(e *session.Engine, body []byte) string {
+		o := authtest.Parse(t, e.Receive(t.Context(), []string{"visa"}, body).Body)
+		return o.Text("messageType") + o.Text("errorCode")
 	}
 	doubtful(w, failures, done)
 	start := time.Now()
-	got := post(w.engine(0), first)
+	got := post(w.NewEngine(0), first)
 	if took := time.Since(start); took > 3*time.Second {
 		t.Errorf("answered after %v", took)
 	}
@@ -68,7 +70,7 @@ func resultInDoubt(t *testing.T, version string, done bool, failures int) {
 	if got != want {
 		t.Fatalf("answered with %s, want %s", got, want)
 	}
-	w.works()
+	w.Works()
 	time.Sleep(time.Minute) // for what goes on behind
 	synctest.Wait()
 	twice := "Erro301"
@@ -76,7 +78,7 @@ func resultInDoubt(t *testing.T, version string, done bool, failures int) {
 		twice = "Erro312"
 	}
 	if failures == forever {
-		if got := post(w.engine(0), second); done && got != twice {
+		if got := post(w.NewEngine(0), second); done && got != twice {
 			t.Errorf("another result than the one that is stored: %s, want %s", got, twice)
 		} else if !done {
 			if got != "RRes" {
@@ -84,16 +86,16 @@ func resultInDoubt(t *testing.T, version string, done bool, failures int) {
 			}
 			return
 		}
-		if got := post(w.engine(time.Second), first); got != "RRes" {
+		if got := post(w.NewEngine(time.Second), first); got != "RRes" {
 			t.Errorf("delivered again: %s, want RRes", got)
 		}
 	}
 	for _, body := range [][]byte{first, second} {
-		if got := post(w.engine(0), body); got != twice {
+		if got := post(w.NewEngine(0), body); got != twice {
 			t.Errorf("once more: %s, want %s", got, twice)
 		}
 	}
-	result, err := w.engine(0).Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json())
+	result, err := w.NewEngine(0).Result(t.Context(), authtest.Shop, authtest.Object{"threeDSServerTransID": sent["threeDSServerTransID"]}.JSON())
 	if err != nil || string(result) != string(first) {
 		t.Errorf("Result = %s, %v", result, err)
 	}
@@ -103,17 +105,17 @@ func resultInDoubt(t *testing.T, version string, done bool, failures int) {
 // and acknowledged. That one stays as it is: sent again, it is no news.
 func TestOtherResultAfterUncertainOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		sent := challenged(t, w, w.engine(0))
+		w := authtest.NewWorld()
+		sent := authtest.Challenged(t, w, w.NewEngine(0))
 		post := func(n int) string {
-			o := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", n).json()).Body)
-			return o.text("messageType") + o.text("errorCode")
+			o := authtest.Parse(t, w.NewEngine(0).Receive(t.Context(), []string{"visa"}, authtest.RReq(sent, "Y", n).JSON()).Body)
+			return o.Text("messageType") + o.Text("errorCode")
 		}
 		doubtful(w, forever, false)
 		if got := post(1); got != "Erro403" {
 			t.Fatalf("the first: %s, want Erro403", got)
 		}
-		w.works()
+		w.Works()
 		if got := post(2); got != "RRes" {
 			t.Fatalf("the second: %s, want RRes", got)
 		}
@@ -129,15 +131,15 @@ func TestOtherResultAfterUncertainOne(t *testing.T) {
 func TestManyUncertainResults(t *testing.T) {
 	for _, done := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			sent := challenged(t, w, w.engine(0))
+			w := authtest.NewWorld()
+			sent := authtest.Challenged(t, w, w.NewEngine(0))
 			doubtful(w, 2, done)
 			answers := make(chan string, 2)
 			for i := range 2 {
 				go func() {
-					body := rreq(sent, "Y", i).json()
-					got := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, body).Body)
-					if got.text("messageType") == "RRes" {
+					body := authtest.RReq(sent, "Y", i).JSON()
+					got := authtest.Parse(t, w.NewEngine(0).Receive(t.Context(), []string{"visa"}, body).Body)
+					if got.Text("messageType") == "RRes" {
 						answers <- string(body)
 					} else {
 						answers <- ""
@@ -145,7 +147,7 @@ func TestManyUncertainResults(t *testing.T) {
 				}()
 			}
 			one, two := <-answers, <-answers
-			result, err := w.engine(0).Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json())
+			result, err := w.NewEngine(0).Result(t.Context(), authtest.Shop, authtest.Object{"threeDSServerTransID": sent["threeDSServerTransID"]}.JSON())
 			if err != nil || (one == "") == (two == "") || one+two != string(result) {
 				t.Errorf("done %t: acknowledged %q and %q, read %s, %v", done, one, two, result, err)
 			}
@@ -169,43 +171,43 @@ func TestUncertainChallenge(t *testing.T) {
 }
 
 func challengeInDoubt(t *testing.T, status string, done bool, failures int) {
-	w := spcWorld()
-	e := w.engine(0)
-	var sent object
-	w.reply = func(_ string, o object) ([]byte, error) {
+	w := authtest.SPCWorld()
+	e := w.NewEngine(0)
+	var sent authtest.Object
+	w.Reply = func(_ string, o authtest.Object) ([]byte, error) {
 		sent = o
 		doubtful(w, failures, done)
 		if status == "S" {
-			return aresS(o), nil
+			return authtest.AResS(o), nil
 		}
-		return ares(o, status), nil
+		return authtest.ARes(o, status), nil
 	}
-	more := offered
+	more := authtest.Offered
 	if status == "D" {
-		more = object{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00010"}
+		more = authtest.Object{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00010"}
 	}
 	start := time.Now()
-	got, err := try(t, e, shop, more)
+	got, err := authtest.Try(t, e, authtest.Shop, more)
 	if took := time.Since(start); took > 3*time.Second {
 		t.Errorf("answered after %v", took)
 	}
 	handed := failures != forever
-	if handed && (err != nil || got.text("transStatus") != status) || !handed && codeOf(err) != "403" {
+	if handed && (err != nil || got.Text("transStatus") != status) || !handed && authtest.CodeOf(err) != "403" {
 		t.Fatalf("Authenticate = %v, %v", got, err)
 	}
-	w.works()
+	w.Works()
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	result := rreq(sent, "Y", 1)
+	result := authtest.RReq(sent, "Y", 1)
 	if status == "D" {
-		result = decoupledResult(sent)
+		result = authtest.DecoupledResult(sent)
 	}
-	answer := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, result.json()).Body)
+	answer := authtest.Parse(t, w.NewEngine(0).Receive(t.Context(), []string{"visa"}, result.JSON()).Body)
 	want := map[bool]string{true: "RRes01", false: "RRes03"}[handed]
 	if !handed && !done {
 		want = "Erro301"
 	}
-	if said := answer.text("messageType") + answer.text("resultsStatus") + answer.text("errorCode"); said != want {
+	if said := answer.Text("messageType") + answer.Text("resultsStatus") + answer.Text("errorCode"); said != want {
 		t.Errorf("the result is answered with %s, want %s", said, want)
 	}
 }
@@ -214,18 +216,18 @@ func challengeInDoubt(t *testing.T, status string, done bool, failures int) {
 // its challenge is stored shows that it is.
 func TestResultBeforeUncertainWriteIsResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := authtest.NewWorld()
 		got := make(chan string, 1)
-		w.reply = func(_ string, o object) ([]byte, error) {
+		w.Reply = func(_ string, o authtest.Object) ([]byte, error) {
 			doubtful(w, 1, true)
 			go func() {
 				time.Sleep(10 * time.Millisecond)
-				got <- parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, rreq(o, "Y", 1).json()).Body).text("messageType")
+				got <- authtest.Parse(t, w.NewEngine(0).Receive(t.Context(), []string{"visa"}, authtest.RReq(o, "Y", 1).JSON()).Body).Text("messageType")
 			}()
-			return ares(o, "C"), nil
+			return authtest.ARes(o, "C"), nil
 		}
-		answer, err := try(t, w.engine(0), shop)
-		if said := <-got; said != "RRes" || err != nil || answer.text("transStatus") != "C" {
+		answer, err := authtest.Try(t, w.NewEngine(0), authtest.Shop)
+		if said := <-got; said != "RRes" || err != nil || answer.Text("transStatus") != "C" {
 			t.Errorf("the result is answered with %s, /auth with %v, %v", said, answer, err)
 		}
 	})
@@ -235,22 +237,22 @@ func TestResultBeforeUncertainWriteIsResolved(t *testing.T) {
 // be on the server alone that is about to be lost.
 func TestResultNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		sent := challenged(t, w, w.engine(0))
-		body := rreq(sent, "Y", 1).json()
+		w := authtest.NewWorld()
+		sent := authtest.Challenged(t, w, w.NewEngine(0))
+		body := authtest.RReq(sent, "Y", 1).JSON()
 		post := func() string {
-			o := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, body).Body)
-			return o.text("messageType") + o.text("errorCode")
+			o := authtest.Parse(t, w.NewEngine(0).Receive(t.Context(), []string{"visa"}, body).Body)
+			return o.Text("messageType") + o.Text("errorCode")
 		}
 		writes := 0
-		w.fault = func(string) (bool, error) {
+		w.Fault = func(string) (bool, error) {
 			writes++
-			return writes == 1, errFault
+			return writes == 1, authtest.ErrFault
 		}
 		if got := post(); got != "Erro403" || writes < 2 {
 			t.Errorf("answered with %s after %d writes that failed, want Erro403 after some", got, writes)
 		}
-		w.works()
+		w.Works()
 		time.Sleep(time.Minute)
 		if got := post(); got != "RRes" {
 			t.Errorf("delivered again: %s, want RRes", got)
@@ -262,23 +264,23 @@ func TestResultNotConfirmed(t *testing.T) {
 // after that.
 func TestLateCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		e := w.engine(0)
-		sent := challenged(t, w, e)
+		w := authtest.NewWorld()
+		e := w.NewEngine(0)
+		sent := authtest.Challenged(t, w, e)
 		late := &underway{Store: w}
 		e.Store = late
 		doubtful(w, forever, false)
-		got := parse(t, e.Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", 1).json()).Body)
-		if got.text("errorCode") != "403" || late.begun.Data == nil {
+		got := authtest.Parse(t, e.Receive(t.Context(), []string{"visa"}, authtest.RReq(sent, "Y", 1).JSON()).Body)
+		if got.Text("errorCode") != "403" || late.begun.Data == nil {
 			t.Fatalf("answered with %v, begun %t", got, late.begun.Data != nil)
 		}
-		w.works()
+		w.Works()
 		time.Sleep(time.Minute) // for what goes on behind
 		if late.commit(w) {
 			t.Error("the row could still be written")
 		}
-		_, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json())
-		if codeOf(err) != "305" {
+		_, err := e.Result(t.Context(), authtest.Shop, authtest.Object{"threeDSServerTransID": sent["threeDSServerTransID"]}.JSON())
+		if authtest.CodeOf(err) != "305" {
 			t.Errorf("Result: %v, want that there is none", err)
 		}
 	})
@@ -302,12 +304,12 @@ func (s *underway) Update(ctx context.Context, was store.Txn, change func(*store
 }
 
 // commit reports whether the update has happened: it does if the row is as it found it.
-func (s *underway) commit(w *world) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	unchanged := w.txns[s.begun.ID].Version == s.begun.Version
+func (s *underway) commit(w *authtest.World) bool {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	unchanged := w.Txns[s.begun.ID].Version == s.begun.Version
 	if unchanged {
-		w.txns[s.begun.ID] = s.begun
+		w.Txns[s.begun.ID] = s.begun
 	}
 	return unchanged
 }
@@ -317,14 +319,14 @@ func (s *underway) commit(w *world) bool {
 func TestUncertainErro(t *testing.T) {
 	for _, done := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			sent := challenged(t, w, w.engine(0))
+			w := authtest.NewWorld()
+			sent := authtest.Challenged(t, w, w.NewEngine(0))
 			doubtful(w, 1, done)
-			erro := object{"messageType": "Erro", "messageVersion": "2.3.1", "errorCode": "402", "errorComponent": "D",
+			erro := authtest.Object{"messageType": "Erro", "messageVersion": "2.3.1", "errorCode": "402", "errorComponent": "D",
 				"threeDSServerTransID": sent["threeDSServerTransID"]}
-			w.engine(0).Receive(t.Context(), []string{"visa"}, erro.json())
-			_, err := w.engine(0).Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json())
-			if codeOf(err) != "402" {
+			w.NewEngine(0).Receive(t.Context(), []string{"visa"}, erro.JSON())
+			_, err := w.NewEngine(0).Result(t.Context(), authtest.Shop, authtest.Object{"threeDSServerTransID": sent["threeDSServerTransID"]}.JSON())
+			if authtest.CodeOf(err) != "402" {
 				t.Errorf("done %t: Result: %v, want the 402", done, err)
 			}
 		})
@@ -333,20 +335,20 @@ func TestUncertainErro(t *testing.T) {
 
 // TestCertainFailureIsNotRetried: where it is known that nothing was stored, 403 comes at once.
 func TestCertainFailureIsNotRetried(t *testing.T) {
-	for name, fault := range map[string]func(*world, *auth.Engine){
-		"unreadable": func(_ *world, e *auth.Engine) { e.Store = unreadable{e.Store} },
-		"undone": func(w *world, _ *auth.Engine) {
-			w.fault = func(string) (bool, error) { return false, fmt.Errorf("no room: %w", store.ErrUndone) }
+	for name, fault := range map[string]func(*authtest.World, *session.Engine){
+		"unreadable": func(_ *authtest.World, e *session.Engine) { e.Store = unreadable{e.Store} },
+		"undone": func(w *authtest.World, _ *session.Engine) {
+			w.Fault = func(string) (bool, error) { return false, fmt.Errorf("no room: %w", store.ErrUndone) }
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			e := w.engine(0)
-			sent := challenged(t, w, e)
+			w := authtest.NewWorld()
+			e := w.NewEngine(0)
+			sent := authtest.Challenged(t, w, e)
 			fault(w, e)
 			start := time.Now()
-			got := parse(t, e.Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", 1).json()).Body)
-			if took := time.Since(start); got.text("errorCode") != "403" || took > 0 {
+			got := authtest.Parse(t, e.Receive(t.Context(), []string{"visa"}, authtest.RReq(sent, "Y", 1).JSON()).Body)
+			if took := time.Since(start); got.Text("errorCode") != "403" || took > 0 {
 				t.Errorf("%s: %v after %v, want 403 at once", name, got, took)
 			}
 		})
@@ -356,10 +358,10 @@ func TestCertainFailureIsNotRetried(t *testing.T) {
 // TestUndoneTryAfterUncertainOne: what is known of a later try says nothing about an earlier one.
 func TestUndoneTryAfterUncertainOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		sent := challenged(t, w, w.engine(0))
-		faults := []error{errFault, fmt.Errorf("no room: %w", store.ErrUndone)}
-		w.fault = func(string) (bool, error) {
+		w := authtest.NewWorld()
+		sent := authtest.Challenged(t, w, w.NewEngine(0))
+		faults := []error{authtest.ErrFault, fmt.Errorf("no room: %w", store.ErrUndone)}
+		w.Fault = func(string) (bool, error) {
 			if len(faults) == 0 {
 				return true, nil
 			}
@@ -367,8 +369,8 @@ func TestUndoneTryAfterUncertainOne(t *testing.T) {
 			faults = faults[1:]
 			return false, err
 		}
-		got := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", 1).json()).Body)
-		if got.text("messageType") != "RRes" {
+		got := authtest.Parse(t, w.NewEngine(0).Receive(t.Context(), []string{"visa"}, authtest.RReq(sent, "Y", 1).JSON()).Body)
+		if got.Text("messageType") != "RRes" {
 			t.Errorf("a result that may have been stored at first: %v", got)
 		}
 	})
@@ -377,4 +379,54 @@ func TestUndoneTryAfterUncertainOne(t *testing.T) {
 // unreadable is a store whose updates fail before they have read anything.
 type unreadable struct{ txn.Store }
 
-func (unreadable) Update(context.Context, store.Txn, func(*store.Txn) error) error { return errFault }
+func (unreadable) Update(context.Context, store.Txn, func(*store.Txn) error) error {
+	return authtest.ErrFault
+}
+
+// TestTasksEndWithProcess: a process that ends asks its store nothing any more, whichever of its
+// engines was about to, and says what it leaves unknown; no directory server hears
+// anything either.
+func TestTasksEndWithProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := authtest.NewWorld()
+		var group tasks.Group
+		var log bytes.Buffer
+		post := func(body authtest.Object) {
+			e := w.NewEngine(0)
+			e.Tasks, e.Log = &group, slog.New(slog.NewTextHandler(&log, nil))
+			e.Receive(t.Context(), []string{"visa"}, body.JSON())
+		}
+		inDoubt := func() {
+			sent := authtest.Challenged(t, w, w.NewEngine(0))
+			doubtful(w, forever, true)
+			post(authtest.RReq(sent, "Y", 1))
+		}
+		unknown := func() int { return strings.Count(log.String(), "outcome of a write is not known") }
+
+		inDoubt()
+		time.Sleep(time.Minute)
+		w.Works()
+		post(authtest.OReq(1, 2))
+		if n := unknown(); n > 0 {
+			t.Errorf("%d outcomes given up too soon", n)
+		}
+		start := time.Now()
+		group.End()
+		if took := time.Since(start); took > 0 || unknown() != 1 {
+			t.Errorf("ended after %v with %d outcomes unknown, want at once with one", took, unknown())
+		}
+		inDoubt()
+		if unknown() != 2 {
+			t.Errorf("%d outcomes unknown, want two: the second is not asked for", unknown())
+		}
+		w.Works()
+		w.Fault = func(op string) (bool, error) {
+			t.Errorf("%s after the end", op)
+			return true, nil
+		}
+		time.Sleep(time.Hour)
+		if len(w.Reported()) > 0 {
+			t.Error("a directory server was told of something")
+		}
+	})
+}

@@ -1,4 +1,4 @@
-package auth_test
+package session_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,9 @@ import (
 
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
+	"github.com/openthreeds/threeds/internal/engine/authtest"
 	"github.com/openthreeds/threeds/internal/engine/check"
+	"github.com/openthreeds/threeds/internal/engine/session"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -26,14 +28,14 @@ func onlyVersion(v message.Version, method string) *ranges.Info {
 }
 
 // measured is what a browser tells that has none of the values by which a request is checked before.
-var measured = auth.BrowserData{
+var measured = session.BrowserData{
 	"browserJavascriptEnabled": "true", "browserJavaEnabled": "true", "browserLanguage": "fi-FI", "browserColorDepth": "32",
 	"browserScreenHeight": "901", "browserScreenWidth": "1441", "browserTZ": "-120", "browserUserAgent": "Mozilla/5.0",
 	"browserAcceptHeader": "text/html", "browserIP": "198.51.100.7", "acceptLanguage": "fi-FI,sv;q=0.5",
 }
 
 // browserMembersOf returns the members of an AReq that a browser tells, as texts.
-func browserMembersOf(areq object) map[string]string {
+func browserMembersOf(areq authtest.Object) map[string]string {
 	told := map[string]string{}
 	for name, value := range areq {
 		if strings.HasPrefix(name, "browser") || name == "acceptLanguage" {
@@ -44,23 +46,23 @@ func browserMembersOf(areq object) map[string]string {
 }
 
 // toldBy runs a browser that tells data to its end, and returns what the merchant sees and the AReq; nil if none left.
-func (w *world) toldBy(t *testing.T, request object, data auth.BrowserData) (*auth.Authentication, object) {
+func toldBy(w *authtest.World, t *testing.T, request authtest.Object, data session.BrowserData) (*auth.Authentication, authtest.Object) {
 	t.Helper()
-	var sent object
-	w.sent = func(areq []byte) { sent = parse(t, areq) }
-	e := w.browserEngine()
-	a, access, err := e.Create(t.Context(), profiled, request.json())
+	var sent authtest.Object
+	w.Sent = func(areq []byte) { sent = authtest.Parse(t, areq) }
+	e := w.NewBrowserEngine()
+	a, access, err := e.Create(t.Context(), authtest.Profiled, request.JSON())
 	if err != nil {
-		t.Fatal(told(err))
+		t.Fatal(authtest.Told(err))
 	}
-	p := &pageTest{world: w, Engine: e, t: t, id: a.ID, token: access.Token}
-	if _, p.binding, err = p.BeginBrowser(t.Context(), p.token, "", data); err != nil {
+	p := &authtest.Page{World: w, Engine: e, T: t, ID: a.ID, Token: access.Token}
+	if _, p.Binding, err = p.BeginBrowser(t.Context(), p.Token, "", data); err != nil {
 		t.Fatal(err)
 	}
-	if v := p.await(auth.StepEnd); v.End != "completed" {
+	if v := p.Await(session.StepEnd); v.End != "completed" {
 		t.Errorf("the browser sees %q", v.End)
 	}
-	if a, err = e.Authentication(t.Context(), profiled, a.ID); err != nil {
+	if a, err = e.Authentication(t.Context(), authtest.Profiled, a.ID); err != nil {
 		t.Fatal(err)
 	}
 	return a, sent
@@ -87,14 +89,14 @@ func TestC21WhatNobodyMeasuredIsNeverSent(t *testing.T) {
 	for _, v := range message.Versions() {
 		for _, script := range []string{"true", "false"} {
 			for _, missing := range lists {
-				w := newWorld()
-				w.hits[0].Info = onlyVersion(v, "")
+				w := authtest.NewWorld()
+				w.Hits[0].Info = onlyVersion(v, "")
 				data := maps.Clone(measured)
 				data["browserJavascriptEnabled"] = script
 				for _, name := range missing {
 					delete(data, name)
 				}
-				a, sent := w.toldBy(t, four(), data)
+				a, sent := toldBy(w, t, authtest.Four(), data)
 				if sent == nil {
 					withoutAReq++
 					if !isUnavailable(a) {
@@ -124,55 +126,55 @@ func TestC21WhatNobodyMeasuredIsNeverSent(t *testing.T) {
 // what it must be told. The 3DS Method does not run in any version.
 func TestC21WithoutScriptIsFrom220On(t *testing.T) {
 	t.Parallel()
-	headers := auth.BrowserData{
+	headers := session.BrowserData{
 		"browserJavascriptEnabled": "false", "browserUserAgent": "w3m", "browserAcceptHeader": "text/html", "browserIP": "198.51.100.7",
 		"acceptLanguage": "fi",
 	}
 	for _, v := range message.Versions() {
-		w := newWorld()
-		w.hits[0].Info = onlyVersion(v, "https://acs.example/method")
-		a, sent := w.toldBy(t, four(), headers)
+		w := authtest.NewWorld()
+		w.Hits[0].Info = onlyVersion(v, "https://acs.example/method")
+		a, sent := toldBy(w, t, authtest.Four(), headers)
 		if hasAReq := v >= message.V220; (sent != nil) != hasAReq || isUnavailable(a) == hasAReq || a.MessageVersion != v.String() {
-			t.Errorf("%s: %+v, AReq %s", v, a.Outcome, sent.json())
+			t.Errorf("%s: %+v, AReq %s", v, a.Outcome, sent.JSON())
 		}
 
-		agent := agentBrowser()
+		agent := authtest.AgentBrowser()
 		for _, name := range []string{"browserColorDepth", "browserJavaEnabled", "browserScreenHeight", "browserScreenWidth", "browserTZ"} {
 			delete(agent, name)
 		}
 		agent["browserJavascriptEnabled"], agent["acceptLanguage"] = false, []string{"en"}
 		for _, isAtOnce := range []bool{true, false} {
-			w := newWorld()
-			w.hits[0].Info = onlyVersion(v, "https://acs.example/method")
-			sent := object(nil)
-			w.sent = func(areq []byte) { sent = parse(t, areq) }
-			e, d := w.engine(0), auth.Delegation{APIKey: agentKey, AgentSteps: check.AgentSteps{NotificationURL: "https://agent.example/back"}}
-			first, later := four(), object{}
+			w := authtest.NewWorld()
+			w.Hits[0].Info = onlyVersion(v, "https://acs.example/method")
+			sent := authtest.Object(nil)
+			w.Sent = func(areq []byte) { sent = authtest.Parse(t, areq) }
+			e, d := w.NewEngine(0), session.Delegation{APIKey: authtest.AgentKey, AgentSteps: check.AgentSteps{NotificationURL: "https://agent.example/back"}}
+			first, later := authtest.Four(), authtest.Object{}
 			first["deviceChannel"] = "02"
 			if isAtOnce {
 				maps.Copy(first, agent)
 			} else {
 				later = agent
 			}
-			a, err := e.CreateForAgent(t.Context(), profiled, d, first.json())
+			a, err := e.CreateForAgent(t.Context(), authtest.Profiled, d, first.JSON())
 			if err != nil || isAtOnce && a.MethodURL != "" {
-				t.Fatalf("%s: %s, 3DS Method %q", v, told(err), a.MethodURL)
+				t.Fatalf("%s: %s, 3DS Method %q", v, authtest.Told(err), a.MethodURL)
 			}
 			d.Completion = "N"
 			for range 2 { // a second call finds the end as it stands, or that the AReq has left
-				a, err = e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, later.json())
+				a, err = e.AuthenticateForAgent(t.Context(), authtest.Profiled, d, a.ID, later.JSON())
 				if v >= message.V220 {
 					break
 				}
 			}
 			if err != nil {
-				t.Fatalf("%s: %s", v, told(err))
+				t.Fatalf("%s: %s", v, authtest.Told(err))
 			}
 			s, err := acp.SessionOf(&acp.Authentication{ID: a.ID, Status: a.Status, Outcome: a.Outcome, ARes: a.ARes}, true)
 			if want := v >= message.V220; err != nil || (sent != nil) != want || isUnavailable(a) == want || (s.Status == acp.Unavailable) == want || (s.Result != nil) != want {
-				t.Errorf("%s, all at once %t: %+v, %+v, AReq %s", v, isAtOnce, a.Outcome, s, sent.json())
+				t.Errorf("%s, all at once %t: %+v, %+v, AReq %s", v, isAtOnce, a.Outcome, s, sent.JSON())
 			}
-			if strings.Contains(string(w.txns[a.ID].Data), `"Request"`) {
+			if strings.Contains(string(w.Txns[a.ID].Data), `"Request"`) {
 				t.Errorf("%s: the card stays", v)
 			}
 		}
@@ -183,15 +185,15 @@ func TestC21WithoutScriptIsFrom220On(t *testing.T) {
 func TestC21AgentThatTellsEmptyTexts(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"browserUserAgent", "browserIP", "browserLanguage"} {
-		w := newWorld()
-		var sent object
-		w.sent = func(areq []byte) { sent = parse(t, areq) }
-		e, d, a := w.newAgent(t)
-		b := agentBrowser()
+		w := authtest.NewWorld()
+		var sent authtest.Object
+		w.Sent = func(areq []byte) { sent = authtest.Parse(t, areq) }
+		e, d, a := w.NewAgent(t)
+		b := authtest.AgentBrowser()
 		b[name] = ""
-		a, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, b.json())
+		a, err := e.AuthenticateForAgent(t.Context(), authtest.Profiled, d, a.ID, b.JSON())
 		if err != nil || isUnavailable(a) != (sent == nil) || sent != nil && sent[name] != nil {
-			t.Errorf("%s: %s, %+v, AReq %s", name, told(err), a, sent.json())
+			t.Errorf("%s: %s, %+v, AReq %s", name, authtest.Told(err), a, sent.JSON())
 		}
 	}
 }
@@ -226,17 +228,17 @@ func TestCase23AnyBytesOfABrowserCanBegin(t *testing.T) {
 			{"browserTZ", "+060", "60", "60"},
 			{"browserIP", "2001:db8::1", "2001:0db8:0000:0000:0000:0000:0000:0001", "2001:db8::1"},
 		} {
-			w := newWorld()
-			w.hits[0].Info = onlyVersion(v, "")
-			data := maps.Clone(seen)
+			w := authtest.NewWorld()
+			w.Hits[0].Info = onlyVersion(v, "")
+			data := maps.Clone(authtest.Seen)
 			data[c.name] = c.header
-			a, sent := w.toldBy(t, four(), data)
+			a, sent := toldBy(w, t, authtest.Four(), data)
 			want := c.ascii
 			if v >= message.V231 {
 				want = c.unicode
 			}
-			if sent.text(c.name) != want || want != c.header && len(ruleOf(a, c.name)) == 0 {
-				t.Errorf("%s: %s %q became %q, want %q; normalised %q", v, c.name, c.header, sent.text(c.name), want, ruleOf(a, c.name))
+			if sent.Text(c.name) != want || want != c.header && len(ruleOf(a, c.name)) == 0 {
+				t.Errorf("%s: %s %q became %q, want %q; normalised %q", v, c.name, c.header, sent.Text(c.name), want, ruleOf(a, c.name))
 			}
 			for _, n := range a.Normalised {
 				if strings.Contains(n.Pointer, "IP") && (len(n.Found) > 4 || len(n.Sent) > 4) {
@@ -250,10 +252,10 @@ func TestCase23AnyBytesOfABrowserCanBegin(t *testing.T) {
 // TestCase23AcceptLanguageOfAnyBytes: the entries that are none do not count, and the others do.
 func TestCase23AcceptLanguageOfAnyBytes(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := authtest.NewWorld()
 	data := maps.Clone(measured)
 	data["acceptLanguage"] = "\xfc\xff,de;q=0.5,\xa0," + strings.Repeat("a", 101) + ",fi"
-	a, sent := w.toldBy(t, four(), data)
+	a, sent := toldBy(w, t, authtest.Four(), data)
 	if got := fmt.Sprint(sent["acceptLanguage"]); got != "[fi de]" || !slices.Contains(ruleOf(a, "acceptLanguage"), "without the entries that are no language tags") {
 		t.Errorf("acceptLanguage %s, normalised %q", got, ruleOf(a, "acceptLanguage"))
 	}
@@ -273,13 +275,13 @@ func TestCase27WholeAcceptLanguageIsSent(t *testing.T) {
 		{"false", "", "*", "[*]", "", ""},
 		{"false", "", "", "[*]", "", "any, for the browser has sent no Accept-Language"},
 	} {
-		w := newWorld()
+		w := authtest.NewWorld()
 		data := maps.Clone(measured)
 		data["browserJavascriptEnabled"], data["browserLanguage"], data["acceptLanguage"] = c.script, c.language, c.header
-		a, sent := w.toldBy(t, four(), data)
+		a, sent := toldBy(w, t, authtest.Four(), data)
 		rule := strings.Join(ruleOf(a, "acceptLanguage"), " and ")
-		if got := fmt.Sprint(sent["acceptLanguage"]); got != c.accept || sent.text("browserLanguage") != c.own || rule != c.rule {
-			t.Errorf("%+v: acceptLanguage %s, browserLanguage %q, normalised %q", c, got, sent.text("browserLanguage"), rule)
+		if got := fmt.Sprint(sent["acceptLanguage"]); got != c.accept || sent.Text("browserLanguage") != c.own || rule != c.rule {
+			t.Errorf("%+v: acceptLanguage %s, browserLanguage %q, normalised %q", c, got, sent.Text("browserLanguage"), rule)
 		}
 	}
 }
@@ -288,21 +290,21 @@ func TestCase27WholeAcceptLanguageIsSent(t *testing.T) {
 // no fault of a requestor.
 func TestCase25CureOfATextThatIsNotASCII(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
-	with := *profiled.Merchant
+	w := authtest.NewWorld()
+	with := *authtest.Profiled.Merchant
 	with.Transliterate = true
-	strict := *profiled
+	strict := *authtest.Profiled
 	strict.Strict = true
-	for name, acc := range map[string]*account.Account{"without": profiled, "with": {Merchant: &with}, "strict": &strict} {
+	for name, acc := range map[string]*account.Account{"without": authtest.Profiled, "with": {Merchant: &with}, "strict": &strict} {
 		for member, value := range map[string]string{
 			"email": "jürgen@example.com", "threeDSRequestorURL": "https://shop.example/ä", "acctID": "ä1", "cardholderName": "微微微",
 			"browserUserAgent": "Mozilla/5.0 ünï", "browserAcceptHeader": "text/htmlü",
 		} {
-			o := areq("2.2.0", "")
+			o := authtest.AReq("2.2.0", "")
 			delete(o, "threeDSServerTransID")
 			o["cardholderName"] = "Ann Example"
 			o[member] = value
-			x := w.engine(0).Explain(acc, o.json(), check.ExplainOptions{})
+			x := w.NewEngine(0).Explain(acc, o.JSON(), check.ExplainOptions{})
 			cures := ""
 			for _, f := range x.Faults {
 				if *f.Pointer == "/"+member {
@@ -321,41 +323,41 @@ func TestCase25CureOfATextThatIsNotASCII(t *testing.T) {
 			}
 		}
 	}
-	var sent object
-	w.sent = func(areq []byte) { sent = parse(t, areq) }
-	w.hits[0].Info = onlyVersion(message.V220, "")
-	e, d, a := w.newAgent(t)
-	b := agentBrowser()
+	var sent authtest.Object
+	w.Sent = func(areq []byte) { sent = authtest.Parse(t, areq) }
+	w.Hits[0].Info = onlyVersion(message.V220, "")
+	e, d, a := w.NewAgent(t)
+	b := authtest.AgentBrowser()
 	b["browserUserAgent"], b["browserAcceptHeader"] = "Mozilla/5.0 ünï", "text/htmlü"
-	a, err := e.AuthenticateForAgent(t.Context(), profiled, d, a.ID, b.json())
-	if err != nil || sent.text("browserUserAgent") != "Mozilla/5.0 uni" || sent.text("browserAcceptHeader") != "text/htmlu" || len(ruleOf(a, "browserUserAgent")) != 1 {
-		t.Errorf("agent: %s, %s, %+v", told(err), sent.json(), a)
+	a, err := e.AuthenticateForAgent(t.Context(), authtest.Profiled, d, a.ID, b.JSON())
+	if err != nil || sent.Text("browserUserAgent") != "Mozilla/5.0 uni" || sent.Text("browserAcceptHeader") != "text/htmlu" || len(ruleOf(a, "browserUserAgent")) != 1 {
+		t.Errorf("agent: %s, %s, %+v", authtest.Told(err), sent.JSON(), a)
 	}
 }
 
 // TestD77LanguageOfTheRequestGoesFirst: it chooses the language of the page before and after the browser has begun.
 func TestD77LanguageOfTheRequestGoesFirst(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
-	e := w.browserEngine()
-	o := four()
+	w := authtest.NewWorld()
+	e := w.NewBrowserEngine()
+	o := authtest.Four()
 	o["browserLanguage"] = "fi-FI"
-	_, access, err := e.Create(t.Context(), profiled, o.json())
+	_, access, err := e.Create(t.Context(), authtest.Profiled, o.JSON())
 	if err != nil {
-		t.Fatal(told(err))
+		t.Fatal(authtest.Told(err))
 	}
 	v, err := e.OpenBrowser(t.Context(), access.Token)
 	if err != nil || v.Language != "fi-FI" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if v, _, err = e.BeginBrowser(t.Context(), access.Token, "", seen); err != nil || v.Language != "fi-FI" {
+	if v, _, err = e.BeginBrowser(t.Context(), access.Token, "", authtest.Seen); err != nil || v.Language != "fi-FI" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	p := w.newPage(t)
-	if v, err := p.OpenBrowser(t.Context(), p.token); err != nil || v.Language != "" {
+	p := w.NewPage(t)
+	if v, err := p.OpenBrowser(t.Context(), p.Token); err != nil || v.Language != "" {
 		t.Errorf("a page that nobody has begun: %+v, %v", v, err)
 	}
-	if v := p.startBrowser(); v.Language != "da-DK" {
+	if v := p.Start(); v.Language != "da-DK" {
 		t.Errorf("%+v", v)
 	}
 }
@@ -363,11 +365,11 @@ func TestD77LanguageOfTheRequestGoesFirst(t *testing.T) {
 // TestChangesOfABrowserAreToldWithTheirValues: as those of a request are.
 func TestChangesOfABrowserAreToldWithTheirValues(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
-	w.hits[0].Info = onlyVersion(message.V220, "")
-	data := maps.Clone(seen)
+	w := authtest.NewWorld()
+	w.Hits[0].Info = onlyVersion(message.V220, "")
+	data := maps.Clone(authtest.Seen)
 	data["browserUserAgent"] = "A/1 \xfc"
-	a, _ := w.toldBy(t, four(), data)
+	a, _ := toldBy(w, t, authtest.Four(), data)
 	i := slices.IndexFunc(a.Normalised, func(c api.Correction) bool { return c.Pointer == "/browserUserAgent" })
 	if i < 0 || string(a.Normalised[i].Found) != `"A/1 ü"` || string(a.Normalised[i].Sent) != `"A/1 u"` {
 		text, _ := json.Marshal(a.Normalised)
