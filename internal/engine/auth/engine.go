@@ -3,7 +3,8 @@
 // authentication, [Engine.Receive] for what a directory server posts, such as the result
 // of a challenge, and [Engine.Result] to fetch that result.
 //
-// The package knows no HTTP, no SQL and no TLS. It declares what it needs of a store, of the
+// Package check judges the requests, package txn keeps the transactions, and package session carries out what is done
+// step by step. None of them knows HTTP, SQL or TLS. Each declares what it needs of a store, of the
 // directory servers and of the card ranges; internal/run/server plugs them in.
 //
 //	requestor          Engine                    directory server

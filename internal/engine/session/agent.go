@@ -44,7 +44,7 @@ const agentsOperation = "delegate_authentication"
 // CreateForAgent is [Engine.Create] for an agent. The AReq waits for [Engine.AuthenticateForAgent].
 func (e *Engine) CreateForAgent(ctx context.Context, acc *account.Account, d Delegation, body []byte) (*auth.Authentication, error) {
 	d.Completion = ""
-	req := &creation{Request: e.NewRequest(acc), agent: &d.AgentSteps}
+	req := &creation{Request: e.NewRequest(acc), api: txn.AgentsAPI, agent: &d.AgentSteps}
 	a, _, err := e.createOnce(ctx, req, agentsOperation, func(ctx context.Context) (*auth.Authentication, *BrowserAccess, error) {
 		a, err := e.createForAgent(ctx, req, &d, body)
 		return a, nil, err
@@ -65,7 +65,7 @@ func (e *Engine) createForAgent(ctx context.Context, req *creation, d *Delegatio
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, err
 	}
-	rec := e.newCreated(req, txn.AgentsAPI)
+	rec := e.newCreated(req)
 	rec.Agent = &txn.AgentRecord{
 		Request: sealCard(req.TransID(), d.secret(), kept), NotificationURL: d.NotificationURL, MethodURL: check.MethodURL(c.To.Peer, check.ACSVersion(c.To.Info, rec.Version)),
 	}

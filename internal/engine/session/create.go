@@ -59,6 +59,7 @@ type BrowserAccess struct {
 // A creation is a request for an authentication on its way.
 type creation struct {
 	*check.Request
+	api         string            // the API that it came by, as the record names it
 	once        Once              // keeps a request that may be made again to one effect
 	agent       *check.AgentSteps // of the request of an agent; nil for all others
 	lookedUp    time.Time         // when the card range was found
@@ -69,7 +70,7 @@ type creation struct {
 // AReq of an app or of a 3RI request. One of a browser waits for the page: its BrowserAccess is not nil. The error is
 // a *RefusedError, an *[auth.TooManyError], ErrNoRanges or [txn.ErrStoreUnreachable], or a fault of ours.
 func (e *Engine) Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *BrowserAccess, error) {
-	req := &creation{Request: e.NewRequest(acc)}
+	req := &creation{Request: e.NewRequest(acc), api: txn.AuthenticationsAPI}
 	return e.createOnce(ctx, req, "authentications", func(ctx context.Context) (*auth.Authentication, *BrowserAccess, error) {
 		return e.create(ctx, req, body)
 	})
@@ -153,7 +154,7 @@ func (e *Engine) create(ctx context.Context, req *creation, body []byte) (*auth.
 		return nil, nil, err
 	}
 	claimed, err := e.Claim(ctx, req.Request, c, &txn.Record{
-		API: txn.AuthenticationsAPI, LookedUp: req.lookedUp.UnixMilli(), Schemes: e.SchemesOf(e.Cards.Lookup(req.PAN)),
+		API: req.api, LookedUp: req.lookedUp.UnixMilli(), Schemes: e.SchemesOf(e.Cards.Lookup(req.PAN)),
 		Defaulted: req.Defaulted, Reference: req.Reference, Corrections: req.corrections,
 	})
 	if err != nil {
@@ -165,8 +166,8 @@ func (e *Engine) create(ctx context.Context, req *creation, body []byte) (*auth.
 	return a, nil, err
 }
 
-// acceptCreation returns why a request that was checked, with an error of the check, can be no authentication; nil if it can. The
-// body is that of the request.
+// acceptCreation returns why a request that was checked, with an error of the check, can be no authentication; nil if it
+// can. The body is that of the request.
 func (e *Engine) acceptCreation(ctx context.Context, req *creation, c *check.Content, err error, body []byte) error {
 	req.lookedUp = e.Now()
 	e.Note(ctx, "scheme", c.To.Scheme())
@@ -210,10 +211,10 @@ func refusedFor(err error) error {
 }
 
 // newCreated returns the record of an authentication that was created and has not been sent.
-func (e *Engine) newCreated(req *creation, api string) *txn.Record {
+func (e *Engine) newCreated(req *creation) *txn.Record {
 	return &txn.Record{
 		Began: req.Start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(), Amount: req.LoggedAmount, Currency: req.LoggedCurrency,
-		API: api, Version: req.Version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
+		API: req.api, Version: req.Version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
 		CardHash: e.HashCard(req.PAN),
 		BIN:      check.BINOf(req.PAN), Last4: req.PAN[len(req.PAN)-4:], Schemes: e.SchemesOf(e.Cards.Lookup(req.PAN)),
 		Changes: auth.DescribeChanges(req.Changes), Unkept: txn.UnkeptRules(req.Findings),
@@ -227,11 +228,7 @@ func (e *Engine) createNotEnrolled(ctx context.Context, req *creation, areq *mes
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, err
 	}
-	api := txn.AuthenticationsAPI
-	if req.agent != nil {
-		api = txn.AgentsAPI
-	}
-	rec := e.newCreated(req, api)
+	rec := e.newCreated(req)
 	rec.Version, rec.Sent, rec.AReq = "", rec.Made, areq.Facts()
 	rec.SetPurchase(areq)
 	rec.AcquirerMerchant = "" // which of the merchant's acquirers it would be depends on the directory server
@@ -268,7 +265,7 @@ func (e *Engine) createForBrowser(ctx context.Context, req *creation, c *check.C
 		return nil, nil, err
 	}
 	token, secret := newToken(req.TransID(), req.once.randomOf(e))
-	rec := e.newCreated(req, txn.AuthenticationsAPI)
+	rec := e.newCreated(req)
 	rec.Page = &txn.PageRecord{
 		Token: e.Sealer.Digest(tokenText(req.TransID(), secret)), Card: sealCard(req.TransID(), secret, c.AReq.WithoutPlaceholders()),
 		Awaited: req.Awaited, ReturnURL: req.ReturnURL,
