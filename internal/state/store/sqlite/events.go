@@ -12,48 +12,48 @@ import (
 )
 
 const (
-	sqlAddEndpoint = `INSERT INTO endpoint (id, merchant, created, data) VALUES (?1, ?2, ?3, ?4)
+	sqlAddEndpoint = `INSERT INTO endpoints (id, merchant, created, data) VALUES (?1, ?2, ?3, ?4)
 		ON CONFLICT (id) DO NOTHING`
-	sqlChangeEndpoint = `UPDATE endpoint SET data = ?3 WHERE id = ?1 AND data = ?2`
-	sqlEndpoints      = `SELECT id, merchant, created, data FROM endpoint ORDER BY created, id`
-	sqlEndpointsOf    = `SELECT id, merchant, created, data FROM endpoint WHERE merchant IN (SELECT value FROM json_each(?1)) ORDER BY created, id`
-	sqlEndpointMark   = `SELECT hex(value) FROM small_state WHERE key = 'webhook endpoints'`
+	sqlChangeEndpoint = `UPDATE endpoints SET data = ?3 WHERE id = ?1 AND data = ?2`
+	sqlEndpoints      = `SELECT id, merchant, created, data FROM endpoints ORDER BY created, id`
+	sqlEndpointsOf    = `SELECT id, merchant, created, data FROM endpoints WHERE merchant IN (SELECT value FROM json_each(?1)) ORDER BY created, id`
+	sqlEndpointMark   = `SELECT hex(value) FROM small_states WHERE key = 'webhook endpoints'`
 	// Of one moment; the mark of all is the first row.
 	sqlEndpointMarks = `SELECT NULL, coalesce((` + sqlEndpointMark + `), '')
-		UNION ALL SELECT merchant, coalesce(hex(value), '') FROM (SELECT DISTINCT merchant FROM endpoint)
-			LEFT JOIN small_state ON key = 'endpoints/' || merchant`
-	sqlDropEndpoint   = `DELETE FROM endpoint WHERE id = ?1`
-	sqlDropDeliveries = `DELETE FROM delivery WHERE endpoint = ?1`
+		UNION ALL SELECT merchant, coalesce(hex(value), '') FROM (SELECT DISTINCT merchant FROM endpoints)
+			LEFT JOIN small_states ON key = 'endpoints/' || merchant`
+	sqlDropEndpoint   = `DELETE FROM endpoints WHERE id = ?1`
+	sqlDropDeliveries = `DELETE FROM deliveries WHERE endpoint = ?1`
 
-	sqlPutEvent = `INSERT INTO event (id, merchant, type, about, created, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+	sqlPutEvent = `INSERT INTO events (id, merchant, type, about, created, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 		ON CONFLICT (id) DO NOTHING`
-	sqlPutDelivery = `INSERT INTO delivery (event, endpoint, attempt, due, last, status, error) VALUES (?1, ?2, 0, ?3, NULL, 0, '')
+	sqlPutDelivery = `INSERT INTO deliveries (event, endpoint, attempt, due, last, status, error) VALUES (?1, ?2, 0, ?3, NULL, 0, '')
 		ON CONFLICT (event, endpoint) DO NOTHING`
 	// These two come before sqlPutEvent, in this order.
-	sqlDropAheadDeliveries = `DELETE FROM delivery WHERE event IN (SELECT id FROM event WHERE about = ?1 AND created > ?2)`
-	sqlDropAhead           = `DELETE FROM event WHERE about = ?1 AND created > ?2`
+	sqlDropAheadDeliveries = `DELETE FROM deliveries WHERE event IN (SELECT id FROM events WHERE about = ?1 AND created > ?2)`
+	sqlDropAhead           = `DELETE FROM events WHERE about = ?1 AND created > ?2`
 
-	sqlEvent      = `SELECT id, merchant, type, about, created, data FROM event WHERE id = ?1`
-	sqlFindEvents = `SELECT id, merchant, type, about, created, data FROM event
+	sqlEvent      = `SELECT id, merchant, type, about, created, data FROM events WHERE id = ?1`
+	sqlFindEvents = `SELECT id, merchant, type, about, created, data FROM events
 		WHERE merchant = ?1 AND created >= ?2 AND created < ?3 AND (?4 = '' OR type = ?4) AND (?5 = '' OR about = ?5)
 			AND (?7 = '' OR (created, id) < (?6, ?7))
 		ORDER BY created DESC, id DESC LIMIT ?8`
-	sqlDeliveries = `SELECT event, endpoint, attempt, due, last, status, error FROM delivery WHERE event = ?1 ORDER BY endpoint`
-	sqlAnyDue     = `SELECT count(*) FROM (SELECT 1 FROM delivery WHERE due <= ?1 LIMIT 1)`
+	sqlDeliveries = `SELECT event, endpoint, attempt, due, last, status, error FROM deliveries WHERE event = ?1 ORDER BY endpoint`
+	sqlAnyDue     = `SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE due <= ?1 LIMIT 1)`
 
-	sqlClaimDeliveries = `UPDATE delivery SET due = ?2 WHERE (event, endpoint) IN (
-			SELECT event, endpoint FROM delivery WHERE due <= ?1 AND endpoint NOT IN (SELECT value FROM json_each(?3))
+	sqlClaimDeliveries = `UPDATE deliveries SET due = ?2 WHERE (event, endpoint) IN (
+			SELECT event, endpoint FROM deliveries WHERE due <= ?1 AND endpoint NOT IN (SELECT value FROM json_each(?3))
 			ORDER BY due LIMIT ?4)
 		RETURNING event, endpoint, attempt, due, last, status, error`
-	sqlEndDelivery = `UPDATE delivery SET attempt = ?3, due = ?4, last = ?5, status = ?6, error = ?7 WHERE event = ?1 AND endpoint = ?2`
-	sqlRedeliver   = `UPDATE delivery SET attempt = 0, due = ?2 WHERE event = ?1`
+	sqlEndDelivery = `UPDATE deliveries SET attempt = ?3, due = ?4, last = ?5, status = ?6, error = ?7 WHERE event = ?1 AND endpoint = ?2`
+	sqlRedeliver   = `UPDATE deliveries SET attempt = 0, due = ?2 WHERE event = ?1`
 
 	// These two belong together: the first leaves alone what the second needs.
-	sqlSweepDeliveries = `DELETE FROM delivery WHERE event IN (SELECT id FROM event WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
-	sqlSweepEvents     = `DELETE FROM event WHERE id IN (SELECT id FROM event WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
-	sqlEraseDeliveries = `DELETE FROM delivery WHERE event IN (` + sqlToErase + `)`
-	sqlEraseEvents     = `DELETE FROM event WHERE id IN (` + sqlToErase + `)`
-	sqlToErase         = `SELECT id FROM event WHERE (?1 <> '' AND merchant = ?1) OR about IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT ?3`
+	sqlSweepDeliveries = `DELETE FROM deliveries WHERE event IN (SELECT id FROM events WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
+	sqlSweepEvents     = `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
+	sqlEraseDeliveries = `DELETE FROM deliveries WHERE event IN (` + sqlToErase + `)`
+	sqlEraseEvents     = `DELETE FROM events WHERE id IN (` + sqlToErase + `)`
+	sqlToErase         = `SELECT id FROM events WHERE (?1 <> '' AND merchant = ?1) OR about IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT ?3`
 )
 
 // insertEvent adds an event and its deliveries. It answers ErrExists, and adds nothing, when its ID is taken.

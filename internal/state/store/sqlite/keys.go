@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	sqlKey  = `SELECT hash, merchant, strict <> 0, created, seal FROM api_key WHERE hash = ?1`
-	sqlKeys = `SELECT hash, merchant, strict <> 0, created, seal FROM api_key ORDER BY created, hash`
-	sqlMark = `SELECT hex(value) FROM small_state WHERE key = 'api keys'`
+	sqlKey  = `SELECT hash, merchant, strict <> 0, created, seal FROM api_keys WHERE hash = ?1`
+	sqlKeys = `SELECT hash, merchant, strict <> 0, created, seal FROM api_keys ORDER BY created, hash`
+	sqlMark = `SELECT hex(value) FROM small_states WHERE key = 'api keys'`
 	// Of one moment; the mark is the first row.
 	sqlMarkedKeys = `SELECT (` + sqlMark + `), NULL, NULL, NULL, NULL, NULL
-		UNION ALL SELECT NULL, hash, merchant, strict <> 0, created, seal FROM api_key ORDER BY 5, 2`
-	sqlPutKey = `INSERT INTO api_key (hash, merchant, strict, created, seal) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (hash) DO NOTHING`
-	sqlReseal = `UPDATE api_key SET seal = ?3 WHERE hash = ?1 AND seal = ?2`
-	sqlRevoke = `DELETE FROM api_key WHERE hash = ?1`
+		UNION ALL SELECT NULL, hash, merchant, strict <> 0, created, seal FROM api_keys ORDER BY 5, 2`
+	sqlPutKey = `INSERT INTO api_keys (hash, merchant, strict, created, seal) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (hash) DO NOTHING`
+	sqlReseal = `UPDATE api_keys SET seal = ?3 WHERE hash = ?1 AND seal = ?2`
+	sqlRevoke = `DELETE FROM api_keys WHERE hash = ?1`
 	// This comes before sqlRevoke. A key may have been revoked, put back and revoked again.
-	sqlKeepRevoked = `INSERT OR REPLACE INTO revoked_key (hash, merchant, revoked)
-		SELECT hash, merchant, ?2 FROM api_key WHERE hash = ?1`
+	sqlKeepRevoked = `INSERT OR REPLACE INTO revoked_keys (hash, merchant, revoked)
+		SELECT hash, merchant, ?2 FROM api_keys WHERE hash = ?1`
 )
 
 // PutKey implements [store.Store].

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	sqlAcquire = `INSERT INTO lease (name, token, holder, expires) VALUES (?1, 1, ?2, ?3)
+	sqlAcquire = `INSERT INTO leases (name, token, holder, expires) VALUES (?1, 1, ?2, ?3)
 		ON CONFLICT (name) DO UPDATE SET
 			token = token + (holder IS NULL OR expires <= ?4), holder = ?2, expires = ?3
 			WHERE holder IS NULL OR expires <= ?4 OR holder = ?2
 		RETURNING token`
-	sqlRelease  = `UPDATE lease SET holder = NULL WHERE name = ?1 AND token = ?2 AND holder = ?3`
-	sqlFence    = `SELECT 1 FROM lease WHERE name = ?1 AND token = ?2 AND holder = ?3`
-	sqlState    = `SELECT value FROM small_state WHERE key = ?1`
-	sqlPutState = `INSERT INTO small_state (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2`
+	sqlRelease  = `UPDATE leases SET holder = NULL WHERE name = ?1 AND token = ?2 AND holder = ?3`
+	sqlFence    = `SELECT 1 FROM leases WHERE name = ?1 AND token = ?2 AND holder = ?3`
+	sqlState    = `SELECT value FROM small_states WHERE key = ?1`
+	sqlPutState = `INSERT INTO small_states (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2`
 )
 
 // Acquire implements [store.Store].

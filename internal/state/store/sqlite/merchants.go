@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	sqlAddMerchant    = `INSERT INTO merchant (name, data) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING`
-	sqlChangeMerchant = `UPDATE merchant SET data = ?3 WHERE name = ?1 AND data = ?2`
-	sqlMerchants      = `SELECT name, data FROM merchant ORDER BY name`
-	sqlRemoveMerchant = `DELETE FROM merchant WHERE name = ?1 AND data = ?2`
+	sqlAddMerchant    = `INSERT INTO merchants (name, data) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING`
+	sqlChangeMerchant = `UPDATE merchants SET data = ?3 WHERE name = ?1 AND data = ?2`
+	sqlMerchants      = `SELECT name, data FROM merchants ORDER BY name`
+	sqlRemoveMerchant = `DELETE FROM merchants WHERE name = ?1 AND data = ?2`
 )
 
 // AddMerchant implements [store.Merchants].

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	sqlPutNode    = `INSERT OR REPLACE INTO node (id, name, note, seen) VALUES (?1, ?2, ?3, ?4)`
-	sqlNodes      = `SELECT id, name, note, ?1 - seen FROM node ORDER BY id`
-	sqlRemoveNode = `DELETE FROM node WHERE id = ?1`
+	sqlPutNode    = `INSERT OR REPLACE INTO nodes (id, name, note, seen) VALUES (?1, ?2, ?3, ?4)`
+	sqlNodes      = `SELECT id, name, note, ?1 - seen FROM nodes ORDER BY id`
+	sqlRemoveNode = `DELETE FROM nodes WHERE id = ?1`
 )
 
 // PutNode implements [store.Store].

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	sqlAddObject = `INSERT INTO object (kind, id, expires, data) VALUES (?1, ?2, ?3, ?4)
-		ON CONFLICT (kind, id) DO UPDATE SET expires = excluded.expires, data = excluded.data WHERE object.expires <= ?5`
-	sqlObject = `SELECT kind, id, expires, data FROM object
+	sqlAddObject = `INSERT INTO objects (kind, id, expires, data) VALUES (?1, ?2, ?3, ?4)
+		ON CONFLICT (kind, id) DO UPDATE SET expires = excluded.expires, data = excluded.data WHERE objects.expires <= ?5`
+	sqlObject = `SELECT kind, id, expires, data FROM objects
 		WHERE kind = ?1 AND id = ?2 AND (expires IS NULL OR expires > ?3)`
-	sqlObjects = `SELECT kind, id, expires, data FROM object
+	sqlObjects = `SELECT kind, id, expires, data FROM objects
 		WHERE kind = ?1 AND (expires IS NULL OR expires > ?2) ORDER BY id`
-	sqlChangeObject = `UPDATE object SET expires = ?3, data = ?4
+	sqlChangeObject = `UPDATE objects SET expires = ?3, data = ?4
 		WHERE kind = ?1 AND id = ?2 AND data = ?5 AND (expires IS NULL OR expires > ?6)`
-	sqlRemoveObject = `DELETE FROM object WHERE kind = ?1 AND id = ?2 AND (expires IS NULL OR expires > ?3)`
-	sqlSweepObjects = `DELETE FROM object WHERE expires <= min(?1, ?2)`
+	sqlRemoveObject = `DELETE FROM objects WHERE kind = ?1 AND id = ?2 AND (expires IS NULL OR expires > ?3)`
+	sqlSweepObjects = `DELETE FROM objects WHERE expires <= min(?1, ?2)`
 
 	sqlAppendAudit = `INSERT INTO audit (seq, at, link, data)
 		SELECT ?1, ?2, ?3, ?4 WHERE ?1 = 1 + (SELECT coalesce(max(seq), 0) FROM audit)`

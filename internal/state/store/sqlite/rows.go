@@ -13,21 +13,21 @@ var _ store.Archive = (*DB)(nil)
 
 // rowTables are the tables of the rows of a backup.
 var rowTables = map[string]string{
-	store.KeyRows:      "api_key",
-	store.EndpointRows: "endpoint",
-	store.MerchantRows: "merchant",
-	store.RevokedRows:  "revoked_key",
-	store.ObjectRows:   "object",
+	store.KeyRows:      "api_keys",
+	store.EndpointRows: "endpoints",
+	store.MerchantRows: "merchants",
+	store.RevokedRows:  "revoked_keys",
+	store.ObjectRows:   "objects",
 	store.AuditRows:    "audit",
-	store.StateRows:    "small_state",
-	store.RangeRows:    "snapshot",
-	store.ChunkRows:    "chunk",
+	store.StateRows:    "small_states",
+	store.RangeRows:    "snapshots",
+	store.ChunkRows:    "chunks",
 }
 
 const (
 	// An upload that is removed at once uses up an id, so that no other snapshot gets it.
-	sqlUseUpID = `INSERT INTO upload (scheme, lease, token, begun) VALUES (' restored', '', 0, 0) RETURNING id`
-	sqlDropID  = `DELETE FROM upload WHERE id = ?1`
+	sqlUseUpID = `INSERT INTO uploads (scheme, lease, token, begun) VALUES (' restored', '', 0, 0) RETURNING id`
+	sqlDropID  = `DELETE FROM uploads WHERE id = ?1`
 	sqlColumns = `SELECT name FROM pragma_table_info(?1)`
 )
 

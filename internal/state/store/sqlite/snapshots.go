@@ -14,35 +14,35 @@ import (
 )
 
 const (
-	sqlNewer = `SELECT 1 FROM snapshot WHERE scheme = ?1 AND generation >= ?2 LIMIT 1`
+	sqlNewer = `SELECT 1 FROM snapshots WHERE scheme = ?1 AND generation >= ?2 LIMIT 1`
 
 	// An upload takes the place of that of the same scheme, with a new id.
-	sqlUpload = `INSERT OR REPLACE INTO upload (scheme, lease, token, begun) VALUES (?1, ?2, ?3, ?4)`
-	sqlBegun  = `SELECT 1 FROM upload WHERE id = ?1`
+	sqlUpload = `INSERT OR REPLACE INTO uploads (scheme, lease, token, begun) VALUES (?1, ?2, ?3, ?4)`
+	sqlBegun  = `SELECT 1 FROM uploads WHERE id = ?1`
 
 	// There must be no chunk of an upload that is gone: it has been freed.
-	sqlAddChunk = `INSERT INTO chunk (snapshot, n, data) SELECT ?1, ?2, ?3
-		FROM upload JOIN lease ON lease.name = upload.lease AND lease.token = upload.token AND lease.holder IS NOT NULL
-		WHERE upload.id = ?1`
-	sqlPublish   = `INSERT INTO snapshot (id, scheme, generation, created, size, note) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`
-	sqlEndUpload = `DELETE FROM upload WHERE id = ?1`
-	sqlRetire    = `DELETE FROM snapshot WHERE scheme = ?1 AND generation NOT IN (
-		SELECT generation FROM snapshot WHERE scheme = ?1 ORDER BY generation DESC LIMIT ?2)`
+	sqlAddChunk = `INSERT INTO chunks (snapshot, n, data) SELECT ?1, ?2, ?3
+		FROM uploads JOIN leases ON leases.name = uploads.lease AND leases.token = uploads.token AND leases.holder IS NOT NULL
+		WHERE uploads.id = ?1`
+	sqlPublish   = `INSERT INTO snapshots (id, scheme, generation, created, size, note) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`
+	sqlEndUpload = `DELETE FROM uploads WHERE id = ?1`
+	sqlRetire    = `DELETE FROM snapshots WHERE scheme = ?1 AND generation NOT IN (
+		SELECT generation FROM snapshots WHERE scheme = ?1 ORDER BY generation DESC LIMIT ?2)`
 
-	sqlSnapshots = `SELECT scheme, generation, created, size, note FROM snapshot WHERE scheme = ?1 ORDER BY generation DESC`
-	sqlSnapshot  = `SELECT id, size FROM snapshot WHERE scheme = ?1 AND generation = ?2`
-	sqlChunk     = `SELECT data FROM chunk WHERE snapshot = ?1 AND n = ?2`
+	sqlSnapshots = `SELECT scheme, generation, created, size, note FROM snapshots WHERE scheme = ?1 ORDER BY generation DESC`
+	sqlSnapshot  = `SELECT id, size FROM snapshots WHERE scheme = ?1 AND generation = ?2`
+	sqlChunk     = `SELECT data FROM chunks WHERE snapshot = ?1 AND n = ?2`
 
 	// An upload is dead when its lease is fenced, or is over at ?1 while the upload
 	// is from before ?2, so that its process must be gone.
-	deadUploads = `id NOT IN (SELECT id FROM upload JOIN lease
-		ON lease.name = upload.lease AND lease.token = upload.token AND lease.holder IS NOT NULL
-		WHERE lease.expires > ?1 OR upload.begun >= ?2)`
-	sqlDeadUploads = `SELECT count(*) FROM upload WHERE ` + deadUploads
-	sqlDropUploads = `DELETE FROM upload WHERE ` + deadUploads
-	sqlLeftovers   = `SELECT min(snapshot) FROM chunk
-		WHERE snapshot NOT IN (SELECT id FROM snapshot UNION ALL SELECT id FROM upload)`
-	sqlFreeChunks = `DELETE FROM chunk WHERE rowid IN (SELECT rowid FROM chunk WHERE snapshot = ?1 LIMIT ?2)`
+	deadUploads = `id NOT IN (SELECT id FROM uploads JOIN leases
+		ON leases.name = uploads.lease AND leases.token = uploads.token AND leases.holder IS NOT NULL
+		WHERE leases.expires > ?1 OR uploads.begun >= ?2)`
+	sqlDeadUploads = `SELECT count(*) FROM uploads WHERE ` + deadUploads
+	sqlDropUploads = `DELETE FROM uploads WHERE ` + deadUploads
+	sqlLeftovers   = `SELECT min(snapshot) FROM chunks
+		WHERE snapshot NOT IN (SELECT id FROM snapshots UNION ALL SELECT id FROM uploads)`
+	sqlFreeChunks = `DELETE FROM chunks WHERE rowid IN (SELECT rowid FROM chunks WHERE snapshot = ?1 LIMIT ?2)`
 )
 
 const (

@@ -12,14 +12,14 @@ import (
 
 const (
 	// The driver asks for the names of parameters again and again, and ?1 is one.
-	sqlGet    = `SELECT id, owner, scheme, state, data, expires, ver FROM txn WHERE id = ? AND expires > ?`
-	sqlCreate = `INSERT INTO txn (id, owner, scheme, state, data, expires, ver) VALUES (?, ?, ?, ?, ?, ?, ?)
+	sqlGet    = `SELECT id, owner, scheme, state, data, expires, ver FROM txns WHERE id = ? AND expires > ?`
+	sqlCreate = `INSERT INTO txns (id, owner, scheme, state, data, expires, ver) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO NOTHING`
-	sqlUpdate = `UPDATE txn SET owner = ?, scheme = ?, state = ?, data = ?, expires = ?, ver = ver + 1
+	sqlUpdate = `UPDATE txns SET owner = ?, scheme = ?, state = ?, data = ?, expires = ?, ver = ver + 1
 		WHERE id = ? AND ver = ? AND expires > ?`
-	sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txn
+	sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txns
 		WHERE (expires, id) > (?1, ?2) AND expires <= ?3 AND (state = ?4 OR ?4 = '') ORDER BY expires, id LIMIT ?5`
-	sqlSweep = `DELETE FROM txn WHERE rowid IN (SELECT rowid FROM txn WHERE expires <= ?1 LIMIT ?2)`
+	sqlSweep = `DELETE FROM txns WHERE rowid IN (SELECT rowid FROM txns WHERE expires <= ?1 LIMIT ?2)`
 )
 
 // sweepLen is how many transactions one statement frees: what others wait for.
