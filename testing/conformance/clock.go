@@ -56,7 +56,7 @@ func statusKey(scheme string) string { return "ranges/" + scheme }
 
 func readStatus(db *sql.DB, scheme string) (object, error) {
 	var data []byte
-	err := db.QueryRowContext(context.Background(), "SELECT value FROM small_state WHERE key = ?", statusKey(scheme)).Scan(&data)
+	err := db.QueryRowContext(context.Background(), "SELECT value FROM small_states WHERE key = ?", statusKey(scheme)).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -80,7 +80,7 @@ func moveTimes(db *sql.DB, scheme string, by time.Duration) error {
 	if err != nil {
 		return err
 	}
-	_, err = db.ExecContext(ctx, "UPDATE small_state SET value = ? WHERE key = ?", data, statusKey(scheme))
+	_, err = db.ExecContext(ctx, "UPDATE small_states SET value = ? WHERE key = ?", data, statusKey(scheme))
 	return err
 }
 
@@ -102,7 +102,7 @@ func (l *lab) turnExpiry(t *T, id string, by time.Duration) {
 	defer db.Close()
 	ctx := context.Background()
 	var expires int64 // milliseconds since 1970
-	err := db.QueryRowContext(ctx, "UPDATE txn SET expires = expires - ? WHERE id = ? RETURNING expires", by.Milliseconds(), id).Scan(&expires)
+	err := db.QueryRowContext(ctx, "UPDATE txns SET expires = expires - ? WHERE id = ? RETURNING expires", by.Milliseconds(), id).Scan(&expires)
 	if err != nil {
 		t.Fatalf("store: %v", err)
 	}

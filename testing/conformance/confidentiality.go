@@ -336,7 +336,7 @@ func (l *lab) keySeals(t *T) []string {
 	db := l.openStore(t)
 	defer db.Close()
 	var all []string
-	rows, err := db.QueryContext(context.Background(), "SELECT hex(seal) FROM api_key")
+	rows, err := db.QueryContext(context.Background(), "SELECT hex(seal) FROM api_keys")
 	for err == nil && rows.Next() {
 		var seal string
 		err = rows.Scan(&seal)
@@ -352,7 +352,7 @@ func (l *lab) keySeals(t *T) []string {
 func (l *lab) storedData(t *T, id string) (data []byte) {
 	db := l.openStore(t)
 	defer db.Close()
-	err := db.QueryRowContext(context.Background(), "SELECT data FROM txn WHERE id = ?", id).Scan(&data)
+	err := db.QueryRowContext(context.Background(), "SELECT data FROM txns WHERE id = ?", id).Scan(&data)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		t.Fatalf("store: %v", err)
 	}

@@ -18,9 +18,6 @@ const (
 	CertificateObjects = "certificate" // client certificates of a directory with their keys
 )
 
-// ObjectsCondition is the condition, in the SQL of both stores, that selects the objects of a backup.
-const ObjectsCondition = "kind IN ('" + TokenObjects + "', '" + UserObjects + "', '" + CertificateObjects + "')"
-
 // A Sealer encrypts what a store keeps, bound to a name.
 type Sealer interface {
 	Seal(name string, plain []byte) []byte

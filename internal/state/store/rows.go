@@ -29,9 +29,6 @@ const (
 // it are sealed, each under the one before.
 const RotationState = "key rotation"
 
-// StatesCondition is the condition, in the SQL of both stores, that selects the StateRows.
-const StatesCondition = "(key LIKE '" + RangeStates + "%' OR key LIKE '" + UseStates + "%' OR key = '" + RotationState + "')"
-
 // ErrUnknownRow is in the error of Add of a [RowTx] for a row that this release cannot keep.
 var ErrUnknownRow = errors.New("this release does not know it")
 
@@ -48,6 +45,27 @@ type Row struct {
 // NewRow returns a row without values.
 func NewRow(kind string) Row {
 	return Row{Kind: kind, Text: map[string]string{}, Number: map[string]int64{}, Bytes: map[string][]byte{}}
+}
+
+// Set sets the value of a column. It reports whether a backup can hold a value of its type.
+func (r *Row) Set(column string, value any) bool {
+	switch v := value.(type) {
+	case nil:
+	case string:
+		r.Text[column] = v
+	case int64:
+		r.Number[column] = v
+	case bool:
+		r.Number[column] = 0
+		if v {
+			r.Number[column] = 1
+		}
+	case []byte:
+		r.Bytes[column] = v
+	default:
+		return false
+	}
+	return true
 }
 
 // A RowTx reads and changes rows in one transaction. One goroutine uses it at a time.

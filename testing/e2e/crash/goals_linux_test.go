@@ -61,7 +61,7 @@ func TestCrashManyRecords(t *testing.T) {
 	rig.Must(t, err)
 	defer db.Close()
 	_, err = db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO txn (id, owner, scheme, state, data, expires, ver)
+		INSERT INTO txns (id, owner, scheme, state, data, expires, ver)
 		SELECT printf('00000000-0000-4000-8000-%012d', i), 'another', 'visa', 'result', randomblob(700), ?, 1 FROM n`,
 		records, time.Now().Add(2*time.Hour).UnixMilli())
 	rig.Must(t, err)

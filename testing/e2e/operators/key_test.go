@@ -73,7 +73,7 @@ func TestKeyNotStored(t *testing.T) {
 	db, err := sql.Open("sqlite", filepath.Join(filepath.Dir(s.ConfigFile), "data", "threeds.db"))
 	rig.Must(t, err)
 	defer db.Close()
-	_, err = db.Exec(`CREATE TRIGGER refuse BEFORE INSERT ON api_key BEGIN SELECT RAISE(ABORT, 'no more keys'); END`)
+	_, err = db.Exec(`CREATE TRIGGER refuse BEFORE INSERT ON api_keys BEGIN SELECT RAISE(ABORT, 'no more keys'); END`)
 	rig.Must(t, err)
 	var out, errs strings.Builder
 	code := rig.Run(t.Context(), []string{"key", "create", "--name", "Shop", "--config", s.ConfigFile}, nil, &out, &errs)

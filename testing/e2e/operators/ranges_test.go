@@ -167,7 +167,7 @@ func refuseWrites(ts *testscript.TestScript, _ bool, _ []string) {
 	db, err := sql.Open("sqlite", "file:"+ts.MkAbs("threeds-data/threeds.db"))
 	ts.Check(err)
 	defer db.Close() // what was written is written
-	for _, table := range []string{"snapshot", "small_state"} {
+	for _, table := range []string{"snapshots", "small_states"} {
 		_, err := db.Exec("CREATE TRIGGER refuse_" + table + " BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'refused by the test'); END")
 		ts.Check(err)
 	}

@@ -48,11 +48,11 @@ func TestKeyRowChangedBySQL(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)
 	for name, tt := range map[string]struct {
-		table, another, short string // another strict, a hash that we would not make
-		open                  opener
+		another, short string // another strict, a hash that we would not make
+		open           opener
 	}{
-		"sqlite":   {"api_key", "2", "x'01'", openSQLite},
-		"postgres": {"api_keys", "NOT strict", `'\x01'`, openPostgres},
+		"sqlite":   {"2", "x'01'", openSQLite},
+		"postgres": {"NOT strict", `'\x01'`, openPostgres},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p rig.Plan
@@ -63,8 +63,8 @@ func TestKeyRowChangedBySQL(t *testing.T) {
 				"strict":   "SET strict = " + tt.another,
 				"created":  "SET created = created + 1",
 				"no seal":  "SET seal = substr(seal, 1, 0)",
-				"left":     "SET seal = (SELECT seal FROM TABLE AS other WHERE other.merchant = 'right')",
-				"right":    "SET seal = (SELECT seal FROM TABLE AS other WHERE other.merchant = 'Other')",
+				"left":     "SET seal = (SELECT seal FROM api_keys AS other WHERE other.merchant = 'right')",
+				"right":    "SET seal = (SELECT seal FROM api_keys AS other WHERE other.merchant = 'Other')",
 			}
 			keys := make(map[string]string)
 			for what := range changes {
@@ -80,10 +80,10 @@ func TestKeyRowChangedBySQL(t *testing.T) {
 				}
 			}
 			for _, what := range []string{"merchant", "strict", "created", "no seal", "left", "right"} {
-				exec(s, strings.ReplaceAll("UPDATE TABLE "+changes[what]+" WHERE merchant = '"+what+"'", "TABLE", tt.table))
+				exec(s, "UPDATE api_keys "+changes[what]+" WHERE merchant = '"+what+"'")
 			}
-			exec(s, strings.ReplaceAll("INSERT INTO TABLE (hash, merchant, strict, created, seal) SELECT "+tt.short+
-				", merchant, strict, created, seal FROM TABLE WHERE merchant = 'Other'", "TABLE", tt.table))
+			exec(s, "INSERT INTO api_keys (hash, merchant, strict, created, seal) SELECT "+tt.short+
+				", merchant, strict, created, seal FROM api_keys WHERE merchant = 'Other'")
 			refused := len(changes) + 1
 			for what, key := range keys {
 				waittest.Until(t, what+" to be refused", func() bool { return status(s, key) == 400 })
@@ -120,7 +120,7 @@ func TestKeyRowChangedBySQL(t *testing.T) {
 			for _, key := range keys {
 				s.RevokeKey(key)
 			}
-			exec(s, "DELETE FROM "+tt.table+" WHERE hash = "+tt.short)
+			exec(s, "DELETE FROM api_keys WHERE hash = "+tt.short)
 			wantRefused(s, 0)
 			waittest.Until(t, "/readyz to be well again", func() bool { return s.Readiness() == `{"status":"ready"}` })
 		})
@@ -158,19 +158,13 @@ func wantRefused(s *rig.Site, want int) {
 // transaction another's, and of no result another. Each row that is refused is counted.
 func TestTransactionRowChangedBySQL(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		table string
-		open  opener
-	}{
-		"sqlite":   {"txn", openSQLite},
-		"postgres": {"txns", openPostgres},
-	} {
+	for name, open := range map[string]opener{"sqlite": openSQLite, "postgres": openPostgres} {
 		t.Run(name, func(t *testing.T) {
 			var p rig.Plan
-			exec := tt.open(t, &p)
+			exec := open(t, &p)
 			s := rig.StartLegacy(t, p)
 			change := func(id, set string) {
-				exec(s.Site, strings.ReplaceAll("UPDATE TABLE SET "+set+" WHERE id = '"+id+"'", "TABLE", tt.table))
+				exec(s.Site, "UPDATE txns SET "+set+" WHERE id = '"+id+"'")
 			}
 			counted := func() float64 { return s.Metric("threeds_store_records_refused_total") }
 			refused := func(t *testing.T, id string) {
@@ -188,7 +182,7 @@ func TestTransactionRowChangedBySQL(t *testing.T) {
 			goodRReq := rig.Marshal(rig.RReq(good, answer, "Y"))
 			other, otherAnswer := s.Challenged("2.2.0")
 			s.Result(rig.Marshal(rig.RReq(other, otherAnswer, "Y")))
-			foreign := "data = (SELECT data FROM TABLE AS other WHERE other.id = '" + other.Text("threeDSServerTransID") + "')"
+			foreign := "data = (SELECT data FROM txns AS other WHERE other.id = '" + other.Text("threeDSServerTransID") + "')"
 			for what, set := range map[string]string{
 				"owner": "owner = 'Other'", "expires": "expires = expires + 1", "record": foreign, "no record": "data = substr(data, 1, 0)",
 				"the end": "data = substr(data, 1, length(data) - 1)",
@@ -230,7 +224,7 @@ func TestTransactionRowChangedBySQL(t *testing.T) {
 				req := s.Enroll(rig.Purchase(rig.V1Visa))
 				pares := rig.V1Issuers()["visa"].Sign(req.Answer(rig.V1Visa, "Y"))
 				before := counted()
-				exec(s.Site, "UPDATE "+tt.table+" SET expires = expires + 1 WHERE id LIKE 'v1%'")
+				exec(s.Site, "UPDATE txns SET expires = expires + 1 WHERE id LIKE 'v1%'")
 				if code, got := s.Form("/check", url.Values{"pares": {pares}}); code != 503 || got["status"] != nil {
 					t.Errorf("/check: %d %v", code, got)
 				}

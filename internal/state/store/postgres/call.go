@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
 // What the server says, by SQLSTATE.
@@ -57,39 +58,27 @@ func (db *DB) write(ctx context.Context, what string, do job) error {
 	return err
 }
 
-// withClock returns a statement that asks the clock of the database for each {now} in it.
-func (db *DB) withClock(statement string) string {
-	return strings.ReplaceAll(statement, "{now}", db.clock)
-}
-
-// exec runs a statement, which commits by itself.
-func (db *DB) exec(ctx context.Context, what, statement string, args ...any) error {
-	return db.change(ctx, what, nil, statement, args...)
-}
-
 // change runs a statement, which commits by itself. The answer is none when no row has changed.
 func (db *DB) change(ctx context.Context, what string, none error, statement string, args ...any) error {
-	return db.write(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(none)(conn.Exec(ctx, db.withClock(statement), args...))
+	return engine{db}.Change(ctx, what, none, db.SQL(statement), args)
+}
+
+// An engine is a [rows.Engine].
+type engine struct{ db *DB }
+
+// Change implements [rows.Engine].
+func (e engine) Change(ctx context.Context, what string, none error, statement string, args []any, into ...any) error {
+	return e.db.write(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
+		if len(into) > 0 {
+			return noRow(conn.QueryRow(ctx, statement, args...).Scan(into...), none)
+		}
+		return changed(none)(conn.Exec(ctx, statement, args...))
 	})
 }
 
-// queryRow reads the one row of a query: scan makes a value of it.
-func queryRow[T any](ctx context.Context, db *DB, what string, scan func(store.Scanner) (T, error), query string, args ...any) (v T, err error) {
-	err = db.read(ctx, what, func(ctx context.Context, conn *pgx.Conn) (err error) {
-		v, err = scan(conn.QueryRow(ctx, db.withClock(query), args...))
-		return err
-	})
-	return v, err
-}
-
-// queryRows reads all rows of a query: scan makes a value of each.
-func queryRows[T any](ctx context.Context, db *DB, what string, scan func(store.Scanner) (T, error), query string, args ...any) (all []T, err error) {
-	err = db.read(ctx, what, func(ctx context.Context, conn *pgx.Conn) (err error) {
-		all, err = collect(scan)(conn.Query(ctx, db.withClock(query), args...))
-		return err
-	})
-	return all, err
+// Query implements [rows.Engine].
+func (e engine) Query(ctx context.Context, what, query string, args []any, read func(rows.Result) error) error {
+	return e.db.read(ctx, what, func(ctx context.Context, conn *pgx.Conn) error { return collect(read)(conn.Query(ctx, query, args...)) })
 }
 
 // transact runs a job in a transaction, within a call that has been entered. Any error
@@ -257,12 +246,25 @@ func changed(none error) func(pgconn.CommandTag, error) error {
 	}
 }
 
-// collect returns how to read all rows of a query: scan makes a value of each.
-func collect[T any](scan func(store.Scanner) (T, error)) func(pgx.Rows, error) ([]T, error) {
-	return func(rows pgx.Rows, err error) ([]T, error) {
+// noRow reads the error of a Scan: none is the answer when there is no row.
+func noRow(err, none error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return none
+	}
+	return err
+}
+
+// collect returns how to read the rows of a query with read.
+func collect(read func(rows.Result) error) func(pgx.Rows, error) error {
+	return func(result pgx.Rows, err error) error {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) { return scan(row) })
+		err = read(result)
+		result.Close()
+		if err == nil {
+			err = result.Err()
+		}
+		return err
 	}
 }

@@ -41,6 +41,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/socket"
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
 // What holds unless the URL says otherwise.
@@ -53,6 +54,28 @@ const (
 
 // serverClock is the present in milliseconds since 1970, in SQL.
 const serverClock = `floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
+
+// dialectOf returns the dialect of PostgreSQL with a clock.
+//
+// A mark comes from a trigger. Without it, or if it does not always fire, there is no mark. The trigger's xmin is part of
+// the mark: it changes if the trigger was off for a while.
+func dialectOf(clock string) rows.Dialect {
+	const endpointTriggers = `(SELECT string_agg('-' || xmin, '' ORDER BY tgname) FROM pg_trigger
+		WHERE tgrelid = 'endpoints'::regclass AND tgname IN ('mark', 'mark_merchant') AND tgenabled = 'A' HAVING count(*) = 2)`
+	return rows.Dialect{
+		Now:       clock,
+		Texts:     "SELECT unnest($1::text[])",
+		ForUpdate: "FOR UPDATE",
+		KeysMark: `(SELECT encode(m.value, 'hex') || '-' || t.xmin FROM small_states m, pg_trigger t
+			WHERE m.key = 'api keys' AND t.tgrelid = 'api_keys'::regclass AND t.tgname = 'mark' AND t.tgenabled = 'A')`,
+		EndpointsMark: `(SELECT encode(value, 'hex') || ` + endpointTriggers + ` FROM small_states WHERE key = 'webhook endpoints')`,
+		MerchantMark:  `encode(value, 'hex') || ` + endpointTriggers,
+		Join:          joinTexts,
+	}
+}
+
+// joinTexts makes one argument, an array, of texts.
+func joinTexts(texts []string) any { return append([]string{}, texts...) }
 
 // sqlPing reads a table, and whether this user may do what every authentication takes.
 const sqlPing = `SELECT has_table_privilege('txns', 'SELECT') AND has_table_privilege('txns', 'INSERT') AND has_table_privilege('txns', 'UPDATE')
@@ -76,13 +99,14 @@ type Options struct {
 
 // A DB is a [store.Store] in a database. Close it after use.
 type DB struct {
+	*rows.Rows
+
 	pool     *pgxpool.Pool
 	failover *failover
 	scout    *scout
 	watching sync.WaitGroup
 	recall   context.CancelFunc // Recall ends the watch of the scout.
 	timeout  time.Duration
-	clock    string // the present in SQL
 	begin    string // how a transaction begins
 
 	begun  atomic.Int64  // calls that have not ended
@@ -110,8 +134,8 @@ func Open(ctx context.Context, url string, opt Options) (*DB, error) {
 func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	db := &DB{
 		timeout: cmp.Or(opt.Timeout, callTimeout), failover: newFailover(),
-		clock: cmp.Or(opt.clock, serverClock),
 	}
+	db.Rows = rows.New(engine{db}, dialectOf(cmp.Or(opt.clock, serverClock)))
 	cfg, err := configure(url, db.timeout)
 	if err != nil {
 		return nil, err
@@ -333,7 +357,7 @@ func (db *DB) Ping(ctx context.Context) error {
 func (db *DB) Now(ctx context.Context) (time.Time, error) {
 	var ms int64
 	err := db.read(ctx, "now", func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, db.withClock(`SELECT {now}`)).Scan(&ms)
+		return conn.QueryRow(ctx, db.SQL(`SELECT {now}`)).Scan(&ms)
 	})
 	return time.UnixMilli(ms).UTC(), err
 }

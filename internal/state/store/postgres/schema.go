@@ -95,7 +95,7 @@ const baseline = `
 	-- delivery is found by when it is due; NULL: no more attempt is made.
 	CREATE TABLE endpoints (
 		id       text COLLATE "C" PRIMARY KEY,
-		merchant text   NOT NULL,
+		merchant text COLLATE "C" NOT NULL,
 		created  bigint NOT NULL,
 		data     bytea  NOT NULL
 	);

@@ -13,9 +13,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
 const (
+	// FOR UPDATE makes it a fence: nobody acquires the lease until what follows is
+	// committed.
+	sqlFence = `SELECT token FROM leases WHERE name = $1 AND token = $2 AND holder = $3 FOR UPDATE`
+
 	sqlNewer = `SELECT EXISTS (SELECT FROM snapshots WHERE scheme = $1 AND generation >= $2)`
 
 	// An upload takes the place of that of the same scheme, with a new id.
@@ -93,6 +98,13 @@ func (db *DB) beginUpload(ctx context.Context, s store.Snapshot, lease store.Lea
 	return id, err
 }
 
+// fence answers ErrFenced unless l is good for writing, and then keeps it so until
+// the transaction ends.
+func fence(ctx context.Context, tx pgx.Tx, l store.Lease) error {
+	var token int64
+	return noRow(tx.QueryRow(ctx, sqlFence, l.Name, l.Token, l.Holder).Scan(&token), store.ErrFenced)
+}
+
 // newest answers ErrExists unless the generation of s is greater than all.
 func newest(ctx context.Context, tx pgx.Tx, s store.Snapshot) error {
 	var newer bool
@@ -110,7 +122,7 @@ func (db *DB) addChunks(ctx context.Context, scheme string, id int64, content io
 	buf := make([]byte, chunkLen)
 	h := sha256.New()
 	for n := 0; ; n++ {
-		got, err := store.Fill(ctx, buf, content)
+		got, err := rows.Fill(ctx, buf, content)
 		last := err == io.EOF // a wrapped one is an error
 		if err != nil && !last {
 			return 0, nil, err
@@ -144,14 +156,14 @@ func (db *DB) publish(ctx context.Context, id int64, s store.Snapshot, size int6
 		if err := newest(ctx, tx, s); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sqlPublish, id, s.Scheme, s.Generation, s.Created.UnixMilli(), size, sum, store.Blob(s.Note)); err != nil {
+		if _, err := tx.Exec(ctx, sqlPublish, id, s.Scheme, s.Generation, s.Created.UnixMilli(), size, sum, rows.Blob(s.Note)); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, sqlRetire, s.Scheme, max(1, keep))
+		result, err := tx.Query(ctx, sqlRetire, s.Scheme, max(1, keep))
 		if err != nil {
 			return err
 		}
-		gone, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		gone, err := pgx.CollectRows(result, pgx.RowTo[int64])
 		if err != nil {
 			return err
 		}
@@ -162,7 +174,7 @@ func (db *DB) publish(ctx context.Context, id int64, s store.Snapshot, size int6
 
 // Snapshots implements [store.Store].
 func (db *DB) Snapshots(ctx context.Context, scheme string) ([]store.Snapshot, error) {
-	return queryRows(ctx, db, "snapshots", store.ScanSnapshot, sqlSnapshots, scheme)
+	return rows.All(ctx, db.Rows, "snapshots", rows.ScanSnapshot, sqlSnapshots, scheme)
 }
 
 // OpenSnapshot implements [store.Store].

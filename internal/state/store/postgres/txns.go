@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
 const (
@@ -37,18 +38,18 @@ func (db *DB) Create(ctx context.Context, t store.Txn) error {
 	// two steps of an update must not look like the old one.
 	ver := rand.Int64() >> 1
 	return db.change(ctx, "create", store.ErrExists, sqlCreate,
-		t.ID, t.Owner, t.Scheme, string(t.State), store.Blob(t.Data), t.Expires.UnixMilli(), ver)
+		t.ID, t.Owner, t.Scheme, string(t.State), rows.Blob(t.Data), t.Expires.UnixMilli(), ver)
 }
 
 // Get implements [store.Store]. A former primary that this process takes for the primary lacks what was written since.
 // So it says that a transaction is not there only after it has asked the other hosts.
 func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
 	before := db.failover.promotions()
-	t, err := queryRow(ctx, db, "get", store.ScanTxn, sqlGet, id)
+	t, err := rows.One(ctx, db.Rows, "get", rows.ScanTxn, sqlGet, id)
 	if errors.Is(err, store.ErrNotFound) {
 		db.scout.askHosts(context.WithoutCancel(ctx)) // Others may wait for the same round when this caller gives up.
 		if db.failover.promotions() != before {
-			return queryRow(ctx, db, "get", store.ScanTxn, sqlGet, id)
+			return rows.One(ctx, db.Rows, "get", rows.ScanTxn, sqlGet, id)
 		}
 	}
 	return t, err
@@ -59,7 +60,7 @@ const sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txns
 
 // List implements [store.Lister].
 func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) ([]store.Txn, error) {
-	return queryRows(ctx, db, "list", store.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
+	return rows.All(ctx, db.Rows, "list", rows.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
 }
 
 // Update implements [store.Store]. It has change work with no connection and no
@@ -83,12 +84,12 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 		conflict := false
 		err := db.write(ctx, "update", func(ctx context.Context, conn *pgx.Conn) error {
 			statement := sqlUpdate
-			values := []any{id, was.Version, t.Owner, t.Scheme, string(t.State), store.Blob(t.Data), t.Expires.UnixMilli()}
+			values := []any{id, was.Version, t.Owner, t.Scheme, string(t.State), rows.Blob(t.Data), t.Expires.UnixMilli()}
 			if e := t.Event; e != nil {
 				statement = sqlUpdateWithEvent
-				values = append(values, e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), store.Blob(e.Data), e.Endpoints)
+				values = append(values, e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), rows.Blob(e.Data), e.Endpoints)
 			}
-			err := changed(errConflict)(conn.Exec(ctx, db.withClock(statement), values...))
+			err := changed(errConflict)(conn.Exec(ctx, db.SQL(statement), values...))
 			if conflict = errors.Is(err, errConflict); conflict {
 				return nil
 			}
@@ -109,9 +110,9 @@ func (db *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
 
 // removeInBatches runs a statement that removes at most sweepLen rows of a table, until it removes fewer.
 func (db *DB) removeInBatches(ctx context.Context, what, statement string, args ...any) (total int, err error) {
-	return store.RemoveInBatches(sweepLen, func() (n int64, err error) {
+	return rows.RemoveInBatches(sweepLen, func() (n int64, err error) {
 		err = db.write(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
-			tag, err := conn.Exec(ctx, db.withClock(statement), args...)
+			tag, err := conn.Exec(ctx, db.SQL(statement), args...)
 			n = tag.RowsAffected()
 			return err
 		})

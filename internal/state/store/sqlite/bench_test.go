@@ -109,10 +109,11 @@ func BenchmarkRawInserts(b *testing.B) {
 				b.Fatal(err)
 			}
 			raw := new(DB)
-			conn, err := raw.connect(dir + "/" + fileName)
+			writes, err := raw.connect(dir + "/" + fileName)
 			if err != nil {
 				b.Fatal(err)
 			}
+			conn := writes.conn
 			defer raw.closeFiles() // nothing is at stake
 			ctx := context.Background()
 			if _, err := conn.ExecContext(ctx, "CREATE TABLE raw (id TEXT PRIMARY KEY, data BLOB)"); err != nil {

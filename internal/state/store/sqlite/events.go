@@ -3,63 +3,43 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
 const (
-	sqlAddEndpoint = `INSERT INTO endpoint (id, merchant, created, data) VALUES (?1, ?2, ?3, ?4)
-		ON CONFLICT (id) DO NOTHING`
-	sqlChangeEndpoint = `UPDATE endpoint SET data = ?3 WHERE id = ?1 AND data = ?2`
-	sqlEndpoints      = `SELECT id, merchant, created, data FROM endpoint ORDER BY created, id`
-	sqlEndpointsOf    = `SELECT id, merchant, created, data FROM endpoint WHERE merchant IN (SELECT value FROM json_each(?1)) ORDER BY created, id`
-	sqlEndpointMark   = `SELECT hex(value) FROM small_state WHERE key = 'webhook endpoints'`
-	// Of one moment; the mark of all is the first row.
-	sqlEndpointMarks = `SELECT NULL, coalesce((` + sqlEndpointMark + `), '')
-		UNION ALL SELECT merchant, coalesce(hex(value), '') FROM (SELECT DISTINCT merchant FROM endpoint)
-			LEFT JOIN small_state ON key = 'endpoints/' || merchant`
-	sqlDropEndpoint   = `DELETE FROM endpoint WHERE id = ?1`
-	sqlDropDeliveries = `DELETE FROM delivery WHERE endpoint = ?1`
+	sqlDropEndpoint   = `DELETE FROM endpoints WHERE id = ?1`
+	sqlDropDeliveries = `DELETE FROM deliveries WHERE endpoint = ?1`
 
-	sqlPutEvent = `INSERT INTO event (id, merchant, type, about, created, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+	sqlPutEvent = `INSERT INTO events (id, merchant, type, about, created, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 		ON CONFLICT (id) DO NOTHING`
-	sqlPutDelivery = `INSERT INTO delivery (event, endpoint, attempt, due, last, status, error) VALUES (?1, ?2, 0, ?3, NULL, 0, '')
+	sqlPutDelivery = `INSERT INTO deliveries (event, endpoint, attempt, due, last, status, error) VALUES (?1, ?2, 0, ?3, NULL, 0, '')
 		ON CONFLICT (event, endpoint) DO NOTHING`
 	// These two come before sqlPutEvent, in this order.
-	sqlDropAheadDeliveries = `DELETE FROM delivery WHERE event IN (SELECT id FROM event WHERE about = ?1 AND created > ?2)`
-	sqlDropAhead           = `DELETE FROM event WHERE about = ?1 AND created > ?2`
+	sqlDropAheadDeliveries = `DELETE FROM deliveries WHERE event IN (SELECT id FROM events WHERE about = ?1 AND created > ?2)`
+	sqlDropAhead           = `DELETE FROM events WHERE about = ?1 AND created > ?2`
 
-	sqlEvent      = `SELECT id, merchant, type, about, created, data FROM event WHERE id = ?1`
-	sqlFindEvents = `SELECT id, merchant, type, about, created, data FROM event
-		WHERE merchant = ?1 AND created >= ?2 AND created < ?3 AND (?4 = '' OR type = ?4) AND (?5 = '' OR about = ?5)
-			AND (?7 = '' OR (created, id) < (?6, ?7))
-		ORDER BY created DESC, id DESC LIMIT ?8`
-	sqlDeliveries = `SELECT event, endpoint, attempt, due, last, status, error FROM delivery WHERE event = ?1 ORDER BY endpoint`
-	sqlAnyDue     = `SELECT count(*) FROM (SELECT 1 FROM delivery WHERE due <= ?1 LIMIT 1)`
+	sqlAnyDue = `SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE due <= ?1 LIMIT 1)`
 
-	sqlClaimDeliveries = `UPDATE delivery SET due = ?2 WHERE (event, endpoint) IN (
-			SELECT event, endpoint FROM delivery WHERE due <= ?1 AND endpoint NOT IN (SELECT value FROM json_each(?3))
+	sqlClaimDeliveries = `UPDATE deliveries SET due = ?2 WHERE (event, endpoint) IN (
+			SELECT event, endpoint FROM deliveries WHERE due <= ?1 AND endpoint NOT IN (SELECT value FROM json_each(?3))
 			ORDER BY due LIMIT ?4)
 		RETURNING event, endpoint, attempt, due, last, status, error`
-	sqlEndDelivery = `UPDATE delivery SET attempt = ?3, due = ?4, last = ?5, status = ?6, error = ?7 WHERE event = ?1 AND endpoint = ?2`
-	sqlRedeliver   = `UPDATE delivery SET attempt = 0, due = ?2 WHERE event = ?1`
 
 	// These two belong together: the first leaves alone what the second needs.
-	sqlSweepDeliveries = `DELETE FROM delivery WHERE event IN (SELECT id FROM event WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
-	sqlSweepEvents     = `DELETE FROM event WHERE id IN (SELECT id FROM event WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
-	sqlEraseDeliveries = `DELETE FROM delivery WHERE event IN (` + sqlToErase + `)`
-	sqlEraseEvents     = `DELETE FROM event WHERE id IN (` + sqlToErase + `)`
-	sqlToErase         = `SELECT id FROM event WHERE (?1 <> '' AND merchant = ?1) OR about IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT ?3`
+	sqlSweepDeliveries = `DELETE FROM deliveries WHERE event IN (SELECT id FROM events WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
+	sqlSweepEvents     = `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
+	sqlEraseDeliveries = `DELETE FROM deliveries WHERE event IN (` + sqlToErase + `)`
+	sqlEraseEvents     = `DELETE FROM events WHERE id IN (` + sqlToErase + `)`
+	sqlToErase         = `SELECT id FROM events WHERE (?1 <> '' AND merchant = ?1) OR about IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT ?3`
 )
 
 // insertEvent adds an event and its deliveries. It answers ErrExists, and adds nothing, when its ID is taken.
 func (w *writer) insertEvent(e *store.Event) (answer, failed error) {
 	answer, failed = changed(store.ErrExists)(w.exec(sqlPutEvent,
-		e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), store.Blob(e.Data)))
+		e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), rows.Blob(e.Data)))
 	if answer != nil || failed != nil {
 		return answer, failed
 	}
@@ -88,47 +68,6 @@ func (w *writer) updateWithEvent(e *store.Event, now time.Time, update func() (s
 	})
 }
 
-// AddEndpoint implements [store.Events].
-func (db *DB) AddEndpoint(ctx context.Context, e store.Endpoint) error {
-	return db.change(ctx, "add endpoint", store.ErrExists, sqlAddEndpoint, e.ID, e.Merchant, e.Created.UnixMilli(), store.Blob(e.Data))
-}
-
-// ChangeEndpoint implements [store.Events].
-func (db *DB) ChangeEndpoint(ctx context.Context, id string, was, data []byte) error {
-	return db.change(ctx, "change endpoint", store.ErrNotFound, sqlChangeEndpoint, id, store.Blob(was), store.Blob(data))
-}
-
-// Endpoints implements [store.Events].
-func (db *DB) Endpoints(ctx context.Context) ([]store.Endpoint, error) {
-	return queryRows(ctx, db, "endpoints", store.ScanEndpoint, sqlEndpoints)
-}
-
-// EndpointsOf implements [store.Events].
-func (db *DB) EndpointsOf(ctx context.Context, merchants ...string) ([]store.Endpoint, error) {
-	names, err := json.Marshal(append([]string{}, merchants...))
-	if err != nil {
-		return nil, fmt.Errorf("sqlite: endpoints of merchants: %w", err)
-	}
-	return queryRows(ctx, db, "endpoints of merchants", store.ScanEndpoint, sqlEndpointsOf, string(names))
-}
-
-// EndpointMarksUnless implements [store.Events].
-func (db *DB) EndpointMarksUnless(ctx context.Context, mark string) (ofMerchants map[string]string, now string, err error) {
-	err = db.read(ctx, "marks of endpoints", func(r *reader) error {
-		err := r.row(sqlEndpointMark).Scan(&now)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) || now != "" && now == mark {
-			return err
-		}
-		marks, err := collect(store.ScanMark)(r.rows(sqlEndpointMarks))
-		ofMerchants, now = store.SplitMarks(marks)
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	return ofMerchants, now, nil
-}
-
 // RemoveEndpoint implements [store.Events].
 func (db *DB) RemoveEndpoint(ctx context.Context, id string) error {
 	return db.write(ctx, "remove endpoint", func(w *writer) (answer, failed error) {
@@ -148,27 +87,6 @@ func (db *DB) PutEvent(ctx context.Context, e store.Event) error {
 	})
 }
 
-// Event implements [store.Events].
-func (db *DB) Event(ctx context.Context, id string) (e store.Event, err error) {
-	err = db.read(ctx, "event", func(r *reader) (err error) {
-		e, err = store.ScanEvent(r.row(sqlEvent, id))
-		return err
-	})
-	return e, err
-}
-
-// FindEvents implements [store.Events].
-func (db *DB) FindEvents(ctx context.Context, q store.EventQuery) ([]store.Event, error) {
-	from, to := q.Span()
-	return queryRows(ctx, db, "find events", store.ScanEvent, sqlFindEvents,
-		q.Merchant, from.UnixMilli(), to.UnixMilli(), q.Type, q.About, q.AfterCreated.UnixMilli(), q.AfterID, q.Limit)
-}
-
-// Deliveries implements [store.Events].
-func (db *DB) Deliveries(ctx context.Context, event string) ([]store.Delivery, error) {
-	return queryRows(ctx, db, "deliveries", store.ScanDelivery, sqlDeliveries, event)
-}
-
 // ClaimDeliveries implements [store.Events]. It writes nothing while nothing is due.
 func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, busy []string, most int) (all []store.Delivery, err error) {
 	var due int
@@ -176,25 +94,13 @@ func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, busy []
 	if err != nil || due == 0 {
 		return nil, err
 	}
-	but, err := json.Marshal(append([]string{}, busy...))
-	if err != nil {
-		return nil, fmt.Errorf("sqlite: claim deliveries: %w", err)
-	}
 	err = db.write(ctx, "claim deliveries", func(w *writer) (answer, failed error) {
-		all, failed = collect(store.ScanDelivery)(w.rows(sqlClaimDeliveries, now.UnixMilli(), until.UnixMilli(), string(but), most))
-		return nil, failed
+		return nil, w.query(func(result rows.Result) (err error) {
+			all, err = rows.Collect(result, rows.ScanDelivery)
+			return err
+		}, sqlClaimDeliveries, now.UnixMilli(), until.UnixMilli(), joinTexts(busy), most)
 	})
 	return all, err
-}
-
-// EndDelivery implements [store.Events].
-func (db *DB) EndDelivery(ctx context.Context, d store.Delivery) error {
-	return db.exec(ctx, "end delivery", sqlEndDelivery, d.Event, d.Endpoint, d.Attempt, store.OrNull(d.Due), store.OrNull(d.Last), d.Status, d.Error)
-}
-
-// Redeliver implements [store.Events].
-func (db *DB) Redeliver(ctx context.Context, event string, at time.Time) error {
-	return db.exec(ctx, "redeliver", sqlRedeliver, event, at.UnixMilli())
 }
 
 // SweepEvents implements [store.Events].
@@ -204,17 +110,13 @@ func (db *DB) SweepEvents(ctx context.Context, before time.Time) (int, error) {
 
 // EraseEvents implements [store.Events].
 func (db *DB) EraseEvents(ctx context.Context, merchant string, about []string) (int, error) {
-	ids, err := json.Marshal(append([]string{}, about...))
-	if err != nil {
-		return 0, fmt.Errorf("sqlite: erase events: %w", err)
-	}
-	return db.removeEvents(ctx, "erase events", sqlEraseDeliveries, sqlEraseEvents, merchant, string(ids), sweepLen)
+	return db.removeEvents(ctx, "erase events", sqlEraseDeliveries, sqlEraseEvents, merchant, joinTexts(about), sweepLen)
 }
 
 // removeEvents runs two statements that remove the deliveries of at most sweepLen events and these events, until they
 // remove fewer.
 func (db *DB) removeEvents(ctx context.Context, what string, deliveries, events string, args ...any) (total int, err error) {
-	return store.RemoveInBatches(sweepLen, func() (n int64, err error) {
+	return rows.RemoveInBatches(sweepLen, func() (n int64, err error) {
 		err = db.write(ctx, what, func(w *writer) (answer, failed error) {
 			return w.atomically(func() (answer, failed error) {
 				if _, err := w.exec(deliveries, args...); err != nil {

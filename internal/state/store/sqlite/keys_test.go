@@ -38,18 +38,18 @@ func TestMarkByHand(t *testing.T) {
 		sql  string
 		want []string // nil: nothing to hear of
 	}{
-		{`INSERT INTO api_key VALUES (x'61', 'shop', 1, 1700000000123, x'')`, []string{"shop"}},
-		{`INSERT INTO api_key VALUES (x'62', 'b', 0, 1800000000000, x''), (x'63', 'c', 0, 1900000000000, x'')`, []string{"shop", "b", "c"}},
-		{`INSERT OR REPLACE INTO api_key VALUES (x'63', 'd', 0, 1900000000000, x'')`, []string{"shop", "b", "d"}},
-		{`INSERT OR IGNORE INTO api_key VALUES (x'63', 'e', 0, 1900000000000, x'')`, nil},
-		{`UPDATE api_key SET merchant = 'e' WHERE merchant = 'd'`, []string{"shop", "b", "e"}},
-		{`UPDATE OR REPLACE api_key SET hash = x'63' WHERE merchant = 'b'`, []string{"shop", "b"}},
-		{`BEGIN; DELETE FROM api_key; ROLLBACK`, nil},
-		{`DELETE FROM api_key WHERE merchant = 'nobody'`, nil},
-		{`DELETE FROM api_key WHERE merchant = 'shop'`, []string{"b"}},
-		{`DELETE FROM api_key`, []string{}},
-		{`INSERT INTO api_key VALUES (x'63', 'c', 0, 1900000000000, x'')`, []string{"c"}},
-		{`DELETE FROM txn; VACUUM`, nil},
+		{`INSERT INTO api_keys VALUES (x'61', 'shop', 1, 1700000000123, x'')`, []string{"shop"}},
+		{`INSERT INTO api_keys VALUES (x'62', 'b', 0, 1800000000000, x''), (x'63', 'c', 0, 1900000000000, x'')`, []string{"shop", "b", "c"}},
+		{`INSERT OR REPLACE INTO api_keys VALUES (x'63', 'd', 0, 1900000000000, x'')`, []string{"shop", "b", "d"}},
+		{`INSERT OR IGNORE INTO api_keys VALUES (x'63', 'e', 0, 1900000000000, x'')`, nil},
+		{`UPDATE api_keys SET merchant = 'e' WHERE merchant = 'd'`, []string{"shop", "b", "e"}},
+		{`UPDATE OR REPLACE api_keys SET hash = x'63' WHERE merchant = 'b'`, []string{"shop", "b"}},
+		{`BEGIN; DELETE FROM api_keys; ROLLBACK`, nil},
+		{`DELETE FROM api_keys WHERE merchant = 'nobody'`, nil},
+		{`DELETE FROM api_keys WHERE merchant = 'shop'`, []string{"b"}},
+		{`DELETE FROM api_keys`, []string{}},
+		{`INSERT INTO api_keys VALUES (x'63', 'c', 0, 1900000000000, x'')`, []string{"c"}},
+		{`DELETE FROM txns; VACUUM`, nil},
 	} {
 		exec(t, dir, step.sql)
 		look(step.sql, step.want...)
@@ -58,14 +58,14 @@ func TestMarkByHand(t *testing.T) {
 		t.Errorf("PutKey of one that is there: %v", err)
 	}
 	look("a key that was not taken")
-	exec(t, dir, `DELETE FROM small_state`)
+	exec(t, dir, `DELETE FROM small_states`)
 	for range 2 {
 		look("without a mark", "c")
 		if mark != "" {
 			t.Errorf("the mark is %q, want none", mark)
 		}
 	}
-	exec(t, dir, `DELETE FROM api_key`)
+	exec(t, dir, `DELETE FROM api_keys`)
 	look("after a change", []string{}...)
 }
 
@@ -82,17 +82,17 @@ func TestEndpointMarksByHand(t *testing.T) {
 	for _, step := range []struct {
 		sql, changed, all string // the merchants, one letter each; changed "?": there is no mark of all
 	}{
-		{`INSERT INTO endpoint VALUES ('ep_a', 'a', 0, x''), ('ep_b', 'b', 0, x'')`, "ab", "ab"},
+		{`INSERT INTO endpoints VALUES ('ep_a', 'a', 0, x''), ('ep_b', 'b', 0, x'')`, "ab", "ab"},
 		{`SELECT 1`, "", ""},
-		{`INSERT OR IGNORE INTO endpoint VALUES ('ep_a', 'a', 0, x''), ('ep_c', 'c', 0, x'')`, "c", "abc"},
-		{`INSERT OR REPLACE INTO endpoint VALUES ('ep_b', 'b', 0, x'01')`, "b", "abc"},
-		{`UPDATE OR IGNORE endpoint SET data = x'02' WHERE merchant = 'b'`, "b", "abc"},
-		{`UPDATE endpoint SET merchant = 'a' WHERE merchant = 'b'`, "a", "ac"},
-		{`BEGIN; DELETE FROM endpoint; ROLLBACK`, "", ""},
-		{`DELETE FROM endpoint WHERE merchant = 'a'`, "", "c"},
-		{`DELETE FROM endpoint`, "", ""},
-		{`INSERT INTO endpoint VALUES ('ep_a', 'a', 0, x'')`, "a", "a"},
-		{`DELETE FROM small_state`, "?", "a"},
+		{`INSERT OR IGNORE INTO endpoints VALUES ('ep_a', 'a', 0, x''), ('ep_c', 'c', 0, x'')`, "c", "abc"},
+		{`INSERT OR REPLACE INTO endpoints VALUES ('ep_b', 'b', 0, x'01')`, "b", "abc"},
+		{`UPDATE OR IGNORE endpoints SET data = x'02' WHERE merchant = 'b'`, "b", "abc"},
+		{`UPDATE endpoints SET merchant = 'a' WHERE merchant = 'b'`, "a", "ac"},
+		{`BEGIN; DELETE FROM endpoints; ROLLBACK`, "", ""},
+		{`DELETE FROM endpoints WHERE merchant = 'a'`, "", "c"},
+		{`DELETE FROM endpoints`, "", ""},
+		{`INSERT INTO endpoints VALUES ('ep_a', 'a', 0, x'')`, "a", "a"},
+		{`DELETE FROM small_states`, "?", "a"},
 	} {
 		exec(t, dir, step.sql)
 		marks, now, err := db.EndpointMarksUnless(t.Context(), mark)

@@ -3,86 +3,133 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
+
+// dialect is that of SQLite. An engine adds the argument $now, by the clock of the store.
+var dialect = rows.Dialect{
+	Now:           "$now",
+	Texts:         "SELECT value FROM json_each($1)",
+	KeysMark:      "(SELECT hex(value) FROM small_states WHERE key = 'api keys')",
+	EndpointsMark: "(SELECT hex(value) FROM small_states WHERE key = 'webhook endpoints')",
+	MerchantMark:  "hex(value)",
+	Join:          joinTexts,
+}
+
+// joinTexts makes one argument, for json_each, of texts.
+func joinTexts(texts []string) any {
+	list, _ := json.Marshal(append([]string{}, texts...)) // texts are always JSON
+	return string(list)
+}
+
+// An engine is a [rows.Engine].
+type engine struct{ db *DB }
+
+// args adds what a statement needs beside its arguments.
+func (e engine) args(statement string, args []any) []any {
+	if strings.Contains(statement, dialect.Now) {
+		return append(args[:len(args):len(args)], sql.Named("now", e.db.now().UnixMilli()))
+	}
+	return args
+}
+
+// Change implements [rows.Engine]. The clock is asked where nobody else writes, and not before the wait for that.
+func (e engine) Change(ctx context.Context, what string, none error, statement string, args []any, into ...any) error {
+	return e.db.write(ctx, what, func(w *writer) (answer, failed error) {
+		args := e.args(statement, args)
+		if len(into) > 0 {
+			return row(none)(w.row(statement, args...).Scan(into...))
+		}
+		return changed(none)(w.exec(statement, args...))
+	})
+}
+
+// Query implements [rows.Engine].
+func (e engine) Query(ctx context.Context, what, query string, args []any, read func(rows.Result) error) error {
+	return e.db.read(ctx, what, func(r *reader) error {
+		return r.query(read, query, e.args(query, args)...)
+	})
+}
 
 // A reader is a connection that reads, and its statements. One goroutine uses it
 // at a time.
-type reader struct{ statements }
-
-// readerStatements are what a reader runs.
-var readerStatements = []string{
-	sqlPing, sqlGet, sqlList, sqlKey, sqlKeys, sqlMark, sqlMarkedKeys, sqlState, sqlNodes, sqlMerchants,
-	sqlSnapshots, sqlSnapshot, sqlChunk, sqlDeadUploads, sqlLeftovers,
-	sqlEndpoints, sqlEndpointsOf, sqlEndpointMark, sqlEndpointMarks, sqlEvent, sqlFindEvents, sqlDeliveries, sqlAnyDue,
-	sqlObject, sqlObjects, sqlAuditNewest, sqlAuditOldest,
-}
+type reader struct{ *statements }
 
 const sqlPing = "SELECT version FROM schema_version"
 
-func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
-	prepared, err := db.prepareAll(conn, readerStatements)
-	return &reader{prepared}, err
+// statements are a connection and its prepared statements, by their text.
+type statements struct {
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
 }
 
-// statements are the prepared statements of a connection, by their text.
-type statements map[string]*sql.Stmt
-
-func (s statements) exec(query string, args ...any) (sql.Result, error) {
-	return s[query].Exec(args...)
-}
-
-func (s statements) row(query string, args ...any) *sql.Row { return s[query].QueryRow(args...) }
-
-func (s statements) rows(query string, args ...any) (*sql.Rows, error) {
-	return s[query].Query(args...)
-}
-
-// prepareAll prepares statements. They must be closed before their connection: it
-// stays half open else, and the files with it.
-func (db *DB) prepareAll(conn *sql.Conn, queries []string) (statements, error) {
-	all := make(statements)
-	for _, query := range queries {
-		err := patiently(func() (err error) {
-			all[query], err = conn.PrepareContext(context.Background(), query)
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("prepare %q: %w", query, err)
-		}
-		db.files = append(db.files, all[query])
+// prepare returns a statement, which it prepares when it is needed for the first time.
+func (s *statements) prepare(query string) (*sql.Stmt, error) {
+	if st := s.prepared[query]; st != nil {
+		return st, nil
 	}
-	return all, nil
-}
-
-// collect returns how to read all rows of a query: scan makes a value of each.
-func collect[T any](scan func(store.Scanner) (T, error)) func(*sql.Rows, error) ([]T, error) {
-	return func(rows *sql.Rows, err error) (all []T, _ error) {
-		if err != nil {
-			return nil, err
+	err := patiently(func() error {
+		st, err := s.conn.PrepareContext(context.Background(), query)
+		if err == nil {
+			s.prepared[query] = st
 		}
-		defer rows.Close()
-		for rows.Next() {
-			v, err := scan(rows)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, v)
-		}
-		return all, rows.Err()
-	}
-}
-
-// queryRows reads all rows of a query: scan makes a value of each.
-func queryRows[T any](ctx context.Context, db *DB, what string, scan func(store.Scanner) (T, error), query string, args ...any) (all []T, err error) {
-	err = db.read(ctx, what, func(r *reader) (err error) {
-		all, err = collect(scan)(r.rows(query, args...))
 		return err
 	})
-	return all, err
+	if err != nil {
+		return nil, fmt.Errorf("prepare %q: %w", query, err)
+	}
+	return s.prepared[query], nil
+}
+
+func (s *statements) exec(query string, args ...any) (sql.Result, error) {
+	st, err := s.prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	return st.Exec(args...)
+}
+
+// row returns the one row of a query.
+func (s *statements) row(query string, args ...any) rows.Scanner {
+	st, err := s.prepare(query)
+	if err != nil {
+		return noRow{err}
+	}
+	return st.QueryRow(args...)
+}
+
+// noRow is the row of a query that could not be prepared.
+type noRow struct{ err error }
+
+func (r noRow) Scan(...any) error { return r.err }
+
+// query calls read with the rows of a query.
+func (s *statements) query(read func(rows.Result) error, query string, args ...any) (err error) {
+	st, err := s.prepare(query)
+	if err != nil {
+		return err
+	}
+	result, err := st.Query(args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, result.Close()) }()
+	return read(result)
+}
+
+// Close closes the statements, and then the connection: it stays half open else, and the files with it.
+func (s *statements) Close() error {
+	var errs []error
+	for _, st := range s.prepared {
+		errs = append(errs, st.Close())
+	}
+	return errors.Join(append(errs, s.conn.Close())...)
 }
 
 // read runs f with a reader that is free. An error that is none of the contract
@@ -108,7 +155,7 @@ func (db *DB) withReader(ctx context.Context, what string, f func(r *reader) err
 	switch err := f(r); {
 	case err == nil:
 		return nil
-	case errors.Is(err, sql.ErrNoRows):
+	case errors.Is(err, sql.ErrNoRows), errors.Is(err, store.ErrNotFound):
 		return store.ErrNotFound
 	default:
 		return fmt.Errorf("sqlite: %s: %w", what, err)

@@ -18,7 +18,7 @@ var migrations = []string{baseline}
 // baseline is the schema of release 0.1.0. Times are milliseconds since 1970.
 const baseline = `
 	-- ver changes with every update, so that none is lost. A transaction is found by id; those that are expired by expires.
-	CREATE TABLE txn (
+	CREATE TABLE txns (
 		id      TEXT NOT NULL UNIQUE,
 		owner   TEXT NOT NULL,
 		scheme  TEXT NOT NULL,
@@ -27,9 +27,9 @@ const baseline = `
 		expires INTEGER NOT NULL,
 		ver     INTEGER NOT NULL
 	) STRICT;
-	CREATE INDEX txn_expires ON txn (expires);
+	CREATE INDEX txns_expires ON txns (expires);
 
-	CREATE TABLE api_key (
+	CREATE TABLE api_keys (
 		hash     BLOB NOT NULL PRIMARY KEY,
 		merchant TEXT NOT NULL,
 		strict   INTEGER NOT NULL,
@@ -37,46 +37,46 @@ const baseline = `
 		seal     BLOB NOT NULL
 	) STRICT, WITHOUT ROWID;
 	-- An API key that was revoked is listed, and no backup brings it back.
-	CREATE TABLE revoked_key (
+	CREATE TABLE revoked_keys (
 		hash     BLOB NOT NULL PRIMARY KEY,
 		merchant TEXT NOT NULL,
 		revoked  INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID;
 	-- Merchants that operators put into the store.
-	CREATE TABLE merchant (
+	CREATE TABLE merchants (
 		name TEXT NOT NULL PRIMARY KEY,
 		data BLOB NOT NULL
 	) STRICT, WITHOUT ROWID;
 
 	-- The row of a lease stays for ever: no token comes twice.
-	CREATE TABLE lease (
+	CREATE TABLE leases (
 		name    TEXT NOT NULL PRIMARY KEY,
 		token   INTEGER NOT NULL,
 		holder  TEXT, -- NULL: released
 		expires INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID;
 	-- A server tells the commands that it serves.
-	CREATE TABLE node (
+	CREATE TABLE nodes (
 		id   TEXT NOT NULL PRIMARY KEY,
 		name TEXT NOT NULL,
 		note BLOB NOT NULL,
 		seen INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID;
-	CREATE TABLE small_state (
+	CREATE TABLE small_states (
 		key   TEXT NOT NULL PRIMARY KEY,
 		value BLOB NOT NULL
 	) STRICT;
 
 	-- A snapshot is an upload first, then under the same id a snapshot; no id comes twice. Chunks whose id is neither are
 	-- leftovers.
-	CREATE TABLE upload (
+	CREATE TABLE uploads (
 		id     INTEGER PRIMARY KEY AUTOINCREMENT,
 		scheme TEXT NOT NULL UNIQUE,
 		lease  TEXT NOT NULL,
 		token  INTEGER NOT NULL,
 		begun  INTEGER NOT NULL
 	) STRICT;
-	CREATE TABLE snapshot (
+	CREATE TABLE snapshots (
 		id         INTEGER PRIMARY KEY,
 		scheme     TEXT NOT NULL,
 		generation INTEGER NOT NULL,
@@ -85,7 +85,7 @@ const baseline = `
 		note       BLOB NOT NULL,
 		UNIQUE (scheme, generation)
 	) STRICT;
-	CREATE TABLE chunk (
+	CREATE TABLE chunks (
 		snapshot INTEGER NOT NULL,
 		n        INTEGER NOT NULL, -- from 0
 		data     BLOB NOT NULL,
@@ -94,14 +94,14 @@ const baseline = `
 
 	-- What merchants are told. An event that lies ahead is removed when another about the same transaction comes. A
 	-- delivery is found by when it is due; NULL: no more attempt is made.
-	CREATE TABLE endpoint (
+	CREATE TABLE endpoints (
 		id       TEXT NOT NULL PRIMARY KEY,
 		merchant TEXT NOT NULL,
 		created  INTEGER NOT NULL,
 		data     BLOB NOT NULL
 	) STRICT, WITHOUT ROWID;
-	CREATE INDEX endpoint_merchant ON endpoint (merchant, created, id);
-	CREATE TABLE event (
+	CREATE INDEX endpoints_merchant ON endpoints (merchant, created, id);
+	CREATE TABLE events (
 		id       TEXT NOT NULL PRIMARY KEY,
 		merchant TEXT NOT NULL,
 		type     TEXT NOT NULL,
@@ -109,10 +109,10 @@ const baseline = `
 		created  INTEGER NOT NULL,
 		data     BLOB NOT NULL
 	) STRICT, WITHOUT ROWID;
-	CREATE INDEX event_about ON event (about);
-	CREATE INDEX event_created ON event (created);
-	CREATE INDEX event_merchant ON event (merchant, created, id);
-	CREATE TABLE delivery (
+	CREATE INDEX events_about ON events (about);
+	CREATE INDEX events_created ON events (created);
+	CREATE INDEX events_merchant ON events (merchant, created, id);
+	CREATE TABLE deliveries (
 		event    TEXT NOT NULL,
 		endpoint TEXT NOT NULL,
 		attempt  INTEGER NOT NULL,
@@ -122,18 +122,18 @@ const baseline = `
 		error    TEXT NOT NULL,
 		PRIMARY KEY (event, endpoint)
 	) STRICT, WITHOUT ROWID;
-	CREATE INDEX delivery_due ON delivery (due) WHERE due IS NOT NULL;
-	CREATE INDEX delivery_endpoint ON delivery (endpoint);
+	CREATE INDEX deliveries_due ON deliveries (due) WHERE due IS NOT NULL;
+	CREATE INDEX deliveries_endpoint ON deliveries (endpoint);
 
 	-- Who may use the console, and what they did. Entries of the audit trail are numbered without a gap.
-	CREATE TABLE object (
+	CREATE TABLE objects (
 		kind    TEXT NOT NULL,
 		id      TEXT NOT NULL,
 		expires INTEGER, -- NULL: it stays
 		data    BLOB NOT NULL,
 		PRIMARY KEY (kind, id)
 	) STRICT, WITHOUT ROWID;
-	CREATE INDEX object_expires ON object (expires) WHERE expires IS NOT NULL;
+	CREATE INDEX objects_expires ON objects (expires) WHERE expires IS NOT NULL;
 	CREATE TABLE audit (
 		seq  INTEGER PRIMARY KEY,
 		at   INTEGER NOT NULL,
@@ -145,40 +145,40 @@ const baseline = `
 
 	-- Servers look twice a second whether API keys or merchants have changed. Triggers tell, whoever changes them: another
 	-- process, or a person. The mark becomes what it never was.
-	INSERT INTO small_state VALUES ('api keys', randomblob(16));
-	CREATE TRIGGER api_key_made AFTER INSERT ON api_key BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	INSERT INTO small_states VALUES ('api keys', randomblob(16));
+	CREATE TRIGGER api_keys_made AFTER INSERT ON api_keys BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
 	END;
-	CREATE TRIGGER api_key_changed AFTER UPDATE ON api_key BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	CREATE TRIGGER api_keys_changed AFTER UPDATE ON api_keys BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
 	END;
-	CREATE TRIGGER api_key_removed AFTER DELETE ON api_key BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	CREATE TRIGGER api_keys_removed AFTER DELETE ON api_keys BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
 	END;
-	CREATE TRIGGER merchant_made AFTER INSERT ON merchant BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	CREATE TRIGGER merchants_made AFTER INSERT ON merchants BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
 	END;
-	CREATE TRIGGER merchant_changed AFTER UPDATE ON merchant BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	CREATE TRIGGER merchants_changed AFTER UPDATE ON merchants BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
 	END;
-	CREATE TRIGGER merchant_removed AFTER DELETE ON merchant BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	CREATE TRIGGER merchants_removed AFTER DELETE ON merchants BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'api keys';
 	END;
 
 	-- The same with webhook endpoints: they have a mark for all, and one for each merchant.
-	INSERT INTO small_state VALUES ('webhook endpoints', randomblob(16));
-	CREATE TRIGGER endpoint_made AFTER INSERT ON endpoint BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'webhook endpoints';
-		INSERT INTO small_state VALUES ('endpoints/' || NEW.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+	INSERT INTO small_states VALUES ('webhook endpoints', randomblob(16));
+	CREATE TRIGGER endpoints_made AFTER INSERT ON endpoints BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'webhook endpoints';
+		INSERT INTO small_states VALUES ('endpoints/' || NEW.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 	END;
-	CREATE TRIGGER endpoint_changed AFTER UPDATE ON endpoint BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'webhook endpoints';
-		INSERT INTO small_state VALUES ('endpoints/' || OLD.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
-		INSERT INTO small_state VALUES ('endpoints/' || NEW.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+	CREATE TRIGGER endpoints_changed AFTER UPDATE ON endpoints BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'webhook endpoints';
+		INSERT INTO small_states VALUES ('endpoints/' || OLD.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+		INSERT INTO small_states VALUES ('endpoints/' || NEW.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 	END;
-	CREATE TRIGGER endpoint_removed AFTER DELETE ON endpoint BEGIN
-		UPDATE small_state SET value = randomblob(16) WHERE key = 'webhook endpoints';
-		INSERT INTO small_state VALUES ('endpoints/' || OLD.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+	CREATE TRIGGER endpoints_removed AFTER DELETE ON endpoints BEGIN
+		UPDATE small_states SET value = randomblob(16) WHERE key = 'webhook endpoints';
+		INSERT INTO small_states VALUES ('endpoints/' || OLD.merchant, randomblob(16)) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 	END;`
 
 // sqlKeepAudit has the database refuse what would change or remove entries of the audit trail.

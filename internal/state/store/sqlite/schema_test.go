@@ -12,7 +12,7 @@ import (
 )
 
 // nextStep is a step of a next release, with which this release can work.
-const nextStep = `ALTER TABLE txn ADD COLUMN more TEXT; CREATE TABLE further (id TEXT) STRICT`
+const nextStep = `ALTER TABLE txns ADD COLUMN more TEXT; CREATE TABLE further (id TEXT) STRICT`
 
 // newStore returns a directory with a store of this release.
 func newStore(t *testing.T) string {

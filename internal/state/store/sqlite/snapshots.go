@@ -11,38 +11,40 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
 const (
-	sqlNewer = `SELECT 1 FROM snapshot WHERE scheme = ?1 AND generation >= ?2 LIMIT 1`
+	sqlFence = `SELECT 1 FROM leases WHERE name = ?1 AND token = ?2 AND holder = ?3`
+	sqlNewer = `SELECT 1 FROM snapshots WHERE scheme = ?1 AND generation >= ?2 LIMIT 1`
 
 	// An upload takes the place of that of the same scheme, with a new id.
-	sqlUpload = `INSERT OR REPLACE INTO upload (scheme, lease, token, begun) VALUES (?1, ?2, ?3, ?4)`
-	sqlBegun  = `SELECT 1 FROM upload WHERE id = ?1`
+	sqlUpload = `INSERT OR REPLACE INTO uploads (scheme, lease, token, begun) VALUES (?1, ?2, ?3, ?4)`
+	sqlBegun  = `SELECT 1 FROM uploads WHERE id = ?1`
 
 	// There must be no chunk of an upload that is gone: it has been freed.
-	sqlAddChunk = `INSERT INTO chunk (snapshot, n, data) SELECT ?1, ?2, ?3
-		FROM upload JOIN lease ON lease.name = upload.lease AND lease.token = upload.token AND lease.holder IS NOT NULL
-		WHERE upload.id = ?1`
-	sqlPublish   = `INSERT INTO snapshot (id, scheme, generation, created, size, note) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`
-	sqlEndUpload = `DELETE FROM upload WHERE id = ?1`
-	sqlRetire    = `DELETE FROM snapshot WHERE scheme = ?1 AND generation NOT IN (
-		SELECT generation FROM snapshot WHERE scheme = ?1 ORDER BY generation DESC LIMIT ?2)`
+	sqlAddChunk = `INSERT INTO chunks (snapshot, n, data) SELECT ?1, ?2, ?3
+		FROM uploads JOIN leases ON leases.name = uploads.lease AND leases.token = uploads.token AND leases.holder IS NOT NULL
+		WHERE uploads.id = ?1`
+	sqlPublish   = `INSERT INTO snapshots (id, scheme, generation, created, size, note) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`
+	sqlEndUpload = `DELETE FROM uploads WHERE id = ?1`
+	sqlRetire    = `DELETE FROM snapshots WHERE scheme = ?1 AND generation NOT IN (
+		SELECT generation FROM snapshots WHERE scheme = ?1 ORDER BY generation DESC LIMIT ?2)`
 
-	sqlSnapshots = `SELECT scheme, generation, created, size, note FROM snapshot WHERE scheme = ?1 ORDER BY generation DESC`
-	sqlSnapshot  = `SELECT id, size FROM snapshot WHERE scheme = ?1 AND generation = ?2`
-	sqlChunk     = `SELECT data FROM chunk WHERE snapshot = ?1 AND n = ?2`
+	sqlSnapshots = `SELECT scheme, generation, created, size, note FROM snapshots WHERE scheme = ?1 ORDER BY generation DESC`
+	sqlSnapshot  = `SELECT id, size FROM snapshots WHERE scheme = ?1 AND generation = ?2`
+	sqlChunk     = `SELECT data FROM chunks WHERE snapshot = ?1 AND n = ?2`
 
 	// An upload is dead when its lease is fenced, or is over at ?1 while the upload
 	// is from before ?2, so that its process must be gone.
-	deadUploads = `id NOT IN (SELECT id FROM upload JOIN lease
-		ON lease.name = upload.lease AND lease.token = upload.token AND lease.holder IS NOT NULL
-		WHERE lease.expires > ?1 OR upload.begun >= ?2)`
-	sqlDeadUploads = `SELECT count(*) FROM upload WHERE ` + deadUploads
-	sqlDropUploads = `DELETE FROM upload WHERE ` + deadUploads
-	sqlLeftovers   = `SELECT min(snapshot) FROM chunk
-		WHERE snapshot NOT IN (SELECT id FROM snapshot UNION ALL SELECT id FROM upload)`
-	sqlFreeChunks = `DELETE FROM chunk WHERE rowid IN (SELECT rowid FROM chunk WHERE snapshot = ?1 LIMIT ?2)`
+	deadUploads = `id NOT IN (SELECT id FROM uploads JOIN leases
+		ON leases.name = uploads.lease AND leases.token = uploads.token AND leases.holder IS NOT NULL
+		WHERE leases.expires > ?1 OR uploads.begun >= ?2)`
+	sqlDeadUploads = `SELECT count(*) FROM uploads WHERE ` + deadUploads
+	sqlDropUploads = `DELETE FROM uploads WHERE ` + deadUploads
+	sqlLeftovers   = `SELECT min(snapshot) FROM chunks
+		WHERE snapshot NOT IN (SELECT id FROM snapshots UNION ALL SELECT id FROM uploads)`
+	sqlFreeChunks = `DELETE FROM chunks WHERE rowid IN (SELECT rowid FROM chunks WHERE snapshot = ?1 LIMIT ?2)`
 )
 
 const (
@@ -80,7 +82,7 @@ func (db *DB) PutSnapshot(ctx context.Context, s store.Snapshot, lease store.Lea
 			return answer, failed
 		}
 		return w.atomically(func() (answer, failed error) {
-			_, err := w.exec(sqlPublish, id, s.Scheme, s.Generation, s.Created.UnixMilli(), s.Size, store.Blob(s.Note))
+			_, err := w.exec(sqlPublish, id, s.Scheme, s.Generation, s.Created.UnixMilli(), s.Size, rows.Blob(s.Note))
 			if err == nil {
 				_, err = w.exec(sqlEndUpload, id)
 			}
@@ -90,6 +92,12 @@ func (db *DB) PutSnapshot(ctx context.Context, s store.Snapshot, lease store.Lea
 			return nil, err
 		})
 	})
+}
+
+// fenced answers ErrFenced unless l is good for writing.
+func (w *writer) fenced(l store.Lease) (answer, failed error) {
+	var one int
+	return row(store.ErrFenced)(w.row(sqlFence, l.Name, l.Token, l.Holder).Scan(&one))
 }
 
 // mayPut answers whether the lease and the generation of s are good.
@@ -128,7 +136,7 @@ func (db *DB) beginUpload(ctx context.Context, s store.Snapshot, lease store.Lea
 func (db *DB) addChunks(ctx context.Context, id int64, content io.Reader) (size int64, err error) {
 	buf := make([]byte, chunkLen)
 	for n := 0; ; n++ {
-		got, err := store.Fill(ctx, buf, content)
+		got, err := rows.Fill(ctx, buf, content)
 		last := err == io.EOF // a wrapped one is an error
 		if err != nil && !last {
 			return 0, err
@@ -192,7 +200,7 @@ func (db *DB) freeChunks(ctx context.Context, id int64) error {
 
 // Snapshots implements [store.Store].
 func (db *DB) Snapshots(ctx context.Context, scheme string) ([]store.Snapshot, error) {
-	return queryRows(ctx, db, "snapshots", store.ScanSnapshot, sqlSnapshots, scheme)
+	return rows.All(ctx, db.Rows, "snapshots", rows.ScanSnapshot, sqlSnapshots, scheme)
 }
 
 // OpenSnapshot implements [store.Store].
@@ -237,9 +245,16 @@ func (c *content) next() error {
 	if c.left == 0 {
 		return io.EOF
 	}
-	err := c.db.read(c.ctx, "read snapshot", func(r *reader) (err error) {
-		c.buf, err = appendBlob(c.buf[:0], r.statements[sqlChunk], c.id, c.n)
-		return err
+	err := c.db.read(c.ctx, "read snapshot", func(r *reader) error {
+		return r.query(func(result rows.Result) error {
+			if !result.Next() {
+				return cmp.Or(result.Err(), sql.ErrNoRows)
+			}
+			var data sql.RawBytes // a []byte would be a copy of its own
+			err := result.Scan(&data)
+			c.buf = append(c.buf[:0], data...)
+			return err
+		}, sqlChunk, c.id, c.n)
 	})
 	if err != nil {
 		return err
@@ -251,24 +266,6 @@ func (c *content) next() error {
 		return fmt.Errorf("sqlite: read snapshot: chunk %d is damaged", c.n-1)
 	}
 	return nil
-}
-
-// appendBlob appends the one value that a query returns. (To scan into a []byte is
-// to copy it into a new one.)
-func appendBlob(to []byte, query *sql.Stmt, args ...any) (_ []byte, err error) {
-	rows, err := query.Query(args...)
-	if err != nil {
-		return to, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	if !rows.Next() {
-		return to, cmp.Or(rows.Err(), sql.ErrNoRows)
-	}
-	var data sql.RawBytes
-	if err := rows.Scan(&data); err != nil {
-		return to, err
-	}
-	return append(to, data...), nil
 }
 
 func (c *content) Close() error {

@@ -55,7 +55,7 @@ func count(t testing.TB, dir, query string) (n int) {
 	return n
 }
 
-const orphans = `SELECT count(*) FROM chunk WHERE snapshot NOT IN (SELECT id FROM snapshot UNION ALL SELECT id FROM upload)`
+const orphans = `SELECT count(*) FROM chunks WHERE snapshot NOT IN (SELECT id FROM snapshots UNION ALL SELECT id FROM uploads)`
 
 // swept waits until what Open does in the background is done.
 func swept(t testing.TB, dir string) {
@@ -153,7 +153,7 @@ func TestKilled(t *testing.T) {
 	stops := []string{"", "0", "1", fmt.Sprint(chunkLen), fmt.Sprint(3*chunkLen + 1), fmt.Sprint(childSize), "", "", "", ""}
 	for _, stop := range stops {
 		acked = max(acked, killed(t, dir, stop))
-		uploads += count(t, dir, "SELECT count(*) FROM upload")
+		uploads += count(t, dir, "SELECT count(*) FROM uploads")
 		db, err := Open(dir, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -330,13 +330,13 @@ func TestLeftovers(t *testing.T) {
 			x.held, holder = 2, "NULL"
 		}
 		if x.held > 0 {
-			exec(t, dir, fmt.Sprintf("INSERT INTO lease VALUES ('%s', %d, %s, %d)", name, x.held, holder, x.ends))
+			exec(t, dir, fmt.Sprintf("INSERT INTO leases VALUES ('%s', %d, %s, %d)", name, x.held, holder, x.ends))
 		}
-		exec(t, dir, fmt.Sprintf("INSERT INTO upload (scheme, lease, token, begun) VALUES ('%s', '%[1]s', 2, %d)", name, x.begun))
-		exec(t, dir, fmt.Sprintf("INSERT INTO chunk SELECT id, 0, x'00' FROM upload WHERE scheme = '%s'", name))
+		exec(t, dir, fmt.Sprintf("INSERT INTO uploads (scheme, lease, token, begun) VALUES ('%s', '%[1]s', 2, %d)", name, x.begun))
+		exec(t, dir, fmt.Sprintf("INSERT INTO chunks SELECT id, 0, x'00' FROM uploads WHERE scheme = '%s'", name))
 	}
 	for n := range 30 {
-		exec(t, dir, fmt.Sprintf("INSERT INTO chunk VALUES (%d, %d, x'00')", 1000+n/20, n))
+		exec(t, dir, fmt.Sprintf("INSERT INTO chunks VALUES (%d, %d, x'00')", 1000+n/20, n))
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -345,12 +345,12 @@ func TestLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	waittest.Until(t, "three uploads", func() bool { return count(t, dir, "SELECT count(*) FROM upload") == 3 })
+	waittest.Until(t, "three uploads", func() bool { return count(t, dir, "SELECT count(*) FROM uploads") == 3 })
 	swept(t, dir)
-	if n := count(t, dir, "SELECT count(*) FROM upload WHERE scheme IN ('at work', 'at work for long', 'over, just begun')"); n != 3 {
+	if n := count(t, dir, "SELECT count(*) FROM uploads WHERE scheme IN ('at work', 'at work for long', 'over, just begun')"); n != 3 {
 		t.Errorf("%d of 3 uploads at work are there", n)
 	}
-	if n := count(t, dir, "SELECT count(*) FROM chunk"); n != 3+3 {
+	if n := count(t, dir, "SELECT count(*) FROM chunks"); n != 3+3 {
 		t.Errorf("%d chunks are there, want 3 of the snapshot and 3 of uploads", n)
 	}
 	whole(t, db, 3*chunkLen, 1)
@@ -363,7 +363,7 @@ func TestCloseEndsSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	exec(t, dir, `WITH RECURSIVE i(n) AS (SELECT 0 UNION ALL SELECT n+1 FROM i WHERE n < 2000)
-		INSERT INTO chunk SELECT 1, n, x'00' FROM i`)
+		INSERT INTO chunks SELECT 1, n, x'00' FROM i`)
 	db, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -386,7 +386,7 @@ func TestCloseEndsSweep(t *testing.T) {
 func TestOvertakenAddsNothing(t *testing.T) {
 	db, dir := openTemp(t)
 	l := acquire(t, db)
-	exec(t, dir, fmt.Sprintf("INSERT INTO upload (scheme, lease, token, begun) VALUES ('other', 'visa', %d, 0)", l.Token))
+	exec(t, dir, fmt.Sprintf("INSERT INTO uploads (scheme, lease, token, begun) VALUES ('other', 'visa', %d, 0)", l.Token))
 	read := 0
 	content := readerFunc(func(p []byte) (int, error) {
 		if read += len(p); read == 3*chunkLen {
@@ -417,7 +417,7 @@ func TestFinalWriteFails(t *testing.T) {
 			if err := put(t, db, 1, 10, 1); err != nil {
 				t.Fatal(err)
 			}
-			exec(t, dir, `CREATE TRIGGER bad BEFORE DELETE ON snapshot BEGIN SELECT RAISE(`+undo+`, 'no'); END`)
+			exec(t, dir, `CREATE TRIGGER bad BEFORE DELETE ON snapshots BEGIN SELECT RAISE(`+undo+`, 'no'); END`)
 			var beside error
 			var wg sync.WaitGroup
 			content := readerFunc(func([]byte) (int, error) { // has the two in one batch
@@ -463,7 +463,7 @@ func TestSnapshotReusesSpace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := count(t, dir, "SELECT count(*) FROM upload"); n != 0 {
+	if n := count(t, dir, "SELECT count(*) FROM uploads"); n != 0 {
 		t.Errorf("%d uploads are there, and all have ended", n)
 	}
 	if pages := count(t, dir, "PRAGMA page_count"); pages*4096 > 5*size {
@@ -475,8 +475,8 @@ func TestSnapshotReusesSpace(t *testing.T) {
 // end.
 func TestDamagedSnapshot(t *testing.T) {
 	for _, damage := range []string{
-		"DELETE FROM chunk WHERE n = 0", "DELETE FROM chunk WHERE n = 2", "UPDATE chunk SET data = x'' WHERE n = 1",
-		"UPDATE chunk SET data = x'00' WHERE n = 1", "UPDATE chunk SET data = zeroblob(1000) WHERE n = 2",
+		"DELETE FROM chunks WHERE n = 0", "DELETE FROM chunks WHERE n = 2", "UPDATE chunks SET data = x'' WHERE n = 1",
+		"UPDATE chunks SET data = x'00' WHERE n = 1", "UPDATE chunks SET data = zeroblob(1000) WHERE n = 2",
 	} {
 		db, dir := openTemp(t)
 		if err := put(t, db, 1, 2*chunkLen+1, 1); err != nil {

@@ -41,6 +41,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
 // fileName is the database in its directory. SQLite puts two more files beside.
@@ -75,6 +76,8 @@ type Options struct {
 
 // A DB is a [store.Store] in a directory. Close it after use.
 type DB struct {
+	*rows.Rows
+
 	now   func() time.Time
 	place place
 
@@ -88,7 +91,7 @@ type DB struct {
 	readers chan *reader
 	counts  counts
 
-	files []io.Closer // pools, connections, statements, to be closed from the last to the first
+	files []io.Closer // pools, and connections with their statements, to be closed from the last to the first
 }
 
 var _ store.Store = (*DB)(nil)
@@ -122,23 +125,21 @@ func open(dir string, opt Options) (_ *DB, err error) {
 			err = errors.Join(err, db.closeFiles())
 		}
 	}()
-	conn, err := db.connect(path)
+	db.Rows = rows.New(engine{db}, dialect)
+	writes, err := db.connect(path)
 	if err != nil {
 		return nil, err
 	}
 	if db.place, err = placeOf(path); err != nil {
 		return nil, err
 	}
-	if err := migrate(conn, migrations, compatibleFrom); err != nil {
+	if err := migrate(writes.conn, migrations, compatibleFrom); err != nil {
 		return nil, err
 	}
 	if err := db.place.addJournal(); err != nil {
 		return nil, err
 	}
-	w, err := db.newWriter(conn)
-	if err != nil {
-		return nil, err
-	}
+	w := &writer{statements: writes, place: db.place, counts: &db.counts}
 	if err := db.openReaders(path); err != nil {
 		return nil, err
 	}
@@ -265,7 +266,7 @@ func syncDir(dir string) error {
 
 // connect opens the one connection that writes. When several processes open a
 // new store at once, switching it to WAL mode may find it busy.
-func (db *DB) connect(path string) (*sql.Conn, error) {
+func (db *DB) connect(path string) (*statements, error) {
 	pool, err := sql.Open("sqlite", source(path, writePragmas))
 	if err != nil {
 		return nil, err
@@ -279,8 +280,14 @@ func (db *DB) connect(path string) (*sql.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.files = append(db.files, conn)
-	return conn, nil
+	return db.add(conn), nil
+}
+
+// add returns a new connection with its statements, which Close closes.
+func (db *DB) add(conn *sql.Conn) *statements {
+	s := &statements{conn, make(map[string]*sql.Stmt)}
+	db.files = append(db.files, s)
+	return s
 }
 
 // openReaders opens the connections that read.
@@ -297,12 +304,7 @@ func (db *DB) openReaders(path string) error {
 		if err != nil {
 			return err
 		}
-		db.files = append(db.files, conn)
-		r, err := db.newReader(conn)
-		if err != nil {
-			return err
-		}
-		db.readers <- r
+		db.readers <- &reader{db.add(conn)}
 	}
 	return nil
 }

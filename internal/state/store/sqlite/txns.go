@@ -8,18 +8,19 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
 const (
 	// The driver asks for the names of parameters again and again, and ?1 is one.
-	sqlGet    = `SELECT id, owner, scheme, state, data, expires, ver FROM txn WHERE id = ? AND expires > ?`
-	sqlCreate = `INSERT INTO txn (id, owner, scheme, state, data, expires, ver) VALUES (?, ?, ?, ?, ?, ?, ?)
+	sqlGet    = `SELECT id, owner, scheme, state, data, expires, ver FROM txns WHERE id = ? AND expires > ?`
+	sqlCreate = `INSERT INTO txns (id, owner, scheme, state, data, expires, ver) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO NOTHING`
-	sqlUpdate = `UPDATE txn SET owner = ?, scheme = ?, state = ?, data = ?, expires = ?, ver = ver + 1
+	sqlUpdate = `UPDATE txns SET owner = ?, scheme = ?, state = ?, data = ?, expires = ?, ver = ver + 1
 		WHERE id = ? AND ver = ? AND expires > ?`
-	sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txn
+	sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txns
 		WHERE (expires, id) > (?1, ?2) AND expires <= ?3 AND (state = ?4 OR ?4 = '') ORDER BY expires, id LIMIT ?5`
-	sqlSweep = `DELETE FROM txn WHERE rowid IN (SELECT rowid FROM txn WHERE expires <= ?1 LIMIT ?2)`
+	sqlSweep = `DELETE FROM txns WHERE rowid IN (SELECT rowid FROM txns WHERE expires <= ?1 LIMIT ?2)`
 )
 
 // sweepLen is how many transactions one statement frees: what others wait for.
@@ -34,7 +35,7 @@ func (db *DB) Create(ctx context.Context, t store.Txn) error {
 	// two steps of an update must not look like the old one.
 	ver := rand.Int64() >> 1
 	return db.change(ctx, "create", store.ErrExists, sqlCreate,
-		t.ID, t.Owner, t.Scheme, string(t.State), store.Blob(t.Data), t.Expires.UnixMilli(), ver)
+		t.ID, t.Owner, t.Scheme, string(t.State), rows.Blob(t.Data), t.Expires.UnixMilli(), ver)
 }
 
 // Get implements [store.Store].
@@ -49,7 +50,7 @@ func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
 // get is Get within a call.
 func (db *DB) get(ctx context.Context, id string) (t store.Txn, err error) {
 	err = db.withReader(ctx, "get", func(r *reader) (err error) {
-		t, err = store.ScanTxn(r.row(sqlGet, id, db.now().UnixMilli()))
+		t, err = rows.ScanTxn(r.row(sqlGet, id, db.now().UnixMilli()))
 		return err
 	})
 	return t, err
@@ -57,7 +58,7 @@ func (db *DB) get(ctx context.Context, id string) (t store.Txn, err error) {
 
 // List implements [store.Lister].
 func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) ([]store.Txn, error) {
-	return queryRows(ctx, db, "list", store.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
+	return rows.All(ctx, db.Rows, "list", rows.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
 }
 
 // Update implements [store.Store]. It has change work in the goroutine of the
@@ -88,7 +89,7 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 		err := write(ctx, "update", func(w *writer) (answer, failed error) {
 			update := func() (sql.Result, error) {
 				return w.exec(sqlUpdate,
-					t.Owner, t.Scheme, string(t.State), store.Blob(t.Data), t.Expires.UnixMilli(), id, was.Version, db.now().UnixMilli())
+					t.Owner, t.Scheme, string(t.State), rows.Blob(t.Data), t.Expires.UnixMilli(), id, was.Version, db.now().UnixMilli())
 			}
 			if t.Event != nil {
 				return w.updateWithEvent(t.Event, db.now(), update)
@@ -108,7 +109,7 @@ func (db *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
 		return 0, err
 	}
 	defer db.endCall()
-	return store.RemoveInBatches(sweepLen, func() (n int64, err error) {
+	return rows.RemoveInBatches(sweepLen, func() (n int64, err error) {
 		err = db.withWriter(ctx, "sweep", func(w *writer) (answer, failed error) {
 			n, failed = affected(w.exec(sqlSweep, now.UnixMilli(), sweepLen))
 			return nil, failed
@@ -134,5 +135,16 @@ func changed(none error) func(sql.Result, error) (answer, failed error) {
 			return nil, err
 		}
 		return none, nil
+	}
+}
+
+// row returns how to read the error of a Scan: none is the answer when there is no
+// row.
+func row(none error) func(error) (answer, failed error) {
+	return func(err error) (answer, failed error) {
+		if errors.Is(err, sql.ErrNoRows) {
+			return none, nil
+		}
+		return nil, err
 	}
 }

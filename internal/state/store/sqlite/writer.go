@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -51,11 +50,6 @@ func (db *DB) write(ctx context.Context, what string, do func(w *writer) (answer
 	}
 	defer db.endCall()
 	return db.withWriter(ctx, what, do)
-}
-
-// exec is a call that has the writer run one statement.
-func (db *DB) exec(ctx context.Context, what, statement string, args ...any) error {
-	return db.change(ctx, what, nil, statement, args...)
 }
 
 // change is a call that has the writer run one statement. The answer is none when no row has changed.
@@ -145,27 +139,10 @@ type counts struct {
 // A writer is the connection that writes, and its statements. Only the goroutine
 // of run uses it.
 type writer struct {
-	statements
-	conn   *sql.Conn
+	*statements
 	place  place
 	counts *counts
 	lazy   bool // commits do not wait for the disk
-}
-
-// writerStatements are what a writer runs.
-var writerStatements = []string{
-	sqlBegin, sqlCommit, sqlRollback, sqlSavepoint, sqlUndo, sqlReleaseSavepoint,
-	sqlCreate, sqlUpdate, sqlSweep,
-	sqlPutKey, sqlReseal, sqlRevoke, sqlKeepRevoked,
-	sqlAcquire, sqlRelease, sqlFence, sqlPutState,
-	sqlNewer, sqlUpload, sqlBegun, sqlAddChunk, sqlPublish, sqlRetire, sqlEndUpload, sqlDropUploads, sqlFreeChunks,
-	sqlPutNode, sqlRemoveNode,
-	sqlAddMerchant, sqlChangeMerchant, sqlRemoveMerchant,
-	sqlAddEndpoint, sqlChangeEndpoint, sqlDropEndpoint, sqlDropDeliveries,
-	sqlPutEvent, sqlPutDelivery, sqlDropAheadDeliveries, sqlDropAhead,
-	sqlClaimDeliveries, sqlEndDelivery, sqlRedeliver,
-	sqlSweepDeliveries, sqlSweepEvents, sqlEraseDeliveries, sqlEraseEvents,
-	sqlAddObject, sqlChangeObject, sqlRemoveObject, sqlSweepObjects, sqlAppendAudit,
 }
 
 const (
@@ -176,11 +153,6 @@ const (
 	sqlUndo             = "ROLLBACK TO several"
 	sqlReleaseSavepoint = "RELEASE several"
 )
-
-func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
-	prepared, err := db.prepareAll(conn, writerStatements)
-	return &writer{statements: prepared, conn: conn, place: db.place, counts: &db.counts}, err
-}
 
 // run writes batch after batch until the queue is closed and empty. A batch is
 // whatever has gathered while the one before was written.

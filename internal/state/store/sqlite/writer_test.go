@@ -96,7 +96,7 @@ func create(t testing.TB, db *DB, ids ...string) map[string]error {
 // TestOneFails has one request of a batch fail in SQLite; the others are kept.
 func TestOneFails(t *testing.T) {
 	db, dir := openTemp(t)
-	exec(t, dir, `CREATE TRIGGER bad BEFORE INSERT ON txn WHEN NEW.id LIKE 'bad%' BEGIN SELECT RAISE(ABORT, 'no'); END`)
+	exec(t, dir, `CREATE TRIGGER bad BEFORE INSERT ON txns WHEN NEW.id LIKE 'bad%' BEGIN SELECT RAISE(ABORT, 'no'); END`)
 	for id, err := range create(t, db, "a", "bad1", "b", "bad2", "c") {
 		bad := strings.HasPrefix(id, "bad")
 		if (err != nil) != bad || errors.Is(err, store.ErrUndone) != bad || errors.Is(err, store.ErrExists) {
@@ -112,7 +112,7 @@ func TestOneFails(t *testing.T) {
 // batch: nobody may be told that his write is kept, and none is.
 func TestTransactionIsLost(t *testing.T) {
 	db, dir := openTemp(t)
-	exec(t, dir, `CREATE TRIGGER bad BEFORE INSERT ON txn WHEN NEW.id = 'bad' BEGIN SELECT RAISE(ROLLBACK, 'no'); END`)
+	exec(t, dir, `CREATE TRIGGER bad BEFORE INSERT ON txns WHEN NEW.id = 'bad' BEGIN SELECT RAISE(ROLLBACK, 'no'); END`)
 	for id, err := range create(t, db, "a", "bad", "b") {
 		if !errors.Is(err, store.ErrUndone) {
 			t.Errorf("Create(%s): %v, want ErrUndone", id, err)

@@ -14,7 +14,7 @@ import (
 // acquire takes a lease that nobody else holds.
 func (c *check) acquire(name, holder string, ttl time.Duration) store.Lease {
 	c.Helper()
-	want := store.Lease{Name: name, Holder: holder, Expires: c.Now().Add(ttl).UTC().Truncate(time.Millisecond)}
+	want := store.Lease{Name: name, Holder: holder, Expires: expiryOf(c.Now(), ttl)}
 	got, err := c.s.Acquire(c.Context(), name, holder, ttl)
 	if err != nil {
 		c.Fatalf("Acquire(%q, %q): %v", name, holder, err)
@@ -24,6 +24,11 @@ func (c *check) acquire(name, holder string, ttl time.Duration) store.Lease {
 		c.Errorf("Acquire = %+v, want %+v", got, want)
 	}
 	return got
+}
+
+// expiryOf returns when a lease ends that is acquired now: both times are cut.
+func expiryOf(now time.Time, ttl time.Duration) time.Time {
+	return now.UTC().Truncate(time.Millisecond).Add(ttl.Truncate(time.Millisecond))
 }
 
 // wantHeld checks that a holder cannot acquire a lease.

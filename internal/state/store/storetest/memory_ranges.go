@@ -44,7 +44,7 @@ func (s *Memory) Acquire(ctx context.Context, name, holder string, ttl time.Dura
 	if over {
 		token++
 	}
-	l = holding{Lease: store.Lease{Name: name, Holder: holder, Token: token, Expires: now.Add(ttl).UTC().Truncate(time.Millisecond)}}
+	l = holding{Lease: store.Lease{Name: name, Holder: holder, Token: token, Expires: expiryOf(now, ttl)}}
 	s.leases[name] = l
 	return l.Lease, nil
 }

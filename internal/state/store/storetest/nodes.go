@@ -80,7 +80,7 @@ func testNodes(c *check) {
 	c.wantNodes(b)
 	c.Pass(1500 * time.Millisecond)
 	b.Age = 1500 * time.Millisecond
-	upper, a := c.putNode("B", "", ""), c.putNode("a", "'; DROP TABLE node", "y")
+	upper, a := c.putNode("B", "", ""), c.putNode("a", "'; DROP TABLE nodes", "y")
 	c.wantNodes(upper, a, b)
 	c.Pass(time.Millisecond)
 	upper.Age, a.Age = time.Millisecond, time.Millisecond

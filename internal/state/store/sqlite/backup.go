@@ -7,27 +7,15 @@ import (
 	"fmt"
 
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
 var _ store.Archive = (*DB)(nil)
 
-// rowTables are the tables of the rows of a backup.
-var rowTables = map[string]string{
-	store.KeyRows:      "api_key",
-	store.EndpointRows: "endpoint",
-	store.MerchantRows: "merchant",
-	store.RevokedRows:  "revoked_key",
-	store.ObjectRows:   "object",
-	store.AuditRows:    "audit",
-	store.StateRows:    "small_state",
-	store.RangeRows:    "snapshot",
-	store.ChunkRows:    "chunk",
-}
-
 const (
 	// An upload that is removed at once uses up an id, so that no other snapshot gets it.
-	sqlUseUpID = `INSERT INTO upload (scheme, lease, token, begun) VALUES (' restored', '', 0, 0) RETURNING id`
-	sqlDropID  = `DELETE FROM upload WHERE id = ?1`
+	sqlUseUpID = `INSERT INTO uploads (scheme, lease, token, begun) VALUES (' restored', '', 0, 0) RETURNING id`
+	sqlDropID  = `DELETE FROM uploads WHERE id = ?1`
 	sqlColumns = `SELECT name FROM pragma_table_info(?1)`
 )
 
@@ -65,7 +53,7 @@ func (db *DB) withRows(ctx context.Context, pragmas []string, begin, end string,
 	if err := patiently(func() error { return exec(begin) }); err != nil {
 		return fmt.Errorf("sqlite: rows: %w", err)
 	}
-	err = do(&store.SQLRows{Tx: rowTx{conn}, Engine: "sqlite", Tables: rowTables, Mark: "?", ClearAudit: clearAudit})
+	err = do(&rows.Tx{SQL: rowTx{conn}, Engine: "sqlite", ClearAudit: clearAudit})
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -81,17 +69,17 @@ func (db *DB) withRows(ctx context.Context, pragmas []string, begin, end string,
 	return err
 }
 
-// rowTx is a [store.SQLTx].
+// rowTx is a [rows.SQL].
 type rowTx struct{ conn *sql.Conn }
 
-// Query implements [store.SQLTx].
+// Query implements [rows.SQL].
 func (tx rowTx) Query(ctx context.Context, kind, query string, args []any, do func(store.Row) error) (err error) {
-	rows, err := tx.conn.QueryContext(ctx, query, args...)
+	result, err := tx.conn.QueryContext(ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("sqlite: rows of type %q: %w", kind, err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	names, err := rows.Columns()
+	defer func() { err = errors.Join(err, result.Close()) }()
+	names, err := result.Columns()
 	if err != nil {
 		return err
 	}
@@ -99,8 +87,8 @@ func (tx rowTx) Query(ctx context.Context, kind, query string, args []any, do fu
 	for i := range values {
 		to[i] = &values[i]
 	}
-	for rows.Next() {
-		if err := rows.Scan(to...); err != nil {
+	for result.Next() {
+		if err := result.Scan(to...); err != nil {
 			return err
 		}
 		row := store.NewRow(kind)
@@ -113,10 +101,10 @@ func (tx rowTx) Query(ctx context.Context, kind, query string, args []any, do fu
 			return err
 		}
 	}
-	return rows.Err()
+	return result.Err()
 }
 
-// Exec implements [store.SQLTx].
+// Exec implements [rows.SQL].
 func (tx rowTx) Exec(ctx context.Context, statement string, args ...any) error {
 	if _, err := tx.conn.ExecContext(ctx, statement, args...); err != nil {
 		return fmt.Errorf("sqlite: change rows: %w", err)
@@ -124,7 +112,7 @@ func (tx rowTx) Exec(ctx context.Context, statement string, args ...any) error {
 	return nil
 }
 
-// NewSnapshotID implements [store.SQLTx].
+// NewSnapshotID implements [rows.SQL].
 func (tx rowTx) NewSnapshotID(ctx context.Context) (id int64, err error) {
 	if err := tx.conn.QueryRowContext(ctx, sqlUseUpID).Scan(&id); err != nil {
 		return 0, fmt.Errorf("sqlite: change rows: %w", err)
@@ -132,20 +120,20 @@ func (tx rowTx) NewSnapshotID(ctx context.Context) (id int64, err error) {
 	return id, tx.Exec(ctx, sqlDropID, id)
 }
 
-// Columns implements [store.SQLTx]. SQLite has no truth values.
+// Columns implements [rows.SQL]. SQLite has no truth values.
 func (tx rowTx) Columns(ctx context.Context, table string) (columns map[string]bool, err error) {
-	rows, err := tx.conn.QueryContext(ctx, sqlColumns, table)
+	result, err := tx.conn.QueryContext(ctx, sqlColumns, table)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
+	defer func() { err = errors.Join(err, result.Close()) }()
 	columns = make(map[string]bool)
-	for rows.Next() {
+	for result.Next() {
 		var name string
-		if err := rows.Scan(&name); err != nil {
+		if err := result.Scan(&name); err != nil {
 			return nil, err
 		}
 		columns[name] = false
 	}
-	return columns, rows.Err()
+	return columns, result.Err()
 }

@@ -1,128 +1,118 @@
-package store
+package rows
 
 import (
 	"context"
 	"io"
 	"time"
-)
 
-// The functions in this file are for the two stores that are SQL databases. They say how
-// values are rows of their tables, whose columns both name alike.
+	"github.com/openthreeds/threeds/internal/state/store"
+)
 
 // A Scanner is a row of a query: [database/sql.Row], [database/sql.Rows], or a row of pgx.
 type Scanner interface{ Scan(into ...any) error }
 
 // ScanTxn reads id, owner, scheme, state, data, expires, ver.
-func ScanTxn(row Scanner) (t Txn, err error) {
+func ScanTxn(row Scanner) (t store.Txn, err error) {
 	var expires int64
 	if err := row.Scan(&t.ID, &t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &t.Version); err != nil {
-		return Txn{}, err
+		return store.Txn{}, err
 	}
 	t.Expires = moment(expires)
 	return t, nil
 }
 
-// ScanKey reads hash, merchant, strict, created, seal.
-func ScanKey(row Scanner) (Key, error) { return scanKey(row) }
+// scanText reads a text.
+func scanText(row Scanner) (text string, err error) { return text, row.Scan(&text) }
 
-// ScanMarkedKey reads what ScanKey reads, behind a column that it ignores.
-func ScanMarkedKey(row Scanner) (Key, error) { return scanKey(row, new(any)) }
+// scanBytes reads bytes.
+func scanBytes(row Scanner) (b []byte, err error) { return b, row.Scan(&b) }
 
-// scanKey reads a key from what comes behind the columns before.
-func scanKey(row Scanner, before ...any) (k Key, err error) {
+// scanKey reads hash, merchant, strict, created, seal.
+func scanKey(row Scanner) (store.Key, error) { return scanKeyBehind(row) }
+
+// scanMarkedKey reads what scanKey reads, behind a column that it ignores.
+func scanMarkedKey(row Scanner) (store.Key, error) { return scanKeyBehind(row, new(any)) }
+
+// scanKeyBehind reads a key from what comes behind the columns before.
+func scanKeyBehind(row Scanner, before ...any) (k store.Key, err error) {
 	var created int64
-	if err := row.Scan(append(before, &k.Hash, &k.Merchant, &k.Strict, &created, &k.Seal)...); err != nil {
-		return Key{}, err
-	}
+	err = row.Scan(append(before, &k.Hash, &k.Merchant, &k.Strict, &created, &k.Seal)...)
 	k.Created = moment(created)
-	return k, nil
+	return k, err
 }
 
-// A MerchantMark is the mark of a merchant's endpoints.
-type MerchantMark struct {
-	Merchant *string // nil: the mark is that of all endpoints
-	Mark     string
+// A merchantMark is the mark of a merchant's endpoints.
+type merchantMark struct {
+	merchant *string // nil: the mark is that of all endpoints
+	mark     string
 }
 
-// ScanMark reads merchant, which may be NULL, and mark.
-func ScanMark(row Scanner) (m MerchantMark, err error) {
-	err = row.Scan(&m.Merchant, &m.Mark)
+// scanMark reads merchant, which may be NULL, and mark.
+func scanMark(row Scanner) (m merchantMark, err error) {
+	err = row.Scan(&m.merchant, &m.mark)
 	return m, err
 }
 
-// SplitMarks returns the marks of merchants, and the one of all endpoints.
-func SplitMarks(marks []MerchantMark) (ofMerchants map[string]string, all string) {
-	ofMerchants = make(map[string]string, len(marks))
-	for _, m := range marks {
-		if m.Merchant == nil {
-			all = m.Mark
-		} else {
-			ofMerchants[*m.Merchant] = m.Mark
-		}
-	}
-	return ofMerchants, all
-}
-
 // ScanSnapshot reads scheme, generation, created, size, note.
-func ScanSnapshot(row Scanner) (s Snapshot, err error) {
+func ScanSnapshot(row Scanner) (s store.Snapshot, err error) {
 	var created int64
 	err = row.Scan(&s.Scheme, &s.Generation, &created, &s.Size, &s.Note)
 	s.Created = moment(created)
 	return s, err
 }
 
-// ScanNode reads id, name, note and the age in milliseconds.
-func ScanNode(row Scanner) (n Node, err error) {
+// scanNode reads id, name, note and the age in milliseconds.
+func scanNode(row Scanner) (n store.Node, err error) {
 	var age int64
 	err = row.Scan(&n.ID, &n.Name, &n.Note, &age)
 	n.Age = time.Duration(age) * time.Millisecond
 	return n, err
 }
 
-// ScanMerchant reads name, data.
-func ScanMerchant(row Scanner) (m Merchant, err error) {
+// scanMerchant reads name, data.
+func scanMerchant(row Scanner) (m store.Merchant, err error) {
 	err = row.Scan(&m.Name, &m.Data)
 	return m, err
 }
 
-// ScanEndpoint reads id, merchant, created, data.
-func ScanEndpoint(row Scanner) (e Endpoint, err error) {
+// scanEndpoint reads id, merchant, created, data.
+func scanEndpoint(row Scanner) (e store.Endpoint, err error) {
 	var created int64
 	err = row.Scan(&e.ID, &e.Merchant, &created, &e.Data)
 	e.Created = moment(created)
 	return e, err
 }
 
-// ScanEvent reads id, merchant, type, about, created, data.
-func ScanEvent(row Scanner) (e Event, err error) {
+// scanEvent reads id, merchant, type, about, created, data.
+func scanEvent(row Scanner) (e store.Event, err error) {
 	var created int64
 	if err := row.Scan(&e.ID, &e.Merchant, &e.Type, &e.About, &created, &e.Data); err != nil {
-		return Event{}, err
+		return store.Event{}, err
 	}
 	e.Created = moment(created)
 	return e, nil
 }
 
 // ScanDelivery reads event, endpoint, attempt, due, last, status, error.
-func ScanDelivery(row Scanner) (d Delivery, err error) {
+func ScanDelivery(row Scanner) (d store.Delivery, err error) {
 	var due, last *int64
 	err = row.Scan(&d.Event, &d.Endpoint, &d.Attempt, &due, &last, &d.Status, &d.Error)
 	d.Due, d.Last = momentOrZero(due), momentOrZero(last)
 	return d, err
 }
 
-// ScanObject reads kind, id, expires, data.
-func ScanObject(row Scanner) (o Object, err error) {
+// scanObject reads kind, id, expires, data.
+func scanObject(row Scanner) (o store.Object, err error) {
 	var expires *int64
 	if err := row.Scan(&o.Kind, &o.ID, &expires, &o.Data); err != nil {
-		return Object{}, err
+		return store.Object{}, err
 	}
 	o.Expires = momentOrZero(expires)
 	return o, nil
 }
 
-// ScanAuditEntry reads seq, at, link, data.
-func ScanAuditEntry(row Scanner) (e AuditEntry, err error) {
+// scanAuditEntry reads seq, at, link, data.
+func scanAuditEntry(row Scanner) (e store.AuditEntry, err error) {
 	var at int64
 	err = row.Scan(&e.Seq, &at, &e.Link, &e.Data)
 	e.At = moment(at)
@@ -137,8 +127,8 @@ func Blob(data []byte) []byte {
 	return data
 }
 
-// OrNull is a time as a column: NULL for the zero time.
-func OrNull(t time.Time) *int64 {
+// orNull is a time as a column: NULL for the zero time.
+func orNull(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
 	}
@@ -148,7 +138,7 @@ func OrNull(t time.Time) *int64 {
 // moment is the time of a column.
 func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// momentOrZero is what OrNull has made a column of.
+// momentOrZero is what orNull has made a column of.
 func momentOrZero(ms *int64) time.Time {
 	if ms == nil {
 		return time.Time{}

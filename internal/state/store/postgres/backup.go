@@ -7,22 +7,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
 var _ store.Archive = (*DB)(nil)
-
-// rowTables are the tables of the rows of a backup.
-var rowTables = map[string]string{
-	store.KeyRows:      "api_keys",
-	store.EndpointRows: "endpoints",
-	store.MerchantRows: "merchants",
-	store.RevokedRows:  "revoked_keys",
-	store.ObjectRows:   "objects",
-	store.AuditRows:    "audit",
-	store.StateRows:    "small_states",
-	store.RangeRows:    "snapshots",
-	store.ChunkRows:    "chunks",
-}
 
 const (
 	sqlNewID   = `SELECT nextval('upload_ids')`
@@ -59,9 +47,7 @@ func (db *DB) withRows(ctx context.Context, begin string, do func(store.RowTx) e
 	raw := conn.Conn().PgConn()
 	delete(raw.CustomData(), warning)
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
-		return do(&store.SQLRows{
-			Tx: rowTx{tx}, Engine: "postgres", Tables: rowTables, Mark: "$", HasSums: true, ClearAudit: clearAudit,
-		})
+		return do(&rows.Tx{SQL: rowTx{tx}, Engine: "postgres", HasSums: true, ClearAudit: clearAudit})
 	})
 	warned := raw.CustomData()[warning]
 	db.giveBack(conn, err)
@@ -71,23 +57,23 @@ func (db *DB) withRows(ctx context.Context, begin string, do func(store.RowTx) e
 	return err
 }
 
-// rowTx is a [store.SQLTx].
+// rowTx is a [rows.SQL].
 type rowTx struct{ tx pgx.Tx }
 
-// Query implements [store.SQLTx].
+// Query implements [rows.SQL].
 func (tx rowTx) Query(ctx context.Context, kind, query string, args []any, do func(store.Row) error) error {
-	rows, err := tx.tx.Query(ctx, query, args...)
+	result, err := tx.tx.Query(ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("postgres: rows of type %q: %w", kind, err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		values, err := rows.Values()
+	defer result.Close()
+	for result.Next() {
+		values, err := result.Values()
 		if err != nil {
 			return fmt.Errorf("postgres: rows of type %q: %w", kind, err)
 		}
 		row := store.NewRow(kind)
-		for i, field := range rows.FieldDescriptions() {
+		for i, field := range result.FieldDescriptions() {
 			if !row.Set(field.Name, values[i]) {
 				return fmt.Errorf("postgres: rows of type %q: no backup can hold the %T in column %s", kind, values[i], field.Name)
 			}
@@ -96,13 +82,13 @@ func (tx rowTx) Query(ctx context.Context, kind, query string, args []any, do fu
 			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
+	if err := result.Err(); err != nil {
 		return fmt.Errorf("postgres: rows of type %q: %w", kind, err)
 	}
 	return nil
 }
 
-// Exec implements [store.SQLTx].
+// Exec implements [rows.SQL].
 func (tx rowTx) Exec(ctx context.Context, statement string, args ...any) error {
 	if _, err := tx.tx.Exec(ctx, statement, args...); err != nil {
 		return fmt.Errorf("postgres: change rows: %w", err)
@@ -110,7 +96,7 @@ func (tx rowTx) Exec(ctx context.Context, statement string, args ...any) error {
 	return nil
 }
 
-// NewSnapshotID implements [store.SQLTx].
+// NewSnapshotID implements [rows.SQL].
 func (tx rowTx) NewSnapshotID(ctx context.Context) (id int64, err error) {
 	if err := tx.tx.QueryRow(ctx, sqlNewID).Scan(&id); err != nil {
 		return 0, fmt.Errorf("postgres: change rows: %w", err)
@@ -118,16 +104,16 @@ func (tx rowTx) NewSnapshotID(ctx context.Context) (id int64, err error) {
 	return id, nil
 }
 
-// Columns implements [store.SQLTx].
+// Columns implements [rows.SQL].
 func (tx rowTx) Columns(ctx context.Context, table string) (map[string]bool, error) {
-	rows, err := tx.tx.Query(ctx, sqlColumns, table)
+	result, err := tx.tx.Query(ctx, sqlColumns, table)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: change rows: %w", err)
 	}
 	columns := make(map[string]bool)
 	var name string
 	var isBoolean bool
-	_, err = pgx.ForEachRow(rows, []any{&name, &isBoolean}, func() error {
+	_, err = pgx.ForEachRow(result, []any{&name, &isBoolean}, func() error {
 		columns[name] = isBoolean
 		return nil
 	})
