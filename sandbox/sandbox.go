@@ -296,8 +296,8 @@ func (s *Sandbox) ACSURL() string { return s.acs.url }
 // Pages are the pages of the issuers, for a server of the caller's that has PagesURL.
 func (s *Sandbox) Pages() http.Handler { return s.acs.handler }
 
-// Control is what [Sandbox.ControlURL] serves, for another server of the caller's: but for
-// the page of GET /app, since a form cannot send a key. The caller checks who may use it.
+// Control is the handler behind [Sandbox.ControlURL], for another server of the caller. It lacks the page of GET /app,
+// since a form cannot send a key. The caller checks who may use it.
 func (s *Sandbox) Control() http.Handler { return s.countRequests(controlRoutes(s, false)) }
 
 // DirectoriesURL is the base of the listener of DirectoriesListen, "" without one.

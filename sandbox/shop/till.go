@@ -177,7 +177,7 @@ func (t *paymentStore) recordAnswer(p *payment, end *client.Authentication) {
 	}
 }
 
-// recordEvent ends a payment with what an event tells. The first event and the first end stay.
+// recordEvent ends a payment with what an event says. The first event and the first end stay.
 func (t *paymentStore) recordEvent(p *payment, event *client.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

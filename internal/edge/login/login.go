@@ -211,7 +211,7 @@ func (s *Service) mayStay(u *operator.User, groups []string) bool {
 // maxForm is the length of the longest form.
 const maxForm = 1 << 20
 
-// hasToken reports whether a form brings a token as csrf, in its body.
+// hasToken reports whether a form has a token as csrf in its body.
 func hasToken(w http.ResponseWriter, r *http.Request, token string) bool {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	return subtle.ConstantTimeCompare([]byte(r.PostFormValue("csrf")), []byte(token)) == 1

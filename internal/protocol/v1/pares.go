@@ -144,9 +144,8 @@ func eciAgrees(eci, status, scheme string) bool {
 	return slices.Contains(good, eci)
 }
 
-// ShortECI returns the indicator as the API has it: the signed one without its
-// leading zero, or the one that goes with status N or U (docs/api.md,
-// M7).
+// ShortECI returns the indicator in the form of the API: the signed one without its leading zero, or the one that
+// belongs to status N or U (docs/api.md, M7).
 func (o *Opened) ShortECI() string {
 	switch o.Status {
 	case "N":

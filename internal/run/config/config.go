@@ -123,7 +123,7 @@ type Config struct {
 		LameDuck time.Duration `yaml:"lame_duck"`
 	} `yaml:"timeouts"`
 
-	// What is kept of each authentication, for years; `off` keeps nothing. See [the journal](operating/journal.md).
+	// The record of each authentication, kept for years; `off` keeps nothing. See [the journal](operating/journal.md).
 	Journal struct {
 		// How long it is kept. With `off` in the place of the section it is nothing.
 		Keep time.Duration `yaml:"keep"`
@@ -358,8 +358,8 @@ type Directory struct {
 	RequestorName string `yaml:"requestor_name"`
 	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in acsURL and threeDSMethodURL. For laboratories; serve warns. A threeDSMethodURL that was withheld before comes with the next complete load of the card ranges. See [operating](operating/directories.md#urls-for-browsers).
 	Lab bool `yaml:"lab"`
-	// What this directory asks of AReqs besides the public rules of its scheme, for merchants with scheme_rules. See
-	// [schemes](schemes.md#rules-of-your-own).
+	// Rules of this directory for AReqs, in addition to the public rules of its scheme, for merchants with scheme_rules.
+	// See [schemes](schemes.md#rules-of-your-own).
 	Rules RulesFile `yaml:"rules"`
 	// The mark of the scheme on pages of the console. Without one it has none.
 	Colour string `yaml:"colour"`
@@ -395,7 +395,8 @@ type V1Directory struct {
 	Scheme string `yaml:"scheme"`
 	// Where VEReqs and CRReqs go.
 	DirectoryURL string `yaml:"directory_url"`
-	// Where a message goes that could not be delivered to directory_url, or was answered there with a status of 5xx. Unset, it is tried there once more.
+	// The address for a message that could not be delivered to directory_url, or was answered there with a status of 5xx.
+	// Unset, directory_url is tried once more.
 	FallbackURL string `yaml:"fallback_url"`
 	// Another forward proxy for this directory than that of all, or none (`url: direct`).
 	ForwardProxy *Proxy `yaml:"forward_proxy"`

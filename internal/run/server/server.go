@@ -134,7 +134,7 @@ type Limits struct {
 	PerKey      float64 // requests per second and API key
 	InFlight    int64
 	Connections int           // of each listener; 0: no bound
-	Wait        time.Duration // for a processor, and storeWaits of it for the store, from which on load is shed; 0: it is not
+	Wait        time.Duration // for a processor after which load is shed, and storeWaits times that for the store; 0 means never
 	AuthBody    int64
 	Body        int64
 	Message     message.Limits
