@@ -56,9 +56,8 @@ type Sandbox struct {
 	// Log takes what happens, never a card number. nil means nothing is logged.
 	Log *slog.Logger
 
-	// Nice switches off the habits of real peers that are legal and unwelcome:
-	// unknown members (nested, and null) in every message, padded base64url in
-	// the CRes of some cards.
+	// Nice switches off legal but inconvenient habits of real peers: unknown members (nested, and null) in every message,
+	// and padded base64url in the CRes of some cards.
 	Nice bool
 
 	// FirstAnswerDelay is how long each directory server thinks about its first

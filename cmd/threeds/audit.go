@@ -56,7 +56,8 @@ func auditSearch(ctx context.Context, cmd *invocation) error {
 	})
 }
 
-// auditExport writes the audit trail as "journal verify" reads it. The export is in the trail, and so in itself.
+// auditExport writes the audit trail in the form that "journal verify" reads. The trail has an entry of each export, so
+// the export contains its own entry.
 func auditExport(ctx context.Context, cmd *invocation) error {
 	var q operator.Query
 	auditFlags(cmd.FlagSet, &q)
@@ -99,8 +100,7 @@ func auditExport(ctx context.Context, cmd *invocation) error {
 	})
 }
 
-// auditScrub masks the card numbers in entries that an earlier release has written. Without --yes it says how many there
-// are.
+// auditScrub masks the card numbers in entries of an earlier release. Without --yes it says how many there are.
 func auditScrub(ctx context.Context, cmd *invocation) error {
 	isSure := cmd.Bool("yes", false, "do it: the numbers cannot be brought back")
 	file := cmd.configFlag()

@@ -38,8 +38,8 @@ type Shop struct {
 	// the loopback interface or the request is refused.
 	PublicURL string
 
-	// MethodLimit is how long the page waits for the 3DS Method. Zero: what
-	// the protocol gives, 10 s and in 2.3.1 5 s.
+	// MethodLimit is how long the page waits for the 3DS Method. Zero means the time of the protocol: 10 s, and 5 s in
+	// 2.3.1.
 	MethodLimit time.Duration
 	// ChallengeLimit is how long the dialog may stay open. Zero: 11 minutes,
 	// which is the ACS's 10 and time for its result to arrive.

@@ -46,7 +46,7 @@ func MayBe(text string) bool {
 	return len(digits) >= minCardDigits-1 && len(digits) <= maxCardDigits && strings.Trim(text, "0123456789"+separators) == ""
 }
 
-// separators are what people put between the digits of a card number.
+// separators are the characters that people write between the digits of a card number.
 const separators = " \t\u00a0-./_"
 
 // Scrub replaces each card number in a text by "***". A card number has 13 to 19 digits, also with one or two blanks,

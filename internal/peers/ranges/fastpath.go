@@ -72,8 +72,8 @@ func (f *fastReader) readEntry(text []byte) int {
 	}
 }
 
-// readMember reads the member at i, and a bound of the entry into pair. It returns the offset
-// behind the member, or 0 if it has not the usual form.
+// readMember reads the member at i, and a bound of the entry into pair. It returns the offset behind the member, or 0
+// if it does not have the usual form.
 func (f *fastReader) readMember(i int, pair *digitPair) (end int) {
 	name, colon := nameAt(f.text, skipSpace(f.text, i))
 	if colon == 0 {

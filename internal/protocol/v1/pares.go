@@ -127,8 +127,7 @@ func (r *PARes) readTX(p part, scheme string) {
 	}
 }
 
-// authenticated reports whether the status is one with a CAVV: the cardholder was
-// authenticated, or an attempt to was made.
+// authenticated reports whether the status has a CAVV: the cardholder was authenticated, or an attempt was made.
 func (r *PARes) authenticated() bool { return r.Status == "Y" || r.Status == "A" }
 
 // eciAgrees reports whether a signed indicator is one that the scheme has for this status.

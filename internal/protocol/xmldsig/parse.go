@@ -371,7 +371,7 @@ func (p *parser) handOver(s *Stream) {
 	*content = (*content)[:n]
 }
 
-// text adds a piece of text; raw is the same as it is written.
+// text adds a piece of text; raw is its written form.
 func (p *parser) text(s, raw []byte) string {
 	isCDATA := bytes.HasPrefix(raw, cdata)
 	if p.open == nil {

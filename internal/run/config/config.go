@@ -241,7 +241,8 @@ type Browser struct {
 	URL string `yaml:"url"`
 	// Certificate and key of this listener. Without them it speaks plain HTTP and belongs behind a proxy that ends TLS.
 	TLS *KeyPair `yaml:"tls"`
-	// Networks of the proxies in front. From one of them, browserIP is the right-most entry of X-Forwarded-For that is no proxy.
+	// Networks of the proxies in front. For a connection from one of them, browserIP is the right-most entry of
+	// X-Forwarded-For that is no proxy.
 	TrustedProxies []string `yaml:"trusted_proxies"`
 }
 

@@ -36,9 +36,8 @@ import (
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// Key and OtherKey are the API keys of a playground that has no others, of two merchants. They are in the
-// README so that its lines work as pasted, and they are worth nothing elsewhere: only Start
-// puts them into a store.
+// Key and OtherKey are the API keys of a playground that has no others, of two merchants. They are in the README so
+// that its lines can be pasted. They are useless elsewhere: only Start puts them into a store.
 const (
 	Key      = "5a5a5a5a-0000-4000-8000-000000000001"
 	OtherKey = "5a5a5a5a-0000-4000-8000-000000000002"

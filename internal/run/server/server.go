@@ -443,7 +443,7 @@ func (s *Server) Journal() journal.Store {
 	return s.journal.Store
 }
 
-// eraseEvery is how often cards are looked for whose browser did not come in time.
+// eraseEvery is how often the server looks for cards whose browser did not come in time.
 const eraseEvery = 5 * time.Second
 
 // eraseCards takes the cards of browsers that did not come out of the store, until ctx ends.
