@@ -192,10 +192,9 @@ func ObjectNames() []string { return slices.Sorted(maps.Keys(objectRows)) }
 // of a message extension. Use it with [Message.CheckObject], [Message.DescribeObject] and
 // [Request.BuildObject].
 //
-// A row without Need is optional. The code list of a OneOf is Codes or, if that is nil, the
-// list that List names, as 2.3.1 has it. Type names an object of 2.3.1; Of is a table of
-// NewTable in place of that. Conditions may refer to rows of the same table only. A row may be
-// a copy of a row of another table. NewTable panics if a row is wrong.
+// A row without Need is optional. The code list of a OneOf is Codes. If that is nil, it is the list of 2.3.1 that List
+// names. Type names an object of 2.3.1; Of is a table of NewTable in place of that. Conditions may refer to rows of the
+// same table only. A row may be a copy of a row of another table. NewTable panics if a row is wrong.
 func NewTable(name string, rows ...Field) *Table {
 	t := &Table{Name: name, Version: V231, Fields: slices.Clone(rows), byName: make(map[string]int16)}
 	for i := range t.Fields {

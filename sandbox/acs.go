@@ -85,9 +85,8 @@ func (a *issuer) listenSecurely(pages http.Handler) error {
 	return nil
 }
 
-// show writes a page. It may be framed by anybody, unless it says otherwise, and
-// fetches nothing; what is script or style in it carries the nonce. Forms may leave
-// for the shop only on pages that say so.
+// show writes a page. Any site may frame it, unless it says otherwise. It fetches nothing, and its scripts and styles
+// carry the nonce. Only pages that say so may send forms to the shop.
 func (s *Sandbox) show(w http.ResponseWriter, status int, p view) {
 	p.Nonce = random(18)
 	forms := "'self'"

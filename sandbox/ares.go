@@ -133,8 +133,8 @@ func (t *transaction) putInfo(o *object) {
 	}
 }
 
-// bridging is the Bridging extension of an answer with this transStatus, in the version of the one in the AReq; none
-// if the AReq of 2.2.0 has none.
+// bridging returns the Bridging extension of an answer with this transStatus, in the version of the AReq's extension.
+// It returns none if the AReq of 2.2.0 has none.
 func (t *transaction) bridging(status string) []json.RawMessage {
 	version := bridgingVersion(t.areq)
 	if t.version != v220 || version == "" {

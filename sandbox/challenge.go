@@ -52,9 +52,8 @@ func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 	a.showOrRedirect(w, r, t)
 }
 
-// showOrRedirect answers a form. A page that waits for the cardholder has an address of
-// its own: the browser can come back to it, which to the answer to a POST it
-// cannot. The caller holds the lock.
+// showOrRedirect answers a form. A page that waits for the cardholder has an address of its own, because a browser
+// cannot come back to the answer to a POST. The caller holds the lock.
 func (a *issuer) showOrRedirect(w http.ResponseWriter, r *http.Request, t *transaction) {
 	if t.phase == ended {
 		a.box.show(w, http.StatusOK, t.page())

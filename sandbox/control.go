@@ -139,9 +139,8 @@ func (s *Sandbox) confirmOutside(w http.ResponseWriter, r *http.Request) {
 	peer.WriteJSON(w, http.StatusOK, out)
 }
 
-// guard refuses requests under names that are not of this machine, where only it can
-// reach the listeners: a page elsewhere whose name was made to resolve to this machine
-// would be of the same origin, and could read and steer everything.
+// guard refuses requests under names of other machines, if only this machine can reach the listeners. Otherwise a page
+// whose name was made to resolve to this machine would have the same origin, and could read and control everything.
 func (s *Sandbox) guard(next http.Handler) http.Handler {
 	if !IsLocalHost(s.Listen) {
 		return next

@@ -28,8 +28,7 @@ var kindsV2 = map[string]string{
 	"result reason": "", "browser confirms": "",
 }
 
-// readMerchants reads the table. It takes nothing for granted: what it does not
-// understand is an error that names the line.
+// readMerchants reads the table. A line that it does not understand is an error that names the line.
 func readMerchants(text string) (scenario.Faults, error) {
 	m := make(scenario.Faults)
 	err := scenario.EachLine(text, func(line string) error {

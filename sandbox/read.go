@@ -15,7 +15,7 @@ import (
 // package message.
 type received map[string]json.RawMessage
 
-// readMessage reads what it can; what is no object has no members.
+// readMessage reads what it can. A text that is no object gives a message without members.
 func readMessage(body []byte) received {
 	var m received
 	_ = json.Unmarshal(body, &m) // whether it is JSON is judged elsewhere

@@ -56,9 +56,8 @@ type Sandbox struct {
 	// Log takes what happens, never a card number. nil means nothing is logged.
 	Log *slog.Logger
 
-	// Nice switches off the habits of real peers that are legal and unwelcome:
-	// unknown members (nested, and null) in every message, padded base64url in
-	// the CRes of some cards.
+	// Nice switches off legal but inconvenient habits of real peers: unknown members (nested, and null) in every message,
+	// and padded base64url in the CRes of some cards.
 	Nice bool
 
 	// FirstAnswerDelay is how long each directory server thinks about its first
@@ -296,8 +295,8 @@ func (s *Sandbox) ACSURL() string { return s.acs.url }
 // Pages are the pages of the issuers, for a server of the caller's that has PagesURL.
 func (s *Sandbox) Pages() http.Handler { return s.acs.handler }
 
-// Control is what [Sandbox.ControlURL] serves, for another server of the caller's: but for
-// the page of GET /app, since a form cannot send a key. The caller checks who may use it.
+// Control is the handler behind [Sandbox.ControlURL], for another server of the caller. It lacks the page of GET /app,
+// since a form cannot send a key. The caller checks who may use it.
 func (s *Sandbox) Control() http.Handler { return s.countRequests(controlRoutes(s, false)) }
 
 // DirectoriesURL is the base of the listener of DirectoriesListen, "" without one.

@@ -141,8 +141,8 @@ const (
 	v231 = peer.V231
 )
 
-// leads are the first four digits of the scheme's cards that its documented
-// ranges leave free. Where they leave none, it is the spare ones.
+// leads are the first four digits of the scheme's cards that its documented ranges do not use. If those use all, leads
+// are the spare ones.
 func (s *scheme) leads() []string {
 	var all []string
 	for n := 1000; n < 9000; n++ { // the older test cards begin with 9

@@ -40,7 +40,7 @@ func (t *transaction) openChannel() string {
 	return text
 }
 
-// rsaKey is the key under all certificates for PS256. It is made when the first is needed, since that takes long.
+// rsaKey is the key of all certificates for PS256. It is made when it is first needed, because that takes long.
 var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -57,7 +57,8 @@ func auditSearch(ctx context.Context, cmd *invocation) error {
 	})
 }
 
-// auditExport writes the audit trail as "journal verify" reads it. The export is in the trail, and so in itself.
+// auditExport writes the audit trail in the form that "journal verify" reads. The trail has an entry of each export, so
+// the export contains its own entry.
 func auditExport(ctx context.Context, cmd *invocation) error {
 	var q operator.Query
 	auditFlags(cmd.FlagSet, &q)

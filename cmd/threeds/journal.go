@@ -62,7 +62,7 @@ func recordJournal(ctx context.Context, file, action, object string, after any) 
 	return recordCommand(ctx, st, nil, action, object, after)
 }
 
-// flagsOf returns the flags that were given and their texts, but for some.
+// flagsOf returns the flags that were given and their texts, except some.
 func flagsOf(fs *flag.FlagSet, but ...string) map[string]string {
 	given := map[string]string{}
 	fs.Visit(func(f *flag.Flag) {

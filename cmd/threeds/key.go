@@ -155,7 +155,7 @@ type keyReport struct {
 	State    string         `json:"state"`
 }
 
-// The states of keys. Of a key that is refused the row's seal does not fit, so the rest of it cannot be trusted.
+// The states of keys. The row of a refused key does not fit its seal, so the rest of the row cannot be trusted.
 const (
 	keyGood    = "good"
 	keyExpired = "expired"

@@ -66,8 +66,8 @@ type merchantCommand struct {
 	changes   []func(*account.Merchant) // what the flags change of a profile
 }
 
-// addProfileFlags adds the flags of a profile, which are named like the keys of the configuration. An empty value takes
-// a setting away.
+// addProfileFlags adds the flags of a profile, which are named like the keys of the configuration. An empty value
+// removes a setting.
 func (c *merchantCommand) addProfileFlags() {
 	text := func(name, usage string, field func(*account.Merchant) *string) {
 		c.Func(name, usage, func(value string) error {
@@ -128,7 +128,7 @@ func (c *merchantCommand) addOriginsFlag() {
 	})
 }
 
-// readLogo reads the file of a logo; without a name there is no logo.
+// readLogo reads the file of a logo. An empty name means no logo.
 func readLogo(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil

@@ -75,7 +75,7 @@ func writeCSV(ctx context.Context, stdout io.Writer, g *ranges.Generation) error
 	return w.Error()
 }
 
-// csvColumns are the columns of a range but for its bounds.
+// csvColumns are the columns of a range except its bounds.
 func csvColumns(info *ranges.Info) []string {
 	var versions, urls, infoInds, extensions []string
 	for _, v := range info.ACS {

@@ -17,8 +17,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// rangesImport makes a PRes from disk, or a file of card ranges, the newest
-// generation of a scheme.
+// rangesImport reads a PRes or a file of card ranges, and makes it the newest generation of a scheme.
 func rangesImport(ctx context.Context, cmd *invocation) error {
 	file := cmd.configFlag()
 	rest, err := cmd.parseScheme("FILE")

@@ -14,7 +14,7 @@ import (
 	"github.com/openthreeds/threeds/internal/run/config"
 )
 
-// rangesReport is one line of the status. Times that are not there are zero.
+// rangesReport is one line of the status. Unknown times are zero.
 type rangesReport struct {
 	Scheme     string    `json:"scheme"`
 	Generation int64     `json:"generation"` // 0: none

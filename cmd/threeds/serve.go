@@ -20,8 +20,8 @@ func runServe(ctx context.Context, cmd *invocation) error {
 	return serve(ctx, *file, cmd.stderr, nil)
 }
 
-// serve runs the server that a configuration file describes until ctx ends. change may
-// change what it is built from: tests do; nil changes nothing.
+// serve runs the server that a configuration file describes until ctx ends. change may change the values that it is
+// built from, for tests. Nil changes nothing.
 func serve(ctx context.Context, file string, stderr io.Writer, change func(*server.Config)) error {
 	useTwoThreads()
 	reload := make(chan os.Signal, 1)

@@ -19,8 +19,8 @@ type bridgedElement struct {
 	always   bool // 2.2.0 lacks the element; of others only codes that 2.2.0 lacks are carried
 }
 
-// bridged are the elements of an AReq of 2.3.1 that Bridging carries: where they are in the AReq
-// and where in the data of the extension, in the order of its tables.
+// bridged lists the elements of an AReq of 2.3.1 that Bridging carries: their place in the AReq and their place in the
+// data of the extension, in the order of its tables.
 var bridged = []bridgedElement{
 	{"recurringAmount", "recurringData", "recurringAmount", true},
 	{"recurringCurrency", "recurringData", "recurringCurrency", true},

@@ -13,11 +13,10 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// Sample returns a message that Check accepts: with all members that are required for the
-// channel and category and, of the others, all if full is set, else a random choice. Equal
-// random numbers make equal messages. Types that have neither channel nor category belong to
-// a transaction that has. An AReq is as a 3DS Server sends it, so that Build returns it
-// unchanged. Sample panics if the version does not have the type.
+// Sample returns a message that Check accepts: with all members that are required for the channel and category. Of the
+// other members it has all if full is set, and otherwise a random choice. Equal random numbers make equal messages.
+// Types without channel and category belong to a transaction that has them. An AReq has the form in which a 3DS Server
+// sends it, so that Build returns it unchanged. Sample panics if the version does not have the type.
 func Sample(random *rand.Rand, t message.Type, v message.Version, ch message.Channel, cat message.Category, full bool) []byte {
 	s := &sampler{rand: random, typ: t, version: v, channel: ch, category: cat, full: full}
 	return s.message()

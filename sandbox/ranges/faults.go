@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
-// A fault is a line of scenarios/ranges.txt: what it takes and what it changes. One that changes nothing here is in the
-// sending.
+// A fault is a line of scenarios/ranges.txt: its arguments and what it changes. A fault that changes nothing here
+// happens while the answer is sent.
 type fault struct {
 	arg     string           // CODE, BYTES or MEMBER; BYTES may be left out
 	data    func(c *content) // cardRangeData

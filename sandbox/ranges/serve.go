@@ -192,7 +192,7 @@ func resetConnection(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// bytesOf is the argument of a fault: a number, or half of what there is.
+// bytesOf returns the argument of a fault: a number of bytes, or half of all.
 func bytesOf(arg string, parts body) int64 {
 	if arg == "" {
 		return size(parts) / 2

@@ -64,15 +64,15 @@ type Set struct {
 // bounds identify a range.
 type bounds struct{ start, end string }
 
-// about is what a range has besides its bounds, and the same as JSON members for each version.
+// about is the data of a range besides its bounds, also as JSON members for each version.
 type about struct {
 	Range
 	tails     map[string]func() []byte
 	generated bool
 }
 
-// A Change is what becomes of a set in one generation: Replace first, then
-// Delete, Modify and Add. Of a range to delete only the bounds count.
+// A Change is what happens to a set in one generation: first Replace, then Delete, Modify and Add. Only the bounds of a
+// range to delete count.
 type Change struct {
 	Replace []Range `json:"replace,omitempty"` // the whole set from now on; nil leaves it
 	Delete  []Range `json:"delete,omitempty"`
@@ -150,8 +150,8 @@ func (r *Set) Modify(all ...Range) error { return r.Change(Change{Modify: all}) 
 // Delete removes ranges, which are found by their bounds.
 func (r *Set) Delete(all ...Range) error { return r.Change(Change{Delete: all}) }
 
-// Replace makes all the whole set. Of a generated set it leaves nothing, and no
-// older serial number is known from then on.
+// Replace replaces the whole set by all. A generated set is gone then, and older serial numbers are unknown from then
+// on.
 func (r *Set) Replace(all ...Range) error {
 	return r.Change(Change{Replace: append([]Range{}, all...)})
 }

@@ -57,8 +57,8 @@ func (r *secondRequest) authentication(known map[string]string) any {
 	}}
 }
 
-// confirmation offers Secure Payment Confirmation where version and browser have it, and says in
-// the second AReq what became of it.
+// confirmation offers Secure Payment Confirmation if the version and the browser have it, and reports its outcome in
+// the second AReq.
 func (a *areq) confirmation() []member {
 	if !a.since("2.3.1") || !a.order.Confirm {
 		return nil

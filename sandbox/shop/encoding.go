@@ -57,6 +57,5 @@ func decode(text string) ([]byte, error) {
 	return data, nil
 }
 
-// isJSON looks at all of it: four plus signs that are lost take three bytes with them, and
-// spoil those between.
+// isJSON reads the whole text: four lost plus signs remove three bytes and damage those between them.
 func isJSON(data []byte) bool { return utf8.Valid(data) && json.Valid(data) }

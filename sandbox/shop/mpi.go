@@ -210,8 +210,8 @@ func (c *checkout) waitForPARes(now time.Time) {
 	}
 }
 
-// verdict is the ending that the answer of /check brings. The signature is
-// good: that it is about this payment is for the caller to see.
+// verdict returns the ending for an answer of /check. The signature is good, but the caller must check that the answer
+// is about this payment.
 func (v *legacy) verdict(got *client.Checked) ending {
 	if what := v.differs(got); what != "" {
 		e := endWith(failed)

@@ -27,7 +27,7 @@ type Shop struct {
 	API    string       // base URL of the 3DS server's API, required
 	MPI    string       // base URL of the merchant plug-in, for cards of 1.0.2 alone; empty: API
 	APIKey string       // the merchant's key; never leaves the back end
-	Client *http.Client // for calls to both; nil: one with the timeouts of package client
+	Client *http.Client // for calls to both; nil means a client with the timeouts of package client
 	Log    *slog.Logger // nil: discards
 
 	// HookURL is where the server reaches HookPath of the shop, to tell how payments of the short way ended. The shop
@@ -39,8 +39,8 @@ type Shop struct {
 	// the loopback interface or the request is refused.
 	PublicURL string
 
-	// MethodLimit is how long the page waits for the 3DS Method. Zero: what
-	// the protocol gives, 10 s and in 2.3.1 5 s.
+	// MethodLimit is how long the page waits for the 3DS Method. Zero means the time of the protocol: 10 s, and 5 s in
+	// 2.3.1.
 	MethodLimit time.Duration
 	// ChallengeLimit is how long the dialog may stay open. Zero: 11 minutes,
 	// which is the ACS's 10 and time for its result to arrive.
@@ -149,9 +149,8 @@ func (s *Shop) build() {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self' http: https:; frame-src 'self' http: https:; frame-ancestors 'self'; base-uri 'none'"
 
-// guard sets the headers that every answer has, and refuses requests for hosts
-// that are not the shop's: a page elsewhere whose name was made to resolve to
-// this machine must not reach it.
+// guard sets the headers that every answer has, and refuses requests for other hosts than the shop's. A page whose name
+// was made to resolve to this machine must not reach it.
 func (s *Shop) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -177,7 +177,7 @@ func (t *paymentStore) recordAnswer(p *payment, end *api.AuthenticationSummary) 
 	}
 }
 
-// recordEvent ends a payment with what an event tells. The first event and the first end stay.
+// recordEvent ends a payment with what an event says. The first event and the first end stay.
 func (t *paymentStore) recordEvent(p *payment, event *api.Event[api.AuthenticationSummary]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -60,7 +60,7 @@ func (s *Shop) recordEvent(ctx context.Context, event *api.Event[api.Authenticat
 	return nil
 }
 
-// noKey returns a verifier that no signature passes, for the time before the shop has an endpoint.
+// noKey returns a verifier that refuses every signature, for the time before the shop has an endpoint.
 func noKey() *standardwebhooks.Webhook {
 	verifier, err := standardwebhooks.NewWebhookRaw([]byte(rand.Text()))
 	if err != nil {

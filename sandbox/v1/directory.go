@@ -25,9 +25,9 @@ type Directory struct {
 	ServerCAPEM []byte          // the same as text
 	ClientCert  tls.Certificate // what the plug-in shows to the directory server
 
-	// Roots and RootsPEM are what the signatures of the scheme's PARes chain to. The keys are made late, when they are
-	// asked for or a card was enrolled: a fifth of a second, once. RootsSoFar does not make them: it has none as long
-	// as nothing was signed.
+	// Roots and RootsPEM are what the signatures of the scheme's PARes chain to. The keys are made only when a caller asks
+	// for them, or when a card was enrolled. That takes a fifth of a second, once. RootsSoFar does not make them: it
+	// returns none as long as nothing was signed.
 	Roots      func() []*x509.Certificate
 	RootsPEM   func() []byte
 	RootsSoFar func() []*x509.Certificate

@@ -129,8 +129,7 @@ type received struct {
 	body *element
 }
 
-// readMessage reads a message that is one of some kinds, and says what is
-// wrong with it.
+// readMessage reads a message of one of the given kinds, and says what is wrong with it.
 func readMessage(raw []byte, kinds map[string][]part) (received, *protocolError) {
 	m := received{body: &element{}}
 	root, err := readXML(raw)

@@ -12,7 +12,7 @@ const (
 
 // merchantTable turns the sandbox's text on merchants into a table for people.
 func merchantTable(text []byte) (string, error) {
-	table := "\n| `acquirerMerchantID` | What goes wrong | What comes of it |\n| --- | --- | --- |\n"
+	table := "\n| `acquirerMerchantID` | What goes wrong | What happens then |\n| --- | --- | --- |\n"
 	err := eachLine(text, func(line, comment string) error {
 		part := merchantLine.FindStringSubmatch(line)
 		if part == nil {

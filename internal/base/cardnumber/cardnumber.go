@@ -39,19 +39,19 @@ func Check(text string) error {
 	return nil
 }
 
-// MayBe reports whether a text is as long as a card number or a little shorter, and has nothing but digits and blanks,
-// dashes, dots, slashes and underscores. The check digit does not count: people mistype numbers, too.
+// MayBe reports whether a text is as long as a card number or a little shorter, and has only digits, blanks, dashes,
+// dots, slashes and underscores. It does not look at the check digit, because people mistype numbers.
 func MayBe(text string) bool {
 	digits := onlyDigits(text)
 	return len(digits) >= minCardDigits-1 && len(digits) <= maxCardDigits && strings.Trim(text, "0123456789"+separators) == ""
 }
 
-// separators are what people put between the digits of a card number.
+// separators are the characters that people write between the digits of a card number.
 const separators = " \t\u00a0-./_"
 
 // Scrub replaces each card number in a text by "***". A card number has 13 to 19 digits, also with one or two blanks,
-// dashes, dots, slashes or underscores between them. It begins as those of the card schemes do, with 3 to 9
-// or 22 to 27, so that days and times are none, and its last digit fits the others (Luhn, ISO/IEC 7812-1). Numbers in
+// dashes, dots, slashes or underscores between them. It begins with 3 to 9 or 22 to 27, like the numbers of the card
+// schemes, so that days and times do not count. Its last digit fits the others (Luhn, ISO/IEC 7812-1). Numbers in
 // base64 and in hexadecimal are found, too. UUIDs, digests and addresses of networks are left as they are.
 func Scrub(text string) string {
 	var b strings.Builder
@@ -133,8 +133,8 @@ func isCoded(word string, decode func(string) ([]byte, error)) bool {
 	return err == nil && MayBe(string(plain)) && IsIn(string(plain))
 }
 
-// Without returns a text with "***" and the last four digits in the place of each run of digits that has this number in
-// it, also with what [Scrub] allows between its digits. The check digit does not count.
+// Without replaces each run of digits that contains this number by "***" and the last four digits. Between the digits
+// there may be what [Scrub] allows. It does not look at the check digit.
 func Without(text, number string) string {
 	var b strings.Builder
 	last := 0

@@ -96,8 +96,8 @@ func Table() []Span {
 	return all
 }
 
-// Find returns why the first character of a text is refused that a set lacks. It returns
-// Allowed if the set has all of them.
+// Find looks for the first character of a text that is not in a set, and returns why it is refused. It returns Allowed
+// if the set has all characters.
 func Find(text string, s Set) Class {
 	for _, r := range text {
 		if c := classOf(r, s); c != Allowed {

@@ -13,8 +13,8 @@ import (
 const contextLines = 3
 
 // Diff returns "" if the values are equal in the sense of [reflect.DeepEqual]. Otherwise it returns their text, line by
-// line: a line of want begins with "-", one of got with "+", and one of both with a space. Lines at the beginning and at
-// the end that are equal are left out, but for three.
+// line: a line of want begins with "-", one of got with "+", and one of both with a space. Equal lines at the beginning
+// and at the end are left out, except three.
 //
 // An empty slice and nil are different values, as are values of different types.
 func Diff(want, got any) string {

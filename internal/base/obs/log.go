@@ -1,6 +1,5 @@
-// Package obs is what operators see of the server: its log, its metrics and its traces.
-// Card numbers do not belong in any; should one get into a log line or a span all the
-// same, it is hidden here.
+// Package obs is what operators see of the server: its log, its metrics and its traces. Card numbers belong in none of
+// them. If one gets into a log line or a span, it is hidden here.
 package obs
 
 import (

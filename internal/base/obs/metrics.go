@@ -246,8 +246,8 @@ func (m *Metrics) Reloaded(applied bool) {
 	m.Configured(time.Now())
 }
 
-// Degraded adds a metric with the value 1 for each part of the server that is not well, and
-// 0 for each other one. Ask is called when the metrics are read.
+// Degraded adds a metric with the value 1 for each degraded part of the server, and 0 for each other part. ask is
+// called when the metrics are read.
 func (m *Metrics) Degraded(ask func() map[string]bool) {
 	desc := prometheus.NewDesc("threeds_degraded", "1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", []string{"what"}, nil)
 	m.registry.MustRegister(askedMetric{desc, func(to chan<- prometheus.Metric) {

@@ -229,8 +229,8 @@ func (r *Request) set(name, value string) {
 	}
 }
 
-// Refuse notes that the listener refused the request before an engine saw it, and why,
-// in a word for the metrics; "" leaves that to the error code.
+// Refuse records that the listener refused the request before an engine saw it. why is one word for the metrics; ""
+// means that the error code says why.
 func (r *Request) Refuse(outcome string) {
 	if r != nil {
 		r.outcome = outcome

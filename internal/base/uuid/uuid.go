@@ -13,7 +13,7 @@ func New() string {
 	return FromBytes(b)
 }
 
-// FromBytes returns the UUID of version 4 with these bits, but for the six that say what it is.
+// FromBytes returns the UUID of version 4 with these bits, except the six bits of version and variant.
 func FromBytes(b [16]byte) string {
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	var text [36]byte

@@ -69,7 +69,7 @@ func (c *counted) WriteHeader(status int) {
 // Unwrap is what [http.ResponseController] asks for.
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// Looks are how pages look for the customers of a merchant, and from where its pages may call.
+// Looks say how the pages look for the customers of a merchant, and which origins may call.
 type Looks struct {
 	Name     string   // the merchant's name for shoppers
 	Logo     []byte   // PNG or SVG; empty: none

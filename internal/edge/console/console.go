@@ -42,8 +42,7 @@ type Handler struct {
 	stopping atomic.Bool
 }
 
-// Stop makes the process unready, for good: load balancers take it out before
-// its listeners close.
+// Stop makes the process unready until its end, so that load balancers take it out before its listeners close.
 func (h *Handler) Stop() { h.stopping.Store(true) }
 
 type report struct {

@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// ClientAddress returns the address that a request comes from: that of the connection. Where that is
-// one of the proxies, it is the right-most entry of X-Forwarded-For that is none; what stands left of it
-// anybody may have written. The address is not valid if such an entry is none, or nothing but proxies is there.
+// ClientAddress returns the address that a request comes from. That is the address of the connection. If the connection
+// comes from one of the proxies, it is the right-most entry of X-Forwarded-For that is not a proxy: any client can
+// write the entries to the left of it. The result is not valid if that entry is no address, or if all entries are
+// proxies.
 func ClientAddress(r *http.Request, proxies []netip.Prefix) netip.Addr {
 	from := parseAddress(r.RemoteAddr)
 	if !isAmong(proxies, from) {

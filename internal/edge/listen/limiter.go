@@ -328,7 +328,7 @@ func (l *Limiter) add(c *conn) (evicted *conn, isWaiting bool) {
 	return evicted, isWaiting
 }
 
-// silentLongest returns the connection to evict; nil means that none may be evicted.
+// silentLongest returns the connection to evict, or nil if none may be evicted.
 func (l *Limiter) silentLongest(now time.Time) *conn {
 	var longest *conn
 	for _, silent := range []*list.List{&l.idle, &l.waits, &l.coming} {

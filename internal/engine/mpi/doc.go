@@ -1,8 +1,7 @@
-// Package mpi is the engine of 3-D Secure 1.0.2, a merchant plug-in. Set the fields of an
-// [Engine], then call [Engine.Enrolled] and [Engine.Check]. The engine asks a card scheme's
-// directory server whether a card takes part, makes the PAReq that
-// the cardholder's browser carries to the issuer, and judges the PARes that the
-// browser brings back.
+// Package mpi is the engine of 3-D Secure 1.0.2, a merchant plug-in. Set the fields of an [Engine], then call
+// [Engine.Enrolled] and [Engine.Check]. The engine asks a card scheme's directory server whether a card takes part,
+// makes the PAReq that the cardholder's browser carries to the issuer, and checks the PARes that the browser brings
+// back.
 //
 //	Enrolled  VEReq → directory server → VERes → PAReq, kept for an hour
 //	Check     PARes → signature, chain, shape → what the kept PAReq says

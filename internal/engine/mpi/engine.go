@@ -38,8 +38,8 @@ type Recorder interface {
 	Note(ctx context.Context, name, value string)
 	// NoteDirectory notes how long the directory server took.
 	NoteDirectory(ctx context.Context, took time.Duration)
-	// NoteStep notes a message, by the name that the journal has for its step: when it was sent or came, its JSON
-	// without secrets, nil if it could not be read, and what was found in it, "" for nothing.
+	// NoteStep records a message under the name of its step in the journal. It gets the time when the message was sent or
+	// came, its JSON without secrets (nil if it could not be read), and what was found in it ("" for nothing).
 	NoteStep(ctx context.Context, step string, at time.Time, message []byte, finding string)
 }
 
@@ -60,8 +60,7 @@ type Directory struct {
 	CardRanges *Asker
 }
 
-// An Asker is a merchant that the directory server knows, and the URL at which
-// that is asked.
+// An Asker is a merchant that the directory server knows, and the URL of that directory server.
 type Asker struct{ URL, AcquirerBIN, MerchantID string }
 
 // An Engine does the work. Set all fields but the optional ones before use; it
@@ -136,7 +135,7 @@ func (e *Engine) cardHash(pan string) []byte {
 	return e.CardHash(pan)
 }
 
-// note records what is known of the request of a context; nothing when value is "".
+// note records a fact about the request of a context. It records nothing if value is "".
 func (e *Engine) note(ctx context.Context, name, value string) {
 	if e.Recorder != nil && value != "" {
 		e.Recorder.Note(ctx, name, value)

@@ -75,7 +75,7 @@ func (n *enrollment) noteCard(ctx context.Context) {
 	n.note(ctx, "cardHash", hex.EncodeToString(n.cardHash(pan)))
 }
 
-// enroll returns the answer, and in a word how it came about.
+// enroll returns the answer, and one word for how it was found.
 func (n *enrollment) enroll(ctx context.Context) (answer api.Enrollment, outcome string) {
 	if n.directory(n.scheme) == nil {
 		return n.errorAnswer(noDirectory, "No 3-D Secure 1 directory server is configured for the card's scheme"), "unconfigured"

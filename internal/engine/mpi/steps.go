@@ -16,7 +16,7 @@ type shownMessage struct {
 	MessageType string `json:"messageType"`
 	MessageID   string `json:"messageId,omitempty"`
 	Enrolled    string `json:"enrolled,omitempty"`
-	PAN         string `json:"pan,omitempty"`    // hidden but for its ends
+	PAN         string `json:"pan,omitempty"`    // hidden except its ends
 	AcctID      string `json:"acctID,omitempty"` // withheld
 	URL         string `json:"url,omitempty"`
 	AcqBIN      string `json:"acqBIN,omitempty"`
@@ -65,7 +65,7 @@ func (e *Engine) withholdCAVV(value string) string {
 	return withhold(value) + " hash " + hex.EncodeToString(e.CardHash("authenticationValue " + value)[:4])
 }
 
-// maskPAN hides a card number but for its ends, and keeps its length.
+// maskPAN hides a card number except its ends, and keeps its length.
 func maskPAN(pan string) string {
 	first, last := shownDigits(pan)
 	return first + strings.Repeat("*", len(pan)-len(first)-len(last)) + last

@@ -193,7 +193,7 @@ func (l *RevocationList) Has(cert *x509.Certificate) bool {
 	return ok
 }
 
-// covers reports whether the list would name the certificate had it been revoked.
+// covers reports whether the list would name the certificate if it were revoked.
 func (l *RevocationList) covers(cert *x509.Certificate, now time.Time) bool {
 	return !now.Before(l.This) && !now.After(l.Next) && l.scope.includes(cert)
 }

@@ -50,7 +50,8 @@ func (s *Service) read(ctx context.Context, scheme string) (*store.Object, state
 	return &row, st, nil
 }
 
-// change has a state follow another, as change makes it. No other change of the directory comes between.
+// change calls change on the state of a directory and stores the result. No other change of the directory comes
+// between.
 func (s *Service) change(ctx context.Context, scheme string, record Recorder, change func(*state) error) (after Status, err error) {
 	lease, err := s.Store.Acquire(ctx, "certificate/"+scheme, rand.Text(), changeTTL)
 	if errors.Is(err, store.ErrHeld) {

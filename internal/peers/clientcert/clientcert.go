@@ -1,7 +1,7 @@
 // Package clientcert keeps the client certificates that directory servers see, with their keys, in the store. Use a
-// [Service]: [Service.Request] makes a key and its certificate signing request, [Service.Install] takes the certificate,
-// [Service.Activate] and [Service.Rollback] change over, [Service.Status] says how things stand, and [Service.Load]
-// returns what a node shows to directory servers.
+// [Service]: [Service.Request] makes a key and its certificate signing request, [Service.Install] takes the
+// certificate, [Service.Activate] and [Service.Rollback] change over, [Service.Status] returns the state, and
+// [Service.Load] returns what a node shows to directory servers.
 //
 // Each directory has one row, sealed with the key file. It holds up to three certificates: the next one, the current one
 // and the previous one. A change that is planned needs no write at its time: each node compares the time with the clock
@@ -117,7 +117,7 @@ type Info struct {
 	CSR         string    `json:"csr,omitzero"`       // PEM; of a key that waits
 }
 
-// A Status says how things stand with the certificates of a directory. It has no secret.
+// A Status is the state of the certificates of a directory. It has no secret.
 type Status struct {
 	Scheme   string    `json:"scheme"`
 	Requests []Info    `json:"requests"` // keys that wait for a certificate, the newest first

@@ -114,7 +114,8 @@ func (z *gzipBody) Read(b []byte) (int, error) {
 
 func (z *gzipBody) Close() error { return z.body.Close() }
 
-// checkTruncation returns errTruncated for an error that says that the content ended too early, if the body is complete.
+// checkTruncation returns errTruncated if the error says that the content ended too early, although the body is
+// complete.
 func (z *gzipBody) checkTruncation(err error) error {
 	if z.complete && (err == io.ErrUnexpectedEOF || z.plain == nil && err == io.EOF) {
 		return errTruncated

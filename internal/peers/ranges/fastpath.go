@@ -8,11 +8,10 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// A fastReader reads entries of cardRangeData of the usual form, and of any other form says
-// that it cannot. It takes the bounds out of an entry and leaves its template: the text of
-// the entry without the digits of its bounds. Entries with equal templates differ in nothing
-// but these digits, and each bound has 13 to 19 of them. So what the tables of the
-// specification say of one entry holds for all with its template, and is asked once.
+// A fastReader reads entries of cardRangeData of the usual form, and reports that it cannot read an entry of another
+// form. It takes the bounds out of an entry and leaves its template: the text of the entry without the digits of its
+// bounds. Entries with equal templates differ in nothing but these digits, and each bound has 13 to 19 of them. So the
+// tables of the specification are asked once for each template: the answer holds for all its entries.
 //
 //	{"startRange":"4000000000000000","endRange":"4000009999999999","actionInd":"A",…}
 //	{"startRange":"","endRange":"","actionInd":"A",…}                         template
@@ -73,8 +72,8 @@ func (f *fastReader) readEntry(text []byte) int {
 	}
 }
 
-// readMember reads the member at i, and a bound of the entry into pair. It returns the offset
-// behind the member, or 0 if it has not the usual form.
+// readMember reads the member at i, and a bound of the entry into pair. It returns the offset behind the member, or 0
+// if it does not have the usual form.
 func (f *fastReader) readMember(i int, pair *digitPair) (end int) {
 	name, colon := nameAt(f.text, skipSpace(f.text, i))
 	if colon == 0 {
@@ -147,8 +146,8 @@ func (f *fastReader) readList(i int) (end int) {
 	return i + 1
 }
 
-// readListed reads one range of a 2.3.1 entry, an object at i with both bounds and nothing
-// else. It returns the offset behind the object, or 0 if the object has not this form.
+// readListed reads one range of a 2.3.1 entry, an object at i with both bounds and nothing else. It returns the offset
+// behind the object, or 0 if the object has another form.
 func (f *fastReader) readListed(i int) (pair digitPair, end int) {
 	b := f.text
 	if i >= len(b) || b[i] != '{' {

@@ -116,7 +116,7 @@ type interner struct {
 	buf  []byte
 }
 
-// id returns the number of the Info that says the same as info.
+// id returns the number of the Info with the same data as info.
 func (n *interner) id(info *Info) uint32 {
 	n.buf = appendInfo(n.buf[:0], info)
 	id, known := n.ids[string(n.buf)]

@@ -121,9 +121,9 @@ func (s *Schemes) AnyTried() bool {
 	return slices.ContainsFunc(s.order, func(one *scheme) bool { return one.tried.Load() })
 }
 
-// Pending reports whether a card without a range may yet turn out to be enrolled: the
-// scheme's directory server, or with no name any of them, was not asked since start.
-// Until one was asked, that holds for every name.
+// Pending reports whether a card without a range may still be enrolled, because the scheme's directory server was not
+// asked since the start. Without a name it is about all directory servers. Until one of them was asked, it is true for
+// every name.
 func (s *Schemes) Pending(name string) bool {
 	for _, one := range s.order {
 		if (name == "" || name == one.name) && !one.tried.Load() {

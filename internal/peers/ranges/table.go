@@ -209,8 +209,8 @@ func (c rows) isNested() bool {
 	return false
 }
 
-// flatten turns sorted, nested ranges into disjoint segments: where a narrower
-// range begins the wider one stops, and goes on behind it.
+// flatten turns sorted, nested ranges into disjoint segments: a wider range stops where a narrower one begins, and
+// continues after it.
 func flatten(ranges rows) rows {
 	flat := make(rows, 0, segments(ranges, func(segment) {}))
 	segments(ranges, func(s segment) { flat = append(flat, rowOf(s.start, s.end, s.info)) })

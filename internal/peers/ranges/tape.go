@@ -144,7 +144,7 @@ func (c rows) sort() {
 	}
 }
 
-// compare orders ranges so that each comes after those that hold it.
+// compare orders ranges so that each comes after the ranges that contain it.
 func (r *row) compare(o *row) int {
 	if c := cmp.Compare(r.start(), o.start()); c != 0 {
 		return c

@@ -93,9 +93,8 @@ func (w *window) readByte(want byte) error {
 	return err
 }
 
-// raw reads the value that is next and returns its text, which holds until the next call.
-// The text begins and ends where a well-formed value would; whether it is well-formed is for
-// others to say.
+// raw reads the next value and returns its text, which is valid until the next call. The text begins and ends like a
+// well-formed value. The caller checks whether it is well-formed.
 func (w *window) raw() ([]byte, error) {
 	length, depth := 0, 0
 	for {

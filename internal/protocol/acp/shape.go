@@ -108,7 +108,7 @@ type faultList struct {
 	unknown []string // paths of members that are too many
 }
 
-// add adds a fault. What is wrong with a member or with the object around it is said once.
+// add adds a fault. It reports one fault of a member or of the object around it.
 func (l *faultList) add(path, form string, args ...any) {
 	for _, other := range l.paths {
 		if path == other || strings.HasPrefix(path, other+".") {

@@ -209,7 +209,7 @@ func withArticle(noun string) string {
 	return "a " + noun
 }
 
-// describeType returns a type as it stands in a sentence. That of an object whose members are known names them, with an
+// describeType returns the words for a type in a sentence. For an object with known members it names them, with an
 // example.
 func describeType(f *message.Field, want string) string {
 	text, before, after := withArticle(want), "", ""

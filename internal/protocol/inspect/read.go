@@ -1,6 +1,6 @@
-// Package inspect reads what people who support payments hold, and says what is wrong with it: a message, a request, a line
-// of a log, a form, a base64url creq, or a PARes of 3-D Secure 1.0.2. Use [Read] to find the message in a text, and [Check]
-// to check it. Nothing of a text is kept or logged, and what a [Report] shows of a message is masked.
+// Package inspect reads the texts that support people have, and says what is wrong with them: a message, a request, a
+// line of a log, a form, a base64url creq, or a PARes of 3-D Secure 1.0.2. Use [Read] to find the message in a text,
+// and [Check] to check it. Nothing of a text is kept or logged, and what a [Report] shows of a message is masked.
 package inspect
 
 import (
@@ -30,9 +30,8 @@ type Input struct {
 // The fields of forms that hold a message.
 var messageFields = []string{"creq", "cres", "threeDSMethodData", "PaRes", "pares", "PaReq"}
 
-// Read finds the message in a text: JSON, a log line with JSON in it, base64url, a
-// form, or a PARes. Lines of this server's request log have none, and are read themselves. It returns false if there
-// is nothing of these.
+// Read finds the message in a text: JSON, a log line with JSON in it, base64url, a form, or a PARes. Lines of this
+// server's request log have no message, and are read as they are. It returns false if the text has none of these.
 func Read(data []byte) (in Input, ok bool) {
 	text := bytes.TrimSpace(data)
 	if bytes.HasPrefix(text, []byte("{")) {

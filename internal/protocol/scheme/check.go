@@ -285,8 +285,9 @@ type RuleName struct {
 	Since, Until string
 }
 
-// Find returns the Finding of an AReq that does not keep a rule, which [Sheet.Check] found at a time. The AReq is known by
-// its version, channel and category as text. Of a rule that the sheet does not have any more it knows what the name says.
+// Find returns the Finding of an AReq that does not keep a rule, which [Sheet.Check] found at a time. The AReq is known
+// by its version, channel and category as text. If the sheet no longer has the rule, the Finding has only what the name
+// says.
 func (s *Sheet) Find(name RuleName, version, channel, category string, at time.Time) *Finding {
 	unknown := &Finding{
 		Element: name.Element, Elements: strings.Split(name.Element, "|"), Rule: name.Kind, InForce: name.Since <= at.UTC().Format(time.DateOnly),

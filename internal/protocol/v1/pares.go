@@ -127,8 +127,7 @@ func (r *PARes) readTX(p part, scheme string) {
 	}
 }
 
-// authenticated reports whether the status is one with a CAVV: the cardholder was
-// authenticated, or an attempt to was made.
+// authenticated reports whether the status has a CAVV: the cardholder was authenticated, or an attempt was made.
 func (r *PARes) authenticated() bool { return r.Status == "Y" || r.Status == "A" }
 
 // eciAgrees reports whether a signed indicator is one that the scheme has for this status.
@@ -144,9 +143,8 @@ func eciAgrees(eci, status, scheme string) bool {
 	return slices.Contains(good, eci)
 }
 
-// ShortECI returns the indicator as the API has it: the signed one without its
-// leading zero, or the one that goes with status N or U (docs/api.md,
-// M7).
+// ShortECI returns the indicator in the form of the API: the signed one without its leading zero, or the one that
+// belongs to status N or U (docs/api.md, M7).
 func (o *Opened) ShortECI() string {
 	switch o.Status {
 	case "N":

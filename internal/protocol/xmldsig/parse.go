@@ -167,8 +167,8 @@ func (p *parser) document() (*Element, error) {
 	return p.root, nil
 }
 
-// checkStart checks a token by its beginning, before anything is allocated for it. It returns
-// the reason to refuse it, or "". So do the other methods below that return a string.
+// checkStart checks a token by its beginning, before anything is allocated for it. It returns the reason to refuse it,
+// or "". The other methods below that return a string do the same.
 func (p *parser) checkStart(rest []byte) string {
 	switch {
 	case bytes.HasPrefix(rest, []byte("</")):
@@ -356,8 +356,8 @@ func (p *parser) stands(at []string) bool {
 	return true
 }
 
-// handOver hands over the open element, which has ended, and removes it and the white space
-// before it from the tree.
+// handOver passes the element that has just ended to its Stream, and removes it and the white space before it from the
+// tree.
 func (p *parser) handOver(s *Stream) {
 	s.Each(p.open)
 	p.tokens = p.before
@@ -371,7 +371,7 @@ func (p *parser) handOver(s *Stream) {
 	*content = (*content)[:n]
 }
 
-// text adds a piece of text; raw is the same as it is written.
+// text adds a piece of text; raw is its written form.
 func (p *parser) text(s, raw []byte) string {
 	isCDATA := bytes.HasPrefix(raw, cdata)
 	if p.open == nil {

@@ -32,9 +32,9 @@ type Verified struct {
 	Chain     int    // certificates, the signer's and the root included
 }
 
-// Verify checks that signature, the neighbour of signed in the document, signs that element
-// alone, and that the certificates in it chain from the key that signed to a root of one of
-// the policies. The first policy that allows it counts. The error is a *[Refusal].
+// Verify checks that signature, which stands next to signed in the document, signs that element and nothing else. The
+// certificates in it must chain from the key that signed to a root of one of the policies. The first policy that allows
+// it counts. The error is a *[Refusal].
 func Verify(signed, signature *Element, policies []Policy) (*Verified, error) {
 	if signed == signature || signed.parent == nil || signed.parent != signature.parent {
 		return nil, &Refusal{Reason: NotBeside}

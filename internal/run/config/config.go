@@ -124,7 +124,7 @@ type Config struct {
 		LameDuck time.Duration `yaml:"lame_duck"`
 	} `yaml:"timeouts"`
 
-	// What is kept of each authentication, for years; `off` keeps nothing. See [the journal](operating/journal.md).
+	// The record of each authentication, kept for years; `off` keeps nothing. See [the journal](operating/journal.md).
 	Journal struct {
 		// How long it is kept. With `off` in the place of the section it is nothing.
 		Keep time.Duration `yaml:"keep"`
@@ -242,7 +242,8 @@ type Browser struct {
 	URL string `yaml:"url"`
 	// Certificate and key of this listener. Without them it speaks plain HTTP and belongs behind a proxy that ends TLS.
 	TLS *KeyPair `yaml:"tls"`
-	// Networks of the proxies in front. From one of them, browserIP is the right-most entry of X-Forwarded-For that is no proxy.
+	// Networks of the proxies in front. For a connection from one of them, browserIP is the right-most entry of
+	// X-Forwarded-For that is no proxy.
 	TrustedProxies []string `yaml:"trusted_proxies"`
 }
 
@@ -359,8 +360,8 @@ type Directory struct {
 	RequestorName string `yaml:"requestor_name"`
 	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in acsURL and threeDSMethodURL. For laboratories; serve warns. A threeDSMethodURL that was withheld before comes with the next complete load of the card ranges. See [operating](operating/directories.md#urls-for-browsers).
 	Lab bool `yaml:"lab"`
-	// What this directory asks of AReqs besides the public rules of its scheme, for merchants with scheme_rules. See
-	// [schemes](schemes.md#rules-of-your-own).
+	// Rules of this directory for AReqs, in addition to the public rules of its scheme, for merchants with scheme_rules.
+	// See [schemes](schemes.md#rules-of-your-own).
 	Rules RulesFile `yaml:"rules"`
 	// The mark of the scheme on pages of the console. Without one it has none.
 	Colour string `yaml:"colour"`
@@ -396,7 +397,8 @@ type V1Directory struct {
 	Scheme string `yaml:"scheme"`
 	// Where VEReqs and CRReqs go.
 	DirectoryURL string `yaml:"directory_url"`
-	// Where a message goes that could not be delivered to directory_url, or was answered there with a status of 5xx. Unset, it is tried there once more.
+	// The address for a message that could not be delivered to directory_url, or was answered there with a status of 5xx.
+	// Unset, directory_url is tried once more.
 	FallbackURL string `yaml:"fallback_url"`
 	// Another forward proxy for this directory than that of all, or none (`url: direct`).
 	ForwardProxy *Proxy `yaml:"forward_proxy"`

@@ -37,9 +37,8 @@ import (
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// Key and OtherKey are the API keys of a playground that has no others, of two merchants. They are in the
-// README so that its lines work as pasted, and they are worth nothing elsewhere: only Start
-// puts them into a store.
+// Key and OtherKey are the API keys of a playground that has no others, of two merchants. They are in the README so
+// that its lines can be pasted. They are useless elsewhere: only Start puts them into a store.
 const (
 	Key      = "5a5a5a5a-0000-4000-8000-000000000001"
 	OtherKey = "5a5a5a5a-0000-4000-8000-000000000002"
@@ -161,8 +160,8 @@ func (p *Playground) ResultsURL() string { return p.resultsURL }
 // ConsoleURL is the address of the console, without a slash at the end; "" without an [Address].
 func (p *Playground) ConsoleURL() string { return p.consoleURL }
 
-// putKeys makes the keys valid, the well-known ones if there are no others, in a new store and in one that is kept. Of a store
-// that is kept it revokes those of earlier starts.
+// putKeys makes the keys valid, in a new store and in a kept one. Without other keys these are the well-known ones. In
+// a kept store it revokes the keys of earlier starts.
 func putKeys(ctx context.Context, db store.Store, ring *keyring.Ring, keys *Keys) error {
 	var terms account.Terms
 	if keys != nil {

@@ -362,9 +362,9 @@ type Erasure struct {
 	Answers                  int // kept for an Idempotency-Key
 }
 
-// EraseFromJournal removes what belongs to the card or to the merchant of a query: from the journal, from the events for
-// webhooks, and from the answers that are kept for an Idempotency-Key. The journal comes last, for it says which
-// authentications are the card's: after an error the same call finds what is left.
+// EraseFromJournal removes what belongs to the card or to the merchant of a query: from the journal, from the events
+// for webhooks, and from the answers that are kept for an Idempotency-Key. The journal comes last, because it knows
+// which authentications belong to the card. So after an error the same call finds the rest.
 func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, db store.Store, ring *keyring.Ring, q journal.Query) (done Erasure, err error) {
 	q = journal.Query{Card: q.Card, Merchant: q.Merchant}
 	if q.Card == "" && q.Merchant == "" {

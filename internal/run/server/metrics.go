@@ -37,7 +37,8 @@ func (o observer) RulesChecked(merchant, schemeName string, findings []*scheme.F
 	o.Metrics.RulesChecked(merchant, schemeName, broken)
 }
 
-// registerLoadMetrics shows which share of each priority a load shedder admits, and the waits that it goes by.
+// registerLoadMetrics adds metrics for the share of each priority that a load shedder admits, and for the waits that it
+// measures.
 func registerLoadMetrics(m *obs.Metrics, gate *shed.LoadShedder) {
 	for _, p := range shed.Priorities() {
 		m.Gauge("threeds_admitted_share", "Share of requests that is admitted now, by priority: low, middle, high. Less than 1 is overload.",

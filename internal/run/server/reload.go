@@ -101,7 +101,8 @@ type reloadHash struct {
 	Config string `json:"config"`
 }
 
-// record adds a reload to the audit trail. The configuration is in use already, so a store that is away changes nothing.
+// record adds a reload to the audit trail. The configuration is in use already, so an unreachable store does not
+// matter.
 func (r *reloader) record(ctx context.Context, before, why string) {
 	ctx, stop := context.WithTimeout(ctx, recordLimit)
 	defer stop()

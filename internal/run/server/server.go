@@ -137,7 +137,7 @@ type Limits struct {
 	PerKey      float64 // requests per second and API key
 	InFlight    int64
 	Connections int           // of each listener; 0: no bound
-	Wait        time.Duration // for a processor, and storeWaits of it for the store, from which on load is shed; 0: it is not
+	Wait        time.Duration // for a processor after which load is shed, and storeWaits times that for the store; 0 means never
 	AuthBody    int64
 	Body        int64
 	Message     message.Limits
@@ -448,7 +448,7 @@ func (s *Server) Journal() journal.Store {
 	return s.journal.Store
 }
 
-// eraseEvery is how often cards are looked for whose browser did not come in time.
+// eraseEvery is how often the server looks for cards whose browser did not come in time.
 const eraseEvery = 5 * time.Second
 
 // eraseCards takes the cards of browsers that did not come out of the store, until ctx ends.

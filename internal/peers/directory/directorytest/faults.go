@@ -256,7 +256,7 @@ func member(name, value string) func(good []byte) []byte {
 	}
 }
 
-// of is the value of the first member of that name, a string with its quotes.
+// of returns the value of the first member with that name, a string with its quotes.
 func of(good []byte, name string) []byte {
 	found := regexp.MustCompile(fmt.Sprintf(`%q:("[^"]*")`, name)).FindSubmatch(good)
 	if found == nil {
