@@ -51,8 +51,7 @@ type Handler struct {
 	// Node is the server, as the operations on directories see it; nil: there are no directories.
 	Node *Node
 
-	operators sync.Mutex // held from the look for another admin to the change
-	exports   exportLimit
+	exports exportLimit
 
 	once sync.Once
 	mux  *http.ServeMux
@@ -72,7 +71,6 @@ func routes() []route {
 		{"GET", "openapi.json", "api describe", "This description", describe},
 		{"GET", "keys", "key list", "List API keys", listKeys},
 		{"POST", "keys", "key create", "Create an API key, which is shown once", createKey},
-		{"DELETE", "keys/{hash}", "key revoke", "Revoke an API key", revokeKey},
 		{"GET", "merchants", "merchant list", "List merchants", listMerchants},
 		{"GET", "merchants/{name}", "merchant list", "Show a merchant", showMerchant},
 		{"POST", "merchants", "merchant add", "Add a merchant", addMerchant},
@@ -93,11 +91,9 @@ func routes() []route {
 		{"POST", "ranges/{scheme}/refresh", "ranges refresh", "Ask the directory server for its card ranges", refreshRanges},
 		{"GET", "tokens", "token list", "List tokens of this API", listTokens},
 		{"POST", "tokens", "token create", "Create a token, which is shown once", createToken},
-		{"DELETE", "tokens/{name}", "token revoke", "Revoke a token", revokeToken},
 		{"GET", "operators", "operator list", "List who may log in to the console", listOperators},
 		{"POST", "operators", "operator invite", "Make a link for a passkey, which is shown once", inviteOperator},
 		{"PATCH", "operators/{name}", "operator role", "Give an operator another role", changeOperator},
-		{"DELETE", "operators/{name}", "operator remove", "Remove an operator", removeOperator},
 		{"GET", "audit", "audit search", "Search the audit trail", searchAudit},
 		{"GET", "audit/export", "audit export", "Export the audit trail in a form that can be verified", exportAudit},
 		{"GET", "journal/export", "journal export", "Export the journal, as JSON lines that can be verified or as CSV", exportJournal},

@@ -454,7 +454,7 @@ func TestD148MerchantsOfTheFileStay(t *testing.T) {
 	if w := s.call("viewer", "GET", "merchants/New", ""); !strings.Contains(w.Body.String(), `"mcc":"5411"`) {
 		t.Errorf("the merchant after its change: %s", w.Body)
 	}
-	if w := s.call("admin", "GET", "audit?action=merchant.change", ""); strings.Count(w.Body.String(), `"seq"`) != 2 {
+	if w := s.call("admin", "GET", "audit?object=New", ""); strings.Count(w.Body.String(), `"seq"`) != 2 {
 		t.Errorf("two changes left: %s", w.Body)
 	}
 }

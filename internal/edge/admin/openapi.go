@@ -116,8 +116,8 @@ var queries = map[string][]string{
 // bodies are the schemas of bodies, by path.
 var bodies = map[string]any{
 	"keys":             newSchema([]string{"merchant"}, "merchant", "label", "expires", "allow", "strict"),
-	"merchants":        newSchema([]string{"name"}, merchantMembers...),
-	"merchants/{name}": newSchema([]string{"version"}, append([]string{"version"}, merchantMembers...)...),
+	"merchants":        newSchema([]string{"name"}, ops.MerchantMembers...),
+	"merchants/{name}": newSchema([]string{"version"}, append([]string{"version"}, ops.MerchantMembers...)...),
 	"authentications/search": newSchema(nil,
 		append([]string{"acctNumber", "limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...)...),
 	"journal/erase":           newSchema(nil, "acctNumber", "merchant"),

@@ -11,6 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 )
 
 // A tokensView is the data of the page of tokens.
@@ -22,7 +23,7 @@ type tokensView struct {
 }
 
 func (h *Handler) newTokensView(v *visit) (*tokensView, error) {
-	all, err := listAll[operator.Token](h, v, "tokens", nil)
+	all, err := h.Acts.Tokens(v.Context(), v.session.Actor)
 	if err != nil {
 		return nil, err
 	}
@@ -39,11 +40,15 @@ func tokensPage(h *Handler, v *visit) (result, error) {
 // createToken makes a token. The answer shows it, and nothing shows it again.
 func createToken(h *Handler, v *visit) (result, error) {
 	form := v.PostForm
-	body := map[string]any{"name": strings.TrimSpace(form.Get("name")), "role": form.Get("role"), "merchant": form.Get("merchant")}
-	var made struct{ Token, Name string }
-	fault, err := h.createWithEnd(v, "tokens", body, &made)
-	if err != nil {
-		return result{}, err
+	asked := ops.NewToken{Name: strings.TrimSpace(form.Get("name")), Role: form.Get("role"), Merchant: form.Get("merchant")}
+	var made ops.MadeToken
+	var fault string
+	if asked.Expires, fault = readEnd(form); fault == "" {
+		var err error
+		made, err = h.Acts.CreateToken(v.Context(), v.session.Actor, asked)
+		if fault, err = faultOf(err); err != nil {
+			return result{}, err
+		}
 	}
 	view, err := h.newTokensView(v)
 	if err != nil {
@@ -57,7 +62,7 @@ func createToken(h *Handler, v *visit) (result, error) {
 }
 
 func revokeToken(h *Handler, v *visit) (result, error) {
-	err := h.call(v, http.MethodDelete, "tokens/"+url.PathEscape(v.PathValue("name")), nil, nil, nil)
+	_, err := ops.Find("token revoke").Do(h.Acts, v.Context(), v.session.Actor, v.PathValue("name"))
 	return result{to: "/tokens"}, err
 }
 

@@ -81,7 +81,7 @@ type result struct {
 	db              time.Duration
 }
 
-// A route is one page. A visitor who may do none of its acts is refused.
+// A route is one page. A visitor who may not do its act is refused; where it has several, each says so itself.
 type route struct {
 	pattern string
 	acts    []string
@@ -244,8 +244,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 	session, _ := operator.SessionOf(r.Context())
 	v := &visit{r, session}
 	got, err := func() (result, error) {
-		if len(acts) > 0 && !slices.ContainsFunc(acts, v.can) {
-			return result{}, ops.Find(acts[0]).Check(&session.Actor)
+		if len(acts) == 1 {
+			if err := ops.Find(acts[0]).Check(&session.Actor); err != nil {
+				return result{}, err
+			}
 		}
 		if r.Method == http.MethodPost {
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)

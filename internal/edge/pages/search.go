@@ -39,7 +39,7 @@ func wordChoices[T ~string](values []T, chosen string) []choice {
 
 // merchantChoices returns the merchants that the visitor may see.
 func (h *Handler) merchantChoices(v *visit, chosen string) ([]choice, error) {
-	merchants, err := listAll[struct{ Name string }](h, v, "merchants", nil)
+	merchants, err := h.Acts.ListMerchants(v.Context(), v.session.Actor)
 	var all []choice
 	for _, m := range merchants {
 		all = append(all, choice{m.Name, m.Name, m.Name == chosen})

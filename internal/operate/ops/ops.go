@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/operate/merchant"
@@ -34,9 +35,11 @@ type Acts struct {
 	Now       func() time.Time
 	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil means that they do not.
 	PasskeyURL func() string
-	// TakesAnyMerchant has keys and endpoints made for merchants without settings. It is for the command line, which may be
-	// used before the merchant has any.
-	TakesAnyMerchant bool
+	// IsCommandLine lets keys and endpoints be made for merchants without settings, and lets the last admin go: a command is
+	// used before there is anything, and can always invite somebody.
+	IsCommandLine bool
+
+	operators sync.Mutex // held from the look for another admin to the change
 }
 
 // A Reason is why an act is refused.
@@ -106,7 +109,7 @@ func (a *Acts) record(ctx context.Context, by operator.Actor, act, object string
 
 // CheckMerchant refuses a merchant that there is not. "" stands for all.
 func (a *Acts) CheckMerchant(ctx context.Context, name string) error {
-	if name == "" || a.TakesAnyMerchant {
+	if name == "" || a.IsCommandLine {
 		return nil
 	}
 	err := a.Merchants().CheckKnown(ctx, name)
