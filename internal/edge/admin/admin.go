@@ -6,7 +6,6 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,8 +34,6 @@ const Prefix = "/admin/v1/"
 type Handler struct {
 	*ops.Acts
 	Journal journal.Store // nil means that there is no journal
-	// Erase removes what belongs to the card or the merchant of a query, from the journal and from all that tells the same.
-	Erase func(ctx context.Context, q journal.Query) (Erased, error)
 	// JournalKeys sign exports of the journal and of the audit trail; nil: there is no such export.
 	JournalKeys *journal.Keys
 	RulesOf     func(scheme string) *scheme.Sheet // the rules of a scheme; nil: those that are public

@@ -63,9 +63,9 @@ func newSite(t *testing.T) *site {
 	s.handler.Hooks.Configure(hookSettings())
 	s.addJournal()
 	s.handler.JournalKeys = journal.NewKeys()
-	s.handler.Erase = func(ctx context.Context, q journal.Query) (admin.Erased, error) {
+	s.handler.Erase = func(ctx context.Context, q journal.Query) (ops.Erased, error) {
 		a, n, err := s.handler.Journal.Erase(ctx, q)
-		return admin.Erased{Authentications: a, Records: n}, err
+		return ops.Erased{Authentications: a, Records: n}, err
 	}
 	s.addNode()
 	for _, name := range callers() {

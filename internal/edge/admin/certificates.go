@@ -1,14 +1,9 @@
 package admin
 
 import (
-	"context"
-	"crypto/tls"
-	"errors"
-	"net/http"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
-	"github.com/openthreeds/threeds/internal/peers/directory"
 )
 
 // maxCertificates is the length of the longest body with certificates: their file, as JSON writes it.
@@ -27,13 +22,6 @@ type CertificatesOfScheme struct {
 	Problem string `json:"problem,omitzero"` // what /readyz says of the directory
 }
 
-// A CertificateTest is what came of a handshake.
-type CertificateTest struct {
-	Certificate string `json:"certificate"` // which was shown: next or current
-	Subject     string `json:"subject"`
-	directory.HandshakeReport
-}
-
 func (h *Handler) newCertificates(d *Directory, status clientcert.Status) *CertificatesOfScheme {
 	return &CertificatesOfScheme{
 		Status: status, Managed: d.Managed, Shown: d.Certificate, Problem: h.Node.Problems()["directory "+d.Scheme],
@@ -46,7 +34,7 @@ func listCertificates(h *Handler, r *request) (any, error) {
 	}
 	all := list[*CertificatesOfScheme]{Data: []*CertificatesOfScheme{}}
 	for _, d := range h.Node.Directories() {
-		status, err := h.Node.Certificates.Status(r.Context(), d.Scheme)
+		status, err := h.Certificates.Status(r.Context(), d.Scheme)
 		if err != nil {
 			return nil, err
 		}
@@ -60,29 +48,12 @@ func showCertificates(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	status, err := h.Node.Certificates.Status(r.Context(), d.Scheme)
+	status, err := h.Certificates.Status(r.Context(), d.Scheme)
 	return h.newCertificates(d, status), err
 }
 
-// certificateProblem returns the answer to an error of client certificates.
-func certificateProblem(err error) error {
-	refusal, ok := errors.AsType[*clientcert.RefusalError](err)
-	if !ok {
-		return err
-	}
-	status := http.StatusBadRequest
-	switch refusal.Rule {
-	case "state", "row", "busy":
-		status = http.StatusConflict
-	}
-	return refuse(status, "%s.", refusal.Text)
-}
-
-// changeCertificates reads the body into asked, and answers with the status that a change has made. The change is in the
-// audit trail before it is made.
-func (h *Handler) changeCertificates(r *request, action string, asked any,
-	change func(d *Directory, record clientcert.Recorder) (clientcert.Status, error),
-) (any, error) {
+// changeCertificates reads the body into asked, and answers with the status that a change has made.
+func (h *Handler) changeCertificates(r *request, asked any, change func(d *Directory) (clientcert.Status, error)) (any, error) {
 	if err := r.decode(asked); err != nil {
 		return nil, err
 	}
@@ -90,13 +61,8 @@ func (h *Handler) changeCertificates(r *request, action string, asked any,
 	if err != nil {
 		return nil, err
 	}
-	status, err := change(d, func(before, after clientcert.Status) error {
-		return h.record(r, action, d.Scheme, before.Summary(), after.Summary())
-	})
-	if err != nil {
-		return nil, certificateProblem(err)
-	}
-	return h.newCertificates(d, status), nil
+	status, err := change(d)
+	return h.newCertificates(d, status), err
 }
 
 func requestCertificate(h *Handler, r *request) (any, error) {
@@ -105,16 +71,9 @@ func requestCertificate(h *Handler, r *request) (any, error) {
 		Curve   string `json:"curve"`
 		Subject string `json:"subject"`
 	}
-	return h.changeCertificates(r, "certificate.request", &asked, func(d *Directory, record clientcert.Recorder) (clientcert.Status, error) {
+	return h.changeCertificates(r, &asked, func(d *Directory) (clientcert.Status, error) {
 		spec := clientcert.Spec{Bits: asked.Bits, Curve: asked.Curve, Subject: asked.Subject}
-		if spec.Subject == "" {
-			status, err := h.Node.Certificates.Status(r.Context(), d.Scheme)
-			if err != nil {
-				return status, err
-			}
-			spec.Subject = status.DefaultSubject(d.ResultsURL)
-		}
-		_, status, err := h.Node.Certificates.Request(r.Context(), d.Scheme, spec, record)
+		_, status, err := h.RequestCertificate(r.Context(), r.actor, d.Scheme, spec, d.ResultsURL)
 		return status, err
 	})
 }
@@ -124,27 +83,23 @@ func installCertificate(h *Handler, r *request) (any, error) {
 		Certificate string    `json:"certificate"` // PEM, those of the CAs behind it
 		At          time.Time `json:"at"`          // zero: when it is activated
 	}
-	return h.changeCertificates(r, "certificate.install", &asked, func(d *Directory, record clientcert.Recorder) (clientcert.Status, error) {
-		return h.Node.Certificates.Install(r.Context(), d.Scheme, []byte(asked.Certificate), asked.At, d.certificates, record)
+	return h.changeCertificates(r, &asked, func(d *Directory) (clientcert.Status, error) {
+		return h.InstallCertificate(r.Context(), r.actor, d.Scheme, []byte(asked.Certificate), asked.At, d.certificates)
 	})
 }
 
 func activateCertificate(h *Handler, r *request) (any, error) {
-	return h.changeCertificates(r, "certificate.activate", &struct{}{}, func(d *Directory, record clientcert.Recorder) (clientcert.Status, error) {
-		return h.Node.Certificates.Activate(r.Context(), d.Scheme, record)
+	return h.changeCertificates(r, &struct{}{}, func(d *Directory) (clientcert.Status, error) {
+		return h.ActivateCertificate(r.Context(), r.actor, d.Scheme)
 	})
 }
 
 func rollbackCertificate(h *Handler, r *request) (any, error) {
-	return h.changeCertificates(r, "certificate.rollback", &struct{}{}, func(d *Directory, record clientcert.Recorder) (clientcert.Status, error) {
-		return h.Node.Certificates.Rollback(r.Context(), d.Scheme, record)
+	return h.changeCertificates(r, &struct{}{}, func(d *Directory) (clientcert.Status, error) {
+		return h.RollBackCertificate(r.Context(), r.actor, d.Scheme)
 	})
 }
 
-// A handshakeTrier makes a handshake with the directory server of a scheme.
-type handshakeTrier func(ctx context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error)
-
-// testCertificate changes nothing, so it is not in the audit trail.
 func testCertificate(h *Handler, r *request) (any, error) {
 	if err := r.decode(&struct{}{}); err != nil {
 		return nil, err
@@ -153,10 +108,5 @@ func testCertificate(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	cert, what, err := h.Node.Certificates.Candidate(r.Context(), d.Scheme)
-	if err != nil {
-		return nil, certificateProblem(err)
-	}
-	report, err := h.Node.TryCertificate(r.Context(), d.Scheme, *cert)
-	return CertificateTest{what, cert.Leaf.Subject.String(), report}, err
+	return h.TestCertificate(r.Context(), r.actor, d.Scheme)
 }

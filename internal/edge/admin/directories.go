@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/peers/clientcert"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -27,12 +26,6 @@ type Node struct {
 	Endings func() map[string]time.Time
 	// DisabledEndpoints returns the webhook endpoints to which nothing is delivered.
 	DisabledEndpoints func(ctx context.Context) ([]DisabledEndpoint, error)
-	// Certificates has the client certificates of directories that the store has.
-	Certificates *clientcert.Service
-	// TryCertificate makes a handshake with the directory server of a scheme, in which it shows a client certificate.
-	TryCertificate handshakeTrier
-	// Keeper has the state of the card ranges.
-	Keeper directory.Keeper
 	// Generation returns the card ranges of a scheme that this node uses; nil if it has none.
 	Generation func(scheme string) *ranges.Generation
 }
@@ -162,13 +155,13 @@ type Ranges struct {
 const staleAfter = 2
 
 // readRanges returns how things stand with the card ranges of a directory.
-func (n *Node) readRanges(ctx context.Context, d *Directory, now time.Time) (Ranges, error) {
-	status, err := directory.ReadRefreshStatus(ctx, n.Keeper, d.Scheme)
+func (h *Handler) readRanges(ctx context.Context, d *Directory) (Ranges, error) {
+	status, err := directory.ReadRefreshStatus(ctx, h.Keeper, d.Scheme)
 	if err != nil {
 		return Ranges{}, err
 	}
 	status = status.AdaptTo(d.Refresh, d.MinRefresh)
-	asked, err := directory.ReadRefreshRequest(ctx, n.Keeper, d.Scheme, status)
+	asked, err := directory.ReadRefreshRequest(ctx, h.Keeper, d.Scheme, status)
 	if err != nil {
 		return Ranges{}, err
 	}
@@ -179,7 +172,7 @@ func (n *Node) readRanges(ctx context.Context, d *Directory, now time.Time) (Ran
 		Accepted: status.Held != 0 && asked.Accept == status.Held, Refreshing: asked.Refresh,
 	}
 	if r.Loaded != nil {
-		age := max(now.Sub(status.Loaded), 0)
+		age := max(h.Now().Sub(status.Loaded), 0)
 		r.AgeSeconds, r.IsOld = int64(age/time.Second), age >= min(max(staleAfter*d.Refresh, time.Minute), directory.ErrorAge)
 	}
 	return r, nil
@@ -264,7 +257,7 @@ func (h *Handler) readDirectories(ctx context.Context) ([]Directory, error) {
 	for i := range all {
 		d := &all[i]
 		var err error
-		if d.Ranges, err = h.Node.readRanges(ctx, d, h.Now()); err != nil {
+		if d.Ranges, err = h.readRanges(ctx, d); err != nil {
 			return nil, err
 		}
 		d.Problems = map[string]string{}

@@ -1,19 +1,15 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/state/journal"
-	"github.com/openthreeds/threeds/message"
 )
 
 // A stream is the answer of an operation that has more to say than fits into memory.
@@ -178,19 +174,7 @@ func AllowEraseTime(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(eraseTime))
 }
 
-// An Erased says how much was erased.
-type Erased struct {
-	Authentications int `json:"authentications"`
-	Records         int `json:"records"`
-	Events          int `json:"events"`  // for webhooks
-	Answers         int `json:"answers"` // kept for an Idempotency-Key
-}
-
-// eraseJournal removes what belongs to a card or to a merchant, after that stands in the audit trail, without the card.
 func eraseJournal(h *Handler, r *request) (any, error) {
-	if _, err := h.openJournal(); err != nil {
-		return nil, err
-	}
 	var asked struct {
 		AcctNumber string `json:"acctNumber"`
 		Merchant   string `json:"merchant"`
@@ -198,23 +182,5 @@ func eraseJournal(h *Handler, r *request) (any, error) {
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	asked.AcctNumber = message.PlainCardNumber(asked.AcctNumber)
-	object := "merchant " + asked.Merchant
-	if asked.AcctNumber != "" {
-		object = "card"
-	}
-	n := len(asked.AcctNumber)
-	switch {
-	case (asked.AcctNumber == "") == (asked.Merchant == ""):
-		return nil, refuse(http.StatusBadRequest, "Want either acctNumber or merchant.")
-	case cardnumber.MayBe(asked.Merchant):
-		return nil, refuse(http.StatusBadRequest, "merchant: that may be a whole card number, and names stand in the audit trail. Send it as acctNumber.")
-	case n > 0 && (n < 13 || n > 19 || strings.Trim(asked.AcctNumber, "0123456789") != ""):
-		return nil, refuse(http.StatusBadRequest, "acctNumber: want a card number of 13 to 19 digits.")
-	}
-	if err := h.record(r, "journal.erase", object, nil, nil); err != nil {
-		return nil, err
-	}
-	// What was begun is finished, also when nobody waits for the answer any more.
-	return h.Erase(context.WithoutCancel(r.Context()), journal.Query{Card: asked.AcctNumber, Merchant: asked.Merchant})
+	return h.EraseJournal(r.Context(), r.actor, asked.AcctNumber, asked.Merchant)
 }

@@ -1,15 +1,12 @@
 package admin
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/rangequery"
@@ -58,12 +55,12 @@ func listRanges(h *Handler, r *request) (any, error) {
 }
 
 func (h *Handler) readRangesOf(ctx context.Context, d *Directory) (*RangesOfScheme, error) {
-	status, err := h.Node.readRanges(ctx, d, h.Now())
+	status, err := h.readRanges(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	one := &RangesOfScheme{Scheme: d.Scheme, Ranges: status, Generations: []int64{}}
-	snapshots, err := h.Node.Keeper.Snapshots(ctx, d.Scheme)
+	snapshots, err := h.Keeper.Snapshots(ctx, d.Scheme)
 	for _, s := range snapshots {
 		one.Generations = append(one.Generations, s.Generation)
 	}
@@ -179,7 +176,7 @@ func (h *Handler) openGeneration(ctx context.Context, parameter string, status *
 	if number == 0 {
 		return nil, noGeneration
 	}
-	g, err := open(ctx, h.Node.Keeper, status.Scheme, number)
+	g, err := open(ctx, h.Keeper, status.Scheme, number)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, noGeneration
 	}
@@ -194,19 +191,14 @@ func acceptRanges(h *Handler, r *request) (any, error) {
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	d, status, err := h.findRanges(r)
+	d, err := h.findDirectory(r)
+	if err == nil {
+		_, err = h.AcceptRanges(r.Context(), r.actor, d.Scheme, asked.Held)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if status.Held == 0 || cmp.Or(asked.Held, status.Held) != status.Held {
-		return nil, refuse(http.StatusConflict, "Nothing is held back, or it is another generation by now. Compare again.")
-	}
-	before := map[string]any{"generation": status.Generation, "ranges": status.Ranges.Ranges}
-	after := map[string]any{"held": status.Held, "ranges": status.HeldRanges}
-	if err := h.record(r, "ranges.accept", d.Scheme, before, after); err != nil {
-		return nil, err
-	}
-	return h.requestRanges(r, d, directory.RefreshRequest{Accept: status.Held})
+	return h.readRangesOf(r.Context(), d)
 }
 
 // refreshRanges has a node ask the directory server as soon as the protocol allows.
@@ -215,21 +207,8 @@ func refreshRanges(h *Handler, r *request) (any, error) {
 		return nil, err
 	}
 	d, err := h.findDirectory(r)
-	if err != nil {
-		return nil, err
-	}
-	if err := h.record(r, "ranges.refresh", d.Scheme, nil, nil); err != nil {
-		return nil, err
-	}
-	return h.requestRanges(r, d, directory.RefreshRequest{Refresh: true})
-}
-
-// requestRanges stores a request for the nodes that serve, and returns how things stand.
-func (h *Handler) requestRanges(r *request, d *Directory, wanted directory.RefreshRequest) (any, error) {
-	wanted.At = h.Now().UTC().Truncate(time.Millisecond)
-	err := directory.PutRefreshRequest(r.Context(), h.Node.Keeper, d.Scheme, "threeds console "+rand.Text(), wanted)
-	if errors.Is(err, store.ErrHeld) {
-		return nil, refuse(http.StatusConflict, "Somebody else asks for the same at this moment. Try again.")
+	if err == nil {
+		err = h.RefreshRanges(r.Context(), r.actor, d.Scheme)
 	}
 	if err != nil {
 		return nil, err

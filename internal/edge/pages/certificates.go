@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 )
 
 // A certificateRow is a directory in the list of client certificates.
@@ -77,7 +78,7 @@ type certificateView struct {
 	Row               certificateRow
 	CanChange         bool
 	Done, Fault       string
-	Test              *admin.CertificateTest
+	Test              *ops.CertificateTest
 	Keys              []choice
 	Subject, At, File string // as they were typed
 }
@@ -133,7 +134,7 @@ func changeCertificate(h *Handler, v *visit) (result, error) {
 	at := "certificates/" + url.PathEscape(v.PathValue("scheme"))
 	var answer any
 	if do == "test" {
-		view.Test = &admin.CertificateTest{}
+		view.Test = &ops.CertificateTest{}
 		answer = view.Test
 	}
 	if fault == "" {

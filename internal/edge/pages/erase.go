@@ -12,6 +12,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
@@ -26,7 +27,7 @@ type eraseView struct {
 	Fault    string
 	Merchant string // as it was typed
 	Asked    *erasure
-	Erased   *admin.Erased
+	Erased   *ops.Erased
 }
 
 // An erasure is what has to be confirmed.
@@ -105,7 +106,7 @@ func (h *Handler) askToErase(v *visit, number, name string) (result, error) {
 
 // eraseConfirmed erases, and says how much that was.
 func (h *Handler) eraseConfirmed(v *visit, number, name string) (result, error) {
-	var done admin.Erased
+	var done ops.Erased
 	fault, err := h.submit(v, http.MethodPost, "journal/erase", nil, map[string]string{"acctNumber": number, "merchant": name}, &done)
 	if err != nil {
 		return result{}, err

@@ -8,6 +8,7 @@ package ops
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
@@ -16,7 +17,10 @@ import (
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/peers/clientcert"
+	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -35,6 +39,14 @@ type Acts struct {
 	Now       func() time.Time
 	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil means that they do not.
 	PasskeyURL func() string
+	// Keeper has the state of the card ranges, and Certificates the client certificates of directories that the store has.
+	Keeper       directory.Keeper
+	Certificates *clientcert.Service
+	// TryCertificate makes a handshake with the directory server of a scheme, in which it shows a client certificate.
+	TryCertificate func(ctx context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error)
+	// Erase removes what belongs to the card or the merchant of a query, from the journal and from all that tells the same;
+	// nil means that there is no journal.
+	Erase func(ctx context.Context, q journal.Query) (Erased, error)
 	// IsCommandLine lets keys and endpoints be made for merchants without settings, and lets the last admin go: a command is
 	// used before there is anything, and can always invite somebody.
 	IsCommandLine bool

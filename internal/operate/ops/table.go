@@ -46,29 +46,10 @@ var (
 
 // table returns the one table of acts and rights.
 func table() []Act {
-	return slices.Concat(webhookActs(), keyActs(), merchantActs(), operatorActs(), []Act{
-		{Name: "api describe", Least: operator.Viewer, IsForOwn: true, Doors: []Door{Admin}},
-		{Name: "journal search", Least: operator.Viewer, IsForOwn: true, Action: "record.search", Doors: byOperators},
-		{Name: "journal show", Least: operator.Viewer, IsForOwn: true, Action: "record.view", Object: "id", Doors: byOperators},
-		{Name: "journal report", Least: operator.Viewer, IsForOwn: true, Doors: byHTTP},
-		{Name: "journal billing", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
-		{Name: "journal export", Least: operator.Operator, Action: "journal.export", Doors: []Door{Admin, Command}},
-		{Name: "journal erase", Least: operator.Admin, Action: "journal.erase", Object: "card, or merchant and its name", Doors: byOperators},
-		{Name: "directory list", Least: operator.Viewer, Doors: byHTTP},
-		{Name: "ranges status", Least: operator.Viewer, Doors: byOperators},
-		{Name: "ranges accept", Least: operator.Operator, Action: "ranges.accept", Object: "scheme", Doors: byOperators},
-		{Name: "ranges refresh", Least: operator.Operator, Action: "ranges.refresh", Object: "scheme", Doors: byOperators},
-		{Name: "ranges import", Least: operator.Operator, Action: "ranges.import", Object: "scheme", Doors: []Door{Command}},
-		{Name: "audit search", Least: operator.Admin, Doors: byOperators},
-		{Name: "audit export", Least: operator.Admin, Action: "audit.export", Doors: byOperators},
-		{Name: "cert status", Least: operator.Viewer, Doors: byOperators},
-		{Name: "cert request", Least: operator.Operator, Action: "certificate.request", Object: "scheme", Doors: byOperators},
-		{Name: "cert install", Least: operator.Operator, Action: "certificate.install", Object: "scheme", Doors: byOperators},
-		{Name: "cert activate", Least: operator.Operator, Action: "certificate.activate", Object: "scheme", Doors: byOperators},
-		{Name: "cert rollback", Least: operator.Operator, Action: "certificate.rollback", Object: "scheme", Doors: byOperators},
-		{Name: "cert test", Least: operator.Operator, Doors: byOperators},
-		{Name: "explain", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
-	})
+	return slices.Concat(
+		webhookActs(), keyActs(), merchantActs(), operatorActs(), directoryActs(), journalActs(),
+		[]Act{{Name: "api describe", Least: operator.Viewer, IsForOwn: true, Doors: []Door{Admin}}},
+	)
 }
 
 // acts is what table returns, and places says where each act is. They are set at the start, for acts refer to them.
@@ -123,7 +104,7 @@ func (act *Act) Has(d Door) bool { return slices.Contains(act.Doors, d) }
 // notActs are actions that the audit trail has beside those of acts: what nodes do, what people do at the login, and what
 // commands do with a whole store or journal.
 var notActs = []string{
-	"audit.scrub", "audit.sign", "config.reload", "journal.generate", "journal.import", "key.rotate", "login", "login.failed", "logout",
+	"audit.sign", "config.reload", "journal.generate", "journal.import", "key.rotate", "login", "login.failed", "logout",
 	"operator.register", "store.restore",
 }
 
