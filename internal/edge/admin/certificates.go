@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"context"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
 )
 
@@ -29,26 +32,43 @@ func (h *Handler) newCertificates(d *Directory, status clientcert.Status) *Certi
 }
 
 func listCertificates(h *Handler, r *request) (any, error) {
+	all, err := h.ListCertificates(r.Context(), r.actor)
+	return list[*CertificatesOfScheme]{Data: all}, err
+}
+
+// ListCertificates returns how things stand with the client certificates of each directory.
+func (h *Handler) ListCertificates(ctx context.Context, by operator.Actor) ([]*CertificatesOfScheme, error) {
+	if err := ops.Find("cert status").Check(&by); err != nil {
+		return nil, err
+	}
 	if h.Node == nil {
 		return nil, errNoNode
 	}
-	all := list[*CertificatesOfScheme]{Data: []*CertificatesOfScheme{}}
+	all := []*CertificatesOfScheme{}
 	for _, d := range h.Node.Directories() {
-		status, err := h.Certificates.Status(r.Context(), d.Scheme)
+		status, err := h.Certificates.Status(ctx, d.Scheme)
 		if err != nil {
 			return nil, err
 		}
-		all.Data = append(all.Data, h.newCertificates(&d, status))
+		all = append(all, h.newCertificates(&d, status))
 	}
 	return all, nil
 }
 
 func showCertificates(h *Handler, r *request) (any, error) {
-	d, err := h.findDirectory(r)
+	return h.ShowCertificates(r.Context(), r.actor, r.PathValue("scheme"))
+}
+
+// ShowCertificates returns how things stand with the client certificates of one directory.
+func (h *Handler) ShowCertificates(ctx context.Context, by operator.Actor, scheme string) (*CertificatesOfScheme, error) {
+	if err := ops.Find("cert status").Check(&by); err != nil {
+		return nil, err
+	}
+	d, err := h.FindDirectory(scheme)
 	if err != nil {
 		return nil, err
 	}
-	status, err := h.Certificates.Status(r.Context(), d.Scheme)
+	status, err := h.Certificates.Status(ctx, d.Scheme)
 	return h.newCertificates(d, status), err
 }
 
@@ -57,7 +77,7 @@ func (h *Handler) changeCertificates(r *request, asked any, change func(d *Direc
 	if err := r.decode(asked); err != nil {
 		return nil, err
 	}
-	d, err := h.findDirectory(r)
+	d, err := h.FindDirectory(r.PathValue("scheme"))
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +124,7 @@ func testCertificate(h *Handler, r *request) (any, error) {
 	if err := r.decode(&struct{}{}); err != nil {
 		return nil, err
 	}
-	d, err := h.findDirectory(r)
+	d, err := h.FindDirectory(r.PathValue("scheme"))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -274,22 +276,30 @@ func (h *Handler) readDirectories(ctx context.Context) ([]Directory, error) {
 }
 
 func listDirectories(h *Handler, r *request) (any, error) {
-	all, err := h.readDirectories(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	return list[Directory]{Data: all}, nil
+	all, err := h.ListDirectories(r.Context(), r.actor)
+	return list[Directory]{Data: all}, err
 }
 
-// findDirectory returns the directory that a path names.
-func (h *Handler) findDirectory(r *request) (*Directory, error) {
+// ListDirectories returns the directory servers with how they are.
+func (h *Handler) ListDirectories(ctx context.Context, by operator.Actor) ([]Directory, error) {
+	if err := ops.Find("directory list").Check(&by); err != nil {
+		return nil, err
+	}
+	return h.readDirectories(ctx)
+}
+
+// FindDirectory returns the directory of a scheme.
+func (h *Handler) FindDirectory(scheme string) (*Directory, error) {
 	if h.Node == nil {
 		return nil, errNoNode
 	}
 	all := h.Node.Directories()
-	i := slices.IndexFunc(all, func(d Directory) bool { return d.Scheme == r.PathValue("scheme") })
+	i := slices.IndexFunc(all, func(d Directory) bool { return d.Scheme == scheme })
 	if i < 0 {
 		return nil, refuse(http.StatusNotFound, "There is no directory of this scheme.")
 	}
 	return &all[i], nil
 }
+
+// Roots returns the CAs whose certificates the directory may have, or may trust.
+func (d *Directory) Roots() []*x509.Certificate { return d.certificates }

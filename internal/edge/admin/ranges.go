@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/rangequery"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
@@ -40,16 +42,25 @@ type FoundRange struct {
 const MaxPrefix = 12
 
 func listRanges(h *Handler, r *request) (any, error) {
+	all, err := h.ListRanges(r.Context(), r.actor)
+	return list[*RangesOfScheme]{Data: all}, err
+}
+
+// ListRanges returns how things stand with the card ranges of each directory.
+func (h *Handler) ListRanges(ctx context.Context, by operator.Actor) ([]*RangesOfScheme, error) {
+	if err := ops.Find("ranges status").Check(&by); err != nil {
+		return nil, err
+	}
 	if h.Node == nil {
 		return nil, errNoNode
 	}
-	all := list[RangesOfScheme]{Data: []RangesOfScheme{}}
+	all := []*RangesOfScheme{}
 	for _, d := range h.Node.Directories() {
-		one, err := h.readRangesOf(r.Context(), &d)
+		one, err := h.readRangesOf(ctx, &d)
 		if err != nil {
 			return nil, err
 		}
-		all.Data = append(all.Data, *one)
+		all = append(all, one)
 	}
 	return all, nil
 }
@@ -67,27 +78,37 @@ func (h *Handler) readRangesOf(ctx context.Context, d *Directory) (*RangesOfSche
 	return one, err
 }
 
-// findRanges returns the directory that a path names, and its card ranges.
-func (h *Handler) findRanges(r *request) (*Directory, *RangesOfScheme, error) {
-	d, err := h.findDirectory(r)
+// findRanges returns a directory and its card ranges.
+func (h *Handler) findRanges(ctx context.Context, by *operator.Actor, scheme string) (*Directory, *RangesOfScheme, error) {
+	if err := ops.Find("ranges status").Check(by); err != nil {
+		return nil, nil, err
+	}
+	d, err := h.FindDirectory(scheme)
 	if err != nil {
 		return nil, nil, err
 	}
-	status, err := h.readRangesOf(r.Context(), d)
+	status, err := h.readRangesOf(ctx, d)
 	return d, status, err
 }
 
-// showRanges looks for the ranges that hold cards with a prefix, in what this node uses.
+// FoundRanges say how things stand with the card ranges of a scheme, and what was found there.
+type FoundRanges struct {
+	*RangesOfScheme
+	Match *RangeMatch `json:"match"` // null: no prefix was asked for
+}
+
 func showRanges(h *Handler, r *request) (any, error) {
-	d, status, err := h.findRanges(r)
+	return h.FindRanges(r.Context(), r.actor, r.PathValue("scheme"), r.URL.Query().Get("prefix"))
+}
+
+// FindRanges looks for the ranges that hold cards with a prefix, in what this node uses. "" looks for none.
+func (h *Handler) FindRanges(ctx context.Context, by operator.Actor, scheme, prefix string) (*FoundRanges, error) {
+	d, status, err := h.findRanges(ctx, &by, scheme)
 	if err != nil {
 		return nil, err
 	}
-	answer := struct {
-		*RangesOfScheme
-		Match *RangeMatch `json:"match"` // null: no prefix was asked for
-	}{RangesOfScheme: status}
-	prefix := strings.ReplaceAll(r.URL.Query().Get("prefix"), " ", "")
+	answer := &FoundRanges{RangesOfScheme: status}
+	prefix = strings.ReplaceAll(prefix, " ", "")
 	if prefix == "" {
 		return answer, nil
 	}
@@ -128,13 +149,18 @@ func newFoundRange(d *Directory, g *ranges.Generation, info *ranges.Info, countr
 // heldName stands for the generation that is held back, where a number of one is expected.
 const heldName = "held"
 
-// compareRanges says how two generations differ: without names, what is held back or the newest from the one before it.
 func compareRanges(h *Handler, r *request) (any, error) {
-	d, status, err := h.findRanges(r)
+	diff, _, err := h.CompareRanges(r.Context(), r.actor, r.PathValue("scheme"), r.URL.Query().Get("old"), r.URL.Query().Get("new"))
+	return diff, err
+}
+
+// CompareRanges says how two generations differ: without names, what is held back or the newest from the one before it. It
+// also returns how things stand.
+func (h *Handler) CompareRanges(ctx context.Context, by operator.Actor, scheme, oldName, newName string) (*rangequery.Difference, *RangesOfScheme, error) {
+	d, status, err := h.findRanges(ctx, &by, scheme)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	oldName, newName := r.URL.Query().Get("old"), r.URL.Query().Get("new")
 	switch {
 	case newName == "" && status.Held != 0:
 		newName = heldName
@@ -147,15 +173,15 @@ func compareRanges(h *Handler, r *request) (any, error) {
 			oldName = strconv.FormatInt(status.Generations[i+1], 10)
 		}
 	}
-	old, err := h.openGeneration(r.Context(), "old", status, oldName)
+	old, err := h.openGeneration(ctx, "old", status, oldName)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	now, err := h.openGeneration(r.Context(), "new", status, newName)
+	now, err := h.openGeneration(ctx, "new", status, newName)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return rangequery.Compare(d.Scheme, oldName, newName, old, now), nil
+	return rangequery.Compare(d.Scheme, oldName, newName, old, now), status, nil
 }
 
 // openGeneration reads the generation that a parameter names: a number of one, 0 for none, or "held".
@@ -191,7 +217,7 @@ func acceptRanges(h *Handler, r *request) (any, error) {
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	d, err := h.findDirectory(r)
+	d, err := h.FindDirectory(r.PathValue("scheme"))
 	if err == nil {
 		_, err = h.AcceptRanges(r.Context(), r.actor, d.Scheme, asked.Held)
 	}
@@ -206,7 +232,7 @@ func refreshRanges(h *Handler, r *request) (any, error) {
 	if err := r.decode(&struct{}{}); err != nil {
 		return nil, err
 	}
-	d, err := h.findDirectory(r)
+	d, err := h.FindDirectory(r.PathValue("scheme"))
 	if err == nil {
 		err = h.RefreshRanges(r.Context(), r.actor, d.Scheme)
 	}

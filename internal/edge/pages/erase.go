@@ -106,8 +106,8 @@ func (h *Handler) askToErase(v *visit, number, name string) (result, error) {
 
 // eraseConfirmed erases, and says how much that was.
 func (h *Handler) eraseConfirmed(v *visit, number, name string) (result, error) {
-	var done ops.Erased
-	fault, err := h.submit(v, http.MethodPost, "journal/erase", nil, map[string]string{"acctNumber": number, "merchant": name}, &done)
+	done, err := h.Acts.EraseJournal(v.Context(), v.session.Actor, number, name)
+	fault, err := faultOf(err)
 	if err != nil {
 		return result{}, err
 	}

@@ -7,7 +7,6 @@ package pages
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"embed"
@@ -33,16 +32,11 @@ import (
 //go:embed assets/*.css assets/*.js templates/*.html
 var files embed.FS
 
-// A Caller does operations of the admin API.
-type Caller interface {
-	Call(ctx context.Context, actor operator.Actor, method, path string, query url.Values, body, answer any) error
-}
-
 // A Handler serves the pages. Set its fields before use. It serves requests whose context has a session, see
 // [operator.SessionOf], and no others. Where a form comes from, and whether anything may frame a page, is checked by what
 // stands in front of it.
 type Handler struct {
-	Admin Caller
+	Admin *admin.Handler
 	Acts  *ops.Acts
 	Now   func() time.Time
 	Log   *slog.Logger
