@@ -290,13 +290,8 @@ func memberPath(field string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p != "" && unicode.IsUpper(rune(p[0])) }), ".")
 }
 
-// record writes to the audit trail what the actor does.
-func (h *Handler) record(r *request, action, object string, before, after any) error {
-	return h.Operators.Record(r.Context(), r.actor.Entry(action, object, before, after))
-}
-
-// A list is the answer of an operation that lists.
-type list[T any] struct {
+// A List is the answer of an operation that lists.
+type List[T any] struct {
 	Data []T     `json:"data"`
 	Next *string `json:"next"` // what to give as cursor for the next page; null at the end
 }

@@ -506,33 +506,3 @@ func TestD141OperatorsByAPI(t *testing.T) {
 		t.Errorf("without passkeys: %d %s", w.Code, w.Body)
 	}
 }
-
-// TestK11CallIsARequest: what is called in the process has the same roles, the same merchants and the same trail.
-func TestK11CallIsARequest(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	viewer := operator.Actor{Who: "passkey:vera", Role: operator.Viewer, Merchant: shop, From: "192.0.2.9"}
-	status := func(method, path string, body any) int {
-		err := s.handler.Call(t.Context(), viewer, method, path, nil, body, nil)
-		if p := admin.ProblemOf(err); p != nil {
-			return p.Status
-		}
-		if err != nil {
-			t.Errorf("%s %s: %v", method, path, err)
-		}
-		return 200
-	}
-	for operation, want := range map[string]int{
-		"GET authentications/" + passedID: 200, "GET authentications/" + foreignID: 404, "GET merchants/Corner%20Shop": 200,
-		"GET merchants/Other%20Shop": 404, "GET audit": 403, "POST tokens": 403, "GET nothing": 404, "GET keys/": 404, "GET merchants/%zz": 404,
-	} {
-		method, path, _ := strings.Cut(operation, " ")
-		if got := status(method, path, map[string]string{}); got != want {
-			t.Errorf("%s: %d, want %d", operation, got, want)
-		}
-	}
-	entries, err := s.handler.Operators.Search(t.Context(), operator.Query{Who: viewer.Who, Action: "record.view", Limit: 2})
-	if err != nil || len(entries) != 1 || entries[0].Object != passedID || entries[0].From != viewer.From {
-		t.Errorf("in the audit trail: %+v, %v", entries, err)
-	}
-}

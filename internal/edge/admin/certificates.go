@@ -33,7 +33,7 @@ func (h *Handler) newCertificates(d *Directory, status clientcert.Status) *Certi
 
 func listCertificates(h *Handler, r *request) (any, error) {
 	all, err := h.ListCertificates(r.Context(), r.actor)
-	return list[*CertificatesOfScheme]{Data: all}, err
+	return List[*CertificatesOfScheme]{Data: all}, err
 }
 
 // ListCertificates returns how things stand with the client certificates of each directory.

@@ -277,7 +277,7 @@ func (h *Handler) readDirectories(ctx context.Context) ([]Directory, error) {
 
 func listDirectories(h *Handler, r *request) (any, error) {
 	all, err := h.ListDirectories(r.Context(), r.actor)
-	return list[Directory]{Data: all}, err
+	return List[Directory]{Data: all}, err
 }
 
 // ListDirectories returns the directory servers with how they are.

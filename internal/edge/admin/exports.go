@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -73,14 +74,14 @@ func (l *exportLimit) enter(actor string) (leave func(), err error) {
 }
 
 // startExport answers with an export, after that stands in the audit trail, unless too many are under way.
-func (h *Handler) startExport(r *request, action string, what any, s stream) (any, error) {
-	leave, err := h.exports.enter(r.actor.Who)
+func (h *Handler) startExport(ctx context.Context, by operator.Actor, act string, what any, s stream) (stream, error) {
+	leave, err := h.exports.enter(by.Who)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	if err := h.record(r, action, "", nil, what); err != nil {
+	if err := h.Record(ctx, by, act, "", nil, what); err != nil {
 		leave()
-		return nil, err
+		return s, err
 	}
 	s.leave = leave
 	return s, nil
@@ -105,24 +106,39 @@ var errNoKeys = refuse(http.StatusServiceUnavailable, "There are no keys to sign
 func readAuditQuery(r *request) (q operator.Query, err error) {
 	asked := r.URL.Query()
 	q = operator.Query{Who: asked.Get("who"), Action: asked.Get("action"), Object: asked.Get("object")}
-	if err := ops.CheckAction(q.Action); err != nil {
-		return q, refuse(http.StatusBadRequest, "action: %v.", err)
-	}
 	q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to"))
 	return q, err
 }
 
-// exportAudit answers with the audit trail, after that stands in it.
+// checkAudit refuses an actor who may not do an act on the audit trail, and a search for an action that is none.
+func checkAudit(by *operator.Actor, act string, q *operator.Query) error {
+	if err := ops.Find(act).Check(by); err != nil {
+		return err
+	}
+	if err := ops.CheckAction(q.Action); err != nil {
+		return refuse(http.StatusBadRequest, "action: %v.", err)
+	}
+	return nil
+}
+
 func exportAudit(h *Handler, r *request) (any, error) {
 	q, err := readAuditQuery(r)
 	if err != nil {
 		return nil, err
 	}
-	if h.JournalKeys == nil {
-		return nil, errNoKeys
+	return h.startAuditExport(r.Context(), r.actor, q)
+}
+
+// startAuditExport answers with the audit trail, after that stands in it.
+func (h *Handler) startAuditExport(ctx context.Context, by operator.Actor, q operator.Query) (stream, error) {
+	if err := checkAudit(&by, "audit export", &q); err != nil {
+		return stream{}, err
 	}
-	return h.startExport(r, "audit.export", nil, stream{name: "audit.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
-		_, err := h.Operators.Export(r.Context(), w, h.JournalKeys, q)
+	if h.JournalKeys == nil {
+		return stream{}, errNoKeys
+	}
+	return h.startExport(ctx, by, "audit export", nil, stream{name: "audit.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
+		_, err := h.Operators.Export(ctx, w, h.JournalKeys, q)
 		if broken, ok := errors.AsType[*operator.ChainError](err); ok {
 			h.Log.Error("admin API", "file", "audit.jsonl", "err", broken) // the file is whole, and shows what was changed
 			return nil
@@ -131,9 +147,19 @@ func exportAudit(h *Handler, r *request) (any, error) {
 	}})
 }
 
+// ExportAudit writes the audit trail in a form that can be verified. Nothing is written before a refusal.
+func (h *Handler) ExportAudit(ctx context.Context, by operator.Actor, q operator.Query, to io.Writer) error {
+	s, err := h.startAuditExport(ctx, by, q)
+	if err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.write(to)
+}
+
 // exportJournal answers with days of the journal, after that stands in the audit trail.
 func exportJournal(h *Handler, r *request) (any, error) {
-	st, err := h.openJournal()
+	st, err := h.openJournal(&r.actor, "journal export")
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +168,7 @@ func exportJournal(h *Handler, r *request) (any, error) {
 	if q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
 		return nil, err
 	}
-	if err := h.checkMerchantOf(r, st, q.Merchant); err != nil {
+	if err := h.checkMerchantOf(r.Context(), &r.actor, st, q.Merchant); err != nil {
 		return nil, err
 	}
 	answer := stream{name: "journal.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
@@ -163,7 +189,7 @@ func exportJournal(h *Handler, r *request) (any, error) {
 		return nil, refuse(http.StatusBadRequest, "format: want jsonl or csv.")
 	}
 	what := map[string]string{"merchant": q.Merchant, "from": asked.Get("from"), "to": asked.Get("to"), "format": asked.Get("format")}
-	return h.startExport(r, "journal.export", what, answer)
+	return h.startExport(r.Context(), r.actor, "journal export", what, answer)
 }
 
 // eraseTime is how long an erasure may take until it is answered: a merchant may have millions of records.

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -21,7 +23,7 @@ func timeOrNull(t time.Time) *time.Time {
 
 func listKeys(h *Handler, r *request) (any, error) {
 	all, err := h.Keys(r.Context(), r.actor)
-	return list[ops.Key]{Data: all}, err
+	return List[ops.Key]{Data: all}, err
 }
 
 func createKey(h *Handler, r *request) (any, error) {
@@ -35,7 +37,7 @@ func createKey(h *Handler, r *request) (any, error) {
 
 func listMerchants(h *Handler, r *request) (any, error) {
 	all, err := h.ListMerchants(r.Context(), r.actor)
-	return list[merchant.Entry]{Data: all}, err
+	return List[merchant.Entry]{Data: all}, err
 }
 
 func showMerchant(h *Handler, r *request) (any, error) {
@@ -83,7 +85,7 @@ func removeMerchant(h *Handler, r *request) (any, error) {
 
 func listTokens(h *Handler, r *request) (any, error) {
 	all, err := h.Tokens(r.Context(), r.actor)
-	return list[operator.Token]{Data: all}, err
+	return List[operator.Token]{Data: all}, err
 }
 
 func createToken(h *Handler, r *request) (any, error) {
@@ -97,7 +99,7 @@ func createToken(h *Handler, r *request) (any, error) {
 
 func listOperators(h *Handler, r *request) (any, error) {
 	all, err := h.ListOperators(r.Context(), r.actor)
-	return list[operator.User]{Data: all}, err
+	return List[operator.User]{Data: all}, err
 }
 
 func inviteOperator(h *Handler, r *request) (any, error) {
@@ -128,25 +130,42 @@ func searchAudit(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.Limit = auditLimit
 	asked := r.URL.Query()
 	if text := asked.Get("limit"); text != "" {
 		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > maxAuditLimit {
 			return nil, refuse(http.StatusBadRequest, "limit: want a number from 1 to %d.", maxAuditLimit)
 		}
 	}
-	if text := asked.Get("cursor"); text != "" {
-		if q.Before, err = strconv.ParseInt(text, 10, 64); err != nil || q.Before < 1 {
-			return nil, refuse(http.StatusBadRequest, "cursor: want the value of next in the answer before.")
-		}
+	if q.Before, err = ReadAuditCursor(asked.Get("cursor")); err != nil {
+		return nil, err
 	}
-	entries, err := h.Operators.Search(r.Context(), q)
+	return h.SearchAudit(r.Context(), r.actor, q)
+}
+
+// SearchAudit returns a page of the audit trail, the newest first. Next is the Before of the following page.
+func (h *Handler) SearchAudit(ctx context.Context, by operator.Actor, q operator.Query) (*List[operator.Entry], error) {
+	if err := checkAudit(&by, "audit search", &q); err != nil {
+		return nil, err
+	}
+	q.Limit = cmp.Or(q.Limit, auditLimit)
+	entries, err := h.Operators.Search(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	all := list[operator.Entry]{Data: entries}
+	all := &List[operator.Entry]{Data: entries}
 	if n := len(entries); n == q.Limit && entries[n-1].Seq > 1 {
 		all.Next = new(strconv.FormatInt(entries[n-1].Seq, 10))
 	}
 	return all, nil
+}
+
+// ReadAuditCursor reads the Before of a search from the Next of the page before; "" is the first page.
+func ReadAuditCursor(text string) (before int64, err error) {
+	if text == "" {
+		return 0, nil
+	}
+	if before, err = strconv.ParseInt(text, 10, 64); err != nil || before < 1 {
+		return 0, refuse(http.StatusBadRequest, "cursor: want the value of next in the answer before.")
+	}
+	return before, nil
 }

@@ -43,7 +43,7 @@ const MaxPrefix = 12
 
 func listRanges(h *Handler, r *request) (any, error) {
 	all, err := h.ListRanges(r.Context(), r.actor)
-	return list[*RangesOfScheme]{Data: all}, err
+	return List[*RangesOfScheme]{Data: all}, err
 }
 
 // ListRanges returns how things stand with the card ranges of each directory.

@@ -11,7 +11,7 @@ import (
 
 func listHooks(h *Handler, r *request) (any, error) {
 	all, err := h.Endpoints(r.Context(), r.actor, r.URL.Query().Get("merchant"))
-	return list[ops.Endpoint]{Data: all}, err
+	return List[ops.Endpoint]{Data: all}, err
 }
 
 func showHook(h *Handler, r *request) (any, error) {
@@ -73,7 +73,7 @@ func listEvents(h *Handler, r *request) (any, error) {
 			return nil, refuse(http.StatusBadRequest, "limit: want a number from 1 to %d.", ops.MaxEvents)
 		}
 	}
-	all := list[ops.EventLine]{}
+	all := List[ops.EventLine]{}
 	all.Data, all.Next, err = h.EventLines(r.Context(), r.actor, q)
 	return all, err
 }

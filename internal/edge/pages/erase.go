@@ -13,7 +13,6 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
-	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
 // serveErase answers the form, which may take long.
@@ -87,15 +86,13 @@ func eraseByForm(h *Handler, v *visit) (result, error) {
 // askToErase shows what would go.
 func (h *Handler) askToErase(v *visit, number, name string) (result, error) {
 	asked := &erasure{Name: name, Merchant: name, Proof: name, IsCard: number != ""}
-	body := map[string]any{"limit": maxByCard}
+	q := admin.RecordQuery{Merchant: name, Limit: maxByCard}
 	if asked.IsCard {
 		asked.Name, asked.Proof = "the card ending in "+number[len(number)-4:], proveCard(v.session, number)
-		body["acctNumber"] = number
-	} else {
-		body["merchant"] = name
+		q = admin.RecordQuery{AcctNumber: number, Limit: maxByCard}
 	}
-	var page list[journal.Record]
-	if err := h.call(v, http.MethodPost, "authentications/search", nil, body, &page); err != nil {
+	page, err := h.Admin.FindRecords(v.Context(), v.session.Actor, q)
+	if err != nil {
 		return result{}, err
 	}
 	if asked.Found, asked.HasMore = len(page.Data), page.Next != nil; asked.Found > 0 {

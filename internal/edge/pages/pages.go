@@ -1,8 +1,8 @@
 // Package pages serves the pages of the console: search and timeline of authentications, reports, merchants, keys and
 // what else the admin API can do. Set the fields of a [Handler] and serve it behind the login.
 //
-// A page asks the admin API in this process for what it shows, as the actor of the session. So it can do no more than a
-// token with the same role, and what it does is in the same audit trail. Pages work without their script.
+// A page calls the functions that the admin API calls, as the actor of the session. So it can do no more than a token with
+// the same role, and what it does is in the same audit trail. Pages work without their script.
 package pages
 
 import (
@@ -15,7 +15,6 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -132,24 +131,6 @@ type visit struct {
 
 // can reports whether the visitor may do an act.
 func (v *visit) can(act string) bool { return ops.Find(act).May(&v.session.Actor) }
-
-// call asks the admin API as the visitor.
-func (h *Handler) call(v *visit, method, path string, query url.Values, body, answer any) error {
-	return h.Admin.Call(v.Context(), v.session.Actor, method, path, query, body, answer)
-}
-
-// A list is an answer of the admin API that lists.
-type list[T any] struct {
-	Data []T
-	Next *string
-}
-
-// listAll asks the admin API, as the visitor, for a list that has no further pages.
-func listAll[T any](h *Handler, v *visit, path string, query url.Values) ([]T, error) {
-	var all list[T]
-	err := h.call(v, http.MethodGet, path, query, nil, &all)
-	return all.Data, err
-}
 
 // maxForm is the length of the longest form: a pasted request, and what is around it.
 const maxForm = 1 << 20
@@ -324,11 +305,6 @@ func (h *Handler) failure(err error) result {
 		heading = "This does not work"
 	}
 	return result{template: "failure", title: heading, status: p.Status, data: failed{Heading: heading, Text: p.Detail}}
-}
-
-// submit asks the admin API as the visitor for what a form wants. A refusal that the form could mend is fault, and no error.
-func (h *Handler) submit(v *visit, method, path string, query url.Values, body, answer any) (fault string, err error) {
-	return faultOf(h.call(v, method, path, query, body, answer))
 }
 
 // faultOf returns a refusal that the form could mend as fault, and any other error as it is.

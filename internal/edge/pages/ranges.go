@@ -96,8 +96,8 @@ func (s *rangeStatus) describe() {
 
 // A rangeChange is a range that two generations do not have in common.
 type rangeChange struct {
-	rangequery.Change
-	Old, New *rangeInfo
+	Change, Start, End string
+	Old, New           *rangeInfo
 }
 
 // A rangeInfo is what is said of a range.
@@ -140,7 +140,7 @@ func rangeDiffPage(h *Handler, v *visit) (result, error) {
 	}
 	view := rangeDiffView{Difference: diff, Left: diff.Added + diff.Removed + diff.Changed - len(diff.First)}
 	for _, c := range diff.First {
-		view.First = append(view.First, rangeChange{c, (*rangeInfo)(c.Old), (*rangeInfo)(c.New)})
+		view.First = append(view.First, rangeChange{c.Change, c.Start, c.End, (*rangeInfo)(c.Old), (*rangeInfo)(c.New)})
 	}
 	if view.New == "held" && v.can("ranges accept") {
 		view.Held = status.Held

@@ -53,7 +53,7 @@ func (a *Acts) AcceptRanges(ctx context.Context, by operator.Actor, scheme strin
 	}
 	before := map[string]any{"generation": status.Generation, "ranges": status.Ranges}
 	after := map[string]any{"held": status.Held, "ranges": status.HeldRanges}
-	if err := a.record(ctx, by, "ranges accept", scheme, before, after); err != nil {
+	if err := a.Record(ctx, by, "ranges accept", scheme, before, after); err != nil {
 		return status, err
 	}
 	return status, a.requestRanges(ctx, scheme, directory.RefreshRequest{Accept: status.Held})
@@ -64,7 +64,7 @@ func (a *Acts) RefreshRanges(ctx context.Context, by operator.Actor, scheme stri
 	if err := Find("ranges refresh").Check(&by); err != nil {
 		return err
 	}
-	if err := a.record(ctx, by, "ranges refresh", scheme, nil, nil); err != nil {
+	if err := a.Record(ctx, by, "ranges refresh", scheme, nil, nil); err != nil {
 		return err
 	}
 	return a.requestRanges(ctx, scheme, directory.RefreshRequest{Refresh: true})
@@ -94,7 +94,7 @@ func (a *Acts) ImportRanges(ctx context.Context, by operator.Actor, scheme strin
 		return 0, status, err
 	}
 	was := map[string]any{"generation": status.Generation, "ranges": status.Ranges}
-	if err := a.record(ctx, by, "ranges import", scheme, was, map[string]any{"ranges": g.Len()}); err != nil {
+	if err := a.Record(ctx, by, "ranges import", scheme, was, map[string]any{"ranges": g.Len()}); err != nil {
 		return 0, status, err
 	}
 	number, err := directory.Import(ctx, a.Keeper, scheme, newHolder(), g)
@@ -123,7 +123,7 @@ func (a *Acts) changeCertificates(ctx context.Context, by operator.Actor, act, s
 		return clientcert.Status{}, err
 	}
 	status, err := change(func(before, after clientcert.Status) error {
-		return a.record(ctx, by, act, scheme, before.Summary(), after.Summary())
+		return a.Record(ctx, by, act, scheme, before.Summary(), after.Summary())
 	})
 	return status, certificateRefusal(err)
 }

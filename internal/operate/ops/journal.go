@@ -55,7 +55,7 @@ func (a *Acts) EraseJournal(ctx context.Context, by operator.Actor, card, mercha
 	case n > 0 && (n < 13 || n > 19 || strings.Trim(card, "0123456789") != ""):
 		return Erased{}, refuseMember("acctNumber", "want a card number of 13 to 19 digits.")
 	}
-	if err := a.record(ctx, by, "journal erase", object, nil, nil); err != nil {
+	if err := a.Record(ctx, by, "journal erase", object, nil, nil); err != nil {
 		return Erased{}, err
 	}
 	// What was begun is finished, also when nobody waits for the answer any more.

@@ -131,7 +131,7 @@ func (a *Acts) CreateKey(ctx context.Context, by operator.Actor, k NewKey) (Made
 	key := account.NewKey()
 	row := account.NewRow(a.Ring(), key, k.Merchant, k.Strict, account.Terms{Label: k.Label, Expires: k.Expires, Allow: k.Allow})
 	hash := hex.EncodeToString(row.Hash)
-	if err := a.record(ctx, by, "key create", hash, nil, k); err != nil {
+	if err := a.Record(ctx, by, "key create", hash, nil, k); err != nil {
 		return MadeKey{}, err
 	}
 	return MadeKey{key, hash, k.Merchant}, a.Store.PutKey(ctx, row)
@@ -156,7 +156,7 @@ func (a *Acts) revokeKey(ctx context.Context, by operator.Actor, hash string) er
 		return errNoKey
 	}
 	before := map[string]string{"merchant": rows[i].Merchant}
-	if err := a.record(ctx, by, "key revoke", hex.EncodeToString(bits), before, nil); err != nil {
+	if err := a.Record(ctx, by, "key revoke", hex.EncodeToString(bits), before, nil); err != nil {
 		return err
 	}
 	return translate(a.Store.RevokeKey(ctx, bits), errNoKey)

@@ -126,7 +126,7 @@ func (a *Acts) AddMerchant(ctx context.Context, by operator.Actor, m account.Mer
 	case err != nil && !errors.Is(err, merchant.ErrNotFound):
 		return none, err
 	}
-	if err := a.record(ctx, by, "merchant add", m.Name, nil, &m); err != nil {
+	if err := a.Record(ctx, by, "merchant add", m.Name, nil, &m); err != nil {
 		return none, err
 	}
 	e, err := a.Merchants().Put(ctx, m, "")
@@ -169,7 +169,7 @@ func (a *Acts) ChangeMerchant(ctx context.Context, by operator.Actor, name, vers
 	if m, err = a.checkProfile(m); err != nil {
 		return was, err
 	}
-	if err := a.record(ctx, by, "merchant set", m.Name, &was.Merchant, &m); err != nil {
+	if err := a.Record(ctx, by, "merchant set", m.Name, &was.Merchant, &m); err != nil {
 		return was, err
 	}
 	e, err := a.Merchants().Put(ctx, m, version)
@@ -185,7 +185,7 @@ func (a *Acts) RemoveMerchant(ctx context.Context, by operator.Actor, name, vers
 	if was.Source == merchant.Keys {
 		return merchantRefusal(merchant.ErrNoRow)
 	}
-	if err := a.record(ctx, by, "merchant remove", was.Name, &was.Merchant, nil); err != nil {
+	if err := a.Record(ctx, by, "merchant remove", was.Name, &was.Merchant, nil); err != nil {
 		return err
 	}
 	return merchantRefusal(a.Merchants().Remove(ctx, was.Name, version))

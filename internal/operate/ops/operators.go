@@ -99,7 +99,7 @@ func (a *Acts) CreateToken(ctx context.Context, by operator.Actor, t NewToken) (
 	if isThere {
 		return MadeToken{}, errTaken
 	}
-	if err := a.record(ctx, by, "token create", t.Name, nil, t); err != nil {
+	if err := a.Record(ctx, by, "token create", t.Name, nil, t); err != nil {
 		return MadeToken{}, err
 	}
 	text, err := a.Operators.CreateToken(ctx, operator.Token{Name: t.Name, Role: role, Merchant: t.Merchant, Expires: t.Expires})
@@ -123,7 +123,7 @@ func (a *Acts) revokeToken(ctx context.Context, by operator.Actor, name string) 
 	if !isThere {
 		return errNoToken
 	}
-	if err := a.record(ctx, by, "token revoke", name, nil, nil); err != nil {
+	if err := a.Record(ctx, by, "token revoke", name, nil, nil); err != nil {
 		return err
 	}
 	return translate(a.Operators.RevokeToken(ctx, name), errNoToken)
@@ -176,7 +176,7 @@ func (a *Acts) InviteOperator(ctx context.Context, by operator.Actor, o NewOpera
 		return Invited{}, translate(err, errUserExists)
 	}
 	after := map[string]any{"role": role, "merchant": o.Merchant}
-	if err := a.record(ctx, by, "operator invite", invitation.Name, nil, after); err != nil { // nobody has the link
+	if err := a.Record(ctx, by, "operator invite", invitation.Name, nil, after); err != nil { // nobody has the link
 		return Invited{}, err
 	}
 	return Invited{address + "/invite/" + secret, invitation.Name, invitation.Expires.Truncate(time.Second)}, nil
@@ -217,7 +217,7 @@ func (a *Acts) ChangeRole(ctx context.Context, by operator.Actor, name, role str
 		}
 	}
 	before, after := map[string]any{"role": was.Role}, map[string]any{"role": wanted}
-	if err := a.record(ctx, by, "operator role", was.Name, before, after); err != nil {
+	if err := a.Record(ctx, by, "operator role", was.Name, before, after); err != nil {
 		return was, now, err
 	}
 	was, now, err = a.Operators.ChangeUser(ctx, was.Name, func(u *operator.User) error {
@@ -238,7 +238,7 @@ func (a *Acts) removeOperator(ctx context.Context, by operator.Actor, name strin
 	if err := a.checkOtherAdmin(ctx, &was); err != nil {
 		return err
 	}
-	if err := a.record(ctx, by, "operator remove", was.Name, map[string]any{"role": was.Role}, nil); err != nil {
+	if err := a.Record(ctx, by, "operator remove", was.Name, map[string]any{"role": was.Role}, nil); err != nil {
 		return err
 	}
 	return translate(a.Operators.RemoveUser(ctx, was.Name), errNoOperator)

@@ -110,8 +110,8 @@ func KeyActor(a *account.Account, from string) operator.Actor {
 	return by
 }
 
-// record writes to the audit trail what an actor is about to do.
-func (a *Acts) record(ctx context.Context, by operator.Actor, act, object string, before, after any) error {
+// Record writes to the audit trail that an actor is about to do an act.
+func (a *Acts) Record(ctx context.Context, by operator.Actor, act, object string, before, after any) error {
 	err := a.Operators.Record(ctx, by.Entry(Find(act).Action, object, before, after))
 	if err != nil {
 		return fmt.Errorf("audit trail: %w", err)

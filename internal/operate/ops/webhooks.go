@@ -175,7 +175,7 @@ func (a *Acts) AddEndpoint(ctx context.Context, by operator.Actor, merchant stri
 	if err != nil {
 		return Endpoint{}, webhookRefusal(err)
 	}
-	if err := a.record(ctx, by, "webhook add", prepared.ID, nil, a.view(&prepared)); err != nil {
+	if err := a.Record(ctx, by, "webhook add", prepared.ID, nil, a.view(&prepared)); err != nil {
 		return Endpoint{}, err
 	}
 	added, err := a.Hooks.Add(ctx, merchant, prepared)
@@ -202,7 +202,7 @@ func (a *Acts) changeEndpoint(ctx context.Context, by operator.Actor, act, id st
 	if err := a.Hooks.Check(&after); err != nil {
 		return Endpoint{}, webhookRefusal(err)
 	}
-	if err := a.record(ctx, by, act, was.ID, a.view(was), a.view(&after)); err != nil {
+	if err := a.Record(ctx, by, act, was.ID, a.view(was), a.view(&after)); err != nil {
 		return Endpoint{}, err
 	}
 	now, err := a.Hooks.Change(ctx, was.Merchant, was.ID, func(e *webhook.Endpoint) error { c.Apply(e); return nil })
@@ -225,7 +225,7 @@ func (a *Acts) removeEndpoint(ctx context.Context, by operator.Actor, id string)
 	if e, err := a.Hooks.Endpoint(ctx, merchant, id); err == nil {
 		before = a.view(e)
 	}
-	if err := a.record(ctx, by, "webhook remove", id, before, nil); err != nil {
+	if err := a.Record(ctx, by, "webhook remove", id, before, nil); err != nil {
 		return err
 	}
 	return webhookRefusal(a.Hooks.Remove(ctx, merchant, id))
@@ -238,7 +238,7 @@ func (a *Acts) RotateEndpoint(ctx context.Context, by operator.Actor, id string,
 	if err != nil {
 		return webhook.SecretView{}, err
 	}
-	if err := a.record(ctx, by, "webhook rotate", was.ID, nil, map[string]string{"merchant": was.Merchant}); err != nil {
+	if err := a.Record(ctx, by, "webhook rotate", was.ID, nil, map[string]string{"merchant": was.Merchant}); err != nil {
 		return webhook.SecretView{}, err
 	}
 	now, err := a.Hooks.Rotate(ctx, was.Merchant, was.ID, secret)
@@ -253,7 +253,7 @@ func (a *Acts) testEndpoint(ctx context.Context, by operator.Actor, id string) (
 	if err != nil {
 		return webhook.AttemptView{}, err
 	}
-	if err := a.record(ctx, by, "webhook test", e.ID, nil, map[string]string{"merchant": e.Merchant}); err != nil {
+	if err := a.Record(ctx, by, "webhook test", e.ID, nil, map[string]string{"merchant": e.Merchant}); err != nil {
 		return webhook.AttemptView{}, err
 	}
 	status, err := a.Hooks.Test(ctx, e.Merchant, e.ID)
@@ -426,7 +426,7 @@ func (a *Acts) Event(ctx context.Context, by operator.Actor, id string) (e webho
 	if e, err = a.Hooks.Event(ctx, merchant, id); err != nil {
 		return e, "", webhookRefusal(err)
 	}
-	return e, merchant, a.record(ctx, by, "webhook events EVENT", e.ID, nil, nil)
+	return e, merchant, a.Record(ctx, by, "webhook events EVENT", e.ID, nil, nil)
 }
 
 // A Resent names the event that is delivered again.
@@ -442,7 +442,7 @@ func (a *Acts) resendEvent(ctx context.Context, by operator.Actor, id string) (R
 	if _, err := a.Hooks.EventToResend(ctx, merchant, id); err != nil {
 		return Resent{}, webhookRefusal(err)
 	}
-	if err := a.record(ctx, by, "webhook resend", id, nil, map[string]string{"merchant": merchant}); err != nil {
+	if err := a.Record(ctx, by, "webhook resend", id, nil, map[string]string{"merchant": merchant}); err != nil {
 		return Resent{}, err
 	}
 	return Resent{id}, webhookRefusal(a.Hooks.Resend(ctx, merchant, id))

@@ -67,7 +67,7 @@ func (s *Server) newAdminAPI() *admin.Handler {
 	return h
 }
 
-// newConsolePages returns the login of the console, and behind it the pages, which ask the admin API.
+// newConsolePages returns the login of the console, and behind it the pages.
 func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 	s.login = &login.Service{
 		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log, Proxies: s.proxies,
