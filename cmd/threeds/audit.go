@@ -46,8 +46,8 @@ func auditSearch(ctx context.Context, cmd *invocation) error {
 	if err := checkSpan("audit search", q.From, q.To); err != nil {
 		return err
 	}
-	return withOperators(ctx, *file, func(s *operator.Service) error {
-		all, err := s.Search(ctx, q)
+	return withActs(ctx, *file, func(acts *ops.Acts, _ operator.Actor) error {
+		all, err := acts.Operators.Search(ctx, q)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/hint"
-	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/run/config"
@@ -73,8 +74,8 @@ func runCert(ctx context.Context, cmd *invocation) error {
 	}
 	c.config = conf
 	if err := c.open(ctx, do); err != nil {
-		if _, isRefusal := errors.AsType[*clientcert.RefusalError](err); isRefusal {
-			return fmt.Errorf("%s: %w", cmd.Name(), err)
+		if refusal, isRefusal := errors.AsType[*clientcert.RefusalError](err); isRefusal {
+			return fmt.Errorf("%s: %w", cmd.Name(), refusal)
 		}
 		return err
 	}
@@ -83,11 +84,10 @@ func runCert(ctx context.Context, cmd *invocation) error {
 
 // A certCommand is one command for client certificates.
 type certCommand struct {
-	*clientcert.Service
 	*invocation
+	acts      *ops.Acts
 	config    *config.Config
 	directory *config.Directory // the one that the command is about; nil: all
-	trail     *operator.Service
 	rest      []string
 	spec      clientcert.Spec
 	at        time.Time
@@ -113,21 +113,13 @@ func (c *certCommand) open(ctx context.Context, do func(context.Context) error) 
 		if shared, ok := st.(store.ClockSource); ok {
 			now = store.NewClock(ctx, time.Now, shared, slog.New(slog.DiscardHandler)).Now
 		}
-		c.Service = &clientcert.Service{Store: st, Sealer: ring, Now: now}
-		c.trail = &operator.Service{Store: st, Sealer: ring, Now: now}
+		c.acts = newActs(conf, st, ring)
+		c.acts.Certificates = &clientcert.Service{Store: st, Sealer: ring, Now: now}
+		c.acts.TryCertificate = func(ctx context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
+			return server.TryCertificate(ctx, conf, scheme, cert)
+		}
 		return do(ctx)
 	})
-}
-
-// record returns what adds a change to the audit trail.
-func (c *certCommand) record(ctx context.Context, action string) clientcert.Recorder {
-	return func(before, after clientcert.Status) error {
-		err := c.trail.Record(ctx, commandEntry(action, c.directory.Scheme, before.Summary(), after.Summary()))
-		if err != nil {
-			return fmt.Errorf("audit trail: %w", err)
-		}
-		return nil
-	}
 }
 
 // report says what was done, and whether the directory uses the certificates of the store at all.
@@ -139,19 +131,11 @@ func (c *certCommand) report(format string, args ...any) {
 }
 
 func (c *certCommand) request(ctx context.Context) error {
-	scheme := c.directory.Scheme
-	if c.spec.Subject == "" {
-		status, err := c.Status(ctx, scheme)
-		if err != nil {
-			return err
-		}
-		address := c.config.Results.URL
-		if c.directory.Results != nil {
-			address = c.directory.Results.URL
-		}
-		c.spec.Subject = status.DefaultSubject(address)
+	address := c.config.Results.URL
+	if c.directory.Results != nil {
+		address = c.directory.Results.URL
 	}
-	csr, status, err := c.Request(ctx, scheme, c.spec, c.record(ctx, "certificate.request"))
+	csr, status, err := c.acts.RequestCertificate(ctx, commandActor(), c.directory.Scheme, c.spec, address)
 	if err != nil {
 		return err
 	}
@@ -170,7 +154,7 @@ func (c *certCommand) install(ctx context.Context) error {
 		return err
 	}
 	roots := slices.Concat(c.directory.ServerCA.Certs, c.directory.ClientCA.Certs)
-	status, err := c.Install(ctx, c.directory.Scheme, file, c.at, roots, c.record(ctx, "certificate.install"))
+	status, err := c.acts.InstallCertificate(ctx, commandActor(), c.directory.Scheme, file, c.at, roots)
 	if err != nil {
 		return err
 	}
@@ -191,12 +175,12 @@ func (c *certCommand) install(ctx context.Context) error {
 }
 
 func (c *certCommand) activate(ctx context.Context) error {
-	status, err := c.Activate(ctx, c.directory.Scheme, c.record(ctx, "certificate.activate"))
+	status, err := c.acts.ActivateCertificate(ctx, commandActor(), c.directory.Scheme)
 	return c.reportChange(status, err)
 }
 
 func (c *certCommand) rollback(ctx context.Context) error {
-	status, err := c.Rollback(ctx, c.directory.Scheme, c.record(ctx, "certificate.rollback"))
+	status, err := c.acts.RollBackCertificate(ctx, commandActor(), c.directory.Scheme)
 	return c.reportChange(status, err)
 }
 
@@ -216,26 +200,23 @@ func (c *certCommand) reportChange(status clientcert.Status, err error) error {
 
 // A certTest is the result of a test.
 type certTest struct {
-	Scheme      string `json:"scheme"`
-	Certificate string `json:"certificate"` // next or current
-	Subject     string `json:"subject"`
-	directory.HandshakeReport
+	Scheme string `json:"scheme"`
+	ops.CertificateTest
 }
 
 func (c *certCommand) test(ctx context.Context) error {
 	scheme := c.directory.Scheme
-	cert, what, err := c.Candidate(ctx, scheme)
+	report, err := c.acts.ProveCertificate(ctx, commandActor(), scheme)
+	if _, isRefusal := errors.AsType[*clientcert.RefusalError](err); err != nil && !isRefusal {
+		err = fmt.Errorf("cert test: %w", err)
+	}
 	if err != nil {
 		return err
 	}
-	report, err := server.TryCertificate(ctx, c.config, scheme, *cert)
-	if err != nil {
-		return fmt.Errorf("cert test: %w", err)
-	}
 	if *c.asJSON {
-		err = writeJSON(c.stdout, certTest{scheme, what, cert.Leaf.Subject.String(), report})
+		err = writeJSON(c.stdout, certTest{scheme, report})
 	} else {
-		err = c.printTest(what, oneLine(cert.Leaf.Subject.String()), &report)
+		err = c.printTest(report.Certificate, oneLine(report.Subject), &report.HandshakeReport)
 	}
 	if err == nil && report.Result != directory.HandshakeAccepted {
 		err = fmt.Errorf("cert test: %s: %s", scheme, oneLine(report.Detail))
@@ -266,7 +247,7 @@ func (c *certCommand) status(ctx context.Context) error {
 		if c.directory != nil && c.directory != d {
 			continue
 		}
-		status, err := c.Status(ctx, d.Scheme)
+		status, err := c.acts.Certificates.Status(ctx, d.Scheme)
 		if err != nil {
 			return err
 		}

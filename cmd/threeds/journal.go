@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/server"
@@ -378,13 +379,14 @@ func eraseJournal(ctx context.Context, cmd *invocation) error {
 		return showErasable(ctx, cmd, *file, object, journal.Query{Card: number, Merchant: *name, Limit: maxSearch})
 	}
 	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
-		return withKeys(ctx, *file, func(_ *config.Config, db store.Store, ring *keyring.Ring) error {
-			if err := recordCommand(ctx, db, ring, "journal.erase", object, nil); err != nil {
-				return err
+		return withKeys(ctx, *file, func(c *config.Config, db store.Store, ring *keyring.Ring) error {
+			acts := newActs(c, db, ring)
+			acts.Erase = func(ctx context.Context, q journal.Query) (ops.Erased, error) {
+				return server.EraseFromJournal(ctx, st, keys, db, ring, q)
 			}
-			done, err := server.EraseFromJournal(ctx, st, keys, db, ring, journal.Query{Card: number, Merchant: *name})
+			done, err := acts.EraseJournal(ctx, commandActor(), number, *name)
 			if err != nil {
-				return err
+				return plainError(err)
 			}
 			fmt.Fprintf(cmd.stderr, "threeds: erased %s, %s\n", countOf(done.Events, "event"), countOf(done.Answers, "kept answer"))
 			_, err = fmt.Fprintf(cmd.stdout, "erased: %s, %s\n", countOf(done.Authentications, "authentication"), countOf(done.Records, "record"))

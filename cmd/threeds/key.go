@@ -17,7 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/server"
@@ -33,37 +35,37 @@ import (
 var keyCommands = []command{{"create", keyCreate}, {"list", keyList}, {"revoke", keyRevoke}, {"rotate", keyRotate}}
 
 func keyCreate(ctx context.Context, cmd *invocation) error {
-	name := cmd.String("name", "", "the merchant that the key is for")
-	strict := cmd.Bool("strict", false, "requests with this key are not put right, but refused")
-	var terms account.Terms
+	var key api.NewKey
+	cmd.StringVar(&key.Merchant, "name", "", "the merchant that the key is for")
+	cmd.BoolVar(&key.Strict, "strict", false, "requests with this key are not put right, but refused")
 	cmd.Func("label", "what the list calls the key", func(text string) (err error) {
-		terms.Label, err = parseLabel(text)
+		key.Label, err = parseLabel(text)
 		return err
 	})
 	cmd.Func("expires", "when the key ends: in days, as 90d, or a date in RFC 3339", func(text string) (err error) {
-		terms.Expires, err = parseExpiry(text, time.Now())
+		key.Expires, err = parseExpiry(text, time.Now())
 		return err
 	})
 	cmd.Func("allow", "a network, as 10.0.0.0/8, that requests may come from; may be repeated", func(text string) error {
 		network, err := config.ParseNetwork(text)
-		terms.Allow = append(terms.Allow, network)
+		key.Allow = append(key.Allow, network)
 		return err
 	})
 	file := cmd.configFlag()
 	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	if *name == "" {
+	if key.Merchant == "" {
 		return usageErrorf("key create: --name NAME is missing")
 	}
-	if err := config.CheckMerchantName(*name); err != nil {
+	if err := config.CheckMerchantName(key.Merchant); err != nil {
 		return usageErrorf("key create: --name: %v", err)
 	}
 	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		known, err := c.Registry(st, ring).Get(ctx, *name)
+		known, err := c.Registry(st, ring).Get(ctx, key.Merchant)
 		if errors.Is(err, merchant.ErrNotFound) || err == nil && known.Source == merchant.Keys {
 			fmt.Fprintf(cmd.stderr, "threeds: %s names no merchant %q, nor does the store: the key is for one without settings\n"+
-				"(\"threeds merchant add\" gives it some)\n", *file, *name)
+				"(\"threeds merchant add\" gives it some)\n", *file, key.Merchant)
 		} else if err != nil {
 			return err
 		}
@@ -75,16 +77,14 @@ func keyCreate(ctx context.Context, cmd *invocation) error {
 				"(without that file there is no journal: make it where its folder can be written, and put the same one on all nodes)\n", err)
 		}
 		defer catchBrokenPipe()()
-		if err := recordCommand(ctx, st, ring, "key.create", *name, nil); err != nil {
-			return err
-		}
-		key, err := account.Create(ctx, st, ring, *name, *strict, terms)
+		acts, by := newActs(c, st, ring), commandActor()
+		made, err := acts.CreateKey(ctx, by, key)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(cmd.stdout, key); err != nil { // the key was printed nowhere
-			hash, _ := account.HashKey(key)
-			return errors.Join(err, st.RevokeKey(context.WithoutCancel(ctx), hash[:]))
+		if _, err := fmt.Fprintln(cmd.stdout, made.Key); err != nil { // nobody has the key
+			_, revoked := ops.Find("key revoke").Do(acts, context.WithoutCancel(ctx), by, made.Hash)
+			return errors.Join(err, revoked)
 		}
 		return nil
 	})
@@ -119,24 +119,21 @@ func parseLabel(text string) (string, error) {
 	return text, account.CheckLabel(text)
 }
 
-// maxKeyDays is the greatest number of days until a key ends: a hundred years.
-const maxKeyDays = 36525
-
 // parseExpiry returns the moment that a key ends, from a number of days or a date.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
 	if days, isDays := strings.CutSuffix(text, "d"); isDays {
 		var n uint64
 		n, err = strconv.ParseUint(days, 10, 64)
-		at = now.AddDate(0, 0, int(min(n, maxKeyDays+1)))
+		at = now.AddDate(0, 0, int(min(n, ops.MaxEndDays+1)))
 	}
 	switch {
 	case err != nil:
 		return time.Time{}, errors.New("want a number of days such as 90d, or a date such as 2027-01-31T00:00:00Z")
 	case !at.After(now):
 		return time.Time{}, errors.New("is not in the future")
-	case at.After(now.AddDate(0, 0, maxKeyDays)):
-		return time.Time{}, fmt.Errorf("is more than %d days away", maxKeyDays)
+	case at.After(now.AddDate(0, 0, ops.MaxEndDays)):
+		return time.Time{}, fmt.Errorf("is more than %d days away", ops.MaxEndDays)
 	}
 	return at.UTC().Truncate(time.Second), nil
 }
@@ -155,31 +152,25 @@ type keyReport struct {
 	State    string         `json:"state"`
 }
 
-// The states of keys. The row of a refused key does not fit its seal, so the rest of the row cannot be trusted.
-const (
-	keyGood    = "good"
-	keyExpired = "expired"
-	keyRefused = "refused"
-)
-
-// reportKey returns the line of a key that was used last at a time; zero: never.
-func reportKey(ring *keyring.Ring, k *store.Key, lastUsed time.Time) keyReport {
-	terms, err := account.OpenTerms(ring, k)
+// reportKey returns the line of a key.
+func reportKey(k *ops.Key) keyReport {
 	report := keyReport{
-		Hash: account.KeyID(k.Hash), Label: oneLine(terms.Label), Merchant: oneLine(k.Merchant),
-		Created: k.Created.Format(time.RFC3339), LastUsed: timeOrNull(lastUsed), Expires: timeOrNull(terms.Expires),
-		Allow: append([]netip.Prefix{}, terms.Allow...), Strict: k.Strict, Secret: keyring.IDOfSeal(k.Seal), State: keyGood,
+		Hash: k.Hash[:min(len(k.Hash), shownHash)], Label: oneLine(k.Label), Merchant: oneLine(k.Merchant), Created: k.Created.Format(time.RFC3339),
+		Allow: k.Allow, Strict: k.Strict, Secret: k.SealedBy, State: k.State,
 	}
-	switch {
-	case err != nil:
-		report.State = keyRefused
-	case terms.IsExpired(time.Now()):
-		report.State = keyExpired
+	if k.LastUsed != nil {
+		report.LastUsed = timeOrNull(*k.LastUsed)
+	}
+	if k.Expires != nil {
+		report.Expires = timeOrNull(*k.Expires)
 	}
 	return report
 }
 
-// timeOrNull returns a time for JSON: null for the zero time.
+// shownHash is how many digits of a hash the list shows, as account.KeyID.
+const shownHash = 12
+
+// timeOrNull returns a time as JSON has it: null for none.
 func timeOrNull(t time.Time) *string {
 	if t.IsZero() {
 		return nil
@@ -197,18 +188,14 @@ func keyList(ctx context.Context, cmd *invocation) error {
 	if *revoked {
 		return listRevokedKeys(ctx, *file, *asJSON, cmd.stdout)
 	}
-	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
-		keys, err := st.Keys(ctx)
-		if err != nil {
-			return err
-		}
-		lastUses, err := account.LastUses(ctx, st, keys)
+	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		keys, err := newActs(c, st, ring).Keys(ctx, commandActor())
 		if err != nil {
 			return err
 		}
 		all := []keyReport{}
-		for i, k := range keys {
-			all = append(all, reportKey(ring, &k, lastUses[i]))
+		for i := range keys {
+			all = append(all, reportKey(&keys[i]))
 		}
 		if *asJSON {
 			return writeJSON(cmd.stdout, all)
@@ -223,10 +210,10 @@ func writeKeys(stdout io.Writer, all []keyReport) error {
 	for _, k := range all {
 		requests := "lenient"
 		switch {
-		case k.State == keyRefused:
+		case k.State == ops.KeyRefused:
 			requests = k.State
 			refused++
-		case k.State == keyExpired:
+		case k.State == ops.KeyExpired:
 			requests = k.State
 		case k.Strict:
 			requests = "strict"
@@ -324,12 +311,12 @@ func keyRevoke(ctx context.Context, cmd *invocation) error {
 			return usageErrorf("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", minHashDigits)
 		}
 	}
-	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
+	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
 		match, err := keyMatcher(rest, cmd.stdin)
 		if err != nil {
 			return err
 		}
-		k, err := revokeKey(ctx, st, ring, match)
+		k, err := revokeKey(ctx, newActs(c, st, ring), match)
 		if err != nil {
 			return err
 		}
@@ -339,29 +326,25 @@ func keyRevoke(ctx context.Context, cmd *invocation) error {
 }
 
 // revokeKey removes the one key that match finds.
-func revokeKey(ctx context.Context, st store.Store, ring *keyring.Ring, match func(hash []byte) bool) (store.Key, error) {
-	keys, err := st.Keys(ctx)
+func revokeKey(ctx context.Context, acts *ops.Acts, match func(hash []byte) bool) (store.Key, error) {
+	noKey := errors.New("key revoke: no such key (see \"threeds key list\")")
+	keys, err := acts.Store.Keys(ctx)
 	if err != nil {
 		return store.Key{}, err
 	}
 	keys = slices.DeleteFunc(keys, func(k store.Key) bool { return !match(k.Hash) })
-	if len(keys) > 1 {
+	switch len(keys) {
+	case 0:
+		return store.Key{}, noKey
+	case 1:
+	default:
 		return store.Key{}, fmt.Errorf("key revoke: %d keys begin so; give more digits", len(keys))
 	}
-	err = store.ErrNotFound
-	if len(keys) == 1 {
-		if err := recordCommand(ctx, st, ring, "key.revoke", hex.EncodeToString(keys[0].Hash), nil); err != nil {
-			return store.Key{}, err
-		}
-		err = st.RevokeKey(ctx, keys[0].Hash)
+	_, err = ops.Find("key revoke").Do(acts, ctx, commandActor(), hex.EncodeToString(keys[0].Hash))
+	if errors.Is(err, store.ErrNotFound) { // somebody else has just revoked it
+		err = noKey
 	}
-	switch {
-	case errors.Is(err, store.ErrNotFound): // or somebody else has just revoked it
-		return store.Key{}, errors.New("key revoke: no such key (see \"threeds key list\")")
-	case err != nil:
-		return store.Key{}, err
-	}
-	return keys[0], nil
+	return keys[0], err
 }
 
 // keyMatcher returns which hash is meant: by its first digits, or by the key on standard input.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/keyfile"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
 	"github.com/openthreeds/threeds/internal/run/config"
@@ -121,7 +122,7 @@ var filled = map[string]int{"API keys": 2, "merchants": 1, "tokens": 1, "operato
 // wantOpen checks that all rows of fill open with the secrets of a ring, and are sealed under a secret; "" is any.
 func (s *keySite) wantOpen(what string, ring *keyring.Ring, id string) {
 	s.t.Helper()
-	s.with(func(_ *config.Config, st store.Store, _ *keyring.Ring) error {
+	s.with(func(c *config.Config, st store.Store, _ *keyring.Ring) error {
 		ctx := s.t.Context()
 		got, refused := map[string]int{}, map[string]int{}
 		check := func(kind, name string, sealed []byte) {
@@ -130,11 +131,10 @@ func (s *keySite) wantOpen(what string, ring *keyring.Ring, id string) {
 			}
 			got[kind]++
 		}
-		keys, err := st.Keys(ctx)
+		keys, err := newActs(c, st, ring).Keys(ctx, commandActor())
 		s.require(err)
 		for _, k := range keys {
-			report := reportKey(ring, &k, time.Time{})
-			if report.State != keyGood || id != "" && report.Secret != id {
+			if k.State != ops.KeyGood || id != "" && k.SealedBy != id {
 				refused["API keys"]++
 			}
 			got["API keys"]++

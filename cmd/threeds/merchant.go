@@ -14,9 +14,10 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/hint"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/account"
-	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -44,13 +45,8 @@ func runMerchant(ctx context.Context, cmd *invocation) error {
 	if name == "set" && len(c.changes) == 0 {
 		return usageErrorf("%s: no setting is given (\"threeds merchant set --help\" names them)", cmd.Name())
 	}
-	return withKeys(ctx, *c.file, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
-		c.merchants, c.keys = conf.Registry(st, ring), st
-		if name != "list" {
-			if err := recordCommand(ctx, st, ring, "merchant.change", c.name, map[string]string{"command": name}); err != nil {
-				return err
-			}
-		}
+	return withActs(ctx, *c.file, func(acts *ops.Acts, by operator.Actor) error {
+		c.acts, c.by = acts, by
 		return c.explain(do(ctx))
 	})
 }
@@ -58,12 +54,12 @@ func runMerchant(ctx context.Context, cmd *invocation) error {
 // A merchantCommand is one command for merchants.
 type merchantCommand struct {
 	*invocation
-	merchants *merchant.Registry
-	keys      store.Store
-	name      string
-	file      *string
-	asJSON    *bool
-	changes   []func(*account.Merchant) // what the flags change of a profile
+	acts    *ops.Acts
+	by      operator.Actor
+	name    string
+	file    *string
+	asJSON  *bool
+	changes []func(*account.Merchant) // what the flags change of a profile
 }
 
 // addProfileFlags adds the flags of a profile, which are named like the keys of the configuration. An empty value
@@ -175,16 +171,18 @@ func parsePerDirectory(text string) (func(*account.Merchant), error) {
 }
 
 // change applies the flags to a profile.
-func (c *merchantCommand) change(m *account.Merchant) {
+func (c *merchantCommand) change(m *account.Merchant) error {
 	for _, change := range c.changes {
 		change(m)
 	}
+	return nil
 }
 
 func (c *merchantCommand) add(ctx context.Context) error {
 	m := account.Merchant{Name: c.name}
-	c.change(&m)
-	return c.put(ctx, m, "", "added")
+	_ = c.change(&m) // it never fails
+	e, err := c.acts.AddMerchant(ctx, c.by, m)
+	return c.report(e, err, "added")
 }
 
 // maxSetTries is how often set is tried while others change the same merchant.
@@ -194,24 +192,20 @@ const maxSetTries = 5
 func (c *merchantCommand) set(ctx context.Context) error {
 	var err error
 	for range maxSetTries {
-		var was merchant.Entry
-		if was, err = c.merchants.Get(ctx, c.name); err != nil {
+		var was, e merchant.Entry
+		if was, err = c.acts.Merchant(ctx, c.by, c.name); err != nil {
 			return err
 		}
-		if was.Source == merchant.File {
-			return merchant.ErrInFile
-		}
-		c.change(&was.Merchant)
-		if err = c.put(ctx, was.Merchant, was.Version, "changed"); !errors.Is(err, merchant.ErrChanged) {
-			return err
+		e, err = c.acts.ChangeMerchant(ctx, c.by, c.name, was.Version, c.change)
+		if !errors.Is(err, merchant.ErrChanged) {
+			return c.report(e, err, "changed")
 		}
 	}
 	return err
 }
 
-// put stores a merchant and says what was done.
-func (c *merchantCommand) put(ctx context.Context, m account.Merchant, version, done string) error {
-	e, err := c.merchants.Put(ctx, m, version)
+// report says what was done.
+func (c *merchantCommand) report(e merchant.Entry, err error, done string) error {
 	if err != nil {
 		return err
 	}
@@ -219,14 +213,14 @@ func (c *merchantCommand) put(ctx context.Context, m account.Merchant, version, 
 }
 
 func (c *merchantCommand) remove(ctx context.Context) error {
-	e, err := c.merchants.Get(ctx, c.name)
+	e, err := c.acts.Merchant(ctx, c.by, c.name)
 	if err == nil {
-		err = c.merchants.Remove(ctx, c.name, e.Version)
+		err = c.acts.RemoveMerchant(ctx, c.by, c.name, e.Version)
 	}
 	if err != nil {
 		return err
 	}
-	keys, err := c.keys.Keys(ctx)
+	keys, err := c.acts.Store.Keys(ctx)
 	if err != nil {
 		return err
 	}
@@ -240,7 +234,7 @@ func (c *merchantCommand) remove(ctx context.Context) error {
 }
 
 func (c *merchantCommand) list(ctx context.Context) error {
-	all, err := c.merchants.List(ctx)
+	all, err := c.acts.ListMerchants(ctx, c.by)
 	if err != nil {
 		return err
 	}
@@ -290,7 +284,7 @@ func (c *merchantCommand) explain(err error) error {
 	case errors.Is(err, merchant.ErrExists):
 		return fmt.Errorf("merchant: there is a merchant %q already (\"threeds merchant set\" changes it)", c.name)
 	case errors.Is(err, merchant.ErrChanged), errors.Is(err, merchant.ErrRefused), errors.Is(err, merchant.ErrNoRow):
-		return fmt.Errorf("merchant %q: %w", c.name, err)
+		return fmt.Errorf("merchant %q: %w", c.name, plainError(err))
 	}
-	return err
+	return plainError(err)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -200,9 +199,6 @@ func (s *rangeStore) configArgument() string {
 	}
 	return " --config " + s.file
 }
-
-// newLeaseHolder returns a name for this process as the holder of a lease.
-func newLeaseHolder() string { return "threeds ranges " + rand.Text() }
 
 // maskDigits returns a text without a card number.
 func maskDigits(s string) string { return rangequery.MaskDigits(s) }

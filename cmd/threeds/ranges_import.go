@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 
-	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/inspect"
 	"github.com/openthreeds/threeds/internal/run/config"
@@ -45,11 +44,7 @@ func rangesImport(ctx context.Context, cmd *invocation) error {
 			return err
 		}
 		g.From = d.PReqURL // should that change, its serial number means nothing there
-		was := map[string]any{"generation": before.Generation, "ranges": before.Ranges}
-		if err := s.record(ctx, "ranges.import", d.Scheme, was, map[string]any{"ranges": g.Len()}); err != nil {
-			return fmt.Errorf("audit trail: %w", err)
-		}
-		number, err = directory.Import(ctx, s, d.Scheme, newLeaseHolder(), g)
+		number, before, err = s.acts().ImportRanges(ctx, commandActor(), d.Scheme, g)
 		if errors.Is(err, store.ErrHeld) {
 			return fmt.Errorf("%s: a node is asking the directory server just now; try again when it is done", d.Scheme)
 		}

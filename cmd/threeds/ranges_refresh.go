@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/operate/operator"
-	"github.com/openthreeds/threeds/internal/peers/directory"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/run/config"
 )
 
@@ -20,12 +20,9 @@ func rangesRefresh(ctx context.Context, cmd *invocation) error {
 		if s.Keeper == nil {
 			return fmt.Errorf("ranges refresh: nothing was served from %s yet; the first start asks anyway", s.Store.URL.Dir)
 		}
-		if err := s.record(ctx, "ranges.refresh", d.Scheme, nil, nil); err != nil {
-			return err
-		}
 		now := time.Now().UTC()
-		if err := directory.PutRefreshRequest(ctx, s, d.Scheme, newLeaseHolder(), directory.RefreshRequest{At: now, Refresh: true}); err != nil {
-			return err
+		if err := s.acts().RefreshRanges(ctx, commandActor(), d.Scheme); err != nil {
+			return plainError(err)
 		}
 		at := status.Earliest
 		if status.Next.Before(at) { // a retry may come before
@@ -51,13 +48,8 @@ func rangesAccept(ctx context.Context, cmd *invocation) error {
 		if status.Held == 0 {
 			return fmt.Errorf("ranges accept: nothing of %s is held back", d.Scheme)
 		}
-		before := map[string]any{"generation": status.Generation, "ranges": status.Ranges}
-		after := map[string]any{"held": status.Held, "ranges": status.HeldRanges}
-		if err := s.record(ctx, "ranges.accept", d.Scheme, before, after); err != nil {
-			return err
-		}
-		if err := directory.PutRefreshRequest(ctx, s, d.Scheme, newLeaseHolder(), directory.RefreshRequest{At: time.Now().UTC(), Accept: status.Held}); err != nil {
-			return err
+		if _, err := s.acts().AcceptRanges(ctx, commandActor(), d.Scheme, status.Held); err != nil {
+			return plainError(err)
 		}
 		place := ""
 		if status.Generation > 0 {
@@ -69,10 +61,9 @@ func rangesAccept(ctx context.Context, cmd *invocation) error {
 	})
 }
 
-// record writes to the audit trail what a command does.
-func (s *rangeStore) record(ctx context.Context, action, scheme string, before, after any) error {
-	trail := &operator.Service{Store: s.audit, Now: time.Now}
-	return trail.Record(ctx, commandEntry(action, scheme, before, after))
+// acts returns what a command may do with the card ranges of the store.
+func (s *rangeStore) acts() *ops.Acts {
+	return &ops.Acts{Operators: &operator.Service{Store: s.audit, Now: time.Now}, Keeper: s.Keeper, Now: time.Now}
 }
 
 // withDirectory reads a command line that names a scheme, and calls do with its directory.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
@@ -20,10 +22,10 @@ import (
 // tokenCommands create, list and revoke tokens of the admin API.
 var tokenCommands = []command{{"create", tokenCreate}, {"list", tokenList}, {"revoke", tokenRevoke}}
 
-// withOperators calls do with the tokens and the audit trail of a configuration's store.
-func withOperators(ctx context.Context, file string, do func(*operator.Service) error) error {
-	return withKeys(ctx, file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
-		return do(&operator.Service{Store: st, Sealer: ring, Now: time.Now})
+// withActs calls do with what a command may do with a configuration's store, and who does it.
+func withActs(ctx context.Context, file string, do func(*ops.Acts, operator.Actor) error) error {
+	return withKeys(ctx, file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		return do(newActs(c, st, ring), commandActor())
 	})
 }
 
@@ -41,9 +43,14 @@ func commandActor() operator.Actor {
 
 // newActs returns what a command may do with a store.
 func newActs(c *config.Config, st store.Store, ring *keyring.Ring) *ops.Acts {
+	passkeyURL := ""
+	if c.Console.Passkeys {
+		passkeyURL = c.Console.URL
+	}
 	return &ops.Acts{
 		Operators: &operator.Service{Store: st, Sealer: ring, Now: time.Now}, Store: st, Now: time.Now,
-		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return c.Registry(st, ring) }, TakesAnyMerchant: true,
+		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return c.Registry(st, ring) }, IsCommandLine: true,
+		PasskeyURL: func() string { return passkeyURL },
 	}
 }
 
@@ -64,12 +71,9 @@ func recordCommand(ctx context.Context, st store.Store, ring *keyring.Ring, acti
 }
 
 func tokenCreate(ctx context.Context, cmd *invocation) error {
-	var token operator.Token
+	var token api.NewToken
 	cmd.StringVar(&token.Name, "name", "", "what the list and the audit trail call the token")
-	cmd.Func("role", "what the token may do: viewer, operator or admin", func(text string) (err error) {
-		token.Role, err = operator.ParseRole(text)
-		return err
-	})
+	cmd.roleFlag(&token.Role, "what the token may do: viewer, operator or admin")
 	cmd.StringVar(&token.Merchant, "merchant", "", "the only merchant whose things the token may see")
 	cmd.Func("expires", "when the token ends: in days, as 90d, or a date in RFC 3339", func(text string) (err error) {
 		token.Expires, err = parseExpiry(text, time.Now())
@@ -86,23 +90,37 @@ func tokenCreate(ctx context.Context, cmd *invocation) error {
 		return usageErrorf("token create: --role viewer, operator or admin is missing")
 	}
 	defer catchBrokenPipe()()
-	return withOperators(ctx, *file, func(s *operator.Service) error {
-		text, err := s.CreateToken(ctx, token)
+	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+		made, err := acts.CreateToken(ctx, by, token)
 		if errors.Is(err, operator.ErrTaken) {
 			return fmt.Errorf("token create: there is a token %s (\"threeds token revoke %s\" ends it)", token.Name, token.Name)
 		}
 		if err != nil {
-			return err
+			return plainError(err)
 		}
-		err = s.Record(ctx, commandEntry("token.create", token.Name, nil, map[string]any{"role": token.Role, "merchant": token.Merchant}))
-		if err == nil {
-			_, err = fmt.Fprintln(cmd.stdout, text)
-		}
-		if err != nil { // the token was printed nowhere, or the audit trail has no entry of it
-			return errors.Join(err, s.RevokeToken(context.WithoutCancel(ctx), token.Name))
+		if _, err := fmt.Fprintln(cmd.stdout, made.Token); err != nil { // nobody has the token
+			_, revoked := ops.Find("token revoke").Do(acts, context.WithoutCancel(ctx), by, token.Name)
+			return errors.Join(err, revoked)
 		}
 		return nil
 	})
+}
+
+// roleFlag adds the flag of a role.
+func (cmd *invocation) roleFlag(role *string, usage string) {
+	cmd.Func("role", usage, func(text string) error {
+		_, err := operator.ParseRole(text)
+		*role = text
+		return err
+	})
+}
+
+// plainError returns a refusal as an error without a full stop. Other errors it returns as they are.
+func plainError(err error) error {
+	if _, isRefusal := errors.AsType[*ops.Refusal](err); isRefusal {
+		return errors.New(strings.TrimSuffix(err.Error(), "."))
+	}
+	return err
 }
 
 func tokenList(ctx context.Context, cmd *invocation) error {
@@ -110,8 +128,8 @@ func tokenList(ctx context.Context, cmd *invocation) error {
 	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	return withOperators(ctx, *file, func(s *operator.Service) error {
-		all, err := s.Tokens(ctx)
+	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+		all, err := acts.Tokens(ctx, by)
 		if err != nil {
 			return err
 		}
@@ -131,16 +149,15 @@ func tokenRevoke(ctx context.Context, cmd *invocation) error {
 	if err != nil {
 		return err
 	}
-	return withOperators(ctx, *file, func(s *operator.Service) error {
-		err := s.RevokeToken(ctx, rest[0])
+	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+		_, err := ops.Find("token revoke").Do(acts, ctx, by, rest[0])
 		if errors.Is(err, operator.ErrNoToken) {
 			return errors.New("token revoke: no such token (see \"threeds token list\")")
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			fmt.Fprintf(cmd.stderr, "threeds: revoked token %s\n", oneLine(rest[0]))
 		}
-		fmt.Fprintf(cmd.stderr, "threeds: revoked token %s\n", oneLine(rest[0]))
-		return s.Record(ctx, commandEntry("token.revoke", rest[0], nil, nil))
+		return err
 	})
 }
 
@@ -148,41 +165,32 @@ func tokenRevoke(ctx context.Context, cmd *invocation) error {
 var operatorCommands = []command{{"invite", operatorInvite}, {"list", operatorList}, {"role", operatorRole}, {"remove", operatorRemove}}
 
 func operatorInvite(ctx context.Context, cmd *invocation) error {
-	var invitation operator.Invitation
-	cmd.StringVar(&invitation.Name, "name", "", "what the list and the audit trail call the operator")
-	cmd.Func("role", "what the operator may do: viewer, operator or admin", func(text string) (err error) {
-		invitation.Role, err = operator.ParseRole(text)
-		return err
-	})
-	cmd.StringVar(&invitation.Merchant, "merchant", "", "the only merchant whose things the operator may see")
+	var asked api.NewOperator
+	cmd.StringVar(&asked.Name, "name", "", "what the list and the audit trail call the operator")
+	cmd.roleFlag(&asked.Role, "what the operator may do: viewer, operator or admin")
+	cmd.StringVar(&asked.Merchant, "merchant", "", "the only merchant whose things the operator may see")
 	file := cmd.configFlag()
 	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	if err := operator.CheckTokenName(invitation.Name); err != nil && invitation.Name != "" {
+	if err := operator.CheckTokenName(asked.Name); err != nil && asked.Name != "" {
 		return usageErrorf("operator invite: --name: %v", err)
 	}
-	if invitation.Role == "" {
+	if asked.Role == "" {
 		return usageErrorf("operator invite: --role viewer, operator or admin is missing")
 	}
-	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		if !c.Console.Passkeys {
+	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+		if acts.PasskeyURL() == "" {
 			return errors.New("operator invite: an invitation is for a passkey (set console.url, with a host name, and leave console.passkeys on)")
 		}
-		s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
-		secret, err := s.Invite(ctx, &invitation)
+		made, err := acts.InviteOperator(ctx, by, asked)
 		if errors.Is(err, operator.ErrUserExists) {
-			return fmt.Errorf("operator invite: there is an operator %s with another role or merchant (\"threeds operator role\" changes it)", invitation.Name)
+			return fmt.Errorf("operator invite: there is an operator %s with another role or merchant (\"threeds operator role\" changes it)", asked.Name)
 		}
 		if err != nil {
-			return err
+			return plainError(err)
 		}
-		err = s.Record(ctx, commandEntry("operator.invite", invitation.Name, nil,
-			map[string]any{"role": invitation.Role, "merchant": invitation.Merchant}))
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(cmd.stdout, c.Console.URL+"/invite/"+secret)
+		_, err = fmt.Fprintln(cmd.stdout, made.Link)
 		return err
 	})
 }
@@ -192,8 +200,8 @@ func operatorList(ctx context.Context, cmd *invocation) error {
 	if _, err := cmd.parse(0); err != nil {
 		return err
 	}
-	return withOperators(ctx, *file, func(s *operator.Service) error {
-		all, err := s.Users(ctx)
+	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+		all, err := acts.ListOperators(ctx, by)
 		if err != nil {
 			return err
 		}
@@ -207,7 +215,16 @@ func operatorList(ctx context.Context, cmd *invocation) error {
 	})
 }
 
-var errNoOperator = errors.New("no such operator (see \"threeds operator list\")")
+// explainOperator returns the error of a command for an operator.
+func explainOperator(command string, err error) error {
+	if errors.Is(err, operator.ErrNoUser) {
+		err = errors.New("no such operator (see \"threeds operator list\")")
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", command, plainError(err))
+	}
+	return err
+}
 
 func operatorRole(ctx context.Context, cmd *invocation) error {
 	file := cmd.configFlag()
@@ -215,28 +232,15 @@ func operatorRole(ctx context.Context, cmd *invocation) error {
 	if err != nil {
 		return err
 	}
-	name := rest[0]
-	role, err := operator.ParseRole(rest[1])
-	if err != nil {
+	if _, err := operator.ParseRole(rest[1]); err != nil {
 		return usageErrorf("operator role: %v", err)
 	}
-	return withOperators(ctx, *file, func(s *operator.Service) error {
-		before, after, err := s.ChangeUser(ctx, name, func(u *operator.User) error {
-			if u.IsOIDC() {
-				return errors.New("the issuer says the role of this operator (console.oidc.roles in the configuration)")
-			}
-			u.Role = role
-			return nil
-		})
-		if errors.Is(err, operator.ErrNoUser) {
-			err = errNoOperator
+	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+		was, now, err := acts.ChangeRole(ctx, by, rest[0], rest[1])
+		if err == nil {
+			fmt.Fprintf(cmd.stderr, "threeds: %s was %s and is %s\n", oneLine(rest[0]), was.Role, now.Role)
 		}
-		if err != nil {
-			return fmt.Errorf("operator role: %w", err)
-		}
-		fmt.Fprintf(cmd.stderr, "threeds: %s was %s and is %s\n", oneLine(name), before.Role, after.Role)
-		return s.Record(ctx, commandEntry("operator.role", name,
-			map[string]any{"role": before.Role}, map[string]any{"role": after.Role}))
+		return explainOperator("operator role", err)
 	})
 }
 
@@ -246,15 +250,11 @@ func operatorRemove(ctx context.Context, cmd *invocation) error {
 	if err != nil {
 		return err
 	}
-	return withOperators(ctx, *file, func(s *operator.Service) error {
-		err := s.RemoveUser(ctx, rest[0])
-		if errors.Is(err, operator.ErrNoUser) {
-			err = errNoOperator
+	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+		_, err := ops.Find("operator remove").Do(acts, ctx, by, rest[0])
+		if err == nil {
+			fmt.Fprintf(cmd.stderr, "threeds: removed operator %s\n", oneLine(rest[0]))
 		}
-		if err != nil {
-			return fmt.Errorf("operator remove: %w", err)
-		}
-		fmt.Fprintf(cmd.stderr, "threeds: removed operator %s\n", oneLine(rest[0]))
-		return s.Record(ctx, commandEntry("operator.remove", rest[0], nil, nil))
+		return explainOperator("operator remove", err)
 	})
 }

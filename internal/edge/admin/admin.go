@@ -6,7 +6,6 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,8 +37,6 @@ const Prefix = "/admin/v1/"
 type Handler struct {
 	*ops.Acts
 	Journal journal.Store // nil means that there is no journal
-	// Erase removes what belongs to the card or the merchant of a query, from the journal and from all that tells the same.
-	Erase func(ctx context.Context, q journal.Query) (Erased, error)
 	// JournalKeys sign exports of the journal and of the audit trail; nil: there is no such export.
 	JournalKeys *journal.Keys
 	RulesOf     func(scheme string) *scheme.Sheet // the rules of a scheme; nil: those that are public
@@ -54,8 +51,7 @@ type Handler struct {
 	// Node is the server, as the operations on directories see it; nil: there are no directories.
 	Node *Node
 
-	operators sync.Mutex // held from the look for another admin to the change
-	exports   exportLimit
+	exports exportLimit
 
 	once    sync.Once
 	handler http.Handler
@@ -77,7 +73,6 @@ func routes() []route {
 		{"GET", "openapi.json", "api describe", "This description", describe},
 		{"GET", "keys", "key list", "List API keys", listKeys},
 		{"POST", "keys", "key create", "Create an API key, which is shown once", createKey},
-		{"DELETE", "keys/{hash}", "key revoke", "Revoke an API key", revokeKey},
 		{"GET", "merchants", "merchant list", "List merchants", listMerchants},
 		{"GET", "merchants/{name}", "merchant list", "Show a merchant", showMerchant},
 		{"POST", "merchants", "merchant add", "Add a merchant", addMerchant},
@@ -98,11 +93,9 @@ func routes() []route {
 		{"POST", "ranges/{scheme}/refresh", "ranges refresh", "Ask the directory server for its card ranges", refreshRanges},
 		{"GET", "tokens", "token list", "List tokens of this API", listTokens},
 		{"POST", "tokens", "token create", "Create a token, which is shown once", createToken},
-		{"DELETE", "tokens/{name}", "token revoke", "Revoke a token", revokeToken},
 		{"GET", "operators", "operator list", "List who may log in to the console", listOperators},
 		{"POST", "operators", "operator invite", "Make a link for a passkey, which is shown once", inviteOperator},
 		{"PATCH", "operators/{name}", "operator role", "Give an operator another role", changeOperator},
-		{"DELETE", "operators/{name}", "operator remove", "Remove an operator", removeOperator},
 		{"GET", "audit", "audit search", "Search the audit trail", searchAudit},
 		{"GET", "audit/export", "audit export", "Export the audit trail in a form that can be verified", exportAudit},
 		{"GET", "journal/export", "journal export", "Export the journal, as JSON lines that can be verified or as CSV", exportJournal},
@@ -295,11 +288,3 @@ func memberPath(field string) string {
 	parts := strings.Split(field, ".")
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p != "" && unicode.IsUpper(rune(p[0])) }), ".")
 }
-
-// record writes to the audit trail what the actor does.
-func (h *Handler) record(r *request, action, object string, before, after any) error {
-	return h.Operators.Record(r.Context(), r.actor.Entry(action, object, before, after))
-}
-
-// A list is the answer of an operation that lists.
-type list[T any] = api.List[T]

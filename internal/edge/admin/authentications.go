@@ -2,10 +2,12 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +15,8 @@ import (
 
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
-	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/message"
@@ -24,8 +27,11 @@ const (
 	maxRecordLimit = 100
 )
 
-// openJournal returns the journal, or the problem that there is none.
-func (h *Handler) openJournal() (journal.Store, error) {
+// openJournal returns the journal to an actor who may do the act, or the problem that there is none.
+func (h *Handler) openJournal(by *operator.Actor, act string) (journal.Store, error) {
+	if err := ops.Find(act).Check(by); err != nil {
+		return nil, err
+	}
 	if h.Journal == nil {
 		return nil, refuse(http.StatusNotFound, "The journal is off.")
 	}
@@ -60,21 +66,26 @@ func (q *RecordQuery) recordFields() map[string]*string {
 
 // listRecords searches the journal by the parameters of the address.
 func listRecords(h *Handler, r *request) (any, error) {
-	var q RecordQuery
+	q, err := NewRecordQuery(r.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	return h.FindRecords(r.Context(), r.actor, q)
+}
+
+// NewRecordQuery returns the query that the parameters of an address ask for. There may be none but those of recordFields.
+func NewRecordQuery(asked url.Values) (q RecordQuery, err error) {
 	fields := q.recordFields()
-	for name, values := range r.URL.Query() {
-		switch {
-		case name == "limit":
-			limit, err := strconv.Atoi(values[0])
-			if err != nil {
-				return nil, refuse(http.StatusBadRequest, "limit: want a number from 1 to %d.", maxRecordLimit)
-			}
-			q.Limit = limit
-		default:
+	for name, values := range asked {
+		if name != "limit" {
 			*fields[name] = values[0]
+			continue
+		}
+		if q.Limit, err = strconv.Atoi(values[0]); err != nil {
+			return q, refuse(http.StatusBadRequest, "limit: want a number from 1 to %d.", maxRecordLimit)
 		}
 	}
-	return h.findRecords(r, q)
+	return q, nil
 }
 
 // searchRecords searches the journal by the members of the body.
@@ -83,17 +94,17 @@ func searchRecords(h *Handler, r *request) (any, error) {
 	if err := r.decode(&q); err != nil {
 		return nil, err
 	}
-	return h.findRecords(r, q)
+	return h.FindRecords(r.Context(), r.actor, q)
 }
 
-// findRecords answers a search, after it stands in the audit trail. One merchant's people see that merchant's records.
-func (h *Handler) findRecords(r *request, q RecordQuery) (any, error) {
-	st, err := h.openJournal()
+// FindRecords answers a search, after it stands in the audit trail. One merchant's people see that merchant's records.
+func (h *Handler) FindRecords(ctx context.Context, by operator.Actor, q RecordQuery) (*api.List[journal.Record], error) {
+	st, err := h.openJournal(&by, "journal search")
 	if err != nil {
 		return nil, err
 	}
-	if r.actor.Merchant != "" {
-		q.Merchant = r.actor.Merchant
+	if by.Merchant != "" {
+		q.Merchant = by.Merchant
 	}
 	wanted := journal.Query{
 		ID: strings.ToLower(q.ID), Reference: q.Reference, Card: message.PlainCardNumber(q.AcctNumber), Last4: q.Last4, Merchant: q.Merchant, Scheme: q.Scheme,
@@ -117,45 +128,41 @@ func (h *Handler) findRecords(r *request, q RecordQuery) (any, error) {
 			*text = "***"
 		}
 	}
-	if err := h.record(r, "record.search", "", nil, map[string]any{"query": q, "byCard": hasCard}); err != nil {
+	if err := h.Record(ctx, by, "journal search", "", nil, map[string]any{"query": q, "byCard": hasCard}); err != nil {
 		return nil, err
 	}
-	page, err := st.Search(r.Context(), wanted)
+	page, err := st.Search(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
 	if len(page.Records) == 0 {
-		if err := h.checkSearched(r, st, &wanted); err != nil {
+		if err := h.checkSearched(ctx, &by, st, &wanted); err != nil {
 			return nil, err
 		}
 	}
-	all := list[journal.Record]{Data: append([]journal.Record{}, page.Records...), Next: api.Text(page.Next)}
+	all := &api.List[journal.Record]{Data: append([]journal.Record{}, page.Records...), Next: api.Text(page.Next)}
 	return all, nil
 }
 
 // checkSearched refuses a search that found nothing because of a merchant or a scheme that nobody knows. A merchant of which
 // the journal has records is known, too.
-func (h *Handler) checkSearched(r *request, st journal.Store, q *journal.Query) error {
+func (h *Handler) checkSearched(ctx context.Context, by *operator.Actor, st journal.Store, q *journal.Query) error {
 	if err := journal.CheckScheme(q.Scheme, h.Merchants().Schemes...); err != nil {
 		return refuse(http.StatusBadRequest, "%v.", err)
 	}
-	return h.checkMerchantOf(r, st, q.Merchant)
+	return h.checkMerchantOf(ctx, by, st, q.Merchant)
 }
 
 // checkMerchantOf refuses a merchant that nobody knows, and of which the journal has nothing. "" stands for all.
-func (h *Handler) checkMerchantOf(r *request, st journal.Store, name string) error {
-	if name == "" || r.actor.Merchant != "" {
+func (h *Handler) checkMerchantOf(ctx context.Context, by *operator.Actor, st journal.Store, name string) error {
+	if name == "" || by.Merchant != "" {
 		return nil
 	}
-	page, err := st.Search(r.Context(), journal.Query{Merchant: name, Limit: 1})
+	page, err := st.Search(ctx, journal.Query{Merchant: name, Limit: 1})
 	if err != nil || len(page.Records) > 0 {
 		return err
 	}
-	err = h.Merchants().CheckKnown(r.Context(), name)
-	if errors.Is(err, merchant.ErrNotFound) {
-		return refuse(http.StatusBadRequest, "merchant: %v.", err)
-	}
-	return err
+	return h.CheckMerchant(ctx, name)
 }
 
 // readTimes reads the ends of a span of time, either of which may be "". It may not end before it begins.
@@ -177,24 +184,24 @@ func readTimes(from, to string) (since, until time.Time, err error) {
 	return since, until, nil
 }
 
-// showRecord shows one record with its steps, after that stands in the audit trail.
 func showRecord(h *Handler, r *request) (any, error) {
-	st, err := h.openJournal()
+	return h.ShowRecord(r.Context(), r.actor, r.PathValue("id"))
+}
+
+// ShowRecord returns one record with its steps, after the look stands in the audit trail.
+func (h *Handler) ShowRecord(ctx context.Context, by operator.Actor, id string) (*journal.Detail, error) {
+	st, err := h.openJournal(&by, "journal show")
 	if err != nil {
 		return nil, err
 	}
-	id := strings.ToLower(r.PathValue("id"))
-	detail, err := st.Show(r.Context(), id)
-	if errors.Is(err, journal.ErrNotFound) || err == nil && !r.actor.CanSee(detail.Merchant) {
+	detail, err := st.Show(ctx, strings.ToLower(id))
+	if errors.Is(err, journal.ErrNotFound) || err == nil && !by.CanSee(detail.Merchant) {
 		return nil, refuse(http.StatusNotFound, "There is no such record.")
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := h.record(r, "record.view", detail.ID, nil, nil); err != nil {
-		return nil, err
-	}
-	return detail, nil
+	return &detail, h.Record(ctx, by, "journal show", detail.ID, nil, nil)
 }
 
 // A ReportRow counts the authentications with an AReq that have one value in common. Rates are fractions from 0 to 1.
@@ -218,22 +225,29 @@ var reportedBy = map[string]string{
 // reportDays is how far back a report without from goes.
 const reportDays = 30
 
-// report counts what the journal has of a time.
 func report(h *Handler, r *request) (any, error) {
-	st, err := h.openJournal()
+	asked := r.URL.Query()
+	from, to, err := readTimes(asked.Get("from"), asked.Get("to"))
 	if err != nil {
 		return nil, err
 	}
-	asked := r.URL.Query()
-	by, ok := reportedBy[asked.Get("by")]
+	rows, err := h.Report(r.Context(), r.actor, asked.Get("by"), from, to)
+	return api.List[ReportRow]{Data: rows}, err
+}
+
+// Report counts what the journal has of a time by something that authentications have in common: scheme, merchant, issuer,
+// acs, version, reason or day. Without a time it is that of the last 30 days.
+func (h *Handler) Report(ctx context.Context, actor operator.Actor, name string, from, to time.Time) ([]ReportRow, error) {
+	st, err := h.openJournal(&actor, "journal report")
+	if err != nil {
+		return nil, err
+	}
+	by, ok := reportedBy[name]
 	if !ok {
 		return nil, refuse(http.StatusBadRequest, "by: want scheme, merchant, issuer, acs, version, reason or day.")
 	}
-	from, to, err := h.reportTimes(r)
-	if err != nil {
-		return nil, err
-	}
-	counts, err := st.Count(r.Context(), journal.CountQuery{By: by, Merchant: r.actor.Merchant, From: from, To: to, Whole: by != ""})
+	from, to = h.reportTimes(from, to)
+	counts, err := st.Count(ctx, journal.CountQuery{By: by, Merchant: actor.Merchant, From: from, To: to, Whole: by != ""})
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +255,7 @@ func report(h *Handler, r *request) (any, error) {
 	if by == "" {
 		valueOf = func(c *journal.Rollup) string { return c.Hour.Format(time.DateOnly) }
 	}
-	return list[ReportRow]{Data: reportRows(counts, valueOf)}, nil
+	return reportRows(counts, valueOf), nil
 }
 
 // reportRows adds up the counts that have a value in common, and returns a row for each value in their order.
@@ -261,35 +275,34 @@ func reportRows(counts []journal.Rollup, valueOf func(*journal.Rollup) string) [
 	return rows
 }
 
-// showBilling answers with the counters of months.
 func showBilling(h *Handler, r *request) (any, error) {
-	st, err := h.openJournal()
+	counts, err := h.Billing(r.Context(), r.actor, r.URL.Query().Get("from"), r.URL.Query().Get("to"))
+	return api.List[journal.BillingCount]{Data: counts}, err
+}
+
+// Billing returns the counters of months such as 2026-11. Without them it is the last month and this one.
+func (h *Handler) Billing(ctx context.Context, by operator.Actor, from, to string) ([]journal.BillingCount, error) {
+	st, err := h.openJournal(&by, "journal billing")
 	if err != nil {
 		return nil, err
 	}
-	asked := r.URL.Query()
-	q, err := journal.ParseMonths(asked.Get("from"), asked.Get("to"), h.Now())
+	q, err := journal.ParseMonths(from, to, h.Now())
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "%s.", err)
 	}
-	q.Merchant = r.actor.Merchant
-	counts, err := st.Billing(r.Context(), q)
-	return list[journal.BillingCount]{Data: counts}, err
+	q.Merchant = by.Merchant
+	return st.Billing(ctx, q)
 }
 
-// reportTimes returns the time of a report.
-func (h *Handler) reportTimes(r *request) (from, to time.Time, err error) {
-	asked := r.URL.Query()
-	if from, to, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
-		return from, to, err
-	}
+// reportTimes returns the time of a report, where none was asked for that of the last days.
+func (h *Handler) reportTimes(from, to time.Time) (since, until time.Time) {
 	if to.IsZero() {
 		to = h.Now()
 	}
 	if from.IsZero() {
 		from = to.AddDate(0, 0, -reportDays)
 	}
-	return from, to, nil
+	return from, to
 }
 
 // rate returns a part of a whole as a fraction.
@@ -309,29 +322,35 @@ type MandateRow struct {
 	HasEnded bool `json:"hasEnded"` // whether its last day is over
 }
 
-// reportMandates counts the requests of a time that do not keep a rule of their scheme. Rules in force come first, then
-// those of later days, the earliest day first, then advice, then rules that have ended. Of equal ones the first is the one
-// that most requests do not keep.
 func reportMandates(h *Handler, r *request) (any, error) {
-	st, err := h.openJournal()
+	from, to, err := readTimes(r.URL.Query().Get("from"), r.URL.Query().Get("to"))
 	if err != nil {
 		return nil, err
 	}
-	from, to, err := h.reportTimes(r)
+	rows, err := h.Mandates(r.Context(), r.actor, from, to)
+	return api.List[MandateRow]{Data: rows}, err
+}
+
+// Mandates counts the requests of a time that do not keep a rule of their scheme. Rules in force come first, then those of
+// later days, the earliest day first, then advice, then rules that have ended. Of equal ones the first is the one that most
+// requests do not keep.
+func (h *Handler) Mandates(ctx context.Context, by operator.Actor, from, to time.Time) ([]MandateRow, error) {
+	st, err := h.openJournal(&by, "journal report")
 	if err != nil {
 		return nil, err
 	}
-	counts, err := st.CountUnkept(r.Context(), journal.CountQuery{Merchant: r.actor.Merchant, From: from, To: to})
+	from, to = h.reportTimes(from, to)
+	counts, err := st.CountUnkept(ctx, journal.CountQuery{Merchant: by.Merchant, From: from, To: to})
 	if err != nil {
 		return nil, err
 	}
 	today := h.Now().UTC().Format(time.DateOnly)
-	all := list[MandateRow]{Data: []MandateRow{}}
+	all := []MandateRow{}
 	for _, c := range counts {
 		hasEnded := c.Until != "" && c.Until < today
-		all.Data = append(all.Data, MandateRow{c, rate(c.Requests, c.All), c.Since <= today && !hasEnded, hasEnded})
+		all = append(all, MandateRow{c, rate(c.Requests, c.All), c.Since <= today && !hasEnded, hasEnded})
 	}
-	slices.SortStableFunc(all.Data, func(a, b MandateRow) int {
+	slices.SortStableFunc(all, func(a, b MandateRow) int {
 		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), strings.Compare(max(a.Since, today), max(b.Since, today)),
 			cmp.Compare(b.Requests, a.Requests))
 	})

@@ -2,13 +2,12 @@ package admin
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
-	"net/http"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
-	"github.com/openthreeds/threeds/internal/peers/directory"
 )
 
 // maxCertificates is the length of the longest body with certificates: their file, as JSON writes it.
@@ -27,13 +26,6 @@ type CertificatesOfScheme struct {
 	Problem string `json:"problem,omitzero"` // what /readyz says of the directory
 }
 
-// A CertificateTest is what came of a handshake.
-type CertificateTest struct {
-	Certificate string `json:"certificate"` // which was shown: next or current
-	Subject     string `json:"subject"`
-	directory.HandshakeReport
-}
-
 func (h *Handler) newCertificates(d *Directory, status clientcert.Status) *CertificatesOfScheme {
 	return &CertificatesOfScheme{
 		Status: status, Managed: d.Managed, Shown: d.Certificate, Problem: h.Node.Problems()[certificatesOf(d.Scheme)],
@@ -41,62 +33,57 @@ func (h *Handler) newCertificates(d *Directory, status clientcert.Status) *Certi
 }
 
 func listCertificates(h *Handler, r *request) (any, error) {
+	all, err := h.ListCertificates(r.Context(), r.actor)
+	return api.List[*CertificatesOfScheme]{Data: all}, err
+}
+
+// ListCertificates returns how things stand with the client certificates of each directory.
+func (h *Handler) ListCertificates(ctx context.Context, by operator.Actor) ([]*CertificatesOfScheme, error) {
+	if err := ops.Find("cert status").Check(&by); err != nil {
+		return nil, err
+	}
 	if h.Node == nil {
 		return nil, errNoNode
 	}
-	all := list[*CertificatesOfScheme]{Data: []*CertificatesOfScheme{}}
+	all := []*CertificatesOfScheme{}
 	for _, d := range h.Node.Directories() {
-		status, err := h.Node.Certificates.Status(r.Context(), d.Scheme)
+		status, err := h.Certificates.Status(ctx, d.Scheme)
 		if err != nil {
 			return nil, err
 		}
-		all.Data = append(all.Data, h.newCertificates(&d, status))
+		all = append(all, h.newCertificates(&d, status))
 	}
 	return all, nil
 }
 
 func showCertificates(h *Handler, r *request) (any, error) {
-	d, err := h.findDirectory(r)
+	return h.ShowCertificates(r.Context(), r.actor, r.PathValue("scheme"))
+}
+
+// ShowCertificates returns how things stand with the client certificates of one directory.
+func (h *Handler) ShowCertificates(ctx context.Context, by operator.Actor, scheme string) (*CertificatesOfScheme, error) {
+	if err := ops.Find("cert status").Check(&by); err != nil {
+		return nil, err
+	}
+	d, err := h.FindDirectory(scheme)
 	if err != nil {
 		return nil, err
 	}
-	status, err := h.Node.Certificates.Status(r.Context(), d.Scheme)
+	status, err := h.Certificates.Status(ctx, d.Scheme)
 	return h.newCertificates(d, status), err
 }
 
-// certificateProblem returns the answer to an error of client certificates.
-func certificateProblem(err error) error {
-	refusal, ok := errors.AsType[*clientcert.RefusalError](err)
-	if !ok {
-		return err
-	}
-	status := http.StatusBadRequest
-	switch refusal.Rule {
-	case "state", "row", "busy":
-		status = http.StatusConflict
-	}
-	return refuse(status, "%s.", refusal.Text)
-}
-
-// changeCertificates reads the body into asked, and answers with the status that a change has made. The change is in the
-// audit trail before it is made.
-func (h *Handler) changeCertificates(r *request, action string, asked any,
-	change func(d *Directory, record clientcert.Recorder) (clientcert.Status, error),
-) (any, error) {
+// changeCertificates reads the body into asked, and answers with the status that a change has made.
+func (h *Handler) changeCertificates(r *request, asked any, change func(d *Directory) (clientcert.Status, error)) (any, error) {
 	if err := r.decode(asked); err != nil {
 		return nil, err
 	}
-	d, err := h.findDirectory(r)
+	d, err := h.FindDirectory(r.PathValue("scheme"))
 	if err != nil {
 		return nil, err
 	}
-	status, err := change(d, func(before, after clientcert.Status) error {
-		return h.record(r, action, d.Scheme, before.Summary(), after.Summary())
-	})
-	if err != nil {
-		return nil, certificateProblem(err)
-	}
-	return h.newCertificates(d, status), nil
+	status, err := change(d)
+	return h.newCertificates(d, status), err
 }
 
 func requestCertificate(h *Handler, r *request) (any, error) {
@@ -105,16 +92,9 @@ func requestCertificate(h *Handler, r *request) (any, error) {
 		Curve   string `json:"curve"`
 		Subject string `json:"subject"`
 	}
-	return h.changeCertificates(r, "certificate.request", &asked, func(d *Directory, record clientcert.Recorder) (clientcert.Status, error) {
+	return h.changeCertificates(r, &asked, func(d *Directory) (clientcert.Status, error) {
 		spec := clientcert.Spec{Bits: asked.Bits, Curve: asked.Curve, Subject: asked.Subject}
-		if spec.Subject == "" {
-			status, err := h.Node.Certificates.Status(r.Context(), d.Scheme)
-			if err != nil {
-				return status, err
-			}
-			spec.Subject = status.DefaultSubject(d.ResultsURL)
-		}
-		_, status, err := h.Node.Certificates.Request(r.Context(), d.Scheme, spec, record)
+		_, status, err := h.RequestCertificate(r.Context(), r.actor, d.Scheme, spec, d.ResultsURL)
 		return status, err
 	})
 }
@@ -124,39 +104,30 @@ func installCertificate(h *Handler, r *request) (any, error) {
 		Certificate string    `json:"certificate"` // PEM, those of the CAs behind it
 		At          time.Time `json:"at"`          // zero: when it is activated
 	}
-	return h.changeCertificates(r, "certificate.install", &asked, func(d *Directory, record clientcert.Recorder) (clientcert.Status, error) {
-		return h.Node.Certificates.Install(r.Context(), d.Scheme, []byte(asked.Certificate), asked.At, d.certificates, record)
+	return h.changeCertificates(r, &asked, func(d *Directory) (clientcert.Status, error) {
+		return h.InstallCertificate(r.Context(), r.actor, d.Scheme, []byte(asked.Certificate), asked.At, d.certificates)
 	})
 }
 
 func activateCertificate(h *Handler, r *request) (any, error) {
-	return h.changeCertificates(r, "certificate.activate", &struct{}{}, func(d *Directory, record clientcert.Recorder) (clientcert.Status, error) {
-		return h.Node.Certificates.Activate(r.Context(), d.Scheme, record)
+	return h.changeCertificates(r, &struct{}{}, func(d *Directory) (clientcert.Status, error) {
+		return h.ActivateCertificate(r.Context(), r.actor, d.Scheme)
 	})
 }
 
 func rollbackCertificate(h *Handler, r *request) (any, error) {
-	return h.changeCertificates(r, "certificate.rollback", &struct{}{}, func(d *Directory, record clientcert.Recorder) (clientcert.Status, error) {
-		return h.Node.Certificates.Rollback(r.Context(), d.Scheme, record)
+	return h.changeCertificates(r, &struct{}{}, func(d *Directory) (clientcert.Status, error) {
+		return h.RollBackCertificate(r.Context(), r.actor, d.Scheme)
 	})
 }
 
-// A handshakeTrier makes a handshake with the directory server of a scheme.
-type handshakeTrier func(ctx context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error)
-
-// testCertificate changes nothing, so it is not in the audit trail.
 func testCertificate(h *Handler, r *request) (any, error) {
 	if err := r.decode(&struct{}{}); err != nil {
 		return nil, err
 	}
-	d, err := h.findDirectory(r)
+	d, err := h.FindDirectory(r.PathValue("scheme"))
 	if err != nil {
 		return nil, err
 	}
-	cert, what, err := h.Node.Certificates.Candidate(r.Context(), d.Scheme)
-	if err != nil {
-		return nil, certificateProblem(err)
-	}
-	report, err := h.Node.TryCertificate(r.Context(), d.Scheme, *cert)
-	return CertificateTest{what, cert.Leaf.Subject.String(), report}, err
+	return h.ProveCertificate(r.Context(), r.actor, d.Scheme)
 }

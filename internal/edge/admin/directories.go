@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/peers/clientcert"
+	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
@@ -26,12 +28,6 @@ type Node struct {
 	Endings func() map[string]time.Time
 	// DisabledEndpoints returns the webhook endpoints to which nothing is delivered.
 	DisabledEndpoints func(ctx context.Context) ([]DisabledEndpoint, error)
-	// Certificates has the client certificates of directories that the store has.
-	Certificates *clientcert.Service
-	// TryCertificate makes a handshake with the directory server of a scheme, in which it shows a client certificate.
-	TryCertificate handshakeTrier
-	// Keeper has the state of the card ranges.
-	Keeper directory.Keeper
 	// Generation returns the card ranges of a scheme that this node uses; nil if it has none.
 	Generation func(scheme string) *ranges.Generation
 }
@@ -161,13 +157,13 @@ type Ranges struct {
 const staleAfter = 2
 
 // readRanges returns how things stand with the card ranges of a directory.
-func (n *Node) readRanges(ctx context.Context, d *Directory, now time.Time) (Ranges, error) {
-	status, err := directory.ReadRefreshStatus(ctx, n.Keeper, d.Scheme)
+func (h *Handler) readRanges(ctx context.Context, d *Directory) (Ranges, error) {
+	status, err := directory.ReadRefreshStatus(ctx, h.Keeper, d.Scheme)
 	if err != nil {
 		return Ranges{}, err
 	}
 	status = status.AdaptTo(d.Refresh, d.MinRefresh)
-	asked, err := directory.ReadRefreshRequest(ctx, n.Keeper, d.Scheme, status)
+	asked, err := directory.ReadRefreshRequest(ctx, h.Keeper, d.Scheme, status)
 	if err != nil {
 		return Ranges{}, err
 	}
@@ -178,7 +174,7 @@ func (n *Node) readRanges(ctx context.Context, d *Directory, now time.Time) (Ran
 		Accepted: status.Held != 0 && asked.Accept == status.Held, Refreshing: asked.Refresh,
 	}
 	if r.Loaded != nil {
-		age := max(now.Sub(status.Loaded), 0)
+		age := max(h.Now().Sub(status.Loaded), 0)
 		r.AgeSeconds, r.IsOld = int64(age/time.Second), age >= min(max(staleAfter*d.Refresh, time.Minute), directory.ErrorAge)
 	}
 	return r, nil
@@ -268,7 +264,7 @@ func (h *Handler) readDirectories(ctx context.Context) ([]Directory, error) {
 	for i := range all {
 		d := &all[i]
 		var err error
-		if d.Ranges, err = h.Node.readRanges(ctx, d, h.Now()); err != nil {
+		if d.Ranges, err = h.readRanges(ctx, d); err != nil {
 			return nil, err
 		}
 		d.Problems = map[string]string{}
@@ -285,22 +281,30 @@ func (h *Handler) readDirectories(ctx context.Context) ([]Directory, error) {
 }
 
 func listDirectories(h *Handler, r *request) (any, error) {
-	all, err := h.readDirectories(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	return list[Directory]{Data: all}, nil
+	all, err := h.ListDirectories(r.Context(), r.actor)
+	return api.List[Directory]{Data: all}, err
 }
 
-// findDirectory returns the directory that a path names.
-func (h *Handler) findDirectory(r *request) (*Directory, error) {
+// ListDirectories returns the directory servers with how they are.
+func (h *Handler) ListDirectories(ctx context.Context, by operator.Actor) ([]Directory, error) {
+	if err := ops.Find("directory list").Check(&by); err != nil {
+		return nil, err
+	}
+	return h.readDirectories(ctx)
+}
+
+// FindDirectory returns the directory of a scheme.
+func (h *Handler) FindDirectory(scheme string) (*Directory, error) {
 	if h.Node == nil {
 		return nil, errNoNode
 	}
 	all := h.Node.Directories()
-	i := slices.IndexFunc(all, func(d Directory) bool { return d.Scheme == r.PathValue("scheme") })
+	i := slices.IndexFunc(all, func(d Directory) bool { return d.Scheme == scheme })
 	if i < 0 {
 		return nil, refuse(http.StatusNotFound, "There is no directory of this scheme.")
 	}
 	return &all[i], nil
 }
+
+// Roots returns the CAs whose certificates the directory may have, or may trust.
+func (d *Directory) Roots() []*x509.Certificate { return d.certificates }

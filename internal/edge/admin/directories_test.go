@@ -16,6 +16,11 @@ import (
 // addNode gives the API a server of one directory.
 func (s *site) addNode() *admin.Node {
 	s.Helper()
+	s.handler.Keeper = s.db
+	s.handler.Certificates = &clientcert.Service{Store: s.db, Sealer: s.handler.Operators.Sealer, Now: time.Now}
+	s.handler.TryCertificate = func(_ context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
+		return directory.HandshakeReport{Result: directory.HandshakeAccepted, Detail: cert.Leaf.Subject.CommonName + " at " + scheme}, nil
+	}
 	n := &admin.Node{
 		Directories: func() []admin.Directory {
 			d := admin.Directory{Scheme: "visa", Key: "directories[0]", ResultsURL: "https://3ds.example/results", Versions: []string{"2.2.0"}}
@@ -25,12 +30,7 @@ func (s *site) addNode() *admin.Node {
 		Problems:          func() map[string]string { return nil },
 		Endings:           func() map[string]time.Time { return map[string]time.Time{} },
 		DisabledEndpoints: func(context.Context) ([]admin.DisabledEndpoint, error) { return nil, nil },
-		Keeper:            s.db,
-		Certificates:      &clientcert.Service{Store: s.db, Sealer: s.handler.Operators.Sealer, Now: time.Now},
-		TryCertificate: func(_ context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
-			return directory.HandshakeReport{Result: directory.HandshakeAccepted, Detail: cert.Leaf.Subject.CommonName + " at " + scheme}, nil
-		},
-		Generation: func(string) *ranges.Generation { return nil },
+		Generation:        func(string) *ranges.Generation { return nil },
 	}
 	s.handler.Node = n
 	return n

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/state/journal"
-	"github.com/openthreeds/threeds/message"
 )
 
 // A stream is the answer of an operation that has more to say than fits into memory.
@@ -77,14 +74,14 @@ func (l *exportLimit) enter(actor string) (leave func(), err error) {
 }
 
 // startExport answers with an export, after that stands in the audit trail, unless too many are under way.
-func (h *Handler) startExport(r *request, action string, what any, s stream) (any, error) {
-	leave, err := h.exports.enter(r.actor.Who)
+func (h *Handler) startExport(ctx context.Context, by operator.Actor, act string, what any, s stream) (stream, error) {
+	leave, err := h.exports.enter(by.Who)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	if err := h.record(r, action, "", nil, what); err != nil {
+	if err := h.Record(ctx, by, act, "", nil, what); err != nil {
 		leave()
-		return nil, err
+		return s, err
 	}
 	s.leave = leave
 	return s, nil
@@ -109,24 +106,39 @@ var errNoKeys = refuse(http.StatusServiceUnavailable, "There are no keys to sign
 func readAuditQuery(r *request) (q operator.Query, err error) {
 	asked := r.URL.Query()
 	q = operator.Query{Who: asked.Get("who"), Action: asked.Get("action"), Object: asked.Get("object")}
-	if err := ops.CheckAction(q.Action); err != nil {
-		return q, refuse(http.StatusBadRequest, "action: %v.", err)
-	}
 	q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to"))
 	return q, err
 }
 
-// exportAudit answers with the audit trail, after that stands in it.
+// checkAudit refuses an actor who may not do an act on the audit trail, and a search for an action that is none.
+func checkAudit(by *operator.Actor, act string, q *operator.Query) error {
+	if err := ops.Find(act).Check(by); err != nil {
+		return err
+	}
+	if err := ops.CheckAction(q.Action); err != nil {
+		return refuse(http.StatusBadRequest, "action: %v.", err)
+	}
+	return nil
+}
+
 func exportAudit(h *Handler, r *request) (any, error) {
 	q, err := readAuditQuery(r)
 	if err != nil {
 		return nil, err
 	}
-	if h.JournalKeys == nil {
-		return nil, errNoKeys
+	return h.startAuditExport(r.Context(), r.actor, q)
+}
+
+// startAuditExport answers with the audit trail, after that stands in it.
+func (h *Handler) startAuditExport(ctx context.Context, by operator.Actor, q operator.Query) (stream, error) {
+	if err := checkAudit(&by, "audit export", &q); err != nil {
+		return stream{}, err
 	}
-	return h.startExport(r, "audit.export", nil, stream{name: "audit.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
-		_, err := h.Operators.Export(r.Context(), w, h.JournalKeys, q)
+	if h.JournalKeys == nil {
+		return stream{}, errNoKeys
+	}
+	return h.startExport(ctx, by, "audit export", nil, stream{name: "audit.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
+		_, err := h.Operators.Export(ctx, w, h.JournalKeys, q)
 		if broken, ok := errors.AsType[*operator.ChainError](err); ok {
 			h.Log.Error("admin API", "file", "audit.jsonl", "err", broken) // the file is whole, and shows what was changed
 			return nil
@@ -135,9 +147,19 @@ func exportAudit(h *Handler, r *request) (any, error) {
 	}})
 }
 
+// ExportAudit writes the audit trail in a form that can be verified. Nothing is written before a refusal.
+func (h *Handler) ExportAudit(ctx context.Context, by operator.Actor, q operator.Query, to io.Writer) error {
+	s, err := h.startAuditExport(ctx, by, q)
+	if err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.write(to)
+}
+
 // exportJournal answers with days of the journal, after that stands in the audit trail.
 func exportJournal(h *Handler, r *request) (any, error) {
-	st, err := h.openJournal()
+	st, err := h.openJournal(&r.actor, "journal export")
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +168,7 @@ func exportJournal(h *Handler, r *request) (any, error) {
 	if q.From, q.To, err = readTimes(asked.Get("from"), asked.Get("to")); err != nil {
 		return nil, err
 	}
-	if err := h.checkMerchantOf(r, st, q.Merchant); err != nil {
+	if err := h.checkMerchantOf(r.Context(), &r.actor, st, q.Merchant); err != nil {
 		return nil, err
 	}
 	answer := stream{name: "journal.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
@@ -167,7 +189,7 @@ func exportJournal(h *Handler, r *request) (any, error) {
 		return nil, refuse(http.StatusBadRequest, "format: want jsonl or csv.")
 	}
 	what := map[string]string{"merchant": q.Merchant, "from": asked.Get("from"), "to": asked.Get("to"), "format": asked.Get("format")}
-	return h.startExport(r, "journal.export", what, answer)
+	return h.startExport(r.Context(), r.actor, "journal export", what, answer)
 }
 
 // eraseTime is how long an erasure may take until it is answered: a merchant may have millions of records.
@@ -178,19 +200,7 @@ func AllowEraseTime(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(eraseTime))
 }
 
-// An Erased says how much was erased.
-type Erased struct {
-	Authentications int `json:"authentications"`
-	Records         int `json:"records"`
-	Events          int `json:"events"`  // for webhooks
-	Answers         int `json:"answers"` // kept for an Idempotency-Key
-}
-
-// eraseJournal removes what belongs to a card or to a merchant, after that stands in the audit trail, without the card.
 func eraseJournal(h *Handler, r *request) (any, error) {
-	if _, err := h.openJournal(); err != nil {
-		return nil, err
-	}
 	var asked struct {
 		AcctNumber string `json:"acctNumber"`
 		Merchant   string `json:"merchant"`
@@ -198,23 +208,5 @@ func eraseJournal(h *Handler, r *request) (any, error) {
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	asked.AcctNumber = message.PlainCardNumber(asked.AcctNumber)
-	object := "merchant " + asked.Merchant
-	if asked.AcctNumber != "" {
-		object = "card"
-	}
-	n := len(asked.AcctNumber)
-	switch {
-	case (asked.AcctNumber == "") == (asked.Merchant == ""):
-		return nil, refuse(http.StatusBadRequest, "Want either acctNumber or merchant.")
-	case cardnumber.MayBe(asked.Merchant):
-		return nil, refuse(http.StatusBadRequest, "merchant: that may be a whole card number, and names stand in the audit trail. Send it as acctNumber.")
-	case n > 0 && (n < 13 || n > 19 || strings.Trim(asked.AcctNumber, "0123456789") != ""):
-		return nil, refuse(http.StatusBadRequest, "acctNumber: want a card number of 13 to 19 digits.")
-	}
-	if err := h.record(r, "journal.erase", object, nil, nil); err != nil {
-		return nil, err
-	}
-	// What was begun is finished, also when nobody waits for the answer any more.
-	return h.Erase(context.WithoutCancel(r.Context()), journal.Query{Card: asked.AcctNumber, Merchant: asked.Merchant})
+	return h.EraseJournal(r.Context(), r.actor, asked.AcctNumber, asked.Merchant)
 }

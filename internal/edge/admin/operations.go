@@ -3,34 +3,17 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
-	"errors"
+	"encoding/json"
 	"net/http"
-	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/openthreeds/threeds/api"
-	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/state/account"
-	"github.com/openthreeds/threeds/internal/state/store"
 )
-
-// A Key is an API key in an answer.
-type Key struct {
-	Hash     string         `json:"hash"`
-	Label    string         `json:"label"`
-	Merchant string         `json:"merchant"`
-	Created  time.Time      `json:"created"`
-	LastUsed *time.Time     `json:"lastUsed"` // to a minute; null: never
-	Expires  *time.Time     `json:"expires"`  // null: never
-	Allow    []netip.Prefix `json:"allow"`    // none: all networks
-	Strict   bool           `json:"strict"`
-	State    string         `json:"state"` // good, expired or refused
-}
 
 func timeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {
@@ -40,205 +23,102 @@ func timeOrNull(t time.Time) *time.Time {
 }
 
 func listKeys(h *Handler, r *request) (any, error) {
-	rows, err := h.Store.Keys(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	rows = slices.DeleteFunc(rows, func(k store.Key) bool { return !r.actor.CanSee(k.Merchant) })
-	uses, err := account.LastUses(r.Context(), h.Store, rows)
-	if err != nil {
-		return nil, err
-	}
-	all := list[Key]{Data: []Key{}}
-	for i := range rows {
-		terms, err := account.OpenTerms(h.Ring(), &rows[i])
-		k := Key{
-			hex.EncodeToString(rows[i].Hash), terms.Label, rows[i].Merchant, rows[i].Created, timeOrNull(uses[i]),
-			timeOrNull(terms.Expires), append([]netip.Prefix{}, terms.Allow...), rows[i].Strict, "good",
-		}
-		switch {
-		case err != nil:
-			k.State = "refused"
-		case terms.IsExpired(h.Now()):
-			k.State = "expired"
-		}
-		all.Data = append(all.Data, k)
-	}
-	return all, nil
-}
-
-// chooseMerchant returns the merchant that something is made for: the named one, or that of the actor if none is named.
-func (h *Handler) chooseMerchant(r *request, name string) (string, error) {
-	name = cmp.Or(name, r.actor.Merchant)
-	if !r.actor.CanSee(name) {
-		return "", errNoMerchant
-	}
-	return name, h.checkName(r, name)
-}
-
-// checkName refuses a merchant that nobody knows. "" stands for all.
-func (h *Handler) checkName(r *request, name string) error {
-	if name == "" {
-		return nil
-	}
-	err := h.Merchants().CheckKnown(r.Context(), name)
-	if errors.Is(err, merchant.ErrNotFound) {
-		return refuse(http.StatusBadRequest, "merchant: %v.", err)
-	}
-	return err
+	all, err := h.Keys(r.Context(), r.actor)
+	return api.List[ops.Key]{Data: all}, err
 }
 
 func createKey(h *Handler, r *request) (any, error) {
-	var asked struct {
-		Merchant string         `json:"merchant"`
-		Label    string         `json:"label"`
-		Expires  time.Time      `json:"expires,omitzero"`
-		Allow    []netip.Prefix `json:"allow"`
-		Strict   bool           `json:"strict"`
-	}
+	var asked api.NewKey
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	var err error
-	if asked.Merchant, err = h.chooseMerchant(r, asked.Merchant); err != nil {
-		return nil, err
-	}
-	if err := account.CheckLabel(asked.Label); err != nil {
-		return nil, refuse(http.StatusBadRequest, "label: %v.", err)
-	}
-	if err := h.checkEnd(asked.Expires); err != nil {
-		return nil, err
-	}
-	terms := account.Terms{Label: asked.Label, Expires: asked.Expires.UTC().Truncate(time.Second), Allow: asked.Allow}
-	text, err := account.Create(r.Context(), h.Store, h.Ring(), asked.Merchant, asked.Strict, terms)
-	if err != nil {
-		return nil, err
-	}
-	hash, _ := account.HashKey(text)
-	name := hex.EncodeToString(hash[:])
-	if err := h.record(r, "key.create", name, nil, asked); err != nil { // no key without a trace
-		return nil, errors.Join(err, h.Store.RevokeKey(context.WithoutCancel(r.Context()), hash[:]))
-	}
-	return created{map[string]string{"key": text, "hash": name, "merchant": asked.Merchant}}, nil
+	made, err := h.CreateKey(r.Context(), r.actor, asked)
+	return created{made}, err
 }
-
-// maxEndDays is the greatest number of days until something ends: a hundred years.
-const maxEndDays = 36525
-
-// checkEnd refuses an end that has passed or is too far away. Zero means never.
-func (h *Handler) checkEnd(end time.Time) error {
-	if !end.IsZero() && (!end.After(h.Now()) || end.After(h.Now().AddDate(0, 0, maxEndDays))) {
-		return refuse(http.StatusBadRequest, "expires: want a moment in the future, at most %d days away.", maxEndDays)
-	}
-	return nil
-}
-
-func revokeKey(h *Handler, r *request) (any, error) {
-	noKey := refuse(http.StatusNotFound, "There is no API key with this hash.")
-	hash, err := hex.DecodeString(r.PathValue("hash"))
-	if err != nil {
-		return nil, noKey
-	}
-	rows, err := h.Store.Keys(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(rows, func(k store.Key) bool {
-		return string(k.Hash) == string(hash) && r.actor.CanSee(k.Merchant)
-	})
-	if i < 0 {
-		return nil, noKey
-	}
-	before := map[string]string{"merchant": rows[i].Merchant}
-	if err := h.record(r, "key.revoke", hex.EncodeToString(hash), before, nil); err != nil {
-		return nil, err
-	}
-	err = h.Store.RevokeKey(r.Context(), hash)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, noKey
-	}
-	return nil, err
-}
-
-var errNoMerchant = refuse(http.StatusNotFound, "There is no merchant of this name.")
 
 func listMerchants(h *Handler, r *request) (any, error) {
-	all, err := h.Merchants().List(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	all = slices.DeleteFunc(all, func(e merchant.Entry) bool { return !r.actor.CanSee(e.Name) })
-	return list[merchant.Entry]{Data: all}, nil
+	all, err := h.ListMerchants(r.Context(), r.actor)
+	return api.List[merchant.Entry]{Data: all}, err
 }
 
 func showMerchant(h *Handler, r *request) (any, error) {
-	name := r.PathValue("name")
-	if !r.actor.CanSee(name) {
-		return nil, errNoMerchant
+	return h.Merchant(r.Context(), r.actor, r.PathValue("name"))
+}
+
+// readMerchant reads members of a merchant from the body, and the version that is beside them.
+func (r *request) readMerchant() (body ops.MerchantBody, version string, err error) {
+	if err := json.Unmarshal(r.body, &body); err != nil {
+		return nil, "", refuse(http.StatusBadRequest, "The body is no JSON object.")
 	}
-	entry, err := h.Merchants().Get(r.Context(), name)
-	return entry, merchantProblem(err)
+	if given, isThere := body["version"]; isThere {
+		if err := json.Unmarshal(given, &version); err != nil {
+			return nil, "", refuse(http.StatusBadRequest, "version: want a string.")
+		}
+		delete(body, "version")
+	}
+	return body, version, body.Apply(new(account.Merchant))
+}
+
+func addMerchant(h *Handler, r *request) (any, error) {
+	body, _, err := r.readMerchant()
+	var m account.Merchant
+	if err == nil {
+		err = body.Apply(&m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := h.AddMerchant(r.Context(), r.actor, m)
+	return created{e}, err
+}
+
+func changeMerchant(h *Handler, r *request) (any, error) {
+	body, version, err := r.readMerchant()
+	if err != nil {
+		return nil, err
+	}
+	return h.ChangeMerchant(r.Context(), r.actor, r.PathValue("name"), version, body.Apply)
+}
+
+func removeMerchant(h *Handler, r *request) (any, error) {
+	return nil, h.RemoveMerchant(r.Context(), r.actor, r.PathValue("name"), r.URL.Query().Get("version"))
 }
 
 func listTokens(h *Handler, r *request) (any, error) {
-	all, err := h.Operators.Tokens(r.Context())
-	return list[operator.Token]{Data: all}, err
+	all, err := h.Tokens(r.Context(), r.actor)
+	return api.List[operator.Token]{Data: all}, err
 }
 
 func createToken(h *Handler, r *request) (any, error) {
-	var asked struct {
-		Name     string    `json:"name"`
-		Role     string    `json:"role"`
-		Merchant string    `json:"merchant"`
-		Expires  time.Time `json:"expires,omitzero"`
-	}
+	var asked api.NewToken
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	role, err := operator.ParseRole(asked.Role)
-	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "role: %v.", err)
-	}
-	if err := operator.CheckTokenName(asked.Name); err != nil {
-		return nil, refuse(http.StatusBadRequest, "name: %v.", err)
-	}
-	if err := h.checkEnd(asked.Expires); err != nil {
-		return nil, err
-	}
-	token := operator.Token{Name: asked.Name, Role: role, Merchant: asked.Merchant, Expires: asked.Expires}
-	text, err := h.Operators.CreateToken(r.Context(), token)
-	if errors.Is(err, operator.ErrTaken) {
-		return nil, refuse(http.StatusConflict, "name: there is a token of this name. Revoke it, or choose another name.")
-	}
-	if errors.Is(err, cardnumber.ErrFound) {
-		return nil, refuse(http.StatusBadRequest, "%v.", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := h.record(r, "token.create", asked.Name, nil, asked); err != nil { // no token without a trace
-		return nil, errors.Join(err, h.Operators.RevokeToken(context.WithoutCancel(r.Context()), asked.Name))
-	}
-	return created{map[string]string{"token": text, "name": asked.Name}}, nil
+	made, err := h.CreateToken(r.Context(), r.actor, asked)
+	return created{made}, err
 }
 
-func revokeToken(h *Handler, r *request) (any, error) {
-	name := r.PathValue("name")
-	noToken := refuse(http.StatusNotFound, "There is no token of this name.")
-	all, err := h.Operators.Tokens(r.Context())
-	if err != nil {
+func listOperators(h *Handler, r *request) (any, error) {
+	all, err := h.ListOperators(r.Context(), r.actor)
+	return api.List[operator.User]{Data: all}, err
+}
+
+func inviteOperator(h *Handler, r *request) (any, error) {
+	var asked api.NewOperator
+	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(all, func(t operator.Token) bool { return t.Name == name }) {
-		return nil, noToken
-	}
-	if err := h.record(r, "token.revoke", name, nil, nil); err != nil {
+	made, err := h.InviteOperator(r.Context(), r.actor, asked)
+	return created{made}, err
+}
+
+func changeOperator(h *Handler, r *request) (any, error) {
+	var asked api.RoleChange
+	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	if err = h.Operators.RevokeToken(r.Context(), name); errors.Is(err, operator.ErrNoToken) {
-		return nil, noToken
-	}
-	return nil, err
+	_, now, err := h.ChangeRole(r.Context(), r.actor, r.PathValue("name"), asked.Role)
+	return now, err
 }
 
 // auditLimit is how many entries an answer has when the request does not say, maxAuditLimit how many at most.
@@ -249,25 +129,42 @@ func searchAudit(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.Limit = auditLimit
 	asked := r.URL.Query()
 	if text := asked.Get("limit"); text != "" {
 		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > maxAuditLimit {
 			return nil, refuse(http.StatusBadRequest, "limit: want a number from 1 to %d.", maxAuditLimit)
 		}
 	}
-	if text := asked.Get("cursor"); text != "" {
-		if q.Before, err = strconv.ParseInt(text, 10, 64); err != nil || q.Before < 1 {
-			return nil, refuse(http.StatusBadRequest, "cursor: want the value of next in the answer before.")
-		}
+	if q.Before, err = ReadAuditCursor(asked.Get("cursor")); err != nil {
+		return nil, err
 	}
-	entries, err := h.Operators.Search(r.Context(), q)
+	return h.SearchAudit(r.Context(), r.actor, q)
+}
+
+// SearchAudit returns a page of the audit trail, the newest first. Next is the Before of the following page.
+func (h *Handler) SearchAudit(ctx context.Context, by operator.Actor, q operator.Query) (*api.List[operator.Entry], error) {
+	if err := checkAudit(&by, "audit search", &q); err != nil {
+		return nil, err
+	}
+	q.Limit = cmp.Or(q.Limit, auditLimit)
+	entries, err := h.Operators.Search(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	all := list[operator.Entry]{Data: entries}
+	all := &api.List[operator.Entry]{Data: entries}
 	if n := len(entries); n == q.Limit && entries[n-1].Seq > 1 {
 		all.Next = api.Text(strconv.FormatInt(entries[n-1].Seq, 10))
 	}
 	return all, nil
+}
+
+// ReadAuditCursor reads the Before of a search from the Next of the page before; "" is the first page.
+func ReadAuditCursor(text string) (before int64, err error) {
+	if text == "" {
+		return 0, nil
+	}
+	if before, err = strconv.ParseInt(text, 10, 64); err != nil || before < 1 {
+		return 0, refuse(http.StatusBadRequest, "cursor: want the value of next in the answer before.")
+	}
+	return before, nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
@@ -90,9 +92,16 @@ func chartStep(span time.Duration) time.Duration {
 }
 
 func overview(h *Handler, r *request) (any, error) {
-	asked := r.URL.Query()
-	from, to, err := readTimes(asked.Get("from"), asked.Get("to"))
+	from, to, err := readTimes(r.URL.Query().Get("from"), r.URL.Query().Get("to"))
 	if err != nil {
+		return nil, err
+	}
+	return h.Overview(r.Context(), r.actor, from, to)
+}
+
+// Overview says how the authentications of a time went, and what needs attention. Without a time it is that of a day.
+func (h *Handler) Overview(ctx context.Context, by operator.Actor, from, to time.Time) (*Overview, error) {
+	if err := ops.Find("journal report").Check(&by); err != nil {
 		return nil, err
 	}
 	if to.IsZero() {
@@ -102,19 +111,20 @@ func overview(h *Handler, r *request) (any, error) {
 		from = to.Add(-hoursOfDay * time.Hour)
 	}
 	o := &Overview{From: from.UTC(), To: to.UTC(), Schemes: []ReportRow{}, Results: []ResultCount{}, Chart: []ChartBar{}, Attention: []Notice{}}
-	if err := h.countForOverview(r, o); err != nil {
+	if err := h.countForOverview(ctx, &by, o); err != nil {
 		return nil, err
 	}
 	if h.Node == nil {
 		return o, nil
 	}
-	if r.actor.Merchant == "" {
-		if o.Directories, err = h.readDirectories(r.Context()); err != nil {
+	if by.Merchant == "" {
+		var err error
+		if o.Directories, err = h.readDirectories(ctx); err != nil {
 			return nil, err
 		}
 		o.Attention = append(o.Attention, h.noticesOfNode(o.Directories)...)
 	}
-	notices, err := h.noticesOfWebhooks(r.Context(), r)
+	notices, err := h.noticesOfWebhooks(ctx, &by)
 	if err != nil {
 		return nil, err
 	}
@@ -124,17 +134,17 @@ func overview(h *Handler, r *request) (any, error) {
 }
 
 // countForOverview counts the authentications that the actor may see.
-func (h *Handler) countForOverview(r *request, o *Overview) error {
+func (h *Handler) countForOverview(ctx context.Context, by *operator.Actor, o *Overview) error {
 	if h.Journal == nil {
 		return nil
 	}
 	o.HasJournal = true
-	q := journal.CountQuery{By: "scheme", Merchant: r.actor.Merchant, From: o.From, To: o.To}
+	q := journal.CountQuery{By: "scheme", Merchant: by.Merchant, From: o.From, To: o.To}
 	q.Hourly = chartStep(o.To.Sub(o.From)) < 24*time.Hour
-	counts, err := h.Journal.Count(r.Context(), q)
+	counts, err := h.Journal.Count(ctx, q)
 	if err == nil && o.From.Unix() <= 0 && len(counts) > 0 && chartStep(o.To.Sub(counts[0].Hour)) < 24*time.Hour {
 		q.From, q.Hourly = counts[0].Hour, true // a journal that began lately has a bar for each hour
-		counts, err = h.Journal.Count(r.Context(), q)
+		counts, err = h.Journal.Count(ctx, q)
 	}
 	if err != nil {
 		return err
@@ -278,11 +288,11 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 const soonOld = 24 * time.Hour
 
 // noticesOfWebhooks says which webhook endpoints get nothing, of those that the actor may see.
-func (h *Handler) noticesOfWebhooks(ctx context.Context, r *request) ([]Notice, error) {
+func (h *Handler) noticesOfWebhooks(ctx context.Context, by *operator.Actor) ([]Notice, error) {
 	endpoints, err := h.Node.DisabledEndpoints(ctx)
 	var all []Notice
 	for _, e := range endpoints {
-		if !r.actor.CanSee(e.Merchant) {
+		if !by.CanSee(e.Merchant) {
 			continue
 		}
 		why := "Somebody has disabled it."

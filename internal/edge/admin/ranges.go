@@ -1,16 +1,16 @@
 package admin
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/rangequery"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
@@ -39,61 +39,77 @@ type FoundRange struct {
 	Lines    []string `json:"lines"`    // what the directory server says of the range, in words
 }
 
-// RangesWithMatch are the card ranges of one scheme, and what is found for a prefix.
-type RangesWithMatch struct {
-	*RangesOfScheme
-	Match *RangeMatch `json:"match"` // null: no prefix was asked for
-}
-
 // MaxPrefix is how many digits a prefix has at most: one less than the shortest card number.
 const MaxPrefix = 12
 
 func listRanges(h *Handler, r *request) (any, error) {
+	all, err := h.ListRanges(r.Context(), r.actor)
+	return api.List[*RangesOfScheme]{Data: all}, err
+}
+
+// ListRanges returns how things stand with the card ranges of each directory.
+func (h *Handler) ListRanges(ctx context.Context, by operator.Actor) ([]*RangesOfScheme, error) {
+	if err := ops.Find("ranges status").Check(&by); err != nil {
+		return nil, err
+	}
 	if h.Node == nil {
 		return nil, errNoNode
 	}
-	all := list[RangesOfScheme]{Data: []RangesOfScheme{}}
+	all := []*RangesOfScheme{}
 	for _, d := range h.Node.Directories() {
-		one, err := h.readRangesOf(r.Context(), &d)
+		one, err := h.readRangesOf(ctx, &d)
 		if err != nil {
 			return nil, err
 		}
-		all.Data = append(all.Data, *one)
+		all = append(all, one)
 	}
 	return all, nil
 }
 
 func (h *Handler) readRangesOf(ctx context.Context, d *Directory) (*RangesOfScheme, error) {
-	status, err := h.Node.readRanges(ctx, d, h.Now())
+	status, err := h.readRanges(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	one := &RangesOfScheme{Scheme: d.Scheme, Ranges: status, Generations: []int64{}}
-	snapshots, err := h.Node.Keeper.Snapshots(ctx, d.Scheme)
+	snapshots, err := h.Keeper.Snapshots(ctx, d.Scheme)
 	for _, s := range snapshots {
 		one.Generations = append(one.Generations, s.Generation)
 	}
 	return one, err
 }
 
-// findRanges returns the directory that a path names, and its card ranges.
-func (h *Handler) findRanges(r *request) (*Directory, *RangesOfScheme, error) {
-	d, err := h.findDirectory(r)
+// findRanges returns a directory and its card ranges.
+func (h *Handler) findRanges(ctx context.Context, by *operator.Actor, scheme string) (*Directory, *RangesOfScheme, error) {
+	if err := ops.Find("ranges status").Check(by); err != nil {
+		return nil, nil, err
+	}
+	d, err := h.FindDirectory(scheme)
 	if err != nil {
 		return nil, nil, err
 	}
-	status, err := h.readRangesOf(r.Context(), d)
+	status, err := h.readRangesOf(ctx, d)
 	return d, status, err
 }
 
-// showRanges looks for the ranges that hold cards with a prefix, in what this node uses.
+// FoundRanges say how things stand with the card ranges of a scheme, and what was found there.
+type FoundRanges struct {
+	*RangesOfScheme
+	Match *RangeMatch `json:"match"` // null: no prefix was asked for
+}
+
 func showRanges(h *Handler, r *request) (any, error) {
-	d, status, err := h.findRanges(r)
+	return h.FindRanges(r.Context(), r.actor, r.PathValue("scheme"), r.URL.Query().Get("prefix"))
+}
+
+// FindRanges looks for the ranges that hold cards with a prefix, in what this node uses. "" looks for none.
+func (h *Handler) FindRanges(ctx context.Context, by operator.Actor, scheme, prefix string) (*FoundRanges, error) {
+	d, status, err := h.findRanges(ctx, &by, scheme)
 	if err != nil {
 		return nil, err
 	}
-	answer := RangesWithMatch{RangesOfScheme: status}
-	prefix := strings.ReplaceAll(r.URL.Query().Get("prefix"), " ", "")
+	answer := &FoundRanges{RangesOfScheme: status}
+	prefix = strings.ReplaceAll(prefix, " ", "")
 	if prefix == "" {
 		return answer, nil
 	}
@@ -134,13 +150,18 @@ func newFoundRange(d *Directory, g *ranges.Generation, info *ranges.Info, countr
 // heldName stands for the generation that is held back, where a number of one is expected.
 const heldName = "held"
 
-// compareRanges says how two generations differ: without names, what is held back or the newest from the one before it.
 func compareRanges(h *Handler, r *request) (any, error) {
-	d, status, err := h.findRanges(r)
+	diff, _, err := h.CompareRanges(r.Context(), r.actor, r.PathValue("scheme"), r.URL.Query().Get("old"), r.URL.Query().Get("new"))
+	return diff, err
+}
+
+// CompareRanges says how two generations differ: without names, what is held back or the newest from the one before it. It
+// also returns how things stand.
+func (h *Handler) CompareRanges(ctx context.Context, by operator.Actor, scheme, oldName, newName string) (*rangequery.Difference, *RangesOfScheme, error) {
+	d, status, err := h.findRanges(ctx, &by, scheme)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	oldName, newName := r.URL.Query().Get("old"), r.URL.Query().Get("new")
 	switch {
 	case newName == "" && status.Held != 0:
 		newName = heldName
@@ -153,15 +174,15 @@ func compareRanges(h *Handler, r *request) (any, error) {
 			oldName = strconv.FormatInt(status.Generations[i+1], 10)
 		}
 	}
-	old, err := h.openGeneration(r.Context(), "old", status, oldName)
+	old, err := h.openGeneration(ctx, "old", status, oldName)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	now, err := h.openGeneration(r.Context(), "new", status, newName)
+	now, err := h.openGeneration(ctx, "new", status, newName)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return rangequery.Compare(d.Scheme, oldName, newName, old, now), nil
+	return rangequery.Compare(d.Scheme, oldName, newName, old, now), status, nil
 }
 
 // openGeneration reads the generation that a parameter names: a number of one, 0 for none, or "held".
@@ -182,7 +203,7 @@ func (h *Handler) openGeneration(ctx context.Context, parameter string, status *
 	if number == 0 {
 		return nil, noGeneration
 	}
-	g, err := open(ctx, h.Node.Keeper, status.Scheme, number)
+	g, err := open(ctx, h.Keeper, status.Scheme, number)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, noGeneration
 	}
@@ -197,19 +218,14 @@ func acceptRanges(h *Handler, r *request) (any, error) {
 	if err := r.decode(&asked); err != nil {
 		return nil, err
 	}
-	d, status, err := h.findRanges(r)
+	d, err := h.FindDirectory(r.PathValue("scheme"))
+	if err == nil {
+		_, err = h.AcceptRanges(r.Context(), r.actor, d.Scheme, asked.Held)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if status.Held == 0 || cmp.Or(asked.Held, status.Held) != status.Held {
-		return nil, refuse(http.StatusConflict, "Nothing is held back, or it is another generation by now. Compare again.")
-	}
-	before := map[string]any{"generation": status.Generation, "ranges": status.Ranges.Ranges}
-	after := map[string]any{"held": status.Held, "ranges": status.HeldRanges}
-	if err := h.record(r, "ranges.accept", d.Scheme, before, after); err != nil {
-		return nil, err
-	}
-	return h.requestRanges(r, d, directory.RefreshRequest{Accept: status.Held})
+	return h.readRangesOf(r.Context(), d)
 }
 
 // refreshRanges has a node ask the directory server as soon as the protocol allows.
@@ -217,22 +233,9 @@ func refreshRanges(h *Handler, r *request) (any, error) {
 	if err := r.decode(&struct{}{}); err != nil {
 		return nil, err
 	}
-	d, err := h.findDirectory(r)
-	if err != nil {
-		return nil, err
-	}
-	if err := h.record(r, "ranges.refresh", d.Scheme, nil, nil); err != nil {
-		return nil, err
-	}
-	return h.requestRanges(r, d, directory.RefreshRequest{Refresh: true})
-}
-
-// requestRanges stores a request for the nodes that serve, and returns how things stand.
-func (h *Handler) requestRanges(r *request, d *Directory, wanted directory.RefreshRequest) (any, error) {
-	wanted.At = h.Now().UTC().Truncate(time.Millisecond)
-	err := directory.PutRefreshRequest(r.Context(), h.Node.Keeper, d.Scheme, "threeds console "+rand.Text(), wanted)
-	if errors.Is(err, store.ErrHeld) {
-		return nil, refuse(http.StatusConflict, "Somebody else asks for the same at this moment. Try again.")
+	d, err := h.FindDirectory(r.PathValue("scheme"))
+	if err == nil {
+		err = h.RefreshRanges(r.Context(), r.actor, d.Scheme)
 	}
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 
 func listHooks(h *Handler, r *request) (any, error) {
 	all, err := h.Endpoints(r.Context(), r.actor, r.URL.Query().Get("merchant"))
-	return list[api.MerchantEndpoint]{Data: all}, err
+	return api.List[api.MerchantEndpoint]{Data: all}, err
 }
 
 func showHook(h *Handler, r *request) (any, error) {

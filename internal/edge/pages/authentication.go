@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -31,11 +30,11 @@ type authenticationView struct {
 
 // authenticationPage shows one authentication as a timeline.
 func authenticationPage(h *Handler, v *visit) (result, error) {
-	var d journal.Detail
-	if err := h.call(v, http.MethodGet, "authentications/"+url.PathEscape(v.PathValue("id")), nil, nil, &d); err != nil {
+	d, err := h.Admin.ShowRecord(v.Context(), v.session.Actor, v.PathValue("id"))
+	if err != nil {
 		return result{}, err
 	}
-	view := &authenticationView{Detail: &d}
+	view := &authenticationView{Detail: d}
 	view.Title = joinNonEmpty(", ", amount(d.Amount, d.Currency), h.schemeName(d.Card.Scheme))
 	if view.Title == "" || d.Card == (journal.Card{}) {
 		view.Title = map[bool]string{true: "Refused request", false: "Authentication"}[d.Status == "refused"]
@@ -62,7 +61,7 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 			view.Changes = append(view.Changes, step.Findings...)
 		case "erro": // the outcome says it
 		case "rreq":
-			reasons = append(reasons, h.cancelReason(&d, step))
+			reasons = append(reasons, h.cancelReason(d, step))
 			fallthrough
 		default:
 			for _, finding := range step.Findings {

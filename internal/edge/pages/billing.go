@@ -69,7 +69,7 @@ const billingMonths = 6
 // billingOf asks for the counters of a month: the one in the address, or the current one.
 func (h *Handler) billingOf(v *visit) (month string, counts []journal.BillingCount, err error) {
 	month = cmp.Or(v.URL.Query().Get("month"), h.Now().UTC().Format("2006-01"))
-	counts, err = listAll[journal.BillingCount](h, v, "billing", url.Values{"from": {month}, "to": {month}})
+	counts, err = h.Admin.Billing(v.Context(), v.session.Actor, month, month)
 	return month, counts, err
 }
 

@@ -1,13 +1,14 @@
 package pages
 
 import (
-	"maps"
-	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/internal/operate/ops"
+	"github.com/openthreeds/threeds/internal/peers/clientcert"
 )
 
 // A certificateRow is a directory in the list of client certificates.
@@ -49,27 +50,27 @@ type certificatesView struct{ Rows []certificateRow }
 
 func certificatesPage(h *Handler, v *visit) (result, error) {
 	start := time.Now()
-	all, err := listAll[admin.CertificatesOfScheme](h, v, "certificates", nil)
+	all, err := h.Admin.ListCertificates(v.Context(), v.session.Actor)
 	if err != nil {
 		return result{}, err
 	}
 	view := certificatesView{}
 	for i := range all {
-		view.Rows = append(view.Rows, newCertificateRow(&all[i], h.Now()))
+		view.Rows = append(view.Rows, newCertificateRow(all[i], h.Now()))
 	}
 	return result{template: "certificates", title: "Certificates", data: view, db: time.Since(start)}, nil
 }
 
-// keyKinds are the kinds of keys that a form offers, as the admin API takes them.
+// keyKinds are the kinds of keys that a form offers.
 var keyKinds = []struct {
 	value, name string
-	body        map[string]any
+	spec        clientcert.Spec
 }{
-	{"rsa2048", "RSA, 2048 bits", map[string]any{"bits": 2048}},
-	{"rsa3072", "RSA, 3072 bits", map[string]any{"bits": 3072}},
-	{"rsa4096", "RSA, 4096 bits", map[string]any{"bits": 4096}},
-	{"p256", "Elliptic, P-256", map[string]any{"curve": "P-256"}},
-	{"p384", "Elliptic, P-384", map[string]any{"curve": "P-384"}},
+	{"rsa2048", "RSA, 2048 bits", clientcert.Spec{Bits: 2048}},
+	{"rsa3072", "RSA, 3072 bits", clientcert.Spec{Bits: 3072}},
+	{"rsa4096", "RSA, 4096 bits", clientcert.Spec{Bits: 4096}},
+	{"p256", "Elliptic, P-256", clientcert.Spec{Curve: "P-256"}},
+	{"p384", "Elliptic, P-384", clientcert.Spec{Curve: "P-384"}},
 }
 
 // A certificateView is the data of the page of one directory.
@@ -77,7 +78,7 @@ type certificateView struct {
 	Row               certificateRow
 	CanChange         bool
 	Done, Fault       string
-	Test              *admin.CertificateTest
+	Test              *ops.CertificateTest
 	Keys              []choice
 	Subject, At, File string // as they were typed
 }
@@ -102,12 +103,12 @@ func certificatePage(h *Handler, v *visit) (result, error) {
 
 // showCertificate fills in what the page of a directory shows beside what view has.
 func (h *Handler) showCertificate(v *visit, view *certificateView) (result, error) {
-	var got admin.CertificatesOfScheme
 	start := time.Now()
-	if err := h.call(v, http.MethodGet, "certificates/"+url.PathEscape(v.PathValue("scheme")), nil, nil, &got); err != nil {
+	got, err := h.Admin.ShowCertificates(v.Context(), v.session.Actor, v.PathValue("scheme"))
+	if err != nil {
 		return result{}, err
 	}
-	view.Row, view.CanChange = newCertificateRow(&got, h.Now()), v.can("cert request")
+	view.Row, view.CanChange = newCertificateRow(got, h.Now()), v.can("cert request")
 	done := v.URL.Query().Get("done")
 	view.Done = changesDone[done]
 	if unused := changesDoneUnused[done]; unused != "" && !got.Managed {
@@ -125,56 +126,58 @@ func (h *Handler) showCertificate(v *visit, view *certificateView) (result, erro
 // changeCertificate does what a button says. What is refused is shown with what was typed.
 func changeCertificate(h *Handler, v *visit) (result, error) {
 	form, do := v.PostForm, v.PostForm.Get("do")
-	view := &certificateView{Subject: form.Get("subject"), At: form.Get("at"), File: form.Get("certificate")}
-	body, fault := certificateBody(form)
-	if body == nil {
+	if !slices.Contains([]string{"request", "install", "activate", "rollback", "test"}, do) {
 		return result{}, errNoPage
 	}
-	at := "certificates/" + url.PathEscape(v.PathValue("scheme"))
-	var answer any
-	if do == "test" {
-		view.Test = &admin.CertificateTest{}
-		answer = view.Test
+	view := &certificateView{Subject: form.Get("subject"), At: form.Get("at"), File: form.Get("certificate")}
+	fault, err := faultOf(h.doCertificateAct(v, do, view))
+	switch {
+	case err != nil:
+		return result{}, err
+	case fault == "" && do != "test":
+		return result{to: "/certificates/" + url.PathEscape(v.PathValue("scheme")) + "?done=" + do}, nil
 	}
-	if fault == "" {
-		var err error
-		if fault, err = h.submit(v, http.MethodPost, at+"/"+do, nil, body, answer); err != nil {
-			return result{}, err
-		}
-	}
-	if fault == "" && do != "test" {
-		return result{to: "/" + at + "?done=" + do}, nil
-	}
-	if view.Fault = fault; fault != "" {
-		view.Test = nil
-	}
+	view.Fault = fault
 	return h.showCertificate(v, view)
 }
 
-// certificateBody returns what the admin API is asked for by a form, or what is wrong with what was typed. It is nil if the
-// form asks for nothing that there is.
-func certificateBody(form url.Values) (body map[string]any, fault string) {
-	body = map[string]any{}
-	switch form.Get("do") {
-	case "request":
-		for _, k := range keyKinds {
-			if k.value == form.Get("key") {
-				maps.Copy(body, k.body)
-			}
-		}
-		body["subject"] = strings.TrimSpace(form.Get("subject"))
-	case "install":
-		body["certificate"] = form.Get("certificate")
-		if text := strings.TrimSpace(form.Get("at")); text != "" {
-			at, err := readTime(text)
-			if err != nil {
-				return body, "The time needs a form such as 2028-01-31T03:00 (UTC)."
-			}
-			body["at"] = at.Format(time.RFC3339)
-		}
-	case "activate", "rollback", "test":
-	default:
-		return nil, ""
+// doCertificateAct does an act on the client certificates of a directory, with what was typed.
+func (h *Handler) doCertificateAct(v *visit, do string, view *certificateView) error {
+	ctx, by := v.Context(), v.session.Actor
+	if err := ops.Find("cert " + do).Check(&by); err != nil {
+		return err
 	}
-	return body, ""
+	d, err := h.Admin.FindDirectory(v.PathValue("scheme"))
+	if err != nil {
+		return err
+	}
+	switch do {
+	case "request":
+		var spec clientcert.Spec
+		for _, k := range keyKinds {
+			if k.value == v.PostForm.Get("key") {
+				spec = k.spec
+			}
+		}
+		spec.Subject = strings.TrimSpace(view.Subject)
+		_, _, err = h.Acts.RequestCertificate(ctx, by, d.Scheme, spec, d.ResultsURL)
+	case "install":
+		var at time.Time
+		if text := strings.TrimSpace(view.At); text != "" {
+			if at, err = readTime(text); err != nil {
+				return &ops.Refusal{Why: ops.Wrong, Text: "The time needs a form such as 2028-01-31T03:00 (UTC)."}
+			}
+		}
+		_, err = h.Acts.InstallCertificate(ctx, by, d.Scheme, []byte(view.File), at, d.Roots())
+	case "activate":
+		_, err = h.Acts.ActivateCertificate(ctx, by, d.Scheme)
+	case "rollback":
+		_, err = h.Acts.RollBackCertificate(ctx, by, d.Scheme)
+	default:
+		var test ops.CertificateTest
+		if test, err = h.Acts.ProveCertificate(ctx, by, d.Scheme); err == nil {
+			view.Test = &test
+		}
+	}
+	return err
 }

@@ -113,7 +113,7 @@ type directoriesView struct{ Directories []directoryRow }
 
 func directoriesPage(h *Handler, v *visit) (result, error) {
 	start := time.Now()
-	all, err := listAll[admin.Directory](h, v, "directories", nil)
+	all, err := h.Admin.ListDirectories(v.Context(), v.session.Actor)
 	if err != nil {
 		return result{}, err
 	}

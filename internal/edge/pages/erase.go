@@ -12,7 +12,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/operate/operator"
-	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 )
 
 // serveErase answers the form, which may take long.
@@ -26,7 +26,7 @@ type eraseView struct {
 	Fault    string
 	Merchant string // as it was typed
 	Asked    *erasure
-	Erased   *admin.Erased
+	Erased   *ops.Erased
 }
 
 // An erasure is what has to be confirmed.
@@ -86,18 +86,16 @@ func eraseByForm(h *Handler, v *visit) (result, error) {
 // askToErase shows what would go.
 func (h *Handler) askToErase(v *visit, number, name string) (result, error) {
 	asked := &erasure{Name: name, Merchant: name, Proof: name, IsCard: number != ""}
-	body := map[string]any{"limit": maxByCard}
+	q := admin.RecordQuery{Merchant: name, Limit: maxByCard}
 	if asked.IsCard {
 		asked.Name, asked.Proof = "the card ending in "+number[len(number)-4:], proveCard(v.session, number)
-		body["acctNumber"] = number
-	} else {
-		body["merchant"] = name
+		q = admin.RecordQuery{AcctNumber: number, Limit: maxByCard}
 	}
-	var page list[journal.Record]
-	if err := h.call(v, http.MethodPost, "authentications/search", nil, body, &page); err != nil {
+	page, err := h.Admin.FindRecords(v.Context(), v.session.Actor, q)
+	if err != nil {
 		return result{}, err
 	}
-	if asked.Found, asked.HasMore = len(page.Data), page.Next != nil; asked.Found > 0 {
+	if asked.Found, asked.HasMore = len(page.Data), page.Next != ""; asked.Found > 0 {
 		asked.Newest = page.Data[0].Created
 	}
 	return showErase(&eraseView{Asked: asked}), nil
@@ -105,8 +103,8 @@ func (h *Handler) askToErase(v *visit, number, name string) (result, error) {
 
 // eraseConfirmed erases, and says how much that was.
 func (h *Handler) eraseConfirmed(v *visit, number, name string) (result, error) {
-	var done admin.Erased
-	fault, err := h.submit(v, http.MethodPost, "journal/erase", nil, map[string]string{"acctNumber": number, "merchant": name}, &done)
+	done, err := h.Acts.EraseJournal(v.Context(), v.session.Actor, number, name)
+	fault, err := faultOf(err)
 	if err != nil {
 		return result{}, err
 	}

@@ -3,8 +3,6 @@ package pages
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/edge/lanes"
@@ -61,11 +59,10 @@ func explainText(h *Handler, v *visit) (result, error) {
 	}
 	got := result{template: "explain", title: "Explain", data: view}
 	var answer explained
-	query := url.Values{}
-	if name := v.PostForm.Get("merchant"); name != "" {
-		query.Set("merchant", name)
+	said, err := h.Admin.ExplainText(v.Context(), v.session.Actor, v.PostForm.Get("merchant"), []byte(strings.TrimSpace(v.PostForm.Get("text"))))
+	if view.Fault, err = faultOf(err); err == nil && view.Fault == "" {
+		err = json.Unmarshal(said, &answer)
 	}
-	view.Fault, err = h.submit(v, http.MethodPost, "explain", query, strings.TrimSpace(v.PostForm.Get("text")), &answer)
 	if err != nil {
 		return result{}, err
 	}

@@ -1,16 +1,17 @@
 package pages
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 )
 
 // A tokensView is the data of the page of tokens.
@@ -22,7 +23,7 @@ type tokensView struct {
 }
 
 func (h *Handler) newTokensView(v *visit) (*tokensView, error) {
-	all, err := listAll[operator.Token](h, v, "tokens", nil)
+	all, err := h.Acts.Tokens(v.Context(), v.session.Actor)
 	if err != nil {
 		return nil, err
 	}
@@ -39,11 +40,15 @@ func tokensPage(h *Handler, v *visit) (result, error) {
 // createToken makes a token. The answer shows it, and nothing shows it again.
 func createToken(h *Handler, v *visit) (result, error) {
 	form := v.PostForm
-	body := map[string]any{"name": strings.TrimSpace(form.Get("name")), "role": form.Get("role"), "merchant": form.Get("merchant")}
-	var made struct{ Token, Name string }
-	fault, err := h.createWithEnd(v, "tokens", body, &made)
-	if err != nil {
-		return result{}, err
+	asked := api.NewToken{Name: strings.TrimSpace(form.Get("name")), Role: form.Get("role"), Merchant: form.Get("merchant")}
+	var made api.MadeToken
+	var fault string
+	if asked.Expires, fault = readEnd(form); fault == "" {
+		var err error
+		made, err = h.Acts.CreateToken(v.Context(), v.session.Actor, asked)
+		if fault, err = faultOf(err); err != nil {
+			return result{}, err
+		}
 	}
 	view, err := h.newTokensView(v)
 	if err != nil {
@@ -57,7 +62,7 @@ func createToken(h *Handler, v *visit) (result, error) {
 }
 
 func revokeToken(h *Handler, v *visit) (result, error) {
-	err := h.call(v, http.MethodDelete, "tokens/"+url.PathEscape(v.PathValue("name")), nil, nil, nil)
+	_, err := ops.Find("token revoke").Do(h.Acts, v.Context(), v.session.Actor, v.PathValue("name"))
 	return result{to: "/tokens"}, err
 }
 
@@ -73,59 +78,67 @@ type auditView struct {
 }
 
 // An auditEntry is one line of the audit trail.
-type auditEntry struct {
-	operator.Entry
-	Before json.RawMessage `json:"before"`
-	After  json.RawMessage `json:"after"`
-}
+type auditEntry struct{ operator.Entry }
 
 // Change returns what a line says beside its object.
 func (e *auditEntry) Change() string {
-	return joinNonEmpty(" → ", lanes.Shorten(string(e.Before), 200), lanes.Shorten(string(e.After), 200))
+	return joinNonEmpty(" → ", shortJSON(e.Before), shortJSON(e.After))
+}
+
+// shortJSON returns a value as JSON that is not too long; "" for none.
+func shortJSON(value any) string {
+	if value == nil {
+		return ""
+	}
+	text, _ := json.Marshal(value) // it was read from JSON
+	return lanes.Shorten(string(text), 200)
 }
 
 // auditQuery returns the search that an address asks for, and what is wrong with it.
-func auditQuery(v *visit) (query url.Values, fields map[string]string, fault string) {
+func auditQuery(v *visit) (q operator.Query, fields map[string]string, fault string) {
 	asked := v.URL.Query()
-	query, fields = url.Values{}, map[string]string{}
-	for _, name := range auditNames {
-		if fields[name] = strings.TrimSpace(asked.Get(name)); fields[name] != "" {
-			query.Set(name, fields[name])
-		}
+	fields = map[string]string{}
+	for _, name := range append([]string{"from", "to"}, auditNames...) {
+		fields[name] = strings.TrimSpace(asked.Get(name))
 	}
-	for _, name := range []string{"from", "to"} {
-		if fields[name] = strings.TrimSpace(asked.Get(name)); fields[name] == "" {
+	q = operator.Query{Who: fields["who"], Action: fields["action"], Object: fields["object"]}
+	for name, at := range map[string]*time.Time{"from": &q.From, "to": &q.To} {
+		if fields[name] == "" {
 			continue
 		}
-		at, err := readBound(name, fields[name])
-		if err != nil {
-			return query, fields, "The time \"" + name + "\" needs a form such as 2027-01-31 or 2027-01-31T09:30 (UTC)."
+		var err error
+		if *at, err = readBound(name, fields[name]); err != nil {
+			return q, fields, "The time \"" + name + "\" needs a form such as 2027-01-31 or 2027-01-31T09:30 (UTC)."
 		}
-		query.Set(name, at.Format(time.RFC3339))
 	}
-	return query, fields, reversedTimes(query)
+	return q, fields, reversedTimes(q.From, q.To)
 }
 
 func auditPage(h *Handler, v *visit) (result, error) {
-	query, fields, fault := auditQuery(v)
-	view := &auditView{Fields: fields}
+	q, fields, fault := auditQuery(v)
+	view := &auditView{Fields: fields, Fault: fault}
 	got := result{template: "audit", title: "Audit", data: view}
-	if cursor := v.URL.Query().Get("cursor"); cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	var all list[auditEntry]
 	start := time.Now()
-	refusal, err := h.submit(v, http.MethodGet, "audit", query, nil, &all)
-	if err != nil {
-		return result{}, err
+	var found *api.List[operator.Entry]
+	if fault == "" {
+		var err error
+		if q.Before, err = admin.ReadAuditCursor(v.URL.Query().Get("cursor")); err == nil {
+			found, err = h.Admin.SearchAudit(v.Context(), v.session.Actor, q)
+		}
+		if view.Fault, err = faultOf(err); err != nil {
+			return result{}, err
+		}
 	}
 	got.db = time.Since(start)
-	if view.Fault = cmp.Or(fault, refusal); view.Fault != "" {
+	if view.Fault != "" {
 		got.status = http.StatusBadRequest
 		return got, nil
 	}
-	if view.Entries = all.Data; all.Next != nil {
-		view.Older = "/audit?" + without(v.URL.Query(), "cursor") + "&" + url.Values{"cursor": {*all.Next}}.Encode()
+	for _, e := range found.Data {
+		view.Entries = append(view.Entries, auditEntry{e})
+	}
+	if found.Next != "" {
+		view.Older = "/audit?" + without(v.URL.Query(), "cursor") + "&" + url.Values{"cursor": {string(found.Next)}}.Encode()
 	}
 	return got, nil
 }
@@ -135,11 +148,11 @@ func auditPage(h *Handler, v *visit) (result, error) {
 func (h *Handler) serveAudit(w http.ResponseWriter, r *http.Request) {
 	session, _ := operator.SessionOf(r.Context())
 	v := &visit{r, session}
-	query, _, fault := auditQuery(v)
+	q, _, fault := auditQuery(v)
 	to := &fileWriter{ResponseWriter: w, kind: "application/jsonl", name: "audit.jsonl", begun: time.Now()}
 	var err error = &admin.Problem{Status: http.StatusBadRequest, Detail: fault}
 	if fault == "" {
-		err = h.call(v, http.MethodGet, "audit/export", query, nil, to)
+		err = h.Admin.ExportAudit(v.Context(), v.session.Actor, q, to)
 	}
 	switch {
 	case err == nil:

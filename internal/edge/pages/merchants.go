@@ -2,54 +2,47 @@ package pages
 
 import (
 	"encoding/json"
-	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/ops"
+	"github.com/openthreeds/threeds/internal/state/account"
 )
 
-// A merchantEntry is a merchant as the admin API shows it.
+// A merchantEntry is a merchant of the page.
 type merchantEntry struct {
-	Name    string
-	Source  string
-	Version string
+	merchant.Entry
 	Members []member // those that are set, beside these
 }
 
 // A member is something that is set of a merchant.
 type member struct{ Name, Value string }
 
-// UnmarshalJSON reads all members, those that this page does not know too.
-func (m *merchantEntry) UnmarshalJSON(text []byte) error {
+// newMerchantEntry returns a merchant with all members that are set, those that this page does not know too.
+func newMerchantEntry(e merchant.Entry) (merchantEntry, error) {
+	m := merchantEntry{Entry: e}
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(text, &all); err != nil {
-		return err
-	}
-	for _, of := range []struct {
-		name string
-		to   *string
-	}{{"name", &m.Name}, {"source", &m.Source}, {"version", &m.Version}} {
-		if raw, ok := all[of.name]; ok {
-			if err := json.Unmarshal(raw, of.to); err != nil {
-				return err
-			}
-			delete(all, of.name)
-		}
+	text, err := json.Marshal(e)
+	if err == nil {
+		err = json.Unmarshal(text, &all)
 	}
 	for name, raw := range all {
 		var text string
 		if json.Unmarshal(raw, &text) != nil {
 			text = string(raw)
 		}
-		if !slices.Contains([]string{"", "null", "{}", "[]"}, text) {
+		isShown := slices.Contains([]string{"name", "source", "version"}, name)
+		if !isShown && !slices.Contains([]string{"", "null", "{}", "[]"}, text) {
 			m.Members = append(m.Members, member{name, text})
 		}
 	}
 	slices.SortFunc(m.Members, func(a, b member) int { return strings.Compare(a.Name, b.Name) })
-	return nil
+	return m, err
 }
 
 // An input is a field of a form with what was typed.
@@ -144,9 +137,17 @@ func merchantsPage(h *Handler, v *visit) (result, error) { return h.showMerchant
 
 // showMerchants lists merchants, with what was typed of a new one and what is wrong with it.
 func (h *Handler) showMerchants(v *visit, name, fault string) (result, error) {
-	all, err := listAll[merchantEntry](h, v, "merchants", nil)
+	entries, err := h.Acts.ListMerchants(v.Context(), v.session.Actor)
 	if err != nil {
 		return result{}, err
+	}
+	var all []merchantEntry
+	for _, e := range entries {
+		m, err := newMerchantEntry(e)
+		if err != nil {
+			return result{}, err
+		}
+		all = append(all, m)
 	}
 	view := merchantsView{CanAdd: v.can("merchant add"), Name: name, Fault: fault}
 	nameOf := func(m *merchantEntry) string { return m.Name }
@@ -156,7 +157,8 @@ func (h *Handler) showMerchants(v *visit, name, fault string) (result, error) {
 
 func addMerchant(h *Handler, v *visit) (result, error) {
 	name := strings.TrimSpace(v.PostForm.Get("name"))
-	fault, err := h.submit(v, http.MethodPost, "merchants", nil, map[string]string{"name": name}, nil)
+	_, err := h.Acts.AddMerchant(v.Context(), v.session.Actor, account.Merchant{Name: name})
+	fault, err := faultOf(err)
 	if fault != "" {
 		return h.showMerchants(v, name, fault)
 	}
@@ -167,15 +169,19 @@ func merchantPage(h *Handler, v *visit) (result, error) { return h.showMerchant(
 
 // showMerchant shows a merchant with its keys, with what was typed and what is wrong with it.
 func (h *Handler) showMerchant(v *visit, typed url.Values, fault string) (result, error) {
-	var m merchantEntry
-	if err := h.call(v, http.MethodGet, "merchants/"+url.PathEscape(v.PathValue("name")), nil, nil, &m); err != nil {
+	e, err := h.Acts.Merchant(v.Context(), v.session.Actor, v.PathValue("name"))
+	if err != nil {
+		return result{}, err
+	}
+	m, err := newMerchantEntry(e)
+	if err != nil {
 		return result{}, err
 	}
 	keys, err := h.newKeysView(v, m.Name)
 	if err != nil {
 		return result{}, err
 	}
-	view := merchantsView{Chosen: &m, InFile: m.Source == "file", Fault: fault, Keys: keys}
+	view := merchantsView{Chosen: &m, InFile: m.Source == merchant.File, Fault: fault, Keys: keys}
 	view.CanChange = !view.InFile && v.can("merchant set")
 	for _, in := range merchantInputs {
 		for _, set := range m.Members {
@@ -192,29 +198,31 @@ func (h *Handler) showMerchant(v *visit, typed url.Values, fault string) (result
 }
 
 func changeMerchant(h *Handler, v *visit) (result, error) {
-	path := "merchants/" + url.PathEscape(v.PathValue("name"))
+	by, name, version := v.session.Actor, v.PathValue("name"), v.PostForm.Get("version")
 	if v.PostForm.Get("do") == "remove" {
-		fault, err := h.submit(v, http.MethodDelete, path, url.Values{"version": {v.PostForm.Get("version")}}, nil, nil)
+		fault, err := faultOf(h.Acts.RemoveMerchant(v.Context(), by, name, version))
 		if fault != "" {
 			return h.showMerchant(v, nil, fault)
 		}
 		return result{to: "/merchants"}, err
 	}
-	body := map[string]any{"version": v.PostForm.Get("version")}
+	body := ops.MerchantBody{}
 	for _, in := range merchantInputs {
-		if body[in.Name] = strings.TrimSpace(v.PostForm.Get(in.Name)); body[in.Name] == "" {
-			body[in.Name] = nil
+		body[in.Name] = json.RawMessage("null")
+		if text := strings.TrimSpace(v.PostForm.Get(in.Name)); text != "" {
+			body[in.Name], _ = json.Marshal(text) // a text can always be written
 		}
 	}
-	fault, err := h.submit(v, http.MethodPatch, path, nil, body, nil)
+	_, err := h.Acts.ChangeMerchant(v.Context(), by, name, version, body.Apply)
+	fault, err := faultOf(err)
 	if fault != "" {
 		return h.showMerchant(v, v.PostForm, fault)
 	}
-	return result{to: "/" + path}, err
+	return result{to: "/merchants/" + url.PathEscape(name)}, err
 }
 
-// A keyEntry is an API key as the admin API shows it. The key itself is nowhere.
-type keyEntry struct{ admin.Key }
+// A keyEntry is an API key of the page.
+type keyEntry struct{ ops.Key }
 
 // Pill returns the state of a key.
 func (k *keyEntry) Pill() pill {
@@ -245,16 +253,20 @@ type keysView struct {
 }
 
 // newKeysView lists keys, those of one merchant if it is named.
-func (h *Handler) newKeysView(v *visit, merchant string) (*keysView, error) {
-	all, err := listAll[keyEntry](h, v, "keys", nil)
+func (h *Handler) newKeysView(v *visit, of string) (*keysView, error) {
+	keys, err := h.Acts.Keys(v.Context(), v.session.Actor)
 	if err != nil {
 		return nil, err
 	}
-	view := &keysView{Merchant: merchant, CanChange: v.can("key create")}
+	var all []keyEntry
+	for _, k := range keys {
+		all = append(all, keyEntry{k})
+	}
+	view := &keysView{Merchant: of, CanChange: v.can("key create")}
 	asked := v.URL.Query()
-	if merchant != "" {
-		asked = url.Values{"name": {merchant}}
-		all = slices.DeleteFunc(all, func(k keyEntry) bool { return k.Merchant != merchant })
+	if of != "" {
+		asked = url.Values{"name": {of}}
+		all = slices.DeleteFunc(all, func(k keyEntry) bool { return k.Merchant != of })
 	}
 	view.listPart = newListPart("/keys", asked, all, maxKeys,
 		func(k *keyEntry) string { return k.Label + " " + k.Merchant },
@@ -271,14 +283,18 @@ func keysPage(h *Handler, v *visit) (result, error) {
 // createKey makes a key. The answer shows it, and nothing shows it again.
 func createKey(h *Handler, v *visit) (result, error) {
 	form := v.PostForm
-	body := map[string]any{"merchant": form.Get("merchant"), "label": strings.TrimSpace(form.Get("label")), "strict": form.Get("strict") != ""}
-	if allow := strings.Fields(strings.ReplaceAll(form.Get("allow"), ",", " ")); len(allow) > 0 {
-		body["allow"] = allow
+	asked := api.NewKey{Merchant: form.Get("merchant"), Label: strings.TrimSpace(form.Get("label")), Strict: form.Get("strict") != ""}
+	var made api.MadeKey
+	var fault string
+	var err error
+	if asked.Allow, fault = readNetworks(form.Get("allow")); fault == "" {
+		asked.Expires, fault = readEnd(form)
 	}
-	var made struct{ Key, Merchant string }
-	fault, err := h.createWithEnd(v, "keys", body, &made)
-	if err != nil {
-		return result{}, err
+	if fault == "" {
+		made, err = h.Acts.CreateKey(v.Context(), v.session.Actor, asked)
+		if fault, err = faultOf(err); err != nil {
+			return result{}, err
+		}
 	}
 	view, err := h.newKeysView(v, "")
 	if err != nil {
@@ -291,19 +307,32 @@ func createKey(h *Handler, v *visit) (result, error) {
 	return result{template: "keys", title: "Keys", data: view, status: faultStatus(fault)}, nil
 }
 
-// createWithEnd has the admin API make something that may have an end. Fault says what is wrong with the form.
-func (h *Handler) createWithEnd(v *visit, path string, body map[string]any, made any) (fault string, err error) {
-	if text := strings.TrimSpace(v.PostForm.Get("expires")); text != "" {
-		at, err := readTime(text)
+// readNetworks reads the networks that a key is good from, with blanks or commas between them.
+func readNetworks(text string) (all []netip.Prefix, fault string) {
+	for _, word := range strings.Fields(strings.ReplaceAll(text, ",", " ")) {
+		network, err := netip.ParsePrefix(word)
 		if err != nil {
-			return "The end needs a form such as 2028-01-31.", nil
+			return nil, "allow: want networks such as 10.0.0.0/8."
 		}
-		body["expires"] = at.Format(time.RFC3339)
+		all = append(all, network)
 	}
-	return h.submit(v, http.MethodPost, path, nil, body, made)
+	return all, ""
+}
+
+// readEnd reads when something ends that a form makes; the zero time means never. Fault says what is wrong with it.
+func readEnd(form url.Values) (end time.Time, fault string) {
+	text := strings.TrimSpace(form.Get("expires"))
+	if text == "" {
+		return end, ""
+	}
+	end, err := readTime(text)
+	if err != nil {
+		return end, "The end needs a form such as 2028-01-31."
+	}
+	return end, ""
 }
 
 func revokeKey(h *Handler, v *visit) (result, error) {
-	err := h.call(v, http.MethodDelete, "keys/"+url.PathEscape(v.PathValue("hash")), nil, nil, nil)
+	_, err := ops.Find("key revoke").Do(h.Acts, v.Context(), v.session.Actor, v.PathValue("hash"))
 	return result{to: "/keys"}, err
 }

@@ -1,11 +1,12 @@
 package pages
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 )
 
 // An operatorEntry is an operator with the path of the form. A subject of the issuer may have a slash in it.
@@ -24,7 +25,7 @@ type operatorsView struct {
 
 // showOperators lists operators, with an invitation that was just made or with what is wrong with what was typed.
 func (h *Handler) showOperators(v *visit, view *operatorsView) (result, error) {
-	all, err := listAll[operator.User](h, v, "operators", nil)
+	all, err := h.Acts.ListOperators(v.Context(), v.session.Actor)
 	if err != nil {
 		return result{}, err
 	}
@@ -41,9 +42,9 @@ func operatorsPage(h *Handler, v *visit) (result, error) { return h.showOperator
 // inviteOperator makes a link for a passkey. The answer shows it, and nothing shows it again.
 func inviteOperator(h *Handler, v *visit) (result, error) {
 	form := v.PostForm
-	body := map[string]string{"name": strings.TrimSpace(form.Get("name")), "role": form.Get("role"), "merchant": form.Get("merchant")}
-	var made struct{ Link, Name string }
-	fault, err := h.submit(v, http.MethodPost, "operators", nil, body, &made)
+	asked := api.NewOperator{Name: strings.TrimSpace(form.Get("name")), Role: form.Get("role"), Merchant: form.Get("merchant")}
+	made, err := h.Acts.InviteOperator(v.Context(), v.session.Actor, asked)
+	fault, err := faultOf(err)
 	if err != nil {
 		return result{}, err
 	}
@@ -55,12 +56,14 @@ func inviteOperator(h *Handler, v *visit) (result, error) {
 
 // changeOperator gives an operator another role, or removes one.
 func changeOperator(h *Handler, v *visit) (result, error) {
-	path := "operators/" + url.PathEscape(v.PathValue("name"))
-	method, body := http.MethodPatch, any(map[string]string{"role": v.PostForm.Get("role")})
+	by, name := v.session.Actor, v.PathValue("name")
+	var err error
 	if v.PostForm.Get("do") == "remove" {
-		method, body = http.MethodDelete, nil
+		_, err = ops.Find("operator remove").Do(h.Acts, v.Context(), by, name)
+	} else {
+		_, _, err = h.Acts.ChangeRole(v.Context(), by, name, v.PostForm.Get("role"))
 	}
-	fault, err := h.submit(v, method, path, nil, body, nil)
+	fault, err := faultOf(err)
 	if fault != "" {
 		return h.showOperators(v, &operatorsView{Fault: fault})
 	}

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -12,15 +11,10 @@ import (
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-// An overviewAnswer is an overview as the admin API has it.
-type overviewAnswer struct {
-	admin.Overview
-	Schemes []reportRow `json:"schemes"`
-}
-
 // An overviewView is the data of the first page.
 type overviewView struct {
-	overviewAnswer
+	*admin.Overview
+	Schemes     []reportRow
 	Times       []link
 	All         int64
 	Success     float64
@@ -45,10 +39,12 @@ func overviewPage(h *Handler, v *visit) (result, error) {
 		view.Times = append(view.Times, link{"/?time=" + s.value, s.name, s == chosen})
 	}
 	start := time.Now()
-	if err := h.call(v, http.MethodGet, "overview", url.Values{"from": {h.beginOf(chosen)}}, nil, &view.overviewAnswer); err != nil {
+	var err error
+	if view.Overview, err = h.Admin.Overview(v.Context(), v.session.Actor, h.beginOf(chosen), time.Time{}); err != nil {
 		return result{}, err
 	}
 	got.db = time.Since(start)
+	view.Schemes = newReportRows(view.Overview.Schemes)
 	for _, r := range view.Schemes {
 		view.All += r.All
 		view.Success += r.SuccessRate * float64(r.All)
@@ -60,7 +56,7 @@ func overviewPage(h *Handler, v *visit) (result, error) {
 	if view.All > 0 {
 		view.Success /= float64(view.All)
 		view.Challenged /= float64(view.All)
-		view.Bars = newBarChart(&view.Overview)
+		view.Bars = newBarChart(view.Overview)
 	}
 	view.Directories = directoryRows(view.Overview.Directories, h.Now())
 	h.nameRows("scheme", view.Schemes)

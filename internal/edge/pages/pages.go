@@ -1,13 +1,12 @@
 // Package pages serves the pages of the console: search and timeline of authentications, reports, merchants, keys and
 // what else the admin API can do. Set the fields of a [Handler] and serve it behind the login.
 //
-// A page asks the admin API in this process for what it shows, as the actor of the session. So it can do no more than a
-// token with the same role, and what it does is in the same audit trail. Pages work without their script.
+// A page calls the functions that the admin API calls, as the actor of the session. So it can do no more than a token with
+// the same role, and what it does is in the same audit trail. Pages work without their script.
 package pages
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -15,7 +14,6 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -33,16 +31,11 @@ import (
 //go:embed assets/*.css assets/*.js templates/*.html
 var files embed.FS
 
-// A Caller does operations of the admin API.
-type Caller interface {
-	Call(ctx context.Context, actor operator.Actor, method, path string, query url.Values, body, answer any) error
-}
-
 // A Handler serves the pages. Set its fields before use. It serves requests whose context has a session, see
 // [operator.SessionOf], and no others. Where a form comes from, and whether anything may frame a page, is checked by what
 // stands in front of it.
 type Handler struct {
-	Admin Caller
+	Admin *admin.Handler
 	Acts  *ops.Acts
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -81,7 +74,7 @@ type result struct {
 	db              time.Duration
 }
 
-// A route is one page. A visitor who may do none of its acts is refused.
+// A route is one page. A visitor who may not do its act is refused; where it has several, each says so itself.
 type route struct {
 	pattern string
 	acts    []string
@@ -138,24 +131,6 @@ type visit struct {
 
 // can reports whether the visitor may do an act.
 func (v *visit) can(act string) bool { return ops.Find(act).May(&v.session.Actor) }
-
-// call asks the admin API as the visitor.
-func (h *Handler) call(v *visit, method, path string, query url.Values, body, answer any) error {
-	return h.Admin.Call(v.Context(), v.session.Actor, method, path, query, body, answer)
-}
-
-// A list is an answer of the admin API that lists.
-type list[T any] struct {
-	Data []T
-	Next *string
-}
-
-// listAll asks the admin API, as the visitor, for a list that has no further pages.
-func listAll[T any](h *Handler, v *visit, path string, query url.Values) ([]T, error) {
-	var all list[T]
-	err := h.call(v, http.MethodGet, path, query, nil, &all)
-	return all.Data, err
-}
 
 // maxForm is the length of the longest form: a pasted request, and what is around it.
 const maxForm = 1 << 20
@@ -246,8 +221,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 	session, _ := operator.SessionOf(r.Context())
 	v := &visit{r, session}
 	got, err := func() (result, error) {
-		if len(acts) > 0 && !slices.ContainsFunc(acts, v.can) {
-			return result{}, ops.Find(acts[0]).Check(&session.Actor)
+		if len(acts) == 1 {
+			if err := ops.Find(acts[0]).Check(&session.Actor); err != nil {
+				return result{}, err
+			}
 		}
 		if r.Method == http.MethodPost {
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -329,11 +306,6 @@ func (h *Handler) failure(err error) result {
 		heading = "This does not work"
 	}
 	return result{template: "failure", title: heading, status: p.Status, data: failed{Heading: heading, Text: p.Detail}}
-}
-
-// submit asks the admin API as the visitor for what a form wants. A refusal that the form could mend is fault, and no error.
-func (h *Handler) submit(v *visit, method, path string, query url.Values, body, answer any) (fault string, err error) {
-	return faultOf(h.call(v, method, path, query, body, answer))
 }
 
 // faultOf returns a refusal that the form could mend as fault, and any other error as it is.

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,11 +11,13 @@ import (
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
+	"github.com/openthreeds/threeds/internal/operate/ops"
+	"github.com/openthreeds/threeds/internal/peers/rangequery"
 )
 
-// A rangeStatus is how things stand with the card ranges of a scheme, as the admin API has it.
+// A rangeStatus is how things stand with the card ranges of a scheme.
 type rangeStatus struct {
-	admin.RangesOfScheme
+	*admin.RangesOfScheme
 	Match *rangeMatch
 
 	Age   string
@@ -24,7 +25,7 @@ type rangeStatus struct {
 }
 
 // A rangeMatch is what was found of a prefix in one scheme.
-type rangeMatch struct{ admin.RangeMatch }
+type rangeMatch struct{ *admin.RangeMatch }
 
 // Left returns how many ranges were found beside those that are shown.
 func (m *rangeMatch) Left() int { return m.Count - len(m.Ranges) }
@@ -54,21 +55,24 @@ func rangesPage(h *Handler, v *visit) (result, error) {
 		view.Fault, prefix = "This looks like a whole card number. Its first 6 to 12 digits are enough.", ""
 	}
 	start := time.Now()
-	all, err := listAll[rangeStatus](h, v, "ranges", nil)
+	found, err := h.Admin.ListRanges(v.Context(), v.session.Actor)
 	if err != nil {
 		return result{}, err
 	}
-	for i := range all {
-		s := &all[i]
+	var all []rangeStatus
+	for _, one := range found {
+		s := rangeStatus{RangesOfScheme: one}
 		if prefix != "" && view.Fault == "" {
-			var found rangeStatus
-			asked := url.Values{"prefix": {prefix}}
-			if view.Fault, err = h.submit(v, http.MethodGet, "ranges/"+url.PathEscape(s.Scheme), asked, nil, &found); err != nil {
+			found, err := h.Admin.FindRanges(v.Context(), v.session.Actor, one.Scheme, prefix)
+			if view.Fault, err = faultOf(err); err != nil {
 				return result{}, err
 			}
-			s.Match = found.Match
+			if found != nil && found.Match != nil {
+				s.Match = &rangeMatch{found.Match}
+			}
 		}
 		s.describe()
+		all = append(all, s)
 	}
 	view.Schemes, view.Prefix, view.IsSearched = all, prefix, prefix != "" && view.Fault == ""
 	return result{template: "ranges", title: "Card ranges", data: view, db: time.Since(start), status: faultStatus(view.Fault)}, nil
@@ -97,15 +101,7 @@ type rangeChange struct {
 }
 
 // A rangeInfo is what is said of a range.
-type rangeInfo struct {
-	ACS []struct {
-		Version   string
-		MethodURL string   `json:"threeDSMethodURL"`
-		InfoInd   []string `json:"acsInfoInd"`
-	} `json:"acsProtocolVersions"`
-	DS      []string `json:"dsProtocolVersions"`
-	Country string   `json:"issuerCountryCode"`
-}
+type rangeInfo rangequery.Info
 
 // String says in a line what is said of a range.
 func (i *rangeInfo) String() string {
@@ -129,32 +125,24 @@ func (i *rangeInfo) String() string {
 
 // A rangeDiffView is the data of the page that compares two generations.
 type rangeDiffView struct {
-	Scheme, Old, New        string
-	Added, Removed, Changed int
-	First                   []rangeChange
-	Left                    int
-	Held                    int64 // what may be accepted; 0: nothing
+	*rangequery.Difference
+	First []rangeChange
+	Left  int
+	Held  int64 // what may be accepted; 0: nothing
 }
 
 func rangeDiffPage(h *Handler, v *visit) (result, error) {
-	at := "ranges/" + url.PathEscape(v.PathValue("scheme"))
-	query := url.Values{}
-	for _, name := range []string{"old", "new"} {
-		if value := v.URL.Query().Get(name); value != "" {
-			query.Set(name, value)
-		}
-	}
-	var view rangeDiffView
+	asked := v.URL.Query()
 	start := time.Now()
-	if err := h.call(v, http.MethodGet, at+"/diff", query, nil, &view); err != nil {
+	diff, status, err := h.Admin.CompareRanges(v.Context(), v.session.Actor, v.PathValue("scheme"), asked.Get("old"), asked.Get("new"))
+	if err != nil {
 		return result{}, err
 	}
-	view.Left = view.Added + view.Removed + view.Changed - len(view.First)
+	view := rangeDiffView{Difference: diff, Left: diff.Added + diff.Removed + diff.Changed - len(diff.First)}
+	for _, c := range diff.First {
+		view.First = append(view.First, rangeChange{c.Change, c.Start, c.End, (*rangeInfo)(c.Old), (*rangeInfo)(c.New)})
+	}
 	if view.New == "held" && v.can("ranges accept") {
-		var status rangeStatus
-		if err := h.call(v, http.MethodGet, at, nil, nil, &status); err != nil {
-			return result{}, err
-		}
 		view.Held = status.Held
 	}
 	return result{template: "rangediff", title: "Card ranges of " + h.schemeName(view.Scheme), data: view, db: time.Since(start)}, nil
@@ -166,15 +154,23 @@ func changeRanges(h *Handler, v *visit) (result, error) {
 	if !slices.Contains([]string{"accept", "refresh"}, do) {
 		return result{}, errNoPage
 	}
-	body := map[string]any{}
-	if held := v.PostForm.Get("held"); do == "accept" && held != "" {
-		number, err := strconv.ParseInt(held, 10, 64)
-		if err != nil {
+	by := v.session.Actor
+	if err := ops.Find("ranges " + do).Check(&by); err != nil {
+		return result{}, err
+	}
+	d, err := h.Admin.FindDirectory(v.PathValue("scheme"))
+	if err != nil {
+		return result{}, err
+	}
+	if do == "refresh" {
+		return result{to: "/ranges?done=refresh"}, h.Acts.RefreshRanges(v.Context(), by, d.Scheme)
+	}
+	var held int64
+	if text := v.PostForm.Get("held"); text != "" {
+		if held, err = strconv.ParseInt(text, 10, 64); err != nil {
 			return result{}, &admin.Problem{Status: http.StatusBadRequest, Detail: "The form names no generation. Open the page again."}
 		}
-		body["held"] = number
 	}
-	at := fmt.Sprintf("ranges/%s/%s", url.PathEscape(v.PathValue("scheme")), do)
-	err := h.call(v, http.MethodPost, at, nil, body, nil)
-	return result{to: "/ranges?done=" + do}, err
+	_, err = h.Acts.AcceptRanges(v.Context(), by, d.Scheme, held)
+	return result{to: "/ranges?done=accept"}, err
 }

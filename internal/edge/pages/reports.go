@@ -103,12 +103,33 @@ type reportView struct {
 // maxReportRows is how many lines a page shows; the file has all.
 const maxReportRows = 50
 
-// queryOf returns what a report is made by and of which time, with the usual values where the address has none, and the
-// parameters of both for the admin API.
-func (h *Handler) queryOf(v *visit) (by string, of span, query url.Values) {
+// queryOf returns what a report is made by and of which time, with the usual values where the address has none.
+func queryOf(v *visit) (by string, of span) {
 	asked := v.URL.Query()
-	by, of = cmp.Or(asked.Get("by"), reportBys[0][0]), spanOf(asked)
-	return by, of, url.Values{"by": {by}, "from": {h.beginOf(of)}}
+	return cmp.Or(asked.Get("by"), reportBys[0][0]), spanOf(asked)
+}
+
+// newReportRows returns the lines of a report.
+func newReportRows(rows []admin.ReportRow) (all []reportRow) {
+	for _, r := range rows {
+		all = append(all, reportRow{ReportRow: r})
+	}
+	return all
+}
+
+// reportOf returns the lines of a report of a span.
+func (h *Handler) reportOf(v *visit, by string, of span) ([]reportRow, error) {
+	rows, err := h.Admin.Report(v.Context(), v.session.Actor, by, h.beginOf(of), time.Time{})
+	return newReportRows(rows), err
+}
+
+// mandatesOf returns the lines of the report of rules that are not kept, of a span.
+func (h *Handler) mandatesOf(v *visit, of span) (all []mandateRow, err error) {
+	rows, err := h.Admin.Mandates(v.Context(), v.session.Actor, h.beginOf(of), time.Time{})
+	for _, m := range rows {
+		all = append(all, mandateRow{m})
+	}
+	return all, err
 }
 
 // newReportView returns a page of reports without rows.
@@ -131,10 +152,10 @@ func newReportView(by string, of span) reportView {
 // reportsPage counts authentications by something they have in common.
 func reportsPage(h *Handler, v *visit) (result, error) {
 	start := time.Now()
-	by, of, query := h.queryOf(v)
+	by, of := queryOf(v)
 	view := newReportView(by, of)
 	if by == byMandates {
-		rows, err := listAll[mandateRow](h, v, "reports/mandates", query)
+		rows, err := h.mandatesOf(v, of)
 		if err != nil {
 			return result{}, err
 		}
@@ -143,7 +164,7 @@ func reportsPage(h *Handler, v *visit) (result, error) {
 		return result{template: "mandates", title: "Reports", data: view, db: time.Since(start)}, nil
 	}
 	var err error
-	if view.Rows, err = listAll[reportRow](h, v, "reports", query); err != nil {
+	if view.Rows, err = h.reportOf(v, by, of); err != nil {
 		return result{}, err
 	}
 	if by != "day" {
@@ -181,11 +202,11 @@ func notableOf(rows []reportRow) (all []string) {
 
 // writeReport writes a report for spreadsheets.
 func writeReport(h *Handler, v *visit, to *bytes.Buffer) error {
-	by, _, query := h.queryOf(v)
+	by, of := queryOf(v)
 	if by == byMandates {
-		return writeMandates(h, v, query, to)
+		return writeMandates(h, v, of, to)
 	}
-	rows, err := listAll[reportRow](h, v, "reports", query)
+	rows, err := h.reportOf(v, by, of)
 	if err != nil {
 		return err
 	}
@@ -203,8 +224,8 @@ func writeReport(h *Handler, v *visit, to *bytes.Buffer) error {
 }
 
 // writeMandates writes the report of requests that do not keep a rule of their scheme for spreadsheets.
-func writeMandates(h *Handler, v *visit, query url.Values, to *bytes.Buffer) error {
-	rows, err := listAll[mandateRow](h, v, "reports/mandates", query)
+func writeMandates(h *Handler, v *visit, of span, to *bytes.Buffer) error {
+	rows, err := h.mandatesOf(v, of)
 	if err != nil {
 		return err
 	}

@@ -8,14 +8,19 @@ package ops
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/peers/clientcert"
+	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
@@ -34,9 +39,19 @@ type Acts struct {
 	Now       func() time.Time
 	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil means that they do not.
 	PasskeyURL func() string
-	// TakesAnyMerchant has keys and endpoints made for merchants without settings. It is for the command line, which may be
-	// used before the merchant has any.
-	TakesAnyMerchant bool
+	// Keeper has the state of the card ranges, and Certificates the client certificates of directories that the store has.
+	Keeper       directory.Keeper
+	Certificates *clientcert.Service
+	// TryCertificate makes a handshake with the directory server of a scheme, in which it shows a client certificate.
+	TryCertificate func(ctx context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error)
+	// Erase removes what belongs to the card or the merchant of a query, from the journal and from all that tells the same;
+	// nil means that there is no journal.
+	Erase func(ctx context.Context, q journal.Query) (Erased, error)
+	// IsCommandLine lets keys and endpoints be made for merchants without settings, and lets the last admin go: a command is
+	// used before there is anything, and can always invite somebody.
+	IsCommandLine bool
+
+	operators sync.Mutex // held from the look for another admin to the change
 }
 
 // A Reason is why an act is refused.
@@ -95,8 +110,8 @@ func KeyActor(a *account.Account, from string) operator.Actor {
 	return by
 }
 
-// record writes to the audit trail what an actor is about to do.
-func (a *Acts) record(ctx context.Context, by operator.Actor, act, object string, before, after any) error {
+// Record writes to the audit trail that an actor is about to do an act.
+func (a *Acts) Record(ctx context.Context, by operator.Actor, act, object string, before, after any) error {
 	err := a.Operators.Record(ctx, by.Entry(Find(act).Action, object, before, after))
 	if err != nil {
 		return fmt.Errorf("audit trail: %w", err)
@@ -106,7 +121,7 @@ func (a *Acts) record(ctx context.Context, by operator.Actor, act, object string
 
 // CheckMerchant refuses a merchant that there is not. "" stands for all.
 func (a *Acts) CheckMerchant(ctx context.Context, name string) error {
-	if name == "" || a.TakesAnyMerchant {
+	if name == "" || a.IsCommandLine {
 		return nil
 	}
 	err := a.Merchants().CheckKnown(ctx, name)

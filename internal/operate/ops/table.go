@@ -47,43 +47,10 @@ var (
 
 // table returns the one table of acts and rights.
 func table() []Act {
-	return slices.Concat(webhookActs(), []Act{
-		{Name: "api describe", Least: operator.Viewer, IsForOwn: true, Doors: []Door{Admin}},
-		{Name: "key list", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
-		{Name: "key create", Least: operator.Operator, IsForOwn: true, Action: "key.create", Object: "hash of the key", Doors: byOperators},
-		{Name: "key revoke", Least: operator.Operator, IsForOwn: true, Action: "key.revoke", Object: "hash of the key", Doors: byOperators},
-		{Name: "merchant list", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
-		{Name: "merchant add", Least: operator.Operator, Action: "merchant.change", Object: "name", Doors: byOperators},
-		{Name: "merchant set", Least: operator.Operator, Action: "merchant.change", Object: "name", Doors: byOperators},
-		{Name: "merchant remove", Least: operator.Operator, Action: "merchant.change", Object: "name", Doors: byOperators},
-		{Name: "journal search", Least: operator.Viewer, IsForOwn: true, Action: "record.search", Doors: byOperators},
-		{Name: "journal show", Least: operator.Viewer, IsForOwn: true, Action: "record.view", Object: "id", Doors: byOperators},
-		{Name: "journal report", Least: operator.Viewer, IsForOwn: true, Doors: byHTTP},
-		{Name: "journal billing", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
-		{Name: "journal export", Least: operator.Operator, Action: "journal.export", Doors: []Door{Admin, Command}},
-		{Name: "journal erase", Least: operator.Admin, Action: "journal.erase", Object: "card, or merchant and its name", Doors: byOperators},
-		{Name: "directory list", Least: operator.Viewer, Doors: byHTTP},
-		{Name: "ranges status", Least: operator.Viewer, Doors: byOperators},
-		{Name: "ranges accept", Least: operator.Operator, Action: "ranges.accept", Object: "scheme", Doors: byOperators},
-		{Name: "ranges refresh", Least: operator.Operator, Action: "ranges.refresh", Object: "scheme", Doors: byOperators},
-		{Name: "ranges import", Least: operator.Operator, Action: "ranges.import", Object: "scheme", Doors: []Door{Command}},
-		{Name: "token list", Least: operator.Admin, Doors: byOperators},
-		{Name: "token create", Least: operator.Admin, Action: "token.create", Object: "name", Doors: byOperators},
-		{Name: "token revoke", Least: operator.Admin, Action: "token.revoke", Object: "name", Doors: byOperators},
-		{Name: "operator list", Least: operator.Admin, Doors: byOperators},
-		{Name: "operator invite", Least: operator.Admin, Action: "operator.invite", Object: "name", Doors: byOperators},
-		{Name: "operator role", Least: operator.Admin, Action: "operator.role", Object: "name", Doors: byOperators},
-		{Name: "operator remove", Least: operator.Admin, Action: "operator.remove", Object: "name", Doors: byOperators},
-		{Name: "audit search", Least: operator.Admin, Doors: byOperators},
-		{Name: "audit export", Least: operator.Admin, Action: "audit.export", Doors: byOperators},
-		{Name: "cert status", Least: operator.Viewer, Doors: byOperators},
-		{Name: "cert request", Least: operator.Operator, Action: "certificate.request", Object: "scheme", Doors: byOperators},
-		{Name: "cert install", Least: operator.Operator, Action: "certificate.install", Object: "scheme", Doors: byOperators},
-		{Name: "cert activate", Least: operator.Operator, Action: "certificate.activate", Object: "scheme", Doors: byOperators},
-		{Name: "cert rollback", Least: operator.Operator, Action: "certificate.rollback", Object: "scheme", Doors: byOperators},
-		{Name: "cert test", Least: operator.Operator, Doors: byOperators},
-		{Name: "explain", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
-	})
+	return slices.Concat(
+		webhookActs(), keyActs(), merchantActs(), operatorActs(), directoryActs(), journalActs(),
+		[]Act{{Name: "api describe", Least: operator.Viewer, IsForOwn: true, Doors: []Door{Admin}}},
+	)
 }
 
 // acts is what table returns, and places says where each act is. They are set at the start, for acts refer to them.

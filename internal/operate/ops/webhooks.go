@@ -175,7 +175,7 @@ func (a *Acts) AddEndpoint(ctx context.Context, by operator.Actor, merchant stri
 	if err != nil {
 		return api.MerchantEndpoint{}, webhookRefusal(err)
 	}
-	if err := a.record(ctx, by, "webhook add", prepared.ID, nil, a.view(&prepared)); err != nil {
+	if err := a.Record(ctx, by, "webhook add", prepared.ID, nil, a.view(&prepared)); err != nil {
 		return api.MerchantEndpoint{}, err
 	}
 	added, err := a.Hooks.Add(ctx, merchant, prepared)
@@ -202,7 +202,7 @@ func (a *Acts) changeEndpoint(ctx context.Context, by operator.Actor, act, id st
 	if err := a.Hooks.Check(&after); err != nil {
 		return api.MerchantEndpoint{}, webhookRefusal(err)
 	}
-	if err := a.record(ctx, by, act, was.ID, a.view(was), a.view(&after)); err != nil {
+	if err := a.Record(ctx, by, act, was.ID, a.view(was), a.view(&after)); err != nil {
 		return api.MerchantEndpoint{}, err
 	}
 	now, err := a.Hooks.Change(ctx, was.Merchant, was.ID, func(e *webhook.Endpoint) error { e.Apply(&c); return nil })
@@ -225,7 +225,7 @@ func (a *Acts) removeEndpoint(ctx context.Context, by operator.Actor, id string)
 	if e, err := a.Hooks.Endpoint(ctx, merchant, id); err == nil {
 		before = a.view(e)
 	}
-	if err := a.record(ctx, by, "webhook remove", id, before, nil); err != nil {
+	if err := a.Record(ctx, by, "webhook remove", id, before, nil); err != nil {
 		return err
 	}
 	return webhookRefusal(a.Hooks.Remove(ctx, merchant, id))
@@ -238,7 +238,7 @@ func (a *Acts) RotateEndpoint(ctx context.Context, by operator.Actor, id string,
 	if err != nil {
 		return api.Secret{}, err
 	}
-	if err := a.record(ctx, by, "webhook rotate", was.ID, nil, map[string]string{"merchant": was.Merchant}); err != nil {
+	if err := a.Record(ctx, by, "webhook rotate", was.ID, nil, map[string]string{"merchant": was.Merchant}); err != nil {
 		return api.Secret{}, err
 	}
 	now, err := a.Hooks.Rotate(ctx, was.Merchant, was.ID, secret)
@@ -253,7 +253,7 @@ func (a *Acts) testEndpoint(ctx context.Context, by operator.Actor, id string) (
 	if err != nil {
 		return api.DeliveryTest{}, err
 	}
-	if err := a.record(ctx, by, "webhook test", e.ID, nil, map[string]string{"merchant": e.Merchant}); err != nil {
+	if err := a.Record(ctx, by, "webhook test", e.ID, nil, map[string]string{"merchant": e.Merchant}); err != nil {
 		return api.DeliveryTest{}, err
 	}
 	status, err := a.Hooks.Test(ctx, e.Merchant, e.ID)
@@ -412,7 +412,7 @@ func (a *Acts) Event(ctx context.Context, by operator.Actor, id string) (e webho
 	if e, err = a.Hooks.Event(ctx, merchant, id); err != nil {
 		return e, "", webhookRefusal(err)
 	}
-	return e, merchant, a.record(ctx, by, "webhook events EVENT", e.ID, nil, nil)
+	return e, merchant, a.Record(ctx, by, "webhook events EVENT", e.ID, nil, nil)
 }
 
 func (a *Acts) resendEvent(ctx context.Context, by operator.Actor, id string) (api.EventID, error) {
@@ -423,7 +423,7 @@ func (a *Acts) resendEvent(ctx context.Context, by operator.Actor, id string) (a
 	if _, err := a.Hooks.EventToResend(ctx, merchant, id); err != nil {
 		return api.EventID{}, webhookRefusal(err)
 	}
-	if err := a.record(ctx, by, "webhook resend", id, nil, map[string]string{"merchant": merchant}); err != nil {
+	if err := a.Record(ctx, by, "webhook resend", id, nil, map[string]string{"merchant": merchant}); err != nil {
 		return api.EventID{}, err
 	}
 	return api.EventID{ID: id}, webhookRefusal(a.Hooks.Resend(ctx, merchant, id))

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
+	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/account"
@@ -22,8 +24,11 @@ import (
 
 // newActs returns what actors may do, by the key ring and the merchants of the runtime in use.
 func (s *Server) newActs() *ops.Acts {
-	return &ops.Acts{
-		Operators: s.operators, Store: s.db, Now: s.timestamp, Hooks: s.hooks,
+	acts := &ops.Acts{
+		Operators: s.operators, Store: s.db, Now: s.timestamp, Hooks: s.hooks, Keeper: s.db, Certificates: s.managed.service,
+		TryCertificate: func(ctx context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
+			return tryCertificate(ctx, &s.activeRuntime().cfg, scheme, cert)
+		},
 		Ring: func() account.Ring { return s.ring.Load() },
 		Merchants: func() *merchant.Registry {
 			cfg := &s.activeRuntime().cfg
@@ -40,6 +45,12 @@ func (s *Server) newActs() *ops.Acts {
 			return ""
 		},
 	}
+	if s.journal != nil {
+		acts.Erase = func(ctx context.Context, q journal.Query) (ops.Erased, error) {
+			return EraseFromJournal(ctx, s.journal.Store, s.journal.Keys, s.db, s.ring.Load(), q)
+		}
+	}
+	return acts
 }
 
 // newAdminAPI returns the admin API.
@@ -52,15 +63,11 @@ func (s *Server) newAdminAPI() *admin.Handler {
 	h.JournalKeys = s.trailKeys
 	if s.journal != nil {
 		h.Journal = s.journal.Store
-		h.Erase = func(ctx context.Context, q journal.Query) (admin.Erased, error) {
-			done, err := EraseFromJournal(ctx, s.journal.Store, s.journal.Keys, s.db, s.ring.Load(), q)
-			return admin.Erased(done), err
-		}
 	}
 	return h
 }
 
-// newConsolePages returns the login of the console, and behind it the pages, which ask the admin API.
+// newConsolePages returns the login of the console, and behind it the pages.
 func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 	s.login = &login.Service{
 		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log, Proxies: s.proxies,

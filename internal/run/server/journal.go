@@ -18,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/console"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/txn"
+	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/idempotency"
@@ -355,17 +356,10 @@ func (s *Server) journalDelivery(a webhook.Attempt) {
 	})
 }
 
-// An Erasure says how much was erased.
-type Erasure struct {
-	Authentications, Records int // of the journal
-	Events                   int // for webhooks
-	Answers                  int // kept for an Idempotency-Key
-}
-
-// EraseFromJournal removes what belongs to the card or to the merchant of a query: from the journal, from the events
-// for webhooks, and from the answers that are kept for an Idempotency-Key. The journal comes last, because it knows
-// which authentications belong to the card. So after an error the same call finds the rest.
-func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, db store.Store, ring *keyring.Ring, q journal.Query) (done Erasure, err error) {
+// EraseFromJournal removes what belongs to the card or to the merchant of a query: from the journal, from the events for
+// webhooks, and from the answers that are kept for an Idempotency-Key. The journal comes last, for it says which
+// authentications are the card's: after an error the same call finds what is left.
+func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, db store.Store, ring *keyring.Ring, q journal.Query) (done ops.Erased, err error) {
 	q = journal.Query{Card: q.Card, Merchant: q.Merchant}
 	if q.Card == "" && q.Merchant == "" {
 		return done, errors.New("journal: name a card or a merchant to erase")

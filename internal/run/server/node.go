@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/edge/pages"
 	"github.com/openthreeds/threeds/internal/peers/certs"
-	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 )
@@ -29,13 +27,7 @@ func (s *Server) newNode() *admin.Node {
 		Directories: s.describeDirectories,
 		Problems:    s.console.Problems,
 		Endings:     func() map[string]time.Time { return s.activeRuntime().cfg.CertificateEnds },
-		Keeper:      s.db,
-
-		Certificates: s.managed.service,
-		TryCertificate: func(ctx context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
-			return tryCertificate(ctx, &s.activeRuntime().cfg, scheme, cert)
-		},
-		Generation: func(scheme string) *ranges.Generation { return s.activeRuntime().cards.Generation(scheme) },
+		Generation:  func(scheme string) *ranges.Generation { return s.activeRuntime().cards.Generation(scheme) },
 		DisabledEndpoints: func(ctx context.Context) ([]admin.DisabledEndpoint, error) {
 			endpoints, err := s.hooks.DisabledEndpoints(ctx)
 			var all []admin.DisabledEndpoint

@@ -238,7 +238,6 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	registerLoadMetrics(s.metrics, s.gate)
 	s.hooks = s.newHooks()
 	s.operators = &operator.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp}
-	s.acts = s.newActs()
 	registerWebhookMetrics(s.metrics, s.hooks)
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	registerKeyMetrics(s.metrics, s.apiKeys)
@@ -252,6 +251,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		service: &clientcert.Service{Store: s.db, Sealer: sealer{&s.ring, new(atomic.Uint64)}, Now: s.timestamp},
 		log:     cfg.Log, now: s.timestamp, degraded: make(map[string]bool),
 	}
+	s.acts = s.newActs()
 	if len(cfg.Managed) > 0 {
 		s.managed.refresh(ctx)
 	}

@@ -101,7 +101,7 @@ func New(t testing.TB) *Site {
 	must(t, err)
 	t.Cleanup(func() { _ = s.Journal.Close() })
 	s.Admin.Journal, s.Admin.JournalKeys = s.Journal, s.Keys
-	s.Admin.Erase = func(ctx context.Context, q journal.Query) (done admin.Erased, err error) {
+	s.Admin.Erase = func(ctx context.Context, q journal.Query) (done ops.Erased, err error) {
 		done.Authentications, done.Records, err = s.Journal.Erase(ctx, q)
 		return done, err
 	}
@@ -327,20 +327,20 @@ func (s *Site) AddNode() *Node {
 		n.Directories = append(n.Directories, d)
 		s.PutStatus(scheme, directory.RefreshStatus{Generation: 3, Ranges: 1204, Loaded: s.Now.Add(-12 * time.Minute), Serial: "s-3", Version: "2.2.0"})
 	}
+	s.Admin.Keeper = s.DB
+	s.Admin.Certificates = &clientcert.Service{Store: s.DB, Sealer: s.Admin.Operators.Sealer, Now: func() time.Time { return s.Now }}
+	s.Admin.TryCertificate = func(_ context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
+		return directory.HandshakeReport{
+			Result: directory.HandshakeAccepted, Detail: "The directory server asked for a client certificate and took this one",
+			Address: "ds." + scheme + ".example:443", TLS: "TLS 1.3", Suite: "TLS_AES_128_GCM_SHA256", MS: 42,
+		}, nil
+	}
 	s.Admin.Node = &admin.Node{
 		Directories:       func() []admin.Directory { return append([]admin.Directory{}, n.Directories...) },
 		Problems:          func() map[string]string { return maps.Clone(n.Problems) },
 		Endings:           func() map[string]time.Time { return n.Endings },
 		DisabledEndpoints: func(context.Context) ([]admin.DisabledEndpoint, error) { return n.Disabled, nil },
-		Keeper:            s.DB,
-		Certificates:      &clientcert.Service{Store: s.DB, Sealer: s.Admin.Operators.Sealer, Now: func() time.Time { return s.Now }},
-		TryCertificate: func(_ context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
-			return directory.HandshakeReport{
-				Result: directory.HandshakeAccepted, Detail: "The directory server asked for a client certificate and took this one",
-				Address: "ds." + scheme + ".example:443", TLS: "TLS 1.3", Suite: "TLS_AES_128_GCM_SHA256", MS: 42,
-			}, nil
-		},
-		Generation: func(string) *ranges.Generation { return nil },
+		Generation:        func(string) *ranges.Generation { return nil },
 	}
 	return n
 }

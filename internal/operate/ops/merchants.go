@@ -1,0 +1,192 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/state/account"
+)
+
+// merchantActs are the acts on merchants.
+func merchantActs() []Act {
+	const object = "name"
+	return []Act{
+		{Name: "merchant list", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
+		{Name: "merchant add", Least: operator.Operator, Action: "merchant.create", Object: object, Doors: byOperators},
+		{Name: "merchant set", Least: operator.Operator, Action: "merchant.change", Object: object, Doors: byOperators},
+		{Name: "merchant remove", Least: operator.Operator, Action: "merchant.remove", Object: object, Doors: byOperators},
+	}
+}
+
+// merchantRefusal returns the refusal that an error of the registry is.
+func merchantRefusal(err error) error {
+	if errors.Is(err, merchant.ErrNotFound) {
+		return errNoMerchant
+	}
+	for _, conflict := range []error{merchant.ErrInFile, merchant.ErrExists, merchant.ErrNoRow, merchant.ErrChanged, merchant.ErrRefused} {
+		if errors.Is(err, conflict) {
+			return &Refusal{Conflict, "", err.Error() + ".", err}
+		}
+	}
+	return err
+}
+
+// ListMerchants returns the merchants that the actor may see, by name.
+func (a *Acts) ListMerchants(ctx context.Context, by operator.Actor) ([]merchant.Entry, error) {
+	if err := Find("merchant list").Check(&by); err != nil {
+		return nil, err
+	}
+	all, err := a.Merchants().List(ctx)
+	return slices.DeleteFunc(all, func(e merchant.Entry) bool { return !by.CanSee(e.Name) }), err
+}
+
+// Merchant returns one merchant.
+func (a *Acts) Merchant(ctx context.Context, by operator.Actor, name string) (merchant.Entry, error) {
+	if err := Find("merchant list").Check(&by); err != nil {
+		return merchant.Entry{}, err
+	}
+	if !by.CanSee(name) {
+		return merchant.Entry{}, errNoMerchant
+	}
+	e, err := a.Merchants().Get(ctx, name)
+	return e, merchantRefusal(err)
+}
+
+// A MerchantBody has members of a merchant, as JSON. They are named like the keys of the configuration.
+type MerchantBody map[string]json.RawMessage
+
+// MerchantMembers are the members of a merchant in a body.
+var MerchantMembers = []string{
+	"acquirer_country", "bridging", "mcc", "merchant_country", "merchant_name", "name", "origins", "page",
+	"per_directory", "requestor_id", "requestor_name", "requestor_url", "scheme_rules", "transliterate",
+}
+
+// Apply puts the members into a merchant. One that is null goes back to its default.
+func (b MerchantBody) Apply(m *account.Merchant) error {
+	members := map[string]json.RawMessage{}
+	was, err := json.Marshal(m)
+	if err == nil {
+		err = json.Unmarshal(was, &members)
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		switch {
+		case !slices.Contains(MerchantMembers, name):
+			return refuse(Wrong, "A member of the body is none of a merchant: want %v.", MerchantMembers)
+		case string(b[name]) == "null":
+			delete(members, name)
+		default:
+			members[name] = b[name]
+		}
+	}
+	whole, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	var changed account.Merchant
+	if err := json.Unmarshal(whole, &changed); err != nil {
+		return refuse(Wrong, "A member of the body has the wrong type. GET merchants shows each.")
+	}
+	*m = changed
+	return nil
+}
+
+// checkProfile returns a merchant with its values in their usual form. What is wrong with them is in the error.
+func (a *Acts) checkProfile(m account.Merchant) (account.Merchant, error) {
+	checked, err := a.Merchants().Check(m)
+	if err != nil {
+		return m, &Refusal{Wrong, "", err.Error() + ".", err}
+	}
+	return checked, nil
+}
+
+// AddMerchant adds a merchant to the store.
+func (a *Acts) AddMerchant(ctx context.Context, by operator.Actor, m account.Merchant) (merchant.Entry, error) {
+	none := merchant.Entry{}
+	if err := Find("merchant add").Check(&by); err != nil {
+		return none, err
+	}
+	m, err := a.checkProfile(m)
+	if err != nil {
+		return none, err
+	}
+	was, err := a.Merchants().Get(ctx, m.Name)
+	switch {
+	case err == nil && was.Source == merchant.File:
+		return none, merchantRefusal(merchant.ErrInFile)
+	case err == nil && was.Source == merchant.Store:
+		return none, merchantRefusal(merchant.ErrExists)
+	case err != nil && !errors.Is(err, merchant.ErrNotFound):
+		return none, err
+	}
+	if err := a.Record(ctx, by, "merchant add", m.Name, nil, &m); err != nil {
+		return none, err
+	}
+	e, err := a.Merchants().Put(ctx, m, "")
+	return e, merchantRefusal(err)
+}
+
+// findChangeable returns a merchant of the store that has the version that the actor has seen. One that has API keys alone
+// has none, and gets its first settings.
+func (a *Acts) findChangeable(ctx context.Context, by *operator.Actor, act, name, version string) (merchant.Entry, error) {
+	if err := Find(act).Check(by); err != nil {
+		return merchant.Entry{}, err
+	}
+	was, err := a.Merchants().Get(ctx, name)
+	switch {
+	case err != nil:
+		return was, merchantRefusal(err)
+	case was.Source == merchant.File:
+		return was, merchantRefusal(merchant.ErrInFile)
+	case version == "" && was.Source == merchant.Store:
+		return was, refuseMember("version", "give that of the merchant as GET shows it.")
+	case was.Version != version:
+		return was, merchantRefusal(merchant.ErrChanged)
+	}
+	return was, nil
+}
+
+// ChangeMerchant changes a merchant of the store. version is that of the entry that the actor has seen.
+func (a *Acts) ChangeMerchant(ctx context.Context, by operator.Actor, name, version string, change func(*account.Merchant) error) (merchant.Entry, error) {
+	was, err := a.findChangeable(ctx, &by, "merchant set", name, version)
+	if err != nil {
+		return was, err
+	}
+	m := was.Merchant
+	if err := change(&m); err != nil {
+		return was, err
+	}
+	if m.Name != was.Name {
+		return was, refuseMember("name", "it cannot be changed.")
+	}
+	if m, err = a.checkProfile(m); err != nil {
+		return was, err
+	}
+	if err := a.Record(ctx, by, "merchant set", m.Name, &was.Merchant, &m); err != nil {
+		return was, err
+	}
+	e, err := a.Merchants().Put(ctx, m, version)
+	return e, merchantRefusal(err)
+}
+
+// RemoveMerchant removes a merchant from the store. Its API keys stay good.
+func (a *Acts) RemoveMerchant(ctx context.Context, by operator.Actor, name, version string) error {
+	was, err := a.findChangeable(ctx, &by, "merchant remove", name, version)
+	if err != nil {
+		return err
+	}
+	if was.Source == merchant.Keys {
+		return merchantRefusal(merchant.ErrNoRow)
+	}
+	if err := a.Record(ctx, by, "merchant remove", was.Name, &was.Merchant, nil); err != nil {
+		return err
+	}
+	return merchantRefusal(a.Merchants().Remove(ctx, was.Name, version))
+}
