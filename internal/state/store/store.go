@@ -1,8 +1,8 @@
 // Package store is the contract of the place where transactions and API keys
 // are kept, and what nodes share: leases, snapshots of card ranges, small states,
 // and which nodes there are. Packages sqlite and postgres below it implement the contract,
-// package storetest says whether an implementation keeps it. The only code here is what both
-// share: the names that rows are sealed under, and how values are rows.
+// package storetest says whether an implementation keeps it. The only code here is that of the
+// names that rows are sealed under; package rows has what both do alike.
 //
 // A store does not understand what it keeps. Which states there are and how they
 // follow each other, who may read a transaction, the sealing of its data, and

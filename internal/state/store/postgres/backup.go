@@ -47,7 +47,7 @@ func (db *DB) withRows(ctx context.Context, begin string, do func(store.RowTx) e
 	raw := conn.Conn().PgConn()
 	delete(raw.CustomData(), warning)
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
-		return do(&rows.Tx{SQL: rowTx{tx}, Engine: "postgres", HasSums: true, ClearAudit: clearAudit})
+		return do(&rows.Tx{Statements: rowTx{tx}, Engine: "postgres", HasSums: true, ClearAudit: clearAudit})
 	})
 	warned := raw.CustomData()[warning]
 	db.giveBack(conn, err)
@@ -57,10 +57,10 @@ func (db *DB) withRows(ctx context.Context, begin string, do func(store.RowTx) e
 	return err
 }
 
-// rowTx is a [rows.SQL].
+// rowTx is a [rows.Statements].
 type rowTx struct{ tx pgx.Tx }
 
-// Query implements [rows.SQL].
+// Query implements [rows.Statements].
 func (tx rowTx) Query(ctx context.Context, kind, query string, args []any, do func(store.Row) error) error {
 	result, err := tx.tx.Query(ctx, query, args...)
 	if err != nil {
@@ -88,7 +88,7 @@ func (tx rowTx) Query(ctx context.Context, kind, query string, args []any, do fu
 	return nil
 }
 
-// Exec implements [rows.SQL].
+// Exec implements [rows.Statements].
 func (tx rowTx) Exec(ctx context.Context, statement string, args ...any) error {
 	if _, err := tx.tx.Exec(ctx, statement, args...); err != nil {
 		return fmt.Errorf("postgres: change rows: %w", err)
@@ -96,7 +96,7 @@ func (tx rowTx) Exec(ctx context.Context, statement string, args ...any) error {
 	return nil
 }
 
-// NewSnapshotID implements [rows.SQL].
+// NewSnapshotID implements [rows.Statements].
 func (tx rowTx) NewSnapshotID(ctx context.Context) (id int64, err error) {
 	if err := tx.tx.QueryRow(ctx, sqlNewID).Scan(&id); err != nil {
 		return 0, fmt.Errorf("postgres: change rows: %w", err)
@@ -104,7 +104,7 @@ func (tx rowTx) NewSnapshotID(ctx context.Context) (id int64, err error) {
 	return id, nil
 }
 
-// Columns implements [rows.SQL].
+// Columns implements [rows.Statements].
 func (tx rowTx) Columns(ctx context.Context, table string) (map[string]bool, error) {
 	result, err := tx.tx.Query(ctx, sqlColumns, table)
 	if err != nil {

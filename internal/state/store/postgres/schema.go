@@ -18,7 +18,8 @@ var migrations = []string{baseline}
 // baseline is the schema of release 0.1.0. Times are milliseconds since 1970. Texts are compared byte by byte, for the
 // order of a language changes with the machine's libraries and breaks indexes.
 const baseline = `
-	-- ver changes with every update, so that none is lost. A transaction is found by id; those that are expired by expires.
+	-- ver changes with every update, so that none is lost. A transaction is found by id; those that are expired by
+	-- expires.
 	CREATE TABLE txns (
 		id      text COLLATE "C" PRIMARY KEY,
 		owner   text   NOT NULL,

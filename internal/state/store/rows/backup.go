@@ -14,7 +14,7 @@ import (
 
 // A Tx is a [store.RowTx] in a transaction of either database.
 type Tx struct {
-	SQL        SQL
+	Statements Statements
 	Engine     string   // begins the text of errors
 	HasSums    bool     // the table of snapshots has the column sha256
 	ClearAudit []string // statements that remove all entries of the audit trail, which the database refuses otherwise
@@ -24,8 +24,8 @@ type Tx struct {
 	columns  map[string]map[string]bool // what Columns has returned, by table
 }
 
-// SQL is what a [Tx] needs of a transaction.
-type SQL interface {
+// Statements are what a [Tx] needs of a transaction.
+type Statements interface {
 	// Query calls do with every row of a query, as a row of a kind.
 	Query(ctx context.Context, kind, query string, args []any, do func(store.Row) error) error
 
@@ -65,13 +65,13 @@ func (tx *Tx) Each(ctx context.Context, kind string, do func(store.Row) error) e
 		return fmt.Errorf("%s: rows of type %q: %w", tx.Engine, kind, store.ErrUnknownRow)
 	}
 	query := "SELECT * FROM " + rows.table + " WHERE " + rows.where + " ORDER BY " + rows.order
-	return tx.SQL.Query(ctx, kind, query, nil, do)
+	return tx.Statements.Query(ctx, kind, query, nil, do)
 }
 
 // eachRange calls do with every snapshot and its chunks.
 func (tx *Tx) eachRange(ctx context.Context, do func(store.Row) error) error {
 	var all []store.Row
-	err := tx.SQL.Query(ctx, store.RangeRows, "SELECT * FROM snapshots ORDER BY scheme, generation", nil, func(row store.Row) error {
+	err := tx.Statements.Query(ctx, store.RangeRows, "SELECT * FROM snapshots ORDER BY scheme, generation", nil, func(row store.Row) error {
 		all = append(all, row)
 		return nil
 	})
@@ -105,7 +105,7 @@ func (tx *Tx) eachRange(ctx context.Context, do func(store.Row) error) error {
 // eachChunk calls do with every chunk of a snapshot.
 func (tx *Tx) eachChunk(ctx context.Context, snapshot int64, do func(store.Row) error) error {
 	query := "SELECT data FROM chunks WHERE snapshot = $1 ORDER BY n"
-	return tx.SQL.Query(ctx, store.ChunkRows, query, []any{snapshot}, do)
+	return tx.Statements.Query(ctx, store.ChunkRows, query, []any{snapshot}, do)
 }
 
 // Clear implements [store.RowTx].
@@ -120,13 +120,13 @@ func (tx *Tx) Clear(ctx context.Context, kind string) error {
 	if !ok {
 		return fmt.Errorf("%s: rows of type %q: %w", tx.Engine, kind, store.ErrUnknownRow)
 	}
-	return tx.SQL.Exec(ctx, "DELETE FROM "+rows.table+" WHERE "+rows.where)
+	return tx.Statements.Exec(ctx, "DELETE FROM "+rows.table+" WHERE "+rows.where)
 }
 
 // exec executes statements, up to one that fails.
 func (tx *Tx) exec(ctx context.Context, statements ...string) error {
 	for _, statement := range statements {
-		if err := tx.SQL.Exec(ctx, statement); err != nil {
+		if err := tx.Statements.Exec(ctx, statement); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (tx *Tx) Add(ctx context.Context, row store.Row) (err error) {
 	switch row.Kind {
 	case store.RangeRows:
 		table = "snapshots"
-		if tx.snapshot, err = tx.SQL.NewSnapshotID(ctx); err != nil {
+		if tx.snapshot, err = tx.Statements.NewSnapshotID(ctx); err != nil {
 			return err
 		}
 		tx.chunks = 0
@@ -191,7 +191,7 @@ func (tx *Tx) insert(ctx context.Context, table string, row store.Row) error {
 		into, args = append(into, `"`+name+`"`), append(args, values[name])
 		marks = append(marks, "$"+strconv.Itoa(len(args)))
 	}
-	return tx.SQL.Exec(ctx, "INSERT INTO "+table+" ("+strings.Join(into, ", ")+") VALUES ("+strings.Join(marks, ", ")+")", args...)
+	return tx.Statements.Exec(ctx, "INSERT INTO "+table+" ("+strings.Join(into, ", ")+") VALUES ("+strings.Join(marks, ", ")+")", args...)
 }
 
 // columnsOf is Columns of the transaction, which it asks once for each table.
@@ -199,7 +199,7 @@ func (tx *Tx) columnsOf(ctx context.Context, table string) (map[string]bool, err
 	if columns, ok := tx.columns[table]; ok {
 		return columns, nil
 	}
-	columns, err := tx.SQL.Columns(ctx, table)
+	columns, err := tx.Statements.Columns(ctx, table)
 	if err != nil {
 		return nil, err
 	}

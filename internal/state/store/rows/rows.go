@@ -1,14 +1,14 @@
-// Package rows keeps those rows of a [store.Store] that change seldom, in either SQL database: API keys, merchants, objects,
-// the audit trail, webhook endpoints, events, leases, small states and nodes. The stores of packages sqlite and postgres embed
-// [Rows]. By themselves they keep transactions and snapshots, hand out deliveries, and do what takes several statements
-// in one of them.
+// Package rows keeps those rows of a [store.Store] that change seldom, in either SQL database: API keys, merchants,
+// objects, the audit trail, webhook endpoints, events, leases, small states and nodes. The stores of packages sqlite and
+// postgres embed [Rows]. By themselves they keep transactions and snapshots, hand out deliveries, and do what takes
+// several statements in one of them.
 //
-// The statements are in the SQL that both databases understand. Tables have the same names, and parameters are $1, $2 and so
-// on. Where the databases differ, a statement has a word in braces, which stands for a text of the [Dialect].
+// The statements are in the SQL that both databases understand. Tables have the same names, and parameters are $1, $2
+// and so on. Where the databases differ, a statement has a word in braces, which stands for a text of the [Dialect].
 //
-// The two do not share a [database/sql.DB], but an [Engine] of two methods. After an error, the store of PostgreSQL has to
-// know whether a statement may have been done, and whether the server was a former primary: only a connection of pgx tells.
-// And all writes to SQLite go through one goroutine, which commits many of them at once.
+// The two do not share a [database/sql.DB], but an [Engine] of two methods. After an error, the store of PostgreSQL has
+// to know whether a statement may have been done, and whether the server was a former primary: only a connection of pgx
+// tells. And all writes to SQLite go through one goroutine, which commits many of them at once.
 package rows
 
 import (
@@ -74,8 +74,11 @@ func (r *Rows) change(ctx context.Context, what string, none error, statement st
 	return r.engine.Change(ctx, what, none, r.SQL(statement), args)
 }
 
-// One reads the one row of a query: scan makes a value of it. Its error is [store.ErrNotFound] if there is none.
-func One[T any](ctx context.Context, r *Rows, what string, scan func(Scanner) (T, error), query string, args ...any) (v T, err error) {
+// A Scan makes a value of a row.
+type Scan[T any] func(Scanner) (T, error)
+
+// One reads the one row of a query. Its error is [store.ErrNotFound] if there is none.
+func One[T any](ctx context.Context, r *Rows, what string, scan Scan[T], query string, args ...any) (v T, err error) {
 	err = r.engine.Query(ctx, what, r.SQL(query), args, func(result Result) (err error) {
 		if !result.Next() {
 			if err := result.Err(); err != nil {
@@ -89,8 +92,8 @@ func One[T any](ctx context.Context, r *Rows, what string, scan func(Scanner) (T
 	return v, err
 }
 
-// All reads all rows of a query: scan makes a value of each.
-func All[T any](ctx context.Context, r *Rows, what string, scan func(Scanner) (T, error), query string, args ...any) (all []T, err error) {
+// All reads all rows of a query.
+func All[T any](ctx context.Context, r *Rows, what string, scan Scan[T], query string, args ...any) (all []T, err error) {
 	err = r.engine.Query(ctx, what, r.SQL(query), args, func(result Result) (err error) {
 		all, err = Collect(result, scan)
 		return err
@@ -98,8 +101,8 @@ func All[T any](ctx context.Context, r *Rows, what string, scan func(Scanner) (T
 	return all, err
 }
 
-// Collect reads all rows that are left: scan makes a value of each.
-func Collect[T any](result Result, scan func(Scanner) (T, error)) (all []T, err error) {
+// Collect reads all rows that are left.
+func Collect[T any](result Result, scan Scan[T]) (all []T, err error) {
 	for result.Next() {
 		v, err := scan(result)
 		if err != nil {

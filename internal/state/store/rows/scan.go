@@ -21,11 +21,11 @@ func ScanTxn(row Scanner) (t store.Txn, err error) {
 	return t, nil
 }
 
-// scanText reads a text.
-func scanText(row Scanner) (text string, err error) { return text, row.Scan(&text) }
-
-// scanBytes reads bytes.
-func scanBytes(row Scanner) (b []byte, err error) { return b, row.Scan(&b) }
+// scanValue reads the one column that there is.
+func scanValue[T any](row Scanner) (v T, err error) {
+	err = row.Scan(&v)
+	return v, err
+}
 
 // scanKey reads hash, merchant, strict, created, seal.
 func scanKey(row Scanner) (store.Key, error) { return scanKeyBehind(row) }

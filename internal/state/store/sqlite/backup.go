@@ -53,7 +53,7 @@ func (db *DB) withRows(ctx context.Context, pragmas []string, begin, end string,
 	if err := patiently(func() error { return exec(begin) }); err != nil {
 		return fmt.Errorf("sqlite: rows: %w", err)
 	}
-	err = do(&rows.Tx{SQL: rowTx{conn}, Engine: "sqlite", ClearAudit: clearAudit})
+	err = do(&rows.Tx{Statements: rowTx{conn}, Engine: "sqlite", ClearAudit: clearAudit})
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -69,10 +69,10 @@ func (db *DB) withRows(ctx context.Context, pragmas []string, begin, end string,
 	return err
 }
 
-// rowTx is a [rows.SQL].
+// rowTx is a [rows.Statements].
 type rowTx struct{ conn *sql.Conn }
 
-// Query implements [rows.SQL].
+// Query implements [rows.Statements].
 func (tx rowTx) Query(ctx context.Context, kind, query string, args []any, do func(store.Row) error) (err error) {
 	result, err := tx.conn.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -104,7 +104,7 @@ func (tx rowTx) Query(ctx context.Context, kind, query string, args []any, do fu
 	return result.Err()
 }
 
-// Exec implements [rows.SQL].
+// Exec implements [rows.Statements].
 func (tx rowTx) Exec(ctx context.Context, statement string, args ...any) error {
 	if _, err := tx.conn.ExecContext(ctx, statement, args...); err != nil {
 		return fmt.Errorf("sqlite: change rows: %w", err)
@@ -112,7 +112,7 @@ func (tx rowTx) Exec(ctx context.Context, statement string, args ...any) error {
 	return nil
 }
 
-// NewSnapshotID implements [rows.SQL].
+// NewSnapshotID implements [rows.Statements].
 func (tx rowTx) NewSnapshotID(ctx context.Context) (id int64, err error) {
 	if err := tx.conn.QueryRowContext(ctx, sqlUseUpID).Scan(&id); err != nil {
 		return 0, fmt.Errorf("sqlite: change rows: %w", err)
@@ -120,7 +120,7 @@ func (tx rowTx) NewSnapshotID(ctx context.Context) (id int64, err error) {
 	return id, tx.Exec(ctx, sqlDropID, id)
 }
 
-// Columns implements [rows.SQL]. SQLite has no truth values.
+// Columns implements [rows.Statements]. SQLite has no truth values.
 func (tx rowTx) Columns(ctx context.Context, table string) (columns map[string]bool, err error) {
 	result, err := tx.conn.QueryContext(ctx, sqlColumns, table)
 	if err != nil {

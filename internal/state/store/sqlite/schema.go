@@ -17,7 +17,8 @@ var migrations = []string{baseline}
 
 // baseline is the schema of release 0.1.0. Times are milliseconds since 1970.
 const baseline = `
-	-- ver changes with every update, so that none is lost. A transaction is found by id; those that are expired by expires.
+	-- ver changes with every update, so that none is lost. A transaction is found by id; those that are expired by
+	-- expires.
 	CREATE TABLE txns (
 		id      TEXT NOT NULL UNIQUE,
 		owner   TEXT NOT NULL,
