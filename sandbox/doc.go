@@ -8,8 +8,8 @@
 //	for _, ds := range box.Directories() { … configure the server under test … }
 //
 // [Sandbox.Start] opens everything, and [Sandbox.Directories] returns what the server under test has to be configured
-// with. What a card does is in scenarios/cards.txt, which is program and manual in one, and what goes wrong with a
-// merchant in scenarios/merchants.txt. [Sandbox.Received] and the control listener return what passed on the wire; the
+// with. scenarios/cards.txt says what each card does; it is program and manual in one. scenarios/merchants.txt says
+// what goes wrong with each merchant. [Sandbox.Received] and the control listener return what passed on the wire; the
 // protocol listeners speak only the protocol.
 //
 // The directory servers answer for their card ranges in every version: [Sandbox.Ranges] changes them, generates

@@ -277,7 +277,8 @@ func rotateKeys(ctx context.Context, cmd *invocation, within time.Duration) erro
 	})
 }
 
-// resealsOf returns what seals the rows of a store that outlive a secret of the key file, besides API keys and merchants.
+// resealsOf returns functions that seal rows of a store again: the rows that live longer than a secret of the key file,
+// except API keys and merchants.
 func resealsOf(st store.Store) []rotation.Reseal {
 	objects := func(kind string) func(context.Context, *keyring.Ring) (int, int, error) {
 		return func(ctx context.Context, ring *keyring.Ring) (sealed, refused int, err error) {

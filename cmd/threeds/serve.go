@@ -33,9 +33,9 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*serv
 	return server.Serve(ctx, server.Options{File: file, Log: stderr, Build: buildInfo(), Release: releaseVersion(), Reload: reload, Change: change})
 }
 
-// useTwoThreads has two threads run Go at once where there is one processor, unless
-// GOMAXPROCS says otherwise. With one thread everything would wait while it waits for
-// the disk, and less than half would be served (testing/bench/README.md).
+// useTwoThreads lets two threads run Go code at the same time on a machine with one processor, unless GOMAXPROCS says
+// otherwise. With one thread all requests would wait while it waits for the disk, and less than half would be served
+// (testing/bench/README.md).
 func useTwoThreads() {
 	if _, isSet := os.LookupEnv("GOMAXPROCS"); !isSet && runtime.GOMAXPROCS(0) < 2 {
 		runtime.GOMAXPROCS(2)

@@ -214,8 +214,8 @@ func (c *content) all() iter.Seq[item] {
 	}
 }
 
-// without is a JSON object whose member at path, in arrays the first element's,
-// is another value, or not there.
+// without returns a JSON object in which the member at path has another value, or is left out. In an array it changes
+// the first element.
 func without(raw json.RawMessage, path []string, value json.RawMessage) json.RawMessage {
 	if list := []json.RawMessage(nil); json.Unmarshal(raw, &list) == nil && len(list) > 0 {
 		list[0] = without(list[0], path, value)

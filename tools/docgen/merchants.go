@@ -34,7 +34,7 @@ var merchantWording = []wording{
 	{regexp.MustCompile(`^ARes garbage$`), "the directory server answers with a page of HTML"},
 	{regexp.MustCompile(`^ARes cut$`), "half an ARes"},
 	{regexp.MustCompile(`^ARes twice$`), "ARes in which `transStatus` stands twice"},
-	{regexp.MustCompile(`^ARes critical$`), "ARes with a critical extension that nobody knows"},
+	{regexp.MustCompile(`^ARes critical$`), "ARes with an unknown critical extension"},
 	{regexp.MustCompile(`^ARes other (.*)$`), "ARes with another `$1`"},
 	{regexp.MustCompile(`^ARes without (.*)$`), "ARes without `$1`"},
 	{regexp.MustCompile(`^ACS down$`), "the issuer answers a CReq with HTTP status 503"},

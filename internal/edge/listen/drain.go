@@ -10,10 +10,10 @@ import (
 	"github.com/openthreeds/threeds/internal/base/socket"
 )
 
-// Drainer ends the connections that clients keep between requests. When [http.Server.Shutdown] closes those without a
-// request in work, a request that has come on one and was not yet looked at is lost with it: the client cannot know
-// whether it was taken. The same happens on a connection whose answer is just being sent without "Connection: close", for
-// net/http closes it when the answer is out. CloseIdle closes them without that.
+// Drainer ends the connections that clients keep between requests. [http.Server.Shutdown] closes connections without a
+// request in work. A request that has come on one, and was not read yet, is lost with it: the client cannot know
+// whether it was accepted. The same happens on a connection whose answer is just being sent without "Connection:
+// close", for net/http closes it when the answer is out. CloseIdle closes them without that.
 //
 // It looks below TLS and HTTP, so all connections have to be accepted through Listener, directly on TCP, and the servers
 // be given to Attach. Connections of HTTP/2 are left alone: that protocol has a GOAWAY frame.
@@ -77,7 +77,7 @@ func (c *drainConn) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// Attach has the drainer follow the connections of a server.
+// Attach makes the drainer track the connections of a server.
 func (d *Drainer) Attach(s *http.Server) { addHooks(s, d.follow, nil) }
 
 func (d *Drainer) follow(above net.Conn, state http.ConnState) {

@@ -52,7 +52,7 @@ type position struct {
 	isOpen      bool // counts as open
 	isLeaving   bool // was evicted while its requests waited, and is closed when they are answered
 	inWork      int  // requests that the handler has; one at most unless it is of HTTP/2
-	arriving    int  // those of them whose bodies have not come whole
+	arriving    int  // those whose bodies are incomplete
 	waiting     map[*waiter]bool
 	offersHTTP2 bool // counts among those that were offered HTTP/2
 	hasGreeted  bool // it speaks HTTP/2, and the two states at its beginning are over
@@ -61,7 +61,7 @@ type position struct {
 	since       time.Time // when it was put into the list
 }
 
-// Attach has the limiter follow the connections of a server, which has its handler and its timeouts.
+// Attach makes the limiter track the connections of a server, whose handler and timeouts are set.
 func (l *Limiter) Attach(s *http.Server) {
 	l.headerTimeout, l.readTimeout, l.idleTimeout = s.ReadHeaderTimeout, s.ReadTimeout, s.IdleTimeout
 	addHooks(s, l.connState, connContext)
@@ -215,10 +215,10 @@ func (l *Limiter) noteWaits(c *conn) {
 // A waiter is a request that waits.
 type waiter struct{ answerEarly context.CancelFunc }
 
-// Wait marks a request as one that waits for something that others bring about, until done is called. The whole request
-// has to have come. The context that it returns ends when that of the request does, or when the connection is wanted for
-// somebody else: answer the request as things stand then. done has to be called before the answer is written; it returns
-// whether the wait was cut short in that way, and lets the answer end the connection if so.
+// Wait marks a request as waiting for another party, until done is called. The whole request has to have come. The
+// context that it returns ends when that of the request does, or when the connection is wanted for somebody else:
+// answer the request as things stand then. done has to be called before the answer is written; it returns whether the
+// wait was cut short in that way, and lets the answer end the connection if so.
 func Wait(w http.ResponseWriter, r *http.Request) (waiting context.Context, done func() (isCutShort bool)) {
 	waiting, cancel := context.WithCancel(r.Context())
 	c := connOf(r.Context())

@@ -70,8 +70,7 @@ type Queue struct {
 	Name   string
 	Target time.Duration // the wait is kept near this, or below
 
-	// Length returns how many wait, and how many have had their turn since the
-	// process began. It is never called concurrently.
+	// Length returns how many wait, and how many were served since the process began. It is never called concurrently.
 	Length func() (waiting int, served uint64)
 }
 
@@ -81,7 +80,7 @@ type sampledQueue struct {
 	wait atomic.Int64 // nanoseconds, as last estimated
 
 	served     uint64  // by Length
-	pace       float64 // how many have their turn in a second; 0 while it is not known
+	pace       float64 // how many are served in a second; 0 while unknown
 	wasCrowded bool    // minWaiting or more waited
 }
 

@@ -62,9 +62,9 @@ func (e *Engine) storeRequest(ctx context.Context, owner, scheme, messageID stri
 	return e.addToXIDList(ctx, t, k.XID, now)
 }
 
-// addToXIDList adds a PAReq to those with its xid. There is a list for each hour, and it is
-// kept through the next hour: so its id is never needed again while an expired row, which
-// was not deleted yet, still has it. Five minutes more make up for clocks that differ between nodes.
+// addToXIDList adds a PAReq to those with its xid. Each hour has a list of its own, which is kept through the next
+// hour. So when its id is used again, the old row has been deleted. Five more minutes allow for nodes whose clocks
+// differ.
 func (e *Engine) addToXIDList(ctx context.Context, req store.Txn, xid string, now time.Time) error {
 	hour := now.Truncate(keepFor)
 	t := store.Txn{

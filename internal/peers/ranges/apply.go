@@ -305,9 +305,9 @@ func (c *changes) merged() rows {
 	return out
 }
 
-// A reach tells how far the ranges of a nested base reach. It is a binary tree in an array:
-// its last half has the end of each range plus one, or 0 if the range is gone, and each node
-// of the first half has the greater of its two children. A nil reach has no ranges.
+// A reach says how far the ranges of a nested base reach. It is a binary tree in an array: its last half has the end of
+// each range plus one, or 0 if the range is gone, and each node of the first half has the greater of its two children.
+// A nil reach has no ranges.
 type reach []uint64
 
 func reachOf(ranges rows) reach {

@@ -16,10 +16,9 @@ func (l *loader) requireCRLs(f CRLFile, word, at string) {
 	}
 }
 
-// loadCRLs reads the revocation lists of a directory. A list that is out of date is only a
-// warning: lists are published by somebody else and are valid for days, and a node that does
-// not start, or goes on with an older list, is no safer. With revocation: required, a
-// certificate that only such a list is about is refused.
+// loadCRLs reads the revocation lists of a directory. A list that is out of date is only a warning. Another party
+// publishes the lists, and they are valid for days. A node that does not start, or goes on with an older list, is no
+// safer. With revocation: required, a certificate is refused if only outdated lists cover it.
 func (l *loader) loadCRLs(f *CRLFile, word, at string, now time.Time, cas ...*CAFile) {
 	path := at + ".crls"
 	data, ok := l.openFile(f.File, path)

@@ -198,7 +198,7 @@ func (cfg *Config) personalTime() time.Duration {
 	return cfg.Journal.Personal
 }
 
-// journalOf has the journal know of what an engine stores.
+// journalOf returns a store that reports to the journal what an engine stores.
 func (s *Server) journalOf(e *auth.Engine, cfg *Config) {
 	if s.journal == nil {
 		return

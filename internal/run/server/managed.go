@@ -155,7 +155,7 @@ func (m *managedCertificates) logFaults(cfg *Config) {
 	}
 }
 
-// watchManaged has this node change over to the client certificates that the store has, until ctx ends.
+// watchManaged changes this node over to new client certificates of the store, until ctx ends.
 func (s *Server) watchManaged(ctx context.Context) {
 	for tasks.Sleep(ctx, managedInterval) {
 		if len(s.activeRuntime().given.Managed) == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/rotation"
 )
 
-// useRing has all runtimes use other secrets, those too that drain.
+// useRing gives other secrets to all runtimes, also to those that drain.
 func (s *Server) useRing(ring *keyring.Ring) {
 	was := s.ring.Swap(ring)
 	s.apiKeys.SetRing(ring)

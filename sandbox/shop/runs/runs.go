@@ -88,7 +88,7 @@ type visitKey struct{}
 // maxBody is the length of the longest request that is remembered.
 const maxBody = 64 << 10
 
-// Watch has the history know of requests of browsers. Step is "pay", which begins a run, or "order", which asks for one.
+// Watch reports requests of browsers to the history. Step is "pay", which begins a run, or "order", which asks for one.
 func (h *History) Watch(step string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{step: lanes.Step{Step: step, Name: r.Method + " " + r.URL.Path, At: h.Now()}}
@@ -122,7 +122,7 @@ func (h *History) addVisit(id string, v *visit) {
 	}
 }
 
-// WatchEvents has the history know of the events that a handler accepts.
+// WatchEvents reports the events that a handler accepts to the history.
 func (h *History) WatchEvents(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/lanes"
 )
 
-// A transport has a history know of the shop's requests to the server.
+// A transport reports the shop's requests to the server to a history.
 type transport struct {
 	http.RoundTripper
 	history *History

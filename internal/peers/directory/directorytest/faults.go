@@ -28,8 +28,7 @@ type Fault struct {
 
 func (f Fault) String() string { return f.Name }
 
-// Faults are all faults. Those whose names begin with "good: " are odd but right: a client
-// has to take the answer.
+// Faults are all faults. A fault whose name begins with "good: " is odd but correct: a client must accept the answer.
 func Faults() []Fault {
 	all := []Fault{
 		{Name: "black hole", Slow: true, Raw: wait},

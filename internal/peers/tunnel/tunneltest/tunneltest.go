@@ -74,7 +74,7 @@ func (p *Proxy) Way(addr, to string) {
 	p.ways[addr] = to
 }
 
-// Demand has who asks show a header Proxy-Authorization; "": none.
+// Demand makes the proxy require this value of the header Proxy-Authorization; "" means none.
 func (p *Proxy) Demand(auth string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
