@@ -14,6 +14,7 @@ import (
 	"mime"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -276,11 +277,22 @@ func (r *request) decode(v any) error {
 	if err := d.Decode(v); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
-			return refuse(http.StatusBadRequest, "%s: want %s.", memberPath(wrong.Field), wrong.Type)
+			return refuse(http.StatusBadRequest, "%s: want %s.", memberPath(wrong.Field), typeName(wrong.Type))
 		}
 		return refuse(http.StatusBadRequest, "The body is no JSON object with the members that openapi.json names.")
 	}
 	return nil
+}
+
+// typeName returns the name of a type as those know it who write JSON: words from a list are strings.
+func typeName(t reflect.Type) string {
+	switch {
+	case t.Kind() == reflect.Slice:
+		return "[]" + typeName(t.Elem())
+	case t.Kind() == reflect.String:
+		return "string"
+	}
+	return t.String()
 }
 
 // memberPath returns the path of a member without the names of embedded types, which begin with a capital.

@@ -87,6 +87,7 @@ func TestK9WebhooksByAPI(t *testing.T) {
 		{"POST", "webhook-endpoints", `{"merchant": "Nobody", "url": "https://shop.example/"}`, 400, "merchant: "},
 		{"POST", "webhook-endpoints", `{"merchant": "Corner Shop"}`, 400, "url: "},
 		{"PATCH", at, `{"url": 3}`, 400, `"url: want string.`},
+		{"PATCH", at, `{"types": "x"}`, 400, `"types: want []string.`}, {"PATCH", at, `{"types": [3]}`, 400, "types: want string."},
 		{"POST", "webhook-endpoints", `{"merchant": "Corner Shop", "url": "https://shop.example/", "secret": "x"}`, 400, "secret: "},
 		{"GET", at, "", 200, `"description":"till 4"`}, {"GET", "webhook-endpoints?merchant=Corner+Shop", "", 200, made.ID},
 		{"GET", "webhook-endpoints?merchant=Other+Shop", "", 200, `"data":[]`}, {"DELETE", at, "", 204, ""}, {"DELETE", at, "", 404, ""}, {"GET", at, "", 404, ""},
