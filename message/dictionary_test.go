@@ -235,10 +235,15 @@ func (c *cells) table(v Version, got *Table, want dictTable) {
 	for _, f := range got.Fields {
 		have = append(have, f.Name)
 	}
-	slices.Sort(names)
-	slices.Sort(have)
-	c.check(v.String()+" "+got.Name+" names", names, have)
+	c.check(v.String()+" "+got.Name+" names", without(names, have), without(have, names))
 	c.rules(v.String()+" "+got.Name, got.Rules, want.Rules)
+}
+
+// without returns the names that are not in others, sorted.
+func without(names, others []string) []string {
+	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+	slices.Sort(left)
+	return left
 }
 
 var formatKinds = map[string]Kind{"numeric": Digits, "alphanum": Alnum, "uuid": UUID, "url": URL, "email": Email, "ip": IP, "base64": Base64,
