@@ -61,7 +61,21 @@ func mayImport(pkg, dep string) bool {
 
 // pure are the packages that touch no network, clock, disk or database: they import
 // nothing that could, and of package time what tells no time.
-var pure = []string{"message", "message/extension", "internal/base/browserurl", "internal/base/cardnumber", "internal/base/charset", "internal/protocol/faults", "internal/base/iso", "internal/protocol/outcome", "internal/peers/ranges", "internal/protocol/scheme", "internal/protocol/transid", "internal/protocol/v1", "internal/protocol/xmldsig"}
+var pure = []string{
+	"internal/base/browserurl",
+	"internal/base/cardnumber",
+	"internal/base/charset",
+	"internal/base/iso",
+	"internal/peers/ranges",
+	"internal/protocol/faults",
+	"internal/protocol/outcome",
+	"internal/protocol/scheme",
+	"internal/protocol/transid",
+	"internal/protocol/v1",
+	"internal/protocol/xmldsig",
+	"message",
+	"message/extension",
+}
 
 var impure = regexp.MustCompile(`^(net|net/http|os|os/.*|database/.*|syscall|log/.*)$`)
 
