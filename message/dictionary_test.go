@@ -240,9 +240,11 @@ func (c *cells) table(v Version, got *Table, want dictTable) {
 	c.rules(at, got.Rules, want.Rules)
 }
 
-// without returns the names of a list that another one does not have.
+// without returns the names that are not in others, sorted.
 func without(names, others []string) []string {
-	return slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { return slices.Contains(others, name) })
+	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+	slices.Sort(left)
+	return left
 }
 
 var formatKinds = map[string]Kind{"numeric": Digits, "alphanum": Alnum, "uuid": UUID, "url": URL, "email": Email, "ip": IP, "base64": Base64,

@@ -5,6 +5,7 @@ package messagetest
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -27,7 +28,7 @@ const maxTries = 500
 
 // A sampler makes one message.
 type sampler struct {
-	rand     *rand.Rand
+	rand     *rand.Rand // of the row that is being made
 	typ      message.Type
 	version  message.Version
 	channel  message.Channel
@@ -40,7 +41,8 @@ type sampler struct {
 // Check reports nothing.
 func (s *sampler) message() []byte {
 	t := message.TableOf(s.typ, s.version)
-	values := s.values(t)
+	random, rows := s.rand, s.randsOf(t)
+	values := s.values(t, rows)
 	var problems message.Problems
 	for range maxTries {
 		data := compose(t, values)
@@ -52,9 +54,10 @@ func (s *sampler) message() []byte {
 		if len(problems) == 0 {
 			return data
 		}
-		p := problems[s.rand.IntN(len(problems))]
+		p := problems[random.IntN(len(problems))]
 		name, _, _ := strings.Cut(p.Path.Name(), ".")
 		row := slices.IndexFunc(t.Fields, func(f message.Field) bool { return f.Name == name })
+		s.rand = rows[row]
 		values[row] = s.value(&t.Fields[row])
 	}
 	panic(fmt.Sprintf("messagetest: no valid %s %s %s %s: %v", s.version, s.typ, s.channel, s.category, problems))
@@ -94,11 +97,25 @@ func compose(t *message.Table, values []string) []byte {
 // presentCondition matches the condition that another member of the same object is present.
 var presentCondition = regexp.MustCompile(`^present\((\w+)\)$`)
 
+// randsOf returns the random numbers of each row of a table. They depend on the name of the row, not on its place, so
+// that a row which comes or goes leaves what all others get as it is.
+func (s *sampler) randsOf(t *message.Table) []*rand.Rand {
+	seed, rows := s.rand.Uint64(), make([]*rand.Rand, len(t.Fields))
+	for row := range t.Fields {
+		name := fnv.New64a()
+		_, _ = name.Write([]byte(t.Fields[row].Name)) // a hash takes everything
+		rows[row] = rand.New(rand.NewPCG(seed, name.Sum64()))
+	}
+	return rows
+}
+
 // values returns the JSON texts of the members of an object; "" means that a member is left out.
-func (s *sampler) values(t *message.Table) []string {
+func (s *sampler) values(t *message.Table, rows []*rand.Rand) []string {
+	defer func(outer *rand.Rand) { s.rand = outer }(s.rand)
 	values := make([]string, len(t.Fields))
 	for row := range t.Fields {
 		f := &t.Fields[row]
+		s.rand = rows[row]
 		if s.includes(t, f, values) {
 			values[row] = s.value(f)
 		}
@@ -186,7 +203,7 @@ func (s *sampler) item(f *message.Field, lo, hi int) string {
 		return pick(s, "true", "false")
 	case message.Object:
 		for {
-			if object := compose(f.Of, s.values(f.Of)); len(object) > len("{}") {
+			if object := compose(f.Of, s.values(f.Of, s.randsOf(f.Of))); len(object) > len("{}") {
 				return string(object)
 			}
 		}

@@ -27,8 +27,8 @@ var laneRuns = []struct{ card, press, want, also string }{
 }
 
 var (
-	stepOfRow = regexp.MustCompile(`<li><a href="/order\?authentication=[^"]*step=([a-z0-9.-]+)#message"`)
-	aField    = regexp.MustCompile(`<dt>(.*?)</dt><dd>(.*?)</dd><dd>(.*?)</dd>`)
+	stepOfRow = regexp.MustCompile(`<li>\s*<a href="/order\?authentication=[^"]*step=([a-z0-9.-]+)#message"`)
+	aField    = regexp.MustCompile(`<dt>(.*?)</dt>\s*<dd>(.*?)</dd>\s*<dd>(.*?)</dd>`)
 )
 
 // TestB10LanesShowEveryMessage: the page of an order has each message of its run, in order, with all elements explained.

@@ -1,8 +1,6 @@
 package rig
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -10,12 +8,8 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
-	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,94 +25,6 @@ import (
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
-
-// A Wire is a directory server that keeps what it gets byte for byte and may
-// answer as no directory server should.
-type Wire struct {
-	*Peer
-
-	mu    sync.Mutex
-	raw   map[string][]byte // AReqs by threeDSServerTransID
-	trick func(w http.ResponseWriter, areq Object)
-}
-
-func NewWire(t *testing.T, ca *Authority) *Wire {
-	t.Helper()
-	w := &Wire{Peer: NewPeer(t, ca), raw: make(map[string][]byte)}
-	w.Server.Config.Handler = w // nobody has called yet
-	w.SetAnswer(nil)
-	return w
-}
-
-// SetAnswer makes f answer every AReq; nil: with a good Y.
-func (w *Wire) SetAnswer(f func(areq Object) (int, []byte)) {
-	if f == nil {
-		f = AnswerStatus("Y")
-	}
-	w.Peer.SetAnswer(f)
-}
-
-// AnswerStatus answers with a good ARes of that status.
-func AnswerStatus(status string) func(areq Object) (int, []byte) {
-	return func(areq Object) (int, []byte) { return 200, Marshal(AnswerTo(areq, status)) }
-}
-
-// AnswerTo is ares for every channel.
-func AnswerTo(areq Object, status string) Object {
-	o := ARes(areq, status)
-	switch areq.Text("deviceChannel") + status {
-	case "01C":
-		o["acsSignedContent"] = "eyJhbGciOiJQUzI1NiJ9.e30.c2ln"
-		o["acsRenderingType"] = Object{"acsInterface": "01", "acsUiTemplate": "01"}
-		delete(o, "acsURL")
-	}
-	if areq.Text("deviceChannel") == "01" {
-		o["sdkTransID"] = areq["sdkTransID"]
-		if areq.Text("messageVersion") == "2.3.1" {
-			o["deviceInfoRecognisedVersion"], o["threeDSRequestorAppURLInd"] = "1.6", "N"
-		}
-	}
-	return o
-}
-
-func (w *Wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	var o Object
-	if err := json.Unmarshal(body, &o); err != nil || o.Text("messageType") != "AReq" {
-		w.Peer.ServeHTTP(rw, r)
-		return
-	}
-	w.mu.Lock()
-	w.raw[o.Text("threeDSServerTransID")] = body
-	trick := w.trick
-	w.mu.Unlock()
-	if trick == nil {
-		w.Peer.ServeHTTP(rw, r)
-		return
-	}
-	w.Peer.Mu.Lock()
-	w.AReqs = append(w.AReqs, o)
-	w.Peer.Mu.Unlock()
-	trick(rw, o)
-}
-
-// Play makes f answer every AReq from now on; nil: as a good one does.
-func (w *Wire) Play(f func(w http.ResponseWriter, areq Object)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.trick = f
-}
-
-// Got is the AReq that came for an id, as it came.
-func (w *Wire) Got(transID string) []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.raw[transID]
-}
 
 // A Site is a server with directory servers that the test holds in its hands.
 type Site struct {
@@ -376,21 +282,6 @@ func (s *Site) RevokeKey(key string) {
 	}
 }
 
-// Readiness is what /readyz says, without what the node runs with.
-func (s *Site) Readiness() string {
-	res, err := http.Get(s.ConsoleURL + "/readyz")
-	if err != nil {
-		return ""
-	}
-	defer res.Body.Close()
-	data, _ := io.ReadAll(res.Body)
-	said, _, isKnown := strings.Cut(strings.TrimSpace(string(data)), `,"config":`)
-	if isKnown {
-		said += "}"
-	}
-	return said
-}
-
 // In is the site for a subtest.
 func (s *Site) In(t *testing.T) *Site {
 	c := *s
@@ -398,154 +289,9 @@ func (s *Site) In(t *testing.T) *Site {
 	return &c
 }
 
-// EnrolledPAN is a card that the wires enroll.
-const EnrolledPAN = "4000001234567890"
-
-// NewTransactionID is a fresh threeDSServerTransID for EnrolledPAN.
-func (w *World) NewTransactionID() string {
-	w.T.Helper()
-	return w.Preauth(EnrolledPAN).Text("threeDSServerTransID")
-}
-
-// Request is a good browser AReq with an id of its own.
-func (s *Site) Request(version string) Object {
-	s.T.Helper()
-	return BrowserRequest(version, EnrolledPAN, s.NewTransactionID(), "U")
-}
-
-// Through sends a request that must succeed and returns what the directory
-// server got.
-func (s *Site) Through(req Object) Object {
-	s.T.Helper()
-	code, got := s.Post("/auth", req)
-	if code != 200 {
-		s.T.Fatalf("/auth: %d %v", code, got)
-	}
-	sent := s.Directory.Sent(got.Text("threeDSServerTransID"))
-	if len(sent) != 1 {
-		s.T.Fatalf("%d AReqs came, want 1", len(sent))
-	}
-	return sent[0]
-}
-
-// Challenged runs an /auth that ends with a challenge, and returns the AReq as
-// the directory server got it, and the ARes.
-func (s *Site) Challenged(version string) (areq, answer Object) {
-	s.T.Helper()
-	s.Directory.SetAnswer(AnswerStatus("C"))
-	defer s.Directory.SetAnswer(nil)
-	code, answer := s.Post("/auth", s.Request(version))
-	if code != 200 || answer.Text("transStatus") != "C" {
-		s.T.Fatalf("/auth: %d %v, want a challenge", code, answer)
-	}
-	return s.Directory.Sent(answer.Text("threeDSServerTransID"))[0], answer
-}
-
-// Result posts an RReq as the directory server.
-func (s *Site) Result(body []byte) Object {
-	s.T.Helper()
-	code, got, err := s.Directory.Post(s.ResultsURL, body)
-	if err != nil || code != 200 {
-		s.T.Fatalf("RReq: %d %v, want 200 whatever it says", code, err)
-	}
-	return got
-}
-
-func (s *Site) Postauth(id string) (int, Object) {
-	s.T.Helper()
-	return s.Post("/postauth", Object{"threeDSServerTransID": id})
-}
-
-// AppRequest and threeRI are good AReqs of the other channels.
-func AppRequest(version, pan, transID string) Object {
-	o := CoreRequest(version, pan, transID).With(Object{
-		"deviceChannel": "01", "sdkAppID": NewUUID(), "sdkTransID": NewUUID(), "sdkReferenceNumber": "SDK-REF-1",
-		"sdkMaxTimeout": "05", "sdkEncData": "eyJhbGciOiJFQ0RILUVTIn0..aXY.ZGF0YQ.dGFn",
-		"sdkEphemPubKey": Object{
-			"kty": "EC", "crv": "P-256", "x": "WKn-ZIGevcwGIyyrzFoZNBdaq9_TsqzGl96oc0CWuis",
-			"y": "y77t-RvAHRKTsSGdIYUfweuOvwrvDD-Q3Hv5J0fSKbE",
-		},
-		"deviceRenderOptions": Object{"sdkInterface": "03", "sdkUiType": []string{"01", "02", "03", "04", "05"}},
-	})
-	if version == "2.3.1" {
-		o["sdkType"], o["defaultSdkType"] = "01", Object{"sdkVariant": "01"}
-	}
-	return o
-}
-
-func ThreeRIRequest(version, pan, transID string) Object {
-	o := CoreRequest(version, pan, transID).With(Object{"deviceChannel": "03", "threeRIInd": "11", "threeDSRequestorAuthenticationInd": nil})
-	if version == "2.1.0" {
-		o = o.With(Object{
-			"messageCategory": "02", "threeRIInd": "03", "purchaseAmount": nil, "purchaseCurrency": nil,
-			"purchaseExponent": nil, "purchaseDate": nil,
-		})
-	}
-	return o
-}
-
-// CoreRequest is what the AReqs of all channels have in common.
-func CoreRequest(version, pan, transID string) Object {
-	o := BrowserRequest(version, pan, transID, "")
-	maps.DeleteFunc(o, func(name string, _ any) bool {
-		return strings.HasPrefix(name, "browser") || name == "notificationURL" || name == "threeDSCompInd"
-	})
-	if transID == "" {
-		delete(o, "threeDSServerTransID")
-	}
-	return o
-}
-
 func WriteFile(t *testing.T, file string, data []byte) {
 	t.Helper()
 	Must(t, os.WriteFile(file, data, 0o600))
-}
-
-// ReadyStatus is the HTTP status of /readyz, and what it says of one problem.
-func (s *Site) ReadyStatus(problem string) (code int, status, text string) {
-	s.T.Helper()
-	res, err := http.Get(s.ConsoleURL + "/readyz")
-	Must(s.T, err)
-	defer res.Body.Close()
-	var got struct {
-		Status   string
-		Problems map[string]string
-	}
-	Must(s.T, json.NewDecoder(res.Body).Decode(&got))
-	return res.StatusCode, got.Status, got.Problems[problem]
-}
-
-// Problems are what /readyz says is not well, and its status.
-func (s *Site) Problems() (status string, problems map[string]string) {
-	var got struct {
-		Status   string
-		Problems map[string]string
-	}
-	_ = json.Unmarshal([]byte(s.Readiness()), &got)
-	return got.Status, got.Problems
-}
-
-// WantProblem waits until /readyz names a part and says that the node is degraded.
-func (s *Site) WantProblem(part, text string) {
-	s.T.Helper()
-	waittest.Until(s.T, "problem "+part, func() bool {
-		status, problems := s.Problems()
-		return status == "degraded" && strings.Contains(problems[part], text)
-	})
-	if got := s.Metric(`threeds_degraded{what="` + part + `"}`); got != 1 {
-		s.T.Errorf("threeds_degraded of %s is %v", part, got)
-	}
-	if !strings.Contains(s.Log.String(), `"level":"ERROR","msg":"a part of the server is degraded","what":"`+part+`"`) {
-		s.T.Errorf("the log has no error about %s:\n%s", part, s.Log.String())
-	}
-}
-
-// WantAuthentication checks that an /auth of EnrolledPAN is answered.
-func (s *Site) WantAuthentication() {
-	s.T.Helper()
-	if code, got := s.Post("/auth", s.Request("2.2.0")); code != 200 || got.Text("transStatus") != "Y" {
-		s.T.Errorf("/auth: %d %v", code, got)
-	}
 }
 
 var (
@@ -566,56 +312,6 @@ func ExpiredCA(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// A NodeIdentity is what /readyz says of what a node runs with.
-type NodeIdentity struct {
-	Config  string
-	KeyFile struct{ Current, Previous, Next string }
-	Build   string
-
-	JournalKeyFile string
-}
-
-// Identity is what a node runs with, by /readyz; the metrics must say the same.
-func (s *Site) Identity() (got NodeIdentity) {
-	s.T.Helper()
-	res, err := http.Get(s.ConsoleURL + "/readyz")
-	Must(s.T, err)
-	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	Must(s.T, err)
-	Must(s.T, json.Unmarshal(data, &got))
-	text := s.Exposed()
-	for _, want := range []string{
-		fmt.Sprintf("threeds_config_info{hash=%q} 1\n", got.Config),
-		fmt.Sprintf("threeds_key_file_info{current=%q,next=%q,previous=%q} 1\n", got.KeyFile.Current, got.KeyFile.Next, got.KeyFile.Previous),
-		fmt.Sprintf("threeds_build_info{version=%q} 1\n", got.Build),
-		fmt.Sprintf("threeds_journal_key_file_info{id=%q} 1\n", got.JournalKeyFile),
-	} {
-		if got.JournalKeyFile == "" && strings.Contains(want, "_journal") {
-			continue // its keys could not be read
-		}
-		if !strings.Contains(text, want) {
-			s.T.Errorf("/metrics lacks %q", want)
-		}
-	}
-	if got.Config == "" || got.KeyFile.Current == "" || got.Build == "" {
-		s.T.Errorf("/readyz says %+v of what the node runs with", got)
-	}
-	return got
-}
-
-// Metrics are the values that the console exposes, by name and labels.
-func (s *Site) Metrics() map[string]float64 {
-	got := make(map[string]float64)
-	for lines := bufio.NewScanner(strings.NewReader(s.Exposed())); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		if n, err := strconv.ParseFloat(value, 64); err == nil {
-			got[name] = n
-		}
-	}
-	return got
-}
-
 // ConfigText is the configuration as it is.
 func (s *Site) ConfigText() string {
 	s.T.Helper()
@@ -626,53 +322,7 @@ func (s *Site) ConfigText() string {
 	return string(data)
 }
 
-// Metric reads one series from the console; -1: there is none.
-func (s *Site) Metric(name string) float64 {
-	pace(s.ConsoleURL)
-	res, err := http.Get(s.ConsoleURL + "/metrics")
-	if err != nil {
-		return -1
-	}
-	defer res.Body.Close()
-	data, _ := io.ReadAll(res.Body)
-	for line := range strings.Lines(string(data)) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			got, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return got
-		}
-	}
-	return -1
-}
-
 const (
 	ReloadApplied = `threeds_config_reloads_total{result="applied"}`
 	ReloadRefused = `threeds_config_reloads_total{result="refused"}`
 )
-
-// Reload sends the signal and waits until the process has taken it.
-func (s *Site) Reload(p *Process, metric string) {
-	s.T.Helper()
-	before := s.Metric(metric)
-	if err := p.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		s.T.Fatal(err)
-	}
-	waittest.Until(s.T, metric+" to rise; the log:\n"+p.Log.String(), func() bool { return s.Metric(metric) > before })
-}
-
-// HoldAuth has an /auth under way whose AReq the directory server does not answer until
-// leave is closed. Its status comes on done.
-func (s *Site) HoldAuth(ds *Wire) (request Object, leave chan<- bool, done <-chan int) {
-	entered, wait, status := make(chan bool), make(chan bool), make(chan int)
-	ds.Play(func(w http.ResponseWriter, areq Object) {
-		entered <- true
-		<-wait
-		_, _ = w.Write(Marshal(ARes(areq, "Y")))
-	})
-	request = s.Request("2.2.0")
-	go func() {
-		code, _ := s.Post("/auth", request)
-		status <- code
-	}()
-	<-entered
-	return request, wait, status
-}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/state/journal"
+)
+
+func exportJournal(ctx context.Context, cmd *invocation) error {
+	var q journal.Query
+	timeFlag(cmd.FlagSet, "from", "from the day of this time on", &q.From)
+	timeFlag(cmd.FlagSet, "to", "until the day of this time", &q.To)
+	cmd.StringVar(&q.Merchant, "merchant", "", "of this merchant alone")
+	format := cmd.String("format", "jsonl", "jsonl, which can be verified, or csv, for spreadsheets")
+	file := cmd.configFlag()
+	rest, err := cmd.parse(1)
+	if err != nil {
+		return err
+	}
+	if *format != "jsonl" && *format != "csv" {
+		return usageErrorf("journal export: --format is neither jsonl nor csv")
+	}
+	if err := checkSpan("journal export", q.From, q.To); err != nil {
+		return err
+	}
+	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		if err := checkSearched(ctx, *file, st, &q); err != nil {
+			return fmt.Errorf("journal export: --%w", err)
+		}
+		if err := recordJournal(ctx, *file, "journal.export", "", flagsOf(cmd.FlagSet, "config")); err != nil {
+			return err
+		}
+		var n int
+		err := writeNewFile(rest, cmd.stdout, func(to io.Writer) (err error) {
+			if *format == "csv" {
+				n, err = journal.WriteCSV(ctx, to, st, nil, q)
+			} else {
+				n, err = journal.WriteJSONLines(ctx, to, st, keys, q)
+			}
+			return err
+		})
+		if err == nil {
+			_, err = fmt.Fprintf(cmd.stderr, "threeds: exported %s\n", countOf(n, "record"))
+		}
+		return err
+	})
+}
+
+func verifyJournal(_ context.Context, cmd *invocation) error {
+	keyFile := cmd.String("key", "", "the public key that \"threeds journal key\" prints; unset, that of the configuration")
+	file := cmd.configFlag()
+	rest, err := cmd.parseExactly(1, "FILE is missing (- is standard input)")
+	if err != nil {
+		return err
+	}
+	from, closeInput, err := openInput(rest[0], cmd.stdin)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeInput() }() // only read
+	signers, err := readSigners(*keyFile, *file)
+	if err != nil {
+		return err
+	}
+	got, err := journal.Verify(from, signers...)
+	if wrong, ok := errors.AsType[*journal.LineError](err); ok {
+		return fmt.Errorf("%s:%w", rest[0], wrong)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.stdout, "ok: %d records, %d erased, %d days\n", got.Records, got.Erased, got.Days)
+	return err
+}
+
+// readSigners returns the public keys in a file, or without one those of the journal of a configuration.
+func readSigners(keyFile, configFile string) ([]ed25519.PublicKey, error) {
+	var text []byte
+	var err error
+	if keyFile != "" {
+		text, err = os.ReadFile(keyFile)
+	} else {
+		var c *config.Config
+		var keys *journal.Keys
+		if c, err = config.Read(configFile); err == nil {
+			if keys, err = journal.LoadKeys(c.Journal.Keys); err == nil {
+				text, err = keys.PEM()
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return journal.ParsePEM(text)
+}
+
+// importJournal adds the entries of an export. All of it is verified first, so it must be a file.
+func importJournal(ctx context.Context, cmd *invocation) error {
+	keyFile := cmd.String("key", "", "the public keys of the journal that the export is of; unset, those of the configuration")
+	file := cmd.configFlag()
+	rest, err := cmd.parse(1)
+	if err != nil {
+		return err
+	}
+	if len(rest) == 0 || rest[0] == "-" {
+		return usageErrorf("journal import: FILE is missing (it is read twice, so standard input is none)")
+	}
+	f, err := os.Open(rest[0])
+	if err != nil {
+		return err
+	}
+	defer f.Close() // only read
+	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		signers, err := readSigners(*keyFile, *file)
+		if err != nil {
+			return err
+		}
+		if err := recordJournal(ctx, *file, "journal.import", filepath.Base(rest[0]), nil); err != nil {
+			return err
+		}
+		done, err := journal.Import(ctx, st, keys, f, signers...)
+		if wrong, ok := errors.AsType[*journal.LineError](err); ok {
+			return fmt.Errorf("%s:%w", rest[0], wrong)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.stdout, "imported: %s, %d were there\n", countOf(done.Added, "record"), done.Present)
+		return err
+	})
+}
+
+func printJournalKey(ctx context.Context, cmd *invocation) error {
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
+		return err
+	}
+	return withJournal(ctx, *file, func(_ journal.Store, keys *journal.Keys) error {
+		text, err := keys.PEM()
+		if err == nil {
+			_, err = cmd.stdout.Write(text)
+		}
+		return err
+	})
+}
+
+// printBilling prints the counters of months.
+func printBilling(ctx context.Context, cmd *invocation) error {
+	from := cmd.String("from", "", "first month, such as 2026-10: the one before this one unless given")
+	to := cmd.String("to", "", "last month: this one unless given")
+	name := cmd.String("merchant", "", "of this merchant alone")
+	asJSON := cmd.Bool("json", false, "print JSON")
+	asCSV := cmd.Bool("csv", false, "print a table for spreadsheets")
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
+		return err
+	}
+	q, err := journal.ParseMonths(*from, *to, time.Now())
+	if err != nil {
+		return usageErrorf("journal billing: --%s", err)
+	}
+	if *asJSON && *asCSV {
+		return usageErrorf("journal billing: want --json or --csv, not both")
+	}
+	q.Merchant = *name
+	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
+		counts, err := st.Billing(ctx, q)
+		if err == nil && len(counts) == 0 {
+			if err := checkSearched(ctx, *file, st, &journal.Query{Merchant: *name}); err != nil {
+				return fmt.Errorf("journal billing: --%w", err)
+			}
+		}
+		switch {
+		case err != nil:
+			return err
+		case *asJSON:
+			return writeJSON(cmd.stdout, map[string]any{"data": counts})
+		case *asCSV:
+			return journal.WriteBillingCSV(cmd.stdout, counts)
+		}
+		w := newTable(cmd.stdout, "MONTH\tMERCHANT\tAPI\tCHANNEL\tCATEGORY\tKIND\tCOUNT")
+		for _, c := range counts {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", c.Month, oneLine(c.Merchant), c.API, cmp.Or(c.DeviceChannel, "-"),
+				cmp.Or(c.MessageCategory, "-"), c.Kind, c.Count)
+		}
+		return w.Flush()
+	})
+}
+
+// generateJournal fills an empty journal, to try out searches.
+func generateJournal(ctx context.Context, cmd *invocation) error {
+	g := journal.Generation{}
+	cmd.IntVar(&g.Authentications, "authentications", 10000, "how many")
+	cmd.IntVar(&g.Days, "days", 30, "over how many days, up to now, they are spread")
+	cmd.IntVar(&g.Merchants, "merchants", 50, "of how many merchants they are")
+	cmd.Uint64Var(&g.Seed, "seed", 1, "the same one makes the same records")
+	file := cmd.configFlag()
+	if _, err := cmd.parse(0); err != nil {
+		return err
+	}
+	if g.Authentications < 1 || g.Days < 1 || g.Merchants < 1 {
+		return usageErrorf("journal generate: want a number from 1 for --authentications, --days and --merchants")
+	}
+	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		if err := recordJournal(ctx, *file, "journal.generate", "", nil); err != nil {
+			return err
+		}
+		err := journal.Generate(ctx, st, keys, g, time.Now(), func(n int) {
+			if n%100_000 == 0 {
+				fmt.Fprintf(cmd.stderr, "threeds: %d written\n", n)
+			}
+		})
+		if err == nil {
+			_, err = fmt.Fprintf(cmd.stdout, "generated: %s\n", countOf(g.Authentications, "authentication"))
+		}
+		return err
+	})
+}
