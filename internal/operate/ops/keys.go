@@ -113,14 +113,24 @@ func (a *Acts) CreateKey(ctx context.Context, by operator.Actor, k api.NewKey) (
 		return api.MadeKey{}, err
 	}
 	k.Expires = k.Expires.UTC().Truncate(time.Second)
-	key := account.NewKey()
-	row := account.NewRow(a.Ring(), key, k.Merchant, k.Strict, account.Terms{Label: k.Label, Expires: k.Expires, Allow: k.Allow})
-	hash := hex.EncodeToString(row.Hash)
-	if err := a.Record(ctx, by, "key create", hash, nil, k); err != nil {
-		return api.MadeKey{}, err
-	}
-	return api.MadeKey{Key: key, Hash: hash, Merchant: k.Merchant}, a.Store.PutKey(ctx, row)
+	made := api.MadeKey{Merchant: k.Merchant}
+	put := keyPutter(func(ctx context.Context, row store.Key) error {
+		made.Hash = hex.EncodeToString(row.Hash)
+		if err := a.Record(ctx, by, "key create", made.Hash, nil, k); err != nil {
+			return err
+		}
+		return a.Store.PutKey(ctx, row)
+	})
+	terms := account.Terms{Label: k.Label, Expires: k.Expires, Allow: k.Allow}
+	made.Key, err = account.Create(ctx, put, a.Ring(), k.Merchant, k.Strict, terms)
+	return made, err
 }
+
+// A keyPutter stores the row of a new key.
+type keyPutter func(ctx context.Context, row store.Key) error
+
+// PutKey stores a row.
+func (p keyPutter) PutKey(ctx context.Context, row store.Key) error { return p(ctx, row) }
 
 var errNoKey = &Refusal{Missing, "", "There is no API key with this hash.", store.ErrNotFound}
 

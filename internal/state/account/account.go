@@ -142,7 +142,7 @@ func Create(ctx context.Context, keys interface {
 	if merchant == "" {
 		return "", errors.New("account: a key needs the name of a merchant")
 	}
-	key = NewKey()
+	key = newKey()
 	if err := keys.PutKey(ctx, NewRow(ring, key, merchant, strict, terms)); err != nil {
 		return "", fmt.Errorf("account: create key: %w", err)
 	}
@@ -152,8 +152,8 @@ func Create(ctx context.Context, keys interface {
 // keyLen is the length of a key: 32 hexadecimal digits and 4 dashes.
 const keyLen = 36
 
-// NewKey returns a new key: 128 random bits in the form 8-4-4-4-12. [NewRow] returns its row.
-func NewKey() string {
+// newKey returns 128 random bits in the form 8-4-4-4-12.
+func newKey() string {
 	var b [16]byte
 	rand.Read(b[:]) // it never fails, it ends the process
 	s := hex.EncodeToString(b[:])

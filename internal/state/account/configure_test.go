@@ -83,7 +83,7 @@ func refreshNow(t *testing.T, c *KeyCache) {
 // TestConfigureHoldsUpNobody: while the rows of very many keys are judged anew, requests
 // with a known key are answered.
 func TestConfigureHoldsUpNobody(t *testing.T) {
-	keys := []string{NewKey(), NewKey()}
+	keys := []string{newKey(), newKey()}
 	s := new(rowStore)
 	for _, key := range keys {
 		s.rows = append(s.rows, NewRow(openRing{}, key, "shop", false, Terms{}))
@@ -111,7 +111,7 @@ func TestConfigureHoldsUpNobody(t *testing.T) {
 // TestRevokedDuringConfigure: a key that a refresh has found revoked while the rows were
 // judged anew does not come back.
 func TestRevokedDuringConfigure(t *testing.T) {
-	stays, revoked := NewKey(), NewKey()
+	stays, revoked := newKey(), newKey()
 	for range 20 {
 		s := &rowStore{rows: []store.Key{NewRow(openRing{}, stays, "shop", false, Terms{}), NewRow(openRing{}, revoked, "shop", false, Terms{})}}
 		c := newCacheOf(t, s, openRing{})
@@ -171,7 +171,7 @@ func TestResealedOnce(t *testing.T) {
 // TestRotatedTwiceBetweenRefreshes: a row that was sealed anew since it was read is not
 // refused when its former secret leaves the ring.
 func TestRotatedTwiceBetweenRefreshes(t *testing.T) {
-	key, refused := NewKey(), NewKey()
+	key, refused := newKey(), newKey()
 	s := &rowStore{rows: []store.Key{NewRow(secretRing("first"), key, "shop", false, Terms{}), NewRow(secretRing("of another"), refused, "shop", false, Terms{})}}
 	c := newCacheOf(t, s, secretRing("first"))
 	s.rows[0] = NewRow(secretRing("second"), key, "shop", false, Terms{})
