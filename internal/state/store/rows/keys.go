@@ -7,12 +7,13 @@ import (
 )
 
 const (
-	sqlKey     = `SELECT hash, merchant, strict, created, seal FROM api_keys WHERE hash = $1`
-	sqlKeys    = `SELECT hash, merchant, strict, created, seal FROM api_keys ORDER BY created, hash`
+	// SQLite keeps true and false as numbers. Any number but 0 is true, so that a row that was changed by hand can be read.
+	sqlKey     = `SELECT hash, merchant, strict <> false, created, seal FROM api_keys WHERE hash = $1`
+	sqlKeys    = `SELECT hash, merchant, strict <> false, created, seal FROM api_keys ORDER BY created, hash`
 	sqlKeyMark = `SELECT coalesce({mark of keys}, '')`
 	// Mark and keys are of one moment. The mark is the first row.
 	sqlMarkedKeys = `SELECT coalesce({mark of keys}, ''), NULL, NULL, NULL, NULL, NULL
-		UNION ALL SELECT NULL, hash, merchant, strict, created, seal FROM api_keys ORDER BY 5 NULLS FIRST, 2`
+		UNION ALL SELECT NULL, hash, merchant, strict <> false, created, seal FROM api_keys ORDER BY 5 NULLS FIRST, 2`
 	sqlPutKey = `INSERT INTO api_keys (hash, merchant, strict, created, seal) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hash) DO NOTHING`
 	sqlReseal = `UPDATE api_keys SET seal = $3 WHERE hash = $1 AND seal = $2`
 
