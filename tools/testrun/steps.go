@@ -24,7 +24,9 @@ const garbage = "GOGC=400"
 func (r *runner) command(ctx context.Context, log io.Writer, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(r.root, dir)
-	cmd.Env = append(append([]string{garbage}, os.Environ()...), "CGO_ENABLED=0") // what the caller says of garbage wins
+	cmd.Env = append([]string{garbage}, os.Environ()...) // what the caller says of garbage wins
+	// What is built does not depend on the folder, so that a fresh clone finds in the build cache what another one built.
+	cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
 	cmd.Stdout, cmd.Stderr = log, log
 	return cmd
 }
