@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -59,7 +60,10 @@ func (r *request) idIn() string {
 	return parts[2]
 }
 
-// hookProblem returns the problem that an error of the service is.
+// errStore says that what is kept of webhooks, or the audit trail, could not be read or written.
+var errStore = errors.New("api: the store")
+
+// hookProblem returns the problem that an error of the service is: what is no refusal comes from the store.
 func hookProblem(err error) error {
 	fault, isFault := errors.AsType[*webhook.FaultError](err)
 	refusal, isRefusal := errors.AsType[*ops.Refusal](err)
@@ -81,7 +85,7 @@ func hookProblem(err error) error {
 	case isRefusal && refusal.Why == ops.Wrong:
 		return badParameter(refusal.Member, "pattern", refusal.Text, nil)
 	}
-	return err
+	return fmt.Errorf("%w: %w", errStore, err)
 }
 
 // limitOfFault returns what would be right, nil if only words can say that.
@@ -202,7 +206,7 @@ func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
 	if req.method == http.MethodGet {
 		all, err := h.Acts.Endpoints(ctx, req.by(), "")
 		if err != nil {
-			return response{}, err
+			return response{}, hookProblem(err)
 		}
 		views := []api.Endpoint{}
 		for _, e := range all {

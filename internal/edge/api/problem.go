@@ -95,6 +95,10 @@ func (p problemProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.R
 	case errors.Is(err, txn.ErrStoreUnreachable):
 		h.writeProblem(w, r, storeAway)
 		return
+	case errors.Is(err, errStore):
+		h.logUnlessGone(r, err)
+		h.writeProblem(w, r, storeAway)
+		return
 	}
 	h.logUnlessGone(r, err)
 	p.writeFailure(h, w, r, internalFailure)

@@ -27,14 +27,20 @@ type Entry struct {
 	After  any       `json:"after,omitempty"`
 }
 
-// appendTries is how often an entry is tried to be appended when others append at the same time.
-const appendTries = 50
+// appendTries is how often an entry is tried to be appended when other nodes append at the same time. One of those tries
+// succeeds each time, so that only a node that is much slower than the others needs many.
+const appendTries = 1000
 
-// ErrBusy says that others have appended to the audit trail all the time.
+// ErrBusy says that other nodes have appended to the audit trail all the time.
 var ErrBusy = errors.New("operator: the audit trail is busy")
 
 // Record appends an entry to the audit trail. Its Seq and At are set here. It is durable when Record has returned nil.
+//
+// A service appends one entry at a time, in the order of the calls: those of many requests would otherwise take the place
+// at the end from each other again and again.
 func (s *Service) Record(ctx context.Context, e Entry) error {
+	s.appending.Lock()
+	defer s.appending.Unlock()
 	for range appendTries {
 		if err := s.append(ctx, e); !errors.Is(err, store.ErrExists) {
 			return err

@@ -121,6 +121,8 @@ func (t *trail) Export(ctx context.Context, _ journal.Query, line func(journal.E
 // SignDay signs the audit trail up to its last entry before a day, unless that was done. The signature is an entry of the
 // trail itself, of the node who.
 func (s *Service) SignDay(ctx context.Context, keys *journal.Keys, who string, day time.Time) error {
+	s.appending.Lock()
+	defer s.appending.Unlock()
 	for range appendTries {
 		last, newest, err := s.findUnsigned(ctx, day)
 		if err != nil || last == nil {

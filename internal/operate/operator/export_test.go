@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -213,4 +215,46 @@ func TestK10AFilteredExportHasLinksOfTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantVerified(t, text, keys.PublicKey(), journal.Verified{Records: 2})
+}
+
+// countedAudit is an audit trail in which others come between a look at the last entry and the next one if they can.
+type countedAudit struct {
+	*storetest.Memory
+	lost *atomic.Int64 // entries that came after another one
+}
+
+func (s countedAudit) AuditEntries(ctx context.Context, q store.AuditQuery) ([]store.AuditEntry, error) {
+	all, err := s.Memory.AuditEntries(ctx, q)
+	for range 20 {
+		runtime.Gosched()
+	}
+	return all, err
+}
+
+func (s countedAudit) AppendAudit(ctx context.Context, e store.AuditEntry) error {
+	err := s.Memory.AppendAudit(ctx, e)
+	if errors.Is(err, store.ErrExists) {
+		s.lost.Add(1)
+	}
+	return err
+}
+
+// TestF1ManyActsAtOnceAreAllInTheTrail: the acts of a node do not take the place in the audit trail from each other, so that
+// none of many at once is refused.
+func TestF1ManyActsAtOnceAreAllInTheTrail(t *testing.T) {
+	t.Parallel()
+	var lost atomic.Int64
+	s := &operator.Service{Store: countedAudit{storetest.NewMemory(time.Now), &lost}, Now: time.Now}
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			if err := s.Record(t.Context(), operator.Entry{Who: "key:a", Action: "webhook.create"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if lost.Load() > 0 {
+		t.Errorf("%d times an act came too late for its place", lost.Load())
+	}
 }

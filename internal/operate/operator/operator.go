@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
@@ -119,6 +120,8 @@ type Service struct {
 	Store  Store
 	Sealer store.Sealer
 	Now    func() time.Time
+
+	appending sync.Mutex // is held while an entry is appended to the audit trail
 }
 
 // The errors of tokens.
