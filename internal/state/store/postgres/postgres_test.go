@@ -87,8 +87,19 @@ func (c *clock) pass(d time.Duration) {
 	c.server.Exec(c.t, c.url, `UPDATE public.test_clock SET ms = $1`, c.at.UnixMilli())
 }
 
+// TestContract runs the tests of the contract on two versions of PostgreSQL at the same time.
 func TestContract(t *testing.T) {
-	c := newClock(t)
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		testContract(t, newClock(t))
+	})
+	t.Run("PostgreSQL 18", func(t *testing.T) {
+		t.Parallel()
+		testContract(t, newClockAt(t, pgtest.Start18(t)))
+	})
+}
+
+func testContract(t *testing.T, c *clock) {
 	var mu sync.Mutex
 	urls := make(map[store.Store]string)
 	open := func(t testing.TB, url string) store.Store {
