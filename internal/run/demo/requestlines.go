@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 )
 
-// printRequests returns a handler that writes a line for each request to a terminal: method, path, status and
+// PrintRequests returns a handler that writes a line for each request to a terminal: method, path, status and
 // milliseconds. Files of pages are left out, and those of the console, which asks for its own while it is looked at.
-func printRequests(to io.Writer, next http.Handler) http.Handler {
+func PrintRequests(to io.Writer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isPagePart(r.URL.Path) {
 			next.ServeHTTP(w, r)
@@ -40,8 +40,8 @@ func isPagePart(path string) bool {
 // browserToken is the part of a path by which a browser may go on with an authentication.
 var browserToken = regexp.MustCompile(`^/([an])/[^/]+`)
 
-// printedPath returns a path as a terminal may show it: without card numbers, tokens of browsers and what does not print.
-// The query is never shown.
+// printedPath returns a path as a terminal may show it: without card numbers, tokens of browsers and what does not
+// print. The query is never shown.
 func printedPath(path string) string {
 	path = cardnumber.Mask(browserToken.ReplaceAllString(path, "/$1/…"))
 	return strings.Map(func(r rune) rune {

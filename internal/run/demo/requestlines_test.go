@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 // numbers and tokens. Files of pages have none.
 func TestSandboxPrintsRequests(t *testing.T) {
 	var out bytes.Buffer
-	h := printRequests(&out, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := PrintRequests(&out, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/authentications":
 			w.WriteHeader(http.StatusEarlyHints)

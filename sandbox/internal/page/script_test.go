@@ -1,4 +1,4 @@
-package sandbox_test
+package page_test
 
 import (
 	"os"
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPageScriptTakesAnyField: the script of the issuers' pages puts the focus on a field with a text to select, on a button,
-// which has none, and does without both.
+// TestPageScriptTakesAnyField: the script of the issuers' pages puts the focus on a field with a text to select, on a
+// button, which has none, and does without both.
 func TestPageScriptTakesAnyField(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -16,7 +16,7 @@ func TestPageScriptTakesAnyField(t *testing.T) {
 		}
 		t.Skip("there is no node: the script was not run")
 	}
-	script, err := os.ReadFile("pages/page.js")
+	script, err := os.ReadFile("files/page.js")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package sandbox
+package page
 
 import (
 	"os"
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestD67MarksOfTheIssuersPagesAreStable: tests of shops find the fields and buttons of the issuer's pages by these names, and
-// each button does what its name says.
+// TestD67MarksOfTheIssuersPagesAreStable: tests of shops find the fields and buttons of the issuer's pages by these
+// names, and each button does what its name says.
 func TestD67MarksOfTheIssuersPagesAreStable(t *testing.T) {
 	t.Parallel()
 	tag := regexp.MustCompile(`<(input|button)\b[^>]*data-testid="(challenge-[a-z]+)"[^>]*>`)
@@ -18,7 +18,7 @@ func TestD67MarksOfTheIssuersPagesAreStable(t *testing.T) {
 		"outside": {"button challenge-submit submit", "button challenge-cancel cancel"},
 		"app":     {"button challenge-pass pass", "button challenge-fail fail", "button challenge-cancel cancel"},
 	} {
-		text, err := os.ReadFile("pages/" + page + ".html")
+		text, err := os.ReadFile("files/" + page + ".html")
 		if err != nil {
 			t.Fatal(err)
 		}
