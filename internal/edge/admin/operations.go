@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
@@ -14,13 +13,6 @@ import (
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
-
-func timeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
 
 func listKeys(h *Handler, r *request) (any, error) {
 	all, err := h.Keys(r.Context(), r.actor)
