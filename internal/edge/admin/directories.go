@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/directory"
@@ -273,11 +272,6 @@ func (h *Handler) readDirectories(ctx context.Context) ([]Directory, error) {
 		h.Log.Error("admin API", "what", "the journal is not read for directories", "err", err)
 	}
 	return all, nil
-}
-
-func listDirectories(h *Handler, r *request) (any, error) {
-	all, err := h.ListDirectories(r.Context(), r.actor)
-	return api.List[Directory]{Data: all}, err
 }
 
 // ListDirectories returns the directory servers with how they are.

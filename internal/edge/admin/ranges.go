@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/directory"
@@ -41,11 +40,6 @@ type FoundRange struct {
 
 // MaxPrefix is how many digits a prefix has at most: one less than the shortest card number.
 const MaxPrefix = 12
-
-func listRanges(h *Handler, r *request) (any, error) {
-	all, err := h.ListRanges(r.Context(), r.actor)
-	return api.List[*RangesOfScheme]{Data: all}, err
-}
 
 // ListRanges returns how things stand with the card ranges of each directory.
 func (h *Handler) ListRanges(ctx context.Context, by operator.Actor) ([]*RangesOfScheme, error) {
