@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
 )
 
 // A page plays the browser's part against a shop, and keeps every byte that it
@@ -416,7 +418,7 @@ func TestHeadersOfTheAnswerAreShown(t *testing.T) {
 		{"", "", ""},
 		{"browserTZ, browserLanguage", "", "put right or filled in: browserTZ, browserLanguage"},
 		{"", "cardExpiryDate", "the card's scheme requires, too: cardExpiryDate"},
-		{testKey, card, "put right or filled in: ***; the card's scheme requires, too: " + maskPAN(card)},
+		{testKey, card, "put right or filled in: ***; the card's scheme requires, too: " + cardnumber.MaskNumber(card)},
 	} {
 		b := newBank(t)
 		p := &page{t: t, shop: b.shop()}

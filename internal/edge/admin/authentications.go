@@ -184,10 +184,6 @@ func readTimes(from, to string) (since, until time.Time, err error) {
 	return since, until, nil
 }
 
-func showRecord(h *Handler, r *request) (any, error) {
-	return h.ShowRecord(r.Context(), r.actor, r.PathValue("id"))
-}
-
 // ShowRecord returns one record with its steps, after the look stands in the audit trail.
 func (h *Handler) ShowRecord(ctx context.Context, by operator.Actor, id string) (*journal.Detail, error) {
 	st, err := h.openJournal(&by, "journal show")

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/directory"
@@ -124,7 +123,7 @@ type Breaker struct {
 
 // NewBreaker returns the state of a breaker in an answer.
 func NewBreaker(s directory.BreakerState) Breaker {
-	b := Breaker{BreakerClosed, timeOrNull(s.Since), s.Fault, s.Refused}
+	b := Breaker{BreakerClosed, ops.TimeOrNull(s.Since), s.Fault, s.Refused}
 	switch {
 	case s.Disabled:
 		b.State = BreakerOff
@@ -158,20 +157,15 @@ const staleAfter = 2
 
 // readRanges returns how things stand with the card ranges of a directory.
 func (h *Handler) readRanges(ctx context.Context, d *Directory) (Ranges, error) {
-	status, err := directory.ReadRefreshStatus(ctx, h.Keeper, d.Scheme)
-	if err != nil {
-		return Ranges{}, err
-	}
-	status = status.AdaptTo(d.Refresh, d.MinRefresh)
-	asked, err := directory.ReadRefreshRequest(ctx, h.Keeper, d.Scheme, status)
+	status, asked, err := directory.ReadRefresh(ctx, h.Keeper, d.Scheme, d.Refresh, d.MinRefresh)
 	if err != nil {
 		return Ranges{}, err
 	}
 	r := Ranges{
 		Generation: status.Generation, Serial: status.Serial, Ranges: status.Ranges, Version: status.Version,
-		Loaded: timeOrNull(status.Loaded), Fault: status.Fault, FaultAt: timeOrNull(status.FaultAt), Asked: timeOrNull(status.Asked),
-		Next: timeOrNull(status.Next), Held: status.Held, HeldRanges: status.HeldRanges,
-		Accepted: status.Held != 0 && asked.Accept == status.Held, Refreshing: asked.Refresh,
+		Loaded: ops.TimeOrNull(status.Loaded), Fault: status.Fault, FaultAt: ops.TimeOrNull(status.FaultAt), Asked: ops.TimeOrNull(status.Asked),
+		Next: ops.TimeOrNull(status.Next), Held: status.Held, HeldRanges: status.HeldRanges,
+		Accepted: asked.Accepts(status), Refreshing: asked.Refresh,
 	}
 	if r.Loaded != nil {
 		age := max(h.Now().Sub(status.Loaded), 0)
@@ -278,11 +272,6 @@ func (h *Handler) readDirectories(ctx context.Context) ([]Directory, error) {
 		h.Log.Error("admin API", "what", "the journal is not read for directories", "err", err)
 	}
 	return all, nil
-}
-
-func listDirectories(h *Handler, r *request) (any, error) {
-	all, err := h.ListDirectories(r.Context(), r.actor)
-	return api.List[Directory]{Data: all}, err
 }
 
 // ListDirectories returns the directory servers with how they are.

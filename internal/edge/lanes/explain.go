@@ -134,7 +134,7 @@ func (e *Explainer) describe(t *message.Table, path, value string) (meaning, ref
 		}
 		t = f.Of
 	}
-	return f.Doc + prefix(": ", e.valueMeaning(f, value)), ref
+	return f.Doc + Prefix(": ", e.valueMeaning(f, value)), ref
 }
 
 // valueMeaning says what a value means; "" if nothing is to be said.

@@ -145,9 +145,9 @@ func HopOf(step string, masked []byte) Hop {
 	}
 	switch h.Name {
 	case "ARes", "RReq":
-		h.Gist = join(", ", m.Text("transStatus"), prefix("ECI ", m.Text("eci")))
+		h.Gist = Join(", ", m.Text("transStatus"), Prefix("ECI ", m.Text("eci")))
 	case "Erro":
-		h.Gist = prefix("error ", m.Text("errorCode"))
+		h.Gist = Prefix("error ", m.Text("errorCode"))
 	}
 	return h
 }

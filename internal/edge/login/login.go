@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/openthreeds/threeds/internal/base/answered"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 )
@@ -83,33 +84,11 @@ func Open(origin string, isOwn func(host string) bool) *Service {
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.once.Do(s.initMux)
 	s.setHeaders(w)
-	s.mux.ServeHTTP(&timedWriter{ResponseWriter: w, begun: time.Now()}, r)
+	begun := time.Now()
+	s.mux.ServeHTTP(&answered.Writer{ResponseWriter: w, Before: func() {
+		w.Header().Set("Server-Timing", fmt.Sprintf("total;dur=%.1f", float64(time.Since(begun).Microseconds())/1000))
+	}}, r)
 }
-
-// A timedWriter says in its header how long an answer took.
-type timedWriter struct {
-	http.ResponseWriter
-	begun  time.Time
-	isSent bool
-}
-
-func (w *timedWriter) WriteHeader(status int) {
-	if !w.isSent {
-		w.isSent = true
-		w.Header().Set("Server-Timing", fmt.Sprintf("total;dur=%.1f", float64(time.Since(w.begun).Microseconds())/1000))
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *timedWriter) Write(b []byte) (int, error) {
-	if !w.isSent {
-		w.WriteHeader(http.StatusOK)
-	}
-	return w.ResponseWriter.Write(b)
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (s *Service) initMux() {
 	s.mux = http.NewServeMux()

@@ -82,7 +82,7 @@ type auditEntry struct{ operator.Entry }
 
 // Change returns what a line says beside its object.
 func (e *auditEntry) Change() string {
-	return joinNonEmpty(" → ", shortJSON(e.Before), shortJSON(e.After))
+	return lanes.Join(" → ", shortJSON(e.Before), shortJSON(e.After))
 }
 
 // shortJSON returns a value as JSON that is not too long; "" for none.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/internal/edge/lanes"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 )
@@ -33,7 +34,7 @@ func (h *Handler) nameRows(by string, rows []reportRow) {
 		case by == "scheme":
 			r.name = h.schemeName(r.Value)
 		case by == "reason":
-			r.name = joinNonEmpty(": ", r.Value, outcome.ReasonMeaning(r.Value))
+			r.name = lanes.Join(": ", r.Value, outcome.ReasonMeaning(r.Value))
 		}
 	}
 }

@@ -70,14 +70,15 @@ func webhookActs() []Act {
 
 // view returns an endpoint as actors see it.
 func (a *Acts) view(e *webhook.Endpoint) api.MerchantEndpoint {
-	v := api.MerchantEndpoint{Merchant: e.Merchant, Endpoint: e.View(), FailingSince: timeOrNull(e.Failing)}
+	v := api.MerchantEndpoint{Merchant: e.Merchant, Endpoint: e.View(), FailingSince: TimeOrNull(e.Failing)}
 	if a.Now().Before(e.Until) {
-		v.PreviousUntil = timeOrNull(e.Until)
+		v.PreviousUntil = TimeOrNull(e.Until)
 	}
 	return v
 }
 
-func timeOrNull(t time.Time) *time.Time {
+// TimeOrNull returns a time as JSON has it: null for none.
+func TimeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/openthreeds/threeds/internal/base/answered"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/edge/api"
@@ -384,7 +385,7 @@ func TestSlowerRuntimeHasTimeToAnswer(t *testing.T) {
 		var w deadlined
 		served := false
 		h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })
-		withWriteTimeout(time.Minute, h).ServeHTTP(&lastResponse{ResponseWriter: &w}, nil)
+		withWriteTimeout(time.Minute, h).ServeHTTP(&answered.Writer{ResponseWriter: &w}, nil)
 		if got, want := time.Until(w.until), listen.NewServer(h, time.Minute, slog.New(slog.DiscardHandler)).WriteTimeout; got != want || !served {
 			t.Errorf("%v to answer, want %v; served: %t", got, want, served)
 		}

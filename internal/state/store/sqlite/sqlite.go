@@ -252,16 +252,7 @@ func prepare(dir string) (path string, err error) {
 	if err := errors.Join(keyfile.InheritOwner(f), f.Close()); err != nil {
 		return "", err
 	}
-	return path, errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
-}
-
-// syncDir makes new names in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return path, errors.Join(keyfile.SyncDir(dir), keyfile.SyncDir(filepath.Dir(dir)))
 }
 
 // connect opens the one connection that writes. When several processes open a
