@@ -25,7 +25,7 @@ type Claim struct {
 	Start    time.Time // of the /auth
 	Rec      *txn.Record
 	Bridging string        // the version of the Bridging extension in the AReq; "" if it has none
-	Sent     *journal.Step // the AReq as the journal has it; nil without a journal
+	Sent     *journal.Step // the AReq as the journal records it; nil without a journal
 
 	// row is the id of the row that has the transaction. It is another than id for a second AReq of SPC; "" means id.
 	Row string
@@ -128,8 +128,8 @@ func (e *Engine) authenticate(ctx context.Context, req *check.Request, body []by
 	return c.To, ares, err
 }
 
-// accept refuses an AReq whose content is not good, or that does not agree with what is known of its id, its card and
-// earlier authentications.
+// accept refuses an AReq whose content has faults, or that contradicts what is known of its id, its card and earlier
+// authentications.
 func (e *Engine) accept(ctx context.Context, req *check.Request, c *check.Content) error {
 	e.ObserveRules(req, c)
 	if len(c.Problems) > 0 {
@@ -152,7 +152,7 @@ func (e *Engine) ObserveRules(req *check.Request, c *check.Content) {
 }
 
 // Claim commits the id before the AReq leaves. From then on the id is used up, on every node
-// and whatever crashes. Rec has what is kept beside what the request says.
+// and whatever crashes. Rec holds what is kept in addition to what the request says.
 func (e *Engine) Claim(ctx context.Context, req *check.Request, content *check.Content, rec *txn.Record) (*Claim, error) {
 	to, areq := content.To, content.AReq
 	c := &Claim{

@@ -46,7 +46,7 @@ type Authentication struct {
 	IsForAgent    bool              // an agent takes the steps of its browser
 	MethodURL     string            // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
 
-	collected func() // notes in the journal that the merchant was told of the end; nil if that is not to be noted
+	collected func() // records in the journal that the merchant has heard of the end; nil if that is not to be recorded
 }
 
 // Errors of [Engine.Authentication].
@@ -66,8 +66,8 @@ type Journal interface {
 	Show(ctx context.Context, id string) (journal.Detail, error)
 }
 
-// Authentication returns the authentication of an id to the merchant that began it, and to nobody else. A foreign id
-// takes as long as one that does not exist.
+// Authentication returns the authentication of an id to the merchant that began it, and to no other merchant. A foreign
+// id takes as long as one that does not exist.
 func (e *Engine) Authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
 	a, err := e.ReadAuthentication(ctx, acc, strings.ToLower(id))
 	if err == nil && a.collected != nil {
@@ -294,7 +294,7 @@ func (e *Engine) AddEvent(t *store.Txn, rec *txn.Record) error {
 		}
 	case txn.Cancelled:
 		status = api.StatusCancelled
-	case txn.Sent: // should the process die, nobody else would tell that the claim is over
+	case txn.Sent: // if the process dies, no other event says that the claim is over
 		at = time.UnixMilli(rec.Sent).Add(e.Timeouts.Authentication + txn.CommitTime + transid.MaxSkew)
 	}
 	a, err := e.describe(t, rec, status)
@@ -305,7 +305,7 @@ func (e *Engine) AddEvent(t *store.Txn, rec *txn.Record) error {
 	return err
 }
 
-// Notify wakes those who wait for a transaction to change, and has its event delivered.
+// Notify wakes those who wait for a transaction to change, and starts the delivery of its event.
 func (e *Engine) Notify(id string) {
 	e.Wake(id)
 	if e.Announcer != nil {

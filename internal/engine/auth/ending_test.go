@@ -111,8 +111,8 @@ func TestCase37RefusedResultIsInTheAuthentication(t *testing.T) {
 	}
 }
 
-// TestCase33AuthenticationSaysWhatWasAuthenticated: who is given a value can compare it with the order it is for, also when
-// only the journal has it.
+// TestCase33AuthenticationSaysWhatWasAuthenticated: a merchant that receives a value can compare it with its order,
+// even when only the journal still has it.
 func TestCase33AuthenticationSaysWhatWasAuthenticated(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)

@@ -8,8 +8,7 @@ import (
 )
 
 // ownDetail returns the errorDetail of an Erro to a directory server in the form for the requestor
-// and the log. Only the directory server is told the id of a critical extension, which is a text
-// of somebody else's.
+// and the log. The id of a critical extension is a text that another party wrote, so only the directory server gets it.
 func ownDetail(code message.Code, detail string) string {
 	if code == message.CriticalExtension {
 		return "messageExtension"
@@ -74,8 +73,8 @@ func OutcomeOf(good string, err error) string {
 	return bad.Code.String()
 }
 
-// unknownBIN is the 305 of /preauth. The BIN is left out: in a log, beside the last four
-// digits that a merchant may print, it would give away most of the card number.
+// unknownBIN is the 305 of /preauth. The BIN is left out. A log may also have the last four digits, which a merchant
+// may print, and both together would give away most of the card number.
 func unknownBIN() message.Error {
 	return message.Error{
 		Version: message.V220, Code: message.BadTransactionData, Component: check.Component,

@@ -92,8 +92,8 @@ func TestErroIsKeptLikeAResult(t *testing.T) {
 	}
 }
 
-// TestErroOfAnotherTransaction: an Erro ends the wait of the transaction whose ids it names
-// all, in letters of either case, and of none of which it names one.
+// TestErroOfAnotherTransaction: an Erro that names all ids of a transaction, in upper or lower case, ends its wait. An
+// Erro that names only one of them ends nothing.
 func TestErroOfAnotherTransaction(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)

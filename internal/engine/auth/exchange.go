@@ -15,11 +15,11 @@ import (
 	"github.com/openthreeds/threeds/message/extension"
 )
 
-// exchange sends the one AReq of a claim and returns the answer. It goes on if the
-// requestor hangs up; the time limit counts from the start of the /auth.
+// exchange sends the one AReq of a claim and returns the answer. It goes on if the requestor hangs up. The time limit
+// counts from the start of the /auth.
 //
-// Most of the time of an /auth is spent waiting here, by thousands at once. So exchange is
-// given the text of the AReq and not the message, which would take several times the memory.
+// An /auth spends most of its time here, and thousands may wait at the same time. So exchange takes the text of the
+// AReq and not the message, which would need several times the memory.
 func (e *Engine) exchange(ctx context.Context, c *Claim, areq message.Sendable) (answer, error) {
 	e.inFlight.Add(1)
 	defer e.inFlight.Done()
@@ -264,9 +264,9 @@ func (e *Engine) keepLateARes(t *store.Txn, c *Claim) error {
 }
 
 // commitPending moves the transaction to a state that expects a result. The write is not
-// lazy, and when the store does not say whether it has happened, commitPending finds out. If
-// it cannot in time, it returns an error, so the requestor gets no ARes, and the directory
-// server is told so when it posts the result.
+// lazy, and when the store does not say whether it has happened, commitPending finds out. If it cannot find out in
+// time, it returns an error. Then the requestor gets no ARes, and the directory server hears so when it posts the
+// result.
 func (e *Engine) commitPending(ctx context.Context, c *Claim, next store.State, keep time.Duration) error {
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()

@@ -115,9 +115,8 @@ func TestTransactionEndsInRemovedVersion(t *testing.T) {
 	}
 }
 
-// TestErroInAVersionThatIsRead: an Erro about what has no version that we know comes in
-// that of its transaction, or else in the newest that is in use with the directory
-// server (MX-18).
+// TestErroInAVersionThatIsRead: if a message has no version that we know, the Erro about it has the version of its
+// transaction, or else the newest one in use with the directory server (MX-18).
 func TestErroInAVersionThatIsRead(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)
@@ -200,8 +199,8 @@ func TestErroNamesKnownIDOnly(t *testing.T) {
 	}
 }
 
-// TestIDThatIsNoText: where an id may be left out, one that is given and cannot be
-// read is refused; no AReq leaves under an id that nobody asked for (section 3).
+// TestIDThatIsNoText: where an id may be left out, an id that is given and cannot be read is refused. No AReq leaves
+// under an id that its requestor did not ask for (section 3).
 func TestIDThatIsNoText(t *testing.T) {
 	for _, channel := range []string{"01", "02", "03"} {
 		for _, id := range []any{5, true, []string{"09a20245-7eb0-4dd1-89b5-f001bbb0f1fc"}, authtest.Object{"id": "x"}} {
@@ -257,7 +256,7 @@ func TestUsableVersions(t *testing.T) {
 			}
 		}
 	}
-	// A card that nobody has: what the server speaks.
+	// A card that no directory has: the answer has what the server speaks.
 	_, _, err := e.Authenticate(t.Context(), authtest.Shop, authtest.With(authtest.AReq("9.9.9", authtest.Preauth(t, e, authtest.Shop)), "acctNumber", "5000001234567890").JSON())
 	if authtest.Told(err) != "102 2.1.0,2.2.0,2.3.1" {
 		t.Errorf("a card in no range: %s", authtest.Told(err))

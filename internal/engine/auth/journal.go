@@ -209,7 +209,7 @@ func requestSteps(rec *txn.Record) []journal.Step {
 	return []journal.Step{{Step: "request", At: rec.CreatedAt(), Findings: rec.Changes}, lookup}
 }
 
-// answerSteps are the answer of the directory, or what came instead, and what follows from it at once.
+// answerSteps are the answer of the directory, or what came instead, and what follows immediately from it.
 func (e *Engine) answerSteps(rec *txn.Record, at time.Time) []journal.Step {
 	answered := journal.Step{Step: "answered", At: at}
 	if len(rec.Untold) > 0 {
@@ -253,8 +253,8 @@ func (e *Engine) MaskedMessage(text []byte) []byte {
 	return e.journalMessage(m)
 }
 
-// journalMessage returns a message as the journal has it: masked. A message of another party is without what its texts
-// quote, and an AReq has its card number in no other element either.
+// journalMessage returns a message as the journal keeps it: masked. A message of another party loses what its texts
+// quote, and an AReq also loses its card number where another element repeats it.
 func (e *Engine) journalMessage(m *message.Message) []byte {
 	if kind, _ := m.Type(); kind == message.AReq {
 		masked := check.WithoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
@@ -275,7 +275,7 @@ func (e *Engine) hashValue(name string, value []byte) string {
 	return hex.EncodeToString(e.CardHash("authenticationValue " + string(value))[:4])
 }
 
-// journalDetail returns an errorDetail as the journal has it.
+// journalDetail returns an errorDetail as the journal keeps it.
 func journalDetail(detail string) string { return journal.ScrubText(detail, isElementName) }
 
 // elementsIn returns the names of elements in a text, each once.
@@ -322,7 +322,7 @@ var elementNames = sync.OnceValue(func() map[string]bool {
 
 type sentKey struct{}
 
-// JournaledAReq returns an AReq as a step of the journal has it, with all of its elements; nil without a journal.
+// JournaledAReq returns an AReq as a step of the journal shows it, with all of its elements; nil without a journal.
 func (e *Engine) JournaledAReq(areq *message.Message) *journal.Step {
 	if e.AddToJournal == nil {
 		return nil
@@ -346,7 +346,7 @@ func WithSent(ctx context.Context, sent *journal.Step) context.Context {
 	return context.WithValue(ctx, sentKey{}, sent)
 }
 
-// SentMessage returns the AReq, as a step of the journal has it, that a write with this context is about; nil if it is
+// SentMessage returns the AReq that a write with this context is about, as a step of the journal shows it; nil if it is
 // about none.
 func SentMessage(ctx context.Context) *journal.Step {
 	sent, _ := ctx.Value(sentKey{}).(*journal.Step)

@@ -79,8 +79,8 @@ func TestStoreOperationsOfAnAuth(t *testing.T) {
 	}
 }
 
-// TestClaimWithoutOutcome: a claim is an /auth in flight for as long as one may take, on a
-// node whose clock is ahead, and then one that has failed.
+// TestClaimWithoutOutcome: for as long as an /auth may take, on a node whose clock is ahead, a claim counts as an /auth
+// in flight. Then it counts as one that has failed.
 func TestClaimWithoutOutcome(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)

@@ -115,8 +115,7 @@ func TestFaultEndsOperations(t *testing.T) {
 	})
 }
 
-// TestOperationStoreGone: a message that cannot be noted is not acknowledged, be it the
-// first or the last.
+// TestOperationStoreGone: a message that cannot be recorded is not acknowledged, whether it is the first or the last.
 func TestOperationStoreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := authtest.NewWorld()
@@ -133,9 +132,8 @@ func TestOperationStoreGone(t *testing.T) {
 	})
 }
 
-// TestOperationsAgain: a sequence may begin anew whenever it likes, though its id is
-// still taken by one that is over; and one goes on across any boundary of time, also
-// between nodes whose clocks differ.
+// TestOperationsAgain: a sequence may start again at any time, even while its id is still taken by one that is over. A
+// sequence goes on across any boundary of time, also between nodes whose clocks differ.
 func TestOperationsAgain(t *testing.T) {
 	for _, tt := range []struct {
 		begin time.Duration // from the full hour

@@ -25,8 +25,8 @@ func (e *Engine) Preauth(ctx context.Context, acc *account.Account, body []byte)
 	return answer, notes, err
 }
 
-// preauth does the work of Preauth. It also returns the name of the scheme: that of the directory whose
-// card range holds the card, else the one that the request names.
+// preauth does the work of Preauth. It also returns the name of the scheme: that of the directory whose card range
+// holds the card, or else the one that the request names.
 func (e *Engine) preauth(
 	ctx context.Context, acc *account.Account, body []byte,
 ) (answer []byte, name string, notes Notes, err error) {

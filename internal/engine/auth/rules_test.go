@@ -157,7 +157,7 @@ func TestSchemeRules(t *testing.T) {
 	}
 }
 
-// refused: nothing has left and nothing is stored; all elements are named.
+// the AReq is refused: nothing was sent and nothing is stored, and all elements are named.
 func (s *stand) refused(t *testing.T, err error, code, detail string, fewer bool) {
 	t.Helper()
 	if got := authtest.CodeOf(err); got != code {
@@ -293,8 +293,8 @@ func BenchmarkAuth(b *testing.B) {
 	}
 }
 
-// TestK5ReportOfMandatesHasTheRulesOfEachRecord: the journal names the rules that an AReq does not keep, with their dates.
-// A request that keeps them names none, and nor does one of a merchant whose scheme_rules are off.
+// TestK5ReportOfMandatesHasTheRulesOfEachRecord: the journal names the rules that an AReq breaks, with their dates. It
+// names none for a request that keeps them, and none for a merchant whose scheme_rules are off.
 func TestK5ReportOfMandatesHasTheRulesOfEachRecord(t *testing.T) {
 	for _, tt := range []struct {
 		without []string

@@ -9,7 +9,7 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/authtest"
 )
 
-// The duties whose time nobody can sit out, groups DA, TO, VR and TM.
+// The duties that take longer than a test can wait, groups DA, TO, VR and TM.
 
 // TestDecoupledWait: the result of a decoupled authentication is taken until
 // DecMaxTime, an hour and 30 s are over, and refused afterwards; until it is

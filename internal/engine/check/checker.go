@@ -39,8 +39,8 @@ type Cards interface {
 	// AnyTried reports whether any directory has been asked for its ranges
 	// since start, whatever it answered.
 	AnyTried() bool
-	// Pending reports whether a directory that could hold a card, the scheme's
-	// or, of "", any, has not been asked yet: that no range has it says nothing.
+	// Pending reports whether a directory that could hold a card has not been asked for its ranges yet: that of the
+	// scheme or, for "", any directory. Until it was asked, it means nothing that no range holds the card.
 	Pending(scheme string) bool
 }
 
@@ -172,7 +172,7 @@ func (k *Checker) isStillPending(req *Request) bool {
 	return k.Cards.Pending(req.DS)
 }
 
-// BINOf is the beginning of a card number that may be shown beside its last four digits.
+// BINOf is the beginning of a card number that may be shown together with its last four digits.
 func BINOf(pan string) string {
 	if len(pan) < 16 {
 		return pan[:6]

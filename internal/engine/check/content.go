@@ -85,7 +85,7 @@ func (k *Checker) CheckCreation(req *Request, body []byte) (*Content, error) {
 
 // AgentSteps are what an agent says of its browser, whose steps it takes itself.
 type AgentSteps struct {
-	// NotificationURL is where the issuer sends the browser back. Empty means that it is told later.
+	// NotificationURL is where the issuer sends the browser back. Empty means that the agent sends it later.
 	NotificationURL string
 	// Completion says what became of the 3DS Method: Y, N or U. Empty means that the AReq is not to leave yet.
 	Completion string
@@ -357,7 +357,7 @@ func (k *Checker) checkRules(req *Request, c *Content) message.Problems {
 	c.Findings, c.RulesChecked = c.To.Peer.Sheet().Check(c.AReq, cmp.Or(req.asOf, req.Start)), true
 	for _, f := range c.Findings {
 		if mode == rulesEnforce && f.Code != 0 {
-			// Of several elements of which one is enough, the first is named.
+			// If one of several elements is enough, the first is named.
 			refused = append(refused, message.Problem{Code: f.Code, Path: message.Path(f.Elements[0])})
 			c.Enforced = append(c.Enforced, f)
 		} else {

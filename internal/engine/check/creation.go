@@ -77,8 +77,8 @@ func (k *Checker) addProfileDefaults(req *Request, to Target, msg *message.Reque
 	}
 }
 
-// browserMembers are what the browser tells, each with a good value as JSON. With it a request is checked before the
-// browser has told anything. It is never sent: see [message.Request.SetPlaceholder].
+// browserMembers are the members that the browser sends, each with a valid value as JSON. With these values a request
+// is checked before the browser has sent anything. It is never sent: see [message.Request.SetPlaceholder].
 var browserMembers = []struct{ name, placeholder string }{
 	{"threeDSCompInd", `"U"`},
 	{"browserAcceptHeader", `"*/*"`},

@@ -24,7 +24,7 @@ var descriptions = map[message.Code]string{
 	message.TransientFailure:   "Transient system failure",
 }
 
-// Describe is the errorDescription of a code as the requestor's contract has it.
+// Describe returns the errorDescription of a code as the requestor's contract words it.
 func Describe(code message.Code) string { return cmp.Or(descriptions[code], code.Description()) }
 
 // NewErro makes an Erro for the requestor. TransID is "" if it knows no id.

@@ -222,7 +222,7 @@ func TestD12CureNamesTheProfile(t *testing.T) {
 	}
 }
 
-// TestD12SchemeRequiredHasItsSource: what only the scheme requires is told as such, with the source.
+// TestD12SchemeRequiredHasItsSource: the answer marks what only the scheme requires, and names the source.
 func TestD12SchemeRequiredHasItsSource(t *testing.T) {
 	t.Parallel()
 	e := authtest.NewWorld().NewEngine(0)
@@ -343,8 +343,8 @@ func TestE3CardWithoutRange(t *testing.T) {
 	}
 }
 
-// TestCase25ACureThatWasFollowedHelps: a cure names the setting transliterate for the elements alone that it writes, and
-// only where the merchant does not have it. With it the request is not refused any more.
+// TestCase25ACureThatWasFollowedHelps: a cure names the setting transliterate only for the elements that this setting
+// changes, and only where the merchant does not use it. With the setting the request is no longer refused.
 func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
 	t.Parallel()
 	e := authtest.NewWorld().NewEngine(0)

@@ -149,7 +149,7 @@ func TestR8aPlainFieldsBecomeMessageExtensions(t *testing.T) {
 }
 
 // TestR8bKnownExtensionsAreChecked: an extension whose content is public is refused with the path into it
-// if a value in it is wrong. What is missing is a fault for strict keys only. All others leave byte for
+// if a value in it is wrong. What is missing is a fault for strict keys only. All other extensions are sent on byte for
 // byte.
 func TestR8bKnownExtensionsAreChecked(t *testing.T) {
 	strict := &account.Account{Merchant: authtest.Shop.Merchant, Strict: true}

@@ -34,7 +34,7 @@ const Browser = "02"
 const SPCSupport = "threeDSRequestorSpcSupport"
 
 // withdrawSPC takes back the offer of SPC to an issuer that cannot use it: one whose
-// acsInfoInd lacks 07 (Req 448). An offer that says N is none.
+// acsInfoInd lacks 07 (Req 448). The value N is no offer.
 func withdrawSPC(req *Request, to Target, msg *message.Request) {
 	if message.TableOf(message.AReq, req.Version).Field(SPCSupport) == nil || msg.Text("deviceChannel") != Browser {
 		return
@@ -172,8 +172,8 @@ type Earlier struct {
 }
 
 // Check checks that an AReq is about the purchase of the first authentication, and comes in time after it, with an
-// allowance for nodes whose clocks differ. A request that says itself that the time for SPC
-// was over (spcIncompInd 03) may come late, but without an assertion.
+// allowance for nodes whose clocks differ. A request that itself says that the time for SPC was over (spcIncompInd 03)
+// may come late, but then without an assertion.
 func (first *Earlier) Check(req *Request, areq *message.Message) error {
 	if names := first.differences(areq); len(names) > 0 {
 		return RefuseFollowUp(req, "", names...)

@@ -57,7 +57,8 @@ func TestCheckReturnsWhatIsSigned(t *testing.T) {
 	}
 }
 
-// TestOrderNumberIsNoted: by enrolled, and by check, whose PARes does not have it. A card number in it is hidden.
+// TestOrderNumberIsNoted: enrolled records it, and so does check, whose PARes does not have it. A card number in it is
+// hidden.
 func TestOrderNumberIsNoted(t *testing.T) {
 	w := newWorld(t)
 	for order, want := range map[string]string{"ord-4711": "ord-4711", "4111 1111-1111.1111": "***", visaPAN: "***" + visaPAN[len(visaPAN)-4:]} {
@@ -332,9 +333,8 @@ func TestStoreFailureDecidesNothing(t *testing.T) {
 	w.accepts(shop, text)
 }
 
-// TestFailureOfEachStoreOperation: at whichever step the store fails, no PAReq that is not wholly
-// kept is given out, and a PARes is neither refused nor passed as one that nobody
-// asked for.
+// TestFailureOfEachStoreOperation: whichever step of the store fails, no PAReq leaves before it is completely stored,
+// and no PARes is refused or accepted as if no PAReq had asked for it.
 func TestFailureOfEachStoreOperation(t *testing.T) {
 	w := newWorld(t)
 	w.enroll(shop, purchase(visaPAN)) // with one before, the list has to be changed
@@ -383,7 +383,7 @@ func TestPAReqThatExpiresDuringCheck(t *testing.T) {
 	}
 }
 
-// blind is a sealer whose keys are not those of before.
+// blind is a sealer whose keys are not the previous ones.
 type blind struct{ record.Sealer }
 
 func (blind) Open(string, []byte) ([]byte, error) { return nil, errDown }

@@ -95,8 +95,8 @@ const (
 	exchange = 25 * time.Second
 )
 
-// Follow takes over the card ranges of a previous engine, before Run, for the schemes that have the same address and
-// ask in the name of the same merchant.
+// Follow takes over the card ranges of a previous engine, before Run, for the schemes whose address, and the merchant
+// in whose name they ask, stay the same.
 func (e *Engine) Follow(former *Engine) {
 	for i := range e.Directories {
 		d := &e.Directories[i]

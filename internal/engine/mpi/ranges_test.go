@@ -189,7 +189,7 @@ func TestCardRangesThatDoNotLoad(t *testing.T) {
 	}
 }
 
-// TestUnknownSerialLoadsAllRanges: 57 drops what there is and loads everything at once.
+// TestUnknownSerialLoadsAllRanges: after code 57 the engine drops its ranges and loads all of them immediately.
 func TestUnknownSerialLoadsAllRanges(t *testing.T) {
 	inBubble(t, func(w *table) {
 		var serials []string

@@ -27,8 +27,8 @@ var (
 	ErrOtherKey = errors.New("auth: the authentication was created with another API key")
 )
 
-// A Delegation is what a request of an agent says beside the members of the AReq. An agent takes the steps of a browser
-// itself: it runs the 3DS Method, and shows the page of the issuer.
+// A Delegation is what a request of an agent says in addition to the members of the AReq. An agent takes the steps of a
+// browser itself: it runs the 3DS Method, and shows the page of the issuer.
 type Delegation struct {
 	// APIKey is the key that came with the request. The card is sealed under it until the AReq leaves.
 	APIKey string

@@ -20,7 +20,7 @@ import (
 )
 
 // BrowserData are members of the AReq that the page of a browser has collected, by their names, each as text: headers as
-// the browser sent them, in any bytes, and acceptLanguage is the whole header. Beside them there is challengeWindowSize.
+// the browser sent them, in any bytes, and acceptLanguage is the whole header. There is also challengeWindowSize.
 type BrowserData map[string]string
 
 // A BrowserStep is where an authentication is for the browser.
@@ -99,9 +99,9 @@ func (e *Engine) OpenBrowser(ctx context.Context, token string) (*BrowserView, e
 	return v, nil
 }
 
-// BeginBrowser has a browser begin an authentication, with what its page has collected. The first call binds the
-// authentication to binding, which is made anew when it is "". With the same binding it may be repeated; with another one
-// the error is ErrOtherBrowser.
+// BeginBrowser begins an authentication in a browser, with what its page has collected. The first call binds the
+// authentication to binding; if that is "", BeginBrowser makes a new one. The call may be repeated with the same
+// binding; with another one the error is ErrOtherBrowser.
 func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data BrowserData) (*BrowserView, string, error) {
 	p, err := e.openPage(ctx, token)
 	if err != nil {
@@ -272,7 +272,7 @@ func (e *Engine) CancelBrowser(ctx context.Context, token, binding string) (*Bro
 	if err != nil {
 		return nil, err
 	}
-	// Whoever has the token and finds nobody bound may end it, for nothing has begun.
+	// If no browser is bound yet, any browser with the token may end it, for nothing has begun.
 	if len(p.rec.Page.Binding) > 0 && !e.isBoundTo(p, binding) {
 		return nil, ErrOtherBrowser
 	}

@@ -1,5 +1,6 @@
 // Package session carries out authentications step by step: it begins those of the Authentications API, takes the steps
-// of a browser or of its agent, sends the AReq once all is told, and the second one of Secure Payment Confirmation.
+// of a browser or of its agent, sends the AReq once everything is known, and then the second AReq of Secure Payment
+// Confirmation.
 //
 //	merchant           Engine                       auth.Engine
 //	    │ Create ───────▶│ check                         │
@@ -46,10 +47,10 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return "auth: the request has faults" }
 
-// ErrNoRanges says that card ranges are not loaded, so that nobody knows whose card it is.
+// ErrNoRanges says that card ranges are not loaded, so that the scheme of the card is not known.
 var ErrNoRanges = errors.New("auth: card ranges are not loaded yet")
 
-// A BrowserAccess lets one browser carry out its steps of an authentication. It is told once.
+// A BrowserAccess lets one browser carry out its steps of an authentication. The merchant gets it once.
 type BrowserAccess struct {
 	URL     string // of the hosted page, which has the token in it
 	Token   string
@@ -297,8 +298,8 @@ func (e *Engine) createWaiting(ctx context.Context, req *creation, c *check.Cont
 	return e.ReadAuthentication(ctx, req.Account, t.ID)
 }
 
-// addExpiryEvent stores the event that nobody went on with an authentication, which lies ahead. Without it nobody was told
-// of the authentication yet.
+// addExpiryEvent stores the event that an authentication has expired because no browser or agent went on with it. The
+// event lies in the future. If it cannot be stored, the merchant does not hear of the authentication.
 func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txn.Record) error {
 	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
 		return nil
@@ -331,7 +332,7 @@ type Once struct {
 type onceKey struct{}
 
 // WithOnce returns a context for [Engine.Create]. An authentication that an earlier attempt has created is returned as
-// it is, also if nobody knows whether its AReq has left.
+// it is, even if it is unknown whether its AReq has left.
 func WithOnce(ctx context.Context, once Once) context.Context {
 	return context.WithValue(ctx, onceKey{}, once)
 }

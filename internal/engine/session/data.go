@@ -16,7 +16,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// readBrowser keeps what a page told, and notes what was changed in the members that the request left to the page.
+// readBrowser keeps what a page sent, and records what was changed in the members that the request left to the page.
 func readBrowser(r *txn.Record, data BrowserData) {
 	kept, changes := readBrowserData(data, r.MessageVersion())
 	r.Page.Data = kept
@@ -54,7 +54,7 @@ const (
 	changeNotKnown = "not known, for the browser has told none"
 )
 
-// undetermined is the language tag of a language that nobody knows (RFC 5646, section 4.1).
+// undetermined is the language tag of an unknown language (RFC 5646, section 4.1).
 const undetermined = "und"
 
 var (
@@ -133,8 +133,8 @@ func readBrowserData(data BrowserData, v message.Version) (BrowserData, []messag
 // A languageChange is what readLanguages did to a member.
 type languageChange struct{ member, what string }
 
-// readLanguages makes acceptLanguage tags with commas between them, and sets browserLanguage and acceptLanguage where the
-// browser has told the other alone.
+// readLanguages makes acceptLanguage a list of tags with commas between them. Where the browser sent only one of
+// browserLanguage and acceptLanguage, it sets the other from it.
 func readLanguages(kept BrowserData, v message.Version) (changes []languageChange) {
 	const own, accepted = "browserLanguage", "acceptLanguage"
 	f := message.TableOf(message.AReq, message.V231).Field(accepted)

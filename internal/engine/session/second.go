@@ -45,8 +45,9 @@ func (e *Engine) secondOf(p *page, areq []byte, pan string) func(context.Context
 	}
 }
 
-// startSPCTimer has the second AReq leave when the time for SPC is over and the page has told nothing. Each node that has
-// seen the token meanwhile tries, and one of them sends it. If none is left, the issuer ends the first AReq by itself.
+// startSPCTimer sends the second AReq when the time for SPC is over and the page has reported nothing. Each node that
+// has seen the token meanwhile tries, and one of them sends it. If none is left, the issuer ends the first AReq by
+// itself.
 func (e *Engine) startSPCTimer(p *page) {
 	if !p.rec.IsAwaitingSPC(&p.row) || e.IsOver(p.rec) {
 		return
@@ -79,8 +80,9 @@ func (e *Engine) startSPCTimer(p *page) {
 	})
 }
 
-// sendSecond sends the second AReq of an authentication whose page has told what became of SPC. Of any number of calls, on
-// all nodes, one sends it; the error of the others is errUsed. After any other error nothing has left.
+// sendSecond sends the second AReq of an authentication whose page has reported the outcome of SPC. However often it is
+// called, on all nodes, one call sends the AReq; the others return errUsed. After any other error nothing has been
+// sent.
 func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) error {
 	s := p.rec.Page.SPC
 	if e.Now().Sub(time.UnixMilli(s.At)) >= check.SPCTime {
@@ -146,7 +148,7 @@ func (e *Engine) openSecond(ctx context.Context, p *page) (row store.Txn, text [
 }
 
 // claimSecond is the first of two permissions for a second AReq: the row of the authentication goes from the wait for SPC
-// to Sent. Whoever comes later finds it elsewhere.
+// to Sent. A later call finds the row in another state.
 func (e *Engine) claimSecond(ctx context.Context, p *page, c *auth.Claim, areq *message.Message, outcome string) error {
 	c.Sent = e.JournaledAReq(areq)
 	mayLeave := false

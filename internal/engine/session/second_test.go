@@ -106,8 +106,8 @@ func TestB8SecondAReqOfAPage(t *testing.T) {
 	}
 }
 
-// TestB8OfferOfAPage: SPC is offered if the requestor asks for it, the issuer has it, and the page says that its browser
-// has it. What the page tells beside goes nowhere.
+// TestB8OfferOfAPage: SPC is offered if the requestor asks for it, the issuer supports it, and the page says that its
+// browser supports it. Anything else that the page sends is dropped.
 func TestB8OfferOfAPage(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -176,7 +176,8 @@ func TestB8OfferOfAPage(t *testing.T) {
 	}
 }
 
-// TestI5OneSecondAReqHoweverOftenPagesAnswer: on two nodes, many times at once, and again when it has left.
+// TestI5OneSecondAReqHoweverOftenPagesAnswer: pages answer on two nodes, many times at once, and again when the AReq
+// has been sent.
 func TestI5OneSecondAReqHoweverOftenPagesAnswer(t *testing.T) {
 	t.Parallel()
 	w := authtest.SPCWorld()
@@ -204,8 +205,8 @@ func TestI5OneSecondAReqHoweverOftenPagesAnswer(t *testing.T) {
 	}
 }
 
-// TestI5RowsThatWerePutBack: each of the two rows alone keeps a second AReq from leaving twice, should the other one have
-// been put back as it was before.
+// TestI5RowsThatWerePutBack: each of the two rows alone prevents a second AReq from leaving twice, even if an attacker
+// puts back an older version of the other row.
 func TestI5RowsThatWerePutBack(t *testing.T) {
 	t.Parallel()
 	for _, row := range []string{"the authentication", "the second AReq"} {

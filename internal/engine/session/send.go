@@ -123,7 +123,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 	return true
 }
 
-// failPage has an authentication whose AReq cannot leave fail.
+// failPage ends an authentication whose AReq cannot be sent: it has failed.
 func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDone bool) {
 	_, err := e.NewWrite(p.row, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
 		rec.Failure, rec.Page.Card = auth.FailureOf(check.NewErro(rec.MessageVersion(), code, code.Description(), p.id)), nil
@@ -133,7 +133,8 @@ func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDo
 	return err == nil || errors.Is(err, txn.ErrArrow)
 }
 
-// buildFromPage makes the AReq of what the back end and the page told. The error is an *untoldError if that is too little.
+// buildFromPage makes the AReq of what the back end and the page sent. The error is an *untoldError if that is too
+// little.
 func (e *Engine) buildFromPage(p *page, text []byte) (check.Target, *message.Message, error) {
 	msg, to, err := e.readKeptRequest(p, text)
 	if err != nil {
@@ -151,16 +152,16 @@ func (e *Engine) buildFromPage(p *page, text []byte) (check.Target, *message.Mes
 	return to, areq, err
 }
 
-// An untoldError says that a browser did not send members of the AReq that the version requires of it. The engine sends no
-// AReq then, for nobody else knows them.
+// An untoldError says that a browser did not send members of the AReq that the version requires of it. The engine sends
+// no AReq then, for only the browser knows them.
 type untoldError struct{ names []string }
 
 func (e *untoldError) Error() string {
 	return "the browser did not send " + strings.Join(e.names, ", ")
 }
 
-// buildTold makes the AReq of a request to which all was added that its browser has told. The error is an *untoldError if
-// that is too little.
+// buildTold makes the AReq of a request to which everything was added that its browser has sent. The error is an
+// *untoldError if that is too little.
 func (e *Engine) buildTold(msg *message.Request, to check.Target) (*message.Message, error) {
 	areq, problems := msg.Build(e.BuildContext(to))
 	if len(problems) == 0 {
@@ -219,7 +220,8 @@ func addPageData(msg *message.Request, page *txn.PageRecord, table *message.Tabl
 	}
 }
 
-// setPageMember sets a member to what the page told, as JSON of its kind. A member that the version lacks has no field.
+// setPageMember sets a member to what the page sent, as JSON of the right kind. A member that the version lacks has no
+// field.
 func setPageMember(msg *message.Request, f *message.Field, value string) {
 	switch {
 	case f == nil:

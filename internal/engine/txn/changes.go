@@ -22,7 +22,8 @@ func (r *Rows) Watch(id string) (changed <-chan struct{}, forget func()) { retur
 // Wake wakes all that watch the id.
 func (r *Rows) Wake(id string) { r.changes.notify(id) }
 
-// RepeatUntil calls isDone at once and whenever a transaction may have changed, until that reports true or ctx has ended.
+// RepeatUntil calls isDone immediately, and again whenever a transaction may have changed, until that reports true or
+// ctx has ended.
 func (r *Rows) RepeatUntil(ctx context.Context, id string, isDone func() bool) {
 	for goesOn := true; goesOn; {
 		changed, forget := r.changes.watch(id)

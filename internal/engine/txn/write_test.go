@@ -17,8 +17,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// doubtful has so many updates fail, of which the first is done or not; all that follow
-// are not. If it is forever, nothing works after the first.
+// doubtful makes a number of updates fail. The first of them is written if done is set; the others are not. If updates
+// is forever, nothing works after the first.
 func doubtful(w *authtest.World, updates int, done bool) {
 	w.Fault = func(op string) (bool, error) {
 		if op != "update" || updates == 0 {
@@ -155,9 +155,9 @@ func TestManyUncertainResults(t *testing.T) {
 	}
 }
 
-// TestUncertainChallenge: the requestor gets an ARes of which the challenge is stored,
-// though the store did not know. If that cannot be found out in time he gets none, and
-// the directory server hears with the result that he did not.
+// TestUncertainChallenge: the requestor gets the ARes of a challenge that is stored, even though the store was not
+// sure. If that cannot be found out in time, the requestor gets no ARes, and the directory server hears so in the
+// answer to its result.
 func TestUncertainChallenge(t *testing.T) {
 	for _, status := range []string{"C", "D", "S"} {
 		for _, done := range []bool{true, false} {
@@ -333,7 +333,7 @@ func TestUncertainErro(t *testing.T) {
 	}
 }
 
-// TestCertainFailureIsNotRetried: where it is known that nothing was stored, 403 comes at once.
+// TestCertainFailureIsNotRetried: where it is known that nothing was stored, 403 comes immediately.
 func TestCertainFailureIsNotRetried(t *testing.T) {
 	for name, fault := range map[string]func(*authtest.World, *session.Engine){
 		"unreadable": func(_ *authtest.World, e *session.Engine) { e.Store = unreadable{e.Store} },
