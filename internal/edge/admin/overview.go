@@ -203,7 +203,8 @@ func (h *Handler) noticesOfNode(directories []Directory) []Notice {
 	return all
 }
 
-// soon is how long before its end a certificate needs attention, and urgent from when on it does at once.
+// soon is how long before its end a certificate needs attention, and urgent how long before its end it needs attention
+// immediately.
 const soon, urgent = 30 * 24 * time.Hour, 14 * 24 * time.Hour
 
 // noticesOfCertificates says which certificates end, and takes the problems that say the same out of the others.

@@ -8,8 +8,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-// TestO8UnknownWordsAreRefused: with the list of what there is, or with the name that was perhaps meant, and never with an
-// empty list, which reads as if there was nothing.
+// TestO8UnknownWordsAreRefused: the refusal lists the known words, or has the name that was perhaps meant. It never has
+// an empty list, which would read as if there was nothing.
 func TestO8UnknownWordsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -34,8 +34,8 @@ func TestO8UnknownWordsAreRefused(t *testing.T) {
 	}
 }
 
-// TestMerchantWithKeysAloneExists: it is listed and shown, its own people and others see and explain its requests, and a change
-// gives it its first settings.
+// TestMerchantWithKeysAloneExists: such a merchant is listed and shown, its own operators and others see and explain
+// its requests, and a change gives it its first settings.
 func TestMerchantWithKeysAloneExists(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
