@@ -19,8 +19,8 @@ type ResealStore interface {
 const maxResealRounds = 10
 
 // Reseal seals all rows of keys and merchants under the current secret of a ring that are sealed under a previous
-// one. Nodes may do the same at the same time. It returns how many rows are sealed under the current
-// secret then, and how many are refused: their seal opens with no secret. Merchants are not counted.
+// one. Nodes may do the same at the same time. It returns how many rows are then sealed under the current secret, and
+// how many are refused because no secret opens their seal. Merchants are not counted.
 func Reseal(ctx context.Context, keys ResealStore, ring Ring) (sealed, refused int, err error) {
 	for range maxResealRounds {
 		rows, err := keys.Keys(ctx)

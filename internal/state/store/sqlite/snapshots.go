@@ -35,8 +35,8 @@ const (
 	sqlSnapshot  = `SELECT id, size FROM snapshots WHERE scheme = ?1 AND generation = ?2`
 	sqlChunk     = `SELECT data FROM chunks WHERE snapshot = ?1 AND n = ?2`
 
-	// An upload is dead when its lease is fenced, or is over at ?1 while the upload
-	// is from before ?2, so that its process must be gone.
+	// An upload is dead when its lease is fenced. It is also dead when the lease is over at ?1 and the upload is from
+	// before ?2, so that its process must be gone.
 	deadUploads = `id NOT IN (SELECT id FROM uploads JOIN leases
 		ON leases.name = uploads.lease AND leases.token = uploads.token AND leases.holder IS NOT NULL
 		WHERE leases.expires > ?1 OR uploads.begun >= ?2)`
@@ -216,7 +216,7 @@ func (db *DB) OpenSnapshot(ctx context.Context, scheme string, generation int64)
 }
 
 // content reads a snapshot. It holds no connection and no transaction between two
-// chunks. As no id comes twice, all chunks are of the one snapshot.
+// chunks. Ids are never reused, so all chunks belong to the same snapshot.
 type content struct {
 	ctx  context.Context
 	db   *DB
