@@ -34,7 +34,7 @@ func TestR10aOneWayToTheTerminal(t *testing.T) {
 			t.Errorf("escapeControls(%q) = %q, want %q", in, got, want)
 		}
 	}
-	// Of JSON the meaning stays.
+	// For JSON the meaning stays.
 	var got map[string]any
 	if err := json.Unmarshal(escapeControls([]byte("{\"a\u202e\": \"\u009b\U000e0041\"}")), &got); err != nil || got["a\u202e"] != "\u009b\U000e0041" {
 		t.Errorf("%v, %v", got, err)

@@ -82,7 +82,7 @@ func keyCreate(ctx context.Context, cmd *invocation) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(cmd.stdout, made.Key); err != nil { // nobody has the key
+		if _, err := fmt.Fprintln(cmd.stdout, made.Key); err != nil { // the key was not printed
 			_, revoked := ops.Find("key revoke").Do(acts, context.WithoutCancel(ctx), by, made.Hash)
 			return errors.Join(err, revoked)
 		}
@@ -170,7 +170,7 @@ func reportKey(k *ops.Key) keyReport {
 // shownHash is how many digits of a hash the list shows, as account.KeyID.
 const shownHash = 12
 
-// timeOrNull returns a time as JSON has it: null for none.
+// timeOrNull returns a time for JSON: null if there is none.
 func timeOrNull(t time.Time) *string {
 	if t.IsZero() {
 		return nil
@@ -368,8 +368,8 @@ func keyMatcher(args []string, stdin io.Reader) (func(hash []byte) bool, error) 
 	return func(hash []byte) bool { return bytes.Equal(hash, want[:]) }, nil
 }
 
-// withKeys opens the store of a configuration, and its key file with what has been rotated since, calls do, and closes
-// the store.
+// withKeys opens the store of a configuration, and its key file with the secrets that were rotated since, calls do, and
+// closes the store.
 func withKeys(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) error {
 	c, err := config.Read(file)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // All that a command prints passes through it, for texts of directory servers, issuers and merchants are in it.
 type terminalWriter struct{ to io.Writer }
 
-// Write writes text as [escapeControls] has it.
+// Write writes text as [escapeControls] returns it.
 func (w terminalWriter) Write(text []byte) (int, error) {
 	if _, err := w.to.Write(escapeControls(text)); err != nil {
 		return 0, err

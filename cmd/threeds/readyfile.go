@@ -30,7 +30,7 @@ func (a *readyFile) removeStale() error {
 	return os.Remove(a.path)
 }
 
-// publish makes the file appear with its whole content at once.
+// publish makes the file appear with its whole content in one step.
 func (a *readyFile) publish(members map[string]any) error {
 	if a.path == "" {
 		return nil

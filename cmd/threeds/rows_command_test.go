@@ -70,8 +70,8 @@ func TestReadyFileIsNews(t *testing.T) {
 	}
 }
 
-// TestReadyFileAmongOthers: in a directory of all users nobody has the ready file
-// written into a file of the user's.
+// TestReadyFileAmongOthers: in a directory that all users may write to, no other user can redirect the ready file into
+// one of the user's own files.
 func TestReadyFileAmongOthers(t *testing.T) {
 	dir := t.TempDir()
 	file, mine := filepath.Join(dir, "ready.json"), filepath.Join(dir, "mine")
@@ -91,7 +91,7 @@ func TestReadyFileAmongOthers(t *testing.T) {
 	}
 }
 
-// TestReachable: an address of a listener on all is told as one to call.
+// TestReachable: the address of a listener on all interfaces is shown as one that can be called.
 func TestReachable(t *testing.T) {
 	for listens, want := range map[string]string{
 		"127.0.0.1:8080": "127.0.0.1:8080", "0.0.0.0:8080": "127.0.0.1:8080", "[::]:8080": "127.0.0.1:8080", "[::1]:8080": "[::1]:8080", "192.0.2.1:80": "192.0.2.1:80",

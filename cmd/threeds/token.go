@@ -22,7 +22,7 @@ import (
 // tokenCommands create, list and revoke tokens of the admin API.
 var tokenCommands = []command{{"create", tokenCreate}, {"list", tokenList}, {"revoke", tokenRevoke}}
 
-// withActs calls do with what a command may do with a configuration's store, and who does it.
+// withActs calls do with the acts that a command may do on a configuration's store, and with the actor.
 func withActs(ctx context.Context, file string, do func(*ops.Acts, operator.Actor) error) error {
 	return withKeys(ctx, file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
 		return do(newActs(c, st, ring), commandActor())
@@ -98,7 +98,7 @@ func tokenCreate(ctx context.Context, cmd *invocation) error {
 		if err != nil {
 			return plainError(err)
 		}
-		if _, err := fmt.Fprintln(cmd.stdout, made.Token); err != nil { // nobody has the token
+		if _, err := fmt.Fprintln(cmd.stdout, made.Token); err != nil { // the token was not printed
 			_, revoked := ops.Find("token revoke").Do(acts, context.WithoutCancel(ctx), by, token.Name)
 			return errors.Join(err, revoked)
 		}

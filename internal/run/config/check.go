@@ -413,8 +413,8 @@ func (l *loader) addWarnings() {
 	l.warnOfTracing()
 }
 
-// mergeWarnings returns the warnings in their order. Those that say the same of several directories become one, in the place
-// of the first, whose key has the names of the schemes.
+// mergeWarnings returns the warnings in their order. If several say the same about different directories, they become
+// one in the place of the first, and its key has the names of the schemes.
 func (l *loader) mergeWarnings() []Fault {
 	type subject struct{ list, key, text string }
 	schemes := map[subject][]string{}

@@ -144,8 +144,8 @@ func isActiveElement(e xml.StartElement) bool {
 }
 
 // ParseMerchant reads the profile of one merchant, in YAML or JSON, with the keys and by the rules that an item of
-// merchants has in the file. It has no page.logo: see [CheckLogo]. Besides the schemes that everybody knows, words may
-// be in per_directory. The error is [Faults], which have all that is wrong, without places.
+// merchants has in the file. It has no page.logo: see [CheckLogo]. In addition to the well-known schemes, per_directory
+// may have the words. The error is [Faults], which have all that is wrong, without places.
 func ParseMerchant(data []byte, words []string) (Merchant, error) {
 	l := newParser("")
 	root, ok := l.parseYAML(data)

@@ -37,8 +37,8 @@ func asStore[S store.Store](s S, err error) (store.Store, error) {
 // commit is slow, but not overloaded.
 const storeWaitFactor = 10
 
-// loadQueues are those by whose length and pace the load shedder tells overload: of the processor,
-// and of a store that has one.
+// loadQueues are the queues by whose length and pace the load shedder recognises overload: that of the processor, and
+// that of the store if it has one.
 func loadQueues(wait time.Duration, st store.Store) []shed.Queue {
 	all := []shed.Queue{shed.Processor(wait)}
 	if queue, ok := st.(interface {
