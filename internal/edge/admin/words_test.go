@@ -55,7 +55,7 @@ func TestMerchantWithKeysAloneExists(t *testing.T) {
 	if w := s.call("operator", "POST", "keys", `{"merchant": "Keys Only", "label": "second"}`); w.Code != 201 {
 		t.Errorf("another key: %d %s", w.Code, w.Body)
 	}
-	if w := s.call("operator", "DELETE", path, ""); w.Code != 409 || !strings.Contains(w.Body.String(), "API keys alone") {
+	if w := s.call("operator", "DELETE", path, ""); w.Code != 409 || !strings.Contains(w.Body.String(), "only API keys") {
 		t.Errorf("remove: %d %s", w.Code, w.Body)
 	}
 	if w := s.call("operator", "PATCH", path, `{"version": "", "mcc": "5411"}`); w.Code != 200 || !strings.Contains(w.Body.String(), `"source":"store"`) {

@@ -143,9 +143,9 @@ func auditPage(h *Handler, v *visit) (result, error) {
 	return got, nil
 }
 
-// serveAudit answers with the export of the audit trail. Of entries that the search leaves out it has only the links of
-// the chain. If the trail cannot be read to its end, the connection is cut, so that the file is not taken for a
-// complete one.
+// serveAudit answers with the export of the audit trail. Entries that the search leaves out appear only as links of the
+// chain. If the trail cannot be read to its end, the connection is cut, so that the file is not taken for a complete
+// one.
 func (h *Handler) serveAudit(w http.ResponseWriter, r *http.Request) {
 	session, _ := operator.SessionOf(r.Context())
 	v := &visit{r, session}

@@ -29,8 +29,8 @@ type Claim struct {
 
 	// row is the id of the row that has the transaction. It is another than id for a second AReq of SPC; "" means id.
 	Row string
-	// OnSPC keeps what a second AReq is made of, should the issuer ask for SPC of a page of ours; nil if the page does not
-	// offer it.
+	// OnSPC keeps what a second AReq is made of, in case the issuer asks for SPC on a page of ours; nil if the page
+	// does not offer SPC.
 	OnSPC func(ctx context.Context, c *Claim) error
 }
 
@@ -68,7 +68,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o check.ExplainOptio
 type referenceKey struct{}
 
 // WithReference returns a context for [Engine.Authenticate] with the reference by which the requestor knows
-// the transaction. It is kept with the transaction, and noted for each later request about that.
+// the transaction. It is kept with the transaction, and recorded for each later request about the transaction.
 func WithReference(ctx context.Context, reference string) context.Context {
 	return context.WithValue(ctx, referenceKey{}, reference)
 }
@@ -96,8 +96,8 @@ func (e *Engine) NoteRequest(ctx context.Context, req *check.Request) {
 // authenticate does the work of Authenticate: it checks the request, claims its id and
 // exchanges the messages. It fills in req, and also returns the target if there is an error.
 func (e *Engine) authenticate(ctx context.Context, req *check.Request, body []byte) (check.Target, answer, error) {
-	// ctx also ends when the requestor closes its sending side of the connection. It may
-	// still wait for the answer then.
+	// ctx also ends when the requestor closes its sending side of the connection. The requestor may still wait for the
+	// answer then.
 	through := context.WithoutCancel(ctx)
 	c, err := e.CheckAReq(req, body)
 	rec := &txn.Record{LookedUp: e.Now().UnixMilli()}

@@ -82,8 +82,8 @@ func TestO1StatusOfEachState(t *testing.T) {
 	}
 }
 
-// testOfJournal holds that the journal says the same of an authentication when its row is gone, but for messages and
-// value, and that to its merchant alone.
+// testOfJournal checks that the journal says the same about an authentication when its row is gone, except for messages
+// and value, and only to its merchant.
 func testOfJournal(t *testing.T, w *authtest.World, e *session.Engine, id string, was *auth.Authentication) {
 	t.Helper()
 	row, err := w.Get(t.Context(), id)

@@ -96,7 +96,7 @@ func TestD110LabAllowsHTTP(t *testing.T) {
 
 // TestD110MethodURLIsNotHandedOut: card ranges from the store may hold URLs that no
 // browser may be sent to. /preauth does not give them out, and /auth treats their range
-// as one without a 3DS Method. For a laboratory http and loopback are good.
+// as one without a 3DS Method. For a laboratory http and loopback are allowed.
 func TestD110MethodURLIsNotHandedOut(t *testing.T) {
 	for _, tt := range []struct {
 		url         string

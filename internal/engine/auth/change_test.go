@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
-// TestValueFromProfileIsReported: where acquirerCountryCode was taken from is recorded with
-// the transaction, from the profile like from merchantCountryCode (R9).
+// TestValueFromProfileIsReported: the source of acquirerCountryCode is recorded with the transaction, whether that is
+// the profile or merchantCountryCode (R9).
 func TestValueFromProfileIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		version, profile, sent string

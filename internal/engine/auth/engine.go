@@ -37,7 +37,7 @@ import (
 // Directories reaches the directory servers.
 type Directories interface {
 	// Enter takes a place among the AReqs of a merchant that are on their way to the scheme's directory server. Leave
-	// gives it back. Not ok means that the merchant has none left.
+	// gives it back. If ok is false, the merchant has no place left.
 	Enter(scheme, merchant string) (leave func(), ok bool)
 	// Send posts an AReq of a merchant and returns the answer's body. Country is that of the
 	// card's issuer, numeric by ISO 3166-1, "" when it is not known. An error means

@@ -40,8 +40,7 @@ func erroOf(m *message.Message) message.Error {
 	return bad
 }
 
-// unreachable is the answer when the store does not answer. It is never 203 or 305, upon
-// which the caller would give up.
+// unreachable is the answer when the store does not answer. It is never 203 or 305, for then the caller would give up.
 func unreachable(v message.Version, transID string) message.Error {
 	return check.NewErro(v, message.TransientFailure, "The server could not reach its own data, try again", transID)
 }

@@ -49,9 +49,9 @@ func (e *Engine) storeFirst(ctx context.Context, kind, acsTransID string, t *sto
 	return err
 }
 
-// restartFirst restarts the time for the follow-up of a first authentication that is stored
-// already: its result came once before and could not be committed then, so the requestor
-// hears of it only now. The row of another authentication stays as it is.
+// restartFirst restarts the time for the follow-up of a first authentication that is already stored. Its result came
+// before and could not be committed then, so the requestor hears of it only now. The row of another authentication
+// stays as it is.
 func (e *Engine) restartFirst(ctx context.Context, row *store.Txn, first *txn.FirstAuthentication) error {
 	errOther := errors.New("row of another authentication")
 	err := e.Store.Update(ctx, store.Txn{ID: row.ID}, func(t *store.Txn) error {

@@ -23,8 +23,8 @@ func capitals(o authtest.Object) authtest.Object {
 	return o
 }
 
-// TestIDsInCapitals: a UUID in capitals is the same UUID (RFC 4122), in all that
-// a directory server sends: no authentication is lost over how it writes ids.
+// TestIDsInCapitals: a UUID in capitals is the same UUID (RFC 4122), in everything that a directory server sends: no
+// authentication is lost because of the way it writes ids.
 func TestIDsInCapitals(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		begin := func() (w *authtest.World, sent authtest.Object) {
@@ -73,8 +73,8 @@ func TestIDsInCapitals(t *testing.T) {
 	}
 }
 
-// TestSDKTransIDOfRRes: the RRes repeats the id of the transaction's SDK, and
-// nothing that stands in its place where there is none (MX-05).
+// TestSDKTransIDOfRRes: the RRes repeats the id of the transaction's SDK. If there is no SDK, it repeats nothing that
+// stands in its place (MX-05).
 func TestSDKTransIDOfRRes(t *testing.T) {
 	const id = "5d000000-0000-4000-8000-000000000001"
 	for _, version := range []string{"2.2.0", "2.3.1"} {
@@ -143,9 +143,8 @@ func TestErroInAVersionThatIsRead(t *testing.T) {
 	}
 }
 
-// TestErroNamesKnownIDOnly: the Erro of a refused /auth has the id whenever it is the
-// requestor's own, whatever is wrong with the card or the rest; never that of
-// somebody else, nor one that he has not heard of (Erro).
+// TestErroNamesKnownIDOnly: the Erro of a refused /auth has the id if it is the requestor's own, whatever is wrong with
+// the card or the rest. It never has the id of another merchant, nor one that the requestor does not know (Erro).
 func TestErroNamesKnownIDOnly(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		w := authtest.NewWorld()
@@ -223,8 +222,8 @@ func TestIDThatIsNoText(t *testing.T) {
 	}
 }
 
-// TestUsableVersions: whether a version is unknown or only not this card's, the Erro
-// says which are usable for it (Erro).
+// TestUsableVersions: whether a version is unknown or only not usable for this card, the Erro says which versions are
+// usable for the card (Erro).
 func TestUsableVersions(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)

@@ -27,9 +27,10 @@ func (e *Engine) HashCard(pan string) []byte {
 	return e.CardHash(pan)
 }
 
-// JournalEntries returns what the journal keeps of a row that was read or written at a time: the entry of its last
-// step, or with all set those of all its steps. Rows that are no transactions, and those that do not open, have none.
-// Sent is what [SentMessage] returns for the write; nil means that the AReq is shown by what the row keeps of it.
+// JournalEntries returns the entries that the journal keeps about a row that was read or written at a time: that of its
+// last step or, if all is set, those of all its steps. Rows that are not transactions, and rows that do not open, have
+// no entries. Sent is what [SentMessage] returns for the write; nil means that the AReq is shown by what the row keeps
+// of it.
 func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journal.Step) []journal.Entry {
 	if !txn.IsTransaction(&t) {
 		return nil
@@ -266,8 +267,8 @@ func (e *Engine) journalMessage(m *message.Message) []byte {
 	return journal.ScrubMessage(m.WithheldJSON(e.hashValue), isElementName)
 }
 
-// hashValue returns the beginning of a keyed hash of an authentication value, so that somebody who has the value can show
-// that this was it; "" for every other element. The key is that of the journal's card hashes.
+// hashValue returns the beginning of a keyed hash of an authentication value, so that a party that has the value can
+// prove that it was this one; "" for every other element. The key is that of the journal's card hashes.
 func (e *Engine) hashValue(name string, value []byte) string {
 	if name != "authenticationValue" || e.CardHash == nil {
 		return ""

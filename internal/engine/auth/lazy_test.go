@@ -43,8 +43,8 @@ func (w *watched) Update(ctx context.Context, was store.Txn, change func(*store.
 	})
 }
 
-// TestStoreOperationsOfAnAuth is what an /auth has the store do, and an RReq: what is waited for is
-// seen by the shopper. Only what comes to nothing when it is lost is lazy.
+// TestStoreOperationsOfAnAuth checks which operations an /auth and an RReq make on the store: the shopper waits for
+// each. Only a write that may be lost without harm is lazy.
 func TestStoreOperationsOfAnAuth(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
-// TestOperationMessages posts sequences: what each message is answered with
-// (OP-02, OP-03, OP-06, OP-07, VO-02, VO-03, MX-14).
+// TestOperationMessages posts sequences, and checks the answer to each message (OP-02, OP-03, OP-06, OP-07, VO-02,
+// VO-03, MX-14).
 func TestOperationMessages(t *testing.T) {
 	const silent = "200" // and nothing else
 	for _, tt := range []struct {
@@ -94,9 +94,8 @@ func TestOP05SequenceTimesOut(t *testing.T) {
 	})
 }
 
-// TestFaultEndsOperations: of a sequence that ended with a faulty message the directory
-// server hears no more than the Erro it was answered with (OP-06), on whichever node
-// the message before had come in.
+// TestFaultEndsOperations: after a sequence that ended with a faulty message, the directory server gets only the Erro
+// that answered it (OP-06), whichever node got the message before.
 func TestFaultEndsOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := authtest.NewWorld()

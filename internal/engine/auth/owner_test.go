@@ -88,8 +88,8 @@ func TestTimeTellsNothingOfForeignIDs(t *testing.T) {
 	w.Reply = func(_ string, o authtest.Object) ([]byte, error) { return authtest.ARes(o, "C"), nil }
 	e := w.NewEngine(0)
 	e.Store, e.Sealer, e.IDs = db, ring, ring.ID()
-	// Unknown ids are those of another server. They look like foreign ones, so that only what becomes of
-	// them can make a difference.
+	// Unknown ids are those of another server. They look like foreign ones, so that only their treatment can make a
+	// difference.
 	elsewhere := w.NewEngine(0)
 	var bodies [2][][]byte // The first ask for foreign ids, the second for unknown ones.
 	for range timingIDs {

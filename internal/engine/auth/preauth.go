@@ -83,8 +83,7 @@ func (e *Engine) readPreauth(acc *account.Account, body []byte) (pan, ds string,
 }
 
 // A crd is the card range data of one card, the answer to a /preauth (docs/api.md,
-// "/preauth"). Members without a value are left out, never null or empty; acsProtocolVersions alone
-// is always there.
+// "/preauth"). Members without a value are left out, never null or empty; only acsProtocolVersions is always there.
 type crd struct {
 	MessageType    string       `json:"messageType"` // always "CRD"
 	ServerTransID  string       `json:"threeDSServerTransID"`

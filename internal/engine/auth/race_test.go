@@ -151,9 +151,8 @@ func TestPR28BeforeTheFirstAnswer(t *testing.T) {
 	}
 }
 
-// TestPR28OneNotAskedYet: a card that no range has is not enrolled only once every
-// directory that could hold it was asked: 305 means that and nothing else. The others
-// go on meanwhile, and an id says which directory counts.
+// TestPR28OneNotAskedYet: a card without a range counts as not enrolled only after every directory that could hold it
+// was asked: 305 means only that. Other cards are served meanwhile, and an id says which directory counts.
 func TestPR28OneNotAskedYet(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)
@@ -199,8 +198,8 @@ func TestPR28OneNotAskedYet(t *testing.T) {
 	}
 }
 
-// TestIDStaysUsedAfterTheEnd: an id stays used up for as long as it could be used,
-// though what it stood for is over and can no longer be fetched (I5, I1).
+// TestIDStaysUsedAfterTheEnd: an id stays used up for as long as it could be used, even if its authentication is over
+// and can no longer be fetched (I5, I1).
 func TestIDStaysUsedAfterTheEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
@@ -264,8 +263,8 @@ func (m minding) Create(ctx context.Context, t store.Txn) error {
 	return cmp.Or(ctx.Err(), m.Store.Create(ctx, t))
 }
 
-// TestRequestorGoneBeforeTheClaim: who has ended its side of the connection, and waits for the
-// answer, gets it.
+// TestRequestorGoneBeforeTheClaim: a requestor that has ended its side of the connection and waits for the answer gets
+// it.
 func TestRequestorGoneBeforeTheClaim(t *testing.T) {
 	w := authtest.NewWorld()
 	w.Reply = func(_ string, o authtest.Object) ([]byte, error) { return authtest.ARes(o, "Y"), nil }
@@ -279,8 +278,8 @@ func TestRequestorGoneBeforeTheClaim(t *testing.T) {
 	}
 }
 
-// TestRaisedPreauthTimeout: an id is used once though the time for ids is raised afterwards, on
-// the node that has seen it or on another (I5).
+// TestRaisedPreauthTimeout: an id is used only once, even if the time for ids is raised afterwards, on the node that
+// has seen it or on another (I5).
 func TestRaisedPreauthTimeout(t *testing.T) {
 	for _, raised := range []time.Duration{81 * time.Second, 5 * time.Minute, time.Hour} {
 		w := authtest.NewWorld()

@@ -349,9 +349,8 @@ func (r *receipt) newRRes(ctx context.Context, status string) Receipt {
 	}
 }
 
-// hasBegun reports whether the challenge was begun: then the ARes has reached the
-// requestor, even if it looked as if it had gone. A requestor that closes its sending
-// side of the connection early looks like that.
+// hasBegun reports whether the challenge was begun: then the ARes has reached the requestor, even if the requestor
+// seemed to have gone. It seems so when it closes its sending side of the connection early.
 func (r *receipt) hasBegun() bool {
 	const noCReq = "05" // a challengeCancel: the ACS has waited for the first CReq in vain
 	return r.facts.ARes.Text("transStatus") == "C" && r.msg.Text("challengeCancel") != noCReq

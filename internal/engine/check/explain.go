@@ -90,8 +90,8 @@ func ReadExplainOptions(body []byte) (ExplainOptions, []api.Fault) {
 	return o, entries
 }
 
-// Explain says what becomes of a body, which the request is about, by the check that it is for. It sends nothing, stores
-// nothing, and logs nothing. The state of the id in the body does not count.
+// Explain says what happens to a body of the request, by the check that it is for. It sends nothing, stores nothing,
+// and logs nothing. The state of the id in the body does not count.
 func (k *Checker) Explain(req *Request, body []byte, o ExplainOptions) *Explanation {
 	req.wantedScheme, req.asOf = o.Scheme, o.AsOf
 	original, err := message.ReadRequest(slices.Clone(body), k.Limits)

@@ -61,9 +61,8 @@ var explainable = []*account.Account{
 	{Merchant: &account.Merchant{Name: "Helped", SchemeRules: "off", Transliterate: true, Bridging: true}},
 }
 
-// TestE3AuthAndExplainAgree: exactly those bodies are invalid for /explain that /auth refuses for their content, and
-// what
-// /explain would send has the members of what /auth sends. THREEDS_EXPLAIN_BODIES=100000 makes that many.
+// TestE3AuthAndExplainAgree: /explain calls exactly those bodies invalid that /auth refuses for their content, and what
+// /explain would send has the same members as what /auth sends. THREEDS_EXPLAIN_BODIES=100000 makes that many.
 func TestE3AuthAndExplainAgree(t *testing.T) {
 	t.Parallel()
 	bodies, err := strconv.Atoi(cmp.Or(os.Getenv("THREEDS_EXPLAIN_BODIES"), "2000"))

@@ -64,7 +64,7 @@ func bridgeRequest(req *Request, to Target, msg *message.Request) message.Proble
 }
 
 // normaliseOf231 normalises a request of 2.3.1 before it becomes one of 2.2.0, which lacks some of the
-// elements. It returns the changes of elements that are sent all the same.
+// elements. It returns the changes of elements that are still sent.
 func normaliseOf231(msg *message.Request) []message.Change {
 	return slices.DeleteFunc(msg.Normalise(), func(c message.Change) bool {
 		name, _, _ := strings.Cut(c.Path.Name(), ".")

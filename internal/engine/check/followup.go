@@ -68,8 +68,7 @@ func withdrawSPCOfAgent(req *Request, msg *message.Request) {
 	req.addChange(SPCSupport, "left out, agents have no SPC")
 }
 
-// followUpKind tells a follow-up by the elements that only such an AReq has; it is "" for
-// all others.
+// followUpKind recognises a follow-up by the elements that only such an AReq has; it is "" for all others.
 func followUpKind(v message.Version, areq *message.Message) string {
 	switch {
 	case v < message.V231:
@@ -92,8 +91,8 @@ func hasAssertion(areq *message.Message) bool {
 	return false
 }
 
-// NeedsFirst reports whether an AReq is refused that refers to no first authentication. Only browsers are answered
-// S: elsewhere an assertion is how the requestor has authenticated the cardholder.
+// NeedsFirst reports whether an AReq is refused if it refers to no first authentication. Only browsers get S: elsewhere
+// an assertion is how the requestor has authenticated the cardholder.
 func NeedsFirst(kind string, areq *message.Message) bool {
 	return kind != SPC || areq.Text("deviceChannel") == Browser
 }
@@ -130,7 +129,7 @@ func FollowUpProblems(v message.Version, areq *message.Message) message.Problems
 }
 
 // FirstOf returns which kind of follow-up an AReq is, and the acsTransID by which it refers to the first authentication. The
-// kind of every other AReq is "". The error is that the reference is not good.
+// kind of every other AReq is "". The error says that the reference is not valid.
 func (k *Checker) FirstOf(req *Request, areq *message.Message) (kind, ref string, err error) {
 	kind = followUpKind(req.Version, areq)
 	if kind == "" {

@@ -110,8 +110,8 @@ func TestCase36BlankAroundAnID(t *testing.T) {
 	}
 }
 
-// TestCase31AgentsRequestIsFitted: what the schema of the Agentic Commerce Protocol allows and EMV 3DS has no room for is
-// broken, cut, written in ASCII or left out, and named. The payment goes on.
+// TestCase31AgentsRequestIsFitted: values that the schema of the Agentic Commerce Protocol allows, but that do not fit
+// into EMV 3DS, are split, cut, written in ASCII or left out, and reported. The payment goes on.
 func TestCase31AgentsRequestIsFitted(t *testing.T) {
 	const street = "Building of the Northern Harbour Company, Entrance C 12" // 55 characters
 	long := strings.Repeat("x", 55)

@@ -179,8 +179,8 @@ func TestSchemeWithoutDirectory(t *testing.T) {
 	}
 }
 
-// TestDirectoryThatDoesNotAnswer: a directory server that says nothing costs less than 30 s, though
-// its client would wait for ever.
+// TestDirectoryThatDoesNotAnswer: a directory server that sends nothing costs less than 30 s, even if its client would
+// wait for ever.
 func TestDirectoryThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

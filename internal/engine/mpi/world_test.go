@@ -83,8 +83,7 @@ type sent struct {
 	}
 }
 
-// faultyStore is a store in memory that fails while err is set: at each operation, or
-// at one alone.
+// faultyStore is a store in memory that fails while err is set: at each operation, or at only one.
 type faultyStore struct {
 	*storetest.Memory
 	mu   sync.Mutex

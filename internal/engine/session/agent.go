@@ -87,8 +87,9 @@ func (e *Engine) AgentAuthentication(ctx context.Context, acc *account.Account, 
 
 // AuthenticateForAgent sends the AReq of an authentication that [Engine.CreateForAgent] made. The body has members of the
 // AReq that were not known then. The request may be made again with [WithOnce], whose note says that the AReq may have
-// left. The error is as that of Create, or auth.ErrNoAuthentication, ErrAlreadySent or ErrOtherKey. One that will never
-// have an AReq, for it has expired or no directory has its card, is returned as it is.
+// left. The error is one of those of Create, or auth.ErrNoAuthentication, ErrAlreadySent or ErrOtherKey. An
+// authentication that will never have an AReq, because it has expired or no directory has its card, is returned as it
+// is.
 func (e *Engine) AuthenticateForAgent(
 	ctx context.Context, acc *account.Account, d Delegation, id string, body []byte,
 ) (*auth.Authentication, error) {

@@ -240,8 +240,8 @@ func TestF10CardIsGoneWhenTheAReqLeaves(t *testing.T) {
 	})
 }
 
-// TestF10CardIsGoneAfterThirtyMinutes: the card of a browser that never comes is taken out of its row when the wait is
-// over, though the row stays to say so; that of one that may still come is not.
+// TestF10CardIsGoneAfterThirtyMinutes: if a browser never comes, the card is removed from its row when the wait is
+// over, and the row stays to say so. If a browser may still come, the card stays.
 func TestF10CardIsGoneAfterThirtyMinutes(t *testing.T) {
 	eachRealStore(t, func(t *testing.T, w *authtest.World, st realStore, keyFile string) {
 		p, ring := realPage(t, w, st, keyFile)
@@ -284,8 +284,8 @@ func TestF10CardIsGoneAfterThirtyMinutes(t *testing.T) {
 	})
 }
 
-// TestD65TokenLivesUntilHalfAnHourAfterTheEnd: a browser may begin until 30 minutes are over. Then its token is good for as
-// long as the authentication takes, and for 30 minutes more.
+// TestD65TokenLivesUntilHalfAnHourAfterTheEnd: a browser may begin until 30 minutes are over. From then on its token is
+// good for as long as the authentication takes, and for 30 minutes more.
 func TestD65TokenLivesUntilHalfAnHourAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -317,8 +317,8 @@ func TestD65TokenLivesUntilHalfAnHourAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestD65OnlyADigestOfTheTokenIsStored: before and after the browser has begun, the row has neither token nor secret, in any
-// form. A token has 256 bits that no other has.
+// TestD65OnlyADigestOfTheTokenIsStored: before and after the browser has begun, the row has neither token nor secret,
+// in any form. Each token has 256 bits of its own.
 func TestD65OnlyADigestOfTheTokenIsStored(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()

@@ -67,9 +67,9 @@ type creation struct {
 	corrections []api.Correction  // what is kept of the changes
 }
 
-// Create begins an authentication: it fills in what the request need not say, checks it as Explain does, and sends the
-// AReq of an app or of a 3RI request. One of a browser waits for the page: its BrowserAccess is not nil. The error is
-// a *RefusedError, an *[auth.TooManyError], ErrNoRanges or [txn.ErrStoreUnreachable], or a fault of ours.
+// Create begins an authentication: it fills in what the request leaves out, checks it as Explain does, and sends the
+// AReq of an app or of a 3RI request. The AReq of a browser waits for the page; BrowserAccess is then not nil. The
+// error is a *RefusedError, an *[auth.TooManyError], ErrNoRanges or [txn.ErrStoreUnreachable], or a fault of ours.
 func (e *Engine) Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *BrowserAccess, error) {
 	req := &creation{Request: e.NewRequest(acc), api: txn.AuthenticationsAPI}
 	return e.createOnce(ctx, req, "authentications", func(ctx context.Context) (*auth.Authentication, *BrowserAccess, error) {
@@ -107,8 +107,8 @@ func (e *Engine) noteAuthentication(ctx context.Context, operation string, a *au
 	e.NoteEnd(ctx, operation, name, status)
 }
 
-// outcomeOfRefusal names an error of an operation on an authentication for the metrics. What the client has to answer for
-// is "": the listener counts it under the name of the problem in its answer.
+// outcomeOfRefusal names an error of an operation on an authentication for the metrics. For a fault of the client it is
+// "": the listener counts that under the name of the problem in its answer.
 func outcomeOfRefusal(err error) string {
 	_, isRefused := errors.AsType[*RefusedError](err)
 	switch {
@@ -167,8 +167,8 @@ func (e *Engine) create(ctx context.Context, req *creation, body []byte) (*auth.
 	return a, nil, err
 }
 
-// acceptCreation returns why a request that was checked, with an error of the check, can be no authentication; nil if it
-// can. The body is that of the request.
+// acceptCreation returns why a request cannot become an authentication, or nil if it can. err is the error of the check
+// that was made before, and body is that of the request.
 func (e *Engine) acceptCreation(ctx context.Context, req *creation, c *check.Content, err error, body []byte) error {
 	req.lookedUp = e.Now()
 	e.Note(ctx, "scheme", c.To.Scheme())
@@ -223,8 +223,8 @@ func (e *Engine) newCreated(req *creation) *txn.Record {
 	}
 }
 
-// createNotEnrolled stores that a card is in no range. The authentication is over. The AReq is what would be sent, were
-// there a directory server.
+// createNotEnrolled stores that a card is in no range. The authentication is over. The AReq is what would be sent if
+// there were a directory server.
 func (e *Engine) createNotEnrolled(ctx context.Context, req *creation, areq *message.Message) (*auth.Authentication, error) {
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, err
@@ -259,8 +259,8 @@ func (e *Engine) createRow(ctx context.Context, t *store.Txn, rec *txn.Record, k
 	return nil
 }
 
-// createForBrowser stores an authentication that waits for a browser. The card lies in its row under a key that only the
-// browser's token has.
+// createForBrowser stores an authentication that waits for a browser. The card is in its row, sealed with a key that
+// only the browser's token has.
 func (e *Engine) createForBrowser(ctx context.Context, req *creation, c *check.Content) (*auth.Authentication, *BrowserAccess, error) {
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, nil, err

@@ -49,8 +49,8 @@ func TestF1FourMembersAreEnough(t *testing.T) {
 	}
 }
 
-// TestD14NormalisedHasFoundAndSent: the object of a new authentication says what was found and what is sent of members
-// that say nothing of a person, now and later; of others, and of values that are long, it has neither.
+// TestD14NormalisedHasFoundAndSent: for members that are not personal, the object of a new authentication says what was
+// found and what is sent, now and later. For other members, and for long values, it says neither.
 func TestD14NormalisedHasFoundAndSent(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -195,8 +195,8 @@ func TestCase29ReturnURLMayHaveAFragment(t *testing.T) {
 	}
 }
 
-// TestReturnURLByHTTPInASandbox: a sandbox takes http to the browser's own machine and to itself. Elsewhere it refuses that, as
-// a live server does, which takes neither.
+// TestReturnURLByHTTPInASandbox: a sandbox takes http to the browser's own machine and to itself. It refuses http to
+// any other host. A live server refuses http everywhere.
 func TestReturnURLByHTTPInASandbox(t *testing.T) {
 	t.Parallel()
 	for text, isTaken := range map[string]bool{
@@ -216,8 +216,8 @@ func TestReturnURLByHTTPInASandbox(t *testing.T) {
 	}
 }
 
-// TestF8OnlyWhatTheCallerSentIsAtFault: a fault names no member that the server would have filled in itself, says of a value
-// of another type that it is of that type, and says what a code, an amount, a time and a country look like.
+// TestF8OnlyWhatTheCallerSentIsAtFault: no fault names a member that the server would have filled in itself. A fault of
+// a value with a wrong type names that type, and faults say what a code, an amount, a time and a country look like.
 func TestF8OnlyWhatTheCallerSentIsAtFault(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -769,7 +769,7 @@ func TestD52RepetitionOfAnAgentSendsNothing(t *testing.T) {
 }
 
 // TestD52AgentOnTwoNodes: each of an agent's three calls may come to another node, while a new secret of the key file comes into
-// use. One AReq leaves, whichever node is asked a second time; a stranger finds nothing on any.
+// use. One AReq is sent, whichever node gets the repetition, and another merchant finds nothing on any node.
 func TestD52AgentOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()

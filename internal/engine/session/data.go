@@ -62,9 +62,10 @@ var (
 	languageRange = regexp.MustCompile(`^(\*|[0-9A-Za-z]+)(-(\*|[0-9A-Za-z]+))*$`)
 )
 
-// readBrowserData returns what is kept of the data of a page, and what was changed. It mends the members as /auth mends
-// those of a requestor, and leaves out what cannot be sent. A header that is missing has the meaning that HTTP gives to
-// that: any type, any language. Nothing else is filled in. acceptLanguage becomes tags with commas between them.
+// readBrowserData returns what is kept of the data of a page, and what was changed. It corrects the members as /auth
+// corrects those of a requestor, and leaves out what cannot be sent. A header that is missing has the meaning that HTTP
+// gives to that: any type, any language. Nothing else is filled in. acceptLanguage becomes tags with commas between
+// them.
 func readBrowserData(data BrowserData, v message.Version) (BrowserData, []message.Change) {
 	kept, changes := BrowserData{}, []message.Change(nil)
 	change := func(name, what string) {

@@ -286,8 +286,8 @@ func TestCase27WholeAcceptLanguageIsSent(t *testing.T) {
 	}
 }
 
-// TestCase25CureOfATextThatIsNotASCII: it names transliterate where that helps, and nowhere else. What a browser sends is
-// no fault of a requestor.
+// TestCase25CureOfATextThatIsNotASCII: the cure names transliterate only where that helps. What a browser sends does
+// not count as a fault of the requestor.
 func TestCase25CureOfATextThatIsNotASCII(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()

@@ -116,8 +116,8 @@ func (e *Engine) openPage(ctx context.Context, token string) (*page, error) {
 	return p, nil
 }
 
-// openBoundPage is openPage for the browser that has begun the authentication. For any other the error is that of
-// checkBinding.
+// openBoundPage is openPage for the browser that has begun the authentication. For any other browser the error is that
+// of checkBinding.
 func (e *Engine) openBoundPage(ctx context.Context, token, binding string) (*page, error) {
 	p, err := e.openPage(ctx, token)
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 const spcGrace = 2 * time.Minute
 
 // errUsed says that a second AReq was permitted before.
-var errUsed = errors.New("auth: the second AReq has left, or nobody has its card any more")
+var errUsed = errors.New("auth: the second AReq has left, or its card is no longer there")
 
 // ErrBusy says that too many AReqs of the merchant are on their way. Nothing has left.
 var ErrBusy = errors.New("auth: too many AReqs are on their way")
 
-// secondOf returns what stores the row of the second AReq of a page, before the page is asked for the browser's dialog. It
-// has the first AReq, and the number of its card. The id of the second AReq can be used for nothing else: it has no life of
-// its own.
+// secondOf returns a function that stores the row of the second AReq of a page, before the page is asked for the
+// browser's dialog. The row has the first AReq, and the number of its card. The id of the second AReq can be used for
+// nothing else.
 func (e *Engine) secondOf(p *page, areq []byte, pan string) func(context.Context, *auth.Claim) error {
 	return func(ctx context.Context, c *auth.Claim) error {
 		id := e.IDs.New(e.Now(), 0, e.Random(), check.NumberOf(c.Peer.Scheme), c.Merchant, pan)
@@ -175,7 +175,7 @@ func (e *Engine) claimSecond(ctx context.Context, p *page, c *auth.Claim, areq *
 	return e.StoreUnreachable(ctx, "second claim not stored", err, p.id)
 }
 
-// useSecond is the other permission: the row of the second AReq gives its card away once. From then on the row stays as
+// useSecond is the other permission: the row of the second AReq gives out its card once. From then on the row stays as
 // long as a result may come for that AReq.
 func (e *Engine) useSecond(ctx context.Context, row store.Txn, areq *message.Message) error {
 	mayLeave := false
@@ -198,7 +198,7 @@ func (e *Engine) useSecond(ctx context.Context, row store.Txn, areq *message.Mes
 	return err
 }
 
-// buildSecond makes the second AReq: the first one, with what became of SPC, and a reference to the first ARes. An
+// buildSecond makes the second AReq: the first one, with the outcome of SPC, and a reference to the first ARes. An
 // assertion in a form that the protocol does not have counts as SPC that has failed.
 func (e *Engine) buildSecond(p *page, text []byte, answer *SPCAnswer) (check.Target, *message.Message, error) {
 	msg, to, err := e.readKeptRequest(p, text)

@@ -24,8 +24,8 @@ func (e *Engine) isMethodOver(p *txn.PageRecord) bool {
 	return p.IsMethodDone || e.Now().UnixMilli() >= p.MethodEnds
 }
 
-// startSending sends the AReq of an authentication that a browser has begun once its 3DS Method is over. Any number of
-// calls, on all nodes, send it once: the row says who may.
+// startSending sends the AReq of an authentication that a browser has begun, once its 3DS Method is over. However often
+// it is called, on all nodes, the AReq is sent once: the row says which call may.
 func (e *Engine) startSending(p *page) {
 	e.startSPCTimer(p)
 	if p.row.State != txn.Waiting || len(p.rec.Page.Binding) == 0 {
@@ -257,7 +257,7 @@ func (e *Engine) targetOfPage(p *page, pan string) (check.Target, error) {
 var pageMembers = []string{"threeDSMethodId"}
 
 // claimWaiting returns the record of a row that waits for its AReq, with what is kept of the one that is about to leave.
-// The error is ErrArrow if it does not wait, and store.ErrNotFound if its time is over.
+// The error is ErrArrow if the row does not wait, and store.ErrNotFound if its time is over.
 func (e *Engine) claimWaiting(t *store.Txn, v message.Version, areq *message.Message) (*txn.Record, error) {
 	if t.State != txn.Waiting {
 		return nil, txn.ErrArrow

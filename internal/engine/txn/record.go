@@ -168,7 +168,7 @@ func (p *PageRecord) Completion() string {
 }
 
 // An SPCRecord is what the row of an authentication keeps of Secure Payment Confirmation, when a page of ours shows the
-// browser's dialog and the server itself sends the second AReq. Beyond Outcome, all is about the first one.
+// browser's dialog and the server itself sends the second AReq. Everything but Outcome is about the first one.
 type SPCRecord struct {
 	ID       string // the threeDSServerTransID of the second AReq
 	At       int64  // when the ARes S came, Unix milliseconds
