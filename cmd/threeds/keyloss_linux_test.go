@@ -258,7 +258,7 @@ func TestO1OldSecretRestoresABackupAfterThreeRotations(t *testing.T) {
 	a, b := s.startNode("a", oldFile), s.startNode("b", s.protectedCopy(oldFile))
 	s.require(os.Remove(written))
 	code, out, errs := s.run("key", "rotate", "--write", written)
-	if code != 1 || !strings.Contains(errs, "in memory alone, because their key file is an older one: a, b; put "+written) {
+	if code != 1 || !strings.Contains(errs, "only in memory, because their key file is an older one: a, b; put "+written) {
 		t.Errorf("under nodes that serve: %d %s%s", code, out, errs)
 	}
 	now := s.load(written).KeyIDs()

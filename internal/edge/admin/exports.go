@@ -53,10 +53,10 @@ func (l *exportLimit) enter(actor string) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.actors[actor] >= maxExportsPerActor {
-		return nil, refuse(http.StatusTooManyRequests, "You have %d exports under way, which is the most at once. Wait until one has ended.", maxExportsPerActor)
+		return nil, refuse(http.StatusTooManyRequests, "You have %d exports under way, which is the maximum. Wait until one has ended.", maxExportsPerActor)
 	}
 	if l.all >= maxExports {
-		return nil, refuse(http.StatusTooManyRequests, "There are %d exports under way, which is the most at once. Wait until one has ended.", maxExports)
+		return nil, refuse(http.StatusTooManyRequests, "There are %d exports under way, which is the maximum. Wait until one has ended.", maxExports)
 	}
 	if l.actors == nil {
 		l.actors = make(map[string]int)

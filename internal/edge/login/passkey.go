@@ -314,7 +314,7 @@ func (s *Service) finishInvitation(w http.ResponseWriter, r *http.Request) {
 	registered, err := s.Operators.UseInvitation(r.Context(), r.PathValue("secret"), c.WebAuthn.UserID, json.RawMessage(encode(made)))
 	switch {
 	case errors.Is(err, operator.ErrUserExists):
-		s.showMessage(w, http.StatusConflict, "The user has changed", "Since the invitation somebody has changed this user. Ask an administrator for another one.")
+		s.showMessage(w, http.StatusConflict, "The user has changed", "This user was changed after the invitation. Ask an administrator for another one.")
 		return
 	case err != nil:
 		s.refuseInvitation(w, err)

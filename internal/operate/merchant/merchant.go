@@ -26,8 +26,8 @@ var (
 	ErrNotFound = errors.New("there is no such merchant")
 	ErrExists   = errors.New("there is such a merchant already")
 	ErrInFile   = errors.New("the merchant is in the configuration file, which wins: change it there")
-	ErrChanged  = errors.New("somebody else has changed the merchant meanwhile: read it again")
-	ErrNoRow    = errors.New("the merchant has API keys alone, and no settings to remove: revoke the keys")
+	ErrChanged  = errors.New("the merchant was changed meanwhile: read it again")
+	ErrNoRow    = errors.New("the merchant has only API keys, and no settings to remove: revoke the keys")
 	ErrRefused  = errors.New("the seal of the merchant's row does not open: remove it, and add it again")
 )
 

@@ -54,7 +54,7 @@ func webhookActs() []Act {
 				return a.RotateEndpoint(ctx, by, id, webhook.NewSecret())
 			}),
 		on(act("webhook test", operator.Operator, "webhook.test", endpoint, byAll), "POST "+at+"/test",
-			"Post a test event, once and at once", api.DeliveryTest{},
+			"Post a test event immediately, and try once", api.DeliveryTest{},
 			func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
 				return a.testEndpoint(ctx, by, id)
 			}),

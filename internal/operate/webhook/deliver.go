@@ -76,9 +76,9 @@ func (s *Service) Reseal(ctx context.Context) error {
 	return err
 }
 
-// ResealEndpoints seals all endpoints of a store under the current secret of a ring that are sealed under a previous
-// one. It returns how many are then sealed under the current secret, and how many are refused because no secret opens
-// their seal.
+// ResealEndpoints takes all endpoints of a store that are sealed under a previous secret of a ring, and seals them
+// under the current one. It returns how many are then sealed under the current secret, and how many are refused because
+// no secret opens their seal.
 func ResealEndpoints(ctx context.Context, st store.Events, ring store.ResealRing) (sealed, refused int, err error) {
 	rows, err := st.Endpoints(ctx)
 	if err != nil {
@@ -200,7 +200,7 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 	case !isOperator(e.ID):
 		d.noteHealth(ctx, e, err, now)
 	case err != nil:
-		d.Log.Warn("the operator was not told of an event", "event", one.Event, "attempt", one.Attempt, "err", err)
+		d.Log.Warn("event not delivered to the operator", "event", one.Event, "attempt", one.Attempt, "err", err)
 	}
 }
 

@@ -252,7 +252,7 @@ func checkPrivateKey(data []byte) error {
 		case block == nil:
 			return errors.New("the file holds no private key (PEM)")
 		case block.Type == "ENCRYPTED PRIVATE KEY", strings.HasSuffix(block.Type, "PRIVATE KEY") && block.Headers["DEK-Info"] != "":
-			return errors.New("the private key is encrypted (store it without a passphrase, readable by the server's user alone)")
+			return errors.New("the private key is encrypted (store it without a passphrase, readable only by the server's user)")
 		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
 			return nil
 		}

@@ -141,7 +141,7 @@ func (l *loader) loadPart(path string, load func(), keep func(former *Config) st
 		return
 	}
 	for _, f := range l.faults[before:] {
-		l.config.Certificates.formerFiles = append(l.config.Certificates.formerFiles, partFault{part, f.Key + ": " + f.Text + "; the former file stays in use"})
+		l.config.Certificates.formerFiles = append(l.config.Certificates.formerFiles, partFault{part, f.Key + ": " + f.Text + "; the previous file stays in use"})
 	}
 	l.faults = l.faults[:before]
 	l.config.Certificates.lifetimes = l.config.Certificates.lifetimes[:lifetimes]

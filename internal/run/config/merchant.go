@@ -61,7 +61,7 @@ func parseOrigin(s string) (string, error) {
 	case u.Path != "" || u.RawQuery != "" || u.ForceQuery:
 		return "", errors.New("has more than an origin has (https://HOST[:PORT], without a / at the end)")
 	case u.Scheme == "http" && !isLocal:
-		return "", errors.New("is http, which is for localhost and loopback addresses alone (https://HOST[:PORT])")
+		return "", errors.New("is http, which is only for localhost and loopback addresses (https://HOST[:PORT])")
 	}
 	if _, err := parseURL(s, "https", "http"); err != nil {
 		return "", err

@@ -55,7 +55,7 @@ func TestReadinessNeedsADirectory(t *testing.T) {
 	}
 	const (
 		none = "none: its cards count as not enrolled"
-		yet  = "none yet: cards that no other directory holds are told to come again"
+		yet  = "none yet: requests for cards that no other directory holds are asked to try again"
 	)
 	check(state{"store", "", false}, state{"directories", "none has been asked for its card ranges yet", false},
 		state{"ranges of visa", yet, true}, state{"ranges of jcb", yet, true})

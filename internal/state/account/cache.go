@@ -41,8 +41,8 @@ type KeyStore interface {
 	MerchantStore
 }
 
-// A KeyCache finds the account of an API key. Use [KeyCache.Authenticate] for that, while
-// [KeyCache.Run] keeps the cache as the store is.
+// A KeyCache finds the account of an API key. Use [KeyCache.Authenticate] for that, while [KeyCache.Run] keeps the
+// cache in step with the store.
 //
 // The keys that Run has read are answered from memory. Any other key is looked up in the
 // store each time it comes, so a new key works immediately. Printing a KeyCache shows no secret.

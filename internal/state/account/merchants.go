@@ -131,7 +131,7 @@ func resealMerchants(
 		previous++
 		err = merchants.ChangeMerchant(ctx, row.Name, row.Data, ring.Seal(row.SealName(), plain))
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return previous, fmt.Errorf("account: seal merchant %q anew: %w", row.Name, err)
+			return previous, fmt.Errorf("account: reseal merchant %q: %w", row.Name, err)
 		}
 	}
 	return previous, nil

@@ -22,7 +22,7 @@ var (
 	errNotFrom   = errors.New("keyring: the new secret is for others: it follows a secret that is not the current one")
 
 	// ErrHandoverGone says that a new secret cannot be had from a Handover any more.
-	ErrHandoverGone = errors.New("keyring: the new secret is not in the store any more")
+	ErrHandoverGone = errors.New("keyring: the new secret is no longer in the store")
 )
 
 // NewHandover makes a new secret. Of the previous secrets of r those with one of some ids are to stay.

@@ -52,7 +52,7 @@ type Command struct {
 	Reseals []Reseal
 }
 
-// A Reseal seals all rows of a kind under the current secret of a ring. It returns how many are then sealed under it,
+// A Reseal reseals all rows of a kind under the current secret of a ring. It returns how many are then sealed under it,
 // and how many are refused because no secret opens their seal.
 type Reseal struct {
 	One, Many string // what the rows are, for people
@@ -376,7 +376,7 @@ func (r *run) complete(ctx context.Context) error {
 	}
 	switch {
 	case len(without) > 0:
-		return fmt.Errorf("the new secret %s is in use, and these nodes have it in memory alone, because their key file is an older one: %s; %s",
+		return fmt.Errorf("the new secret %s is in use, and these nodes have it only in memory, because their key file is an older one: %s; %s",
 			current, strings.Join(without, ", "), next)
 	case source == "":
 		return fmt.Errorf("the new secret %s is in use; %s", current, next)

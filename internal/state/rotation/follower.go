@@ -202,7 +202,7 @@ func (f *Follower) keepOffered() {
 	err = next.WritePending(f.file)
 	f.setAccess(err)
 	if err != nil {
-		f.log.Warn("a new secret is offered, and cannot be kept beside the key file", "file", f.file, "secret", s.ID, "err", err)
+		f.log.Warn("a new secret is offered, and cannot be kept next to the key file", "file", f.file, "secret", s.ID, "err", err)
 		return
 	}
 	f.pending = s.ID

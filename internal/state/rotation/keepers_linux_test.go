@@ -235,7 +235,7 @@ func TestO1KilledCommandLosesNoSecret(t *testing.T) {
 			time.Sleep(leaseTTL)
 			_, err = w.rotateInto(w.store, here, second)
 			h = w.history()
-			if err == nil || len(h) != 1 || h[0].Phase != inUse || keptIn(h[0].ID, second) == nil || !strings.Contains(err.Error(), "in memory alone") {
+			if err == nil || len(h) != 1 || h[0].Phase != inUse || keptIn(h[0].ID, second) == nil || !strings.Contains(err.Error(), "only in memory") {
 				t.Errorf("%d writes: %v; the store has %+v", writes, err, h)
 			}
 			w.wantSealed(a.ring.Load(), h[0].ID)
@@ -265,7 +265,7 @@ func TestO1RotationIsUnfinishedWhileANodeHasTheSecretInMemoryAlone(t *testing.T)
 		wantFailure := func(write string, texts ...string) {
 			t.Helper()
 			_, err := w.rotateInto(w.store, here, write)
-			for _, text := range append(texts, "in memory alone", "run key rotate again") {
+			for _, text := range append(texts, "only in memory", "run key rotate again") {
 				if err == nil || !strings.Contains(err.Error(), text) {
 					t.Errorf("%v, want %q", err, text)
 				}

@@ -122,9 +122,9 @@ type ResealRing interface {
 // maxResealTries is how often ResealObjects seals an object that others change at the same time.
 const maxResealTries = 5
 
-// ResealObjects seals all objects of a kind under the current secret of a ring that are sealed under a previous one. It
-// returns how many are then sealed under the current secret, and how many are refused because no secret opens their
-// seal.
+// ResealObjects takes all objects of a kind that are sealed under a previous secret of a ring, and seals them under the
+// current one. It returns how many are then sealed under the current secret, and how many are refused because no secret
+// opens their seal.
 func ResealObjects(ctx context.Context, st Objects, kind string, ring ResealRing) (sealed, refused int, err error) {
 	rows, err := st.Objects(ctx, kind)
 	if err != nil {

@@ -108,10 +108,10 @@ func (e commitLost) Unwrap() error { return e.error }
 // SafeToRetry is what pgconn.SafeToRetry looks for first.
 func (commitLost) SafeToRetry() bool { return false }
 
-// call runs a job, and repeats it while again says so of its error, up to tries times.
-// While no connection can be opened, as in the middle of a failover, it waits for a
-// server. When that has lasted for the timeout of a call, counted for all calls together, it no longer waits, and calls
-// fail immediately. A single call waits no longer than that either, even if others do get connections.
+// call runs a job, and repeats it as long as again returns true for its error, up to tries times. While no connection
+// can be opened, as in the middle of a failover, it waits for a server. When that has lasted for the timeout of a call,
+// counted for all calls together, it no longer waits, and calls fail immediately. A single call waits no longer than
+// that either, even if others do get connections.
 func (db *DB) call(ctx context.Context, what string, limit time.Duration, do job, again func(error) bool) error {
 	start := time.Now()
 	for try := 1; ; try++ {

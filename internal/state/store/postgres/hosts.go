@@ -32,7 +32,7 @@ const (
 )
 
 // errFormer says that a server was the primary once, and has been replaced.
-var errFormer = errors.New("the server is a former primary: another has a newer timeline")
+var errFormer = errors.New("the server is a previous primary: another has a newer timeline")
 
 // A failover finds the primary among the hosts of a URL. It remembers where the last
 // connection succeeded, so that new ones do not wait for a dead host first. It
@@ -222,9 +222,9 @@ func (g *failover) recordFailure(conn *pgconn.PgConn) {
 	}
 }
 
-// recordSilence does the same for a connection that did not answer a query of the time asked. If the server has
-// answered on another connection since, it is slow but not away: the epoch goes on. Opening all connections again would
-// make it even slower.
+// recordSilence does the same for a connection that did not answer a query. asked is the time of the query. If the
+// server has answered on another connection since, it is slow but not away: the epoch goes on. Opening all connections
+// again would make it even slower.
 func (g *failover) recordSilence(conn *pgconn.PgConn, asked time.Time) {
 	g.mu.Lock()
 	away := !g.answered.After(asked)

@@ -157,8 +157,8 @@ func (db *DB) addChunks(ctx context.Context, id int64, content io.Reader) (size 
 }
 
 // freeLeftovers frees what is left of snapshots that are gone and of uploads that
-// are dead, little by little. Whatever is a leftover stays one, so it looks with a
-// reader and writes only if there is something to do.
+// are dead, little by little. A leftover always stays one, so freeLeftovers looks for them with a reader, and writes
+// only if there is something to do.
 func (db *DB) freeLeftovers(ctx context.Context) error {
 	now := db.now()
 	over, old := now.UnixMilli(), now.Add(-deadAfter).UnixMilli()

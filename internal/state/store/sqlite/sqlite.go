@@ -336,9 +336,8 @@ func (db *DB) Close() error {
 	return db.closeFiles()
 }
 
-// closeFiles closes the connections there are, the writing one last: the last
-// one of all processes empties the write-ahead log into the database and removes
-// it.
+// closeFiles closes all connections, the writing one last. When the last connection of all processes closes, SQLite
+// moves the write-ahead log into the database and removes it.
 func (db *DB) closeFiles() error {
 	var errs []error
 	for _, file := range slices.Backward(db.files) {

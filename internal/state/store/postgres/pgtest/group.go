@@ -81,7 +81,7 @@ func (s *Server) follow() string {
 
 // Promote makes the standby that has received most the primary, for a commit is on one of the standbys and not on each.
 // The others follow it from then on, and Promote waits until they do. The caller decides what becomes of the previous
-// primary: halt it first, or there are two.
+// primary: halt it first, or there will be two.
 func (g *Group) Promote() {
 	g.t.Helper()
 	others := g.standbys()
