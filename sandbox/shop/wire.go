@@ -40,8 +40,7 @@ type messagePanel struct {
 	card string // the card number, as long as it is known, for the same reason
 }
 
-// maxWire bounds the messages of one checkout: anybody who has seen its ids
-// can post notices.
+// maxWire limits the messages of one checkout: anyone who has seen its ids can post notices.
 const maxWire = 60
 
 func (w *messagePanel) all() []exchange { return slices.Clone(w.list) }

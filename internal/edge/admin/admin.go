@@ -43,10 +43,10 @@ type Handler struct {
 	JournalKeys *journal.Keys
 	RulesOf     func(scheme string) *scheme.Sheet // the rules of a scheme; nil: those that are public
 	Log         *slog.Logger
-	Proxies     func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none
-	// Explain says what is wrong with a pasted text; of a request, what /auth would make of it for a merchant, "" for one
-	// without a profile. It returns an object of JSON, or an error that says why the text cannot be read and quotes nothing.
-	// It keeps nothing.
+	Proxies     func() []netip.Prefix // proxies in front, whose X-Forwarded-For is trusted; nil means none
+	// Explain says what is wrong with a pasted text. For a request it also says what /auth would make of it for a
+	// merchant; "" is a merchant without a profile. It returns a JSON object, or an error that says why the text cannot
+	// be read and quotes nothing. It keeps nothing.
 	Explain func(merchant string, text []byte) (json.RawMessage, error)
 	// TakesNoToken has the API answer every request with 401: it is for the pages of a console without login alone.
 	TakesNoToken bool
@@ -167,7 +167,7 @@ type request struct {
 	body  []byte
 }
 
-// A Problem is an answer that is not a success, as RFC 9457 has it.
+// A Problem is an answer that is not a success, as RFC 9457 defines it.
 type Problem = api.Problem
 
 // statuses are those of answers to refusals.
@@ -253,7 +253,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 	h.answer(w, start, answer, err)
 }
 
-// identify returns who asks.
+// identify returns the actor of a request.
 func (h *Handler) identify(r *http.Request) (operator.Actor, error) {
 	if h.TakesNoToken {
 		return operator.Actor{}, refuse(http.StatusUnauthorized, "The admin API takes no token here: what it does is on the pages of the console.")
@@ -298,7 +298,7 @@ func (h *Handler) answer(w http.ResponseWriter, start time.Time, value any, err 
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // the operator who has gone needs no answer
+	_ = json.NewEncoder(w).Encode(value) // an operator who has left needs no answer
 }
 
 // decode reads the body into v, and refuses members that v has not.

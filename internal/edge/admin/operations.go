@@ -13,7 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
-// readMerchant reads members of a merchant from the body, and the version that is beside them.
+// readMerchant reads members of a merchant from the body, and the version that comes with them.
 func (r *request) readMerchant() (body ops.MerchantBody, version string, err error) {
 	if err := json.Unmarshal(r.body, &body); err != nil {
 		return nil, "", refuse(http.StatusBadRequest, "The body is no JSON object.")

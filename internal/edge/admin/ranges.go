@@ -27,7 +27,7 @@ type RangesOfScheme struct {
 type RangeMatch struct {
 	*rangequery.Match
 	Of    int          `json:"of"`    // how many ranges are in use on this node
-	Found []FoundRange `json:"found"` // beside Ranges, in the same order
+	Found []FoundRange `json:"found"` // for each entry of Ranges, in the same order
 }
 
 // A FoundRange is what the server would do with the cards of one range.
@@ -146,8 +146,8 @@ func compareRanges(h *Handler, r *request) (any, error) {
 	return diff, err
 }
 
-// CompareRanges says how two generations differ: without names, what is held back or the newest from the one before it. It
-// also returns how things stand.
+// CompareRanges says how two generations differ. Without names it compares what is held back, or else the newest
+// generation, with the one before it. It also returns the current status.
 func (h *Handler) CompareRanges(ctx context.Context, by operator.Actor, scheme, oldName, newName string) (*rangequery.Difference, *RangesOfScheme, error) {
 	d, status, err := h.findRanges(ctx, &by, scheme)
 	if err != nil {

@@ -77,7 +77,7 @@ const (
 	// maxWaiters is how many requests of one authentication may wait. It is enough for two tabs: each may have lost a
 	// connection, and the server may not know that yet.
 	maxWaiters = 4
-	earlyPause = time.Second // before a page asks again whose request was to wait and had no place
+	earlyPause = time.Second // before a page asks again if its request found no place to wait
 )
 
 type handler struct {

@@ -80,8 +80,8 @@ type head struct {
 	Fill, Name, Sub string
 }
 
-// Draw draws hops in their order. Parties has one for each lane, and chosen is the key of the hop that is shown next to
-// the drawing.
+// Draw draws hops in their order. Parties has one entry for each lane, and chosen is the key of the hop that is shown
+// next to the drawing.
 func Draw(parties []Party, hops []Hop, chosen string) *Drawing {
 	g := &Drawing{}
 	names := make([]string, len(letters))

@@ -39,7 +39,7 @@ func newHop(d *journal.Detail, i int) lanes.Hop {
 		}
 		h.Gist = lanes.Prefix("error ", d.ErrorCode)
 		isRelayed := func(finding string) bool { return strings.HasPrefix(finding, journal.RelayedErro) }
-		if !slices.ContainsFunc(step.Findings, isRelayed) { // nobody sent an Erro: there was no answer, or we refused it
+		if !slices.ContainsFunc(step.Findings, isRelayed) { // no Erro was sent: there was no answer, or we refused it
 			h.Name, h.Self, h.From = "no usable answer", true, lanes.Server
 		}
 	case "answered":
@@ -55,7 +55,7 @@ func newHop(d *journal.Detail, i int) lanes.Hop {
 	return h
 }
 
-// newDrawing draws the steps of a record. Chosen is the key of the step that is shown beside.
+// newDrawing draws the steps of a record. Chosen is the key of the step that is shown next to it.
 func (h *Handler) newDrawing(d *journal.Detail, keys []string, chosen string, asked url.Values) *lanes.Drawing {
 	hops := make([]lanes.Hop, len(d.Steps))
 	for i := range d.Steps {

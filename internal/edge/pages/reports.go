@@ -104,7 +104,7 @@ type reportView struct {
 // maxReportRows is how many lines a page shows; the file has all.
 const maxReportRows = 50
 
-// queryOf returns what a report is made by and of which time, with the usual values where the address has none.
+// queryOf returns the grouping and the period of a report, with the usual values where the address has none.
 func queryOf(v *visit) (by string, of span) {
 	asked := v.URL.Query()
 	return cmp.Or(asked.Get("by"), reportBys[0][0]), spanOf(asked)

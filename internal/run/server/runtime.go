@@ -230,7 +230,7 @@ func (s *Server) initMetrics(rt *runtime) {
 	}
 }
 
-// drainRuntime stops what belongs to former alone: its background tasks immediately, its connections when its last
+// drainRuntime stops what belongs only to former: its background tasks immediately, its connections when its last
 // request has been answered.
 func (s *Server) drainRuntime(former, next *runtime) {
 	former.stopRefresh()
