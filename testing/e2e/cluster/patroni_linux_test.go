@@ -1,0 +1,330 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/openthreeds/threeds/internal/base/porttest"
+	"github.com/openthreeds/threeds/internal/base/waittest"
+	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
+	"github.com/openthreeds/threeds/testing/e2e/rig"
+)
+
+const (
+	patroniPage  = rig.Root + "/docs/operating/patroni.md"
+	patroniFiles = rig.DeployDir + "/patroni/"
+)
+
+// A databaseMachine is one of three. It has a member of etcd, and PostgreSQL under Patroni, as docs/operating/patroni.md
+// sets them up, with addresses and folders of the test.
+type databaseMachine struct {
+	t             *testing.T
+	dir, data     string
+	as            *syscall.SysProcAttr
+	settings      []string // the environment of etcd
+	etcdAddress   string   // for clients
+	api           string   // the address of Patroni's API
+	etcd, patroni *exec.Cmd
+}
+
+// A patroniGroup is the three machines.
+type patroniGroup struct {
+	t        *testing.T
+	machines []*databaseMachine
+	client   *http.Client
+	url      string // store.url of the nodes
+}
+
+// keepRunning runs a program, which $0 names, as long as its standard input is open. Then it ends the program in good
+// order: a Patroni that ends so also ends its PostgreSQL.
+const keepRunning = `"$@" >>"$0.log" 2>&1 & read -r word; kill -TERM $!; wait $!; [ "$0" = etcd ] || rm -rf "$PWD"`
+
+// newPatroniGroup starts three machines, and waits until one is the primary and the others follow. edit changes
+// patroni.yml before the first start.
+func newPatroniGroup(t *testing.T, edit ...string) *patroniGroup {
+	t.Helper()
+	g := &patroniGroup{t: t, client: &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
+	ca := rig.NewAuthority(t)
+	free := porttest.Addresses(t, 12)
+	databases, apis, clients, peers := free[:3], free[3:6], free[6:9], free[9:]
+	for i := range 3 {
+		dir, err := os.MkdirTemp("", "threeds-patroni-") // one of the test has a parent that is root's alone
+		rig.Must(t, err)
+		m := &databaseMachine{t: t, dir: dir, data: filepath.Join(dir, "data"), api: apis[i], etcdAddress: clients[i]}
+		g.machines = append(g.machines, m)
+		t.Cleanup(func() {
+			m.kill()
+			if t.Failed() {
+				t.Logf("%s ends its log with:\n%s", m.name(), m.log(6000))
+			}
+			rig.Must(t, os.RemoveAll(dir))
+		})
+		here := strings.NewReplacer(slices.Concat(edit, []string{
+			"name: db1", "name: " + nameOf(i), "ETCD_NAME=db1", "ETCD_NAME=" + nameOf(i),
+			"db1=http://10.0.0.1:2380", "db1=http://" + peers[0], "10.0.0.2:2380", peers[1], "10.0.0.3:2380", peers[2],
+			"ETCD_LISTEN_CLIENT_URLS=http://10.0.0.1:2379", "ETCD_LISTEN_CLIENT_URLS=http://" + clients[i],
+			"ETCD_ADVERTISE_CLIENT_URLS=http://10.0.0.1:2379", "ETCD_ADVERTISE_CLIENT_URLS=http://" + clients[i],
+			"10.0.0.1:2380", peers[i], "10.0.0.1:8008", apis[i], "10.0.0.1:5432", databases[i],
+			"10.0.0.1:2379", clients[0], "10.0.0.2:2379", clients[1], "10.0.0.3:2379", clients[2],
+			"10.0.0.0/24", "127.0.0.1/32", "/var/lib/etcd/threeds", filepath.Join(dir, "etcd"), "/etc/patroni/", dir + "/",
+			"/var/lib/postgresql/15/threeds", m.data, "/var/lib/postgresql/", dir + "/", "/var/run/postgresql", dir,
+		})...)
+		m.settings = environmentOf(here.Replace(string(rig.ReadFile(t, patroniFiles+"etcd"))))
+		rig.WriteFile(t, filepath.Join(dir, "patroni.yml"), []byte(here.Replace(string(rig.ReadFile(t, patroniFiles+"patroni.yml")))))
+		ca.Write(dir, ca.Issue(nameOf(i)+".example"), "db")
+		m.as, err = pgtest.Unprivileged(dir)
+		rig.Must(t, err)
+		m.start()
+	}
+	waittest.Until(t, "a primary with two standbys", g.isWhole)
+
+	page := string(rig.ReadFile(t, patroniPage))
+	own := t.TempDir()
+	rig.WriteFile(t, filepath.Join(own, "ca.pem"), ca.PEM())
+	rig.WriteFile(t, filepath.Join(own, "pgpass"), []byte("*:*:*:threeds:change-me-4\n"))
+	url := regexp.MustCompile(`(?m)^store: \{url: "(.*)"\}$`).FindStringSubmatch(page)
+	if url == nil {
+		t.Fatalf("%s has no store.url", patroniPage)
+	}
+	g.url = strings.NewReplacer("db1.example,db2.example,db3.example", strings.Join(databases, ","),
+		"=db-ca.pem", "="+filepath.Join(own, "ca.pem"), "=pgpass", "="+filepath.Join(own, "pgpass")).Replace(url[1])
+	admin, err := pgx.Connect(t.Context(), fmt.Sprintf(
+		"postgres://postgres:change-me-1@%s/postgres?sslmode=require&target_session_attrs=read-write", strings.Join(databases, ",")))
+	rig.Must(t, err)
+	defer admin.Close(context.WithoutCancel(t.Context()))
+	for _, statement := range regexp.MustCompile(`(?m)^(CREATE .*);$`).FindAllStringSubmatch(page, -1) {
+		_, err = admin.Exec(t.Context(), statement[1])
+		rig.Must(t, err)
+	}
+	for _, address := range databases {
+		waittest.Until(t, "the database on "+address, func() bool {
+			conn, err := pgx.Connect(t.Context(), "postgres://threeds:change-me-4@"+address+"/threeds?sslmode=require")
+			return err == nil && conn.Close(t.Context()) == nil
+		})
+	}
+	return g
+}
+
+func nameOf(machine int) string { return fmt.Sprintf("db%d", machine+1) }
+
+// environmentOf returns the settings of a file such as /etc/default/etcd.
+func environmentOf(text string) (settings []string) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "=") && !strings.HasPrefix(line, "#") {
+			settings = append(settings, strings.TrimSpace(line))
+		}
+	}
+	return settings
+}
+
+func (m *databaseMachine) name() string { return filepath.Base(m.dir) }
+
+// log returns the end of what Patroni has written, PostgreSQL's lines among them.
+func (m *databaseMachine) log(most int) string {
+	log, err := os.ReadFile(filepath.Join(m.dir, "patroni.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(log[max(0, len(log)-most):])
+}
+
+// start switches the machine on.
+func (m *databaseMachine) start() {
+	m.t.Helper()
+	m.etcd = m.launch("etcd")
+	m.patroni = m.launch("patroni", filepath.Join(m.dir, "patroni.yml"))
+}
+
+func (m *databaseMachine) launch(program string, args ...string) *exec.Cmd {
+	m.t.Helper()
+	cmd := exec.Command("/bin/sh", slices.Concat([]string{"-c", keepRunning, program, program}, args)...)
+	cmd.Dir, cmd.SysProcAttr = m.dir, m.as
+	cmd.Env = append(append(os.Environ(), "HOME="+m.dir), m.settings...) // libpq looks for certificates at home
+	_, err := cmd.StdinPipe() // stays open as long as this process lives
+	rig.Must(m.t, errors.Join(err, cmd.Start()))
+	return cmd
+}
+
+// signalAll sends a signal to all processes of the machine.
+func (m *databaseMachine) signalAll(sig syscall.Signal) {
+	m.t.Helper()
+	for _, group := range []*exec.Cmd{m.patroni, m.etcd} {
+		if group != nil {
+			rig.Must(m.t, syscall.Kill(-group.Process.Pid, sig))
+		}
+	}
+	m.signalPostgres(sig)
+}
+
+// signalPostgres sends a signal to all processes of PostgreSQL, if there are any.
+func (m *databaseMachine) signalPostgres(sig syscall.Signal) {
+	m.t.Helper()
+	err := pgtest.Signal(m.data, sig)
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+		rig.Must(m.t, err)
+	}
+}
+
+// kill ends all processes of the machine, as a power cut does.
+func (m *databaseMachine) kill() {
+	m.t.Helper()
+	m.signalAll(syscall.SIGKILL)
+	for _, group := range []*exec.Cmd{m.patroni, m.etcd} {
+		if group != nil {
+			_ = group.Wait() // It was killed.
+		}
+	}
+	m.etcd, m.patroni = nil, nil
+}
+
+// A patroniMember is what Patroni's API says of a machine.
+type patroniMember struct {
+	Name, Role, State string
+	Timeline          int
+}
+
+// members returns what the Patroni of a machine says of all; none if it does not answer.
+func (g *patroniGroup) members(m *databaseMachine) []patroniMember {
+	var all struct{ Members []patroniMember }
+	res, err := g.client.Get("http://" + m.api + "/cluster")
+	if err != nil {
+		return nil
+	}
+	defer res.Body.Close()
+	_ = json.NewDecoder(res.Body).Decode(&all) // none: it does not know yet
+	return all.Members
+}
+
+// isWhole reports whether there is a primary, a standby that confirms its commits, and one more, all on one timeline, and
+// each machine says so.
+func (g *patroniGroup) isWhole() bool {
+	for _, m := range g.machines {
+		members := g.members(m)
+		roles := map[string]int{}
+		for _, one := range members {
+			if one.Timeline == members[0].Timeline && one.State == "running" {
+				roles[one.Role]++
+			}
+		}
+		if len(members) != 3 || roles["leader"] != 1 || roles["sync_standby"] != 1 || roles["replica"] != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// primary returns the machine that all say is the primary.
+func (g *patroniGroup) primary() (primary *databaseMachine, timeline int) {
+	g.t.Helper()
+	for _, one := range g.members(g.machines[0]) {
+		for i, m := range g.machines {
+			if one.Role == "leader" && one.Name == nameOf(i) {
+				primary, timeline = m, one.Timeline
+			}
+		}
+	}
+	if primary == nil {
+		g.t.Fatal("no primary")
+	}
+	return primary, timeline
+}
+
+// leadsEtcd reports whether the leader of etcd is on a machine.
+func (g *patroniGroup) leadsEtcd(m *databaseMachine) bool {
+	var status struct {
+		Header struct {
+			Member string `json:"member_id"`
+		}
+		Leader string
+	}
+	res, err := g.client.Post("http://"+m.etcdAddress+"/v3/maintenance/status", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	return json.NewDecoder(res.Body).Decode(&status) == nil && status.Leader == status.Header.Member
+}
+
+// A death is a way in which a primary goes away.
+type death struct {
+	name string
+	// strike does it. raise brings the machine back after it; nil: Patroni does.
+	strike, raise func(*databaseMachine)
+}
+
+var deaths = []death{
+	{name: "postgres", strike: func(m *databaseMachine) { m.signalPostgres(syscall.SIGKILL) }},
+	{name: "machine", strike: (*databaseMachine).kill, raise: (*databaseMachine).start},
+	{name: "silence", strike: func(m *databaseMachine) { m.signalAll(syscall.SIGSTOP) }, raise: func(m *databaseMachine) {
+		m.kill()
+		m.start()
+	}},
+}
+
+// TestPatroniFailover kills the primary of three under Patroni, again and again, while two nodes are under load. Nothing
+// that was acknowledged is lost, and no AReq leaves twice. FAILOVERS is how often in each way; the gap has a limit only
+// where there are at least twenty.
+func TestPatroniFailover(t *testing.T) {
+	for _, program := range []string{"etcd", "patroni", "/usr/lib/postgresql/15/bin/initdb"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("NOT TESTED: failover by Patroni: no %s. go -C testing run ./long patroni installs it", program)
+		}
+	}
+	kills := rig.ReadCount(t, "FAILOVERS", 3)
+	g := newPatroniGroup(t)
+	c := newClusterOf(t, 2, g.url)
+	for _, d := range deaths {
+		var gaps []time.Duration
+		acknowledged, failures := 0, 0
+		for i := range kills {
+			waittest.Until(t, "a primary with two standbys", g.isWhole)
+			former, before := g.primary()
+			hadEtcd := g.leadsEtcd(former)
+			l := c.load()
+			l.acknowledged(25)
+			begin := time.Now()
+			d.strike(former)
+			l.acknowledged(50)
+			if d.raise != nil {
+				d.raise(former)
+			}
+			waittest.Until(t, "the dead one as a standby", g.isWhole)
+			l.end()
+			lost, changed := l.lost()
+			gaps = append(gaps, l.silence(begin))
+			acknowledged, failures = acknowledged+len(l.acked), failures+len(l.errors)
+			_, after := g.primary()
+			t.Logf("%s %d: gap %v, whole after %v; etcd's leader there: %t; promotions=%d acknowledged=%d lost=%d changed=%d; %v", d.name,
+				i+1, gaps[i].Round(time.Millisecond), between(begin, time.Now()), hadEtcd, after-before, len(l.acked), lost, changed, l.count)
+			if lost+changed > 0 {
+				t.Errorf("%d lost, %d changed", lost, changed)
+			}
+			for _, w := range l.wrong {
+				t.Error(w)
+			}
+		}
+		slices.Sort(gaps)
+		t.Logf("%s: kills=%d acknowledged=%d failed requests=%d; gaps: least %v, half %v, 19 of 20 %v, longest %v; at most 4 s: %d", d.name,
+			kills, acknowledged, failures, gaps[0].Round(time.Millisecond), gaps[kills/2].Round(time.Millisecond),
+			gaps[(kills*19-1)/20].Round(time.Millisecond), gaps[kills-1].Round(time.Millisecond),
+			len(slices.DeleteFunc(slices.Clone(gaps), func(gap time.Duration) bool { return gap > 4*time.Second })))
+	}
+	if n := c.twice(); n > 0 {
+		t.Errorf("%d second AReqs", n)
+	}
+}
