@@ -394,11 +394,19 @@ func (l *load) acknowledged(more int) {
 	})
 }
 
-// lost reads every acknowledged result once more and returns how many are not there
-// as they were.
+// lost reads every acknowledged result once more, again if it hears that it should try again, and returns how many are not
+// there as they were.
 func (l *load) lost() (lost, changed int) {
 	for i, f := range l.acked {
-		switch status, got := f.postauth(l.nodes[i%len(l.nodes)]); {
+		var status int
+		var got []byte
+		rig.Retry(func() bool {
+			status, got = f.postauth(l.nodes[i%len(l.nodes)])
+			var answer rig.Object
+			_ = json.Unmarshal(got, &answer)
+			return answer != nil && answer.Text("errorCode") != "403"
+		})
+		switch {
 		case status != http.StatusOK:
 			lost++
 		case !bytes.Equal(got, f.want):

@@ -54,9 +54,13 @@ func (s *Server) Thaw() error {
 func (s *Server) kill() error { return Signal(s.data, syscall.SIGKILL) }
 
 // Signal sends a signal to the first process of the server with a data directory, and then to those that it started. A
-// process that is stopped starts no others, and one that is killed has none any more.
+// process that is stopped starts no others, and one that is killed has none any more. If the server does not run, the error
+// is [os.ErrProcessDone].
 func Signal(data string, sig syscall.Signal) error {
 	file, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	if errors.Is(err, os.ErrNotExist) {
+		return os.ErrProcessDone
+	}
 	if err != nil {
 		return err
 	}
@@ -64,6 +68,9 @@ func Signal(data string, sig syscall.Signal) error {
 	first, err := strconv.Atoi(line)
 	if err != nil {
 		return err
+	}
+	if !worksIn(first, data) { // the file stays when a server is killed, and its number may be another process's by now
+		return os.ErrProcessDone
 	}
 	all := []int{first}
 	if sig == syscall.SIGSTOP {
@@ -88,4 +95,14 @@ func Signal(data string, sig syscall.Signal) error {
 		}
 	}
 	return nil
+}
+
+// worksIn reports whether a process has a folder as its working directory.
+func worksIn(process int, dir string) bool {
+	its, err := os.Stat(fmt.Sprintf("/proc/%d/cwd", process))
+	if err != nil {
+		return false
+	}
+	wanted, err := os.Stat(dir)
+	return err == nil && os.SameFile(its, wanted)
 }
