@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 )
 
 // TestArchitectureIsShort: a newcomer reads the page in three minutes. What is longer belongs to a page in docs/design.
@@ -34,6 +36,43 @@ func TestDesignPagesAreListed(t *testing.T) {
 	}
 	if len(pages) < 10 {
 		t.Errorf("%d design pages, fewer than there must be", len(pages))
+	}
+}
+
+// TestPatroniPageHasTheFilesOfTheRun: readers of docs/operating/patroni.md copy the files with which the failovers of the
+// page were measured, the nodes' URL is that of docs/nodes.md, and the settings are ones with which nothing is lost.
+func TestPatroniPageHasTheFilesOfTheRun(t *testing.T) {
+	page, settings := text(t, "docs/operating/patroni.md"), text(t, "deploy/patroni/patroni.yml")
+	for block, file := range map[string]string{"": text(t, "deploy/patroni/etcd"), "yaml": settings} {
+		if !strings.Contains(page, "```"+block+"\n"+file+"```\n") {
+			t.Errorf("the page has another file than deploy/patroni: it has no\n%s", file)
+		}
+	}
+	url := regexp.MustCompile(`(?m)^store: .*target_session_attrs=read-write"}$`)
+	if here, there := url.FindString(page), url.FindString(text(t, "docs/nodes.md")); here == "" || here != there {
+		t.Errorf("store is %s here, and %s in docs/nodes.md", here, there)
+	}
+	var file struct {
+		Bootstrap struct {
+			DCS struct {
+				TTL          int  `yaml:"ttl"`
+				LoopWait     int  `yaml:"loop_wait"`
+				RetryTimeout int  `yaml:"retry_timeout"`
+				Synchronous  bool `yaml:"synchronous_mode"`
+				Strict       bool `yaml:"synchronous_mode_strict"`
+				Standbys     int  `yaml:"synchronous_node_count"`
+			} `yaml:"dcs"`
+		} `yaml:"bootstrap"`
+	}
+	if err := yaml.Unmarshal([]byte(settings), &file); err != nil {
+		t.Fatal(err)
+	}
+	s := file.Bootstrap.DCS
+	if !s.Synchronous || !s.Strict || s.Standbys != 2 {
+		t.Errorf("a commit that no standby has is confirmed: %+v", s)
+	}
+	if s.RetryTimeout < 2 || s.TTL < s.LoopWait+2*s.RetryTimeout {
+		t.Errorf("want ttl of at least loop_wait and twice retry_timeout, and that of at least 2, not %+v", s)
 	}
 }
 

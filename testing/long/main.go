@@ -54,6 +54,11 @@ var runs = []run{
 		goTest("testing", "-timeout=60m -run=^TestCluster|^TestF5 ./e2e/cluster ./e2e/lifecycle ./e2e/api"),
 		goTest(".", "-run=^TestFailover$ ./internal/state/store/postgres"),
 	}},
+	{"patroni", "the primary of PostgreSQL under Patroni and etcd killed 20 times in each way, under load: half an hour; see " +
+		"docs/operating/patroni.md", "FAILOVERS=20", []command{
+		{".", ".ci/needs patroni"},
+		goTest("testing", "-timeout=2h -run=^TestPatroniFailover$ ./e2e/cluster"),
+	}},
 	{"crash", "the server killed 2,000 times on each kind of store, the power of its disk lost 1,000 times, the disk full, " +
 		"failing and damaged: an hour, as root", "CRASH=2000", []command{
 		goTest("testing", "-timeout=4h -run=^TestCrash ./e2e/crash"),

@@ -19,22 +19,27 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// A cluster is three nodes on one database, and the directory server of all.
+// A cluster is some nodes on one database, and the directory server of all.
 type cluster struct {
 	t     *testing.T
 	peer  *rig.Peer
 	nodes []*rig.Victim
 }
 
-// newCluster starts it. Each node has a copy of the first one's key file, and of
-// what is in env what has its number.
+// newCluster starts one of three nodes. Of what is in env, each node has what has its number.
 func newCluster(t *testing.T, database string, env ...string) *cluster {
+	t.Helper()
+	return newClusterOf(t, 3, database, env...)
+}
+
+// newClusterOf is newCluster with so many nodes. Each has a copy of the first one's key file.
+func newClusterOf(t *testing.T, nodes int, database string, env ...string) *cluster {
 	t.Helper()
 	ca := rig.NewAuthority(t)
 	c := &cluster{t: t, peer: rig.NewPeer(t, ca)}
 	c.peer.SetAnswer(rig.AnswerChallenge)
 	keys := filepath.Join(t.TempDir(), "keys.json")
-	for i := range 3 {
+	for i := range nodes {
 		if i > 0 {
 			c.copyKeys(keys, filepath.Join(filepath.Dir(keys), fmt.Sprintf("keys-%d.json", i)))
 			keys = filepath.Join(filepath.Dir(keys), fmt.Sprintf("keys-%d.json", i))
@@ -389,11 +394,19 @@ func (l *load) acknowledged(more int) {
 	})
 }
 
-// lost reads every acknowledged result once more and returns how many are not there
-// as they were.
+// lost reads every acknowledged result once more, again if it hears that it should try again, and returns how many are not
+// there as they were.
 func (l *load) lost() (lost, changed int) {
 	for i, f := range l.acked {
-		switch status, got := f.postauth(l.nodes[i%len(l.nodes)]); {
+		var status int
+		var got []byte
+		rig.Retry(func() bool {
+			status, got = f.postauth(l.nodes[i%len(l.nodes)])
+			var answer rig.Object
+			_ = json.Unmarshal(got, &answer)
+			return answer != nil && answer.Text("errorCode") != "403"
+		})
+		switch {
 		case status != http.StatusOK:
 			lost++
 		case !bytes.Equal(got, f.want):
@@ -460,16 +473,20 @@ func TestClusterFailover(t *testing.T) {
 
 func between(begin, end time.Time) time.Duration { return end.Sub(begin).Round(time.Millisecond) }
 
-// gap returns the longest time without an acknowledged result, and has no errors but
-// of requests that were under way between begin and a moment after end. Of those that began before rebuilt, it allows
-// errors that came after the whole time for a commit.
-func (l *load) gap(begin, end, rebuilt time.Time) (gap time.Duration) {
+// silence returns the longest time without an acknowledged result from begin on.
+func (l *load) silence(begin time.Time) (longest time.Duration) {
 	last := begin
 	for _, at := range l.good {
 		if at.After(begin) {
-			gap, last = max(gap, at.Sub(last)), at
+			longest, last = max(longest, at.Sub(last)), at
 		}
 	}
+	return longest
+}
+
+// gap returns the longest silence, and has no errors but of requests that were under way between begin and a moment after
+// end. Of those that began before rebuilt, it allows errors that came after the whole time for a commit.
+func (l *load) gap(begin, end, rebuilt time.Time) time.Duration {
 	const settled = 5 * time.Second // a request that waits for its answer gives up after this
 	for _, e := range l.errors {
 		isHeldUp := e.begin.Before(rebuilt) && e.end.Sub(e.begin) >= settled
@@ -477,7 +494,7 @@ func (l *load) gap(begin, end, rebuilt time.Time) (gap time.Duration) {
 			l.fail("outside of the gap, which is from 0 to %v: %s from %v to %v", between(begin, end), e.what, between(begin, e.begin), between(begin, e.end))
 		}
 	}
-	return gap
+	return l.silence(begin)
 }
 
 // asynchronous is the control: without a standby that confirms, a primary takes what

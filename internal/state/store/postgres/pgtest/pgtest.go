@@ -178,7 +178,7 @@ func place(bin string) (s *Server, err error) {
 		return nil, err
 	}
 	s.data = filepath.Join(s.dir, "data")
-	s.as, err = unprivileged(s.dir)
+	s.as, err = Unprivileged(s.dir)
 	if err == nil {
 		s.port, err = freePort()
 	}

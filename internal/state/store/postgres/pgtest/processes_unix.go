@@ -13,8 +13,9 @@ import (
 	"syscall"
 )
 
-// unprivileged gives a folder to a user as whom PostgreSQL can run: it refuses root.
-func unprivileged(dir string) (*syscall.SysProcAttr, error) {
+// Unprivileged gives a folder, and what is in it, to a user whom PostgreSQL runs for: it refuses root. Commands with the
+// attributes that it returns run as this user, in a process group of their own.
+func Unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return &syscall.SysProcAttr{Setpgid: true}, nil
 	}
@@ -24,7 +25,13 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	}
 	uid, _ := strconv.Atoi(nobody.Uid)
 	gid, _ := strconv.Atoi(nobody.Gid)
-	if err := os.Chown(dir, uid, gid); err != nil {
+	err = filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chown(path, uid, gid)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
@@ -34,22 +41,26 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 // machine that hangs.
 func (s *Server) Freeze() error {
 	s.frozen = true
-	return s.signal(syscall.SIGSTOP)
+	return Signal(s.data, syscall.SIGSTOP)
 }
 
 // Thaw lets them go on.
 func (s *Server) Thaw() error {
 	s.frozen = false
-	return s.signal(syscall.SIGCONT)
+	return Signal(s.data, syscall.SIGCONT)
 }
 
 // kill ends the processes of a frozen server without waking them.
-func (s *Server) kill() error { return s.signal(syscall.SIGKILL) }
+func (s *Server) kill() error { return Signal(s.data, syscall.SIGKILL) }
 
-// signal sends a signal to the first process of the server, and then to those that it started. A process that is
-// stopped starts no others, and one that is killed has no others left.
-func (s *Server) signal(sig syscall.Signal) error {
-	file, err := os.ReadFile(filepath.Join(s.data, "postmaster.pid"))
+// Signal sends a signal to the first process of the server with a data directory, and then to those that it started. A
+// process that is stopped starts no others, and one that is killed has none any more. If the server does not run, the error
+// is [os.ErrProcessDone].
+func Signal(data string, sig syscall.Signal) error {
+	file, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	if errors.Is(err, os.ErrNotExist) {
+		return os.ErrProcessDone
+	}
 	if err != nil {
 		return err
 	}
@@ -57,6 +68,9 @@ func (s *Server) signal(sig syscall.Signal) error {
 	first, err := strconv.Atoi(line)
 	if err != nil {
 		return err
+	}
+	if !worksIn(first, data) { // the file stays when a server is killed, and its number may be another process's by now
+		return os.ErrProcessDone
 	}
 	all := []int{first}
 	if sig == syscall.SIGSTOP {
@@ -81,4 +95,14 @@ func (s *Server) signal(sig syscall.Signal) error {
 		}
 	}
 	return nil
+}
+
+// worksIn reports whether a process has a folder as its working directory.
+func worksIn(process int, dir string) bool {
+	its, err := os.Stat(fmt.Sprintf("/proc/%d/cwd", process))
+	if err != nil {
+		return false
+	}
+	wanted, err := os.Stat(dir)
+	return err == nil && os.SameFile(its, wanted)
 }
