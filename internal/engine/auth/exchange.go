@@ -98,7 +98,7 @@ func (e *Engine) acceptARes(ctx context.Context, c *Claim, areq, ares *message.M
 	case "D":
 		next, keep = txn.Challenge, DecoupledWait(areq)
 	}
-	c.Rec.ARes = ares.Bytes()
+	c.Rec.SetARes(ares)
 	c.Rec.Decoupled = status == "D"
 	if err := e.storeFirstOfSPC(ctx, c, status, ares); err != nil {
 		e.LogStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", c.ID)

@@ -127,7 +127,7 @@ func (w *World) write(op string, t store.Txn) error {
 		} else if !lazy {
 			w.certain[t.ID] = w.Txns[t.ID]
 		}
-		t.Lazy = false
+		t.Lazy, t.Plain = false, nil
 		w.Txns[t.ID] = t
 	}
 	return err

@@ -55,6 +55,10 @@ type Txn struct {
 	// Event is for Update: it is stored in the same commit as the change, and takes the place of an event about the
 	// same transaction that lies ahead. It is about the transaction. Nil means none. Get never sets it.
 	Event *Event
+
+	// Plain is what the caller has sealed into Data, for those who are shown the transaction on its way to the store. It
+	// never changes. A store neither keeps nor returns it.
+	Plain any
 }
 
 // Name is what Data is sealed under: all else that a store keeps of a transaction.

@@ -71,7 +71,7 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 			}
 		}
 		t := was
-		t.Event = nil
+		t.Event, t.Plain = nil, nil
 		t.Lazy = false // none is: each commit waits for the disk, and for a standby if there is one
 		if err := change(&t); err != nil {
 			return err

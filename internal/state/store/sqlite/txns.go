@@ -78,7 +78,7 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 			}
 		}
 		t := was
-		t.Lazy, t.Event = false, nil
+		t.Lazy, t.Event, t.Plain = false, nil, nil
 		if err := change(&t); err != nil {
 			return err
 		}

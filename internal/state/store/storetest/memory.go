@@ -73,9 +73,9 @@ func (s *Memory) lock(ctx context.Context) error {
 }
 
 // ownCopy returns a copy of t that shares no memory with it, with the time in UTC and whole
-// milliseconds and Lazy false, as the contract wants.
+// milliseconds, Lazy false and no Plain, as the contract wants.
 func ownCopy(t store.Txn) store.Txn {
-	t.Data, t.Lazy, t.Event = bytes.Clone(t.Data), false, nil
+	t.Data, t.Lazy, t.Event, t.Plain = bytes.Clone(t.Data), false, nil, nil
 	t.Expires = t.Expires.UTC().Truncate(time.Millisecond)
 	return t
 }
