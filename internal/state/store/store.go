@@ -12,6 +12,7 @@ package store
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"time"
 )
@@ -46,7 +47,8 @@ type Txn struct {
 	Data    []byte    // opaque, sealed by the caller; nil and empty are the same
 	Expires time.Time // the first moment at which it is gone; UTC, whole milliseconds
 
-	// Version is the store's: Get sets it, to another number after each Update.
+	// Version is another number after each Update. Get sets it. For Create it is what [NewVersion] returns, so that the
+	// caller knows the version of what it has made; of 0 the store makes one itself.
 	Version int64
 
 	// Lazy is for Update: nothing is lost should the change be. Get never sets it.
@@ -60,6 +62,10 @@ type Txn struct {
 	// never changes. A store neither keeps nor returns it.
 	Plain any
 }
+
+// NewVersion returns a first version for a transaction. It is random: an id that Sweep frees and that is taken again must
+// not look like what it was.
+func NewVersion() int64 { return rand.Int64N(1<<62) + 1 }
 
 // Name is what Data is sealed under: all else that a store keeps of a transaction.
 // Whoever can write to the database but has no keys can then change nothing of it,
@@ -125,18 +131,19 @@ type Store interface {
 
 	// Update replaces a transaction by what change makes of it, atomically: no
 	// other update comes between what change saw and what it made. It begins
-	// with was, the transaction as Get returned it, and saves reading it again;
-	// of one that was not read, was has the ID alone. Update returns ErrNotFound
-	// if there is no such transaction or it has expired, and of one that was not
-	// read without calling change. An error from change is returned as it is,
-	// and nothing is changed.
+	// with was, the transaction as Get returned it or as it was given to Create
+	// with a Version, and saves reading it; of one that is not known, was has the
+	// ID alone. Was may lack Data that change does not look at. Update returns
+	// ErrNotFound if there is no such transaction or it has expired, and of one
+	// that is not known without calling change. An error from change is returned
+	// as it is, and nothing is changed.
 	//
 	// What change makes Lazy outlives this process, and all calls see it at once; but it
 	// may be lost with the machine, or with the database's server, until a later write
 	// that is not lazy, whichever, has returned nil. That saves waiting for disks.
 	//
-	// change may be called more than once, the first time with was, if that was
-	// read, and then with the transaction as it is; the last call counts. It must
+	// change may be called more than once, the first time with was, if that has a
+	// Version, and then with the transaction as it is; the last call counts. It must
 	// not call the store, and its changes to ID and Version are ignored.
 	Update(ctx context.Context, was Txn, change func(*Txn) error) error
 
