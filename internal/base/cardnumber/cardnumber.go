@@ -13,20 +13,22 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // hidden stands where a card number stood.
 const hidden = "***"
 
-// A card number has minCardDigits to maxCardDigits digits.
+// A card number has minCardDigits to maxCardDigits digits, and in base64 or hexadecimal at least minCodedLen characters.
 const (
 	minCardDigits = 13
 	maxCardDigits = 19
+	minCodedLen   = minCardDigits * 4 / 3
 )
 
 // IsIn reports whether a text has a card number in it, as [Scrub] knows one.
-func IsIn(text string) bool { return Scrub(text) != text }
+func IsIn[T string | []byte](text T) bool {
+	return !isClean(text) && scrub(string(text)) != string(text)
+}
 
 // ErrFound says that a text has a card number in it that may have none, and what to do.
 var ErrFound = errors.New("has what looks like a card number in it, which may not be kept here: choose a text without one")
@@ -54,6 +56,14 @@ const separators = " \t\u00a0-./_"
 // schemes, so that days and times do not count. Its last digit fits the others (Luhn, ISO/IEC 7812-1). Numbers in
 // base64 and in hexadecimal are found, too. UUIDs, digests and addresses of networks are left as they are.
 func Scrub(text string) string {
+	if isClean(text) {
+		return text
+	}
+	return scrub(text)
+}
+
+// scrub is Scrub for a text that may have a card number in it.
+func scrub(text string) string {
 	var b strings.Builder
 	last := 0
 	replace := func(from, end int, by string) {
@@ -94,15 +104,18 @@ func Scrub(text string) string {
 }
 
 // endOfRun returns the end of the digits that begin at i, with at most two separators between each two.
-func endOfRun(text string, i int) int {
+func endOfRun[T string | []byte](text T, i int) int {
 	end := i
 	for gap := 0; i < len(text); {
-		r, size := utf8.DecodeRuneInString(text[i:])
+		size := 1
 		switch {
 		case isDigit(text[i]):
 			end, gap = i+1, 0
-		case gap < 2 && strings.ContainsRune(separators, r):
+		case gap < 2:
 			gap++
+			if size = separatorAt(text, i); size == 0 {
+				return end
+			}
 		default:
 			return end
 		}
@@ -111,13 +124,26 @@ func endOfRun(text string, i int) int {
 	return end
 }
 
+// separatorAt returns how many bytes the separator at i has; 0 means that there is none.
+func separatorAt[T string | []byte](text T, i int) int {
+	switch text[i] {
+	case ' ', '\t', '-', '.', '/', '_':
+		return 1
+	case "\u00a0"[0]:
+		if i+1 < len(text) && text[i+1] == "\u00a0"[1] {
+			return 2
+		}
+	}
+	return 0
+}
+
 // isWordByte reports whether a byte may be in a word of base64 or of hexadecimal digits.
 func isWordByte(c byte) bool {
 	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '='
 }
 
 // endOfWord returns the end of the word that begins at i.
-func endOfWord(text string, i int) int {
+func endOfWord[T string | []byte](text T, i int) int {
 	for i < len(text) && isWordByte(text[i]) {
 		i++
 	}
@@ -126,7 +152,7 @@ func endOfWord(text string, i int) int {
 
 // isCoded reports whether a word is the code of a card number alone.
 func isCoded(word string, decode func(string) ([]byte, error)) bool {
-	if len(word) < minCardDigits*4/3 {
+	if len(word) < minCodedLen {
 		return false
 	}
 	plain, err := decode(word)
@@ -136,6 +162,14 @@ func isCoded(word string, decode func(string) ([]byte, error)) bool {
 // Without replaces each run of digits that contains this number by "***" and the last four digits. Between the digits
 // there may be what [Scrub] allows. It does not look at the check digit.
 func Without(text, number string) string {
+	if !Has(text, number) {
+		return text
+	}
+	return without(text, number)
+}
+
+// without is Without for a text that may have the number in it.
+func without(text, number string) string {
 	var b strings.Builder
 	last := 0
 	for i := 0; i < len(text); {
@@ -184,15 +218,15 @@ func scrubRun(run string) string {
 }
 
 // isCardNumber reports whether digits are a card number, as [Scrub] describes one.
-func isCardNumber(digits string) bool {
+func isCardNumber[T string | []byte](digits T) bool {
 	if len(digits) < minCardDigits || len(digits) > maxCardDigits {
 		return false
 	}
-	if first := digits[:2]; digits[0] < '3' && (first < "22" || first > "27") {
+	if digits[0] < '2' || digits[0] == '2' && (digits[1] < '2' || digits[1] > '7') {
 		return false
 	}
 	sum := 0
-	for i := range digits {
+	for i := range len(digits) {
 		n := int(digits[len(digits)-1-i] - '0')
 		if i%2 == 1 {
 			n = n*2/10 + n*2%10

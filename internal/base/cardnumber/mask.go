@@ -121,10 +121,16 @@ func endOfHex(s string, i int) int {
 }
 
 // partOfUUID reports whether s[i:end] lies within the text of a UUID.
-func partOfUUID(s string, i, end int) bool {
+func partOfUUID[T string | []byte](s T, i, end int) bool {
 	for from := max(0, end-36); from <= i && from+36 <= len(s); from++ {
-		u := s[from : from+36]
-		if u[8] == '-' && u[13] == '-' && u[18] == '-' && u[23] == '-' && strings.Trim(u, "0123456789abcdefABCDEF-") == "" {
+		if s[from+8] != '-' || s[from+13] != '-' || s[from+18] != '-' || s[from+23] != '-' {
+			continue
+		}
+		n := 0
+		for n < 36 && (isHex(s[from+n]) || s[from+n] == '-') {
+			n++
+		}
+		if n == 36 {
 			return true
 		}
 	}

@@ -19,11 +19,15 @@ import (
 // request has the X-Request-Id of the request's answer, and, when the request is sampled,
 // the ids of the trace and the span.
 func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
-	return slog.New(withRequests{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: tidy})})
+	lines := &lineWriter{to: w}
+	return slog.New(withRequests{slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: level, ReplaceAttr: tidy}), lines})
 }
 
 // withRequests adds to each line what its context says of the request.
-type withRequests struct{ slog.Handler }
+type withRequests struct {
+	slog.Handler
+	lines *lineWriter // where the lines go; nil for a handler that adds something to each line
+}
 
 func (h withRequests) Handle(ctx context.Context, r slog.Record) error {
 	if of := RequestOf(ctx); of != nil {
@@ -36,11 +40,11 @@ func (h withRequests) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (h withRequests) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return withRequests{h.Handler.WithAttrs(attrs)}
+	return withRequests{h.Handler.WithAttrs(attrs), nil}
 }
 
 func (h withRequests) WithGroup(name string) slog.Handler {
-	return withRequests{h.Handler.WithGroup(name)}
+	return withRequests{h.Handler.WithGroup(name), nil}
 }
 
 // Libraries is where the standard logger may write what libraries have to say:

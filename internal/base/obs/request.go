@@ -154,39 +154,47 @@ func (l *RequestLog) write(r *Request, level slog.Level, took time.Duration) {
 	if !handler.Enabled(r.ctx, level) {
 		return
 	}
-	line := slog.NewRecord(time.Now(), level, "request", 0)
-	line.AddAttrs(r.attrs(took)...)
+	now := time.Now()
+	if of, ok := handler.(withRequests); ok && of.lines != nil && of.lines.writeRequest(r, now, level, took) {
+		return
+	}
+	var all attrs
+	r.addMembers(&all, took)
+	line := slog.NewRecord(now, level, requestMsg, 0)
+	line.AddAttrs(all...)
 	_ = handler.Handle(r.ctx, line) // as with slog, a log that cannot be written has nowhere to say so
 }
 
-// attrs are the members of the request's line. Those that are unknown are left out.
-func (r *Request) attrs(took time.Duration) []slog.Attr {
-	all := make([]slog.Attr, 0, len(r.values)+10)
-	all = append(all, slog.String("operation", r.operation))
+// requestMsg is the msg of the line of a request.
+const requestMsg = "request"
+
+// addMembers adds the members of the request's line. Those that are unknown are left out.
+func (r *Request) addMembers(to members, took time.Duration) {
+	to.addText("operation", r.operation)
 	for i, value := range r.values {
 		if name := requestMembers[i].logged; value != "" && name != "" {
-			all = append(all, slog.String(name, value))
+			to.addText(name, value)
 		}
 	}
 	if r.writer.Status != 0 {
-		all = append(all, slog.Int("http", r.writer.Status))
+		to.addInt("http", r.writer.Status)
 	} else {
-		all = append(all, slog.Bool("aborted", true))
+		to.addTrue("aborted")
 	}
 	if len(r.elements) > 0 {
-		all = append(all, slog.Any("elements", r.elements))
+		to.addList("elements", r.elements)
 	}
 	if len(r.changes) > 0 {
-		all = append(all, slog.Any("changes", r.changes))
+		to.addList("changes", r.changes)
 	}
-	all = append(all, slog.Float64("ms", milliseconds(took)))
+	to.addFloat("ms", milliseconds(took))
 	if r.directory > 0 {
-		all = append(all, slog.Float64("directoryMs", milliseconds(r.directory)))
+		to.addFloat("directoryMs", milliseconds(r.directory))
 	}
 	if r.waited > 0 {
-		all = append(all, slog.Float64("waitMs", milliseconds(r.waited)))
+		to.addFloat("waitMs", milliseconds(r.waited))
 	}
-	return append(all, slog.String("from", r.from))
+	to.addText("from", r.from)
 }
 
 // milliseconds is d in milliseconds, to the microsecond.

@@ -30,10 +30,15 @@ func (w Writer) Write(text []byte) (int, error) {
 // the meaning stays, for such characters are in strings alone. It returns text itself if there is nothing to escape.
 func escapeControls(text []byte) []byte {
 	isHarmless := func(r rune) bool { return r == '\n' || r == '\t' || r != utf8.RuneError && unicode.IsGraphic(r) }
-	i := bytes.IndexFunc(text, func(r rune) bool { return !isHarmless(r) })
+	plain := 0 // most texts, and nearly all lines of the log, are plain ASCII
+	for plain < len(text) && (' ' <= text[plain] && text[plain] <= '~' || text[plain] == '\n') {
+		plain++
+	}
+	i := bytes.IndexFunc(text[plain:], func(r rune) bool { return !isHarmless(r) })
 	if i < 0 {
 		return text
 	}
+	i += plain
 	out := bytes.Clone(text[:i])
 	for _, r := range string(text[i:]) {
 		if isHarmless(r) {

@@ -14,14 +14,15 @@ var errNoPlace = errors.New("api: no place for a body of this length")
 // readBody reads the whole body, or fails at the first byte over the limit. It takes the
 // places that the body needs.
 func (a *admission) readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	size := r.ContentLength
-	if size > limit {
+	length := r.ContentLength
+	if length > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
+	size := length
 	if size < 0 { // the length is not announced
 		size = limit
 	}
-	return listen.ReadBody(http.MaxBytesReader(w, r.Body, limit), bytesPerPlace, func() (int64, error) {
+	return listen.ReadBody(http.MaxBytesReader(w, r.Body, limit), length, bytesPerPlace, func() (int64, error) {
 		if !a.takePlacesFor(size) {
 			return 0, errNoPlace
 		}

@@ -102,7 +102,7 @@ const maxShort = 16 << 10
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (data []byte, done func(), err error) {
 	limit := max(h.Body, maxBody)
 	done = func() {}
-	data, err = listen.ReadBody(http.MaxBytesReader(w, r.Body, limit), maxShort, func() (int64, error) {
+	data, err = listen.ReadBody(http.MaxBytesReader(w, r.Body, limit), r.ContentLength, maxShort, func() (int64, error) {
 		size := min(limit, LongMessages)
 		if err := h.Memory.Acquire(r.Context(), size); err != nil {
 			return 0, err

@@ -27,6 +27,10 @@ type Claim struct {
 	Bridging string        // the version of the Bridging extension in the AReq; "" if it has none
 	Sent     *journal.Step // the AReq as the journal records it; nil without a journal
 
+	// made is the row that the claim has made, without its data. Its outcome is written without reading it. Zero means
+	// that the row was there before.
+	made store.Txn
+
 	// row is the id of the row that has the transaction. It is another than id for a second AReq of SPC; "" means id.
 	Row string
 	// OnSPC keeps what a second AReq is made of, in case the issuer asks for SPC on a page of ours; nil if the page
@@ -36,6 +40,14 @@ type Claim struct {
 
 // RowID is the id of the row that has the transaction.
 func (c *Claim) RowID() string { return cmp.Or(c.Row, c.ID) }
+
+// written is the row as it is known for a write: as it was made, or its id alone.
+func (c *Claim) written() store.Txn {
+	if c.made.ID != "" {
+		return c.made
+	}
+	return store.Txn{ID: c.RowID()}
+}
 
 // An answer is the ARes that the requestor gets.
 type answer struct {
@@ -164,7 +176,7 @@ func (e *Engine) Claim(ctx context.Context, req *check.Request, content *check.C
 	rec.AReq, rec.Purchase = areq.Facts(), e.PurchaseOf(req.TransID(), req.PAN, req.Version, areq)
 	rec.Changes, rec.Unkept = DescribeChanges(req.Changes), txn.UnkeptRules(req.Findings)
 	rec.SetPurchase(areq)
-	t := store.Txn{ID: c.ID, Owner: c.Merchant, Scheme: to.Peer.Scheme, State: txn.Sent}
+	t := store.Txn{ID: c.ID, Owner: c.Merchant, Scheme: to.Peer.Scheme, State: txn.Sent, Version: store.NewVersion()}
 	e.SetExpiry(&t, rec, e.KeepFinal())
 	if err := e.Seal(&t, rec); err != nil {
 		return nil, err
@@ -177,5 +189,7 @@ func (e *Engine) Claim(ctx context.Context, req *check.Request, content *check.C
 		e.LogStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", c.ID)
 		return nil, unreachable(req.Version, c.ID)
 	}
+	c.made = t
+	c.made.Data, c.made.Plain = nil, nil // the outcome needs neither, and thousands may wait for theirs
 	return c, nil
 }

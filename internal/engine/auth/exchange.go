@@ -98,7 +98,7 @@ func (e *Engine) acceptARes(ctx context.Context, c *Claim, areq, ares *message.M
 	case "D":
 		next, keep = txn.Challenge, DecoupledWait(areq)
 	}
-	c.Rec.ARes = ares.Bytes()
+	c.Rec.SetARes(ares)
 	c.Rec.Decoupled = status == "D"
 	if err := e.storeFirstOfSPC(ctx, c, status, ares); err != nil {
 		e.LogStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", c.ID)
@@ -216,7 +216,7 @@ func (e *Engine) commitFinal(ctx context.Context, c *Claim, next store.State, ke
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
 	defer e.Notify(c.RowID()) // a /postauth may wait for the end of the /auth
-	return e.Store.Update(ctx, store.Txn{ID: c.RowID()}, func(t *store.Txn) error {
+	return e.Store.Update(ctx, c.written(), func(t *store.Txn) error {
 		t.Lazy = true
 		return e.advanceClaim(t, c, next, keep)
 	})
@@ -270,12 +270,11 @@ func (e *Engine) keepLateARes(t *store.Txn, c *Claim) error {
 func (e *Engine) commitPending(ctx context.Context, c *Claim, next store.State, keep time.Duration) error {
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
-	again := false
-	w := e.NewWrite(store.Txn{ID: c.RowID()}, func(t *store.Txn) error {
-		if again && t.State != txn.Sent {
+	var w *txn.Write
+	w = e.NewWrite(c.written(), func(t *store.Txn) error {
+		if w.HasTried() && t.State != txn.Sent {
 			return nil // an earlier try was made, and the result has come since
 		}
-		again = true
 		return e.advanceClaim(t, c, next, keep)
 	})
 	sure, err := w.Run(ctx)

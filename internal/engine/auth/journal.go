@@ -35,7 +35,7 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journ
 	if !txn.IsTransaction(&t) {
 		return nil
 	}
-	rec, err := e.Unseal(&t)
+	rec, err := e.Sealed(&t)
 	if err != nil {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txn.Record, base *journal.
 		return []journal.Step{{Step: "cres", At: time.UnixMilli(rec.Page.Returned)}}
 	case journal.Resulted:
 		ended := time.UnixMilli(rec.Ended)
-		return []journal.Step{{Step: "rreq", At: ended, Message: e.MaskedMessage(rec.RReq)}, {Step: "rres", At: ended}}
+		return []journal.Step{{Step: "rreq", At: ended, Message: e.mask(rec.ReadRReq())}, {Step: "rres", At: ended}}
 	case journal.GivenUp:
 		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())), Message: e.MaskedMessage(rec.Erro)}}
 	}
@@ -234,12 +234,13 @@ func (e *Engine) answerSteps(rec *txn.Record, at time.Time) []journal.Step {
 		}
 		return []journal.Step{erro, answered}
 	}
-	steps := []journal.Step{{Step: "ares", At: at, Message: e.MaskedMessage(rec.ARes)}}
+	ares, err := rec.ReadARes()
+	steps := []journal.Step{{Step: "ares", At: at, Message: e.mask(ares, err)}}
 	if rec.Page != nil {
 		return steps // the browser is shown what comes next, and the merchant asks later
 	}
 	steps = append(steps, answered)
-	if ares, err := message.Parse(rec.ARes, message.Limits{}); err == nil && ares.Text("transStatus") == "C" {
+	if err == nil && ares.Text("transStatus") == "C" {
 		steps = append(steps, journal.Step{Step: "challenge", At: at}) // the requestor opens it
 	}
 	return steps
@@ -247,7 +248,11 @@ func (e *Engine) answerSteps(rec *txn.Record, at time.Time) []journal.Step {
 
 // MaskedMessage returns a message masked, nil if it cannot be read.
 func (e *Engine) MaskedMessage(text []byte) []byte {
-	m, err := message.Parse(text, message.Limits{})
+	return e.mask(message.Parse(text, message.Limits{}))
+}
+
+// mask returns a message masked, nil if it could not be read.
+func (e *Engine) mask(m *message.Message, err error) []byte {
 	if err != nil {
 		return nil
 	}
@@ -259,7 +264,7 @@ func (e *Engine) MaskedMessage(text []byte) []byte {
 func (e *Engine) journalMessage(m *message.Message) []byte {
 	if kind, _ := m.Type(); kind == message.AReq {
 		masked := check.WithoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
-		if cardnumber.IsIn(string(masked)) { // another card: this is rare, and cheaper to ask than to do
+		if cardnumber.IsIn(masked) { // another card: this is rare, and cheaper to ask than to do
 			masked = cardnumber.ScrubJSON(masked)
 		}
 		return masked

@@ -51,11 +51,11 @@ func TestStoreOperationsOfAnAuth(t *testing.T) {
 		reply func(req authtest.Object) ([]byte, error)
 		want  []string
 	}{
-		{"frictionless", func(req authtest.Object) ([]byte, error) { return authtest.AResObject(req, "Y").JSON(), nil }, []string{"create", "read, final, lazily"}},
-		{"refused", func(req authtest.Object) ([]byte, error) { return authtest.AResObject(req, "N").JSON(), nil }, []string{"create", "read, final, lazily"}},
-		{"challenge", func(req authtest.Object) ([]byte, error) { return authtest.AResObject(req, "C").JSON(), nil }, []string{"create", "read, challenge"}},
-		{"no answer", func(authtest.Object) ([]byte, error) { return nil, errors.New("reset") }, []string{"create", "read, failed, lazily"}},
-		{"bad answer", func(authtest.Object) ([]byte, error) { return []byte("{"), nil }, []string{"create", "read, failed, lazily"}},
+		{"frictionless", func(req authtest.Object) ([]byte, error) { return authtest.AResObject(req, "Y").JSON(), nil }, []string{"create", "final, lazily"}},
+		{"refused", func(req authtest.Object) ([]byte, error) { return authtest.AResObject(req, "N").JSON(), nil }, []string{"create", "final, lazily"}},
+		{"challenge", func(req authtest.Object) ([]byte, error) { return authtest.AResObject(req, "C").JSON(), nil }, []string{"create", "challenge"}},
+		{"no answer", func(authtest.Object) ([]byte, error) { return nil, errors.New("reset") }, []string{"create", "failed, lazily"}},
+		{"bad answer", func(authtest.Object) ([]byte, error) { return []byte("{"), nil }, []string{"create", "failed, lazily"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := &watched{World: authtest.NewWorld()}

@@ -285,7 +285,8 @@ func (r *receipt) isRepeated() bool {
 // returns the state it found. The first RReq wins, byte for byte (I2).
 func (r *receipt) commitResult(ctx context.Context) (store.State, error) {
 	rec, again := *r.rec, r.isRepeated()
-	rec.RReq, rec.Refused = r.msg.Bytes(), false
+	rec.SetRReq(r.msg)
+	rec.Refused = false
 	var found store.State
 	w := r.NewWrite(r.txn, func(t *store.Txn) error {
 		found = t.State

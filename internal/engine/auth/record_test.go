@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +84,7 @@ func TestFailedTransactionIsReadable(t *testing.T) {
 	}
 }
 
-// A journaled store adds an entry to a journal for each row that was written.
+// A journaled store adds an entry to a journal for each row that was written, as it was given.
 type journaled struct {
 	*authtest.World
 	add func(context.Context, store.Txn)
@@ -98,9 +99,14 @@ func (j journaled) Create(ctx context.Context, t store.Txn) error {
 }
 
 func (j journaled) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
-	err := j.World.Update(ctx, was, change)
-	if now, gone := j.World.Get(ctx, was.ID); err == nil && gone == nil {
-		j.add(ctx, now)
+	var last store.Txn
+	err := j.World.Update(ctx, was, func(t *store.Txn) error {
+		err := change(t)
+		last = *t
+		return err
+	})
+	if err == nil {
+		j.add(ctx, last)
 	}
 	return err
 }
@@ -307,8 +313,14 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 			w.Journal = func(e *session.Engine) {
 				e.Tasks = &group
 				e.AddToJournal = func(entry journal.Entry) { write(entry) }
-				e.Store = journaled{w, func(ctx context.Context, t store.Txn) {
-					write(e.JournalEntries(t, w.Clock(), false, auth.SentMessage(ctx))...)
+				e.Store = journaled{w, func(ctx context.Context, row store.Txn) {
+					entries := e.JournalEntries(row, w.Clock(), false, auth.SentMessage(ctx))
+					row.Plain = nil
+					fromRow := e.JournalEntries(row, w.Clock(), false, auth.SentMessage(ctx))
+					if got, want := asJSON(t, entries), asJSON(t, fromRow); got != want {
+						t.Errorf("the entry of what was sealed is\n%s\nand that of the row\n%s", got, want)
+					}
+					write(entries...)
 				}}
 			}
 			e := w.NewEngine(0)
@@ -355,6 +367,57 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 				t.Errorf("amount %q, currency %q, last four digits %q", d.Amount, d.Currency, d.Card.Last4)
 			}
 		})
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// A countingSealer counts what it opens.
+type countingSealer struct {
+	txn.Sealer
+	opened *int
+}
+
+func (s countingSealer) Open(name string, sealed []byte) ([]byte, error) {
+	*s.opened++
+	return s.Sealer.Open(name, sealed)
+}
+
+// TestJ1EntriesAreMadeOfWhatWasSealed: the writer of the journal opens no row that was just written, and what happens to an
+// authentication afterwards changes nothing of the entry.
+func TestJ1EntriesAreMadeOfWhatWasSealed(t *testing.T) {
+	t.Parallel()
+	w := authtest.NewWorld()
+	w.Reply = func(_ string, areq authtest.Object) ([]byte, error) { return authtest.ARes(areq, "Y"), nil }
+	var later []func() []journal.Entry
+	opened := 0
+	w.Journal = func(e *session.Engine) {
+		e.Sealer, e.AddToJournal = countingSealer{e.Sealer, &opened}, func(journal.Entry) {}
+		e.Store = journaled{w, func(ctx context.Context, row store.Txn) {
+			sent, at := auth.SentMessage(ctx), w.Clock()
+			later = append(later, func() []journal.Entry { return e.JournalEntries(row, at, false, sent) })
+		}}
+	}
+	e := w.NewEngine(0)
+	if _, _, err := e.Authenticate(t.Context(), authtest.Shop, authtest.AReq("2.2.0", authtest.Preauth(t, e, authtest.Shop)).JSON()); err != nil {
+		t.Fatal(err)
+	}
+	opened = 0
+	var kinds []journal.Kind
+	for _, build := range later {
+		for _, entry := range build() {
+			kinds = append(kinds, entry.Kind)
+		}
+	}
+	if want := []journal.Kind{journal.Claimed, journal.Answered}; !slices.Equal(kinds, want) || opened != 0 {
+		t.Errorf("the entries are %q, want %q; %d rows were opened for them, want none", kinds, want, opened)
 	}
 }
 

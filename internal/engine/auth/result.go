@@ -93,7 +93,7 @@ func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (h
 	if err != nil {
 		return handedOut{}, err
 	}
-	m, err := message.Parse(rreq, message.Limits{})
+	m, err := rec.ReadRReq()
 	if err != nil {
 		return handedOut{}, err
 	}

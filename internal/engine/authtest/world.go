@@ -127,7 +127,7 @@ func (w *World) write(op string, t store.Txn) error {
 		} else if !lazy {
 			w.certain[t.ID] = w.Txns[t.ID]
 		}
-		t.Lazy = false
+		t.Lazy, t.Plain = false, nil
 		w.Txns[t.ID] = t
 	}
 	return err
@@ -152,7 +152,7 @@ func (w *World) Create(ctx context.Context, t store.Txn) error {
 	if was, taken := w.Txns[t.ID]; taken && (w.Unswept || w.Clock().Before(was.Expires)) {
 		return store.ErrExists
 	}
-	t.Version = 1
+	t.Version = max(t.Version, 1)
 	return w.write("create", t)
 }
 
@@ -187,16 +187,21 @@ func (w *World) Update(ctx context.Context, was store.Txn, change func(*store.Tx
 	}
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	t := w.Txns[was.ID]
-	if was.Version != 0 && was.Version != t.Version {
-		if err := change(&was); err != nil {
-			return err
-		}
+	now := w.Txns[was.ID]
+	t := now
+	if was.Version != 0 {
+		t = was
 	}
 	if err := change(&t); err != nil {
 		return err
 	}
-	t.Version++
+	if was.Version != 0 && was.Version != now.Version {
+		t = now
+		if err := change(&t); err != nil {
+			return err
+		}
+	}
+	t.Version = now.Version + 1
 	return w.write("update", t)
 }
 

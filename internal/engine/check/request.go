@@ -139,7 +139,7 @@ func (req *Request) await(msg *message.Request, name, placeholder string) {
 
 // WithoutCard returns JSON without the card number of the request, which may stand in other elements than its own.
 func WithoutCard(text []byte, pan string) []byte {
-	if len(text) == 0 || !IsCardNumber(pan) {
+	if len(text) == 0 || !IsCardNumber(pan) || !cardnumber.Has(text, pan) {
 		return text
 	}
 	return []byte(cardnumber.Without(string(text), pan))

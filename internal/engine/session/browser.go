@@ -402,7 +402,7 @@ func versionOf(v *BrowserView, s *txn.SPCRecord) int {
 func cardholderInfo(rec *txn.Record, ares *message.Message) string {
 	var rreq *message.Message
 	if rec.RReq != nil {
-		rreq, _ = message.Parse(rec.RReq, message.Limits{}) // it was parsed before it was stored
+		rreq, _ = rec.ReadRReq() // it was parsed before it was stored
 	}
 	return outcome.CardholderInfo(ares, rreq)
 }

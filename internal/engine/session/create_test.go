@@ -511,6 +511,34 @@ func TestD5LateMessagesAfterCancel(t *testing.T) {
 	}
 }
 
+// TestF6CancelWhileTheAReqIsOnItsWay: the answer that comes later is kept, whatever it says, and the authentication stays
+// cancelled.
+func TestF6CancelWhileTheAReqIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"Y", "D"} {
+		w := authtest.NewWorld()
+		e := w.NewEngine(0)
+		id := ""
+		w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
+			id = areq.Text("threeDSServerTransID")
+			if _, err := e.Cancel(t.Context(), authtest.Profiled, id); err != nil {
+				t.Errorf("ARes %s: Cancel: %v", status, err)
+			}
+			return authtest.ARes(areq, status), nil
+		}
+		asked := authtest.ThreeRI()
+		asked["threeDSRequestorDecReqInd"], asked["threeDSRequestorDecMaxTime"] = "Y", "00010"
+		a, _, err := e.Create(t.Context(), authtest.Profiled, asked.JSON())
+		if err != nil || a.Status != api.StatusCancelled {
+			t.Errorf("ARes %s: %+v, %v; want it cancelled", status, a, err)
+			continue
+		}
+		if len(a.ARes) == 0 {
+			t.Errorf("ARes %s: it is not kept", status)
+		}
+	}
+}
+
 // TestF6CancelBeforeTheBrowserComes: no AReq leaves afterwards, and other merchants find nothing.
 func TestF6CancelBeforeTheBrowserComes(t *testing.T) {
 	t.Parallel()

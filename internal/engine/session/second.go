@@ -156,7 +156,7 @@ func (e *Engine) claimSecond(ctx context.Context, p *page, c *auth.Claim, areq *
 		if !rec.IsAwaitingSPC(t) || rec.Page.SPC.ID != c.ID || e.IsOver(rec) {
 			return errUsed
 		}
-		ares, err := message.Parse(rec.ARes, message.Limits{})
+		ares, err := rec.ReadARes()
 		if err != nil {
 			return err
 		}

@@ -62,19 +62,76 @@ type Record struct {
 
 	Page  *PageRecord  `json:",omitzero"` // of one that a browser carries out
 	Agent *AgentRecord `json:",omitzero"` // of an authentication whose browser an agent controls
+
+	areq, ares, rreq parsedMessage // what was read of AReq, ARes and RReq
 }
 
-// Messages reads the messages that are kept; of the AReq there are facts alone.
+// A parsedMessage is a message with the text that it was read from. Its zero value is a message that was not read yet.
+type parsedMessage struct {
+	text    []byte
+	message *message.Message
+}
+
+// read returns the message of a text. It reads the text unless it is the one of the last time.
+func (p *parsedMessage) read(text []byte) (*message.Message, error) {
+	if p.message != nil && len(text) == len(p.text) && &text[0] == &p.text[0] { // no message is empty
+		return p.message, nil
+	}
+	m, err := message.Parse(text, message.Limits{})
+	if err == nil {
+		*p = parsedMessage{text, m}
+	}
+	return m, err
+}
+
+// ReadARes returns the message of ARes. Like all that read messages of a record, it is not safe for concurrent calls.
+func (r *Record) ReadARes() (*message.Message, error) { return r.ares.read(r.ARes) }
+
+// ReadRReq returns the message of RReq.
+func (r *Record) ReadRReq() (*message.Message, error) { return r.rreq.read(r.RReq) }
+
+// SetARes keeps an answer, byte for byte as it came.
+func (r *Record) SetARes(m *message.Message) {
+	r.ARes = m.Bytes()
+	r.ares = parsedMessage{r.ARes, m}
+}
+
+// SetRReq keeps a result, byte for byte as it came.
+func (r *Record) SetRReq(m *message.Message) {
+	r.RReq = m.Bytes()
+	r.rreq = parsedMessage{r.RReq, m}
+}
+
+// clone returns a copy that shows no later change of r.
+func (r *Record) clone() *Record {
+	c := *r
+	if r.Page != nil {
+		page := *r.Page
+		c.Page = &page
+		if page.SPC != nil {
+			spc := *page.SPC
+			page.SPC = &spc
+		}
+	}
+	if r.Agent != nil {
+		agent := *r.Agent
+		c.Agent = &agent
+	}
+	return &c
+}
+
+// Messages returns the messages that are kept; of the AReq there are facts alone.
 func (r *Record) Messages() (m outcome.Messages, err error) {
 	for _, kept := range []struct {
 		name string
 		text []byte
+		read *parsedMessage
 		into **message.Message
-	}{{"AReq", r.AReq, &m.AReq}, {"ARes", r.ARes, &m.ARes}, {"RReq", r.RReq, &m.RReq}} {
+	}{{"AReq", r.AReq, &r.areq, &m.AReq}, {"ARes", r.ARes, &r.ares, &m.ARes}, {"RReq", r.RReq, &r.rreq, &m.RReq}} {
 		if len(kept.text) == 0 && kept.name != "AReq" {
 			continue
 		}
-		if *kept.into, err = message.Parse(kept.text, message.Limits{}); err != nil {
+		if *kept.into, err = kept.read.read(kept.text); err != nil {
 			return m, fmt.Errorf("auth: kept %s: %w", kept.name, err)
 		}
 	}

@@ -82,8 +82,13 @@ func (r *Rows) StoreUnreachable(ctx context.Context, what string, err error, id 
 	return ErrStoreUnreachable
 }
 
-// Seal puts what, a Record, sequence or FirstAuthentication, into t; see [record.Seal].
-func (r *Rows) Seal(t *store.Txn, what any) error { return record.Seal(r.Sealer, t, what) }
+// Seal puts what, a *Record, sequence or FirstAuthentication, into t; see [record.Seal].
+func (r *Rows) Seal(t *store.Txn, what any) error {
+	if rec, ok := what.(*Record); ok {
+		t.Plain = rec.clone()
+	}
+	return record.Seal(r.Sealer, t, what)
+}
 
 // Open reads what Seal wrote.
 func (r *Rows) Open(t *store.Txn, into any) error { return record.Open(r.Sealer, t, into) }
@@ -95,6 +100,15 @@ func (r *Rows) Unseal(t *store.Txn) (*Record, error) {
 		return nil, err
 	}
 	return rec, nil
+}
+
+// Sealed returns the record of a transaction to those who only read it: what Seal was given, if the transaction is on its
+// way to the store.
+func (r *Rows) Sealed(t *store.Txn) (*Record, error) {
+	if rec, ok := t.Plain.(*Record); ok {
+		return rec, nil
+	}
+	return r.Unseal(t)
 }
 
 // OnRecord returns the change of a row that change makes, which gets its record and seals it.

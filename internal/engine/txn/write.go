@@ -28,6 +28,8 @@ type Write struct {
 	was   store.Txn // what the next try begins with: the row as it was read before, or an id alone
 	do    func(*store.Txn) error
 	tried [][]byte // the data of each try that may have been written
+
+	hasTried bool // see HasTried
 }
 
 // NewWrite prepares a change of a transaction; was and do are as for Update of a
@@ -35,6 +37,9 @@ type Write struct {
 func (r *Rows) NewWrite(was store.Txn, do func(*store.Txn) error) *Write {
 	return &Write{Rows: r, was: was, do: do}
 }
+
+// HasTried reports to do whether an earlier try may have made the change.
+func (w *Write) HasTried() bool { return w.hasTried }
 
 // Run makes the change. It tries again, for resolveBeforeAnswer, until it is known whether
 // the change was made; sure reports that. If sure, a nil error says that it was.
@@ -54,6 +59,7 @@ func (w *Write) Run(ctx context.Context) (sure bool, err error) {
 func (w *Write) try(ctx context.Context) (sure bool, err error) {
 	var refused error
 	before := len(w.tried)
+	w.hasTried = before > 0
 	err = w.Store.Update(ctx, w.was, func(t *store.Txn) error {
 		if refused = w.doOnce(t); refused == nil {
 			w.tried = append(w.tried, t.Data)

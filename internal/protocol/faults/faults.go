@@ -19,12 +19,15 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
+// pointers writes the parts of a path as JSON pointers have them.
+var pointers = strings.NewReplacer("~", "~0", "/", "~1", ".", "/", "[", "/", "]", "")
+
 // Pointer returns a path as a JSON pointer (RFC 6901).
 func Pointer(p message.Path) string {
 	if p == "" {
 		return ""
 	}
-	return "/" + strings.NewReplacer("~", "~0", "/", "~1", ".", "/", "[", "/", "]", "").Replace(string(p))
+	return "/" + pointers.Replace(string(p))
 }
 
 // PrintableName returns the name of an unknown member or parameter if it has the form of a name, and "" otherwise. A

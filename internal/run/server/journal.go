@@ -208,21 +208,29 @@ func (s *Server) journalOf(e *auth.Engine, cfg *Config) {
 	e.Journal = s.journal.Store
 	e.Store = journaledStore{e.Store, func(ctx context.Context, was store.State, t store.Txn) {
 		at, sent := s.timestamp(), auth.SentMessage(ctx)
+		if t.Plain != nil {
+			t.Data = nil // many may wait
+		}
 		build := func() []journal.Entry { return e.JournalEntries(t, at, false, sent) }
-		if t.State == txn.Sent && was != txn.Sent {
-			s.journal.AddClaim(t.ID, build)
+		if t.State == txn.Sent && (was == "" || was == txn.Waiting) {
+			s.journal.AddClaim(t.ID, answerTime(e.Timeouts), build)
 			return
 		}
 		s.journal.AddLater(build)
 	}}
 }
 
+// answerTime is how long the answer of a directory takes at most until the journal has it.
+func answerTime(t txn.Timeouts) time.Duration {
+	return t.Authentication + txn.CommitTime + time.Second
+}
+
 const (
 	catchUpLen   = 500             // rows that are read in one call
 	catchUpAhead = 3 * time.Minute // rows that expire so soon are looked at every minute
 
-	// writerTime is for how long what has happened is left to the writer of the journal, which has the whole AReq, where
-	// the row has a part of it. The first entry of a step is the one that stays.
+	// writerTime is for how long what has happened is left to the writer of the journal, beside the time for an answer. The
+	// writer has the whole AReq, where the row has a part of it, and the first entry of a step is the one that stays.
 	writerTime = 10 * time.Second
 )
 
@@ -248,7 +256,7 @@ func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
 		var entries []journal.Entry
 		for _, t := range rows {
 			lacking := engine.JournalEntries(t, now, true, nil)
-			if !all || !isLeftToWriter(lacking, s.began, now) {
+			if !all || !isLeftToWriter(lacking, s.began, now.Add(-answerTime(engine.Timeouts)-writerTime)) {
 				entries = append(entries, lacking...)
 			}
 		}
@@ -260,12 +268,11 @@ func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
 	}
 }
 
-// isLeftToWriter reports whether a step of the entries of a transaction was made since the server began, and less than
-// writerTime ago.
-func isLeftToWriter(entries []journal.Entry, began, now time.Time) bool {
+// isLeftToWriter reports whether a step of the entries of a transaction was made since the server began, and after a time.
+func isLeftToWriter(entries []journal.Entry, began, after time.Time) bool {
 	return slices.ContainsFunc(entries, func(e journal.Entry) bool {
 		return slices.ContainsFunc(e.Steps, func(s journal.Step) bool {
-			return !s.At.Before(began) && now.Sub(s.At) < writerTime
+			return !s.At.Before(began) && s.At.After(after)
 		})
 	})
 }

@@ -99,11 +99,11 @@ func TestD125CatchUpLeavesToTheWriterWhatHasJustHappened(t *testing.T) {
 			{Steps: []journal.Step{{At: now.Add(-time.Hour)}}},
 			{Steps: []journal.Step{{At: now.Add(-time.Hour)}, {At: now.Add(-tt.old)}}},
 		}
-		if got := isLeftToWriter(entries, now.Add(-tt.began), now); got != tt.want {
+		if got := isLeftToWriter(entries, now.Add(-tt.began), now.Add(-10*time.Second)); got != tt.want {
 			t.Errorf("%s: left to the writer: %t, want %t", tt.what, got, tt.want)
 		}
 	}
-	if isLeftToWriter(nil, now.Add(-time.Hour), now) {
+	if isLeftToWriter(nil, now.Add(-time.Hour), now.Add(-10*time.Second)) {
 		t.Error("nothing is left to the writer")
 	}
 }

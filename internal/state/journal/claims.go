@@ -5,26 +5,27 @@ import "time"
 // A claimQueue has the claims whose answer may be written in their place, the oldest first. Its zero value is empty. Only
 // the writer uses it.
 type claimQueue struct {
-	order   []waitingClaim // some of them are not in waiting any more
-	waiting map[string]func() []Entry
+	order   []*waitingClaim // some of them are not in waiting any more
+	waiting map[string]*waitingClaim
 }
 
 // A waitingClaim is written at a time unless it is removed before.
 type waitingClaim struct {
 	id    string
 	until time.Time
+	build func() []Entry
 }
 
 func (q *claimQueue) len() int { return len(q.waiting) }
 
-func (q *claimQueue) push(l later, until time.Time) {
+// push adds a claim, in place of an older one of the same authentication.
+func (q *claimQueue) push(c *waitingClaim) {
 	if q.waiting == nil {
-		q.waiting = map[string]func() []Entry{}
+		q.waiting = map[string]*waitingClaim{}
 	}
-	if q.waiting[l.claimOf] == nil {
-		q.order = append(q.order, waitingClaim{l.claimOf, until})
-	}
-	q.waiting[l.claimOf] = l.build
+	q.waiting[c.id] = c
+	q.order = append(q.order, c)
+	q.skipRemoved()
 }
 
 // remove removes the claim of an authentication, if there is one.
@@ -33,19 +34,19 @@ func (q *claimQueue) remove(id string) {
 	q.skipRemoved()
 }
 
-// skipRemoved has the order begin with a claim that waits.
+// skipRemoved makes the order begin with a claim that waits.
 func (q *claimQueue) skipRemoved() {
-	for len(q.order) > 0 && q.waiting[q.order[0].id] == nil {
+	for len(q.order) > 0 && q.waiting[q.order[0].id] != q.order[0] {
+		q.order[0] = nil
 		q.order = q.order[1:]
 	}
 }
 
 // pop removes the oldest claim and returns how its entry is made. There has to be one.
 func (q *claimQueue) pop() func() []Entry {
-	id := q.order[0].id
-	build := q.waiting[id]
-	q.remove(id)
-	return build
+	oldest := q.order[0]
+	q.remove(oldest.id)
+	return oldest.build
 }
 
 // isDue reports whether the oldest claim has waited long enough.

@@ -39,8 +39,9 @@ func (s *kindStore) Write(ctx context.Context, entries []journal.Entry) (int, er
 	return s.memoryStore.Write(ctx, entries)
 }
 
-// TestJ4AnAnswerIsWrittenInPlaceOfItsClaim: of an authentication that is answered at once there is one entry. A claim that
-// waits longer, or when the server ends, is written; and so are all when there are very many.
+// TestJ4AnAnswerIsWrittenInPlaceOfItsClaim: of an authentication there is one entry, also if its directory takes seconds to
+// answer. A claim whose answer does not come in its time, or before the server ends, is written; and so is one for which
+// there is no room.
 func TestJ4AnAnswerIsWrittenInPlaceOfItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &kindStore{}
@@ -48,7 +49,7 @@ func TestJ4AnAnswerIsWrittenInPlaceOfItsClaim(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		claim := func(n int) {
 			e := entry(j.Keys, n, journal.Claimed)
-			j.AddClaim(e.Record.ID, func() []journal.Entry { return []journal.Entry{e} })
+			j.AddClaim(e.Record.ID, 10*time.Second, func() []journal.Entry { return []journal.Entry{e} })
 		}
 		want := func(when string, kinds ...string) {
 			t.Helper()
@@ -66,11 +67,25 @@ func TestJ4AnAnswerIsWrittenInPlaceOfItsClaim(t *testing.T) {
 		j.Add(entry(j.Keys, 2, journal.Shown)) // a moment takes no claim's place
 		time.Sleep(200 * time.Millisecond)
 		want("soon", "answered 1", "shown 2")
-		time.Sleep(800 * time.Millisecond)
-		want("within a second", "claimed 2")
+		claim(5)
+		time.Sleep(3 * time.Second)
+		want("while the directory takes its time")
+		j.Add(entry(j.Keys, 5, journal.Answered))
+		time.Sleep(200 * time.Millisecond)
+		want("from a slow directory", "answered 5")
+		time.Sleep(7 * time.Second)
+		want("when the time is over", "claimed 2")
 		j.Add(entry(j.Keys, 2, journal.Answered))
 		time.Sleep(time.Second)
 		want("a late answer", "answered 2")
+		claim(6)
+		time.Sleep(5 * time.Second)
+		j.Add(entry(j.Keys, 6, journal.Answered))
+		claim(6) // once more
+		time.Sleep(6 * time.Second)
+		want("an authentication that is claimed again", "answered 6")
+		time.Sleep(5 * time.Second)
+		want("when the time of that is over, too", "claimed 6")
 		claim(3)
 		claim(4)
 		time.Sleep(time.Millisecond)
@@ -85,20 +100,29 @@ func TestJ4AnAnswerIsWrittenInPlaceOfItsClaim(t *testing.T) {
 		j := journal.New(st, journal.NewKeys(), slog.New(slog.DiscardHandler), time.Now)
 		ctx, stop := context.WithCancel(t.Context())
 		go j.Run(ctx)
-		for n := range 5000 {
+		const room, more = 8192, 300
+		for n := range room + more {
+			if n%1000 == 0 {
+				synctest.Wait() // the writer has taken those before
+			}
 			e := entry(j.Keys, n, journal.Claimed)
-			j.AddClaim(e.Record.ID, func() []journal.Entry { return []journal.Entry{e} })
-		}
-		time.Sleep(200 * time.Millisecond)
-		synctest.Wait()
-		first := len(st.drain())
-		if first < 500 {
-			t.Errorf("of 5,000 claims at once %d are written", first)
+			j.AddClaim(e.Record.ID, 10*time.Second, func() []journal.Entry { return []journal.Entry{e} })
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := first + len(st.drain()); n != 5000 {
-			t.Errorf("of 5,000 claims %d are written after a second", n)
+		if n := len(st.drain()); n != more {
+			t.Errorf("of %d claims %d are written before their time, want those for which there is no room, %d", room+more, n, more)
+		}
+		for n := range room {
+			if n%1000 == 0 {
+				synctest.Wait()
+			}
+			j.Add(entry(j.Keys, n, journal.Answered))
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if kinds := st.drain(); len(kinds) != room || slices.ContainsFunc(kinds, func(k string) bool { return !strings.HasPrefix(k, "answered") }) {
+			t.Errorf("%d entries are written for %d answers", len(kinds), room)
 		}
 		stop()
 	})

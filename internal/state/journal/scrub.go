@@ -27,6 +27,14 @@ const scrubbed = "***"
 // ScrubText takes out of a text what could be a card number, an authentication value, a key or an address of e-mail.
 // Long words that isKnown knows stay, and so do UUIDs.
 func ScrubText(text string, isKnown func(word string) bool) string {
+	if isCleanText(text) {
+		return text
+	}
+	return scrubText(text, isKnown)
+}
+
+// scrubText is ScrubText for a text that may have something to take out.
+func scrubText(text string, isKnown func(word string) bool) string {
 	text = mailForm.ReplaceAllString(text, scrubbed)
 	text = escapesForm.ReplaceAllString(text, scrubbed)
 	text = wordForm.ReplaceAllStringFunc(text, func(word string) string {
@@ -47,21 +55,16 @@ func HasSecretForm(text string) bool {
 	return scrubDigits(text) != text || secretWordForm.MatchString(text)
 }
 
-// hasDigits reports whether a text has at least n digits.
-func hasDigits(text string, n int) bool {
-	for i := 0; i < len(text) && n > 0; i++ {
-		if '0' <= text[i] && text[i] <= '9' {
-			n--
-		}
-	}
-	return n <= 0
-}
-
 // scrubDigits takes long runs of digits out of a text, but not those of UUIDs.
 func scrubDigits(text string) string {
-	if !hasDigits(text, 12) {
+	if !hasDigitRun(text) {
 		return text
 	}
+	return cutDigitRuns(text)
+}
+
+// cutDigitRuns is scrubDigits for a text that may have such runs.
+func cutDigitRuns(text string) string {
 	var b strings.Builder
 	last := 0
 	for _, at := range append(uuidsForm.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
@@ -75,9 +78,18 @@ func scrubDigits(text string) string {
 // freeTexts are the members of messages whose text is anybody's.
 var freeTexts = map[string]bool{"errorDescription": true, "errorDetail": true, "cardholderInfo": true, "name": true, "id": true}
 
-// ScrubMessage returns a masked message of another party, without what its texts quote. Texts that are anybody's are
-// scrubbed by [ScrubText], and all others of long runs of digits. What is no JSON becomes null.
+// ScrubMessage returns a masked message of another party, without what its texts quote. The message is JSON, as package
+// message writes it. Texts that are anybody's are scrubbed by [ScrubText], and all others of long runs of digits. A
+// message that has nothing of that is returned as it is, and one with something to scrub that is no JSON becomes null.
 func ScrubMessage(masked []byte, isKnown func(word string) bool) []byte {
+	if isCleanMessage(masked) {
+		return masked
+	}
+	return scrubMessage(masked, isKnown)
+}
+
+// scrubMessage is ScrubMessage for a message that may have something to take out.
+func scrubMessage(masked []byte, isKnown func(word string) bool) []byte {
 	var b bytes.Buffer
 	in, out := jsontext.NewDecoder(bytes.NewReader(masked)), jsontext.NewEncoder(&b)
 	name := ""
@@ -96,7 +108,7 @@ func ScrubMessage(masked []byte, isKnown func(word string) bool) []byte {
 			case isName:
 				name = text
 			case freeTexts[name]:
-				token = jsontext.String(ScrubText(text, isKnown))
+				token = jsontext.String(scrubText(text, isKnown))
 			default:
 				token = jsontext.String(scrubDigits(text))
 			}

@@ -11,8 +11,7 @@ const (
 	queueLen  = 8192                   // entries that may wait for the writer
 	batchLen  = 500                    // entries that are written at once
 	batchWait = 100 * time.Millisecond // how long an entry waits for others
-	claimWait = 800 * time.Millisecond // how long the entry of a claim waits for the answer, which has its steps, too
-	claimsLen = 4096                   // claims that may wait so
+	claimsLen = 8192                   // claims that may wait for their answers, which have their steps, too
 	writeTime = 5 * time.Second        // how long one batch may take
 	rollTime  = 5 * time.Second        // how long rollups are made in each minute
 )
@@ -57,18 +56,19 @@ func (j *Journal) Add(e Entry) { j.AddLater(func() []Entry { return []Entry{e} }
 
 // AddLater adds the entries that build returns; the writer calls it. AddLater never waits: what there is no room for is
 // dropped and counted.
-func (j *Journal) AddLater(build func() []Entry) { j.enqueue(later{build: build}) }
+func (j *Journal) AddLater(build func() []Entry) { j.enqueue(later{build, nil}) }
 
-// AddClaim is AddLater for the entry of the claim of an authentication. If its answer is added soon, that alone is
-// written: the entry of an answer begins with the steps of the claim.
-func (j *Journal) AddClaim(id string, build func() []Entry) {
-	j.enqueue(later{claimOf: id, build: build})
+// AddClaim is AddLater for the entry of the claim of an authentication, whose answer comes within a time. If it comes, it
+// alone is written: the entry of an answer begins with the steps of the claim. The claim is written when the time is over,
+// when Run ends, and at once if too many claims wait.
+func (j *Journal) AddClaim(id string, within time.Duration, build func() []Entry) {
+	j.enqueue(later{build, &waitingClaim{id, time.Now().Add(within), build}})
 }
 
 // A later is what becomes entries when the writer comes to it.
 type later struct {
-	claimOf string // the id of an authentication whose claim this is; "" for all else
-	build   func() []Entry
+	build func() []Entry
+	claim *waitingClaim // nil for all that is no claim
 }
 
 func (j *Journal) enqueue(l later) {
@@ -111,15 +111,12 @@ func (j *Journal) Run(ctx context.Context) {
 	}
 }
 
-// appendEntries appends the entries of one call of AddLater. Those of a claim are kept back.
+// appendEntries appends the entries of one call of AddLater. Those of a claim are kept back as long as there is room.
 func (j *Journal) appendEntries(batch []Entry, l later) []Entry {
-	if l.claimOf == "" {
+	if l.claim == nil || j.claims.len() >= claimsLen {
 		return j.build(batch, l.build)
 	}
-	j.claims.push(l, time.Now().Add(claimWait))
-	if j.claims.len() > claimsLen {
-		batch = j.build(batch, j.claims.pop())
-	}
+	j.claims.push(l.claim)
 	return batch
 }
 

@@ -12,6 +12,7 @@ package store
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"time"
 )
@@ -45,7 +46,8 @@ type Txn struct {
 	Data    []byte    // opaque, sealed by the caller; nil and empty are the same
 	Expires time.Time // the first moment at which it is gone; UTC, whole milliseconds
 
-	// Version is the store's: Get sets it, to another number after each Update.
+	// Version is another number after each Update. Get sets it. For Create it is what [NewVersion] returns, so that the
+	// caller knows the version of what it has made; of 0 the store makes one itself.
 	Version int64
 
 	// Lazy is for Update: it would do no harm if the change were lost. Get never sets it.
@@ -54,7 +56,15 @@ type Txn struct {
 	// Event is for Update: it is stored in the same commit as the change, and takes the place of an event about the
 	// same transaction that lies ahead. It is about the transaction. Nil means none. Get never sets it.
 	Event *Event
+
+	// Plain is what the caller has sealed into Data, for those who are shown the transaction on its way to the store. It
+	// never changes. A store neither keeps nor returns it.
+	Plain any
 }
+
+// NewVersion returns a first version for a transaction. It is random: an id that Sweep frees and that is taken again must
+// not look like what it was.
+func NewVersion() int64 { return rand.Int64N(1<<62) + 1 }
 
 // Name is what Data is sealed under: everything else that a store keeps of a transaction. So an attacker who can write
 // to the database but has no keys cannot change any of it, such as its owner or its expiry, without losing the data.
@@ -116,16 +126,17 @@ type Store interface {
 
 	// Update replaces a transaction by what change makes of it, atomically: no
 	// other update comes between what change saw and what it made. It begins with was, the transaction as Get returned
-	// it, which saves reading it again. If the transaction was not read, was has only the ID. Update returns
-	// ErrNotFound if there is no such transaction or it has expired; if the transaction was not read, change is then
-	// not called. An error from change is returned as it is, and nothing is changed.
+	// it, or as it was given to Create with a Version, which saves reading it. If the transaction is not known, was has
+	// only the ID. Was may lack Data that change does not look at. Update returns ErrNotFound if there is no such
+	// transaction or it has expired; if the transaction was not known, change is then not called. An error from change
+	// is returned as it is, and nothing is changed.
 	//
 	// A change that sets Lazy outlives this process, and all calls see it immediately. But it may be lost with the
 	// machine, or with the database's server, until any later write that is not lazy has returned nil. That saves
 	// waiting for disks.
 	//
-	// change may be called more than once, the first time with was, if that was
-	// read, and then with the transaction as it is; the last call counts. It must
+	// change may be called more than once, the first time with was, if that has a
+	// Version, and then with the transaction as it is; the last call counts. It must
 	// not call the store, and its changes to ID and Version are ignored.
 	Update(ctx context.Context, was Txn, change func(*Txn) error) error
 

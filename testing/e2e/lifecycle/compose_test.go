@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,6 +28,47 @@ func readDeployed(t *testing.T, name string) manifest {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return m
+}
+
+// TestDeployedMemoryLimitsFit: GOMEMLIMIT is four fifths of the memory that the process may have, wherever it is deployed.
+func TestDeployedMemoryLimitsFit(t *testing.T) {
+	unit := map[string]string{}
+	for line := range strings.Lines(string(rig.ReadFile(t, filepath.Join(rig.DeployDir, "systemd/threeds.service")))) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		unit[key] = value
+	}
+	compose := readDeployed(t, "compose.yaml")
+	container := manifests(t)["Deployment/threeds"].list("spec", "template", "spec", "containers")[0]
+	variable := ""
+	for _, e := range container.list("env") {
+		if e.text("name") == "GOMEMLIMIT" {
+			variable = e.text("value")
+		}
+	}
+	for name, is := range map[string][2]string{
+		"systemd":    {unit["MemoryMax"], strings.TrimPrefix(unit["Environment"], "GOMEMLIMIT=")},
+		"compose":    {compose.text("services", "server", "mem_limit"), compose.text("services", "server", "environment", "GOMEMLIMIT")},
+		"Kubernetes": {container.text("resources", "limits", "memory"), variable},
+	} {
+		limit, soft := mebibytes(t, is[0]), mebibytes(t, is[1])
+		if soft != limit*4/5 {
+			t.Errorf("%s: GOMEMLIMIT is %s and the memory limit %s, want four fifths of it, %dMiB", name, is[1], is[0], limit*4/5)
+		}
+	}
+}
+
+// mebibytes reads a size as systemd, Docker, Kubernetes and Go write it. All of them mean powers of two here.
+func mebibytes(t *testing.T, size string) int {
+	t.Helper()
+	digits := strings.TrimRight(size, "MGmgiB")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		t.Errorf("%q is no size", size)
+	}
+	if unit := strings.ToUpper(size[len(digits):]); strings.HasPrefix(unit, "G") {
+		n *= 1024
+	}
+	return n
 }
 
 // texts are the items of a list, as text.

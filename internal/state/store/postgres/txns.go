@@ -1,9 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,9 +29,7 @@ var errConflict = errors.New("postgres: updated meanwhile")
 
 // Create implements [store.Store].
 func (db *DB) Create(ctx context.Context, t store.Txn) error {
-	// A random first version: an id that is freed and taken again between the
-	// two steps of an update must not look like the old one.
-	ver := rand.Int64() >> 1
+	ver := cmp.Or(t.Version, store.NewVersion())
 	return db.change(ctx, "create", store.ErrExists, sqlCreate,
 		t.ID, t.Owner, t.Scheme, string(t.State), rows.Blob(t.Data), t.Expires.UnixMilli(), ver)
 }
@@ -70,7 +68,7 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 			}
 		}
 		t := was
-		t.Event = nil
+		t.Event, t.Plain = nil, nil
 		t.Lazy = false // none is: each commit waits for the disk, and for a standby if there is one
 		if err := change(&t); err != nil {
 			return err

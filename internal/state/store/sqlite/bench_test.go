@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"slices"
@@ -63,6 +64,43 @@ func BenchmarkUpdate(b *testing.B) {
 			writers(b, n, func(i int64) error {
 				return db.Update(context.Background(), store.Txn{ID: benchID(i % live)}, func(t *store.Txn) error {
 					t.State, t.Data, t.Expires = "result", record, ends
+					return nil
+				})
+			})
+		})
+	}
+}
+
+// BenchmarkOutcome is what the outcome of an /auth takes: a lazy update of a row that was made before, by a writer that has
+// to read it and by one that knows its version.
+func BenchmarkOutcome(b *testing.B) {
+	for name, isKnown := range map[string]bool{"read": false, "known": true} {
+		b.Run(name, func(b *testing.B) {
+			db, _ := openTemp(b)
+			ends := time.Now().Add(time.Hour)
+			made := make([]store.Txn, b.N)
+			var wg sync.WaitGroup
+			for part := range slices.Chunk(made, (b.N+63)/64) {
+				wg.Go(func() {
+					for i := range part {
+						part[i] = store.Txn{
+							ID: rand.Text(), Owner: "shop", Scheme: "visa", State: "sent", Data: record[:1024], Expires: ends,
+							Version: store.NewVersion(),
+						}
+						if err := db.Create(context.Background(), part[i]); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			writers(b, 1, func(i int64) error {
+				was := store.Txn{ID: made[i-1].ID}
+				if isKnown {
+					was = made[i-1]
+				}
+				return db.Update(context.Background(), was, func(t *store.Txn) error {
+					t.State, t.Data, t.Lazy = "final", record, true
 					return nil
 				})
 			})

@@ -1,10 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -31,9 +31,7 @@ var errConflict = errors.New("sqlite: updated meanwhile")
 
 // Create implements [store.Store].
 func (db *DB) Create(ctx context.Context, t store.Txn) error {
-	// A random first version: an id that is freed and taken again between the
-	// two steps of an update must not look like the old one.
-	ver := rand.Int64() >> 1
+	ver := cmp.Or(t.Version, store.NewVersion())
 	return db.change(ctx, "create", store.ErrExists, sqlCreate,
 		t.ID, t.Owner, t.Scheme, string(t.State), rows.Blob(t.Data), t.Expires.UnixMilli(), ver)
 }
@@ -77,7 +75,7 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 			}
 		}
 		t := was
-		t.Lazy, t.Event = false, nil
+		t.Lazy, t.Event, t.Plain = false, nil, nil
 		if err := change(&t); err != nil {
 			return err
 		}

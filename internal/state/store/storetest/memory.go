@@ -19,7 +19,6 @@ type Memory struct {
 	now  func() time.Time
 	mu   sync.Mutex
 	done bool           // closed
-	last int64          // the latest version
 	puts sync.WaitGroup // PutSnapshots under way, for which Close waits
 	memory
 }
@@ -72,10 +71,10 @@ func (s *Memory) lock(ctx context.Context) error {
 	return nil
 }
 
-// ownCopy returns a copy of t that shares no memory with it, with the time in UTC and whole milliseconds and Lazy
-// false, as the contract requires.
+// ownCopy returns a copy of t that shares no memory with it, with the time in UTC and whole milliseconds, Lazy false and
+// no Plain, as the contract requires.
 func ownCopy(t store.Txn) store.Txn {
-	t.Data, t.Lazy, t.Event = bytes.Clone(t.Data), false, nil
+	t.Data, t.Lazy, t.Event, t.Plain = bytes.Clone(t.Data), false, nil, nil
 	t.Expires = t.Expires.UTC().Truncate(time.Millisecond)
 	return t
 }
@@ -95,15 +94,9 @@ func (s *Memory) Create(ctx context.Context, t store.Txn) error {
 	if _, taken := s.txns[t.ID]; taken {
 		return store.ErrExists
 	}
-	s.write(t)
-	return nil
-}
-
-// write keeps t, with a new version. s.mu is held.
-func (s *Memory) write(t store.Txn) {
-	s.last++
-	t.Version = s.last
+	t.Version = cmp.Or(t.Version, store.NewVersion())
 	s.txns[t.ID] = ownCopy(t)
+	return nil
 }
 
 // live returns a copy of a transaction that has not expired. s.mu is held.
@@ -130,25 +123,30 @@ func (s *Memory) Update(ctx context.Context, was store.Txn, change func(*store.T
 		return err
 	}
 	defer s.mu.Unlock()
-	t, err := s.live(was.ID)
-	if was.Version != 0 && was.Version != t.Version {
-		// Other stores only notice when they write, after a first call of change.
-		old := ownCopy(was)
-		if err := change(&old); err != nil {
-			return err
-		}
-	}
-	if err != nil {
+	now, err := s.live(was.ID)
+	t := now
+	if was.Version != 0 {
+		t = ownCopy(was)
+	} else if err != nil {
 		return err
 	}
 	if err := change(&t); err != nil {
 		return err
 	}
-	t.ID = was.ID
+	if err != nil { // other stores only notice when they write, after a first call of change
+		return err
+	}
+	if was.Version != 0 && was.Version != now.Version {
+		t = now
+		if err := change(&t); err != nil {
+			return err
+		}
+	}
+	t.ID, t.Version = was.ID, now.Version+1
 	if t.Event != nil {
 		s.replaceAhead(t.Event)
 	}
-	s.write(t)
+	s.txns[t.ID] = ownCopy(t)
 	return nil
 }
 

@@ -396,6 +396,32 @@ func TestBrokenStoresFail(t *testing.T) {
 				return nil
 			}
 		}},
+		{"Create makes a version of its own", "UpdateMade", func(b *broken, _ *clock) {
+			b.create = func(ctx context.Context, t store.Txn) error {
+				t.Version = 0
+				return b.Memory.Create(ctx, t)
+			}
+		}},
+		{"a version says nothing", "UpdateMade", func(b *broken, _ *clock) {
+			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+				return b.Memory.Update(ctx, store.Txn{ID: was.ID}, change)
+			}
+		}},
+		{"Get returns what was sealed", "Plain", func(b *broken, _ *clock) {
+			b.get = func(ctx context.Context, id string) (store.Txn, error) {
+				x, err := b.Memory.Get(ctx, id)
+				x.Plain = "plain"
+				return x, err
+			}
+		}},
+		{"change sees what was sealed", "Plain", func(b *broken, _ *clock) {
+			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+				return b.Memory.Update(ctx, was, func(t *store.Txn) error {
+					t.Plain = was.Plain
+					return change(t)
+				})
+			}
+		}},
 		{"a lazy change is forgotten", "UpdateLazily", func(b *broken, _ *clock) { b.update = forgetful(b) }},
 		{"Get tells who is lazy", "UpdateLazily", func(b *broken, _ *clock) {
 			b.get = func(ctx context.Context, id string) (store.Txn, error) {
@@ -597,11 +623,11 @@ func TestBrokenStoresFail(t *testing.T) {
 				return nil, mark, nil
 			}
 		}},
-		{"the mark is that of any write", "KeysUnless", func(b *broken, _ *clock) {
+		{"the mark is that of states, too", "KeysUnless", func(b *broken, _ *clock) {
 			b.unless = func(ctx context.Context, mark string) ([]store.Key, string, error) {
 				all, now, err := b.Memory.KeysUnless(ctx, "")
 				b.mu.Lock()
-				now += fmt.Sprint(b.last)
+				now += fmt.Sprint(b.states)
 				b.mu.Unlock()
 				if err == nil && now == mark {
 					all = nil

@@ -224,6 +224,74 @@ func testUpdateRead(c *check) {
 	c.want(x)
 }
 
+// testUpdateMade updates what was created, without reading it: just now, after another update, and after it was swept and
+// its id created again. Only the first time change sees what it was given.
+func testUpdateMade(c *check) {
+	x := c.txn("a", time.Minute)
+	x.Version = store.NewVersion()
+	if err := c.s.Create(c.Context(), x); err != nil {
+		c.Fatalf("Create: %v", err)
+	}
+	if got := c.get("a"); got.Version != x.Version {
+		c.Errorf("Get returns the version %d, want that of Create, %d", got.Version, x.Version)
+	}
+	if err := c.s.Create(c.Context(), x); !errors.Is(err, store.ErrExists) {
+		c.Errorf("second Create: %v, want ErrExists", err)
+	}
+	was := x
+	was.Data = nil // change does not look at it
+	update := func(data string, want ...string) {
+		c.Helper()
+		var seen []string
+		err := c.s.Update(c.Context(), was, func(t *store.Txn) error {
+			seen = append(seen, string(t.State)+" "+string(t.Data))
+			t.State, t.Data = store.State(data), []byte(data)
+			return nil
+		})
+		if err != nil || !slices.Equal(seen, want) {
+			c.Errorf("Update: %v, and change sees %q, want %q", err, seen, want)
+		}
+		x.State, x.Data = store.State(data), []byte(data)
+		c.want(x)
+	}
+	update("first", "sent ")
+	update("second", "sent ", "first first")
+	c.Pass(time.Minute)
+	if _, err := c.s.Sweep(c.Context(), c.Now()); err != nil {
+		c.Errorf("Sweep: %v", err)
+	}
+	x = c.create("a", time.Hour)
+	was.Expires = x.Expires
+	update("third", "sent ", "sent data of a")
+}
+
+// testPlain: what was sealed is the caller's alone.
+func testPlain(c *check) {
+	x := c.txn("a", time.Minute)
+	x.Plain = "plain"
+	if err := c.s.Create(c.Context(), x); err != nil {
+		c.Fatalf("Create: %v", err)
+	}
+	for _, was := range []store.Txn{{ID: "a", Plain: "plain"}, c.get("a"), {ID: "a"}} {
+		if was.Version != 0 {
+			was.Plain = "plain"
+		}
+		err := c.s.Update(c.Context(), was, func(t *store.Txn) error {
+			if t.Plain != nil {
+				c.Errorf("change sees Plain, want it always nil")
+			}
+			t.Plain = "plain"
+			return nil
+		})
+		if err != nil {
+			c.Errorf("Update: %v", err)
+		}
+		if c.get("a").Plain != nil {
+			c.Errorf("Get returns Plain, want it always nil")
+		}
+	}
+}
+
 // testUpdateLazily mixes changes that may be lost with others.
 func testUpdateLazily(c *check) {
 	x := c.create("a", time.Minute)
