@@ -128,6 +128,10 @@ func (led *Ledger) Total() (n int) {
 	return n
 }
 
+// storeAway is the errorCode with which the server says that its store took too long, as on a busy machine, and that the
+// request may be made again. It says nothing of what is kept.
+const storeAway = "403"
+
 // Check holds the server against the ledger: what was acknowledged since the last
 // check, and some of what was before. What was not may be there or not, but as it
 // was sent; directory server and requestor try it again.
@@ -152,6 +156,9 @@ func (v *Victim) Check(led *Ledger, some int) {
 	}
 	ForEach(ask, func(id string, want Object) {
 		code, got := v.Call("/postauth", Object{"threeDSServerTransID": id})
+		for try := 0; got.Text("errorCode") == storeAway && try < 5; try++ {
+			code, got = v.Call("/postauth", Object{"threeDSServerTransID": id})
+		}
 		tally.Lock()
 		defer tally.Unlock()
 		switch {
