@@ -55,7 +55,7 @@ var runs = []run{
 		goTest(".", "-run=^TestFailover$ ./internal/state/store/postgres"),
 	}},
 	{"patroni", "the primary of PostgreSQL under Patroni and etcd killed 20 times in each way, under load: half an hour; see " +
-		"docs/operating/patroni.md", "FAILOVERS=20", []command{
+		"docs/operating/patroni.md", "PATRONI=20", []command{
 		{".", ".ci/needs patroni"},
 		goTest("testing", "-timeout=2h -run=^TestPatroniFailover$ ./e2e/cluster"),
 	}},
