@@ -19,7 +19,7 @@ import (
 // OpenStore opens a store, and makes what is not there yet.
 func OpenStore(ctx context.Context, at config.StoreURL) (store.Store, error) {
 	if at.Postgres != "" {
-		return asStore(postgres.Open(ctx, at.Postgres, postgres.Options{}))
+		return asStore(postgres.Open(ctx, at.Postgres, postgres.Options{Engine: at.Engine}))
 	}
 	return asStore(sqlite.Open(at.Dir, sqlite.Options{}))
 }

@@ -52,6 +52,9 @@ func (db *DB) write(ctx context.Context, what string, do job) error {
 	}
 	defer db.endCall()
 	err := db.call(ctx, what, db.timeout, do, didNothing)
+	if err != nil && !isFact(err) {
+		db.placement.renew()
+	}
 	if undone(err) {
 		err = fmt.Errorf("%w (%w)", err, store.ErrUndone)
 	}
@@ -213,11 +216,17 @@ func (e notBegun) Unwrap() error { return e.error }
 // do not say that: completionUnknown, and those of class 08, by which a proxy between may
 // say that it has lost the server.
 func undone(err error) bool {
-	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.SeverityUnlocalized == "ERROR" {
+	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && isSaidByServer(err) {
 		return failed.Code != completionUnknown && !strings.HasPrefix(failed.Code, "08")
 	}
 	_, ok := errors.AsType[notBegun](err)
 	return ok || err != nil && didNothing(err)
+}
+
+// isSaidByServer reports whether an error is the server's answer to a statement.
+func isSaidByServer(err error) bool {
+	failed, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && failed.SeverityUnlocalized == "ERROR"
 }
 
 // connectionFailed reports whether no answer came. A server that shuts down may still
