@@ -70,7 +70,7 @@ func (s *Service) TellOperator(ctx context.Context, kind api.EventType, occurren
 	}
 	digest := sha256.Sum256([]byte(string(kind) + "\x00" + occurrence))
 	e := &store.Event{
-		ID: eventPrefix + hex.EncodeToString(digest[:16]), Merchant: operatorMerchant, Type: string(kind),
+		ID: store.NewEventID(hex.EncodeToString(digest[:16]), "", operatorMerchant), Merchant: operatorMerchant, Type: string(kind),
 		Created: s.Now().UTC().Truncate(time.Millisecond), Endpoints: endpoints,
 	}
 	if err := s.sealEvent(e, encoded); err != nil {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,14 +106,19 @@ func (s *Service) attempted(isDelivered bool) {
 	}
 }
 
-// eventPrefix begins the ids of events.
-const eventPrefix = "evt_"
+// newEventID returns the id of an event of a merchant about an authentication, or about none.
+func newEventID(about, merchant string) string {
+	name := make([]byte, 8)
+	rand.Read(name) // it never fails, it ends the process
+	return store.NewEventID(hex.EncodeToString(name), about, merchant)
+}
 
 // NewEvent returns an event for the store: it is delivered to the endpoints of the merchant that want its type, from
 // the time at on.
 func (s *Service) NewEvent(merchant string, kind api.EventType, about string, at time.Time, data json.RawMessage) (*store.Event, error) {
 	e := &store.Event{
-		ID: eventPrefix + uuid.New(), Merchant: merchant, Type: string(kind), About: about, Created: at.UTC().Truncate(time.Millisecond),
+		ID: newEventID(about, merchant), Merchant: merchant, Type: string(kind), About: about,
+		Created: at.UTC().Truncate(time.Millisecond),
 	}
 	if err := s.sealEvent(e, data); err != nil {
 		return nil, err
@@ -254,7 +261,7 @@ func (s *Service) Test(ctx context.Context, merchant, id string) (status int, er
 		return 0, err
 	}
 	now := s.Now()
-	event := eventPrefix + uuid.New()
+	event := newEventID("", merchant)
 	body, err := json.Marshal(api.Event[api.Test]{ID: event, Type: api.EventTest, Timestamp: wholeSeconds(now)})
 	if err != nil {
 		return 0, err

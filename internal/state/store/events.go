@@ -2,12 +2,15 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
 	"time"
 )
 
 // An Event is one thing that a merchant is told.
 type Event struct {
-	ID       string // never changes
+	ID       string // never changes; [NewEventID] has made it
 	Merchant string
 	Type     string
 	About    string    // id of the transaction, "" if it is about none
@@ -16,6 +19,38 @@ type Event struct {
 
 	// Endpoints are those that it is delivered to; each has a [Delivery]. Event and FindEvents do not fill it in.
 	Endpoints []string
+}
+
+// The rows of an event and of its deliveries lie under one key: the id of the transaction that it is about, so that a
+// distributed database has them where the transaction is. The key of an event about none is made from its merchant. An id
+// of an event carries the key, so that the event is found by its id alone.
+const (
+	eventPrefix = "evt_"
+	ofMerchant  = "merchant-" // begins the keys of events about no transaction; no id of a transaction begins so
+)
+
+// NewEventID returns the id of an event about a transaction, or about none of a merchant. The name is what tells it from
+// the other events with the same key: a text without "_".
+func NewEventID(name, about, merchant string) string {
+	if about == "" {
+		sum := sha256.Sum256([]byte(merchant))
+		about = ofMerchant + hex.EncodeToString(sum[:8])
+	}
+	return eventPrefix + name + "_" + about
+}
+
+// EventKey returns the key in the id of an event, "" if there is none.
+func EventKey(id string) string {
+	_, key, _ := strings.Cut(strings.TrimPrefix(id, eventPrefix), "_")
+	return key
+}
+
+// AboutOf returns the transaction that an event with a key is about, "" if it is about none.
+func AboutOf(key string) string {
+	if strings.HasPrefix(key, ofMerchant) {
+		return ""
+	}
+	return key
 }
 
 // An Endpoint is an address that a merchant is told at.
@@ -72,7 +107,7 @@ type Events interface {
 	// keeps does. An empty mark says that the store cannot tell.
 	EndpointMarksUnless(ctx context.Context, mark string) (ofMerchants map[string]string, now string, err error)
 
-	// RemoveEndpoint removes an endpoint, and what was to be delivered to it. It returns ErrNotFound if there is none.
+	// RemoveEndpoint removes an endpoint, and then what was to be delivered to it. It returns ErrNotFound if there is none.
 	RemoveEndpoint(ctx context.Context, id string) error
 
 	// PutEvent adds an event that comes with no transaction. It returns ErrExists, and changes nothing, if the ID is

@@ -53,7 +53,7 @@ type Txn struct {
 	Lazy bool
 
 	// Event is for Update: it is stored in the same commit as the change, and takes the place of an event about the
-	// same transaction that lies ahead. Nil means none. Get never sets it.
+	// same transaction that lies ahead. It is about the transaction. Nil means none. Get never sets it.
 	Event *Event
 }
 

@@ -50,7 +50,7 @@ func linearCalls(t *testing.T) int {
 }
 
 // A clock takes the place of the clock of a server, for the schema of one test: it stands still until it is set. The
-// schema has a function clock_timestamp of its own, and its URL looks there before it looks in pg_catalog.
+// schema has a function statement_timestamp of its own, and its URL looks there before it looks in pg_catalog.
 type clock struct {
 	server *pgtest.Server
 	url    string // of the schema
@@ -61,7 +61,7 @@ func newClock(t *testing.T, s *pgtest.Server) *clock {
 	t.Helper()
 	c := &clock{server: s, url: s.Schema(t) + ",pg_catalog", at: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	s.Exec(t, c.url, `CREATE TABLE test_clock AS SELECT $1::bigint AS ms`, c.at.UnixMilli())
-	s.Exec(t, c.url, `CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+	s.Exec(t, c.url, `CREATE FUNCTION statement_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
 		'SELECT to_timestamp(ms / 1000.0) FROM `+c.schema()+`.test_clock'`)
 	return c
 }

@@ -67,8 +67,8 @@ type host struct {
 	port uint16
 }
 
-// attachTo makes a pool choose its hosts by the failover.
-func (g *failover) attachTo(cfg *pgxpool.Config) {
+// attachTo makes a pool choose its hosts by the failover. If seen is not nil, it is called with each statement.
+func (g *failover) attachTo(cfg *pgxpool.Config, seen func(statement string, args []any)) {
 	c := cfg.ConnConfig
 	lookUp, validate := c.LookupFunc, c.ValidateConnect
 	c.LookupFunc = func(ctx context.Context, name string) ([]string, error) {
@@ -94,14 +94,17 @@ func (g *failover) attachTo(cfg *pgxpool.Config) {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		c.Tracer = opened{g}
+		c.Tracer = opened{g, seen}
 		g.orderHosts(c)
 		return nil
 	}
 }
 
 // An opened hears from pgx that a connection is open, or that it could not be opened, and lets the next one begin.
-type opened struct{ *failover }
+type opened struct {
+	*failover
+	seen func(statement string, args []any)
+}
 
 func (opened) TraceConnectStart(ctx context.Context, _ pgx.TraceConnectStartData) context.Context {
 	return ctx
@@ -109,7 +112,10 @@ func (opened) TraceConnectStart(ctx context.Context, _ pgx.TraceConnectStartData
 
 func (o opened) TraceConnectEnd(context.Context, pgx.TraceConnectEndData) { <-o.opening }
 
-func (opened) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (o opened) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if o.seen != nil {
+		o.seen(q.SQL, q.Args)
+	}
 	return ctx
 }
 

@@ -14,8 +14,9 @@
 // statement runs there for no longer than a call may take, and what has not reached the
 // server by then is not sent any more. A commit that waits for a standby is not given up.
 //
-// All access to transactions is by id, so that their table may be partitioned by
-// its hash.
+// A write of a transaction, an event or a delivery is of one key: the id of the transaction. So their tables may be
+// partitioned, or distributed, by its hash. What clears up reads candidates without locks, and then changes each key by
+// itself if it is still as it was seen.
 package postgres
 
 import (
@@ -52,8 +53,9 @@ const (
 	scoutEvery     = 5 * time.Second
 )
 
-// serverClock is the present in milliseconds since 1970, in SQL.
-const serverClock = `floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
+// serverClock is when the server got a statement, in milliseconds since 1970, in SQL. It stays the same within the
+// statement: a database that distributes its tables sends no write on whose parts could see different times.
+const serverClock = `floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint`
 
 // dialectOf returns the dialect of PostgreSQL with a clock.
 //
@@ -98,6 +100,7 @@ type Options struct {
 
 	clock string        // in the place of serverClock
 	scout time.Duration // in the place of scoutEvery
+	seen  func(statement string, args []any)
 }
 
 // A DB is a [store.Store] in a database. Close it after use.
@@ -147,7 +150,7 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	if opt.Engine == Citus {
 		forCitus(cfg.ConnConfig)
 	}
-	db.failover.attachTo(cfg)
+	db.failover.attachTo(cfg, opt.seen)
 	db.begin = "begin; set local statement_timeout = " + serverTime(10*db.timeout)
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, err

@@ -92,8 +92,9 @@ const baseline = `
 		PRIMARY KEY (snapshot, n)
 	);
 
-	-- What merchants are told. An event that lies ahead is removed when another about the same transaction comes. A
-	-- delivery is found by when it is due; NULL: no more attempt is made.
+	-- What merchants are told. Rows of events and deliveries lie under the id of their transaction, as the transaction
+	-- does: a database that distributes them has all three in one place. An event that lies ahead is removed when another
+	-- about the same transaction comes. A delivery is found by when it is due; NULL: no more attempt is made.
 	CREATE TABLE endpoints (
 		id       text COLLATE "C" PRIMARY KEY,
 		merchant text COLLATE "C" NOT NULL,
@@ -102,17 +103,18 @@ const baseline = `
 	);
 	CREATE INDEX endpoints_merchant ON endpoints (merchant, created, id);
 	CREATE TABLE events (
-		id       text COLLATE "C" PRIMARY KEY,
+		about    text COLLATE "C" NOT NULL, -- the key in the id
+		id       text COLLATE "C" NOT NULL,
 		merchant text COLLATE "C" NOT NULL,
 		type     text COLLATE "C" NOT NULL,
-		about    text COLLATE "C" NOT NULL,
 		created  bigint NOT NULL,
-		data     bytea  NOT NULL
+		data     bytea  NOT NULL,
+		PRIMARY KEY (about, id)
 	);
-	CREATE INDEX events_about ON events (about);
 	CREATE INDEX events_created ON events (created);
 	CREATE INDEX events_merchant ON events (merchant, created, id);
 	CREATE TABLE deliveries (
+		about    text COLLATE "C" NOT NULL, -- of the event
 		event    text COLLATE "C" NOT NULL,
 		endpoint text COLLATE "C" NOT NULL,
 		attempt  bigint NOT NULL,
@@ -120,7 +122,7 @@ const baseline = `
 		last     bigint,
 		status   bigint NOT NULL,
 		error    text   NOT NULL,
-		PRIMARY KEY (event, endpoint)
+		PRIMARY KEY (about, event, endpoint)
 	);
 	CREATE INDEX deliveries_due ON deliveries (due) WHERE due IS NOT NULL;
 	CREATE INDEX deliveries_endpoint ON deliveries (endpoint);

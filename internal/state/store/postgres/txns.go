@@ -19,15 +19,10 @@ const (
 	sqlUpdate = `UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
 		WHERE id = $1 AND ver = $2 AND expires > {now}`
 
-	// By id, not by ctid, which repeats among partitions. An array, so that the rows
-	// are chosen once. What has not expired by the database's clock stays, even if the
-	// caller's is ahead.
-	sqlSweep = `DELETE FROM txns WHERE id = ANY (ARRAY(
-		SELECT id FROM txns WHERE expires <= $1 AND expires <= {now} ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED))`
+	// What has not expired by the database's clock stays, even if the caller's is ahead.
+	sqlExpired = `SELECT id, ver FROM txns WHERE expires <= $1 AND expires <= {now} ORDER BY expires LIMIT $2`
+	sqlFree    = `DELETE FROM txns WHERE id = $1 AND ver = $2`
 )
-
-// sweepLen is how many transactions one statement frees.
-const sweepLen = 500
 
 // errConflict says that another update came between.
 var errConflict = errors.New("postgres: updated meanwhile")
@@ -87,7 +82,7 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 			values := []any{id, was.Version, t.Owner, t.Scheme, string(t.State), rows.Blob(t.Data), t.Expires.UnixMilli()}
 			if e := t.Event; e != nil {
 				statement = sqlUpdateWithEvent
-				values = append(values, e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), rows.Blob(e.Data), e.Endpoints)
+				values = append(values, e.ID, e.Merchant, e.Type, e.Created.UnixMilli(), rows.Blob(e.Data), e.Endpoints)
 			}
 			err := changed(errConflict)(conn.Exec(ctx, db.SQL(statement), values...))
 			if conflict = errors.Is(err, errConflict); conflict {
@@ -102,20 +97,7 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 	}
 }
 
-// Sweep implements [store.Store]. What another node sweeps at the same time is
-// left to it.
+// Sweep implements [store.Store]. A transaction that another node frees at the same time is counted there.
 func (db *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
-	return db.removeInBatches(ctx, "sweep", sqlSweep, now.UnixMilli(), sweepLen)
-}
-
-// removeInBatches runs a statement that removes at most sweepLen rows of a table, until it removes fewer.
-func (db *DB) removeInBatches(ctx context.Context, what, statement string, args ...any) (total int, err error) {
-	return rows.RemoveInBatches(sweepLen, func() (n int64, err error) {
-		err = db.write(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
-			tag, err := conn.Exec(ctx, db.SQL(statement), args...)
-			n = tag.RowsAffected()
-			return err
-		})
-		return n, err
-	})
+	return db.removeKeys(ctx, "sweep", isLazy, sqlExpired, []any{now.UnixMilli()}, sqlFree, 2)
 }

@@ -18,15 +18,16 @@ const (
 		UNION ALL SELECT merchant, coalesce({mark of merchant}, '') FROM (SELECT DISTINCT merchant FROM endpoints) m
 			LEFT JOIN small_states ON key = 'endpoints/' || merchant`
 
-	sqlEvent      = `SELECT id, merchant, type, about, created, data FROM events WHERE id = $1`
+	sqlEvent      = `SELECT id, merchant, type, about, created, data FROM events WHERE about = $1 AND id = $2`
 	sqlFindEvents = `SELECT id, merchant, type, about, created, data FROM events
 		WHERE merchant = $1 AND created >= $2 AND created < $3 AND ($4 = '' OR type = $4) AND ($5 = '' OR about = $5)
 			AND ($7 = '' OR (created, id) < ($6, $7))
 		ORDER BY created DESC, id DESC LIMIT $8`
 
-	sqlDeliveries  = `SELECT event, endpoint, attempt, due, last, status, error FROM deliveries WHERE event = $1 ORDER BY endpoint`
-	sqlEndDelivery = `UPDATE deliveries SET attempt = $3, due = $4, last = $5, status = $6, error = $7 WHERE event = $1 AND endpoint = $2`
-	sqlRedeliver   = `UPDATE deliveries SET attempt = 0, due = $2 WHERE event = $1`
+	sqlDeliveries  = `SELECT event, endpoint, attempt, due, last, status, error FROM deliveries WHERE about = $1 AND event = $2 ORDER BY endpoint`
+	sqlEndDelivery = `UPDATE deliveries SET attempt = $4, due = $5, last = $6, status = $7, error = $8
+		WHERE about = $1 AND event = $2 AND endpoint = $3`
+	sqlRedeliver = `UPDATE deliveries SET attempt = 0, due = $3 WHERE about = $1 AND event = $2`
 )
 
 // AddEndpoint implements [store.Events].
@@ -72,7 +73,7 @@ func (r *Rows) EndpointMarksUnless(ctx context.Context, mark string) (ofMerchant
 
 // Event implements [store.Events].
 func (r *Rows) Event(ctx context.Context, id string) (store.Event, error) {
-	return One(ctx, r, "event", scanEvent, sqlEvent, id)
+	return One(ctx, r, "event", scanEvent, sqlEvent, store.EventKey(id), id)
 }
 
 // FindEvents implements [store.Events].
@@ -84,15 +85,16 @@ func (r *Rows) FindEvents(ctx context.Context, q store.EventQuery) ([]store.Even
 
 // Deliveries implements [store.Events].
 func (r *Rows) Deliveries(ctx context.Context, event string) ([]store.Delivery, error) {
-	return All(ctx, r, "deliveries", ScanDelivery, sqlDeliveries, event)
+	return All(ctx, r, "deliveries", ScanDelivery, sqlDeliveries, store.EventKey(event), event)
 }
 
 // EndDelivery implements [store.Events].
 func (r *Rows) EndDelivery(ctx context.Context, d store.Delivery) error {
-	return r.change(ctx, "end delivery", nil, sqlEndDelivery, d.Event, d.Endpoint, d.Attempt, orNull(d.Due), orNull(d.Last), d.Status, d.Error)
+	return r.change(ctx, "end delivery", nil, sqlEndDelivery,
+		store.EventKey(d.Event), d.Event, d.Endpoint, d.Attempt, orNull(d.Due), orNull(d.Last), d.Status, d.Error)
 }
 
 // Redeliver implements [store.Events].
 func (r *Rows) Redeliver(ctx context.Context, event string, at time.Time) error {
-	return r.change(ctx, "redeliver", nil, sqlRedeliver, event, at.UnixMilli())
+	return r.change(ctx, "redeliver", nil, sqlRedeliver, store.EventKey(event), event, at.UnixMilli())
 }

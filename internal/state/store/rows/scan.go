@@ -89,7 +89,7 @@ func scanEvent(row Scanner) (e store.Event, err error) {
 	if err := row.Scan(&e.ID, &e.Merchant, &e.Type, &e.About, &created, &e.Data); err != nil {
 		return store.Event{}, err
 	}
-	e.Created = moment(created)
+	e.About, e.Created = store.AboutOf(e.About), moment(created)
 	return e, nil
 }
 

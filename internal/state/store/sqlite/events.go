@@ -13,38 +13,40 @@ const (
 	sqlDropEndpoint   = `DELETE FROM endpoints WHERE id = ?1`
 	sqlDropDeliveries = `DELETE FROM deliveries WHERE endpoint = ?1`
 
-	sqlPutEvent = `INSERT INTO events (id, merchant, type, about, created, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-		ON CONFLICT (id) DO NOTHING`
-	sqlPutDelivery = `INSERT INTO deliveries (event, endpoint, attempt, due, last, status, error) VALUES (?1, ?2, 0, ?3, NULL, 0, '')
-		ON CONFLICT (event, endpoint) DO NOTHING`
+	sqlPutEvent = `INSERT INTO events (about, id, merchant, type, created, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+		ON CONFLICT (about, id) DO NOTHING`
+	sqlPutDelivery = `INSERT INTO deliveries (about, event, endpoint, attempt, due, last, status, error)
+		VALUES (?1, ?2, ?3, 0, ?4, NULL, 0, '') ON CONFLICT (about, event, endpoint) DO NOTHING`
 	// These two come before sqlPutEvent, in this order.
-	sqlDropAheadDeliveries = `DELETE FROM deliveries WHERE event IN (SELECT id FROM events WHERE about = ?1 AND created > ?2)`
+	sqlDropAheadDeliveries = `DELETE FROM deliveries WHERE about = ?1 AND event IN (SELECT id FROM events WHERE about = ?1 AND created > ?2)`
 	sqlDropAhead           = `DELETE FROM events WHERE about = ?1 AND created > ?2`
 
 	sqlAnyDue = `SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE due <= ?1 LIMIT 1)`
 
-	sqlClaimDeliveries = `UPDATE deliveries SET due = ?2 WHERE (event, endpoint) IN (
-			SELECT event, endpoint FROM deliveries WHERE due <= ?1 AND endpoint NOT IN (SELECT value FROM json_each(?3))
+	sqlClaimDeliveries = `UPDATE deliveries SET due = ?2 WHERE (about, event, endpoint) IN (
+			SELECT about, event, endpoint FROM deliveries WHERE due <= ?1 AND endpoint NOT IN (SELECT value FROM json_each(?3))
 			ORDER BY due LIMIT ?4)
 		RETURNING event, endpoint, attempt, due, last, status, error`
 
 	// These two belong together: the first leaves alone what the second needs.
-	sqlSweepDeliveries = `DELETE FROM deliveries WHERE event IN (SELECT id FROM events WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
-	sqlSweepEvents     = `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE created < ?1 ORDER BY created, id LIMIT ?2)`
-	sqlEraseDeliveries = `DELETE FROM deliveries WHERE event IN (` + sqlToErase + `)`
-	sqlEraseEvents     = `DELETE FROM events WHERE id IN (` + sqlToErase + `)`
-	sqlToErase         = `SELECT id FROM events WHERE (?1 <> '' AND merchant = ?1) OR about IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT ?3`
+	sqlSweepDeliveries = `DELETE FROM deliveries WHERE (about, event) IN (` + sqlToSweep + `)`
+	sqlSweepEvents     = `DELETE FROM events WHERE (about, id) IN (` + sqlToSweep + `)`
+	sqlToSweep         = `SELECT about, id FROM events WHERE created < ?1 ORDER BY created, id LIMIT ?2`
+	sqlEraseDeliveries = `DELETE FROM deliveries WHERE (about, event) IN (` + sqlToErase + `)`
+	sqlEraseEvents     = `DELETE FROM events WHERE (about, id) IN (` + sqlToErase + `)`
+	sqlToErase         = `SELECT about, id FROM events
+		WHERE (?1 <> '' AND merchant = ?1) OR about IN (SELECT value FROM json_each(?2)) ORDER BY about, id LIMIT ?3`
 )
 
 // insertEvent adds an event and its deliveries. It answers ErrExists, and adds nothing, when its ID is taken.
 func (w *writer) insertEvent(e *store.Event) (answer, failed error) {
 	answer, failed = changed(store.ErrExists)(w.exec(sqlPutEvent,
-		e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), rows.Blob(e.Data)))
+		store.EventKey(e.ID), e.ID, e.Merchant, e.Type, e.Created.UnixMilli(), rows.Blob(e.Data)))
 	if answer != nil || failed != nil {
 		return answer, failed
 	}
 	for _, endpoint := range e.Endpoints {
-		if _, err := w.exec(sqlPutDelivery, e.ID, endpoint, e.Created.UnixMilli()); err != nil {
+		if _, err := w.exec(sqlPutDelivery, store.EventKey(e.ID), e.ID, endpoint, e.Created.UnixMilli()); err != nil {
 			return nil, err
 		}
 	}

@@ -103,17 +103,18 @@ const baseline = `
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX endpoints_merchant ON endpoints (merchant, created, id);
 	CREATE TABLE events (
-		id       TEXT NOT NULL PRIMARY KEY,
+		about    TEXT NOT NULL, -- the key in the id
+		id       TEXT NOT NULL,
 		merchant TEXT NOT NULL,
 		type     TEXT NOT NULL,
-		about    TEXT NOT NULL,
 		created  INTEGER NOT NULL,
-		data     BLOB NOT NULL
+		data     BLOB NOT NULL,
+		PRIMARY KEY (about, id)
 	) STRICT, WITHOUT ROWID;
-	CREATE INDEX events_about ON events (about);
 	CREATE INDEX events_created ON events (created);
 	CREATE INDEX events_merchant ON events (merchant, created, id);
 	CREATE TABLE deliveries (
+		about    TEXT NOT NULL, -- of the event
 		event    TEXT NOT NULL,
 		endpoint TEXT NOT NULL,
 		attempt  INTEGER NOT NULL,
@@ -121,7 +122,7 @@ const baseline = `
 		last     INTEGER,
 		status   INTEGER NOT NULL,
 		error    TEXT NOT NULL,
-		PRIMARY KEY (event, endpoint)
+		PRIMARY KEY (about, event, endpoint)
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX deliveries_due ON deliveries (due) WHERE due IS NOT NULL;
 	CREATE INDEX deliveries_endpoint ON deliveries (endpoint);

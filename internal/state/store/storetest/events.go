@@ -4,18 +4,31 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// event returns an event of a transaction, which is delivered to endpoints.
-func (c *check) event(id, about string, endpoints ...string) store.Event {
+// shop is the merchant of events.
+const shop = "shop"
+
+// event returns an event of a transaction, which is delivered to endpoints. It is told from others by its name.
+func (c *check) event(name, about string, endpoints ...string) store.Event {
+	return c.eventOf(shop, name, about, endpoints...)
+}
+
+func (c *check) eventOf(merchant, name, about string, endpoints ...string) store.Event {
 	return store.Event{
-		ID: id, Merchant: "shop", Type: "authentication.completed", About: about, Created: c.Now().UTC().Truncate(time.Millisecond),
-		Data: []byte("data of " + id), Endpoints: endpoints,
+		ID: store.NewEventID(name, about, merchant), Merchant: merchant, Type: "authentication.completed", About: about,
+		Created: c.Now().UTC().Truncate(time.Millisecond), Data: []byte("data of " + name), Endpoints: endpoints,
 	}
+}
+
+// nameOf returns the name of an event.
+func nameOf(id string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(id, "evt_"), "_"+store.EventKey(id))
 }
 
 func (c *check) putEvent(e store.Event) {
@@ -41,8 +54,9 @@ func (c *check) wantEvent(e store.Event) {
 	}
 }
 
-func (c *check) wantNoEvent(id string) {
+func (c *check) wantNoEvent(name, about string) {
 	c.Helper()
+	id := store.NewEventID(name, about, shop)
 	if _, err := c.s.Event(c.Context(), id); !errors.Is(err, store.ErrNotFound) {
 		c.Errorf("Event(%s): %v, want ErrNotFound", id, err)
 	}
@@ -57,7 +71,7 @@ func (c *check) claim(busy []string, most int, want ...string) []store.Delivery 
 	all, err := c.s.ClaimDeliveries(c.Context(), c.Now(), c.Now().Add(time.Minute), busy, most)
 	got := make(map[string]bool)
 	for _, d := range all {
-		got[d.Event+" to "+d.Endpoint] = true
+		got[nameOf(d.Event)+" to "+d.Endpoint] = true
 	}
 	for _, w := range want {
 		if !got[w] {
@@ -100,12 +114,12 @@ func testEndpoints(c *check) {
 	}
 	a.Data = []byte("new")
 	want(a, b)
-	c.putEvent(c.event("evt_1", "t", "ep_1", "ep_2"))
+	c.putEvent(c.event("e1", "t", "ep_1", "ep_2"))
 	if err := c.s.RemoveEndpoint(c.Context(), a.ID); err != nil {
 		c.Fatal(err)
 	}
 	want(b)
-	c.claim(nil, 9, "evt_1 to ep_1")
+	c.claim(nil, 9, "e1 to ep_1")
 	if err := c.s.RemoveEndpoint(c.Context(), a.ID); !errors.Is(err, store.ErrNotFound) {
 		c.Errorf("RemoveEndpoint of none: %v, want ErrNotFound", err)
 	}
@@ -189,8 +203,8 @@ func testEndpointMarks(c *check) {
 		c.addEndpoint("ep_1", "shop", 0)
 		changed("shop", "shop", "other")
 	}
-	c.putEvent(c.event("evt_1", "t", "ep_1"))
-	c.claim(nil, 9, "evt_1 to ep_1")
+	c.putEvent(c.event("e1", "t", "ep_1"))
+	c.claim(nil, 9, "e1 to ep_1")
 	c.putKey(c.key(1))
 	c.create("a", time.Hour)
 	if same, now, err := c.s.EndpointMarksUnless(c.Context(), mark); len(same) > 0 || now != mark || err != nil {
@@ -199,11 +213,11 @@ func testEndpointMarks(c *check) {
 }
 
 func testEventPutGet(c *check) {
-	c.wantNoEvent("evt_1")
-	e := c.event("evt_1", "", "ep_1", "ep_2")
+	c.wantNoEvent("e1", "")
+	e := c.event("e1", "", "ep_1", "ep_2")
 	c.putEvent(e)
 	c.wantEvent(e)
-	other := c.event("evt_1", "x", "ep_3")
+	other := c.event("e1", "", "ep_3")
 	if err := c.s.PutEvent(c.Context(), other); !errors.Is(err, store.ErrExists) {
 		c.Errorf("second PutEvent: %v, want ErrExists", err)
 	}
@@ -214,14 +228,14 @@ func testEventPutGet(c *check) {
 func testEventOfUpdate(c *check) {
 	c.create("t", time.Hour)
 	x := c.get("t")
-	e := c.event("evt_1", "t", "ep_1")
+	e := c.event("e1", "t", "ep_1")
 	c.update("t", func(t *store.Txn) { t.State, t.Event = "next", &e })
 	c.wantEvent(e)
 	if got := c.get("t"); got.Event != nil || got.State != "next" {
 		c.Errorf("Get = %+v", got)
 	}
 	failed := errors.New("no")
-	lost := c.event("evt_2", "t", "ep_1")
+	lost := c.event("e2", "t", "ep_1")
 	err := c.s.Update(c.Context(), store.Txn{ID: "t"}, func(t *store.Txn) error { t.Event = &lost; return failed })
 	if !errors.Is(err, failed) {
 		c.Errorf("Update: %v", err)
@@ -230,21 +244,21 @@ func testEventOfUpdate(c *check) {
 	if !errors.Is(err, store.ErrNotFound) {
 		c.Errorf("Update of none: %v", err)
 	}
-	c.wantNoEvent("evt_2")
+	c.wantNoEvent("e2", "t")
 
 	// Was is older than the transaction is by now: change is called again, and the last event counts.
 	calls := 0
 	err = c.s.Update(c.Context(), x, func(t *store.Txn) error {
 		calls++
-		again := c.event(fmt.Sprintf("evt_call_%d", calls), "t", "ep_1")
+		again := c.event(fmt.Sprintf("call%d", calls), "t", "ep_1")
 		t.Event = &again
 		return nil
 	})
 	if err != nil || calls != 2 {
 		c.Errorf("Update with an old transaction: %v after %d calls", err, calls)
 	}
-	c.wantNoEvent("evt_call_1")
-	if _, err := c.s.Event(c.Context(), "evt_call_2"); err != nil {
+	c.wantNoEvent("call1", "t")
+	if _, err := c.s.Event(c.Context(), store.NewEventID("call2", "t", shop)); err != nil {
 		c.Errorf("the event of the last call: %v", err)
 	}
 }
@@ -253,42 +267,40 @@ func testEventOfUpdate(c *check) {
 func testEventAhead(c *check) {
 	c.create("t", 48*time.Hour)
 	c.create("u", 48*time.Hour)
-	told := c.event("evt_0", "t", "ep_1")
-	ahead := c.event("evt_1", "t", "ep_1")
+	told := c.event("e0", "t", "ep_1")
+	ahead := c.event("e1", "t", "ep_1")
 	ahead.Created = ahead.Created.Add(time.Hour)
-	other := ahead
-	other.ID, other.About = "evt_2", "u"
+	other := c.event("e2", "u", "ep_1")
+	other.Created = ahead.Created
 	c.update("t", func(t *store.Txn) { t.Event = &told })
 	c.update("t", func(t *store.Txn) { t.Event = &ahead })
 	c.update("u", func(t *store.Txn) { t.Event = &other })
-	c.claim(nil, 9, "evt_0 to ep_1")
+	c.claim(nil, 9, "e0 to ep_1")
 	found, err := c.s.FindEvents(c.Context(), store.EventQuery{Merchant: "shop", Now: c.Now(), Limit: 9})
-	if err != nil || len(found) != 1 || found[0].ID != "evt_0" {
-		c.Errorf("FindEvents = %+v, %v; want evt_0 alone", found, err)
+	if err != nil || len(found) != 1 || found[0].ID != told.ID {
+		c.Errorf("FindEvents = %+v, %v; want e0 alone", found, err)
 	}
-	end := c.event("evt_3", "t", "ep_1")
+	end := c.event("e3", "t", "ep_1")
 	c.update("t", func(t *store.Txn) { t.Event = &end })
-	c.wantNoEvent("evt_1")
+	c.wantNoEvent("e1", "t")
 	c.wantEvent(told)
 	c.wantEvent(other)
-	c.claim(nil, 9, "evt_3 to ep_1")
+	c.claim(nil, 9, "e3 to ep_1")
 	c.Pass(time.Hour)
-	c.claim(nil, 9, "evt_0 to ep_1", "evt_3 to ep_1", "evt_2 to ep_1")
+	c.claim(nil, 9, "e0 to ep_1", "e3 to ep_1", "e2 to ep_1")
 }
 
 func testFindEvents(c *check) {
 	start := c.Now().UTC().Truncate(time.Millisecond)
 	for n := range 6 {
-		e := c.event(fmt.Sprintf("evt_%d", n), fmt.Sprintf("t%d", n%2))
+		e := c.event(fmt.Sprintf("e%d", n), fmt.Sprintf("t%d", n%2))
 		e.Created = start.Add(time.Duration(n/2) * time.Second) // two of each moment
 		if n == 5 {
 			e.Type = "authentication.failed"
 		}
 		c.putEvent(e)
 	}
-	strange := c.event("evt_9", "t0")
-	strange.Merchant = "other"
-	c.putEvent(strange)
+	c.putEvent(c.eventOf("other", "e9", "t0"))
 	c.Pass(time.Minute)
 	for _, q := range []struct {
 		query store.EventQuery
@@ -296,8 +308,8 @@ func testFindEvents(c *check) {
 	}{
 		{store.EventQuery{Limit: 9}, "543210"},
 		{store.EventQuery{Limit: 2}, "54"},
-		{store.EventQuery{Limit: 2, AfterID: "evt_4", AfterCreated: start.Add(2 * time.Second)}, "32"},
-		{store.EventQuery{Limit: 9, AfterID: "evt_3", AfterCreated: start.Add(time.Second)}, "210"},
+		{store.EventQuery{Limit: 2, AfterID: store.NewEventID("e4", "t0", shop), AfterCreated: start.Add(2 * time.Second)}, "32"},
+		{store.EventQuery{Limit: 9, AfterID: store.NewEventID("e3", "t1", shop), AfterCreated: start.Add(time.Second)}, "210"},
 		{store.EventQuery{Limit: 9, Type: "authentication.failed"}, "5"},
 		{store.EventQuery{Limit: 9, About: "t0"}, "420"},
 		{store.EventQuery{Limit: 9, From: start.Add(time.Second)}, "5432"},
@@ -308,7 +320,7 @@ func testFindEvents(c *check) {
 		all, err := c.s.FindEvents(c.Context(), q.query)
 		got := ""
 		for _, e := range all {
-			got += e.ID[4:]
+			got += strings.TrimPrefix(nameOf(e.ID), "e")
 		}
 		if err != nil || got != q.want {
 			c.Errorf("FindEvents(%+v) = %s, %v; want %s", q.query, got, err, q.want)
@@ -317,11 +329,11 @@ func testFindEvents(c *check) {
 }
 
 func testDeliveries(c *check) {
-	e := c.event("evt_1", "t", "ep_1", "ep_2", "ep_3")
+	e := c.event("e1", "t", "ep_1", "ep_2", "ep_3")
 	c.putEvent(e)
-	c.claim([]string{"ep_1", "ep_2"}, 9, "evt_1 to ep_3")
-	c.claim([]string{"ep_1"}, 9, "evt_1 to ep_2")
-	c.claim(nil, 9, "evt_1 to ep_1")
+	c.claim([]string{"ep_1", "ep_2"}, 9, "e1 to ep_3")
+	c.claim([]string{"ep_1"}, 9, "e1 to ep_2")
+	c.claim(nil, 9, "e1 to ep_1")
 	c.claim(nil, 9)
 	c.Pass(time.Minute)
 	all, err := c.s.ClaimDeliveries(c.Context(), c.Now(), c.Now().Add(time.Minute), nil, 2)
@@ -334,24 +346,24 @@ func testDeliveries(c *check) {
 	}
 
 	last := c.Now().UTC().Truncate(time.Millisecond)
-	done := store.Delivery{Event: "evt_1", Endpoint: "ep_1", Attempt: 1, Last: last, Status: 204}
-	failed := store.Delivery{Event: "evt_1", Endpoint: "ep_2", Attempt: 2, Last: last, Due: last.Add(5 * time.Second), Status: 500, Error: "status 500"}
-	none := store.Delivery{Event: "evt_1", Endpoint: "ep_9", Attempt: 1}
+	done := store.Delivery{Event: e.ID, Endpoint: "ep_1", Attempt: 1, Last: last, Status: 204}
+	failed := store.Delivery{Event: e.ID, Endpoint: "ep_2", Attempt: 2, Last: last, Due: last.Add(5 * time.Second), Status: 500, Error: "status 500"}
+	none := store.Delivery{Event: e.ID, Endpoint: "ep_9", Attempt: 1}
 	for _, d := range []store.Delivery{done, failed, none} {
 		if err := c.s.EndDelivery(c.Context(), d); err != nil {
 			c.Errorf("EndDelivery: %v", err)
 		}
 	}
-	all, err = c.s.Deliveries(c.Context(), "evt_1")
+	all, err = c.s.Deliveries(c.Context(), e.ID)
 	if err != nil || len(all) != 3 || all[0] != done || all[1] != failed {
 		c.Errorf("Deliveries = %+v, %v", all, err)
 	}
 	c.Pass(5 * time.Second)
-	c.claim(nil, 9, "evt_1 to ep_2")
-	if err := c.s.Redeliver(c.Context(), "evt_1", c.Now()); err != nil {
+	c.claim(nil, 9, "e1 to ep_2")
+	if err := c.s.Redeliver(c.Context(), e.ID, c.Now()); err != nil {
 		c.Error(err)
 	}
-	for _, d := range c.claim(nil, 9, "evt_1 to ep_1", "evt_1 to ep_2", "evt_1 to ep_3") {
+	for _, d := range c.claim(nil, 9, "e1 to ep_1", "e1 to ep_2", "e1 to ep_3") {
 		if d.Attempt != 0 {
 			c.Errorf("delivered again with %d attempts made", d.Attempt)
 		}
@@ -362,7 +374,7 @@ func testDeliveries(c *check) {
 func testClaimAtOnce(c *check) {
 	const events = 60
 	for n := range events {
-		c.putEvent(c.event(fmt.Sprintf("evt_%d", n), "t", "ep_1"))
+		c.putEvent(c.event(fmt.Sprintf("e%d", n), "t", "ep_1"))
 	}
 	now := c.Now()
 	var mu sync.Mutex
@@ -397,22 +409,21 @@ func testClaimAtOnce(c *check) {
 }
 
 func testSweepEvents(c *check) {
-	old, recent := c.event("evt_1", "t", "ep_1"), c.event("evt_2", "t", "ep_1")
+	old, recent := c.event("e1", "t", "ep_1"), c.event("e2", "t", "ep_1")
 	recent.Created = old.Created.Add(time.Millisecond)
 	c.putEvent(old)
 	c.putEvent(recent)
 	if n, err := c.s.SweepEvents(c.Context(), recent.Created); n != 1 || err != nil {
 		c.Errorf("SweepEvents = %d, %v; want 1", n, err)
 	}
-	c.wantNoEvent("evt_1")
+	c.wantNoEvent("e1", "t")
 	c.wantEvent(recent)
 }
 
 // testEraseEvents: what is about a transaction goes, or what a merchant has, also ahead, and nothing else does.
 func testEraseEvents(c *check) {
-	ofCard, ahead, other, operator := c.event("evt_1", "t", "ep_1"), c.event("evt_2", "u", "ep_1"), c.event("evt_3", "v", "ep_1"), c.event("evt_4", "", "ep_1")
+	ofCard, ahead, other, operator := c.event("e1", "t", "ep_1"), c.event("e2", "u", "ep_1"), c.event("e3", "v", "ep_1"), c.eventOf("", "e4", "", "ep_1")
 	ahead.Created = ahead.Created.Add(time.Hour)
-	operator.Merchant = ""
 	for _, e := range []store.Event{ofCard, ahead, other, operator} {
 		c.putEvent(e)
 	}
@@ -425,19 +436,17 @@ func testEraseEvents(c *check) {
 	erase(0, "")
 	erase(0, "nobody", "none")
 	erase(2, "", "t", "u", "none")
-	c.wantNoEvent("evt_1")
-	c.wantNoEvent("evt_2")
+	c.wantNoEvent("e1", "t")
+	c.wantNoEvent("e2", "u")
 	c.wantEvent(other)
 	c.wantEvent(operator)
-	c.claim(nil, 9, "evt_3 to ep_1", "evt_4 to ep_1")
+	c.claim(nil, 9, "e3 to ep_1", "e4 to ep_1")
 	many := 1200 // more than any statement removes at once
 	for n := range many {
-		e := c.event(fmt.Sprintf("evt_many_%d", n), "w")
-		e.Merchant = "big"
-		c.putEvent(e)
+		c.putEvent(c.eventOf("big", fmt.Sprintf("many%d", n), "w"))
 	}
 	erase(many, "big")
 	erase(1, "shop")
-	c.wantNoEvent("evt_3")
+	c.wantNoEvent("e3", "v")
 	c.wantEvent(operator)
 }
