@@ -96,18 +96,18 @@ const (
 	sqlNodeCheck      = `SELECT citus_check_connection_to_node($1, $2)`
 )
 
-// locate reads where the shards of transactions are, and asks the nodes that have them whether they answer.
+// locate is called within a call, or by the watch, for which Close waits too. It reads where the shards of transactions are, and asks the nodes that have them whether they answer.
 func (db *DB) locate(ctx context.Context) error {
 	const probe = "probe"
 	var shards []shard
 	var nodes []node
 	var probed int64
-	err := db.read(ctx, "placement", func(ctx context.Context, conn *pgx.Conn) (err error) {
+	err := db.call(ctx, "placement", db.timeout, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		if shards, probed, err = readShards(ctx, conn, probe); err == nil {
 			nodes, err = readNodes(ctx, conn)
 		}
 		return err
-	})
+	}, didNothing)
 	if err != nil {
 		return err
 	}
@@ -172,10 +172,6 @@ func (db *DB) answers(ctx context.Context, n node) (isUp bool, err error) {
 	if !n.isActive {
 		return false, nil
 	}
-	if err := db.beginCall(ctx); err != nil {
-		return false, err
-	}
-	defer db.endCall()
 	err = db.transact(ctx, "node check", func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sqlBeginNodeCheck); err != nil {
 			return err

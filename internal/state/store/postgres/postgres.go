@@ -169,7 +169,7 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	db.watching.Go(func() { db.scout.watch(watch, cmp.Or(opt.scout, scoutEvery)) })
 	if opt.Engine == Citus {
 		db.placement.renewal = make(chan struct{}, 1)
-		db.placement.renew()
+		_ = db.locate(ctx) // the watch tries again
 		db.watching.Go(func() { db.watchPlacement(watch, placementEvery) })
 	}
 	return db, nil

@@ -89,10 +89,15 @@ func (c *clock) pass(d time.Duration) {
 
 func TestContract(t *testing.T) {
 	c := newClock(t)
+	runContract(t, c.server.Schema, c.options(), c.now, c.pass)
+}
+
+// runContract checks the contract of a store. Each store of its tests has a schema of its own.
+func runContract(t *testing.T, schema func(testing.TB) string, opt Options, now func() time.Time, pass func(time.Duration)) {
 	var mu sync.Mutex
 	urls := make(map[store.Store]string)
 	open := func(t testing.TB, url string) store.Store {
-		db, err := Open(t.Context(), url, c.options())
+		db, err := Open(t.Context(), url, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +112,7 @@ func TestContract(t *testing.T) {
 		return urls[s]
 	}
 	storetest.Run(t, storetest.Backend{
-		Open: func(t testing.TB) store.Store { return open(t, c.server.Schema(t)) },
+		Open: func(t testing.TB) store.Store { return open(t, schema(t)) },
 		Reopen: func(t testing.TB, s store.Store) store.Store {
 			if err := s.Close(); err != nil {
 				t.Errorf("Close: %v", err)
@@ -115,7 +120,7 @@ func TestContract(t *testing.T) {
 			return open(t, urlOf(s))
 		},
 		Share: func(t testing.TB, s store.Store) store.Store { return open(t, urlOf(s)) },
-		Now:   c.now, Pass: c.pass,
+		Now:   now, Pass: pass,
 	})
 }
 
