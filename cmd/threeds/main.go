@@ -133,6 +133,9 @@ const usageText = `Usage:
                     [--config FILE] [FILE]
         write the audit trail in the form of "threeds journal export", for "threeds journal
         verify"; exit status 1 means that somebody has changed it in the store
+    threeds store status [--json] [--config FILE]
+        say what the store is, which of its servers answer, and which tables and shards each has,
+        with sizes and estimated rows
     threeds backup [--journal] [--config FILE] FILE
         write API keys, revoked keys, merchants, operators, the audit trail and card ranges
         into a new file (- is standard output), which fits both kinds of store; with
@@ -272,7 +275,7 @@ var commands = []command{
 	{"serve", runServe}, {"sandbox", runSandbox}, {"config", runConfig}, {"health", runHealth},
 	{"key", group(keyCommands)}, {"merchant", runMerchant}, {"webhook", runWebhook}, {"ranges", group(rangesCommands)},
 	{"cert", runCert}, {"journal", group(journalCommands)}, {"token", group(tokenCommands)}, {"operator", group(operatorCommands)},
-	{"audit", group(auditCommands)}, {"backup", runBackup}, {"restore", runRestore}, {"check", runCheck},
+	{"audit", group(auditCommands)}, {"store", group(storeCommands)}, {"backup", runBackup}, {"restore", runRestore}, {"check", runCheck},
 	{"explain", runExplain}, {"outcomes", runOutcomes}, {"licenses", runLicenses}, {"version", runVersion}, {"help", printUsage},
 }
 
@@ -344,7 +347,10 @@ func group(all []command) func(context.Context, *invocation) error {
 // The error says which commands there are.
 func chooseCommand(cmd *invocation, names ...string) (name string, _ *invocation, err error) {
 	last := len(names) - 1
-	list := strings.Join(names[:last], ", ") + " or " + names[last]
+	list := names[last]
+	if last > 0 {
+		list = strings.Join(names[:last], ", ") + " or " + list
+	}
 	switch {
 	case len(cmd.args) == 0:
 		return "", nil, usageErrorf("%s: no command (%s)", cmd.Name(), list)

@@ -47,7 +47,7 @@ type Config struct {
 	Store struct {
 		// Where transactions, API keys and card ranges live: `file:` and a directory, which is made when absent; or a PostgreSQL database, which several nodes may share. See [operating](operating/database.md#postgresql).
 		URL StoreURL `yaml:"url"`
-		// What the database is: PostgreSQL alone, or PostgreSQL with the extension Citus, which spreads the authentications over several servers. See [Citus](design/citus.md).
+		// What the database is: PostgreSQL alone, or PostgreSQL with the extension Citus, which spreads the authentications over several servers. See [a store spread by Citus](design/citus.md).
 		Engine postgres.Engine `yaml:"engine"`
 	} `yaml:"store"`
 

@@ -79,7 +79,7 @@ const (
 	sqlExtension   = `SELECT coalesce((SELECT extversion FROM pg_extension WHERE extname = 'citus'), '')`
 	sqlDistributed = `SELECT to_regclass('txns') IS NOT NULL, EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('txns') AND partmethod = 'h')`
 	// Sessions of the coordinator on workers have the settings of the worker, not ours.
-	sqlWorkerCommits = `SELECT nodename || ':' || nodeport, result FROM run_command_on_workers('SHOW synchronous_commit') WHERE success`
+	sqlWorkerCommits = `SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers('SHOW synchronous_commit')`
 )
 
 // checkEngine says what is wrong with a database that is to be of an engine, before its tables are made or changed.
@@ -108,24 +108,39 @@ func checkEngine(ctx context.Context, conn *pgx.Conn, engine Engine) error {
 	case engine != Citus:
 		return nil
 	}
-	workers, err := conn.Query(ctx, sqlWorkerCommits)
+	return checkWorkers(ctx, conn)
+}
+
+// checkWorkers says what is wrong with the workers that answer. Some may be away, not all.
+func checkWorkers(ctx context.Context, conn *pgx.Conn) error {
+	result, err := conn.Query(ctx, sqlWorkerCommits)
 	if err != nil {
 		return err
 	}
 	var worker, setting string
-	_, err = pgx.ForEachRow(workers, []any{&worker, &setting}, func() error {
-		if setting != "on" && setting != "remote_apply" {
+	var answers bool
+	there, answered := 0, 0
+	_, err = pgx.ForEachRow(result, []any{&worker, &answers, &setting}, func() error {
+		there++
+		switch {
+		case !answers:
+			return nil
+		case setting != "on" && setting != "remote_apply":
 			return fmt.Errorf("synchronous_commit of the worker %s is %s: acknowledged results could be lost (set it to on or remote_apply there)", worker, setting)
 		}
+		answered++
 		return nil
 	})
+	if err == nil && there > 0 && answered == 0 {
+		err = errors.New("the coordinator reaches no worker as the user of the URL (each worker has to run, to know the user and to let the user log in)")
+	}
 	return err
 }
 
 // explainDistribution adds to an error of a migration what it takes to distribute tables.
 func explainDistribution(engine Engine, err error) error {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && engine == Citus && refused.Code == insufficientPrivilege {
-		return fmt.Errorf("the user of the URL may not make distributed tables (it has to own the schema, and may log in on each worker): %w", err)
+		return fmt.Errorf("the user of the URL may not make distributed tables (it needs CREATE on the schema, or owns it): %w", err)
 	}
 	return err
 }

@@ -100,22 +100,21 @@ const (
 func (db *DB) locate(ctx context.Context) error {
 	const probe = "probe"
 	var shards []shard
-	var nodes []node
 	var probed int64
 	err := db.call(ctx, "placement", db.timeout, func(ctx context.Context, conn *pgx.Conn) (err error) {
-		if shards, probed, err = readShards(ctx, conn, probe); err == nil {
-			nodes, err = readNodes(ctx, conn)
-		}
+		shards, probed, err = readShards(ctx, conn, probe)
 		return err
 	}, didNothing)
 	if err != nil {
 		return err
 	}
+	nodes, err := db.checkedNodes(ctx)
+	if err != nil {
+		return err
+	}
 	isUp := make(map[int32]bool)
 	for _, n := range nodes {
-		if isUp[n.group], err = db.answers(ctx, n); err != nil {
-			return err
-		}
+		isUp[n.group] = n.isUp
 	}
 	for i := range shards {
 		shards[i].isUp = !slices.ContainsFunc(shards[i].groups, func(group int32) bool { return !isUp[group] })
@@ -152,6 +151,7 @@ type node struct {
 	host     string
 	port     int32
 	isActive bool // no operator has disabled it
+	isUp     bool // it answers; readNodes does not ask
 }
 
 func readNodes(ctx context.Context, conn *pgx.Conn) (all []node, err error) {
@@ -165,6 +165,20 @@ func readNodes(ctx context.Context, conn *pgx.Conn) (all []node, err error) {
 		return nil
 	})
 	return all, err
+}
+
+// checkedNodes returns the nodes of Citus, each of which was asked whether it answers.
+func (db *DB) checkedNodes(ctx context.Context) (nodes []node, err error) {
+	err = db.call(ctx, "nodes", db.timeout, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		nodes, err = readNodes(ctx, conn)
+		return err
+	}, didNothing)
+	for i := range nodes {
+		var failed error
+		nodes[i].isUp, failed = db.answers(ctx, nodes[i])
+		err = errors.Join(err, failed)
+	}
+	return nodes, err
 }
 
 // answers reports whether the coordinator gets an answer from a node. An error says that the coordinator gave none.

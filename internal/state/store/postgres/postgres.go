@@ -110,6 +110,7 @@ type DB struct {
 	pool      *pgxpool.Pool
 	failover  *failover
 	scout     *scout
+	engine    Engine
 	placement placement
 	watching  sync.WaitGroup
 	recall    context.CancelFunc // Recall ends the watch of the scout.
@@ -140,7 +141,7 @@ func Open(ctx context.Context, url string, opt Options) (*DB, error) {
 
 func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	db := &DB{
-		timeout: cmp.Or(opt.Timeout, callTimeout), failover: newFailover(),
+		timeout: cmp.Or(opt.Timeout, callTimeout), failover: newFailover(), engine: opt.Engine,
 	}
 	db.Rows = rows.New(engine{db}, dialectOf(cmp.Or(opt.clock, serverClock)))
 	cfg, err := configure(url, db.timeout)
