@@ -56,7 +56,7 @@ var clockAllowed = map[string]string{
 	"testing/conformance nextPReq":               isSuite,
 	"testing/conformance waitUntil":              isSuite,
 	"testing/conformance wantNoPReq":             isSuite,
-	"testing/linear/postgres TestLinear":         isPace,
+	"testing/linear/postgres runLinear":          isPace,
 
 	"testing/e2e/api TestSlowStore":                                              isPace,
 	"testing/e2e/api TestStrangersDoNotShutOutNewClients":                        isPace,

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/base/uuid"
+	"github.com/openthreeds/threeds/sandbox/internal/cards"
 )
 
 // authenticate judges an AReq that is well-formed by what a directory server
@@ -22,10 +23,10 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	}
 	pan := m.text("acctNumber")
 	version, channel := m.text("messageVersion"), m.text("deviceChannel")
-	found := d.box.table.find(pan)
-	doing, known := found.outcome(pan, channel == threeRI)
-	if found.hasOutcome(channel == threeRI) && !slices.Contains(found.versions, version) {
-		return d.refuse(m, erro{code: "102", detail: strings.Join(found.versions, ",")})
+	found := d.box.table.Find(pan)
+	doing, known := found.Outcome(pan, channel == threeRI)
+	if found.HasOutcome(channel == threeRI) && !slices.Contains(found.Versions, version) {
+		return d.refuse(m, erro{code: "102", detail: strings.Join(found.Versions, ",")})
 	}
 	if e, bad := d.wrongCompInd(m); bad {
 		return d.refuse(m, e)
@@ -40,14 +41,14 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	if wrong.Is("ARes", "erro") {
 		return d.refuse(m, erro{code: wrong.Code, description: wrong.Text, detail: wrong.Text})
 	}
-	if wrong.Is("result", "reason") && doing.reason != "" {
-		doing.reason = wrong.Code
+	if wrong.Is("result", "reason") && doing.Reason != "" {
+		doing.Reason = wrong.Code
 	}
 	if wrong.Is("browser", "confirms") && wantsConfirmation(m) {
-		doing = cardOutcome{kind: "answer", status: "S"}
+		doing = cards.Outcome{Kind: "answer", Status: "S"}
 	}
 	if d.box.refutes(m) {
-		doing = cardOutcome{kind: "answer", status: "N", reason: "01"}
+		doing = cards.Outcome{Kind: "answer", Status: "N", Reason: "01"}
 	}
 	t := &transaction{
 		box: d.box, dir: d, deed: doing, fault: wrong, areq: m, areqRaw: body,
@@ -59,7 +60,7 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	if !d.box.journal.open(t) {
 		return d.refuse(m, twice(version))
 	}
-	if doing.kind == "silence" {
+	if doing.Kind == "silence" {
 		return answer{silent: true}
 	}
 	return t.answer()
@@ -67,7 +68,7 @@ func (d *directory) authenticate(body []byte, m received) answer {
 
 // wrongPlan finds what the field tables do not.
 func (d *directory) wrongPlan(m received) (erro, bool) {
-	if !d.scheme.holds(m.text("acctNumber")) {
+	if !d.scheme.Holds(m.text("acctNumber")) {
 		return erro{code: "305", detail: "acctNumber: not a card of this directory server"}, true
 	}
 	u, err := url.Parse(m.text("threeDSServerURL"))
@@ -98,20 +99,20 @@ func twice(version string) erro {
 }
 
 // possible says whether the AReq lets the issuer do what the card does.
-func possible(doing cardOutcome, m received) bool {
+func possible(doing cards.Outcome, m received) bool {
 	version := m.text("messageVersion")
-	if m.text("deviceChannel") == threeRI && (doing.kind == "challenge" || doing.status == "I") {
+	if m.text("deviceChannel") == threeRI && (doing.Kind == "challenge" || doing.Status == "I") {
 		return false
 	}
 	asked := m.text("threeDSRequestorDecReqInd")
 	switch {
-	case doing.status == "I":
+	case doing.Status == "I":
 		return version != v210
-	case doing.kind == "decoupled":
+	case doing.Kind == "decoupled":
 		return version != v210 && (asked == "Y" || asked == "B" && version == v231)
-	case doing.how == "decoupled" && !(version == v231 && (asked == "F" || asked == "B")):
+	case doing.How == "decoupled" && !(version == v231 && (asked == "F" || asked == "B")):
 		return false
-	case doing.kind == "challenge":
+	case doing.Kind == "challenge":
 		// 06 asks for anything but a challenge.
 		return version == v210 || !slices.Contains(m.list("threeDSRequestorChallengeInd"), "06")
 	}

@@ -11,32 +11,33 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/base/uuid"
+	"github.com/openthreeds/threeds/sandbox/internal/page"
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
 // writeARes writes the answer to the AReq in the shape of its version.
 func (t *transaction) writeARes() {
-	switch t.deed.kind {
+	switch t.deed.Kind {
 	case "challenge":
 		t.ares = "C"
 	case "decoupled":
 		t.ares = "D"
 	default:
-		t.ares = t.deed.status
+		t.ares = t.deed.Status
 	}
 	o := new(object).
 		Put("messageType", "ARes").
 		Put("messageVersion", t.version).
 		Put("threeDSServerTransID", t.ids.server).
 		Put("dsTransID", t.ids.ds).
-		Put("dsReferenceNumber", t.dir.scheme.refNumber()).
+		Put("dsReferenceNumber", t.dir.scheme.RefNumber()).
 		Put("acsTransID", t.ids.acs).
 		Put("acsReferenceNumber", acsRefNumber).
-		Put("acsOperatorID", t.dir.scheme.operatorID()).
+		Put("acsOperatorID", t.dir.scheme.OperatorID()).
 		Put("transStatus", t.ares).
-		Put("transStatusReason", t.deed.reason).
-		Put("eci", cmp.Or(t.deed.eci, t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(t.ares, t.payment)))
-	if t.ares == "Y" || t.ares == "A" || t.deed.hasValue {
+		Put("transStatusReason", t.deed.Reason).
+		Put("eci", cmp.Or(t.deed.ECI, t.dir.scheme.IndicatorsOf(t.areq.text("acctNumber")).ECI(t.ares, t.payment)))
+	if t.ares == "Y" || t.ares == "A" || t.deed.HasValue {
 		o.Put("authenticationValue", newValue())
 	}
 	if t.ares == "S" {
@@ -89,7 +90,7 @@ func (t *transaction) answer() answer {
 		a.body = slices.Concat([]byte(`{"transStatus":"Y",`), t.aresRaw[1:])
 	case "critical":
 		m["messageExtension"] = peer.Encode([]received{{
-			"name": peer.Encode("sandboxDuty"), "id": peer.Encode(t.dir.scheme.rid + "-duty"), "criticalityIndicator": peer.Encode(true), "data": peer.Encode(received{}),
+			"name": peer.Encode("sandboxDuty"), "id": peer.Encode(t.dir.scheme.RID + "-duty"), "criticalityIndicator": peer.Encode(true), "data": peer.Encode(received{}),
 		}})
 	case "other":
 		m[f.Element] = peer.Encode(t.otherValue(f.Element))
@@ -116,7 +117,7 @@ func (t *transaction) otherValue(member string) string {
 // putInfo adds what the shop is to show the cardholder: a text, in 2.3.1 in an
 // object.
 func (t *transaction) putInfo(o *object) {
-	text := t.deed.info
+	text := t.deed.Info
 	if t.ares == "D" {
 		text = "Please confirm this payment in your banking app."
 	}
@@ -163,7 +164,7 @@ func (t *transaction) bridging(status string) []json.RawMessage {
 func (t *transaction) extension() json.RawMessage {
 	return new(object).
 		Put("name", "sandboxScore").
-		Put("id", t.dir.scheme.rid+"-sandbox").
+		Put("id", t.dir.scheme.RID+"-sandbox").
 		Put("criticalityIndicator", false).
 		Put("data", json.RawMessage(`{"score":{"value":0.50,"scale":1e2},"none":null}`)).
 		Bytes()
@@ -173,7 +174,7 @@ func (t *transaction) extension() json.RawMessage {
 func (t *transaction) putApp(o *object) {
 	o.Put("sdkTransID", t.ids.sdk)
 	if t.ares == "C" {
-		t.render = rendering(t.areq.object("deviceRenderOptions"), t.version, t.deed.how == "outside")
+		t.render = rendering(t.areq.object("deviceRenderOptions"), t.version, t.deed.How == "outside")
 		o.Put("acsRenderingType", t.render)
 		o.Put("acsSignedContent", t.openChannel())
 	}
@@ -240,7 +241,7 @@ func (t *transaction) putConfirmation(o *object) {
 		id = c.id
 	}
 	t.confirmation = random(32)
-	price, currency, _ := strings.Cut(amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")), " ")
+	price, currency, _ := strings.Cut(page.Amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")), " ")
 	o.Put("webAuthnCredList", []json.RawMessage{
 		new(object).Put("rpID", t.box.relyingParty()).Put("credentialIds", []string{id}).Bytes(),
 	})
@@ -249,7 +250,7 @@ func (t *transaction) putConfirmation(o *object) {
 		Put("payeeOrigin", t.areq.text("payeeOrigin")).
 		Put("currency", currency).
 		Put("value", strings.ReplaceAll(price, ",", "")).
-		Put("displayName", t.dir.scheme.name+" "+last4(t.areq.text("acctNumber"))).
+		Put("displayName", t.dir.scheme.Name+" "+last4(t.areq.text("acctNumber"))).
 		Put("icon", "data:image/svg+xml;base64,"+cardPicture).
 		Put("timeout", "60000"))
 }

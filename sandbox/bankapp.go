@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/openthreeds/threeds/sandbox/internal/page"
 )
 
 // showBankApp is the app of the bank, where a challenge out of band is confirmed: a page, since the sandbox has no app.
@@ -17,8 +19,8 @@ func (a *issuer) showBankApp(w http.ResponseWriter, r *http.Request) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := view{
-		Name: "bankapp", Title: "Is this you?", Scheme: t.dir.scheme.name, Unframed: true,
+	v := page.View{
+		Name: "bankapp", Title: "Is this you?", Scheme: t.dir.scheme.Name, Unframed: true,
 		Action: a.path + bankPath + "/" + t.ids.acs,
 	}
 	if t.phase != ended {

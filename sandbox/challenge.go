@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/openthreeds/threeds/sandbox/internal/page"
 )
 
 // code is what opens every challenge of the sandbox, and triesAllowed how often
@@ -31,8 +33,8 @@ func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 	if t.fault.Is("ACS", "down") {
 		t.record("browser", "acs", "CReq", raw, "answered with HTTP status 503")
 		t.giveUpSoon()
-		a.box.show(w, http.StatusServiceUnavailable, view{
-			Name: "error", Title: "Your bank cannot be reached", Scheme: t.dir.scheme.name,
+		a.box.show(w, http.StatusServiceUnavailable, page.View{
+			Name: "error", Title: "Your bank cannot be reached", Scheme: t.dir.scheme.Name,
 			Text: "The service of your bank is down at the moment. Close this page, and try again later or pay with another card.",
 		})
 		return
@@ -101,8 +103,8 @@ func (t *transaction) giveUpSoon() {
 // open begins the challenge after the first good CReq. The caller holds the
 // lock.
 func (t *transaction) open() {
-	if !t.deed.hasPerson() {
-		t.finish(t.deed.verdict())
+	if !t.deed.HasPerson() {
+		t.finish(verdictOf(t.deed))
 		return
 	}
 	t.phase = asking
@@ -157,7 +159,7 @@ func (t *transaction) react(action, entered, step string) {
 	case action == "cancel":
 		t.finish(cancelled)
 		return
-	case t.deed.how == "outside":
+	case t.deed.How == "outside":
 		t.reactOutside(action)
 		return
 	case action == "resend":
@@ -219,19 +221,19 @@ func left(n int) string {
 
 // page is what the browser sees at this point of the challenge. The caller
 // holds the lock.
-func (t *transaction) page() view {
-	v := view{
+func (t *transaction) page() page.View {
+	v := page.View{
 		Name: "code", Title: "Confirm your payment",
-		Scheme:   t.dir.scheme.name,
+		Scheme:   t.dir.scheme.Name,
 		Merchant: t.areq.text("merchantName"),
-		Amount:   amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")),
+		Amount:   page.Amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")),
 		Last:     last4(t.areq.text("acctNumber")),
 		Action:   t.box.acs.path + challengePath + "/" + t.ids.acs,
 		Note:     t.note, Wrong: t.wrong, Code: code, Step: t.round,
 		Unframed: t.fault.Is("ACS", "unframed"),
-		Tall:     t.deed.tall,
+		Tall:     t.deed.Tall,
 	}
-	if t.deed.how == "outside" {
+	if t.deed.How == "outside" {
 		v.Name = "outside"
 	}
 	if v.Amount == "" {
@@ -259,13 +261,13 @@ func (t *transaction) page() view {
 
 // errorPage carries an Erro to the shop as the CRes would travel, in a field of
 // its own: "error", unpadded base64url.
-func (t *transaction) errorPage(e erro, session string) view {
+func (t *transaction) errorPage(e erro, session string) page.View {
 	e.component, e.version, e.about, e.ids = "A", t.version, "CReq", t.ids
 	e.ids.sdk = ""
 	body := t.box.alter("Erro", e.bytes())
 	t.record("acs", "browser", "Erro", body, "")
-	return view{
-		Name: "leave", Title: "Something went wrong", Scheme: t.dir.scheme.name, Wrong: true,
+	return page.View{
+		Name: "leave", Title: "Something went wrong", Scheme: t.dir.scheme.Name, Wrong: true,
 		Text:   "Your bank and the shop did not understand each other. You are going back to the shop.",
 		Detail: "Erro " + e.code + ": " + e.detail,
 		After:  t.box.PageDelay.Milliseconds(),
@@ -274,10 +276,10 @@ func (t *transaction) errorPage(e erro, session string) view {
 }
 
 // back is the form that goes to the shop.
-func (t *transaction) back(name, value, session string) *form {
-	f := &form{URL: t.areq.text("notificationURL"), Fields: []field{{name, value}}}
+func (t *transaction) back(name, value, session string) *page.Form {
+	f := &page.Form{URL: t.areq.text("notificationURL"), Fields: []page.Field{{Name: name, Value: value}}}
 	if session != "" {
-		f.Fields = append(f.Fields, field{"threeDSSessionData", session})
+		f.Fields = append(f.Fields, page.Field{Name: "threeDSSessionData", Value: session})
 	}
 	return f
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/sandbox/internal/cards"
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 	"github.com/openthreeds/threeds/sandbox/internal/pki"
 	"github.com/openthreeds/threeds/sandbox/ranges"
@@ -21,7 +22,7 @@ import (
 // A directory is one scheme's directory server.
 type directory struct {
 	box       *Sandbox
-	scheme    *scheme
+	scheme    *cards.Scheme
 	url       string
 	server3DS tls.Certificate // what the 3-D Secure server shows here
 	results   *http.Client    // for RReq and Erro to it
@@ -33,17 +34,17 @@ type directory struct {
 // it was made of, for which 256 KiB are allowed.
 const maxBody = 512 << 10
 
-func newDirectory(s *Sandbox, sch *scheme) (*directory, error) {
+func newDirectory(s *Sandbox, sch *cards.Scheme) (*directory, error) {
 	d := &directory{box: s, scheme: sch}
-	server, err := s.certs.directories.Issue(sch.serverName(), s.certs.hosts...)
+	server, err := s.certs.directories.Issue(sch.ServerName(), s.certs.hosts...)
 	if err != nil {
 		return nil, err
 	}
-	client, err := s.certs.directories.Issue(sch.clientName())
+	client, err := s.certs.directories.Issue(sch.ClientName())
 	if err != nil {
 		return nil, err
 	}
-	if d.server3DS, err = s.makePair(s.certs.servers, sch.word+"/client", sch.ownerName()); err != nil {
+	if d.server3DS, err = s.makePair(s.certs.servers, sch.Word+"/client", sch.OwnerName()); err != nil {
 		return nil, err
 	}
 	d.results = s.resultsClient(client)
@@ -79,7 +80,7 @@ func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind := m.text("messageType")
 	d.box.record(m.text("threeDSServerTransID"), "server", d.name(), kind, body, d.noteStatements(m))
 	if kind == "Erro" {
-		d.box.log.Info("the server complains", "scheme", d.scheme.word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))
+		d.box.log.Info("the server complains", "scheme", d.scheme.Word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))
 		return
 	}
 	a := d.answer(r, kind, body, m)
@@ -88,7 +89,7 @@ func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if a.silent {
-		d.box.log.Debug("silence", "scheme", d.scheme.word)
+		d.box.log.Debug("silence", "scheme", d.scheme.Word)
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler) // anything else would be an answer
 	}
@@ -135,8 +136,8 @@ func (d *directory) answer(r *http.Request, kind string, body []byte, m received
 // wrongClient says what is wrong with the client's certificate: it is of the right
 // authority, but each directory server knows its own.
 func (d *directory) wrongClient(r *http.Request) string {
-	if name := d.scheme.ownerName(); r.TLS.PeerCertificates[0].VerifyHostname(name) != nil {
-		return fmt.Sprintf("the client certificate is not the one for %s", d.scheme.word)
+	if name := d.scheme.OwnerName(); r.TLS.PeerCertificates[0].VerifyHostname(name) != nil {
+		return fmt.Sprintf("the client certificate is not the one for %s", d.scheme.Word)
 	}
 	return ""
 }
@@ -158,7 +159,7 @@ func (d *directory) send(w http.ResponseWriter, m received, a answer) {
 		err = http.NewResponseController(w).Flush()
 	}
 	if err != nil {
-		d.box.log.Warn("an answer did not leave", "scheme", d.scheme.word, "type", a.kind, "err", err)
+		d.box.log.Warn("an answer did not leave", "scheme", d.scheme.Word, "type", a.kind, "err", err)
 	}
 	if a.txn != nil {
 		a.txn.startNext()
@@ -177,7 +178,7 @@ func (d *directory) refuse(m received, e erro) answer {
 	if _, known := message.ParseType(e.about); !known {
 		e.about = ""
 	}
-	d.box.log.Info("refused", "scheme", d.scheme.word, "type", e.about, "code", e.code, "detail", e.detail)
+	d.box.log.Info("refused", "scheme", d.scheme.Word, "type", e.about, "code", e.code, "detail", e.detail)
 	return answer{kind: "Erro", body: e.bytes()}
 }
 
@@ -189,7 +190,7 @@ func answerVersion(version string) string {
 	return v231
 }
 
-func (d *directory) name() string { return "ds " + d.scheme.word }
+func (d *directory) name() string { return "ds " + d.scheme.Word }
 
 //go:embed scenarios/ranges.txt
 var rangesText string
@@ -223,7 +224,7 @@ func (d *directory) openRanges(server tls.Certificate) error {
 		return err
 	}
 	d.ranges = ranges.New(ranges.Options{
-		Scheme: d.scheme.word, Prefixes: d.scheme.prefixes, Leads: d.scheme.leads(),
+		Scheme: d.scheme.Word, Prefixes: d.scheme.Prefixes, Leads: d.scheme.Leads(),
 		MethodURL: d.box.acs.url + methodPath, URL: d.url, FilesURL: l.url,
 		Nice: d.box.Nice, Now: d.box.Now, Log: d.box.log, Alter: d.box.Alter, NoteBytes: keepBody,
 		Note: func(transID string, n ranges.Note) {

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+
+	"github.com/openthreeds/threeds/sandbox/internal/cards"
 )
 
 // FuzzDecode reads what browsers bring. Whatever is read was meant: written
@@ -30,13 +32,13 @@ func FuzzCards(f *testing.F) {
 	f.Add("table *\n*03 answer Y; method none; versions 2.1.0")
 	f.Add("table 9* *1\n* last eight <= 5; answer N reason=01")
 	f.Fuzz(func(t *testing.T, text string) {
-		table, err := readCards(text)
+		table, err := cards.Read(text)
 		if err != nil {
 			return
 		}
 		for _, pan := range []string{"4000000000000003", "9000100111111111", "3400000000000", "6200000000000000103"} {
-			found := table.find(pan)
-			if done, ok := found.outcome(pan, false); ok && (done.kind == "" || !found.listed()) {
+			found := table.Find(pan)
+			if done, ok := found.Outcome(pan, false); ok && (done.Kind == "" || !found.Listed()) {
 				t.Errorf("%s: %+v of %+v", pan, done, found)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/openthreeds/threeds/sandbox/internal/page"
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
@@ -18,9 +19,9 @@ func (a *issuer) method(w http.ResponseWriter, r *http.Request) {
 	a.box.journal.methodRan(id)
 	reply := new(object).Put("threeDSServerTransID", id).Bytes()
 	a.box.record(id, "acs", "browser", "threeDSMethodData", reply, "")
-	a.box.show(w, http.StatusOK, view{
+	a.box.show(w, http.StatusOK, page.View{
 		Name: "leave", Title: "One moment", Text: "Your bank gets ready.", After: 1,
-		Form: &form{URL: back, Fields: []field{{"threeDSMethodData", encodeURL(reply)}}},
+		Form: &page.Form{URL: back, Fields: []page.Field{{Name: "threeDSMethodData", Value: encodeURL(reply)}}},
 	})
 }
 
@@ -30,7 +31,7 @@ func (a *issuer) silentMethod(w http.ResponseWriter, r *http.Request) {
 		a.box.showFailure(w, http.StatusBadRequest, "The 3DS Method was called with data that cannot be used.", fault)
 		return
 	}
-	a.box.show(w, http.StatusOK, view{Name: "error", Title: "One moment", Text: "This 3DS Method never answers."})
+	a.box.show(w, http.StatusOK, page.View{Name: "error", Title: "One moment", Text: "This 3DS Method never answers."})
 }
 
 // methodData reads the form field of the 3DS Method.

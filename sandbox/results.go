@@ -64,13 +64,13 @@ func (d *directory) sendResult(t *transaction, rreq []byte) {
 	}
 	if err != nil {
 		t.record(d.name(), "server", "RReq", nil, "no answer: "+err.Error())
-		d.box.log.Warn("result not delivered", "scheme", d.scheme.word, "err", err)
+		d.box.log.Warn("result not delivered", "scheme", d.scheme.Word, "err", err)
 		return
 	}
 	m := readMessage(rres)
 	if m.text("messageType") == "Erro" {
 		t.record("server", d.name(), "Erro", rres, "")
-		d.box.log.Warn("result refused", "scheme", d.scheme.word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))
+		d.box.log.Warn("result refused", "scheme", d.scheme.Word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))
 		return
 	}
 	e, bad := judgeMessage(rres, receivedIn{types: []string{"RRes"}, areq: t.areqRaw, ares: t.aresRaw, rreq: rreq})
@@ -79,7 +79,7 @@ func (d *directory) sendResult(t *transaction, rreq []byte) {
 		return
 	}
 	t.record("server", d.name(), "RRes", rres, "refused: "+e.code+" "+e.detail)
-	d.box.log.Warn("bad RRes", "scheme", d.scheme.word, "code", e.code, "detail", e.detail)
+	d.box.log.Warn("bad RRes", "scheme", d.scheme.Word, "code", e.code, "detail", e.detail)
 	e.component, e.version, e.about, e.ids = "D", t.version, "RRes", t.ids
 	complaint := e.bytes()
 	t.record(d.name(), "server", "Erro", complaint, "")
@@ -123,7 +123,7 @@ func (t *transaction) rreq(v verdict) []byte {
 		Put("transStatus", v.status).
 		Put("transStatusReason", v.reason).
 		Put("challengeCancel", v.cancel).
-		Put("eci", t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(v.status, t.payment))
+		Put("eci", t.dir.scheme.IndicatorsOf(t.areq.text("acctNumber")).ECI(v.status, t.payment))
 	if v.status == "Y" {
 		o.Put("authenticationValue", newValue())
 	}
@@ -158,7 +158,7 @@ func (t *transaction) putMethod(o *object) {
 	switch {
 	case t.ares == "D":
 		kind, method = "04", "12"
-	case t.deed.how == "outside":
+	case t.deed.How == "outside":
 		kind, method = "03", "07"
 	}
 	if t.version == v231 {
@@ -170,7 +170,7 @@ func (t *transaction) putMethod(o *object) {
 
 // interactions is how often the cardholder was asked and answered.
 func (t *transaction) interactions(v verdict) int {
-	if (t.channel == browser || t.creq != nil) && t.deed.hasPerson() || v.reason == "14" {
+	if (t.channel == browser || t.creq != nil) && t.deed.HasPerson() || v.reason == "14" {
 		return min(t.tries, 99)
 	}
 	return 1
@@ -187,7 +187,7 @@ func (t *transaction) writeCRes(v verdict) []byte {
 		Put("threeDSServerTransID", t.ids.server).
 		Put("acsTransID", t.ids.acs).
 		Put("transStatus", t.outcome)
-	if t.deed.completed && !t.box.Nice {
+	if t.deed.Completed && !t.box.Nice {
 		o.Put("challengeCompletionInd", "Y")
 	}
 	if !t.box.Nice {
@@ -216,7 +216,7 @@ func (t *transaction) browserStatus(status string) string {
 
 // padded says whether this issuer pads its base64url, as it should not.
 func (t *transaction) padded() bool {
-	return t.deed.padded && !t.box.Nice || t.fault.Is("CRes", "padded")
+	return t.deed.Padded && !t.box.Nice || t.fault.Is("CRes", "padded")
 }
 
 // encodeCRes is how the message travels.

@@ -13,10 +13,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/sandbox/internal/cards"
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 	"github.com/openthreeds/threeds/sandbox/internal/pki"
 	"github.com/openthreeds/threeds/sandbox/internal/scenario"
-	"github.com/openthreeds/threeds/sandbox/v1"
+	v1 "github.com/openthreeds/threeds/sandbox/v1"
 )
 
 // A Sandbox is one set of directory servers with their issuers. Set fields,
@@ -112,7 +113,7 @@ type Sandbox struct {
 	Alter func(messageType string, body []byte) []byte
 
 	credentials sync.Map // *credential by card number
-	table       cardTable
+	table       cards.Table
 	merchants   scenario.Faults
 	v1          *v1.Network
 	directories []*directory
@@ -171,7 +172,7 @@ func (s *Sandbox) start() error {
 	if port != "0" {
 		return fmt.Errorf("listen %s: the port must be 0, there are several listeners", s.Listen)
 	}
-	if s.table, err = readCards(cardsText); err != nil {
+	if s.table, err = cards.Read(cardsText); err != nil {
 		return fmt.Errorf("scenarios/cards.txt: %w", err)
 	}
 	if s.merchants, err = readMerchants(merchantsText); err != nil {
@@ -193,13 +194,13 @@ func (s *Sandbox) start() error {
 		}
 	}
 	s.schemes = make(map[string]*directory)
-	for i := range schemes {
-		d, err := newDirectory(s, &schemes[i])
+	for _, of := range cards.Schemes() {
+		d, err := newDirectory(s, of)
 		if err != nil {
 			return err
 		}
 		s.directories = append(s.directories, d)
-		s.schemes[d.scheme.word] = d
+		s.schemes[d.scheme.Word] = d
 	}
 	s.v1, err = v1.New(s.v1Options())
 	return err
@@ -248,17 +249,17 @@ func (s *Sandbox) Directories() []Directory {
 	var all []Directory
 	for _, d := range s.directories {
 		all = append(all, Directory{
-			Scheme:       d.scheme.word,
+			Scheme:       d.scheme.Word,
 			URL:          d.url,
 			ServerCA:     s.certs.directories.Pool(),
 			ServerCAPEM:  s.certs.directories.PEM(),
 			ClientCert:   d.server3DS,
 			ClientCAPEM:  s.certs.directories.PEM(),
-			ClientName:   d.scheme.clientName(),
-			ID:           d.scheme.rid,
-			RefNumber:    d.scheme.refNumber(),
+			ClientName:   d.scheme.ClientName(),
+			ID:           d.scheme.RID,
+			RefNumber:    d.scheme.RefNumber(),
 			DSVersions:   peer.Versions(),
-			CardPrefixes: d.scheme.prefixes,
+			CardPrefixes: d.scheme.Prefixes,
 		})
 	}
 	return all

@@ -1,10 +1,8 @@
 package sandbox
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
-	"html/template"
 	"io"
 	"mime"
 	"net/http"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/uuid"
 	"github.com/openthreeds/threeds/sandbox/internal/jose"
+	"github.com/openthreeds/threeds/sandbox/internal/page"
 )
 
 // The user interfaces of a challenge in an app, with the values of acsUiType. EMV 3DS 2.2.0, table A.1.
@@ -43,7 +42,7 @@ type sdkChallenge struct {
 
 // isOutside reports whether a challenge can be confirmed in the app of the bank.
 func (t *transaction) isOutside() bool {
-	return t.deed.how == "outside" || t.sdk != nil && isOutOfBand(t.sdk.ui)
+	return t.deed.How == "outside" || t.sdk != nil && isOutOfBand(t.sdk.ui)
 }
 
 // answerSDK takes a CReq of an app's SDK, encrypted, and answers with a CRes that is, or with an Erro that is not. An
@@ -352,7 +351,8 @@ func (t *transaction) putInterface(o *object) {
 		if t.sdk.ui == htmlOutside {
 			kind = htmlOutside
 		}
-		o.Put("acsUiType", kind).Put("acsHTML", base64.RawURLEncoding.EncodeToString(t.sdkPage(what)))
+		shown := page.SDK{What: what, Note: t.note, UI: t.sdk.ui, Pass: optionPass, Fail: optionFail, Outside: isOutOfBand(t.sdk.ui)}
+		o.Put("acsUiType", kind).Put("acsHTML", base64.RawURLEncoding.EncodeToString(shown.HTML()))
 		return
 	}
 	o.Put("acsUiType", t.sdk.ui).
@@ -397,42 +397,3 @@ func (t *transaction) describePayment() string {
 	}
 	return strings.TrimSpace(text)
 }
-
-// sdkPage is the page for an SDK that shows HTML. Its form goes to the address that the specification has for that, and
-// the SDK returns the query. EMV 3DS 2.2.0, section 4.2.5.
-func (t *transaction) sdkPage(what string) []byte {
-	var b bytes.Buffer
-	err := sdkPages.Execute(&b, struct {
-		What, Note, UI, Pass, Fail string
-		Outside                    bool
-	}{what, t.note, t.sdk.ui, optionPass, optionFail, isOutOfBand(t.sdk.ui)})
-	if err != nil {
-		panic("sandbox: writing a page: " + err.Error()) // of strings into memory
-	}
-	return b.Bytes()
-}
-
-var sdkPages = template.Must(template.New("sdk").Parse(`<!DOCTYPE html>
-<html lang="en">
-<head>
-  <meta charset="utf-8">
-  <title>Confirm it is you</title>
-</head>
-<body>
-  <h1>Confirm it is you</h1>
-  <p>{{.What}}</p>
-  {{with .Note}}<p role="alert">{{.}}</p>{{end}}
-  <form action="HTTPS://EMV3DS/challenge" method="get">
-    {{if or (eq .UI "02") (eq .UI "03")}}
-      {{$kind := "radio"}}{{if eq .UI "03"}}{{$kind = "checkbox"}}{{end}}
-      <label><input type="{{$kind}}" name="entry" value="{{.Pass}}"> It is me</label>
-      <label><input type="{{$kind}}" name="entry" value="{{.Fail}}"> It is not me</label>
-    {{else if not .Outside}}
-      <label>Code <input name="entry" inputmode="numeric" autocomplete="one-time-code"></label>
-    {{end}}
-    <button name="action" value="confirm">{{if .Outside}}I have confirmed it{{else}}Confirm{{end}}</button>
-    <button name="action" value="cancel">Cancel</button>
-  </form>
-</body>
-</html>
-`))

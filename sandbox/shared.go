@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/openthreeds/threeds/sandbox/internal/cards"
 	"github.com/openthreeds/threeds/sandbox/internal/pki"
 )
 
@@ -16,8 +17,8 @@ type sharedDirectories struct {
 
 func newSharedDirectories(s *Sandbox) (*sharedDirectories, error) {
 	names := slices.Clone(s.certs.hosts)
-	for i := range schemes {
-		names = append(names, schemes[i].serverName())
+	for _, of := range cards.Schemes() {
+		names = append(names, of.ServerName())
 	}
 	server, err := s.certs.directories.Issue("ds.sandbox.test", names...)
 	if err != nil {
@@ -34,7 +35,7 @@ func newSharedDirectories(s *Sandbox) (*sharedDirectories, error) {
 
 // add serves a directory server below the word of its scheme, and returns its URL.
 func (d *sharedDirectories) add(one *directory) string {
-	path := "/" + one.scheme.word
+	path := "/" + one.scheme.Word
 	d.mux.Handle(path+"/", http.StripPrefix(path, one))
 	return d.url + path + "/"
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/openthreeds/threeds/sandbox/internal/cards"
 )
 
 // dataOnlyAnswer is what the scheme makes of an AReq that only shares data: of Mastercard's category 80 an
@@ -12,20 +14,20 @@ import (
 // says, without a shift of liability. The scheme's ECI for it is with the outcome.
 //
 // Sources: Cybersource's test cases 5a and 5b of Identity Check Insights; the public test cases of Visa Data Only.
-func (d *directory) dataOnlyAnswer(doing cardOutcome, m received) cardOutcome {
+func (d *directory) dataOnlyAnswer(doing cards.Outcome, m received) cards.Outcome {
 	indicators := m.list("threeDSRequestorChallengeInd")
 	version := m.text("messageVersion")
 	switch {
-	case slices.Contains(d.scheme.dataCategories, m.text("messageCategory")):
-		return cardOutcome{kind: "answer", status: "U", reason: "80", eci: "04", hasValue: true}
-	case m.text("deviceChannel") == threeRI, doing.kind != "answer", !d.scheme.isDataShare(version, indicators):
+	case slices.Contains(d.scheme.DataCategories, m.text("messageCategory")):
+		return cards.Outcome{Kind: "answer", Status: "U", Reason: "80", ECI: "04", HasValue: true}
+	case m.text("deviceChannel") == threeRI, doing.Kind != "answer", !d.scheme.IsDataShare(version, indicators):
 		return doing
 	}
-	doing.eci = "07"
-	if doing.status == "Y" || doing.status == "A" {
-		doing.status, doing.hasValue = "I", true
+	doing.ECI = "07"
+	if doing.Status == "Y" || doing.Status == "A" {
+		doing.Status, doing.HasValue = "I", true
 		if version == v210 { // which has no I
-			doing.status, doing.reason = "N", "89"
+			doing.Status, doing.Reason = "N", "89"
 		}
 	}
 	return doing
@@ -36,7 +38,7 @@ func (d *directory) dataOnlyAnswer(doing cardOutcome, m received) cardOutcome {
 func (d *directory) wrongCodes(m received) (erro, bool) {
 	for _, name := range codedElements {
 		for _, code := range m.list(name) {
-			if len(code) == 2 && code >= "80" && code <= "99" && !slices.Contains(d.scheme.codes[name], code) {
+			if len(code) == 2 && code >= "80" && code <= "99" && !slices.Contains(d.scheme.Codes[name], code) {
 				if m.text("messageVersion") == v231 {
 					return erro{code: "207", detail: name}, true
 				}
@@ -133,7 +135,7 @@ func (d *directory) noteStatements(m received) string {
 	if m.text("messageType") != "AReq" || m.text("deviceChannel") != browser {
 		return ""
 	}
-	method := d.box.table.find(m.text("acctNumber")).method
+	method := d.box.table.Find(m.text("acctNumber")).Method
 	switch isDone := d.isMethodDone(m); {
 	case m.text("threeDSCompInd") == "Y" && !isDone:
 		const untrue = "threeDSCompInd is Y, and the 3DS Method has not come to its end"
@@ -146,13 +148,6 @@ func (d *directory) noteStatements(m received) string {
 		return "threeDSCompInd is N, and the card has no 3DS Method"
 	}
 	return ""
-}
-
-// isDataShare says whether challenge indicators ask to share data only. 2.1.0 has no 06.
-func (s *scheme) isDataShare(version string, indicators []string) bool {
-	return slices.ContainsFunc(indicators, func(code string) bool {
-		return slices.Contains(s.dataIndicators, code) && !(version == v210 && code < "80")
-	})
 }
 
 // The threeRIInd of payments, as far as schemes treat them in ways of their own.
@@ -169,12 +164,12 @@ const bridgingID = "A000000802-004"
 // directory server does not route is answered N with reason 87. At Mastercard a routed one has the ECI 07.
 //
 // Source: Placetopay's documentation of 3RI, one source.
-func (d *directory) threeRIAnswer(doing cardOutcome, m received) cardOutcome {
-	if m.text("deviceChannel") != threeRI || m.text("messageCategory") != "01" || doing.kind != "answer" {
+func (d *directory) threeRIAnswer(doing cards.Outcome, m received) cards.Outcome {
+	if m.text("deviceChannel") != threeRI || m.text("messageCategory") != "01" || doing.Kind != "answer" {
 		return doing
 	}
 	indicator := m.text("threeRIInd")
-	switch d.scheme.word {
+	switch d.scheme.Word {
 	case "visa":
 		if (indicator == recurringPayment || indicator == instalmentPayment) && !hasAuthenticationFramework(m) {
 			return notRouted
@@ -183,15 +178,15 @@ func (d *directory) threeRIAnswer(doing cardOutcome, m received) cardOutcome {
 		if indicator == splitShipment && m.text("messageVersion") == v220 && !hasExtension(m, bridgingID) {
 			return notRouted
 		}
-		if doing.status == "Y" || doing.status == "A" {
-			doing.eci = "07"
+		if doing.Status == "Y" || doing.Status == "A" {
+			doing.ECI = "07"
 		}
 	}
 	return doing
 }
 
 // notRouted is the outcome of a 3RI that the directory server does not give to the issuer.
-var notRouted = cardOutcome{kind: "answer", status: "N", reason: "87"}
+var notRouted = cards.Outcome{Kind: "answer", Status: "N", Reason: "87"}
 
 // bridgingVersion is the version of the Bridging extension in an AReq; "" if it has none.
 func bridgingVersion(m received) string {

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/sandbox/internal/cards"
 	"github.com/openthreeds/threeds/sandbox/internal/scenario"
 )
 
@@ -18,7 +19,7 @@ const (
 type transaction struct {
 	box     *Sandbox
 	dir     *directory
-	deed    cardOutcome
+	deed    cards.Outcome
 	fault   scenario.Fault
 	areq    received
 	areqRaw []byte
@@ -82,12 +83,9 @@ var decoupledVerdicts = map[string]verdict{
 	"rejected": {status: "R", reason: "11"},
 }
 
-// hasPerson says whether a challenge waits for a person to decide it.
-func (o cardOutcome) hasPerson() bool { return o.how == "asks" || o.how == "outside" }
-
-// verdict is how a challenge ends that no person decides.
-func (o cardOutcome) verdict() verdict {
-	switch o.how {
+// verdictOf is how a challenge ends that no person decides.
+func verdictOf(o cards.Outcome) verdict {
+	switch o.How {
 	case "fails":
 		return failed
 	case "decoupled":
@@ -101,7 +99,7 @@ func (t *transaction) start() {
 	switch {
 	case t.ares != "C" && t.ares != "D":
 		t.phase = ended
-	case t.channel == app && t.deed.hasPerson():
+	case t.channel == app && t.deed.HasPerson():
 		t.phase = asking
 	}
 }
@@ -114,13 +112,13 @@ func (t *transaction) startNext() {
 	switch {
 	case t.phase == ended || t.round > 0:
 	case t.ares == "D":
-		t.wait(t.box.DecoupledDelay, decoupledVerdicts[t.deed.how])
+		t.wait(t.box.DecoupledDelay, decoupledVerdicts[t.deed.How])
 	case t.channel == browser:
 		t.wait(t.box.FirstCReqTimeout, notBegun)
-	case t.deed.hasPerson():
+	case t.deed.HasPerson():
 		t.wait(t.box.StepTimeout, notFinished)
 	default:
-		t.wait(t.box.AppDelay, t.deed.verdict())
+		t.wait(t.box.AppDelay, verdictOf(t.deed))
 	}
 }
 

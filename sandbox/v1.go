@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/openthreeds/threeds/sandbox/v1"
+	"github.com/openthreeds/threeds/sandbox/internal/cards"
+	"github.com/openthreeds/threeds/sandbox/internal/page"
+	v1 "github.com/openthreeds/threeds/sandbox/v1"
 )
 
 //go:embed scenarios/v1.txt
@@ -34,7 +36,7 @@ const v1Path = "/v1/"
 func (s *Sandbox) v1Options() v1.Options {
 	o := v1.Options{
 		Table: v1Text, Nice: s.Nice, Keep: s.Keep, Hosts: s.certs.hosts, PageURL: s.acs.url + v1Path,
-		Now: s.Now, Log: s.log, SchemeOf: schemeOf, Go: s.background.Go, Alter: s.alter,
+		Now: s.Now, Log: s.log, SchemeOf: cards.SchemeOf, Go: s.background.Go, Alter: s.alter,
 		Listen: func(h http.Handler, c *tls.Config) (string, error) {
 			l, err := s.listen(h, c)
 			if err != nil {
@@ -48,7 +50,7 @@ func (s *Sandbox) v1Options() v1.Options {
 	}
 	for _, word := range []string{"visa", "mastercard", "amex", "jcb", "protectbuy"} {
 		scheme := s.schemes[word].scheme
-		o.Schemes = append(o.Schemes, v1.Scheme{Word: word, Name: scheme.name, ECI: scheme.yes, AttemptECI: scheme.attempt})
+		o.Schemes = append(o.Schemes, v1.Scheme{Word: word, Name: scheme.Name, ECI: scheme.Yes, AttemptECI: scheme.Attempt})
 	}
 	return o
 }
@@ -82,10 +84,10 @@ func (a *issuer) payerAuthentication(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, p.PaRes+"\n") // the client has gone, or reads it
 		return
 	}
-	a.box.show(w, http.StatusOK, view{
+	a.box.show(w, http.StatusOK, page.View{
 		Name: "v1", Title: p.Title, Scheme: p.Scheme, Text: p.Text, Wrong: p.Wrong, Detail: p.Detail,
-		Merchant: p.Merchant, Amount: amount(p.MinorUnits, p.Exponent, p.Currency), Last: p.LastFour,
+		Merchant: p.Merchant, Amount: page.Amount(p.MinorUnits, p.Exponent, p.Currency), Last: p.LastFour,
 		After: a.box.PageDelay.Milliseconds(),
-		Form:  &form{URL: back, Fields: []field{{"PaRes", p.PaRes}, {"MD", r.PostFormValue("MD")}}},
+		Form:  &page.Form{URL: back, Fields: []page.Field{{Name: "PaRes", Value: p.PaRes}, {Name: "MD", Value: r.PostFormValue("MD")}}},
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/protocol/v1"
+	v1 "github.com/openthreeds/threeds/internal/protocol/v1"
 	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
 	"github.com/openthreeds/threeds/sandbox"
 )

@@ -25,6 +25,7 @@ import (
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/run/server"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -89,7 +90,7 @@ directories:
 	ring, err := server.LoadOrCreateKeyRing(t.Context(), c, d.db)
 	must(t, err)
 	log := slog.New(slog.DiscardHandler)
-	d.acts = newActs(c, d.db, ring)
+	d.acts = local.NewActs(c, d.db, ring)
 	d.acts.IsCommandLine = false
 	d.acts.Hooks = server.NewWebhooks(t.Context(), c, d.db, ring, log)
 	d.acts.PasskeyURL = func() string { return "https://console.example" }
@@ -470,7 +471,7 @@ var triedElsewhere = []string{
 func TestActsLeaveTheSameTrailAtEveryDoor(t *testing.T) {
 	t.Parallel()
 	d := newDoors(t)
-	who := map[ops.Door]string{ops.Merchants: "key:0123456789ab", ops.Admin: "token:ci", ops.Console: "passkey:jo", ops.Command: commandActor().Who}
+	who := map[ops.Door]string{ops.Merchants: "key:0123456789ab", ops.Admin: "token:ci", ops.Console: "passkey:jo", ops.Command: local.Actor().Who}
 	tests, tried := actTests(), 0
 	for _, act := range ops.Table() {
 		if act.Action == "" || slices.Contains(triedElsewhere, act.Name) {

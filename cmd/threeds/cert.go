@@ -12,24 +12,27 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/cmdline"
 	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/run/server"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // runCert makes, installs and changes the client certificates of directories that the store has.
-func runCert(ctx context.Context, cmd *invocation) error {
-	name, cmd, err := chooseCommand(cmd, "request", "install", "activate", "rollback", "test", "status")
+func runCert(ctx context.Context, cmd *cmdline.Invocation) error {
+	name, cmd, err := cmdline.Choose(cmd, "request", "install", "activate", "rollback", "test", "status")
 	if err != nil {
 		return err
 	}
-	c := &certCommand{invocation: cmd}
-	file := cmd.configFlag()
+	c := &certCommand{Invocation: cmd}
+	file := cmd.ConfigFlag()
 	most := 1
 	switch name {
 	case "request":
@@ -45,18 +48,18 @@ func runCert(ctx context.Context, cmd *invocation) error {
 			return nil
 		})
 	case "status", "test":
-		c.asJSON = cmd.jsonFlag()
+		c.asJSON = cmd.JSONFlag()
 	}
-	rest, err := cmd.parse(most)
+	rest, err := cmd.ReadArgs(most)
 	if err != nil {
 		return err
 	}
 	c.rest = rest
 	if len(rest) == 0 && name != "status" {
-		return usageErrorf("%s: the scheme of the directory is missing", cmd.Name())
+		return cmdline.Usagef("%s: the scheme of the directory is missing", cmd.Name())
 	}
 	if len(rest) < 2 && name == "install" {
-		return usageErrorf("%s: the file of the certificate is missing (- is standard input)", cmd.Name())
+		return cmdline.Usagef("%s: the file of the certificate is missing (- is standard input)", cmd.Name())
 	}
 	do := map[string]func(context.Context) error{
 		"request": c.request, "install": c.install, "activate": c.activate, "rollback": c.rollback, "test": c.test, "status": c.status,
@@ -84,7 +87,7 @@ func runCert(ctx context.Context, cmd *invocation) error {
 
 // A certCommand is one command for client certificates.
 type certCommand struct {
-	*invocation
+	*cmdline.Invocation
 	acts      *ops.Acts
 	config    *config.Config
 	directory *config.Directory // the one that the command is about; nil: all
@@ -104,16 +107,16 @@ func (c *certCommand) open(ctx context.Context, do func(context.Context) error) 
 			for _, d := range conf.Directories {
 				schemes = append(schemes, d.Scheme)
 			}
-			return fmt.Errorf("cert: no directory %q in the configuration%s", oneLine(c.rest[0]), hint.For(c.rest[0], schemes...))
+			return fmt.Errorf("cert: no directory %q in the configuration%s", terminal.OneLine(c.rest[0]), hint.For(c.rest[0], schemes...))
 		}
 		c.directory = &conf.Directories[i]
 	}
-	return withKeysOf(ctx, conf, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
+	return local.WithKeysOf(ctx, conf, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
 		now := time.Now
 		if shared, ok := st.(store.ClockSource); ok {
 			now = store.NewClock(ctx, time.Now, shared, slog.New(slog.DiscardHandler)).Now
 		}
-		c.acts = newActs(conf, st, ring)
+		c.acts = local.NewActs(conf, st, ring)
 		c.acts.Certificates = &clientcert.Service{Store: st, Sealer: ring, Now: now}
 		c.acts.TryCertificate = func(ctx context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
 			return server.TryCertificate(ctx, conf, scheme, cert)
@@ -124,9 +127,9 @@ func (c *certCommand) open(ctx context.Context, do func(context.Context) error) 
 
 // report says what was done, and whether the directory uses the certificates of the store at all.
 func (c *certCommand) report(format string, args ...any) {
-	fmt.Fprintf(c.stderr, "threeds: "+format+"\n", args...)
+	fmt.Fprintf(c.Stderr, "threeds: "+format+"\n", args...)
 	if !c.directory.ClientCert.IsManaged {
-		fmt.Fprintf(c.stderr, "threeds: client_cert of %s names files in the configuration: write managed there to use the certificate of the store\n", c.directory.Scheme)
+		fmt.Fprintf(c.Stderr, "threeds: client_cert of %s names files in the configuration: write managed there to use the certificate of the store\n", c.directory.Scheme)
 	}
 }
 
@@ -135,13 +138,13 @@ func (c *certCommand) request(ctx context.Context) error {
 	if c.directory.Results != nil {
 		address = c.directory.Results.URL
 	}
-	csr, status, err := c.acts.RequestCertificate(ctx, commandActor(), c.directory.Scheme, c.spec, address)
+	csr, status, err := c.acts.RequestCertificate(ctx, local.Actor(), c.directory.Scheme, c.spec, address)
 	if err != nil {
 		return err
 	}
 	made := status.Requests[0]
-	c.report("key %s (%s) waits for a certificate of %s; the CSR follows", made.KeyID, made.Key, oneLine(made.Subject))
-	_, err = c.stdout.Write(csr)
+	c.report("key %s (%s) waits for a certificate of %s; the CSR follows", made.KeyID, made.Key, terminal.OneLine(made.Subject))
+	_, err = c.Stdout.Write(csr)
 	return err
 }
 
@@ -149,12 +152,12 @@ func (c *certCommand) request(ctx context.Context) error {
 const maxCertificates = 1 << 20
 
 func (c *certCommand) install(ctx context.Context) error {
-	file, err := readInput(c.rest[1], c.stdin, maxCertificates)
+	file, err := cmdline.ReadInput(c.rest[1], c.Stdin, maxCertificates)
 	if err != nil {
 		return err
 	}
 	roots := slices.Concat(c.directory.ServerCA.Certs, c.directory.ClientCA.Certs)
-	status, err := c.acts.InstallCertificate(ctx, commandActor(), c.directory.Scheme, file, c.at, roots)
+	status, err := c.acts.InstallCertificate(ctx, local.Actor(), c.directory.Scheme, file, c.at, roots)
 	if err != nil {
 		return err
 	}
@@ -170,17 +173,17 @@ func (c *certCommand) install(ctx context.Context) error {
 	default:
 		follows = "the store activates it at " + at
 	}
-	c.report("installed %s, until %s; %s", oneLine(status.Next.Subject), status.Next.NotAfter.Format(time.RFC3339), follows)
+	c.report("installed %s, until %s; %s", terminal.OneLine(status.Next.Subject), status.Next.NotAfter.Format(time.RFC3339), follows)
 	return nil
 }
 
 func (c *certCommand) activate(ctx context.Context) error {
-	status, err := c.acts.ActivateCertificate(ctx, commandActor(), c.directory.Scheme)
+	status, err := c.acts.ActivateCertificate(ctx, local.Actor(), c.directory.Scheme)
 	return c.reportChange(status, err)
 }
 
 func (c *certCommand) rollback(ctx context.Context) error {
-	status, err := c.acts.RollBackCertificate(ctx, commandActor(), c.directory.Scheme)
+	status, err := c.acts.RollBackCertificate(ctx, local.Actor(), c.directory.Scheme)
 	return c.reportChange(status, err)
 }
 
@@ -194,7 +197,7 @@ func (c *certCommand) reportChange(status clientcert.Status, err error) error {
 	if !c.directory.ClientCert.IsManaged {
 		format = "in the store, and not used, is %s, serial %s, until %s"
 	}
-	c.report(format, oneLine(now.Subject), now.Serial, now.NotAfter.Format(time.RFC3339))
+	c.report(format, terminal.OneLine(now.Subject), now.Serial, now.NotAfter.Format(time.RFC3339))
 	return nil
 }
 
@@ -206,7 +209,7 @@ type certTest struct {
 
 func (c *certCommand) test(ctx context.Context) error {
 	scheme := c.directory.Scheme
-	report, err := c.acts.ProveCertificate(ctx, commandActor(), scheme)
+	report, err := c.acts.ProveCertificate(ctx, local.Actor(), scheme)
 	if _, isRefusal := errors.AsType[*clientcert.RefusalError](err); err != nil && !isRefusal {
 		err = fmt.Errorf("cert test: %w", err)
 	}
@@ -214,18 +217,18 @@ func (c *certCommand) test(ctx context.Context) error {
 		return err
 	}
 	if *c.asJSON {
-		err = writeJSON(c.stdout, certTest{scheme, report})
+		err = terminal.WriteJSON(c.Stdout, certTest{scheme, report})
 	} else {
-		err = c.printTest(report.Certificate, oneLine(report.Subject), &report.HandshakeReport)
+		err = c.printTest(report.Certificate, terminal.OneLine(report.Subject), &report.HandshakeReport)
 	}
 	if err == nil && report.Result != directory.HandshakeAccepted {
-		err = fmt.Errorf("cert test: %s: %s", scheme, oneLine(report.Detail))
+		err = fmt.Errorf("cert test: %s: %s", scheme, terminal.OneLine(report.Detail))
 	}
 	return err
 }
 
 func (c *certCommand) printTest(what, subject string, r *directory.HandshakeReport) error {
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "certificate\t%s (%s)\n", subject, what)
 	fmt.Fprintf(w, "address\t%s\n", r.Address)
 	if r.Proxy != "" {
@@ -233,7 +236,7 @@ func (c *certCommand) printTest(what, subject string, r *directory.HandshakeRepo
 	}
 	if r.TLS != "" {
 		fmt.Fprintf(w, "connection\t%s, %s\n", r.TLS, r.Suite)
-		fmt.Fprintf(w, "its certificate\t%s, until %s\n", oneLine(r.Server), r.Expires.Format(time.RFC3339))
+		fmt.Fprintf(w, "its certificate\t%s, until %s\n", terminal.OneLine(r.Server), r.Expires.Format(time.RFC3339))
 	}
 	fmt.Fprintf(w, "result\t%s, after %d ms\n", r.Result, r.MS)
 	return w.Flush()
@@ -254,9 +257,9 @@ func (c *certCommand) status(ctx context.Context) error {
 		all, areManaged = append(all, status), append(areManaged, d.ClientCert.IsManaged)
 	}
 	if *c.asJSON {
-		return writeJSON(c.stdout, all)
+		return terminal.WriteJSON(c.Stdout, all)
 	}
-	w := newTable(c.stdout, "SCHEME\tSTATE\tKEY\tUNTIL\tSINCE\tSERIAL\tSUBJECT")
+	w := terminal.NewTable(c.Stdout, "SCHEME\tSTATE\tKEY\tUNTIL\tSINCE\tSERIAL\tSUBJECT")
 	for i := range all {
 		printCertStatus(w, &all[i], areManaged[i])
 	}
@@ -268,7 +271,7 @@ func (c *certCommand) status(ctx context.Context) error {
 func printCertStatus(w io.Writer, s *clientcert.Status, isManaged bool) {
 	const form = time.RFC3339
 	line := func(state string, i *clientcert.Info, until, since string) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Scheme, state, i.Key, until, since, cmp.Or(i.Serial, "-"), oneLine(i.Subject))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Scheme, state, i.Key, until, since, cmp.Or(i.Serial, "-"), terminal.OneLine(i.Subject))
 	}
 	if s.IsRefused {
 		line("refused: its seal does not open", &clientcert.Info{Key: "-"}, "-", "-")

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,39 +10,38 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/cmdline"
 	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/engine/auth"
 	"github.com/openthreeds/threeds/internal/engine/check"
-	"github.com/openthreeds/threeds/internal/engine/txn"
-	"github.com/openthreeds/threeds/internal/peers/ranges"
 	"github.com/openthreeds/threeds/internal/protocol/inspect"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
-	"github.com/openthreeds/threeds/internal/protocol/transid"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/message"
 )
 
 // runExplain prints what /auth would make of a body, without a server: with the same function, but without card ranges
 // and the profile of a merchant.
-func runExplain(_ context.Context, cmd *invocation) error {
+func runExplain(_ context.Context, cmd *cmdline.Invocation) error {
 	of := cmd.String("scheme", "", "the card scheme whose directory server the AReq would go to")
 	asOf := cmd.String("as-of", "", "the day whose rules of the scheme count, such as 2026-11-25")
 	asJSON := cmd.Bool("json", false, "print what POST /explain answers")
-	rest, err := cmd.parse(1)
+	rest, err := cmd.ReadArgs(1)
 	if err != nil {
 		return err
 	}
 	if known := scheme.Names(); *of != "" && !slices.Contains(known, *of) {
-		return usageErrorf("explain: no scheme %q%s", *of, hint.For(*of, known...))
+		return cmdline.Usagef("explain: no scheme %q%s", *of, hint.For(*of, known...))
 	}
 	var day time.Time
 	if *asOf != "" {
 		if day, err = time.Parse(time.DateOnly, *asOf); err != nil {
-			return usageErrorf("explain: --as-of %q is no date such as 2026-11-25", *asOf)
+			return cmdline.Usagef("explain: --as-of %q is no date such as 2026-11-25", *asOf)
 		}
 	}
-	name, data, err := readCheckFile("explain", rest, cmd.stdin)
+	name, data, err := readCheckFile("explain", rest, cmd.Stdin)
 	if err != nil {
 		return err
 	}
@@ -52,16 +50,16 @@ func runExplain(_ context.Context, cmd *invocation) error {
 		return err
 	}
 	if *asJSON {
-		enc := json.NewEncoder(cmd.stdout)
+		enc := json.NewEncoder(cmd.Stdout)
 		enc.SetEscapeHTML(false)
 		err = enc.Encode(api.NewExplanation(x))
 	} else {
-		err = printExplanation(name, x, cmd.stdout, cmd.stderr)
+		err = printExplanation(name, x, cmd.Stdout, cmd.Stderr)
 	}
 	if err != nil || x.IsValid {
 		return err
 	}
-	return fmt.Errorf("%s: %s", name, countOf(len(x.Faults), "fault"))
+	return fmt.Errorf("%s: %s", name, terminal.Count(len(x.Faults), "fault"))
 }
 
 // explainBody explains the body of an /auth in a text of any form that check reads. Options of the body count where
@@ -90,45 +88,12 @@ func explainBody(name string, data []byte, o check.ExplainOptions) (*check.Expla
 		o.AsOf = ofBody.AsOf
 	}
 	acc := &account.Account{Merchant: &account.Merchant{Name: "explain"}}
-	o.Placeholders = []string{"threeDSServerRefNumber", "threeDSServerURL", "threeDSRequestorID", "threeDSRequestorName"}
-	x := serverlessEngine().Explain(acc, input.Data, o)
+	x := auth.ExplainWithoutServer(acc, input.Data, o)
 	if len(wrong) > 0 {
 		x.Reject(wrong)
 	}
 	return x, nil
 }
-
-// serverlessEngine returns an engine that knows all schemes and no cards. It can explain, and nothing else.
-func serverlessEngine() *auth.Engine {
-	secret := make([]byte, 32)
-	if _, err := rand.Read(secret); err != nil {
-		panic(err) // it never fails
-	}
-	e := &auth.Engine{
-		Checker: check.Checker{
-			Cards: noCards{}, IDs: transid.NewKeys(secret), Limits: message.Limits{Depth: -1, Members: -1},
-			Server: check.Server{
-				RefNumber:   func(message.Version) string { return "3DS_LOA_SER_0000" },
-				RequestorID: "requestor", RequestorName: "Requestor",
-			},
-		},
-		Rows: txn.Rows{Now: time.Now, Timeouts: txn.Timeouts{Preauth: time.Minute}},
-	}
-	for _, word := range scheme.Names() {
-		d := check.Directory{Scheme: word, Versions: message.Versions(), ResultsURL: "https://server.example/results"}
-		e.Peers = append(e.Peers, d)
-	}
-	return e
-}
-
-// noCards are card ranges that were not loaded.
-type noCards struct{}
-
-func (noCards) Lookup(string) []ranges.Hit { return nil }
-
-func (noCards) AnyTried() bool { return false }
-
-func (noCards) Pending(string) bool { return true }
 
 // printExplanation prints an explanation for people: what is sent on stdout, and all findings on stderr.
 func printExplanation(name string, x *check.Explanation, stdout, stderr io.Writer) error {

@@ -11,36 +11,39 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/cmdline"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-func exportJournal(ctx context.Context, cmd *invocation) error {
+func exportJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	var q journal.Query
-	timeFlag(cmd.FlagSet, "from", "from the day of this time on", &q.From)
-	timeFlag(cmd.FlagSet, "to", "until the day of this time", &q.To)
+	cmd.TimeFlag("from", "from the day of this time on", &q.From)
+	cmd.TimeFlag("to", "until the day of this time", &q.To)
 	cmd.StringVar(&q.Merchant, "merchant", "", "of this merchant alone")
 	format := cmd.String("format", "jsonl", "jsonl, which can be verified, or csv, for spreadsheets")
-	file := cmd.configFlag()
-	rest, err := cmd.parse(1)
+	file := cmd.ConfigFlag()
+	rest, err := cmd.ReadArgs(1)
 	if err != nil {
 		return err
 	}
 	if *format != "jsonl" && *format != "csv" {
-		return usageErrorf("journal export: --format is neither jsonl nor csv")
+		return cmdline.Usagef("journal export: --format is neither jsonl nor csv")
 	}
-	if err := checkSpan("journal export", q.From, q.To); err != nil {
+	if err := cmd.CheckSpan(q.From, q.To); err != nil {
 		return err
 	}
-	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
-		if err := checkSearched(ctx, *file, st, &q); err != nil {
+	return local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		if err := local.CheckSearched(ctx, *file, st, &q); err != nil {
 			return fmt.Errorf("journal export: --%w", err)
 		}
-		if err := recordJournal(ctx, *file, "journal.export", "", flagsOf(cmd.FlagSet, "config")); err != nil {
+		if err := local.RecordJournal(ctx, *file, "journal.export", "", cmd.Given("config")); err != nil {
 			return err
 		}
 		var n int
-		err := writeNewFile(rest, cmd.stdout, func(to io.Writer) (err error) {
+		err := cmdline.WriteNewFile(rest, cmd.Stdout, func(to io.Writer) (err error) {
 			if *format == "csv" {
 				n, err = journal.WriteCSV(ctx, to, st, nil, q)
 			} else {
@@ -49,20 +52,20 @@ func exportJournal(ctx context.Context, cmd *invocation) error {
 			return err
 		})
 		if err == nil {
-			_, err = fmt.Fprintf(cmd.stderr, "threeds: exported %s\n", countOf(n, "record"))
+			_, err = fmt.Fprintf(cmd.Stderr, "threeds: exported %s\n", terminal.Count(n, "record"))
 		}
 		return err
 	})
 }
 
-func verifyJournal(_ context.Context, cmd *invocation) error {
+func verifyJournal(_ context.Context, cmd *cmdline.Invocation) error {
 	keyFile := cmd.String("key", "", "the public key that \"threeds journal key\" prints; unset, that of the configuration")
-	file := cmd.configFlag()
-	rest, err := cmd.parseExactly(1, "FILE is missing (- is standard input)")
+	file := cmd.ConfigFlag()
+	rest, err := cmd.ReadExactly(1, "FILE is missing (- is standard input)")
 	if err != nil {
 		return err
 	}
-	from, closeInput, err := openInput(rest[0], cmd.stdin)
+	from, closeInput, err := cmdline.OpenInput(rest[0], cmd.Stdin)
 	if err != nil {
 		return err
 	}
@@ -78,7 +81,7 @@ func verifyJournal(_ context.Context, cmd *invocation) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.stdout, "ok: %d records, %d erased, %d days\n", got.Records, got.Erased, got.Days)
+	_, err = fmt.Fprintf(cmd.Stdout, "ok: %d records, %d erased, %d days\n", got.Records, got.Erased, got.Days)
 	return err
 }
 
@@ -104,27 +107,27 @@ func readSigners(keyFile, configFile string) ([]ed25519.PublicKey, error) {
 }
 
 // importJournal adds the entries of an export. All of it is verified first, so it must be a file.
-func importJournal(ctx context.Context, cmd *invocation) error {
+func importJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	keyFile := cmd.String("key", "", "the public keys of the journal that the export is of; unset, those of the configuration")
-	file := cmd.configFlag()
-	rest, err := cmd.parse(1)
+	file := cmd.ConfigFlag()
+	rest, err := cmd.ReadArgs(1)
 	if err != nil {
 		return err
 	}
 	if len(rest) == 0 || rest[0] == "-" {
-		return usageErrorf("journal import: FILE is missing (it is read twice, so standard input is none)")
+		return cmdline.Usagef("journal import: FILE is missing (it is read twice, so standard input is none)")
 	}
 	f, err := os.Open(rest[0])
 	if err != nil {
 		return err
 	}
 	defer f.Close() // only read
-	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+	return local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
 		signers, err := readSigners(*keyFile, *file)
 		if err != nil {
 			return err
 		}
-		if err := recordJournal(ctx, *file, "journal.import", filepath.Base(rest[0]), nil); err != nil {
+		if err := local.RecordJournal(ctx, *file, "journal.import", filepath.Base(rest[0]), nil); err != nil {
 			return err
 		}
 		done, err := journal.Import(ctx, st, keys, f, signers...)
@@ -134,48 +137,48 @@ func importJournal(ctx context.Context, cmd *invocation) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.stdout, "imported: %s, %d were there\n", countOf(done.Added, "record"), done.Present)
+		_, err = fmt.Fprintf(cmd.Stdout, "imported: %s, %d were there\n", terminal.Count(done.Added, "record"), done.Present)
 		return err
 	})
 }
 
-func printJournalKey(ctx context.Context, cmd *invocation) error {
-	file := cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+func printJournalKey(ctx context.Context, cmd *cmdline.Invocation) error {
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
-	return withJournal(ctx, *file, func(_ journal.Store, keys *journal.Keys) error {
+	return local.WithJournal(ctx, *file, func(_ journal.Store, keys *journal.Keys) error {
 		text, err := keys.PEM()
 		if err == nil {
-			_, err = cmd.stdout.Write(text)
+			_, err = cmd.Stdout.Write(text)
 		}
 		return err
 	})
 }
 
 // printBilling prints the counters of months.
-func printBilling(ctx context.Context, cmd *invocation) error {
+func printBilling(ctx context.Context, cmd *cmdline.Invocation) error {
 	from := cmd.String("from", "", "first month, such as 2026-10: the one before this one unless given")
 	to := cmd.String("to", "", "last month: this one unless given")
 	name := cmd.String("merchant", "", "of this merchant alone")
 	asJSON := cmd.Bool("json", false, "print JSON")
 	asCSV := cmd.Bool("csv", false, "print a table for spreadsheets")
-	file := cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
 	q, err := journal.ParseMonths(*from, *to, time.Now())
 	if err != nil {
-		return usageErrorf("journal billing: --%s", err)
+		return cmdline.Usagef("journal billing: --%s", err)
 	}
 	if *asJSON && *asCSV {
-		return usageErrorf("journal billing: want --json or --csv, not both")
+		return cmdline.Usagef("journal billing: want --json or --csv, not both")
 	}
 	q.Merchant = *name
-	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
+	return local.WithJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
 		counts, err := st.Billing(ctx, q)
 		if err == nil && len(counts) == 0 {
-			if err := checkSearched(ctx, *file, st, &journal.Query{Merchant: *name}); err != nil {
+			if err := local.CheckSearched(ctx, *file, st, &journal.Query{Merchant: *name}); err != nil {
 				return fmt.Errorf("journal billing: --%w", err)
 			}
 		}
@@ -183,13 +186,13 @@ func printBilling(ctx context.Context, cmd *invocation) error {
 		case err != nil:
 			return err
 		case *asJSON:
-			return writeJSON(cmd.stdout, map[string]any{"data": counts})
+			return terminal.WriteJSON(cmd.Stdout, map[string]any{"data": counts})
 		case *asCSV:
-			return journal.WriteBillingCSV(cmd.stdout, counts)
+			return journal.WriteBillingCSV(cmd.Stdout, counts)
 		}
-		w := newTable(cmd.stdout, "MONTH\tMERCHANT\tAPI\tCHANNEL\tCATEGORY\tKIND\tCOUNT")
+		w := terminal.NewTable(cmd.Stdout, "MONTH\tMERCHANT\tAPI\tCHANNEL\tCATEGORY\tKIND\tCOUNT")
 		for _, c := range counts {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", c.Month, oneLine(c.Merchant), c.API, cmp.Or(c.DeviceChannel, "-"),
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", c.Month, terminal.OneLine(c.Merchant), c.API, cmp.Or(c.DeviceChannel, "-"),
 				cmp.Or(c.MessageCategory, "-"), c.Kind, c.Count)
 		}
 		return w.Flush()
@@ -197,30 +200,30 @@ func printBilling(ctx context.Context, cmd *invocation) error {
 }
 
 // generateJournal fills an empty journal, to try out searches.
-func generateJournal(ctx context.Context, cmd *invocation) error {
+func generateJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	g := journal.Generation{}
 	cmd.IntVar(&g.Authentications, "authentications", 10000, "how many")
 	cmd.IntVar(&g.Days, "days", 30, "over how many days, up to now, they are spread")
 	cmd.IntVar(&g.Merchants, "merchants", 50, "of how many merchants they are")
 	cmd.Uint64Var(&g.Seed, "seed", 1, "the same one makes the same records")
-	file := cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
 	if g.Authentications < 1 || g.Days < 1 || g.Merchants < 1 {
-		return usageErrorf("journal generate: want a number from 1 for --authentications, --days and --merchants")
+		return cmdline.Usagef("journal generate: want a number from 1 for --authentications, --days and --merchants")
 	}
-	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
-		if err := recordJournal(ctx, *file, "journal.generate", "", nil); err != nil {
+	return local.WithJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) error {
+		if err := local.RecordJournal(ctx, *file, "journal.generate", "", nil); err != nil {
 			return err
 		}
 		err := journal.Generate(ctx, st, keys, g, time.Now(), func(n int) {
 			if n%100_000 == 0 {
-				fmt.Fprintf(cmd.stderr, "threeds: %d written\n", n)
+				fmt.Fprintf(cmd.Stderr, "threeds: %d written\n", n)
 			}
 		})
 		if err == nil {
-			_, err = fmt.Fprintf(cmd.stdout, "generated: %s\n", countOf(g.Authentications, "authentication"))
+			_, err = fmt.Fprintf(cmd.Stdout, "generated: %s\n", terminal.Count(g.Authentications, "authentication"))
 		}
 		return err
 	})

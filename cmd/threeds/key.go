@@ -18,11 +18,13 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/base/cmdline"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/run/config"
-	"github.com/openthreeds/threeds/internal/run/server"
+	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
@@ -32,9 +34,14 @@ import (
 
 // keyCommands create, list and revoke API keys, and rotate the secret that they are sealed under, while a server runs or
 // before there is one.
-var keyCommands = []command{{"create", keyCreate}, {"list", keyList}, {"revoke", keyRevoke}, {"rotate", keyRotate}}
+var keyCommands = []cmdline.Command{
+	{Name: "create", Run: keyCreate},
+	{Name: "list", Run: keyList},
+	{Name: "revoke", Run: keyRevoke},
+	{Name: "rotate", Run: keyRotate},
+}
 
-func keyCreate(ctx context.Context, cmd *invocation) error {
+func keyCreate(ctx context.Context, cmd *cmdline.Invocation) error {
 	var key api.NewKey
 	cmd.StringVar(&key.Merchant, "name", "", "the merchant that the key is for")
 	cmd.BoolVar(&key.Strict, "strict", false, "requests with this key are not put right, but refused")
@@ -51,38 +58,38 @@ func keyCreate(ctx context.Context, cmd *invocation) error {
 		key.Allow = append(key.Allow, network)
 		return err
 	})
-	file := cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
 	if key.Merchant == "" {
-		return usageErrorf("key create: --name NAME is missing")
+		return cmdline.Usagef("key create: --name NAME is missing")
 	}
 	if err := config.CheckMerchantName(key.Merchant); err != nil {
-		return usageErrorf("key create: --name: %v", err)
+		return cmdline.Usagef("key create: --name: %v", err)
 	}
-	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+	return local.WithKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
 		known, err := c.Registry(st, ring).Get(ctx, key.Merchant)
 		if errors.Is(err, merchant.ErrNotFound) || err == nil && known.Source == merchant.Keys {
-			fmt.Fprintf(cmd.stderr, "threeds: %s names no merchant %q, nor does the store: the key is for one without settings\n"+
+			fmt.Fprintf(cmd.Stderr, "threeds: %s names no merchant %q, nor does the store: the key is for one without settings\n"+
 				"(\"threeds merchant add\" gives it some)\n", *file, key.Merchant)
 		} else if err != nil {
 			return err
 		}
-		if err := warnOfForeignKeys(ctx, c, st, ring, cmd.stderr); err != nil {
+		if err := warnOfForeignKeys(ctx, c, st, ring, cmd.Stderr); err != nil {
 			return err
 		}
 		if err := journal.CreateKeys(c.Journal.Keys, c.JournalURL().Dir); err != nil { // so that it can be copied together with the key file
-			fmt.Fprintf(cmd.stderr, "threeds: journal.keys: %v\n"+
+			fmt.Fprintf(cmd.Stderr, "threeds: journal.keys: %v\n"+
 				"(without that file there is no journal: make it where its folder can be written, and put the same one on all nodes)\n", err)
 		}
 		defer catchBrokenPipe()()
-		acts, by := newActs(c, st, ring), commandActor()
+		acts, by := local.NewActs(c, st, ring), local.Actor()
 		made, err := acts.CreateKey(ctx, by, key)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(cmd.stdout, made.Key); err != nil { // nobody has the key
+		if _, err := fmt.Fprintln(cmd.Stdout, made.Key); err != nil { // nobody has the key
 			_, revoked := ops.Find("key revoke").Do(acts, context.WithoutCancel(ctx), by, made.Hash)
 			return errors.Join(err, revoked)
 		}
@@ -155,7 +162,7 @@ type keyReport struct {
 // reportKey returns the line of a key.
 func reportKey(k *ops.Key) keyReport {
 	report := keyReport{
-		Hash: k.Hash[:min(len(k.Hash), shownHash)], Label: oneLine(k.Label), Merchant: oneLine(k.Merchant), Created: k.Created.Format(time.RFC3339),
+		Hash: k.Hash[:min(len(k.Hash), shownHash)], Label: terminal.OneLine(k.Label), Merchant: terminal.OneLine(k.Merchant), Created: k.Created.Format(time.RFC3339),
 		Allow: k.Allow, Strict: k.Strict, Secret: k.SealedBy, State: k.State,
 	}
 	if k.LastUsed != nil {
@@ -178,18 +185,18 @@ func timeOrNull(t time.Time) *string {
 	return new(t.UTC().Format(time.RFC3339))
 }
 
-func keyList(ctx context.Context, cmd *invocation) error {
-	asJSON := cmd.jsonFlag()
+func keyList(ctx context.Context, cmd *cmdline.Invocation) error {
+	asJSON := cmd.JSONFlag()
 	revoked := cmd.Bool("revoked", false, "list the keys that were revoked instead")
-	file := cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
 	if *revoked {
-		return listRevokedKeys(ctx, *file, *asJSON, cmd.stdout)
+		return listRevokedKeys(ctx, *file, *asJSON, cmd.Stdout)
 	}
-	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		keys, err := newActs(c, st, ring).Keys(ctx, commandActor())
+	return local.WithKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		keys, err := local.NewActs(c, st, ring).Keys(ctx, local.Actor())
 		if err != nil {
 			return err
 		}
@@ -198,14 +205,14 @@ func keyList(ctx context.Context, cmd *invocation) error {
 			all = append(all, reportKey(&keys[i]))
 		}
 		if *asJSON {
-			return writeJSON(cmd.stdout, all)
+			return terminal.WriteJSON(cmd.Stdout, all)
 		}
-		return writeKeys(cmd.stdout, all)
+		return writeKeys(cmd.Stdout, all)
 	})
 }
 
 func writeKeys(stdout io.Writer, all []keyReport) error {
-	w := newTable(stdout, "HASH\tLABEL\tLAST USED\tEXPIRES\tFROM\tCREATED\tREQUESTS\tMERCHANT")
+	w := terminal.NewTable(stdout, "HASH\tLABEL\tLAST USED\tEXPIRES\tFROM\tCREATED\tREQUESTS\tMERCHANT")
 	refused := 0
 	for _, k := range all {
 		requests := "lenient"
@@ -234,7 +241,7 @@ func writeKeys(stdout io.Writer, all []keyReport) error {
 		return err
 	}
 	_, err := fmt.Fprintf(stdout, "\n%s refused: the row in the store is not as it was sealed. Either somebody has changed it, or\n"+
-		"the key file has not got the secret any more. Revoke it, and make another for the merchant.\n", countOf(refused, "key"))
+		"the key file has not got the secret any more. Revoke it, and make another for the merchant.\n", terminal.Count(refused, "key"))
 	return err
 }
 
@@ -245,23 +252,23 @@ func orNever(text *string) string {
 	return *text
 }
 
-func keyRotate(ctx context.Context, cmd *invocation) error {
+func keyRotate(ctx context.Context, cmd *cmdline.Invocation) error {
 	return rotateKeys(ctx, cmd, rotation.Within)
 }
 
 // rotateKeys brings another secret of the key file into use on all nodes. Each node has the given time to answer.
-func rotateKeys(ctx context.Context, cmd *invocation, within time.Duration) error {
+func rotateKeys(ctx context.Context, cmd *cmdline.Invocation, within time.Duration) error {
 	write := cmd.String("write", "", "make this key file, with the new secret and those before it, where the key files cannot be replaced")
-	file := cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
 	c, err := config.Read(*file)
 	if err != nil {
 		return err
 	}
-	return withKeyFile(ctx, c, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		if err := recordCommand(ctx, st, ring, "key.rotate", "", nil); err != nil {
+	return local.WithKeyFile(ctx, c, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		if err := local.Record(ctx, st, ring, "key.rotate", "", nil); err != nil {
 			return err
 		}
 		host, err := os.Hostname()
@@ -270,7 +277,7 @@ func rotateKeys(ctx context.Context, cmd *invocation, within time.Duration) erro
 		}
 		rotate := rotation.Command{
 			Store: st, File: c.Keys, Ring: ring, By: fmt.Sprintf("process %d on %s", os.Getpid(), host), Within: within,
-			Say:   func(format string, args ...any) { fmt.Fprintf(cmd.stdout, format+"\n", args...) },
+			Say:   func(format string, args ...any) { fmt.Fprintf(cmd.Stdout, format+"\n", args...) },
 			Write: *write, Reseals: resealsOf(st),
 		}
 		return rotate.Run(ctx)
@@ -298,30 +305,30 @@ func resealsOf(st store.Store) []rotation.Reseal {
 // minHashDigits is the least number of digits of a hash that revoke accepts.
 const minHashDigits = 6
 
-func keyRevoke(ctx context.Context, cmd *invocation) error {
-	file := cmd.configFlag()
-	rest, err := cmd.parse(1)
+func keyRevoke(ctx context.Context, cmd *cmdline.Invocation) error {
+	file := cmd.ConfigFlag()
+	rest, err := cmd.ReadArgs(1)
 	if err != nil {
 		return err
 	}
 	if len(rest) == 1 {
 		switch prefix := strings.ToLower(rest[0]); {
 		case strings.Contains(prefix, "-"):
-			return usageErrorf("key revoke: that looks like a key; give it on standard input, where no shell remembers it")
+			return cmdline.Usagef("key revoke: that looks like a key; give it on standard input, where no shell remembers it")
 		case len(prefix) < minHashDigits || strings.Trim(prefix, "0123456789abcdef") != "":
-			return usageErrorf("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", minHashDigits)
+			return cmdline.Usagef("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", minHashDigits)
 		}
 	}
-	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		match, err := keyMatcher(rest, cmd.stdin)
+	return local.WithKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		match, err := keyMatcher(rest, cmd.Stdin)
 		if err != nil {
 			return err
 		}
-		k, err := revokeKey(ctx, newActs(c, st, ring), match)
+		k, err := revokeKey(ctx, local.NewActs(c, st, ring), match)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.stderr, "threeds: revoked %s of merchant %q\n", account.KeyID(k.Hash), k.Merchant)
+		fmt.Fprintf(cmd.Stderr, "threeds: revoked %s of merchant %q\n", account.KeyID(k.Hash), k.Merchant)
 		return nil
 	})
 }
@@ -341,7 +348,7 @@ func revokeKey(ctx context.Context, acts *ops.Acts, match func(hash []byte) bool
 	default:
 		return store.Key{}, fmt.Errorf("key revoke: %d keys begin so; give more digits", len(keys))
 	}
-	_, err = ops.Find("key revoke").Do(acts, ctx, commandActor(), hex.EncodeToString(keys[0].Hash))
+	_, err = ops.Find("key revoke").Do(acts, ctx, local.Actor(), hex.EncodeToString(keys[0].Hash))
 	if errors.Is(err, store.ErrNotFound) { // somebody else has just revoked it
 		err = noKey
 	}
@@ -354,7 +361,7 @@ func keyMatcher(args []string, stdin io.Reader) (func(hash []byte) bool, error) 
 		prefix := strings.ToLower(args[0])
 		return func(hash []byte) bool { return strings.HasPrefix(hex.EncodeToString(hash), prefix) }, nil
 	}
-	key, err := readLine(stdin)
+	key, err := cmdline.ReadLine(stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -366,39 +373,4 @@ func keyMatcher(args []string, stdin io.Reader) (func(hash []byte) bool, error) 
 		return nil, errors.New("key revoke: what is on standard input is no API key (8-4-4-4-12 hexadecimal digits, as \"threeds key create\" printed it)")
 	}
 	return func(hash []byte) bool { return bytes.Equal(hash, want[:]) }, nil
-}
-
-// withKeys opens the store of a configuration, and its key file with what has been rotated since, calls do, and closes
-// the store.
-func withKeys(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) error {
-	c, err := config.Read(file)
-	if err != nil {
-		return err
-	}
-	return withKeysOf(ctx, c, do)
-}
-
-// withKeysOf is withKeys for a configuration that was read.
-func withKeysOf(ctx context.Context, c *config.Config, do func(*config.Config, store.Store, *keyring.Ring) error) error {
-	return withKeyFile(ctx, c, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		ring, err := rotation.Extend(ctx, st, ring)
-		if err != nil {
-			return err
-		}
-		return do(c, st, ring)
-	})
-}
-
-// withKeyFile is withKeysOf with the secrets that are in the key file.
-func withKeyFile(ctx context.Context, c *config.Config, do func(*config.Config, store.Store, *keyring.Ring) error) (err error) {
-	st, err := server.OpenStore(ctx, c.Store.URL)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	ring, err := server.LoadOrCreateKeyRing(ctx, c, st)
-	if err != nil {
-		return err
-	}
-	return do(c, st, ring)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/internal/state/store/storetest"
 )
@@ -52,7 +53,7 @@ func TestNotRevoked(t *testing.T) {
 		{st, "abcdef", "2 keys begin so"}, {st, "abcdef3", "no such key"}, {fixedStore{st}, "abcdef1", errFixed.Error()},
 		{racedStore{raced}, "abcdef1", "no such key"},
 	} {
-		if k, err := revokeKey(t.Context(), newActs(&config.Config{}, tt.st, nil), begins(tt.prefix)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if k, err := revokeKey(t.Context(), local.NewActs(&config.Config{}, tt.st, nil), begins(tt.prefix)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("revoke of %s: %s, %v; want %q", tt.prefix, k.Hash, err, tt.want)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
 	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/run/server"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/rotation"
@@ -92,7 +93,7 @@ func (s *keySite) must(args ...string) (stdout, stderr string) {
 // with calls do with the store, and with the key file as commands have it.
 func (s *keySite) with(do func(c *config.Config, st store.Store, ring *keyring.Ring) error) {
 	s.t.Helper()
-	s.require(withKeys(s.t.Context(), s.config(), do))
+	s.require(local.WithKeys(s.t.Context(), s.config(), do))
 }
 
 // fill puts one of all that is sealed and lasts into the store.
@@ -131,7 +132,7 @@ func (s *keySite) wantOpen(what string, ring *keyring.Ring, id string) {
 			}
 			got[kind]++
 		}
-		keys, err := newActs(c, st, ring).Keys(ctx, commandActor())
+		keys, err := local.NewActs(c, st, ring).Keys(ctx, local.Actor())
 		s.require(err)
 		for _, k := range keys {
 			if k.State != ops.KeyGood || id != "" && k.SealedBy != id {

@@ -9,21 +9,21 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log"
 	"log/slog"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/base/cmdline"
 	"github.com/openthreeds/threeds/internal/base/coredump"
 	"github.com/openthreeds/threeds/internal/base/hint"
 	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/state/store/postgres"
 )
 
@@ -193,22 +193,6 @@ FILE of --config is threeds.yaml unless given.
 Exit status: 0 done, 1 failed, 2 misused.
 `
 
-// defaultConfig is the configuration that is read when --config names none.
-const defaultConfig = "threeds.yaml"
-
-// usageError is the error of a command line that cannot be run. Its exit status is 2.
-type usageError struct{ text string }
-
-func (m usageError) Error() string { return m.text }
-
-// helpRequest is the error of a command line that asks for help with a command. Its text is
-// the result, and the exit status is 0.
-type helpRequest struct{ text string }
-
-func (a helpRequest) Error() string { return a.text }
-
-func usageErrorf(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process immediately
@@ -239,16 +223,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		stderr = obs.NonBlocking(stderr) // so that the server does not wait for the reader of its log
 	}
 	// A terminal may be behind either, and what others wrote is in much of what a command prints.
-	stdout, stderr = terminalWriter{stdout}, terminalWriter{stderr}
+	stdout, stderr = terminal.Writer{To: stdout}, terminal.Writer{To: stderr}
 	err := dispatch(ctx, args, stdin, stdout, stderr)
 	if err == nil {
 		return 0
 	}
-	if help, ok := errors.AsType[helpRequest](err); ok {
-		fmt.Fprintln(stdout, help.text)
+	if help, ok := errors.AsType[cmdline.HelpRequest](err); ok {
+		fmt.Fprintln(stdout, help.Text)
 		return 0
 	}
-	if _, ok := errors.AsType[usageError](err); ok { // which may quote what was typed in the wrong place, such as a card number
+	if _, ok := errors.AsType[cmdline.UsageError](err); ok { // which may quote what was typed in the wrong place, such as a card number
 		fmt.Fprintf(stderr, "threeds: %s\nRun \"threeds help\" for the commands and their flags.\n", cardnumber.Mask(err.Error()))
 		return 2
 	}
@@ -264,25 +248,36 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return status
 }
 
-// A command is one of the program, or of a group such as "threeds key".
-type command struct {
-	name string
-	run  func(ctx context.Context, cmd *invocation) error
-}
-
 // commands are those of the program.
-var commands = []command{
-	{"serve", runServe}, {"sandbox", runSandbox}, {"config", runConfig}, {"health", runHealth},
-	{"key", group(keyCommands)}, {"merchant", runMerchant}, {"webhook", runWebhook}, {"ranges", group(rangesCommands)},
-	{"cert", runCert}, {"journal", group(journalCommands)}, {"token", group(tokenCommands)}, {"operator", group(operatorCommands)},
-	{"audit", group(auditCommands)}, {"store", group(storeCommands)}, {"backup", runBackup}, {"restore", runRestore}, {"check", runCheck},
-	{"explain", runExplain}, {"outcomes", runOutcomes}, {"licenses", runLicenses}, {"version", runVersion}, {"help", printUsage},
+var commands = []cmdline.Command{
+	{Name: "serve", Run: runServe},
+	{Name: "sandbox", Run: runSandbox},
+	{Name: "config", Run: cmdline.Group(configCommands)},
+	{Name: "health", Run: runHealth},
+	{Name: "key", Run: cmdline.Group(keyCommands)},
+	{Name: "merchant", Run: runMerchant},
+	{Name: "webhook", Run: runWebhook},
+	{Name: "ranges", Run: cmdline.Group(rangesCommands)},
+	{Name: "cert", Run: runCert},
+	{Name: "journal", Run: cmdline.Group(journalCommands)},
+	{Name: "token", Run: cmdline.Group(tokenCommands)},
+	{Name: "operator", Run: cmdline.Group(operatorCommands)},
+	{Name: "audit", Run: cmdline.Group(auditCommands)},
+	{Name: "store", Run: cmdline.Group(storeCommands)},
+	{Name: "backup", Run: runBackup},
+	{Name: "restore", Run: runRestore},
+	{Name: "check", Run: runCheck},
+	{Name: "explain", Run: runExplain},
+	{Name: "outcomes", Run: runOutcomes},
+	{Name: "licenses", Run: runLicenses},
+	{Name: "version", Run: runVersion},
+	{Name: "help", Run: printUsage},
 }
 
 // dispatch runs the command that args begin with.
 func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		return usageErrorf("no command")
+		return cmdline.Usagef("no command")
 	}
 	name := args[0]
 	switch name {
@@ -291,147 +286,14 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 	case "-h", "-help", "--help":
 		name = "help"
 	}
-	c := findCommand(commands, name)
+	c := cmdline.Find(commands, name)
 	if c == nil {
-		return usageErrorf("unknown command %q%s", name, hint.For(name, commandNames(commands)...))
+		return cmdline.Usagef("unknown command %q%s", name, hint.For(name, cmdline.Names(commands)...))
 	}
-	return c.run(ctx, newInvocation(name, args[1:], stdin, stdout, stderr))
+	return c.Run(ctx, cmdline.New(name, args[1:], stdin, stdout, stderr))
 }
 
-// findCommand returns the command with a name, nil if there is none.
-func findCommand(all []command, name string) *command {
-	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
-	if i < 0 {
-		return nil
-	}
-	return &all[i]
-}
-
-func commandNames(all []command) []string {
-	names := make([]string, len(all))
-	for i, c := range all {
-		names[i] = c.name
-	}
-	return names
-}
-
-func printUsage(_ context.Context, cmd *invocation) error {
-	_, err := io.WriteString(cmd.stdout, usage)
+func printUsage(_ context.Context, cmd *cmdline.Invocation) error {
+	_, err := io.WriteString(cmd.Stdout, usage)
 	return err
-}
-
-// An invocation is a command as somebody has typed it. The command adds its flags and then reads them with parse.
-type invocation struct {
-	*flag.FlagSet           // has the name of the command, such as "key create"
-	args           []string // what stands behind that name
-	stdin          io.Reader
-	stdout, stderr io.Writer
-}
-
-func newInvocation(name string, args []string, stdin io.Reader, stdout, stderr io.Writer) *invocation {
-	return &invocation{flag.NewFlagSet(name, flag.ContinueOnError), args, stdin, stdout, stderr}
-}
-
-// group returns what runs the command of a group that the arguments begin with.
-func group(all []command) func(context.Context, *invocation) error {
-	return func(ctx context.Context, cmd *invocation) error {
-		name, cmd, err := chooseCommand(cmd, commandNames(all)...)
-		if err != nil {
-			return err
-		}
-		return findCommand(all, name).run(ctx, cmd)
-	}
-}
-
-// chooseCommand returns the command of a group that the arguments begin with: its name in the group, and its invocation.
-// The error says which commands there are.
-func chooseCommand(cmd *invocation, names ...string) (name string, _ *invocation, err error) {
-	last := len(names) - 1
-	list := names[last]
-	if last > 0 {
-		list = strings.Join(names[:last], ", ") + " or " + list
-	}
-	switch {
-	case len(cmd.args) == 0:
-		return "", nil, usageErrorf("%s: no command (%s)", cmd.Name(), list)
-	case slices.Contains([]string{"-h", "-help", "--help"}, cmd.args[0]):
-		return "", nil, helpRequest{fmt.Sprintf("threeds %s takes a command: %s", cmd.Name(), list)}
-	case !slices.Contains(names, cmd.args[0]):
-		return "", nil, usageErrorf("%s: unknown command %q%s", cmd.Name(), maskDigits(cmd.args[0]), hint.For(cmd.args[0], names...))
-	}
-	return cmd.args[0], cmd.inner(), nil
-}
-
-// inner returns the invocation of the command whose name the arguments of cmd begin with.
-func (cmd *invocation) inner() *invocation {
-	return newInvocation(cmd.Name()+" "+cmd.args[0], cmd.args[1:], cmd.stdin, cmd.stdout, cmd.stderr)
-}
-
-// parseExactly is parse for a command that needs n arguments. missing is what to say when one is not there.
-func (cmd *invocation) parseExactly(n int, missing string) ([]string, error) {
-	rest, err := cmd.parse(n)
-	if err == nil && len(rest) < n {
-		err = usageErrorf("%s: %s", cmd.Name(), missing)
-	}
-	return rest, err
-}
-
-// parse reads the flags of a command, which may stand before and after its arguments,
-// and returns the arguments. More arguments than most are an error of usage.
-func (cmd *invocation) parse(most int) ([]string, error) {
-	cmd.SetOutput(io.Discard) // the error is enough
-	var rest []string
-	for args := cmd.args; ; args = cmd.Args()[1:] {
-		if err := cmd.Parse(args); err != nil {
-			return nil, flagError(cmd.FlagSet, args, err)
-		}
-		if cmd.NArg() == 0 {
-			break
-		}
-		rest = append(rest, cmd.Arg(0))
-	}
-	if len(rest) > most {
-		return nil, usageErrorf("%s: unexpected argument %q", cmd.Name(), rest[most])
-	}
-	return rest, nil
-}
-
-func (cmd *invocation) configFlag() *string {
-	return cmd.String("config", defaultConfig, "the configuration")
-}
-
-func (cmd *invocation) jsonFlag() *bool { return cmd.Bool("json", false, "say it in JSON") }
-
-// printResult writes a value in JSON, or a line of text to the standard error, where it disturbs no script.
-func (cmd *invocation) printResult(asJSON bool, value any, format string, args ...any) error {
-	if asJSON {
-		return writeJSON(cmd.stdout, value)
-	}
-	_, err := fmt.Fprintf(cmd.stderr, "threeds: "+format+"\n", args...)
-	return err
-}
-
-// flagError says what is wrong with a flag, with the nearest one that exists.
-func flagError(fs *flag.FlagSet, args []string, err error) error {
-	if errors.Is(err, flag.ErrHelp) {
-		return helpRequest{fmt.Sprintf("threeds %s takes%s", fs.Name(), flagNames(fs))}
-	}
-	for _, arg := range args {
-		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if strings.HasPrefix(arg, "-") && name != "" && fs.Lookup(name) == nil {
-			var known []string
-			fs.VisitAll(func(f *flag.Flag) { known = append(known, "--"+f.Name) })
-			return usageErrorf("%s: unknown flag --%s%s", fs.Name(), name, hint.For("--"+name, known...))
-		}
-	}
-	return usageErrorf("%s: %v", fs.Name(), err)
-}
-
-func flagNames(fs *flag.FlagSet) string {
-	var b strings.Builder
-	fs.VisitAll(func(f *flag.Flag) { fmt.Fprintf(&b, "\n    --%s: %s", f.Name, f.Usage) })
-	if b.Len() == 0 {
-		return " no flags"
-	}
-	return b.String()
 }

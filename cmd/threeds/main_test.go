@@ -1,7 +1,6 @@
 package main
 
 import (
-	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -29,27 +28,6 @@ func TestExitStatus(t *testing.T) {
 			if got != want || (out.Len() > 0) != (want == 0) || (errs.Len() > 0) != (want != 0) {
 				t.Errorf("threeds %s: exit status %d, want %d\n%s%s", line, got, want, out.String(), errs.String())
 			}
-		}
-	}
-}
-
-func TestDescribeBuild(t *testing.T) {
-	for _, tt := range []struct {
-		version, told string
-		settings      []debug.BuildSetting
-		want          string
-	}{
-		{"", "", nil, "threeds development, go1.26"},
-		{"(devel)", "", []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}}, "threeds development, commit 0123456789ab, go1.26"},
-		{"v0.1.0", "", []debug.BuildSetting{{Key: "vcs.revision", Value: "01234"}, {Key: "vcs.modified", Value: "true"}},
-			"threeds v0.1.0, commit 01234 with changes, go1.26"},
-		{"v0.1.0", "", []debug.BuildSetting{{Key: "vcs.modified", Value: "false"}, {Key: "-trimpath", Value: "true"}}, "threeds v0.1.0, go1.26"},
-		{"(devel)", "v0.1.0-3-g0123456", nil, "threeds v0.1.0-3-g0123456, go1.26"},
-		{"v0.1.0", "v0.1.1", nil, "threeds v0.1.1, go1.26"},
-	} {
-		info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: tt.version}, Settings: tt.settings}
-		if got := describeBuild(info, tt.told); got != tt.want {
-			t.Errorf("describeBuild(%q, %v, %q) = %q, want %q", tt.version, tt.settings, tt.told, got, tt.want)
 		}
 	}
 }

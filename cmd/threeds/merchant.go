@@ -12,23 +12,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/base/cmdline"
 	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/state/account"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // runMerchant adds, changes, lists and removes merchants of the store, while a server runs or before there is one.
-func runMerchant(ctx context.Context, cmd *invocation) error {
-	name, cmd, err := chooseCommand(cmd, "add", "set", "list", "remove")
+func runMerchant(ctx context.Context, cmd *cmdline.Invocation) error {
+	name, cmd, err := cmdline.Choose(cmd, "add", "set", "list", "remove")
 	if err != nil {
 		return err
 	}
-	c := &merchantCommand{invocation: cmd}
-	c.asJSON, c.file = cmd.jsonFlag(), cmd.configFlag()
+	c := &merchantCommand{Invocation: cmd}
+	c.asJSON, c.file = cmd.JSONFlag(), cmd.ConfigFlag()
 	if name != "list" {
 		cmd.StringVar(&c.name, "name", "", "the merchant's name, as that of its API keys")
 	}
@@ -36,16 +39,16 @@ func runMerchant(ctx context.Context, cmd *invocation) error {
 	if name == "add" || name == "set" {
 		c.addProfileFlags()
 	}
-	if _, err := cmd.parse(0); err != nil {
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
 	if name != "list" && c.name == "" {
-		return usageErrorf("%s: --name NAME is missing", cmd.Name())
+		return cmdline.Usagef("%s: --name NAME is missing", cmd.Name())
 	}
 	if name == "set" && len(c.changes) == 0 {
-		return usageErrorf("%s: no setting is given (\"threeds merchant set --help\" names them)", cmd.Name())
+		return cmdline.Usagef("%s: no setting is given (\"threeds merchant set --help\" names them)", cmd.Name())
 	}
-	return withActs(ctx, *c.file, func(acts *ops.Acts, by operator.Actor) error {
+	return local.WithActs(ctx, *c.file, func(acts *ops.Acts, by operator.Actor) error {
 		c.acts, c.by = acts, by
 		return c.explain(do(ctx))
 	})
@@ -53,7 +56,7 @@ func runMerchant(ctx context.Context, cmd *invocation) error {
 
 // A merchantCommand is one command for merchants.
 type merchantCommand struct {
-	*invocation
+	*cmdline.Invocation
 	acts    *ops.Acts
 	by      operator.Actor
 	name    string
@@ -155,7 +158,7 @@ func parsePerDirectory(text string) (func(*account.Merchant), error) {
 	case !hasValue || !hasKey || word == "":
 		return nil, errors.New("want SCHEME.KEY=VALUE, such as visa.acquirer_bin=400551")
 	case field == nil:
-		return nil, fmt.Errorf("unknown key %q%s (allowed: %s)", oneLine(key), hint.For(key, names...), strings.Join(names, ", "))
+		return nil, fmt.Errorf("unknown key %q%s (allowed: %s)", terminal.OneLine(key), hint.For(key, names...), strings.Join(names, ", "))
 	}
 	return func(m *account.Merchant) {
 		r := m.PerDirectory[word]
@@ -209,7 +212,7 @@ func (c *merchantCommand) report(e merchant.Entry, err error, done string) error
 	if err != nil {
 		return err
 	}
-	return c.printResult(*c.asJSON, e, "%s merchant %q: all nodes use it within a second", done, e.Name)
+	return c.PrintResult(*c.asJSON, e, "%s merchant %q: all nodes use it within a second", done, e.Name)
 }
 
 func (c *merchantCommand) remove(ctx context.Context) error {
@@ -228,9 +231,9 @@ func (c *merchantCommand) remove(ctx context.Context) error {
 	rest := ""
 	if len(keys) > 0 {
 		rest = fmt.Sprintf("; its keys are good still, without settings (%s): \"threeds key revoke\" ends them",
-			countOf(len(keys), "API key"))
+			terminal.Count(len(keys), "API key"))
 	}
-	return c.printResult(*c.asJSON, map[string]any{"name": c.name, "removed": true, "keys": len(keys)}, "removed merchant %q%s", c.name, rest)
+	return c.PrintResult(*c.asJSON, map[string]any{"name": c.name, "removed": true, "keys": len(keys)}, "removed merchant %q%s", c.name, rest)
 }
 
 func (c *merchantCommand) list(ctx context.Context) error {
@@ -239,9 +242,9 @@ func (c *merchantCommand) list(ctx context.Context) error {
 		return err
 	}
 	if *c.asJSON {
-		return writeJSON(c.stdout, all)
+		return terminal.WriteJSON(c.Stdout, all)
 	}
-	w := newTable(c.stdout, "SOURCE\tMCC\tCOUNTRY\tACQUIRER FOR\tMERCHANT")
+	w := terminal.NewTable(c.Stdout, "SOURCE\tMCC\tCOUNTRY\tACQUIRER FOR\tMERCHANT")
 	refused := 0
 	for _, e := range all {
 		source := string(e.Source)
@@ -256,14 +259,14 @@ func (c *merchantCommand) list(ctx context.Context) error {
 			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", source, cmp.Or(e.MCC, "-"), cmp.Or(e.MerchantCountry, "-"),
-			cmp.Or(strings.Join(schemes, " "), "-"), oneLine(e.Name))
+			cmp.Or(strings.Join(schemes, " "), "-"), terminal.OneLine(e.Name))
 	}
 	if err := w.Flush(); err != nil || refused == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(c.stdout, "\n%s refused: the row in the store is not as it was sealed, and its settings are not used.\n"+
+	_, err = fmt.Fprintf(c.Stdout, "\n%s refused: the row in the store is not as it was sealed, and its settings are not used.\n"+
 		"Either somebody has changed it, or the key file has not got the secret any more. Remove it, and add it again.\n",
-		countOf(refused, "merchant"))
+		terminal.Count(refused, "merchant"))
 	return err
 }
 

@@ -7,23 +7,25 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/cmdline"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 )
 
 // runOutcomes prints what each answer of each scheme is worth today: who is liable, and what to do.
-func runOutcomes(_ context.Context, cmd *invocation) error {
+func runOutcomes(_ context.Context, cmd *cmdline.Invocation) error {
 	asJSON := cmd.Bool("json", false, "print JSON")
-	if _, err := cmd.parse(0); err != nil {
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
 	rows := outcome.Rows(time.Now())
 	if *asJSON {
-		enc := json.NewEncoder(cmd.stdout)
+		enc := json.NewEncoder(cmd.Stdout)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", " ")
 		return enc.Encode(rows)
 	}
-	w := newTable(cmd.stdout, "SCHEME\tCATEGORY\tSTATUS\tECI\tRESULT\tSHIFTS\tACTION\tBECAUSE")
+	w := terminal.NewTable(cmd.Stdout, "SCHEME\tCATEGORY\tSTATUS\tECI\tRESULT\tSHIFTS\tACTION\tBECAUSE")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
 			r.Scheme, r.Category, r.TransStatus, cmp.Or(string(r.ECI), "other"), r.Result, r.Shifts, r.Action, r.Because)

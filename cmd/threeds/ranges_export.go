@@ -1,106 +1,42 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/csv"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
 
+	"github.com/openthreeds/threeds/internal/base/cmdline"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/peers/rangequery"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
+	"github.com/openthreeds/threeds/internal/run/local"
 )
 
-// exportHeader names the columns of an export, in the words of the protocol.
-var exportHeader = []string{"start", "end", "acsProtocolVersions", "threeDSMethodURL", "acsInfoInd", "supportedMsgExt",
-	"dsProtocolVersions", "issuerCountryCode"}
-
-func rangesExport(ctx context.Context, cmd *invocation) error {
+func rangesExport(ctx context.Context, cmd *cmdline.Invocation) error {
 	word := cmd.String("generation", "", "this one instead of the one in use: a number, or held")
-	file := cmd.configFlag()
-	rest, err := cmd.parseScheme()
+	file := cmd.ConfigFlag()
+	rest, err := cmd.ReadScheme()
 	if err != nil {
 		return err
 	}
 	if *word != "" {
-		if err := checkGenerationWord(*word); err != nil {
-			return usageErrorf("ranges export: --generation: %v", err)
+		if err := local.CheckGeneration(*word); err != nil {
+			return cmdline.Usagef("ranges export: --generation: %v", err)
 		}
 	}
-	return withRanges(ctx, *file, func(s *rangeStore) error {
-		d, err := s.directory(rest[0])
+	return local.WithRanges(ctx, *file, func(s *local.Ranges) error {
+		d, err := s.Directory(rest[0])
 		if err != nil {
 			return err
 		}
 		var g *ranges.Generation
 		if *word != "" {
-			g, err = s.generation(ctx, d.Scheme, *word)
-		} else if g, _, err = s.inUse(ctx, d.Scheme, cmd.stderr); err == nil && g == nil {
+			g, err = s.Generation(ctx, d.Scheme, *word)
+		} else if g, _, err = s.InUse(ctx, d.Scheme, cmd.Stderr); err == nil && g == nil {
 			err = fmt.Errorf("%s has no card ranges yet", d.Scheme)
 		}
 		if err != nil {
 			return err
 		}
-		return writeCSV(ctx, exactWriter(cmd.stdout), g)
+		return rangequery.WriteCSV(ctx, terminal.Exact(cmd.Stdout), g)
 	})
-}
-
-// writeCSV writes a generation as CSV (RFC 4180), one line per range.
-func writeCSV(ctx context.Context, stdout io.Writer, g *ranges.Generation) error {
-	w := csv.NewWriter(stdout)
-	w.UseCRLF = true
-	if err := w.Write(exportHeader); err != nil {
-		return err
-	}
-	known := make(map[*ranges.Info][]string) // there are far fewer than ranges
-	record := make([]string, len(exportHeader))
-	for r, info := range g.Table.All() {
-		said, ok := known[info]
-		if !ok {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			said = csvColumns(info)
-			known[info] = said
-		}
-		record[0], record[1] = rangequery.Bounds(r)
-		copy(record[2:], said)
-		if err := w.Write(record); err != nil {
-			return err
-		}
-	}
-	w.Flush()
-	return w.Error()
-}
-
-// csvColumns are the columns of a range except its bounds.
-func csvColumns(info *ranges.Info) []string {
-	var versions, urls, infoInds, extensions []string
-	for _, v := range info.ACS {
-		versions = append(versions, v.Version)
-		urls = append(urls, strings.ReplaceAll(v.MethodURL, " ", "%20"))
-		infoInds = append(infoInds, strings.Join(v.InfoInd, "/"))
-		var all []string
-		for _, e := range v.Extensions {
-			all = append(all, strings.ReplaceAll(e.ID+"="+e.Version, " ", "%20"))
-		}
-		extensions = append(extensions, strings.Join(all, "/"))
-	}
-	return []string{strings.Join(versions, " "), perVersion(urls), perVersion(infoInds), perVersion(extensions),
-		strings.Join(info.DSVersions, " "), info.IssuerCountry}
-}
-
-// perVersion is one value when it is that of all versions, or else one for each
-// of them, in their order, with - where there is none.
-func perVersion(values []string) string {
-	if len(slices.Compact(slices.Clone(values))) < 2 {
-		return strings.Join(slices.Compact(slices.Clone(values)), "")
-	}
-	all := make([]string, len(values))
-	for i, v := range values {
-		all[i] = cmp.Or(v, "-")
-	}
-	return strings.Join(all, " ")
 }

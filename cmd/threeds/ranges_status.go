@@ -3,15 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/cmdline"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/local"
 )
 
 // rangesReport is one line of the status. Unknown times are zero.
@@ -35,37 +36,37 @@ type rangesReport struct {
 	Next       time.Time `json:"next,omitzero"`
 }
 
-func rangesStatus(ctx context.Context, cmd *invocation) error {
-	asJSON := cmd.jsonFlag()
-	file := cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+func rangesStatus(ctx context.Context, cmd *cmdline.Invocation) error {
+	asJSON := cmd.JSONFlag()
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
-	return withRanges(ctx, *file, func(s *rangeStore) error {
+	return local.WithRanges(ctx, *file, func(s *local.Ranges) error {
 		now := time.Now()
 		all := []rangesReport{}
 		for _, d := range s.Directories {
-			status, err := s.refreshStatus(ctx, d.Scheme)
+			status, err := s.RefreshStatus(ctx, d.Scheme)
 			if err != nil {
 				return err
 			}
-			wish, err := s.refreshRequest(ctx, d.Scheme, status)
+			wish, err := s.RefreshRequest(ctx, d.Scheme, status)
 			if err != nil {
 				return err
 			}
 			all = append(all, reportOf(d, status, wish, now))
 		}
 		if *asJSON {
-			return writeJSON(cmd.stdout, all)
+			return terminal.WriteJSON(cmd.Stdout, all)
 		}
-		return writeStatus(cmd.stdout, all, now, s.configArgument())
+		return writeStatus(cmd.Stdout, all, now, s.ConfigArgument())
 	})
 }
 
 func reportOf(d config.Directory, s directory.RefreshStatus, w directory.RefreshRequest, now time.Time) rangesReport {
 	r := rangesReport{
-		Scheme: d.Scheme, Generation: s.Generation, Serial: oneLine(s.Serial), Ranges: s.Ranges, Versions: d.Versions, PRes: s.Version,
-		Loaded: s.Loaded, Fault: oneLine(s.Fault), FaultAt: s.FaultAt, Held: s.Held, HeldRanges: s.HeldRanges, Asked: s.Asked, Next: s.Next,
+		Scheme: d.Scheme, Generation: s.Generation, Serial: terminal.OneLine(s.Serial), Ranges: s.Ranges, Versions: d.Versions, PRes: s.Version,
+		Loaded: s.Loaded, Fault: terminal.OneLine(s.Fault), FaultAt: s.FaultAt, Held: s.Held, HeldRanges: s.HeldRanges, Asked: s.Asked, Next: s.Next,
 		Accepted: s.Held != 0 && w.Accept == s.Held, Refreshing: w.Refresh,
 	}
 	age := now.Sub(s.Loaded)
@@ -83,7 +84,7 @@ func reportOf(d config.Directory, s directory.RefreshStatus, w directory.Refresh
 }
 
 func writeStatus(stdout io.Writer, all []rangesReport, now time.Time, again string) error {
-	w := newTable(stdout, "SCHEME\tGENERATION\tSERIAL\tRANGES\tVERSIONS\tPRES\tAGE\tNEXT\tHELD\tLAST FAULT")
+	w := terminal.NewTable(stdout, "SCHEME\tGENERATION\tSERIAL\tRANGES\tVERSIONS\tPRES\tAGE\tNEXT\tHELD\tLAST FAULT")
 	for _, r := range all {
 		generation, ranges, age, held := "none", "0", "never", "-"
 		if r.Generation > 0 {
@@ -96,7 +97,7 @@ func writeStatus(stdout io.Writer, all []rangesReport, now time.Time, again stri
 			age += " (" + r.Mark + ")"
 		}
 		if r.Held > 0 {
-			held = countOf(r.HeldRanges, "range")
+			held = terminal.Count(r.HeldRanges, "range")
 		}
 		fault := "-"
 		if r.Fault != "" {
@@ -121,7 +122,7 @@ func (r *rangesReport) describePending(again string) string {
 	var b strings.Builder
 	if r.Held > 0 {
 		fmt.Fprintf(&b, "\n%s: %s held back, %d in use.\n    compare: threeds ranges diff %d held --scheme %s%s\n",
-			r.Scheme, countOf(r.HeldRanges, "range"), r.Ranges, r.Generation, r.Scheme, again)
+			r.Scheme, terminal.Count(r.HeldRanges, "range"), r.Ranges, r.Generation, r.Scheme, again)
 	}
 	const waits = "no node has seen it yet; one that serves does within seconds"
 	switch {
@@ -163,30 +164,4 @@ func formatSpan(d time.Duration) string {
 		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
-
-// newTable returns a writer of columns, which tabs separate, below their heads.
-func newTable(w io.Writer, heads string) *tabwriter.Writer {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, heads)
-	return table
-}
-
-// writeList writes values in JSON, or a table of them: line returns the columns of one.
-func writeList[T any](w io.Writer, asJSON bool, all []T, heads string, line func(T) string) error {
-	if asJSON {
-		return writeJSON(w, all)
-	}
-	table := newTable(w, heads)
-	for _, v := range all {
-		fmt.Fprintln(table, line(v))
-	}
-	return table.Flush()
 }

@@ -1,26 +1,20 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/build"
+	"github.com/openthreeds/threeds/internal/base/cmdline"
 	"github.com/openthreeds/threeds/internal/base/obs"
-	netlisten "github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/run/demo"
 	"github.com/openthreeds/threeds/internal/run/playground"
-	"github.com/openthreeds/threeds/sandbox"
-	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
 // The default addresses of the sandbox's listeners.
@@ -32,7 +26,7 @@ const (
 )
 
 // runSandbox runs a server, its directory servers and issuers, and a shop in this process.
-func runSandbox(ctx context.Context, cmd *invocation) error {
+func runSandbox(ctx context.Context, cmd *cmdline.Invocation) error {
 	listen := cmd.String("listen", sandboxListen, "`HOST:PORT` of the API and of all pages, port 0 for any free one")
 	public := cmd.String("public-url", "", "`URL` of that port for browsers elsewhere, such as https://lab.example")
 	directories := cmd.String("directories-listen", sandboxDirectories, "`HOST:PORT` of the directory servers, with mutual TLS")
@@ -50,7 +44,7 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 		receivers = append(receivers, r)
 		return err
 	})
-	if _, err := cmd.parse(0); err != nil {
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
 	if *rehearsal != "" || *resultsCA != "" {
@@ -82,8 +76,8 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 	} else if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	ready := &readyFile{path: *readyPath}
-	if err := ready.removeStale(); err != nil {
+	ready := &demo.ReadyFile{Path: *readyPath}
+	if err := ready.RemoveStale(); err != nil {
 		return err
 	}
 	var lc net.ListenConfig
@@ -91,121 +85,14 @@ func runSandbox(ctx context.Context, cmd *invocation) error {
 	if err != nil {
 		return fmt.Errorf("%w (--listen HOST:0 takes any free port)", err)
 	}
-	terminal := obs.NonBlocking(cmd.stderr) // so that no request waits for the reader of the log
+	lines := obs.NonBlocking(cmd.Stderr) // so that no request waits for the reader of the log
 	o := playground.Options{
-		Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(terminal, slog.LevelWarn),
+		Dir: dir, API: api, Release: build.Release(version), Log: obs.NewLogger(lines, slog.LevelWarn),
 		DirectoriesListen: *directories, PerKey: *rate, Strict: *strict, DirectoryTimeout: *patience,
 	}
 	if !*isQuiet {
-		o.Around = func(h http.Handler) http.Handler { return printRequests(terminal, h) }
+		o.Around = func(h http.Handler) http.Handler { return demo.PrintRequests(lines, h) }
 	}
-	openToOthers(&o, publicURL, receivers)
-	return serveSandbox(ctx, o, publicURL, ready, cmd.stdout)
-}
-
-// isPublic reports whether browsers elsewhere reach a sandbox by its public address.
-func isPublic(publicURL string) bool {
-	u, err := url.Parse(publicURL)
-	return publicURL != "" && (err != nil || !sandbox.IsLocalHost(u.Host))
-}
-
-// openToOthers sets what is different if others reach the sandbox: webhooks go to its own shop and to the given receivers
-// alone, and with a public address the API keys are random. It logs what others can do.
-func openToOthers(o *playground.Options, publicURL string, receivers []webhook.Receiver) {
-	isPublic, listensBeyond := isPublic(publicURL), !netlisten.IsLoopback(o.API.Addr())
-	if !isPublic && !listensBeyond {
-		return
-	}
-	own, err := webhook.ParseReceiver("http://" + callableAddress(o.API.Addr()) + shop.HookPath)
-	if err != nil {
-		panic(err) // the address of a listener makes a URL
-	}
-	o.Receivers = append(receivers, own)
-	if !isPublic {
-		o.Log.Warn("the sandbox listens beyond this machine, and everybody knows its API keys", "address", o.API.Addr())
-		return
-	}
-	o.Keys = playground.RandomKeys()
-	o.Log.Warn("others reach the sandbox: whoever opens it is admin of its console, pays with test cards, and sees all payments", "url", publicURL)
-}
-
-// serveSandbox runs the playground and the shop until ctx ends. publicURL is what browsers
-// elsewhere reach them by; "" means that only browsers of this machine do.
-func serveSandbox(ctx context.Context, o playground.Options, publicURL string, ready *readyFile, stdout io.Writer) (err error) {
-	api := "http://" + callableAddress(o.API.Addr())
-	demo := &shop.Shop{
-		API: api, APIKey: playground.Key, PublicKey: playground.Key, Log: o.Log, PublicURL: publicURL, HookURL: api + shop.HookPath,
-	}
-	if o.Keys != nil {
-		demo.APIKey, demo.PublicKey = o.Keys.Key, "" // the pages of the shop are for everybody
-	}
-	o.Address = &playground.Address{PublicURL: cmp.Or(publicURL, api), IsBehindProxy: publicURL != "", Shop: demo.Handler()}
-	defer func() { err = errors.Join(err, demo.Close()) }()
-	p, err := playground.Start(ctx, o)
-	if err != nil {
-		return err
-	}
-	demo.Source = p
-	defer func() { err = errors.Join(err, ready.remove()) }()
-	if err := describeSandbox(p, o, ready, stdout); err != nil {
-		return errors.Join(err, p.Close())
-	}
-	return p.Run(ctx)
-}
-
-// describeSandbox writes the ready file, and says on standard output what there is.
-func describeSandbox(p *playground.Playground, o playground.Options, ready *readyFile, stdout io.Writer) error {
-	public, control := o.Address.PublicURL, p.Sandbox.ControlURL()
-	keys, reach := playground.Keys{Key: playground.Key, OtherKey: playground.OtherKey}, "."
-	switch {
-	case o.Keys != nil:
-		keys = *o.Keys
-	case o.Receivers == nil:
-		reach = ", and nothing leaves this machine but webhooks that you add."
-	}
-	api := public
-	if o.Address.IsBehindProxy {
-		control = public + playground.ControlPath
-	}
-	ca := filepath.Join(o.Dir, "ca.pem")
-	if err := os.WriteFile(ca, p.Sandbox.CAPEM(), 0o600); err != nil {
-		return err
-	}
-	ds := make(map[string]string)
-	for _, d := range p.Sandbox.Directories() {
-		ds[d.Scheme] = d.URL
-	}
-	err := ready.publish(map[string]any{
-		"api": api, "mpi": api, "results": p.ResultsURL(), "ds": ds, "acs": p.Sandbox.ACSURL(), "shop": public,
-		"apiKey": keys.Key, "otherApiKey": keys.OtherKey, "ca": ca, "control": control,
-		"public": public, "listen": o.API.Addr().String(), "browser": public, "directories": p.Sandbox.DirectoriesURL(),
-		"console": p.ConsoleURL(),
-	})
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(stdout, `threeds sandbox is ready. Nothing here is real%s
-
-  Demo shop   %s
-  API         %s
-  API key     %s
-  Peers saw   %s
-  Console     %s
-
-Try it:
-
-  curl -sS %s/preauth -H 'APIKey: %s' -H 'Content-Type: application/json' -d '{"acctNumber": "3000100000000103"}'
-
-Ctrl-C ends it.
-`, reach, public, api, keys.Key, control, p.ConsoleURL(), api, keys.Key)
-	return err
-}
-
-// callableAddress is an address to call for a TCP listener that may accept on all addresses.
-func callableAddress(a net.Addr) string {
-	at := netip.MustParseAddrPort(a.String())
-	if at.Addr().IsUnspecified() {
-		at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())
-	}
-	return at.String()
+	box := demo.Sandbox{Options: o, PublicURL: publicURL, Allowed: receivers, Ready: ready}
+	return box.Run(ctx, cmd.Stdout)
 }

@@ -8,16 +8,18 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/openthreeds/threeds/internal/base/build"
+	"github.com/openthreeds/threeds/internal/base/cmdline"
 	"github.com/openthreeds/threeds/internal/run/server"
 )
 
 // runServe is the production server: nothing in it is simulated.
-func runServe(ctx context.Context, cmd *invocation) error {
-	file := cmd.String("config", defaultConfig, "the configuration `FILE`")
-	if _, err := cmd.parse(0); err != nil {
+func runServe(ctx context.Context, cmd *cmdline.Invocation) error {
+	file := cmd.String("config", cmdline.DefaultConfig, "the configuration `FILE`")
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
-	return serve(ctx, *file, cmd.stderr, nil)
+	return serve(ctx, *file, cmd.Stderr, nil)
 }
 
 // serve runs the server that a configuration file describes until ctx ends. change may change the values that it is
@@ -30,7 +32,7 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*serv
 	ignored := make(chan os.Signal, 1)
 	signal.Notify(ignored, syscall.SIGPIPE) // otherwise the server would end when the reader of its log ends
 	defer signal.Stop(ignored)
-	return server.Serve(ctx, server.Options{File: file, Log: stderr, Build: buildInfo(), Release: releaseVersion(), Reload: reload, Change: change})
+	return server.Serve(ctx, server.Options{File: file, Log: stderr, Build: build.Describe(version), Release: build.Release(version), Reload: reload, Change: change})
 }
 
 // useTwoThreads lets two threads run Go code at the same time on a machine with one processor, unless GOMAXPROCS says

@@ -9,19 +9,21 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/openthreeds/threeds/internal/base/cmdline"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/server"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 // storeCommands are those about the store as a whole.
-var storeCommands = []command{{"status", storeStatus}}
+var storeCommands = []cmdline.Command{{Name: "status", Run: storeStatus}}
 
 // storeStatus says what the store is, and which of its servers has what.
-func storeStatus(ctx context.Context, cmd *invocation) (err error) {
-	asJSON := cmd.jsonFlag()
-	file := cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+func storeStatus(ctx context.Context, cmd *cmdline.Invocation) (err error) {
+	asJSON := cmd.JSONFlag()
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
 	c, err := config.Read(*file)
@@ -43,15 +45,15 @@ func storeStatus(ctx context.Context, cmd *invocation) (err error) {
 		return err
 	}
 	if *asJSON {
-		return writeJSON(cmd.stdout, layout)
+		return terminal.WriteJSON(cmd.Stdout, layout)
 	}
-	return writeLayout(cmd.stdout, &layout)
+	return writeLayout(cmd.Stdout, &layout)
 }
 
 // writeLayout writes two tables: the servers, and the tables with what each server has of them.
 func writeLayout(stdout io.Writer, l *store.Layout) error {
 	fmt.Fprintf(stdout, "engine %s (%s)\n\n", l.Engine, l.Version)
-	nodes := newTable(stdout, "SERVER\tROLE\tANSWERS\tSHARDS\tSIZE")
+	nodes := terminal.NewTable(stdout, "SERVER\tROLE\tANSWERS\tSHARDS\tSIZE")
 	for _, n := range l.Nodes {
 		answers := "yes"
 		if !n.IsUp {
@@ -63,7 +65,7 @@ func writeLayout(stdout io.Writer, l *store.Layout) error {
 		return err
 	}
 	fmt.Fprintln(stdout)
-	tables := newTable(stdout, "TABLE\tKIND\tSERVER\tSHARDS\tROWS\tSIZE")
+	tables := terminal.NewTable(stdout, "TABLE\tKIND\tSERVER\tSHARDS\tROWS\tSIZE")
 	for _, t := range l.Tables {
 		kind := t.Kind
 		if t.Key != "" {

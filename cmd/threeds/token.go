@@ -4,93 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/user"
 	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/api"
-	"github.com/openthreeds/threeds/internal/operate/merchant"
+	"github.com/openthreeds/threeds/internal/base/cmdline"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
-	"github.com/openthreeds/threeds/internal/run/config"
-	"github.com/openthreeds/threeds/internal/state/account"
-	"github.com/openthreeds/threeds/internal/state/keyring"
-	"github.com/openthreeds/threeds/internal/state/store"
+	"github.com/openthreeds/threeds/internal/run/local"
 )
 
 // tokenCommands create, list and revoke tokens of the admin API.
-var tokenCommands = []command{{"create", tokenCreate}, {"list", tokenList}, {"revoke", tokenRevoke}}
-
-// withActs calls do with what a command may do with a configuration's store, and who does it.
-func withActs(ctx context.Context, file string, do func(*ops.Acts, operator.Actor) error) error {
-	return withKeys(ctx, file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		return do(newActs(c, st, ring), commandActor())
-	})
+var tokenCommands = []cmdline.Command{
+	{Name: "create", Run: tokenCreate},
+	{Name: "list", Run: tokenList},
+	{Name: "revoke", Run: tokenRevoke},
 }
 
-// commandActor returns the person who runs a command: an admin, whom the audit trail names by user and host.
-func commandActor() operator.Actor {
-	name, host := "unknown", "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if h, err := os.Hostname(); err == nil {
-		host = h
-	}
-	return operator.Actor{Who: "cli:" + name + "@" + host, Role: operator.Admin, From: "command line"}
-}
-
-// newActs returns what a command may do with a store.
-func newActs(c *config.Config, st store.Store, ring *keyring.Ring) *ops.Acts {
-	passkeyURL := ""
-	if c.Console.Passkeys {
-		passkeyURL = c.Console.URL
-	}
-	return &ops.Acts{
-		Operators: &operator.Service{Store: st, Sealer: ring, Now: time.Now}, Store: st, Now: time.Now,
-		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return c.Registry(st, ring) }, IsCommandLine: true,
-		PasskeyURL: func() string { return passkeyURL },
-	}
-}
-
-// commandEntry returns the entry of the audit trail for what a command does.
-func commandEntry(action, object string, before, after any) operator.Entry {
-	by := commandActor()
-	return by.Entry(action, object, before, after)
-}
-
-// recordCommand adds what a command is about to do to the audit trail. When that fails, the command does nothing.
-func recordCommand(ctx context.Context, st store.Store, ring *keyring.Ring, action, object string, after any) error {
-	trail := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
-	err := trail.Record(ctx, commandEntry(action, object, nil, after))
-	if err != nil {
-		return fmt.Errorf("audit trail: %w", err)
-	}
-	return nil
-}
-
-func tokenCreate(ctx context.Context, cmd *invocation) error {
+func tokenCreate(ctx context.Context, cmd *cmdline.Invocation) error {
 	var token api.NewToken
 	cmd.StringVar(&token.Name, "name", "", "what the list and the audit trail call the token")
-	cmd.roleFlag(&token.Role, "what the token may do: viewer, operator or admin")
+	roleFlag(cmd, &token.Role, "what the token may do: viewer, operator or admin")
 	cmd.StringVar(&token.Merchant, "merchant", "", "the only merchant whose things the token may see")
 	cmd.Func("expires", "when the token ends: in days, as 90d, or a date in RFC 3339", func(text string) (err error) {
 		token.Expires, err = parseExpiry(text, time.Now())
 		return err
 	})
-	file := cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
 	if err := operator.CheckTokenName(token.Name); err != nil {
-		return usageErrorf("token create: --name: %v", err)
+		return cmdline.Usagef("token create: --name: %v", err)
 	}
 	if token.Role == "" {
-		return usageErrorf("token create: --role viewer, operator or admin is missing")
+		return cmdline.Usagef("token create: --role viewer, operator or admin is missing")
 	}
 	defer catchBrokenPipe()()
-	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+	return local.WithActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
 		made, err := acts.CreateToken(ctx, by, token)
 		if errors.Is(err, operator.ErrTaken) {
 			return fmt.Errorf("token create: there is a token %s (\"threeds token revoke %s\" ends it)", token.Name, token.Name)
@@ -98,7 +50,7 @@ func tokenCreate(ctx context.Context, cmd *invocation) error {
 		if err != nil {
 			return plainError(err)
 		}
-		if _, err := fmt.Fprintln(cmd.stdout, made.Token); err != nil { // nobody has the token
+		if _, err := fmt.Fprintln(cmd.Stdout, made.Token); err != nil { // nobody has the token
 			_, revoked := ops.Find("token revoke").Do(acts, context.WithoutCancel(ctx), by, token.Name)
 			return errors.Join(err, revoked)
 		}
@@ -107,7 +59,7 @@ func tokenCreate(ctx context.Context, cmd *invocation) error {
 }
 
 // roleFlag adds the flag of a role.
-func (cmd *invocation) roleFlag(role *string, usage string) {
+func roleFlag(cmd *cmdline.Invocation, role *string, usage string) {
 	cmd.Func("role", usage, func(text string) error {
 		_, err := operator.ParseRole(text)
 		*role = text
@@ -123,63 +75,68 @@ func plainError(err error) error {
 	return err
 }
 
-func tokenList(ctx context.Context, cmd *invocation) error {
-	asJSON, file := cmd.jsonFlag(), cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+func tokenList(ctx context.Context, cmd *cmdline.Invocation) error {
+	asJSON, file := cmd.JSONFlag(), cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
-	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+	return local.WithActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
 		all, err := acts.Tokens(ctx, by)
 		if err != nil {
 			return err
 		}
-		return writeList(cmd.stdout, *asJSON, all, "NAME\tROLE\tCREATED\tEXPIRES\tMERCHANT", func(t operator.Token) string {
+		return terminal.WriteList(cmd.Stdout, *asJSON, all, "NAME\tROLE\tCREATED\tEXPIRES\tMERCHANT", func(t operator.Token) string {
 			created := t.Created.Format(time.RFC3339)
 			if !t.IsSealed {
 				created = "refused"
 			}
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", oneLine(t.Name), t.Role, created, orNever(timeOrNull(t.Expires)), oneLine(t.Merchant))
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", terminal.OneLine(t.Name), t.Role, created, orNever(timeOrNull(t.Expires)), terminal.OneLine(t.Merchant))
 		})
 	})
 }
 
-func tokenRevoke(ctx context.Context, cmd *invocation) error {
-	file := cmd.configFlag()
-	rest, err := cmd.parseExactly(1, "the name of the token is missing")
+func tokenRevoke(ctx context.Context, cmd *cmdline.Invocation) error {
+	file := cmd.ConfigFlag()
+	rest, err := cmd.ReadExactly(1, "the name of the token is missing")
 	if err != nil {
 		return err
 	}
-	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+	return local.WithActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
 		_, err := ops.Find("token revoke").Do(acts, ctx, by, rest[0])
 		if errors.Is(err, operator.ErrNoToken) {
 			return errors.New("token revoke: no such token (see \"threeds token list\")")
 		}
 		if err == nil {
-			fmt.Fprintf(cmd.stderr, "threeds: revoked token %s\n", oneLine(rest[0]))
+			fmt.Fprintf(cmd.Stderr, "threeds: revoked token %s\n", terminal.OneLine(rest[0]))
 		}
 		return err
 	})
 }
 
 // operatorCommands invite, list, change and remove users of the console.
-var operatorCommands = []command{{"invite", operatorInvite}, {"list", operatorList}, {"role", operatorRole}, {"remove", operatorRemove}}
+var operatorCommands = []cmdline.Command{
+	{Name: "invite", Run: operatorInvite},
+	{Name: "list", Run: operatorList},
+	{Name: "role", Run: operatorRole},
+	{Name: "remove", Run: operatorRemove},
+}
 
-func operatorInvite(ctx context.Context, cmd *invocation) error {
+func operatorInvite(ctx context.Context, cmd *cmdline.Invocation) error {
 	var asked api.NewOperator
 	cmd.StringVar(&asked.Name, "name", "", "what the list and the audit trail call the operator")
-	cmd.roleFlag(&asked.Role, "what the operator may do: viewer, operator or admin")
+	roleFlag(cmd, &asked.Role, "what the operator may do: viewer, operator or admin")
 	cmd.StringVar(&asked.Merchant, "merchant", "", "the only merchant whose things the operator may see")
-	file := cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+	file := cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
 	if err := operator.CheckTokenName(asked.Name); err != nil && asked.Name != "" {
-		return usageErrorf("operator invite: --name: %v", err)
+		return cmdline.Usagef("operator invite: --name: %v", err)
 	}
 	if asked.Role == "" {
-		return usageErrorf("operator invite: --role viewer, operator or admin is missing")
+		return cmdline.Usagef("operator invite: --role viewer, operator or admin is missing")
 	}
-	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+	return local.WithActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
 		if acts.PasskeyURL() == "" {
 			return errors.New("operator invite: an invitation is for a passkey (set console.url, with a host name, and leave console.passkeys on)")
 		}
@@ -190,27 +147,27 @@ func operatorInvite(ctx context.Context, cmd *invocation) error {
 		if err != nil {
 			return plainError(err)
 		}
-		_, err = fmt.Fprintln(cmd.stdout, made.Link)
+		_, err = fmt.Fprintln(cmd.Stdout, made.Link)
 		return err
 	})
 }
 
-func operatorList(ctx context.Context, cmd *invocation) error {
-	asJSON, file := cmd.jsonFlag(), cmd.configFlag()
-	if _, err := cmd.parse(0); err != nil {
+func operatorList(ctx context.Context, cmd *cmdline.Invocation) error {
+	asJSON, file := cmd.JSONFlag(), cmd.ConfigFlag()
+	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}
-	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+	return local.WithActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
 		all, err := acts.ListOperators(ctx, by)
 		if err != nil {
 			return err
 		}
-		return writeList(cmd.stdout, *asJSON, all, "NAME\tROLE\tCREATED\tPASSKEYS\tMERCHANT\tLABEL", func(u operator.User) string {
+		return terminal.WriteList(cmd.Stdout, *asJSON, all, "NAME\tROLE\tCREATED\tPASSKEYS\tMERCHANT\tLABEL", func(u operator.User) string {
 			created := u.Created.Format(time.RFC3339)
 			if !u.IsSealed {
 				created = "refused"
 			}
-			return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", oneLine(u.Name), u.Role, created, len(u.Passkeys), oneLine(u.Merchant), oneLine(u.Label))
+			return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", terminal.OneLine(u.Name), u.Role, created, len(u.Passkeys), terminal.OneLine(u.Merchant), terminal.OneLine(u.Label))
 		})
 	})
 }
@@ -226,34 +183,34 @@ func explainOperator(command string, err error) error {
 	return err
 }
 
-func operatorRole(ctx context.Context, cmd *invocation) error {
-	file := cmd.configFlag()
-	rest, err := cmd.parseExactly(2, "the name of the operator or the role is missing")
+func operatorRole(ctx context.Context, cmd *cmdline.Invocation) error {
+	file := cmd.ConfigFlag()
+	rest, err := cmd.ReadExactly(2, "the name of the operator or the role is missing")
 	if err != nil {
 		return err
 	}
 	if _, err := operator.ParseRole(rest[1]); err != nil {
-		return usageErrorf("operator role: %v", err)
+		return cmdline.Usagef("operator role: %v", err)
 	}
-	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+	return local.WithActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
 		was, now, err := acts.ChangeRole(ctx, by, rest[0], rest[1])
 		if err == nil {
-			fmt.Fprintf(cmd.stderr, "threeds: %s was %s and is %s\n", oneLine(rest[0]), was.Role, now.Role)
+			fmt.Fprintf(cmd.Stderr, "threeds: %s was %s and is %s\n", terminal.OneLine(rest[0]), was.Role, now.Role)
 		}
 		return explainOperator("operator role", err)
 	})
 }
 
-func operatorRemove(ctx context.Context, cmd *invocation) error {
-	file := cmd.configFlag()
-	rest, err := cmd.parseExactly(1, "the name of the operator is missing")
+func operatorRemove(ctx context.Context, cmd *cmdline.Invocation) error {
+	file := cmd.ConfigFlag()
+	rest, err := cmd.ReadExactly(1, "the name of the operator is missing")
 	if err != nil {
 		return err
 	}
-	return withActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
+	return local.WithActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
 		_, err := ops.Find("operator remove").Do(acts, ctx, by, rest[0])
 		if err == nil {
-			fmt.Fprintf(cmd.stderr, "threeds: removed operator %s\n", oneLine(rest[0]))
+			fmt.Fprintf(cmd.Stderr, "threeds: removed operator %s\n", terminal.OneLine(rest[0]))
 		}
 		return explainOperator("operator remove", err)
 	})

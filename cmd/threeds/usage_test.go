@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openthreeds/threeds/internal/base/cmdline"
 )
 
 // TestHelpNamesEveryFlag: "threeds help" has each command, and each flag that the command says it takes. The settings of a
@@ -69,7 +71,7 @@ func flagsByCommand(t *testing.T) map[string][]string {
 			all[name] = append(all[name], m[1])
 		}
 	}
-	for _, name := range commandNames(commands) {
+	for _, name := range cmdline.Names(commands) {
 		if name != "help" {
 			look(name)
 		}
@@ -155,7 +157,7 @@ func TestGroupsOfCommandsSayWhatTheyTake(t *testing.T) {
 				t.Errorf("%s %s: exit status %d, %q, %q", group, flag, code, out.String(), errs.String())
 			}
 		}
-		if !slices.Contains(commandNames(commands), group) {
+		if !slices.Contains(cmdline.Names(commands), group) {
 			t.Errorf("%s is no command", group)
 		}
 	}

@@ -12,12 +12,15 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/api"
+	"github.com/openthreeds/threeds/internal/base/cmdline"
 	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
 	"github.com/openthreeds/threeds/internal/run/config"
+	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/run/server"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -25,34 +28,34 @@ import (
 
 // runWebhook changes the webhook endpoints of a merchant and shows its events, while a server runs or before there is
 // one. It also verifies a delivery as its receiver should.
-func runWebhook(ctx context.Context, cmd *invocation) error {
+func runWebhook(ctx context.Context, cmd *cmdline.Invocation) error {
 	names := append([]string{"add", "list"}, webhookWords("")...)
-	name, cmd, err := chooseCommand(cmd, append(names, "events", "verify")...)
+	name, cmd, err := cmdline.Choose(cmd, append(names, "events", "verify")...)
 	if err != nil {
 		return err
 	}
 	if name == "verify" {
 		return verifyDelivery(ctx, cmd)
 	}
-	c := &webhookCommand{invocation: cmd}
+	c := &webhookCommand{Invocation: cmd}
 	cmd.StringVar(&c.merchant, "merchant", "", "the merchant that the endpoint or event belongs to")
 	cmd.BoolVar(&c.asJSON, "json", false, "say it in JSON")
-	file := cmd.configFlag()
+	file := cmd.ConfigFlag()
 	do, argument := c.prepare(name)
-	rest, err := cmd.parse(1)
+	rest, err := cmd.ReadArgs(1)
 	if err != nil {
 		return err
 	}
 	isOptional := strings.HasPrefix(argument, "[")
 	switch {
 	case c.merchant == "":
-		return usageErrorf("%s: --merchant NAME is missing", cmd.Name())
+		return cmdline.Usagef("%s: --merchant NAME is missing", cmd.Name())
 	case config.CheckMerchantName(c.merchant) != nil:
-		return usageErrorf("%s: --merchant: %v", cmd.Name(), config.CheckMerchantName(c.merchant))
+		return cmdline.Usagef("%s: --merchant: %v", cmd.Name(), config.CheckMerchantName(c.merchant))
 	case argument == "" && len(rest) > 0:
-		return usageErrorf("%s: unexpected argument %q", cmd.Name(), oneLine(rest[0]))
+		return cmdline.Usagef("%s: unexpected argument %q", cmd.Name(), terminal.OneLine(rest[0]))
 	case argument != "" && !isOptional && len(rest) == 0:
-		return usageErrorf("%s: %s is missing", cmd.Name(), argument)
+		return cmdline.Usagef("%s: %s is missing", cmd.Name(), argument)
 	}
 	if len(rest) > 0 {
 		c.argument = rest[0]
@@ -64,10 +67,10 @@ func runWebhook(ctx context.Context, cmd *invocation) error {
 	if name == "add" {
 		defer catchBrokenPipe()()
 	}
-	return withKeysOf(ctx, conf, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
-		c.acts = newActs(conf, st, ring)
-		c.acts.Hooks = server.NewWebhooks(ctx, conf, st, ring, obs.NewLogger(cmd.stderr, slog.LevelWarn))
-		c.by = commandActor()
+	return local.WithKeysOf(ctx, conf, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
+		c.acts = local.NewActs(conf, st, ring)
+		c.acts.Hooks = server.NewWebhooks(ctx, conf, st, ring, obs.NewLogger(cmd.Stderr, slog.LevelWarn))
+		c.by = local.Actor()
 		c.by.Merchant = c.merchant
 		return c.explain(do(ctx))
 	})
@@ -86,7 +89,7 @@ func webhookWords(in string) (words []string) {
 
 // A webhookCommand is one command for a merchant's webhooks.
 type webhookCommand struct {
-	*invocation
+	*cmdline.Invocation
 	acts     *ops.Acts
 	by       operator.Actor // sees what is the merchant's alone
 	merchant string
@@ -149,7 +152,7 @@ func (c *webhookCommand) prepareAdd() func(context.Context) error {
 		_, err = c.acts.Merchants().Get(ctx, c.merchant)
 		switch {
 		case errors.Is(err, merchant.ErrNotFound):
-			fmt.Fprintf(c.stderr, "threeds: neither configuration nor store has a merchant %q: the endpoint is for one without settings\n",
+			fmt.Fprintf(c.Stderr, "threeds: neither configuration nor store has a merchant %q: the endpoint is for one without settings\n",
 				c.merchant)
 		case err != nil:
 			return err
@@ -160,16 +163,16 @@ func (c *webhookCommand) prepareAdd() func(context.Context) error {
 			return err
 		}
 		if c.asJSON {
-			err = writeJSON(c.stdout, added.Endpoint)
+			err = terminal.WriteJSON(c.Stdout, added.Endpoint)
 		} else {
-			_, err = fmt.Fprintln(c.stdout, added.Secret)
+			_, err = fmt.Fprintln(c.Stdout, added.Secret)
 		}
 		if err != nil { // nobody has the secret
 			_, removed := ops.Find("webhook remove").Do(c.acts, context.WithoutCancel(ctx), c.by, added.ID)
 			return errors.Join(err, removed)
 		}
 		if !c.asJSON {
-			fmt.Fprintf(c.stderr, "threeds: added webhook endpoint %s of merchant %q\n", added.ID, c.merchant)
+			fmt.Fprintf(c.Stderr, "threeds: added webhook endpoint %s of merchant %q\n", added.ID, c.merchant)
 		}
 		return nil
 	}
@@ -185,9 +188,9 @@ func (c *webhookCommand) list(ctx context.Context) error {
 		for _, e := range all {
 			views = append(views, e.Endpoint)
 		}
-		return writeJSON(c.stdout, views)
+		return terminal.WriteJSON(c.Stdout, views)
 	}
-	w := newTable(c.stdout, "ID\tSTATE\tTYPES\tCREATED\tURL\tDESCRIPTION")
+	w := terminal.NewTable(c.Stdout, "ID\tSTATE\tTYPES\tCREATED\tURL\tDESCRIPTION")
 	for _, e := range all {
 		state := "enabled"
 		switch {
@@ -201,7 +204,7 @@ func (c *webhookCommand) list(ctx context.Context) error {
 			types = "all"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, state, types, e.Created.Format(time.RFC3339),
-			oneLine(e.URL), cmp.Or(oneLine(e.Description), "-"))
+			terminal.OneLine(e.URL), cmp.Or(terminal.OneLine(e.Description), "-"))
 	}
 	return w.Flush()
 }
@@ -218,30 +221,30 @@ func (c *webhookCommand) doAct(ctx context.Context, act *ops.Act) error {
 		if done.Disabled {
 			did = "disabled"
 		}
-		return c.printResult(c.asJSON, done.Endpoint, "%s webhook endpoint %s of merchant %q", did, done.ID, c.merchant)
+		return c.PrintResult(c.asJSON, done.Endpoint, "%s webhook endpoint %s of merchant %q", did, done.ID, c.merchant)
 	case api.Secret:
 		return c.printSecret(done)
 	case api.DeliveryTest:
 		return c.printAttempt(done)
 	case api.EventID:
-		return c.printResult(c.asJSON, done, "event %s is delivered again as soon as a server runs", done.ID)
+		return c.PrintResult(c.asJSON, done, "event %s is delivered again as soon as a server runs", done.ID)
 	}
-	return c.printResult(c.asJSON, map[string]string{"id": c.argument}, "removed webhook endpoint %s of merchant %q", c.argument, c.merchant)
+	return c.PrintResult(c.asJSON, map[string]string{"id": c.argument}, "removed webhook endpoint %s of merchant %q", c.argument, c.merchant)
 }
 
 // printSecret prints the new secret of an endpoint, once.
 func (c *webhookCommand) printSecret(v api.Secret) error {
-	if err := c.printResult(c.asJSON, v, "the former secret of %s signs as well until %s", c.argument, v.PreviousUntil.Format(time.RFC3339)); err != nil || c.asJSON {
+	if err := c.PrintResult(c.asJSON, v, "the former secret of %s signs as well until %s", c.argument, v.PreviousUntil.Format(time.RFC3339)); err != nil || c.asJSON {
 		return err
 	}
-	_, err := fmt.Fprintln(c.stdout, v.Secret)
+	_, err := fmt.Fprintln(c.Stdout, v.Secret)
 	return err
 }
 
 // printAttempt prints how a test has ended. It fails when the event was not delivered.
 func (c *webhookCommand) printAttempt(v api.DeliveryTest) error {
 	if c.asJSON {
-		if err := writeJSON(c.stdout, v); err != nil {
+		if err := terminal.WriteJSON(c.Stdout, v); err != nil {
 			return err
 		}
 	}
@@ -251,7 +254,7 @@ func (c *webhookCommand) printAttempt(v api.DeliveryTest) error {
 	case c.asJSON:
 		return nil
 	}
-	return c.printResult(false, nil, "delivered, answered with status %d", *v.Status)
+	return c.PrintResult(false, nil, "delivered, answered with status %d", *v.Status)
 }
 
 // prepareEvents returns the command that lists events, or shows one with its deliveries.
@@ -270,7 +273,7 @@ func (c *webhookCommand) prepareEvents() func(context.Context) error {
 			return c.showEvent(ctx)
 		}
 		if err := webhook.CheckType(api.EventType(q.Type)); err != nil {
-			return usageErrorf("webhook events: --type: %v", err)
+			return cmdline.Usagef("webhook events: --type: %v", err)
 		}
 		found, err := c.acts.Events(ctx, c.by, q)
 		if err != nil {
@@ -281,9 +284,9 @@ func (c *webhookCommand) prepareEvents() func(context.Context) error {
 			for _, e := range found.Events {
 				bodies = append(bodies, e.Body)
 			}
-			return writeJSON(c.stdout, bodies)
+			return terminal.WriteJSON(c.Stdout, bodies)
 		}
-		w := newTable(c.stdout, "ID\tCREATED\tTYPE\tAUTHENTICATION")
+		w := terminal.NewTable(c.Stdout, "ID\tCREATED\tTYPE\tAUTHENTICATION")
 		for _, e := range found.Events {
 			kind, about, err := e.Says()
 			if err != nil {
@@ -306,9 +309,9 @@ func (c *webhookCommand) showEvent(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return writeJSON(c.stdout, view)
+		return terminal.WriteJSON(c.Stdout, view)
 	}
-	w := newTable(c.stdout, "ENDPOINT\tATTEMPTS\tLAST\tSTATUS\tERROR\tNEXT")
+	w := terminal.NewTable(c.Stdout, "ENDPOINT\tATTEMPTS\tLAST\tSTATUS\tERROR\tNEXT")
 	for _, d := range e.Deliveries {
 		status, next := "-", "-"
 		if d.Status != 0 {
@@ -327,28 +330,28 @@ func (c *webhookCommand) showEvent(ctx context.Context) error {
 const maxDelivery = 1 << 20
 
 // verifyDelivery checks a delivery as its receiver should.
-func verifyDelivery(_ context.Context, cmd *invocation) error {
+func verifyDelivery(_ context.Context, cmd *cmdline.Invocation) error {
 	file := cmd.String("secret", "", "the file of the endpoint's secret (whsec_ and base64)")
 	id := cmd.String("id", "", "the value of the header webhook-id")
 	timestamp := cmd.String("timestamp", "", "the value of the header webhook-timestamp")
 	signature := cmd.String("signature", "", "the value of the header webhook-signature")
-	rest, err := cmd.parse(1)
+	rest, err := cmd.ReadArgs(1)
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{"secret", "id", "timestamp", "signature"} {
 		if cmd.Lookup(name).Value.String() == "" {
-			return usageErrorf("webhook verify: --%s is missing", name)
+			return cmdline.Usagef("webhook verify: --%s is missing", name)
 		}
 	}
 	if len(rest) == 0 {
-		return usageErrorf("webhook verify: FILE is missing (- is standard input)")
+		return cmdline.Usagef("webhook verify: FILE is missing (- is standard input)")
 	}
 	secret, err := readSecret(*file)
 	if err != nil {
 		return err
 	}
-	body, err := readInput(rest[0], cmd.stdin, maxDelivery+1)
+	body, err := cmdline.ReadInput(rest[0], cmd.Stdin, maxDelivery+1)
 	if err != nil {
 		return err
 	}
@@ -363,9 +366,9 @@ func verifyDelivery(_ context.Context, cmd *invocation) error {
 		return errors.New("webhook verify: no signature fits: check the secret, and that the body is as it came, byte for byte")
 	}
 	if err := webhook.Verify(*id, *timestamp, *signature, body, time.Now(), secret); err != nil {
-		fmt.Fprintln(cmd.stderr, "threeds: the timestamp is not within five minutes of now: a receiver refuses such a delivery")
+		fmt.Fprintln(cmd.Stderr, "threeds: the timestamp is not within five minutes of now: a receiver refuses such a delivery")
 	}
-	_, err = fmt.Fprintln(cmd.stdout, "good")
+	_, err = fmt.Fprintln(cmd.Stdout, "good")
 	return err
 }
 
@@ -374,7 +377,7 @@ const maxSecretFile = 4096
 
 // readSecret reads the secret of an endpoint from a file.
 func readSecret(file string) (webhook.Secret, error) {
-	data, err := readInput(file, nil, maxSecretFile)
+	data, err := cmdline.ReadInput(file, nil, maxSecretFile)
 	if err != nil {
 		return nil, err
 	}

@@ -14,13 +14,9 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
-const (
-	longFunction = 60  // lines
-	longLine     = 120 // characters; a tab counts as one
-)
+const longFunction = 60 // lines
 
 // notProduct are the folders that hold no part of the server: programs that test
 // or measure it. Folders whose name ends in
@@ -34,7 +30,7 @@ type code struct {
 	functions      int      // unexported functions and methods of the product
 	oneWord        int      // those of them whose name is one word
 	longFunctions  []string // "file.go:12 name (61 lines)"
-	longLines      []string // "file.go:12 (130 characters)"
+	longLines      []string // "file.go:12 (130 characters)", of all code
 	examples       int
 }
 
@@ -56,7 +52,7 @@ func reportCode(w io.Writer, dir string) error {
 		fmt.Fprintf(w, "%5d   %5d   %8d   %s\n", p.files, p.lines, p.exported, name)
 	}
 	printList(w, fmt.Sprintf("functions longer than %d lines", longFunction), c.longFunctions)
-	printList(w, fmt.Sprintf("lines longer than %d characters", longLine), c.longLines)
+	printList(w, fmt.Sprintf("lines longer than %d characters, %d in tests", longLine, longTestLine), c.longLines)
 	return nil
 }
 
@@ -108,6 +104,7 @@ func walkFiles(root fs.FS, ending string, f func(name string, text []byte) error
 // add counts one Go file.
 func (c *code) add(name string, text []byte, file *ast.File) {
 	lines := bytes.Count(text, []byte("\n"))
+	c.longLines = append(c.longLines, findLongLines(name, text)...)
 	if strings.HasSuffix(name, "_test.go") {
 		c.tests += lines
 		for _, d := range file.Decls {
@@ -132,13 +129,6 @@ func (c *code) add(name string, text []byte, file *ast.File) {
 		p.exported += countExported(d)
 		if f, ok := d.(*ast.FuncDecl); ok {
 			c.addFunction(name, text, f)
-		}
-	}
-	number := 0
-	for line := range strings.Lines(string(text)) {
-		number++
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\r\n")); n > longLine {
-			c.longLines = append(c.longLines, fmt.Sprintf("%s:%d (%d characters)", name, number, n))
 		}
 	}
 }

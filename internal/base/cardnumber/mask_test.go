@@ -99,3 +99,14 @@ func TestStackOfAPanicShowsNoCardNumber(t *testing.T) {
 		t.Errorf("more than the card number is hidden in %s", masked)
 	}
 }
+
+// TestMasked: of the shortest card number not more is shown than of the longest.
+func TestMasked(t *testing.T) {
+	for in, want := range map[string]string{
+		"400000112233": "400000112233", "4000001122334": "400000***2334", "4000001122334455667": "400000*********5667", "400000112233x": "400000112233x",
+	} {
+		if got := cardnumber.MaskDigits(in); got != want {
+			t.Errorf("masked(%s) = %s, want %s", in, got, want)
+		}
+	}
+}

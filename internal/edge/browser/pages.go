@@ -119,7 +119,8 @@ func (h *handler) showEnd(w http.ResponseWriter, r *http.Request, v *session.Bro
 	looks := h.Looks(r.Context(), v.Merchant)
 	p := endPage{page: h.newPage(r, v.Language, looks, ""), ID: v.ID, IsScripted: at != placeTab, IsWindow: at == placeWindow}
 	if len(looks.Logo) > 0 { // The page may not know the token, so it brings the picture along.
-		p.Logo = template.URL("data:" + looks.LogoType + ";base64," + base64.StdEncoding.EncodeToString(looks.Logo)) //nolint:gosec // of our configuration
+		picture := base64.StdEncoding.EncodeToString(looks.Logo)
+		p.Logo = template.URL("data:" + looks.LogoType + ";base64," + picture) //nolint:gosec // of our configuration
 	}
 	if v.ReturnURL != "" && at == placeUnknown {
 		p.Return = returnURL(v)

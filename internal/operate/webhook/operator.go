@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -27,7 +26,7 @@ const maxUnknown = time.Hour
 // OperatorEndpoint returns the endpoint of the operator at a URL. Its id is the same on all nodes. No types means all.
 func OperatorEndpoint(url string, secret Secret, types []api.EventType) *Endpoint {
 	digest := sha256.Sum256([]byte(url))
-	return &Endpoint{ID: operatorPrefix + hex.EncodeToString(digest[:16]), URL: url, Secret: secret, Types: types}
+	return &Endpoint{ID: operatorPrefix + store.Letters(digest[:16]), URL: url, Secret: secret, Types: types}
 }
 
 func isOperator(endpoint string) bool { return strings.HasPrefix(endpoint, operatorPrefix) }
@@ -70,7 +69,7 @@ func (s *Service) TellOperator(ctx context.Context, kind api.EventType, occurren
 	}
 	digest := sha256.Sum256([]byte(string(kind) + "\x00" + occurrence))
 	e := &store.Event{
-		ID: store.NewEventID(hex.EncodeToString(digest[:16]), "", operatorMerchant), Merchant: operatorMerchant, Type: string(kind),
+		ID: store.NewEventID(store.Letters(digest[:16]), "", operatorMerchant), Merchant: operatorMerchant, Type: string(kind),
 		Created: s.Now().UTC().Truncate(time.Millisecond), Endpoints: endpoints,
 	}
 	if err := s.sealEvent(e, encoded); err != nil {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -110,7 +109,7 @@ func (s *Service) attempted(isDelivered bool) {
 func newEventID(about, merchant string) string {
 	name := make([]byte, 8)
 	rand.Read(name) // it never fails, it ends the process
-	return store.NewEventID(hex.EncodeToString(name), about, merchant)
+	return store.NewEventID(store.Letters(name), about, merchant)
 }
 
 // NewEvent returns an event for the store: it is delivered to the endpoints of the merchant that want its type, from

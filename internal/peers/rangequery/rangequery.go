@@ -1,13 +1,11 @@
 // Package rangequery answers what people ask of card ranges. Use [Find] for the ranges that hold cards with a prefix,
 // [Compare] for what differs between two generations, and [ShowInfo] and [DescribeInfo] for what is said of a range.
+// A [File] reads the ranges that somebody has in a file, and [WriteCSV] writes them into one.
 //
 // The command line and the admin API use the same answers. No whole card number is in one.
 package rangequery
 
 import (
-	"strings"
-	"unicode"
-
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 )
 
@@ -125,17 +123,4 @@ func (d *Difference) add(c ranges.Change) {
 	if hasRoom {
 		d.First = append(d.First, shown)
 	}
-}
-
-// MaskDigits returns a text without a card number: of 13 digits or more it keeps the first six and the last four.
-func MaskDigits(s string) string {
-	if len(s) < 13 || strings.Trim(s, "0123456789") != "" {
-		return s
-	}
-	return s[:6] + strings.Repeat("*", len(s)-10) + s[len(s)-4:]
-}
-
-// oneLine returns a text that others wrote so that it fits a terminal and a table.
-func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 	"github.com/openthreeds/threeds/internal/peers/ranges"
 )
 
@@ -66,13 +68,13 @@ const narrow = 10_000
 func boundsAround(r ranges.Range, pan string) (start, end string) {
 	start, end = Bounds(r)
 	if r.End-r.Start < narrow-1 {
-		return MaskDigits(start), MaskDigits(end)
+		return cardnumber.MaskDigits(start), cardnumber.MaskDigits(end)
 	}
 	if strings.HasPrefix(pan, start) {
-		start = MaskDigits(start)
+		start = cardnumber.MaskDigits(start)
 	}
 	if strings.HasPrefix(pan, end) {
-		end = MaskDigits(end)
+		end = cardnumber.MaskDigits(end)
 	}
 	return start, end
 }
@@ -98,7 +100,7 @@ func DescribeInfo(info *ranges.Info) []string {
 		for _, e := range first.Extensions {
 			line += " extension " + e.ID + " " + e.Version
 		}
-		lines = append(lines, oneLine(line))
+		lines = append(lines, terminal.OneLine(line))
 		rest = rest[n:]
 	}
 	if len(lines) == 0 {
@@ -141,7 +143,7 @@ func DSURLs(g *ranges.Generation, country string) string {
 				in = " (" + d.Country + ")"
 			}
 		}
-		all = append(all, oneLine(u)+in)
+		all = append(all, terminal.OneLine(u)+in)
 	}
 	return strings.Join(all, ", ")
 }

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openthreeds/threeds/internal/protocol/v1"
+	v1 "github.com/openthreeds/threeds/internal/protocol/v1"
 	"github.com/openthreeds/threeds/message"
 )
 

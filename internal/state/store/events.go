@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 	"time"
 )
@@ -30,13 +29,23 @@ const (
 )
 
 // NewEventID returns the id of an event about a transaction, or about none of a merchant. The name is what tells it from
-// the other events with the same key: a text without "_".
+// the other events with the same key: a text without "_", such as one of [Letters].
 func NewEventID(name, about, merchant string) string {
 	if about == "" {
 		sum := sha256.Sum256([]byte(merchant))
-		about = ofMerchant + hex.EncodeToString(sum[:8])
+		about = ofMerchant + Letters(sum[:8])
 	}
 	return eventPrefix + name + "_" + about
+}
+
+// Letters returns two letters for each byte: digits could look like the number of a card, which is kept nowhere.
+func Letters(data []byte) string {
+	var text strings.Builder
+	for _, b := range data {
+		text.WriteByte('a' + b>>4)
+		text.WriteByte('a' + b&15)
+	}
+	return text.String()
 }
 
 // EventKey returns the key in the id of an event, "" if there is none.

@@ -328,8 +328,15 @@ func TestConnections(t *testing.T) {
 	waittest.Until(t, "all of them to have come", func() bool {
 		return s.Metrics()[`threeds_refused_total{operation="connection",reason="connections"}`] >= (2*40-16)+(40-16) // of both listeners
 	})
-	// A connection that is just connecting is safe for a second, those of the strangers too.
-	waittest.Until(t, "the first second of the strangers to be over", func() bool {
+	// A connection that is just connecting is safe for a second, those of the strangers too: of both listeners.
+	waittest.Until(t, "the first second of the strangers at the results to be over", func() bool {
+		c, err := tls.Dial("tcp", results, &tls.Config{InsecureSkipVerify: true})
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	waittest.Until(t, "the first second of the strangers at the API to be over", func() bool {
 		http.DefaultClient.CloseIdleConnections()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.API+"/preauth", strings.NewReader(`{"acctNumber": "`+rig.EnrolledPAN+`"}`))
 		rig.Must(t, err)

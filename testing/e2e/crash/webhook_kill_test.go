@@ -176,9 +176,14 @@ func killBeforeDelivery(t *testing.T, kills int, place string) {
 // always under one id, though the server dies by SIGKILL between the commit of the result and its delivery. HOOK_KILLS is
 // how often.
 func TestW3NoEventIsLostWhenTheServerIsKilled(t *testing.T) {
+	t.Parallel() // what was cut on PostgreSQL is due 40 s later, by the clock of the database
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		killBeforeDelivery(t, rig.ReadCount(t, "HOOK_KILLS", 4), `store: {url: "file:data"}`)
+	})
+	t.Run("PostgreSQL 18", func(t *testing.T) {
+		t.Parallel()
+		killBeforeDelivery(t, 2, rig.OnPostgres(t, pgtest.Start18(t).Schema(t)))
 	})
 	if os.Getenv("HOOK_KILLS") == "" {
 		return

@@ -160,11 +160,29 @@ func edit(t *testing.T, text string, edit func(u *url.URL)) string {
 	return u.String()
 }
 
-// TestLinear has five nodes on one database. One gives up on calls soon, one on
-// statements, one loses connections when its writes are done, and one works at the
-// isolation level where the server refuses with 40001 what others have changed.
+// TestLinear makes calls on nodes in the middle of faults: each call takes effect at one moment between its beginning and
+// its end.
 func TestLinear(t *testing.T) {
-	c := newClock(t, pgtest.Start(t))
+	runLinear(t, pgtest.Start(t), linearCalls(t)).Expect(t)
+}
+
+// TestLinearOnPostgreSQL18 is TestLinear with fewer calls: too few for each outcome, and enough for faults of most kinds.
+func TestLinearOnPostgreSQL18(t *testing.T) {
+	report := runLinear(t, pgtest.Start18(t), 1500)
+	for _, page := range report.Violations {
+		t.Errorf("no order explains %s", page)
+	}
+	if report.Outcomes[linear.Unknown] > report.Calls/4 || len(report.Faults) < 4 {
+		t.Errorf("%v: want at most a quarter of unknown outcome, and at least 4 kinds of faults", report)
+	}
+}
+
+// runLinear makes calls on five nodes that share one database. One gives up on calls soon, one on statements, one loses
+// connections when its writes are done, and one works at the isolation level where the server refuses with 40001 what
+// others have changed.
+func runLinear(t *testing.T, server *pgtest.Server, calls int) linear.Report {
+	t.Helper()
+	c := newClock(t, server)
 	impatient := postgres.Options{Timeout: 100 * time.Millisecond}
 	m := pgtest.NewMiddleman(t, c.server.Address())
 	const conns = "&pool_max_conns=6"
@@ -177,7 +195,7 @@ func TestLinear(t *testing.T) {
 	}
 	operator := newOperator(t, c.url)
 	known := make([]linear.Known, len(nodes))
-	linear.Run(t, linear.Bed{
+	return linear.Run(t, linear.Bed{
 		Do: func(ctx context.Context, node int, call linear.Call) linear.Answer {
 			return call.On(ctx, known[node].Of(nodes[node]))
 		},
@@ -210,7 +228,7 @@ func TestLinear(t *testing.T) {
 				return operator.exec(`BEGIN; LOCK TABLE ` + table + ` IN EXCLUSIVE MODE; SELECT pg_sleep(0.15); COMMIT`)
 			}},
 		},
-	}, linearCalls(t), linear.Artifacts()).Expect(t)
+	}, calls, linear.Artifacts())
 }
 
 // TestLinearAsynchronous is the control: commits that do not wait for the disk, and a crash.

@@ -57,7 +57,7 @@ func (c *citusClock) pass(d time.Duration) {
 // TestCitusContract: tables that are distributed over the workers of a real cluster keep the contract of a store.
 func TestCitusContract(t *testing.T) {
 	c := newCitusClock(t)
-	runContract(t, pgtest.Citus, Options{Engine: Citus, Timeout: time.Minute, clock: c.name}, c.now, c.pass)
+	testContract(t, pgtest.Citus, Options{Engine: Citus, Timeout: time.Minute, clock: c.name}, c.now, c.pass)
 }
 
 // TestCitusIsRefusedWhereItIsNot: a database without the extension is not one of Citus.

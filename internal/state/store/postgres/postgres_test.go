@@ -87,13 +87,24 @@ func (c *clock) pass(d time.Duration) {
 	c.server.Exec(c.t, c.url, `UPDATE public.test_clock SET ms = $1`, c.at.UnixMilli())
 }
 
+// TestContract runs the tests of the contract on two versions of PostgreSQL at the same time.
 func TestContract(t *testing.T) {
-	c := newClock(t)
-	runContract(t, c.server.Schema, c.options(), c.now, c.pass)
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		c := newClock(t)
+		testContract(t, c.server.Schema, c.options(), c.now, c.pass)
+	})
+	t.Run("PostgreSQL 18", func(t *testing.T) {
+		t.Parallel()
+		c := newClockAt(t, pgtest.Start18(t))
+		testContract(t, c.server.Schema, c.options(), c.now, c.pass)
+	})
 }
 
-// runContract checks the contract of a store. Each store of its tests has a schema of its own.
-func runContract(t *testing.T, schema func(testing.TB) string, opt Options, now func() time.Time, pass func(time.Duration)) {
+// testContract checks the contract of a store. Each store of its tests has a schema of its own.
+func testContract(
+	t *testing.T, schema func(testing.TB) string, opt Options, now func() time.Time, pass func(time.Duration),
+) {
 	var mu sync.Mutex
 	urls := make(map[store.Store]string)
 	open := func(t testing.TB, url string) store.Store {

@@ -29,8 +29,10 @@ type Group struct {
 func NewGroup(t testing.TB, members int) *Group {
 	t.Helper()
 	g := &Group{t: t}
+	bin, err := findDefault()
+	need(t, err)
 	for range members {
-		s, err := place()
+		s, err := place(bin)
 		need(t, err)
 		t.Cleanup(s.Close)
 		g.servers = append(g.servers, s)

@@ -27,7 +27,7 @@ import (
 // patience is how long the server may take for anything, on a busy machine.
 const patience = 3 * time.Minute
 
-var errMissing = errors.New("no PostgreSQL under /usr/lib/postgresql (Debian package postgresql)")
+var errMissing = errors.New("no PostgreSQL")
 
 // A Server is a PostgreSQL that may be halted and started again.
 type Server struct {
@@ -57,14 +57,14 @@ var (
 
 // Get returns the server of the test binary, which starts with the first call and
 // ends with [Stop]. A test that halts a server takes one of its own, from [Start]: after
-// a crash PostgreSQL reads every file of the cluster, and all tests have theirs here. Without PostgreSQL on the machine the test is skipped, in CI it
-// fails.
+// a crash PostgreSQL reads every file of the cluster, and all tests have theirs here. It is of the version that Debian
+// installs. Without PostgreSQL on the machine the test is skipped, in CI it fails.
 func Get(t testing.TB) *Server {
 	t.Helper()
 	mu.Lock()
 	defer mu.Unlock()
 	if server == nil && failed == nil {
-		server, failed = start()
+		server, failed = start(findDefault)
 	}
 	need(t, failed)
 	return server
@@ -95,14 +95,30 @@ func Stop() {
 // Start starts a server of its own for one test, which may halt it. The test fails or is skipped as with [Get].
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s, err := start()
+	return startFor(t, findDefault)
+}
+
+// Start18 is [Start] with PostgreSQL 18, whatever version the other tests use. The test is skipped without it, also in CI:
+// it comes from a registry that may be away.
+func Start18(t testing.TB) *Server {
+	t.Helper()
+	if _, err := find18(); err != nil {
+		t.Skipf("NOT TESTED: %v", err)
+	}
+	return startFor(t, find18)
+}
+
+// startFor starts a server for one test.
+func startFor(t testing.TB, find func() (bin string, err error)) *Server {
+	t.Helper()
+	s, err := start(find)
 	need(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
 
 // Run starts a server for a program that is no test, which has to close it.
-func Run() (*Server, error) { return start() }
+func Run() (*Server, error) { return start(findDefault) }
 
 // Close ends the server and removes what it kept.
 func (s *Server) Close() {
@@ -116,9 +132,33 @@ func (s *Server) Close() {
 // URL is that of a database with nothing in it, until somebody uses it.
 func (s *Server) URL() string { return s.url("public") }
 
-// start makes a database cluster and runs it.
-func start() (*Server, error) {
-	s, err := place()
+// findDefault returns the folder of PostgreSQL's programs, of the version that Debian installs.
+func findDefault() (bin string, err error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		return "", fmt.Errorf("%w under /usr/lib/postgresql (Debian package postgresql)", errMissing)
+	}
+	return filepath.Dir(slices.Max(found)), nil
+}
+
+// find18 returns the folder of the programs of PostgreSQL 18.
+func find18() (bin string, err error) {
+	for _, bin := range []string{"/usr/lib/postgresql/18/bin", "/usr/local/lib/postgresql/18/bin"} {
+		if _, err := os.Stat(filepath.Join(bin, "initdb")); err == nil {
+			return bin, nil
+		}
+	}
+	return "", fmt.Errorf("%w 18 under /usr/lib/postgresql/18 or /usr/local/lib/postgresql/18 "+
+		"(as root: .ci/postgres18/install /usr/local/lib/postgresql/18)", errMissing)
+}
+
+// start makes a database cluster and runs it, with the programs that find finds.
+func start(find func() (bin string, err error)) (*Server, error) {
+	bin, err := find()
+	if err != nil {
+		return nil, err
+	}
+	s, err := place(bin)
 	if err != nil {
 		return nil, err
 	}
@@ -134,12 +174,8 @@ func start() (*Server, error) {
 }
 
 // place makes a folder and finds a port for a server, which has no data yet.
-func place() (s *Server, err error) {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(found) == 0 {
-		return nil, errMissing
-	}
-	s = &Server{bin: filepath.Dir(slices.Max(found))}
+func place(bin string) (s *Server, err error) {
+	s = &Server{bin: bin}
 	if s.dir, err = os.MkdirTemp("", "threeds-postgres-"); err != nil {
 		return nil, err
 	}
