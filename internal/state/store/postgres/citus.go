@@ -17,8 +17,8 @@ const (
 	Citus Engine = "citus"    // PostgreSQL with the extension Citus, which spreads authentications over its workers
 )
 
-// distribution spreads the tables of authentications over the workers, right after they were made. What belongs to one
-// authentication lies in one shard: the three tables have its id as their key. All other tables stay on the coordinator.
+// distribution spreads the tables of authentications over the workers, right after they were made. All of one
+// authentication lies in one shard: the three tables have its id as their key. All others stay on the coordinator.
 const distribution = `
 	SELECT create_distributed_table('txns', 'id', colocate_with => 'none');
 	SELECT create_distributed_table('events', 'about', colocate_with => 'txns');
@@ -34,8 +34,8 @@ func migrationsOf(engine Engine) []string {
 	return steps
 }
 
-// nodeTimeout is how many milliseconds the coordinator tries to connect to a worker, unless the URL says otherwise. It is
-// less than a call may take: a worker that does not answer is then reported as such.
+// nodeTimeout is how many milliseconds the coordinator tries to connect to a worker, unless the URL says otherwise. It
+// is less than a call may take: a worker that does not answer is then reported as such.
 const nodeTimeout = "2000"
 
 // forCitus makes connections fit for a coordinator.
@@ -46,8 +46,8 @@ func forCitus(c *pgx.ConnConfig) {
 	c.ValidateConnect = coordinatorOnly(c.ValidateConnect)
 }
 
-// coordinatorOnly adds to a check of new connections that the server is no worker. A worker knows the distributed tables,
-// and none of those that lie on the coordinator.
+// coordinatorOnly adds to a check of new connections that the server is no worker. A worker knows the distributed
+// tables, and none of those that lie on the coordinator.
 func coordinatorOnly(check pgconn.ValidateConnectFunc) pgconn.ValidateConnectFunc {
 	return func(ctx context.Context, conn *pgconn.PgConn) error {
 		if check != nil {
@@ -77,9 +77,11 @@ const (
 
 const (
 	sqlExtension   = `SELECT coalesce((SELECT extversion FROM pg_extension WHERE extname = 'citus'), '')`
-	sqlDistributed = `SELECT to_regclass('txns') IS NOT NULL, EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('txns') AND partmethod = 'h')`
+	sqlDistributed = `SELECT to_regclass('txns') IS NOT NULL,
+		EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('txns') AND partmethod = 'h')`
 	// Sessions of the coordinator on workers have the settings of the worker, not ours.
-	sqlWorkerCommits = `SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers('SHOW synchronous_commit')`
+	sqlWorkerCommits = `SELECT nodename || ':' || nodeport, success, result
+		FROM run_command_on_workers('SHOW synchronous_commit')`
 )
 
 // checkEngine says what is wrong with a database that is to be of an engine, before its tables are made or changed.
@@ -90,8 +92,8 @@ func checkEngine(ctx context.Context, conn *pgx.Conn, engine Engine) error {
 	}
 	if version == "" {
 		if engine == Citus {
-			return errors.New("store.engine is citus, and the database does not have the extension (a superuser runs CREATE EXTENSION citus " +
-				"in it, on the coordinator and on each worker; for PostgreSQL alone leave store.engine out)")
+			return errors.New("store.engine is citus, and the database does not have the extension (a superuser runs " +
+				"CREATE EXTENSION citus in it, on the coordinator and on each worker; for PostgreSQL alone leave store.engine out)")
 		}
 		return nil
 	}
@@ -101,10 +103,11 @@ func checkEngine(ctx context.Context, conn *pgx.Conn, engine Engine) error {
 	}
 	switch {
 	case engine != Citus && isDistributed:
-		return errors.New("the tables of the database are distributed by Citus, and store.engine is postgres (set store.engine: citus)")
+		return errors.New("the tables of the database are distributed by Citus, and store.engine is postgres " +
+			"(set store.engine: citus)")
 	case engine == Citus && isThere && !isDistributed:
-		return errors.New("store.engine is citus, and the tables of the database are not distributed: they were made with store.engine: postgres " +
-			"(set that again, or distribute them as docs/design/citus.md says)")
+		return errors.New("store.engine is citus, and the tables of the database are not distributed: they were made with " +
+			"store.engine: postgres (set that again, or distribute them as docs/design/citus.md says)")
 	case engine != Citus:
 		return nil
 	}
@@ -126,13 +129,15 @@ func checkWorkers(ctx context.Context, conn *pgx.Conn) error {
 		case !answers:
 			return nil
 		case setting != "on" && setting != "remote_apply":
-			return fmt.Errorf("synchronous_commit of the worker %s is %s: acknowledged results could be lost (set it to on or remote_apply there)", worker, setting)
+			return fmt.Errorf("synchronous_commit of the worker %s is %s: acknowledged results could be lost "+
+				"(set it to on or remote_apply there)", worker, setting)
 		}
 		answered++
 		return nil
 	})
 	if err == nil && there > 0 && answered == 0 {
-		err = errors.New("the coordinator reaches no worker as the user of the URL (each worker has to run, to know the user and to let the user log in)")
+		err = errors.New("the coordinator reaches no worker as the user of the URL " +
+			"(each worker has to run, to know the user and to let the user log in)")
 	}
 	return err
 }
@@ -140,7 +145,7 @@ func checkWorkers(ctx context.Context, conn *pgx.Conn) error {
 // explainDistribution adds to an error of a migration what it takes to distribute tables.
 func explainDistribution(engine Engine, err error) error {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && engine == Citus && refused.Code == insufficientPrivilege {
-		return fmt.Errorf("the user of the URL may not make distributed tables (it needs CREATE on the schema, or owns it): %w", err)
+		return fmt.Errorf("the user of the URL may not make distributed tables (it needs CREATE on the schema): %w", err)
 	}
 	return err
 }

@@ -22,18 +22,22 @@ const (
 	sqlSize = `coalesce(nullif(pg_stat_get_live_tuples(p.oid), 0), greatest(p.reltuples, 0)::bigint)`
 
 	// A partitioned table has the rows of its partitions.
-	sqlTables = `SELECT c.relname, c.oid, coalesce(sum(` + sqlSize + `), 0)::bigint, coalesce(sum(pg_total_relation_size(p.oid)), 0)::bigint
+	sqlTables = `SELECT c.relname, c.oid, coalesce(sum(` + sqlSize + `), 0)::bigint,
+			coalesce(sum(pg_total_relation_size(p.oid)), 0)::bigint
 		FROM pg_class c LEFT JOIN pg_class p ON p.oid = c.oid AND c.relkind = 'r'
 			OR p.oid IN (SELECT relid FROM pg_partition_tree(c.oid) WHERE isleaf) AND c.relkind = 'p'
 		WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 		GROUP BY c.relname, c.oid ORDER BY c.relname`
 
-	sqlCitusTables = `SELECT logicalrelid::oid, coalesce(column_to_column_name(logicalrelid, partkey), ''), repmodel = 't' AND partkey IS NULL
+	sqlCitusTables = `SELECT logicalrelid::oid, coalesce(column_to_column_name(logicalrelid, partkey), ''),
+			repmodel = 't' AND partkey IS NULL
 		FROM pg_dist_partition`
-	sqlPlaces = `SELECT s.logicalrelid::oid, p.groupid, s.shardid FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid)`
+	sqlPlaces = `SELECT s.logicalrelid::oid, p.groupid, s.shardid
+		FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid)`
 	// A server that does not answer has no success.
 	sqlShardSizes = `SELECT shardid, split_part(result, ' ', 1)::bigint, split_part(result, ' ', 2)::bigint
-		FROM run_command_on_shards($1::oid::regclass, $$SELECT ` + sqlSize + ` || ' ' || pg_total_relation_size(p.oid) FROM pg_class p WHERE p.oid = '%s'::regclass$$)
+		FROM run_command_on_shards($1::oid::regclass,
+			$$SELECT ` + sqlSize + ` || ' ' || pg_total_relation_size(p.oid) FROM pg_class p WHERE p.oid = '%s'::regclass$$)
 		WHERE success`
 )
 
@@ -119,7 +123,8 @@ func (s *survey) readTables(ctx context.Context, here string) error {
 // readCitus puts into the layout what Citus says of nodes and of the tables that it knows.
 func (s *survey) readCitus(ctx context.Context, here string) error {
 	var version string
-	if _, err := s.tx.Exec(ctx, `SET LOCAL client_min_messages = error`); err != nil { // it warns of servers that do not answer
+	// Citus warns of servers that do not answer.
+	if _, err := s.tx.Exec(ctx, `SET LOCAL client_min_messages = error`); err != nil {
 		return err
 	}
 	if err := s.tx.QueryRow(ctx, sqlCitusVersion).Scan(&version); err != nil {

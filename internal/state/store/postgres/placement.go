@@ -87,16 +87,19 @@ func (db *DB) watchPlacement(ctx context.Context, every time.Duration) {
 
 const (
 	// One more column tells whether hashText is the hash that Citus uses.
-	sqlShards = `SELECT s.shardid, s.shardminvalue::int, s.shardmaxvalue::int, array_agg(p.groupid ORDER BY p.groupid), get_shard_id_for_distribution_column('txns', $1::text)
-		FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid) WHERE s.logicalrelid = 'txns'::regclass GROUP BY s.shardid, s.shardminvalue, s.shardmaxvalue`
+	sqlShards = `SELECT s.shardid, s.shardminvalue::int, s.shardmaxvalue::int, array_agg(p.groupid ORDER BY p.groupid),
+			get_shard_id_for_distribution_column('txns', $1::text)
+		FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid) WHERE s.logicalrelid = 'txns'::regclass
+		GROUP BY s.shardid, s.shardminvalue, s.shardmaxvalue`
 	sqlNodes = `SELECT groupid, nodename, nodeport, isactive FROM pg_dist_node WHERE noderole = 'primary'`
 
 	// Citus warns of a node that does not answer. It keeps a connection to one that does.
-	sqlBeginNodeCheck = `SET LOCAL client_min_messages = error; SET LOCAL statement_timeout = '` + nodeTimeout + `'`
+	sqlBeginNodeCheck = `SET LOCAL client_min_messages = error; SET LOCAL statement_timeout = ` + nodeTimeout
 	sqlNodeCheck      = `SELECT citus_check_connection_to_node($1, $2)`
 )
 
-// locate is called within a call, or by the watch, for which Close waits too. It reads where the shards of transactions are, and asks the nodes that have them whether they answer.
+// locate reads where the shards of transactions are, and asks the nodes that have them whether they answer. It is called
+// within a call, or by the watch, for which Close waits too.
 func (db *DB) locate(ctx context.Context) error {
 	const probe = "probe"
 	var shards []shard
@@ -129,7 +132,7 @@ func (db *DB) locate(ctx context.Context) error {
 	return nil
 }
 
-// readShards returns the shards of the transactions, in the order of their hashes, and the id of the one that has a probe.
+// readShards returns the shards of the transactions, in the order of their hashes, and the id of the one with a probe.
 func readShards(ctx context.Context, conn *pgx.Conn, probe string) (all []shard, probed int64, err error) {
 	result, err := conn.Query(ctx, sqlShards, probe)
 	if err != nil {

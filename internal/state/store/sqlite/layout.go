@@ -20,7 +20,8 @@ func (db *DB) Layout(ctx context.Context) (l store.Layout, err error) {
 	dir := filepath.Dir(db.place[0].path)
 	var version string
 	var size int64
-	_, err = rows.One(ctx, db.Rows, "layout", func(row rows.Scanner) (any, error) { return nil, row.Scan(&version, &size) }, sqlFile)
+	scan := func(row rows.Scanner) (any, error) { return nil, row.Scan(&version, &size) }
+	_, err = rows.One(ctx, db.Rows, "layout", scan, sqlFile)
 	if err != nil {
 		return l, err
 	}

@@ -7,14 +7,15 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// testLayout: a [store.Surveyor] names what it is, its servers, and each table with the servers that it has. What it says
-// of servers is what it says of their tables, taken together.
+// testLayout: a [store.Surveyor] names what it is, its servers, and each table with the servers that have rows of it.
+// What it says of servers is what it says of their tables, taken together.
 func testLayout(c *check) {
 	surveyor, ok := c.s.(store.Surveyor)
 	if !ok {
 		return
 	}
-	if err := c.s.Create(c.Context(), store.Txn{ID: "id", State: "sent", Data: []byte("data"), Expires: c.Now().Add(time.Hour)}); err != nil {
+	t := store.Txn{ID: "id", State: "sent", Data: []byte("data"), Expires: c.Now().Add(time.Hour)}
+	if err := c.s.Create(c.Context(), t); err != nil {
 		c.Fatal(err)
 	}
 	l, err := surveyor.Layout(c.Context())
