@@ -75,6 +75,17 @@ const (
 	insufficientPrivilege = "42501"
 )
 
+// isRefusal reports whether an error says that a statement cannot be done, whenever it is tried. The coordinator of
+// Citus sends a write to a worker, which commits it. After other errors, such as that the statement was cancelled or took
+// too long, the worker may have done it all the same.
+func isRefusal(code string) bool {
+	switch code[:min(2, len(code))] {
+	case "0A", "22", "23", "25", "42": // not supported, values, constraints, state of the transaction, syntax and rights
+		return true
+	}
+	return false
+}
+
 const (
 	sqlExtension   = `SELECT coalesce((SELECT extversion FROM pg_extension WHERE extname = 'citus'), '')`
 	sqlDistributed = `SELECT to_regclass('txns') IS NOT NULL,

@@ -98,8 +98,8 @@ const (
 	sqlNodeCheck      = `SELECT citus_check_connection_to_node($1, $2)`
 )
 
-// locate reads where the shards of transactions are, and asks the nodes that have them whether they answer. It is called
-// within a call, or by the watch, for which Close waits too.
+// locate reads where the shards of transactions are, and asks the nodes that have them whether they answer. It is
+// called within a call, or by the watch, for which Close waits too.
 func (db *DB) locate(ctx context.Context) error {
 	const probe = "probe"
 	var shards []shard
@@ -107,7 +107,7 @@ func (db *DB) locate(ctx context.Context) error {
 	err := db.call(ctx, "placement", db.timeout, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		shards, probed, err = readShards(ctx, conn, probe)
 		return err
-	}, didNothing)
+	}, db.didNothing)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (db *DB) checkedNodes(ctx context.Context) (nodes []node, err error) {
 	err = db.call(ctx, "nodes", db.timeout, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		nodes, err = readNodes(ctx, conn)
 		return err
-	}, didNothing)
+	}, db.didNothing)
 	for i := range nodes {
 		var failed error
 		nodes[i].isUp, failed = db.answers(ctx, nodes[i])

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -61,5 +62,21 @@ func execAt(t testing.TB, url, sql string, args ...any) {
 	defer conn.Close(ctx) // nothing is at stake any more
 	if _, err := conn.Exec(ctx, sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// CitusCommand returns what runs the shell command that a variable has, such as one that kills a worker. The test is
+// skipped if there is none.
+func CitusCommand(t testing.TB, variable string) (run func()) {
+	t.Helper()
+	line := os.Getenv(variable)
+	if line == "" {
+		t.Skipf("NOT TESTED: %s names no command", variable)
+	}
+	return func() {
+		t.Helper()
+		if out, err := exec.Command("/bin/sh", "-c", line).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", variable, err, out)
+		}
 	}
 }
