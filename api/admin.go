@@ -26,7 +26,7 @@ type MadeKey struct {
 type NewToken struct {
 	Name     string    `json:"name"`
 	Role     string    `json:"role" schema:"enum=viewer|operator|admin"`
-	Merchant string    `json:"merchant,omitempty"` // The only one whose things it may see; absent or empty for all.
+	Merchant string    `json:"merchant,omitempty"` // The only merchant whose data it may see; absent or empty for all.
 	Expires  time.Time `json:"expires,omitzero"`   // Absent: never.
 }
 
@@ -36,11 +36,11 @@ type MadeToken struct {
 	Name  string `json:"name"`
 }
 
-// A NewOperator is the body of POST operators: who is invited to the console.
+// A NewOperator is the body of POST operators: the person who is invited to the console.
 type NewOperator struct {
 	Name     string `json:"name,omitempty"` // Absent: one is made.
 	Role     string `json:"role" schema:"enum=viewer|operator|admin"`
-	Merchant string `json:"merchant,omitempty"` // The only one whose things the operator may see; absent or empty for all.
+	Merchant string `json:"merchant,omitempty"` // The only merchant whose data it may see; absent or empty for all.
 }
 
 // An Invited is an invitation to the console, which is shown once. Who opens its link first is the operator.

@@ -82,8 +82,8 @@ type Card struct {
 	Schemes []string `json:"schemes"` // All that hold the card, the preferred one first.
 }
 
-// A Browser is what the page of a shopper needs. The URL and the token are told once, in the answer of
-// POST /authentications.
+// A Browser is what the page of a shopper needs. The URL and the token are given once, in the answer of POST
+// /authentications.
 type Browser struct {
 	URL       string    `json:"url,omitempty"` // For threeds.js, or to send the shopper to.
 	Token     string    `json:"token,omitempty"`
@@ -102,7 +102,7 @@ type AppChallenge struct {
 	MessageVersion     string          `json:"messageVersion,omitempty"`
 }
 
-// A ResultRefused is a result that came and was not valid, and what the directory server was told.
+// A ResultRefused is a result that came and was not valid, and the answer to the directory server.
 type ResultRefused struct {
 	At          time.Time `json:"at"`                               // To a second.
 	Code        string    `json:"code" schema:"pattern=^[0-9]{3}$"` // Of the Erro that answered the RReq.
@@ -110,8 +110,8 @@ type ResultRefused struct {
 	Detail      string    `json:"detail"`
 }
 
-// An AuthenticationRequest begins an authentication. It has members of an AReq, and some of our own. Whatever the server
-// can fill in need not be sent. The other elements of an AReq may stand beside these.
+// An AuthenticationRequest begins an authentication. It has members of an AReq, and some of our own. What the server
+// can fill in need not be sent. The other elements of an AReq may be sent as well.
 type AuthenticationRequest struct {
 	_ struct{} `schema:"additionalProperties=true"`
 

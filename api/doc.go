@@ -30,7 +30,7 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // whoever encodes the whole decides
+	e.SetEscapeHTML(false) // the encoder of the whole value decides
 	err := e.Encode(string(t))
 	return b.Bytes(), err
 }

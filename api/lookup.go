@@ -21,7 +21,7 @@ type LookupScheme struct {
 	Scheme      string              `json:"scheme"`
 	Versions    []LookupVersion     `json:"versions"`    // Those that can be used, ascending.
 	Recommended *RecommendedVersion `json:"recommended"` // Null if no version can be used.
-	Requires    []SchemeRequirement `json:"requires"`    // What the scheme asks of an AReq of the recommended version, beside the protocol.
+	Requires    []SchemeRequirement `json:"requires"`    // What the scheme requires of such an AReq, beyond the protocol.
 	KnownSince  *time.Time          `json:"knownSince"`  // When the card ranges in use came, to a second; null if that is not known.
 }
 
@@ -55,7 +55,7 @@ const (
 	LevelForbidden Level = "forbidden"
 )
 
-// A SchemeRequirement is what a scheme asks of an AReq beside the protocol.
+// A SchemeRequirement is what a scheme requires of an AReq in addition to the protocol.
 type SchemeRequirement struct {
 	Element  string   `json:"element"` // Several names with | between if one of them is enough.
 	Level    Level    `json:"level"`

@@ -13,11 +13,10 @@ type Endpoint struct {
 	Secret      string      `json:"secret,omitempty"` // Verifies deliveries; only in the answer that adds the endpoint.
 }
 
-// An EndpointChange is what a request says of an endpoint. What is absent stays as it is; an endpoint that is added needs
-// a url.
+// An EndpointChange is what a request sets of an endpoint. Absent members stay as they are; a new endpoint needs a url.
 type EndpointChange struct {
 	URL         *string      `json:"url,omitempty" schema:"format=uri"`
-	Types       *[]EventType `json:"types,omitempty"` // Of which events to tell; absent or empty for all.
+	Types       *[]EventType `json:"types,omitempty"` // The events that the endpoint gets; absent or empty for all.
 	Description *string      `json:"description,omitempty" schema:"maxLength=256"`
 	Disabled    *bool        `json:"disabled,omitempty"`
 	Secret      *string      `json:"secret,omitempty"` // "whsec_" and base64 of 24 to 64 bytes; only when the endpoint is added.
@@ -26,7 +25,7 @@ type EndpointChange struct {
 // A Secret is the new secret of an endpoint.
 type Secret struct {
 	Secret        string    `json:"secret"`
-	PreviousUntil time.Time `json:"previousUntil"` // Until then the former secret signs as well.
+	PreviousUntil time.Time `json:"previousUntil"` // Until then the previous secret also signs.
 }
 
 // A DeliveryTest says how the delivery of a test event has ended.
@@ -71,7 +70,7 @@ type MerchantEndpoint struct {
 	Merchant string `json:"merchant"`
 	Endpoint
 	FailingSince  *time.Time `json:"failingSince"`  // Null: the last delivery has succeeded, or there was none.
-	PreviousUntil *time.Time `json:"previousUntil"` // Until then the former secret signs as well.
+	PreviousUntil *time.Time `json:"previousUntil"` // Until then the previous secret also signs.
 }
 
 // A MerchantEndpointChange is what a request of the admin API says of an endpoint.

@@ -112,7 +112,7 @@ func (c *Client) PostAuth(ctx context.Context, threeDSServerTransID string) (*RR
 	return orNil(rreq, c.exchange(ctx, postAuth, request, "RReq", rreq))
 }
 
-// orNil returns no message beside an error.
+// orNil returns no message together with an error.
 func orNil[M any](message *M, err error) (*M, error) {
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ type Explanation struct {
 
 func (e *Explanation) receive(answer Answer) { e.Answer = answer }
 
-// ExplainOptions are what [Client.Explain] asks for beside the body.
+// ExplainOptions are the parameters of [Client.Explain] in addition to the body.
 type ExplainOptions struct {
 	Scheme string    // the word of a card scheme; empty means that of the card
 	AsOf   time.Time // the day whose scheme rules count; zero means today
@@ -35,14 +35,14 @@ var (
 	explain = operation{"/explain", shortTimeout}
 )
 
-// Lookup tells which schemes hold a card, and with which versions it can be used. Nothing is sent to a directory
-// server, and no id is made.
+// Lookup returns the schemes that hold a card, and the versions with which it can be used. Nothing is sent to a
+// directory server, and no id is made.
 func (c *Client) Lookup(ctx context.Context, acctNumber string) (*Lookup, error) {
 	found := new(Lookup)
 	return orNil(found, c.post(ctx, lookup, api.LookupRequest{AcctNumber: acctNumber}, found))
 }
 
-// Explain tells what [Client.Auth] would make of an AReq. Nothing is sent to a directory server, and the
+// Explain returns what [Client.Auth] would make of an AReq. Nothing is sent to a directory server, and the
 // threeDSServerTransID is not used up.
 func (c *Client) Explain(ctx context.Context, areq any, options ExplainOptions) (*Explanation, error) {
 	if options != (ExplainOptions{}) {

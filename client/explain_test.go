@@ -14,7 +14,7 @@ import (
 	"github.com/openthreeds/threeds/threedstest"
 )
 
-// TestE1LookupOfACard: a look-up tells the schemes of a card with all that D22 lists, and nothing is sent.
+// TestE1LookupOfACard: a lookup returns the schemes of a card with everything that D22 lists, and nothing is sent.
 func TestE1LookupOfACard(t *testing.T) {
 	t.Parallel()
 	server := threedstest.NewServer(t)
@@ -119,8 +119,7 @@ func TestE2Explain(t *testing.T) {
 	}
 }
 
-// TestD14NormalisedOfExplain: a correction has values only where they say nothing of a person, and members that nobody
-// knows are named.
+// TestD14NormalisedOfExplain: a correction has values only if they are not personal, and unknown members are named.
 func TestD14NormalisedOfExplain(t *testing.T) {
 	t.Parallel()
 	server := threedstest.NewServer(t)

@@ -99,8 +99,8 @@ type RReq struct {
 	ChallengeCancel string `json:"challengeCancel"` // why the challenge ended early: 01 by the cardholder
 }
 
-// CardholderInfo is a text of the issuer for the cardholder. Since 2.3.1 the message has an object, of which this is
-// the text.
+// CardholderInfo is a text of the issuer for the cardholder. Since 2.3.1 the message has an object; this is the text in
+// it.
 type CardholderInfo string
 
 // UnmarshalJSON reads either form.

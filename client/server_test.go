@@ -87,7 +87,7 @@ func TestAgainstTheServer(t *testing.T) {
 	}
 }
 
-// TestPendingResultOfTheServer: a challenge that nobody takes up has no result.
+// TestPendingResultOfTheServer: a challenge that no shopper takes has no result.
 func TestPendingResultOfTheServer(t *testing.T) {
 	server := threedstest.NewServer(t)
 	c, ctx := server.Client(), t.Context()

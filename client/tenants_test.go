@@ -35,8 +35,8 @@ func exchange(t *testing.T, server *threedstest.Server, apiKey, method, path, bo
 	return all.String()
 }
 
-// TestF4NoRouteTellsOfAnotherMerchant: whatever a merchant asks about what belongs to another, the answer is the one for
-// an id that nobody has, byte for byte. Afterwards all is as it was.
+// TestF4NoRouteTellsOfAnotherMerchant: whatever a merchant asks about data of another merchant, the answer is that for
+// an unknown id, byte for byte. Afterwards nothing has changed.
 func TestF4NoRouteTellsOfAnotherMerchant(t *testing.T) {
 	t.Parallel()
 	server := threedstest.NewServer(t)

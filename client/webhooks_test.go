@@ -20,7 +20,7 @@ import (
 	"github.com/openthreeds/threeds/threedstest"
 )
 
-// A told is one delivery that a receiver got.
+// A told is a delivery that a receiver got.
 type told struct {
 	id   string
 	body map[string]any
@@ -157,7 +157,7 @@ func TestW6EndpointsAndEventsOfAMerchant(t *testing.T) {
 		t.Errorf("rotate: %v", rotated)
 	}
 	ask(t, server, server.Key, "POST", "/events/"+event+"/resend", "", 202)
-	r.next(t) // the former secret still verifies
+	r.next(t) // the previous secret still verifies
 	for _, path := range []string{
 		"/webhook-endpoints/" + id, "/webhook-endpoints/ep_none", "/events/" + event, "/events/evt_none",
 	} {

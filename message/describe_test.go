@@ -87,8 +87,8 @@ transStatus.......... Y
 	}
 }
 
-// masked are the members of which people see nothing, in whatever message and at
-// whatever depth: what tells who somebody is or where, secrets, and proofs.
+// masked are the members whose values are never shown, in any message and at any depth: data about who or where a
+// person is, secrets, and proofs.
 var masked = strings.Fields(`
 	cardExpiryDate cardSecurityCode cardholderName token tokenAdditionalData tokenCryptogram
 	acctID chAccReqID userId taxId email homePhone mobilePhone workPhone deliveryEmailAddress

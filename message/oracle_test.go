@@ -50,7 +50,7 @@ func (o *oracle) ignored(field string) bool {
 	})
 }
 
-// beside are rules that the dictionary lacks.
+// beside has rules that the dictionary lacks.
 var beside = map[string][]dictRule{
 	"RReq": {
 		{Field: "messageCategory", When: `present(areq.messageCategory)`, Must: `messageCategory == areq.messageCategory`, ErrorCode: "203"},
@@ -59,8 +59,8 @@ var beside = map[string][]dictRule{
 	"RRes": {{Field: "sdkTransID", When: `present(sdkTransID)`, Must: `sdkTransID == rreq.sdkTransID`, ErrorCode: "301"}},
 }
 
-// withheld is the element that the dictionary has a form for, and that is never refused:
-// whoever reads card ranges withholds a bad value (D110).
+// withheld is the element that has a form in the dictionary, but is never refused: the reader of card ranges withholds
+// a bad value (D110).
 const withheld = "threeDSMethodURL"
 
 // defined is the message without what its column does not define.

@@ -16,7 +16,7 @@ func (s Sendable) Bytes() []byte { return s.text }
 type PlaceholderError struct{ Names []string }
 
 func (e *PlaceholderError) Error() string {
-	return "message: nobody has told " + strings.Join(e.Names, ", ") + ": their placeholders are never sent"
+	return "message: no values for " + strings.Join(e.Names, ", ") + ": their placeholders are never sent"
 }
 
 // Sendable returns the text of m for sending. The error is a *[PlaceholderError] if m has a placeholder of

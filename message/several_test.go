@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Complete messages get several faults at once: members removed, other codes, and faults of
-// all kinds, beside and inside one another. The result of Check is compared with that of the
-// dictionary. MESSAGE_CASES is the number of messages of each type, version and column.
+// Complete messages get several faults at once: members removed, other codes, and faults of all kinds, next to and
+// inside one another. The result of Check is compared with that of the dictionary. MESSAGE_CASES is the number of
+// messages of each type, version and column.
 func TestSeveralFaultsAreAllReported(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("MESSAGE_CASES"))
 	n = max(n, 6)

@@ -17,8 +17,8 @@ type valueTest struct {
 	strict    string // the problems without normalising, with " " between
 }
 
-// runValueTests normalises each request, and checks what is sent, what is recorded, and that a
-// strict key is refused what the test says. Beside are further members of all requests.
+// runValueTests normalises each request, and checks what is sent, what is recorded, and that a strict key is refused
+// what the test says. The argument beside has further members of all requests.
 func runValueTests(t *testing.T, tests []valueTest, beside ...string) {
 	t.Helper()
 	for _, test := range tests {

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestSPCCredentialOfTheCard: an issuer that was told a credential names it, under a domain, and
-// the second AReq is authenticated with what that credential signed for this payment, and only so.
+// TestSPCCredentialOfTheCard: an issuer that was given a credential names it, under a domain. The second AReq is
+// authenticated only with what that credential signed for this payment.
 func TestSPCCredentialOfTheCard(t *testing.T) {
 	box := start(t, nil)
 	s := newServer(t, box)

@@ -2,9 +2,7 @@ package sandbox
 
 import (
 	"mime"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
@@ -155,26 +153,11 @@ func (s *Sandbox) guard(next http.Handler) http.Handler {
 }
 
 // IsLocalHost reports whether a host, with a port or without, names the machine itself.
-func IsLocalHost(host string) bool {
-	name := nameOf(host)
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(name)
-	return err == nil && addr.IsLoopback()
-}
+func IsLocalHost(host string) bool { return peer.IsLocalHost(host) }
 
 // IsPrivateHost reports whether a host is local or has a name that cannot be owned on the internet: one without a dot,
 // as machines next to this one are called, or below "internal", as containers call this one.
 func IsPrivateHost(host string) bool {
-	name := nameOf(host)
+	name := peer.NameOf(host)
 	return IsLocalHost(host) || name != "" && !strings.ContainsAny(name, ".:") || strings.HasSuffix(name, ".internal")
-}
-
-// nameOf is a host without its port, in lower case.
-func nameOf(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 }

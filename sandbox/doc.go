@@ -1,6 +1,6 @@
-// Package sandbox plays everybody whom a 3-D Secure server talks to: a directory server for each scheme, the issuers
-// behind them, and the pages that a cardholder's browser sees. It is a peer and not a mock: real HTTPS, real mutual TLS,
-// real messages.
+// Package sandbox plays all the parties that a 3-D Secure server talks to: a directory server for each scheme, the
+// issuers behind them, and the pages that a cardholder's browser sees. It is a peer and not a mock: real HTTPS, real
+// mutual TLS, real messages.
 //
 //	box := &sandbox.Sandbox{}
 //	if err := box.Start(); err != nil { … }
@@ -18,9 +18,9 @@
 // Five schemes have a directory server and issuers of 3-D Secure 1.0.2 too, see [Sandbox.V1Directories] and
 // scenarios/v1.txt.
 //
-// It shares the package message with the server, to judge what it receives, and nothing else: what it sends is written
-// by its own encoder, so that a mistake of the server's is not made twice.
+// It shares only the package message with the server, to judge what it receives. What it sends is written by its own
+// encoder, so that a mistake of the server is not made twice.
 //
-// It is not a place to go live on: certificates are made at start, nothing is kept at exit, and nothing it is given
-// leaves the machine.
+// It is not for production: certificates are made at start, nothing is kept at exit, and nothing that it gets leaves
+// the machine.
 package sandbox

@@ -275,7 +275,7 @@ func TestAReqThatForbidsTheOutcomeIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnknownMembersUnlessNice looks for what nobody asked for, and for its absence when nice.
+// TestUnknownMembersUnlessNice looks for members that were not asked for, and for their absence with nice.
 func TestUnknownMembersUnlessNice(t *testing.T) {
 	for _, nice := range []bool{false, true} {
 		s := newServer(t, start(t, func(s *sandbox.Sandbox) { s.Nice = nice }))

@@ -32,15 +32,14 @@ func (s *server) broken(version, pan, merchant string) (areq members, status int
 	return areq, answer.StatusCode, answer.Header.Get("Content-Type"), raw
 }
 
-// aresFaults are the merchants with whom an ARes goes wrong, and what is found wrong with
-// it: the code, and the member if there is one.
+// aresFaults are the merchants that get a faulty ARes, and the fault that is found in it: the code, and the member if
+// there is one.
 var aresFaults = map[string]string{
 	"FAULT-TWICE": "204 transStatus", "FAULT-CRITICAL": "202", "FAULT-ID": "301 threeDSServerTransID", "FAULT-VERSION": "203 messageVersion",
 	"FAULT-NOACSID": "201 acsTransID", "FAULT-NOVALUE": "201 authenticationValue",
 }
 
-// TestAResFaults: each merchant with whom a directory server goes wrong. An ARes that is
-// wrong is wrong in that alone.
+// TestAResFaults: each merchant for which a directory server does something wrong. A faulty ARes has only that fault.
 func TestAResFaults(t *testing.T) {
 	s := newServer(t, start(t, func(s *sandbox.Sandbox) { s.LateDelay = 50 * time.Millisecond }))
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
@@ -99,7 +98,7 @@ func judge(t *testing.T, areq members, raw []byte) string {
 	return code.String() + " " + detail
 }
 
-// TestChallengeFaults: each merchant with whom a challenge or its result goes another way.
+// TestChallengeFaults: each merchant for which a challenge or its result takes another course.
 func TestChallengeFaults(t *testing.T) {
 	box := start(t, func(s *sandbox.Sandbox) { s.LateDelay = 300 * time.Millisecond })
 	s := newServer(t, box)
@@ -207,7 +206,7 @@ func TestEveryTransStatusReasonCanBeHad(t *testing.T) {
 	}
 }
 
-// TestFaultWithoutAPlaceChangesNothing: what has no place in what the card does changes nothing.
+// TestFaultWithoutAPlaceChangesNothing: a fault that has no place in the course of the card changes nothing.
 func TestFaultWithoutAPlaceChangesNothing(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for _, merchant := range []string{"TIMEOUT", "CANCEL", "FAULT-NOVALUE"} {
@@ -226,7 +225,7 @@ func TestFaultWithoutAPlaceChangesNothing(t *testing.T) {
 }
 
 // TestSPCMerchantIsAnsweredWithS: with the merchant SPC an AReq that offers Secure Payment Confirmation
-// is answered with S, and the second one as the card has it.
+// is answered with S, and the second one as the card says.
 func TestSPCMerchantIsAnsweredWithS(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	offer := members{"acquirerMerchantID": "SPC", "threeDSRequestorSpcSupport": "Y", "payeeOrigin": "https://shop.example"}

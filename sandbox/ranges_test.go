@@ -43,8 +43,7 @@ func (s *server) pres(req members) (members, []byte) {
 	return read(s.t, raw), raw
 }
 
-// A model is what somebody who knows little makes of PRes: what is told, as
-// JSON, by bounds.
+// A model is what a simple reader makes of PRes messages: what they say, as JSON, by bounds.
 type model map[string]string
 
 var errAction = errors.New("impossible action")
@@ -227,7 +226,7 @@ func randomRange(random *rand.Rand, start, end string) ranges.Range {
 	return c
 }
 
-// TestImpossibleChangeChangesNothing says what is not possible, and that nothing is done then.
+// TestImpossibleChangeChangesNothing checks which changes are not possible, and that nothing is done then.
 func TestImpossibleChangeChangesNothing(t *testing.T) {
 	r := start(t, nil).Ranges("visa")
 	serial := r.Serial()

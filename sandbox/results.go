@@ -111,7 +111,7 @@ func (d *directory) post(t *transaction, body []byte) (reply []byte, tried bool,
 	return reply, true, err
 }
 
-// rreq writes the result as the transaction's version has it.
+// rreq writes the result in the form of the transaction's version.
 func (t *transaction) rreq(v verdict) []byte {
 	o := new(object).
 		Put("messageType", "RReq").

@@ -80,8 +80,8 @@ func TestAppResults(t *testing.T) {
 	}
 }
 
-// TestResultReachesASlowServer: a server that takes three seconds to answer the TLS handshake, as one does that gets little of
-// a processor, gets the result. Nobody but ResultTimeout ends the wait.
+// TestResultReachesASlowServer: a server that takes three seconds to answer the TLS handshake, because it gets little
+// processor time, still gets the result. Only ResultTimeout ends the wait.
 func TestResultReachesASlowServer(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, start(t, func(box *sandbox.Sandbox) { box.ResultTimeout = time.Hour }))
@@ -204,7 +204,7 @@ func TestNoRRes(t *testing.T) {
 	})
 	s.none() // it arrived, so it is not sent again
 
-	// Nobody listens: tried twice, given up.
+	// No listener: tried twice, then given up.
 	areq := s.areq("2.2.0", "02", "4000000000000183").with(members{"threeDSServerURL": "https://127.0.0.1:1/"})
 	s.ask(areq)
 	waitFor(t, box, areq["threeDSServerTransID"].(string), func(all []sandbox.Exchange) bool {

@@ -624,7 +624,7 @@ func (k *appSDK) erro() members {
 	}
 }
 
-// complain sends an Erro, which nobody answers.
+// complain sends an Erro, which gets no answer.
 func (k *appSDK) complain(name string, erro members) {
 	k.t.Helper()
 	if _, answer := k.post("application/json", string(erro.json(k.t))); answer != "" {

@@ -119,7 +119,7 @@ func TestPaymentsWithoutTheCardholderByScheme(t *testing.T) {
 }
 
 // TestD88CompIndOfMethodThatNeverRan: case 07 and its siblings. A threeDSCompInd Y whose 3DS Method has not completed
-// is noted, and refused where the sandbox is strict.
+// is noted, and refused if the sandbox is strict.
 func TestD88CompIndOfMethodThatNeverRan(t *testing.T) {
 	t.Parallel()
 	const own = "http://localhost:1234/strict"

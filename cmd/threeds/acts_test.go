@@ -466,8 +466,9 @@ var triedElsewhere = []string{
 	"journal search", "journal show", "journal export", "audit export", "ranges import", "cert install", "cert activate", "cert rollback",
 }
 
-// TestActsLeaveTheSameTrailAtEveryDoor does each act of the table through each of its doors. The audit trail has the same
-// action and the same object for it, once, and says by whom. An act that has no way through one of its doors fails.
+// TestActsLeaveTheSameTrailAtEveryDoor does each act of the table through each of its doors. The audit trail has the
+// same action and the same object for it, once, and names the actor. The test fails if an act has no way through one of
+// its doors.
 func TestActsLeaveTheSameTrailAtEveryDoor(t *testing.T) {
 	t.Parallel()
 	d := newDoors(t)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// must fails the test at once if there is an error.
+// must fails the test immediately if there is an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

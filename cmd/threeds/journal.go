@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -43,11 +42,11 @@ func readTypedCard(flag string, stdin io.Reader) (string, error) {
 	default:
 		return "", cmdline.Usagef("journal: --card takes - only: the number is read from standard input, where nobody else sees it")
 	}
-	line, err := bufio.NewReader(io.LimitReader(stdin, 100)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	line, err := cmdline.ReadLine(stdin)
+	if err != nil {
 		return "", err
 	}
-	card := strings.NewReplacer(" ", "", "-", "").Replace(strings.TrimSpace(line))
+	card := strings.NewReplacer(" ", "", "-", "").Replace(line)
 	if len(card) < 13 || len(card) > 19 || strings.Trim(card, "0123456789") != "" {
 		return "", errors.New("journal: standard input has no card number of 13 to 19 digits")
 	}

@@ -89,7 +89,7 @@ func keyCreate(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(cmd.Stdout, made.Key); err != nil { // nobody has the key
+		if _, err := fmt.Fprintln(cmd.Stdout, made.Key); err != nil { // the key was not printed
 			_, revoked := ops.Find("key revoke").Do(acts, context.WithoutCancel(ctx), by, made.Hash)
 			return errors.Join(err, revoked)
 		}
@@ -177,7 +177,7 @@ func reportKey(k *ops.Key) keyReport {
 // shownHash is how many digits of a hash the list shows, as account.KeyID.
 const shownHash = 12
 
-// timeOrNull returns a time as JSON has it: null for none.
+// timeOrNull returns a time for JSON: null if there is none.
 func timeOrNull(t time.Time) *string {
 	if t.IsZero() {
 		return nil

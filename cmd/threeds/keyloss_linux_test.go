@@ -90,7 +90,7 @@ func (s *keySite) must(args ...string) (stdout, stderr string) {
 	return out, errs
 }
 
-// with calls do with the store, and with the key file as commands have it.
+// with calls do with the store, and with the key file as commands read it.
 func (s *keySite) with(do func(c *config.Config, st store.Store, ring *keyring.Ring) error) {
 	s.t.Helper()
 	s.require(local.WithKeys(s.t.Context(), s.config(), do))
@@ -182,8 +182,8 @@ func (s *keySite) load(file string) *keyring.Ring {
 	return ring
 }
 
-// protectedCopy returns a copy of a key file that can be read and not replaced, as one in a Secret of Kubernetes: its path
-// is as long as Linux takes one, so that no file can be made beside it. Mode bits would not keep root from that.
+// protectedCopy returns a copy of a key file that can be read and not replaced, like one in a Secret of Kubernetes. Its
+// path is as long as Linux allows, so that no file can be made next to it. Mode bits would not stop root.
 func (s *keySite) protectedCopy(of string) string {
 	s.t.Helper()
 	const longestPath, name = 4095, "/k"
@@ -259,7 +259,7 @@ func TestO1OldSecretRestoresABackupAfterThreeRotations(t *testing.T) {
 	a, b := s.startNode("a", oldFile), s.startNode("b", s.protectedCopy(oldFile))
 	s.require(os.Remove(written))
 	code, out, errs := s.run("key", "rotate", "--write", written)
-	if code != 1 || !strings.Contains(errs, "in memory alone, because their key file is an older one: a, b; put "+written) {
+	if code != 1 || !strings.Contains(errs, "only in memory, because their key file is an older one: a, b; put "+written) {
 		t.Errorf("under nodes that serve: %d %s%s", code, out, errs)
 	}
 	now := s.load(written).KeyIDs()
@@ -300,8 +300,8 @@ func TestO1OldSecretRestoresABackupAfterThreeRotations(t *testing.T) {
 	}
 }
 
-// TestO1CommandAloneSealsEverything: with no node that runs, key rotate seals all that lasts under the new secret and says
-// how many of each, so that the former secret can be taken out of the key file by hand.
+// TestO1CommandAloneSealsEverything: with no node running, key rotate seals everything long-lived under the new secret
+// and says how many rows of each kind. So the previous secret can be removed from the key file by hand.
 func TestO1CommandAloneSealsEverything(t *testing.T) {
 	s := newKeySite(t)
 	s.fill()

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestExitStatus: scripts of operators tell by the status what was misused from what
-// has failed, and help from both.
+// TestExitStatus: by the status, scripts of operators distinguish wrong use, failure and help.
 func TestExitStatus(t *testing.T) {
 	t.Chdir(t.TempDir()) // where no configuration is
 	for want, lines := range map[int][]string{

@@ -12,7 +12,7 @@ import (
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 )
 
-// runOutcomes prints what each answer of each scheme is worth today: who is liable, and what to do.
+// runOutcomes prints what each answer of each scheme is worth today: which party is liable, and what to do.
 func runOutcomes(_ context.Context, cmd *cmdline.Invocation) error {
 	asJSON := cmd.Bool("json", false, "print JSON")
 	if _, err := cmd.ReadArgs(0); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/base/cmdline"
 	"github.com/openthreeds/threeds/internal/base/terminal"
+	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/peers/rangequery"
 	"github.com/openthreeds/threeds/internal/run/local"
 )
@@ -90,7 +91,7 @@ func rangesDiff(ctx context.Context, cmd *cmdline.Invocation) error {
 		return err
 	}
 	if len(rest) < 2 {
-		return cmdline.Usagef("ranges diff: OLD and NEW are missing: numbers of generations, or %q", local.HeldWord)
+		return cmdline.Usagef("ranges diff: OLD and NEW are missing: numbers of generations, or %q", directory.HeldName)
 	}
 	for _, word := range rest {
 		if err := local.CheckGeneration(word); err != nil {

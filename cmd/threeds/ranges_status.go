@@ -46,11 +46,7 @@ func rangesStatus(ctx context.Context, cmd *cmdline.Invocation) error {
 		now := time.Now()
 		all := []rangesReport{}
 		for _, d := range s.Directories {
-			status, err := s.RefreshStatus(ctx, d.Scheme)
-			if err != nil {
-				return err
-			}
-			wish, err := s.RefreshRequest(ctx, d.Scheme, status)
+			status, wish, err := s.Refresh(ctx, d.Scheme)
 			if err != nil {
 				return err
 			}
@@ -67,19 +63,14 @@ func reportOf(d config.Directory, s directory.RefreshStatus, w directory.Refresh
 	r := rangesReport{
 		Scheme: d.Scheme, Generation: s.Generation, Serial: terminal.OneLine(s.Serial), Ranges: s.Ranges, Versions: d.Versions, PRes: s.Version,
 		Loaded: s.Loaded, Fault: terminal.OneLine(s.Fault), FaultAt: s.FaultAt, Held: s.Held, HeldRanges: s.HeldRanges, Asked: s.Asked, Next: s.Next,
-		Accepted: s.Held != 0 && w.Accept == s.Held, Refreshing: w.Refresh,
+		Accepted: w.Accepts(s), Refreshing: w.Refresh,
 	}
-	age := now.Sub(s.Loaded)
-	switch {
-	case s.Loaded.IsZero():
+	if s.Loaded.IsZero() {
 		r.Mark = "error"
 		return r
-	case age >= directory.ErrorAge:
-		r.Mark = "error"
-	case age >= directory.WarnAge:
-		r.Mark = "warning"
 	}
-	r.Age = int64(max(age, 0) / time.Second)
+	age := now.Sub(s.Loaded)
+	r.Mark, r.Age = directory.Severity(age), int64(max(age, 0)/time.Second)
 	return r
 }
 

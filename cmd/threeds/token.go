@@ -50,7 +50,7 @@ func tokenCreate(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err != nil {
 			return plainError(err)
 		}
-		if _, err := fmt.Fprintln(cmd.Stdout, made.Token); err != nil { // nobody has the token
+		if _, err := fmt.Fprintln(cmd.Stdout, made.Token); err != nil { // the token was not printed
 			_, revoked := ops.Find("token revoke").Do(acts, context.WithoutCancel(ctx), by, token.Name)
 			return errors.Join(err, revoked)
 		}

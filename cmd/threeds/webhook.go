@@ -167,7 +167,7 @@ func (c *webhookCommand) prepareAdd() func(context.Context) error {
 		} else {
 			_, err = fmt.Fprintln(c.Stdout, added.Secret)
 		}
-		if err != nil { // nobody has the secret
+		if err != nil { // the secret was not printed
 			_, removed := ops.Find("webhook remove").Do(c.acts, context.WithoutCancel(ctx), c.by, added.ID)
 			return errors.Join(err, removed)
 		}

@@ -11,8 +11,8 @@ import (
 // A Description explains one item of messageExtension.
 type Description struct {
 	Index    int    // in messageExtension, from 0
-	ID       string // as the message has it
-	Name     string // as the list has it
+	ID       string // as in the message
+	Name     string // as in the list of [All]
 	Doc      string // what the extension is for, in a few English words
 	Version  string // of the data; "" if it has none
 	Elements []Element

@@ -217,8 +217,7 @@ func setAt(tree any, path string, value any) {
 	}
 }
 
-// TestUnknownExtensionsAreNoFaults: an id, a version or a member that is not in the list is nobody's
-// fault.
+// TestUnknownExtensionsAreNoFaults: an id, a version or a member that is not in the list is not a fault.
 func TestUnknownExtensionsAreNoFaults(t *testing.T) {
 	bridging := extension.ByID(extension.BridgingID)
 	for _, m := range []*message.Message{

@@ -20,9 +20,8 @@ type File struct {
 	// On has PRes name the file.
 	On bool `json:"on,omitempty"`
 
-	// Mutual serves it where PReqs go, to whom has a client certificate.
-	// Otherwise it has a listener of its own, which shows the directory server's
-	// certificate and asks for none.
+	// Mutual serves it where PReqs go, to clients with a certificate. Otherwise it has a listener of its own, which
+	// shows the directory server's certificate and asks for none.
 	Mutual bool `json:"mutual,omitempty"`
 
 	// BreakAfter is after how many bytes the connection breaks, Breaks in how

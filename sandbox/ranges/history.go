@@ -16,7 +16,7 @@ type generation struct {
 type step struct {
 	bounds
 	before, after *about
-	last          *about // that was told: after, or else before
+	last          *about // the last that was sent: after, or else before
 }
 
 // dropOldGenerations lets go of the generations that are too many.

@@ -41,7 +41,7 @@ type Extension struct {
 }
 
 // A Set is the card ranges of one directory server. It changes from generation to generation, each with its serial
-// number. At first it is the documented ranges. A Set may be used by several goroutines at once.
+// number. At first it has the documented ranges. A Set may be used by several goroutines at once.
 type Set struct {
 	o Options
 
@@ -156,9 +156,8 @@ func (r *Set) Replace(all ...Range) error {
 	return r.Change(Change{Replace: append([]Range{}, all...)})
 }
 
-// Change makes a new generation with a serial number of its own. When a step is
-// not possible, since its range is there already or is not there, nothing is
-// changed.
+// Change makes a new generation with a serial number of its own. If a step is not possible, because its range is
+// already there or is not there, nothing is changed.
 func (r *Set) Change(c Change) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/base/difftest"
 )
 
@@ -134,7 +135,7 @@ func TestCardNumbersAreMasked(t *testing.T) {
 		{"4000000000000000003", "400000*********0003", "4000…0003"},
 		{"40000000000000000003", "***", "4000…0003"},
 	} {
-		if pan, short := maskPAN(test.in), shorten(test.in); pan != test.pan || short != test.short {
+		if pan, short := cardnumber.MaskNumber(test.in), shorten(test.in); pan != test.pan || short != test.short {
 			t.Errorf("%s: %s, %s; want %s, %s", test.in, pan, short, test.pan, test.short)
 		}
 	}

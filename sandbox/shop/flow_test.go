@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
 )
 
 // A page plays the browser's part against a shop, and keeps every byte that it
@@ -408,15 +410,15 @@ func TestChallengeFrame(t *testing.T) {
 	}
 }
 
-// TestHeadersOfTheAnswerAreShown: what the server's headers say of the AReq stands beside the ARes, without
-// the key and the card that a peer may have put there.
+// TestHeadersOfTheAnswerAreShown: what the server's headers say about the AReq is shown next to the ARes, without the
+// key and the card that a peer may have put there.
 func TestHeadersOfTheAnswerAreShown(t *testing.T) {
 	const card = "4000000000000103"
 	for _, test := range []struct{ normalised, rules, want string }{
 		{"", "", ""},
 		{"browserTZ, browserLanguage", "", "put right or filled in: browserTZ, browserLanguage"},
 		{"", "cardExpiryDate", "the card's scheme requires, too: cardExpiryDate"},
-		{testKey, card, "put right or filled in: ***; the card's scheme requires, too: " + maskPAN(card)},
+		{testKey, card, "put right or filled in: ***; the card's scheme requires, too: " + cardnumber.MaskNumber(card)},
 	} {
 		b := newBank(t)
 		p := &page{t: t, shop: b.shop()}
@@ -505,8 +507,7 @@ func TestR10aTextsOfOthersAreVisible(t *testing.T) {
 	}
 }
 
-// TestStepOutOfTurnChangesNothing: what a page asks for when it is not its turn changes nothing, and
-// nobody is asked.
+// TestStepOutOfTurnChangesNothing: a request of a page out of turn changes nothing, and the server is not called.
 func TestStepOutOfTurnChangesNothing(t *testing.T) {
 	for _, test := range []struct {
 		at   state
@@ -670,8 +671,8 @@ func TestForeignAnswers(t *testing.T) {
 	}
 }
 
-// TestPanelShowsEveryMessageOnce: who sent what to whom, as the panel tells it; the same answer to the same
-// question is there once. There is an end to what is kept.
+// TestPanelShowsEveryMessageOnce: the panel shows which party sent what to which. The same answer to the same question
+// is there once. What is kept is limited.
 func TestPanelShowsEveryMessageOnce(t *testing.T) {
 	told := func(v view) string {
 		var b strings.Builder

@@ -278,8 +278,8 @@ func TestLegacyServerFails(t *testing.T) {
 	}
 }
 
-// TestCheckedPaymentMustBeThisOne: a genuine answer counts when it is about this payment. Of what the issuer
-// leaves out nothing is asked.
+// TestCheckedPaymentMustBeThisOne: a genuine answer counts when it is about this payment. What the issuer leaves out is
+// not checked.
 func TestCheckedPaymentMustBeThisOne(t *testing.T) {
 	paid := legacy{amount: "12900", last4: "0000", xid: bankXID}
 	genuine := client.Checked{Checked: api.Checked{Amount: "12900", Currency: "EUR", CAVV: "AAABBZEEBgAAAAAAAAQGAAAAAAA=", ECI: "5", MerchantID: acquirerID, Last4: "0000", Status: "Y", XID: bankXID}}

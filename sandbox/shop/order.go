@@ -91,7 +91,7 @@ func (o *order) normalise() map[string]string {
 	return faults
 }
 
-// merchant is the shop's id at its acquirer, as the AReq has it.
+// merchant is the shop's id at its acquirer, as in the AReq.
 func (o *order) merchant() string { return cmp.Or(o.Trouble, acquirerID) }
 
 // A size of the challenge window in CSS pixels; zero is all there is.

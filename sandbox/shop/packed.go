@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
 )
 
 // maxPacked bounds a PAReq or PARes, unpacked.
@@ -54,7 +56,7 @@ func elementOf(text []byte, name string) string {
 
 // maskedElements are those whose text is not shown whole.
 var maskedElements = map[string]func(string) string{
-	"pan":             maskPAN,
+	"pan":             cardnumber.MaskNumber,
 	"expiry":          func(string) string { return "****" },
 	"cavv":            shorten,
 	"acctID":          shorten,

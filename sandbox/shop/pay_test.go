@@ -169,8 +169,8 @@ func (b beyond) Steps(context.Context, string, string) []lanes.Step { return b }
 
 func (beyond) ConsoleURL() string { return "" }
 
-// TestB10TheMessageWithoutAnAnswerIsShownFirst: a silent directory has its AReq shown beside the lanes, a silent issuer the
-// CReq. What was answered is followed by the answer.
+// TestB10TheMessageWithoutAnAnswerIsShownFirst: if the directory is silent, the AReq is shown next to the lanes; if the
+// issuer is silent, the CReq. A message that was answered is followed by its answer.
 func TestB10TheMessageWithoutAnAnswerIsShownFirst(t *testing.T) {
 	const none = "No answer that could be used has come."
 	step := func(name, text string) lanes.Step { return lanes.Step{Step: name, Message: []byte(text)} }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/internal/base/compress"
+	"github.com/openthreeds/threeds/sandbox/internal/peer"
 	"github.com/openthreeds/threeds/sandbox/shop/runs"
 )
 
@@ -171,16 +171,7 @@ func (s *Shop) isOurHost(host string) bool {
 	if public, err := url.Parse(s.PublicURL); err == nil && public.Host != "" && strings.EqualFold(host, public.Host) {
 		return true
 	}
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.TrimSuffix(strings.ToLower(strings.Trim(name, "[]")), ".")
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(name)
-	return err == nil && addr.IsLoopback()
+	return peer.IsLocalHost(host)
 }
 
 // base is the address under which this request's browser knows the shop.

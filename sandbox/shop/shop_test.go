@@ -39,7 +39,7 @@ func TestCheckoutsAreLimited(t *testing.T) {
 	}
 }
 
-// TestEndedCheckoutsMakeRoom: what has ended makes room, the oldest of it first.
+// TestEndedCheckoutsMakeRoom: checkouts that have ended make room, the oldest first.
 func TestEndedCheckoutsMakeRoom(t *testing.T) {
 	now := time.Now()
 	s := newBank(t).shop()
@@ -182,8 +182,7 @@ func TestPublicURL(t *testing.T) {
 	}
 }
 
-// TestDefaults: what holds for a shop that says nothing else, beside the times that are
-// tried out.
+// TestDefaults: the defaults of a shop that sets nothing, except the times that other tests try out.
 func TestDefaults(t *testing.T) {
 	var s Shop
 	if s.Handler(); s.Processing != 2*time.Second || s.noticeWait != 5*time.Second || s.MaxCheckouts != 1000 {
@@ -315,7 +314,7 @@ func TestServerFails(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		handler http.HandlerFunc
-		want    string // what the developer is told, and when the key was wrong what to look at
+		want    string // what the developer reads and, if the key was wrong, what to look at
 	}{
 		{"wrong key", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "Invalid API Key", http.StatusUnauthorized)

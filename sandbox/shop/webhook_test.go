@@ -89,7 +89,7 @@ func authenticationObject(id, reference, result string) object {
 		"outcome": object{"result": result, "next": object{"action": "authorise", "because": "It is a test."}}}
 }
 
-// newNotifiedShop returns a shop that is told of ends by a notifier.
+// newNotifiedShop returns a shop that gets events from a notifier.
 func newNotifiedShop(t *testing.T) (*Shop, *notifier) {
 	n := &notifier{t: t, reference: make(map[string]string)}
 	return &Shop{API: "http://127.0.0.1:8080", APIKey: testKey, HookURL: "http://127.0.0.1:8080/hooks", Client: &http.Client{Transport: n}}, n

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
 )
 
 // An exchange is one message of the flow as the wire panel shows it.
@@ -38,8 +40,7 @@ type messagePanel struct {
 	card string // the card number, as long as it is known, for the same reason
 }
 
-// maxWire bounds the messages of one checkout: anybody who has seen its ids
-// can post notices.
+// maxWire limits the messages of one checkout: anyone who has seen its ids can post notices.
 const maxWire = 60
 
 func (w *messagePanel) all() []exchange { return slices.Clone(w.list) }
@@ -81,20 +82,20 @@ func (w *messagePanel) hideSecrets(text string) string {
 		text = strings.ReplaceAll(text, w.key, "***")
 	}
 	if w.card != "" {
-		text = strings.ReplaceAll(text, w.card, maskPAN(w.card))
+		text = strings.ReplaceAll(text, w.card, cardnumber.MaskNumber(w.card))
 	}
 	return text
 }
 
 // maskedNames are the members whose values are not shown whole, in lower case.
 var maskedNames = map[string]func(string) string{
-	"acctnumber":          maskPAN,
+	"acctnumber":          cardnumber.MaskNumber,
 	"authenticationvalue": shorten,
 	"cardexpirydate":      func(string) string { return "****" },
 	"errordetail":         maskDigits,
 	"errordescription":    maskDigits,
 
-	"card[number]":       maskPAN, // of /enrolled and /check
+	"card[number]":       cardnumber.MaskNumber, // of /enrolled and /check
 	"card[expire_month]": func(string) string { return "**" },
 	"card[expire_year]":  func(string) string { return "****" },
 	"pareq":              shorten,
@@ -167,18 +168,12 @@ func maskText(name, text string) string {
 	return text
 }
 
-// maskPAN leaves the first six and the last four digits.
-func maskPAN(pan string) string {
-	if len(pan) < 13 || len(pan) > 19 || strings.Trim(pan, "0123456789") != "" {
-		return "***"
-	}
-	return pan[:6] + strings.Repeat("*", len(pan)-10) + pan[len(pan)-4:]
-}
-
 var longDigits = regexp.MustCompile(`[0-9]{13,19}`)
 
 // maskDigits masks what could be a card number in a text of somebody else's.
-func maskDigits(text string) string { return longDigits.ReplaceAllStringFunc(text, maskPAN) }
+func maskDigits(text string) string {
+	return longDigits.ReplaceAllStringFunc(text, cardnumber.MaskNumber)
+}
 
 // shorten leaves the ends of a value.
 func shorten(value string) string {

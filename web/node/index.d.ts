@@ -147,8 +147,8 @@ export interface Authentication {
 }
 
 /**
- * An AuthenticationRequest begins an authentication. It has members of an AReq, and some of our own. Whatever the
- * server can fill in need not be sent. The other elements of an AReq may stand beside these.
+ * An AuthenticationRequest begins an authentication. It has members of an AReq, and some of our own. What the server
+ * can fill in need not be sent. The other elements of an AReq may be sent as well.
  */
 export interface AuthenticationRequest {
   acctNumber: string;
@@ -323,7 +323,7 @@ export interface Card {
   schemes: string[];
 }
 
-/** A ResultRefused is a result that came and was not valid, and what the directory server was told. */
+/** A ResultRefused is a result that came and was not valid, and the answer to the directory server. */
 export interface ResultRefused {
   /** To a second. */
   at: string;
@@ -379,7 +379,7 @@ export interface SchemeFinding {
 }
 
 /**
- * A Browser is what the page of a shopper needs. The URL and the token are told once, in the answer of POST
+ * A Browser is what the page of a shopper needs. The URL and the token are given once, in the answer of POST
  * /authentications.
  */
 export interface Browser {
@@ -451,7 +451,7 @@ export interface LookupScheme {
   versions: LookupVersion[];
   /** Null if no version can be used. */
   recommended: RecommendedVersion | null;
-  /** What the scheme asks of an AReq of the recommended version, beside the protocol. */
+  /** What the scheme requires of such an AReq, beyond the protocol. */
   requires: SchemeRequirement[];
   /** When the card ranges in use came, to a second; null if that is not known. */
   knownSince: string | null;
@@ -590,7 +590,7 @@ export interface RecommendedVersion {
   because: string;
 }
 
-/** A SchemeRequirement is what a scheme asks of an AReq beside the protocol. */
+/** A SchemeRequirement is what a scheme requires of an AReq in addition to the protocol. */
 export interface SchemeRequirement {
   /** Several names with | between if one of them is enough. */
   element: string;

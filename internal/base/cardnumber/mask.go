@@ -160,9 +160,17 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
+// MaskNumber returns the first six and the last four digits of a card number, and nothing of what is none.
+func MaskNumber(text string) string {
+	if len(text) > maxCardDigits || MaskDigits(text) == text {
+		return hidden
+	}
+	return MaskDigits(text)
+}
+
 // MaskDigits returns a text without a card number: of 13 digits or more it keeps the first six and the last four.
 func MaskDigits(s string) string {
-	if len(s) < 13 || strings.Trim(s, "0123456789") != "" {
+	if len(s) < minCardDigits || strings.Trim(s, "0123456789") != "" {
 		return s
 	}
 	return s[:6] + strings.Repeat("*", len(s)-10) + s[len(s)-4:]

@@ -84,7 +84,7 @@ func create(path string, data []byte) error {
 	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
 // MakeDir makes a directory for its owner alone, and those above it that are missing. One that root makes belongs to the
@@ -182,7 +182,7 @@ func RemovePending(path string) error {
 	case err != nil:
 		return err
 	}
-	return syncDir(filepath.Dir(pending))
+	return SyncDir(filepath.Dir(pending))
 }
 
 // resolve returns the file that a path leads to.
@@ -220,11 +220,11 @@ func writeLike(was fs.FileInfo, path string, data []byte) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
-// syncDir makes a new name in dir durable.
-func syncDir(dir string) error {
+// SyncDir makes new names in a directory durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

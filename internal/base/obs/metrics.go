@@ -68,9 +68,9 @@ func NewMetrics() *Metrics {
 	m.ranges = m.newGauge("threeds_card_ranges", "Card ranges in use.", "scheme")
 	m.loaded = m.newGauge("threeds_card_ranges_loaded_timestamp_seconds", "When the card ranges in use were loaded.", "scheme")
 	m.held = m.newGauge("threeds_card_ranges_held",
-		"1 while a set of card ranges is held back until somebody accepts it, 0 otherwise.", "scheme")
+		"1 while a set of card ranges is held back until an operator accepts it, 0 otherwise.", "scheme")
 	m.reloads = m.newCounter("threeds_config_reloads_total",
-		"Changed configurations by result: applied, or refused while the former one stays.", "result")
+		"Changed configurations by result: applied, or refused while the previous one stays.", "result")
 	m.reloaded = m.newGauge("threeds_config_last_reload_successful", "Whether the configuration on disk is in use: 0 when it was refused.").WithLabelValues()
 	m.reloadedAt = m.newGauge("threeds_config_last_reload_success_timestamp_seconds", "When the configuration in use was taken up.").WithLabelValues()
 	m.ends = m.newGauge("threeds_certificate_not_after_timestamp_seconds",

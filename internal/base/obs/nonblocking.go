@@ -95,7 +95,7 @@ func (w *nonBlockingWriter) next() []byte {
 	b := w.kept
 	if w.lost > 0 {
 		var gap bytes.Buffer
-		NewLogger(&gap, slog.LevelWarn).Warn("log lines lost, nobody took them", "lines", w.lost)
+		NewLogger(&gap, slog.LevelWarn).Warn("log lines lost, they were not read in time", "lines", w.lost)
 		b = append(b, gap.Bytes()...)
 	}
 	w.kept, w.lost = nil, 0

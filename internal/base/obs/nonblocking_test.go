@@ -88,7 +88,7 @@ func TestNonBlockingKeepsAMegabyte(t *testing.T) {
 			if got != want {
 				t.Errorf("%d bytes meanwhile: %d came", more, len(got))
 			}
-			if said := strings.Contains(rest, fmt.Sprintf(`"msg":"log lines lost, nobody took them","lines":%d}`+"\nlast\n", lost)); said != (lost > 0) {
+			if said := strings.Contains(rest, fmt.Sprintf(`"msg":"log lines lost, they were not read in time","lines":%d}`+"\nlast\n", lost)); said != (lost > 0) {
 				t.Errorf("%d bytes meanwhile, said of what is lost: %q", more, rest)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/answered"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/internal/base/uuid"
 )
@@ -42,7 +43,7 @@ type Request struct {
 	from      string // the address of the client
 	ctx       context.Context
 	began     time.Time
-	writer    *answered
+	writer    *answered.Writer
 	values    [len(requestMembers)]string // by index of requestMembers
 	elements  []string
 	changes   []string
@@ -120,7 +121,7 @@ func (l *RequestLog) Begin(w http.ResponseWriter, r *http.Request, operation str
 	if l == nil {
 		return w, r, nil
 	}
-	req := &Request{id: uuid.New(), operation: operation, from: hostOf(r.RemoteAddr), began: l.now(), writer: &answered{ResponseWriter: w}}
+	req := &Request{id: uuid.New(), operation: operation, from: hostOf(r.RemoteAddr), began: l.now(), writer: &answered.Writer{ResponseWriter: w}}
 	req.ctx = context.WithValue(r.Context(), requestKey{}, req)
 	w.Header()["X-Request-Id"] = []string{req.id}
 	return req.writer, r.WithContext(req.ctx), req
@@ -140,7 +141,7 @@ func (l *RequestLog) End(r *Request) {
 		return
 	}
 	level := slog.LevelInfo
-	if r.writer.status >= http.StatusInternalServerError {
+	if r.writer.Status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
 	l.write(r, level, took)
@@ -167,8 +168,8 @@ func (r *Request) attrs(took time.Duration) []slog.Attr {
 			all = append(all, slog.String(name, value))
 		}
 	}
-	if r.writer.status != 0 {
-		all = append(all, slog.Int("http", r.writer.status))
+	if r.writer.Status != 0 {
+		all = append(all, slog.Int("http", r.writer.Status))
 	} else {
 		all = append(all, slog.Bool("aborted", true))
 	}
@@ -196,13 +197,13 @@ func (r *Request) outcomeWord() string {
 	switch {
 	case r.outcome != "":
 		return r.outcome
-	case r.writer.status == 0:
+	case r.writer.Status == 0:
 		return "aborted"
 	case r.values[memberCode] != "":
 		return r.values[memberCode]
-	case r.writer.status >= http.StatusInternalServerError:
+	case r.writer.Status >= http.StatusInternalServerError:
 		return "internal"
-	case r.writer.status >= http.StatusBadRequest:
+	case r.writer.Status >= http.StatusBadRequest:
 		return "refused"
 	}
 	return "ok"
@@ -333,7 +334,7 @@ func (r *Request) Steps() []Step { return r.steps }
 func (r *Request) Elements() []string { return r.elements }
 
 // Status is the HTTP status of the answer, 0 if there is none.
-func (r *Request) Status() int { return r.writer.status }
+func (r *Request) Status() int { return r.writer.Status }
 
 // IsStranger reports whether the request came without a good API key.
 func (r *Request) IsStranger() bool { return r.stranger }

@@ -55,7 +55,7 @@ func (l *sourceLimiter) allow(r *Request, now time.Time) bool {
 		return true
 	}
 	s.suppressed++
-	s.status = r.writer.status
+	s.status = r.writer.Status
 	return false
 }
 

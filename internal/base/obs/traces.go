@@ -15,6 +15,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/openthreeds/threeds/internal/base/answered"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 )
 
@@ -105,15 +106,15 @@ func (t *Traces) Request(w http.ResponseWriter, r *http.Request, route, parent s
 		return w, r, func() {}
 	}
 	span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", route))
-	seen := &answered{ResponseWriter: w}
+	seen := &answered.Writer{ResponseWriter: w}
 	return seen, r, func() {
 		switch {
-		case seen.status == 0:
+		case seen.Status == 0:
 			fail(span, "no answer")
-		case seen.status >= http.StatusInternalServerError:
-			fail(span, strconv.Itoa(seen.status))
+		case seen.Status >= http.StatusInternalServerError:
+			fail(span, strconv.Itoa(seen.Status))
 		}
-		span.SetAttributes(attribute.Int("http.response.status_code", seen.status))
+		span.SetAttributes(attribute.Int("http.response.status_code", seen.Status))
 		span.End()
 	}
 }
@@ -134,27 +135,6 @@ func within(ctx context.Context, parent string) context.Context {
 }
 
 func decimal(s string) bool { return strings.Trim(s, "0123456789") == "" }
-
-// answered is a response that knows its status; 0: nothing was written.
-type answered struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *answered) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *answered) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// Unwrap lets an [http.ResponseController] through.
-func (w *answered) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Message begins the span of a message to another server, and returns the context of the
 // exchange, and what is called with what went wrong, in a word, "" if nothing did.

@@ -6,6 +6,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,10 +43,10 @@ type Handler struct {
 	JournalKeys *journal.Keys
 	RulesOf     func(scheme string) *scheme.Sheet // the rules of a scheme; nil: those that are public
 	Log         *slog.Logger
-	Proxies     func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none
-	// Explain says what is wrong with a pasted text; of a request, what /auth would make of it for a merchant, "" for one
-	// without a profile. It returns an object of JSON, or an error that says why the text cannot be read and quotes nothing.
-	// It keeps nothing.
+	Proxies     func() []netip.Prefix // proxies in front, whose X-Forwarded-For is trusted; nil means none
+	// Explain says what is wrong with a pasted text. For a request it also says what /auth would make of it for a
+	// merchant; "" is a merchant without a profile. It returns a JSON object, or an error that says why the text cannot
+	// be read and quotes nothing. It keeps nothing.
 	Explain func(merchant string, text []byte) (json.RawMessage, error)
 	// TakesNoToken has the API answer every request with 401: it is for the pages of a console without login alone.
 	TakesNoToken bool
@@ -63,7 +64,37 @@ type route struct {
 	method, path string
 	act          string
 	summary      string
-	do           func(h *Handler, r *request) (any, error)
+	do           operation
+}
+
+// An operation returns the answer to a request.
+type operation func(h *Handler, r *request) (any, error)
+
+// list returns the operation that answers with all things of a kind.
+func list[T any](all func(*Handler, context.Context, operator.Actor) ([]T, error)) operation {
+	return func(h *Handler, r *request) (any, error) {
+		data, err := all(h, r.Context(), r.actor)
+		return api.List[T]{Data: data}, err
+	}
+}
+
+// show returns the operation that answers with the thing which a parameter of the path names.
+func show[T any](parameter string, find func(*Handler, context.Context, operator.Actor, string) (T, error)) operation {
+	return func(h *Handler, r *request) (any, error) {
+		return find(h, r.Context(), r.actor, r.PathValue(parameter))
+	}
+}
+
+// create returns the operation that makes of the body what it answers with.
+func create[Asked, Made any](do func(*Handler, context.Context, operator.Actor, Asked) (Made, error)) operation {
+	return func(h *Handler, r *request) (any, error) {
+		var asked Asked
+		if err := r.decode(&asked); err != nil {
+			return nil, err
+		}
+		made, err := do(h, r.Context(), r.actor, asked)
+		return created{made}, err
+	}
 }
 
 var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
@@ -72,45 +103,45 @@ var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
 func routes() []route {
 	all := []route{
 		{"GET", "openapi.json", "api describe", "This description", describe},
-		{"GET", "keys", "key list", "List API keys", listKeys},
-		{"POST", "keys", "key create", "Create an API key, which is shown once", createKey},
-		{"GET", "merchants", "merchant list", "List merchants", listMerchants},
-		{"GET", "merchants/{name}", "merchant list", "Show a merchant", showMerchant},
+		{"GET", "keys", "key list", "List API keys", list((*Handler).Keys)},
+		{"POST", "keys", "key create", "Create an API key, which is shown once", create((*Handler).CreateKey)},
+		{"GET", "merchants", "merchant list", "List merchants", list((*Handler).ListMerchants)},
+		{"GET", "merchants/{name}", "merchant list", "Show a merchant", show("name", (*Handler).Merchant)},
 		{"POST", "merchants", "merchant add", "Add a merchant", addMerchant},
 		{"PATCH", "merchants/{name}", "merchant set", "Change members of a merchant", changeMerchant},
 		{"DELETE", "merchants/{name}", "merchant remove", "Remove a merchant", removeMerchant},
 		{"GET", "authentications", "journal search", "Search the journal, newest first", listRecords},
-		{"GET", "authentications/{id}", "journal show", "Show a record of the journal with its steps", showRecord},
+		{"GET", "authentications/{id}", "journal show", "Show a record of the journal with its steps", show("id", (*Handler).ShowRecord)},
 		{"POST", "authentications/search", "journal search", "Search the journal, also by a whole card number", searchRecords},
 		{"GET", "reports", "journal report", "Count authentications by something they have in common", report},
 		{"GET", "billing", "journal billing", "Count what is billed, for each merchant and month, also of records that have gone", showBilling},
 		{"GET", "reports/mandates", "journal report", "Count requests that do not keep a rule of their scheme", reportMandates},
 		{"GET", "overview", "journal report", "Say how authentications went, and what needs attention", overview},
-		{"GET", "directories", "directory list", "List directory servers with how they are", listDirectories},
-		{"GET", "ranges", "ranges status", "Say how things stand with the card ranges of each directory", listRanges},
+		{"GET", "directories", "directory list", "List directory servers with how they are", list((*Handler).ListDirectories)},
+		{"GET", "ranges", "ranges status", "Say how things stand with the card ranges of each directory", list((*Handler).ListRanges)},
 		{"GET", "ranges/{scheme}", "ranges status", "Say what the server would do with cards that begin with a prefix", showRanges},
 		{"GET", "ranges/{scheme}/diff", "ranges status", "Say how two generations of card ranges differ", compareRanges},
 		{"POST", "ranges/{scheme}/accept", "ranges accept", "Use the card ranges that are held back", acceptRanges},
 		{"POST", "ranges/{scheme}/refresh", "ranges refresh", "Ask the directory server for its card ranges", refreshRanges},
-		{"GET", "tokens", "token list", "List tokens of this API", listTokens},
-		{"POST", "tokens", "token create", "Create a token, which is shown once", createToken},
-		{"GET", "operators", "operator list", "List who may log in to the console", listOperators},
-		{"POST", "operators", "operator invite", "Make a link for a passkey, which is shown once", inviteOperator},
+		{"GET", "tokens", "token list", "List tokens of this API", list((*Handler).Tokens)},
+		{"POST", "tokens", "token create", "Create a token, which is shown once", create((*Handler).CreateToken)},
+		{"GET", "operators", "operator list", "List who may log in to the console", list((*Handler).ListOperators)},
+		{"POST", "operators", "operator invite", "Make a link for a passkey, which is shown once", create((*Handler).InviteOperator)},
 		{"PATCH", "operators/{name}", "operator role", "Give an operator another role", changeOperator},
 		{"GET", "audit", "audit search", "Search the audit trail", searchAudit},
 		{"GET", "audit/export", "audit export", "Export the audit trail in a form that can be verified", exportAudit},
 		{"GET", "journal/export", "journal export", "Export the journal, as JSON lines that can be verified or as CSV", exportJournal},
 		{"POST", "journal/erase", "journal erase", "Remove what belongs to a card or to a merchant, for good", eraseJournal},
-		{"GET", "certificates", "cert status", "List the client certificates of directories", listCertificates},
-		{"GET", "certificates/{scheme}", "cert status", "Show the client certificates of a directory", showCertificates},
+		{"GET", "certificates", "cert status", "List the client certificates of directories", list((*Handler).ListCertificates)},
+		{"GET", "certificates/{scheme}", "cert status", "Show the client certificates of a directory", show("scheme", (*Handler).ShowCertificates)},
 		{"POST", "certificates/{scheme}/request", "cert request", "Make a key and its certificate signing request", requestCertificate},
 		{"POST", "certificates/{scheme}/install", "cert install", "Install a certificate, to be used at a time or when it is activated", installCertificate},
-		{"POST", "certificates/{scheme}/activate", "cert activate", "Bring the installed certificate into use", activateCertificate},
-		{"POST", "certificates/{scheme}/rollback", "cert rollback", "Bring the certificate into use that was in use before", rollbackCertificate},
+		{"POST", "certificates/{scheme}/activate", "cert activate", "Bring the installed certificate into use", changeCertificate((*Handler).ActivateCertificate)},
+		{"POST", "certificates/{scheme}/rollback", "cert rollback", "Bring the certificate into use that was in use before", changeCertificate((*Handler).RollBackCertificate)},
 		{"POST", "certificates/{scheme}/test", "cert test", "Make a TLS handshake with the directory server", testCertificate},
 		{"GET", "webhook-endpoints", "webhook list", "List webhook endpoints", listHooks},
 		{"POST", "webhook-endpoints", "webhook add", "Add a webhook endpoint, whose secret is shown once", addHook},
-		{"GET", "webhook-endpoints/{id}", "webhook list", "Show a webhook endpoint", showHook},
+		{"GET", "webhook-endpoints/{id}", "webhook list", "Show a webhook endpoint", show("id", (*Handler).Endpoint)},
 		{"PATCH", "webhook-endpoints/{id}", "webhook change", "Change members of a webhook endpoint", changeHook},
 		{"GET", "events", "webhook events", "List events of a merchant with their deliveries, newest first", listEvents},
 		{"GET", "events/{id}", "webhook events EVENT", "Show an event as it is delivered, with its deliveries", showEvent},
@@ -136,7 +167,7 @@ type request struct {
 	body  []byte
 }
 
-// A Problem is an answer that is not a success, as RFC 9457 has it.
+// A Problem is an answer that is not a success, as RFC 9457 defines it.
 type Problem = api.Problem
 
 // statuses are those of answers to refusals.
@@ -222,7 +253,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 	h.answer(w, start, answer, err)
 }
 
-// identify returns who asks.
+// identify returns the actor of a request.
 func (h *Handler) identify(r *http.Request) (operator.Actor, error) {
 	if h.TakesNoToken {
 		return operator.Actor{}, refuse(http.StatusUnauthorized, "The admin API takes no token here: what it does is on the pages of the console.")
@@ -267,7 +298,7 @@ func (h *Handler) answer(w http.ResponseWriter, start time.Time, value any, err 
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // the operator who has gone needs no answer
+	_ = json.NewEncoder(w).Encode(value) // an operator who has left needs no answer
 }
 
 // decode reads the body into v, and refuses members that v has not.

@@ -410,7 +410,7 @@ func TestK10EveryChangeLeavesATrace(t *testing.T) {
 	}
 }
 
-// TestD140BadRequestsNameTheMember: what is wrong is said by the member, and nothing is made.
+// TestD140BadRequestsNameTheMember: the answer names the member that is wrong, and nothing is made.
 func TestD140BadRequestsNameTheMember(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -494,8 +494,8 @@ func TestD148MerchantsOfTheFileStay(t *testing.T) {
 	}
 }
 
-// TestD141OperatorsByAPI: a link is for one passkey, a change of the role is at once and in the audit trail, and the role of
-// those whom the issuer knows is the issuer's.
+// TestD141OperatorsByAPI: a link is for one passkey. A change of the role takes effect immediately and is in the audit
+// trail. The role of an operator that the issuer knows comes from the issuer.
 func TestD141OperatorsByAPI(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -27,7 +27,7 @@ const (
 	maxRecordLimit = 100
 )
 
-// openJournal returns the journal to an actor who may do the act, or the problem that there is none.
+// openJournal returns the journal if the actor may do the act, or the problem that there is no journal.
 func (h *Handler) openJournal(by *operator.Actor, act string) (journal.Store, error) {
 	if err := ops.Find(act).Check(by); err != nil {
 		return nil, err
@@ -144,8 +144,8 @@ func (h *Handler) FindRecords(ctx context.Context, by operator.Actor, q RecordQu
 	return all, nil
 }
 
-// checkSearched refuses a search that found nothing because of a merchant or a scheme that nobody knows. A merchant of which
-// the journal has records is known, too.
+// checkSearched refuses a search that found nothing because it names an unknown merchant or scheme. A merchant that has
+// records in the journal is known, too.
 func (h *Handler) checkSearched(ctx context.Context, by *operator.Actor, st journal.Store, q *journal.Query) error {
 	if err := journal.CheckScheme(q.Scheme, h.Merchants().Schemes...); err != nil {
 		return refuse(http.StatusBadRequest, "%v.", err)
@@ -153,7 +153,7 @@ func (h *Handler) checkSearched(ctx context.Context, by *operator.Actor, st jour
 	return h.checkMerchantOf(ctx, by, st, q.Merchant)
 }
 
-// checkMerchantOf refuses a merchant that nobody knows, and of which the journal has nothing. "" stands for all.
+// checkMerchantOf refuses an unknown merchant that has nothing in the journal. "" stands for all.
 func (h *Handler) checkMerchantOf(ctx context.Context, by *operator.Actor, st journal.Store, name string) error {
 	if name == "" || by.Merchant != "" {
 		return nil
@@ -184,10 +184,6 @@ func readTimes(from, to string) (since, until time.Time, err error) {
 	return since, until, nil
 }
 
-func showRecord(h *Handler, r *request) (any, error) {
-	return h.ShowRecord(r.Context(), r.actor, r.PathValue("id"))
-}
-
 // ShowRecord returns one record with its steps, after the look stands in the audit trail.
 func (h *Handler) ShowRecord(ctx context.Context, by operator.Actor, id string) (*journal.Detail, error) {
 	st, err := h.openJournal(&by, "journal show")
@@ -212,7 +208,7 @@ type ReportRow struct {
 	FrictionlessRate float64 `json:"frictionlessRate"` // neither challenged nor failed
 	SuccessRate      float64 `json:"successRate"`      // the last transStatus is Y or A
 	Abandonment      float64 `json:"abandonment"`      // of challenges: those without Y or N of the shopper
-	RReqLoss         float64 `json:"rreqLoss"`         // of challenges: those whose wait ended without an RReq
+	RReqLoss         float64 `json:"rreqLoss"`         // challenges whose wait ended without an RReq
 	MedianMS         float64 `json:"medianMs"`         // from AReq to ARes; within a tenth
 	P95MS            float64 `json:"p95Ms"`
 }
@@ -235,8 +231,8 @@ func report(h *Handler, r *request) (any, error) {
 	return api.List[ReportRow]{Data: rows}, err
 }
 
-// Report counts what the journal has of a time by something that authentications have in common: scheme, merchant, issuer,
-// acs, version, reason or day. Without a time it is that of the last 30 days.
+// Report counts the authentications of a period in the journal by something that they have in common: scheme, merchant,
+// issuer, acs, version, reason or day. Without a period it counts those of the last 30 days.
 func (h *Handler) Report(ctx context.Context, actor operator.Actor, name string, from, to time.Time) ([]ReportRow, error) {
 	st, err := h.openJournal(&actor, "journal report")
 	if err != nil {
@@ -331,9 +327,9 @@ func reportMandates(h *Handler, r *request) (any, error) {
 	return api.List[MandateRow]{Data: rows}, err
 }
 
-// Mandates counts the requests of a time that do not keep a rule of their scheme. Rules in force come first, then those of
-// later days, the earliest day first, then advice, then rules that have ended. Of equal ones the first is the one that most
-// requests do not keep.
+// Mandates counts the requests of a period that break a rule of their scheme. Rules in force come first, then those of
+// later days, the earliest day first, then advice, then rules that have ended. Among equals, the rule that most
+// requests break comes first.
 func (h *Handler) Mandates(ctx context.Context, by operator.Actor, from, to time.Time) ([]MandateRow, error) {
 	st, err := h.openJournal(&by, "journal report")
 	if err != nil {

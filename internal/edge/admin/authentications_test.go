@@ -14,9 +14,9 @@ import (
 
 // Authentications of a day, in the journal of every site.
 const (
-	passedID    = "00000000-0000-4000-8000-000000000001" // The shop has it: a challenge that was passed.
-	lostID      = "00000000-0000-4000-8000-000000000002" // The shop has it: a challenge without an RReq.
-	foreignID   = "00000000-0000-4000-8000-000000000003" // The other shop has it: it was frictionless.
+	passedID    = "00000000-0000-4000-8000-000000000001" // Of the shop: a challenge that was passed.
+	lostID      = "00000000-0000-4000-8000-000000000002" // Of the shop: a challenge without an RReq.
+	foreignID   = "00000000-0000-4000-8000-000000000003" // Of the other shop: it was frictionless.
 	journalCard = "4000000000000103"
 )
 
@@ -102,8 +102,8 @@ func TestK4SearchByAdminAPI(t *testing.T) {
 	}
 }
 
-// TestD126PersonalDataIsShownWithItsStep: to whoever may see the messages of a record, and to nobody else. The look is in the
-// audit trail.
+// TestD126PersonalDataIsShownWithItsStep: only operators who may see the messages of a record see it. The access is in
+// the audit trail.
 func TestD126PersonalDataIsShownWithItsStep(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -127,7 +127,8 @@ func TestD126PersonalDataIsShownWithItsStep(t *testing.T) {
 	}
 }
 
-// TestD146LooksAreInTheAuditTrail: who has searched and looked at what, and never the card that was typed.
+// TestD146LooksAreInTheAuditTrail: the trail says who searched for and looked at what, and never has the card that was
+// typed.
 func TestD146LooksAreInTheAuditTrail(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -182,8 +183,9 @@ func TestD147ReportsCountByValue(t *testing.T) {
 	}
 }
 
-// TestK5ReportOfMandatesIsOrderedByUrgency: what a scheme asks for today comes first, then what it will ask for, then
-// advice, then what has ended. Each row has the share of the merchant's requests at that scheme, and its last record.
+// TestK5ReportOfMandatesIsOrderedByUrgency: rules that a scheme has in force come first, then future rules, then
+// advice, then rules that have ended. Each row has the share of the merchant's requests at that scheme, and its last
+// record.
 func TestK5ReportOfMandatesIsOrderedByUrgency(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/clientcert"
@@ -32,11 +31,6 @@ func (h *Handler) newCertificates(d *Directory, status clientcert.Status) *Certi
 	}
 }
 
-func listCertificates(h *Handler, r *request) (any, error) {
-	all, err := h.ListCertificates(r.Context(), r.actor)
-	return api.List[*CertificatesOfScheme]{Data: all}, err
-}
-
 // ListCertificates returns how things stand with the client certificates of each directory.
 func (h *Handler) ListCertificates(ctx context.Context, by operator.Actor) ([]*CertificatesOfScheme, error) {
 	if err := ops.Find("cert status").Check(&by); err != nil {
@@ -54,10 +48,6 @@ func (h *Handler) ListCertificates(ctx context.Context, by operator.Actor) ([]*C
 		all = append(all, h.newCertificates(&d, status))
 	}
 	return all, nil
-}
-
-func showCertificates(h *Handler, r *request) (any, error) {
-	return h.ShowCertificates(r.Context(), r.actor, r.PathValue("scheme"))
 }
 
 // ShowCertificates returns how things stand with the client certificates of one directory.
@@ -109,16 +99,13 @@ func installCertificate(h *Handler, r *request) (any, error) {
 	})
 }
 
-func activateCertificate(h *Handler, r *request) (any, error) {
-	return h.changeCertificates(r, &struct{}{}, func(d *Directory) (clientcert.Status, error) {
-		return h.ActivateCertificate(r.Context(), r.actor, d.Scheme)
-	})
-}
-
-func rollbackCertificate(h *Handler, r *request) (any, error) {
-	return h.changeCertificates(r, &struct{}{}, func(d *Directory) (clientcert.Status, error) {
-		return h.RollBackCertificate(r.Context(), r.actor, d.Scheme)
-	})
+// changeCertificate returns the operation that brings another certificate of a directory into use.
+func changeCertificate(change func(*Handler, context.Context, operator.Actor, string) (clientcert.Status, error)) operation {
+	return func(h *Handler, r *request) (any, error) {
+		return h.changeCertificates(r, &struct{}{}, func(d *Directory) (clientcert.Status, error) {
+			return change(h, r.Context(), r.actor, d.Scheme)
+		})
+	}
 }
 
 func testCertificate(h *Handler, r *request) (any, error) {

@@ -49,8 +49,8 @@ func certify(t *testing.T, csr string) string {
 	return string(body)
 }
 
-// TestK7CertificatesByTheAPI: an operator requests, installs, tests, activates and goes back. Each change is in the audit
-// trail once, and what was refused is not.
+// TestK7CertificatesByTheAPI: an operator requests, installs, tests, activates and goes back. Each change is in the
+// audit trail once, and a refused one is not.
 func TestK7CertificatesByTheAPI(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/directory"
@@ -22,17 +21,17 @@ import (
 type Node struct {
 	// Directories returns the directories of the configuration in use.
 	Directories func() []Directory
-	// Problems returns what is wrong with the parts of the server, as /readyz has it.
+	// Problems returns what is wrong with the parts of the server, as /readyz reports it.
 	Problems func() map[string]string
 	// Endings returns when each certificate ends, by the key of the configuration.
 	Endings func() map[string]time.Time
-	// DisabledEndpoints returns the webhook endpoints to which nothing is delivered.
+	// DisabledEndpoints returns the webhook endpoints that get no deliveries.
 	DisabledEndpoints func(ctx context.Context) ([]DisabledEndpoint, error)
 	// Generation returns the card ranges of a scheme that this node uses; nil if it has none.
 	Generation func(scheme string) *ranges.Generation
 }
 
-// A DisabledEndpoint is a webhook endpoint to which nothing is delivered.
+// A DisabledEndpoint is a webhook endpoint that gets no deliveries.
 type DisabledEndpoint struct {
 	ID, Merchant, URL string
 	Failing           time.Time // since when no delivery has succeeded; zero: somebody has disabled it
@@ -56,7 +55,7 @@ type Directory struct {
 	Managed      bool                 `json:"managed"`     // the store has that, and no file
 	ServerRoots  []Certificate        `json:"serverRoots"` // its own certificate must chain to one of these
 	ClientRoots  []Certificate        `json:"clientRoots"` // and when it posts a result to one of these
-	ClientNames  []string             `json:"clientNames"` // one of which must be in that certificate; none: any
+	ClientNames  []string             `json:"clientNames"` // that certificate must have one of these; empty means any
 	Breaker      Breaker              `json:"breaker"`     // of this node
 	Problems     map[string]string    `json:"problems"`    // of /readyz, those of this directory
 	Ranges       Ranges               `json:"ranges"`
@@ -124,7 +123,7 @@ type Breaker struct {
 
 // NewBreaker returns the state of a breaker in an answer.
 func NewBreaker(s directory.BreakerState) Breaker {
-	b := Breaker{BreakerClosed, timeOrNull(s.Since), s.Fault, s.Refused}
+	b := Breaker{BreakerClosed, ops.TimeOrNull(s.Since), s.Fault, s.Refused}
 	switch {
 	case s.Disabled:
 		b.State = BreakerOff
@@ -158,20 +157,15 @@ const staleAfter = 2
 
 // readRanges returns how things stand with the card ranges of a directory.
 func (h *Handler) readRanges(ctx context.Context, d *Directory) (Ranges, error) {
-	status, err := directory.ReadRefreshStatus(ctx, h.Keeper, d.Scheme)
-	if err != nil {
-		return Ranges{}, err
-	}
-	status = status.AdaptTo(d.Refresh, d.MinRefresh)
-	asked, err := directory.ReadRefreshRequest(ctx, h.Keeper, d.Scheme, status)
+	status, asked, err := directory.ReadRefresh(ctx, h.Keeper, d.Scheme, d.Refresh, d.MinRefresh)
 	if err != nil {
 		return Ranges{}, err
 	}
 	r := Ranges{
 		Generation: status.Generation, Serial: status.Serial, Ranges: status.Ranges, Version: status.Version,
-		Loaded: timeOrNull(status.Loaded), Fault: status.Fault, FaultAt: timeOrNull(status.FaultAt), Asked: timeOrNull(status.Asked),
-		Next: timeOrNull(status.Next), Held: status.Held, HeldRanges: status.HeldRanges,
-		Accepted: status.Held != 0 && asked.Accept == status.Held, Refreshing: asked.Refresh,
+		Loaded: ops.TimeOrNull(status.Loaded), Fault: status.Fault, FaultAt: ops.TimeOrNull(status.FaultAt), Asked: ops.TimeOrNull(status.Asked),
+		Next: ops.TimeOrNull(status.Next), Held: status.Held, HeldRanges: status.HeldRanges,
+		Accepted: asked.Accepts(status), Refreshing: asked.Refresh,
 	}
 	if r.Loaded != nil {
 		age := max(h.Now().Sub(status.Loaded), 0)
@@ -183,7 +177,7 @@ func (h *Handler) readRanges(ctx context.Context, d *Directory) (Ranges, error) 
 // Traffic is what the journal has of one directory in a time.
 type Traffic struct {
 	Requests int64       `json:"requests"` // authentications with an AReq
-	Success  float64     `json:"success"`  // the share of which an ARes could be used, from 0 to 1
+	Success  float64     `json:"success"`  // the share with a usable ARes, from 0 to 1
 	MedianMS float64     `json:"medianMs"` // from AReq to ARes; within a tenth
 	P95MS    float64     `json:"p95Ms"`
 	Hours    []HourCount `json:"hours,omitzero"` // of the last 24 hours alone, oldest first
@@ -207,7 +201,7 @@ func newTraffic(sum *journal.Rollup) *Traffic {
 // hoursOfDay is how many hours the traffic of a day has.
 const hoursOfDay = 24
 
-// readTraffic reads what the journal has of each directory into them. Without a journal nothing is read.
+// readTraffic adds to each directory what the journal knows of its traffic. Without a journal it adds nothing.
 func (h *Handler) readTraffic(ctx context.Context, all []Directory) error {
 	if h.Journal == nil {
 		return nil
@@ -278,11 +272,6 @@ func (h *Handler) readDirectories(ctx context.Context) ([]Directory, error) {
 		h.Log.Error("admin API", "what", "the journal is not read for directories", "err", err)
 	}
 	return all, nil
-}
-
-func listDirectories(h *Handler, r *request) (any, error) {
-	all, err := h.ListDirectories(r.Context(), r.actor)
-	return api.List[Directory]{Data: all}, err
 }
 
 // ListDirectories returns the directory servers with how they are.

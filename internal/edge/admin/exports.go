@@ -34,8 +34,8 @@ func (w *pieceWriter) Write(piece []byte) (int, error) {
 	return w.ResponseWriter.Write(piece)
 }
 
-// How many exports may be under way on a node. Each holds a connection to the journal's database, of which there are a few, for
-// as long as its client takes to read it.
+// How many exports may be under way on a node. Each holds one of the few connections to the journal's database for as
+// long as its client reads.
 const (
 	maxExports         = 4
 	maxExportsPerActor = 2
@@ -53,10 +53,10 @@ func (l *exportLimit) enter(actor string) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.actors[actor] >= maxExportsPerActor {
-		return nil, refuse(http.StatusTooManyRequests, "You have %d exports under way, which is the most at once. Wait until one has ended.", maxExportsPerActor)
+		return nil, refuse(http.StatusTooManyRequests, "You have %d exports under way, which is the maximum. Wait until one has ended.", maxExportsPerActor)
 	}
 	if l.all >= maxExports {
-		return nil, refuse(http.StatusTooManyRequests, "There are %d exports under way, which is the most at once. Wait until one has ended.", maxExports)
+		return nil, refuse(http.StatusTooManyRequests, "There are %d exports under way, which is the maximum. Wait until one has ended.", maxExports)
 	}
 	if l.actors == nil {
 		l.actors = make(map[string]int)
@@ -87,8 +87,8 @@ func (h *Handler) startExport(ctx context.Context, by operator.Actor, act string
 	return s, nil
 }
 
-// answerStream sends a stream. When it cannot be read to its end the connection is cut, so that nobody takes what has come
-// for all of it.
+// answerStream sends a stream. If the stream cannot be read to its end, the connection is cut, so that the client does
+// not take what has come for all of it.
 func (h *Handler) answerStream(w http.ResponseWriter, s stream) {
 	defer s.leave()
 	w.Header().Set("Content-Type", s.kind)
@@ -110,7 +110,7 @@ func readAuditQuery(r *request) (q operator.Query, err error) {
 	return q, err
 }
 
-// checkAudit refuses an actor who may not do an act on the audit trail, and a search for an action that is none.
+// checkAudit refuses an actor who may not do an act on the audit trail, and a search for an unknown action.
 func checkAudit(by *operator.Actor, act string, q *operator.Query) error {
 	if err := ops.Find(act).Check(by); err != nil {
 		return err

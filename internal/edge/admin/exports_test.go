@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-// TestK11JournalIsExportedAndErased: an export is what a command would write, and is verified; of an erased card nothing is
-// found. Both are in the audit trail, and the card is not.
+// TestK11JournalIsExportedAndErased: an export is what a command would write, and can be verified. Nothing is found of
+// an erased card. Both acts are in the audit trail, and the card is not.
 func TestK11JournalIsExportedAndErased(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -77,8 +77,8 @@ func (w slowReader) Write(piece []byte) (int, error) {
 	return w.ResponseRecorder.Write(piece)
 }
 
-// TestAnOperatorCannotHoldAllExports: whoever of the operators reads exports slowly, the others get theirs. The export that
-// is too much is refused with words, and is possible again once another has ended.
+// TestAnOperatorCannotHoldAllExports: if one operator reads exports slowly, the others still get theirs. One export too
+// many is refused with a reason, and is possible again once another has ended.
 func TestAnOperatorCannotHoldAllExports(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"operator", "admin"} {
@@ -117,8 +117,8 @@ func TestAnOperatorCannotHoldAllExports(t *testing.T) {
 	}
 }
 
-// TestD146NumberInAnotherFieldIsNotInTheTrail: whoever looks for a card number by another field finds nothing, or is told the
-// words that the field may have, and the number stands nowhere.
+// TestD146NumberInAnotherFieldIsNotInTheTrail: an operator who puts a card number into another field finds nothing, or
+// gets the list of words that the field may have, and the number is stored nowhere.
 func TestD146NumberInAnotherFieldIsNotInTheTrail(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

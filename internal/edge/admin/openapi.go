@@ -56,8 +56,8 @@ func Operations() (all []Operation) {
 	return all
 }
 
-// checkParameters refuses parameters in an address that the operation does not have, or that are there twice. What stands
-// in the place of a name is not repeated.
+// checkParameters refuses parameters in an address that the operation does not have, or that are there twice. The error
+// does not repeat an unknown name.
 func (rt *route) checkParameters(r *http.Request) error {
 	known := queries[rt.method+" "+rt.path]
 	for name, values := range r.URL.Query() {

@@ -6,46 +6,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/openthreeds/threeds/api"
-	"github.com/openthreeds/threeds/internal/operate/merchant"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
-func timeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-func listKeys(h *Handler, r *request) (any, error) {
-	all, err := h.Keys(r.Context(), r.actor)
-	return api.List[ops.Key]{Data: all}, err
-}
-
-func createKey(h *Handler, r *request) (any, error) {
-	var asked api.NewKey
-	if err := r.decode(&asked); err != nil {
-		return nil, err
-	}
-	made, err := h.CreateKey(r.Context(), r.actor, asked)
-	return created{made}, err
-}
-
-func listMerchants(h *Handler, r *request) (any, error) {
-	all, err := h.ListMerchants(r.Context(), r.actor)
-	return api.List[merchant.Entry]{Data: all}, err
-}
-
-func showMerchant(h *Handler, r *request) (any, error) {
-	return h.Merchant(r.Context(), r.actor, r.PathValue("name"))
-}
-
-// readMerchant reads members of a merchant from the body, and the version that is beside them.
+// readMerchant reads members of a merchant from the body, and the version that comes with them.
 func (r *request) readMerchant() (body ops.MerchantBody, version string, err error) {
 	if err := json.Unmarshal(r.body, &body); err != nil {
 		return nil, "", refuse(http.StatusBadRequest, "The body is no JSON object.")
@@ -82,34 +50,6 @@ func changeMerchant(h *Handler, r *request) (any, error) {
 
 func removeMerchant(h *Handler, r *request) (any, error) {
 	return nil, h.RemoveMerchant(r.Context(), r.actor, r.PathValue("name"), r.URL.Query().Get("version"))
-}
-
-func listTokens(h *Handler, r *request) (any, error) {
-	all, err := h.Tokens(r.Context(), r.actor)
-	return api.List[operator.Token]{Data: all}, err
-}
-
-func createToken(h *Handler, r *request) (any, error) {
-	var asked api.NewToken
-	if err := r.decode(&asked); err != nil {
-		return nil, err
-	}
-	made, err := h.CreateToken(r.Context(), r.actor, asked)
-	return created{made}, err
-}
-
-func listOperators(h *Handler, r *request) (any, error) {
-	all, err := h.ListOperators(r.Context(), r.actor)
-	return api.List[operator.User]{Data: all}, err
-}
-
-func inviteOperator(h *Handler, r *request) (any, error) {
-	var asked api.NewOperator
-	if err := r.decode(&asked); err != nil {
-		return nil, err
-	}
-	made, err := h.InviteOperator(r.Context(), r.actor, asked)
-	return created{made}, err
 }
 
 func changeOperator(h *Handler, r *request) (any, error) {

@@ -203,7 +203,8 @@ func (h *Handler) noticesOfNode(directories []Directory) []Notice {
 	return all
 }
 
-// soon is how long before its end a certificate needs attention, and urgent from when on it does at once.
+// soon is how long before its end a certificate needs attention, and urgent how long before its end it needs attention
+// immediately.
 const soon, urgent = 30 * 24 * time.Hour, 14 * 24 * time.Hour
 
 // noticesOfCertificates says which certificates end, and takes the problems that say the same out of the others.
@@ -248,7 +249,7 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 		}
 		all = append(all, Notice{
 			LevelBad, fmt.Sprintf("The directory server of %s cannot be reached%s", d.Scheme, since),
-			fmt.Sprintf("%s. %d requests were refused at once; every few seconds one is let through to see whether it is back.", d.Breaker.Fault, d.Breaker.Refused),
+			fmt.Sprintf("%s. %d requests were refused immediately; every few seconds one is let through to see whether it is back.", d.Breaker.Fault, d.Breaker.Refused),
 			"/directories", "See directories",
 		})
 	}
@@ -277,7 +278,7 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 	if r.Held != 0 && !r.Accepted {
 		all = append(all, Notice{
 			LevelWarning, fmt.Sprintf("New card ranges of %s are held back", d.Scheme),
-			fmt.Sprintf("The directory server sent %d of them in place of %d. They wait until somebody accepts them, or an answer is as usual again.", r.HeldRanges, r.Ranges),
+			fmt.Sprintf("The directory server sent %d of them in place of %d. They wait until an operator accepts them, or until an answer is as usual again.", r.HeldRanges, r.Ranges),
 			"/ranges", "Compare them",
 		})
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/admin"
 )
 
-// TestK11AddressBehindAProxy: the audit trail has the address that the proxy of the configuration says, and believes nobody
-// else.
+// TestK11AddressBehindAProxy: the audit trail has the address that a configured proxy reports, and trusts no other
+// party's.
 func TestK11AddressBehindAProxy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/peers/directory"
@@ -28,7 +27,7 @@ type RangesOfScheme struct {
 type RangeMatch struct {
 	*rangequery.Match
 	Of    int          `json:"of"`    // how many ranges are in use on this node
-	Found []FoundRange `json:"found"` // beside Ranges, in the same order
+	Found []FoundRange `json:"found"` // for each entry of Ranges, in the same order
 }
 
 // A FoundRange is what the server would do with the cards of one range.
@@ -41,11 +40,6 @@ type FoundRange struct {
 
 // MaxPrefix is how many digits a prefix has at most: one less than the shortest card number.
 const MaxPrefix = 12
-
-func listRanges(h *Handler, r *request) (any, error) {
-	all, err := h.ListRanges(r.Context(), r.actor)
-	return api.List[*RangesOfScheme]{Data: all}, err
-}
 
 // ListRanges returns how things stand with the card ranges of each directory.
 func (h *Handler) ListRanges(ctx context.Context, by operator.Actor) ([]*RangesOfScheme, error) {
@@ -147,16 +141,13 @@ func newFoundRange(d *Directory, g *ranges.Generation, info *ranges.Info, countr
 	return f
 }
 
-// heldName stands for the generation that is held back, where a number of one is expected.
-const heldName = "held"
-
 func compareRanges(h *Handler, r *request) (any, error) {
 	diff, _, err := h.CompareRanges(r.Context(), r.actor, r.PathValue("scheme"), r.URL.Query().Get("old"), r.URL.Query().Get("new"))
 	return diff, err
 }
 
-// CompareRanges says how two generations differ: without names, what is held back or the newest from the one before it. It
-// also returns how things stand.
+// CompareRanges says how two generations differ. Without names it compares what is held back, or else the newest
+// generation, with the one before it. It also returns the current status.
 func (h *Handler) CompareRanges(ctx context.Context, by operator.Actor, scheme, oldName, newName string) (*rangequery.Difference, *RangesOfScheme, error) {
 	d, status, err := h.findRanges(ctx, &by, scheme)
 	if err != nil {
@@ -164,7 +155,7 @@ func (h *Handler) CompareRanges(ctx context.Context, by operator.Actor, scheme, 
 	}
 	switch {
 	case newName == "" && status.Held != 0:
-		newName = heldName
+		newName = directory.HeldName
 	case newName == "":
 		newName = strconv.FormatInt(status.Generation, 10)
 	}
@@ -187,25 +178,9 @@ func (h *Handler) CompareRanges(ctx context.Context, by operator.Actor, scheme, 
 
 // openGeneration reads the generation that a parameter names: a number of one, 0 for none, or "held".
 func (h *Handler) openGeneration(ctx context.Context, parameter string, status *RangesOfScheme, name string) (*ranges.Generation, error) {
-	noGeneration := refuse(http.StatusBadRequest, "%s: want held, or the number of a generation that GET ranges shows.", parameter)
-	open, number := directory.OpenGeneration, status.Held
-	if name == heldName {
-		open = directory.OpenHeld
-	} else {
-		var err error
-		if number, err = strconv.ParseInt(name, 10, 64); err != nil || number < 0 {
-			return nil, noGeneration
-		}
-		if number == 0 {
-			return &ranges.Generation{}, nil
-		}
-	}
-	if number == 0 {
-		return nil, noGeneration
-	}
-	g, err := open(ctx, h.Keeper, status.Scheme, number)
+	g, err := directory.OpenNamed(ctx, h.Keeper, status.Scheme, name, status.Held)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, noGeneration
+		return nil, refuse(http.StatusBadRequest, "%s: want held, or the number of a generation that GET ranges shows.", parameter)
 	}
 	return g, err
 }

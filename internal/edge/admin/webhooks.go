@@ -15,10 +15,6 @@ func listHooks(h *Handler, r *request) (any, error) {
 	return api.List[api.MerchantEndpoint]{Data: all}, err
 }
 
-func showHook(h *Handler, r *request) (any, error) {
-	return h.Endpoint(r.Context(), r.actor, r.PathValue("id"))
-}
-
 func addHook(h *Handler, r *request) (any, error) {
 	var asked api.MerchantEndpointChange
 	if err := r.decode(&asked); err != nil {

@@ -24,7 +24,7 @@ func hookSettings() webhook.Settings {
 	}
 }
 
-// closedAddress is one at which nobody listens.
+// closedAddress is an address without a listener.
 const closedAddress = "http://127.0.0.1:1/hooks"
 
 // newHook adds an endpoint of a merchant and returns its id.
@@ -107,8 +107,8 @@ func TestK9WebhooksByAPI(t *testing.T) {
 	}
 }
 
-// TestK9EventsByAPI: events are listed with their deliveries, in pages, and one is delivered again. A look at what it
-// says is in the audit trail, and the list says nothing of the card.
+// TestK9EventsByAPI: events are listed with their deliveries, in pages, and one is delivered again. Access to its
+// content is in the audit trail, and the list says nothing about the card.
 func TestK9EventsByAPI(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

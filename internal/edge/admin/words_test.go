@@ -8,8 +8,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-// TestO8UnknownWordsAreRefused: with the list of what there is, or with the name that was perhaps meant, and never with an
-// empty list, which reads as if there was nothing.
+// TestO8UnknownWordsAreRefused: the refusal lists the known words, or has the name that was perhaps meant. It never has
+// an empty list, which would read as if there was nothing.
 func TestO8UnknownWordsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -34,8 +34,8 @@ func TestO8UnknownWordsAreRefused(t *testing.T) {
 	}
 }
 
-// TestMerchantWithKeysAloneExists: it is listed and shown, its own people and others see and explain its requests, and a change
-// gives it its first settings.
+// TestMerchantWithKeysAloneExists: such a merchant is listed and shown, its own operators and others see and explain
+// its requests, and a change gives it its first settings.
 func TestMerchantWithKeysAloneExists(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -55,7 +55,7 @@ func TestMerchantWithKeysAloneExists(t *testing.T) {
 	if w := s.call("operator", "POST", "keys", `{"merchant": "Keys Only", "label": "second"}`); w.Code != 201 {
 		t.Errorf("another key: %d %s", w.Code, w.Body)
 	}
-	if w := s.call("operator", "DELETE", path, ""); w.Code != 409 || !strings.Contains(w.Body.String(), "API keys alone") {
+	if w := s.call("operator", "DELETE", path, ""); w.Code != 409 || !strings.Contains(w.Body.String(), "only API keys") {
 		t.Errorf("remove: %d %s", w.Code, w.Body)
 	}
 	if w := s.call("operator", "PATCH", path, `{"version": "", "mcc": "5411"}`); w.Code != 200 || !strings.Contains(w.Body.String(), `"source":"store"`) {

@@ -143,7 +143,7 @@ func (h *Handler) writeACPError(w http.ResponseWriter, r *http.Request, e *acp.E
 	h.write(w, e.Status, encodeJSON(e))
 }
 
-// checkWhole checks what a request says of itself beside its key, once its body has been read.
+// checkWhole checks what a request says about itself in addition to its key, once its body has been read.
 func (acpProtocol) checkWhole(h *Handler, w http.ResponseWriter, req *request) error {
 	if err := h.ACP.Check(req.header, req.body); err != nil {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="threeds"`)
@@ -163,7 +163,7 @@ func onceOf(ctx context.Context, req *request) context.Context {
 	return ctx
 }
 
-// delegation is what a request says beside the members of the AReq.
+// delegation is what a request says in addition to the members of the AReq.
 func delegation(req *request, steps acp.Steps) session.Delegation {
 	return session.Delegation{
 		APIKey: req.apiKey, AgentSteps: check.AgentSteps{NotificationURL: steps.NotificationURL, Completion: steps.Completion},
@@ -186,7 +186,7 @@ func (h *Handler) authenticateSession(ctx context.Context, req *request) (respon
 	if !message.IsUUID(strings.ToLower(id)) {
 		return response{}, noSession
 	}
-	// Nobody learns from the faults of a body whether a session exists.
+	// The faults of a body must not show whether a session exists.
 	if _, err := h.Engine.AgentAuthentication(context.WithoutCancel(ctx), req.account, id); err != nil {
 		return response{}, err
 	}

@@ -22,8 +22,9 @@ func (n fromNetworks) Authenticate(_ context.Context, key string) (*account.Acco
 	return &account.Account{Merchant: &account.Merchant{Name: "Shop"}, Terms: account.Terms{Allow: n}}, nil
 }
 
-// TestD107KeyFromElsewhereIsUnknown: a key is good from its networks alone, and elsewhere answered like one that
-// was never made. X-Forwarded-For counts from a proxy alone, and in it the last entry that is no proxy.
+// TestD107KeyFromElsewhereIsUnknown: a key is good only from its networks. From elsewhere it is answered like a key
+// that was never made. X-Forwarded-For counts only if it comes from a proxy, and then its last entry that is not a
+// proxy.
 func TestD107KeyFromElsewhereIsUnknown(t *testing.T) {
 	networks := func(all ...string) (prefixes []netip.Prefix) {
 		for _, text := range all {

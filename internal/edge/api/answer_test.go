@@ -86,8 +86,8 @@ func (n says) Explain(*account.Account, []byte, check.ExplainOptions) *check.Exp
 	return new(check.Explanation)
 }
 
-// TestI6AnswersHaveContentLength: an answer of any length says how long it is (I6), those
-// around the buffer of net/http too, which counts only what fits into it.
+// TestI6AnswersHaveContentLength: an answer of any length says how long it is (I6). So do answers about as long as the
+// buffer of net/http, which by itself counts only what fits into the buffer.
 func TestI6AnswersHaveContentLength(t *testing.T) {
 	for _, n := range []int{1, 2047, 2048, 2049, 4096, 100_000} {
 		server := httptest.NewServer(&edgeapi.Handler{Engine: says(n), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
@@ -106,8 +106,8 @@ func TestI6AnswersHaveContentLength(t *testing.T) {
 	}
 }
 
-// TestI6RefusalsHaveContentLength: so does a refusal that ends its connection, and is sent
-// before the body that the client still has in hand was read.
+// TestI6RefusalsHaveContentLength: a refusal has one, too, if it ends its connection and is sent before the rest of the
+// client's body was read.
 func TestI6RefusalsHaveContentLength(t *testing.T) {
 	server := httptest.NewServer(&edgeapi.Handler{Engine: says(1), Keys: only("good"), Log: slog.New(slog.DiscardHandler)})
 	defer server.Close()
@@ -157,8 +157,8 @@ func TestAnswersHaveOneDate(t *testing.T) {
 	}
 }
 
-// TestConnectionIsKeptAfterABody: a body that was read at once, of up to 8 KiB, ends its request and
-// not the connection, and nothing of it is taken for the next request.
+// TestConnectionIsKeptAfterABody: after a body of up to 8 KiB, which was read in one piece, the connection stays open,
+// and nothing of the body is taken for the next request.
 func TestConnectionIsKeptAfterABody(t *testing.T) {
 	server := httptest.NewServer(&edgeapi.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
 	defer server.Close()
@@ -199,7 +199,7 @@ func TestG8BodyTooLargeHTTP2(t *testing.T) {
 		for _, known := range []bool{true, false} {
 			var body io.Reader = strings.NewReader(strings.Repeat(" ", 64<<10+1))
 			if !known {
-				body = io.MultiReader(body) // has no length that is told
+				body = io.MultiReader(body) // has no length that it could announce
 			}
 			reused := false
 			trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
@@ -231,8 +231,8 @@ func TestG8BodyTooLargeHTTP2(t *testing.T) {
 	}
 }
 
-// TestHeaderTooLong: net/http refuses headers that are too long by itself, and not in JSON;
-// the pages and the description of the API say so.
+// TestHeaderTooLong: net/http itself refuses headers that are too long, and not in JSON. The pages and the description
+// of the API say so.
 func TestHeaderTooLong(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	h := &edgeapi.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)}

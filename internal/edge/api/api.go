@@ -63,7 +63,7 @@ type Engine interface {
 	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *session.BrowserAccess, error)
 	// SearchAuthentications returns auth.ErrNoJournal, auth.ErrCursor and txn.ErrStoreUnreachable.
 	SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) (found []*auth.Authentication, next string, err error)
-	// Cancel returns session.ErrFinal and session.ErrNotCancellable beside the errors of Authentication.
+	// Cancel returns session.ErrFinal and session.ErrNotCancellable in addition to the errors of Authentication.
 	Cancel(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	// What follows is for agents. The errors are those of Create and Authentication, session.ErrAlreadySent and session.ErrOtherKey.
 	CreateForAgent(ctx context.Context, acc *account.Account, d session.Delegation, body []byte) (*auth.Authentication, error)
@@ -73,9 +73,8 @@ type Engine interface {
 
 // A Keeper knows the API keys.
 type Keeper interface {
-	// Authenticate returns account.ErrUnknownKey for a key that is not good. Any other error
-	// means that the key may be good: account.ErrKeyNotJudged, account.ErrNoKeyJudged, or that
-	// it could not be looked up.
+	// Authenticate returns account.ErrUnknownKey for a key that is not good. Any other error means that the key may be
+	// good: account.ErrKeyNotJudged, account.ErrNoKeyJudged, or an error of the lookup.
 	Authenticate(ctx context.Context, key string) (*account.Account, error)
 }
 
@@ -98,7 +97,7 @@ type Handler struct {
 	// BrowserScript is the URL of threeds.js, and BrowserIntegrity what a page checks it with.
 	BrowserScript, BrowserIntegrity string
 
-	// Proxies are the networks of the proxies in front, whose X-Forwarded-For is believed.
+	// Proxies are the networks of the proxies in front, whose X-Forwarded-For is trusted.
 	Proxies []netip.Prefix
 
 	// MaxInFlight is how many requests may be in flight at once, all operations together.
@@ -112,8 +111,8 @@ type Handler struct {
 	// Shares counts the places of each merchant, of all handlers that share it. Nil means that the handler counts for itself.
 	Shares *Shares
 
-	// Waits ends when requests that wait for a result are to be answered at once, because the
-	// process is about to end. Nil means that they wait for their whole time.
+	// Waits ends when requests that wait for a result are to be answered immediately, because the process is about to
+	// end. Nil means that they wait for their whole time.
 	Waits context.Context
 
 	// Waiters limits how many requests of one merchant may wait, of all handlers that share it. Nil means no limit.
@@ -123,11 +122,11 @@ type Handler struct {
 	Body     int64 // size of the largest body of the other operations, in bytes; 0 means 64 KiB
 
 	// Refused is called for each request that is refused to protect the server or other
-	// clients. Nil means that nobody counts.
+	// clients. Nil means that they are not counted.
 	Refused func(operation string, why Refusal)
 
-	// Traces has a span for each request but those of /preauth, in which nothing waits. Nil
-	// means that there are no traces.
+	// Traces gets a span for each request except those of /preauth, in which nothing waits. Nil means that there are no
+	// traces.
 	Traces *obs.Traces
 
 	// Requests writes one line for each request, and counts it. Nil means that it does not.
@@ -177,8 +176,8 @@ type request struct {
 	// claim is that of the Idempotency-Key. Nil means that the request has none.
 	claim *idempotency.Claim
 
-	// pause prepares for a wait before the answer: it gives the place of the request back, and extends the
-	// time limit for the answer. What it returns is as listen.Wait returns it.
+	// pause prepares for a wait before the answer: it gives the place of the request back, and extends the time limit
+	// for the answer. Its results are those of listen.Wait.
 	pause func(wait time.Duration) (waiting context.Context, done func() (isCutShort bool))
 }
 
@@ -222,9 +221,8 @@ func (h *Handler) endpointOf(r *http.Request) *endpoint {
 	return ep
 }
 
-// pathOf returns the path of a request as it was sent. A path that is encoded needlessly,
-// with %70 for a p, say, has no endpoint: a proxy before this server may have rules for
-// paths that go by the letters.
+// pathOf returns the path of a request as it was sent. A path that is encoded needlessly, for example with %70 for a p,
+// has no endpoint: a proxy in front of this server may have rules that compare the letters of paths.
 func pathOf(r *http.Request) string {
 	if r.URL.RawPath != "" {
 		return r.URL.RawPath
@@ -260,8 +258,8 @@ func route(path string) (ep *endpoint, operation string) {
 	return noEndpoint, "other"
 }
 
-// ServeHTTP answers a request of either protocol. Under overload it refuses a request
-// before it looks at anything of it but the path.
+// ServeHTTP answers a request of either protocol. Under overload it refuses a request before it looks at anything
+// except the path.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w, r, line := h.Requests.Begin(w, r, operationOf(r))
 	defer h.Requests.End(line)
@@ -296,8 +294,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // checkRequest authenticates a request, and then looks at its method, the coding of its body and the
-// rate of its key, in this order (docs/api.md, G2 and M1). A path that there is not needs no key:
-// browsers ask for some of their own accord, and the answer is no secret.
+// rate of its key, in this order (docs/api.md, G2 and M1). A path that does not exist needs no key: browsers ask for
+// some paths by themselves, and the answer is no secret.
 func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpoint) (*account.Account, *failure) {
 	key := ep.protocol.apiKey(r)
 	acc, failed := h.authenticate(r, key)
@@ -332,7 +330,7 @@ func (h *Handler) authenticate(r *http.Request, key string) (*account.Account, *
 		if len(acc.Terms.Allow) == 0 || acc.Terms.Allows(listen.ClientAddress(r, h.Proxies)) {
 			return acc, nil
 		}
-		err = account.ErrUnknownKey // nobody elsewhere is told that the key is good
+		err = account.ErrUnknownKey // a caller elsewhere must not learn that the key is good
 	}
 	line := obs.RequestOf(r.Context())
 	line.MarkStranger()
@@ -350,14 +348,14 @@ func (h *Handler) authenticate(r *http.Request, key string) (*account.Account, *
 	return nil, storeUnreachable
 }
 
-// noteAccount records whose key a request came with.
+// noteAccount records the merchant whose key a request came with.
 func noteAccount(r *http.Request, acc *account.Account) {
 	obs.Note(r.Context(), "merchant", acc.Merchant.Name)
 	obs.Note(r.Context(), "key", acc.KeyID)
 }
 
-// logLookupFailure logs that the store could not say whether a key is good, unless it was
-// not asked because the caller has gone.
+// logLookupFailure logs that the store could not say whether a key is good. It logs nothing if the lookup ended because
+// the caller has gone.
 func (h *Handler) logLookupFailure(r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return

@@ -17,7 +17,8 @@ import (
 // authenticationsPath is what the path of every authentication begins with.
 const authenticationsPath = "/authentications/"
 
-// authentication answers a GET of one authentication, at once or, with the parameter wait, when its status is final.
+// authentication answers a GET of one authentication, immediately or, with the parameter wait, when its status is
+// final.
 func (h *Handler) authentication(ctx context.Context, req *request) (response, error) {
 	wait, err := readWait(req.query)
 	if err != nil {
@@ -41,7 +42,7 @@ func (h *Handler) authentication(ctx context.Context, req *request) (response, e
 	return res, err
 }
 
-// outcome answers with the authentication whose id stands in the body, for clients of /auth and /postauth.
+// outcome answers with the authentication whose id is in the body, for clients of /auth and /postauth.
 func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 	var body struct {
 		ID *string `json:"threeDSServerTransID"`
@@ -120,7 +121,7 @@ func summaryOf(a *auth.Authentication) api.AuthenticationSummary {
 	return summary
 }
 
-// shapesOf returns what a scheme asks for as answers have it.
+// shapesOf returns what a scheme asks for in the form that answers have.
 func shapesOf(all []*scheme.Finding) []api.SchemeFinding {
 	shapes := []api.SchemeFinding{}
 	for _, f := range all {

@@ -34,8 +34,7 @@ func (a *admission) readBody(w http.ResponseWriter, r *http.Request, limit int64
 func (h *Handler) rejectBody(w http.ResponseWriter, r *http.Request, ep *endpoint, a *admission, err error) {
 	prepareForUnreadBody(w, r)
 	defer func() {
-		// The answer is made. A client that takes its time with the rest of the body must
-		// not hold a place meanwhile.
+		// The answer is made. A client that sends the rest of the body slowly must not hold a place meanwhile.
 		a.release()
 		sendAndDrain(w, r)
 	}()

@@ -55,7 +55,7 @@ func (h *Handler) create(ctx context.Context, req *request) (response, error) {
 var noBrowserPages = newProblem("browser-not-configured", http.StatusBadRequest,
 	"The server has no address for browsers: its configuration lacks browser.url")
 
-// rangesNotLoaded answers while nobody knows whose a card is.
+// rangesNotLoaded answers while the scheme of a card is unknown.
 var rangesNotLoaded = newProblem("overloaded", http.StatusServiceUnavailable, "Card ranges are not loaded yet, try again")
 
 // creationProblem returns the problem that an error of Create is.
@@ -106,5 +106,5 @@ func (h *Handler) cancel(ctx context.Context, req *request) (response, error) {
 	return response{body: body}, err
 }
 
-// wholeSeconds is a time as all answers have it: in UTC, in whole seconds.
+// wholeSeconds returns a time as all answers show it: in UTC, in whole seconds.
 func wholeSeconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -12,7 +12,7 @@ import (
 )
 
 // TestD113EncodedBodyIsRefused: a body in a content coding gets 415, with Erro 101 in 3-D Secure 2, and no engine gets
-// it. A client without a good key is told 401 first.
+// it. A client without a good key gets 401 first.
 func TestD113EncodedBodyIsRefused(t *testing.T) {
 	for path, body := range bodies {
 		for encoding, want := range map[string]int{"": 200, "identity": 200, "Identity": 200, "gzip": 415, "x": 415, "identity, br": 415} {
@@ -29,7 +29,7 @@ func TestD113EncodedBodyIsRefused(t *testing.T) {
 	}
 }
 
-// strangers are keys of which none is good.
+// strangers has no good keys.
 type strangers struct{}
 
 func (strangers) Authenticate(context.Context, string) (*account.Account, error) {
@@ -56,8 +56,8 @@ func (longAnswer) Authentication(context.Context, *account.Account, string) (*au
 	return &auth.Authentication{Reference: strings.Repeat("x", 10_000)}, nil
 }
 
-// TestAnswersOfTheAPIAreNeverCompressed: they have authentication values beside what a caller chose, so their length must
-// not tell what stands in them.
+// TestAnswersOfTheAPIAreNeverCompressed: they contain authentication values together with texts that a caller chose, so
+// their length must not show what is in them.
 func TestAnswersOfTheAPIAreNeverCompressed(t *testing.T) {
 	h := newHandler(new(fake))
 	h.Engine = longAnswer{engine{new(fake)}}

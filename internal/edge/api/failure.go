@@ -27,8 +27,8 @@ type failure struct {
 
 func (f *failure) Error() string { return "api: " + f.text }
 
-// erro returns the failure as an Erro. Nothing is known yet of the version of the request. Where a parameter or a header is
-// wrong, errorDetail is its name alone, as it is the name of a wrong element.
+// erro returns the failure as an Erro. The version of the request is not known yet. If a parameter or a header is
+// wrong, errorDetail is just its name, as it is for a wrong element.
 func (f *failure) erro() message.Error {
 	detail := f.text
 	if len(f.entries) > 0 {

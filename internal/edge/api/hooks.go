@@ -164,7 +164,8 @@ func unknownMember(name string, known []string) api.Fault {
 	return entry
 }
 
-// expectNoMembers refuses a body with members where none is read, so that nobody takes them as obeyed.
+// expectNoMembers refuses a body with members where none is read, so that the caller does not believe that they had an
+// effect.
 func expectNoMembers(body []byte) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
@@ -187,7 +188,7 @@ func expectNoMembers(body []byte) error {
 // by returns the API key of a request as an actor.
 func (r *request) by() operator.Actor { return ops.KeyActor(r.account, r.from) }
 
-// doAct returns what does an act on the thing whose id is in the path, and answers with what it returns.
+// doAct returns a function that does an act on the thing whose id is in the path, and answers with the result.
 func doAct(name string, status int) func(*Handler, context.Context, *request) (response, error) {
 	return func(h *Handler, ctx context.Context, req *request) (response, error) {
 		done, err := ops.Find(name).Do(h.Acts, ctx, req.by(), req.idIn())

@@ -37,8 +37,8 @@ func (away) AuditEntries(context.Context, store.AuditQuery) ([]store.AuditEntry,
 func (away) EndpointsOf(context.Context, ...string) ([]store.Endpoint, error)    { return nil, errAway }
 func (away) FindEvents(context.Context, store.EventQuery) ([]store.Event, error) { return nil, errAway }
 
-// TestW2AStoreThatIsAwayAsksToTryAgain: what can be asked about webhooks is answered with 503 and Retry-After when the store
-// does not answer, so that a client tries again.
+// TestW2AStoreThatIsAwayAsksToTryAgain: when the store does not answer, requests about webhooks get 503 and
+// Retry-After, so that a client tries again.
 func TestW2AStoreThatIsAwayAsksToTryAgain(t *testing.T) {
 	t.Parallel()
 	db := away{storetest.NewMemory(time.Now)}

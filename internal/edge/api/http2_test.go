@@ -106,8 +106,8 @@ func secure(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: template.TLS.Certificates, NextProtos: []string{"h2"}, SessionTicketsDisabled: true}
 }
 
-// TestWaitingRefusalsHTTP2: clients who are not served, ask over and over, and take no answer,
-// hold a bounded number of requests, for a bounded time; afterwards all is as before.
+// TestWaitingRefusalsHTTP2: clients that are refused, ask again and again and read no answer hold a bounded number of
+// requests, for a bounded time. Afterwards everything is as before.
 func TestWaitingRefusalsHTTP2(t *testing.T) {
 	for name, h := range map[string]*api.Handler{
 		"without a key":         {Keys: only("")},
@@ -164,7 +164,7 @@ func untaken(t *testing.T, h *api.Handler) {
 	})
 }
 
-// TestConcurrentStreamsHTTP2: a connection has a hundred requests at once; one more is ended.
+// TestConcurrentStreamsHTTP2: a connection may have a hundred requests at once; one more is ended.
 func TestConcurrentStreamsHTTP2(t *testing.T) {
 	config := secure(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -47,7 +47,7 @@ var (
 )
 
 // answerOnce answers a request with an Idempotency-Key: with the answer that is kept, or by doing its work and keeping
-// the answer. The work goes on if the client leaves, for the client is told of it when it comes again.
+// the answer. The work goes on if the client leaves, for the client gets the answer when it comes again.
 func (h *Handler) answerOnce(w http.ResponseWriter, r *http.Request, ep *endpoint, req *request, keys []string) {
 	p, ok := ep.protocol.(keyProtocol)
 	if !ok {

@@ -16,8 +16,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
-// TestG2SeveralKeysAreNone: a request with more than one key has none, even if all are good. A
-// password beside the key of /enrolled does not matter.
+// TestG2SeveralKeysAreNone: a request with more than one key has none, even if all are good. A password next to the key
+// of /enrolled does not matter.
 func TestG2SeveralKeysAreNone(t *testing.T) {
 	h := &api.Handler{Keys: only("k"), Log: slog.New(slog.DiscardHandler)}
 	const basic = "Basic azo=" // k:
@@ -51,16 +51,16 @@ func TestG2SeveralKeysAreNone(t *testing.T) {
 	}
 }
 
-// lost keeps keys that nobody can look up.
+// lost is a store of keys in which every lookup fails.
 type lost struct{}
 
 func (lost) Authenticate(context.Context, string) (*account.Account, error) {
 	return nil, errors.New("the store hangs")
 }
 
-// TestKeyThatCannotBeLookedUp: while no key can be looked up, whoever sends one is told to come
-// again, and fills no log, whatever operation it asks for. An operation that there is not needs no key. What a caller who has gone
-// leaves behind says nothing of the store.
+// TestKeyThatCannotBeLookedUp: while no key can be looked up, a caller that sends one is asked to try again and does
+// not fill the log, for every operation. A path that does not exist needs no key. A lookup that ends because the caller
+// has gone does not count as a failure of the store.
 func TestKeyThatCannotBeLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -27,7 +27,7 @@ type keyDigest [sha256.Size]byte
 // pruneInterval is how often a Limiter looks for keys to forget.
 const pruneInterval = time.Minute
 
-// NewLimiter allows each key so many requests per second, and as many at once.
+// NewLimiter allows each key a number of requests per second, and the same number at once.
 func NewLimiter(perSecond float64) *Limiter {
 	return &Limiter{
 		perSecond: rate.Limit(perSecond), burst: max(1, int(math.Ceil(perSecond))),
@@ -35,8 +35,7 @@ func NewLimiter(perSecond float64) *Limiter {
 	}
 }
 
-// Allow reports whether a request with key may go on; if not, after how many seconds it is
-// worth another try.
+// Allow reports whether a request with key may go on and, if not, after how many seconds the client may try again.
 func (l *Limiter) Allow(key string) (wait int, ok bool) {
 	if l == nil || l.limiterOf(sha256.Sum256([]byte(key))).Allow() {
 		return 0, true
@@ -59,7 +58,7 @@ func (l *Limiter) limiterOf(key keyDigest) *rate.Limiter {
 	return limiter
 }
 
-// prune forgets the keys that may make as many requests at once as a new key.
+// prune forgets the keys whose allowance is full again, as that of a new key is.
 func (l *Limiter) prune(now time.Time) {
 	for key, limiter := range l.keys {
 		if limiter.TokensAt(now) >= float64(l.burst) {

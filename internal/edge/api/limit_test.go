@@ -17,8 +17,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
-// TestLimiterCountsEachKeyForItself: a key may make so many requests at once, and so many
-// per second.
+// TestLimiterCountsEachKeyForItself: each key may make a number of requests at once, and a number per second.
 func TestLimiterCountsEachKeyForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(3)
@@ -60,9 +59,8 @@ func TestNilLimiterAllowsEverything(t *testing.T) {
 	}
 }
 
-// TestLimiterForgetsUnusedKeys: a key that is not used any more, because it was revoked, say,
-// leaves the limiter. Its limit is not evaded by that: a key that has used up its rate stays
-// until it has it again.
+// TestLimiterForgetsUnusedKeys: a key that is no longer used, for example because it was revoked, leaves the limiter.
+// That does not weaken its limit: a key that has used up its rate stays until it may send at its full rate again.
 func TestLimiterForgetsUnusedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(0.01) // a request in 100 s

@@ -24,9 +24,9 @@ func (w *watched) Read(b []byte) (int, error) {
 	return w.Reader.Read(b)
 }
 
-// TestLongBodiesTakeMorePlaces: a body takes a place for each bytesPerPlace bytes, while its request is in
-// work; one that does not say its length, if it is longer than that, as many as the
-// longest. One for which there are not enough is refused like a request without a place.
+// TestLongBodiesTakeMorePlaces: a body takes a place for each bytesPerPlace bytes while its request is in work. A body
+// that does not announce its length, and is longer than that, takes as many as the longest. If there are not enough
+// places for a body, it is refused like a request without a place.
 func TestLongBodiesTakeMorePlaces(t *testing.T) {
 	for path := range bodies {
 		longest := int64(maxBody)

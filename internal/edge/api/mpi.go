@@ -15,8 +15,7 @@ import (
 // An MPI is what the listener needs of the engine of 3-D Secure 1.0.2.
 type MPI interface {
 	Enrolled(ctx context.Context, acc *account.Account, asked mpi.Enrollment) api.Enrollment
-	// Check returns a *mpi.ParamError for a PARes that is not good; another
-	// error means that it could not be judged.
+	// Check returns a *mpi.ParamError for a PARes that is not valid; another error means that it could not be checked.
 	Check(ctx context.Context, acc *account.Account, pares string) (api.Checked, error)
 }
 
@@ -24,8 +23,8 @@ type MPI interface {
 // the header Authorization.
 type mpiProtocol struct{}
 
-// apiKey returns the user of HTTP's basic authentication; its password does not matter. As
-// in EMV 3-D Secure, of several headers none counts.
+// apiKey returns the user of HTTP's basic authentication; its password does not matter. As in EMV 3-D Secure, if there
+// are several headers, none counts.
 func (mpiProtocol) apiKey(r *http.Request) string {
 	if len(r.Header["Authorization"]) != 1 {
 		return ""

@@ -17,8 +17,8 @@ import (
 	"github.com/openthreeds/threeds/internal/protocol/acp"
 )
 
-// TestF5IdempotencyKeyIsDescribed: docs/openapi.yaml has the header Idempotency-Key, and what is answered when it does
-// not fit, at every POST that is answered once, and nowhere else. It knows every path that is served.
+// TestF5IdempotencyKeyIsDescribed: docs/openapi.yaml has the header Idempotency-Key, and the answers to a key that does
+// not fit, at every POST that is answered once, and nowhere else. It has every path that is served.
 func TestF5IdempotencyKeyIsDescribed(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/openapi.yaml")
 	if err != nil {
@@ -56,7 +56,7 @@ func TestF5IdempotencyKeyIsDescribed(t *testing.T) {
 			}
 			mismatch := "422"
 			if strings.HasPrefix(path, "/delegate_authentication") {
-				mismatch = "409" // as that protocol has it
+				mismatch = "409" // in the form of that protocol
 			}
 			for _, status := range []string{"413", "415"} { // any body may be too long, or in a content coding
 				if _, ok := operation.Responses[status]; !ok && (r.Method == "POST" || r.Method == "PATCH") {

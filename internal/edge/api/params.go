@@ -12,9 +12,8 @@ import (
 )
 
 // readParams reads the parameters of a form, or of a JSON object of the same
-// structure: {"card": {"number": …}} is card[number]. A parameter that is given
-// twice has two values, and so has one whose value is no text: neither can be
-// taken for something that was meant.
+// structure: {"card": {"number": …}} is card[number]. A parameter that is given twice has two values. So has one whose
+// value is not a text, for its meaning is not certain either.
 func readParams(contentType string, body []byte) (url.Values, error) {
 	kind, _, _ := mime.ParseMediaType(contentType)
 	if kind == "application/json" || bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
@@ -60,8 +59,7 @@ func readObject(body []byte) (url.Values, error) {
 	return sent, nil
 }
 
-// readMembers reads an object and what is directly in it. Deeper ones belong to
-// no parameter.
+// readMembers reads an object and the objects directly in it. Deeper objects belong to no parameter.
 func readMembers(d *jsontext.Decoder, sent url.Values, within string) error {
 	if _, err := d.ReadToken(); err != nil {
 		return err

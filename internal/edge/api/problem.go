@@ -62,12 +62,12 @@ var noAuthentication = newProblem("not-found", http.StatusNotFound, "No authenti
 // storeAway answers when the store could not be asked.
 var storeAway = newProblem("internal", http.StatusServiceUnavailable, "The server could not reach its own data, try again")
 
-// storeOutcome is how the metrics count what the store kept from being done: as the Erro of the other operations, for the
-// alert about the store counts that.
+// storeOutcome is the outcome in the metrics of a request that failed because of the store. It is the Erro of the other
+// operations, because the alert about the store counts that.
 var storeOutcome = message.TransientFailure.String()
 
-// writeFailure answers a request that the listener itself refuses. One without a good key is answered as by the other
-// operations.
+// writeFailure answers a request that the listener itself refuses. A request without a good key is answered as by the
+// other operations.
 func (p problemProtocol) writeFailure(h *Handler, w http.ResponseWriter, r *http.Request, f *failure) {
 	if f == unknownKey {
 		p.v2.writeFailure(h, w, r, f)

@@ -26,8 +26,8 @@ const (
 	Connections Refusal = "connections"  // the connection was closed because there were too many
 )
 
-// classOf is the priority of a request when not all can be served. An /enrolled has no
-// step before it, so it counts as a beginning; so does a path without an endpoint.
+// classOf returns the priority of a request when not all can be served. An /enrolled has no step before it, so it
+// counts as a beginning, as a path without an endpoint does.
 func classOf(path string) shed.Priority {
 	switch {
 	case path == "/auth", strings.HasSuffix(path, authenticateSuffix):
@@ -64,8 +64,8 @@ func (h *Handler) admit(c shed.Priority, merchant string) (admission, bool) {
 // thousands of the longest would take more memory than there is.
 const bytesPerPlace = 16 << 10
 
-// takePlacesFor takes the places of a body of that length, at most half of all: so a
-// request that is alone always finds them.
+// takePlacesFor takes the places of a body of that length, at most half of all places. So a request that is alone
+// always gets them.
 func (a *admission) takePlacesFor(bytes int64) bool {
 	more := (bytes - 1) / bytesPerPlace
 	if a.h.MaxInFlight > 0 {
@@ -107,8 +107,7 @@ func (h *Handler) writeOverloaded(w http.ResponseWriter, r *http.Request, ep *en
 	ep.protocol.writeFailure(h, w, r, serverOverload)
 }
 
-// setRetryAfter asks the client to try again in 1 to 3 seconds, so that not all clients
-// come back at once.
+// setRetryAfter asks the client to try again in 1 to 3 seconds, so that not all clients come back at the same time.
 func setRetryAfter(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(3)))
 }

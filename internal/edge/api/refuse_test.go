@@ -106,7 +106,7 @@ func (e engine) Explain(*account.Account, []byte, check.ExplainOptions) *check.E
 	return new(check.Explanation)
 }
 
-// former is fake as an MPI.
+// former is a fake with the operations of an MPI.
 type former struct{ *fake }
 
 func (f former) Enrolled(ctx context.Context, _ *account.Account, _ mpi.Enrollment) api.Enrollment {
@@ -164,8 +164,8 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestOverloadRefusesBeforeReading: what the gate does not admit is answered with nothing of it looked
-// at, in the manner of its protocol, and counted.
+// TestOverloadRefusesBeforeReading: a request that the load shedder does not admit is not read. It is refused in the
+// form of its protocol, and counted.
 func TestOverloadRefusesBeforeReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(fake)
@@ -200,8 +200,8 @@ func TestOverloadRefusesBeforeReading(t *testing.T) {
 	})
 }
 
-// TestLastPlacesAreReserved: beginnings leave a fifth of the places to others, and those that go
-// on a tenth to those that conclude.
+// TestLastPlacesAreReserved: requests that begin an authentication leave a fifth of the places to others, and requests
+// that continue one leave a tenth to those that conclude one.
 func TestLastPlacesAreReserved(t *testing.T) {
 	for _, tt := range []struct {
 		most  int64
@@ -229,8 +229,8 @@ func TestLastPlacesAreReserved(t *testing.T) {
 	}
 }
 
-// TestRefusalsInEachProtocol: what finds no place, or a key with no more to spend, is refused in the
-// manner of its protocol, and counted; and takes no place from others.
+// TestRefusalsInEachProtocol: a request that finds no place, or whose key has used up its rate, is refused in the form
+// of its protocol and counted. It takes no place from others.
 func TestRefusalsInEachProtocol(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the limit gains nothing meanwhile, however slow the machine is
 		for path, body := range bodies {
@@ -273,8 +273,8 @@ func TestPlacesByPath(t *testing.T) {
 	}
 }
 
-// TestRequestsInFlightAreNotEvicted: when there are too many connections, none has to go on which a whole
-// request has come.
+// TestRequestsInFlightAreNotEvicted: when there are too many connections, none is evicted on which a whole request has
+// come.
 func TestRequestsInFlightAreNotEvicted(t *testing.T) {
 	for _, path := range []string{"/auth", "/postauth", "/enrolled", "/check"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestErrosOfTheListener(t *testing.T) {
 	}
 }
 
-// TestErrorsOfCheck: whoever is at fault, and whether it is worth another try.
+// TestErrorsOfCheck: the answer says which party is at fault, and whether another try may help.
 func TestErrorsOfCheck(t *testing.T) {
 	for _, tt := range []struct {
 		fails  error
@@ -359,8 +359,7 @@ func TestErrorsOfCheck(t *testing.T) {
 	}
 }
 
-// TestRateLimitPerKey: a key gets its rate and no more, whatever others do, and they get
-// theirs whatever it does.
+// TestRateLimitPerKey: a key gets its rate and no more, whatever other keys do, and they get theirs whatever it does.
 func TestRateLimitPerKey(t *testing.T) {
 	for _, sent := range []int{9, 10, 11} { // of a limit of 10
 		synctest.Test(t, func(t *testing.T) {
@@ -443,8 +442,8 @@ func connect(h http.Handler) (net.Conn, func()) {
 	}
 }
 
-// exchange sends a request to a server of h, the body after a while, and returns
-// the status of the answer and when it came.
+// exchange sends a request to a server of h, and the body a while later. It returns the status of the answer and when
+// it came.
 func exchange(t *testing.T, h http.Handler, path string, after time.Duration) (status int, took time.Duration) {
 	ours, end := connect(h)
 	defer end()
@@ -494,9 +493,9 @@ func (noKeys) Authenticate(context.Context, string) (*account.Account, error) {
 	return nil, account.ErrUnknownKey
 }
 
-// TestG5LastRequestIsAnswered: a client that sends its body in pieces gets the answer to a request
-// that is refused before its body is read, though it has said that the request is its
-// last on the connection: it is not hung up on while it sends (G2, G5).
+// TestG5LastRequestIsAnswered: a client sends its body in pieces, and has said that the request is its last on the
+// connection. It gets the answer even if the request is refused before its body is read: the connection is not closed
+// while it sends (G2, G5).
 func TestG5LastRequestIsAnswered(t *testing.T) {
 	over := strings.Repeat(" ", maxBody+1)
 	for name, tt := range map[string]struct {
@@ -554,8 +553,8 @@ func TestG5LastRequestIsAnswered(t *testing.T) {
 	}
 }
 
-// TestTooLargeBodyIsDrained: who sends too much in HTTP/2 may send all of it. OkHttp drops an
-// answer that comes before, with a reset of the stream behind it.
+// TestTooLargeBodyIsDrained: a client that sends too much in HTTP/2 may send all of it. OkHttp drops an answer that
+// comes earlier and is followed by a reset of the stream.
 func TestTooLargeBodyIsDrained(t *testing.T) {
 	for path := range bodies {
 		for _, told := range []bool{true, false} { // how long the body is
@@ -574,8 +573,8 @@ func TestTooLargeBodyIsDrained(t *testing.T) {
 	}
 }
 
-// TestRefusalDoesNotWaitForTheBody: the answer of a refused request does not wait for a body which does not come (G2, M1),
-// and nor does a place for others.
+// TestRefusalDoesNotWaitForTheBody: the answer to a refused request does not wait for a body that does not come (G2,
+// M1), and the request holds no place meanwhile.
 func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	for path := range bodies {
 		for name, tt := range map[string]struct {
@@ -628,8 +627,9 @@ type around struct{ http.ResponseWriter }
 
 func (w around) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// TestRestOfABodyIsNoRequest: what comes after a refused request whose body does not come to its end is no request. A
-// client, or a proxy before us, that has other bounds of that body in mind would get the answer of another.
+// TestRestOfABodyIsNoRequest: if the body of a refused request does not come to its end, the bytes that follow are not
+// read as a request. Otherwise a client, or a proxy in front of us, that sees the end of that body elsewhere would get
+// the answer to another request.
 func TestRestOfABodyIsNoRequest(t *testing.T) {
 	const second = "POST /preauth HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: 2\r\n\r\n{}"
 	chunked := "HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -689,8 +689,8 @@ func TestRestOfABodyIsNoRequest(t *testing.T) {
 	}
 }
 
-// TestHalfClosedConnectionIsAnswered: who ends its side of the connection after the request gets its answer
-// all the same; and never 200 for what came to nothing because it seems to have gone.
+// TestHalfClosedConnectionIsAnswered: a client that ends its side of the connection after the request still gets its
+// answer. It never gets 200 for a request that failed because the client seems to have gone.
 func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 	for path, want := range map[string]string{
 		"/postauth": "{}", "/preauth": "{}", "/auth": "", // the fake gives an /auth up
@@ -720,8 +720,8 @@ func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 	}
 }
 
-// TestG6UnknownPathNeedsNoKey: a path that there is not is 404 with any key and without one, so that a browser that asks
-// for its own files is told the truth.
+// TestG6UnknownPathNeedsNoKey: a path that does not exist is 404 with any key and without one, so that a browser that
+// asks for files by itself gets the true answer.
 func TestG6UnknownPathNeedsNoKey(t *testing.T) {
 	h := newHandler(new(fake))
 	h.Keys = noKeys{}

@@ -204,7 +204,7 @@ func textsOf[Word ~string](words []Word) (texts []string) {
 	return texts
 }
 
-// noJournal answers a search where nothing is kept that could be searched.
+// noJournal answers a search on a server that keeps no journal.
 var noJournal = newProblem("journal-off", http.StatusNotFound, "The server keeps no journal: its configuration has journal: off")
 
 // answerSearch searches, unless the search has faults.

@@ -59,8 +59,9 @@ type flood struct {
 	body func() (body io.Reader, length int64)
 }
 
-// TestOV6EachMerchantMayBeTheBadOne: whichever merchant sends more than can be served, with however many keys, and whatever
-// its requests wait for, requests of the others are served, and have a place to wait.
+// TestOV6EachMerchantMayBeTheBadOne: one merchant sends more than can be served, with any number of keys, and its
+// requests wait for anything. The requests of the others are still served, and have a place to wait, whichever merchant
+// it is.
 func TestOV6EachMerchantMayBeTheBadOne(t *testing.T) {
 	floods := map[string]flood{
 		"waits for results": {"/postauth?wait=60", func() (io.Reader, int64) { return strings.NewReader("{}"), 2 }},

@@ -83,9 +83,8 @@ func drip(conn net.Conn, text string, every time.Duration) {
 	}
 }
 
-// TestSlowClientsAreClosed: whatever a client is slow at, its connection is not kept for
-// longer than the bounds that Server sets; the limits are to the nanosecond, for
-// time is the bubble's.
+// TestSlowClientsAreClosed: whatever a client is slow at, its connection is not kept for longer than the bounds that
+// Server sets. The limits are exact to the nanosecond, for the test runs in a synctest bubble.
 func TestSlowClientsAreClosed(t *testing.T) {
 	const slowest = 10 * time.Second
 	head := "POST /preauth HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\n"

@@ -7,9 +7,8 @@ import (
 	"github.com/openthreeds/threeds/message/messagetest"
 )
 
-// TestAuthBodyAndTables: what an AReq may have by the tables, against what an /auth may
-// have by docs/api.md. In 2.3.1 that is less, so docs/configuration.md says what to
-// set for those who need all of it.
+// TestAuthBodyAndTables compares the longest AReq of the tables with the longest /auth of docs/api.md. In 2.3.1 an
+// /auth may be shorter than an AReq, so docs/configuration.md says what to set for merchants who need all of it.
 func TestAuthBodyAndTables(t *testing.T) {
 	const asked = 1000 // members, by docs/api.md, G8
 	for _, v := range message.Versions() {

@@ -16,8 +16,9 @@ type lostSealer struct{ openSealer }
 
 func (lostSealer) Open(string, []byte) ([]byte, error) { return nil, errors.New("does not open") }
 
-// TestO21AnswerThatCannotBeReadIsToldAsThat: a request whose kept answer does not open is answered 409, with what to do and
-// without Retry-After, however often it is made, and it is not run again. Agents hear the same in their words.
+// TestO21AnswerThatCannotBeReadIsToldAsThat: if the kept answer to a request does not open, the request gets 409, with
+// what to do and without Retry-After, however often it is made, and it is not run again. Agents get the same in the
+// words of their protocol.
 func TestO21AnswerThatCannotBeReadIsToldAsThat(t *testing.T) {
 	h, c := agentHandler()
 	post := func() *httptest.ResponseRecorder {

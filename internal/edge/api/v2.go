@@ -134,8 +134,8 @@ func (h *Handler) writeErro(w http.ResponseWriter, r *http.Request, status int, 
 	h.write(w, status, erro.JSON())
 }
 
-// noteErro records the Erro that a request is answered with: the elements that it names, or
-// else its errorDetail, unless another server has chosen the text.
+// noteErro records the Erro that answers a request: the elements that it names, or else its errorDetail, unless another
+// server wrote that text.
 func noteErro(r *http.Request, erro message.Error) {
 	elements, detail := check.Elements(erro), ""
 	if len(elements) == 0 && erro.Component == "S" {
@@ -172,7 +172,7 @@ func (h *Handler) auth(ctx context.Context, req *request) (response, error) {
 	return response{body: ares, notes: notes}, err
 }
 
-// badReference answers a header X-Reference that is not as docs/api.md, G12, has it.
+// badReference answers a header X-Reference that does not have the form of docs/api.md, G12.
 var badReference = newFailureOf(api.Fault{
 	Header: "X-Reference", Code: message.Format.String(), Rule: "length", Limit: limitOf(1, transid.MaxReference),
 	Cure: "Give the header once, with 1 to 64 printable characters, or leave it out.",

@@ -25,12 +25,12 @@ var waitFault = api.Fault{
 	Cure: "Give wait once, as a whole number of seconds.",
 }
 
-// badWait answers a wait that is not as docs/api.md, P2, has it.
+// badWait answers a wait that does not have the form of docs/api.md, P2.
 var badWait = newFailureOf(waitFault, "invalid_request",
 	"The parameter wait must be a whole number of seconds from 0 to 60, and be given once")
 
-// postauth answers also when the caller seems to have gone: it may only have closed its
-// sending side of the connection. It does not wait for such a caller.
+// postauth also answers when the caller seems to have gone: the caller may only have closed its sending side of the
+// connection. It does not wait for such a caller.
 func (h *Handler) postauth(ctx context.Context, req *request) (response, error) {
 	wait, err := readWait(req.query)
 	if err != nil {
@@ -66,10 +66,11 @@ func readWait(query string) (time.Duration, error) {
 	return time.Duration(seconds) * time.Second, nil
 }
 
-// wait lets a request wait, for a time at the most, in work, whose context ends with that. It returns true if the client
-// is asked to wait before it tries again. Requests that wait take no place among those in flight, and hold no body. They
-// are counted by themselves: as many may wait as may be in flight, and of one merchant as many as Waiters allows. The next is
-// answered at once, without work. At the limit of connections the request that has waited longest is answered early.
+// wait calls work, in which a request may wait. The context of work ends after the time most. wait returns true if the
+// client is to pause before it tries again. Requests that wait take no place among those in flight, and hold no body.
+// They have a limit of their own: as many may wait as may be in flight, and for one merchant as many as Waiters allows.
+// A request beyond that is answered immediately, without work. At the limit of connections the request that has waited
+// longest is answered early.
 func (h *Handler) wait(ctx context.Context, req *request, most time.Duration, work func(limited context.Context)) (retryAfter bool) {
 	defer h.waiting.Add(-1)
 	if n := h.waiting.Add(1); h.MaxInFlight > 0 && n > h.MaxInFlight {
@@ -93,5 +94,5 @@ func (h *Handler) wait(ctx context.Context, req *request, most time.Duration, wo
 	}
 	work(limited)
 	isCutShort := done()
-	return isCutShort || h.Waits != nil && h.Waits.Err() != nil // such requests are answered at once
+	return isCutShort || h.Waits != nil && h.Waits.Err() != nil // such requests are answered immediately
 }

@@ -66,8 +66,8 @@ func TestP2WaitIsAWholeNumberUpTo60(t *testing.T) {
 	})
 }
 
-// TestP2WaitTakesNoPlace: requests that wait take no place of those in flight. As many may wait as may be in
-// flight; the next one is answered at once, and asked to come back later.
+// TestP2WaitTakesNoPlace: requests that wait take no place of those in flight. As many may wait as may be in flight;
+// the next one is answered immediately, and its client asked to come back later.
 func TestP2WaitTakesNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, h := newWaiter()
@@ -101,8 +101,8 @@ func TestP2WaitTakesNoPlace(t *testing.T) {
 	})
 }
 
-// TestOV6AKeyHasAShareOfTheWaits: of one key only so many requests may wait, and the next is answered at once and asked to
-// come back later. Other keys wait.
+// TestOV6AKeyHasAShareOfTheWaits: only a number of requests of one key may wait. The next one is answered immediately,
+// and its client asked to come back later. Requests of other keys still wait.
 func TestOV6AKeyHasAShareOfTheWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, h := newWaiter()

@@ -9,7 +9,7 @@ import (
 )
 
 // clientIP returns the address of a browser: that of the connection or, behind trusted
-// proxies, the right-most one of X-Forwarded-For that is none of them.
+// proxies, the right-most address in X-Forwarded-For that is not a trusted proxy.
 func (h *handler) clientIP(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

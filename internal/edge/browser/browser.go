@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/answered"
 	"github.com/openthreeds/threeds/internal/base/compress"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/engine/auth"
@@ -53,22 +54,6 @@ var stepOf = map[string]string{
 // otherStep is what does not belong to the steps of an authentication: the script, preflights, and what there is not.
 const otherStep = "other"
 
-// A counted answer keeps its status.
-type counted struct {
-	http.ResponseWriter
-	status int
-}
-
-func (c *counted) WriteHeader(status int) {
-	if c.status == 0 {
-		c.status = status
-	}
-	c.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is what [http.ResponseController] asks for.
-func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
-
 // Looks say how the pages look for the customers of a merchant, and which origins may call.
 type Looks struct {
 	Name     string   // the merchant's name for shoppers
@@ -92,7 +77,7 @@ const (
 	// maxWaiters is how many requests of one authentication may wait. It is enough for two tabs: each may have lost a
 	// connection, and the server may not know that yet.
 	maxWaiters = 4
-	earlyPause = time.Second // before a page asks again whose request was to wait and had no place
+	earlyPause = time.Second // before a page asks again if its request found no place to wait
 )
 
 type handler struct {
@@ -152,9 +137,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.mux.ServeHTTP(w, r)
 		return
 	}
-	answer := &counted{ResponseWriter: w}
-	h.mux.ServeHTTP(answer, r)
-	h.Count(cmp.Or(stepOf[r.Pattern], otherStep), cmp.Or(answer.status, http.StatusOK))
+	seen := &answered.Writer{ResponseWriter: w}
+	h.mux.ServeHTTP(seen, r)
+	h.Count(cmp.Or(stepOf[r.Pattern], otherStep), cmp.Or(seen.Status, http.StatusOK))
 }
 
 // notFound answers for everything that is unknown, malformed or over, in the same bytes.

@@ -74,7 +74,7 @@ func get(h http.Handler, path string, cookies ...*http.Cookie) *httptest.Respons
 	return w
 }
 
-// TestB4StolenToken: whoever has the token alone cannot take over, read or end what another browser began.
+// TestB4StolenToken: an attacker who has only the token cannot take over, read or end what another browser began.
 func TestB4StolenToken(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
@@ -155,7 +155,8 @@ func TestD105EachRequestOfABrowserIsCounted(t *testing.T) {
 	}
 }
 
-// TestD64UnknownInTheSameBytes: unknown, malformed and over are told by the same bytes.
+// TestD64UnknownInTheSameBytes: unknown tokens, malformed tokens and those of authentications that are over get the
+// same bytes.
 func TestD64UnknownInTheSameBytes(t *testing.T) {
 	t.Parallel()
 	h, _ := newTestHandler(nil)
@@ -216,8 +217,8 @@ func TestD62GetBindsNothing(t *testing.T) {
 	}
 }
 
-// TestN1TheBrowserSaysWhereTheBankWas: where a shopper stands after the bank's page depends on whether the browser says that
-// it was in a frame, and not on the session data, which some issuers take from an earlier CReq.
+// TestN1TheBrowserSaysWhereTheBankWas: where a shopper is after the bank's page depends on whether the browser says
+// that it was in a frame. It does not depend on the session data, which some issuers take from an earlier CReq.
 func TestN1TheBrowserSaysWhereTheBankWas(t *testing.T) {
 	t.Parallel()
 	const toShop, looks, closes, ends = "303 to the shop", "the page looks for itself", "a window that closes", "the end"
@@ -268,8 +269,8 @@ func TestN1TheBrowserSaysWhereTheBankWas(t *testing.T) {
 	}
 }
 
-// TestN11EndPagesLookLikeThePageBefore: a page at the end has the name, the picture and the colours of the shop where the shop is
-// known, a heading, a sentence, and a button that leads back where there is an address.
+// TestN11EndPagesLookLikeThePageBefore: a page at the end has the name, the picture and the colours of the shop, if the
+// shop is known. It has a heading, a sentence, and a button that leads back, if there is an address.
 func TestN11EndPagesLookLikeThePageBefore(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(func(s *Settings) {
@@ -376,7 +377,7 @@ func TestCase29ReturnURLWithAFragment(t *testing.T) {
 	}
 }
 
-// TestD63AddressBehindProxies: a proxy that is trusted says which address the browser has, and nobody else.
+// TestD63AddressBehindProxies: only a trusted proxy can say which address the browser has.
 func TestD63AddressBehindProxies(t *testing.T) {
 	t.Parallel()
 	h := &handler{Settings: Settings{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}
@@ -421,8 +422,8 @@ func TestD75Scripts(t *testing.T) {
 	}
 }
 
-// TestD75LastReleasesStayServed: each of the last releases is served at its own address with its own bytes, for ever, and
-// its integrity is that of these bytes. Nobody else is told of a script that was not released.
+// TestD75LastReleasesStayServed: each of the last releases is served at its own address, always with the same bytes,
+// and its integrity is that of these bytes. The address of any other script is 404.
 func TestD75LastReleasesStayServed(t *testing.T) {
 	t.Parallel()
 	var releases []web.Release
@@ -531,7 +532,8 @@ func TestD77Colours(t *testing.T) {
 }
 
 // TestPagesAndScriptsAreCompressed: the hosted page and threeds.js take three fifths of their length at most to a browser that
-// accepts gzip, and are the same to one that does not. A script can be had in parts, and is not sent to who has it.
+// accepts gzip, and are the same to one that does not. A script can be fetched in parts, and is not sent again to a
+// browser that has it.
 func TestPagesAndScriptsAreCompressed(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/openthreeds/threeds/web"
 )
 
-// hosted shows the hosted page, which does everything that threeds.js does. It changes and
-// binds nothing: the secret in its cookie counts when a POST comes with it.
+// hosted shows the hosted page, which does everything that threeds.js does. It changes and binds nothing: the secret in
+// its cookie counts only when a POST brings it.
 func (h *handler) hosted(w http.ResponseWriter, r *http.Request) {
 	token := r.PathValue("token")
 	v, err := h.openHosted(r, token)
@@ -70,8 +70,8 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// submit does what the form of a hosted page asks for. The first one binds the authentication
-// to the cookie, so a browser that keeps no cookie cannot begin.
+// submit does what the form of a hosted page asks for. The first form binds the authentication to the cookie, so a
+// browser that keeps no cookies cannot begin.
 func (h *handler) submit(c *stepCall) (*session.BrowserView, error) {
 	if c.binding == "" {
 		return nil, session.ErrOtherBrowser

@@ -9,9 +9,9 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
-// Where a challenge runs, as the page that posts the CReq says it in threeDSSessionData: base64url of the words frame, window
-// and top. An issuer that gets a second CReq may send back what came with the first one. So the browser itself says whether
-// the notification comes in a frame, and these words only what else there is to know.
+// Where a challenge runs, as the page that posts the CReq says in threeDSSessionData: base64url of the words frame,
+// window and top. An issuer that gets a second CReq may send back the data of the first one. So the browser itself says
+// whether the notification comes in a frame. These words are used only for what the browser does not say.
 const (
 	sessionFrame  = "ZnJhbWU"
 	sessionWindow = "d2luZG93"

@@ -113,8 +113,8 @@ type endPage struct {
 	IsWindow   bool
 }
 
-// showEnd says that the authentication is over. In a frame the page tells threeds.js, a window closes itself, and a tab goes
-// to the shop. Where that is not possible, the page stays, and says how to go on.
+// showEnd says that the authentication is over. In a frame the page sends a message to threeds.js, a window closes
+// itself, and a tab goes to the shop. Where that is not possible, the page stays, and says how to go on.
 func (h *handler) showEnd(w http.ResponseWriter, r *http.Request, v *session.BrowserView, at place) {
 	looks := h.Looks(r.Context(), v.Merchant)
 	p := endPage{page: h.newPage(r, v.Language, looks, ""), ID: v.ID, IsScripted: at != placeTab, IsWindow: at == placeWindow}
@@ -141,7 +141,7 @@ type wrapperPage struct {
 }
 
 // wrapper serves the document that shows a page of the issuer in a frame inside the page of
-// the merchant. Any page may frame it: it does nothing without what threeds.js tells it.
+// the merchant. Any page may frame it: it does nothing until threeds.js sends it a message.
 func (h *handler) wrapper(w http.ResponseWriter, r *http.Request) {
 	p := wrapperPage{page: h.newPage(r, "", Looks{}, ""), Accept: charset.Decode(readList(r, "Accept")), Script: web.WrapperScript}
 	lab := ""

@@ -29,8 +29,8 @@ func asksForSPC() fakeRow {
 	}}
 }
 
-// TestB8StepTakesWhatTheDialogCameTo: an assertion, or one of two words. Anything else has failed, and the page cannot say
-// that the time was over.
+// TestB8StepTakesWhatTheDialogCameTo: the step takes an assertion, or one of two words. Anything else counts as failed,
+// and the page cannot say that the time was over.
 func TestB8StepTakesWhatTheDialogCameTo(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]session.SPCAnswer{
@@ -77,8 +77,8 @@ func TestB8StepTakesWhatTheDialogCameTo(t *testing.T) {
 	}
 }
 
-// TestB8PageWritesNoElementOfSPC: what the data of the first step says of SPC goes nowhere. Only a page that says that
-// its browser has SPC is asked for it.
+// TestB8PageWritesNoElementOfSPC: elements of SPC in the data of the first step are dropped. Only a page whose browser
+// says that it supports SPC is asked for it.
 func TestB8PageWritesNoElementOfSPC(t *testing.T) {
 	t.Parallel()
 	const data = `{"spc":"true","spcIncompInd":"02","threeDSRequestorSpcSupport":"Y","threeDSRequestorAuthenticationInfo":"x","payeeOrigin":"https://evil.example"}`

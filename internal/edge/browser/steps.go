@@ -90,8 +90,8 @@ func (h *handler) allowOrigin(w http.ResponseWriter, origin string) {
 	}
 }
 
-// preflight answers before the token is known. It allows the request to be made; whether it
-// is served is decided then.
+// preflight answers before the token is known. It allows the browser to make the request; whether that is served is
+// decided when it comes.
 func (h *handler) preflight(w http.ResponseWriter, r *http.Request) {
 	h.allowOrigin(w, r.Header.Get("Origin"))
 	w.Header().Add("Vary", "Origin")
@@ -129,8 +129,8 @@ func (h *handler) startAuthentication(c *stepCall) (*session.BrowserView, error)
 	return v, err
 }
 
-// answerSPC takes what the browser's dialog for Secure Payment Confirmation came to. What is neither an assertion nor a
-// word that it knows counts as a dialog that has failed. When the time was over is for the engine to say.
+// answerSPC takes the outcome of the browser's dialog for Secure Payment Confirmation. Anything except an assertion and
+// the known words counts as a failed dialog. The engine decides whether the time was over.
 func (h *handler) answerSPC(c *stepCall) (*session.BrowserView, error) {
 	var told struct {
 		Assertion  json.RawMessage
@@ -187,8 +187,9 @@ func (h *handler) waitForChange(c *stepCall, after int, wait time.Duration) (v *
 	return v, err
 }
 
-// wait lets a request wait in work, whose context ends when the time is over. It returns true if there was no place to wait
-// in, so that work was not called, or if the place was wanted for somebody else. party is whom the request is of.
+// wait calls work, in which a request may wait. The context of work ends after the time most. wait returns true if
+// there was no place to wait, so that it did not call work, or if another client needed the place. party is the owner
+// of the request.
 func (h *handler) wait(w http.ResponseWriter, r *http.Request, party string, most time.Duration, work func(limited context.Context)) (isEarly bool) {
 	leave, ok := h.waiters.Enter(party)
 	if !ok {

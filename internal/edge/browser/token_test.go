@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestD65TokenIsInTheHeaderOfSteps: steps of threeds.js have the token in Authorization, in no address, and not as a form or
-// cookie. Only the hosted page has it in its path, and its answers send no Referer.
+// TestD65TokenIsInTheHeaderOfSteps: steps of threeds.js have the token in Authorization, and never in an address, a
+// form or a cookie. Only the hosted page has it in its path, and its answers send no Referer.
 func TestD65TokenIsInTheHeaderOfSteps(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
@@ -71,8 +71,8 @@ func TestD67HostedPageHasItsNames(t *testing.T) {
 	}
 }
 
-// TestBindingThatIsNoBase64URLOf32BytesIsRefused: the first request with it binds the authentication to nothing, so that the
-// shopper can still begin.
+// TestBindingThatIsNoBase64URLOf32BytesIsRefused: a first request with such a binding does not bind the authentication,
+// so that the shopper can still begin.
 func TestBindingThatIsNoBase64URLOf32BytesIsRefused(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)

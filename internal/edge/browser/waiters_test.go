@@ -32,8 +32,8 @@ func (e patientEngine) WaitAfterChallenge(ctx context.Context, _ string) (*sessi
 	return &session.BrowserView{Step: session.StepResult, ID: "id"}, nil
 }
 
-// TestOV6FourRequestsOfATokenMayWait: the fifth request of one authentication that would wait is answered at once, as things
-// stand, and its page is asked to pause. Requests of others wait.
+// TestOV6FourRequestsOfATokenMayWait: four requests of one authentication may wait. The fifth is answered immediately,
+// with the present state, and its page is asked to pause. Requests of other authentications wait.
 func TestOV6FourRequestsOfATokenMayWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, engine := newTestHandler(func(s *Settings) { s.Engine = patientEngine{s.Engine} })

@@ -1,7 +1,6 @@
 // Package console is the listener for operators: whether the process lives,
-// whether it is ready for requests, and its metrics. It is meant for a private
-// address and itself shows nothing of any transaction. Set Admin and Pages of a
-// [Handler] for what asks who it is.
+// whether it is ready for requests, and its metrics. It is meant for a private address, and itself shows nothing about
+// transactions. Set Admin and Pages of a [Handler] for the parts that need a login.
 package console
 
 import (
@@ -15,8 +14,7 @@ import (
 // A Condition is one thing that readiness depends on.
 type Condition struct {
 	Name string
-	// Check returns "" when all is well, else what is wrong. Degraded says that
-	// requests can be served all the same.
+	// Check returns "" when all is well, or else what is wrong. Degraded says that requests can still be served.
 	Check func() (problem string, degraded bool)
 }
 
@@ -143,5 +141,5 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
 func write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the operator who has gone needs no answer
+	_ = json.NewEncoder(w).Encode(v) // an operator who has left needs no answer
 }

@@ -80,8 +80,8 @@ type head struct {
 	Fill, Name, Sub string
 }
 
-// Draw draws hops in their order. Parties has one for each lane, and chosen is the key of the hop that is shown next to
-// the drawing.
+// Draw draws hops in their order. Parties has one entry for each lane, and chosen is the key of the hop that is shown
+// next to the drawing.
 func Draw(parties []Party, hops []Hop, chosen string) *Drawing {
 	g := &Drawing{}
 	names := make([]string, len(letters))
@@ -96,9 +96,9 @@ func Draw(parties []Party, hops []Hop, chosen string) *Drawing {
 		r := newRow(h, names, y)
 		r.Key, r.Link, r.Current = h.Key, h.Link, h.Key == chosen
 		r.Time = Span(h.At.Sub(hops[0].At).Milliseconds())
-		r.Label = r.Time + ": " + join(" ", h.Name, h.Gist) + ", " + names[h.From] + " to " + names[h.To]
+		r.Label = r.Time + ": " + Join(" ", h.Name, h.Gist) + ", " + names[h.From] + " to " + names[h.To]
 		if h.Self {
-			r.Label = r.Time + ": " + join(" ", h.Name, h.Gist)
+			r.Label = r.Time + ": " + Join(" ", h.Name, h.Gist)
 		}
 		if i+1 < len(hops) {
 			ms := max(0, hops[i+1].At.Sub(h.At).Milliseconds())
@@ -149,15 +149,16 @@ func Span(ms int64) string {
 	return strconv.FormatInt(ms/3_600_000, 10) + " h"
 }
 
-func prefix(before, text string) string {
+// Prefix returns a text with another one before it, or "" if it is empty.
+func Prefix(before, text string) string {
 	if text == "" {
 		return ""
 	}
 	return before + text
 }
 
-// join joins the texts that are not empty.
-func join(by string, texts ...string) string {
+// Join joins the texts that are not empty.
+func Join(by string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), by)
 }
 

@@ -115,7 +115,7 @@ func tableOf(m *message.Message) *message.Table {
 	return message.TableOf(t, v)
 }
 
-// describe returns what an element is, what its code says, and where the reference has it.
+// describe returns what an element is, what its code means, and where the reference describes it.
 func (e *Explainer) describe(t *message.Table, path, value string) (meaning, ref string) {
 	if t == nil && e.Other != nil {
 		return e.Other(withoutIndexes(path))
@@ -134,10 +134,10 @@ func (e *Explainer) describe(t *message.Table, path, value string) (meaning, ref
 		}
 		t = f.Of
 	}
-	return f.Doc + prefix(": ", e.valueMeaning(f, value)), ref
+	return f.Doc + Prefix(": ", e.valueMeaning(f, value)), ref
 }
 
-// valueMeaning says what a value means; "" if nothing is to be said.
+// valueMeaning says what a value means; "" if there is nothing to say.
 func (e *Explainer) valueMeaning(f *message.Field, value string) string {
 	if f.Codes != nil {
 		if meaning := codeMeaning(f.Codes, value); meaning != "" {

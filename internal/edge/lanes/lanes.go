@@ -1,6 +1,6 @@
 // Package lanes draws what passed between the five parties of an authentication, for the console and the demo shop. Use
-// [HopOf] for each step, [Draw] for the drawing, and [NewCard] for the elements of a message. [AddTemplates] has the
-// templates that show them, [Tokens] and [Styles] their style.
+// [HopOf] for each step, [Draw] for the drawing, and [NewCard] for the elements of a message. [AddTemplates] adds the
+// templates that show them; [Tokens] and [Styles] are their style.
 //
 // The parties are always drawn in the same order and with the same words. Nothing here masks: what is drawn has been
 // masked before.
@@ -75,7 +75,7 @@ type Hop struct {
 	To     Lane
 	Beyond Beyond
 	Self   bool   // it is no message
-	Waits  Lane   // whom everybody waits for after it
+	Waits  Lane   // the party that the others wait for after this step
 	Doing  string // what that party does
 }
 
@@ -145,9 +145,9 @@ func HopOf(step string, masked []byte) Hop {
 	}
 	switch h.Name {
 	case "ARes", "RReq":
-		h.Gist = join(", ", m.Text("transStatus"), prefix("ECI ", m.Text("eci")))
+		h.Gist = Join(", ", m.Text("transStatus"), Prefix("ECI ", m.Text("eci")))
 	case "Erro":
-		h.Gist = prefix("error ", m.Text("errorCode"))
+		h.Gist = Prefix("error ", m.Text("errorCode"))
 	}
 	return h
 }

@@ -39,8 +39,8 @@ func isAmong(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// ClientName returns the address that a request comes from as text: as [ClientAddress] says or, where proxies do not say,
-// that of the connection. A nil proxies stands for none. It is for records, and no rule may depend on it.
+// ClientName returns the address that a request comes from as text: that of [ClientAddress] or, if the proxies do not
+// say, that of the connection. Nil means no proxies. Use the name only for records: no rule may depend on it.
 func ClientName(r *http.Request, proxies func() []netip.Prefix) string {
 	var known []netip.Prefix
 	if proxies != nil {

@@ -9,8 +9,8 @@ import (
 	"testing/iotest"
 )
 
-// TestReadBody: a body asks for room when it is longer than is free, and not before;
-// without room it is not read on.
+// TestReadBody: a body reserves memory when it is longer than its free part, and not earlier. Without memory it is not
+// read any further.
 func TestReadBody(t *testing.T) {
 	const free = 1000
 	full := errors.New("full")

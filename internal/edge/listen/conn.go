@@ -15,13 +15,14 @@ import (
 
 // conn is a connection of a [Limiter]. It sees when a handshake or a request begins.
 //
-// It lets the first request on a connection be as long in coming as the next one. net/http counts the time for a header
-// from the beginning of a connection, or from the end of its handshake. But clients and balancers open connections
-// before they have a request for them, and one that finds its connection closed as it sends cannot know whether the
-// request was taken. Here the time for a handshake, and for the first request, counts from its first byte.
+// It allows a client the same time before the first request of a connection as between two requests. net/http counts
+// the time for a header from the beginning of a connection, or from the end of its handshake. But clients and balancers
+// open connections before they have a request for them. If a client finds its connection closed while it sends, it
+// cannot know whether the request was accepted. Here the time for a handshake, and for the first request, counts from
+// its first byte.
 //
-// Only the client's time counts. A server without processor time may find a limit passed while the bytes that it waits
-// for lie in the system. It then reads them, and the limit begins again.
+// Only the client's time counts. A server that got no processor time may find that a limit has passed although the
+// bytes that it waits for have already arrived in the kernel. It then reads them, and the limit begins again.
 type conn struct {
 	net.Conn
 	limiter *Limiter
@@ -138,8 +139,9 @@ func deadline(began time.Time, limit time.Duration) time.Time {
 }
 
 // SetReadDeadline implements [net.Conn]. Until a request is read, net/http sets deadlines that it counts from the
-// beginning of the connection; they are replaced. To interrupt a Read, it sets one of 1970. Any other that is over when
-// it is set comes from a server that was late itself, and the client has the time for a header once more.
+// beginning of the connection; they are replaced. To interrupt a Read, it sets a deadline in 1970. Any other deadline
+// that has passed when it is set means that the server itself was late. Then the client gets the time for a header
+// again.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.isInterrupted.Store(!t.IsZero() && t.Year() < 2000)
 	switch c.stage.Load() {
@@ -167,7 +169,7 @@ func (c *conn) requestRead(above net.Conn) {
 	if _, isTLS := above.(*tls.Conn); !isTLS || stage == stageServed {
 		return
 	}
-	// To set a deadline fails if the connection is closed already.
+	// SetReadDeadline fails if the connection is already closed.
 	switch {
 	case isHTTP2(above):
 		_ = c.Conn.SetReadDeadline(time.Time{}) // HTTP/2 has time limits of its own and leaves ours in place

@@ -26,8 +26,8 @@ const (
 	testIdle    = time.Minute
 )
 
-// connected is a client's connection with a server whose connections may be silent. With a
-// configuration the server has TLS, and the client is about to begin it.
+// connected returns a client's connection to a server whose connections may be silent. With a configuration the server
+// uses TLS, and the client has not begun the handshake.
 func connected(t *testing.T, secure *tls.Config) net.Conn {
 	near, far := net.Pipe()
 	l := make(singleConnListener, 1)
@@ -63,9 +63,8 @@ func secured() *tls.Config {
 	return s.TLS
 }
 
-// TestFirstRequestMayBeLate: a connection may be silent before its first request for as long as
-// between two, with TLS before the handshake and after it; and what has begun has the
-// time that it would have had at once.
+// TestFirstRequestMayBeLate: before its first request a connection may be silent for as long as between two requests,
+// with TLS before and after the handshake. What begins late has the same time as what begins immediately.
 func TestFirstRequestMayBeLate(t *testing.T) {
 	const moment = time.Millisecond
 	const request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"
@@ -123,8 +122,8 @@ func TestFirstRequestMayBeLate(t *testing.T) {
 	}
 }
 
-// TestSilentConnectionsAreClosed: who says nothing is hung up on, and who goes on with a handshake
-// too slowly.
+// TestSilentConnectionsAreClosed: the server closes the connection of a client that sends nothing, and of one whose
+// handshake is too slow.
 func TestSilentConnectionsAreClosed(t *testing.T) {
 	const farewell = time.Second // of HTTP/2, which bounds its connections itself
 	secure, two := secured(), secured()
@@ -168,8 +167,7 @@ func TestSilentConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-// joined is a connection that holds what is written, from the second piece on, until
-// it is let go.
+// joined is a connection that holds back what is written, from the second piece on, until it is released.
 type joined struct {
 	net.Conn
 	first, loose bool
@@ -191,8 +189,8 @@ func (j *joined) let() error {
 	return err
 }
 
-// TestRequestInOnePieceWithTheHandshakeHasItsTime: a request that comes in one piece with the end of the handshake
-// has the time of any other.
+// TestRequestInOnePieceWithTheHandshakeHasItsTime: a request that comes in one piece with the end of the handshake has
+// the same time as any other.
 func TestRequestInOnePieceWithTheHandshakeHasItsTime(t *testing.T) {
 	secure := secured()
 	synctest.Test(t, func(t *testing.T) {
@@ -215,8 +213,8 @@ func TestRequestInOnePieceWithTheHandshakeHasItsTime(t *testing.T) {
 	})
 }
 
-// startOver returns the two ends of a TCP connection. The server's is one of a limiter whose limits are an hour, so that
-// nothing but the test lets one pass.
+// startOver returns the two ends of a TCP connection. The server's end belongs to a limiter whose limits are an hour,
+// so that a limit passes only when the test says so.
 func startOver(t *testing.T) (server *conn, client net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -240,8 +238,9 @@ func startOver(t *testing.T) (server *conn, client net.Conn) {
 	return limiter.newConn(inner), client
 }
 
-// TestLimitPassesOnlyWhileNothingWaitsToBeRead: a server that had no processor time reads what has come in time, although it
-// looks after the limit. A client that has sent nothing is late, and a Read that is interrupted takes nothing.
+// TestLimitPassesOnlyWhileNothingWaitsToBeRead: a server that had no processor time reads what has come in time, even
+// if it looks only after the limit. A client that has sent nothing is late, and a Read that is interrupted consumes
+// nothing.
 func TestLimitPassesOnlyWhileNothingWaitsToBeRead(t *testing.T) {
 	for _, stage := range []int32{stageHandshake, stageRequest, stageServed} {
 		server, client := startOver(t)
@@ -331,8 +330,8 @@ func (singleConnListener) Close() error { return nil }
 
 func (singleConnListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestHooksAreCalledInOrder: what is hooked to a server hears of its connections, and so does what was there
-// before, first.
+// TestHooksAreCalledInOrder: a new hook of a server is called for its connections, and so is the previous hook, which
+// is called first.
 func TestHooksAreCalledInOrder(t *testing.T) {
 	s, heard := new(http.Server), ""
 	for _, name := range []string{"a", "b", "c"} {

@@ -11,12 +11,12 @@ import (
 )
 
 // Drainer ends the connections that clients keep between requests. [http.Server.Shutdown] closes connections without a
-// request in work. A request that has come on one, and was not read yet, is lost with it: the client cannot know
-// whether it was accepted. The same happens on a connection whose answer is just being sent without "Connection:
-// close", for net/http closes it when the answer is out. CloseIdle closes them without that.
+// request in work. A request that has arrived on such a connection, and was not read yet, is lost with it: the client
+// cannot know whether it was accepted. The same happens on a connection whose answer is just being sent without
+// "Connection: close", for net/http closes it when the answer is out. CloseIdle closes them without losing requests.
 //
-// It looks below TLS and HTTP, so all connections have to be accepted through Listener, directly on TCP, and the servers
-// be given to Attach. Connections of HTTP/2 are left alone: that protocol has a GOAWAY frame.
+// It works below TLS and HTTP. So all connections have to be accepted through Listener, directly on TCP, and the
+// servers have to be given to Attach. Connections of HTTP/2 are left alone: that protocol has a GOAWAY frame.
 type Drainer struct {
 	mu  sync.Mutex
 	all map[*drainConn]bool
@@ -42,10 +42,10 @@ const (
 	unused                  // No request has come on the connection yet.
 )
 
-// unusedCalls is for how many calls in a row nothing must come on a connection before CloseIdle closes it, if the last
-// bytes on it may be the beginning of a request, or it is new. At one call every ten milliseconds these are the five
-// seconds that net/http gives a new connection: a client on a busy machine may take more than one second from the
-// handshake to the request.
+// unusedCalls is the number of calls in a row without any bytes after which CloseIdle closes a connection that is new,
+// or whose last bytes may be the beginning of a request. At one call every ten milliseconds these are the five seconds
+// that net/http gives a new connection: a client on a busy machine may take more than one second from the handshake to
+// the request.
 const unusedCalls = 500
 
 // Listener returns inner with connections that the drainer can close.
@@ -114,8 +114,8 @@ func (d *Drainer) follow(above net.Conn, state http.ConnState) {
 // many connections of HTTP/1 are left, those with a request in work among them. It is to be called about every ten
 // milliseconds until none are left, once no new connections are accepted and each answer is the last on its connection.
 //
-// A request can still be lost that comes in the microseconds between the look at a socket and its end, or that a client
-// sends before it has noticed the end. Nothing in HTTP/1.1 would prevent that.
+// A request can still be lost if it comes in the microseconds between the check of a socket and its end, or if a client
+// sends it before it has noticed the end. Nothing in HTTP/1.1 would prevent that.
 func (d *Drainer) CloseIdle() (left int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

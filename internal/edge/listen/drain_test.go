@@ -16,8 +16,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/waittest"
 )
 
-// rested is a connection that Drainer follows, and the client's end of it; what
-// the server does is played.
+// rested is a connection that a Drainer follows, and the client's end of it. The test plays the server.
 type rested struct {
 	t      *testing.T
 	k      *Drainer
@@ -155,8 +154,7 @@ func TestDrainClosesAll(t *testing.T) {
 	}
 }
 
-// TestDrainSendsTheEndAtOnce: the client hears of the end while the server's reader of
-// the connection has not yet woken.
+// TestDrainSendsTheEndAtOnce: the client sees the end before the server's reader of the connection has woken up.
 func TestDrainSendsTheEndAtOnce(t *testing.T) {
 	r := newRested(t)
 	r.served()
@@ -195,8 +193,8 @@ func TestDrainWaitsForAnUnusedConnection(t *testing.T) {
 	}
 }
 
-// TestDrainLosesNoRequest: a request is in the socket; read, and not yet looked at;
-// in work; and answered. Only then the connection goes.
+// TestDrainLosesNoRequest: a request is in the socket, then read but not yet parsed, then in work, then answered. Only
+// then is the connection closed.
 func TestDrainLosesNoRequest(t *testing.T) {
 	r := newRested(t)
 	r.served()
@@ -222,8 +220,8 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	r.wantClosed()
 }
 
-// TestDrainWaitsForTheNextRequest: a client that has its answer sends the next request while
-// net/http is about to say that the connection rests, and has read of it.
+// TestDrainWaitsForTheNextRequest: a client that has its answer sends the next request while net/http is about to call
+// the connection idle, and has already read some of the request.
 func TestDrainWaitsForTheNextRequest(t *testing.T) {
 	r := newRested(t)
 	r.says("request")
@@ -253,7 +251,7 @@ func TestDrainOfAClosedConnection(t *testing.T) {
 }
 
 // TestDrainWaitsForConnectionsWithAnAnswer: a client has its answer and sends the next request while net/http has not yet
-// called the connection idle. If the server were told to end by then, net/http would close the connection.
+// called the connection idle. If the server were shut down at that moment, net/http would close the connection.
 func TestDrainWaitsForConnectionsWithAnAnswer(t *testing.T) {
 	var k Drainer
 	idle := make(chan bool)

@@ -15,7 +15,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/listen"
 )
 
-// dialServer starts a server as the listeners for requestors and directory servers have it, which answers 204, and
+// dialServer starts a server like that of the listeners for requestors and directory servers, which answers 204, and
 // returns a connection to it.
 func dialServer(t *testing.T, secure bool) net.Conn {
 	t.Helper()

@@ -15,14 +15,14 @@ import (
 )
 
 // Limiter limits the number of connections of one [http.Server], and how long a connection may be silent. Its
-// connections have to be accepted through Listener, below TLS, and the server be given to Attach.
+// connections have to be accepted through Listener, below TLS, and the server has to be given to Attach.
 //
 // At the limit a new connection evicts the one that has been silent longest: since its last request was answered, or
 // since its handshake or request began to come. So clients that keep many connections and send little evict their own.
 // Bytes that come one by one do not end a silence. A connection that is new, or whose handshake or request is coming, is
-// not evicted before connectTime is over. A connection with a request in work is never evicted, unless all of its requests
-// wait for something that others bring about (see [Wait]): it has been silent since then. Its requests are answered early,
-// and it is closed when they are. If none can be evicted, the new connection is closed.
+// not evicted before connectTime is over. A connection with a request in work is never evicted, unless all of its
+// requests wait for another party (see [Wait]). It then counts as silent since it began to wait. Its requests are
+// answered early, and then it is closed. If none can be evicted, the new connection is closed.
 //
 // A connection may be silent before its first request for as long as between two requests: see conn.
 type Limiter struct {
@@ -35,24 +35,24 @@ type Limiter struct {
 	mu     sync.Mutex
 	open   int       // connections
 	http2  int       // connections that were offered HTTP/2
-	coming list.List // of connections that are new, or whose handshake or request is coming, by their since
+	coming list.List // new connections, and those whose handshake or request is coming, by their since
 	idle   list.List // of connections between two requests, by their since
 	waits  list.List // connections whose requests in work all wait, the one that began to wait first in front
 }
 
 // connectTime is how long a connection is safe from eviction after it was accepted, and after its handshake or a
-// request on it began. A TCP and a TLS handshake take two or three round trips, so it is enough for clients that are
-// a third of a second away. Who wants to fill the limit with new connections has to open all of them again each
-// second.
+// request on it began. A TCP and a TLS handshake take two or three round trips, so it is enough for clients with a
+// round trip of a third of a second. An attacker who wants to fill the limit with new connections has to open all of
+// them again each second.
 const connectTime = time.Second
 
-// position is where a connection is in the lists of a Limiter, whose mutex guards it. While a request is in work that
-// does not wait, the connection is in no list.
+// position is where a connection is in the lists of a Limiter, whose mutex guards it. While it has a request in work
+// that does not wait, the connection is in no list.
 type position struct {
 	isOpen      bool // counts as open
 	isLeaving   bool // was evicted while its requests waited, and is closed when they are answered
 	inWork      int  // requests that the handler has; one at most unless it is of HTTP/2
-	arriving    int  // those whose bodies are incomplete
+	arriving    int  // requests whose bodies are incomplete
 	waiting     map[*waiter]bool
 	offersHTTP2 bool // counts among those that were offered HTTP/2
 	hasGreeted  bool // it speaks HTTP/2, and the two states at its beginning are over
@@ -117,8 +117,8 @@ func (l *Limiter) Offer(config *tls.Config) *tls.Config {
 	return config
 }
 
-// admitHTTP2 reports whether a connection may have HTTP/2. It counts from now on, until it is closed: by the end of its
-// handshake a thousand others may have come.
+// admitHTTP2 reports whether a connection may have HTTP/2. The connection counts from now on, until it is closed: by
+// the end of its handshake a thousand others may have come.
 func (l *Limiter) admitHTTP2(c *conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,8 +192,8 @@ func (l *Limiter) startRequest(c *conn, r *http.Request) *arrivingBody {
 	return body
 }
 
-// endRequest notes that a request was answered. If others on a connection of HTTP/2 are still coming, their time counts from now
-// on: net/http calls such a connection idle only when all are answered, which may take hours.
+// endRequest notes that a request was answered. If other requests on a connection of HTTP/2 are still coming, their
+// time counts from now on: net/http calls such a connection idle only when all are answered, which may take hours.
 func (l *Limiter) endRequest(c *conn, body *arrivingBody, isMultiplexed bool) {
 	body.end(false)
 	l.mu.Lock()
@@ -216,9 +216,9 @@ func (l *Limiter) noteWaits(c *conn) {
 type waiter struct{ answerEarly context.CancelFunc }
 
 // Wait marks a request as waiting for another party, until done is called. The whole request has to have come. The
-// context that it returns ends when that of the request does, or when the connection is wanted for somebody else:
-// answer the request as things stand then. done has to be called before the answer is written; it returns whether the
-// wait was cut short in that way, and lets the answer end the connection if so.
+// context that Wait returns ends when that of the request does, or when another client needs the connection: then
+// answer the request with the present state. done has to be called before the answer is written. It returns whether the
+// wait was cut short for another client; if so, it makes the answer end the connection.
 func Wait(w http.ResponseWriter, r *http.Request) (waiting context.Context, done func() (isCutShort bool)) {
 	waiting, cancel := context.WithCancel(r.Context())
 	c := connOf(r.Context())
@@ -272,8 +272,8 @@ func (l *Limiter) connState(above net.Conn, state http.ConnState) {
 	}
 }
 
-// follow notes the state of a connection, and returns the connection that has to go; nil means none. If its requests wait,
-// they are being answered, and net/http closes it afterwards.
+// follow notes the state of a connection, and returns the connection that has to be closed; nil means none. If its
+// requests wait, they are being answered, and net/http closes it afterwards.
 func (l *Limiter) follow(c *conn, state http.ConnState, multiplexed bool) (evicted *conn, isWaiting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -306,8 +306,8 @@ func isHTTP2(c net.Conn) bool {
 	return ok && secured.ConnectionState().NegotiatedProtocol == protoHTTP2
 }
 
-// add takes a new connection in. It returns the connection that is evicted for it, or the new one if none can be. If the
-// requests of the evicted one wait, it lets them be answered; the place is free from now on.
+// add adds a new connection. It returns the connection that is evicted for it, or the new one if none can be evicted.
+// If the requests of the evicted one wait, it lets them be answered; the place is free from now on.
 func (l *Limiter) add(c *conn) (evicted *conn, isWaiting bool) {
 	if l.Max > 0 && l.open >= l.Max {
 		if evicted = l.silentLongest(time.Now()); evicted == nil {

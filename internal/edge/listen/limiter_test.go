@@ -95,8 +95,8 @@ func (c *crowd) want(names ...string) {
 	}
 }
 
-// TestEvictionAtTheLimit names what is evicted when one connection more comes than may be there. A connection that is
-// new, or on which something is coming, has a second; otherwise the one that has been silent longest goes.
+// TestEvictionAtTheLimit checks which connection is evicted when there is one too many. A connection that is new, or on
+// which something is coming, is safe for a second. Otherwise the one that has been silent longest is evicted.
 func TestEvictionAtTheLimit(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -266,8 +266,8 @@ func (c *crowd) serves(names ...string) {
 	c.is(http.StateIdle, names...)
 }
 
-// slowToClose is a connection whose Close may wait for the other side, as that of TLS does: whoever accepts the next one
-// would have to wait too.
+// slowToClose is a connection whose Close may wait for the other side, as that of TLS does. If the accept loop called
+// it, the next connection would have to wait too.
 type slowToClose struct {
 	net.Conn
 	t *testing.T

@@ -1,6 +1,6 @@
 // Package listen is what the HTTP listeners of the program have in common: limits of connections and time, and the drain
 // at the end. Use [NewServer] for a server with time limits, [Limiter] for its connections, [Drainer] to end those that
-// clients keep, and [ReadBody] to read bodies within a memory limit. It knows nothing of what requests are about.
+// clients keep, and [ReadBody] to read bodies within a memory limit. It knows nothing about the content of requests.
 package listen
 
 import (

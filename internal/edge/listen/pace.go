@@ -10,8 +10,8 @@ const acceptPause = 2 * time.Millisecond
 
 // Pace returns a listener that accepts slowly while isOverloaded reports true.
 //
-// A client whose answer is slow in coming opens another connection for its next request. To set up a connection costs
-// the server more than to refuse a request. So under overload new connections multiply and take what is left of the
+// A client that waits for a slow answer opens another connection for its next request. Setting up a connection costs
+// the server more than refusing a request. So under overload new connections multiply and take what is left of the
 // processor. A connection that is not accepted yet waits in the kernel and costs nothing, and clients that have a
 // connection are served meanwhile.
 func Pace(inner net.Listener, isOverloaded func() bool) net.Listener {

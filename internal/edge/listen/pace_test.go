@@ -19,7 +19,7 @@ func (readyListener) Accept() (net.Conn, error) {
 	return server, nil
 }
 
-// TestPacedListenerAcceptsSlowlyUnderOverload: 500 connections a second while there is overload, and without any
+// TestPacedListenerAcceptsSlowlyUnderOverload: it accepts 500 connections a second during overload, and without any
 // delay before and after.
 func TestPacedListenerAcceptsSlowlyUnderOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

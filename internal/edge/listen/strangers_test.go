@@ -23,8 +23,8 @@ import (
 const goodKey = "good"
 
 // serveLimited starts a server on a listener until the test ends. It answers 401 to requests without the good key. It
-// has a connection limit and first-byte timeouts, as the listeners of the program have. Config is that of TLS; nil means
-// that there is none.
+// has a connection limit and first-byte timeouts, as the listeners of the program have. Config is for TLS; nil means no
+// TLS.
 func serveLimited(t *testing.T, l net.Listener, most int, config *tls.Config) {
 	t.Helper()
 	s := &http.Server{
@@ -72,9 +72,9 @@ func ask(c net.Conn, key string) (status int, err error) {
 	return res.StatusCode, err
 }
 
-// TestIdleStrangersDoNotShutOutNewClients holds the limit of connections with clients that got a 401 and rest, while
-// fifty more of them come per second. All new clients are served, though they take a moment between connecting and
-// their request. Half of them come at the same time.
+// TestIdleStrangersDoNotShutOutNewClients reaches the limit of connections with clients that got a 401 and stay idle,
+// while fifty more of them come per second. All new clients are served, even though they take a moment between
+// connecting and their request. Half of them come at the same time.
 func TestIdleStrangersDoNotShutOutNewClients(t *testing.T) {
 	const most, clients = 200, 100
 	const moment = 100 * time.Millisecond
@@ -171,8 +171,8 @@ func trickle(w io.Writer, text string) {
 	}
 }
 
-// TestSlowStrangersDoNotShutOutNewClients holds the limit of connections with clients that never get to the end of a
-// handshake or a request. Each of them is evicted a second after it began, and a new client gets its place.
+// TestSlowStrangersDoNotShutOutNewClients reaches the limit of connections with clients that never finish a handshake
+// or a request. Each of them is evicted a second after it began, and a new client gets its place.
 func TestSlowStrangersDoNotShutOutNewClients(t *testing.T) {
 	const most = 20
 	const moment = 100 * time.Millisecond
@@ -233,8 +233,9 @@ func TestSlowStrangersDoNotShutOutNewClients(t *testing.T) {
 	}
 }
 
-// TestRequestBegunOnAnIdleConnectionIsSafe: a client that has rested longest of all, or was silent since it connected,
-// and begins a request, is not evicted while it comes, with TLS and without. Those that still rest are.
+// TestRequestBegunOnAnIdleConnectionIsSafe: a client that has been idle longest, or was silent since it connected,
+// begins a request. It is not evicted while the request comes, with TLS and without. Clients that are still idle are
+// evicted.
 func TestRequestBegunOnAnIdleConnectionIsSafe(t *testing.T) {
 	secured := serverTLS()
 	for _, config := range []*tls.Config{nil, secured} {

@@ -13,7 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/listen"
 )
 
-// waitRoom is a server whose /wait waits until the request's time is over, and whose / answers at once.
+// waitRoom is a server whose /wait waits until the request's time is over, and whose / answers immediately.
 type waitRoom struct {
 	t        *testing.T
 	address  string
@@ -77,8 +77,8 @@ func (w *waitRoom) sends(path string) net.Conn {
 	return c
 }
 
-// TestOV6WaitersDoNotStarveOthers: when all connections wait, a request on a new one is served. The one that has waited
-// longest is answered early, as things stand, and its connection ends.
+// TestOV6WaitersDoNotStarveOthers: when all connections wait, a request on a new one is served. The request that has
+// waited longest is answered early, with the present state, and its connection ends.
 func TestOV6WaitersDoNotStarveOthers(t *testing.T) {
 	const most = 8
 	w := newWaitRoom(t, most)
@@ -145,7 +145,7 @@ func TestOV6AWaiterThatGoesOnIsInWork(t *testing.T) {
 	waittest.Until(t, "the connection to be gone", func() bool { return limiter.Len() == 0 })
 }
 
-// TestOV6WaitersOfAParty: a party has Max places, each of which is free again when it is left.
+// TestOV6WaitersOfAParty: a party has Max places, and each place is free again when its request leaves.
 func TestOV6WaitersOfAParty(t *testing.T) {
 	w := &listen.Waiters{Max: 2}
 	first, ok1 := w.Enter("shop")

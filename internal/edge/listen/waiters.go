@@ -11,8 +11,8 @@ type Waiters struct {
 	counts map[string]int
 }
 
-// Enter takes a place for a request of a party. It returns false if the party has Max places: answer the request as things
-// stand. Otherwise call leave when the request waits no more.
+// Enter takes a place for a request of a party. It returns false if the party already has Max places: then answer the
+// request with the present state. Otherwise call leave when the request no longer waits.
 func (w *Waiters) Enter(party string) (leave func(), ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,9 +1,9 @@
 // Package login lets operators into the console: by passkey or by OpenID Connect, and with an invitation the first time.
-// Set the fields of a [Service], serve it at its [Paths], and wrap the pages of the console in [Service.Protect]. A page
-// then finds who has asked for it by [operator.SessionOf].
+// Set the fields of a [Service], serve it at its [Paths], and wrap the pages of the console in [Service.Protect]. A
+// page then finds its visitor with [operator.SessionOf].
 //
-// What a login needs between its first and its last step is in no store, so strangers cannot fill one. It is sealed into
-// the page, bound to a cookie of the browser, and good once.
+// What a login needs between its first and its last step is not stored on the server, so strangers cannot fill a store.
+// It is sealed into the page, bound to a cookie of the browser, and valid once.
 package login
 
 import (
@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/openthreeds/threeds/internal/base/answered"
 	"github.com/openthreeds/threeds/internal/edge/listen"
 	"github.com/openthreeds/threeds/internal/operate/operator"
 )
@@ -50,7 +51,7 @@ type Service struct {
 	Operators *operator.Service
 	Settings  func() *Settings // those in use; the same pointer as long as nothing has changed
 	Log       *slog.Logger
-	Proxies   func() []netip.Prefix // those in front, whose X-Forwarded-For is believed; nil: there are none
+	Proxies   func() []netip.Prefix // proxies in front, whose X-Forwarded-For is trusted; nil means none
 
 	visitor  *operator.Session      // who everybody is; nil: those who have logged in
 	isOwn    func(host string) bool // which hosts an open console has besides that of its URL
@@ -70,8 +71,8 @@ func Paths() []string {
 }
 
 // Open returns a Service of a console without login, whose visitor is admin: that of the sandbox. Its forms still bring
-// csrf, and their Origin must be origin. It may also be the host that a form is sent to, by plain HTTP, if isOwn says
-// that no other party can have pages of that host.
+// csrf, and their Origin must be origin. The Origin may also be the host that the form is sent to, by plain HTTP, if
+// isOwn says that no other party can have pages under that host.
 func Open(origin string, isOwn func(host string) bool) *Service {
 	return &Service{
 		Settings: func() *Settings { return &Settings{URL: origin} }, isOwn: isOwn,
@@ -83,33 +84,11 @@ func Open(origin string, isOwn func(host string) bool) *Service {
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.once.Do(s.initMux)
 	s.setHeaders(w)
-	s.mux.ServeHTTP(&timedWriter{ResponseWriter: w, begun: time.Now()}, r)
+	begun := time.Now()
+	s.mux.ServeHTTP(&answered.Writer{ResponseWriter: w, Before: func() {
+		w.Header().Set("Server-Timing", fmt.Sprintf("total;dur=%.1f", float64(time.Since(begun).Microseconds())/1000))
+	}}, r)
 }
-
-// A timedWriter says in its header how long an answer took.
-type timedWriter struct {
-	http.ResponseWriter
-	begun  time.Time
-	isSent bool
-}
-
-func (w *timedWriter) WriteHeader(status int) {
-	if !w.isSent {
-		w.isSent = true
-		w.Header().Set("Server-Timing", fmt.Sprintf("total;dur=%.1f", float64(time.Since(w.begun).Microseconds())/1000))
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *timedWriter) Write(b []byte) (int, error) {
-	if !w.isSent {
-		w.WriteHeader(http.StatusOK)
-	}
-	return w.ResponseWriter.Write(b)
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (s *Service) initMux() {
 	s.mux = http.NewServeMux()
@@ -165,8 +144,8 @@ func (s *Service) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// Session returns the session of a request. It is not there for a request of somebody who has not logged in, or when the
-// store cannot be read.
+// Session returns the session of a request. There is none if the visitor has not logged in, or if the store cannot be
+// read.
 func (s *Service) Session(r *http.Request) (operator.Session, bool) {
 	session, err := s.findSession(r)
 	return session, err == nil

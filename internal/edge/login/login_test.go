@@ -446,7 +446,7 @@ func TestD149OpenConsole(t *testing.T) {
 	}
 }
 
-// TestK2SessionsHaveTheirRole: a page hears of the role and the merchant of whoever asks, for each kind of operator.
+// TestK2SessionsHaveTheirRole: a page gets the role and the merchant of its visitor, for each kind of operator.
 func TestK2SessionsHaveTheirRole(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -155,7 +155,7 @@ type subject struct {
 	hasGroups bool // the issuer has sent the groups; the list may be empty
 }
 
-// finishOIDC logs in the user whom the issuer sends back.
+// finishOIDC logs in the user that the issuer sends back.
 func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	settings := s.Settings().OIDC
 	query := r.URL.Query()
@@ -202,7 +202,7 @@ func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	s.startSession(w, r, &user, who.groups, c.Next)
 }
 
-// identify asks the issuer who has logged in.
+// identify asks the issuer which user has logged in.
 func (s *Service) identify(r *http.Request, settings *OIDC, c *ceremony) (subject, error) {
 	query := r.URL.Query()
 	if iss := query.Get("iss"); iss != "" && iss != settings.Issuer {
@@ -246,8 +246,9 @@ func (s *Service) identify(r *http.Request, settings *OIDC, c *ceremony) (subjec
 	return subject{token.Subject, textOf(claims[settings.NameClaim]), textsOf(claims[settings.RoleClaim]), hasGroups}, nil
 }
 
-// addUserInfo adds to the claims of an ID token those of the userinfo endpoint, where many issuers tell what a scope asks for
-// (OpenID Connect Core 1.0, section 5.4). Claims of the ID token stay. An issuer without that endpoint tells nothing more.
+// addUserInfo adds to the claims of an ID token those of the userinfo endpoint, where many issuers return what a scope
+// asks for (OpenID Connect Core 1.0, section 5.4). Claims of the ID token win. An issuer without that endpoint returns
+// nothing more.
 func addUserInfo(ctx context.Context, provider *oidc.Provider, tokens *oauth2.Token, sub string, claims map[string]json.RawMessage) error {
 	if provider.UserInfoEndpoint() == "" {
 		return nil
@@ -312,7 +313,7 @@ func textsOf(claim json.RawMessage) []string {
 	return nil
 }
 
-// rememberSubject keeps who has logged in as a user, with the role that the groups have now.
+// rememberSubject stores the person who has logged in as a user, with the role that the groups have now.
 func (s *Service) rememberSubject(ctx context.Context, who subject, role operator.Role, merchant string) (operator.User, error) {
 	user := operator.User{Name: operator.OIDCPrefix + who.id, Role: role, Merchant: merchant, Label: who.label}
 	err := s.Operators.AddUser(ctx, &user)

@@ -25,7 +25,7 @@ import (
 	"github.com/openthreeds/threeds/internal/operate/operator"
 )
 
-// An issuer is one of OpenID Connect. Its fields say what it tells of whoever logs in there.
+// An issuer is an issuer of OpenID Connect. Its fields say what it reports about the user who logs in there.
 type issuer struct {
 	*testing.T
 	site   *site
@@ -35,7 +35,7 @@ type issuer struct {
 	key       crypto.PrivateKey
 	keyID     string
 	algorithm string
-	claims    map[string]any // beside those that belong to a request, which they replace
+	claims    map[string]any // in addition to those of a request, which they replace
 	isSilent  bool           // it sends no ID token
 	userInfo  map[string]any // what its userinfo endpoint tells; nil: it has none
 
@@ -216,7 +216,8 @@ func TestD143Algorithms(t *testing.T) {
 	}
 }
 
-// TestD143BadTokensAreRefused: a token that is not for this login of this browser at this server logs nobody in.
+// TestD143BadTokensAreRefused: a token that is not for this login of this browser at this server does not log the user
+// in.
 func TestD143BadTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(i *issuer){
@@ -287,7 +288,8 @@ func TestD143StateBindsTheBrowser(t *testing.T) {
 	}
 }
 
-// TestD143RolesByGroup: the highest role counts, a merchant's group narrows it, and without a role nobody comes in.
+// TestD143RolesByGroup: the highest role counts, a merchant's group limits it to that merchant, and without a role
+// there is no login.
 func TestD143RolesByGroup(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -411,8 +413,8 @@ func TestD143SilentIssuerIsNotAskedByEachVisitor(t *testing.T) {
 	}
 }
 
-// TestCase35GroupsAtUserInfo: groups that the ID token does not tell are asked for at the userinfo endpoint, and count for
-// the subject of the ID token alone. Where nobody tells them, the page and the log say so.
+// TestCase35GroupsAtUserInfo: groups that the ID token lacks are read from the userinfo endpoint, and count only for
+// the subject of the ID token. If neither has them, the page and the log say so.
 func TestCase35GroupsAtUserInfo(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

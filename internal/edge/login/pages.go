@@ -49,14 +49,14 @@ func (s *Service) showMessage(w http.ResponseWriter, status int, title, text str
 // refuseForm answers a form that is not from a page of ours, or is from an old one.
 func (s *Service) refuseForm(w http.ResponseWriter) {
 	s.showMessage(w, http.StatusForbidden, "The form was refused",
-		"It does not come from a page of this console, or the page is of another session. Go back, load the page anew, and try again.")
+		"It does not come from a page of this console, or the page is of another session. Go back, reload the page, and try again.")
 }
 
 // showFailure says that the store does not work. The details are in the log.
 func (s *Service) showFailure(w http.ResponseWriter, err error) {
 	s.Log.Error("console", "err", err)
 	s.showMessage(w, http.StatusServiceUnavailable, "The console does not work at the moment",
-		"The store could not be read or written. The log of the server says why. Payments may work all the same: see /readyz.")
+		"The store could not be read or written. The log of the server says why. Payments may still work: see /readyz.")
 }
 
 // assets are the script and the style of the pages.

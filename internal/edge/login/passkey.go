@@ -163,8 +163,8 @@ func reasonOf(err error) string {
 // errCloned says that the signature counter of a passkey went back, as it does when there is a copy of it.
 var errCloned = errors.New("the signature counter went back: there may be a copy of the passkey")
 
-// checkPasskey returns whose passkey has answered the challenge of a ceremony. With an error it returns the user if that
-// much is certain.
+// checkPasskey returns the user whose passkey has answered the challenge of a ceremony. With an error it still returns
+// the user if that is certain.
 func (s *Service) checkPasskey(r *http.Request, c *ceremony) (operator.User, error) {
 	answer, err := protocol.ParseCredentialRequestResponseBytes([]byte(r.PostFormValue("credential")))
 	if err != nil || c.WebAuthn == nil {
@@ -202,8 +202,8 @@ func (s *Service) checkPasskey(r *http.Request, c *ceremony) (operator.User, err
 	return user, nil
 }
 
-// keepPasskey replaces a passkey by the same one with its new counter. If the user no longer has the passkey, it is not
-// the user who logged in.
+// keepPasskey replaces a passkey by the same one with its new counter. If the user no longer has the passkey, the login
+// is refused.
 func keepPasskey(u *operator.User, used *webauthn.Credential) error {
 	kept, isThere := make([]json.RawMessage, len(u.Passkeys)), false
 	for i, text := range u.Passkeys {
@@ -249,7 +249,8 @@ func (s *Service) showInvitationAgain(w http.ResponseWriter, r *http.Request, st
 	})
 }
 
-// findInvitation returns the invitation that a request names, and its user, who has a new handle if there is none yet.
+// findInvitation returns the invitation that a request names, and its user. If there is no such user yet, the user gets
+// a new handle.
 func (s *Service) findInvitation(r *http.Request) (operator.Invitation, *passkeyUser, error) {
 	if !s.Settings().Passkeys {
 		return operator.Invitation{}, nil, operator.ErrNoInvitation
@@ -313,7 +314,7 @@ func (s *Service) finishInvitation(w http.ResponseWriter, r *http.Request) {
 	registered, err := s.Operators.UseInvitation(r.Context(), r.PathValue("secret"), c.WebAuthn.UserID, json.RawMessage(encode(made)))
 	switch {
 	case errors.Is(err, operator.ErrUserExists):
-		s.showMessage(w, http.StatusConflict, "The user has changed", "Since the invitation somebody has changed this user. Ask an administrator for another one.")
+		s.showMessage(w, http.StatusConflict, "The user has changed", "This user was changed after the invitation. Ask an administrator for another one.")
 		return
 	case err != nil:
 		s.refuseInvitation(w, err)

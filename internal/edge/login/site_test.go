@@ -75,7 +75,7 @@ func (s *site) pass(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
-// newSite starts a console on this machine. Its page /whoami says who has asked for it.
+// newSite starts a console on this machine. Its page /whoami names the visitor.
 func newSite(t *testing.T) *site {
 	t.Helper()
 	ring, err := keyring.LoadOrCreate(filepath.Join(t.TempDir(), "keys.json"))
@@ -94,7 +94,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// home is a page behind the login, which shows whom a session is of, and lets them log out.
+// home is a page behind the login, which shows the operator of a session, and has a logout.
 var home = template.Must(template.New("home").Parse(`<!doctype html><html lang="en"><title>Home</title>
 <dl><dt>Role</dt><dd>{{.Actor.Role}}</dd><dt>Sees</dt><dd>{{with .Actor.Merchant}}{{.}} only{{else}}all merchants{{end}}</dd></dl>
 <form method="post" action="/logout"><input type="hidden" name="csrf" value="{{.FormToken}}">

@@ -35,14 +35,14 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 		return result{}, err
 	}
 	view := &authenticationView{Detail: d}
-	view.Title = joinNonEmpty(", ", amount(d.Amount, d.Currency), h.schemeName(d.Card.Scheme))
+	view.Title = lanes.Join(", ", amount(d.Amount, d.Currency), h.schemeName(d.Card.Scheme))
 	if view.Title == "" || d.Card == (journal.Card{}) {
 		view.Title = map[bool]string{true: "Refused request", false: "Authentication"}[d.Status == "refused"]
 	}
 	state := pillOf(&d.Record)
-	view.Heading, view.Icon, view.Good = joinNonEmpty(", ", state.Word, how(&d.Record)), state.Icon, state.Class == "good"
-	view.Codes = joinNonEmpty(" · ", prefixed("transStatus ", d.TransStatus), prefixed("reason ", d.TransStatusReason), prefixed("ECI ", d.ECI),
-		prefixed("error ", d.ErrorCode))
+	view.Heading, view.Icon, view.Good = lanes.Join(", ", state.Word, how(&d.Record)), state.Icon, state.Class == "good"
+	view.Codes = lanes.Join(" · ", lanes.Prefix("transStatus ", d.TransStatus), lanes.Prefix("reason ", d.TransStatusReason), lanes.Prefix("ECI ", d.ECI),
+		lanes.Prefix("error ", d.ErrorCode))
 	view.IsOver = api.Status(d.Status).IsFinal()
 	var reasons []string
 	if o := d.Outcome(h.scheme(d.Card.Scheme).Rules); o != nil {
@@ -75,7 +75,7 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 			}
 		}
 	}
-	view.Reason = joinNonEmpty("; ", reasons...)
+	view.Reason = lanes.Join("; ", reasons...)
 	if len(d.Steps) > 0 {
 		view.addDrawing(h, v.URL.Query())
 	}

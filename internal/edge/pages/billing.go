@@ -15,8 +15,8 @@ import (
 type billingRow struct {
 	Merchant string
 
-	// All are the authentications of EMV 3DS. Each is one of Frictionless, Challenged, Decoupled, Attempted and
-	// Unanswered.
+	// All are the authentications of EMV 3DS. Each of them is also in one of Frictionless, Challenged, Decoupled,
+	// Attempted and Unanswered.
 	All, Frictionless, Challenged, Decoupled, Attempted, Unanswered int64
 
 	Requestor, NonPayment int64 // those of All that are of 3RI, and those that are of no payment

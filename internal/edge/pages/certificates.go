@@ -101,7 +101,7 @@ func certificatePage(h *Handler, v *visit) (result, error) {
 	return h.showCertificate(v, &certificateView{})
 }
 
-// showCertificate fills in what the page of a directory shows beside what view has.
+// showCertificate fills in what the page of a directory shows in addition to view.
 func (h *Handler) showCertificate(v *visit, view *certificateView) (result, error) {
 	start := time.Now()
 	got, err := h.Admin.ShowCertificates(v.Context(), v.session.Actor, v.PathValue("scheme"))

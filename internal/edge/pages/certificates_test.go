@@ -10,7 +10,7 @@ import (
 )
 
 // TestK7CertificatesInTheConsole: an operator makes a key, sends the request away, installs the answer, tries it, brings it
-// into use and goes back. What is refused is shown with what was typed. No page has a key.
+// into use and goes back. A refusal is shown with what was typed. No page has a key.
 func TestK7CertificatesInTheConsole(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -48,8 +48,8 @@ func TestK7CertificatesInTheConsole(t *testing.T) {
 	}
 }
 
-// TestK7CertificateOfTheStoreIsNotInUseBesideFiles: while the configuration names files, the page calls no certificate of
-// the store "in use", says of no change that nodes change over, and has no button that goes back.
+// TestK7CertificateOfTheStoreIsNotInUseBesideFiles: while the configuration names files, the page calls no certificate
+// of the store "in use". It does not say that nodes change over, and has no button that goes back.
 func TestK7CertificateOfTheStoreIsNotInUseBesideFiles(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

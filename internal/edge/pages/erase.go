@@ -40,8 +40,8 @@ type erasure struct {
 	Newest   time.Time
 }
 
-// proveCard returns what the confirmation has in place of a card number, so that a second card cannot be confirmed. It
-// says nothing to anybody who has not the session.
+// proveCard returns a value that the confirmation has in place of the card number, so that no other card can be
+// confirmed with it. Without the session the value reveals nothing.
 func proveCard(s *operator.Session, number string) string {
 	mac := hmac.New(sha256.New, s.Key)
 	mac.Write([]byte("erase " + number))

@@ -31,8 +31,8 @@ func (s *site) authentications(q journal.Query) int {
 	return len(page.Records)
 }
 
-// TestJ6EraseOfACardIsConfirmed: the page says what would go, wants the number once more, erases, and says how much that was.
-// The number is on no page, in no address, no line of the log and no entry of the audit trail.
+// TestJ6EraseOfACardIsConfirmed: the page says what would be erased, asks for the number again, erases, and says how
+// much was erased. The number is on no page, in no address, no line of the log and no entry of the audit trail.
 func TestJ6EraseOfACardIsConfirmed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -98,7 +98,7 @@ func TestJ6EraseOfAMerchantIsConfirmed(t *testing.T) {
 	s.want(s.get("admin", "/audit.jsonl"), 200, `"object":"merchant `+shop)
 }
 
-// TestD142EraseWantsCSRF: without it nothing is asked and nothing erased.
+// TestD142EraseWantsCSRF: without it the page asks for no confirmation, and erases nothing.
 func TestD142EraseWantsCSRF(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

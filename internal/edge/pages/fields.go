@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/edge/lanes"
@@ -20,18 +19,7 @@ func (h *Handler) newMessageCard(d *journal.Detail, r *lanes.Row, step *journal.
 	}
 	c.Findings = step.Findings
 	if step.Step == "webhook" { // which has no message, but what became of it
-		c.Plain = joinNonEmpty(" ", c.Plain, strings.Join(step.Findings, "; "))
+		c.Plain = lanes.Join(" ", c.Plain, strings.Join(step.Findings, "; "))
 	}
 	return c
-}
-
-func prefixed(before, text string) string {
-	if text == "" {
-		return ""
-	}
-	return before + text
-}
-
-func joinNonEmpty(by string, texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), by)
 }

@@ -80,9 +80,9 @@ type auditView struct {
 // An auditEntry is one line of the audit trail.
 type auditEntry struct{ operator.Entry }
 
-// Change returns what a line says beside its object.
+// Change returns what a line says in addition to its object.
 func (e *auditEntry) Change() string {
-	return joinNonEmpty(" → ", shortJSON(e.Before), shortJSON(e.After))
+	return lanes.Join(" → ", shortJSON(e.Before), shortJSON(e.After))
 }
 
 // shortJSON returns a value as JSON that is not too long; "" for none.
@@ -143,8 +143,9 @@ func auditPage(h *Handler, v *visit) (result, error) {
 	return got, nil
 }
 
-// serveAudit answers with the export of the audit trail, in which what a search does not want is a link. When it cannot be
-// read to its end the connection is cut, so that nobody takes the file for a whole one.
+// serveAudit answers with the export of the audit trail. Entries that the search leaves out appear only as links of the
+// chain. If the trail cannot be read to its end, the connection is cut, so that the file is not taken for a complete
+// one.
 func (h *Handler) serveAudit(w http.ResponseWriter, r *http.Request) {
 	session, _ := operator.SessionOf(r.Context())
 	v := &visit{r, session}

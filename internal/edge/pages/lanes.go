@@ -37,9 +37,9 @@ func newHop(d *journal.Detail, i int) lanes.Hop {
 		if len(step.Message) > 0 {
 			break
 		}
-		h.Gist = prefixed("error ", d.ErrorCode)
+		h.Gist = lanes.Prefix("error ", d.ErrorCode)
 		isRelayed := func(finding string) bool { return strings.HasPrefix(finding, journal.RelayedErro) }
-		if !slices.ContainsFunc(step.Findings, isRelayed) { // nobody sent an Erro: there was no answer, or we refused it
+		if !slices.ContainsFunc(step.Findings, isRelayed) { // no Erro was sent: there was no answer, or we refused it
 			h.Name, h.Self, h.From = "no usable answer", true, lanes.Server
 		}
 	case "answered":
@@ -55,7 +55,7 @@ func newHop(d *journal.Detail, i int) lanes.Hop {
 	return h
 }
 
-// newDrawing draws the steps of a record. Chosen is the key of the step that is shown beside.
+// newDrawing draws the steps of a record. Chosen is the key of the step that is shown next to it.
 func (h *Handler) newDrawing(d *journal.Detail, keys []string, chosen string, asked url.Values) *lanes.Drawing {
 	hops := make([]lanes.Hop, len(d.Steps))
 	for i := range d.Steps {
@@ -92,6 +92,6 @@ func (h *Handler) parties(d *journal.Detail) []lanes.Party {
 	browser := map[string]string{"01": "app", "02": "of the shopper", "03": "none, 3RI"}[d.DeviceChannel]
 	return []lanes.Party{
 		{Name: "Browser", Sub: browser}, {Name: "Shop", Sub: lanes.Shorten(d.Merchant, 16)}, {Name: "threeds", Sub: "this server"},
-		{Name: directory, Sub: joinNonEmpty(" ", "directory", d.MessageVersion)}, {Name: "Issuer", Sub: lanes.Shorten(d.ACS, 16)},
+		{Name: directory, Sub: lanes.Join(" ", "directory", d.MessageVersion)}, {Name: "Issuer", Sub: lanes.Shorten(d.ACS, 16)},
 	}
 }

@@ -17,7 +17,7 @@ import (
 // A merchantEntry is a merchant of the page.
 type merchantEntry struct {
 	merchant.Entry
-	Members []member // those that are set, beside these
+	Members []member // those that are set, in addition to these
 }
 
 // A member is something that is set of a merchant.
@@ -96,8 +96,8 @@ type listPart[T any] struct {
 	More   string // the address of the following ones
 }
 
-// newListPart returns what is asked of the list at a path: at most so many rows, in order, whose text has the filter in
-// it. The order of no two rows may be the same.
+// newListPart returns the part of the list at a path that a request asks for: a limited number of rows, in order, whose
+// text contains the filter. No two rows may have the same order.
 func newListPart[T any](path string, asked url.Values, all []T, most int, text, order func(*T) string) listPart[T] {
 	part := listPart[T]{Filter: strings.TrimSpace(asked.Get("name"))}
 	filter, after := strings.ToLower(part.Filter), asked.Get("after")

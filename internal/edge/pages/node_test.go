@@ -74,7 +74,7 @@ func TestK3OverviewSaysWhatNeedsAttention(t *testing.T) {
 	}
 }
 
-// TestK3ChartOfResults: each result has its part of the right bar, and the list beside it has the numbers.
+// TestK3ChartOfResults: each result has its part of the right bar, and the list next to it has the numbers.
 func TestK3ChartOfResults(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -142,8 +142,8 @@ func TestK8RangesByPrefix(t *testing.T) {
 	}
 }
 
-// TestK8AcceptIsAsked: what is held back is compared, and accepted only as it was seen, by those who may, with a line in the
-// audit trail.
+// TestK8AcceptIsAsked: the page compares what is held back. An operator who may do so accepts it, only as it was seen,
+// and the audit trail has a line about it.
 func TestK8AcceptIsAsked(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -23,7 +23,7 @@ type overviewView struct {
 	Slowest     string
 	Directories []directoryRow
 	Bars        *barChart // nil: nothing has happened
-	Time        string    // the chosen time, as addresses of pages have it
+	Time        string    // the chosen time, as it is written in addresses of pages
 	Table       string    // where the chart is a table
 	Notable     []string
 	Shop        string
@@ -67,7 +67,7 @@ func overviewPage(h *Handler, v *visit) (result, error) {
 // A barChart is a drawing of counts by result over time.
 type barChart struct {
 	Rects  []chartRect
-	Scale  []string // beside the drawing, from above
+	Scale  []string // next to the drawing, from the top
 	Times  []string // below it
 	Legend []chartPart
 }

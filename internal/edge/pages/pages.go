@@ -1,8 +1,8 @@
 // Package pages serves the pages of the console: search and timeline of authentications, reports, merchants, keys and
 // what else the admin API can do. Set the fields of a [Handler] and serve it behind the login.
 //
-// A page calls the functions that the admin API calls, as the actor of the session. So it can do no more than a token with
-// the same role, and what it does is in the same audit trail. Pages work without their script.
+// A page calls the same functions as the admin API, as the actor of the session. So it can do no more than a token with
+// the same role, and its acts are in the same audit trail. Pages work without their script.
 package pages
 
 import (
@@ -32,8 +32,7 @@ import (
 var files embed.FS
 
 // A Handler serves the pages. Set its fields before use. It serves requests whose context has a session, see
-// [operator.SessionOf], and no others. Where a form comes from, and whether anything may frame a page, is checked by what
-// stands in front of it.
+// [operator.SessionOf], and no others. The handler in front of it checks where a form comes from, and forbids framing.
 type Handler struct {
 	Admin *admin.Handler
 	Acts  *ops.Acts
@@ -51,7 +50,7 @@ type Handler struct {
 	version   string // of the assets
 }
 
-// A Scheme is what is known of a card scheme beside its word.
+// A Scheme is what is known of a card scheme in addition to its word.
 type Scheme struct {
 	Rules  *scheme.Sheet // nil: none are known
 	Colour string        // of its mark, #rrggbb; "": it has none
@@ -74,7 +73,8 @@ type result struct {
 	db              time.Duration
 }
 
-// A route is one page. A visitor who may not do its act is refused; where it has several, each says so itself.
+// A route is one page. A visitor who may not do its act is refused; if a page has several acts, each checks the visitor
+// itself.
 type route struct {
 	pattern string
 	acts    []string
@@ -316,7 +316,7 @@ func faultOf(err error) (fault string, other error) {
 	return "", err
 }
 
-// faultStatus returns the status of a page that says what is wrong with a form; "" means that nothing is.
+// faultStatus returns the status of a page that says what is wrong with a form; "" means that the form is valid.
 func faultStatus(fault string) int {
 	if fault == "" {
 		return http.StatusOK

@@ -217,7 +217,8 @@ func TestK4CardInAnAddressIsRefused(t *testing.T) {
 	}
 }
 
-// TestK4Timeline: who waited for whom, each message explained and masked, what was changed, and what to do.
+// TestK4Timeline: it shows which party waited for which, each message explained and masked, what was changed, and what
+// to do.
 func TestK4Timeline(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -285,7 +286,8 @@ func TestJ6NoSecretOnAnyPage(t *testing.T) {
 	}
 }
 
-// BenchmarkPages makes each page once. Its figure is the time of all of them on the server, each of which may take 100 ms.
+// BenchmarkPages makes each page once. Its figure is the time of all pages together on the server; each page may take
+// 100 ms.
 func BenchmarkPages(b *testing.B) {
 	s := newSite(b)
 	for b.Loop() {
@@ -308,8 +310,8 @@ func TestJ1PageHasEveryStep(t *testing.T) {
 	s.want(s.get("viewer", "/authentications/"+passedID+"?step=webhook"), 200, "authentication.completed to we_1: 200")
 }
 
-// TestD126OutcomeStaysWhenMessagesGo: once the time of messages is over, the page says what followed from them as it did
-// before, and which of them are no longer kept.
+// TestD126OutcomeStaysWhenMessagesGo: once messages are no longer kept, the page still says what followed from them,
+// and which of them are gone.
 func TestD126OutcomeStaysWhenMessagesGo(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

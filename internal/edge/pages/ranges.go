@@ -27,7 +27,7 @@ type rangeStatus struct {
 // A rangeMatch is what was found of a prefix in one scheme.
 type rangeMatch struct{ *admin.RangeMatch }
 
-// Left returns how many ranges were found beside those that are shown.
+// Left returns how many more ranges were found than are shown.
 func (m *rangeMatch) Left() int { return m.Count - len(m.Ranges) }
 
 // A rangesView is the data of the page of card ranges.

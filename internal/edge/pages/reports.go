@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/edge/admin"
+	"github.com/openthreeds/threeds/internal/edge/lanes"
 	"github.com/openthreeds/threeds/internal/protocol/outcome"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 )
@@ -33,7 +34,7 @@ func (h *Handler) nameRows(by string, rows []reportRow) {
 		case by == "scheme":
 			r.name = h.schemeName(r.Value)
 		case by == "reason":
-			r.name = joinNonEmpty(": ", r.Value, outcome.ReasonMeaning(r.Value))
+			r.name = lanes.Join(": ", r.Value, outcome.ReasonMeaning(r.Value))
 		}
 	}
 }
@@ -103,7 +104,7 @@ type reportView struct {
 // maxReportRows is how many lines a page shows; the file has all.
 const maxReportRows = 50
 
-// queryOf returns what a report is made by and of which time, with the usual values where the address has none.
+// queryOf returns the grouping and the period of a report, with the usual values where the address has none.
 func queryOf(v *visit) (by string, of span) {
 	asked := v.URL.Query()
 	return cmp.Or(asked.Get("by"), reportBys[0][0]), spanOf(asked)

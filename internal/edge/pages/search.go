@@ -67,7 +67,7 @@ type searchView struct {
 	Filters   []string // what was looked for, in words
 	Wider     *link
 	Clear     bool
-	IsNew     bool // nothing was looked for, and nothing is there
+	IsNew     bool // the page shows no search, and there are no authentications
 	Shop      string
 	Older     string
 	Newest    string

@@ -131,8 +131,8 @@ func TestK5Reports(t *testing.T) {
 	}
 }
 
-// TestK5ReportOfMandates: the page says what is not kept, from when on it counts, and how often; its file has the same, of
-// one's own merchant alone, and no formula in it.
+// TestK5ReportOfMandates: the page says which rules are broken, from when on they count, and how often. Its file has
+// the same, only for the operator's own merchant, and contains no formula.
 func TestK5ReportOfMandates(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -155,8 +155,8 @@ func TestK5ReportOfMandates(t *testing.T) {
 	}
 }
 
-// TestK5Billing: the same numbers on the page and in the file, of one's own merchant alone, and no formula in it. They stay
-// when the merchant is erased.
+// TestK5Billing: the page and the file have the same numbers, only for the operator's own merchant. The file contains
+// no formula. The numbers stay when the merchant is erased.
 func TestK5Billing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -18,8 +18,8 @@ import (
 // maxPage is the number of bytes that the longest page takes on its way to a browser.
 const maxPage = 60_000
 
-// TestK1PagesStaySmallWithManyMerchants: with 500 merchants and more records than a page shows. A form has the names of
-// few merchants alone, and all of them can be reached by links.
+// TestK1PagesStaySmallWithManyMerchants: pages stay small with 500 merchants and more records than a page shows. A form
+// names only a few merchants, and all of them can be reached by links.
 func TestK1PagesStaySmallWithManyMerchants(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

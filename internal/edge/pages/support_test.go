@@ -52,8 +52,8 @@ func TestK4DeliveredWebhookIsNoFinding(t *testing.T) {
 	}
 }
 
-// TestK4SilentDirectorySendsNoErro: whoever gave no answer, or one that was refused, is not shown as the sender of an Erro,
-// and the page says in words what was wrong.
+// TestK4SilentDirectorySendsNoErro: a party that gave no answer, or an answer that was refused, is not shown as the
+// sender of an Erro. The page says in words what was wrong.
 func TestK4SilentDirectorySendsNoErro(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -105,7 +105,8 @@ func TestK4StripShowsWhoHeldItUp(t *testing.T) {
 	}
 }
 
-// TestK4CancelledChallengeSaysSo: what the shopper or the shop did counts for more than the reason code beside it.
+// TestK4CancelledChallengeSaysSo: what the shopper or the shop did counts for more than the reason code that comes with
+// it.
 func TestK4CancelledChallengeSaysSo(t *testing.T) {
 	t.Parallel()
 	for cancel, want := range map[string]string{"01": "cardholder cancelled", "05": "first CReq missing"} {
@@ -279,8 +280,8 @@ func TestD142OldFormIsNotAMatterOfRights(t *testing.T) {
 	}
 }
 
-// TestN4ConsoleAdvisesAsTheAPI: the page of an authentication that failed has the next step that its record comes to, from
-// which the API takes it, whether its messages are kept or not.
+// TestN4ConsoleAdvisesAsTheAPI: the page of a failed authentication shows the same next step as the API: both take it
+// from the record, whether its messages are kept or not.
 func TestN4ConsoleAdvisesAsTheAPI(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]string{"305": "Do not authorise", "405": "Retry later"} {

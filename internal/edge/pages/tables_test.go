@@ -15,8 +15,8 @@ var (
 )
 
 // TestTablesHaveACellForEachHead: in each table of the console a row has as many cells as the table has heads. A phone
-// hides the heads. So in a table whose cells have labels for it (data-l), each cell has one, unless it begins the row,
-// has the whole width, or holds a pill.
+// hides the heads. So in a table with labels for phones (data-l), each cell has one, unless it begins the row, has the
+// whole width, or holds a pill.
 func TestTablesHaveACellForEachHead(t *testing.T) {
 	s := newSite(t)
 	s.Fill()

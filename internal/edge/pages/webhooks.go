@@ -36,7 +36,7 @@ func merchantEvents() (types []string) {
 	return types
 }
 
-// Told says of what the endpoint is told.
+// Told says which events the endpoint gets.
 func (e *hookEntry) Told() string {
 	if len(e.Types) == len(merchantEvents()) {
 		return "all"

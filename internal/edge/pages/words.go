@@ -86,7 +86,7 @@ func (h *Handler) schemeName(word string) string {
 
 // cardName returns the last digits of a card as the pages show them.
 func cardName(c journal.Card) string {
-	return prefixed("•••• ", c.Last4)
+	return lanes.Prefix("•••• ", c.Last4)
 }
 
 // amount returns an amount in minor units with its currency.
@@ -189,7 +189,7 @@ func pillOf(r *journal.Record) pill {
 
 // why returns in a few words how it came to the state of a record, with its codes.
 func why(r *journal.Record) string {
-	return joinNonEmpty(", ", how(r), prefixed("error ", r.ErrorCode), prefixed("reason ", r.TransStatusReason))
+	return lanes.Join(", ", how(r), lanes.Prefix("error ", r.ErrorCode), lanes.Prefix("reason ", r.TransStatusReason))
 }
 
 // how returns in a few words how it came to the state of a record.

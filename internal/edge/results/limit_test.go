@@ -26,8 +26,8 @@ import (
 	"github.com/openthreeds/threeds/message/messagetest"
 )
 
-// TestLimitHoldsTheTables: no message that the tables allow is too long, with a quarter
-// of its length to spare.
+// TestLimitHoldsTheTables: every message that the tables allow fits into the limit, with a quarter of its length to
+// spare.
 func TestLimitHoldsTheTables(t *testing.T) {
 	for _, v := range message.Versions() {
 		for _, typ := range []message.Type{message.RReq, message.OReq, message.Erro} {
@@ -52,8 +52,8 @@ func (c *counted) Receive(_ context.Context, _ []string, body []byte) auth.Recei
 	return auth.Receipt{Body: []byte("{}")}
 }
 
-// TestRefusedBeforeTheEngine: of a client that no directory vouches for any more, and of what is no
-// POST, the engine hears nothing.
+// TestRefusedBeforeTheEngine: the engine does not see requests of a client that no longer belongs to a directory, nor
+// requests that are not POST.
 func TestRefusedBeforeTheEngine(t *testing.T) {
 	trust, cert := member(t)
 	for _, tt := range []struct {
@@ -80,7 +80,7 @@ func TestRefusedBeforeTheEngine(t *testing.T) {
 	}
 }
 
-// A mad engine ends in a panic that says what nobody is to read.
+// A mad engine panics with a text that must not be shown.
 type mad struct{ says any }
 
 func (m mad) Receive(context.Context, []string, []byte) auth.Receipt { panic(m.says) }
@@ -105,8 +105,8 @@ func member(t *testing.T) (*certs.Trust, *x509.Certificate) {
 	return &certs.Trust{Clients: []certs.Client{{Scheme: "visa", CA: pool}}, Now: time.Now}, cert
 }
 
-// TestBodySizes: a message is taken up to the limit, which may be wanted higher and is never
-// lower: a result comes once.
+// TestBodySizes: a message is accepted up to the limit. The configuration may raise the limit but not lower it, for a
+// result comes once.
 func TestBodySizes(t *testing.T) {
 	trust, cert := member(t)
 	for _, body := range []int64{0, 16 << 10, maxBody, maxBody + 1000} {
@@ -143,8 +143,8 @@ func (slow) Receive(context.Context, []string, []byte) auth.Receipt {
 	return auth.Receipt{Body: []byte("{}")}
 }
 
-// TestLongMessagesWaitForMemory: a message that is longer than most waits until there is room for the
-// longest, as long as its sender does; others do not wait.
+// TestLongMessagesWaitForMemory: a message that is longer than most waits for the memory of the longest, for as long as
+// its sender waits. Other messages do not wait.
 func TestLongMessagesWaitForMemory(t *testing.T) {
 	trust, cert := member(t)
 	for _, limit := range []int64{LongMessages / 2, LongMessages, 2 * LongMessages} {
@@ -176,8 +176,8 @@ func TestLongMessagesWaitForMemory(t *testing.T) {
 	}
 }
 
-// TestPanicIsAnswered500: whoever posts while the engine fails is told to come again, and what the
-// failure says is kept from the log; a handler that gives the connection up does so.
+// TestPanicIsAnswered500: a client that posts while the engine fails is asked to try again, and the text of the failure
+// is not logged. A handler that aborts the connection still does so.
 func TestPanicIsAnswered500(t *testing.T) {
 	trust, cert := member(t)
 	var log bytes.Buffer

@@ -1,7 +1,7 @@
 // Package results is the listener for directory servers: RReq and Erro come
 // in over mutual TLS, RRes and Erro go out, always with status 200 where there
-// is a message to answer. Who a client certificate belongs to is decided here;
-// what the message means, in the engine.
+// is a message to answer. This package decides which directory a client certificate belongs to; the engine decides what
+// the message means.
 package results
 
 import (

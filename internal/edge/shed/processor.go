@@ -11,7 +11,7 @@ func Processor(target time.Duration) Queue {
 	return Queue{Name: "processor", Target: target, Length: func() (waiting int, served uint64) {
 		metrics.Read(samples)
 		if samples[0].Value.Kind() != metrics.KindUint64 || samples[1].Value.Kind() != metrics.KindFloat64Histogram {
-			return 0, 0 // this runtime does not report it: nothing is refused
+			return 0, 0 // this runtime does not report it, so nothing is refused
 		}
 		for _, n := range samples[1].Value.Float64Histogram().Counts {
 			served += n
@@ -20,6 +20,6 @@ func Processor(target time.Duration) Queue {
 	}}
 }
 
-// latencySampling is the sampling rate of the runtime's histogram of waits: it counts one in this many times that a
-// goroutine begins to run.
+// latencySampling is the sampling rate of the runtime's histogram of waits: it counts one in this many starts of a
+// goroutine.
 const latencySampling = 8

@@ -1,6 +1,6 @@
 // Package shed sheds load: it refuses requests while work waits too long for a processor or for anything else that has
-// a queue. Make a [LoadShedder] with [New], of [Processor] and other queues, and ask [LoadShedder.Admit] before anything
-// else is done for a request. It knows nothing of what requests are about.
+// a queue. Make a [LoadShedder] with [New] from [Processor] and other queues, and call [LoadShedder.Admit] before
+// anything else is done for a request. It knows nothing about the content of requests.
 package shed
 
 import (
@@ -18,7 +18,7 @@ type Priority int
 
 // The priorities, from the lowest to the highest.
 const (
-	Low    Priority = iota // begins an authentication: nothing is lost but the attempt
+	Low    Priority = iota // begins an authentication: only the attempt is lost
 	Middle                 // continues an authentication
 	High                   // fetches its result: all the work is done
 	priorities
@@ -36,8 +36,8 @@ const (
 	// steadySamples is how many samples in a row must find a wait: one stall of the machine is no overload.
 	steadySamples = 3
 
-	// minWaiting is how many must wait in a queue before anything is refused, however long they wait: on a slow machine
-	// with little to do, refusing does not help.
+	// minWaiting is how many requests must wait in a queue before any is refused, however long they wait. On a slow
+	// machine with little to do, refusing does not help.
 	minWaiting = 64
 
 	// paceWindow is the time over which the pace of a queue is averaged.
@@ -50,8 +50,8 @@ const (
 	forgetAfter = time.Second
 )
 
-// The controller sets a level from 0, where everything is admitted, to the number of priorities, where nothing is. The
-// error that it works on is the excess: the wait in the worst queue, in targets of that queue, above 1. In each sample
+// The controller sets a level from 0, where everything is admitted, to the number of priorities, where nothing is
+// admitted. Its input is the excess: the wait in the worst queue, in targets of that queue, above 1. In each sample
 //
 //	level += proportional × (change of the excess) + integral × excess × (seconds since the last sample)
 //
@@ -161,7 +161,7 @@ func (s *LoadShedder) sample() {
 }
 
 // estimateWait estimates the wait in a queue now: its length by its pace (Little's law). The pace is learned only
-// between two samples that both found many waiting: at other times work is done as it comes, which does not show how
+// between two samples that both found a long queue. At other times work is done as it comes, which does not show how
 // fast it could be done.
 func (q *sampledQueue) estimateWait(passed time.Duration) (wait time.Duration) {
 	waiting, served := q.Length()

@@ -13,11 +13,9 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/shed"
 )
 
-// A server is one processor with a queue before it, and a disk with another. A
-// shopper is three requests, one after the other. Of the second, half the work
-// comes later, when a directory server has answered, and is not refused; each half
-// ends with a write. To refuse one request costs a fortieth of all that. Who is not
-// through in two seconds has gone.
+// A server is a processor and a disk, each with a queue. A shopper makes three requests, one after the other. Half the
+// work of the second request comes later, when a directory server has answered, and is not refused. Each half ends with
+// a write. Refusing one request costs a fortieth of all that. A shopper who is not through in two seconds gives up.
 type server struct {
 	shedder   *shed.LoadShedder // nil means that all requests are admitted
 	stalls    bool              // now and then the machine does something else
@@ -61,7 +59,7 @@ type arrival struct {
 
 const (
 	step     = 500 * time.Microsecond
-	capacity = 2000.0 // shoppers per second, if nobody is refused
+	capacity = 2000.0 // shoppers per second, if none is refused
 	refusal  = 12500 * time.Nanosecond
 	target   = 10 * time.Millisecond
 	patience = 2 * time.Second
@@ -168,9 +166,9 @@ func p99(took []time.Duration) time.Duration {
 	return took[len(took)*99/100]
 }
 
-// TestGoodputUnderLoad: whatever the load, nearly as many get through as can after the
-// refusals are paid for; those who have begun are hardly ever refused; the answer
-// to the refused comes soon; and a moment after the load has gone, so have the queues.
+// TestGoodputUnderLoad: whatever the load, nearly as many shoppers get through as the capacity left by the refusals
+// allows. A shopper who has begun is hardly ever refused. A refusal is quick. Soon after the load has gone, the queues
+// are empty.
 func TestGoodputUnderLoad(t *testing.T) {
 	for _, stalls := range []bool{false, true} {
 		for _, load := range []float64{0.5, 0.9, 1.2, 2, 5, 10} {
@@ -214,8 +212,8 @@ func TestGoodputUnderLoad(t *testing.T) {
 	}
 }
 
-// TestGoodputWithSlowDisk: the same where the disk is what there is too little of. It writes
-// what half of the processor could serve, so 1,250 shoppers a second at the most.
+// TestGoodputWithSlowDisk: the same if the disk is the bottleneck. It is half as fast as the processor, so at most
+// 1,250 shoppers a second are served.
 func TestGoodputWithSlowDisk(t *testing.T) {
 	const most = 1250.0
 	for _, directory := range []time.Duration{50 * time.Millisecond, time.Second} {
@@ -253,8 +251,8 @@ func TestGoodputWithSlowDisk(t *testing.T) {
 	}
 }
 
-// TestWithoutLoadShedder: the server of TestGoodputUnderLoad does drown when nobody is refused, and
-// that of TestGoodputWithSlowDisk when the load shedder does not see the disk.
+// TestWithoutLoadShedder: the server of TestGoodputUnderLoad drowns if no request is refused, and that of
+// TestGoodputWithSlowDisk if the load shedder does not see the disk.
 func TestWithoutLoadShedder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(fast)
@@ -274,7 +272,7 @@ func TestWithoutLoadShedder(t *testing.T) {
 	})
 }
 
-// queue is what a load shedder is told.
+// queue is a queue that reports to a load shedder what a test sets.
 type queue struct{ waiting, perSecond float64 }
 
 // queueOf returns the queue that shows now to a load shedder.
@@ -287,8 +285,8 @@ func queueOf(now *queue) shed.Queue {
 	}}
 }
 
-// sharesAfter returns the shares that a load shedder admits after each of a row of samples, first
-// when only one of two queues is as it shows, then when only the other is.
+// sharesAfter returns the shares that a load shedder admits after each of a series of samples, which come first from
+// one of two queues, then from the other.
 func sharesAfter(t *testing.T, c shed.Priority, looks ...queue) (shares []float64) {
 	for i := range 2 {
 		var got []float64
@@ -308,8 +306,8 @@ func sharesAfter(t *testing.T, c shed.Priority, looks ...queue) (shares []float6
 	return shares
 }
 
-// TestWhenPrioritiesAreRefused: it takes three looks in a row once the pace is known, 64 who wait, and a wait above the
-// target; the lower class goes first and altogether.
+// TestWhenPrioritiesAreRefused: to refuse, it takes three samples in a row once the pace is known, 64 requests that
+// wait, and a wait above the target. The lower priority is refused first, and all of it.
 func TestWhenPrioritiesAreRefused(t *testing.T) {
 	repeat := func(n int, q queue) []queue { return slices.Repeat([]queue{q}, n) }
 	full := queue{100, 1000}
@@ -347,8 +345,7 @@ func TestWhenPrioritiesAreRefused(t *testing.T) {
 	}
 }
 
-// TestOverloadIsForgotten: what was long ago counts no more, and the level falls soon when
-// nothing waits.
+// TestOverloadIsForgotten: an overload long ago no longer counts, and the level falls quickly when nothing waits.
 func TestOverloadIsForgotten(t *testing.T) {
 	overload := slices.Repeat([]queue{{100, 1000}}, 400)
 	shares := sharesAfter(t, shed.Low, append(overload, slices.Repeat([]queue{{0, 1000}}, 50)...)...)

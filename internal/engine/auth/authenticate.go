@@ -25,12 +25,12 @@ type Claim struct {
 	Start    time.Time // of the /auth
 	Rec      *txn.Record
 	Bridging string        // the version of the Bridging extension in the AReq; "" if it has none
-	Sent     *journal.Step // the AReq as the journal has it; nil without a journal
+	Sent     *journal.Step // the AReq as the journal records it; nil without a journal
 
 	// row is the id of the row that has the transaction. It is another than id for a second AReq of SPC; "" means id.
 	Row string
-	// OnSPC keeps what a second AReq is made of, should the issuer ask for SPC of a page of ours; nil if the page does not
-	// offer it.
+	// OnSPC keeps what a second AReq is made of, in case the issuer asks for SPC on a page of ours; nil if the page
+	// does not offer SPC.
 	OnSPC func(ctx context.Context, c *Claim) error
 }
 
@@ -68,7 +68,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o check.ExplainOptio
 type referenceKey struct{}
 
 // WithReference returns a context for [Engine.Authenticate] with the reference by which the requestor knows
-// the transaction. It is kept with the transaction, and noted for each later request about that.
+// the transaction. It is kept with the transaction, and recorded for each later request about the transaction.
 func WithReference(ctx context.Context, reference string) context.Context {
 	return context.WithValue(ctx, referenceKey{}, reference)
 }
@@ -96,8 +96,8 @@ func (e *Engine) NoteRequest(ctx context.Context, req *check.Request) {
 // authenticate does the work of Authenticate: it checks the request, claims its id and
 // exchanges the messages. It fills in req, and also returns the target if there is an error.
 func (e *Engine) authenticate(ctx context.Context, req *check.Request, body []byte) (check.Target, answer, error) {
-	// ctx also ends when the requestor closes its sending side of the connection. It may
-	// still wait for the answer then.
+	// ctx also ends when the requestor closes its sending side of the connection. The requestor may still wait for the
+	// answer then.
 	through := context.WithoutCancel(ctx)
 	c, err := e.CheckAReq(req, body)
 	rec := &txn.Record{LookedUp: e.Now().UnixMilli()}
@@ -128,8 +128,8 @@ func (e *Engine) authenticate(ctx context.Context, req *check.Request, body []by
 	return c.To, ares, err
 }
 
-// accept refuses an AReq whose content is not good, or that does not agree with what is known of its id, its card and
-// earlier authentications.
+// accept refuses an AReq whose content has faults, or that contradicts what is known of its id, its card and earlier
+// authentications.
 func (e *Engine) accept(ctx context.Context, req *check.Request, c *check.Content) error {
 	e.ObserveRules(req, c)
 	if len(c.Problems) > 0 {
@@ -152,7 +152,7 @@ func (e *Engine) ObserveRules(req *check.Request, c *check.Content) {
 }
 
 // Claim commits the id before the AReq leaves. From then on the id is used up, on every node
-// and whatever crashes. Rec has what is kept beside what the request says.
+// and whatever crashes. Rec holds what is kept in addition to what the request says.
 func (e *Engine) Claim(ctx context.Context, req *check.Request, content *check.Content, rec *txn.Record) (*Claim, error) {
 	to, areq := content.To, content.AReq
 	c := &Claim{

@@ -46,7 +46,7 @@ type Authentication struct {
 	IsForAgent    bool              // an agent takes the steps of its browser
 	MethodURL     string            // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
 
-	collected func() // notes in the journal that the merchant was told of the end; nil if that is not to be noted
+	collected func() // records in the journal that the merchant has heard of the end; nil if that is not to be recorded
 }
 
 // Errors of [Engine.Authentication].
@@ -66,8 +66,8 @@ type Journal interface {
 	Show(ctx context.Context, id string) (journal.Detail, error)
 }
 
-// Authentication returns the authentication of an id to the merchant that began it, and to nobody else. A foreign id
-// takes as long as one that does not exist.
+// Authentication returns the authentication of an id to the merchant that began it, and to no other merchant. A foreign
+// id takes as long as one that does not exist.
 func (e *Engine) Authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
 	a, err := e.ReadAuthentication(ctx, acc, strings.ToLower(id))
 	if err == nil && a.collected != nil {
@@ -81,8 +81,8 @@ func (e *Engine) Authentication(ctx context.Context, acc *account.Account, id st
 	return a, err
 }
 
-// WaitForAuthentication is Authentication that returns once the status is final, or with the status as it is once
-// ctx has ended.
+// WaitForAuthentication is like Authentication, but returns only when the status is final. If ctx ends before, it
+// returns the status as it is.
 func (e *Engine) WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
 	id = strings.ToLower(id)
 	var a *Authentication
@@ -121,8 +121,8 @@ func (e *Engine) ReadAuthentication(ctx context.Context, acc *account.Account, i
 // journalTime is how long a request waits for the journal.
 const journalTime = 10 * time.Second
 
-// showAuthentication returns what the journal has of an authentication, to the merchant that began it. For any other
-// merchant the journal is asked for a record that never exists.
+// showAuthentication returns what the journal has about an authentication, to the merchant that began it. For any other
+// merchant it asks the journal for a record that never exists.
 func (e *Engine) showAuthentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
 	if e.Journal == nil {
 		return nil, ErrNoAuthentication
@@ -139,9 +139,9 @@ func (e *Engine) showAuthentication(ctx context.Context, acc *account.Account, i
 	return e.ofJournal(&d.Record), nil
 }
 
-// SearchAuthentications returns a page of what the journal has of a merchant's authentications, newest first, and the
-// cursor of the next one. It is good for the same merchant and the same query, on every node, and Limit may change. The
-// errors are ErrNoJournal, ErrCursor and ErrStoreUnreachable.
+// SearchAuthentications returns a page of a merchant's authentications from the journal, newest first, and the cursor
+// of the next page. The cursor is good for the same merchant and the same query, on every node; only Limit may change.
+// The errors are ErrNoJournal, ErrCursor and ErrStoreUnreachable.
 func (e *Engine) SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) ([]*Authentication, string, error) {
 	if e.Journal == nil {
 		return nil, "", ErrNoJournal
@@ -174,8 +174,8 @@ func (e *Engine) SearchAuthentications(ctx context.Context, acc *account.Account
 	return all, base64.RawURLEncoding.EncodeToString(e.Sealer.Seal(name, []byte(page.Next))), nil
 }
 
-// cursorName is what the cursor of a search is sealed under: the merchant, and all that the search asks for. So a cursor
-// opens for the same search of the same merchant alone.
+// cursorName is what the cursor of a search is sealed under: the merchant, and everything that the search asks for. So
+// a cursor opens only for the same search of the same merchant.
 func cursorName(q journal.Query) string {
 	q.Limit, q.Cursor = 0, ""
 	return fmt.Sprintf("cursor of %q", []string{
@@ -221,8 +221,9 @@ func (e *Engine) ofJournal(r *journal.Record) *Authentication {
 }
 
 // ReadOwned reads the row of a transaction for the merchant that began it. For any other merchant it returns
-// ErrNoAuthentication, after asking the store for a row that never exists: so a transaction of another merchant takes as
-// long as none, and if the store cannot be reached, the requestor hears of that, by ErrStoreUnreachable.
+// ErrNoAuthentication, after asking the store for a row that never exists. So a request for a transaction of another
+// merchant takes as long as one for an unknown transaction. If the store cannot be reached, the error is
+// ErrStoreUnreachable.
 func (e *Engine) ReadOwned(ctx context.Context, acc *account.Account, id string) (*store.Txn, *txn.Record, error) {
 	t, err := e.Store.Get(ctx, e.ownedRow(acc, id))
 	switch {
@@ -279,7 +280,7 @@ func (e *Engine) describe(t *store.Txn, rec *txn.Record, status api.Status) (*Au
 }
 
 // AddEvent adds the event of a transaction to the change that brings it to its end: both are stored, or neither is. A
-// challenge brings the event that its time is over, which lies ahead and goes when a result comes.
+// challenge brings the event that its time is over. That event lies in the future, and is removed when a result comes.
 func (e *Engine) AddEvent(t *store.Txn, rec *txn.Record) error {
 	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
 		return nil
@@ -294,7 +295,7 @@ func (e *Engine) AddEvent(t *store.Txn, rec *txn.Record) error {
 		}
 	case txn.Cancelled:
 		status = api.StatusCancelled
-	case txn.Sent: // should the process die, nobody else would tell that the claim is over
+	case txn.Sent: // if the process dies, no other event says that the claim is over
 		at = time.UnixMilli(rec.Sent).Add(e.Timeouts.Authentication + txn.CommitTime + transid.MaxSkew)
 	}
 	a, err := e.describe(t, rec, status)
@@ -305,7 +306,7 @@ func (e *Engine) AddEvent(t *store.Txn, rec *txn.Record) error {
 	return err
 }
 
-// Notify wakes those who wait for a transaction to change, and has its event delivered.
+// Notify wakes those who wait for a transaction to change, and starts the delivery of its event.
 func (e *Engine) Notify(id string) {
 	e.Wake(id)
 	if e.Announcer != nil {

@@ -82,8 +82,8 @@ func TestO1StatusOfEachState(t *testing.T) {
 	}
 }
 
-// testOfJournal holds that the journal says the same of an authentication when its row is gone, but for messages and
-// value, and that to its merchant alone.
+// testOfJournal checks that the journal says the same about an authentication when its row is gone, except for messages
+// and value, and only to its merchant.
 func testOfJournal(t *testing.T, w *authtest.World, e *session.Engine, id string, was *auth.Authentication) {
 	t.Helper()
 	row, err := w.Get(t.Context(), id)
@@ -184,8 +184,8 @@ func TestK5BillingTellsDecoupledFromChallenged(t *testing.T) {
 	}
 }
 
-// TestD3ValuesAreHandedOutForTheirTime holds that an authentication is told of for timeouts.values after its end, and
-// then to nobody, while /postauth ends earlier.
+// TestD3ValuesAreHandedOutForTheirTime checks that the merchant can read an authentication for timeouts.values after
+// its end, and not afterwards. /postauth ends earlier.
 func TestD3ValuesAreHandedOutForTheirTime(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)
@@ -210,7 +210,8 @@ func TestD3ValuesAreHandedOutForTheirTime(t *testing.T) {
 	}
 }
 
-// TestD3ValuesEndBeforeTheID holds that a row which stays for its id alone is no longer told of.
+// TestD3ValuesEndBeforeTheID checks that an authentication can no longer be read when its row stays only to keep the id
+// used up.
 func TestD3ValuesEndBeforeTheID(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)
@@ -225,7 +226,7 @@ func TestD3ValuesEndBeforeTheID(t *testing.T) {
 	}
 }
 
-// lateReader is a store whose first Get returns a row as it was some time ago.
+// lateReader is a store whose first Get returns an older version of the row.
 type lateReader struct {
 	txn.Store
 	old  store.Txn

@@ -64,9 +64,8 @@ func TestD110ACSURLIsChecked(t *testing.T) {
 	}
 }
 
-// TestD110LabAllowsHTTP: a directory that is a laboratory's may send a browser to http and to
-// loopback. The rest of the rule holds for it, too, and nothing changes for the directory
-// beside it.
+// TestD110LabAllowsHTTP: the directory of a test laboratory may send a browser to http and to loopback. The rest of the
+// rule holds for it, too, and nothing changes for the other directory.
 func TestD110LabAllowsHTTP(t *testing.T) {
 	for _, tt := range []struct {
 		url         string
@@ -97,7 +96,7 @@ func TestD110LabAllowsHTTP(t *testing.T) {
 
 // TestD110MethodURLIsNotHandedOut: card ranges from the store may hold URLs that no
 // browser may be sent to. /preauth does not give them out, and /auth treats their range
-// as one without a 3DS Method. For a laboratory http and loopback are good.
+// as one without a 3DS Method. For a laboratory http and loopback are allowed.
 func TestD110MethodURLIsNotHandedOut(t *testing.T) {
 	for _, tt := range []struct {
 		url         string

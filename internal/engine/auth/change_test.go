@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
-// TestValueFromProfileIsReported: where acquirerCountryCode was taken from is recorded with
-// the transaction, from the profile like from merchantCountryCode (R9).
+// TestValueFromProfileIsReported: the source of acquirerCountryCode is recorded with the transaction, whether that is
+// the profile or merchantCountryCode (R9).
 func TestValueFromProfileIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		version, profile, sent string
@@ -46,8 +46,8 @@ func TestValueFromProfileIsReported(t *testing.T) {
 	}
 }
 
-// TestAReqGoesWhereItsIDWasMadeFor: an AReq goes to the directory that its id was made for, and says what
-// that one has been told: where its results go, and as whom we are known there.
+// TestAReqGoesWhereItsIDWasMadeFor: an AReq goes to the directory that its id was made for, and says what that
+// directory knows of us: where its results go, and our ids there.
 func TestAReqGoesWhereItsIDWasMadeFor(t *testing.T) {
 	for _, scheme := range []string{"visa", "mastercard"} {
 		w := authtest.NewWorld()

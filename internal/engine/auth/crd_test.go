@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestCRDBytes holds a CRD to its bytes: clients may depend on the order of the members,
-// and members without a value are left out.
+// TestCRDBytes compares a CRD byte for byte: clients may depend on the order of the members, and members without a
+// value are left out.
 func TestCRDBytes(t *testing.T) {
 	const (
 		full = `"acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0",` +

@@ -9,9 +9,8 @@ import (
 )
 
 // TestResultsStatusWhenRequestorSeemsGone: a requestor that ends its side of the connection while its /auth is
-// in work looks like one that has gone, and gets the ARes all the same. The ACS is told
-// that the ARes was not delivered only if nothing shows that it was; the result is
-// kept, once, and handed out in any case.
+// in work looks like one that has gone, and still gets the ARes. The ACS hears that the ARes was not delivered only if
+// nothing shows that it was. In any case the result is kept, once, and handed out.
 func TestResultsStatusWhenRequestorSeemsGone(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		for _, tt := range []struct {

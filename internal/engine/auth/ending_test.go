@@ -26,8 +26,9 @@ func loggedEngine(w *authtest.World) (*session.Engine, *bytes.Buffer) {
 	return e, &log
 }
 
-// TestN3FailedAuthenticationSaysWithWhichErro: the Erro of the directory server, that for an answer which is not valid, and
-// one that comes in place of a result are in the outcome, without what could be a card number. The log has the element.
+// TestN3FailedAuthenticationSaysWithWhichErro: the outcome has the Erro of the directory server, our Erro about an
+// answer that is not valid, or the Erro that comes in place of a result. It has no text that could be a card number.
+// The log has the element.
 func TestN3FailedAuthenticationSaysWithWhichErro(t *testing.T) {
 	erroOf := func(req authtest.Object, code, component string) authtest.Object {
 		return authtest.Object{
@@ -82,8 +83,8 @@ func TestN3FailedAuthenticationSaysWithWhichErro(t *testing.T) {
 	}
 }
 
-// TestCase37RefusedResultIsInTheAuthentication: the object and the event report an RReq that is not valid, while a
-// good one may come and afterwards.
+// TestCase37RefusedResultIsInTheAuthentication: the object and the event report an RReq that is not valid, both while a
+// valid one may still come and afterwards.
 func TestCase37RefusedResultIsInTheAuthentication(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)
@@ -111,8 +112,8 @@ func TestCase37RefusedResultIsInTheAuthentication(t *testing.T) {
 	}
 }
 
-// TestCase33AuthenticationSaysWhatWasAuthenticated: who is given a value can compare it with the order it is for, also when
-// only the journal has it.
+// TestCase33AuthenticationSaysWhatWasAuthenticated: a merchant that receives a value can compare it with its order,
+// even when only the journal still has it.
 func TestCase33AuthenticationSaysWhatWasAuthenticated(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)
@@ -138,8 +139,8 @@ func TestCase33AuthenticationSaysWhatWasAuthenticated(t *testing.T) {
 	}
 }
 
-// TestC18ChallengeThatNobodyWasShownIsAbandoned: an issuer's server that got no CReq was not reached, if the browser got the
-// form that opens its page; else the shopper had left before.
+// TestC18ChallengeThatNobodyWasShownIsAbandoned: if an issuer got no CReq although the browser got the form that opens
+// its page, the issuer was not reached. If the browser did not get the form, the shopper had left before.
 func TestC18ChallengeThatNobodyWasShownIsAbandoned(t *testing.T) {
 	for isShown, want := range map[bool]api.Result{true: api.ResultBankUnreachable, false: api.ResultAbandoned} {
 		w := authtest.NewWorld()

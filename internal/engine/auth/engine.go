@@ -37,7 +37,7 @@ import (
 // Directories reaches the directory servers.
 type Directories interface {
 	// Enter takes a place among the AReqs of a merchant that are on their way to the scheme's directory server. Leave
-	// gives it back. Not ok means that the merchant has none left.
+	// gives it back. If ok is false, the merchant has no place left.
 	Enter(scheme, merchant string) (leave func(), ok bool)
 	// Send posts an AReq of a merchant and returns the answer's body. Country is that of the
 	// card's issuer, numeric by ISO 3166-1, "" when it is not known. An error means
@@ -45,7 +45,7 @@ type Directories interface {
 	// into the requestor's errorDetail.
 	Send(ctx context.Context, scheme, merchant string, areq []byte, transID string, v message.Version, country string) ([]byte, error)
 	// Report posts an Erro in the background, to the address that an AReq for the same
-	// country goes to. It returns at once, and goes on when ctx ends.
+	// country goes to. It returns immediately, and goes on when ctx ends.
 	Report(ctx context.Context, scheme, country string, erro []byte)
 }
 
@@ -54,7 +54,8 @@ type Directories interface {
 // it to 2.2.0 as well).
 const decoupledGrace = time.Hour + 30*time.Second
 
-// An Observer is told what requests lack, and how AReqs end that no /auth has brought; its methods must not block.
+// An Observer is called with what requests lack, and with the outcomes of AReqs that did not come from an /auth. Its
+// methods must not block.
 type Observer interface {
 	// Observe is called for each of these AReqs, with the outcome that an /auth would have noted. The name is "auth".
 	Observe(name, scheme, outcome string, took time.Duration)
@@ -67,9 +68,8 @@ type Observer interface {
 // block; they find the request by its context.
 type Recorder interface {
 	// Note notes an id, a word or a code, by the name that the messages have for it.
-	// Beside those there are "outcome": a transStatus, the opStatus of an ORes, an error
-	// code, "internal", "erro", "received", "no_ranges" or "ok"; and "merchant", "scheme",
-	// "bin", "last4" and "cardHash", in hexadecimal.
+	// There are also "outcome": a transStatus, the opStatus of an ORes, an error code, "internal", "erro", "received",
+	// "no_ranges" or "ok"; and "merchant", "scheme", "bin", "last4" and "cardHash", in hexadecimal.
 	Note(ctx context.Context, name, value string)
 	// NoteDirectory notes how long the directory server took.
 	NoteDirectory(ctx context.Context, took time.Duration)
@@ -79,7 +79,7 @@ type Recorder interface {
 
 // An Announcer makes events of authentications. Its methods must not block.
 type Announcer interface {
-	// Wants reports whether a merchant is told of events.
+	// Wants reports whether a merchant receives events.
 	Wants(merchant string) bool
 	// NewEvent returns the event of an authentication at its end, which comes, or will come, at a time.
 	NewEvent(merchant string, a *Authentication, at time.Time) (*store.Event, error)
@@ -93,9 +93,9 @@ type Engine struct {
 	check.Checker
 	txn.Rows
 	Directories Directories
-	Observer    Observer // nil means that nobody observes
+	Observer    Observer // nil means that there is no observer
 	Recorder    Recorder // nil means that nothing is recorded
-	// Announcer makes the events that merchants are told of; nil means that none is.
+	// Announcer makes the events for merchants; nil means that there are none.
 	Announcer Announcer
 	// CardHash returns the hash by which the journal finds a card; nil means that there is no journal.
 	CardHash func(pan string) []byte

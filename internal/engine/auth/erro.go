@@ -8,8 +8,7 @@ import (
 )
 
 // ownDetail returns the errorDetail of an Erro to a directory server in the form for the requestor
-// and the log. Only the directory server is told the id of a critical extension, which is a text
-// of somebody else's.
+// and the log. The id of a critical extension is a text that another party wrote, so only the directory server gets it.
 func ownDetail(code message.Code, detail string) string {
 	if code == message.CriticalExtension {
 		return "messageExtension"
@@ -41,8 +40,7 @@ func erroOf(m *message.Message) message.Error {
 	return bad
 }
 
-// unreachable is the answer when the store does not answer. It is never 203 or 305, upon
-// which the caller would give up.
+// unreachable is the answer when the store does not answer. It is never 203 or 305, for then the caller would give up.
 func unreachable(v message.Version, transID string) message.Error {
 	return check.NewErro(v, message.TransientFailure, "The server could not reach its own data, try again", transID)
 }
@@ -74,8 +72,8 @@ func OutcomeOf(good string, err error) string {
 	return bad.Code.String()
 }
 
-// unknownBIN is the 305 of /preauth. The BIN is left out: in a log, beside the last four
-// digits that a merchant may print, it would give away most of the card number.
+// unknownBIN is the 305 of /preauth. The BIN is left out. A log may also have the last four digits, which a merchant
+// may print, and both together would give away most of the card number.
 func unknownBIN() message.Error {
 	return message.Error{
 		Version: message.V220, Code: message.BadTransactionData, Component: check.Component,

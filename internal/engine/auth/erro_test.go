@@ -12,8 +12,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestErroForTheAReq: whatever ids and version a directory's Erro names in answer
-// to an AReq, the requestor hears of his own transaction, in his own version.
+// TestErroForTheAReq: whatever ids and version a directory's Erro names in answer to an AReq, the requestor gets those
+// of its own transaction.
 func TestErroForTheAReq(t *testing.T) {
 	const foreign = "11111111-1111-4111-8111-111111111111"
 	for _, tt := range []authtest.Object{
@@ -42,8 +42,8 @@ func TestErroForTheAReq(t *testing.T) {
 	}
 }
 
-// TestErroGoesWhereTheAReqWent: the Erro about an ARes is for the directory server's
-// address of the issuer's country, as its AReq was (PR-24).
+// TestErroGoesWhereTheAReqWent: the Erro about an ARes goes to the directory server's address for the issuer's country,
+// as the AReq did (PR-24).
 func TestErroGoesWhereTheAReqWent(t *testing.T) {
 	w := authtest.NewWorld()
 	w.Hits[0].Info.IssuerCountry = "356"
@@ -58,8 +58,7 @@ func TestErroGoesWhereTheAReqWent(t *testing.T) {
 	}
 }
 
-// TestErroIsKeptLikeAResult: the Erro that ends a wait can be fetched as long as
-// the result that it stands for.
+// TestErroIsKeptLikeAResult: the Erro that ends a wait can be fetched for as long as the result that it replaces.
 func TestErroIsKeptLikeAResult(t *testing.T) {
 	for _, tt := range []struct {
 		decoupled bool
@@ -92,8 +91,8 @@ func TestErroIsKeptLikeAResult(t *testing.T) {
 	}
 }
 
-// TestErroOfAnotherTransaction: an Erro ends the wait of the transaction whose ids it names
-// all, in letters of either case, and of none of which it names one.
+// TestErroOfAnotherTransaction: an Erro that names all ids of a transaction, in upper or lower case, ends its wait. An
+// Erro that names only one of them ends nothing.
 func TestErroOfAnotherTransaction(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)
@@ -138,8 +137,8 @@ func TestErroInFlight(t *testing.T) {
 	}
 }
 
-// TestErroOnlyHasIDs: what stands in the place of an id and is none goes no
-// further, and an Erro about a browser's RReq has no sdkTransID.
+// TestErroOnlyHasIDs: a value in the place of an id that does not have the form of an id is not repeated, and an Erro
+// about a browser's RReq has no sdkTransID.
 func TestErroOnlyHasIDs(t *testing.T) {
 	ids := []string{"dsTransID", "acsTransID", "sdkTransID"}
 	for _, name := range ids {

@@ -15,11 +15,11 @@ import (
 	"github.com/openthreeds/threeds/message/extension"
 )
 
-// exchange sends the one AReq of a claim and returns the answer. It goes on if the
-// requestor hangs up; the time limit counts from the start of the /auth.
+// exchange sends the one AReq of a claim and returns the answer. It goes on if the requestor hangs up. The time limit
+// counts from the start of the /auth.
 //
-// Most of the time of an /auth is spent waiting here, by thousands at once. So exchange is
-// given the text of the AReq and not the message, which would take several times the memory.
+// An /auth spends most of its time here, and thousands may wait at the same time. So exchange takes the text of the
+// AReq and not the message, which would need several times the memory.
 func (e *Engine) exchange(ctx context.Context, c *Claim, areq message.Sendable) (answer, error) {
 	e.inFlight.Add(1)
 	defer e.inFlight.Done()
@@ -35,8 +35,8 @@ func (e *Engine) exchange(ctx context.Context, c *Claim, areq message.Sendable) 
 	return e.handleAnswer(through, c, body, err)
 }
 
-// ExchangeIntoRow is exchange for an AReq that no /auth has brought. Its end stands in the row, and is counted as that of
-// an /auth.
+// ExchangeIntoRow is exchange for an AReq that did not come from an /auth. Its outcome is in the row, and is counted
+// like that of an /auth.
 func (e *Engine) ExchangeIntoRow(ctx context.Context, c *Claim, areq message.Sendable) {
 	sent := e.Now()
 	ares, err := e.exchange(ctx, c, areq)
@@ -122,7 +122,7 @@ func (e *Engine) acceptARes(ctx context.Context, c *Claim, areq, ares *message.M
 }
 
 // logOtherBridging logs that an ARes has the Bridging extension in another version than its AReq. The
-// version has to be the same in both, so the issuer may have read the AReq by another one.
+// version has to be the same in both, so the issuer may have read the AReq by the rules of another version.
 func (e *Engine) logOtherBridging(ctx context.Context, c *Claim, ares *message.Message) {
 	got := extension.VersionOf(ares, extension.BridgingID)
 	if c.Bridging != "" && got != "" && got != c.Bridging {
@@ -168,8 +168,8 @@ func (e *Engine) relayedErro(ctx context.Context, c *Claim, m *message.Message) 
 	return bad
 }
 
-// refuseARes answers an ARes that is not good: it sends an Erro to the directory server, in
-// a request of its own, and returns one for the requestor. M is nil if it could not be read.
+// refuseARes answers an ARes that is not valid: it sends an Erro to the directory server, in a separate request, and
+// returns one for the requestor. M is nil if the ARes could not be read.
 func (e *Engine) refuseARes(ctx context.Context, c *Claim, areq, m *message.Message, code message.Code, detail, kind string) error {
 	bad := check.NewErro(c.Version, code, detail, c.ID)
 	bad.Description = code.Description()
@@ -210,8 +210,8 @@ func FailureOf(bad message.Error) *api.OutcomeError {
 }
 
 // commitFinal moves the transaction to its last state. The write is lazy: a crash of the
-// machine may lose it. The claim that is left then says as much once its time is over, for
-// its id stays used and no result is expected.
+// machine may lose it. The claim that is left then has the same effect once its time is over: its id stays used, and no
+// result is expected.
 func (e *Engine) commitFinal(ctx context.Context, c *Claim, next store.State, keep time.Duration) error {
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
@@ -264,9 +264,9 @@ func (e *Engine) keepLateARes(t *store.Txn, c *Claim) error {
 }
 
 // commitPending moves the transaction to a state that expects a result. The write is not
-// lazy, and when the store does not say whether it has happened, commitPending finds out. If
-// it cannot in time, it returns an error, so the requestor gets no ARes, and the directory
-// server is told so when it posts the result.
+// lazy, and when the store does not say whether it has happened, commitPending finds out. If it cannot find out in
+// time, it returns an error. Then the requestor gets no ARes, and the directory server hears so when it posts the
+// result.
 func (e *Engine) commitPending(ctx context.Context, c *Claim, next store.State, keep time.Duration) error {
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()

@@ -31,8 +31,8 @@ func cardText(id, pan string) string { return id + "\x00" + pan }
 
 // storeFirst stores the first authentication, which ended with acsTransID, so that its
 // follow-up is recognised on every node. It is called before the requestor can hear that it
-// may go on; if that message fails, nobody ever looks for the row. P is nil if the AReq
-// asked for no follow-up; one that comes all the same is refused.
+// may go on; if that message fails, no request ever looks for the row. P is nil if the AReq asked for no follow-up; a
+// follow-up that comes anyway is refused.
 func (e *Engine) storeFirst(ctx context.Context, kind, acsTransID string, t *store.Txn, p *txn.Purchase) error {
 	if p == nil {
 		return nil
@@ -49,9 +49,9 @@ func (e *Engine) storeFirst(ctx context.Context, kind, acsTransID string, t *sto
 	return err
 }
 
-// restartFirst restarts the time for the follow-up of a first authentication that is stored
-// already: its result came once before and could not be committed then, so the requestor
-// hears of it only now. The row of another authentication stays as it is.
+// restartFirst restarts the time for the follow-up of a first authentication that is already stored. Its result came
+// before and could not be committed then, so the requestor hears of it only now. The row of another authentication
+// stays as it is.
 func (e *Engine) restartFirst(ctx context.Context, row *store.Txn, first *txn.FirstAuthentication) error {
 	errOther := errors.New("row of another authentication")
 	err := e.Store.Update(ctx, store.Txn{ID: row.ID}, func(t *store.Txn) error {

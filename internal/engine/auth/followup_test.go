@@ -20,9 +20,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
-// TestSPC: the second AReq of SPC goes out when it refers to an ARes S of the
-// same merchant, is the same purchase, and comes in time (SP-04, SP-05, SP-06,
-// SP-07, SP-08, TO-08).
+// TestSPC: the second AReq of SPC is sent if it refers to an ARes S of the same merchant, is for the same purchase, and
+// comes in time (SP-04, SP-05, SP-06, SP-07, SP-08, TO-08).
 func TestSPC(t *testing.T) {
 	type change struct {
 		name  string
@@ -90,8 +89,8 @@ func TestSPC(t *testing.T) {
 	}
 }
 
-// TestFaultsOfAFollowUpNameEachElement: POST /authentications says of each element that differs from the first
-// authentication, or comes too late, how to mend it.
+// TestFaultsOfAFollowUpNameEachElement: POST /authentications says how to correct each element that differs from the
+// first authentication, or comes too late.
 func TestFaultsOfAFollowUpNameEachElement(t *testing.T) {
 	for _, tt := range []struct {
 		part     authtest.Object
@@ -133,8 +132,8 @@ func TestFaultsOfAFollowUpNameEachElement(t *testing.T) {
 	}
 }
 
-// TestAssertionWithoutSPC: an assertion in an AReq that no browser made is no second
-// AReq of SPC, since only browsers are answered S; it goes out, whatever it refers to.
+// TestAssertionWithoutSPC: an AReq with an assertion that is not from a browser is no second AReq of SPC, since only
+// browsers get S. It is sent, whatever it refers to.
 func TestAssertionWithoutSPC(t *testing.T) {
 	assertion := authtest.Object{"threeDSRequestorAuthenticationInfo": []authtest.Object{{"threeDSReqAuthMethod": "09", "threeDSReqAuthData": "signed"}}}
 	recurring := authtest.Object{"deviceChannel": "03", "threeRIInd": "06"}
@@ -167,8 +166,8 @@ func TestAssertionWithoutSPC(t *testing.T) {
 	}
 }
 
-// TestFollowUpWithoutStore: an ARes S that cannot be stored for its follow-up is not handed out, and an
-// RReq D not acknowledged, though all else could be stored.
+// TestFollowUpWithoutStore: an ARes S that cannot be stored for its follow-up is not returned, and an RReq D is not
+// acknowledged, even if everything else could be stored.
 func TestFollowUpWithoutStore(t *testing.T) {
 	noLeg := func(op string) (bool, error) {
 		if op == "create" {
@@ -378,8 +377,8 @@ func TestFollowUpsOfTwoSchemes(t *testing.T) {
 	}
 }
 
-// TestFirstAuthenticationOfAnotherStays: who gets an acsTransID that the first authentication of somebody else ended
-// with takes nothing from him, and gets no leg of his own.
+// TestFirstAuthenticationOfAnotherStays: a merchant may get an acsTransID with which the first authentication of
+// another merchant ended. It takes nothing from that merchant, and gets no leg of its own.
 func TestFirstAuthenticationOfAnotherStays(t *testing.T) {
 	const ref = "ac500000-0000-4000-8000-000000000000"
 	w := authtest.SPCWorld()

@@ -23,8 +23,8 @@ func capitals(o authtest.Object) authtest.Object {
 	return o
 }
 
-// TestIDsInCapitals: a UUID in capitals is the same UUID (RFC 4122), in all that
-// a directory server sends: no authentication is lost over how it writes ids.
+// TestIDsInCapitals: a UUID in capitals is the same UUID (RFC 4122), in everything that a directory server sends: no
+// authentication is lost because of the way it writes ids.
 func TestIDsInCapitals(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		begin := func() (w *authtest.World, sent authtest.Object) {
@@ -73,8 +73,8 @@ func TestIDsInCapitals(t *testing.T) {
 	}
 }
 
-// TestSDKTransIDOfRRes: the RRes repeats the id of the transaction's SDK, and
-// nothing that stands in its place where there is none (MX-05).
+// TestSDKTransIDOfRRes: the RRes repeats the id of the transaction's SDK. If there is no SDK, it repeats nothing that
+// stands in its place (MX-05).
 func TestSDKTransIDOfRRes(t *testing.T) {
 	const id = "5d000000-0000-4000-8000-000000000001"
 	for _, version := range []string{"2.2.0", "2.3.1"} {
@@ -115,9 +115,8 @@ func TestTransactionEndsInRemovedVersion(t *testing.T) {
 	}
 }
 
-// TestErroInAVersionThatIsRead: an Erro about what has no version that we know comes in
-// that of its transaction, or else in the newest that is in use with the directory
-// server (MX-18).
+// TestErroInAVersionThatIsRead: if a message has no version that we know, the Erro about it has the version of its
+// transaction, or else the newest one in use with the directory server (MX-18).
 func TestErroInAVersionThatIsRead(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)
@@ -144,9 +143,8 @@ func TestErroInAVersionThatIsRead(t *testing.T) {
 	}
 }
 
-// TestErroNamesKnownIDOnly: the Erro of a refused /auth has the id whenever it is the
-// requestor's own, whatever is wrong with the card or the rest; never that of
-// somebody else, nor one that he has not heard of (Erro).
+// TestErroNamesKnownIDOnly: the Erro of a refused /auth has the id if it is the requestor's own, whatever is wrong with
+// the card or the rest. It never has the id of another merchant, nor one that the requestor does not know (Erro).
 func TestErroNamesKnownIDOnly(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		w := authtest.NewWorld()
@@ -200,8 +198,8 @@ func TestErroNamesKnownIDOnly(t *testing.T) {
 	}
 }
 
-// TestIDThatIsNoText: where an id may be left out, one that is given and cannot be
-// read is refused; no AReq leaves under an id that nobody asked for (section 3).
+// TestIDThatIsNoText: where an id may be left out, an id that is given and cannot be read is refused. No AReq leaves
+// under an id that its requestor did not ask for (section 3).
 func TestIDThatIsNoText(t *testing.T) {
 	for _, channel := range []string{"01", "02", "03"} {
 		for _, id := range []any{5, true, []string{"09a20245-7eb0-4dd1-89b5-f001bbb0f1fc"}, authtest.Object{"id": "x"}} {
@@ -224,8 +222,8 @@ func TestIDThatIsNoText(t *testing.T) {
 	}
 }
 
-// TestUsableVersions: whether a version is unknown or only not this card's, the Erro
-// says which are usable for it (Erro).
+// TestUsableVersions: whether a version is unknown or only not usable for this card, the Erro says which versions are
+// usable for the card (Erro).
 func TestUsableVersions(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)
@@ -257,7 +255,7 @@ func TestUsableVersions(t *testing.T) {
 			}
 		}
 	}
-	// A card that nobody has: what the server speaks.
+	// A card that no directory has: the answer has what the server speaks.
 	_, _, err := e.Authenticate(t.Context(), authtest.Shop, authtest.With(authtest.AReq("9.9.9", authtest.Preauth(t, e, authtest.Shop)), "acctNumber", "5000001234567890").JSON())
 	if authtest.Told(err) != "102 2.1.0,2.2.0,2.3.1" {
 		t.Errorf("a card in no range: %s", authtest.Told(err))

@@ -27,9 +27,10 @@ func (e *Engine) HashCard(pan string) []byte {
 	return e.CardHash(pan)
 }
 
-// JournalEntries returns what the journal keeps of a row that was read or written at a time: the entry of its last
-// step, or with all set those of all its steps. Rows that are no transactions, and those that do not open, have none.
-// Sent is what [SentMessage] returns for the write; nil means that the AReq is shown by what the row keeps of it.
+// JournalEntries returns the entries that the journal keeps about a row that was read or written at a time: that of its
+// last step or, if all is set, those of all its steps. Rows that are not transactions, and rows that do not open, have
+// no entries. Sent is what [SentMessage] returns for the write; nil means that the AReq is shown by what the row keeps
+// of it.
 func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journal.Step) []journal.Entry {
 	if !txn.IsTransaction(&t) {
 		return nil
@@ -209,7 +210,7 @@ func requestSteps(rec *txn.Record) []journal.Step {
 	return []journal.Step{{Step: "request", At: rec.CreatedAt(), Findings: rec.Changes}, lookup}
 }
 
-// answerSteps are the answer of the directory, or what came instead, and what follows from it at once.
+// answerSteps are the answer of the directory, or what came instead, and what follows immediately from it.
 func (e *Engine) answerSteps(rec *txn.Record, at time.Time) []journal.Step {
 	answered := journal.Step{Step: "answered", At: at}
 	if len(rec.Untold) > 0 {
@@ -253,8 +254,8 @@ func (e *Engine) MaskedMessage(text []byte) []byte {
 	return e.journalMessage(m)
 }
 
-// journalMessage returns a message as the journal has it: masked. A message of another party is without what its texts
-// quote, and an AReq has its card number in no other element either.
+// journalMessage returns a message as the journal keeps it: masked. A message of another party loses what its texts
+// quote, and an AReq also loses its card number where another element repeats it.
 func (e *Engine) journalMessage(m *message.Message) []byte {
 	if kind, _ := m.Type(); kind == message.AReq {
 		masked := check.WithoutCard(m.WithheldJSON(e.hashValue), m.Text("acctNumber"))
@@ -266,8 +267,8 @@ func (e *Engine) journalMessage(m *message.Message) []byte {
 	return journal.ScrubMessage(m.WithheldJSON(e.hashValue), isElementName)
 }
 
-// hashValue returns the beginning of a keyed hash of an authentication value, so that somebody who has the value can show
-// that this was it; "" for every other element. The key is that of the journal's card hashes.
+// hashValue returns the beginning of a keyed hash of an authentication value, so that a party that has the value can
+// prove that it was this one; "" for every other element. The key is that of the journal's card hashes.
 func (e *Engine) hashValue(name string, value []byte) string {
 	if name != "authenticationValue" || e.CardHash == nil {
 		return ""
@@ -275,7 +276,7 @@ func (e *Engine) hashValue(name string, value []byte) string {
 	return hex.EncodeToString(e.CardHash("authenticationValue " + string(value))[:4])
 }
 
-// journalDetail returns an errorDetail as the journal has it.
+// journalDetail returns an errorDetail as the journal keeps it.
 func journalDetail(detail string) string { return journal.ScrubText(detail, isElementName) }
 
 // elementsIn returns the names of elements in a text, each once.
@@ -322,7 +323,7 @@ var elementNames = sync.OnceValue(func() map[string]bool {
 
 type sentKey struct{}
 
-// JournaledAReq returns an AReq as a step of the journal has it, with all of its elements; nil without a journal.
+// JournaledAReq returns an AReq as a step of the journal shows it, with all of its elements; nil without a journal.
 func (e *Engine) JournaledAReq(areq *message.Message) *journal.Step {
 	if e.AddToJournal == nil {
 		return nil
@@ -346,7 +347,7 @@ func WithSent(ctx context.Context, sent *journal.Step) context.Context {
 	return context.WithValue(ctx, sentKey{}, sent)
 }
 
-// SentMessage returns the AReq, as a step of the journal has it, that a write with this context is about; nil if it is
+// SentMessage returns the AReq that a write with this context is about, as a step of the journal shows it; nil if it is
 // about none.
 func SentMessage(ctx context.Context) *journal.Step {
 	sent, _ := ctx.Value(sentKey{}).(*journal.Step)

@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/message/messagetest"
 )
 
-// TestLargestARes: an ARes of 2.3.1 in which all that is large is as large as it may be
-// is valid, and reaches the requestor byte for byte.
+// TestLargestARes: an ARes of 2.3.1 whose large elements are all as large as possible is valid, and reaches the
+// requestor byte for byte.
 func TestLargestARes(t *testing.T) {
 	image := authtest.Object{"default": "", "dark": strings.Repeat("d", 30000), "monochrome": strings.Repeat("m", 30000)}
 	image["default"] = strings.Repeat("i", 90000-len(image.JSON()))

@@ -43,8 +43,8 @@ func (w *watched) Update(ctx context.Context, was store.Txn, change func(*store.
 	})
 }
 
-// TestStoreOperationsOfAnAuth is what an /auth has the store do, and an RReq: what is waited for is
-// seen by the shopper. Only what comes to nothing when it is lost is lazy.
+// TestStoreOperationsOfAnAuth checks which operations an /auth and an RReq make on the store: the shopper waits for
+// each. Only a write that may be lost without harm is lazy.
 func TestStoreOperationsOfAnAuth(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -79,8 +79,8 @@ func TestStoreOperationsOfAnAuth(t *testing.T) {
 	}
 }
 
-// TestClaimWithoutOutcome: a claim is an /auth in flight for as long as one may take, on a
-// node whose clock is ahead, and then one that has failed.
+// TestClaimWithoutOutcome: for as long as an /auth may take, on a node whose clock is ahead, a claim counts as an /auth
+// in flight. Then it counts as one that has failed.
 func TestClaimWithoutOutcome(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)

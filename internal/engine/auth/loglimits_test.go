@@ -29,8 +29,8 @@ func (s *stand) linesOf(t *testing.T, msg string) (lines []map[string]any) {
 	return lines
 }
 
-// TestD105SchemeFindingsAreLoggedOnceAnHour: each element that a merchant lacks is logged once an hour, also when
-// another engine follows. Transactions record, and metrics count, every one.
+// TestD105SchemeFindingsAreLoggedOnceAnHour: each element that a merchant lacks is logged once an hour, even if another
+// engine follows. Transactions record each case, and metrics count each.
 func TestD105SchemeFindingsAreLoggedOnceAnHour(t *testing.T) {
 	s := newStand("visa")
 	s.e.Findings = new(auth.FindingLimit)

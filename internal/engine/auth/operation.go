@@ -86,10 +86,9 @@ func (r *receipt) newORes(status string) Receipt {
 	}
 }
 
-// sequenceKeys are the ids under which the store may have a sequence. Each holds a
-// window of operationLife: the next one, which a node whose clock is ahead may have
-// used, the present one, and the one before. A row outlives its window, so that no id
-// is needed again while an expired row, not yet swept, still takes it.
+// sequenceKeys are the ids under which the store may have a sequence. Each key stands for a window of operationLife:
+// the next window, which a node whose clock is ahead may have used, the present one, and the one before. A row outlives
+// its window, so that no id is needed again while an expired row, not yet swept, still takes it.
 func (r *receipt) sequenceKeys(scheme string) (ahead, now, before string) {
 	at := func(t time.Time) string {
 		return fmt.Sprintf("op.%s.%s.%d", scheme, strings.ToLower(r.msg.Text("opSeq.seqId")), t.Unix())
@@ -99,8 +98,8 @@ func (r *receipt) sequenceKeys(scheme string) (ahead, now, before string) {
 }
 
 // continueSequence records that message number at of total has come, on whichever node. It
-// returns the sequence as it is then, and its id in the store. The first message begins
-// the sequence anew; the latest one, delivered again, changes nothing.
+// returns the sequence as it is then, and its id in the store. The first message starts the sequence again; the latest
+// one, delivered again, changes nothing.
 func (r *receipt) continueSequence(ctx context.Context, scheme string, at, total int) (key string, now sequence, err error) {
 	step := func(t *store.Txn) error {
 		var was sequence
@@ -177,8 +176,7 @@ func (s sequence) after(at, total int) sequence {
 }
 
 // expireSequence gives up a sequence whose next message did not come in time, and reports that
-// to the directory server. It does nothing if the sequence is not as kept any more, or
-// ctx has ended before.
+// to the directory server. It does nothing if the sequence is no longer as kept says, or if ctx has already ended.
 func (r *receipt) expireSequence(ctx context.Context, scheme, key string, kept sequence) {
 	if ctx.Err() != nil {
 		return

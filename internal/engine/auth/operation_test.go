@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
-// TestOperationMessages posts sequences: what each message is answered with
-// (OP-02, OP-03, OP-06, OP-07, VO-02, VO-03, MX-14).
+// TestOperationMessages posts sequences, and checks the answer to each message (OP-02, OP-03, OP-06, OP-07, VO-02,
+// VO-03, MX-14).
 func TestOperationMessages(t *testing.T) {
 	const silent = "200" // and nothing else
 	for _, tt := range []struct {
@@ -94,9 +94,8 @@ func TestOP05SequenceTimesOut(t *testing.T) {
 	})
 }
 
-// TestFaultEndsOperations: of a sequence that ended with a faulty message the directory
-// server hears no more than the Erro it was answered with (OP-06), on whichever node
-// the message before had come in.
+// TestFaultEndsOperations: after a sequence that ended with a faulty message, the directory server gets only the Erro
+// that answered it (OP-06), whichever node got the message before.
 func TestFaultEndsOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := authtest.NewWorld()
@@ -115,8 +114,7 @@ func TestFaultEndsOperations(t *testing.T) {
 	})
 }
 
-// TestOperationStoreGone: a message that cannot be noted is not acknowledged, be it the
-// first or the last.
+// TestOperationStoreGone: a message that cannot be recorded is not acknowledged, whether it is the first or the last.
 func TestOperationStoreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := authtest.NewWorld()
@@ -133,9 +131,8 @@ func TestOperationStoreGone(t *testing.T) {
 	})
 }
 
-// TestOperationsAgain: a sequence may begin anew whenever it likes, though its id is
-// still taken by one that is over; and one goes on across any boundary of time, also
-// between nodes whose clocks differ.
+// TestOperationsAgain: a sequence may start again at any time, even while its id is still taken by one that is over. A
+// sequence goes on across any boundary of time, also between nodes whose clocks differ.
 func TestOperationsAgain(t *testing.T) {
 	for _, tt := range []struct {
 		begin time.Duration // from the full hour

@@ -36,7 +36,7 @@ func (s *spy) Open(name string, sealed []byte) ([]byte, error) {
 }
 
 // TestNothingIsOpenedForAForeignID: for an id of another merchant its row is not read and nothing is
-// opened, just as for an id that nobody has, so that the time of the answer tells nothing.
+// opened, just as for an id that does not exist, so that the time of the answer tells nothing.
 func TestNothingIsOpenedForAForeignID(t *testing.T) {
 	w := authtest.NewWorld()
 	id := challengedAt(t, w, "2.2.0").Text("threeDSServerTransID")
@@ -67,8 +67,8 @@ const (
 	maxT        = 4.5 // Two samples differ above this t of Welch, as in tests of constant time.
 )
 
-// TestTimeTellsNothingOfForeignIDs: that an id is another merchant's cannot be told by the time that the answer
-// takes. It measures, so it is for a quiet machine: go -C testing run ./long timing.
+// TestTimeTellsNothingOfForeignIDs: the time of an answer does not show that an id belongs to another merchant. The
+// test measures, so it needs a quiet machine: go -C testing run ./long timing.
 func TestTimeTellsNothingOfForeignIDs(t *testing.T) {
 	if os.Getenv("TIMING") == "" {
 		t.Skip("it measures time, which needs a quiet machine: go -C testing run ./long timing runs it")
@@ -88,8 +88,8 @@ func TestTimeTellsNothingOfForeignIDs(t *testing.T) {
 	w.Reply = func(_ string, o authtest.Object) ([]byte, error) { return authtest.ARes(o, "C"), nil }
 	e := w.NewEngine(0)
 	e.Store, e.Sealer, e.IDs = db, ring, ring.ID()
-	// Unknown ids are those of another server. They look like foreign ones, so that only what becomes of
-	// them can make a difference.
+	// Unknown ids are those of another server. They look like foreign ones, so that only their treatment can make a
+	// difference.
 	elsewhere := w.NewEngine(0)
 	var bodies [2][][]byte // The first ask for foreign ids, the second for unknown ones.
 	for range timingIDs {

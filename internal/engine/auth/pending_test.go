@@ -21,7 +21,7 @@ func challengedAt(t *testing.T, w *authtest.World, version string) authtest.Obje
 }
 
 // TestP1RefusedResultIsTold: case 12 and its siblings. The requestor hears that an RReq was refused, on every node,
-// until a valid one has come. An RReq of another directory server is none.
+// until a valid one has come. An RReq of another directory server does not count.
 func TestP1RefusedResultIsTold(t *testing.T) {
 	for name, change := range map[string]authtest.Object{
 		"an empty challengeCancel":    {"challengeCancel": ""},
@@ -72,8 +72,8 @@ func wantRefusedResultTold(t *testing.T, change authtest.Object) {
 	}
 }
 
-// TestP1RefusedResultWithoutStore: a store that cannot note the refusal changes nothing of the answer
-// to the directory server.
+// TestP1RefusedResultWithoutStore: if the store cannot record the refusal, the answer to the directory server stays the
+// same.
 func TestP1RefusedResultWithoutStore(t *testing.T) {
 	w := authtest.NewWorld()
 	req := challengedAt(t, w, "2.2.0")
@@ -88,8 +88,8 @@ func TestP1RefusedResultWithoutStore(t *testing.T) {
 	}
 }
 
-// TestP1ExpiredIsToldToTheOwner: when a challenge has ended without a result, its owner hears for a
-// day that it has expired, and everybody else what they hear of an unknown id.
+// TestP1ExpiredIsToldToTheOwner: when a challenge has ended without a result, its owner hears for a day that it has
+// expired, and all other merchants get the answer for an unknown id.
 func TestP1ExpiredIsToldToTheOwner(t *testing.T) {
 	const unknown, expired = "203 Unknown threeDSServerTransID", "203 Expired"
 	for name, wait := range map[string]time.Duration{"C": 24 * time.Hour, "D": 10*time.Minute + time.Hour + 30*time.Second, "Erro": 300 * time.Second} {

@@ -25,8 +25,8 @@ func (e *Engine) Preauth(ctx context.Context, acc *account.Account, body []byte)
 	return answer, notes, err
 }
 
-// preauth does the work of Preauth. It also returns the name of the scheme: that of the directory whose
-// card range holds the card, else the one that the request names.
+// preauth does the work of Preauth. It also returns the name of the scheme: that of the directory whose card range
+// holds the card, or else the one that the request names.
 func (e *Engine) preauth(
 	ctx context.Context, acc *account.Account, body []byte,
 ) (answer []byte, name string, notes Notes, err error) {
@@ -83,8 +83,7 @@ func (e *Engine) readPreauth(acc *account.Account, body []byte) (pan, ds string,
 }
 
 // A crd is the card range data of one card, the answer to a /preauth (docs/api.md,
-// "/preauth"). Members without a value are left out, never null or empty; acsProtocolVersions alone
-// is always there.
+// "/preauth"). Members without a value are left out, never null or empty; only acsProtocolVersions is always there.
 type crd struct {
 	MessageType    string       `json:"messageType"` // always "CRD"
 	ServerTransID  string       `json:"threeDSServerTransID"`

@@ -90,8 +90,8 @@ func errorJSON(err error, id string) string {
 	return strings.ReplaceAll(string(bad.JSON()), id, "ID")
 }
 
-// TestTransactionsOfOthersAreUnknown: to another merchant an id in every state is answered
-// exactly as one that nobody knows (I3).
+// TestTransactionsOfOthersAreUnknown: another merchant gets the same answer for an id, in every state, as for an
+// unknown id (I3).
 func TestTransactionsOfOthersAreUnknown(t *testing.T) {
 	for _, status := range []string{"C", "Y", "N"} {
 		t.Run(fmt.Sprint("after ", status), func(t *testing.T) {
@@ -139,9 +139,8 @@ func TestErroNamesKeptIDs(t *testing.T) {
 	}
 }
 
-// TestPR28BeforeTheFirstAnswer: until any directory was asked for its ranges,
-// nobody can say that a card is not enrolled. The protocol would let us send an
-// AReq without ranges; we ask the requestor to come again, within seconds.
+// TestPR28BeforeTheFirstAnswer: until a directory was asked for its ranges, the server cannot say that a card is not
+// enrolled. The protocol would let us send an AReq without ranges; we ask the requestor to try again, within seconds.
 func TestPR28BeforeTheFirstAnswer(t *testing.T) {
 	w := authtest.NewWorld()
 	w.Tried, w.Hits = false, nil
@@ -152,9 +151,8 @@ func TestPR28BeforeTheFirstAnswer(t *testing.T) {
 	}
 }
 
-// TestPR28OneNotAskedYet: a card that no range has is not enrolled only once every
-// directory that could hold it was asked: 305 means that and nothing else. The others
-// go on meanwhile, and an id says which directory counts.
+// TestPR28OneNotAskedYet: a card without a range counts as not enrolled only after every directory that could hold it
+// was asked: 305 means only that. Other cards are served meanwhile, and an id says which directory counts.
 func TestPR28OneNotAskedYet(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)
@@ -191,7 +189,7 @@ func TestPR28OneNotAskedYet(t *testing.T) {
 			t.Errorf("/auth, %s: %v, want %q", tt.name, err, tt.want)
 		}
 	}
-	w.Hits = held[1:] // visa has the card no more, of which the id is
+	w.Hits = held[1:] // visa, for which the id was made, no longer has the card
 	for _, tt := range []struct{ pending, want string }{{"visa", "403"}, {"jcb", "305"}} {
 		w.Unasked = tt.pending
 		if _, _, err := e.Authenticate(t.Context(), authtest.Shop, authtest.AReq("2.2.0", made).JSON()); authtest.CodeOf(err) != tt.want {
@@ -200,14 +198,14 @@ func TestPR28OneNotAskedYet(t *testing.T) {
 	}
 }
 
-// TestIDStaysUsedAfterTheEnd: an id stays used up for as long as it could be used,
-// though what it stood for is over and can no longer be fetched (I5, I1).
+// TestIDStaysUsedAfterTheEnd: an id stays used up for as long as it could be used, even if its authentication is over
+// and can no longer be fetched (I5, I1).
 func TestIDStaysUsedAfterTheEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
 		preauth, after time.Duration // how long ids are good; after how long the challenge ends
 		challenge      time.Duration
-		end            func(sent authtest.Object) authtest.Object // what ends it; nil: nothing does
+		end            func(sent authtest.Object) authtest.Object // what ends it; nil means that it is left to expire
 		want           string                                     // what the owner hears afterwards
 	}{
 		{"a result", time.Hour, time.Second, 24 * time.Hour, func(sent authtest.Object) authtest.Object { return authtest.RReq(sent, "Y", 1) }, "203 Unknown threeDSServerTransID"},
@@ -265,8 +263,8 @@ func (m minding) Create(ctx context.Context, t store.Txn) error {
 	return cmp.Or(ctx.Err(), m.Store.Create(ctx, t))
 }
 
-// TestRequestorGoneBeforeTheClaim: who has ended its side of the connection, and waits for the
-// answer, gets it.
+// TestRequestorGoneBeforeTheClaim: a requestor that has ended its side of the connection and waits for the answer gets
+// it.
 func TestRequestorGoneBeforeTheClaim(t *testing.T) {
 	w := authtest.NewWorld()
 	w.Reply = func(_ string, o authtest.Object) ([]byte, error) { return authtest.ARes(o, "Y"), nil }
@@ -280,8 +278,8 @@ func TestRequestorGoneBeforeTheClaim(t *testing.T) {
 	}
 }
 
-// TestRaisedPreauthTimeout: an id is used once though the time for ids is raised afterwards, on
-// the node that has seen it or on another (I5).
+// TestRaisedPreauthTimeout: an id is used only once, even if the time for ids is raised afterwards, on the node that
+// has seen it or on another (I5).
 func TestRaisedPreauthTimeout(t *testing.T) {
 	for _, raised := range []time.Duration{81 * time.Second, 5 * time.Minute, time.Hour} {
 		w := authtest.NewWorld()
@@ -315,8 +313,8 @@ func TestRaisedPreauthTimeout(t *testing.T) {
 	}
 }
 
-// TestRequestsWithoutStore: while the store cannot be read nobody hears that an id is unknown, which
-// would have him give up: neither directory server nor requestor.
+// TestRequestsWithoutStore: while the store cannot be read, neither directory server nor requestor hears that an id is
+// unknown, for then they would give up.
 func TestRequestsWithoutStore(t *testing.T) {
 	w := authtest.NewWorld()
 	e := w.NewEngine(0)
@@ -343,7 +341,7 @@ func TestRequestsWithoutStore(t *testing.T) {
 	}
 }
 
-// overtaken is a store before whose next update something else happens.
+// overtaken is a store in which something else happens just before the next update.
 type overtaken struct {
 	txn.Store
 	by func()
@@ -357,9 +355,9 @@ func (s *overtaken) Update(ctx context.Context, was store.Txn, change func(*stor
 	return s.Store.Update(ctx, was, change)
 }
 
-// TestResultOvertakesChallengeCommit: a result whose transaction was read while it waited, and is written to
-// when it does not any more, changes nothing, and its directory server is told as if it
-// had come later: 403 would have it sent again.
+// TestResultOvertakesChallengeCommit: the transaction of a result is read while it still waits, and no longer waits
+// when the result is written. The result changes nothing, and its directory server gets the answer for a result that
+// comes too late: after 403 it would send it again.
 func TestResultOvertakesChallengeCommit(t *testing.T) {
 	for _, version := range []string{"2.2.0", "2.3.1"} {
 		for name, tt := range map[string]struct {
@@ -396,9 +394,9 @@ func TestResultOvertakesChallengeCommit(t *testing.T) {
 	}
 }
 
-// TestRowPutBackIsNoticed: whoever puts an old row in place of a newer one turns no acknowledged N into an
-// acknowledged Y at the node that acknowledged the N: that node refuses the row, logs it and counts it. So
-// does the engine that follows at a reload.
+// TestRowPutBackIsNoticed: an attacker who replaces a row with an older one cannot turn an acknowledged N into an
+// acknowledged Y at the node that acknowledged the N. That node refuses the row, logs it and counts it. So does the
+// engine that follows it at a reload.
 func TestRowPutBackIsNoticed(t *testing.T) {
 	w := authtest.NewWorld()
 	req := challengedAt(t, w, "2.2.0")

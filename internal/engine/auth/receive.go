@@ -34,7 +34,7 @@ type receipt struct {
 	rec     *txn.Record
 	facts   message.Context // facts of the AReq and ARes, once the transaction was read
 
-	isSuperseded bool // the message names the first AReq of an authentication whose second one has left
+	isSuperseded bool // the message names the first AReq of an authentication that has since sent its second one
 }
 
 // Receive takes an RReq, an OReq or an Erro that one of the given schemes'
@@ -199,8 +199,8 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 	return r.acknowledge(ctx)
 }
 
-// isLate reports whether a result comes for an authentication of the Authentications API that was cancelled, or whose
-// challenge's time is over. It changes nothing, and the directory server need not know.
+// isLate reports whether a result is for an authentication of the Authentications API that was cancelled, or whose time
+// for the challenge is over. The result then changes nothing, and the directory server need not know.
 func isLate(t *store.Txn, rec *txn.Record, isOver bool) bool {
 	return rec.API != "" && (t.State == txn.Cancelled || t.State == txn.Challenge && isOver)
 }
@@ -275,8 +275,8 @@ func (r *receipt) keepFor() time.Duration {
 	return r.Timeouts.Result
 }
 
-// isRepeated reports whether the message is the very result that is stored, although the
-// directory server was told that it was not. Sent again, it is acknowledged.
+// isRepeated reports whether the message is the very result that is stored, although we told the directory server that
+// it was not. When it is sent again, it is acknowledged.
 func (r *receipt) isRepeated() bool {
 	return r.txn.State == txn.Result && r.rec.Refused && bytes.Equal(r.rec.RReq, r.msg.Bytes())
 }
@@ -349,9 +349,8 @@ func (r *receipt) newRRes(ctx context.Context, status string) Receipt {
 	}
 }
 
-// hasBegun reports whether the challenge was begun: then the ARes has reached the
-// requestor, even if it looked as if it had gone. A requestor that closes its sending
-// side of the connection early looks like that.
+// hasBegun reports whether the challenge was begun: then the ARes has reached the requestor, even if the requestor
+// seemed to have gone. It seems so when it closes its sending side of the connection early.
 func (r *receipt) hasBegun() bool {
 	const noCReq = "05" // a challengeCancel: the ACS has waited for the first CReq in vain
 	return r.facts.ARes.Text("transStatus") == "C" && r.msg.Text("challengeCancel") != noCReq
@@ -449,8 +448,8 @@ func namesOtherIDs(m, ares *message.Message) bool {
 	return false
 }
 
-// idOf returns the element name of m if it has the form of a transaction id, else "": we
-// repeat to others only what has that form.
+// idOf returns the element of m with this name if it has the form of a transaction id, else "". We repeat to other
+// parties only what has that form.
 func idOf(m *message.Message, name string) string {
 	id := m.Text(name)
 	if !message.IsUUID(id) {

@@ -20,8 +20,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestChangedInTheDatabase: whoever can write to the database, but has no keys, gets
-// no result to another merchant, keeps none alive and has none replaced.
+// TestChangedInTheDatabase: an attacker who can write to the database but has no keys cannot give a result to another
+// merchant, keep one alive or replace one.
 func TestChangedInTheDatabase(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -358,8 +358,8 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 	}
 }
 
-// TestD126WithheldValuesSayHowLongTheyWere: what the journal does not show of a message says its length, and an
-// authentication value has a keyed hash beside it: the same for the same value, another for another one.
+// TestD126WithheldValuesSayHowLongTheyWere: where the journal hides a value of a message, it shows the length. For an
+// authentication value it also shows a keyed hash, which is the same for the same value and differs for another one.
 func TestD126WithheldValuesSayHowLongTheyWere(t *testing.T) {
 	t.Parallel()
 	keys := journal.NewKeys()

@@ -161,7 +161,7 @@ func unknown(v message.Version, detail, id string) message.Error {
 
 // WaitForResult waits for the result of a transaction that [Engine.Result] returned pending for. It
 // returns as soon as Result would return anything but a *PendingError, and that error once ctx has
-// ended. A result that comes to this node is noticed at once, one that comes to another within resultPoll.
+// ended. A result that comes to this node is noticed immediately, one that comes to another node within resultPoll.
 func (e *Engine) WaitForResult(ctx context.Context, acc *account.Account, pending *PendingError) ([]byte, error) {
 	id := pending.Erro.ServerTransID
 	var rreq handedOut

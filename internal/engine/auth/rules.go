@@ -105,8 +105,8 @@ func isWithin(then, now time.Time, d time.Duration) bool {
 	return since >= 0 && since < d
 }
 
-// Notes are what a requestor may want to know of a request beside its answer. Elements are
-// named as errorDetail has them, each once and without values.
+// Notes are what a requestor may want to know about a request in addition to its answer. Elements are named as in
+// errorDetail, each once and without values.
 type Notes struct {
 	// Normalised elements were corrected or filled in before the request left (docs/api.md, R9).
 	Normalised []string

@@ -80,8 +80,7 @@ func (s *stand) recorded(t *testing.T) []string {
 	return texts
 }
 
-// good is a request with which Visa and Mastercard can have no fault that is
-// sure; without names are left out.
+// good is a request without any sure fault for Visa and Mastercard. The names in without are left out.
 func good(version, id string, without ...string) authtest.Object {
 	o := authtest.AReq(version, id)
 	o["cardExpiryDate"], o["threeDSRequestorID"] = "3012", "12345678*M1"
@@ -92,8 +91,7 @@ func good(version, id string, without ...string) authtest.Object {
 	return o
 }
 
-// TestSchemeRules is MC-12, MC-19 and MC-21: what becomes of a request that a
-// scheme asks more of.
+// TestSchemeRules is MC-12, MC-19 and MC-21: what happens to a request from which a scheme requires more.
 func TestSchemeRules(t *testing.T) {
 	type change = map[string]any
 	for _, tt := range []struct {
@@ -157,7 +155,7 @@ func TestSchemeRules(t *testing.T) {
 	}
 }
 
-// refused: nothing has left and nothing is stored; all elements are named.
+// the AReq is refused: nothing was sent and nothing is stored, and all elements are named.
 func (s *stand) refused(t *testing.T, err error, code, detail string, fewer bool) {
 	t.Helper()
 	if got := authtest.CodeOf(err); got != code {
@@ -176,8 +174,7 @@ func (s *stand) refused(t *testing.T, err error, code, detail string, fewer bool
 	}
 }
 
-// sent: the AReq has left as ever, and what it lacks is in record and log, or
-// nowhere.
+// sent means that the AReq was sent as usual, and what it lacks is in record and log, or nowhere.
 func (s *stand) sent(t *testing.T, rules, finding string) {
 	t.Helper()
 	if len(s.Sends) != 1 {
@@ -209,8 +206,8 @@ func (s *stand) sent(t *testing.T, rules, finding string) {
 	}
 }
 
-// TestFindingsHoldNoValues: whatever is wrong with them, what requestors send
-// is in no finding, log line, metric or answer.
+// TestFindingsHoldNoValues: whatever is wrong with the values that requestors send, they are in no finding, log line,
+// metric or answer.
 func TestFindingsHoldNoValues(t *testing.T) {
 	const canary = "CANARY"
 	for _, of := range scheme.Names() {
@@ -293,8 +290,8 @@ func BenchmarkAuth(b *testing.B) {
 	}
 }
 
-// TestK5ReportOfMandatesHasTheRulesOfEachRecord: the journal names the rules that an AReq does not keep, with their dates.
-// A request that keeps them names none, and nor does one of a merchant whose scheme_rules are off.
+// TestK5ReportOfMandatesHasTheRulesOfEachRecord: the journal names the rules that an AReq breaks, with their dates. It
+// names none for a request that keeps them, and none for a merchant whose scheme_rules are off.
 func TestK5ReportOfMandatesHasTheRulesOfEachRecord(t *testing.T) {
 	for _, tt := range []struct {
 		without []string

@@ -104,7 +104,7 @@ func (s *sim) step() {
 			if op != which || s.brief && failed {
 				return true, nil
 			}
-			was := done && !failed // of a change, whose other tries come to nothing
+			was := done && !failed // of a change; its other tries change nothing
 			failed, s.Down = true, lasts == 2
 			return was, authtest.ErrFault
 		}
@@ -238,8 +238,8 @@ func (s *sim) deliver(f *fact) {
 	s.acked(f, body, right, got)
 }
 
-// deliverAgain posts what was refused because the store had failed: now it is taken, whether
-// it was stored then or not.
+// deliverAgain posts what was refused because the store had failed: now it is accepted, whether it was stored then or
+// not.
 func (s *sim) deliverAgain() {
 	for _, d := range s.again {
 		got := authtest.Parse(s.t, s.node().Receive(context.Background(), []string{"visa"}, d.body).Body)

@@ -9,12 +9,12 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/authtest"
 )
 
-// The duties whose time nobody can sit out, groups DA, TO, VR and TM.
+// The duties that take longer than a test can wait, groups DA, TO, VR and TM.
 
 // TestDecoupledWait: the result of a decoupled authentication is taken until
 // DecMaxTime, an hour and 30 s are over, and refused afterwards; until it is
-// there the requestor hears that it is pending, and when the wait is over that
-// nothing will come (DA-03, DA-04, DA-10, TO-09, VR-19, ID-07).
+// there the requestor hears that it is pending, and when the wait is over, that no result will come (DA-03, DA-04,
+// DA-10, TO-09, VR-19, ID-07).
 func TestDecoupledWait(t *testing.T) {
 	const grace = time.Hour + 30*time.Second
 	for _, version := range []string{"2.2.0", "2.3.1"} {

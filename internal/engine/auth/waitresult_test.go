@@ -12,8 +12,8 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
-// TestP2WaitEndsWhenThereIsSomethingToSay: a wait ends at once when a result, or an Erro in its place, comes
-// to the same node, and within a poll when it comes to another. A result that is refused does not end it.
+// TestP2WaitEndsWhenThereIsSomethingToSay: a wait ends immediately when a result, or an Erro in its place, comes to the
+// same node, and within one poll when it comes to another node. A result that is refused does not end it.
 func TestP2WaitEndsWhenThereIsSomethingToSay(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -87,8 +87,8 @@ func TestP2WaitAsksTheStoreGently(t *testing.T) {
 	})
 }
 
-// TestP2WaitDuringAnAuth: a /postauth that waits while the /auth is in work hears at once that no challenge
-// took place.
+// TestP2WaitDuringAnAuth: a /postauth that waits while the /auth is in work hears immediately that no challenge took
+// place.
 func TestP2WaitDuringAnAuth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := authtest.NewWorld()

@@ -47,8 +47,8 @@ func withoutCardholder() authtest.Object {
 	return req
 }
 
-// TestA2DSChoosesTheDirectory: a co-badged card goes to the directory that ds names, under any word; without ds to
-// the first. /preauth names all of them.
+// TestA2DSChoosesTheDirectory: the AReq of a co-badged card goes to the directory that ds names, under any word;
+// without ds it goes to the first. /preauth names all of them.
 func TestA2DSChoosesTheDirectory(t *testing.T) {
 	w := authtest.NewWorld()
 	e := wordEngine(w, "visa", "cb", "my-own-scheme")
@@ -159,7 +159,7 @@ func TestA2IDOfOneSchemeIsNoneOfAnother(t *testing.T) {
 }
 
 // TestA2ResultOfAnotherDirectoryIsRefused: the result of a transaction with one directory counts only from that
-// directory, also when both have words of the operator's own.
+// directory, even if the operator chose the words of both.
 func TestA2ResultOfAnotherDirectoryIsRefused(t *testing.T) {
 	w := authtest.NewWorld()
 	e := wordEngine(w, "visa", "cb", "my-own-scheme")

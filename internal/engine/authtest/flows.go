@@ -23,7 +23,7 @@ func NewKeyRing(t *testing.T) *keyring.Ring {
 	return ring
 }
 
-// AReq231 is areq with what 2.3.1 asks for beside.
+// AReq231 is AReq with the elements that 2.3.1 also requires.
 func AReq231(id string, more Object) Object {
 	o := AReq("2.3.1", id)
 	o["acceptLanguage"], o["acquirerCountryCode"] = []string{"en"}, "208"

@@ -83,7 +83,7 @@ func (p *Page) Start() *session.BrowserView {
 	return v
 }
 
-// Await waits until the browser is told of a step.
+// Await waits until the browser is to take a step.
 func (p *Page) Await(step session.BrowserStep) *session.BrowserView {
 	p.T.Helper()
 	var v *session.BrowserView

@@ -1,5 +1,5 @@
-// Package authtest is a world around the engines for the tests of their rooms: a store in memory, directory servers that
-// are functions, a clock that stands still, and good messages. Begin with [NewWorld].
+// Package authtest is a world around the engines for the tests of their packages: a store in memory, directory servers
+// that are functions, a clock that stands still, and good messages. Begin with [NewWorld].
 package authtest
 
 import (
@@ -32,8 +32,8 @@ import (
 // ErrFault is what a store in trouble returns.
 var ErrFault = errors.New("store fault")
 
-// A World is an engine among fakes that a test holds in its hands: a store in
-// memory, directories that are functions, a clock that stands still.
+// A World is an engine among fakes that a test controls: a store in memory, directories that are functions, a clock
+// that stands still.
 type World struct {
 	Nanos     atomic.Int64 // Unix nanoseconds
 	Mu        sync.Mutex
@@ -135,8 +135,8 @@ func (w *World) write(op string, t store.Txn) error {
 	return err
 }
 
-// LoseLazy ends the machine that the store is on: lazy changes since the last one that
-// was not have not happened.
+// LoseLazy imitates the end of the store's machine: it undoes lazy changes that came after the last change that was not
+// lazy.
 func (w *World) LoseLazy() {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -255,8 +255,7 @@ func (w *World) Reported() []message.Error {
 	return slices.Clone(w.erros)
 }
 
-// plain seals nothing, but notices when a record is opened under another name. It seals
-// nothing alike twice.
+// plain seals nothing, but notices when a record is opened under another name. Two seals of the same data differ.
 type plain struct{}
 
 var seals atomic.Int64
@@ -273,7 +272,7 @@ func (plain) Open(id string, sealed []byte) ([]byte, error) {
 	return sealed[head:], nil
 }
 
-// Digest and IsDigest are as good as keyed: nobody else makes such digests.
+// Digest and IsDigest use no secret key: in a test, no other party makes such digests.
 func (plain) Digest(data string) []byte { sum := sha256.Sum256([]byte("key" + data)); return sum[:] }
 
 func (p plain) IsDigest(digest []byte, data string) bool { return bytes.Equal(digest, p.Digest(data)) }

@@ -90,8 +90,7 @@ func TestR8cRequestOf231GoesToCardOf220(t *testing.T) {
 }
 
 // TestBridgingOnlyWhereItIsTaken: without the merchant's bridging, with a strict key or for a card of 2.3.1
-// nothing changes. A range that lists no version that is known gets the AReq of 2.2.0 without the
-// extension.
+// nothing changes. If a range lists no known version of the extension, its AReq of 2.2.0 has no extension.
 func TestBridgingOnlyWhereItIsTaken(t *testing.T) {
 	strict := &account.Account{Merchant: bridged.Merchant, Strict: true}
 	for name, tt := range map[string]struct {
@@ -135,8 +134,8 @@ func TestBridgingOnlyWhereItIsTaken(t *testing.T) {
 	}
 }
 
-// TestBridgingOfRequestOf220: a request of 2.2.0 with elements of 2.3.1 has them carried, too, and a fault in
-// them is refused with their name. X-Normalised names what was changed.
+// TestBridgingOfRequestOf220: elements of 2.3.1 in a request of 2.2.0 are carried, too, and a fault in them is refused
+// with their name. X-Normalised names what was changed.
 func TestBridgingOfRequestOf220(t *testing.T) {
 	w := bridgingWorld(ranges.Extension{ID: extension.BridgingID, Version: "2.0"})
 	e := w.NewEngine(0)
@@ -183,8 +182,8 @@ func TestOtherVersionOfBridgingIsLogged(t *testing.T) {
 	}
 }
 
-// TestBridgingNormalisesAs231: what is put right in a request of 2.3.1 is put right in what Bridging carries,
-// and is named.
+// TestBridgingNormalisesAs231: what is corrected in a request of 2.3.1 is also corrected in what Bridging carries, and
+// is named.
 func TestBridgingNormalisesAs231(t *testing.T) {
 	w := bridgingWorld(ranges.Extension{ID: extension.BridgingID, Version: "2.0"})
 	e := w.NewEngine(0)

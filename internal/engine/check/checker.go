@@ -1,8 +1,8 @@
-// Package check says what is wrong with a request, and makes its AReq. It is the one judge of /auth, of requests for
-// authentications, of those of agents, and of explanations: call [Checker.CheckAReq], [Checker.CheckCreation],
+// Package check says what is wrong with a request, and makes its AReq. It is the only code that judges the requests of
+// /auth, for authentications, of agents, and for explanations: call [Checker.CheckAReq], [Checker.CheckCreation],
 // [Checker.CheckAgents] or [Checker.Explain].
 //
-// It asks no store, no network and no clock. What it knows of cards it is given, as [Cards].
+// It uses no store, no network and no clock. It gets what it knows about cards as [Cards].
 package check
 
 import (
@@ -40,8 +40,8 @@ type Cards interface {
 	// AnyTried reports whether any directory has been asked for its ranges
 	// since start, whatever it answered.
 	AnyTried() bool
-	// Pending reports whether a directory that could hold a card, the scheme's
-	// or, of "", any, has not been asked yet: that no range has it says nothing.
+	// Pending reports whether a directory that could hold a card has not been asked for its ranges yet: that of the
+	// scheme or, for "", any directory. Until it was asked, it means nothing that no range holds the card.
 	Pending(scheme string) bool
 }
 
@@ -194,7 +194,7 @@ func (k *Checker) isStillPending(req *Request) bool {
 	return k.Cards.Pending(req.DS)
 }
 
-// BINOf is the beginning of a card number that may be shown beside its last four digits.
+// BINOf is the beginning of a card number that may be shown together with its last four digits.
 func BINOf(pan string) string {
 	if len(pan) < 16 {
 		return pan[:6]
@@ -244,7 +244,7 @@ func IsCardNumber(s string) bool { return len(s) >= 13 && len(s) <= 19 && hasOnl
 func hasOnlyDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
 // CommonVersions lists the versions that ACS, directory server and 3DS Server share for a
-// range, ascending. Of a range that is not known nothing but the versions of the directory is known.
+// range, ascending. If the range is not known, only the versions of the directory count.
 func CommonVersions(peer *Directory, info *ranges.Info) []message.Version {
 	if info == nil {
 		return peer.Versions
@@ -273,8 +273,8 @@ func ACSVersion(info *ranges.Info, version string) *ranges.ACSVersion {
 }
 
 // MethodURL returns the threeDSMethodURL of a version, "" if acs is nil or has none that a browser
-// may be sent to. Bad URLs are withheld when card ranges are read. The store may still hold
-// ranges of a time when the directory was a laboratory's.
+// may be sent to. Bad URLs are withheld when card ranges are read. The store may still hold ranges from a time when the
+// directory counted as a laboratory's.
 func MethodURL(peer *Directory, acs *ranges.ACSVersion) string {
 	policy := browserurl.Policy{Lab: peer.Lab}
 	if acs == nil || acs.MethodURL == "" || policy.Check(acs.MethodURL) != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// A Content is what a request comes to without the store and the state of its id. It is the same for a request and
-// for its explanation, so that they cannot disagree.
+// A Content is the result of all checks of a request that need neither the store nor the state of its id. It is the
+// same for a request and for its explanation, so they cannot disagree.
 type Content struct {
 	To           Target
 	Message      *message.Request
@@ -65,8 +65,8 @@ func (k *Checker) judgeAReq(req *Request, c *Content) {
 	k.finish(req, c, found)
 }
 
-// CheckCreation is CheckAReq for the body of a request for an authentication. What it lacks is filled in, and placeholders
-// stand for what the page of the browser tells later.
+// CheckCreation is CheckAReq for the body of a request for an authentication. What it lacks is filled in, and
+// placeholders stand for what the page of the browser sends later.
 func (k *Checker) CheckCreation(req *Request, body []byte) (*Content, error) {
 	c, err := k.openCreation(req, body, req.Account.Strict)
 	if err != nil {
@@ -85,7 +85,7 @@ func (k *Checker) CheckCreation(req *Request, body []byte) (*Content, error) {
 
 // AgentSteps are what an agent says of its browser, whose steps it takes itself.
 type AgentSteps struct {
-	// NotificationURL is where the issuer sends the browser back. Empty means that it is told later.
+	// NotificationURL is where the issuer sends the browser back. Empty means that the agent sends it later.
 	NotificationURL string
 	// Completion says what became of the 3DS Method: Y, N or U. Empty means that the AReq is not to leave yet.
 	Completion string
@@ -195,8 +195,8 @@ func (k *Checker) makeID(req *Request, to Target) {
 	req.id = requestedID{value: id, made: true}
 }
 
-// finish mends what completed requests say, unless it is strict, checks all of it, and makes the AReq. Found are the
-// problems so far.
+// finish corrects what the completed request says, unless the key is strict, checks everything, and makes the AReq.
+// Found are the problems so far.
 func (k *Checker) finish(req *Request, c *Content, found message.Problems) {
 	to, msg, merchant := c.To, c.Message, req.Account.Merchant
 	c.canTransliterate = !merchant.Transliterate && !req.isStrict && !c.fitsTexts
@@ -222,8 +222,8 @@ func (k *Checker) finish(req *Request, c *Content, found message.Problems) {
 	c.Problems = req.withoutCopy(found)
 }
 
-// withoutCopy leaves out the problems of an acquirer's country that was copied from that of the merchant: the fault is
-// in what the caller sent, and is reported there.
+// withoutCopy leaves out the problems of an acquirer's country that was copied from the merchant's country: the fault
+// is in the member that the caller sent, and is reported there.
 func (req *Request) withoutCopy(found message.Problems) message.Problems {
 	isCopied := slices.ContainsFunc(req.Changes, func(c message.Change) bool {
 		return c.Path == "acquirerCountryCode" && strings.HasSuffix(c.What, "from merchantCountryCode")
@@ -357,7 +357,7 @@ func (k *Checker) checkRules(req *Request, c *Content) message.Problems {
 	c.Findings, c.RulesChecked = c.To.Peer.Sheet().Check(c.AReq, cmp.Or(req.asOf, req.Start)), true
 	for _, f := range c.Findings {
 		if mode == rulesEnforce && f.Code != 0 {
-			// Of several elements of which one is enough, the first is named.
+			// If one of several elements is enough, the first is named.
 			refused = append(refused, message.Problem{Code: f.Code, Path: message.Path(f.Elements[0])})
 			c.Enforced = append(c.Enforced, f)
 		} else {

@@ -47,7 +47,7 @@ func (k *Checker) addProtocolDefaults(req *Request, msg *message.Request) {
 	req.setDefault(msg, "purchaseDate", req.Start.UTC().Format("20060102150405"))
 }
 
-// addProfileDefaults fills in what the merchant's profile says, first that for the scheme. The page of a browser tells
+// addProfileDefaults fills in what the merchant's profile says, first that for the scheme. The page of a browser sends
 // its members later: placeholders stand for them until then, and req.awaited names them.
 func (k *Checker) addProfileDefaults(req *Request, to Target, msg *message.Request) {
 	table, merchant := message.TableOf(message.AReq, req.Version), req.Account.Merchant
@@ -77,8 +77,8 @@ func (k *Checker) addProfileDefaults(req *Request, to Target, msg *message.Reque
 	}
 }
 
-// browserMembers are what the browser tells, each with a good value as JSON. With it a request is checked before the
-// browser has told anything. It is never sent: see [message.Request.SetPlaceholder].
+// browserMembers are the members that the browser sends, each with a valid value as JSON. With these values a request
+// is checked before the browser has sent anything. It is never sent: see [message.Request.SetPlaceholder].
 var browserMembers = []struct{ name, placeholder string }{
 	{"threeDSCompInd", `"U"`},
 	{"browserAcceptHeader", `"*/*"`},
@@ -128,7 +128,7 @@ func (k *Checker) checkOwnMembers(msg *message.Request) []api.Fault {
 			entry := add("reference", "length", "Send 1 to 64 printable characters.")
 			entry.Limit, entry.Found = &api.Limit{Min: &least, Max: &most}, &api.Found{Type: "string", Length: &n}
 		} else {
-			add("reference", "control-character", "Send printable characters alone.")
+			add("reference", "control-character", "Send only printable characters.")
 		}
 	}
 	if isText("returnUrl") && !k.isReturnURL(msg.Text("returnUrl")) {

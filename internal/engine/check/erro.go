@@ -24,7 +24,7 @@ var descriptions = map[message.Code]string{
 	message.TransientFailure:   "Transient system failure",
 }
 
-// Describe is the errorDescription of a code as the requestor's contract has it.
+// Describe returns the errorDescription of a code as the requestor's contract words it.
 func Describe(code message.Code) string { return cmp.Or(descriptions[code], code.Description()) }
 
 // NewErro makes an Erro for the requestor. TransID is "" if it knows no id.
@@ -145,7 +145,7 @@ func unreadable(err error) api.Fault {
 const UnknownID = "Unknown threeDSServerTransID"
 
 // FaultsOf returns what is wrong with the request that err refuses (docs/api.md, R12a): none if the Erro is another
-// component's, or has a code that does not tell of a fault of the content.
+// component's, or has a code that is not about a fault of the content.
 func FaultsOf(err error) []api.Fault {
 	bad, ok := errors.AsType[message.Error](err)
 	switch {
@@ -176,8 +176,8 @@ func NoRanges(v message.Version, transID string) message.Error {
 	return NewErro(v, message.TransientFailure, RangesNotLoaded, transID)
 }
 
-// Elements returns the elements that an Erro of this server finds fault with, by its
-// errorDetail; none when that is a sentence, or the Erro is another component's.
+// Elements returns the faulty elements that an Erro of this server names in its errorDetail. There are none if that is
+// a sentence, or if the Erro is another component's.
 func Elements(bad message.Error) []string {
 	switch bad.Code {
 	case message.Missing, message.Format, message.Duplicate, message.Reserved, message.ISOCode, message.BadTransactionData, message.CriticalExtension:

@@ -30,7 +30,7 @@ func (x *Explanation) Reject(further []api.Fault) {
 	x.IsValid, x.AReq, x.Faults = false, nil, append(further, x.Faults...)
 }
 
-// ExplainOptions are what is asked for beside the body.
+// ExplainOptions are the parameters of the request in addition to the body.
 type ExplainOptions struct {
 	Scheme string    // "" means that of the body
 	AsOf   time.Time // its zero value means now
@@ -40,9 +40,9 @@ type ExplainOptions struct {
 	// and rules of the scheme about them do not count.
 	Placeholders []string
 
-	// IsCreation has the body be that of a request for an authentication, not that of an /auth.
+	// IsCreation means that the body is a request for an authentication, not one of /auth.
 	IsCreation bool
-	// Agent has it be that of an agent; nil for all others.
+	// Agent is set if the body comes from an agent, and nil otherwise.
 	Agent *AgentSteps
 }
 
@@ -90,8 +90,8 @@ func ReadExplainOptions(body []byte) (ExplainOptions, []api.Fault) {
 	return o, entries
 }
 
-// Explain says what becomes of a body, which the request is about, by the check that it is for. It sends nothing, stores
-// nothing, and logs nothing. The state of the id in the body does not count.
+// Explain says what happens to a body of the request, by the check that it is for. It sends nothing, stores nothing,
+// and logs nothing. The state of the id in the body does not count.
 func (k *Checker) Explain(req *Request, body []byte, o ExplainOptions) *Explanation {
 	req.wantedScheme, req.asOf = o.Scheme, o.AsOf
 	original, err := message.ReadRequest(slices.Clone(body), k.Limits)
@@ -159,7 +159,7 @@ func (k *Checker) checkAnyID(req *Request, body []byte, o ExplainOptions) (*Cont
 	return c, nil
 }
 
-// maskedCard is a card number of which all but the first and last digits were made unreadable.
+// maskedCard is a card number that shows only its first and last digits.
 var maskedCard = regexp.MustCompile(`^[0-9]{0,8}[*xX•.#]{3,}[0-9]{0,4}$`)
 
 // checkCard says what the card ranges say of the request: that no directory has the card, or not in this version.
@@ -218,7 +218,7 @@ func (k *Checker) KeptCorrections(req *Request, c *Content, body []byte) []api.C
 	return all
 }
 
-// corrections returns what was changed in a request, and the members that are not sent because nobody knows them.
+// corrections returns what was changed in a request, and the members that are not sent because they are unknown.
 func corrections(req *Request, c *Content, original *message.Request) (all []api.Correction) {
 	for _, change := range req.Changes {
 		n := api.Correction{Pointer: faults.Pointer(change.Path), Rule: change.What}

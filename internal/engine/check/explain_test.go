@@ -61,9 +61,8 @@ var explainable = []*account.Account{
 	{Merchant: &account.Merchant{Name: "Helped", SchemeRules: "off", Transliterate: true, Bridging: true}},
 }
 
-// TestE3AuthAndExplainAgree: exactly those bodies are invalid for /explain that /auth refuses for their content, and
-// what
-// /explain would send has the members of what /auth sends. THREEDS_EXPLAIN_BODIES=100000 makes that many.
+// TestE3AuthAndExplainAgree: /explain calls exactly those bodies invalid that /auth refuses for their content, and what
+// /explain would send has the same members as what /auth sends. THREEDS_EXPLAIN_BODIES=100000 makes that many.
 func TestE3AuthAndExplainAgree(t *testing.T) {
 	t.Parallel()
 	bodies, err := strconv.Atoi(cmp.Or(os.Getenv("THREEDS_EXPLAIN_BODIES"), "2000"))
@@ -222,7 +221,7 @@ func TestD12CureNamesTheProfile(t *testing.T) {
 	}
 }
 
-// TestD12SchemeRequiredHasItsSource: what only the scheme requires is told as such, with the source.
+// TestD12SchemeRequiredHasItsSource: the answer marks what only the scheme requires, and names the source.
 func TestD12SchemeRequiredHasItsSource(t *testing.T) {
 	t.Parallel()
 	e := authtest.NewWorld().NewEngine(0)
@@ -343,8 +342,8 @@ func TestE3CardWithoutRange(t *testing.T) {
 	}
 }
 
-// TestCase25ACureThatWasFollowedHelps: a cure names the setting transliterate for the elements alone that it writes, and
-// only where the merchant does not have it. With it the request is not refused any more.
+// TestCase25ACureThatWasFollowedHelps: a cure names the setting transliterate only for the elements that this setting
+// changes, and only where the merchant does not use it. With the setting the request is no longer refused.
 func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
 	t.Parallel()
 	e := authtest.NewWorld().NewEngine(0)

@@ -17,8 +17,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestCriticalExtensions: one that the directory's configuration names passes in
-// every direction, another is 202 (VG-14, MC-52).
+// TestCriticalExtensions: a critical extension that the directory's configuration names passes in every direction; any
+// other is 202 (VG-14, MC-52).
 func TestCriticalExtensions(t *testing.T) {
 	critical := func(id string) []authtest.Object {
 		return []authtest.Object{{"name": "Extension", "id": id, "criticalityIndicator": true, "data": authtest.Object{"a": "b"}}}
@@ -99,8 +99,8 @@ func sendWith(t *testing.T, acc *account.Account, more authtest.Object) (sent []
 	return sent, notes, err
 }
 
-// TestR8aPlainFieldsBecomeMessageExtensions: what a requestor writes in "extensions" is sent as
-// messageExtension to the directory that takes it, and is left out for others.
+// TestR8aPlainFieldsBecomeMessageExtensions: what a requestor writes in "extensions" is sent as messageExtension to the
+// directory that accepts it, and is left out for others.
 func TestR8aPlainFieldsBecomeMessageExtensions(t *testing.T) {
 	sent, notes, err := sendWith(t, authtest.Shop, authtest.Object{"extensions": authtest.Object{
 		"TravelIndustry":         authtest.Object{"agencyIndicator": "N", "air": authtest.Object{"airlineTicketInfo": authtest.Object{"ticketCount": "02"}}},
@@ -149,7 +149,7 @@ func TestR8aPlainFieldsBecomeMessageExtensions(t *testing.T) {
 }
 
 // TestR8bKnownExtensionsAreChecked: an extension whose content is public is refused with the path into it
-// if a value in it is wrong. What is missing is a fault for strict keys only. All others leave byte for
+// if a value in it is wrong. What is missing is a fault for strict keys only. All other extensions are sent on byte for
 // byte.
 func TestR8bKnownExtensionsAreChecked(t *testing.T) {
 	strict := &account.Account{Merchant: authtest.Shop.Merchant, Strict: true}
@@ -206,8 +206,8 @@ func TestKnownExtensionsOfAnswersAreNoFaults(t *testing.T) {
 	}
 }
 
-// TestR8aLimitsHoldForWhatIsBuilt: the number and the size of extensions are those of the version, with what
-// was built.
+// TestR8aLimitsHoldForWhatIsBuilt: the limits of the version for the number and the size of extensions also hold for
+// built ones.
 func TestR8aLimitsHoldForWhatIsBuilt(t *testing.T) {
 	own := make([]authtest.Object, 10)
 	for i := range own {

@@ -44,9 +44,9 @@ func checkExtensions(req *Request, areq *message.Message) message.Problems {
 	return extension.CheckSent(areq)
 }
 
-// bridgeRequest rewrites a request of 2.3.1 for a card that can be used with 2.2.0 and not with 2.3.1, and has
-// Bridging carry what 2.2.0 lacks. It returns the faults of that. Only merchants with bridging have
-// it, and no strict keys.
+// bridgeRequest rewrites a request of 2.3.1 for a card that can be used with 2.2.0 and not with 2.3.1, and puts what
+// 2.2.0 lacks into the extension Bridging. It returns the faults of that. It does so only for merchants with bridging,
+// and not for strict keys.
 func bridgeRequest(req *Request, to Target, msg *message.Request) message.Problems {
 	if !req.Account.Merchant.Bridging || req.Account.Strict || to.Peer == nil {
 		return nil
@@ -64,7 +64,7 @@ func bridgeRequest(req *Request, to Target, msg *message.Request) message.Proble
 }
 
 // normaliseOf231 normalises a request of 2.3.1 before it becomes one of 2.2.0, which lacks some of the
-// elements. It returns the changes of elements that are sent all the same.
+// elements. It returns the changes of elements that are still sent.
 func normaliseOf231(msg *message.Request) []message.Change {
 	return slices.DeleteFunc(msg.Normalise(), func(c message.Change) bool {
 		name, _, _ := strings.Cut(c.Path.Name(), ".")

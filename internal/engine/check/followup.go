@@ -34,7 +34,7 @@ const Browser = "02"
 const SPCSupport = "threeDSRequestorSpcSupport"
 
 // withdrawSPC takes back the offer of SPC to an issuer that cannot use it: one whose
-// acsInfoInd lacks 07 (Req 448). An offer that says N is none.
+// acsInfoInd lacks 07 (Req 448). The value N is no offer.
 func withdrawSPC(req *Request, to Target, msg *message.Request) {
 	if message.TableOf(message.AReq, req.Version).Field(SPCSupport) == nil || msg.Text("deviceChannel") != Browser {
 		return
@@ -68,8 +68,7 @@ func withdrawSPCOfAgent(req *Request, msg *message.Request) {
 	req.addChange(SPCSupport, "left out, agents have no SPC")
 }
 
-// followUpKind tells a follow-up by the elements that only such an AReq has; it is "" for
-// all others.
+// followUpKind recognises a follow-up by the elements that only such an AReq has; it is "" for all others.
 func followUpKind(v message.Version, areq *message.Message) string {
 	switch {
 	case v < message.V231:
@@ -92,8 +91,8 @@ func hasAssertion(areq *message.Message) bool {
 	return false
 }
 
-// NeedsFirst reports whether an AReq is refused that refers to no first authentication. Only browsers are answered
-// S: elsewhere an assertion is how the requestor has authenticated the cardholder.
+// NeedsFirst reports whether an AReq is refused if it refers to no first authentication. Only browsers get S: elsewhere
+// an assertion is how the requestor has authenticated the cardholder.
 func NeedsFirst(kind string, areq *message.Message) bool {
 	return kind != SPC || areq.Text("deviceChannel") == Browser
 }
@@ -130,7 +129,7 @@ func FollowUpProblems(v message.Version, areq *message.Message) message.Problems
 }
 
 // FirstOf returns which kind of follow-up an AReq is, and the acsTransID by which it refers to the first authentication. The
-// kind of every other AReq is "". The error is that the reference is not good.
+// kind of every other AReq is "". The error says that the reference is not valid.
 func (k *Checker) FirstOf(req *Request, areq *message.Message) (kind, ref string, err error) {
 	kind = followUpKind(req.Version, areq)
 	if kind == "" {
@@ -172,8 +171,8 @@ type Earlier struct {
 }
 
 // Check checks that an AReq is about the purchase of the first authentication, and comes in time after it, with an
-// allowance for nodes whose clocks differ. A request that says itself that the time for SPC
-// was over (spcIncompInd 03) may come late, but without an assertion.
+// allowance for nodes whose clocks differ. A request that itself says that the time for SPC was over (spcIncompInd 03)
+// may come late, but then without an assertion.
 func (first *Earlier) Check(req *Request, areq *message.Message) error {
 	if names := first.differences(areq); len(names) > 0 {
 		return RefuseFollowUp(req, "", names...)

@@ -20,8 +20,8 @@ var separatedCards = []string{
 	" " + authtest.PAN + " ", authtest.PAN[:4] + "\u00a0" + authtest.PAN[4:],
 }
 
-// TestC20CardNumberWithBlanksIsTaken: blanks and dashes in a card number are left out in every operation that takes one,
-// and named. A strict key has its request refused.
+// TestC20CardNumberWithBlanksIsTaken: blanks and dashes in a card number are removed in every operation that takes one,
+// and reported. A request with a strict key is refused.
 func TestC20CardNumberWithBlanksIsTaken(t *testing.T) {
 	strict := &account.Account{Merchant: authtest.Shop.Merchant, Strict: true}
 	for _, card := range separatedCards {
@@ -64,8 +64,8 @@ func TestC20CardNumberWithBlanksIsTaken(t *testing.T) {
 	}
 }
 
-// TestCase36BlankAroundAnID: blanks before and behind ids are left off, and named. A strict key has its request refused
-// with the names of all of them.
+// TestCase36BlankAroundAnID: blanks before and after ids are removed, and reported. A request with a strict key is
+// refused with the names of all of them.
 func TestCase36BlankAroundAnID(t *testing.T) {
 	strict := &account.Account{Merchant: authtest.Shop.Merchant, Strict: true}
 	ids := []string{"acquirerBIN", "acquirerMerchantID", "acctID", "threeDSServerTransID"}
@@ -110,8 +110,8 @@ func TestCase36BlankAroundAnID(t *testing.T) {
 	}
 }
 
-// TestCase31AgentsRequestIsFitted: what the schema of the Agentic Commerce Protocol allows and EMV 3DS has no room for is
-// broken, cut, written in ASCII or left out, and named. The payment goes on.
+// TestCase31AgentsRequestIsFitted: values that the schema of the Agentic Commerce Protocol allows, but that do not fit
+// into EMV 3DS, are split, cut, written in ASCII or left out, and reported. The payment goes on.
 func TestCase31AgentsRequestIsFitted(t *testing.T) {
 	const street = "Building of the Northern Harbour Company, Entrance C 12" // 55 characters
 	long := strings.Repeat("x", 55)

@@ -14,8 +14,8 @@ import (
 )
 
 // A Request is what is known of one request that is to become an AReq: who sent it, what it is about, and
-// what was corrected in it. It does not hold the message, which needs much memory, and of
-// which only the text is needed once it has been checked.
+// what was corrected in it. It does not hold the message, which needs much memory: once a message has been checked,
+// only its text is needed.
 type Request struct {
 	Account *account.Account
 	Start   time.Time
@@ -131,7 +131,7 @@ func (req *Request) setDefault(msg *message.Request, name, text string) {
 	req.Defaulted = append(req.Defaulted, name)
 }
 
-// await notes that a member is told later, and lets a placeholder stand for it until then.
+// await records that a member comes later, and lets a placeholder stand for it until then.
 func (req *Request) await(msg *message.Request, name, placeholder string) {
 	msg.SetPlaceholder(name, []byte(placeholder))
 	req.Awaited = append(req.Awaited, name)
@@ -145,8 +145,8 @@ func WithoutCard(text []byte, pan string) []byte {
 	return []byte(cardnumber.Without(string(text), pan))
 }
 
-// ReferenceWithoutCard returns a reference, of which only asterisks and the last four digits are left if it has the number
-// of the card in it, also with something between the digits. Other card numbers are scrubbed.
+// ReferenceWithoutCard returns a reference. If the number of the card is in it, even with something between the digits,
+// only asterisks and the last four digits are left. Other card numbers are scrubbed.
 func ReferenceWithoutCard(reference, pan string) string {
 	digits := strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {

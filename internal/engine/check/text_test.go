@@ -148,8 +148,8 @@ func TestCase16PayTokenIndFalse(t *testing.T) {
 		forVersions("2.2.0", textCase{name: "threeDSRequestorDecReqInd", sent: false, want: "N", strict: "203 threeDSRequestorDecReqInd"})), nil)
 }
 
-// TestR9cTransliterateIsOfTheMerchant: only merchants that ask for it have their texts written in
-// ASCII, and their strict keys do not.
+// TestR9cTransliterateIsOfTheMerchant: texts are written in ASCII only for merchants that ask for it, and not for their
+// strict keys.
 func TestR9cTransliterateIsOfTheMerchant(t *testing.T) {
 	asking := &account.Merchant{Name: authtest.Shop.Merchant.Name, Transliterate: true}
 	runTextCases(t, asking, slices.Concat(

@@ -14,10 +14,9 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// Check verifies a PARes and returns what it says. The PARes is refused, with a *ParamError
-// that does not tell why, unless its signature is good, an issuer of a configured scheme
-// made it, and it agrees with the PAReq that this merchant got, if it got one here. Another
-// error means that nothing could be decided.
+// Check verifies a PARes and returns what it says. Check refuses the PARes, with a *ParamError that does not say why,
+// unless its signature is valid, an issuer of a configured scheme made it, and it agrees with the PAReq that this
+// merchant got, if it got one here. Another error means that nothing could be decided.
 func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (api.Checked, error) {
 	ctx, cancel := context.WithTimeout(ctx, Longest) // a slow store is asked for many PAReqs at worst
 	defer cancel()
@@ -56,8 +55,8 @@ func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (
 	return checked, nil
 }
 
-// policies returns the policies of all schemes. Certificates are judged now, or, where a
-// scheme is configured so, at the time at which the issuer claims to have signed.
+// policies returns the policies of all schemes. Certificates are checked at the present time or, if a scheme is
+// configured so, at the time at which the issuer claims to have signed.
 func (e *Engine) policies(claimed time.Time) []xmldsig.Policy {
 	now := e.Now()
 	policies := make([]xmldsig.Policy, len(e.Directories))

@@ -57,7 +57,8 @@ func TestCheckReturnsWhatIsSigned(t *testing.T) {
 	}
 }
 
-// TestOrderNumberIsNoted: by enrolled, and by check, whose PARes does not have it. A card number in it is hidden.
+// TestOrderNumberIsNoted: enrolled records it, and so does check, whose PARes does not have it. A card number in it is
+// hidden.
 func TestOrderNumberIsNoted(t *testing.T) {
 	w := newWorld(t)
 	for order, want := range map[string]string{"ord-4711": "ord-4711", "4111 1111-1111.1111": "***", visaPAN: "***" + visaPAN[len(visaPAN)-4:]} {
@@ -105,8 +106,8 @@ func TestM10EncodedPAResIsDecodedOnce(t *testing.T) {
 	w.refuses(shop, "%65"+pares[1:], "not base64")
 }
 
-// TestCheckRefusesWhatDiffersFromThePAReq: a PARes that differs from its PAReq is refused (M9), and a
-// Message id that somebody changed on the way helps nothing.
+// TestCheckRefusesWhatDiffersFromThePAReq: a PARes that differs from its PAReq is refused (M9), and it does not help to
+// change the Message id on the way.
 func TestCheckRefusesWhatDiffersFromThePAReq(t *testing.T) {
 	for name, change := range differing {
 		t.Run(name, func(t *testing.T) {
@@ -198,8 +199,7 @@ func TestSecondPAResIsRefused(t *testing.T) {
 	w.accepts(shop, sign("visa", first))
 }
 
-// TestPAReqsOfOneOrder: PAReqs with one order_id do not disturb each other, and each may
-// have its PARes (M9).
+// TestPAReqsOfOneOrder: PAReqs with the same order_id do not affect each other, and each may get its PARes (M9).
 func TestPAReqsOfOneOrder(t *testing.T) {
 	w := newWorld(t)
 	var all []v1test.PARes
@@ -220,8 +220,8 @@ func TestPAReqsOfOneOrder(t *testing.T) {
 	w.refuses(shop, sign("visa", changed), "purchAmount")
 }
 
-// TestPAResWithoutPAReqPasses: what this merchant did not ask for, or too long ago, is verified
-// and answered.
+// TestPAResWithoutPAReqPasses: a PARes that this merchant did not ask for, or asked for too long ago, is verified and
+// answered.
 func TestPAResWithoutPAReqPasses(t *testing.T) {
 	w := newWorld(t)
 	asked := purchase(visaPAN)
@@ -315,8 +315,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestStoreFailureDecidesNothing: when the store cannot be asked whether the PARes is the right
-// one, there is no answer.
+// TestStoreFailureDecidesNothing: if the store cannot say whether the PARes is the right one, there is no answer.
 func TestStoreFailureDecidesNothing(t *testing.T) {
 	w := newWorld(t)
 	req := w.enroll(shop, purchase(visaPAN))
@@ -332,9 +331,8 @@ func TestStoreFailureDecidesNothing(t *testing.T) {
 	w.accepts(shop, text)
 }
 
-// TestFailureOfEachStoreOperation: at whichever step the store fails, no PAReq that is not wholly
-// kept is given out, and a PARes is neither refused nor passed as one that nobody
-// asked for.
+// TestFailureOfEachStoreOperation: whichever step of the store fails, no PAReq leaves before it is completely stored,
+// and no PARes is refused or accepted as if no PAReq had asked for it.
 func TestFailureOfEachStoreOperation(t *testing.T) {
 	w := newWorld(t)
 	w.enroll(shop, purchase(visaPAN)) // with one before, the list has to be changed
@@ -367,8 +365,8 @@ func TestFailureOfEachStoreOperation(t *testing.T) {
 	}
 }
 
-// TestPAReqThatExpiresDuringCheck: a PAReq that expires just when its PARes is held against it
-// does not spare the PARes the others with its xid.
+// TestPAReqThatExpiresDuringCheck: if a PAReq expires just when its PARes is compared with it, the PARes is still
+// compared with the others that have the same xid.
 func TestPAReqThatExpiresDuringCheck(t *testing.T) {
 	w := newWorld(t)
 	w.enroll(shop, purchase(visaPAN))
@@ -383,13 +381,12 @@ func TestPAReqThatExpiresDuringCheck(t *testing.T) {
 	}
 }
 
-// blind is a sealer whose keys are not those of before.
+// blind is a sealer whose keys are not the previous ones.
 type blind struct{ record.Sealer }
 
 func (blind) Open(string, []byte) ([]byte, error) { return nil, errDown }
 
-// TestUnreadableRecord: what cannot be read is not taken for something that is not
-// there.
+// TestUnreadableRecord: a record that cannot be read does not count as missing.
 func TestUnreadableRecord(t *testing.T) {
 	w := newWorld(t)
 	p := w.enroll(shop, purchase(visaPAN))

@@ -22,9 +22,8 @@ type Store interface {
 // A Client reaches the directory servers.
 type Client interface {
 	// Exchange posts the message of that name, with its id, and returns the answer's
-	// body. Merchant is whom a VEReq is for; it is "" for other messages. An
-	// error means that there is no answer. If it has a method Detail() string, that text is
-	// for the requestor.
+	// body. Merchant is the merchant that a VEReq is for; it is "" for other messages. An error means that there is no
+	// answer. If it has a method Detail() string, that text is for the requestor.
 	Exchange(ctx context.Context, scheme, merchant, name, id string, msg []byte) ([]byte, error)
 	// Report posts an Error in the background, and goes on when ctx ends. The caller does not wait for the reply.
 	Report(ctx context.Context, scheme string, msg []byte)
@@ -34,7 +33,7 @@ type Client interface {
 // block; they find the request by its context.
 type Recorder interface {
 	// Note notes an id, a word or a code, by the name that the messages have for it.
-	// "outcome" is what was answered, Y, N, U or A, or in a word why nothing was.
+	// "outcome" is the answer, Y, N, U or A, or else a word that says why there was none.
 	Note(ctx context.Context, name, value string)
 	// NoteDirectory notes how long the directory server took.
 	NoteDirectory(ctx context.Context, took time.Duration)
@@ -49,14 +48,14 @@ type Directory struct {
 	// Policy says which signatures of its issuers count; it is asked for each
 	// PARes. Its Name is the scheme, its At is set by the engine.
 	Policy func() xmldsig.Policy
-	// SigningTime has certificates judged at the time that the issuer claims to
-	// have signed at, instead of now.
+	// SigningTime means that certificates are checked at the time at which the issuer claims to have signed, instead of
+	// now.
 	SigningTime bool
 	// Lab allows an issuer's page on plain http, and on the browser's own machine. It is
 	// for laboratories and for the sandbox.
 	Lab bool
-	// CardRanges says who asks for the card ranges that take part. Nil means that no card ranges are loaded, and the
-	// directory server is asked for each card.
+	// CardRanges says in whose name to ask for the card ranges that take part. Nil means that no card ranges are
+	// loaded, and the directory server is asked for each card.
 	CardRanges *Asker
 }
 
@@ -87,16 +86,15 @@ type Engine struct {
 // decided, the same request may succeed later.
 var ErrUnavailable = errors.New("mpi: the store cannot be reached")
 
-// Longest is the longest that Enrolled takes: two attempts at a directory server
-// and what is written afterwards. docs/api.md, M4, allows 30 s. Check takes no
-// longer either.
+// Longest is the longest time that Enrolled takes: two attempts at a directory server, and the writes afterwards.
+// docs/api.md, M4, allows 30 s. Check takes no longer either.
 const (
 	Longest  = 28 * time.Second
 	exchange = 25 * time.Second
 )
 
-// Follow takes over the card ranges of a previous engine, before Run, for the schemes that have the same address and
-// ask in the name of the same merchant.
+// Follow takes over the card ranges of a previous engine, before Run, for the schemes whose address, and the merchant
+// in whose name they ask, stay the same.
 func (e *Engine) Follow(former *Engine) {
 	for i := range e.Directories {
 		d := &e.Directories[i]

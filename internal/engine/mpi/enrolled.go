@@ -34,8 +34,8 @@ type enrollment struct {
 	merchant v1.Merchant
 }
 
-// Enrolled asks whether a card takes part, and if so makes the PAReq for it. There is
-// always an Answer: what goes wrong is in its Error.
+// Enrolled asks whether a card takes part, and if so makes the PAReq for it. There is always an Answer: a failure is in
+// its Error.
 func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrollment) api.Enrollment {
 	ctx, cancel := context.WithTimeout(ctx, Longest)
 	defer cancel()

@@ -72,8 +72,8 @@ type unanswered string
 func (u unanswered) Error() string  { return "directory visa: dial tcp 10.0.0.1: " + string(u) }
 func (u unanswered) Detail() string { return string(u) }
 
-// TestErrorsOfTheDirectory has every way in which a directory server does not answer the
-// question (M4): what the merchant is told, and what the directory server is.
+// TestErrorsOfTheDirectory goes through every way in which a directory server can fail to answer the question (M4):
+// what the merchant hears, and what the directory server hears.
 func TestErrorsOfTheDirectory(t *testing.T) {
 	const contact = "Directory server timeout or connection error"
 	const garbage = "Invalid response from the directory server"
@@ -141,9 +141,8 @@ func TestErrorsOfTheDirectory(t *testing.T) {
 	}
 }
 
-// TestD110VEResURL: an issuer whose page no browser may be sent to is none, and the
-// requestor gets no address. Where the directory is a laboratory's, http and loopback are
-// good, and the rest of the rule holds.
+// TestD110VEResURL: if no browser may be sent to the page of an issuer, its VERes is refused, and the requestor gets no
+// address. With the directory of a test laboratory, http and loopback are allowed, and the rest of the rule holds.
 func TestD110VEResURL(t *testing.T) {
 	for url, want := range map[string][2]string{ // of a directory, and of a laboratory's
 		"https://acs.example/": {"Y", "Y"}, "https://10.0.0.1/": {"Y", "Y"},
@@ -166,7 +165,7 @@ func TestD110VEResURL(t *testing.T) {
 	}
 }
 
-// TestSchemeWithoutDirectory: schemes without a directory server are answered at once.
+// TestSchemeWithoutDirectory: schemes without a directory server are answered immediately.
 func TestSchemeWithoutDirectory(t *testing.T) {
 	w := newWorld(t)
 	for pan, eci := range map[string]string{"340000123456789": "7", "6011001234567890": "7", "7000001234567890": "7"} {
@@ -180,8 +179,8 @@ func TestSchemeWithoutDirectory(t *testing.T) {
 	}
 }
 
-// TestDirectoryThatDoesNotAnswer: a directory server that says nothing costs less than 30 s, though
-// its client would wait for ever.
+// TestDirectoryThatDoesNotAnswer: a directory server that sends nothing costs less than 30 s, even if its client would
+// wait for ever.
 func TestDirectoryThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -211,8 +210,8 @@ func TestEnrolledWithoutStore(t *testing.T) {
 	w.enroll(shop, purchase(visaPAN))
 }
 
-// TestIReqThatRepeatsTheCardNumber: the text of a refusal is not told when the card number is in it, as
-// people write it.
+// TestIReqThatRepeatsTheCardNumber: the text of a refusal is not passed on when it contains the card number in any of
+// the ways that people write it.
 func TestIReqThatRepeatsTheCardNumber(t *testing.T) {
 	for detail, told := range map[string]bool{
 		"card " + visaPAN: false, "4000 0012 3456 7890": false, "4000-0012-3456-7890 of 12/30": false,

@@ -10,9 +10,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/account"
 )
 
-// TestPAResIsBoundToItsPAReq holds /check against a plain model of what a PAReq binds (M9),
-// while hours pass, clocks are put back, orders and ids repeat, and the browser
-// changes what nobody signs.
+// TestPAResIsBoundToItsPAReq compares /check with a plain model of what a PAReq binds (M9), while hours pass, clocks
+// are put back, orders and ids repeat, and the browser changes what is not signed.
 func TestPAResIsBoundToItsPAReq(t *testing.T) {
 	type request struct {
 		owner *account.Account

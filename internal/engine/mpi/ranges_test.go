@@ -86,8 +86,7 @@ func (w *table) next(wait time.Duration, answer func(m sent) (string, error)) se
 	return w.asked[0]
 }
 
-// outcome is how a card is answered: N without a call, or U, which is what the
-// directory server says of every card.
+// outcome is the answer for a card: N without a call, or U, which the directory server answers for every card.
 func (w *table) outcome(pan string) string {
 	w.t.Helper()
 	before := len(w.asked)
@@ -189,7 +188,7 @@ func TestCardRangesThatDoNotLoad(t *testing.T) {
 	}
 }
 
-// TestUnknownSerialLoadsAllRanges: 57 drops what there is and loads everything at once.
+// TestUnknownSerialLoadsAllRanges: after code 57 the engine drops its ranges and loads all of them immediately.
 func TestUnknownSerialLoadsAllRanges(t *testing.T) {
 	inBubble(t, func(w *table) {
 		var serials []string
@@ -209,8 +208,7 @@ func TestUnknownSerialLoadsAllRanges(t *testing.T) {
 	})
 }
 
-// TestEmptyCardRanges: a first answer after which there is no range is not believed,
-// and asked for again, ever more seldom.
+// TestEmptyCardRanges: a first answer that leaves no range is not trusted. The engine asks again, less and less often.
 func TestEmptyCardRanges(t *testing.T) {
 	for name, ranges := range map[string][]string{"no ranges": nil, "deleted ones only": {"D 4000000000000000 4000009999999999"}} {
 		t.Run(name, func(t *testing.T) { testRangesEmpty(t, ranges) })
@@ -245,8 +243,8 @@ func testRangesEmpty(t *testing.T, ranges []string) {
 	})
 }
 
-// TestRetriesDuringALongOutage: a directory server that is gone for months is asked once a
-// day at last, and not more often again however long that lasts.
+// TestRetriesDuringALongOutage: a directory server that is gone for months is finally asked once a day, and never more
+// often again, however long that lasts.
 func TestRetriesDuringALongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -269,8 +267,8 @@ func TestRetriesDuringALongOutage(t *testing.T) {
 }
 
 // TestRangesAgainstAModel: whatever the ranges and their changes, a card is answered
-// without a call exactly when no range that is left holds it. A first answer that
-// leaves none is not believed; as long as there was no other, every card is asked for.
+// without a call exactly when no range that is left holds it. A first answer that leaves none is not trusted; until
+// there is another answer, the directory server is asked for every card.
 func TestRangesAgainstAModel(t *testing.T) {
 	randtest.Check(t, func(rt *randtest.T) {
 		w := newWorld(t)
@@ -317,9 +315,8 @@ func TestRangesAgainstAModel(t *testing.T) {
 	})
 }
 
-// TestNextEngineTakesCardRangesOver: another configuration takes the card ranges over and asks when
-// it would have been time, but not those that another merchant has asked for, or
-// another directory server has given.
+// TestNextEngineTakesCardRangesOver: a new configuration takes over the card ranges and the time of the next request,
+// but not ranges that were requested for another merchant, or that came from another directory server.
 func TestNextEngineTakesCardRangesOver(t *testing.T) {
 	inBubble(t, func(w *table) {
 		time.Sleep(day / 2)

@@ -28,8 +28,8 @@ const (
 // keepFor is how long a PAReq is remembered (docs/api.md, M9).
 const keepFor = time.Hour
 
-// A storedRequest is what is remembered of a PAReq: what the PARes has to repeat. It has no
-// card number and no name.
+// A storedRequest is what the store keeps of a PAReq: the values that the PARes has to repeat. It has no card number
+// and no name.
 type storedRequest struct {
 	AcqBIN, MerID, XID, Date, Amount, Currency string
 	Exponent                                   int
@@ -213,7 +213,7 @@ func (k *storedRequest) differences(p *v1.PARes, scheme, signedUnder string) []s
 }
 
 // plainXID returns an xid in the form that PAReqs have. The last character of an xid has two unused bits. A PAReq is
-// not signed, so somebody can change these bits, and the issuer then signs another text for the same 20 bytes.
+// not signed, so the cardholder can change these bits, and the issuer then signs another text for the same 20 bytes.
 func plainXID(xid string) string {
 	raw, err := base64.StdEncoding.DecodeString(xid)
 	if err != nil {
@@ -232,8 +232,7 @@ func digestOf(p *v1.PARes) ([]byte, error) {
 	return sum[:], nil
 }
 
-// requestID is the id of a PAReq's transaction. The owner is part of it: what
-// another merchant has made is not there.
+// requestID is the id of a PAReq's transaction. The owner is part of it, so a PAReq of another merchant is not found.
 func requestID(owner, messageID string) string { return "v1." + fingerprint(owner, messageID) }
 
 // listID is the id of the list of PAReqs with one xid that were made in one hour.

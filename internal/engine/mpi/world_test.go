@@ -38,7 +38,7 @@ var (
 // issuers are made once: their keys take time.
 var issuers = sync.OnceValue(func() map[string]*v1test.Issuer {
 	t := new(testing.T)
-	end := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC) // whoever asks first may be in a bubble, where it is 2000
+	end := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC) // the first caller may be in a synctest bubble, where it is 2000
 	return map[string]*v1test.Issuer{
 		"visa":       v1test.NewIssuer(t, v1test.Options{NotAfter: end}),
 		"mastercard": v1test.NewIssuer(t, v1test.Options{NotAfter: end}),
@@ -83,8 +83,7 @@ type sent struct {
 	}
 }
 
-// faultyStore is a store in memory that fails while err is set: at each operation, or
-// at one alone.
+// faultyStore is a store in memory that fails while err is set: at each operation, or at only one.
 type faultyStore struct {
 	*storetest.Memory
 	mu   sync.Mutex

@@ -27,8 +27,8 @@ var (
 	ErrOtherKey = errors.New("auth: the authentication was created with another API key")
 )
 
-// A Delegation is what a request of an agent says beside the members of the AReq. An agent takes the steps of a browser
-// itself: it runs the 3DS Method, and shows the page of the issuer.
+// A Delegation is what a request of an agent says in addition to the members of the AReq. An agent takes the steps of a
+// browser itself: it runs the 3DS Method, and shows the page of the issuer.
 type Delegation struct {
 	// APIKey is the key that came with the request. The card is sealed under it until the AReq leaves.
 	APIKey string
@@ -87,8 +87,9 @@ func (e *Engine) AgentAuthentication(ctx context.Context, acc *account.Account, 
 
 // AuthenticateForAgent sends the AReq of an authentication that [Engine.CreateForAgent] made. The body has members of the
 // AReq that were not known then. The request may be made again with [WithOnce], whose note says that the AReq may have
-// left. The error is as that of Create, or auth.ErrNoAuthentication, ErrAlreadySent or ErrOtherKey. One that will never
-// have an AReq, for it has expired or no directory has its card, is returned as it is.
+// left. The error is one of those of Create, or auth.ErrNoAuthentication, ErrAlreadySent or ErrOtherKey. An
+// authentication that will never have an AReq, because it has expired or no directory has its card, is returned as it
+// is.
 func (e *Engine) AuthenticateForAgent(
 	ctx context.Context, acc *account.Account, d Delegation, id string, body []byte,
 ) (*auth.Authentication, error) {

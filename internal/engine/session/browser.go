@@ -20,7 +20,7 @@ import (
 )
 
 // BrowserData are members of the AReq that the page of a browser has collected, by their names, each as text: headers as
-// the browser sent them, in any bytes, and acceptLanguage is the whole header. Beside them there is challengeWindowSize.
+// the browser sent them, in any bytes, and acceptLanguage is the whole header. There is also challengeWindowSize.
 type BrowserData map[string]string
 
 // A BrowserStep is where an authentication is for the browser.
@@ -76,8 +76,8 @@ type BrowserSPC struct {
 	Transaction json.RawMessage `json:"transaction"`
 }
 
-// canShowSPC is the member of BrowserData by which a page says that its browser has Secure Payment Confirmation. It is
-// "true" then. It is no member of the AReq.
+// canShowSPC is the member of BrowserData that a page sets to "true" if its browser supports Secure Payment
+// Confirmation. It is not a member of the AReq.
 const canShowSPC = "spc"
 
 // ErrOtherBrowser says that another browser has begun the authentication.
@@ -99,9 +99,9 @@ func (e *Engine) OpenBrowser(ctx context.Context, token string) (*BrowserView, e
 	return v, nil
 }
 
-// BeginBrowser has a browser begin an authentication, with what its page has collected. The first call binds the
-// authentication to binding, which is made anew when it is "". With the same binding it may be repeated; with another one
-// the error is ErrOtherBrowser.
+// BeginBrowser begins an authentication in a browser, with what its page has collected. The first call binds the
+// authentication to binding; if that is "", BeginBrowser makes a new one. The call may be repeated with the same
+// binding; with another one the error is ErrOtherBrowser.
 func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data BrowserData) (*BrowserView, string, error) {
 	p, err := e.openPage(ctx, token)
 	if err != nil {
@@ -205,8 +205,8 @@ func (e *Engine) ViewBrowser(ctx context.Context, token, binding string, after i
 	return v, nil
 }
 
-// showView returns what the browser may know, and notes when that is for the first time the form that opens the issuer's
-// page. Without that note an issuer that never hears of the browser has not been asked.
+// showView returns what the browser may know. When that is the form that opens the issuer's page, it records the first
+// time. Without that record, the issuer counts as not asked if it never hears from the browser.
 func (e *Engine) showView(ctx context.Context, p *page) *BrowserView {
 	v := e.viewOf(p)
 	if v.Step != StepChallenge || p.rec.Page.Shown != 0 {
@@ -234,8 +234,8 @@ type SPCAnswer struct {
 // outcome returns what a row keeps of the answer.
 func (a *SPCAnswer) outcome() string { return cmp.Or(a.Incomplete, txn.SPCConfirmed) }
 
-// AnswerSPC sends the second AReq, with what the browser's dialog came to. Of any number of calls, on all nodes, one sends
-// it; the others return how far it is. The error may also be ErrBusy.
+// AnswerSPC sends the second AReq, with the outcome of the browser's dialog. However often it is called, on all nodes,
+// one call sends it; the others return the present state. The error may also be ErrBusy.
 func (e *Engine) AnswerSPC(ctx context.Context, token, binding string, answer SPCAnswer) (*BrowserView, error) {
 	ctx = context.WithoutCancel(ctx)
 	if _, err := message.Parse(answer.Assertion, message.Limits{}); err != nil && answer.Assertion != nil {
@@ -272,7 +272,7 @@ func (e *Engine) CancelBrowser(ctx context.Context, token, binding string) (*Bro
 	if err != nil {
 		return nil, err
 	}
-	// Whoever has the token and finds nobody bound may end it, for nothing has begun.
+	// If no browser is bound yet, any browser with the token may end it, for nothing has begun.
 	if len(p.rec.Page.Binding) > 0 && !e.isBoundTo(p, binding) {
 		return nil, ErrOtherBrowser
 	}
@@ -385,7 +385,7 @@ func (e *Engine) viewOf(p *page) *BrowserView {
 	return v
 }
 
-// versionOf returns the version of a view. What follows SPC has two more than without it, so that a second
+// versionOf returns the version of a view. After SPC the version is two higher than without it, so that a second
 // StepAuthentication comes after StepSPC.
 func versionOf(v *BrowserView, s *txn.SPCRecord) int {
 	version := slices.Index(stepOrder, v.Step)

@@ -39,7 +39,7 @@ type listedStore interface {
 	store.Lister
 }
 
-// A realStore is a store as the server has it.
+// A realStore is a store of the kind that the server uses.
 type realStore struct {
 	listedStore
 	dir string // where its files are; "" of PostgreSQL
@@ -150,8 +150,8 @@ func hasCardIn(data []byte, secret []byte) string {
 	return ""
 }
 
-// TestF10DatabaseAndKeyFileDoNotOpenTheCard: with the real key ring and each real store, whoever has the files of the
-// database and the key file has no card number and no secret that opens it; the token does open it.
+// TestF10DatabaseAndKeyFileDoNotOpenTheCard: with the real key ring and each real store, the files of the database and
+// the key file together give no card number and no secret that opens it. The token does open it.
 func TestF10DatabaseAndKeyFileDoNotOpenTheCard(t *testing.T) {
 	eachRealStore(t, func(t *testing.T, w *authtest.World, st realStore, keyFile string) {
 		p, ring := realPage(t, w, st, keyFile)
@@ -240,8 +240,8 @@ func TestF10CardIsGoneWhenTheAReqLeaves(t *testing.T) {
 	})
 }
 
-// TestF10CardIsGoneAfterThirtyMinutes: the card of a browser that never comes is taken out of its row when the wait is
-// over, though the row stays to say so; that of one that may still come is not.
+// TestF10CardIsGoneAfterThirtyMinutes: if a browser never comes, the card is removed from its row when the wait is
+// over, and the row stays to say so. If a browser may still come, the card stays.
 func TestF10CardIsGoneAfterThirtyMinutes(t *testing.T) {
 	eachRealStore(t, func(t *testing.T, w *authtest.World, st realStore, keyFile string) {
 		p, ring := realPage(t, w, st, keyFile)
@@ -268,7 +268,7 @@ func TestF10CardIsGoneAfterThirtyMinutes(t *testing.T) {
 		if _, card := rowOf(t, st, ring, later.ID); card == nil {
 			t.Error("the card of a browser that may still come is gone")
 		}
-		_, _, _ = p.BeginBrowser(t.Context(), p.Token, "", authtest.Seen) // whatever the browser is told now
+		_, _, _ = p.BeginBrowser(t.Context(), p.Token, "", authtest.Seen) // whatever the answer to the browser is now
 		if w.Sends[p.ID] != 0 {
 			t.Errorf("%d AReqs after the end of the wait", w.Sends[p.ID])
 		}
@@ -284,8 +284,8 @@ func TestF10CardIsGoneAfterThirtyMinutes(t *testing.T) {
 	})
 }
 
-// TestD65TokenLivesUntilHalfAnHourAfterTheEnd: a browser may begin until 30 minutes are over. Then its token is good for as
-// long as the authentication takes, and for 30 minutes more.
+// TestD65TokenLivesUntilHalfAnHourAfterTheEnd: a browser may begin until 30 minutes are over. From then on its token is
+// good for as long as the authentication takes, and for 30 minutes more.
 func TestD65TokenLivesUntilHalfAnHourAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -317,8 +317,8 @@ func TestD65TokenLivesUntilHalfAnHourAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestD65OnlyADigestOfTheTokenIsStored: before and after the browser has begun, the row has neither token nor secret, in any
-// form. A token has 256 bits that no other has.
+// TestD65OnlyADigestOfTheTokenIsStored: before and after the browser has begun, the row has neither token nor secret,
+// in any form. Each token has 256 bits of its own.
 func TestD65OnlyADigestOfTheTokenIsStored(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()

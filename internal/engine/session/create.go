@@ -1,5 +1,6 @@
 // Package session carries out authentications step by step: it begins those of the Authentications API, takes the steps
-// of a browser or of its agent, sends the AReq once all is told, and the second one of Secure Payment Confirmation.
+// of a browser or of its agent, sends the AReq once everything is known, and then the second AReq of Secure Payment
+// Confirmation.
 //
 //	merchant           Engine                       auth.Engine
 //	    │ Create ───────▶│ check                         │
@@ -46,10 +47,10 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return "auth: the request has faults" }
 
-// ErrNoRanges says that card ranges are not loaded, so that nobody knows whose card it is.
+// ErrNoRanges says that card ranges are not loaded, so that the scheme of the card is not known.
 var ErrNoRanges = errors.New("auth: card ranges are not loaded yet")
 
-// A BrowserAccess lets one browser carry out its steps of an authentication. It is told once.
+// A BrowserAccess lets one browser carry out its steps of an authentication. The merchant gets it once.
 type BrowserAccess struct {
 	URL     string // of the hosted page, which has the token in it
 	Token   string
@@ -66,9 +67,9 @@ type creation struct {
 	corrections []api.Correction  // what is kept of the changes
 }
 
-// Create begins an authentication: it fills in what the request need not say, checks it as Explain does, and sends the
-// AReq of an app or of a 3RI request. One of a browser waits for the page: its BrowserAccess is not nil. The error is
-// a *RefusedError, an *[auth.TooManyError], ErrNoRanges or [txn.ErrStoreUnreachable], or a fault of ours.
+// Create begins an authentication: it fills in what the request leaves out, checks it as Explain does, and sends the
+// AReq of an app or of a 3RI request. The AReq of a browser waits for the page; BrowserAccess is then not nil. The
+// error is a *RefusedError, an *[auth.TooManyError], ErrNoRanges or [txn.ErrStoreUnreachable], or a fault of ours.
 func (e *Engine) Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *BrowserAccess, error) {
 	req := &creation{Request: e.NewRequest(acc), api: txn.AuthenticationsAPI}
 	return e.createOnce(ctx, req, "authentications", func(ctx context.Context) (*auth.Authentication, *BrowserAccess, error) {
@@ -106,8 +107,8 @@ func (e *Engine) noteAuthentication(ctx context.Context, operation string, a *au
 	e.NoteEnd(ctx, operation, name, status)
 }
 
-// outcomeOfRefusal names an error of an operation on an authentication for the metrics. What the client has to answer for
-// is "": the listener counts it under the name of the problem in its answer.
+// outcomeOfRefusal names an error of an operation on an authentication for the metrics. For a fault of the client it is
+// "": the listener counts that under the name of the problem in its answer.
 func outcomeOfRefusal(err error) string {
 	_, isRefused := errors.AsType[*RefusedError](err)
 	switch {
@@ -166,8 +167,8 @@ func (e *Engine) create(ctx context.Context, req *creation, body []byte) (*auth.
 	return a, nil, err
 }
 
-// acceptCreation returns why a request that was checked, with an error of the check, can be no authentication; nil if it
-// can. The body is that of the request.
+// acceptCreation returns why a request cannot become an authentication, or nil if it can. err is the error of the check
+// that was made before, and body is that of the request.
 func (e *Engine) acceptCreation(ctx context.Context, req *creation, c *check.Content, err error, body []byte) error {
 	req.lookedUp = e.Now()
 	e.Note(ctx, "scheme", c.To.Scheme())
@@ -222,8 +223,8 @@ func (e *Engine) newCreated(req *creation) *txn.Record {
 	}
 }
 
-// createNotEnrolled stores that a card is in no range. The authentication is over. The AReq is what would be sent, were
-// there a directory server.
+// createNotEnrolled stores that a card is in no range. The authentication is over. The AReq is what would be sent if
+// there were a directory server.
 func (e *Engine) createNotEnrolled(ctx context.Context, req *creation, areq *message.Message) (*auth.Authentication, error) {
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, err
@@ -258,8 +259,8 @@ func (e *Engine) createRow(ctx context.Context, t *store.Txn, rec *txn.Record, k
 	return nil
 }
 
-// createForBrowser stores an authentication that waits for a browser. The card lies in its row under a key that only the
-// browser's token has.
+// createForBrowser stores an authentication that waits for a browser. The card is in its row, sealed with a key that
+// only the browser's token has.
 func (e *Engine) createForBrowser(ctx context.Context, req *creation, c *check.Content) (*auth.Authentication, *BrowserAccess, error) {
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, nil, err
@@ -297,8 +298,8 @@ func (e *Engine) createWaiting(ctx context.Context, req *creation, c *check.Cont
 	return e.ReadAuthentication(ctx, req.Account, t.ID)
 }
 
-// addExpiryEvent stores the event that nobody went on with an authentication, which lies ahead. Without it nobody was told
-// of the authentication yet.
+// addExpiryEvent stores the event that an authentication has expired because no browser or agent went on with it. The
+// event lies in the future. If it cannot be stored, the merchant does not hear of the authentication.
 func (e *Engine) addExpiryEvent(ctx context.Context, t *store.Txn, rec *txn.Record) error {
 	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
 		return nil
@@ -331,7 +332,7 @@ type Once struct {
 type onceKey struct{}
 
 // WithOnce returns a context for [Engine.Create]. An authentication that an earlier attempt has created is returned as
-// it is, also if nobody knows whether its AReq has left.
+// it is, even if it is unknown whether its AReq has left.
 func WithOnce(ctx context.Context, once Once) context.Context {
 	return context.WithValue(ctx, onceKey{}, once)
 }

@@ -49,8 +49,8 @@ func TestF1FourMembersAreEnough(t *testing.T) {
 	}
 }
 
-// TestD14NormalisedHasFoundAndSent: the object of a new authentication says what was found and what is sent of members
-// that say nothing of a person, now and later; of others, and of values that are long, it has neither.
+// TestD14NormalisedHasFoundAndSent: for members that are not personal, the object of a new authentication says what was
+// found and what is sent, now and later. For other members, and for long values, it says neither.
 func TestD14NormalisedHasFoundAndSent(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -135,7 +135,7 @@ func TestD7SilentDirectoryIsAFailedAuthentication(t *testing.T) {
 	}
 }
 
-// TestF9CardInNoRangeIsNotEnrolled: it is no error, and nothing is sent.
+// TestF9CardInNoRangeIsNotEnrolled: a card in no range is no error, and nothing is sent.
 func TestF9CardInNoRangeIsNotEnrolled(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -152,7 +152,7 @@ func TestF9CardInNoRangeIsNotEnrolled(t *testing.T) {
 	}
 }
 
-// TestF8FaultsComeAllAtOnce: those of our own members beside those of EMV 3DS; nothing is stored.
+// TestF8FaultsComeAllAtOnce: the faults of our own members come together with those of EMV 3DS, and nothing is stored.
 func TestF8FaultsComeAllAtOnce(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -195,8 +195,8 @@ func TestCase29ReturnURLMayHaveAFragment(t *testing.T) {
 	}
 }
 
-// TestReturnURLByHTTPInASandbox: a sandbox takes http to the browser's own machine and to itself. Elsewhere it refuses that, as
-// a live server does, which takes neither.
+// TestReturnURLByHTTPInASandbox: a sandbox takes http to the browser's own machine and to itself. It refuses http to
+// any other host. A live server refuses http everywhere.
 func TestReturnURLByHTTPInASandbox(t *testing.T) {
 	t.Parallel()
 	for text, isTaken := range map[string]bool{
@@ -216,8 +216,8 @@ func TestReturnURLByHTTPInASandbox(t *testing.T) {
 	}
 }
 
-// TestF8OnlyWhatTheCallerSentIsAtFault: a fault names no member that the server would have filled in itself, says of a value
-// of another type that it is of that type, and says what a code, an amount, a time and a country look like.
+// TestF8OnlyWhatTheCallerSentIsAtFault: no fault names a member that the server would have filled in itself. A fault of
+// a value with a wrong type names that type, and faults say what a code, an amount, a time and a country look like.
 func TestF8OnlyWhatTheCallerSentIsAtFault(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -284,8 +284,8 @@ func TestBrowserNotConfigured(t *testing.T) {
 	}
 }
 
-// TestF10RowDoesNotShowTheCard: whoever can read the row and open its outer seal has no card number, in any encoding. The
-// seal of these tests hides nothing, so what is looked at here is what database and key file give together.
+// TestF10RowDoesNotShowTheCard: an attacker who can read the row and open its outer seal gets no card number, in any
+// encoding. The seal of these tests hides nothing, so the test sees what database and key file give together.
 func TestF10RowDoesNotShowTheCard(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -351,7 +351,7 @@ func TestF10CardGoesWithTheAReq(t *testing.T) {
 	}
 }
 
-// TestI5OneAReqHoweverOftenBrowsersBegin: on two nodes, many times at once.
+// TestI5OneAReqHoweverOftenBrowsersBegin: browsers begin on two nodes, many times at once, and one AReq leaves.
 func TestI5OneAReqHoweverOftenBrowsersBegin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -531,8 +531,8 @@ func TestF6CancelBeforeTheBrowserComes(t *testing.T) {
 	}
 }
 
-// TestD64ABrowserThatCancelsAtOnceHearsOfIt: the browser that cancels before it has begun hears of that end later, too, and no
-// other one does. Where the merchant cancels before any browser comes, nobody else has the payment open: it is over.
+// TestD64ABrowserThatCancelsAtOnceHearsOfIt: the browser that cancels before it has begun can read of that end later,
+// too, and no other browser can. If the merchant cancels before any browser comes, the payment is simply over.
 func TestD64ABrowserThatCancelsAtOnceHearsOfIt(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -653,8 +653,8 @@ func TestVersionOnlyOfAnotherRange(t *testing.T) {
 	}
 }
 
-// TestD17RepeatedCreationIsTheSameAuthentication: an attempt that follows one whose node died has its authentication,
-// with the same token for the browser, and sends no second AReq.
+// TestD17RepeatedCreationIsTheSameAuthentication: if the node of an attempt dies, the next attempt gets the same
+// authentication, with the same token for the browser, and sends no second AReq.
 func TestD17RepeatedCreationIsTheSameAuthentication(t *testing.T) {
 	t.Parallel()
 	for name, channel := range map[string]authtest.Object{"browser": {}, "3RI": {"deviceChannel": "03", "threeRIInd": "03"}, "not enrolled": {"acctNumber": "9000100111111111"}} {
@@ -706,8 +706,9 @@ func TestD54AgentThatNeverComesBack(t *testing.T) {
 	}
 }
 
-// TestD52CardWaitsUnderTheKey: the row does not show the card, another key of the merchant does not open it, and nothing is
-// left of it once the AReq has gone. What was refused before does not use the authentication up.
+// TestD52CardWaitsUnderTheKey: the row does not show the card, another key of the merchant does not open it, and
+// nothing of it is left once the AReq has been sent. A request that was refused before does not use the authentication
+// up.
 func TestD52CardWaitsUnderTheKey(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -749,7 +750,8 @@ func TestD52CardWaitsUnderTheKey(t *testing.T) {
 	}
 }
 
-// TestD52RepetitionOfAnAgentSendsNothing: a request that repeats one that may have sent the AReq is told how it is.
+// TestD52RepetitionOfAnAgentSendsNothing: a request that repeats one that may have sent the AReq gets the
+// authentication as it is.
 func TestD52RepetitionOfAnAgentSendsNothing(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -767,7 +769,7 @@ func TestD52RepetitionOfAnAgentSendsNothing(t *testing.T) {
 }
 
 // TestD52AgentOnTwoNodes: each of an agent's three calls may come to another node, while a new secret of the key file comes into
-// use. One AReq leaves, whichever node is asked a second time; a stranger finds nothing on any.
+// use. One AReq is sent, whichever node gets the repetition, and another merchant finds nothing on any node.
 func TestD52AgentOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()

@@ -16,7 +16,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// readBrowser keeps what a page told, and notes what was changed in the members that the request left to the page.
+// readBrowser keeps what a page sent, and records what was changed in the members that the request left to the page.
 func readBrowser(r *txn.Record, data BrowserData) {
 	kept, changes := readBrowserData(data, r.MessageVersion())
 	r.Page.Data = kept
@@ -54,7 +54,7 @@ const (
 	changeNotKnown = "not known, for the browser has told none"
 )
 
-// undetermined is the language tag of a language that nobody knows (RFC 5646, section 4.1).
+// undetermined is the language tag of an unknown language (RFC 5646, section 4.1).
 const undetermined = "und"
 
 var (
@@ -62,9 +62,10 @@ var (
 	languageRange = regexp.MustCompile(`^(\*|[0-9A-Za-z]+)(-(\*|[0-9A-Za-z]+))*$`)
 )
 
-// readBrowserData returns what is kept of the data of a page, and what was changed. It mends the members as /auth mends
-// those of a requestor, and leaves out what cannot be sent. A header that is missing has the meaning that HTTP gives to
-// that: any type, any language. Nothing else is filled in. acceptLanguage becomes tags with commas between them.
+// readBrowserData returns what is kept of the data of a page, and what was changed. It corrects the members as /auth
+// corrects those of a requestor, and leaves out what cannot be sent. A header that is missing has the meaning that HTTP
+// gives to that: any type, any language. Nothing else is filled in. acceptLanguage becomes tags with commas between
+// them.
 func readBrowserData(data BrowserData, v message.Version) (BrowserData, []message.Change) {
 	kept, changes := BrowserData{}, []message.Change(nil)
 	change := func(name, what string) {
@@ -133,8 +134,8 @@ func readBrowserData(data BrowserData, v message.Version) (BrowserData, []messag
 // A languageChange is what readLanguages did to a member.
 type languageChange struct{ member, what string }
 
-// readLanguages makes acceptLanguage tags with commas between them, and sets browserLanguage and acceptLanguage where the
-// browser has told the other alone.
+// readLanguages makes acceptLanguage a list of tags with commas between them. Where the browser sent only one of
+// browserLanguage and acceptLanguage, it sets the other from it.
 func readLanguages(kept BrowserData, v message.Version) (changes []languageChange) {
 	const own, accepted = "browserLanguage", "acceptLanguage"
 	f := message.TableOf(message.AReq, message.V231).Field(accepted)

@@ -75,8 +75,8 @@ func isUnavailable(a *auth.Authentication) bool {
 		o.Liability.Shifts == api.ShiftsNo && o.Next.Action == api.ActionAuthoriseWithoutAuthentication && strings.Contains(o.Next.Because, "browser")
 }
 
-// TestC21WhatNobodyMeasuredIsNeverSent leaves each member out, alone and with others, in each version: an AReq has what the
-// browser told, or what HTTP says of a header that is missing, or there is no AReq.
+// TestC21WhatNobodyMeasuredIsNeverSent leaves each member out, alone and with others, in each version. An AReq has what
+// the browser sent, or what HTTP says about a missing header. Otherwise there is no AReq.
 func TestC21WhatNobodyMeasuredIsNeverSent(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(maps.Keys(measured))
@@ -122,8 +122,8 @@ func TestC21WhatNobodyMeasuredIsNeverSent(t *testing.T) {
 	}
 }
 
-// TestC21WithoutScriptIsFrom220On is also D72: in 2.1.0 nobody asks the issuer, for a browser without scripts cannot tell
-// what it must be told. The 3DS Method does not run in any version.
+// TestC21WithoutScriptIsFrom220On is also D72: in 2.1.0 the issuer is not asked, for a browser without scripts cannot
+// find out what the issuer must know. The 3DS Method does not run in any version.
 func TestC21WithoutScriptIsFrom220On(t *testing.T) {
 	t.Parallel()
 	headers := session.BrowserData{
@@ -181,7 +181,7 @@ func TestC21WithoutScriptIsFrom220On(t *testing.T) {
 	}
 }
 
-// TestC21AgentThatTellsEmptyTexts: what is empty was not told, and nothing stands for it.
+// TestC21AgentThatTellsEmptyTexts: an empty text counts as not sent, and no other value is put in its place.
 func TestC21AgentThatTellsEmptyTexts(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"browserUserAgent", "browserIP", "browserLanguage"} {
@@ -286,8 +286,8 @@ func TestCase27WholeAcceptLanguageIsSent(t *testing.T) {
 	}
 }
 
-// TestCase25CureOfATextThatIsNotASCII: it names transliterate where that helps, and nowhere else. What a browser sends is
-// no fault of a requestor.
+// TestCase25CureOfATextThatIsNotASCII: the cure names transliterate only where that helps. What a browser sends does
+// not count as a fault of the requestor.
 func TestCase25CureOfATextThatIsNotASCII(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()

@@ -116,8 +116,8 @@ func (e *Engine) openPage(ctx context.Context, token string) (*page, error) {
 	return p, nil
 }
 
-// openBoundPage is openPage for the browser that has begun the authentication. For any other the error is that of
-// checkBinding.
+// openBoundPage is openPage for the browser that has begun the authentication. For any other browser the error is that
+// of checkBinding.
 func (e *Engine) openBoundPage(ctx context.Context, token, binding string) (*page, error) {
 	p, err := e.openPage(ctx, token)
 	if err != nil {
@@ -206,13 +206,13 @@ func (e *Engine) storePage(ctx context.Context, p *page, change func(*txn.PageRe
 }
 
 const (
-	erasePage  = 100         // rows that EraseCards reads at once
+	erasePage  = 100         // rows that EraseCards reads in one call
 	eraseAhead = time.Minute // by how much a row may stay longer than its end and Timeouts.Values
 )
 
 // EraseCards takes the cards out of the rows of authentications whose page never came: those rows stay for a while, to
-// say that they have expired. Call it every few seconds, with what the call before returned, at first the zero value.
-// It goes on behind that, so that a row is read once in its life.
+// say that they have expired. Call it every few seconds, with what the previous call returned, at first with the zero
+// value. It goes on from there, so that each row is read once.
 func (e *Engine) EraseCards(ctx context.Context, rows store.Lister, after store.Txn) (store.Txn, error) {
 	until := e.Now().Add(e.Timeouts.Values + eraseAhead)
 	if after.Expires.After(until) {

@@ -21,14 +21,14 @@ import (
 const spcGrace = 2 * time.Minute
 
 // errUsed says that a second AReq was permitted before.
-var errUsed = errors.New("auth: the second AReq has left, or nobody has its card any more")
+var errUsed = errors.New("auth: the second AReq has left, or its card is no longer there")
 
 // ErrBusy says that too many AReqs of the merchant are on their way. Nothing has left.
 var ErrBusy = errors.New("auth: too many AReqs are on their way")
 
-// secondOf returns what stores the row of the second AReq of a page, before the page is asked for the browser's dialog. It
-// has the first AReq, and the number of its card. The id of the second AReq can be used for nothing else: it has no life of
-// its own.
+// secondOf returns a function that stores the row of the second AReq of a page, before the page is asked for the
+// browser's dialog. The row has the first AReq, and the number of its card. The id of the second AReq can be used for
+// nothing else.
 func (e *Engine) secondOf(p *page, areq []byte, pan string) func(context.Context, *auth.Claim) error {
 	return func(ctx context.Context, c *auth.Claim) error {
 		id := e.NewID(e.Now(), 0, check.NumberOf(c.Peer.Scheme), c.Merchant, pan)
@@ -45,8 +45,9 @@ func (e *Engine) secondOf(p *page, areq []byte, pan string) func(context.Context
 	}
 }
 
-// startSPCTimer has the second AReq leave when the time for SPC is over and the page has told nothing. Each node that has
-// seen the token meanwhile tries, and one of them sends it. If none is left, the issuer ends the first AReq by itself.
+// startSPCTimer sends the second AReq when the time for SPC is over and the page has reported nothing. Each node that
+// has seen the token meanwhile tries, and one of them sends it. If none is left, the issuer ends the first AReq by
+// itself.
 func (e *Engine) startSPCTimer(p *page) {
 	if !p.rec.IsAwaitingSPC(&p.row) || e.IsOver(p.rec) {
 		return
@@ -79,8 +80,9 @@ func (e *Engine) startSPCTimer(p *page) {
 	})
 }
 
-// sendSecond sends the second AReq of an authentication whose page has told what became of SPC. Of any number of calls, on
-// all nodes, one sends it; the error of the others is errUsed. After any other error nothing has left.
+// sendSecond sends the second AReq of an authentication whose page has reported the outcome of SPC. However often it is
+// called, on all nodes, one call sends the AReq; the others return errUsed. After any other error nothing has been
+// sent.
 func (e *Engine) sendSecond(ctx context.Context, p *page, answer SPCAnswer) error {
 	s := p.rec.Page.SPC
 	if e.Now().Sub(time.UnixMilli(s.At)) >= check.SPCTime {
@@ -146,7 +148,7 @@ func (e *Engine) openSecond(ctx context.Context, p *page) (row store.Txn, text [
 }
 
 // claimSecond is the first of two permissions for a second AReq: the row of the authentication goes from the wait for SPC
-// to Sent. Whoever comes later finds it elsewhere.
+// to Sent. A later call finds the row in another state.
 func (e *Engine) claimSecond(ctx context.Context, p *page, c *auth.Claim, areq *message.Message, outcome string) error {
 	c.Sent = e.JournaledAReq(areq)
 	mayLeave := false
@@ -173,7 +175,7 @@ func (e *Engine) claimSecond(ctx context.Context, p *page, c *auth.Claim, areq *
 	return e.StoreUnreachable(ctx, "second claim not stored", err, p.id)
 }
 
-// useSecond is the other permission: the row of the second AReq gives its card away once. From then on the row stays as
+// useSecond is the other permission: the row of the second AReq gives out its card once. From then on the row stays as
 // long as a result may come for that AReq.
 func (e *Engine) useSecond(ctx context.Context, row store.Txn, areq *message.Message) error {
 	mayLeave := false
@@ -196,7 +198,7 @@ func (e *Engine) useSecond(ctx context.Context, row store.Txn, areq *message.Mes
 	return err
 }
 
-// buildSecond makes the second AReq: the first one, with what became of SPC, and a reference to the first ARes. An
+// buildSecond makes the second AReq: the first one, with the outcome of SPC, and a reference to the first ARes. An
 // assertion in a form that the protocol does not have counts as SPC that has failed.
 func (e *Engine) buildSecond(p *page, text []byte, answer *SPCAnswer) (check.Target, *message.Message, error) {
 	msg, to, err := e.readKeptRequest(p, text)

@@ -26,8 +26,8 @@ import (
 
 var confirmed = session.SPCAnswer{Assertion: json.RawMessage(authtest.Signed)}
 
-// TestB8SecondAReqOfAPage: it has a fresh id, what became of SPC, a reference to the first ARes, and is otherwise the first
-// one. The requestor sees one authentication under one id, with the second answer.
+// TestB8SecondAReqOfAPage: the second AReq has a fresh id, the outcome of SPC and a reference to the first ARes.
+// Otherwise it is like the first one. The requestor sees one authentication under one id, with the second answer.
 func TestB8SecondAReqOfAPage(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -106,8 +106,8 @@ func TestB8SecondAReqOfAPage(t *testing.T) {
 	}
 }
 
-// TestB8OfferOfAPage: SPC is offered if the requestor asks for it, the issuer has it, and the page says that its browser
-// has it. What the page tells beside goes nowhere.
+// TestB8OfferOfAPage: SPC is offered if the requestor asks for it, the issuer supports it, and the page says that its
+// browser supports it. Anything else that the page sends is dropped.
 func TestB8OfferOfAPage(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -176,7 +176,8 @@ func TestB8OfferOfAPage(t *testing.T) {
 	}
 }
 
-// TestI5OneSecondAReqHoweverOftenPagesAnswer: on two nodes, many times at once, and again when it has left.
+// TestI5OneSecondAReqHoweverOftenPagesAnswer: pages answer on two nodes, many times at once, and again when the AReq
+// has been sent.
 func TestI5OneSecondAReqHoweverOftenPagesAnswer(t *testing.T) {
 	t.Parallel()
 	w := authtest.SPCWorld()
@@ -204,8 +205,8 @@ func TestI5OneSecondAReqHoweverOftenPagesAnswer(t *testing.T) {
 	}
 }
 
-// TestI5RowsThatWerePutBack: each of the two rows alone keeps a second AReq from leaving twice, should the other one have
-// been put back as it was before.
+// TestI5RowsThatWerePutBack: each of the two rows alone prevents a second AReq from leaving twice, even if an attacker
+// puts back an older version of the other row.
 func TestI5RowsThatWerePutBack(t *testing.T) {
 	t.Parallel()
 	for _, row := range []string{"the authentication", "the second AReq"} {
@@ -241,7 +242,7 @@ func TestI5RowsThatWerePutBack(t *testing.T) {
 }
 
 // TestB8TimeForTheDialogIsOver: a page that never comes back, and one that answers late, end in one second AReq that says
-// so. It has no assertion, nor what the requestor knew of the shopper.
+// so. It has no assertion, and no data that the requestor knew about the shopper.
 func TestB8TimeForTheDialogIsOver(t *testing.T) {
 	t.Parallel()
 	for _, comesLate := range []bool{false, true} {
@@ -344,8 +345,8 @@ func (s *interposed) Update(ctx context.Context, was store.Txn, change func(*sto
 	return s.Store.Update(ctx, was, change)
 }
 
-// TestB8ResultCrossesTheSecondAReq: messages about the first AReq that were read before the second one left, and are to be
-// stored after it, change nothing. The directory server hears that its result has come.
+// TestB8ResultCrossesTheSecondAReq: messages about the first AReq change nothing if they were read before the second
+// one was sent, and would be stored after it. The directory server hears that its result has come.
 func TestB8ResultCrossesTheSecondAReq(t *testing.T) {
 	t.Parallel()
 	for _, message := range []string{"RReq", "Erro"} {
@@ -466,7 +467,8 @@ func TestB8NobodyElseSendsTheSecondAReq(t *testing.T) {
 }
 
 // TestB8CardGoesWithTheSecondAReq: the card waits in the row of the second AReq, under the secret of the token, and the
-// row of the authentication has nothing of it. It goes when that AReq leaves, or the row with it 11 minutes after the ARes.
+// row of the authentication has nothing of it. The card is removed when that AReq is sent, or together with the row 11
+// minutes after the ARes.
 func TestB8CardGoesWithTheSecondAReq(t *testing.T) {
 	t.Parallel()
 	w := authtest.SPCWorld()

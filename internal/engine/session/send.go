@@ -24,8 +24,8 @@ func (e *Engine) isMethodOver(p *txn.PageRecord) bool {
 	return p.IsMethodDone || e.Now().UnixMilli() >= p.MethodEnds
 }
 
-// startSending sends the AReq of an authentication that a browser has begun once its 3DS Method is over. Any number of
-// calls, on all nodes, send it once: the row says who may.
+// startSending sends the AReq of an authentication that a browser has begun, once its 3DS Method is over. However often
+// it is called, on all nodes, the AReq is sent once: the row says which call may.
 func (e *Engine) startSending(p *page) {
 	e.startSPCTimer(p)
 	if p.row.State != txn.Waiting || len(p.rec.Page.Binding) == 0 {
@@ -123,7 +123,7 @@ func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 	return true
 }
 
-// failPage has an authentication whose AReq cannot leave fail.
+// failPage ends an authentication whose AReq cannot be sent: it has failed.
 func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDone bool) {
 	_, err := e.NewWrite(p.row, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
 		rec.Failure, rec.Page.Card = auth.FailureOf(check.NewErro(rec.MessageVersion(), code, code.Description(), p.id)), nil
@@ -133,7 +133,8 @@ func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDo
 	return err == nil || errors.Is(err, txn.ErrArrow)
 }
 
-// buildFromPage makes the AReq of what the back end and the page told. The error is an *untoldError if that is too little.
+// buildFromPage makes the AReq of what the back end and the page sent. The error is an *untoldError if that is too
+// little.
 func (e *Engine) buildFromPage(p *page, text []byte) (check.Target, *message.Message, error) {
 	msg, to, err := e.readKeptRequest(p, text)
 	if err != nil {
@@ -151,16 +152,16 @@ func (e *Engine) buildFromPage(p *page, text []byte) (check.Target, *message.Mes
 	return to, areq, err
 }
 
-// An untoldError says that a browser did not send members of the AReq that the version requires of it. The engine sends no
-// AReq then, for nobody else knows them.
+// An untoldError says that a browser did not send members of the AReq that the version requires of it. The engine sends
+// no AReq then, for only the browser knows them.
 type untoldError struct{ names []string }
 
 func (e *untoldError) Error() string {
 	return "the browser did not send " + strings.Join(e.names, ", ")
 }
 
-// buildTold makes the AReq of a request to which all was added that its browser has told. The error is an *untoldError if
-// that is too little.
+// buildTold makes the AReq of a request to which everything was added that its browser has sent. The error is an
+// *untoldError if that is too little.
 func (e *Engine) buildTold(msg *message.Request, to check.Target) (*message.Message, error) {
 	areq, problems := msg.Build(e.BuildContext(to))
 	if len(problems) == 0 {
@@ -219,7 +220,8 @@ func addPageData(msg *message.Request, page *txn.PageRecord, table *message.Tabl
 	}
 }
 
-// setPageMember sets a member to what the page told, as JSON of its kind. A member that the version lacks has no field.
+// setPageMember sets a member to what the page sent, as JSON of the right kind. A member that the version lacks has no
+// field.
 func setPageMember(msg *message.Request, f *message.Field, value string) {
 	switch {
 	case f == nil:
@@ -255,7 +257,7 @@ func (e *Engine) targetOfPage(p *page, pan string) (check.Target, error) {
 var pageMembers = []string{"threeDSMethodId"}
 
 // claimWaiting returns the record of a row that waits for its AReq, with what is kept of the one that is about to leave.
-// The error is ErrArrow if it does not wait, and store.ErrNotFound if its time is over.
+// The error is ErrArrow if the row does not wait, and store.ErrNotFound if its time is over.
 func (e *Engine) claimWaiting(t *store.Txn, v message.Version, areq *message.Message) (*txn.Record, error) {
 	if t.State != txn.Waiting {
 		return nil, txn.ErrArrow

@@ -22,7 +22,8 @@ func (r *Rows) Watch(id string) (changed <-chan struct{}, forget func()) { retur
 // Wake wakes all that watch the id.
 func (r *Rows) Wake(id string) { r.changes.notify(id) }
 
-// RepeatUntil calls isDone at once and whenever a transaction may have changed, until that reports true or ctx has ended.
+// RepeatUntil calls isDone immediately, and again whenever a transaction may have changed, until that reports true or
+// ctx has ended.
 func (r *Rows) RepeatUntil(ctx context.Context, id string, isDone func() bool) {
 	for goesOn := true; goesOn; {
 		changed, forget := r.changes.watch(id)
@@ -91,9 +92,9 @@ func (n *changeNotifier) notify(id string) {
 	}
 }
 
-// errPutBack says that a row is older than the result that was acknowledged for it. A seal cannot tell, since
-// the row was good once.
-var errPutBack = errors.New("auth: the row is older than its result: somebody has put it back, or the database has lost a commit")
+// errPutBack says that a row is older than the result that was acknowledged for it. A seal cannot show that, since the
+// row was valid once.
+var errPutBack = errors.New("auth: the row is older than its result: it was put back, or the database has lost a commit")
 
 // Acknowledged remembers the results that this process has acknowledged to directory servers, as long as there
 // is room. Its zero value is ready to use, and it is safe for concurrent use. Engines that follow each other in

@@ -13,10 +13,9 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// A Record is what a transaction keeps beside its state. It is sealed before
-// the store sees it. It never holds a card number: of the AReq only the facts
-// that later messages are checked against are kept, and where a follow-up
-// authentication may come the purchase, with a digest of the card.
+// A Record is what a transaction keeps in addition to its state. It is sealed before the store sees it. It never holds
+// a card number. Of the AReq it keeps only the facts that later messages are checked against. If a follow-up
+// authentication may come, it also keeps the purchase, with a digest of the card.
 type Record struct {
 	API      string    `json:",omitzero"` // that it was made with; "" is /auth
 	Version  string    // of the transaction; "" if no directory has the card
@@ -49,7 +48,7 @@ type Record struct {
 	Decoupled   bool     `json:",omitzero"` // the ARes said D
 	Gone        bool     `json:",omitzero"` // the requestor seemed to have gone when the ARes came
 	Undelivered bool     `json:",omitzero"` // the requestor was refused the ARes
-	Refused     bool     `json:",omitzero"` // the DS was told that the result was not stored
+	Refused     bool     `json:",omitzero"` // we told the DS that the result was not stored
 	Reference   string   `json:",omitzero"` // by which the requestor knows the transaction
 	Schemes     []string `json:",omitzero"` // that hold the card, the preferred one first; nil: the row's alone
 	Defaulted   []string `json:",omitzero"` // members that the server filled in
@@ -62,7 +61,7 @@ type Record struct {
 	Corrections []api.Correction `json:",omitzero"` // Changes with pointers and values, of one that was created
 
 	Page  *PageRecord  `json:",omitzero"` // of one that a browser carries out
-	Agent *AgentRecord `json:",omitzero"` // of one whose browser an agent looks after
+	Agent *AgentRecord `json:",omitzero"` // of an authentication whose browser an agent controls
 }
 
 // Messages reads the messages that are kept; of the AReq there are facts alone.
@@ -139,7 +138,7 @@ type PageRecord struct {
 	Binding      []byte            `json:",omitzero"` // digest of the secret of the browser that began it
 	Awaited      []string          `json:",omitzero"` // members that the request left to the page
 	Begun        int64             `json:",omitzero"` // when a browser began it, Unix milliseconds
-	Data         map[string]string `json:",omitzero"` // what the page told, as readBrowserData returns it
+	Data         map[string]string `json:",omitzero"` // what the page sent, as readBrowserData returns it
 	Language     string            `json:",omitzero"` // browserLanguage of the request; "" if it left that to the page
 	ReturnURL    string            `json:",omitzero"`
 	Amount       string            `json:",omitzero"`
@@ -169,7 +168,7 @@ func (p *PageRecord) Completion() string {
 }
 
 // An SPCRecord is what the row of an authentication keeps of Secure Payment Confirmation, when a page of ours shows the
-// browser's dialog and the server itself sends the second AReq. Beyond Outcome, all is about the first one.
+// browser's dialog and the server itself sends the second AReq. Everything but Outcome is about the first one.
 type SPCRecord struct {
 	ID       string // the threeDSServerTransID of the second AReq
 	At       int64  // when the ARes S came, Unix milliseconds
@@ -218,11 +217,11 @@ func (r *Record) First() *Record {
 	return &was
 }
 
-// An AgentRecord is what a row keeps of an authentication whose browser an agent looks after.
+// An AgentRecord is what a row keeps of an authentication whose browser an agent controls.
 type AgentRecord struct {
 	Request         []byte `json:",omitzero"` // the request, sealed under the API key; gone once the AReq has left
 	Continued       int64  `json:",omitzero"` // when the request came that the AReq left for, Unix milliseconds
-	NotificationURL string `json:",omitzero"` // "" if it is to be told later
+	NotificationURL string `json:",omitzero"` // "" if the agent sends it later
 	MethodURL       string `json:",omitzero"` // of the 3DS Method; "" if there is none
 }
 

@@ -1,5 +1,5 @@
-// Package txn keeps transactions: which states there are, what a row keeps of a transaction, sealed, how long it stays, and
-// what to do when nobody knows whether a write has happened. Use [Rows] to read and to change rows.
+// Package txn keeps transactions. It says which states there are, what the sealed row of a transaction holds, how long
+// a row stays, and what to do when it is not known whether a write has happened. Use [Rows] to read and to change rows.
 package txn
 
 import (
@@ -30,8 +30,8 @@ type Rows struct {
 	// Acknowledged are the results that this process has acknowledged. Nil means that the rows have a
 	// memory of their own.
 	Acknowledged *Acknowledged
-	// PutBack is called when the row of a transaction is older than its acknowledged result. Nil means that
-	// nobody counts.
+	// PutBack is called when the row of a transaction is older than its acknowledged result. Nil means that this is not
+	// counted.
 	PutBack func()
 	// StoreFailures limits lines of the log; nil is no limit. Engines that follow each other in one process share it.
 	StoreFailures record.LogLimit
@@ -65,7 +65,7 @@ type Timeouts struct {
 	Result          time.Duration // how long a result is kept
 	DecoupledResult time.Duration // the same after a decoupled authentication
 	Browser         time.Duration // how long an authentication waits for its browser
-	Values          time.Duration // how long the owner is told of an authentication that is over
+	Values          time.Duration // how long the owner can read an authentication that is over
 }
 
 // TaskGroup returns Tasks, or the group that the rows have of their own.

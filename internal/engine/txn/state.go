@@ -99,7 +99,7 @@ func (r *Rows) StatusOf(t *store.Txn, rec *Record) api.Status {
 	return api.StatusFailed
 }
 
-// AreValuesGone reports whether a transaction that is over is no longer told of.
+// AreValuesGone reports whether a transaction ended so long ago that its owner can no longer read it.
 func (r *Rows) AreValuesGone(rec *Record) bool {
 	return rec.Ended != 0 && r.Now().Sub(time.UnixMilli(rec.Ended)) >= r.Timeouts.Values
 }
@@ -117,11 +117,10 @@ func (r *Rows) KeepFinal() time.Duration {
 // KeepExpired is how long the owner of a challenge that ended without a result hears that it has expired.
 const KeepExpired = 24 * time.Hour
 
-// SetExpiry has the transaction t, which rec is about to be sealed into, count for d from now.
-// The row stays beyond that for as long as its id could be tried again: else a second AReq
-// might leave under the id (I5). The id itself says how long that is, since our timeouts
-// may be raised meanwhile. The row of a challenge without a result stays for KeepExpired, that of a transaction at
-// its end for as long as its outcome is told.
+// SetExpiry makes the transaction t valid for d from now; rec is about to be sealed into it. The row may stay longer:
+// for as long as its id could be tried again. Otherwise a second AReq might leave under the id (I5). The id itself says
+// how long that is, since our timeouts may be raised meanwhile. The row of a challenge without a result stays for
+// KeepExpired, that of a transaction at its end for as long as its owner can read the outcome.
 func (r *Rows) SetExpiry(t *store.Txn, rec *Record, d time.Duration) {
 	t.Expires, rec.Until = r.ExpiryIn(d), 0
 	stays := time.UnixMilli(cmp.Or(rec.Sent, rec.Made)).Add(transid.Life(t.ID) + 2*transid.MaxSkew).UTC()

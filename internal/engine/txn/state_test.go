@@ -10,8 +10,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// TestAdvance tries every pair of states (I4): one way only, but for SPC, and what is final
-// stays.
+// TestAdvance tries every pair of states (I4): changes go one way only, except for SPC, and final states stay.
 func TestAdvance(t *testing.T) {
 	all := []store.State{Sent, Challenge, Final, Failed, Result}
 	good := map[[2]store.State]bool{

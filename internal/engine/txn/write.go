@@ -11,10 +11,9 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// A write that fails may have happened all the same: the connection to the database may
-// have broken after the commit left. Such a write is uncertain. A caller that is told "no"
-// must not be told "yes" by its next request. So the store is asked what is true before the
-// caller is answered, and if it does not say, afterwards.
+// A write that fails may have happened anyway: the connection to the database may have broken after the commit left.
+// Such a write is uncertain. A caller that is told "no" must not be told "yes" by its next request. So the engine asks
+// the store what is true before it answers the caller and, if the store cannot say, again afterwards.
 const (
 	resolveBeforeAnswer = 2500 * time.Millisecond // for all tries before the answer: a directory server waits 3 s
 	resolveAfterAnswer  = 10 * time.Minute        // for all tries after the answer
@@ -22,8 +21,8 @@ const (
 	maxRetryInterval    = 10 * time.Second        // the longest, after the answer
 )
 
-// An Write is one change of one transaction, which can tell whether a row has it:
-// sealing the same data twice gives different bytes, so those of its own tries are unique.
+// A Write is one change of one transaction. It can tell whether a row has the change: sealing the same data twice gives
+// different bytes, so the bytes of its own tries are unique.
 type Write struct {
 	*Rows
 	was   store.Txn // what the next try begins with: the row as it was read before, or an id alone
@@ -71,9 +70,8 @@ func (w *Write) try(ctx context.Context) (sure bool, err error) {
 	return len(w.tried) == 0, err // if nothing was given to the store to write, nothing was written
 }
 
-// doOnce makes the change in t, unless t has it already. Then t is written again as it
-// is: the row can be read, but may yet be lost with the database server that showed it,
-// until a later write has succeeded.
+// doOnce makes the change in t, unless t has it already. In that case t is written again as it is. The row can be read,
+// but it may still be lost with the database server that returned it, until a later write has succeeded.
 func (w *Write) doOnce(t *store.Txn) error {
 	if w.isDone(t) {
 		return nil
@@ -86,10 +84,9 @@ func (w *Write) isDone(t *store.Txn) bool {
 	return slices.ContainsFunc(w.tried, func(data []byte) bool { return bytes.Equal(data, t.Data) })
 }
 
-// ResolveLater finds out, in a task of its own, what became of a change that run was not
-// sure of, and that the caller was told has failed. If it was made after all, mark notes
-// that in the record. If not, the row is written as it is, which gives it a new version, so
-// that a try still on its way to the database fails.
+// ResolveLater finds out, in a task of its own, what became of a change that run was not sure of, and whose caller got
+// the answer that it failed. If it was made after all, mark notes that in the record. If not, the row is written as it
+// is, which gives it a new version, so that a try still on its way to the database fails.
 func (w *Write) ResolveLater(mark func(*Record)) {
 	w.TaskGroup().Start(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, resolveAfterAnswer)

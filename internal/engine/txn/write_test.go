@@ -17,8 +17,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// doubtful has so many updates fail, of which the first is done or not; all that follow
-// are not. If it is forever, nothing works after the first.
+// doubtful makes a number of updates fail. The first of them is written if done is set; the others are not. If updates
+// is forever, nothing works after the first.
 func doubtful(w *authtest.World, updates int, done bool) {
 	w.Fault = func(op string) (bool, error) {
 		if op != "update" || updates == 0 {
@@ -34,9 +34,8 @@ func doubtful(w *authtest.World, updates int, done bool) {
 
 const forever = 1 << 30
 
-// TestUncertainResult: the directory server hears of a result what is true of it, though
-// the store did not know; and where that cannot be found out in time, its next delivery
-// is acknowledged, once, on any node.
+// TestUncertainResult: the directory server gets the true answer to a result, even though the store was not sure. If
+// the truth cannot be found out in time, the next delivery of the result is acknowledged, once, on any node.
 func TestUncertainResult(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		for _, done := range []bool{true, false} {
@@ -101,8 +100,8 @@ func resultInDoubt(t *testing.T, version string, done bool, failures int) {
 	}
 }
 
-// TestOtherResultAfterUncertainOne: while it is asked what became of one result, another is stored
-// and acknowledged. That one stays as it is: sent again, it is no news.
+// TestOtherResultAfterUncertainOne: while the engine finds out what became of one result, another is stored and
+// acknowledged. The other one stays: when it is sent again, nothing changes.
 func TestOtherResultAfterUncertainOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := authtest.NewWorld()
@@ -155,9 +154,9 @@ func TestManyUncertainResults(t *testing.T) {
 	}
 }
 
-// TestUncertainChallenge: the requestor gets an ARes of which the challenge is stored,
-// though the store did not know. If that cannot be found out in time he gets none, and
-// the directory server hears with the result that he did not.
+// TestUncertainChallenge: the requestor gets the ARes of a challenge that is stored, even though the store was not
+// sure. If that cannot be found out in time, the requestor gets no ARes, and the directory server hears so in the
+// answer to its result.
 func TestUncertainChallenge(t *testing.T) {
 	for _, status := range []string{"C", "D", "S"} {
 		for _, done := range []bool{true, false} {
@@ -233,8 +232,8 @@ func TestResultBeforeUncertainWriteIsResolved(t *testing.T) {
 	})
 }
 
-// TestResultNotConfirmed: that a result can be read is no reason to acknowledge it. It may
-// be on the server alone that is about to be lost.
+// TestResultNotConfirmed: that a result can be read is no reason to acknowledge it. It may be only on the server that
+// is about to be lost.
 func TestResultNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := authtest.NewWorld()
@@ -260,8 +259,7 @@ func TestResultNotConfirmed(t *testing.T) {
 	})
 }
 
-// TestLateCommit: a write that was answered for as failed, and not found, does not happen
-// after that.
+// TestLateCommit: a write that was reported as failed, and was not found, does not happen later.
 func TestLateCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := authtest.NewWorld()
@@ -286,8 +284,7 @@ func TestLateCommit(t *testing.T) {
 	})
 }
 
-// underway is a store with a database that still has the first update before it when
-// its connection is lost.
+// underway is a store whose database has not yet made the first update when its connection is lost.
 type underway struct {
 	txn.Store
 	begun store.Txn
@@ -314,8 +311,8 @@ func (s *underway) commit(w *authtest.World) bool {
 	return unchanged
 }
 
-// TestUncertainErro: a transaction that the directory server has given up is so, though the
-// store did not know whether that was noted.
+// TestUncertainErro: a transaction that the directory server has given up has failed, even if the store was not sure
+// whether that was recorded.
 func TestUncertainErro(t *testing.T) {
 	for _, done := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -333,7 +330,7 @@ func TestUncertainErro(t *testing.T) {
 	}
 }
 
-// TestCertainFailureIsNotRetried: where it is known that nothing was stored, 403 comes at once.
+// TestCertainFailureIsNotRetried: where it is known that nothing was stored, 403 comes immediately.
 func TestCertainFailureIsNotRetried(t *testing.T) {
 	for name, fault := range map[string]func(*authtest.World, *session.Engine){
 		"unreadable": func(_ *authtest.World, e *session.Engine) { e.Store = unreadable{e.Store} },
@@ -383,9 +380,8 @@ func (unreadable) Update(context.Context, store.Txn, func(*store.Txn) error) err
 	return authtest.ErrFault
 }
 
-// TestTasksEndWithProcess: a process that ends asks its store nothing any more, whichever of its
-// engines was about to, and says what it leaves unknown; no directory server hears
-// anything either.
+// TestTasksEndWithProcess: a process that ends no longer calls its store, whichever of its engines was about to, and
+// logs what it leaves unknown. No directory server gets a message either.
 func TestTasksEndWithProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := authtest.NewWorld()

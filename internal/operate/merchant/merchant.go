@@ -1,9 +1,9 @@
 // Package merchant shows and changes the merchants of a server. Use a [Registry]: [Registry.List] and [Registry.Get]
 // show merchants, [Registry.Put] adds or changes one, [Registry.Remove] removes one.
 //
-// Merchants come from the configuration file or from the store. One of the file wins over one of the store with the
-// same name, and cannot be changed here. Nodes use a change within a second. Whoever has read an [Entry] changes what
-// was read or gets [ErrChanged], so that no change is lost.
+// Merchants come from the configuration file or from the store. A merchant of the file wins over one of the store with
+// the same name, and cannot be changed here. Nodes use a change within a second. A caller changes the version of an
+// [Entry] that it has read. If the entry has changed since, the caller gets [ErrChanged], so no change is lost.
 package merchant
 
 import (
@@ -26,8 +26,8 @@ var (
 	ErrNotFound = errors.New("there is no such merchant")
 	ErrExists   = errors.New("there is such a merchant already")
 	ErrInFile   = errors.New("the merchant is in the configuration file, which wins: change it there")
-	ErrChanged  = errors.New("somebody else has changed the merchant meanwhile: read it again")
-	ErrNoRow    = errors.New("the merchant has API keys alone, and no settings to remove: revoke the keys")
+	ErrChanged  = errors.New("the merchant was changed meanwhile: read it again")
+	ErrNoRow    = errors.New("the merchant has only API keys, and no settings to remove: revoke the keys")
 	ErrRefused  = errors.New("the seal of the merchant's row does not open: remove it, and add it again")
 )
 
@@ -58,7 +58,7 @@ type Entry struct {
 	row store.Merchant
 }
 
-// Rows are what a Registry needs of a store: merchants, and API keys, each of which names its merchant.
+// Rows are what a Registry needs of a store: merchants, and API keys, which name their merchants.
 type Rows interface {
 	store.Merchants
 	Keys(ctx context.Context) ([]store.Key, error)
@@ -72,7 +72,7 @@ type Registry struct {
 	// InFile are the merchants of the configuration.
 	InFile []account.Merchant
 
-	// Schemes are the words of the directories, which per_directory may have beside those that everybody knows.
+	// Schemes are the words of the directories. per_directory may have them in addition to the well-known words.
 	Schemes []string
 
 	// CheckProfile returns a merchant as it is stored, with values in their usual form, or an error with all that is wrong
@@ -114,8 +114,8 @@ func (r *Registry) List(ctx context.Context) ([]Entry, error) {
 	return all, nil
 }
 
-// CheckKnown returns an error with ErrNotFound in it, and with the name that was perhaps meant, if there is no merchant of
-// a name.
+// CheckKnown returns an error with ErrNotFound in it, and with the name that was perhaps meant, if no merchant has the
+// name.
 func (r *Registry) CheckKnown(ctx context.Context, name string) error {
 	all, err := r.List(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *Registry) open(row store.Merchant) Entry {
 	if err != nil {
 		panic("merchant: " + err.Error()) // texts and bytes can always be written
 	}
-	e.Version = versionOf(plain) // a row that is sealed anew has the same version
+	e.Version = versionOf(plain) // a row that is sealed again has the same version
 	return e
 }
 
@@ -222,7 +222,7 @@ func (r *Registry) Remove(ctx context.Context, name, version string) error {
 	})
 }
 
-// maxTries is how often a change is tried while others seal the row anew.
+// maxTries is how often a change is tried while others reseal the row.
 const maxTries = 5
 
 // change calls do with the merchant as it is, if it has this version.

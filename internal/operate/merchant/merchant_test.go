@@ -48,8 +48,8 @@ func wantError(t *testing.T, what string, got, want error) {
 	}
 }
 
-// TestD148FileWinsAndIsNotChangedHere: a merchant of the file is shown as such, hides one of the store, and no change of
-// it is taken.
+// TestD148FileWinsAndIsNotChangedHere: a merchant of the file is shown as such and hides one of the store, and a change
+// of it is refused.
 func TestD148FileWinsAndIsNotChangedHere(t *testing.T) {
 	t.Parallel()
 	r, _ := newRegistry(t)
@@ -129,7 +129,7 @@ func TestMerchantValuesAreKept(t *testing.T) {
 	}
 }
 
-// TestMerchantChangesAreNotLost: of those who change the same version one gets through. Sealing a row anew is no change.
+// TestMerchantChangesAreNotLost: of several changes to the same version one succeeds. Resealing a row is no change.
 func TestMerchantChangesAreNotLost(t *testing.T) {
 	t.Parallel()
 	r, st := newRegistry(t)

@@ -71,8 +71,8 @@ func (c changedAudit) AuditEntries(ctx context.Context, q store.AuditQuery) ([]s
 	return all, err
 }
 
-// TestK10AuditIsChained: entries that are appended at once are one chain, and an export names the entry that was changed in
-// the store. So does who verifies the export.
+// TestK10AuditIsChained: entries that are appended at the same time form one chain. An export names the entry that was
+// changed in the store, and so does the verification of the export.
 func TestK10AuditIsChained(t *testing.T) {
 	t.Parallel()
 	s, db, _ := newService(t)
@@ -139,8 +139,8 @@ func TestK10AnyChangedByteOfAnAuditExportIsFound(t *testing.T) {
 	}
 }
 
-// TestK10ATrailThatWasWrittenAnewIsFound: whoever changes an entry in the store and chains all behind it anew has no
-// signature for the day.
+// TestK10ATrailThatWasWrittenAnewIsFound: an attacker who changes an entry in the store and rebuilds the chain after it
+// has no signature for the day.
 func TestK10ATrailThatWasWrittenAnewIsFound(t *testing.T) {
 	t.Parallel()
 	s, db, now := newService(t)
@@ -239,7 +239,7 @@ func (s countedAudit) AppendAudit(ctx context.Context, e store.AuditEntry) error
 	return err
 }
 
-// TestF1ManyActsAtOnceAreAllInTheTrail: the acts of a node do not take the place in the audit trail from each other, so that
+// TestF1ManyActsAtOnceAreAllInTheTrail: acts of a node do not compete for the same number in the audit trail, so that
 // none of many at once is refused.
 func TestF1ManyActsAtOnceAreAllInTheTrail(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,9 @@
-// Package operator knows who may use the admin API and the console, and writes down what they do. Use a [Service] to make,
+// Package operator knows who may use the admin API and the console, and records what they do. Use a [Service] to make,
 // list and revoke tokens, to find the [Actor] of a token that a request brings, to keep the users of the console with
 // their invitations and sessions, and to write and read the audit trail.
 //
-// No token is kept. What is kept is the SHA-256 of its 256 random bits. The row of a token is sealed with the key file:
-// who can write to the store, but has no key file, can neither make a token nor change what one may do.
+// No token is kept. What is kept is the SHA-256 of its 256 random bits. The row of a token is sealed with the key file.
+// An attacker who can write to the store, but has no key file, can neither make a token nor change what one may do.
 package operator
 
 import (
@@ -55,7 +55,7 @@ func ParseRole(text string) (Role, error) {
 type Actor struct {
 	Who      string // such as token:NAME
 	Role     Role
-	Merchant string // the only one whose things the actor may see; "" means all
+	Merchant string // the only merchant whose data the actor may see; "" means all
 	From     string // the address that the request came from
 }
 
@@ -67,15 +67,15 @@ func (a *Actor) Entry(action, object string, before, after any) Entry {
 	return Entry{Who: a.Who, Role: a.Role, From: a.From, Action: action, Object: object, Before: before, After: after}
 }
 
-// A Session is of an actor who has logged in to the console.
+// A Session belongs to an actor who has logged in to the console.
 type Session struct {
 	Actor Actor
 	CSRF  string // by which a form shows that it comes from a page of the session, see [Session.FormToken]
 	Key   []byte // a secret of the session that is on no page, the same on every node
 }
 
-// FormToken returns what a form of the session's pages brings as csrf: CSRF under a mask. It is another text each time, so
-// that a page which has it can be compressed: nothing on two pages tells the same secret.
+// FormToken returns the value of csrf in forms of the session's pages: CSRF under a mask. It is a different text each
+// time. So a page that has it can be compressed: no two pages show the same secret.
 func (s *Session) FormToken() string {
 	token := make([]byte, 2*len(s.CSRF))
 	mask, masked := token[:len(s.CSRF)], token[len(s.CSRF):]
@@ -134,7 +134,7 @@ var (
 type Token struct {
 	Name     string    `json:"name"`
 	Role     Role      `json:"role"`
-	Merchant string    `json:"merchant,omitzero"` // the only one whose things it may see; "" means all
+	Merchant string    `json:"merchant,omitzero"` // the only merchant whose data it may see; "" means all
 	Created  time.Time `json:"created"`
 	Expires  time.Time `json:"expires,omitzero"` // zero: never
 	IsSealed bool      `json:"sealed"`           // its row in the store is as it was made
@@ -154,7 +154,7 @@ const tokenPrefix = "threeds-admin-"
 // maxTokenName is the length of the longest name of a token.
 const maxTokenName = 64
 
-// CheckTokenName says what is wrong with the name of a token; nil if nothing is.
+// CheckTokenName says what is wrong with the name of a token; nil means that it is valid.
 func CheckTokenName(name string) error {
 	isOther := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
@@ -219,7 +219,7 @@ func (s *Service) openToken(row *store.Object) (sealed sealedToken, err error) {
 	return sealed, nil
 }
 
-// Tokens returns all tokens by name. Of one whose row was changed only the name and the end are there.
+// Tokens returns all tokens by name. If the row of a token was changed, only its name and its end are there.
 func (s *Service) Tokens(ctx context.Context) ([]Token, error) {
 	rows, err := s.Store.Objects(ctx, store.TokenObjects)
 	if err != nil {
@@ -233,13 +233,13 @@ func (s *Service) Tokens(ctx context.Context) ([]Token, error) {
 	return all, nil
 }
 
-// RevokeToken ends a token at once, on every node.
+// RevokeToken ends a token immediately, on every node.
 func (s *Service) RevokeToken(ctx context.Context, name string) error {
 	return translateError(s.Store.RemoveObject(ctx, store.TokenObjects, name), store.ErrNotFound, ErrNoToken)
 }
 
-// FindActor returns who a token stands for, or ErrNoToken. It asks the store each time, so that a token that was revoked or
-// has ended is refused at once.
+// FindActor returns who a token stands for, or ErrNoToken. It asks the store each time, so that a token that was
+// revoked or has ended is refused immediately.
 func (s *Service) FindActor(ctx context.Context, token string) (Actor, error) {
 	if !strings.HasPrefix(token, tokenPrefix) {
 		return Actor{}, ErrNoToken
@@ -258,7 +258,7 @@ func (s *Service) FindActor(ctx context.Context, token string) (Actor, error) {
 	return Actor{}, ErrNoToken
 }
 
-// Reseal seals every token and every user anew, so that they outlive rotations of the key file.
+// Reseal seals every token and every user again, so that they outlive rotations of the key file.
 func (s *Service) Reseal(ctx context.Context) error {
 	for _, kind := range []string{store.TokenObjects, store.UserObjects} {
 		rows, err := s.Store.Objects(ctx, kind)

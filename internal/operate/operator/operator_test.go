@@ -36,7 +36,8 @@ func createToken(t *testing.T, s *operator.Service, token operator.Token) string
 	return text
 }
 
-// TestK2AHandleFindsItsOwnUser: of two people each is found by the handle of their passkeys alone, and nobody by none.
+// TestK2AHandleFindsItsOwnUser: each of two users is found only by the handle of their own passkeys, and without a
+// handle no user is found.
 func TestK2AHandleFindsItsOwnUser(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newService(t)

@@ -25,14 +25,14 @@ var (
 	ErrNoSession    = errors.New("operator: no such session")
 )
 
-// OIDCPrefix begins the name of each user whom an issuer of OpenID Connect knows. The subject follows.
+// OIDCPrefix begins the name of each user that an issuer of OpenID Connect knows. The subject follows.
 const OIDCPrefix = "oidc:"
 
-// A User is somebody who may log in to the console.
+// A User is a person who may log in to the console.
 type User struct {
 	Name     string            `json:"name"` // with passkeys a name as CheckTokenName wants it, else OIDCPrefix and the subject
 	Role     Role              `json:"role"`
-	Merchant string            `json:"merchant,omitzero"` // the only one whose things the user may see; "" means all
+	Merchant string            `json:"merchant,omitzero"` // the only merchant whose data the user may see; "" means all
 	Label    string            `json:"label,omitzero"`    // what the issuer calls the user
 	Created  time.Time         `json:"created"`
 	Handle   []byte            `json:"-"` // random, stays the same: what passkeys know the user by
@@ -92,7 +92,7 @@ func (s *Service) AddUser(ctx context.Context, u *User) error {
 	return translateError(s.Store.AddObject(ctx, row), store.ErrExists, ErrUserExists)
 }
 
-// openUser reads the row of a user. Of one whose row was changed only the name is there.
+// openUser reads the row of a user. If the row was changed, only the name is there.
 func (s *Service) openUser(row *store.Object) User {
 	var sealed sealedUser
 	if err := s.open(row, &sealed); err != nil {
@@ -101,7 +101,7 @@ func (s *Service) openUser(row *store.Object) User {
 	return User{row.ID, sealed.Role, sealed.Merchant, sealed.Label, sealed.Created, sealed.Handle, sealed.Epoch, sealed.Passkeys, true}
 }
 
-// Users returns all users by name. Of one whose row was changed only the name is there.
+// Users returns all users by name. If the row of a user was changed, only the name is there.
 func (s *Service) Users(ctx context.Context) ([]User, error) {
 	rows, err := s.Store.Objects(ctx, store.UserObjects)
 	all := make([]User, 0, len(rows))
@@ -140,8 +140,9 @@ func (s *Service) FindHandle(ctx context.Context, handle []byte) (User, error) {
 // changeTries is how often a change is tried when others change the same row.
 const changeTries = 10
 
-// ChangeUser has change change a user, and returns the user as it was and as it is. Another role or merchant ends the
-// sessions of the user. change may run more than once; its error is returned and nothing is changed.
+// ChangeUser calls change on a user, and returns the user as it was and as it is now. If the role or the merchant
+// changes, the sessions of the user end. change may run more than once. If it returns an error, ChangeUser returns that
+// error and changes nothing.
 func (s *Service) ChangeUser(ctx context.Context, name string, change func(*User) error) (before, after User, err error) {
 	for range changeTries {
 		row, err := s.Store.Object(ctx, store.UserObjects, name)
@@ -276,8 +277,8 @@ func (s *Service) StartSession(ctx context.Context, u *User, groups []string, li
 	return secret, s.Store.AddObject(ctx, row)
 }
 
-// FindSession returns the session of a secret with its user and groups, or ErrNoSession. It asks the store each time, so
-// that a session ends on all nodes at once when its user is removed or has another role.
+// FindSession returns the session of a secret with its user and groups, or ErrNoSession. It asks the store each time,
+// so that a session ends on all nodes immediately when its user is removed or has another role.
 func (s *Service) FindSession(ctx context.Context, secret string) (Session, User, []string, error) {
 	row, err := s.Store.Object(ctx, store.SessionObjects, idOfSecret(secret))
 	if err != nil {

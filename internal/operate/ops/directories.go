@@ -38,8 +38,8 @@ func directoryActs() []Act {
 	return all
 }
 
-// AcceptRanges has the nodes use the card ranges of a scheme that are held back. held is their number as the actor has seen
-// it; 0 means whichever they are. It returns the status before.
+// AcceptRanges makes the nodes use the card ranges of a scheme that are held back. held is the number of the generation
+// that the actor has seen; 0 means whichever is held back. It returns the status before.
 func (a *Acts) AcceptRanges(ctx context.Context, by operator.Actor, scheme string, held int64) (directory.RefreshStatus, error) {
 	if err := Find("ranges accept").Check(&by); err != nil {
 		return directory.RefreshStatus{}, err
@@ -147,8 +147,8 @@ func (a *Acts) RequestCertificate(ctx context.Context, by operator.Actor, scheme
 	return csr, status, err
 }
 
-// InstallCertificate installs a certificate with those of the CAs behind it, in PEM. It comes into use at a time, zero
-// means when it is activated. roots are the CAs that the directory server may have.
+// InstallCertificate installs a certificate with those of the CAs behind it, in PEM. It comes into use at a time; the
+// zero time means when it is activated. roots are the CAs that the directory server may have.
 func (a *Acts) InstallCertificate(ctx context.Context, by operator.Actor, scheme string, file []byte, at time.Time, roots []*x509.Certificate) (clientcert.Status, error) {
 	return a.changeCertificates(ctx, by, "cert install", scheme, func(record clientcert.Recorder) (clientcert.Status, error) {
 		return a.Certificates.Install(ctx, scheme, file, at, roots, record)

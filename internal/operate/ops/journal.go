@@ -57,6 +57,6 @@ func (a *Acts) EraseJournal(ctx context.Context, by operator.Actor, card, mercha
 	if err := a.Record(ctx, by, "journal erase", object, nil, nil); err != nil {
 		return Erased{}, err
 	}
-	// What was begun is finished, also when nobody waits for the answer any more.
+	// An erasure that has begun is finished, even if the caller no longer waits for the answer.
 	return a.Erase(context.WithoutCancel(ctx), journal.Query{Card: card, Merchant: merchant})
 }

@@ -69,8 +69,8 @@ func (a *Acts) Keys(ctx context.Context, by operator.Actor) ([]Key, error) {
 	for i := range rows {
 		terms, err := account.OpenTerms(a.Ring(), &rows[i])
 		k := Key{
-			hex.EncodeToString(rows[i].Hash), terms.Label, rows[i].Merchant, rows[i].Created, timeOrNull(uses[i]),
-			timeOrNull(terms.Expires), append([]netip.Prefix{}, terms.Allow...), rows[i].Strict, KeyGood, keyring.IDOfSeal(rows[i].Seal),
+			hex.EncodeToString(rows[i].Hash), terms.Label, rows[i].Merchant, rows[i].Created, TimeOrNull(uses[i]),
+			TimeOrNull(terms.Expires), append([]netip.Prefix{}, terms.Allow...), rows[i].Strict, KeyGood, keyring.IDOfSeal(rows[i].Seal),
 		}
 		switch {
 		case err != nil:

@@ -133,8 +133,8 @@ func (a *Acts) AddMerchant(ctx context.Context, by operator.Actor, m account.Mer
 	return e, merchantRefusal(err)
 }
 
-// findChangeable returns a merchant of the store that has the version that the actor has seen. One that has API keys alone
-// has none, and gets its first settings.
+// findChangeable returns a merchant of the store that has the version that the actor has seen. A merchant that has only
+// API keys has no version, and gets its first settings.
 func (a *Acts) findChangeable(ctx context.Context, by *operator.Actor, act, name, version string) (merchant.Entry, error) {
 	if err := Find(act).Check(by); err != nil {
 		return merchant.Entry{}, err

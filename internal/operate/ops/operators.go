@@ -157,7 +157,8 @@ func (a *Acts) InviteOperator(ctx context.Context, by operator.Actor, o api.NewO
 	}, nil
 }
 
-// findOperator returns an operator, if the actor may do the act. One whose row was changed in the store has a name alone.
+// findOperator returns an operator, if the actor may do the act. If the row was changed in the store, the operator has
+// only a name.
 func (a *Acts) findOperator(ctx context.Context, by *operator.Actor, act, name string) (operator.User, error) {
 	if err := Find(act).Check(by); err != nil {
 		return operator.User{}, err
@@ -219,8 +220,9 @@ func (a *Acts) removeOperator(ctx context.Context, by operator.Actor, name strin
 	return translate(a.Operators.RemoveUser(ctx, was.Name), errNoOperator)
 }
 
-// checkOtherAdmin refuses that the last admin of all merchants goes, who logs in by passkey: nobody could invite another.
-// Whom the issuer knows comes back with the next login. A command may, for it can always invite somebody.
+// checkOtherAdmin refuses to remove the last admin of all merchants who logs in by passkey: after that, no one could
+// invite another. An admin that the issuer knows comes back with the next login. A command may remove the last admin,
+// for it can always invite another one.
 func (a *Acts) checkOtherAdmin(ctx context.Context, going *operator.User) error {
 	isAdmin := func(u *operator.User) bool { return u.IsSealed && u.Role == operator.Admin && u.Merchant == "" }
 	if a.IsCommandLine || !isAdmin(going) || going.IsOIDC() {

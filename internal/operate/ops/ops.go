@@ -35,7 +35,7 @@ type Acts struct {
 	}
 	Ring      func() account.Ring       // the key ring in use
 	Merchants func() *merchant.Registry // those of the configuration in use, and of the store
-	Hooks     *webhook.Service          // endpoints of merchants, and what they were told
+	Hooks     *webhook.Service          // endpoints of merchants, and what was delivered to them
 	Now       func() time.Time
 	// PasskeyURL returns the origin of the console if operators log in by passkey, else ""; nil means that they do not.
 	PasskeyURL func() string
@@ -44,11 +44,11 @@ type Acts struct {
 	Certificates *clientcert.Service
 	// TryCertificate makes a handshake with the directory server of a scheme, in which it shows a client certificate.
 	TryCertificate func(ctx context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error)
-	// Erase removes what belongs to the card or the merchant of a query, from the journal and from all that tells the same;
-	// nil means that there is no journal.
+	// Erase removes what belongs to the card or the merchant of a query, from the journal and from all other places
+	// that have the same data; nil means that there is no journal.
 	Erase func(ctx context.Context, q journal.Query) (Erased, error)
-	// IsCommandLine lets keys and endpoints be made for merchants without settings, and lets the last admin go: a command is
-	// used before there is anything, and can always invite somebody.
+	// IsCommandLine allows keys and endpoints for merchants without settings, and allows the removal of the last admin:
+	// commands are used when nothing is set up yet, and can always invite an admin.
 	IsCommandLine bool
 
 	operators sync.Mutex // held from the look for another admin to the change

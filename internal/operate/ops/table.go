@@ -29,9 +29,9 @@ type Act struct {
 	Object   string        // what the entry of the audit trail has as object
 	Doors    []Door
 
-	// Do does an act on one thing for which no more than an id is needed. nil means that a function of Acts takes more. Doors
-	// serve such an act without knowing it: Route is its operation of the admin API, which Summary and Answer describe. The
-	// button of a page and the command have the second word of the name.
+	// Do does an act on one thing if its id is all that the act needs. nil means that a function of Acts needs more.
+	// Doors serve such an act without knowing it: Route is its operation of the admin API, which Summary and Answer
+	// describe. The button of a page and the command have the second word of the name.
 	Do      func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error)
 	Route   string
 	Summary string
@@ -102,8 +102,8 @@ func (act *Act) Check(by *operator.Actor) error {
 // Has reports whether a door leads to the act.
 func (act *Act) Has(d Door) bool { return slices.Contains(act.Doors, d) }
 
-// notActs are actions that the audit trail has beside those of acts: what nodes do, what people do at the login, and what
-// commands do with a whole store or journal.
+// notActs are actions that the audit trail has in addition to those of acts: what nodes do, what people do at the
+// login, and what commands do with a whole store or journal.
 var notActs = []string{
 	"audit.sign", "config.reload", "journal.generate", "journal.import", "key.rotate", "login", "login.failed", "logout",
 	"operator.register", "backup.restore",

@@ -33,8 +33,8 @@ func TestManualNamesEveryAction(t *testing.T) {
 	}
 }
 
-// TestRightsAreThoseOfTheRole: each role may do all that the one before it may, and people of one merchant only what is
-// theirs. Somebody without a role may do nothing.
+// TestRightsAreThoseOfTheRole: each role may do all that the one before it may, and people of one merchant only with
+// their own data. A person without a role may do nothing.
 func TestRightsAreThoseOfTheRole(t *testing.T) {
 	t.Parallel()
 	may := func(name string, role operator.Role, merchant string) bool {

@@ -54,7 +54,7 @@ func webhookActs() []Act {
 				return a.RotateEndpoint(ctx, by, id, webhook.NewSecret())
 			}),
 		on(act("webhook test", operator.Operator, "webhook.test", endpoint, byAll), "POST "+at+"/test",
-			"Post a test event, once and at once", api.DeliveryTest{},
+			"Post a test event immediately, and try once", api.DeliveryTest{},
 			func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error) {
 				return a.testEndpoint(ctx, by, id)
 			}),
@@ -70,14 +70,15 @@ func webhookActs() []Act {
 
 // view returns an endpoint as actors see it.
 func (a *Acts) view(e *webhook.Endpoint) api.MerchantEndpoint {
-	v := api.MerchantEndpoint{Merchant: e.Merchant, Endpoint: e.View(), FailingSince: timeOrNull(e.Failing)}
+	v := api.MerchantEndpoint{Merchant: e.Merchant, Endpoint: e.View(), FailingSince: TimeOrNull(e.Failing)}
 	if a.Now().Before(e.Until) {
-		v.PreviousUntil = timeOrNull(e.Until)
+		v.PreviousUntil = TimeOrNull(e.Until)
 	}
 	return v
 }
 
-func timeOrNull(t time.Time) *time.Time {
+// TimeOrNull returns a time as JSON has it: null for none.
+func TimeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -161,8 +162,8 @@ func ReadSecret(text *string) (webhook.Secret, error) {
 	return secret, nil
 }
 
-// AddEndpoint adds an endpoint of a merchant: "" stands for that of the actor. The answer alone has its secret. An endpoint
-// with the id of one that the merchant has is that one.
+// AddEndpoint adds an endpoint of a merchant: "" stands for the merchant of the actor. Only this answer has the
+// endpoint's secret. If the merchant already has an endpoint with the id, that one is returned.
 func (a *Acts) AddEndpoint(ctx context.Context, by operator.Actor, merchant string, e webhook.Endpoint) (api.MerchantEndpoint, error) {
 	if err := Find("webhook add").Check(&by); err != nil {
 		return api.MerchantEndpoint{}, err
@@ -212,7 +213,7 @@ func (a *Acts) changeEndpoint(ctx context.Context, by operator.Actor, act, id st
 	return a.view(now), nil
 }
 
-// removeEndpoint removes an endpoint, also one whose row does not open.
+// removeEndpoint removes an endpoint, even if its row does not open.
 func (a *Acts) removeEndpoint(ctx context.Context, by operator.Actor, id string) error {
 	if err := Find("webhook remove").Check(&by); err != nil {
 		return err
@@ -231,8 +232,8 @@ func (a *Acts) removeEndpoint(ctx context.Context, by operator.Actor, id string)
 	return webhookRefusal(a.Hooks.Remove(ctx, merchant, id))
 }
 
-// RotateEndpoint gives an endpoint a new secret. The former one signs as well for a day. An endpoint that has the secret
-// keeps both.
+// RotateEndpoint gives an endpoint a new secret. The previous one also signs for a day. An endpoint that already has
+// the secret keeps both.
 func (a *Acts) RotateEndpoint(ctx context.Context, by operator.Actor, id string, secret webhook.Secret) (api.Secret, error) {
 	was, err := a.findEndpoint(ctx, &by, "webhook rotate", id)
 	if err != nil {
@@ -389,7 +390,7 @@ func (a *Acts) newEventLine(ctx context.Context, merchant, id, endpoint string) 
 	return line, nil
 }
 
-// findEvent returns whose an event is, if the actor may do the act and see it.
+// findEvent returns the merchant of an event, if the actor may do the act and see it.
 func (a *Acts) findEvent(ctx context.Context, by *operator.Actor, act, id string) (merchant string, err error) {
 	if err := Find(act).Check(by); err != nil {
 		return "", err
@@ -404,7 +405,7 @@ func (a *Acts) findEvent(ctx context.Context, by *operator.Actor, act, id string
 	return merchant, webhookRefusal(err)
 }
 
-// Event returns an event with its deliveries, and whose it is, after the look stands in the audit trail.
+// Event returns an event with its deliveries, and its merchant. First it records the access in the audit trail.
 func (a *Acts) Event(ctx context.Context, by operator.Actor, id string) (e webhook.Event, merchant string, err error) {
 	if merchant, err = a.findEvent(ctx, &by, "webhook events EVENT", id); err != nil {
 		return e, "", err

@@ -20,21 +20,21 @@ type Addresses struct {
 	HTTP bool
 	// Receivers are all that events of merchants may go to; nil means that there may be others.
 	Receivers []Receiver
-	// ReceiverHint says, in an error, how a further receiver is allowed; "" means that nothing is said of that.
+	// ReceiverHint says in an error how to allow a further receiver; "" means that the error does not say so.
 	ReceiverHint string
 
 	isAnyAllowed bool // https may go anywhere
 }
 
 // ForOperator returns the addresses that events of the operator may go to, whose URLs are in the configuration: https
-// may be of any network, and http as for merchants.
+// may go to any network, and http only where it may for merchants.
 func (a Addresses) ForOperator() Addresses {
 	a.isAnyAllowed, a.Receivers = true, nil
 	return a
 }
 
-// ErrAddress says that an address is refused, or that there is none. The text is the same for both, so that nobody learns
-// which names there are in the operator's network.
+// ErrAddress says that an address is refused, or that there is none. The text is the same for both, so that a merchant
+// does not learn which names exist in the operator's network.
 var ErrAddress = errors.New("the host has no public address")
 
 // refused are networks that no event goes to unless the operator allows it: those that are not public, and those that

@@ -63,20 +63,22 @@ func (s *Service) logStoreFailure(ctx context.Context, what string, err error, a
 	}
 }
 
-// Reseal seals every endpoint anew, so that it outlives rotations of the key file. One that does not open stays as it is.
+// Reseal seals every endpoint again, so that it outlives rotations of the key file. An endpoint that does not open
+// stays as it is.
 func (s *Service) Reseal(ctx context.Context) error {
 	all, err := s.AllEndpoints(ctx)
 	for _, e := range all {
 		failed := s.Store.ChangeEndpoint(ctx, e.ID, e.sealed, e.seal(s.Sealer))
-		if !errors.Is(failed, store.ErrNotFound) { // somebody has changed it, which seals it anew
+		if !errors.Is(failed, store.ErrNotFound) { // someone has changed it, which has sealed it again
 			err = errors.Join(err, failed)
 		}
 	}
 	return err
 }
 
-// ResealEndpoints seals all endpoints of a store under the current secret of a ring that are sealed under a previous one. It
-// returns how many are sealed under the current secret then, and how many are refused: their seal opens with no secret.
+// ResealEndpoints takes all endpoints of a store that are sealed under a previous secret of a ring, and seals them
+// under the current one. It returns how many are then sealed under the current secret, and how many are refused because
+// no secret opens their seal.
 func ResealEndpoints(ctx context.Context, st store.Events, ring store.ResealRing) (sealed, refused int, err error) {
 	rows, err := st.Endpoints(ctx)
 	if err != nil {
@@ -198,7 +200,7 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 	case !isOperator(e.ID):
 		d.noteHealth(ctx, e, err, now)
 	case err != nil:
-		d.Log.Warn("the operator was not told of an event", "event", one.Event, "attempt", one.Attempt, "err", err)
+		d.Log.Warn("event not delivered to the operator", "event", one.Event, "attempt", one.Attempt, "err", err)
 	}
 }
 
@@ -209,8 +211,8 @@ func (d *deliverer) tryLater(one *store.Delivery) {
 	}
 }
 
-// endUnread notes an attempt whose event or endpoint does not open, and why. It counts as one that has failed: the secret
-// that has sealed it may be put back into the key file.
+// endUnread notes an attempt whose event or endpoint does not open, and why. The attempt counts as failed, and is
+// repeated: the secret that sealed the row may be put back into the key file.
 func (d *deliverer) endUnread(ctx context.Context, one store.Delivery, why string) {
 	one.Attempt, one.Last, one.Status, one.Due = one.Attempt+1, d.Now(), 0, time.Time{}
 	one.Error = why

@@ -239,7 +239,7 @@ func TestW3AttemptThatTheEndOfTheProcessCutsIsDueAtOnce(t *testing.T) {
 	})
 }
 
-// TestW4EndpointIsDisabledAfterFiveDays: then nothing is delivered to it, until its merchant enables it.
+// TestW4EndpointIsDisabledAfterFiveDays: from then on nothing is delivered to it, until its merchant enables it.
 func TestW4EndpointIsDisabledAfterFiveDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		works := false
@@ -333,7 +333,7 @@ func TestD32GoneDisablesAtOnce(t *testing.T) {
 	})
 }
 
-// TestEventThatLiesAheadIsDeliveredThen holds the event of a challenge that nobody ends.
+// TestEventThatLiesAheadIsDeliveredThen tests the event of a challenge that ends only by its time limit.
 func TestEventThatLiesAheadIsDeliveredThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, DefaultRetry(), func(context.Context, string) int { return 200 })
@@ -354,7 +354,8 @@ func TestEventThatLiesAheadIsDeliveredThen(t *testing.T) {
 	})
 }
 
-// TestEventOfAnotherMerchantIsNotOpened: whoever can write to the database cannot give an event to another merchant.
+// TestEventOfAnotherMerchantIsNotOpened: an attacker who can write to the database cannot give an event to another
+// merchant.
 func TestEventOfAnotherMerchantIsNotOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, DefaultRetry(), func(context.Context, string) int { return 200 })

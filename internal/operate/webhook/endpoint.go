@@ -14,8 +14,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// CheckType returns an error with all types that there are if there are no events of a type; nil for "", which stands for
-// all of them.
+// CheckType returns an error that lists all types if there is no such type of events. It returns nil for "", which
+// stands for all types.
 func CheckType(kind api.EventType) error {
 	all := append(api.EventTypesFor(api.ForMerchant), api.EventTypesFor(api.ForTest)...)
 	if kind != "" && !slices.Contains(all, kind) {
@@ -29,7 +29,7 @@ func joinTypes(types []api.EventType) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(types), " ", ", "), "[]")
 }
 
-// An Endpoint is an address at which a merchant is told of events.
+// An Endpoint is an address that gets the events of a merchant.
 type Endpoint struct {
 	ID       string    `json:"-"`
 	Merchant string    `json:"-"`
@@ -44,7 +44,7 @@ type Endpoint struct {
 	Until       time.Time       `json:"until,omitzero"`
 	Failing     time.Time       `json:"failing,omitzero"` // since when no delivery has succeeded; zero: the last one has
 
-	sealed []byte // as the store has it
+	sealed []byte // as it is in the store
 }
 
 // wants reports whether events of a type are delivered to the endpoint.
@@ -60,8 +60,8 @@ func (e *Endpoint) secrets(now time.Time) []Secret {
 	return []Secret{e.Secret}
 }
 
-// endpointName is what an endpoint is sealed under: whoever can write to the database but has no keys cannot give it
-// to another merchant.
+// endpointName is the name that an endpoint is sealed under: an attacker who can write to the database but has no keys
+// cannot give it to another merchant.
 func endpointName(id, merchant string) string { return "webhook endpoint " + id + " of " + merchant }
 
 // eventName is the same for an event.
@@ -111,7 +111,7 @@ const (
 	maxDescription = 256
 )
 
-// check returns what is wrong with what the merchant says of the endpoint; nil if nothing is.
+// check returns what is wrong with what the merchant says about the endpoint; nil means that it is valid.
 func (e *Endpoint) check(a *Addresses) error {
 	if e.URL == "" {
 		return &FaultError{Member: "url", Rule: "required", Cure: "Give the https URL that events are posted to.", Missing: true}

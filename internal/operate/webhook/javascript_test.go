@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// TestW1ThePublishedJavaScriptLibraryVerifies has standardwebhooks of npm verify our signatures, and ours verify its.
-// The version and its digest are in testdata/js. It is skipped without node or npm, and where npm finds no registry.
+// TestW1ThePublishedJavaScriptLibraryVerifies checks that standardwebhooks of npm verifies our signatures, and that we
+// verify its signatures. The version and its digest are in testdata/js. It is skipped without node or npm, and where
+// npm finds no registry.
 func TestW1ThePublishedJavaScriptLibraryVerifies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("npm is not asked for a quick answer")

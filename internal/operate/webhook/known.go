@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// maxUnreadMerchants is of how many merchants whose endpoints do not open a refresh reads the endpoints again: the key file
-// may have got their secret back, of which the store does not know.
+// maxUnreadMerchants limits how many merchants with endpoints that do not open a refresh reads again. Their secret may
+// be back in the key file, and the store does not know that.
 const maxUnreadMerchants = 100
 
 // endpoints are those that a node knows: all of the store, as they were at the last refresh, and what this node has changed
@@ -23,7 +23,7 @@ type endpoints struct {
 	reads     uint64 // of endpoints from the store, that have begun
 	merchants map[string]*merchantEndpoints
 	byID      map[string]*Endpoint
-	unread    map[string]string // merchants by the ids of endpoints whose rows do not open
+	unread    map[string]string // endpoints whose rows do not open: merchants by id
 }
 
 // merchantEndpoints are the endpoints of one merchant. They stay when the merchant has no more, for the number of the read.
@@ -186,7 +186,7 @@ func (k *endpoints) setMarks(marks map[string]string, all string) {
 	}
 }
 
-// Refresh reads the endpoints of the merchants of which the store says that they have changed since the last time.
+// Refresh reads the endpoints of those merchants that the store reports as changed since the last time.
 func (s *Service) Refresh(ctx context.Context) error {
 	last := s.known.lastMark()
 	marks, now, err := s.Store.EndpointMarksUnless(ctx, last)
@@ -293,8 +293,8 @@ func (s *Service) EndpointOfAny(ctx context.Context, id string) (*Endpoint, erro
 	return e, nil
 }
 
-// FindOwner returns the merchant that an endpoint belongs to, also if it does not open, or ErrNoEndpoint. With a merchant it
-// looks among the endpoints of that one.
+// FindOwner returns the merchant that an endpoint belongs to, even if it does not open, or ErrNoEndpoint. With a
+// merchant it looks among the endpoints of that one.
 func (s *Service) FindOwner(ctx context.Context, merchant, id string) (string, error) {
 	if merchant != "" {
 		_, err := s.findRow(ctx, merchant, id)
@@ -306,7 +306,7 @@ func (s *Service) FindOwner(ctx context.Context, merchant, id string) (string, e
 	return s.known.ownerOf(id)
 }
 
-// DisabledEndpoints returns those of all merchants to which nothing is delivered.
+// DisabledEndpoints returns the endpoints, of all merchants, that get no deliveries.
 func (s *Service) DisabledEndpoints(ctx context.Context) ([]*Endpoint, error) {
 	all, err := s.AllEndpoints(ctx)
 	all = slices.DeleteFunc(all, func(e *Endpoint) bool { return !e.Disabled })

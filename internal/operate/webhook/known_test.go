@@ -133,8 +133,8 @@ func TestNodeReadsWhatHasChanged(t *testing.T) {
 	})
 }
 
-// TestAnEndpointIsMadeWithoutReadingThoseOfOthers: what an addition, a change, a list and a removal read does not grow with
-// how many endpoints other merchants have.
+// TestAnEndpointIsMadeWithoutReadingThoseOfOthers: the number of endpoints of other merchants does not change what an
+// addition, a change, a list or a removal reads.
 func TestAnEndpointIsMadeWithoutReadingThoseOfOthers(t *testing.T) {
 	counting := &countingStore{Events: storetest.NewMemory(time.Now)}
 	node := newNode(counting)
@@ -158,7 +158,7 @@ func TestAnEndpointIsMadeWithoutReadingThoseOfOthers(t *testing.T) {
 	}
 }
 
-// BenchmarkIdleNode measures a look of a node whose store has 10,000 endpoints, of which none has changed.
+// BenchmarkIdleNode measures one refresh of a node whose store has 10,000 endpoints that have not changed.
 func BenchmarkIdleNode(b *testing.B) {
 	node := newBenchNode(b, 10_000)
 	if err := node.Refresh(b.Context()); err != nil {
@@ -172,7 +172,8 @@ func BenchmarkIdleNode(b *testing.B) {
 	}
 }
 
-// BenchmarkNodeHearsOfAChange measures a look of a node whose store has 10,000 endpoints, of which one has changed.
+// BenchmarkNodeHearsOfAChange measures one refresh of a node whose store has 10,000 endpoints after one of them has
+// changed.
 func BenchmarkNodeHearsOfAChange(b *testing.B) {
 	node := newBenchNode(b, 10_000)
 	other := newNode(node.Store)
@@ -197,7 +198,7 @@ func BenchmarkNodeHearsOfAChange(b *testing.B) {
 	}
 }
 
-// BenchmarkAddEndpoint measures the addition of an endpoint beside 3,000 of other merchants.
+// BenchmarkAddEndpoint measures the addition of an endpoint when other merchants have 3,000.
 func BenchmarkAddEndpoint(b *testing.B) {
 	node := newBenchNode(b, 3_000)
 	n := 0

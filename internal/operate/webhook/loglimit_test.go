@@ -51,8 +51,8 @@ func (s *awayStore) EndDelivery(ctx context.Context, d store.Delivery) error {
 	return s.Events.EndDelivery(ctx, d)
 }
 
-// TestStoreFailuresInDeliveriesAreLoggedOnceASecond: while the store is away, the deliveries of a node have one line a
-// second, which counts the others. Attempts that end meanwhile have none of their own.
+// TestStoreFailuresInDeliveriesAreLoggedOnceASecond: while the store is away, the deliveries of a node log one line a
+// second, which counts the others. Attempts that end meanwhile have no lines of their own.
 func TestStoreFailuresInDeliveriesAreLoggedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := make(chan struct{})

@@ -19,8 +19,8 @@ const operatorPrefix = "op_"
 // operatorMerchant is the merchant of the operator's events. No merchant can have this name.
 const operatorMerchant = ""
 
-// maxUnknown is how old an event may be that is for an endpoint of the operator which this node does not know. Until
-// then a node that has a newer configuration may deliver it.
+// maxUnknown limits the age of an event for an endpoint of the operator that this node does not know. Until then a node
+// with a newer configuration may deliver it.
 const maxUnknown = time.Hour
 
 // OperatorEndpoint returns the endpoint of the operator at a URL. Its id is the same on all nodes. No types means all.
@@ -52,7 +52,8 @@ func (s *Settings) senderFor(e *Endpoint) *Sender {
 }
 
 // TellOperator stores an event for the endpoints of the operator. The event's id is made from its type and the
-// occurrence: of all nodes that tell of one occurrence, the first stores the event, and the operator is told once.
+// occurrence. If several nodes report the same occurrence, the first one stores the event, and the operator gets it
+// once.
 func (s *Service) TellOperator(ctx context.Context, kind api.EventType, occurrence string, data any) error {
 	var endpoints []string
 	for _, e := range s.settings.Load().Operator {

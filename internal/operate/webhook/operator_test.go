@@ -29,7 +29,7 @@ func (l *lab) addNode(t *testing.T, settings Settings) *Service {
 	return node
 }
 
-// withOperator has the operator of a lab told at a URL. Body receives each body that arrives there.
+// withOperator gives the operator of a lab an endpoint at a URL. Body receives each body that arrives there.
 func (l *lab) withOperator(url string, types []api.EventType, status int, body func(text []byte)) Settings {
 	settings := *l.settings.Load()
 	settings.Operator = []*Endpoint{OperatorEndpoint(url, NewSecret(), types)}
@@ -102,7 +102,7 @@ func TestW2OperatorEndpointIsNeverDisabled(t *testing.T) {
 	})
 }
 
-// TestW2NodeThatDoesNotKnowTheOperatorLeavesTheEvent: while a new configuration comes to the nodes one by one, an event
+// TestW2NodeThatDoesNotKnowTheOperatorLeavesTheEvent: while the nodes get a new configuration one by one, an event
 // waits for a node that knows where it goes.
 func TestW2NodeThatDoesNotKnowTheOperatorLeavesTheEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestW5ReceiversAreAllThereAre: with a list of receivers, other URLs are refused: another path, port, scheme or host. A host
-// with a port has every path.
+// TestW5ReceiversAreAllThereAre: with a list of receivers, other URLs are refused: another path, port, scheme or host.
+// An entry of host and port allows every path.
 func TestW5ReceiversAreAllThereAre(t *testing.T) {
 	a := Addresses{Allowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true}
 	for _, text := range []string{"http://127.0.0.1:8080/hooks", "Hooks.example", "127.0.0.1:9000", "https://shop.example/a?b=c", "[2a00::1]:8443"} {
@@ -47,8 +47,9 @@ func TestW5ReceiversAreAllThereAre(t *testing.T) {
 	}
 }
 
-// TestW5NothingIsLearntOfAPrivateNetwork: of a private network a failed delivery says the same for a closed port as for any
-// other that gives no answer, and the same for a name with a private address as for one that there is not.
+// TestW5NothingIsLearntOfAPrivateNetwork: in a private network, a failed delivery says the same for a closed port as
+// for any other that gives no answer. It says the same for a name with a private address as for a name that does not
+// exist.
 func TestW5NothingIsLearntOfAPrivateNetwork(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -54,8 +54,8 @@ func NewSender(addresses Addresses, timeout time.Duration, roots *x509.CertPool,
 	return s
 }
 
-// isPrivateKey is the key of an [atomic.Bool] in the context of a delivery: a connection for it was begun to an address that is
-// not public.
+// isPrivateKey is the key of an [atomic.Bool] in the context of a delivery. It is true if the delivery has begun a
+// connection to an address that is not public.
 type isPrivateKey struct{}
 
 // checkAddress refuses a connection just before it is made, when the name of the host has become an address.
@@ -107,8 +107,8 @@ func (s *Sender) Send(ctx context.Context, d Delivery) (status int, err error) {
 	return res.StatusCode, nil
 }
 
-// connectionError says in short why no answer came. The error of net/http quotes the URL, which may hold a secret. Of a private
-// network it says nothing else, so that no merchant learns which ports are open there.
+// connectionError says in short why no answer came. The error of net/http quotes the URL, which may hold a secret. For
+// a private network it says nothing else, so that no merchant learns which ports are open there.
 func connectionError(ctx context.Context, err error, isPrivate bool) error {
 	_, isUnknown := errors.AsType[*net.DNSError](err)
 	_, isUntrusted := errors.AsType[*tls.CertificateVerificationError](err)

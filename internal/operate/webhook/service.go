@@ -49,8 +49,8 @@ type Service struct {
 	Sealer store.Sealer
 	Log    *slog.Logger
 	Now    func() time.Time
-	// Attempted is called after each attempt to deliver an event that is about a transaction; nil means that nobody is told.
-	// Set it before Run.
+	// Attempted is called after each attempt to deliver an event that is about a transaction; nil means that nothing is
+	// called. Set it before Run.
 	Attempted func(Attempt)
 	// StoreFailures limits the lines of the log about failures of the store; nil is no limit.
 	StoreFailures record.LogLimit
@@ -84,7 +84,7 @@ var (
 // Configure sets how events are delivered from now on.
 func (s *Service) Configure(settings Settings) { s.settings.Store(&settings) }
 
-// Wants reports whether events of a merchant are made: it has an endpoint, be it disabled, or one that does not open.
+// Wants reports whether events of a merchant are made: it has an endpoint, even if that is disabled or does not open.
 func (s *Service) Wants(merchant string) bool { return s.known.has(merchant) }
 
 // CountUnread returns of how many endpoints the rows do not open: they were changed, or the key file lacks their secret.
@@ -141,7 +141,7 @@ func (s *Service) sealEvent(e *store.Event, data json.RawMessage) error {
 	return nil
 }
 
-// Announced has events that were just stored delivered at once.
+// Announced starts the delivery of events that were just stored.
 func (s *Service) Announced() {
 	if s.made.Swap(false) {
 		s.wake.signal()
@@ -162,8 +162,8 @@ func (s *Service) Prepare(ctx context.Context, merchant string, e Endpoint) (End
 	return e, s.checkCount(ctx, merchant, e.ID)
 }
 
-// Add adds an endpoint of a merchant, after [Service.Prepare]. When there is an endpoint of the merchant with its id, that
-// is returned.
+// Add adds an endpoint of a merchant, after [Service.Prepare]. If the merchant already has an endpoint with its id,
+// that one is returned.
 func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoint, error) {
 	e, err := s.Prepare(ctx, merchant, e)
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *Service) checkCount(ctx context.Context, merchant, id string) error {
 	}
 }
 
-// Check returns what is wrong with what is said of an endpoint, a *FaultError; nil if nothing is.
+// Check returns what is wrong with the settings of an endpoint, a *FaultError; nil means that they are valid.
 func (s *Service) Check(e *Endpoint) error { return e.check(&s.settings.Load().Addresses) }
 
 // changeTries is how often a change is tried, each time after somebody else has changed the endpoint.
@@ -225,11 +225,11 @@ func (s *Service) Change(ctx context.Context, merchant, id string, change func(*
 	return nil, fmt.Errorf("webhook endpoint %s: others changed it %d times meanwhile", id, changeTries)
 }
 
-// overlap is how long the former secret signs as well after a rotation.
+// overlap is how long the previous secret also signs after a rotation.
 const overlap = 24 * time.Hour
 
-// Rotate gives an endpoint a new secret. The former one signs as well for a day. It changes nothing if the endpoint has the
-// secret already.
+// Rotate gives an endpoint a new secret. The previous one also signs for a day. Rotate changes nothing if the endpoint
+// already has the secret.
 func (s *Service) Rotate(ctx context.Context, merchant, id string, secret Secret) (*Endpoint, error) {
 	return s.Change(ctx, merchant, id, func(e *Endpoint) error {
 		if bytes.Equal(e.Secret, secret) {
@@ -252,8 +252,8 @@ func (s *Service) Remove(ctx context.Context, merchant, id string) error {
 	return s.read(ctx, merchant)
 }
 
-// Test delivers an event of type webhook.test to an endpoint, once and at once.
-// The error is a *DeliveryError when it could not be delivered.
+// Test delivers an event of type webhook.test to an endpoint immediately, and tries once. The error is a *DeliveryError
+// when it could not be delivered.
 func (s *Service) Test(ctx context.Context, merchant, id string) (status int, err error) {
 	e, err := s.Endpoint(ctx, merchant, id)
 	if err != nil {
@@ -377,7 +377,7 @@ func (w *wakeup) signal() {
 	}
 }
 
-// MerchantOfEvent returns whose an event is, or ErrNoEvent. What the operator is told belongs to no merchant.
+// MerchantOfEvent returns the merchant of an event, or ErrNoEvent. Events of the operator belong to no merchant.
 func (s *Service) MerchantOfEvent(ctx context.Context, id string) (string, error) {
 	row, err := s.Store.Event(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Merchant == operatorMerchant {

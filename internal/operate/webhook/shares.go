@@ -2,8 +2,8 @@ package webhook
 
 import "sync"
 
-// How many attempts may be under way at once on a node. What one merchant's endpoints do, be they slow or dead, leaves
-// places to those of others, and a dead endpoint leaves places to the merchant's other ones.
+// How many attempts may be under way at the same time on a node. However slow or dead one merchant's endpoints are,
+// they leave places for those of others, and a dead endpoint leaves places for the merchant's other ones.
 const (
 	maxInFlight    = 64
 	maxPerMerchant = maxInFlight / 4
@@ -15,7 +15,7 @@ const (
 	probeAfter = 3
 )
 
-// claimLen is how many deliveries are claimed at once.
+// claimLen is how many deliveries are claimed in one call.
 const claimLen = 4
 
 // MaxEndpoints is how many endpoints a merchant may have.
@@ -56,8 +56,8 @@ func (s *shares) probes(merchant string) (n int) {
 	return n
 }
 
-// findBusy returns the endpoints that have no place left, and for how many more attempts there is room. all are those of the
-// merchants; what is known of one that is not among them any more, and has nothing under way, is forgotten.
+// findBusy returns the endpoints that have no place left, and for how many more attempts there is room. all are the
+// endpoints of the merchants. findBusy forgets an endpoint that is no longer among them and has no attempt under way.
 func (s *shares) findBusy(all *endpoints) (busy []string, free int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

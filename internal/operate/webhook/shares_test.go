@@ -34,7 +34,8 @@ func (l *lab) tellOf(t *testing.T, merchant string) {
 	l.Announced()
 }
 
-// hangs answers nothing for hosts that begin with 10.0.6, after 9 s for those that begin with 10.0.5, and at once for others.
+// hangs does not answer for hosts that begin with 10.0.6. It answers after 9 s for those that begin with 10.0.5, and
+// immediately for others.
 func hangs(ctx context.Context, host string) int {
 	switch {
 	case strings.HasPrefix(host, "10.0.6."):
@@ -45,8 +46,8 @@ func hangs(ctx context.Context, host string) int {
 	return 200
 }
 
-// TestW5EachMerchantMayBeTheBadOne: a merchant whose endpoints all answer nothing, or slowly, keeps none of the others' events
-// waiting, whichever merchant it is.
+// TestW5EachMerchantMayBeTheBadOne: if the endpoints of one merchant do not answer, or slowly, the events of the other
+// merchants do not wait, whichever merchant it is.
 func TestW5EachMerchantMayBeTheBadOne(t *testing.T) {
 	merchants := []string{"alice", "bob", "carol"}
 	for i := range 2 * len(merchants) {
@@ -89,8 +90,8 @@ func TestW5EachMerchantMayBeTheBadOne(t *testing.T) {
 	}
 }
 
-// TestW5DeadEndpointsLeaveRoomForAGoodOne: a merchant's own dead endpoints keep its good one waiting for no longer than the
-// three attempts that it takes to know them.
+// TestW5DeadEndpointsLeaveRoomForAGoodOne: a merchant's dead endpoints delay its good one for no longer than the three
+// attempts after which they count as dead.
 func TestW5DeadEndpointsLeaveRoomForAGoodOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, DefaultRetry(), hangs)

@@ -25,8 +25,9 @@ func (f *forgetful) Open(name string, sealed []byte) ([]byte, error) {
 	return f.clear.Open(name, sealed)
 }
 
-// TestW3WithoutItsSecretAnEventIsTriedLater: while an event, or the endpoint, does not open, it is tried at the times of the
-// list, and events are made all the same. The log says once which endpoint it is. The event arrives when the secret is back.
+// TestW3WithoutItsSecretAnEventIsTriedLater: while an event, or the endpoint, does not open, the delivery is tried at
+// the times of the list, and new events are still made. The log says once which endpoint it is. The event arrives when
+// the secret is back.
 func TestW3WithoutItsSecretAnEventIsTriedLater(t *testing.T) {
 	for _, lost := range []string{"webhook event", "webhook endpoint"} {
 		synctest.Test(t, func(t *testing.T) {

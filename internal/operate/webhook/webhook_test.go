@@ -225,7 +225,7 @@ func TestW5NoRedirects(t *testing.T) {
 	}
 }
 
-// TestW5AnswerIsNotReadBeyondItsBeginning holds that an endless answer ends the delivery at once.
+// TestW5AnswerIsNotReadBeyondItsBeginning checks that an endless answer ends the delivery immediately.
 func TestW5AnswerIsNotReadBeyondItsBeginning(t *testing.T) {
 	sender, url := receive(t, func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
@@ -289,8 +289,8 @@ func serveNames(t *testing.T, answer func() netip.Addr) *net.Resolver {
 	}}
 }
 
-// TestW5NameThatChangesItsAddress has a name that is public when the endpoint is added and loopback when the connection is
-// made: the address that is connected to counts.
+// TestW5NameThatChangesItsAddress uses a name whose address is public when the endpoint is added, and loopback when the
+// connection is made: the address of the connection counts.
 func TestW5NameThatChangesItsAddress(t *testing.T) {
 	answers := []netip.Addr{netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("127.0.0.1")}
 	resolver := serveNames(t, func() netip.Addr {

@@ -55,7 +55,7 @@ func (s *Service) read(ctx context.Context, scheme string) (*store.Object, state
 func (s *Service) change(ctx context.Context, scheme string, record Recorder, change func(*state) error) (after Status, err error) {
 	lease, err := s.Store.Acquire(ctx, "certificate/"+scheme, rand.Text(), changeTTL)
 	if errors.Is(err, store.ErrHeld) {
-		return Status{}, refuse("busy", "somebody else changes the certificates of %s: try again in some seconds", scheme)
+		return Status{}, refuse("busy", "another operator is changing the certificates of %s: try again in some seconds", scheme)
 	}
 	if err != nil {
 		return Status{}, err
@@ -102,7 +102,7 @@ func (s *Service) write(ctx context.Context, scheme string, row *store.Object, w
 			break
 		}
 	}
-	return refuse("busy", "somebody else has changed the certificates of %s meanwhile: nothing was changed", scheme)
+	return refuse("busy", "another operator has changed the certificates of %s meanwhile: nothing was changed", scheme)
 }
 
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Second) }

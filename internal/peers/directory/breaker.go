@@ -192,7 +192,7 @@ func (b *breaker) setNotifications(log *slog.Logger, scheme, what string, hook f
 	}
 	b.onChange = func(open bool, last *Error, refused int64) {
 		if open {
-			log.Error("directory cannot be reached, requests are refused at once", "failures", b.failures, "err", last)
+			log.Error("directory cannot be reached, requests are refused immediately", "failures", b.failures, "err", last)
 		} else {
 			log.Warn("directory can be reached again", "refused", refused)
 		}

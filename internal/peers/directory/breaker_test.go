@@ -720,7 +720,7 @@ func TestBreakerLog(t *testing.T) {
 		b.ask(0, nil)
 		got := strings.Split(strings.TrimSpace(log.String()), "\n")
 		want := []string{
-			`level=ERROR msg="directory cannot be reached, requests are refused at once" scheme=visa message=AReq failures=10 `,
+			`level=ERROR msg="directory cannot be reached, requests are refused immediately" scheme=visa message=AReq failures=10 `,
 			`level=WARN msg="directory can be reached again" scheme=visa message=AReq refused=3`,
 		}
 		if len(got) != len(want) || !strings.Contains(got[0], want[0]) || !strings.HasSuffix(got[1], want[1]) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/peers/ranges"
@@ -29,9 +30,28 @@ func OpenGeneration(ctx context.Context, k Keeper, scheme string, number int64) 
 	return g, nil
 }
 
-// OpenHeld reads the generation of a scheme that is held back, by its number.
-func OpenHeld(ctx context.Context, k Keeper, scheme string, number int64) (*ranges.Generation, error) {
-	return OpenGeneration(ctx, k, heldScheme(scheme), number)
+// HeldName stands for the generation that is held back, where a number of one is expected.
+const HeldName = "held"
+
+// IsGenerationName reports whether a text names a generation: it is a number of one, 0 for none, or [HeldName].
+func IsGenerationName(text string) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return text == HeldName || err == nil && n >= 0
+}
+
+// OpenNamed reads the generation of a scheme with a name, see [IsGenerationName]. The one that is held back has the number
+// held. The error is [store.ErrNotFound] if there is no such generation.
+func OpenNamed(ctx context.Context, k Keeper, scheme, name string, held int64) (*ranges.Generation, error) {
+	number, err := strconv.ParseInt(name, 10, 64)
+	switch {
+	case name == HeldName && held != 0:
+		return OpenGeneration(ctx, k, heldScheme(scheme), held)
+	case err != nil || number < 0:
+		return nil, store.ErrNotFound
+	case number == 0:
+		return &ranges.Generation{}, nil
+	}
+	return OpenGeneration(ctx, k, scheme, number)
 }
 
 // sourceAddress returns the address that a stored generation came from. Ok is false if its note does not say.

@@ -39,6 +39,17 @@ const (
 	ErrorAge = 24 * time.Hour // from here on they are an error
 )
 
+// Severity says how bad it is that card ranges have an age: "", "warning" or "error".
+func Severity(age time.Duration) string {
+	switch {
+	case age >= ErrorAge:
+		return "error"
+	case age >= WarnAge:
+		return "warning"
+	}
+	return ""
+}
+
 // Run keeps the card ranges of every directory server fresh until ctx ends. It sends PReqs when they are due, unless
 // another node does, and loads what other nodes have stored. Peers shared with the client before this one (see Next) are
 // refreshed by the Run of that client. Run returns after all its goroutines have ended.

@@ -105,6 +105,21 @@ func ReadRefreshRequest(ctx context.Context, k Keeper, scheme string, s RefreshS
 	return w, nil
 }
 
+// ReadRefresh returns the status of a scheme, adapted to a configuration with the given intervals as [RefreshStatus.AdaptTo]
+// does, and the request that no node has handled yet.
+func ReadRefresh(ctx context.Context, k Keeper, scheme string, refresh, least time.Duration) (RefreshStatus, RefreshRequest, error) {
+	status, err := ReadRefreshStatus(ctx, k, scheme)
+	if err != nil {
+		return status, RefreshRequest{}, err
+	}
+	status = status.AdaptTo(refresh, least)
+	asked, err := ReadRefreshRequest(ctx, k, scheme, status)
+	return status, asked, err
+}
+
+// Accepts reports whether a request has the generation used that is held back now.
+func (w RefreshRequest) Accepts(s RefreshStatus) bool { return s.Held != 0 && w.Accept == s.Held }
+
 // PutRefreshRequest stores a request for the nodes that serve, merged with a request that none has handled yet. Nodes
 // ignore a request whose At is not later than that of the last one they handled, so PutRefreshRequest moves At forward
 // if the clocks of two machines differ.

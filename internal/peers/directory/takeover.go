@@ -152,7 +152,7 @@ func laterOf(a, b time.Time) time.Time {
 // acceptHeld uses the generation that was held back. Done is false only if the store could not be read: a corrupt
 // generation can never be used, so the request for it is done.
 func (r *refresher) acceptHeld(ctx context.Context) (done bool) {
-	g, err := OpenHeld(ctx, r.keeper, r.peer.Scheme, r.status.Held)
+	g, err := OpenGeneration(ctx, r.keeper, heldScheme(r.peer.Scheme), r.status.Held)
 	if err != nil {
 		r.logStoreError(ctx, "held generation not usable", err)
 		if !errors.Is(err, ranges.ErrSnapshot) && !errors.Is(err, ranges.ErrSnapshotFormat) && !errors.Is(err, store.ErrNotFound) {

@@ -300,7 +300,7 @@ func (p *parser) declare(spaces []binding) string {
 		}
 		switch {
 		case b.prefix == "xmlns", b.uri == spaceXMLNS, (b.prefix == "xml") != (b.uri == spaceXML):
-			return "namespace of XML itself declared anew"
+			return "namespace of XML itself declared again"
 		case b.prefix != "" && b.uri == "":
 			return "prefix declared without namespace"
 		}

@@ -260,7 +260,7 @@ func checkPrivateKey(data []byte) error {
 		case block == nil:
 			return errors.New("the file holds no private key (PEM)")
 		case block.Type == "ENCRYPTED PRIVATE KEY", strings.HasSuffix(block.Type, "PRIVATE KEY") && block.Headers["DEK-Info"] != "":
-			return errors.New("the private key is encrypted (store it without a passphrase, readable by the server's user alone)")
+			return errors.New("the private key is encrypted (store it without a passphrase, readable only by the server's user)")
 		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
 			return nil
 		}
@@ -421,8 +421,8 @@ func (l *loader) addWarnings() {
 	l.warnOfTracing()
 }
 
-// mergeWarnings returns the warnings in their order. Those that say the same of several directories become one, in the place
-// of the first, whose key has the names of the schemes.
+// mergeWarnings returns the warnings in their order. If several say the same about different directories, they become
+// one in the place of the first, and its key has the names of the schemes.
 func (l *loader) mergeWarnings() []Fault {
 	type subject struct{ list, key, text string }
 	schemes := map[subject][]string{}

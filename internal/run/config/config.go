@@ -45,18 +45,22 @@ type Config struct {
 	} `yaml:"results"`
 
 	Store struct {
-		// Where transactions, API keys and card ranges live: `file:` and a directory, which is made when absent; or a PostgreSQL database, which several nodes may share. See [operating](operating/database.md#postgresql).
+		// Where transactions, API keys and card ranges are stored: `file:` and a directory, which is made when absent;
+		// or a PostgreSQL database, which several nodes may share. See [operating](operating/database.md#postgresql).
 		URL StoreURL `yaml:"url"`
 		// What the database is: PostgreSQL alone, or PostgreSQL with the extension Citus, which spreads the authentications over several servers. See [a store spread by Citus](design/citus.md).
 		Engine postgres.Engine `yaml:"engine"`
 	} `yaml:"store"`
 
-	// The key file: what transaction ids are signed with, and rows of API keys and results sealed. Beside a store in a directory without API keys it is made, readable by its owner alone, when absent; it is by default `keys.json` in there. Required with PostgreSQL, where all nodes have the same.
+	// The key file: what transaction ids are signed with, and rows of API keys and results sealed. If the store is a
+	// directory without API keys, a missing key file is made, readable only by its owner; by default it is `keys.json`
+	// in that directory. Required with PostgreSQL, where all nodes have the same key file.
 	Keys string `yaml:"keys"`
 
 	Console Console `yaml:"console"`
 
-	// Where the browsers of shoppers come: `threeds.js`, the hosted page, and the way back from issuers ([browser](browser.md)). Without it, `POST /authentications` refuses those of a browser.
+	// Where the browsers of shoppers come: `threeds.js`, the hosted page, and the way back from issuers
+	// ([browser](browser.md)). Without it, `POST /authentications` refuses authentications with a browser.
 	Browser *Browser `yaml:"browser"`
 
 	Limits struct {
@@ -64,9 +68,13 @@ type Config struct {
 		PerKey Rate `yaml:"per_key"`
 		// Requests in work at once on the API; beyond it 503. The last tenth of them is kept for /postauth and /check, the one before also for /auth. A body takes one for each 16 KiB, at most half of them. With a memory limit (GOMEMLIMIT) at most what fits into half of it.
 		InFlight int `yaml:"in_flight"`
-		// Connections of the API, and of the results listener, at once. Beyond it the one goes that has been silent longest; with little room for open files it is less. See [operating](operating/overload.md).
+		// Connections of the API, and of the results listener, at once. Beyond it, the connection is closed that has
+		// been silent longest. The limit is lower if the process may open only few files. See
+		// [operating](operating/overload.md).
 		Connections int `yaml:"connections"`
-		// How long work may wait for a processor, and ten times that for the store. Where it would be longer requests are refused, those that begin an authentication first; 503. See [operating](operating/overload.md).
+		// How long work may wait for a processor, and ten times that for the store. If the wait would be longer,
+		// requests are refused with 503, those that begin an authentication first. See
+		// [operating](operating/overload.md).
 		Wait time.Duration `yaml:"wait"`
 		// AReqs on their way to one directory at once; beyond it 405 immediately instead of after a wait.
 		PerDirectory int `yaml:"per_directory"`
@@ -219,9 +227,10 @@ type OIDC struct {
 	NameClaim string `yaml:"name_claim"`
 	// The claim of the ID token, or else of userinfo, with the groups of the operator.
 	RoleClaim string `yaml:"role_claim"`
-	// Which groups have which role. Who is in none of them is refused; who is in several has the highest.
+	// Which groups have which role. An operator in none of them is refused; an operator in several has the highest
+	// role.
 	Roles OIDCRoles `yaml:"roles"`
-	// Groups whose people see one merchant only, by the name of the group. They need a role too.
+	// Groups whose members see only one merchant, by the name of the group. They also need a role.
 	Merchants map[string]string `yaml:"merchants"`
 
 	Secret string // the content of ClientSecret, filled by Load
@@ -355,7 +364,8 @@ type Directory struct {
 	ForwardProxy *Proxy `yaml:"forward_proxy"`
 	// Ids of the message extensions that may be critical with it: those whose meaning the requestors know, for the server passes them on and acts on none. A critical extension of another id is refused with 202.
 	CriticalExtensions []string `yaml:"critical_extensions"`
-	// Id of the message extension visaDAF with this directory. It is not public; who knows it can have the server build that extension. See [message extensions](api.md#message-extensions).
+	// Id of the message extension visaDAF with this directory. It is not public; with it the server can build that
+	// extension. See [message extensions](api.md#message-extensions).
 	DAFExtension string `yaml:"daf_extension"`
 	// This directory's threeDSRequestorID, where neither merchant nor caller has one.
 	RequestorID string `yaml:"requestor_id"`

@@ -66,7 +66,7 @@ func parseIssuer(s string) (string, error) {
 	case u.RawQuery != "" || u.ForceQuery:
 		return "", errors.New("has a ? part (an issuer has none)")
 	case u.Scheme == "http" && !isLoopback(net.JoinHostPort(u.Hostname(), "0")):
-		return "", errors.New("is http, which is for localhost and loopback addresses alone")
+		return "", errors.New("is http, which is only for localhost and loopback addresses")
 	}
 	return text, nil
 }

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// TestRevokedCAIsNotTrusted: a CA in a file of trusted ones that another of them has revoked is not
-// trusted, in either direction, nor one that such a CA alone has certified; and a list that
-// has not changed is not read again.
+// TestRevokedCAIsNotTrusted: if a trusted CA has revoked another CA of the file, that one is not trusted, in either
+// direction. Nor is a CA that only such a CA has certified. A list that has not changed is not read again.
 func TestRevokedCAIsNotTrusted(t *testing.T) {
 	file, first := fullConfig(t)
 	dir := filepath.Dir(file)

@@ -125,9 +125,9 @@ func (l *loader) partOf(key string) string {
 }
 
 // loadPart loads the files of one part, whose keys of the configuration begin with path. If a file cannot be used while
-// the server runs, keep puts the files of the previous configuration in their place and returns what their keys begin
-// with there. Then the part is degraded, and the rest of the configuration counts. At the start, and when keep returns
-// "" because there is no previous one, the faults stay faults.
+// the server runs, keep puts the files of the previous configuration in their place and returns the beginning of their
+// keys there. Then the part is degraded, and the rest of the configuration is used. At the start, and if keep returns
+// "" because there is no previous configuration, the faults stay faults.
 func (l *loader) loadPart(path string, load func(), keep func(former *Config) string) {
 	part := l.partOf(path + ".")
 	l.config.Certificates.addPart(part)
@@ -141,7 +141,7 @@ func (l *loader) loadPart(path string, load func(), keep func(former *Config) st
 		return
 	}
 	for _, f := range l.faults[before:] {
-		l.config.Certificates.formerFiles = append(l.config.Certificates.formerFiles, partFault{part, f.Key + ": " + f.Text + "; the former file stays in use"})
+		l.config.Certificates.formerFiles = append(l.config.Certificates.formerFiles, partFault{part, f.Key + ": " + f.Text + "; the previous file stays in use"})
 	}
 	l.faults = l.faults[:before]
 	l.config.Certificates.lifetimes = l.config.Certificates.lifetimes[:lifetimes]

@@ -9,9 +9,8 @@ import (
 )
 
 // Files are the files that a configuration was read from, with a digest of the content of
-// each, by path. The digest is zero for a file that cannot be read. Comparing two Files
-// tells whether any file has changed. Modification times do not count, so a file may be
-// replaced in any way, by a swapped link too.
+// each, by path. The digest is zero for a file that cannot be read. Comparing two Files shows whether any file has
+// changed. Modification times do not count, so a file may be replaced in any way, by a swapped link too.
 type Files map[string][sha256.Size]byte
 
 var errFileChanges = errors.New("the file changes while it is read")

@@ -61,7 +61,7 @@ func parseOrigin(s string) (string, error) {
 	case u.Path != "" || u.RawQuery != "" || u.ForceQuery:
 		return "", errors.New("has more than an origin has (https://HOST[:PORT], without a / at the end)")
 	case u.Scheme == "http" && !isLocal:
-		return "", errors.New("is http, which is for localhost and loopback addresses alone (https://HOST[:PORT])")
+		return "", errors.New("is http, which is only for localhost and loopback addresses (https://HOST[:PORT])")
 	}
 	if _, err := parseURL(s, "https", "http"); err != nil {
 		return "", err
@@ -144,8 +144,8 @@ func isActiveElement(e xml.StartElement) bool {
 }
 
 // ParseMerchant reads the profile of one merchant, in YAML or JSON, with the keys and by the rules that an item of
-// merchants has in the file. It has no page.logo: see [CheckLogo]. Besides the schemes that everybody knows, words may
-// be in per_directory. The error is [Faults], which have all that is wrong, without places.
+// merchants has in the file. It has no page.logo: see [CheckLogo]. In addition to the well-known schemes, per_directory
+// may have the words. The error is [Faults], which have all that is wrong, without places.
 func ParseMerchant(data []byte, words []string) (Merchant, error) {
 	l := newParser("")
 	root, ok := l.parseYAML(data)

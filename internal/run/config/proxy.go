@@ -74,7 +74,7 @@ func (l *loader) checkProxies() {
 			l.fault(path+".ca", "direct is no proxy, so there is nothing to trust")
 		}
 		if p.URL.Direct && p.Credentials != "" {
-			l.fault(path+".credentials", "direct is no proxy, so nobody wants them")
+			l.fault(path+".credentials", "direct is no proxy, so it takes no credentials")
 		}
 	}
 }

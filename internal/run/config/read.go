@@ -86,7 +86,7 @@ func Load(file string, now time.Time) (*Config, Files, error) {
 
 // Reload reads the file again for a process in which c is in use. It refuses what a running
 // process cannot change. A part of the server whose files cannot be used keeps those of c
-// and is degraded. checkKeys is asked about the key file, unless the store is another.
+// and is degraded. checkKeys checks the key file, unless the store is a different one.
 func (c *Config) Reload(file string, now time.Time, checkKeys func(file string) error) (*Config, Files, error) {
 	l, err := newLoader(file)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOwnRulesAreReloaded: another content of the file of rules is another configuration, and a faulty one is refused
-// while the former stays.
+// TestOwnRulesAreReloaded: a changed file of rules is a changed configuration, and a faulty file is refused while the
+// previous one stays in use.
 func TestOwnRulesAreReloaded(t *testing.T) {
 	t.Parallel()
 	file, c := fullConfig(t)

@@ -101,13 +101,13 @@ func (l *loader) readTimeouts(s *section) {
 	c.LameDuck = optional(s, "lame_duck", duration("0s", "5m"), "0s")
 }
 
-// defaultMessages is how long messages of the journal are kept if nothing is said.
+// defaultMessages is how long messages of the journal are kept if the configuration does not say.
 const defaultMessages = 90 * 24 * time.Hour
 
 func (l *loader) readJournal(file *section) {
 	c := &l.config.Journal
 	if n := file.value("journal"); n != nil && n.GetToken().Value == "off" {
-		return // nothing is kept for 0
+		return // 0 keeps nothing
 	}
 	s := file.section("journal")
 	defer s.close()

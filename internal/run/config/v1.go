@@ -93,7 +93,7 @@ func (l *loader) warnOfV1() {
 			l.warn(at+".min_key_bits", "keys under 2048 bits can be broken: for laboratories and old chains only")
 		}
 		if d.VerifyAt == "signing_time" {
-			l.warn(at+".verify_at", "whoever has the key of an expired certificate can sign with it: for laboratories and old chains only")
+			l.warn(at+".verify_at", "anyone who has the key of an expired certificate can sign with it: for laboratories and old chains only")
 		}
 		l.warnOfLab(at, d.Lab)
 	}

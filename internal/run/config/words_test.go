@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCase15SchemeOfOnesOwn: a directory can have the word of any scheme, and nothing is said of it.
+// TestCase15SchemeOfOnesOwn: a directory can have any word as its scheme, without a warning.
 func TestCase15SchemeOfOnesOwn(t *testing.T) {
 	dir := t.TempDir()
 	for name, data := range certificates(t) {

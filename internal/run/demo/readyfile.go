@@ -30,7 +30,7 @@ func (a *ReadyFile) RemoveStale() error {
 	return os.Remove(a.Path)
 }
 
-// publish makes the file appear with its whole content at once.
+// publish makes the file appear with its whole content in one step.
 func (a *ReadyFile) publish(members map[string]any) error {
 	if a.Path == "" {
 		return nil

@@ -5,9 +5,11 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/answered"
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
 )
 
@@ -19,9 +21,13 @@ func PrintRequests(to io.Writer, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		start, seen := time.Now(), &statusWriter{ResponseWriter: w}
+		start, seen := time.Now(), &answered.Writer{ResponseWriter: w}
 		defer func() { // also when the handler has aborted
-			fmt.Fprintf(to, "%-4s %s %s %d ms\n", r.Method, printedPath(r.URL.Path), seen, time.Since(start).Milliseconds())
+			status := "gone" // the caller has hung up, or the handler has aborted
+			if seen.Status != 0 {
+				status = strconv.Itoa(seen.Status)
+			}
+			fmt.Fprintf(to, "%-4s %s %s %d ms\n", r.Method, printedPath(r.URL.Path), status, time.Since(start).Milliseconds())
 		}()
 		next.ServeHTTP(seen, r)
 	})
@@ -50,34 +56,4 @@ func printedPath(path string) string {
 		}
 		return r
 	}, path)
-}
-
-// A statusWriter keeps the status of an answer; 0 means that there is none yet.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	if w.status < http.StatusOK { // a status of 1xx comes before the answer
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *statusWriter) Write(b []byte) (int, error) {
-	if w.status < http.StatusOK {
-		w.status = http.StatusOK
-	}
-	return w.ResponseWriter.Write(b)
-}
-
-// Unwrap lets [http.ResponseController] find what is behind.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *statusWriter) String() string {
-	if w.status < http.StatusOK {
-		return "gone" // the caller has hung up, or the handler has aborted
-	}
-	return fmt.Sprint(w.status)
 }

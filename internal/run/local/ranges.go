@@ -70,22 +70,17 @@ func (s *Ranges) Directory(scheme string) (config.Directory, error) {
 
 // RefreshStatus returns the state of the refreshing of a scheme, for a node with this configuration.
 func (s *Ranges) RefreshStatus(ctx context.Context, scheme string) (directory.RefreshStatus, error) {
-	if s.Keeper == nil {
-		return directory.RefreshStatus{}, nil
-	}
-	status, err := directory.ReadRefreshStatus(ctx, s, scheme)
-	if i := slices.IndexFunc(s.Directories, func(d config.Directory) bool { return d.Scheme == scheme }); i >= 0 {
-		status = status.AdaptTo(s.Directories[i].Refresh, s.Directories[i].MinRefresh)
-	}
+	status, _, err := s.Refresh(ctx, scheme)
 	return status, err
 }
 
-// RefreshRequest returns what an operator has asked for and no node has seen yet.
-func (s *Ranges) RefreshRequest(ctx context.Context, scheme string, status directory.RefreshStatus) (directory.RefreshRequest, error) {
-	if s.Keeper == nil {
-		return directory.RefreshRequest{}, nil
+// Refresh is RefreshStatus with what an operator has asked for and no node has seen yet.
+func (s *Ranges) Refresh(ctx context.Context, scheme string) (status directory.RefreshStatus, asked directory.RefreshRequest, err error) {
+	d, err := s.Directory(scheme)
+	if s.Keeper == nil || err != nil {
+		return status, asked, err
 	}
-	return directory.ReadRefreshRequest(ctx, s, scheme, status)
+	return directory.ReadRefresh(ctx, s, scheme, d.Refresh, d.MinRefresh)
 }
 
 // ErrNoneWhole says that all generations in the store are incomplete.
@@ -117,34 +112,20 @@ func (s *Ranges) InUse(ctx context.Context, scheme string, complain io.Writer) (
 	return nil, 0, nil
 }
 
-// HeldWord stands for the generation that is held back where a number of one is
-// expected.
-const HeldWord = "held"
-
-// Generation reads one generation of a scheme; that of number 0 is empty.
-func (s *Ranges) Generation(ctx context.Context, scheme, word string) (*ranges.Generation, error) {
-	open, number := directory.OpenGeneration, int64(0)
-	if word != HeldWord {
-		if number, _ = strconv.ParseInt(word, 10, 64); number == 0 { // CheckGeneration has seen it
-			return &ranges.Generation{}, nil
-		}
-	}
-	if s.Keeper == nil {
+// Generation reads the generation of a scheme with a name, as [directory.OpenNamed].
+func (s *Ranges) Generation(ctx context.Context, scheme, name string) (*ranges.Generation, error) {
+	status, err := s.RefreshStatus(ctx, scheme)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Keeper == nil && name != "0":
 		return nil, fmt.Errorf("%s has no card ranges yet", scheme)
+	case name == directory.HeldName && status.Held == 0:
+		return nil, fmt.Errorf("nothing of %s is held back", scheme)
 	}
-	if word == HeldWord {
-		status, err := s.RefreshStatus(ctx, scheme)
-		if err != nil {
-			return nil, err
-		}
-		if status.Held == 0 {
-			return nil, fmt.Errorf("nothing of %s is held back", scheme)
-		}
-		open, number = directory.OpenHeld, status.Held
-	}
-	g, err := open(ctx, s, scheme, number)
+	g, err := directory.OpenNamed(ctx, s, scheme, name, status.Held)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("%s has no generation %s%s", scheme, word, s.describeGenerations(ctx, scheme))
+		return nil, fmt.Errorf("%s has no generation %s%s", scheme, name, s.describeGenerations(ctx, scheme))
 	}
 	return g, err
 }
@@ -163,12 +144,12 @@ func (s *Ranges) describeGenerations(ctx context.Context, scheme string) string 
 	return fmt.Sprintf(" (there are: %s)", strings.Join(numbers, ", "))
 }
 
-// CheckGeneration checks the word that names a generation.
-func CheckGeneration(word string) error {
-	if n, err := strconv.ParseInt(word, 10, 64); word == HeldWord || err == nil && n >= 0 {
+// CheckGeneration checks the name of a generation.
+func CheckGeneration(name string) error {
+	if directory.IsGenerationName(name) {
 		return nil
 	}
-	return fmt.Errorf("%q is no number of a generation, and not %q", cardnumber.MaskDigits(word), HeldWord)
+	return fmt.Errorf("%q is no number of a generation, and not %q", cardnumber.MaskDigits(name), directory.HeldName)
 }
 
 // ConfigArgument returns the --config flag for a command that is proposed to the operator, ""

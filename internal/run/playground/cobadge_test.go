@@ -199,8 +199,8 @@ func withoutDirectory(text, word string) string {
 	return text[:from] + text[from+4+strings.Index(text[from+4:], "  - scheme: "):]
 }
 
-// TestA2CoBadgedCardOfCB: an operator adds a directory cb to a server that runs, and has it reload. Then a card
-// of Visa and of Cartes Bancaires goes to the directory that ds names, without a question and with a challenge.
+// TestA2CoBadgedCardOfCB: an operator adds a directory cb to a server that runs, and makes it reload. Then a card of
+// Visa and of Cartes Bancaires goes to the directory that ds names, frictionless and with a challenge.
 func TestA2CoBadgedCardOfCB(t *testing.T) {
 	t.Parallel()
 	l := startLab(t, func(text string) string { return withoutDirectory(text, "cb") })

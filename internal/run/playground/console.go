@@ -13,8 +13,8 @@ import (
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// isOwnHost reports whether nobody else can have pages under a host with which a browser has come: it is an address, or a
-// name that nobody can own. Behind a proxy only the public address counts.
+// isOwnHost reports whether no other party can have pages under the host that a browser has asked for: it is an
+// address, or a name that cannot be owned. Behind a proxy only the public address counts.
 func (a *Address) isOwnHost(host string) bool {
 	if a.IsBehindProxy {
 		return false

@@ -28,7 +28,7 @@ type openConsole struct {
 	base string // the origin of the port that the sandbox listens on
 }
 
-// startConsole starts a sandbox, whose public address is publicURL; "" means that of its port. It listens on listen.
+// startConsole starts a sandbox that listens on listen. Its public address is publicURL; "" means that of its port.
 func startConsole(t *testing.T, listen, publicURL string) *openConsole {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", listen)
@@ -267,8 +267,8 @@ func sortedKeys(m map[string]bool) (all []string) {
 	return all
 }
 
-// TestK13ConsoleOfAnExposedSandbox: where other machines reach the sandbox, its console is shown under addresses and
-// names that nobody can own, and under no others.
+// TestK13ConsoleOfAnExposedSandbox: where other machines reach the sandbox, its console is shown only under addresses
+// and under names that cannot be owned.
 func TestK13ConsoleOfAnExposedSandbox(t *testing.T) {
 	c := startConsole(t, "0.0.0.0:0", "")
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(c.base, "http://"))

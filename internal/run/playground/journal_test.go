@@ -99,7 +99,7 @@ func TestJ1AuthenticationsAndRefusalsAreInTheJournal(t *testing.T) {
 
 	var text bytes.Buffer
 	n, err := journal.WriteJSONLines(t.Context(), &text, st, keys, journal.Query{})
-	if err != nil || n != 2 && n != 3 { // the answer has what the claim would have told; on a slow machine that is an entry of its own
+	if err != nil || n != 2 && n != 3 { // the answer has what the entry of the claim would have; on a slow machine that is an entry of its own
 		t.Errorf("%d entries exported, %v", n, err)
 	}
 	if _, err := journal.Verify(bytes.NewReader(text.Bytes()), keys.PublicKey()); err != nil {

@@ -13,8 +13,8 @@ const (
 )
 
 // merchants are the two merchants of a playground, whose profiles are complete for every scheme. The other one writes
-// all requests as 2.3.1 has them (docs/api.md, "Bridging"). Pages of any origin may call, for every developer has their
-// own.
+// all requests in the form of 2.3.1 (docs/api.md, "Bridging"). Pages of any origin may call, for every developer has
+// their own.
 func (p *Playground) merchants() []account.Merchant {
 	shop := account.Merchant{
 		Name: shopMerchant, MerchantName: shopMerchant, MCC: "5411", MerchantCountry: "208",

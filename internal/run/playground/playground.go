@@ -75,7 +75,7 @@ type Options struct {
 	// of its own. Empty means that each has a port of the loopback interface.
 	DirectoriesListen string
 
-	// Around wraps what is served on the port of the API; nil: nothing does.
+	// Around wraps what is served on the port of the API; nil means no wrapper.
 	Around func(http.Handler) http.Handler
 
 	// Strict refuses a threeDSCompInd Y whose 3DS Method has not completed. For the demo

@@ -94,7 +94,7 @@ func TestD87ConfigurationIsWhole(t *testing.T) {
 }
 
 // TestD87RefusesAnotherAddress: a start at another address than that of the files is refused,
-// since its user would be sent to where nobody listens.
+// since its user would be sent to an address without a listener.
 func TestD87RefusesAnotherAddress(t *testing.T) {
 	r := Rehearsal{Dir: t.TempDir(), DirectoriesListen: "127.0.0.1:0", PagesListen: "127.0.0.1:0"}
 	startOnce(t, r)

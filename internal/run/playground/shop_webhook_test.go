@@ -155,7 +155,7 @@ func TestW1TheShopLearnsByWebhook(t *testing.T) {
 		}
 	}
 
-	open, _ := payAtShop(t, base, "4000000000000103") // which nobody goes on with
+	open, _ := payAtShop(t, base, "4000000000000103") // which no one continues
 	var object struct{ Reference string }
 	callAPI(t, "GET", base+"/authentications/"+open, "", &object)
 	var event api.Event[api.AuthenticationSummary]

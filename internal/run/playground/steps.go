@@ -18,9 +18,9 @@ import (
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// Steps returns what passed in an authentication, with its messages masked: what the server's journal has of it, what
-// directory servers and issuers saw, and what its browser did at the server. The browser is known by its token. The
-// order of the steps is none.
+// Steps returns what passed in an authentication, with its messages masked: what the server's journal has about it,
+// what directory servers and issuers saw, and what its browser did at the server. The browser is known by its token.
+// The steps are in no order.
 func (p *Playground) Steps(ctx context.Context, id, token string) []lanes.Step {
 	var all []lanes.Step
 	for _, e := range p.Sandbox.Received(id) {

@@ -138,7 +138,7 @@ func (s *Server) keepObjects(ctx context.Context) {
 		wait := objectsEvery
 		if err := s.resealObjects(ctx); err != nil && ctx.Err() == nil {
 			wait = objectsAgain
-			s.cfg.Log.Warn("tokens of the admin API, users of the console, client certificates and webhook endpoints not sealed anew", "err", err)
+			s.cfg.Log.Warn("tokens of the admin API, users of the console, client certificates and webhook endpoints not resealed", "err", err)
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -40,7 +40,7 @@ type Options struct {
 	Build   string           // this build in words, for the log
 	Release string           // its version alone, for the metrics and traces
 	Reload  <-chan os.Signal // each signal reloads the configuration; nil: only changed files do
-	Change  func(*Config)    // changes what the server is built from before it is built; nil: nothing does
+	Change  func(*Config)    // changes what the server is built from before it is built; nil changes nothing
 }
 
 // Serve runs the server that a configuration file describes until ctx ends. While it runs,
@@ -326,7 +326,7 @@ func tracing(t *config.Tracing, release string) *obs.Tracing {
 	}
 	endpoint := t.Endpoint
 	if u, err := url.Parse(endpoint); err == nil && strings.Trim(u.Path, "/") == "" {
-		u.Path = "/v1/traces" // where the protocol has it
+		u.Path = "/v1/traces" // the path that the protocol defines
 		endpoint = u.String()
 	}
 	return &obs.Tracing{

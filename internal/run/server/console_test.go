@@ -35,8 +35,8 @@ func TestConsoleBeyondLoopbackIsAWarning(t *testing.T) {
 	warnOfConsole(slog.New(slog.DiscardHandler), nil, false) // there need not be one
 }
 
-// TestK11AdminAPIIsServedWhereConsoleURLIsSet: a token works on the console's listener, and without console.url nothing
-// is there. Health asks for nothing either way.
+// TestK11AdminAPIIsServedWhereConsoleURLIsSet: a token works on the console's listener, and without console.url there
+// is no admin API. Health needs no token in either case.
 func TestK11AdminAPIIsServedWhereConsoleURLIsSet(t *testing.T) {
 	t.Parallel()
 	for console, want := range map[string]int{`, url: "http://127.0.0.1:1"`: http.StatusOK, "": http.StatusNotFound} {
@@ -79,7 +79,8 @@ func getStatus(t testing.TB, url, token string) int {
 }
 
 // TestK2ConsoleIsServedWithLogin: with console.url operators log in, by TLS where it is configured. A session is no
-// token of the admin API, and a token no session. What another process does to an operator ends the session at once.
+// token of the admin API, and a token is no session. If another process changes an operator, the session ends
+// immediately.
 func TestK2ConsoleIsServedWithLogin(t *testing.T) {
 	t.Parallel()
 	file, text := writeConfig(t)

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// TestAwaitQuietCountsTicks counts the looks that it takes until connections that were kept are
-// taken for forgotten. No clock is asked, so none that went on while the machine
-// stood still can be wrong.
+// TestAwaitQuietCountsTicks counts the checks until idle connections count as forgotten by their clients. No clock is
+// read, so the result is right even if a clock went on while the machine stood still.
 func TestAwaitQuietCountsTicks(t *testing.T) {
 	looks := func(n *Server, ctx context.Context, at map[int]func()) (count int) {
 		t.Helper()

@@ -39,8 +39,7 @@ type expiringFile struct {
 	end time.Time
 }
 
-// check logs the notices that have become due since the look before. Of what was not
-// configured then it says nothing.
+// check logs the notices that have become due since the previous check. It skips what was not configured at that time.
 func (e *expiryLog) check(ends map[string]time.Time, terms map[string]config.Term, now time.Time) {
 	past := make(map[expiringFile]int, len(ends)+len(terms))
 	for key, end := range ends {

@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/internal/base/waittest"
 )
 
-// TestK12HealthAndMetricsAskForNothing: on the listener of the console they are as without its pages: no login, no cookie, no
-// token, and a token or a cookie of somebody else changes nothing. Everything beside them asks.
+// TestK12HealthAndMetricsAskForNothing: on the listener of the console, health and metrics need no login, no cookie and
+// no token, and a wrong token or cookie changes nothing. Everything else there needs a login.
 func TestK12HealthAndMetricsAskForNothing(t *testing.T) {
 	t.Parallel()
 	for name, console := range map[string]string{"with pages": `, url: "http://127.0.0.1:1"`, "without pages": ""} {

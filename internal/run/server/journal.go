@@ -218,7 +218,7 @@ func (s *Server) journalOf(e *auth.Engine, cfg *Config) {
 }
 
 const (
-	catchUpLen   = 500             // rows that are read at once
+	catchUpLen   = 500             // rows that are read in one call
 	catchUpAhead = 3 * time.Minute // rows that expire so soon are looked at every minute
 
 	// writerTime is for how long what has happened is left to the writer of the journal, which has the whole AReq, where

@@ -8,7 +8,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// TestD145RowSealedDuringARotationIsSealedAnew: what a command has sealed with the former secret outlives that secret.
+// TestD145RowSealedDuringARotationIsSealedAnew: what a command has sealed with the previous secret outlives that
+// secret.
 func TestD145RowSealedDuringARotationIsSealedAnew(t *testing.T) {
 	s, _ := idleServer(t)
 	former := s.ring.Load()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestInFlightFitsIntoMemory: no more requests are in work at once than fit into half of the memory
-// that the process may have, and one is at the least; the log says so.
+// TestInFlightFitsIntoMemory: no more requests are in work at once than fit into half of the memory that the process
+// may have, but at least one. The log says so.
 func TestInFlightFitsIntoMemory(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	for _, tt := range []struct {

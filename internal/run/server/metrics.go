@@ -171,7 +171,7 @@ func storeConditions(db store.Store, writes *writeWatch, cards *ranges.Schemes) 
 			case t != nil && t.Len() > 0:
 				return "", true
 			case cards.Pending(scheme):
-				return "none yet: cards that no other directory holds are told to come again", true
+				return "none yet: requests for cards that no other directory holds are asked to try again", true
 			}
 			return "none: its cards count as not enrolled", true
 		}})

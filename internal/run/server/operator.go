@@ -53,13 +53,8 @@ func (w *operatorWatch) checkRanges(ctx context.Context, cfg *Config) {
 		if err != nil || status.Loaded.IsZero() {
 			continue // without a store there are no events, and without ranges none are old
 		}
-		severity := ""
-		switch age := w.server.timestamp().Sub(status.Loaded); {
-		case age >= directory.ErrorAge:
-			severity = "error"
-		case age >= directory.WarnAge:
-			severity = "warning"
-		default:
+		severity := directory.Severity(w.server.timestamp().Sub(status.Loaded))
+		if severity == "" {
 			continue
 		}
 		stale := api.RangesStale{Scheme: d.Scheme, Loaded: wholeSeconds(status.Loaded), Severity: severity, Fault: status.Fault}

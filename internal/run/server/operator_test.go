@@ -24,7 +24,7 @@ func (plainSealer) Seal(_ string, plain []byte) []byte { return plain }
 
 func (plainSealer) Open(_ string, sealed []byte) ([]byte, error) { return sealed, nil }
 
-// operatorNode returns a node that looks for what the operator is to be told, on a store that nodes share.
+// operatorNode returns a node that looks for events of the operator, on a store that nodes share.
 func operatorNode(db store.Store, cfg Config) *Server {
 	cfg.Log, cfg.Now = slog.New(slog.DiscardHandler), time.Now
 	s := &Server{cfg: cfg, db: db, timestamp: time.Now, active: &runtime{cfg: cfg}}
@@ -33,7 +33,7 @@ func operatorNode(db store.Store, cfg Config) *Server {
 	return s
 }
 
-// toldOperator returns what the operator was told, the oldest first: type, and some members of the data.
+// toldOperator returns the events that the operator got, the oldest first: type, and some members of the data.
 func toldOperator(t *testing.T, db store.Events) (all []string) {
 	t.Helper()
 	events, err := db.FindEvents(t.Context(), store.EventQuery{Now: time.Now(), Limit: 100})
@@ -47,7 +47,7 @@ func toldOperator(t *testing.T, db store.Events) (all []string) {
 }
 
 // TestW2OperatorIsToldOncePerOccurrence: of two nodes that see a certificate end and card ranges grow old, each notice
-// reaches the operator once, also when the nodes start anew.
+// reaches the operator once, even if the nodes are restarted.
 func TestW2OperatorIsToldOncePerOccurrence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := storetest.NewMemory(time.Now)
@@ -66,7 +66,7 @@ func TestW2OperatorIsToldOncePerOccurrence(t *testing.T) {
 			CertificateEnds: map[string]time.Time{"directories[0].client_cert": began.Add(8 * 24 * time.Hour), "results.tls.cert": began.Add(40 * 24 * time.Hour)},
 		}
 		cfg.Webhooks.Operator = []*webhook.Endpoint{webhook.OperatorEndpoint("https://ops.example/", webhook.NewSecret(), nil)}
-		for range 2 { // the nodes start anew
+		for range 2 { // the nodes are restarted
 			ctx, stop := context.WithCancel(t.Context())
 			for range 2 {
 				go operatorNode(db, cfg).watchForOperator(ctx)

@@ -32,7 +32,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// A consoleSite is a server that serves, and an operator who is logged in at its console.
+// A consoleSite is a running server, and an operator who is logged in to its console.
 type consoleSite struct {
 	testing.TB
 	db                    store.Store
@@ -58,7 +58,7 @@ func newExpired(t testing.TB, dir string) {
 	write(t, filepath.Join(dir, "old.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: plain}))
 }
 
-// putOldRanges stores card ranges of visa that nobody has confirmed for 30 hours.
+// putOldRanges stores card ranges of visa that have not been confirmed for 30 hours.
 func putOldRanges(t testing.TB, db store.Store) {
 	t.Helper()
 	var b ranges.Builder

@@ -35,9 +35,9 @@ func TestReadinessNeedsTheStore(t *testing.T) {
 	}
 }
 
-// TestReadinessNeedsADirectory: before any directory server was asked it is not known which
-// cards take part, so requests are not for here; that one scheme has no ranges is known
-// then, and no reason to turn those of the others away.
+// TestReadinessNeedsADirectory: until a directory server was asked, the node does not know which cards take part, so it
+// is not ready for requests. Afterwards it may know that one scheme has no ranges, and that is no reason to refuse
+// requests for the others.
 func TestReadinessNeedsADirectory(t *testing.T) {
 	type state struct {
 		name, problem string
@@ -55,7 +55,7 @@ func TestReadinessNeedsADirectory(t *testing.T) {
 	}
 	const (
 		none = "none: its cards count as not enrolled"
-		yet  = "none yet: cards that no other directory holds are told to come again"
+		yet  = "none yet: requests for cards that no other directory holds are asked to try again"
 	)
 	check(state{"store", "", false}, state{"directories", "none has been asked for its card ranges yet", false},
 		state{"ranges of visa", yet, true}, state{"ranges of jcb", yet, true})

@@ -83,7 +83,7 @@ func (r *reloader) reload(ctx context.Context, why string) {
 		if faults, ok := errors.AsType[config.Faults](err); ok {
 			lines = faults.Lines()
 		}
-		r.log.Error("configuration refused, the former one stays in use", "because_of", why, "faults", lines)
+		r.log.Error("configuration refused, the previous one stays in use", "because_of", why, "faults", lines)
 		return
 	}
 	for _, w := range warnings {
@@ -166,7 +166,7 @@ func (r *reloader) loadNextRing(file string) (*keyring.Ring, error) {
 		extended = s.follower.Extended(ring)
 	}
 	if s.apiKeys.CanJudge() && !extended.Opens(s.ring.Load()) {
-		return nil, errors.New("the value in use is not in the file any more (keep it there as previous or next)")
+		return nil, errors.New("the value in use is no longer in the file (keep it there as previous or next)")
 	}
 	return ring, nil
 }

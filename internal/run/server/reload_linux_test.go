@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/internal/run/config"
 )
 
-// TestTooManyOpenFilesIsNoChange: that no file can be opened is no change of any, and no reason to
-// refuse a configuration that nobody has touched.
+// TestTooManyOpenFilesIsNoChange: if no file can be opened, that is not a change of any file, and no reason to refuse
+// an unchanged configuration.
 func TestTooManyOpenFilesIsNoChange(t *testing.T) {
 	dir := t.TempDir()
 	there, gone := filepath.Join(dir, "there"), filepath.Join(dir, "gone")

@@ -136,9 +136,8 @@ func TestRefusedConfigurationIsTriedOnce(t *testing.T) {
 	})
 }
 
-// TestReloadThatCannotBeBuiltIsRefused: a configuration that was read well, and that no server can be made
-// of, is refused like any other, once. There is none, so the reader is told of a version
-// that nobody speaks.
+// TestReloadThatCannotBeBuiltIsRefused: a configuration that can be read, but from which no server can be built, is
+// refused like any other, once. There is no such file, so the test adds an unknown version to what was read.
 func TestReloadThatCannotBeBuiltIsRefused(t *testing.T) {
 	file, text := writeConfig(t)
 	c, files, err := config.Load(file, time.Now())
@@ -163,7 +162,7 @@ func TestReloadThatCannotBeBuiltIsRefused(t *testing.T) {
 	if n.active != was || r.inUse != c || n.ring.Load() != wasRing || r.level.Level() != slog.LevelInfo {
 		t.Errorf("something of it is in use: %+v", r)
 	}
-	for range 2 { // what has changed has to stay the same for a look
+	for range 2 { // a change is used once the next check finds the same content
 		if r.hasChanged() {
 			t.Error("it would be tried again, though nothing has changed")
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// TestD102WhatLastsIsSealedAnewAtOnce: tokens, client certificates and webhook endpoints work when the former secret has
-// left the key file soon after a rotation by hand.
+// TestD102WhatLastsIsSealedAnewAtOnce: tokens, client certificates and webhook endpoints work even if the previous
+// secret leaves the key file soon after a rotation by hand.
 func TestD102WhatLastsIsSealedAnewAtOnce(t *testing.T) {
 	s, _ := idleServer(t)
 	former := s.ring.Load()

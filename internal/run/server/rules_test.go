@@ -9,7 +9,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestOwnRulesReachTheEngine: a directory's file of rules stands beside the public ones in the engine.
+// TestOwnRulesReachTheEngine: the engine uses a directory's file of rules together with the public rules.
 func TestOwnRulesReachTheEngine(t *testing.T) {
 	t.Parallel()
 	own, err := scheme.ReadOwn("visa", "scheme visa Ours\nrequire billAddrCity ; vendor-doc sure\n")

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/base/answered"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/base/tasks"
 	"github.com/openthreeds/threeds/internal/edge/api"
@@ -230,7 +230,7 @@ func (s *Server) initMetrics(rt *runtime) {
 	}
 }
 
-// drainRuntime stops what belongs to former alone: its background tasks immediately, its connections when its last
+// drainRuntime stops what belongs only to former: its background tasks immediately, its connections when its last
 // request has been answered.
 func (s *Server) drainRuntime(former, next *runtime) {
 	former.stopRefresh()
@@ -271,34 +271,13 @@ func (s *Server) serveActive(handler func(*runtime) http.Handler) http.Handler {
 		if s.isClosing.Load() {
 			s.lateRequests.Add(1)
 		}
-		handler(rt).ServeHTTP(&lastResponse{ResponseWriter: w, isClosing: &s.isClosing}, r)
+		handler(rt).ServeHTTP(&answered.Writer{ResponseWriter: w, Before: func() {
+			if s.isClosing.Load() { // even if that was not so when the request came
+				w.Header().Set("Connection", "close")
+			}
+		}}, r)
 	})
 }
-
-// lastResponse is a response that closes its connection if the process is about to end when the
-// header is written, even if that was not so when the request came.
-type lastResponse struct {
-	http.ResponseWriter
-	isClosing       *atomic.Bool
-	isHeaderWritten bool
-}
-
-func (w *lastResponse) WriteHeader(status int) {
-	if w.isHeaderWritten = true; w.isClosing.Load() {
-		w.Header().Set("Connection", "close")
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *lastResponse) Write(p []byte) (int, error) {
-	if !w.isHeaderWritten {
-		w.WriteHeader(http.StatusOK)
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// Unwrap lets an [http.ResponseController] through.
-func (w *lastResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // withWriteTimeout sets the time limit for writing an answer, as [listen.NewServer] does, for another
 // slowest than that server was made for: servers stay when the configuration changes.

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/openthreeds/threeds/internal/base/answered"
 	"github.com/openthreeds/threeds/internal/base/obs"
 	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/edge/api"
@@ -180,9 +181,9 @@ func TestNextRuntimeTakesOver(t *testing.T) {
 	}
 }
 
-// TestActivateReplacesTheRuntime: what a server tells of its schemes and certificates is that of the runtime
-// in use; a new scheme has the card ranges that the store has of it; and the former
-// runtime is not over before its requests are.
+// TestActivateReplacesTheRuntime: what a server reports about its schemes and certificates comes from the runtime in
+// use. A new scheme has the card ranges that are in the store. The previous runtime does not end before its requests
+// do.
 func TestActivateReplacesTheRuntime(t *testing.T) {
 	n, cfg := idleServer(t)
 	var ended []*runtime
@@ -324,7 +325,7 @@ func TestListenerFails(t *testing.T) {
 	}
 }
 
-// TestServerSweepsAndWatchesCertificates: a node that runs frees what has expired, and looks after its certificates.
+// TestServerSweepsAndWatchesCertificates: a running node frees what has expired, and watches its certificates.
 func TestServerSweepsAndWatchesCertificates(t *testing.T) {
 	n, _ := newIdleServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -384,7 +385,7 @@ func TestSlowerRuntimeHasTimeToAnswer(t *testing.T) {
 		var w deadlined
 		served := false
 		h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })
-		withWriteTimeout(time.Minute, h).ServeHTTP(&lastResponse{ResponseWriter: &w}, nil)
+		withWriteTimeout(time.Minute, h).ServeHTTP(&answered.Writer{ResponseWriter: &w}, nil)
 		if got, want := time.Until(w.until), listen.NewServer(h, time.Minute, slog.New(slog.DiscardHandler)).WriteTimeout; got != want || !served {
 			t.Errorf("%v to answer, want %v; served: %t", got, want, served)
 		}

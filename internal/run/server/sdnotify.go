@@ -26,7 +26,7 @@ func newNotifier(log *slog.Logger) *notifier {
 	}
 	conn, err := net.Dial("unixgram", path) // a first @ stands for a zero byte there too
 	if err != nil {
-		log.Warn("the service manager cannot be told how things stand", "err", err)
+		log.Warn("cannot report the state to the service manager", "err", err)
 		return nil
 	}
 	m := &notifier{conn: conn, log: log}
@@ -77,6 +77,6 @@ func (m *notifier) reloading() {
 
 func (m *notifier) send(news string) {
 	if _, err := m.conn.Write([]byte(news)); err != nil {
-		m.log.Warn("the service manager was not told", "err", err)
+		m.log.Warn("state not reported to the service manager", "err", err)
 	}
 }

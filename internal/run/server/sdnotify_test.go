@@ -74,7 +74,7 @@ func TestWatchdogIsForThisProcess(t *testing.T) {
 	var heard strings.Builder
 	m := newNotifier(slog.New(slog.NewTextHandler(&heard, nil)))
 	_ = m.conn.Close() // as if it had gone
-	if m.ready(); !strings.Contains(heard.String(), "was not told") {
+	if m.ready(); !strings.Contains(heard.String(), "state not reported") {
 		t.Errorf("nobody hears it, log %q", heard.String())
 	}
 	for _, none := range []string{"", path + ".gone"} {

@@ -75,13 +75,13 @@ type Config struct {
 	TrailKeys       string           // the file of the keys that sign the audit trail without a journal; "" means that none do
 	Shutdown        time.Duration    // for what is in flight when the process is to end
 	LameDuck        time.Duration    // before that, for requests of those who have not heard yet that it ends
-	ClaimTime       time.Duration    // of an Idempotency-Key whose node has died; 0 means a minute
+	ClaimTime       time.Duration    // for an Idempotency-Key whose node has died; 0 means a minute
 	LeaseTime       time.Duration    // of the refresher; 0: its own
 	Limits          Limits
 	Loopback        bool                              // for the sandbox: requestors may give http URLs of this machine where https is demanded
 	Cards           func(*ranges.Schemes) check.Cards // what looks cards up in place of the ranges; nil: they do
 	Store           func(store.Store) store.Store     // what is used in place of the store; nil: it is; tests put faults in between
-	Front           Front                             // what serves other paths in front of the API; nil: nothing does
+	Front           Front                             // serves other paths in front of the API; nil means nothing does
 	API             net.Listener                      // TCP; TLS is put on top where there is a certificate
 	Results         net.Listener                      // the same, always with TLS
 	Console         net.Listener                      // nil means that there is none
@@ -92,8 +92,8 @@ type Config struct {
 	BrowserURL      string                            // the origin under which browsers reach our pages; "": there are none
 	Browser         net.Listener                      // of these pages; nil means that Front serves them, or that there are none
 	BrowserCert     *tls.Certificate                  // nil means that this listener speaks plain HTTP
-	BrowserProxies  []netip.Prefix                    // in front of it, whose X-Forwarded-For is believed
-	Proxies         []netip.Prefix                    // in front of the API, whose X-Forwarded-For is believed
+	BrowserProxies  []netip.Prefix                    // proxies in front of it, whose X-Forwarded-For is trusted
+	Proxies         []netip.Prefix                    // proxies in front of the API, whose X-Forwarded-For is trusted
 	APICert         *tls.Certificate                  // nil means that the API speaks plain HTTP
 	Certs           []tls.Certificate                 // of the results listener, by SNI
 	CertificateEnds map[string]time.Time              // of all certificates, by the key of the configuration

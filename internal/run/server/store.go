@@ -38,8 +38,8 @@ func asStore[S store.Store](s S, err error) (store.Store, error) {
 // commit is slow, but not overloaded.
 const storeWaitFactor = 10
 
-// loadQueues are those by whose length and pace the load shedder tells overload: of the processor,
-// and of a store that has one.
+// loadQueues are the queues by whose length and pace the load shedder recognises overload: that of the processor, and
+// that of the store if it has one.
 func loadQueues(wait time.Duration, st store.Store) []shed.Queue {
 	all := []shed.Queue{shed.Processor(wait)}
 	if queue, ok := st.(interface {
@@ -90,7 +90,7 @@ func readKeyFile(c *config.Config) (*keyring.Ring, error) {
 	case c.Store.URL.Postgres != "":
 		return nil, fmt.Errorf("%w (all nodes of one database have the same key file: copy it here; the first \"threeds key create\" makes it)", err)
 	}
-	return nil, fmt.Errorf("%w (the API keys in %s were sealed with it: put it back, or move that directory away to begin anew)", err, c.Store.URL.Dir)
+	return nil, fmt.Errorf("%w (the API keys in %s were sealed with it: put it back, or move that directory away to start again)", err, c.Store.URL.Dir)
 }
 
 // placement says which transactions the store can write, nil if it lies on one server.

@@ -58,8 +58,8 @@ func (s *unswept) Sweep(ctx context.Context, _ time.Time) (int, error) {
 	return 0, errors.New("disk full")
 }
 
-// TestFailedSweepIsLoggedAndRepeated: operators read each minute that what has expired stays, and nothing
-// of a node that just ends; the next try comes all the same.
+// TestFailedSweepIsLoggedAndRepeated: the log says each minute that expired rows stay, and nothing if the node is just
+// shutting down. The next try comes anyway.
 func TestFailedSweepIsLoggedAndRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

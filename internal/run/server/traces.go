@@ -29,7 +29,7 @@ func (s *Server) engineStore() store.Store {
 	return tracedStore{watched, s.traces}
 }
 
-// hooks counts what happens at the directories, and has it in the traces.
+// hooks counts what happens at the directories, and adds it to the traces.
 func (s *Server) directoryHooks() directory.Hooks {
 	h, t := countingHooks(s.metrics), s.traces
 	if t == nil {

@@ -43,7 +43,7 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
-// TestStoreFailuresAreInTraces: a store that says what is there, or is told to leave it, has not failed.
+// TestStoreFailuresAreInTraces: a store has not failed if it reports a fact of its contract, or if its caller gives up.
 func TestStoreFailuresAreInTraces(t *testing.T) {
 	errLeft := errors.New("left as it is")
 	for _, tt := range []struct {

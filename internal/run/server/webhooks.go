@@ -30,7 +30,7 @@ type WebhookSettings struct {
 	Retry        []time.Duration
 	Timeout      time.Duration
 	DisableAfter time.Duration
-	Operator     []*webhook.Endpoint // where the operator is told
+	Operator     []*webhook.Endpoint // where events of the operator go
 	Receivers    []webhook.Receiver  // all that events of merchants may go to; nil means that there may be others
 	ReceiverHint string              // how a further receiver is allowed, for errors
 }

@@ -44,8 +44,8 @@ func (s *failingStore) PutNode(ctx context.Context, n store.Node) error {
 }
 
 // TestReadyzNamesAStoreWhoseWritesFail: from a failed write until one that succeeds, /readyz is 200 and says under the
-// store why writes fail. What a store says of its rows, a caller that has gone and a change that refuses itself are
-// neither.
+// store why writes fail. A fact that a store reports about its rows, a caller that has gone and a change that returns
+// an error count as neither.
 func TestReadyzNamesAStoreWhoseWritesFail(t *testing.T) {
 	db := &failingStore{Store: storetest.NewMemory(time.Now)}
 	s, cards := &Server{db: db}, ranges.NewSchemes("visa")

@@ -1,16 +1,15 @@
-// Package account finds out who calls: it makes API keys, tells the merchant of a key, and
-// holds the merchants' settings. Use [Create] to make a key, and a [KeyCache] to find the
-// [Account] of the key that a request brings.
+// Package account identifies callers: it makes API keys, finds the merchant of a key, and holds the merchants'
+// settings. Use [Create] to make a key, and a [KeyCache] to find the [Account] of the key that a request brings.
 //
 // A key belongs to a merchant by name, and all keys of a merchant act alike. Settings come
 // from the configuration and are optional: a merchant without settings is only a name.
-// Passwords and roles are not here. How a request carries its key is known to the listeners.
+// Passwords and roles are not here. The listeners know how a request carries its key.
 //
 // No key is kept, in the store or in memory. What is kept is the SHA-256 of its 128 random
-// bits ([HashKey]), from which nobody can guess it. The row in the store is sealed with the
-// key file: who can write to the store, but has no key file, can neither make a key nor
-// change what one is good for, [Terms] among that. He can remove a row, and put back one that he has copied. A
-// row whose seal does not open is not an unknown key: see [ErrKeyNotJudged].
+// bits ([HashKey]), from which the key cannot be guessed. The row in the store is sealed with the key file. An attacker
+// who can write to the store, but has no key file, can neither make a key nor change what a key is good for, such as
+// its [Terms]. The attacker can remove a row, and put back a copy of an older one. A row whose seal does not open is
+// not an unknown key: see [ErrKeyNotJudged].
 package account
 
 import (
@@ -26,8 +25,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// A Merchant owns transactions. In JSON its members are named like the keys of the configuration: so rows of the store,
-// the admin API and commands have them. A logo is in base64.
+// A Merchant owns transactions. In JSON its members are named like the keys of the configuration. Rows of the store,
+// the admin API and commands use these names. A logo is in base64.
 type Merchant struct {
 	Name string `json:"name"`
 
@@ -42,8 +41,7 @@ type Merchant struct {
 	// is "warn", records and logs it.
 	SchemeRules string `json:"scheme_rules,omitzero"`
 
-	// Bridging has requests of 2.3.1 go to cards of 2.2.0, with what the Bridging message
-	// extension can carry.
+	// Bridging sends requests of 2.3.1 to cards of 2.2.0, with what the Bridging message extension can carry.
 	Bridging bool `json:"bridging,omitzero"`
 
 	// Transliterate says that names and addresses are written in ASCII where the version
@@ -68,7 +66,7 @@ type Merchant struct {
 	PerDirectory map[string]Requestor `json:"per_directory,omitempty"`
 }
 
-// A Page is how the pages for a merchant's shoppers look. What is empty is as threeds has it.
+// A Page is how the pages for a merchant's shoppers look. An empty field means the look of threeds.
 type Page struct {
 	Logo     []byte `json:"logo,omitempty"`     // an image
 	LogoType string `json:"logo_type,omitzero"` // its media type: image/png or image/svg+xml
@@ -84,8 +82,8 @@ type Requestor struct {
 	AcquirerMerchantID string `json:"acquirer_merchant_id,omitzero"`
 }
 
-// Requestor returns the id and the name of the merchant at the directory of a scheme. Each
-// is the one for that directory, or else the common one, which may be empty.
+// Requestor returns the id and the name of the merchant at the directory of a scheme. Each is the value for that
+// directory, or else the common value, which may be empty.
 func (m *Merchant) Requestor(scheme string) Requestor {
 	r := m.PerDirectory[scheme]
 	r.ID = cmp.Or(r.ID, m.RequestorID)
@@ -113,8 +111,8 @@ type Ring interface {
 	IsSealedByPrevious(sealed []byte) bool
 }
 
-// NewRow returns the row that is stored of a key. It panics if the key has not the form of
-// one that [Create] makes.
+// NewRow returns the row that the store keeps for a key. It panics if the key does not have the form of those that
+// [Create] makes.
 func NewRow(ring Ring, key, merchant string, strict bool, terms Terms) store.Key {
 	hash, ok := HashKey(key)
 	if !ok {
@@ -160,9 +158,8 @@ func newKey() string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// HashKey returns what the store has of a key: the SHA-256 of its 16 bytes. So a key in
-// capital letters is the same key. It returns false for text that has not the form of a
-// key, and so cannot be one.
+// HashKey returns what the store keeps of a key: the SHA-256 of its 16 bytes. So a key in capital letters is the same
+// key. It returns false for a text that does not have the form of a key, and so cannot be one.
 func HashKey(key string) (hash [sha256.Size]byte, ok bool) {
 	if len(key) != keyLen || key[8] != '-' || key[13] != '-' || key[18] != '-' || key[23] != '-' {
 		return hash, false

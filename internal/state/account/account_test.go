@@ -21,8 +21,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/storetest"
 )
 
-// ring seals under the first of several secrets, of which the second is the previous one. An
-// empty one is not there.
+// ring seals under the first of several secrets; the second is the previous one. An empty secret is not there.
 type ring []string
 
 func (r ring) Seal(name string, plain []byte) []byte { return sealOf(r[0], name, plain) }
@@ -99,7 +98,7 @@ func (s *keyStore) ResealKey(ctx context.Context, hash, was, seal []byte) error 
 	return s.Store.ResealKey(ctx, hash, was, seal)
 }
 
-// A world is a store, and a cache of its keys as one node has it.
+// A world is a store, and the cache of its keys on one node.
 type world struct {
 	store *keyStore
 	ring  ring
@@ -295,7 +294,7 @@ func TestRevokedKeyStopsWithinASecond(t *testing.T) {
 	})
 }
 
-// TestFloodOfUnknownKeys: unknown keys wait for each other, known keys for nobody.
+// TestFloodOfUnknownKeys: unknown keys wait for each other, and known keys do not wait.
 func TestFloodOfUnknownKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -16,23 +16,20 @@ import (
 // revoked, or it has expired.
 var ErrUnknownKey = errors.New("account: unknown key")
 
-// ErrKeyNotJudged says that the store has a row of the key, and that its seal does not
-// open. Somebody has changed the row, or the key file lacks the secret that it was sealed
-// with. Whether the key is good cannot be said.
+// ErrKeyNotJudged says that the store has a row of the key, and that its seal does not open. Either the row was
+// changed, or the key file lacks the secret that it was sealed with. The cache cannot say whether the key is good.
 var ErrKeyNotJudged = errors.New("account: the seal of the key's row does not open")
 
-// ErrNoKeyJudged says that the store has keys, and that the seal of none opens. Most
-// likely the key file is that of another store, so nothing can be said of any key.
+// ErrNoKeyJudged says that the store has keys, and that the seal of none opens. Most likely the key file is that of
+// another store, so the cache cannot say whether any key is good.
 var ErrNoKeyJudged = errors.New("account: the seal of no key's row opens")
 
 const (
 	// maxLookups is how many unknown keys are looked up in the store at once. Other requests
-	// with unknown keys wait, so that a flood of wrong keys leaves the store to those who
-	// have work.
+	// with unknown keys wait, so that a flood of wrong keys does not take the store from requests with good keys.
 	maxLookups = 4
 
-	// maxLogged is how many rows that are refused the log names at once. With a wrong key
-	// file every row is refused.
+	// maxLogged is how many refused rows the log names each time. With a wrong key file every row is refused.
 	maxLogged = 10
 )
 
@@ -44,11 +41,11 @@ type KeyStore interface {
 	MerchantStore
 }
 
-// A KeyCache finds the account of an API key. Use [KeyCache.Authenticate] for that, while
-// [KeyCache.Run] keeps the cache as the store is.
+// A KeyCache finds the account of an API key. Use [KeyCache.Authenticate] for that, while [KeyCache.Run] keeps the
+// cache in step with the store.
 //
 // The keys that Run has read are answered from memory. Any other key is looked up in the
-// store each time it comes, so a new key works at once. Printing a KeyCache shows no secret.
+// store each time it comes, so a new key works immediately. Printing a KeyCache shows no secret.
 type KeyCache struct {
 	store   KeyStore
 	log     *slog.Logger
@@ -56,16 +53,15 @@ type KeyCache struct {
 
 	uses useLog
 
-	// current is what is known now. A snapshot is never changed. Whoever learns something
-	// makes another one of it, and tries again if current has been replaced meanwhile.
+	// current is what is known now. A snapshot is never changed. Code that learns something makes a new snapshot of it,
+	// and tries again if current has been replaced meanwhile.
 	current atomic.Pointer[snapshot]
 }
 
 // New returns a KeyCache for a store. The merchants are those of the configuration;
-// they win over those of the store with the same names. While [KeyCache.Run] runs, rows that are sealed under
-// the previous secret of the ring are sealed anew under the current one. The cache logs when
-// the store cannot be read, and when it can again; and once, each row that it refuses because
-// the seal does not open.
+// they win over those of the store with the same names. While [KeyCache.Run] runs, rows that are sealed under the
+// previous secret of the ring are resealed under the current one. The cache logs when the store cannot be read, and
+// when it can be read again. It also logs, once, each row that it refuses because the seal does not open.
 func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *KeyCache {
 	c := &KeyCache{store: keys, log: log, lookups: make(chan struct{}, maxLookups)}
 	c.uses.minutes = make(map[[sha256.Size]byte]use)
@@ -89,9 +85,8 @@ func (c *KeyCache) SetRing(ring Ring) {
 }
 
 // Configure replaces the merchants' settings, and the secrets that rows are sealed under.
-// Keys that are known stay so, without a look into the store; those that are sealed under a
-// secret that has gone do not.
-// Calls of Authenticate go on meanwhile with what was known before.
+// Keys that are known stay known, and the store is not read for them. Keys that are sealed under a secret that has gone
+// do not stay known. Meanwhile, calls of Authenticate go on with what was known before.
 func (c *KeyCache) Configure(ring Ring, configured []Merchant) {
 	merchants := merchantsByName(configured)
 	c.update(func(s *snapshot) *snapshot { return s.judgedBy(ring, merchants) })
@@ -120,8 +115,8 @@ func merchantsByName(configured []Merchant) map[string]*Merchant {
 func (*KeyCache) Format(f fmt.State, _ rune) { fmt.Fprint(f, "[cache of API keys]") }
 
 // Authenticate returns the account of a key. ErrUnknownKey says that there is no such key.
-// Any other error says that the key may be good: ErrKeyNotJudged, ErrNoKeyJudged, or an error
-// of the store, which could not be asked.
+// Any other error means that the key may be good: ErrKeyNotJudged, ErrNoKeyJudged, or an error of the store, which
+// could not be read.
 func (c *KeyCache) Authenticate(ctx context.Context, key string) (*Account, error) {
 	hash, ok := HashKey(key)
 	if !ok {
@@ -137,8 +132,8 @@ func (c *KeyCache) Authenticate(ctx context.Context, key string) (*Account, erro
 	return c.lookUp(ctx, hash)
 }
 
-// admit returns the account of a key that is used now, unless the key has expired. A use from a
-// network that is not allowed counts, too: it says that the key is known there.
+// admit returns the account of a key that is used now, unless the key has expired. A use from a network that is not
+// allowed counts, too: it shows that the key is known there.
 func (c *KeyCache) admit(hash [sha256.Size]byte, a *Account) (*Account, error) {
 	if a.Terms.IsExpired(time.Now()) {
 		return nil, ErrUnknownKey
@@ -147,8 +142,8 @@ func (c *KeyCache) admit(hash [sha256.Size]byte, a *Account) (*Account, error) {
 	return a, nil
 }
 
-// admitStored returns the account of a row that is not in the cache. If its merchant is not known, the merchant may be
-// as new as the key, and all merchants are read before.
+// admitStored returns the account of a row that is not in the cache. If its merchant is unknown, the merchant may be as
+// new as the key, so all merchants are read first.
 func (c *KeyCache) admitStored(
 	ctx context.Context, hash [sha256.Size]byte, row *store.Key, terms Terms,
 ) (*Account, error) {
@@ -188,8 +183,8 @@ func (c *KeyCache) lookUp(ctx context.Context, hash [sha256.Size]byte) (*Account
 	return nil, answer
 }
 
-// CanJudge reports whether anything can be said of keys. It cannot if the store has keys and
-// the seal of none opens.
+// CanJudge reports whether the cache can say of keys whether they are good. It cannot if the store has keys and the
+// seal of none opens.
 func (c *KeyCache) CanJudge() bool { return c.current.Load().canJudge() }
 
 // Count returns how many keys are in the cache, and how many rows of the store are refused
@@ -199,8 +194,8 @@ func (c *KeyCache) Count() (good, refused int) {
 	return len(now.good), len(now.refused)
 }
 
-// refuse records that the seal of a row does not open. If the rows were not read yet it reads
-// them all, so that [KeyCache.CanJudge] does not go by one row.
+// refuse records that the seal of a row does not open. If the rows have not been read yet, it reads all of them, so
+// that [KeyCache.CanJudge] does not depend on one row.
 func (c *KeyCache) refuse(ctx context.Context, row store.Key) error {
 	if !c.current.Load().hasRead {
 		if _, err := c.refresh(ctx, maxTimeout); err != nil {

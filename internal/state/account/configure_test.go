@@ -16,7 +16,7 @@ func (openRing) Seal(string, []byte) []byte          { return nil }
 func (openRing) Open(string, []byte) ([]byte, error) { return nil, nil }
 func (openRing) IsSealedByPrevious([]byte) bool      { return false }
 
-// A blockingRing opens its first row when it is told to proceed.
+// A blockingRing opens its first row when the test lets it proceed.
 type blockingRing struct {
 	openRing
 	reached chan struct{} // receives when the first row is to be opened
@@ -36,7 +36,7 @@ func (r blockingRing) Open(string, []byte) ([]byte, error) {
 	return nil, nil
 }
 
-// A rowStore has rows, and answers to a new seal of a row, by its hash, what it is told to.
+// A rowStore has rows. It answers a reseal of a row with the error that the test sets for its hash.
 type rowStore struct {
 	rows     []store.Key
 	says     map[string]error
@@ -80,8 +80,8 @@ func refreshNow(t *testing.T, c *KeyCache) {
 	}
 }
 
-// TestConfigureHoldsUpNobody: while the rows of very many keys are judged anew, requests
-// with a known key are answered.
+// TestConfigureHoldsUpNobody: while the rows of very many keys are judged again, requests with a known key are
+// answered.
 func TestConfigureHoldsUpNobody(t *testing.T) {
 	keys := []string{newKey(), newKey()}
 	s := new(rowStore)
@@ -108,8 +108,7 @@ func TestConfigureHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// TestRevokedDuringConfigure: a key that a refresh has found revoked while the rows were
-// judged anew does not come back.
+// TestRevokedDuringConfigure: a key that a refresh found revoked while the rows were judged again does not come back.
 func TestRevokedDuringConfigure(t *testing.T) {
 	stays, revoked := newKey(), newKey()
 	for range 20 {
@@ -140,8 +139,8 @@ type previousRing struct{ openRing }
 
 func (previousRing) IsSealedByPrevious([]byte) bool { return true }
 
-// TestResealedOnce: each row is sealed anew once. A row that is gone, or that another node
-// was quicker with, holds up no other. Where the store fails the row is tried again.
+// TestResealedOnce: each row is resealed once. A row that is gone, or that another node has resealed first, does not
+// delay the others. If the store fails, the row is tried again.
 func TestResealedOnce(t *testing.T) {
 	errFailed := errors.New("failed")
 	s := &rowStore{says: map[string]error{"gone": store.ErrNotFound, "bad": errFailed}}
@@ -168,8 +167,8 @@ func TestResealedOnce(t *testing.T) {
 	}
 }
 
-// TestRotatedTwiceBetweenRefreshes: a row that was sealed anew since it was read is not
-// refused when its former secret leaves the ring.
+// TestRotatedTwiceBetweenRefreshes: a row that was resealed since it was read is not refused when its previous secret
+// leaves the ring.
 func TestRotatedTwiceBetweenRefreshes(t *testing.T) {
 	key, refused := newKey(), newKey()
 	s := &rowStore{rows: []store.Key{NewRow(secretRing("first"), key, "shop", false, Terms{}), NewRow(secretRing("of another"), refused, "shop", false, Terms{})}}

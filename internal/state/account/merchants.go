@@ -28,8 +28,8 @@ func NewMerchantRow(ring Ring, m *Merchant) (store.Merchant, error) {
 	return row, nil
 }
 
-// OpenMerchant returns the merchant of a row that is as [NewMerchantRow] made it. A row that is not does not count:
-// somebody has changed it, or the secret that it was sealed under has left the ring.
+// OpenMerchant returns the merchant of a row that is as [NewMerchantRow] made it. Any other row does not count: it was
+// changed, or the secret that it was sealed under has left the ring.
 func OpenMerchant(ring Ring, row *store.Merchant) (*Merchant, error) {
 	plain, err := ring.Open(row.SealName(), row.Data)
 	if err != nil {
@@ -79,8 +79,8 @@ func newStoredMerchant(ring Ring, row store.Merchant) storedMerchant {
 	return storedMerchant{row: row, merchant: merchant}
 }
 
-// reopenMerchants returns the same rows of merchants, opened with another ring. One that opened before and does not
-// now is kept as it was: the store may have it sealed anew, and it is to be read again.
+// reopenMerchants returns the same rows of merchants, opened with another ring. A row that opened before and does not
+// open now is kept as it was: it may have been resealed in the store, and must be read again.
 func (s *snapshot) reopenMerchants(ring Ring) map[string]storedMerchant {
 	next := make(map[string]storedMerchant, len(s.stored))
 	for name, known := range s.stored {
@@ -115,8 +115,8 @@ func (c *KeyCache) logRefusedMerchants(former, next *snapshot) {
 	}
 }
 
-// resealMerchants seals the rows of merchants anew that are sealed under a previous secret, and returns how many there
-// were. A row that was changed meanwhile, or removed, is left as it is.
+// resealMerchants reseals the rows of merchants that are sealed under a previous secret, and returns how many there
+// were. A row that was changed or removed meanwhile is left as it is.
 func resealMerchants(
 	ctx context.Context, merchants MerchantStore, ring Ring, rows []store.Merchant,
 ) (previous int, err error) {
@@ -131,7 +131,7 @@ func resealMerchants(
 		previous++
 		err = merchants.ChangeMerchant(ctx, row.Name, row.Data, ring.Seal(row.SealName(), plain))
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return previous, fmt.Errorf("account: seal merchant %q anew: %w", row.Name, err)
+			return previous, fmt.Errorf("account: reseal merchant %q: %w", row.Name, err)
 		}
 	}
 	return previous, nil

@@ -32,7 +32,8 @@ func (w *world) wantMCC(t *testing.T, key, want string) {
 	}
 }
 
-// TestStoreMerchantWorksWithinASecond: added, changed and removed while a server runs, and its key works at once.
+// TestStoreMerchantWorksWithinASecond: merchants are added, changed and removed while a server runs, and a new
+// merchant's key works immediately.
 func TestStoreMerchantWorksWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(account.Merchant{Name: "in the file", MCC: "1111"})
@@ -42,7 +43,7 @@ func TestStoreMerchantWorksWithinASecond(t *testing.T) {
 		synctest.Wait()
 		w.wantMCC(t, early, "")
 		row := w.addMerchant(t, w.ring, account.Merchant{Name: "shop", MCC: "5411"})
-		w.wantMCC(t, w.create(t, "shop", false), "5411") // at once, for the key is looked up
+		w.wantMCC(t, w.create(t, "shop", false), "5411") // immediately, for the key is looked up
 		time.Sleep(time.Second)
 		synctest.Wait()
 		w.wantMCC(t, early, "5411")
@@ -69,8 +70,8 @@ func TestStoreMerchantWorksWithinASecond(t *testing.T) {
 	})
 }
 
-// TestStoreMerchantIsSealed: who can write to the database, and has no key file, changes nothing of a merchant, nor
-// makes one of the row of another.
+// TestStoreMerchantIsSealed: an attacker who can write to the database, but has no key file, cannot change a merchant,
+// nor make a merchant from the row of another.
 func TestStoreMerchantIsSealed(t *testing.T) {
 	w := newWorld()
 	key, other := w.create(t, "shop", false), w.create(t, "other", false)

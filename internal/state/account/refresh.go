@@ -14,8 +14,8 @@ const (
 	// key stops within twice this.
 	refreshInterval = 500 * time.Millisecond
 
-	// maxAge is how old what was read of all rows may be, whatever the store says of
-	// changes: there are ways to change a database that it does not notice.
+	// maxAge is the age at which all rows are read again, even if the store reports no changes: there are ways to
+	// change a database that it does not notice.
 	maxAge = time.Minute
 
 	// maxTimeout is how long one reading of all rows may take. It may take so long only
@@ -23,15 +23,14 @@ const (
 	// second are dead.
 	maxTimeout = 8 * refreshInterval
 
-	// maxReseals is how many rows are sealed anew in each interval. After a rotation of the
-	// key file that is all of them, and other writes are to be served in between.
+	// maxReseals is how many rows are resealed in each interval. After a rotation of the key file all rows have to be,
+	// and other writes must be served in between.
 	maxReseals = 100
 )
 
-// Run reads the rows of all keys, at once and then whenever they have changed. It asks twice
-// a second, or as often as a slow store answers, until ctx ends. While the store cannot be
-// read, the keys in the cache go on working. A store that cannot be written to, or only
-// slowly, does not delay reading.
+// Run reads the rows of all keys, immediately and then whenever they have changed. It asks twice a second, or as often
+// as a slow store answers, until ctx ends. While the store cannot be read, the keys in the cache go on working. A store
+// that cannot be written to, or only slowly, does not delay reading.
 func (c *KeyCache) Run(ctx context.Context) {
 	var resealing sync.WaitGroup
 	defer resealing.Wait()
@@ -63,9 +62,8 @@ func (c *KeyCache) Run(ctx context.Context) {
 	}
 }
 
-// nextTimeout returns how long the next reading may take, after one with a timeout has taken
-// so long. A slow store still serves requests, so it must be given the time to say that a key
-// was revoked.
+// nextTimeout returns how long the next reading may take, given the timeout and the duration of the last one. A slow
+// store still serves requests, so it must be given the time to say that a key was revoked.
 func nextTimeout(timeout, took time.Duration, err error) time.Duration {
 	switch {
 	case err == nil:
@@ -76,8 +74,8 @@ func nextTimeout(timeout, took time.Duration, err error) time.Duration {
 	return timeout
 }
 
-// refresh makes the cache what the store has, if that has changed by the store's mark, and
-// in any case if it was read more than maxAge ago. It reports whether it has read all rows.
+// refresh updates the cache from the store if the store's mark has changed, and in any case if the last reading is
+// older than maxAge. It reports whether it has read all rows.
 func (c *KeyCache) refresh(ctx context.Context, timeout time.Duration) (hasRead bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -113,11 +111,11 @@ func (c *KeyCache) refresh(ctx context.Context, timeout time.Duration) (hasRead 
 	}
 }
 
-// A resealQueue has the rows of a snapshot that are to be sealed anew, in no order: nodes
-// that do this at the same time seldom meet at a row. Only runReseal takes rows out.
+// A resealQueue has the rows of a snapshot that are to be resealed, in random order: nodes that do this at the same
+// time rarely work on the same row. Only runReseal takes rows out.
 type resealQueue struct{ rows []cachedKey }
 
-// runReseal seals rows anew that are sealed under the previous secret, until ctx ends.
+// runReseal reseals rows that are sealed under the previous secret, until ctx ends.
 func (c *KeyCache) runReseal(ctx context.Context) {
 	tick := time.NewTicker(refreshInterval)
 	defer tick.Stop()
@@ -138,10 +136,9 @@ func (c *KeyCache) runReseal(ctx context.Context) {
 	}
 }
 
-// reseal seals up to maxReseals rows anew. It seals a row as it was when its former seal was
-// checked, so that a change made to the row since does not get a good seal. The store does
-// not find a row that has another seal than that: it was revoked, or another node was
-// quicker. A row that cannot be written stays in the queue.
+// reseal reseals up to maxReseals rows. It seals a row as it was when its old seal was checked, so that a later change
+// to the row does not get a good seal. If the row now has another seal, the store does not find it: the key was
+// revoked, or another node was quicker. A row that cannot be written stays in the queue.
 func (c *KeyCache) reseal(ctx context.Context) error {
 	for range maxReseals {
 		now := c.current.Load()
@@ -157,7 +154,7 @@ func (c *KeyCache) reseal(ctx context.Context) error {
 	return nil
 }
 
-// resealStored seals the rows of merchants anew.
+// resealStored reseals the rows of merchants.
 func (c *KeyCache) resealStored(ctx context.Context, now *snapshot) error {
 	ctx, cancel := context.WithTimeout(ctx, maxTimeout)
 	defer cancel()

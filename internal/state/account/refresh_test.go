@@ -13,7 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// TestStoreIsDown: keys in the cache go on working, and nothing is said of others.
+// TestStoreIsDown: keys in the cache go on working, and other keys are not judged.
 func TestStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -47,8 +47,8 @@ func TestStoreIsDown(t *testing.T) {
 	})
 }
 
-// TestRevokedInSlowStore: a revoked key stops also where the store answers slowly. A store
-// that hangs is asked again later, and as often as before when it answers again.
+// TestRevokedInSlowStore: a revoked key also stops working if the store answers slowly. A store that hangs is asked
+// less often, and as often as before when it answers again.
 func TestRevokedInSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -105,8 +105,8 @@ func TestRevokedInSlowStore(t *testing.T) {
 	})
 }
 
-// TestStoreThatIsSlowToListKeys: a store that is quick to say that keys are the same, and
-// slow to list them, is given the time for that at once when they are not the same.
+// TestStoreThatIsSlowToListKeys: if a store is quick to say that keys are the same, and slow to list them, the first
+// listing after a change gets enough time.
 func TestStoreThatIsSlowToListKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -147,9 +147,8 @@ func (s *slowKeys) KeysUnless(ctx context.Context, mark string) ([]store.Key, st
 	}
 }
 
-// TestKeysAreReadWhenTheyChange: twenty thousand keys are not read twice a second by each of
-// twenty nodes for nothing. They are read once a minute in any case, because there are changes
-// that a store does not notice.
+// TestKeysAreReadWhenTheyChange: twenty nodes do not read twenty thousand keys twice a second without a reason. They
+// read them once a minute in any case, because there are changes that a store does not notice.
 func TestKeysAreReadWhenTheyChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -183,7 +182,7 @@ func TestKeysAreReadWhenTheyChange(t *testing.T) {
 	})
 }
 
-// A wornStore has the mark of its keys that it is told to have.
+// A wornStore reports the mark of its keys that the test sets.
 type wornStore struct {
 	*keyStore
 	mark atomic.Value // string; if there is none it has the true one
@@ -201,9 +200,8 @@ func (s *wornStore) KeysUnless(ctx context.Context, mark string) ([]store.Key, s
 	return keys, now, err
 }
 
-// TestMarkCannotBeTrusted: whatever the mark says, a revoked key stops within a minute, and
-// within a second where there is no mark, where the mark goes back, or where the key was
-// never read.
+// TestMarkCannotBeTrusted: whatever the mark says, a revoked key stops working within a minute. It stops within a
+// second if there is no mark, if the mark goes back, or if the key was never read.
 func TestMarkCannotBeTrusted(t *testing.T) {
 	for name, test := range map[string]struct {
 		marks [2]string // before and after the key is revoked
@@ -256,8 +254,8 @@ func (w *world) sealedUnder(t *testing.T, key, want string) {
 	}
 }
 
-// TestResealGivesEachKeyTheCurrentSecret: used or not, so that the previous secret may leave
-// the file. A key that is sealed under the next secret stays so, a revoked key stays revoked.
+// TestResealGivesEachKeyTheCurrentSecret: all keys are resealed, used or not, so that the previous secret may leave the
+// file. A key that is sealed under the next secret stays so, and a revoked key stays revoked.
 func TestResealGivesEachKeyTheCurrentSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -314,8 +312,8 @@ func TestResealGivesEachKeyTheCurrentSecret(t *testing.T) {
 	})
 }
 
-// TestResealOfManyKeys: after a rotation all keys are sealed anew, some at a time. A refresh
-// that has read a row just before may have it asked for a second time, which changes nothing.
+// TestResealOfManyKeys: after a rotation all keys are resealed, some at a time. If a refresh read a row just before,
+// the row may be resealed a second time, which changes nothing.
 func TestResealOfManyKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -344,7 +342,7 @@ func TestResealOfManyKeys(t *testing.T) {
 	})
 }
 
-// A resealCounter counts the seals that are made anew.
+// A resealCounter counts reseals.
 type resealCounter struct {
 	*keyStore
 	asked atomic.Int32
@@ -366,7 +364,7 @@ func TestRevokedBesideSlowWrites(t *testing.T) {
 		revoked := w.create(t, "shop", false)
 		w.cache = account.New(&hangingStore{keyStore: w.store, takes: 5 * time.Second}, w.ring, nil, slog.New(slog.DiscardHandler))
 		defer w.run(t)()
-		w.want(t, old, nil) // is to be sealed anew from now on
+		w.want(t, old, nil) // is to be resealed from now on
 		w.want(t, revoked, nil)
 		time.Sleep(2100 * time.Millisecond)
 		synctest.Wait()

@@ -18,18 +18,18 @@ type ResealStore interface {
 // maxResealRounds is how often Reseal looks for rows that others have made meanwhile.
 const maxResealRounds = 10
 
-// Reseal seals all rows of keys and merchants under the current secret of a ring that are sealed under a previous
-// one. Nodes may do the same at the same time. It returns how many rows are sealed under the current
-// secret then, and how many are refused: their seal opens with no secret. Merchants are not counted.
+// Reseal takes all rows of keys and merchants that are sealed under a previous secret of a ring, and seals them under
+// the current one. Nodes may do the same at the same time. It returns how many rows are then sealed under the current
+// secret, and how many are refused because no secret opens their seal. Merchants are not counted.
 func Reseal(ctx context.Context, keys ResealStore, ring Ring) (sealed, refused int, err error) {
 	for range maxResealRounds {
 		rows, err := keys.Keys(ctx)
 		if err != nil {
-			return 0, 0, fmt.Errorf("account: seal rows anew: %w", err)
+			return 0, 0, fmt.Errorf("account: reseal rows: %w", err)
 		}
 		merchants, err := keys.Merchants(ctx)
 		if err != nil {
-			return 0, 0, fmt.Errorf("account: seal merchants anew: %w", err)
+			return 0, 0, fmt.Errorf("account: reseal merchants: %w", err)
 		}
 		left, err := resealMerchants(ctx, keys, ring, merchants)
 		if err != nil {
@@ -49,7 +49,7 @@ func Reseal(ctx context.Context, keys ResealStore, ring Ring) (sealed, refused i
 			left++
 			err = keys.ResealKey(ctx, row.Hash, row.Seal, ring.Seal(row.Name(), plain))
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				return 0, 0, fmt.Errorf("account: seal rows anew: %w", err)
+				return 0, 0, fmt.Errorf("account: reseal rows: %w", err)
 			}
 		}
 		if left == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// tamper changes the row of a key as somebody does who can write to the database.
+// tamper changes the row of a key as an attacker would who can write to the database.
 func (w *world) tamper(t *testing.T, hash []byte, change func(*store.Key)) {
 	t.Helper()
 	k, err := w.store.Store.Key(t.Context(), hash)
@@ -51,8 +51,8 @@ func (w *world) wantRefused(t *testing.T, lines, rows int) {
 	}
 }
 
-// TestChangedRowIsNotJudged: whether its key was in use or was never seen; the log says so
-// once. When the row is as it was the key is good again.
+// TestChangedRowIsNotJudged: a changed row is not judged, whether its key was in use or was never seen. The log says so
+// once. When the row is as it was, the key is good again.
 func TestChangedRowIsNotJudged(t *testing.T) {
 	for name, change := range map[string]func(k *store.Key, other store.Key){
 		"merchant":     func(k *store.Key, _ store.Key) { k.Merchant = "other" },
@@ -108,8 +108,8 @@ func TestChangedRowIsNotJudged(t *testing.T) {
 	}
 }
 
-// TestResealSealsNoChange: a row that somebody has changed gets no good seal when rows are
-// sealed anew, be it changed before or after its former seal was checked.
+// TestResealSealsNoChange: a row that an attacker has changed gets no good seal when rows are resealed, whether it was
+// changed before or after its old seal was checked.
 func TestResealSealsNoChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -131,7 +131,7 @@ func TestResealSealsNoChange(t *testing.T) {
 		defer w.run(t)()
 		w.want(t, good, nil)
 		w.want(t, keys[0], account.ErrKeyNotJudged)
-		w.want(t, keys[1], nil) // is to be sealed anew, as soon as the store can write
+		w.want(t, keys[1], nil) // is to be resealed, as soon as the store can write
 		time.Sleep(time.Second)
 		synctest.Wait()
 		slow.takes.Store(int64(time.Hour)) // the change is not seen before
@@ -158,8 +158,8 @@ func TestResealSealsNoChange(t *testing.T) {
 }
 
 // TestRotationKeepsKeys goes through a whole rotation with two nodes that do not change at
-// the same time. Keys are good all the way, used or not. A key that is revoked meanwhile stays
-// revoked, and a copy of its row is worth nothing at the end.
+// the same time. Keys stay good throughout, used or not. A key that is revoked meanwhile stays revoked, and at the end
+// a copy of its row is useless.
 func TestRotationKeepsKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -229,7 +229,7 @@ func (r changingRing) Open(name string, sealed []byte) ([]byte, error) {
 	return r.ring.Open(name, sealed)
 }
 
-// TestRingChangesDuringRefresh: what the former ring has found does not count.
+// TestRingChangesDuringRefresh: what was found with the previous ring does not count.
 func TestRingChangesDuringRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -315,8 +315,8 @@ func TestSealsAreOpenedOnce(t *testing.T) {
 	})
 }
 
-// TestKeyFileOfAnotherStore: nothing is said of any key, whether there is a row of it or not,
-// and whether the rows were read yet or not; until one key is good.
+// TestKeyFileOfAnotherStore: no key is judged until one is good, whether there is a row of the key or not, and whether
+// the rows were read yet or not.
 func TestKeyFileOfAnotherStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stranger = "00000000-0000-0000-0000-000000000000"

@@ -16,7 +16,7 @@ type snapshot struct {
 	stored map[string]storedMerchant // those of the store, by name
 
 	good    map[string]cachedKey // by the hash of the key
-	refused map[string]store.Key // rows whose seal ring does not open, by the hash of the key
+	refused map[string]store.Key // rows with a seal that ring does not open, by the hash of the key
 	reseals *resealQueue         // the good rows that are sealed under the previous secret
 
 	hasRead bool      // all rows were read since ring was set
@@ -50,8 +50,8 @@ func (s *snapshot) account(row *store.Key, terms Terms) *Account {
 }
 
 // judgedBy returns a snapshot with other merchants, and the same rows judged by another ring.
-// A good row whose seal does not open any more is left out and not refused: the store may
-// have it sealed anew, and it is to be read again.
+// A good row whose seal no longer opens is left out and not refused: it may have been resealed in the store, and must
+// be read again.
 func (s *snapshot) judgedBy(ring Ring, merchants map[string]*Merchant) *snapshot {
 	next := newSnapshot(ring, merchants, s.reopenMerchants(ring), len(s.good))
 	next.readAt = s.readAt

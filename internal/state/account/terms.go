@@ -17,7 +17,7 @@ import (
 // MaxLabel is the length of the longest label of a key, in characters.
 const MaxLabel = 100
 
-// CheckLabel says what is wrong with the label of a key; nil if nothing is. A key needs none.
+// CheckLabel says what is wrong with the label of a key; nil means that it is valid. A key needs no label.
 func CheckLabel(text string) error {
 	isUnprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	if utf8.RuneCountInString(text) > MaxLabel || !utf8.ValidString(text) || strings.ContainsFunc(text, isUnprintable) {
@@ -26,8 +26,8 @@ func CheckLabel(text string) error {
 	return cardnumber.Check(text)
 }
 
-// Terms say what a key is called, and when and from where it is good. They are sealed into the
-// row of the key, so that who can write to the store alone changes none of them.
+// Terms are the label of a key, and when and from where it is good. They are sealed into the row of the key, so that an
+// attacker who can only write to the store cannot change them.
 type Terms struct {
 	Label   string         `json:"label,omitzero"`
 	Expires time.Time      `json:"expires,omitzero"` // the first moment at which the key is unknown; zero: never
@@ -55,8 +55,8 @@ func (t *Terms) encode() []byte {
 	return plain
 }
 
-// OpenTerms returns the terms of a row that is as [NewRow] made it. A row that is not does not
-// count as a key: somebody has changed it, or the secret that it was sealed under has left the ring.
+// OpenTerms returns the terms of a row that is as [NewRow] made it. Any other row does not count as a key: it was
+// changed, or the secret that it was sealed under has left the ring.
 func OpenTerms(ring Ring, row *store.Key) (Terms, error) {
 	_, terms, err := openRow(ring, row)
 	return terms, err

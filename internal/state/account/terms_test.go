@@ -37,8 +37,8 @@ func loadRing(t *testing.T, content string) *keyring.Ring {
 	return ring
 }
 
-// TestD107TermsOutliveARotation: what a key may do is as it was when another node has sealed
-// its row under the next secret, and nobody without the secret reads or changes it.
+// TestD107TermsOutliveARotation: what a key may do stays the same when another node seals its row under the next
+// secret. Without the secret it cannot be read or changed.
 func TestD107TermsOutliveARotation(t *testing.T) {
 	before := loadRing(t, `{"current": "`+firstSecret+`"}`)
 	rotated := loadRing(t, `{"current": "`+secondSecret+`", "previous": "`+firstSecret+`"}`)
@@ -91,8 +91,8 @@ func TestD107ExpiredKeyIsUnknown(t *testing.T) {
 	}
 }
 
-// TestD107LastUseIsKeptToAMinute: two nodes write when keys were used, the later use counts, no
-// node reads the keys anew for it, and nothing stays of keys that were revoked.
+// TestD107LastUseIsKeptToAMinute: two nodes write when keys were used, and the later use counts. No node reads the keys
+// again because of it, and nothing is left of keys that were revoked.
 func TestD107LastUseIsKeptToAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -145,8 +145,8 @@ func (s *countedStore) PutState(ctx context.Context, key string, value []byte, l
 	return s.Store.PutState(ctx, key, value, lease)
 }
 
-// TestD107LastUseIsWrittenLazily: however often a key is used, it costs a write a minute at most,
-// and none when it is not used.
+// TestD107LastUseIsWrittenLazily: however often a key is used, it costs at most one write a minute, and none while it
+// is not used.
 func TestD107LastUseIsWrittenLazily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

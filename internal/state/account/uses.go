@@ -26,13 +26,12 @@ const (
 	// usesTTL is how long that lease lasts, and the longest time that one writing may take.
 	usesTTL = 5 * time.Second
 
-	// usesLen is the length of what the store has of the use of one key: its hash, and the
-	// minute since 1970.
+	// usesLen is the length of what the store keeps about the use of one key: its hash, and the minute since 1970.
 	usesLen = sha256.Size + 4
 )
 
-// A UseStore is what the uses of keys are kept in. They are in values that have the keys of one
-// first byte of the hash each, apart from the rows of keys, which nodes read anew at each change.
+// A UseStore is where the uses of keys are kept. Each of its values has the keys whose hashes begin with the same byte.
+// The values are apart from the rows of keys, because nodes read those again at each change.
 type UseStore interface {
 	store.Leases
 	store.States
@@ -41,7 +40,7 @@ type UseStore interface {
 // usesKey is the name of the value that has the uses of keys with a hash.
 func usesKey(hash []byte) string { return "keys/uses/" + hex.EncodeToString(hash[:1]) }
 
-// A useLog knows when keys were used last, until the store has it.
+// A useLog keeps when keys were used last, until that is in the store.
 type useLog struct {
 	mu      sync.Mutex
 	minutes map[[sha256.Size]byte]use
@@ -61,8 +60,8 @@ func (l *useLog) note(hash [sha256.Size]byte) {
 	}
 }
 
-// takeUnwritten returns the uses that the store has not, by the values that they belong into. It
-// forgets keys that were not used in this minute, and whose last use is written.
+// takeUnwritten returns the uses that are not in the store, by the values that they belong to. It forgets keys that
+// were not used in this minute, and whose last use is written.
 func (l *useLog) takeUnwritten() map[string]map[[sha256.Size]byte]uint32 {
 	minute := uint32(time.Now().Unix() / 60)
 	unwritten := make(map[string]map[[sha256.Size]byte]uint32)
@@ -93,8 +92,8 @@ func (l *useLog) markWritten(uses map[[sha256.Size]byte]uint32) {
 	}
 }
 
-// RunUses writes to the store when keys were used last, until ctx ends. It is late by up to
-// usesInterval, and what is not written when ctx ends is lost.
+// RunUses writes to the store when keys were used last, until ctx ends. It is late by up to usesInterval, and what it
+// has not written when ctx ends is lost.
 func (c *KeyCache) RunUses(ctx context.Context, uses UseStore) {
 	holder := rand.Text()
 	tick := time.NewTicker(usesInterval)
@@ -179,8 +178,8 @@ func readUses(ctx context.Context, uses store.States, key string) (map[[sha256.S
 	return all, nil
 }
 
-// LastUses returns when each of some keys was used last, to a minute, in their order. The time
-// is zero for a key that was never used. Who writes to the store can change it: it is not sealed.
+// LastUses returns when each of some keys was used last, to a minute, in their order. The time is zero for a key that
+// was never used. An attacker who can write to the store can change it, for it is not sealed.
 func LastUses(ctx context.Context, uses store.States, rows []store.Key) ([]time.Time, error) {
 	values := make(map[string]map[[sha256.Size]byte]uint32)
 	last := make([]time.Time, len(rows))

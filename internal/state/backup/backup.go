@@ -1,5 +1,5 @@
-// Package backup writes what a store keeps for long into one file that fits every kind of
-// store, and reads it back. Use [Write] to make a backup and [Restore] to load one.
+// Package backup writes the long-lived data of a store into one file, which fits every kind of store, and reads it
+// back. Use [Write] to make a backup and [Restore] to load one.
 //
 // A backup is JSON lines. The first is the header; then comes one line for each row, whose
 // type names its kind; the last has the number of the lines before it and the SHA-256 of
@@ -11,8 +11,9 @@
 //
 // It holds API keys as their sealed rows, when they were last used, revoked keys, merchants, webhook endpoints, operators,
 // tokens, client certificates of directories with their keys, card ranges, and the rotations of the key file. It never holds
-// transactions, events or key files. Without a key file all that is sealed is of no use. A rotation has the new secret sealed
-// under the one before it, as long as the store has it: so the key file from before opens the backup, too.
+// transactions, events or key files. Without a key file, everything sealed is useless. A rotation contains the new
+// secret, sealed under the one before it, for as long as the store keeps it. So the previous key file opens the backup,
+// too.
 package backup
 
 import (
@@ -47,8 +48,7 @@ const (
 // more in base64.
 const maxLine = 1 << 20
 
-// kinds are the kinds of rows in a backup, in the order in which they come. Chunks come with
-// the ranges that they belong to.
+// kinds are the kinds of rows in a backup, in their order. Chunks come with the ranges that they belong to.
 var kinds = []string{store.RevokedRows, store.KeyRows, store.MerchantRows, store.EndpointRows, store.ObjectRows, store.AuditRows, store.StateRows, store.RangeRows}
 
 // ErrNotEmpty is in the error of a Restore into a store that has rows, unless these are to
@@ -72,7 +72,8 @@ type end struct {
 }
 
 // Write writes a backup of a store, as it is at one moment, and returns what is in it. A
-// backup is whole only if the error is nil. It holds the journal j too, unless that is nil: as it is just after that moment.
+// backup is whole only if the error is nil. If j is not nil, the backup also holds that journal, as it is just after
+// that moment.
 func Write(ctx context.Context, to io.Writer, from store.Archive, j *Journal, now time.Time) (Counts, error) {
 	counts := make(Counts)
 	w := &lineWriter{to: bufio.NewWriterSize(to, 64<<10), sum: sha256.New()}
@@ -131,8 +132,8 @@ type lineReader struct {
 	fault error // After an error of from, nothing more can be read.
 }
 
-// next returns the next line with its end, and its type. The bytes are good until the next
-// call. An error is about the line with the number lines.
+// next returns the next line with its end, and its type. The bytes are valid until the next call. An error is about the
+// line whose number is lines.
 func (r *lineReader) next() (line []byte, kind string, err error) {
 	r.lines++
 	r.buf = r.buf[:0]
@@ -264,21 +265,20 @@ type Report struct {
 	Added    Counts
 	Replaced Counts       // what was in the store before
 	Revoked  []RevokedKey // all revoked keys of the store, the oldest revocation first
-	// Refused are the keys of the backup that were not brought back, because the store says
-	// that they were revoked.
+	// Refused are the keys of the backup that were not restored, because the store says that they were revoked.
 	Refused []RevokedKey
-	// ReplacedTrail is what the store kept as the link of the last entry of its audit trail, if
-	// another trail took the place of that one; else nil.
+	// ReplacedTrail is the link of the last entry that the store's audit trail had, if another trail replaced that
+	// trail; else nil.
 	ReplacedTrail []byte
 }
 
 // Restore loads a backup into a store, in one transaction: after an error the store is as it
 // was. A store that has rows is refused with [ErrNotEmpty], unless replace is set; then the
 // backup takes the place of these rows. Keys that the store knows as revoked stay revoked.
-// Transactions are not touched. An audit trail that goes on where that of the backup ends stays.
+// Transactions are not touched. The audit trail of the store stays if it continues that of the backup.
 //
-// The journal of a backup goes into j, which is nil if there is none to take it; the backup is then refused. It comes last,
-// and from is read a second time for it. An error about that is a [*JournalError]: the rest is restored.
+// The journal of a backup goes into j. If j is nil, a backup with a journal is refused. The journal is restored last,
+// and from is read a second time for it. An error about that is a [*JournalError]: everything else is restored.
 func Restore(ctx context.Context, to store.Archive, from io.ReadSeeker, replace bool, j *Journal) (Report, error) {
 	r := newLineReader(from)
 	if err := r.readHeader(); err != nil {
@@ -369,8 +369,7 @@ func (l *loader) makeRoom(ctx context.Context, replace bool) error {
 	return nil
 }
 
-// load adds all rows. If a line is wrong in a backup that is not what it was, then the error
-// says this.
+// load adds all rows. If a line is wrong, and the backup was changed since it was written, the error says the latter.
 func (l *loader) load(ctx context.Context, r *lineReader) error {
 	for ctx.Err() == nil {
 		row, err := r.readRow()
@@ -457,14 +456,15 @@ func (l *loader) addRotations(ctx context.Context) error {
 	return l.tx.Add(ctx, row)
 }
 
-// A trail is the audit trail that the store had, and how far that of the backup agrees with it. A link stands for its entry
-// and for all before it.
+// A trail is the audit trail that the store had, and how far that of the backup agrees with it. A link proves its entry
+// and all entries before it.
 type trail struct {
 	present [][]byte    // links
 	same    []store.Row // those of the backup that the store has
 }
 
-// addAudit adds an entry of the audit trail. The first one that is not as the store has it removes the trail of the store.
+// addAudit adds an entry of the audit trail. The first entry that differs from the store's removes the trail of the
+// store.
 func (l *loader) addAudit(ctx context.Context, row store.Row) error {
 	t := &l.trail
 	if n := len(t.same); n < len(t.present) {

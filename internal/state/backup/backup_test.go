@@ -145,8 +145,8 @@ func checkFilled(t *testing.T, st archive) {
 	}
 }
 
-// TestD109BackupOfOneKindIntoTheOther goes from either kind of store into the other and back,
-// and nothing is lost on the way.
+// TestD109BackupOfOneKindIntoTheOther copies either kind of store into the other and back, and nothing is lost on the
+// way.
 func TestD109BackupOfOneKindIntoTheOther(t *testing.T) {
 	kinds := map[string]func(*testing.T) archive{"sqlite": openDir, "postgres": openDatabase}
 	for _, way := range [][2]string{{"sqlite", "postgres"}, {"postgres", "sqlite"}} {
@@ -182,8 +182,8 @@ func TestD109BackupOfOneKindIntoTheOther(t *testing.T) {
 	}
 }
 
-// TestD109RestoreRefusesAStoreThatIsNotEmpty: only with replace the backup takes the place of
-// what there is, and transactions stay in any case.
+// TestD109RestoreRefusesAStoreThatIsNotEmpty: the backup takes the place of existing rows only with replace, and
+// transactions stay in any case.
 func TestD109RestoreRefusesAStoreThatIsNotEmpty(t *testing.T) {
 	from, to := openDir(t), openDir(t)
 	fill(t, from)
@@ -248,8 +248,7 @@ func hexSum(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestD109DamagedBackup: a backup that was cut or changed is refused with what is wrong, and the
-// store stays as it was.
+// TestD109DamagedBackup: a backup that was cut or changed is refused with the reason, and the store stays as it was.
 func TestD109DamagedBackup(t *testing.T) {
 	from, to := openDir(t), openDir(t)
 	fill(t, from)

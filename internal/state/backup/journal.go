@@ -12,8 +12,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// The kinds of rows of a journal, which come behind all others: one journalRows, and then what [journal.Archive] tells a
-// visitor, in that order.
+// The kinds of rows of a journal, which come after all others: one journalRows, and then what [journal.Archive] passes
+// to its visitor, in that order.
 const (
 	journalRows = "journal"
 	billingRows = "journalBilling"
@@ -22,13 +22,13 @@ const (
 	EntryRows   = "journalEntry" // under which [Counts] has the entries of the journal
 )
 
-// A Journal is one that a backup holds, or that takes the one of a backup. Its entries are sealed in the backup as they are
-// in the store, so whoever restores them needs the same keys.
+// A Journal is the journal that a backup copies, or into which the journal of a backup is restored. Its entries are
+// sealed in the backup as they are in the store, so a restore needs the same keys.
 type Journal struct {
 	Keys *journal.Keys                                    // nil means that this machine has no file of them
 	Open func(ctx context.Context) (journal.Store, error) // called when there is something to read or to write
 
-	missing []string // days whose key Keys do not open, found when the journal was written
+	missing []string // days with a key that Keys do not open, found when the journal was written
 }
 
 // MissingDays returns the days of the journal that Keys do not open, the first one first. Call it after [Write].
@@ -47,8 +47,8 @@ var errNoKeys = errors.New("has a journal, and journal-keys.json is not on this 
 // errSeen ends a visit that has seen enough.
 var errSeen = errors.New("enough was seen")
 
-// opensDays reports whether the keys open one of the first days that an archive has, or there are none. So it is known
-// whether they are those of another journal, without a second reading of all entries.
+// opensDays reports whether the keys open one of the first days of an archive, or the archive has no days. This shows
+// whether the keys belong to another journal, without a second reading of all entries.
 func (j *Journal) opensDays(ctx context.Context, archive journal.Archive) (bool, error) {
 	opens, days := false, 0
 	err := archive.Visit(ctx, journal.Visitor{

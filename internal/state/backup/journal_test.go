@@ -89,8 +89,9 @@ func wantRecords(t *testing.T, name string, j *Journal, card string, want int) {
 	})
 }
 
-// TestD109BackupOfTheJournalIntoTheOtherKind: what a backup takes over is the same in every byte of an export, with
-// signatures and with what was erased. Search finds it, an erasure reaches it, and a second restore brings nothing back.
+// TestD109BackupOfTheJournalIntoTheOtherKind: what a backup takes over has the same export, byte for byte, with
+// signatures and with what was erased. Search finds it, an erasure reaches it, and a second restore does not bring
+// erased records back.
 func TestD109BackupOfTheJournalIntoTheOtherKind(t *testing.T) {
 	t.Parallel()
 	keys := journal.NewKeys()
@@ -150,8 +151,8 @@ func billingOf(t *testing.T, j *Journal) (all []journal.BillingCount) {
 	return all
 }
 
-// TestK5BillingOfABackup: an empty journal gets the counters of the backup, with those of records that were erased and of
-// records whose time was over. A second restore adds nothing to them, and a journal that has something keeps its own.
+// TestK5BillingOfABackup: an empty journal gets the counters of the backup, with those of records that were erased or
+// are no longer kept. A second restore adds nothing to them, and a journal that is not empty keeps its own counters.
 func TestK5BillingOfABackup(t *testing.T) {
 	t.Parallel()
 	keys := journal.NewKeys()
@@ -219,8 +220,8 @@ func TestK5BillingOfABackup(t *testing.T) {
 	}
 }
 
-// TestD109JournalOfABackupBesideAnother: where entries are already, those of the backup come into chains of their own, and
-// all of it is verified.
+// TestD109JournalOfABackupBesideAnother: if the journal already has entries, those of the backup get chains of their
+// own, and all chains can be verified.
 func TestD109JournalOfABackupBesideAnother(t *testing.T) {
 	t.Parallel()
 	keys := journal.NewKeys()
@@ -245,8 +246,8 @@ func TestD109JournalOfABackupBesideAnother(t *testing.T) {
 	}
 }
 
-// TestD109JournalOfABackupIsRefused: without a journal, or under other keys, nothing is restored. What does not fit in the
-// journal itself is said after the rest was restored.
+// TestD109JournalOfABackupIsRefused: without a journal, or under other keys, nothing is restored. What is wrong in the
+// journal itself is reported after the rest was restored.
 func TestD109JournalOfABackupIsRefused(t *testing.T) {
 	t.Parallel()
 	keys := journal.NewKeys()

@@ -50,7 +50,7 @@ func wantRotations(t *testing.T, name string, st store.Store, want string) {
 }
 
 // TestO1BackupHoldsTheRotations: a restore brings the sealed secrets back, into either kind of store. A store that has
-// rotated since the backup keeps its own, too.
+// rotated since the backup also keeps its own secrets.
 func TestO1BackupHoldsTheRotations(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) archive{"sqlite": openDir, "postgres": openDatabase} {
 		t.Run(name, func(t *testing.T) {

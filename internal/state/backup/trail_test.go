@@ -9,7 +9,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// addTrail appends entries to the audit trail of a store, whose links have a name.
+// addTrail appends entries to the audit trail of a store, with links made of a name.
 func addTrail(t *testing.T, st archive, from, to int64, name string) {
 	t.Helper()
 	for seq := from; seq <= to; seq++ {
@@ -31,8 +31,9 @@ func wantTrail(t *testing.T, st archive, want ...string) {
 	}
 }
 
-// TestK10RestoreDoesNotShortenTheAuditTrail: of an older backup the store keeps what came since, of a newer one it takes what
-// it lacks. Only the trail of another store takes the place of the present one, and the report says so.
+// TestK10RestoreDoesNotShortenTheAuditTrail: after the restore of an older backup, the store keeps the entries that
+// came since; from a newer backup, it takes the entries that it lacks. Only the trail of another store replaces the
+// present one, and the report says so.
 func TestK10RestoreDoesNotShortenTheAuditTrail(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) archive{"sqlite": openDir, "postgres": openDatabase} {
 		t.Run(name, func(t *testing.T) {

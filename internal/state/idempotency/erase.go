@@ -16,8 +16,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// subjects are what a request and its answer are about: hashes of the ids of authentications and of hashes of cards, one
-// behind the other.
+// subjects are what a request and its answer are about: hashes of the ids of authentications and of hashes of cards,
+// one after the other.
 type subjects []byte
 
 // subjectLen is the length of one of them, in bytes.
@@ -82,15 +82,15 @@ func (s *subjects) add(subject []byte) {
 	*s = append(*s, subject...)
 }
 
-// erasePage is how many rows Erase reads at once.
+// erasePage is how many rows Erase reads in one call.
 const erasePage = 500
 
 // errKept says that a row stays as it is.
 var errKept = errors.New("idempotency: not erased")
 
-// Erase removes the answers that a merchant was given, and those about authentications and cards, and says how many. A
-// key whose answer was removed may be used anew. Cards are hashes that CardHash has made. For merchant "" only ids and
-// cards count. Requests in progress stay, and rows that this key file does not open.
+// Erase removes the answers to a merchant, and the answers about authentications and cards, and says how many. A key
+// whose answer was removed may be used again. Cards are hashes that CardHash has made. For merchant "" only ids and
+// cards count. Requests in progress stay, and so do rows that this key file does not open.
 func (k *Keeper) Erase(ctx context.Context, rows store.Lister, merchant string, ids []string, cards [][]byte) (int, error) {
 	wanted := map[string]bool{}
 	for _, id := range ids {

@@ -1,14 +1,14 @@
-// Package idempotency has requests with the same Idempotency-Key take effect once, on whichever node they arrive.
-// Use [Keeper.Begin] before the work of a request, and [Claim.Finish] or [Claim.Release] after it.
+// Package idempotency ensures that requests with the same Idempotency-Key take effect once, on whichever node they
+// arrive. Use [Keeper.Begin] before the work of a request, and [Claim.Finish] or [Claim.Release] after it.
 //
 // A key belongs to a merchant. It has one row in the store, whose id is a hash of both. The first request claims the
-// row, which is atomic, and puts its answer there. The answer and all that is known of the request are sealed under a
-// key derived from the key file, the API key that was presented, and the Idempotency-Key. So database and key file
-// together do not open it.
+// row, which is atomic, and puts its answer there. The answer and everything about the request are sealed under a key
+// derived from the key file, the API key that was presented, and the Idempotency-Key. So database and key file together
+// do not open it.
 //
-// A claim is renewed while its request is in work. One that was not renewed for a minute has lost its node, and the
-// next request takes it over. Whether the first one had its effect is then unknown: both derive the ids of what they
-// make from the same secret, see [Claim.Derive], so that the second finds what the first has made.
+// A claim is renewed while its request is in work. If a claim was not renewed for a minute, its node has died, and the
+// next request takes the claim over. It is then unknown whether the first request had its effect. Both requests derive
+// the ids of what they make from the same secret, see [Claim.Derive], so the second finds what the first has made.
 package idempotency
 
 import (
@@ -38,7 +38,8 @@ const claimTime = 60 * time.Second
 // MaxKey is the length of the longest Idempotency-Key.
 const MaxKey = 255
 
-// margin is how long a row stays after its key may be used anew, so that a request which uses it then replaces the row.
+// margin is how long a row stays after its key may be used again, so that a request which uses the key then replaces
+// the row.
 const margin = time.Hour
 
 var (
@@ -121,7 +122,7 @@ type rowRecord struct {
 	KeyHash []byte    `json:"keyHash"`         // SHA-256 of the API key
 	Token   []byte    `json:"token"`           // of the request that has the claim
 	Until   time.Time `json:"until"`           // the claim counts as in progress until then
-	Ends    time.Time `json:"ends"`            // when the key may be used anew
+	Ends    time.Time `json:"ends"`            // when the key may be used again
 	Inner   []byte    `json:"inner"`           // an innerRecord, sealed with the API key and the Idempotency-Key too
 	About   subjects  `json:"about,omitempty"` // what the request and the answer are about
 }

@@ -31,7 +31,7 @@ func newRing(t *testing.T) *keyring.Ring {
 	return ring
 }
 
-// A world is a keeper whose clock the test turns.
+// A world is a keeper whose clock the test sets.
 type world struct {
 	*idempotency.Keeper
 	t   *testing.T
@@ -141,7 +141,7 @@ func TestD17OtherRequestIsRefused(t *testing.T) {
 }
 
 // TestD17DeadNodeLosesItsClaim: a claim counts for 60 s after its node was last seen. The next request repeats it, with
-// the same secret, and the first one cannot answer any more.
+// the same secret, and the first one can no longer answer.
 func TestD17DeadNodeLosesItsClaim(t *testing.T) {
 	w := newWorld(t)
 	dead := w.claimKey(order(), 0, nil)
@@ -199,8 +199,8 @@ func TestD17WhatIsKept(t *testing.T) {
 	}
 }
 
-// TestD1KeptAnswerNeedsTheAPIKey: the row has nothing readable, and the key file opens of it neither the answer nor
-// anything that the body could be guessed by.
+// TestD1KeptAnswerNeedsTheAPIKey: the row has nothing readable. The key file alone opens neither the answer nor
+// anything from which the body could be guessed.
 func TestD1KeptAnswerNeedsTheAPIKey(t *testing.T) {
 	w := newWorld(t)
 	spy := &spySealer{Sealer: w.Sealer}
@@ -264,7 +264,7 @@ func TestF5ManyRequestsHaveOneEffectEach(t *testing.T) {
 	requestAtOnce(t, db, db)
 }
 
-// requestAtOnce has 1,000 requests with 100 keys at once at a keeper for each store.
+// requestAtOnce sends 1,000 requests with 100 keys at once to a keeper for each store.
 func requestAtOnce(t *testing.T, stores ...store.Store) {
 	ring := newRing(t)
 	var effects atomic.Int64
@@ -314,8 +314,8 @@ func requestAtOnce(t *testing.T, stores ...store.Store) {
 	}
 }
 
-// TestD127EraseFreesTheKeyOfAKeptAnswer: answers about a card, about an authentication or of a merchant go, and their
-// keys may be used anew. Other answers stay, and so does the claim of a request that is in progress.
+// TestD127EraseFreesTheKeyOfAKeptAnswer: answers about a card, about an authentication or to a merchant are removed,
+// and their keys may be used again. Other answers stay, and so does the claim of a request that is in progress.
 func TestD127EraseFreesTheKeyOfAKeptAnswer(t *testing.T) {
 	const pan, id = "4000000000000002", "00000000-0000-4000-8000-00000000ABCD"
 	hashOf := func(pan string) []byte { return []byte("hash of " + pan) }

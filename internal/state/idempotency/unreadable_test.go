@@ -7,8 +7,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/idempotency"
 )
 
-// TestO21KeyOfAnotherSecretIsUnreadable: once the secret that sealed a row has left the key file, the key neither answers nor
-// may be used, whether its request was answered or is in work, until its time is over.
+// TestO21KeyOfAnotherSecretIsUnreadable: once the secret that sealed a row has left the key file, until its time is
+// over, the key gives no answer and may not be used, whether its request was answered or is in work.
 func TestO21KeyOfAnotherSecretIsUnreadable(t *testing.T) {
 	w := newWorld(t)
 	w.finish(w.claimKey(order(), 0, nil), 201)

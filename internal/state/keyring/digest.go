@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 )
 
-// Digest returns a keyed digest of data, an HMAC-SHA256 under the current secret. Without the key
-// file nobody can try which data, such as which of all card numbers, it was made of.
+// Digest returns a keyed digest of data, an HMAC-SHA256 under the current secret. Without the key file it is impossible
+// to find the data by trying all values, such as all card numbers.
 func (r *Ring) Digest(data string) []byte { return r.keys[0].digestOf(data) }
 
 // IsDigest reports whether digest is that of data under any of the secrets.

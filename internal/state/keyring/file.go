@@ -38,8 +38,8 @@ func LoadOrCreate(path string) (*Ring, error) {
 	return Load(path)
 }
 
-// parse returns the secrets, current first, and how many behind it are of previous. Its errors
-// name members, never what is in them.
+// parse returns the secrets, current first, and how many after it are previous secrets. Its errors name members, never
+// their values.
 func parse(data []byte) (secrets [][]byte, former int, err error) {
 	members, err := parseObject(data)
 	if err != nil {
@@ -77,8 +77,8 @@ func parse(data []byte) (secrets [][]byte, former int, err error) {
 	return secrets, former, nil
 }
 
-// parseObject reads one flat JSON object of strings; previous may be a list of them. It is strict
-// where encoding/json is not: names match exactly and come once.
+// parseObject reads one flat JSON object of strings; previous may be a list of them. It is strict where encoding/json
+// is not: names must match exactly and occur once.
 func parseObject(data []byte) (map[string][]string, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	bad := func() error { return fmt.Errorf("not a JSON object of strings, near byte %d", dec.InputOffset()) }
@@ -153,8 +153,8 @@ func (r *Ring) CreateFile(path string) error {
 	return nil
 }
 
-// WritePending keeps the secrets of r in a file beside a key file that they are to replace, as [keyfile.WritePending] does.
-// The error shows no secret.
+// WritePending keeps the secrets of r in a file next to the key file that they are to replace, as
+// [keyfile.WritePending] does. The error shows no secret.
 func (r *Ring) WritePending(path string) error {
 	if err := keyfile.WritePending(path, r.content()); err != nil {
 		return fmt.Errorf("keyring: %w", err)

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// A Handover hands a new secret to all who have the current one. It may pass through places that
-// others can read: the secret is sealed, and only what is sealed with it is believed.
+// A Handover passes a new secret to all nodes that have the current one. It may pass through places that others can
+// read: the secret is sealed, and only what is sealed with it is trusted.
 type Handover struct {
 	ID     string   `json:"id"`               // of the new secret
 	From   string   `json:"from"`             // of the secret that is current before
-	Former []string `json:"former,omitempty"` // previous secrets that stay beside From, the newest first
+	Former []string `json:"former,omitempty"` // previous secrets that stay in addition to From, the newest first
 	Sealed []byte   `json:"sealed,omitempty"` // the new secret; empty when it is not to be had any more
 }
 
@@ -22,7 +22,7 @@ var (
 	errNotFrom   = errors.New("keyring: the new secret is for others: it follows a secret that is not the current one")
 
 	// ErrHandoverGone says that a new secret cannot be had from a Handover any more.
-	ErrHandoverGone = errors.New("keyring: the new secret is not in the store any more")
+	ErrHandoverGone = errors.New("keyring: the new secret is no longer in the store")
 )
 
 // NewHandover makes a new secret. Of the previous secrets of r those with one of some ids are to stay.
@@ -95,8 +95,8 @@ func (r *Ring) Accept(h *Handover) (*Ring, error) {
 	return newRing(append(r.secrets(), secret), r.former)
 }
 
-// Follow returns a ring that makes things with the new secret of a handover, and accepts what its
-// former secrets make.
+// Follow returns a ring that makes things with the new secret of a handover, and accepts what its previous secrets
+// make.
 func (r *Ring) Follow(h *Handover) (*Ring, error) {
 	secret, err := r.open(h)
 	if err != nil {

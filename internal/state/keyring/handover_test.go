@@ -20,8 +20,8 @@ func handOver(t *testing.T, r *keyring.Ring, stay ...string) *keyring.Handover {
 	return &h
 }
 
-// TestHandoverMakesASecretReadableThenCurrent: what either ring makes the other opens, in each
-// order of the two steps, and the file that is written has all of it.
+// TestHandoverMakesASecretReadableThenCurrent: each ring opens what the other makes, in either order of the two steps,
+// and the file that is written has all secrets.
 func TestHandoverMakesASecretReadableThenCurrent(t *testing.T) {
 	a := load(t, fmt.Sprintf(`{"current":%q,"previous":[%q,%q]}`, secret('a'), secret('b'), secret('c')))
 	ids := strings.Split(a.KeyIDs().Previous, ",")
@@ -55,8 +55,8 @@ func TestHandoverMakesASecretReadableThenCurrent(t *testing.T) {
 	}
 }
 
-// TestHandoverIsBelievedOnlyAsItWasSealed: a handover of which anything was changed, or that is for
-// another ring, gives no secret.
+// TestHandoverIsBelievedOnlyAsItWasSealed: a handover that was changed in any way, or that is for another ring, gives
+// no secret.
 func TestHandoverIsBelievedOnlyAsItWasSealed(t *testing.T) {
 	a, b := load(t, `{"current":"`+secret('a')+`"}`), load(t, `{"current":"`+secret('b')+`"}`)
 	afterA := load(t, fmt.Sprintf(`{"current":%q,"previous":%q}`, secret('b'), secret('a')))
@@ -85,8 +85,8 @@ func TestHandoverIsBelievedOnlyAsItWasSealed(t *testing.T) {
 	}
 }
 
-// TestHandoverNeedsRoom: with a next secret in the file, or as many previous ones as it can have,
-// there is no further secret.
+// TestHandoverNeedsRoom: if the file has a next secret, or as many previous secrets as it can have, there is no
+// handover.
 func TestHandoverNeedsRoom(t *testing.T) {
 	if _, err := load(t, fmt.Sprintf(`{"current":%q,"next":%q}`, secret('a'), secret('b'))).NewHandover(nil); err == nil {
 		t.Error("a next secret is no obstacle")
@@ -137,8 +137,8 @@ func TestPreviousIsAListOfStrings(t *testing.T) {
 	}
 }
 
-// TestWriteFileKeepsModeAndReplacesWhatALinkNames: the mode stays, a link stays a link, and where no
-// file can be made the old one is as it was.
+// TestWriteFileKeepsModeAndReplacesWhatALinkNames: the mode stays, a link stays a link, and if no file can be made, the
+// old one stays as it was.
 func TestWriteFileKeepsModeAndReplacesWhatALinkNames(t *testing.T) {
 	path := file(t, `{"current":"`+secret('a')+`"}`)
 	must(t, os.Chmod(path, 0o400))

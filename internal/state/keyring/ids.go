@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// KeyIDs are the ids of the secrets in a key file, as they stand in front of what was sealed; "" where the file has no
-// such secret. An id says nothing of its secret. Those of several previous secrets have commas between them.
+// KeyIDs are the ids of the secrets in a key file, as they stand in front of sealed data; "" if the file has no such
+// secret. An id reveals nothing about its secret. The ids of several previous secrets have commas between them.
 type KeyIDs struct {
 	Current  string `json:"current"`
 	Previous string `json:"previous,omitempty"`
 	Next     string `json:"next,omitempty"`
 }
 
-// IDOfSeal returns the id of the secret that sealed data names as the one that it was made with; "" for what is
-// no sealed data.
+// IDOfSeal returns the id of the secret that sealed data names as the one that it was made with; "" for data that is
+// not sealed.
 func IDOfSeal(sealed []byte) string {
 	if len(sealed) < headerLen || sealed[0] != sealFormat {
 		return ""

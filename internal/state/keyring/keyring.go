@@ -1,21 +1,20 @@
 // Package keyring holds the secrets that all nodes of a server share, and derives from them
 // the keys for transaction ids and for sealing stored data. Use [Load] or [LoadOrCreate] to
-// read the key file, [Ring.ID] for ids, [Ring.Seal] and [Ring.Open] for data, and [Ring.Digest]
-// for what is only compared.
+// read the key file, [Ring.ID] for ids, [Ring.Seal] and [Ring.Open] for data, and [Ring.Digest] for values that are
+// only compared.
 //
 // The secrets are in a JSON file of at most three members:
 //
 //	{"next": "…", "current": "…", "previous": "…"}
 //
-// each 32 random bytes in base64. New things are made with current; what next or
-// previous made is accepted too. Previous may be a list of secrets, the newest first. To
-// rotate, publish a next on all nodes; then move current to previous and next to current;
-// drop a previous secret when nothing it made is alive. The rows of API keys, which are kept
-// for years, are sealed anew with current by the nodes that serve.
+// each 32 random bytes in base64. New ids and seals are made with current; those made with next or previous are
+// accepted too. Previous may be a list of secrets, the newest first. To rotate, publish a next on all nodes; then move
+// current to previous and next to current; drop a previous secret when nothing made with it is still in use. The rows
+// of API keys are kept for years, so the nodes that serve reseal them with current.
 //
-// The package does not watch the file, and does not rotate by itself. Who does asks
-// [Ring.Opens] whether the next ring opens what the former one made. Package rotation hands a
-// new secret to all nodes: see [Handover]. Certificates and their private keys are not in the file.
+// The package does not watch the file, and does not rotate by itself. The code that does so asks [Ring.Opens] whether
+// the next ring opens what the previous one made. Package rotation hands a new secret to all nodes: see [Handover].
+// Certificates and their private keys are not in the file.
 package keyring
 
 import (
@@ -32,8 +31,8 @@ import (
 // secretLen is the length of a secret and of every key derived from one.
 const secretLen = 32
 
-// Labels of the purposes. Changing one makes everything of that purpose invalid. Where the
-// algorithm changes the label does too, so that no key is used with two algorithms.
+// Labels of the purposes. Changing one makes everything of that purpose invalid. If the algorithm changes, the label
+// must change too, so that no key is used with two algorithms.
 const (
 	labelTransID = "threeds transaction id hmac"
 	labelSeal    = "threeds sealed data"
@@ -58,8 +57,8 @@ type derived struct {
 	digest [secretLen]byte
 }
 
-// newRing derives everything. The first secret is the current one, then come the former ones. One
-// more is the next.
+// newRing derives all keys. The first secret is the current one, then come the previous ones. If there is one more, it
+// is the next.
 func newRing(secrets [][]byte, former int) (*Ring, error) {
 	r := &Ring{former: former}
 	var forIDs [][]byte
@@ -88,7 +87,7 @@ func newRing(secrets [][]byte, former int) (*Ring, error) {
 	return r, nil
 }
 
-// Opens reports whether what former makes is good for r too: ids and sealed data.
+// Opens reports whether r also accepts what former makes: ids and sealed data.
 func (r *Ring) Opens(former *Ring) bool {
 	return slices.ContainsFunc(r.keys, func(d derived) bool {
 		return subtle.ConstantTimeCompare(d.seal[:], former.keys[0].seal[:]) == 1

@@ -54,8 +54,8 @@ func rotation(t *testing.T) (published, moved, done *keyring.Ring) {
 		load(t, fmt.Sprintf(`{"next":%q,"current":%q}`, c, b))
 }
 
-// TestDigestIsKeyedAndRotates: a digest is good as long as its secret is in the file, and is not one
-// that can be made without the file.
+// TestDigestIsKeyedAndRotates: a digest is good as long as its secret is in the file, and cannot be made without the
+// file.
 func TestDigestIsKeyedAndRotates(t *testing.T) {
 	published, moved, done := rotation(t)
 	digest := published.Digest("card")
@@ -130,8 +130,8 @@ func TestLoadRefusesAccessOfOthers(t *testing.T) {
 	}
 }
 
-// TestLoadOfAFileOfAnotherUser: a file that root, say, has put there for our group is good,
-// and for no more than to be read by it.
+// TestLoadOfAFileOfAnotherUser: a file that another user, such as root, has put there for our group is good, if the
+// group may only read it.
 func TestLoadOfAFileOfAnotherUser(t *testing.T) {
 	path := file(t, fmt.Sprintf(`{"current":%q}`, secret('a')))
 	if err := os.Chown(path, os.Geteuid()+1, -1); err != nil {
@@ -230,8 +230,8 @@ func TestDerivedKeysArePinned(t *testing.T) {
 	}
 }
 
-// TestIsSealedByPreviousSecret: what is to be sealed anew is what the previous secret has sealed,
-// and neither what the current one has nor what the next one has.
+// TestIsSealedByPreviousSecret: data is to be resealed if the previous secret has sealed it, and not if the current or
+// the next one has.
 func TestIsSealedByPreviousSecret(t *testing.T) {
 	published, moved, done := rotation(t)
 	early, late := published.Seal("id", nil), moved.Seal("id", nil)

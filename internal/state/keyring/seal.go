@@ -11,11 +11,9 @@ import (
 	"slices"
 )
 
-// Sealed data is one byte of format, the key id, a random nonce, and what
-// AES-256-GCM makes of the plain data. The key belongs to the record's name: it is
-// the HMAC-SHA256 of that under the sealing key, so that no key ever seals more than
-// a few times and random nonces do not wear out. Everything in front of the
-// ciphertext, and the name, is authenticated with it.
+// Sealed data is one byte of format, the key id, a random nonce, and the plain data encrypted with AES-256-GCM. Each
+// record's name has its own key: the HMAC-SHA256 of the name under the sealing key. So each key seals only a few times,
+// which keeps random nonces safe. Everything in front of the ciphertext, and the name, is authenticated with it.
 const (
 	sealFormat = 1
 	keyIDLen   = 4
@@ -25,8 +23,8 @@ const (
 )
 
 // ErrSealed says that sealed data cannot be opened: it was changed, belongs to
-// another record or an earlier state of it, or was sealed under a secret that has
-// left the file. Which of them cannot be told.
+// another record or an earlier state of it, or was sealed under a secret that has left the file. It is impossible to
+// say which.
 var ErrSealed = errors.New("keyring: sealed data does not open")
 
 // Seal encrypts plain so that only a ring with the same secret opens it again,
@@ -61,9 +59,8 @@ func (r *Ring) Open(name string, sealed []byte) ([]byte, error) {
 	return nil, ErrSealed
 }
 
-// IsSealedByPrevious reports whether sealed names a previous secret as the one that it was
-// made with. It is to be sealed anew before that leaves the file. Whether it opens is not
-// looked at.
+// IsSealedByPrevious reports whether sealed names a previous secret as the one that it was made with. Such data has to
+// be resealed before that secret leaves the file. IsSealedByPrevious does not check whether it opens.
 func (r *Ring) IsSealedByPrevious(sealed []byte) bool {
 	return len(sealed) >= headerLen && sealed[0] == sealFormat && slices.ContainsFunc(r.keys[1:1+r.former], func(d derived) bool {
 		return [keyIDLen]byte(sealed[1:]) == d.id

@@ -1,5 +1,4 @@
-// Package record puts what the engines keep of a transaction into its row in the store. Use
-// [Seal] and [Open].
+// Package record puts what the engines keep about a transaction into its row in the store. Use [Seal] and [Open].
 package record
 
 import (

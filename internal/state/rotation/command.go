@@ -28,8 +28,8 @@ const (
 	// askInterval is how often the store is asked what nodes say.
 	askInterval = 200 * time.Millisecond
 
-	// sharedFile is how long a node that cannot replace its key file may take to find that it was replaced, because this
-	// machine has the same file.
+	// sharedFile is how long a node that cannot replace its key file may take to notice that the file was replaced,
+	// because this machine shares it.
 	sharedFile = 2 * heartbeat
 
 	// cleanUpTimeout is how long it may take to withdraw a secret.
@@ -52,8 +52,8 @@ type Command struct {
 	Reseals []Reseal
 }
 
-// A Reseal seals all rows of a kind under the current secret of a ring. It returns how many are sealed under it then, and
-// how many are refused: their seal opens with no secret.
+// A Reseal reseals all rows of a kind under the current secret of a ring. It returns how many are then sealed under it,
+// and how many are refused because no secret opens their seal.
 type Reseal struct {
 	One, Many string // what the rows are, for people
 	Do        func(ctx context.Context, ring *keyring.Ring) (sealed, refused int, err error)
@@ -99,7 +99,7 @@ func (c *Command) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// renew keeps the lease until ctx ends, and ends ctx when another has it.
+// renew keeps the lease until ctx ends. It ends ctx when another command has the lease.
 func (c *Command) renew(ctx context.Context, holder string, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(leaseTTL / 3)
 	defer tick.Stop()
@@ -148,8 +148,8 @@ func (r *run) rotate(ctx context.Context) (err error) {
 	return r.complete(ctx)
 }
 
-// offer makes a new secret and returns when each node that serves accepts what it makes, and a file keeps it. After an
-// error there is none.
+// offer makes a new secret. It returns when each node that serves accepts what is made with the secret, and a file
+// keeps it. After an error there is no new secret.
 func (r *run) offer(ctx context.Context) error {
 	current := r.ring.KeyIDs().Current
 	late, err := r.await(ctx, func(n *node) bool { return n.Current == current && n.Next == "" })
@@ -216,8 +216,9 @@ func noKeeper(here error) error {
 		"give --write FILE, which makes a key file that has it, and put that in the place of the key files (this machine: %w)", here)
 }
 
-// keep has the secrets of a ring, whose current one is offered, kept in files: on this machine, in the file of --write, and
-// on each node that can. It returns when all nodes that serve accept the new secret, or an error if no file has it.
+// keep makes sure that files keep the secrets of a ring, whose current one is offered: on this machine, in the file of
+// --write, and on each node that can. It returns when all nodes that serve accept the new secret, or an error if no
+// file has it.
 func (r *run) keep(ctx context.Context, next *keyring.Ring) error {
 	id := next.KeyIDs().Current
 	if r.Write != "" {
@@ -282,8 +283,8 @@ func removeFile(path, id string) error {
 	return nil
 }
 
-// await waits until all nodes that serve are as they should be. It returns the names of those that
-// are not within the time for that.
+// await waits until all nodes that serve are as they should be. It returns the names of the nodes that are not when its
+// time is over.
 func (r *run) await(ctx context.Context, isGood func(*node) bool) (late []string, err error) {
 	return r.awaitFor(ctx, r.Within, isGood)
 }
@@ -319,7 +320,7 @@ func inUseError(id string, err error) error {
 	return fmt.Errorf("the new secret %s is in use; run key rotate again to complete the rotation: %w", id, err)
 }
 
-// complete returns when nothing that lasts is sealed under a former secret, and all key files have the new one.
+// complete returns when nothing long-lived is sealed under a previous secret, and all key files have the new one.
 func (r *run) complete(ctx context.Context) error {
 	current := r.ring.KeyIDs().Current
 	if r.Write != "" {
@@ -375,7 +376,7 @@ func (r *run) complete(ctx context.Context) error {
 	}
 	switch {
 	case len(without) > 0:
-		return fmt.Errorf("the new secret %s is in use, and these nodes have it in memory alone, because their key file is an older one: %s; %s",
+		return fmt.Errorf("the new secret %s is in use, and these nodes have it only in memory, because their key file is an older one: %s; %s",
 			current, strings.Join(without, ", "), next)
 	case source == "":
 		return fmt.Errorf("the new secret %s is in use; %s", current, next)

@@ -45,22 +45,21 @@ type Follower struct {
 	live     *keyring.Ring
 	fileID   string // of the current secret in the key file
 	history  history
-	told     []byte // what the others were told last
+	told     []byte // what was last announced to the other nodes
 	toldAt   time.Time
 	triedAt  time.Time // when it was tried to write the key file
 	lastFail string    // what went wrong at the last poll
 
 	access     fileAccess
 	accessAt   time.Time // when it was found out
-	pending    string    // id of the offered secret that is kept beside the key file
-	hasPending bool      // there may be a file beside the key file that is of no use any more
+	pending    string    // id of the offered secret that is kept next to the key file
+	hasPending bool      // there may be a file next to the key file that is no longer needed
 
 	problem atomic.Pointer[string]
 }
 
-// NewFollower returns a Follower for a node that people know by a name. The ring is that of the key
-// file. The follower calls use with each ring that is to take its place, and wrote after it has
-// replaced the key file.
+// NewFollower returns a Follower for a node that operators know by a name. The ring is that of the key file. The
+// follower calls use with each ring that is to take its place, and wrote after it has replaced the key file.
 func NewFollower(st Store, file, name string, ring *keyring.Ring, log *slog.Logger, use func(*keyring.Ring), wrote func()) *Follower {
 	return &Follower{
 		store: st, file: file, log: log, use: use, wrote: wrote, self: store.Node{ID: rand.Text(), Name: name},
@@ -68,8 +67,8 @@ func NewFollower(st Store, file, name string, ring *keyring.Ring, log *slog.Logg
 	}
 }
 
-// Start tells the others that this node serves, and takes up what they rotate. It is to be called
-// before the first request is answered. A store that cannot be used is logged, and tried again by Run.
+// Start announces to the other nodes that this node serves, and joins a rotation that is under way. Call it before the
+// first request is answered. A store that cannot be used is logged, and tried again by Run.
 func (f *Follower) Start(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,7 +188,7 @@ func (f *Follower) offeredHere() *step {
 	return nil
 }
 
-// keepOffered keeps a secret that is offered beside the key file, before anything is made with it.
+// keepOffered keeps an offered secret next to the key file, before anything is made with it.
 func (f *Follower) keepOffered() {
 	s := f.offeredHere()
 	if s == nil || s.ID == f.pending || f.access == readOnly {
@@ -203,14 +202,14 @@ func (f *Follower) keepOffered() {
 	err = next.WritePending(f.file)
 	f.setAccess(err)
 	if err != nil {
-		f.log.Warn("a new secret is offered, and cannot be kept beside the key file", "file", f.file, "secret", s.ID, "err", err)
+		f.log.Warn("a new secret is offered, and cannot be kept next to the key file", "file", f.file, "secret", s.ID, "err", err)
 		return
 	}
 	f.pending = s.ID
 }
 
-// removePending removes what is kept beside the key file when the key file has all secrets that are in use: a secret that
-// was withdrawn, or one that the key file has too.
+// removePending removes the file next to the key file when the key file has all secrets that are in use. Its secret was
+// withdrawn, or is in the key file too.
 func (f *Follower) removePending() {
 	if !f.hasPending || f.offeredHere() != nil || f.fileID != f.base.KeyIDs().Current {
 		return
@@ -221,8 +220,8 @@ func (f *Follower) removePending() {
 	f.pending, f.hasPending = "", false
 }
 
-// writeFile replaces the key file if another secret has come into use. A file that somebody has
-// changed is left as it is.
+// writeFile replaces the key file if another secret has come into use. A file that an operator has changed is left as
+// it is.
 func (f *Follower) writeFile() {
 	current := f.base.KeyIDs().Current
 	if f.fileID == current || time.Since(f.triedAt) < heartbeat {
@@ -269,8 +268,8 @@ func (f *Follower) tell(ctx context.Context, isStopped bool) error {
 	return nil
 }
 
-// removePredecessors removes the nodes that had the name of this one and have ended, and those that
-// were not seen for long.
+// removePredecessors removes nodes that had the name of this one and have ended, and nodes that were not seen for a
+// long time.
 func (f *Follower) removePredecessors(ctx context.Context) error {
 	nodes, err := readNodes(ctx, f.store)
 	for _, n := range nodes {
@@ -312,11 +311,11 @@ func (f *Follower) tidy(ctx context.Context) error {
 func (f *Follower) Extended(ring *keyring.Ring) *keyring.Ring {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, accepts, _ := f.history.extend(ring) // what it lacks is told when it is in use
+	_, accepts, _ := f.history.extend(ring) // if it lacks a secret, that is reported when it is in use
 	return accepts
 }
 
-// SetFile has the secrets of a key file that was read anew in use, with what has come since.
+// SetFile puts the secrets of a key file that was read again into use, with those that have come since.
 func (f *Follower) SetFile(ring *keyring.Ring) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 // longestPath is the length of the longest path that Linux takes.
 const longestPath = 4095
 
-// readOnlyCopy returns a copy of the first key file that can be read and not replaced, as in a Secret of Kubernetes. Its
-// path is as long as a path can be, so no file can be made beside it. Mode bits would not keep root from that.
+// readOnlyCopy returns a copy of the first key file that can be read and not replaced, as in a Secret of Kubernetes.
+// Its path is as long as a path can be, so no file can be made next to it. Mode bits would not stop root.
 func (w *world) readOnlyCopy() string {
 	w.t.Helper()
 	const name = "/k"
@@ -62,7 +62,7 @@ func (w *world) history() history {
 	return h
 }
 
-// keptIn returns which files have a secret as their current one. The file beside a key file counts as one of them.
+// keptIn returns which files have a secret as their current one. The file next to a key file counts as one of them.
 func keptIn(id string, files ...string) (with []string) {
 	for _, file := range files {
 		for _, path := range []string{file, file + ".new"} {
@@ -74,8 +74,8 @@ func keptIn(id string, files ...string) (with []string) {
 	return with
 }
 
-// TestO1RotateIsRefusedWhereNoFileKeepsTheSecret: when neither this machine nor a node can replace its key file the command
-// ends with what to do, and nothing has changed. A node that can is enough, and so is --write.
+// TestO1RotateIsRefusedWhereNoFileKeepsTheSecret: if neither this machine nor any node can replace its key file, the
+// command ends and says what to do, and nothing has changed. One node that can is enough, and so is --write.
 func TestO1RotateIsRefusedWhereNoFileKeepsTheSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -159,8 +159,8 @@ func (s *watchedStore) PutState(ctx context.Context, key string, value []byte, l
 	return s.Store.PutState(ctx, key, value, l)
 }
 
-// TestO1SecretIsInAFileBeforeItIsInUse: whoever can keep the secret has it in a file when it comes into use, with all that
-// are in use. Afterwards key files have it, and nothing is left beside them.
+// TestO1SecretIsInAFileBeforeItIsInUse: every node that can keep the secret has it in a file when it comes into use,
+// together with all secrets in use. Afterwards the key files have it, and nothing is left next to them.
 func TestO1SecretIsInAFileBeforeItIsInUse(t *testing.T) {
 	for name, test := range map[string]struct{ here, node, write bool }{
 		"this machine alone": {here: true}, "a node alone": {node: true}, "--write alone": {write: true}, "all": {true, true, true},
@@ -212,8 +212,8 @@ func TestO1SecretIsInAFileBeforeItIsInUse(t *testing.T) {
 }
 
 // TestO1KilledCommandLosesNoSecret kills the command after each of its writes to the store, where no key file can be
-// replaced. A secret that is in use then is in the file of --write. The next command, with a file of its own as in another
-// Pod, withdraws or completes, and its file has the secret.
+// replaced. If a secret is in use by then, it is in the file of --write. The next command, with a file of its own as in
+// another Pod, withdraws or completes, and its file has the secret.
 func TestO1KilledCommandLosesNoSecret(t *testing.T) {
 	for writes := 1; ; writes++ {
 		ended := false
@@ -235,7 +235,7 @@ func TestO1KilledCommandLosesNoSecret(t *testing.T) {
 			time.Sleep(leaseTTL)
 			_, err = w.rotateInto(w.store, here, second)
 			h = w.history()
-			if err == nil || len(h) != 1 || h[0].Phase != inUse || keptIn(h[0].ID, second) == nil || !strings.Contains(err.Error(), "in memory alone") {
+			if err == nil || len(h) != 1 || h[0].Phase != inUse || keptIn(h[0].ID, second) == nil || !strings.Contains(err.Error(), "only in memory") {
 				t.Errorf("%d writes: %v; the store has %+v", writes, err, h)
 			}
 			w.wantSealed(a.ring.Load(), h[0].ID)
@@ -251,8 +251,9 @@ func TestO1KilledCommandLosesNoSecret(t *testing.T) {
 	}
 }
 
-// TestO1RotationIsUnfinishedWhileANodeHasTheSecretInMemoryAlone: the command fails and names the nodes whose key file is an
-// older one, however often it is run, and begins no other rotation. It succeeds when every node has another key file.
+// TestO1RotationIsUnfinishedWhileANodeHasTheSecretInMemoryAlone: the command fails and names the nodes that have an
+// older key file, however often it is run, and begins no other rotation. It succeeds when every node has another key
+// file.
 func TestO1RotationIsUnfinishedWhileANodeHasTheSecretInMemoryAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -264,7 +265,7 @@ func TestO1RotationIsUnfinishedWhileANodeHasTheSecretInMemoryAlone(t *testing.T)
 		wantFailure := func(write string, texts ...string) {
 			t.Helper()
 			_, err := w.rotateInto(w.store, here, write)
-			for _, text := range append(texts, "in memory alone", "run key rotate again") {
+			for _, text := range append(texts, "only in memory", "run key rotate again") {
 				if err == nil || !strings.Contains(err.Error(), text) {
 					t.Errorf("%v, want %q", err, text)
 				}
@@ -283,7 +284,7 @@ func TestO1RotationIsUnfinishedWhileANodeHasTheSecretInMemoryAlone(t *testing.T)
 		wantFailure("", "node a, node b", "--write FILE")
 		a.replaceInPlace(t, written)
 		time.Sleep(2 * pollInterval)
-		wantFailure("", "alone, because their key file is an older one: node b;", "the key file of node a")
+		wantFailure("", "only in memory, because their key file is an older one: node b;", "the key file of node a")
 		b.replaceInPlace(t, written)
 		time.Sleep(2 * pollInterval)
 		said, err := w.rotate(w.store, here)
@@ -297,8 +298,8 @@ func TestO1RotationIsUnfinishedWhileANodeHasTheSecretInMemoryAlone(t *testing.T)
 	})
 }
 
-// TestO1WithdrawnRotationLeavesNoFile: when a node does not answer, neither the file of --write nor one beside a key file is
-// left, on whichever machine.
+// TestO1WithdrawnRotationLeavesNoFile: when a node does not answer, neither the file of --write nor a file next to a
+// key file is left, on any machine.
 func TestO1WithdrawnRotationLeavesNoFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -327,7 +328,8 @@ func TestO1WithdrawnRotationLeavesNoFile(t *testing.T) {
 	})
 }
 
-// TestO1LeftoverFileDoesNoHarm: whatever is left beside a key file, nodes and the command work, and it is gone afterwards.
+// TestO1LeftoverFileDoesNoHarm: whatever is left next to a key file, nodes and the command work, and it is gone
+// afterwards.
 func TestO1LeftoverFileDoesNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -358,8 +360,8 @@ func TestO1LeftoverFileDoesNoHarm(t *testing.T) {
 	})
 }
 
-// TestO1NodeKeepsWhatIsOnlyBesideItsKeyFile: a node that died before it replaced its key file has the secret beside it. It
-// is not removed while the key file lacks the secret.
+// TestO1NodeKeepsWhatIsOnlyBesideItsKeyFile: a node that died before it replaced its key file has the secret in a file
+// next to it. That file is not removed while the key file lacks the secret.
 func TestO1NodeKeepsWhatIsOnlyBesideItsKeyFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -383,8 +385,8 @@ func TestO1NodeKeepsWhatIsOnlyBesideItsKeyFile(t *testing.T) {
 	})
 }
 
-// TestO1MergeKeepsWhatEitherHas: a store that has rotated since the backup goes on where it was, also for a key file from
-// before the backup, and a backup that is later than the store is followed.
+// TestO1MergeKeepsWhatEitherHas: a store that has rotated since the backup goes on where it was, even for a key file
+// from before the backup. If the backup is later than the store, its rotations are followed.
 func TestO1MergeKeepsWhatEitherHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -433,8 +435,8 @@ func TestO1MergeKeepsWhatEitherHas(t *testing.T) {
 	})
 }
 
-// TestO1NodeWithTheKeyFileOfThisMachineIsWaitedFor: a node that cannot replace its key file, which the command replaces, has
-// a while to find it.
+// TestO1NodeWithTheKeyFileOfThisMachineIsWaitedFor: if the command replaces the key file of a node that cannot do so
+// itself, the node has some time to notice.
 func TestO1NodeWithTheKeyFileOfThisMachineIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -2,11 +2,11 @@
 // [Command] to do it, a [Follower] in each process that serves, and [Extend] in a command that
 // reads a key file.
 //
-// The new secret is in the store for that, sealed under the present one: see [keyring.Handover].
-// First every live node accepts what it makes, and says so in the store. This machine and every node that can write its
-// key file also keep the secret beside it, as [keyfile.WritePending] does, and say that too. Only when one of these files,
-// or the one that the field Write of [Command] names, has the secret do all make things with it. So no secret is in use
-// that no file has, wherever a process or a machine dies. Then the key files are replaced.
+// For that, the new secret is put into the store, sealed under the present one: see [keyring.Handover]. First every
+// live node accepts what is made with it, and says so in the store. This machine and every node that can write its key
+// file also keep the secret next to the key file, as [keyfile.WritePending] does, and say so too. All nodes use the
+// secret only when one of these files has it, or the file that the field Write of [Command] names. So a secret in use
+// is always in a file, wherever a process or a machine dies. Then the key files are replaced.
 //
 // A node that cannot write its key file reads the secret from the store again whenever it starts. So the secret stays there
 // as long as a node that was seen in the last week has an older key file. The rotation is complete when no node that serves
@@ -40,8 +40,8 @@ const (
 	// rememberFor is how long after its last word the key file of a node counts.
 	rememberFor = 7 * 24 * time.Hour
 
-	// needFormer is how long after its time a secret may be needed. What lives longest and is not
-	// sealed anew is the event that a challenge of a week ends with, which is kept for 30 days.
+	// needFormer is how long a secret may be needed after it was replaced. The data that lives longest and is not
+	// resealed is the event at the end of a challenge of a week, which is kept for 30 days.
 	needFormer = 45 * 24 * time.Hour
 )
 
@@ -59,10 +59,10 @@ type phase string
 const (
 	offered phase = "offered" // nodes accept the new secret
 	inUse   phase = "in use"  // nodes make things with it
-	done    phase = "done"    // nothing that lasts is sealed under the former one
+	done    phase = "done"    // nothing long-lived is sealed under the previous one
 )
 
-// A step is one rotation. Who writes to the store can change its phase, but cannot make one.
+// A step is one rotation. An attacker who can write to the store can change its phase, but cannot make a step.
 type step struct {
 	keyring.Handover
 
@@ -72,8 +72,7 @@ type step struct {
 	UsedAt time.Time `json:"usedAt,omitzero"` // when the new secret came into use
 }
 
-// A history is the rotations that the store knows, the newest last. Only the last can be other
-// than done.
+// A history is the rotations that the store knows, the newest last. All but the last are done.
 type history []step
 
 func readHistory(ctx context.Context, st store.States) (history, error) {
@@ -110,8 +109,8 @@ func (h history) unfinished() *step {
 	return &h[len(h)-1]
 }
 
-// extend returns a ring that has followed all rotations from its current secret on, and one that
-// also accepts a secret that is offered. After an error both are as far as they came.
+// extend returns a ring that has followed all rotations from its current secret on, and a ring that also accepts a
+// secret that is offered. After an error both have followed the rotations before it.
 func (h history) extend(ring *keyring.Ring) (followed, accepts *keyring.Ring, err error) {
 	followed, accepts = ring, ring
 	for i := range h {
@@ -140,9 +139,8 @@ func (h history) extend(ring *keyring.Ring) (followed, accepts *keyring.Ring, er
 	return followed, accepts, nil
 }
 
-// stay returns which previous secrets of a ring may still be needed, by their ids. It goes by when
-// each was followed by another. Of one that the history does not know this was before that of the
-// next newer one.
+// stay returns the ids of the previous secrets of a ring that may still be needed. It decides by the time when each
+// secret was replaced. If the history does not know that time, it was earlier than that of the next newer secret.
 func (h history) stay(former []string, now time.Time) (ids []string) {
 	until := now
 	for _, id := range former {
@@ -158,8 +156,8 @@ func (h history) stay(former []string, now time.Time) (ids []string) {
 	return ids
 }
 
-// dropSecrets removes secrets from the history if everybody has them in the key file: the nodes,
-// and whoever asks with a key file whose current secret has an id. It reports whether it did.
+// dropSecrets removes secrets from the history if all key files have them: those of the nodes, and that of the caller,
+// whose current secret has the id fileID. It reports whether it did.
 func (h history) dropSecrets(nodes []node, fileID string) bool {
 	if len(h) == 0 || h.unfinished() != nil || fileID != h[len(h)-1].ID {
 		return false
@@ -185,7 +183,7 @@ type node struct {
 	Next      string     `json:"next,omitempty"`      // id of the one that it accepts before it is in use
 	File      string     `json:"file"`                // id of the current one in its key file
 	Access    fileAccess `json:"access,omitempty"`    // to its key file; "" from a release that does not tell
-	Pending   string     `json:"pending,omitempty"`   // id of the secret that it keeps beside its key file
+	Pending   string     `json:"pending,omitempty"`   // id of the secret that it keeps next to its key file
 	IsStopped bool       `json:"isStopped,omitempty"` // it has ended in good order
 }
 
@@ -221,8 +219,9 @@ func readNodes(ctx context.Context, st store.Nodes) ([]node, error) {
 }
 
 // Merge returns the rotations of a store that a backup is restored into: those that the store knows, and those of the
-// backup. Both are as [store.RotationState] has them; nil means none. So a key file from before any of them opens what the
-// backup has, and one from after it too. A rotation that was only offered is left out, for its secret was never in use.
+// backup. Both are values of [store.RotationState]; nil means none. So a key file from before any of these rotations
+// opens what the backup has, and so does a later one. A rotation that was only offered is left out, for its secret was
+// never in use.
 func Merge(present, restored []byte) ([]byte, error) {
 	var merged history
 	for _, data := range [][]byte{restored, present} {
@@ -260,7 +259,7 @@ func Merge(present, restored []byte) ([]byte, error) {
 // A MissingError says that a secret is in use that a key file lacks.
 type MissingError struct {
 	ID   string // of the secret
-	From string // id of the secret of the key file that the store has it sealed under; "" means that the store has it no more
+	From string // id of the key file's secret under which the store keeps it; "" means that the store no longer has it
 }
 
 func (e *MissingError) Error() string {
@@ -290,8 +289,7 @@ func CheckFile(ctx context.Context, st store.States, ring *keyring.Ring) error {
 	return &MissingError{ID: last.ID}
 }
 
-// Extend returns the ring of a key file with the secrets that have come into use since, as the
-// store has them.
+// Extend returns the ring of a key file with the secrets that have come into use since, which it reads from the store.
 func Extend(ctx context.Context, st store.States, ring *keyring.Ring) (*keyring.Ring, error) {
 	h, err := readHistory(ctx, st)
 	if err != nil {

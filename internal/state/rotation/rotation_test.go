@@ -74,7 +74,7 @@ func (w *world) start(name, file string) *testNode {
 	return w.startWith(name, file, ring)
 }
 
-// startWith starts a node whose key file had some secrets when it was read.
+// startWith starts a node with the secrets that its key file had when it was read.
 func (w *world) startWith(name, file string, ring *keyring.Ring) *testNode {
 	w.t.Helper()
 	n := &testNode{file: file}
@@ -160,8 +160,8 @@ func (w *world) wantSecretInStore(want bool) {
 }
 
 // TestD102RotateReplacesTheSecretEverywhere: three rotations in a row with two nodes, each with a key
-// file. What was made before each of them can still be read, all rows are sealed anew, all files have
-// the new secret, and the store has it no more.
+// file. What was made before each of them can still be read, all rows are resealed, all files have the new secret, and
+// the store no longer has it.
 func TestD102RotateReplacesTheSecretEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 20)
@@ -235,8 +235,8 @@ func TestD102ClientCertificatesAreSealedAnew(t *testing.T) {
 	})
 }
 
-// TestD102SilentNodeChangesNothing: a node that serves and does not answer has the command end with
-// its name after 30 seconds, and nothing is changed.
+// TestD102SilentNodeChangesNothing: if a node that serves does not answer, the command ends after 30 seconds and names
+// it, and nothing is changed.
 func TestD102SilentNodeChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -271,8 +271,8 @@ func TestD102SilentNodeChangesNothing(t *testing.T) {
 	})
 }
 
-// TestD102NodesThatEndedAreNotWaitedFor: one that ended in good order does not count, one that was
-// killed does for a minute.
+// TestD102NodesThatEndedAreNotWaitedFor: a node that ended in good order does not count; a node that was killed counts
+// for a minute.
 func TestD102NodesThatEndedAreNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -289,8 +289,8 @@ func TestD102NodesThatEndedAreNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestD102NodeWithOldFileTakesTheSecretFromTheStore: a node that did not run, or cannot write its key
-// file, has the new secret when it starts, says so, and goes on; also over several rotations.
+// TestD102NodeWithOldFileTakesTheSecretFromTheStore: a node that did not run, or cannot write its key file, gets the
+// new secret when it starts, says so, and goes on, even after several rotations.
 func TestD102NodeWithOldFileTakesTheSecretFromTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -324,8 +324,8 @@ func TestD102NodeWithOldFileTakesTheSecretFromTheStore(t *testing.T) {
 	})
 }
 
-// TestD102OldFileIsNamedWhenTheSecretIsGone: a node whose key file is from before a rotation, and
-// that no secret waits for, says so.
+// TestD102OldFileIsNamedWhenTheSecretIsGone: a node whose key file is from before a rotation, and for which the store
+// no longer has the secret, says so.
 func TestD102OldFileIsNamedWhenTheSecretIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -382,8 +382,8 @@ func (s *mortalStore) Acquire(ctx context.Context, name, holder string, ttl time
 }
 
 // TestD102KilledCommandIsWithdrawnOrCompleted kills the command after each of its writes. The next one
-// is refused until the lease of the first is over. Then it withdraws or completes, says which, and in
-// the end everybody has the same secrets and all rows are sealed under them.
+// is refused until the lease of the first is over. Then it withdraws or completes, and says which. In the end all nodes
+// have the same secrets, and all rows are sealed under them.
 func TestD102KilledCommandIsWithdrawnOrCompleted(t *testing.T) {
 	said := make(map[string]int)
 	for writes := 1; ; writes++ {
@@ -454,8 +454,8 @@ func TestD102NodeThatStartsInBetweenIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestD102NextSecretByHandIsRefused: a node in the middle of a rotation by hand is named, as one with
-// other secrets is.
+// TestD102NextSecretByHandIsRefused: a node in the middle of a rotation by hand is named, and so is a node with other
+// secrets.
 func TestD102NextSecretByHandIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -18,12 +18,12 @@ type ClockSource interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// Clock gives nodes that share a store one time: the store's, which decides what has expired. What they stamp, ids and
-// times to live, is then the same on all, however far the clocks of their machines are off. Start [Clock.Run].
+// Clock gives nodes that share a store one time: the store's, which decides what has expired. The times in their ids
+// and expiries then agree, however far the clocks of their machines are off. Start [Clock.Run].
 //
-// It shows the last reading of the store's clock and what has passed on this machine since. So it does not matter if the
-// machine's clock is set meanwhile. The time that a machine sleeps is not counted as passed; but afterwards it looks as
-// if the machine's clock had been set, and then the store's clock is read again.
+// It shows the last reading of the store's clock plus the time that has passed on this machine since. So it does not
+// matter if the machine's clock is set meanwhile. Time that the machine sleeps does not count as passed. But afterwards
+// it looks as if the machine's clock had been set, so the store's clock is read again.
 type Clock struct {
 	machine func() time.Time
 	passed  func() time.Duration // since New, by a clock that cannot be set
@@ -94,7 +94,7 @@ func (c *Clock) Run(ctx context.Context) {
 }
 
 // readStore sets the clock by the store's, and reports whether the store has answered. The store read its clock at some
-// time between request and answer: a difference from the last reading that is no longer than that is ignored.
+// time between request and answer, so a difference from the last reading that is no longer than this span is ignored.
 func (c *Clock) readStore(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
 	defer cancel()

@@ -44,7 +44,7 @@ func TestClockFollowsTheStore(t *testing.T) {
 			name               string
 			ahead, there, back time.Duration
 			down               bool
-			want               time.Duration // ahead, as the clock has it afterwards
+			want               time.Duration // ahead, as the clock shows afterwards
 		}{
 			{name: "as at the start", ahead: -4 * time.Second, want: -4 * time.Second},
 			{name: "the way explains it", ahead: -4*time.Second + 40*time.Millisecond, there: 50 * time.Millisecond, back: 50 * time.Millisecond, want: -4 * time.Second},
@@ -90,8 +90,8 @@ func (f *failing) Now(ctx context.Context) (time.Time, error) {
 	return f.ClockSource.Now(ctx)
 }
 
-// TestClockStartsWithTheStoresTime: the first stamp is the store's if it answers at all, else the machine's. Of
-// clocks that agree there is nothing to say.
+// TestClockStartsWithTheStoresTime: the first time is the store's if the store answers at all, else the machine's. If
+// the clocks agree, nothing is logged.
 func TestClockStartsWithTheStoresTime(t *testing.T) {
 	for times, want := range []time.Duration{time.Second, time.Second, time.Second, 0, 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -110,8 +110,8 @@ func TestClockStartsWithTheStoresTime(t *testing.T) {
 	}
 }
 
-// TestClockIgnoresStepsOfTheMachine sets the clock of the machine. Nodes stamp on as if nothing had happened,
-// and the store's clock is read, once, for a machine that has slept looks the same.
+// TestClockIgnoresStepsOfTheMachine sets the clock of the machine. The times of nodes go on as if nothing had happened.
+// The store's clock is read once, for a machine that has slept looks the same.
 func TestClockIgnoresStepsOfTheMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var set, slept atomic.Int64

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// An Event is one thing that a merchant is told.
+// An Event is one message to a merchant.
 type Event struct {
 	ID       string // never changes; [NewEventID] has made it
 	Merchant string
 	Type     string
 	About    string    // id of the transaction, "" if it is about none
-	Created  time.Time // UTC, whole milliseconds; it may lie ahead, and nobody is told before
+	Created  time.Time // UTC, whole milliseconds; it may lie ahead, and the event is not delivered before
 	Data     []byte    // opaque, sealed by the caller
 
 	// Endpoints are those that it is delivered to; each has a [Delivery]. Event and FindEvents do not fill it in.
 	Endpoints []string
 }
 
-// The rows of an event and of its deliveries lie under one key: the id of the transaction that it is about, so that a
-// distributed database has them where the transaction is. The key of an event about none is made from its merchant. An id
-// of an event carries the key, so that the event is found by its id alone.
+// The rows of an event and of its deliveries have one key, the id of the transaction that the event is about. So a
+// distributed database keeps them where the transaction is. The key of an event that is about no transaction is made
+// from its merchant. An id of an event carries the key, so that the event is found by its id alone.
 const (
 	eventPrefix = "evt_"
 	ofMerchant  = "merchant-" // begins the keys of events about no transaction; no id of a transaction begins so
 )
 
-// NewEventID returns the id of an event about a transaction, or about none of a merchant. The name is what tells it from
-// the other events with the same key: a text without "_", such as one of [Letters].
+// NewEventID returns the id of an event about a transaction or, if about is "", of another event of a merchant. The
+// name distinguishes it from the other events with the same key: a text without "_", such as one of [Letters].
 func NewEventID(name, about, merchant string) string {
 	if about == "" {
 		sum := sha256.Sum256([]byte(merchant))
@@ -62,7 +62,7 @@ func AboutOf(key string) string {
 	return key
 }
 
-// An Endpoint is an address that a merchant is told at.
+// An Endpoint is an address that gets events of a merchant.
 type Endpoint struct {
 	ID       string
 	Merchant string
@@ -89,19 +89,19 @@ type EventQuery struct {
 	Now      time.Time // events that lie ahead of it are left out
 	Limit    int
 
-	// Of a page after the first: Created and ID of the last event before it.
+	// For a page after the first: Created and ID of the last event before it.
 	AfterCreated time.Time
 	AfterID      string
 }
 
-// Events keeps what merchants are told, and to whom it was delivered. A transaction brings its event along: see Event
-// of a [Txn].
+// Events keeps the events for merchants, and to which endpoints they were delivered. A transaction brings its event
+// along: see Event of a [Txn].
 type Events interface {
 	// AddEndpoint adds an endpoint. It returns ErrExists, and changes nothing, if the ID is taken.
 	AddEndpoint(ctx context.Context, e Endpoint) error
 
-	// ChangeEndpoint gives the endpoint that has this ID, and was as its Data, other Data. It returns ErrNotFound, and
-	// changes nothing, if there is no such endpoint, also if it has other Data than was.
+	// ChangeEndpoint replaces the Data of the endpoint that has this ID, if the Data is still was. It returns
+	// ErrNotFound, and changes nothing, if there is no such endpoint, or if its Data is not was.
 	ChangeEndpoint(ctx context.Context, id string, was, data []byte) error
 
 	// Endpoints returns all endpoints, oldest first.
@@ -110,10 +110,10 @@ type Events interface {
 	// EndpointsOf returns the endpoints of merchants, oldest first.
 	EndpointsOf(ctx context.Context, merchants ...string) ([]Endpoint, error)
 
-	// EndpointMarksUnless returns a mark for each merchant that has endpoints, and one for all endpoints; or the latter
-	// alone, if it is still the one that is given, which costs next to nothing. Whatever changes an endpoint changes the
-	// mark of its merchant and the mark for all, into ones that were never there before; nothing else that the store
-	// keeps does. An empty mark says that the store cannot tell.
+	// EndpointMarksUnless returns a mark for each merchant that has endpoints, and one for all endpoints. If the latter
+	// is still mark, it returns that alone, which costs next to nothing. Any change of an endpoint changes the mark of
+	// its merchant and the mark for all to values that were never there before. No other change in the store does so.
+	// An empty mark says that the store cannot tell.
 	EndpointMarksUnless(ctx context.Context, mark string) (ofMerchants map[string]string, now string, err error)
 
 	// RemoveEndpoint removes an endpoint, and then what was to be delivered to it. It returns ErrNotFound if there is none.
@@ -133,10 +133,11 @@ type Events interface {
 	Deliveries(ctx context.Context, event string) ([]Delivery, error)
 
 	// ClaimDeliveries returns deliveries that are due at now, those that are due longest first, but none to a busy
-	// endpoint. They are due again at until: nobody else gets them before, and if the caller dies, somebody does then.
+	// endpoint. They are due again at until: no other caller gets them before, and if the caller dies, another one gets
+	// them then.
 	ClaimDeliveries(ctx context.Context, now, until time.Time, busy []string, most int) ([]Delivery, error)
 
-	// EndDelivery notes how an attempt has ended. It does nothing if the delivery is there no more.
+	// EndDelivery notes how an attempt has ended. It does nothing if the delivery is no longer there.
 	EndDelivery(ctx context.Context, d Delivery) error
 
 	// Redeliver makes all deliveries of an event due at a time, with no attempt made.
@@ -146,8 +147,8 @@ type Events interface {
 	// early when the context ends.
 	SweepEvents(ctx context.Context, before time.Time) (int, error)
 
-	// EraseEvents removes the events of a merchant, and those about transactions, with their deliveries, also those that
-	// lie ahead, and says how many. For merchant "" it removes those about transactions alone.
+	// EraseEvents removes the events of a merchant, and those about transactions, with their deliveries, even those
+	// that lie ahead, and says how many. For merchant "" it removes those about transactions alone.
 	EraseEvents(ctx context.Context, merchant string, about []string) (int, error)
 }
 

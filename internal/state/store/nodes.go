@@ -15,8 +15,8 @@ type Node struct {
 	Age time.Duration
 }
 
-// Nodes keep which processes serve. The store forgets none of them by itself: who reads
-// decides by the age which of them still live.
+// Nodes keep which processes serve. The store forgets none of them by itself: the caller decides by the age which of
+// them are still alive.
 type Nodes interface {
 	// PutNode adds a node, or replaces the one with the same ID.
 	PutNode(ctx context.Context, n Node) error

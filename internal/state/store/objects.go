@@ -10,7 +10,7 @@ import (
 // The kinds of objects.
 const (
 	TokenObjects      = "token"      // tokens of the admin API
-	UserObjects       = "user"       // who may log in to the console
+	UserObjects       = "user"       // users who may log in to the console
 	InvitationObjects = "invitation" // to the console, each for one passkey
 	SessionObjects    = "session"    // of the console
 	CeremonyObjects   = "ceremony"   // logins that have succeeded, so that none does twice
@@ -40,8 +40,8 @@ func (o *Object) Name() string {
 	return string(o.Expires.UTC().Truncate(time.Millisecond).AppendFormat(name, time.RFC3339Nano))
 }
 
-// Objects keep what operators have made. An object is expired from its Expires on, by the clock of the store. It is then
-// as good as removed, at once.
+// Objects keep what operators have made. An object is expired from its Expires on, by the clock of the store. From that
+// moment it is as good as removed.
 type Objects interface {
 	// AddObject adds an object. It returns ErrExists, and changes nothing, if there is one of this kind and ID.
 	AddObject(ctx context.Context, o Object) error
@@ -52,8 +52,8 @@ type Objects interface {
 	// Objects returns all objects of a kind in the order of their IDs, byte by byte.
 	Objects(ctx context.Context, kind string) ([]Object, error)
 
-	// ChangeObject gives the object of this kind and ID, that was as its Data, the Expires and Data of o. It returns
-	// ErrNotFound, and changes nothing, if there is no such object, also if it has other Data than was.
+	// ChangeObject gives the object of this kind and ID the Expires and Data of o, if its Data is still was. It returns
+	// ErrNotFound, and changes nothing, if there is no such object, or if its Data is not was.
 	ChangeObject(ctx context.Context, o Object, was []byte) error
 
 	// RemoveObject removes an object. It returns ErrNotFound if there is none. Of several calls at once, one removes it.
@@ -83,8 +83,8 @@ type AuditQuery struct {
 // Audit keeps the audit trail. Nothing in it is changed or removed: the databases refuse such statements. The exception is
 // a restore of the trail of another store: see Clear of [RowTx].
 type Audit interface {
-	// AppendAudit adds an entry. It returns ErrExists, and changes nothing, unless Seq is one more than that of the last
-	// entry, or 1 where there is none.
+	// AppendAudit adds an entry. It returns ErrExists, and changes nothing, unless Seq is one more than that of the
+	// last entry, or 1 if there is none.
 	AppendAudit(ctx context.Context, e AuditEntry) error
 
 	// AuditEntries returns the entries that a query asks for.
@@ -122,8 +122,9 @@ type ResealRing interface {
 // maxResealTries is how often ResealObjects seals an object that others change at the same time.
 const maxResealTries = 5
 
-// ResealObjects seals all objects of a kind under the current secret of a ring that are sealed under a previous one. It
-// returns how many are sealed under the current secret then, and how many are refused: their seal opens with no secret.
+// ResealObjects takes all objects of a kind that are sealed under a previous secret of a ring, and seals them under the
+// current one. It returns how many are then sealed under the current secret, and how many are refused because no secret
+// opens their seal.
 func ResealObjects(ctx context.Context, st Objects, kind string, ring ResealRing) (sealed, refused int, err error) {
 	rows, err := st.Objects(ctx, kind)
 	if err != nil {

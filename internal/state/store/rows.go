@@ -18,23 +18,23 @@ const (
 	ChunkRows    = "chunk"      // content of the snapshot that came before it
 )
 
-// These begin the keys of those small values that a backup holds. All others are about what
-// goes on at the moment.
+// The keys of the small values that a backup holds begin with these. All other small values are about what is going on
+// at the moment.
 const (
 	RangeStates = "ranges/"    // about card ranges
 	UseStates   = "keys/uses/" // when API keys were last used
 )
 
-// RotationState is the key of the small value that has the rotations of the key file. A backup holds it too: the secrets in
-// it are sealed, each under the one before.
+// RotationState is the key of the small value that has the rotations of the key file. A backup holds it too. The
+// secrets in it are sealed, each under the one before.
 const RotationState = "key rotation"
 
 // ErrUnknownRow is in the error of Add of a [RowTx] for a row that this release cannot keep.
 var ErrUnknownRow = errors.New("this release does not know it")
 
-// A Row is one row of what a backup holds, in a form that all stores share. Its values are
-// named like the columns of the tables, which both stores name alike. A column without a
-// value is in none of the maps, and a truth value is the number 0 or 1.
+// A Row is one row of a backup, in a form that all stores share. Its values are named like the columns of the tables,
+// which have the same names in both stores. A column without a value is in none of the maps, and a boolean is the
+// number 0 or 1.
 type Row struct {
 	Kind   string            `json:"type"`
 	Text   map[string]string `json:"text,omitempty"`
@@ -84,11 +84,10 @@ type RowTx interface {
 
 // An Archive gives access to whole rows, for backups. Both stores on disk are one.
 type Archive interface {
-	// ViewRows calls do with a transaction that sees the store at one moment, and
-	// can change nothing.
+	// ViewRows calls do with a transaction that sees the store as it is at one moment, and cannot change anything.
 	ViewRows(ctx context.Context, do func(RowTx) error) error
 
-	// ChangeRows calls do with a transaction, and commits it if do returns nil. After
-	// an error of do nothing is changed. Other writes wait meanwhile, or fail.
+	// ChangeRows calls do with a transaction, and commits it if do returns nil. If do returns an error, nothing is
+	// changed. Other writes wait meanwhile, or fail.
 	ChangeRows(ctx context.Context, do func(RowTx) error) error
 }

@@ -1,8 +1,8 @@
 // Package store is the contract of the place where transactions and API keys
 // are kept, and what nodes share: leases, snapshots of card ranges, small states,
-// and which nodes there are. Packages sqlite and postgres below it implement the contract,
-// package storetest says whether an implementation keeps it. The only code here is that of the
-// names that rows are sealed under; package rows has what both do alike.
+// and which nodes there are. Packages sqlite and postgres below it implement the contract, and package storetest tests
+// whether an implementation keeps it. The only code here is that of the names that rows are sealed under; package rows
+// has the code that both share.
 //
 // A store does not understand what it keeps. Which states there are and how they
 // follow each other, who may read a transaction, the sealing of its data, and
@@ -16,9 +16,8 @@ import (
 	"time"
 )
 
-// The facts a [Store] reports, for use with errors.Is. Every other error, but
-// that of a change function or of a reader that was given, means that the store
-// could not be reached or has failed, and says nothing about what it holds.
+// The facts a [Store] reports, for use with errors.Is. Every other error, except one of a change function or of a given
+// reader, means that the store could not be reached or has failed. It says nothing about what the store holds.
 var (
 	ErrNotFound = errors.New("store: not found")
 	ErrExists   = errors.New("store: exists")
@@ -27,8 +26,8 @@ var (
 	ErrTooLarge = errors.New("store: too large")
 )
 
-// ErrUndone is in an error of a write, other than Sweep and PutSnapshot, that is none of
-// those facts but says this much: it has not happened and will not.
+// ErrUndone is in an error of a write, other than Sweep and PutSnapshot, that is none of those facts but certain about
+// one thing: the write has not happened and will not.
 var ErrUndone = errors.New("nothing was written")
 
 // ErrReadOnly is in the error of a Ping: there is a store, and it may only be read.
@@ -49,7 +48,7 @@ type Txn struct {
 	// Version is the store's: Get sets it, to another number after each Update.
 	Version int64
 
-	// Lazy is for Update: nothing is lost should the change be. Get never sets it.
+	// Lazy is for Update: it would do no harm if the change were lost. Get never sets it.
 	Lazy bool
 
 	// Event is for Update: it is stored in the same commit as the change, and takes the place of an event about the
@@ -57,10 +56,9 @@ type Txn struct {
 	Event *Event
 }
 
-// Name is what Data is sealed under: all else that a store keeps of a transaction.
-// Whoever can write to the database but has no keys can then change nothing of it,
-// neither whose it is nor how long it lasts, without losing the data. To seal
-// is therefore the last step of a change.
+// Name is what Data is sealed under: everything else that a store keeps of a transaction. So an attacker who can write
+// to the database but has no keys cannot change any of it, such as its owner or its expiry, without losing the data.
+// Sealing is therefore the last step of a change.
 func (t *Txn) Name() string {
 	name := appendParts(make([]byte, 0, 128), t.ID, t.Owner, t.Scheme, string(t.State))
 	return string(strconv.AppendInt(name, t.Expires.UnixMilli(), 10))
@@ -84,8 +82,8 @@ type Key struct {
 	Seal     []byte    // opaque, made by the caller over the rest; nil and empty are the same
 }
 
-// Name is what Seal is made over: all else that a store keeps of a key. It is no
-// name of a transaction, for those begin with a digit.
+// Name is what Seal is made over: everything else that a store keeps of a key. It is never the name of a transaction,
+// for those begin with a digit.
 func (k *Key) Name() string {
 	name := appendParts(append(make([]byte, 0, 128), "key "...), string(k.Hash), k.Merchant)
 	name = append(strconv.AppendBool(name, k.Strict), ' ')
@@ -98,21 +96,18 @@ func (k *Key) Name() string {
 // All methods may be called by many goroutines, and several processes may have
 // the same store open. A write is durable when its method has returned nil: it
 // survives the end of the process and of the machine, and every later call, in
-// whichever process, sees it. After another error than those described, and without
-// [ErrUndone] in it, a write may or may not have happened; it is never half done. When the context ended
-// before the write began, it has not happened and will not; that is what
-// context.Canceled says, of all writes but Sweep.
+// whichever process, sees it. After an error that is not described here, and has no [ErrUndone] in it, a write may or
+// may not have happened; it is never half done. If the context ended before the write began, the write has not happened
+// and will not. That is what context.Canceled says, for all writes except Sweep.
 //
-// A transaction is expired from its Expires on, by the clock of the store. It is
-// then as good as deleted, at once: Get and Update do not find it. Its ID stays
-// taken until Sweep frees it; nothing else does.
+// A transaction is expired from its Expires on, by the clock of the store. From that moment it is as good as deleted:
+// Get and Update do not find it. Its ID stays taken until Sweep frees it; nothing else does.
 //
-// A Store keeps no reference to the memory it was given, nor to that which it
-// returns. Times are cut to whole milliseconds.
+// A Store keeps no reference to memory that it was given, nor to memory that it returns. Times are cut to whole
+// milliseconds.
 type Store interface {
-	// Create adds a transaction. It returns ErrExists, and changes nothing, if
-	// the ID is taken by a transaction, be it expired. Of several calls with
-	// one ID exactly one succeeds.
+	// Create adds a transaction. It returns ErrExists, and changes nothing, if the ID is taken by a transaction, even
+	// an expired one. Of several calls with one ID exactly one succeeds.
 	Create(ctx context.Context, t Txn) error
 
 	// Get returns a transaction. It returns ErrNotFound if there is none or it
@@ -120,16 +115,14 @@ type Store interface {
 	Get(ctx context.Context, id string) (Txn, error)
 
 	// Update replaces a transaction by what change makes of it, atomically: no
-	// other update comes between what change saw and what it made. It begins
-	// with was, the transaction as Get returned it, and saves reading it again;
-	// of one that was not read, was has the ID alone. Update returns ErrNotFound
-	// if there is no such transaction or it has expired, and of one that was not
-	// read without calling change. An error from change is returned as it is,
-	// and nothing is changed.
+	// other update comes between what change saw and what it made. It begins with was, the transaction as Get returned
+	// it, which saves reading it again. If the transaction was not read, was has only the ID. Update returns
+	// ErrNotFound if there is no such transaction or it has expired; if the transaction was not read, change is then
+	// not called. An error from change is returned as it is, and nothing is changed.
 	//
-	// What change makes Lazy outlives this process, and all calls see it at once; but it
-	// may be lost with the machine, or with the database's server, until a later write
-	// that is not lazy, whichever, has returned nil. That saves waiting for disks.
+	// A change that sets Lazy outlives this process, and all calls see it immediately. But it may be lost with the
+	// machine, or with the database's server, until any later write that is not lazy has returned nil. That saves
+	// waiting for disks.
 	//
 	// change may be called more than once, the first time with was, if that was
 	// read, and then with the transaction as it is; the last call counts. It must
@@ -151,17 +144,15 @@ type Store interface {
 	// Keys returns all keys, oldest first.
 	Keys(ctx context.Context) ([]Key, error)
 
-	// KeysUnless returns all keys, as Keys does, and their mark; or the mark alone, if it
-	// is still the one that is given, which costs next to nothing. Whatever changes a
-	// key or one of [Merchants] changes the mark, into one that was never there before; nothing
-	// else that the store keeps does. When the store cannot tell, the mark is empty and all keys are
-	// there.
+	// KeysUnless returns all keys, as Keys does, and their mark. If the mark is still the given one, it returns that
+	// alone, which costs next to nothing. Any change of a key or of one of [Merchants] changes the mark to one that was
+	// never there before. No other change in the store does so. If the store cannot tell, the mark is empty and all
+	// keys are returned.
 	KeysUnless(ctx context.Context, mark string) (keys []Key, now string, err error)
 
-	// ResealKey gives the key that has this hash, and was as its seal, another seal; the
-	// rest of it stays, and whoever reads sees it before or after. It returns
-	// ErrNotFound if there is no such key, also if it has another seal than was, and
-	// changes nothing then.
+	// ResealKey replaces the seal of the key that has this hash, if the seal is still was. The rest of the key stays,
+	// and a reader sees it either before or after. If there is no such key, or if its seal is not was, it returns
+	// ErrNotFound and changes nothing.
 	ResealKey(ctx context.Context, hash, was, seal []byte) error
 
 	// RevokeKey removes the key with the given hash. It returns ErrNotFound if
@@ -177,9 +168,8 @@ type Store interface {
 	Objects
 	Audit
 
-	// Ping returns nil if the store can be reached and read, and an error with
-	// ErrReadOnly in it if that is so but this process may not write transactions.
-	// It tries nothing.
+	// Ping returns nil if the store can be reached and read, and an error with ErrReadOnly in it if so, but this
+	// process may not write transactions. It does not try to write.
 	Ping(ctx context.Context) error
 
 	// Close waits for the calls that have begun and frees the resources of the
@@ -198,7 +188,8 @@ type Placer interface {
 
 // A Lister is a [Store] that lists its transactions, expired ones too as long as Sweep has not freed them.
 type Lister interface {
-	// List returns at most limit transactions that expire at until or before, by expiry and then by id, behind the
-	// one that is given. Of that only Expires and ID count, and State, if it is not "": then all have that state.
+	// List returns at most limit transactions that expire at until or before, by expiry and then by id, from the one
+	// after the given transaction on. Of the given one only Expires and ID count, and State, if it is not "": then all
+	// have that state.
 	List(ctx context.Context, after Txn, until time.Time, limit int) ([]Txn, error)
 }

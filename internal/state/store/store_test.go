@@ -7,8 +7,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// TestTxnName: a change of anything but the data changes the name, and what a store
-// does to times does not.
+// TestTxnName: a change of anything except the data changes the name, and the rounding of times by a store does not.
 func TestTxnName(t *testing.T) {
 	was := store.Txn{ID: "a", Owner: "b", Scheme: "c", State: "d", Data: []byte("e"), Expires: time.UnixMilli(1000)}
 	if got, want := was.Name(), "1:a1:b1:c1:d1000"; got != want { // another release must open the data of this one

@@ -59,7 +59,7 @@ func Sign(key crypto.Signer, chain [][]byte, payload []byte) (string, error) {
 	return text + "." + b64.EncodeToString(signature), nil
 }
 
-// fixedSize turns an ECDSA signature in ASN.1 into r and s of 32 bytes each, as RFC 7518, section 3.4, has it.
+// fixedSize turns an ECDSA signature in ASN.1 into r and s of 32 bytes each, as RFC 7518, section 3.4, specifies.
 func fixedSize(signature []byte) ([]byte, error) {
 	var parts struct{ R, S *big.Int }
 	if _, err := asn1.Unmarshal(signature, &parts); err != nil {

@@ -71,7 +71,7 @@ func Keep(base string, issue func() (tls.Certificate, error)) (tls.Certificate, 
 	return tls.LoadX509KeyPair(certFile, keyFile)
 }
 
-// writeFile makes a file appear with its whole content at once.
+// writeFile makes a file appear with its whole content in one step.
 func writeFile(name string, content []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp") // mode 0600
 	if err != nil {

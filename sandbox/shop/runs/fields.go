@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/base/cardnumber"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -170,7 +171,7 @@ func maskScalar(path string, value any) (shown any, ok bool) {
 	case slices.Contains(secrets, path):
 		return "***", true
 	case path == "card":
-		return maskCard(text), true
+		return cardnumber.MaskNumber(strings.ReplaceAll(text, " ", "")), true
 	case path == "browser.url":
 		return text[:strings.LastIndexByte(text, '/')+1] + "***", true
 	}
@@ -179,7 +180,7 @@ func maskScalar(path string, value any) (shown any, ok bool) {
 		switch {
 		case f == nil:
 		case f.Mask == message.PAN:
-			return maskCard(text), true
+			return cardnumber.MaskNumber(strings.ReplaceAll(text, " ", "")), true
 		case f.Mask == message.Secret:
 			return "***", true
 		}
@@ -195,12 +196,3 @@ func maskScalar(path string, value any) (shown any, ok bool) {
 
 // maxText is how much of a text is shown.
 const maxText = 400
-
-// maskCard returns the first six and the last four digits of a card number, and nothing of what is none.
-func maskCard(text string) string {
-	digits := strings.ReplaceAll(text, " ", "")
-	if len(digits) < 13 || len(digits) > 19 || strings.Trim(digits, "0123456789") != "" {
-		return "***"
-	}
-	return digits[:6] + strings.Repeat("*", len(digits)-10) + digits[len(digits)-4:]
-}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/internal/base/answered"
 	"github.com/openthreeds/threeds/internal/edge/lanes"
 )
 
@@ -127,24 +128,12 @@ func (h *History) WatchEvents(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body bytes.Buffer
 		r.Body = io.NopCloser(io.TeeReader(r.Body, &body)) // the handler says how much of it is read
-		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-		next.ServeHTTP(answer, r)
-		if answer.status < http.StatusMultipleChoices {
+		seen := &answered.Writer{ResponseWriter: w}
+		next.ServeHTTP(seen, r)
+		if seen.Status < http.StatusMultipleChoices {
 			h.addEvent(body.Bytes())
 		}
 	})
-}
-
-// A statusWriter remembers the status of an answer.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader implements [http.ResponseWriter].
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
 }
 
 // addEvent adds an event that the server posted to the shop, once.

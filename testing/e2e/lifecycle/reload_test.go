@@ -367,7 +367,7 @@ func TestReloadRefused(t *testing.T) {
 			restore := keep("data/keys.json")
 			rig.WriteFile(t, file("data/keys.json"), []byte(`{"current": "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2U="}`))
 			return restore
-		}, "keys: the value in use is not in the file any more"},
+		}, "keys: the value in use is no longer in the file"},
 		{"broken key file", func() func() {
 			restore := keep("data/keys.json")
 			rig.WriteFile(t, file("data/keys.json"), []byte(`{"current": "SecretPlace`))

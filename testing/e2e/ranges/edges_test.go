@@ -507,7 +507,7 @@ func TestEdgeBreaker(t *testing.T) {
 	if open() {
 		t.Error("still open after an answer")
 	}
-	for _, line := range []string{"directory cannot be reached, requests are refused at once", "directory can be reached again"} {
+	for _, line := range []string{"directory cannot be reached, requests are refused immediately", "directory can be reached again"} {
 		if n := strings.Count(s.Log.String(), line); n != 1 {
 			t.Errorf("logged %d times: %s", n, line)
 		}

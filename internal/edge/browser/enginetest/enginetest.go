@@ -91,8 +91,8 @@ func (e *Engine) Row(token string) Row {
 	return *e.rows[token]
 }
 
-// Lose makes the engine lose its next answer to each of the steps: "begin", "state", "spc" or "finish". The steps have
-// their effect all the same. It forgets what an earlier call named.
+// Lose makes the engine lose its next answer to each of the steps: "begin", "state", "spc" or "finish". The steps still
+// have their effect. A call replaces the steps of an earlier call.
 func (e *Engine) Lose(steps ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -322,10 +322,10 @@ func (e *Engine) EndBrowserMethod(_ context.Context, tag, data string) error {
 	return nil
 }
 
-// Bank returns the pages of an issuer that come back to origin. A bank of /method never
-// answers silently with ?silent; one of /challenge passes by itself with ?pass, forbids framing with
-// ?deny, and passes by itself at the top, and never answers with ?dead. As some issuers do, it sends back the session data
-// that came with the first CReq of a challenge.
+// Bank returns the pages of an issuer that come back to origin. With ?silent, /method never sends its notice.
+// /challenge passes by itself with ?pass. With ?deny it forbids framing, and passes by itself in the top window. With
+// ?dead it never answers. As some issuers do, it sends back the session data that came with the first CReq of a
+// challenge.
 func Bank(origin string) http.Handler {
 	var sessions sync.Map // the session data of each CReq
 	page := func(w http.ResponseWriter, target string, fields string) {

@@ -55,10 +55,10 @@ const (
 	Shop, OtherShop = "Corner Shop", "Other Shop"
 	Card            = "4000000000000103"
 	AVValue         = "AJkBBkhgQQAAAE4gSEJydQAAAAA="
-	PassedID        = "00000000-0000-4000-8000-000000000001" // The shop has it: a challenge that was passed.
-	LostID          = "00000000-0000-4000-8000-000000000002" // The shop has it: a challenge that nobody came back from.
-	ForeignID       = "00000000-0000-4000-8000-000000000003" // The other shop has it.
-	RefusedID       = "00000000-0000-4000-8000-000000000004" // The shop has it: a request that was refused.
+	PassedID        = "00000000-0000-4000-8000-000000000001" // Of the shop: a challenge that was passed.
+	LostID          = "00000000-0000-4000-8000-000000000002" // Of the shop: a challenge that was left.
+	ForeignID       = "00000000-0000-4000-8000-000000000003" // Of the other shop.
+	RefusedID       = "00000000-0000-4000-8000-000000000004" // Of the shop: a request that was refused.
 	CSRF            = "csrf-of-the-session"
 )
 
@@ -110,7 +110,7 @@ func New(t testing.TB) *Site {
 	return s
 }
 
-// Masked returns a message as the journal has it.
+// Masked returns a message as the journal keeps it.
 func Masked(t testing.TB, members string) json.RawMessage {
 	t.Helper()
 	m, err := message.Parse([]byte(members), message.Limits{})
@@ -235,7 +235,7 @@ var (
 	spaces   = regexp.MustCompile(`[ \t\n]+`)
 )
 
-// besideBlock matches an element that stands as a block, with the white space beside it.
+// besideBlock matches a block element, with the white space around it.
 var besideBlock = regexp.MustCompile(`\s*(</?(?:div|section|main|nav|header|p|h\d|table|thead|tbody|tr|t[dh]|[uo]l|li|d[ltd]|form|label|option|` +
 	`button|summary|details|svg|path|rect|g|line)(?:\s[^<>]*)?>)\s*`)
 
@@ -285,7 +285,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A Node is the server that a site belongs to, as a test has it.
+// A Node is the server that a site belongs to, in the form that a test sets.
 type Node struct {
 	Directories []admin.Directory
 	Problems    map[string]string
@@ -401,7 +401,7 @@ func NewGeneration(t testing.TB, method string, bounds ...[2]string) *ranges.Gen
 	return &ranges.Generation{Scheme: "visa", Version: message.V220, Table: table, DSURLs: []ranges.DSURL{{URL: "https://second.visa.example/areq"}}}
 }
 
-// TwoRanges gives the console card ranges, of which one goes with those that are held back.
+// TwoRanges gives the console two card ranges. One of them is missing in those that are held back.
 func (s *Site) TwoRanges() {
 	s.Helper()
 	first, second := [2]string{"4000001000000000", "4000001999999999"}, [2]string{"4000002000000000", "4000002999999999"}
@@ -471,8 +471,8 @@ func newHooks(t testing.TB, db *storetest.Memory, ring *keyring.Ring, now func()
 	return hooks, events
 }
 
-// Explain explains every text that is JSON as an ARes with a fault, has what others wrote in all members, and reads
-// no other text.
+// Explain explains every text that is JSON as an ARes with a fault, whose members all have text of an attacker. It
+// refuses any other text.
 func Explain(merchant string, text []byte) (json.RawMessage, error) {
 	if !json.Valid(text) {
 		return nil, errors.New("it is neither JSON nor a log line")

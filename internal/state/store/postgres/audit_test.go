@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
-// TestK10TheDatabaseKeepsTheAuditTrail: it refuses statements that would change or remove an entry, also after a
-// restore, and from a connection that fires no usual triggers.
+// TestK10TheDatabaseKeepsTheAuditTrail: it refuses statements that would change or remove an entry, even after a
+// restore, and even from a connection that does not fire ordinary triggers.
 func TestK10TheDatabaseKeepsTheAuditTrail(t *testing.T) {
 	t.Parallel()
 	at := pgtest.Get(t).Schema(t)

@@ -15,8 +15,7 @@ import (
 // record is what a transaction with a result may hold.
 var record = make([]byte, 2048)
 
-// writers shares b.N calls of f among n goroutines, and says how many there were in
-// a second and how long they took.
+// writers shares b.N calls of f among n goroutines, and reports the calls per second and how long they took.
 func writers(b *testing.B, n int, f func(i int64) error) {
 	b.Helper()
 	b.ReportAllocs()

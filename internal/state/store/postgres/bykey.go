@@ -10,10 +10,10 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
-// What clears up changes many rows: it reads candidates, which locks nothing, and then changes one key after the other. Each
-// change commits by itself, so that it holds no lock of another key, and is for one shard where tables are distributed.
+// Cleaning up changes many rows. It reads candidates, which locks nothing, and then changes one key after the other.
+// Each change commits by itself, so it holds no lock of another key, and goes to one shard if tables are distributed.
 
-// sweepLen is how many candidates are read at once.
+// sweepLen is how many candidates are read with one query.
 const sweepLen = 500
 
 // A durability says whether changes wait for the disk. Those that are made again when they are lost need not.
@@ -24,7 +24,7 @@ const (
 	isLazy    durability = false
 )
 
-// sqlBeginLazy begins a transaction whose commit does not wait. It holds for that transaction alone.
+// sqlBeginLazy begins a transaction whose commit does not wait. This holds only for that transaction.
 const sqlBeginLazy = `BEGIN; SET LOCAL synchronous_commit = off`
 
 // A querier runs statements: a connection, or a transaction on one.
@@ -75,9 +75,9 @@ func (db *DB) eachKey(ctx context.Context, what string, how durability, keys [][
 	}, db.didNothing)
 }
 
-// removeKeys reads candidates with a query, whose last argument is how many, and removes each with a statement, whose
-// arguments are the columns of the candidate. It does so until there are no more, or others are removing them, and returns
-// how many it has removed.
+// removeKeys reads candidates with a query, whose last argument is their number, and removes each with a statement,
+// whose arguments are the columns of the candidate. It does so until there are no more, or until other nodes are
+// removing them, and returns how many it has removed.
 func (db *DB) removeKeys(
 	ctx context.Context, what string, how durability, query string, args []any, remove string, columns int,
 ) (total int, err error) {

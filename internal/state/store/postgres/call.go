@@ -30,8 +30,7 @@ const tries = 5
 // package store is the answer of the call; any other means that it has failed.
 type job func(ctx context.Context, conn *pgx.Conn) error
 
-// read runs a job that changes nothing. When the connection fails under it, it
-// is begun again.
+// read runs a job that changes nothing. If the connection fails during the job, the job is started again.
 func (db *DB) read(ctx context.Context, what string, do job) error {
 	if err := db.beginCall(ctx); err != nil {
 		return err
@@ -86,8 +85,8 @@ func (e engine) Query(ctx context.Context, what, query string, args []any, read 
 	return e.db.read(ctx, what, func(ctx context.Context, conn *pgx.Conn) error { return collect(read)(conn.Query(ctx, query, args...)) })
 }
 
-// transact runs a job in a transaction, within a call that has been entered. Any error
-// of do undoes it, a fact too. Its statements may take ten times as long as others.
+// transact runs a job in a transaction, within a call that has been entered. Any error of do undoes it, even one that
+// is a fact. Its statements may take ten times as long as others.
 func (db *DB) transact(ctx context.Context, what string, do func(ctx context.Context, tx pgx.Tx) error) error {
 	return db.call(ctx, what, 10*db.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		commits := false
@@ -114,11 +113,10 @@ func (e commitLost) Unwrap() error { return e.error }
 // SafeToRetry is what pgconn.SafeToRetry looks for first.
 func (commitLost) SafeToRetry() bool { return false }
 
-// call runs a job, and repeats it while again says so of its error, up to tries times.
-// While no connection can be opened, as in the middle of a failover, it waits for a
-// server. Once that has lasted for the timeout of a call, for all calls together, it
-// waits no more: then calls fail at once. A single call waits no longer than that either,
-// if others do get connections.
+// call runs a job, and repeats it as long as again returns true for its error, up to tries times. While no connection
+// can be opened, as in the middle of a failover, it waits for a server. When that has lasted for the timeout of a call,
+// counted for all calls together, it no longer waits, and calls fail immediately. A single call waits no longer than
+// that either, even if others do get connections.
 func (db *DB) call(ctx context.Context, what string, limit time.Duration, do job, again func(error) bool) error {
 	start := time.Now()
 	for try := 1; ; try++ {
@@ -186,17 +184,16 @@ func (db *DB) once(ctx context.Context, limit time.Duration, do job) (err error)
 	return err
 }
 
-// keepWarning notes a warning that the server sends with an answer. None of our
-// statements causes one by itself. A commit does when its wait for a standby is broken
-// off: it then counts as done, though it may be on one disk only.
+// keepWarning notes a warning that the server sends with an answer. None of our statements causes one by itself. A
+// commit does when its wait for a standby is cancelled: the commit then counts as done, although it may be on only one
+// disk.
 func keepWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
 	if n.SeverityUnlocalized == "WARNING" {
 		conn.CustomData()[warning] = n.Message
 	}
 }
 
-// didNothing reports whether a job with this error has surely done nothing, and may be
-// repeated.
+// didNothing reports whether a job with this error has certainly done nothing, and may be repeated.
 func (db *DB) didNothing(err error) bool {
 	if failed, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch failed.Code {
@@ -215,10 +212,10 @@ type notBegun struct{ error }
 
 func (e notBegun) Unwrap() error { return e.error }
 
-// undone reports whether a write of one statement, in none of its tries, has happened or
-// ever will: it was not begun, or the server itself says that it has failed. Two errors
-// do not say that: completionUnknown, and those of class 08, by which a proxy between may
-// say that it has lost the server. With Citus it takes an error of [isRefusal].
+// undone reports whether a write of one statement certainly has not happened and never will, in any of its tries: it
+// was not begun, or the server itself says that it has failed. Two errors do not say that: completionUnknown, and those
+// of class 08, with which a proxy in between may say that it has lost the server. With Citus only an error that
+// [isRefusal] knows says it.
 func (db *DB) undone(err error) bool {
 	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && isSaidByServer(err) {
 		if db.engine == Citus {
@@ -236,8 +233,7 @@ func isSaidByServer(err error) bool {
 	return ok && failed.SeverityUnlocalized == "ERROR"
 }
 
-// connectionFailed reports whether no answer came. A server that shuts down may still
-// say so (class 57P).
+// connectionFailed reports whether no answer came. A server that shuts down may still announce that (class 57P).
 func connectionFailed(err error) bool {
 	failed, ok := errors.AsType[*pgconn.PgError](err)
 	return !ok && !errors.Is(err, pgx.ErrNoRows) || ok && strings.HasPrefix(failed.Code, "57P")

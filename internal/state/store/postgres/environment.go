@@ -7,7 +7,7 @@ import (
 )
 
 // DropEnvironment removes the variables of libpq, such as PGHOST and PGPASSWORD, from the environment of this process,
-// and returns their names in order. The URL alone says where the store is. Call it before anything reads a URL.
+// and returns their names in order. Only the URL says where the store is. Call it before anything reads a URL.
 func DropEnvironment() (dropped []string) {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
@@ -19,8 +19,8 @@ func DropEnvironment() (dropped []string) {
 	return dropped
 }
 
-// isLibpqVariable reports whether libpq may read a variable. All but one are PG and
-// capital letters alone. Names with underscores are others, such as those that Kubernetes makes for a service.
+// isLibpqVariable reports whether libpq may read a variable. All names but one are PG and then only capital letters.
+// Names with underscores belong to others, such as those that Kubernetes makes for a service.
 func isLibpqVariable(name string) bool {
 	rest, ok := strings.CutPrefix(name, "PG")
 	return name == "PGCONNECT_TIMEOUT" || ok && rest != "" && strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""

@@ -19,7 +19,7 @@ const (
 			SELECT $1, $2, endpoint, 0, $5, 0, '' FROM e, unnest($7::text[]) AS endpoint)
 		SELECT id FROM e`
 
-	// Of several that claim a delivery at once, one still sees it due when it was.
+	// If several callers claim a delivery at once, only one still sees the due time that it has read.
 	sqlDueDeliveries = `SELECT about, event, endpoint, due FROM deliveries
 		WHERE due <= $1 AND endpoint <> ALL ($2::text[]) ORDER BY due LIMIT $3`
 	sqlClaimDelivery = `UPDATE deliveries SET due = $5 WHERE about = $1 AND event = $2 AND endpoint = $3 AND due = $4

@@ -23,9 +23,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
-// TestFailover takes the primary away from writers, once as a crash does and once as
-// a machine does that hangs: what was acknowledged is at its successor, and the store
-// finds that by itself.
+// TestFailover takes the primary away from writers, once like a crash and once like a machine that hangs. What was
+// acknowledged is on the new primary, and the store finds that one by itself.
 func TestFailover(t *testing.T) {
 	group := pgtest.NewGroup(t, 2)
 	for _, how := range []string{"crash", "hang"} {
@@ -113,9 +112,9 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// formerPrimary has a primary come back that was replaced, as writable as ever.
-// Who knows of the new one leaves it alone, be it the first host of the URL. Who does
-// not know may find it, but is not told that anything was done: its standby is gone.
+// formerPrimary brings back a primary that was replaced, and that is still writable. A process that knows the new
+// primary does not use it, even if it is the first host of the URL. A process that does not know the new one may find
+// it, but no write succeeds there, for its standby is gone.
 func formerPrimary(t *testing.T, group *pgtest.Group) {
 	former := group.Primary()
 	knowing := openAt(t, group.URL(), Options{Timeout: 2 * time.Second})
@@ -127,7 +126,7 @@ func formerPrimary(t *testing.T, group *pgtest.Group) {
 	eventually(t, "the new primary", func() error { return knowing.Create(ctx, txn(fmt.Sprint("after", time.Now().UnixNano()))) })
 	check(t, former.Thaw())
 	knowing.failover.mu.Lock()
-	knowing.failover.epoch++                                         // all connections are opened anew
+	knowing.failover.epoch++                                         // all connections are opened again
 	knowing.failover.best, knowing.failover.doubted = host{}, host{} // and the hosts tried in the order of the URL
 	knowing.failover.mu.Unlock()
 	for i := range 20 {
@@ -166,9 +165,8 @@ func formerPrimary(t *testing.T, group *pgtest.Group) {
 	}
 }
 
-// TestDeadConnections has a machine fall silent under a pool of connections that is
-// used up. Calls that only read are answered by another way, and no place in the pool
-// waits for the dead.
+// TestDeadConnections silences a machine while all connections of a pool to it are in use. Calls that only read are
+// answered by another host, and no place in the pool waits for a dead connection.
 func TestDeadConnections(t *testing.T) {
 	server := pgtest.Get(t)
 	direct, url := openNew(t)
@@ -232,8 +230,8 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// TestGuideKeepsTLS: whatever the order, each host is spoken to as the URL says, with the
-// name that its certificate must have; and where both are allowed with TLS before without.
+// TestGuideKeepsTLS: whatever the order of the hosts, the store connects to each as the URL says, and checks the name
+// in its certificate. If the URL allows both, it tries TLS first.
 func TestGuideKeepsTLS(t *testing.T) {
 	for mode, want := range map[string]string{"verify-full": "bca", "prefer": "bb-cc-aa-", "allow": "b-bc-ca-a"} {
 		cfg, err := configure("postgres://threeds@a:1,b:2,c:3/x?sslmode="+mode, callTimeout)
@@ -259,8 +257,8 @@ func TestGuideKeepsTLS(t *testing.T) {
 	}
 }
 
-// TestScoutAsksForTLS: who looks at the other hosts speaks to them no less safely than
-// calls would, and to the one in use not at all.
+// TestScoutAsksForTLS: the scout connects to the other hosts as safely as calls do, and does not connect to the host in
+// use.
 func TestScoutAsksForTLS(t *testing.T) {
 	for _, form := range []string{"%[1]s,%[2]s/x?sslmode=require", "%[2]s,%[1]s/x?sslmode=require", "%[1]s,%[2]s/x?sslmode=prefer", "%[2]s,%[1]s/x?sslmode=prefer"} {
 		best, other := listener(t), listener(t)
@@ -302,8 +300,8 @@ func listener(t *testing.T) net.Listener {
 	return l
 }
 
-// TestAdmit: a server of an older timeline is refused, and a look at one that fails
-// leaves what is known as it is: else the next that is asked might be a former primary.
+// TestAdmit: a server of an older timeline is refused. A check that fails does not change what is known: otherwise the
+// next server might be a previous primary.
 func TestAdmit(t *testing.T) {
 	db, _ := openNew(t)
 	conn, err := db.pool.Acquire(t.Context())
@@ -359,9 +357,9 @@ func (g *failover) epochs() int {
 	return g.epoch
 }
 
-// TestAcquire: a connection that has rested for a moment is used as it is, one that has
-// rested for long when its server answers, and none that was ended or is of an epoch that
-// is over. One that has failed ends the epoch; one that had no time to answer does not.
+// TestAcquire: a connection that was idle for a moment is used as it is. One that was idle for long is used if its
+// server answers. One that was closed, or belongs to an epoch that is over, is not used. A connection that has failed
+// ends the epoch; one that had no time to answer does not.
 func TestAcquire(t *testing.T) {
 	server := pgtest.Get(t)
 	_, url := openNew(t)
@@ -428,8 +426,8 @@ func TestAcquire(t *testing.T) {
 	}
 }
 
-// TestGiveBack: what a server says of a statement is no fault of its connection, but that
-// it takes no writes is; its host is the last to be tried then.
+// TestGiveBack: an error about a statement is no fault of the connection. That the server accepts no writes is one; its
+// host is then tried last.
 func TestGiveBack(t *testing.T) {
 	server := pgtest.Get(t)
 	_, url := openNew(t)
@@ -458,8 +456,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestSlowServer: a statement that is not answered in time ends its own connection alone while others are answered.
-// When none is, it ends all of them.
+// TestSlowServer: a statement that is not answered in time ends only its own connection while others are answered. If
+// no statement is answered, it ends all connections.
 func TestSlowServer(t *testing.T) {
 	db, _ := openNew(t)
 	for others, want := range map[bool]int{true: 0, false: 1} {
@@ -527,8 +525,7 @@ func TestOpenedAFewAtOnce(t *testing.T) {
 	}
 }
 
-// TestMissing: how long there has been no server counts from the first call that found
-// none, until one is found.
+// TestMissing: the time without a server counts from the first call that found none, until one is found.
 func TestMissing(t *testing.T) {
 	var g failover
 	_ = g.outage()
@@ -545,8 +542,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestTimelineCancelled: a connection whose question was cancelled, by an operator or for
-// its time, is none. It stayed one of timeline 0, older than all others.
+// TestTimelineCancelled: a new connection is not used if the query for its timeline was cancelled, by an operator or by
+// a time limit. It would have timeline 0, older than all others.
 func TestTimelineCancelled(t *testing.T) {
 	db, _ := openNew(t)
 	conn, err := db.pool.Acquire(t.Context())
@@ -590,8 +587,8 @@ func TestNoTimeline(t *testing.T) {
 	}
 }
 
-// TestReplacedMeanwhile: what a server says is not taken when it has turned out by then
-// that another has replaced it, a commit neither.
+// TestReplacedMeanwhile: an answer of a server does not count, not even to a commit, if by then it has turned out that
+// another server has replaced it.
 func TestReplacedMeanwhile(t *testing.T) {
 	db, _ := openNew(t)
 	err := db.write(t.Context(), "replaced", func(context.Context, *pgx.Conn) error {
@@ -605,9 +602,9 @@ func TestReplacedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestOutage ends the server and starts it again: a call that begins in between waits
-// for it, and no connection from before costs one its outcome. When the server is away
-// for longer than a call may take, calls fail at once.
+// TestOutage ends the server and starts it again: a call that begins in between waits for it, and no call loses its
+// outcome because of an old connection. When the server is away for longer than a call may take, calls fail
+// immediately.
 func TestOutage(t *testing.T) {
 	server := pgtest.Start(t)
 	url := server.Schema(t)

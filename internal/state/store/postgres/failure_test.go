@@ -37,8 +37,7 @@ func eventually(t *testing.T, what string, f func() error) {
 	waittest.Until(t, what, func() bool { err = f(); return err == nil })
 }
 
-// openHasty opens a store whose calls may take so little time that even the first
-// fails at times.
+// openHasty opens a store whose calls may take so little time that even the first one sometimes fails.
 func openHasty(t *testing.T, url string, opt Options) (db *DB) {
 	t.Helper()
 	eventually(t, "Open", func() (err error) {
@@ -56,9 +55,8 @@ func openHasty(t *testing.T, url string, opt Options) (db *DB) {
 // known tells the facts of the contract from failures.
 func known(err error) bool { return err != nil && isFact(err) }
 
-// TestServerCrash ends the server in the middle of writes, several times: each
-// call gets nil or an error that is no fact, what got nil is there, whole, and the
-// store works on by itself.
+// TestServerCrash ends the server in the middle of writes, several times: each call returns nil or an error that is no
+// fact. Writes that returned nil are there, complete, and the store goes on working by itself.
 func TestServerCrash(t *testing.T) {
 	server := pgtest.Start(t)
 	db := openAt(t, server.Schema(t), Options{Timeout: time.Second}) // for which calls wait for a server
@@ -141,8 +139,8 @@ func TestServerCrash(t *testing.T) {
 	}
 }
 
-// TestOutcomeUnknown breaks the connection when a write is done and its answer
-// on the way: it is an error and no fact, and was not tried again.
+// TestOutcomeUnknown breaks the connection when a write is done and its answer is on the way. The call returns an error
+// that is no fact, and does not try again.
 func TestOutcomeUnknown(t *testing.T) {
 	server := pgtest.Get(t)
 	url := server.Schema(t)
@@ -248,9 +246,8 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 }
 
-// TestStandbyMissing: a commit that waits for a standby which is not there is no
-// success, also when an operator breaks the wait off and the server says "done,
-// but".
+// TestStandbyMissing: a commit that waits for a missing standby is no success, even if an operator cancels the wait and
+// the server says "done, but".
 func TestStandbyMissing(t *testing.T) {
 	server := pgtest.Get(t)
 	_, url := openNew(t)
@@ -268,7 +265,7 @@ func TestStandbyMissing(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer conn.Close(ctx) // nothing is at stake
+			defer conn.Close(ctx) // the data is not needed
 			var n int
 			err = conn.QueryRow(ctx, `SELECT count(`+then+`) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'threeds'`).Scan(&n)
 			if err == nil && n == 0 {
@@ -322,8 +319,8 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestNoConnectionLeft: a server that works, but has none left for this process,
-// costs a call its time and no more.
+// TestNoConnectionLeft: if a server works, but has no connection left for this process, a call fails after its time
+// limit, and nothing else happens.
 func TestNoConnectionLeft(t *testing.T) {
 	server := pgtest.Get(t)
 	_, at := openNew(t)

@@ -32,14 +32,13 @@ const (
 )
 
 // errFormer says that a server was the primary once, and has been replaced.
-var errFormer = errors.New("the server is a former primary: another has a newer timeline")
+var errFormer = errors.New("the server is a previous primary: another has a newer timeline")
 
 // A failover finds the primary among the hosts of a URL. It remembers where the last
 // connection succeeded, so that new ones do not wait for a dead host first. It
-// remembers the newest timeline: each promotion of a standby begins one, and a former
-// primary that comes back has an older one and is refused. And it counts epochs: one ends
-// when a connection fails, and all connections that were opened in it are then closed
-// instead of being tried one by one.
+// remembers the newest timeline: each promotion of a standby begins one, so a previous primary that comes back has an
+// older one and is refused. And it counts epochs. An epoch ends when a connection fails; then all connections that were
+// opened in it are closed instead of being tried one by one.
 type failover struct {
 	mu       sync.Mutex
 	addrs    map[string][]string // of each host's name, as last looked up
@@ -54,8 +53,8 @@ type failover struct {
 	opening chan struct{} // one for each connection that is being opened
 }
 
-// openingAtOnce is how many connections a process opens side by side. All of a pool at once, from each node, would
-// keep a server so busy that none is open in time, and then they all begin again.
+// openingAtOnce is how many connections a process opens side by side. If each node opened all connections of its pool
+// at once, the server would be so busy that none is open in time, and then all nodes would begin again.
 const openingAtOnce = 4
 
 func newFailover() *failover {
@@ -145,13 +144,13 @@ const sqlTimeline = `SELECT system_identifier, substr(pg_walfile_name(pg_current
 
 // tellsNone reports whether a server that has refused sqlTimeline with err will never
 // answer it: it lacks the function, or the user lacks the right to it. Any other error
-// may pass, and without a timeline the connection would look like one to a former primary.
+// may pass, and without a timeline the connection would look like one to a previous primary.
 func tellsNone(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (strings.HasPrefix(refused.Code, "42") || refused.Code == "0A000")
 }
 
-// checkTimeline refuses a new connection to a former primary, and records where others lead.
+// checkTimeline refuses a new connection to a previous primary, and records the timeline of others.
 func (g *failover) checkTimeline(ctx context.Context, conn *pgconn.PgConn) error {
 	got := conn.ExecParams(ctx, sqlTimeline, nil, nil, nil, nil).Read()
 	if got.Err != nil && !tellsNone(got.Err) {
@@ -198,15 +197,14 @@ func (g *failover) hostOf(conn *pgconn.PgConn) host {
 	return host{}
 }
 
-// isStale reports whether a connection was opened before another one failed, or leads
-// to a former primary.
+// isStale reports whether a connection was opened before another one failed, or leads to a previous primary.
 func (g *failover) isStale(conn *pgconn.PgConn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return conn.CustomData()[epoch] != g.epoch
 }
 
-// isFormer reports whether a connection leads to a former primary.
+// isFormer reports whether a connection leads to a previous primary.
 func (g *failover) isFormer(conn *pgconn.PgConn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -224,9 +222,9 @@ func (g *failover) recordFailure(conn *pgconn.PgConn) {
 	}
 }
 
-// recordSilence does the same for a connection on which no answer came to what was asked at a time. If a server has
-// answered on another one since, it is slow, and not away: the epoch goes on. To open all connections anew would make it
-// slower still.
+// recordSilence does the same for a connection that did not answer a query. asked is the time of the query. If the
+// server has answered on another connection since, it is slow but not away: the epoch goes on. Opening all connections
+// again would make it even slower.
 func (g *failover) recordSilence(conn *pgconn.PgConn, asked time.Time) {
 	g.mu.Lock()
 	away := !g.answered.After(asked)
@@ -261,8 +259,7 @@ func (g *failover) recordAnswer() {
 	g.lost, g.answered = time.Time{}, time.Now()
 }
 
-// acquire takes a connection from the pool, and looks whether it is likely to work
-// before a job depends on it.
+// acquire takes a connection from the pool, and checks whether it is likely to work before a job depends on it.
 func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	for {
 		conn, err := db.pool.Acquire(ctx)
@@ -314,8 +311,8 @@ func (db *DB) giveBack(conn *pgxpool.Conn, err error) {
 	conn.Release()
 }
 
-// drop takes a connection out of the pool and closes it without a word to its server,
-// which may not answer any more: the pool would wait for that before it opens another.
+// drop takes a connection out of the pool and closes it without a message to its server. The server may no longer
+// answer, and the pool would wait for that before it opens another.
 func drop(conn *pgxpool.Conn) {
 	raw := conn.Hijack().PgConn()
 	if !raw.IsClosed() { // if it is, pgx is closing the socket itself

@@ -22,8 +22,7 @@ type watcher struct {
 	mark string
 }
 
-// look checks what the next look finds: keys of these merchants, or that nothing has
-// changed, when there is none to be named.
+// look checks what the next reading finds: keys of these merchants or, without merchants, that nothing has changed.
 func (w *watcher) look(what string, want ...string) {
 	w.Helper()
 	keys, now, err := w.db.KeysUnless(w.Context(), w.mark)
@@ -46,8 +45,7 @@ func (w *watcher) look(what string, want ...string) {
 // key is one of a merchant.
 func key(merchant string) store.Key { return store.Key{Hash: []byte(merchant), Merchant: merchant} }
 
-// watch returns a watcher of a new store that has keys of a, b and c, and a connection
-// of somebody else.
+// watch returns a watcher of a new store that has keys of a, b and c, and another user's connection.
 func watch(t *testing.T) (*watcher, *pgx.Conn) {
 	t.Helper()
 	url := pgtest.Get(t).Schema(t)
@@ -71,8 +69,8 @@ func (w *watcher) exec(conn *pgx.Conn, sql string) {
 
 const insertD = `INSERT INTO api_keys VALUES ('d', 'd', false, 0, '')`
 
-// TestMarkByHand: whoever changes keys, and how, nodes hear of it; and of nothing that
-// did not happen.
+// TestMarkByHand: nodes notice every change of keys, whoever makes it and however, and notice nothing that did not
+// happen.
 func TestMarkByHand(t *testing.T) {
 	w, conn := watch(t)
 	w.look("nothing")
@@ -117,8 +115,8 @@ func TestMarkByHand(t *testing.T) {
 	w.look("COPY", "x", "y")
 }
 
-// TestMarkInOrder: of two that change keys one waits until the other has committed, so
-// that nobody sees its mark without its keys; who looks waits for nobody.
+// TestMarkInOrder: of two transactions that change keys, one waits until the other has committed, so that no reader
+// sees a mark without its keys. Readers do not wait.
 func TestMarkInOrder(t *testing.T) {
 	w, conn := watch(t)
 	w.exec(conn, `BEGIN`)
@@ -143,8 +141,8 @@ func TestMarkInOrder(t *testing.T) {
 	w.look("after both", "b", "c", "d")
 }
 
-// TestMarkGoesBack: a database may become what it was, by a backup or a standby that
-// was behind; and what comes then is not mistaken for what came before.
+// TestMarkGoesBack: a backup, or a standby that was behind, may take a database back to an earlier state. Later changes
+// are not mistaken for the lost ones.
 func TestMarkGoesBack(t *testing.T) {
 	w, conn := watch(t)
 	w.exec(conn, `CREATE TEMP TABLE keys_then AS TABLE api_keys`)
@@ -170,8 +168,8 @@ func TestMarkGoesBack(t *testing.T) {
 	w.look("one who has seen what never was", "b", "c")
 }
 
-// TestNoMark: where nothing tells of changes, all keys are read each time; and a trigger
-// that was off meanwhile is noticed.
+// TestNoMark: if no trigger reports changes, all keys are read each time, and a trigger that was off for a while is
+// noticed.
 func TestNoMark(t *testing.T) {
 	for name, sql := range map[string]string{
 		"no trigger":               `DROP TRIGGER mark ON api_keys`,
@@ -204,8 +202,8 @@ func TestNoMark(t *testing.T) {
 	w.look("nothing")
 }
 
-// TestEndpointMarksByHand: whoever changes webhook endpoints, and how, nodes hear of it, and of which merchant. Where nothing
-// tells of changes, there are no marks; and what was changed while the triggers were off is noticed.
+// TestEndpointMarksByHand: nodes notice every change of webhook endpoints, whoever makes it and however, and of which
+// merchant. If no trigger reports changes, there are no marks. What was changed while the triggers were off is noticed.
 func TestEndpointMarksByHand(t *testing.T) {
 	db, url := openNew(t)
 	conn := connect(t, url)

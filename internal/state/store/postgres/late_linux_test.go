@@ -9,8 +9,7 @@ import (
 	"github.com/openthreeds/threeds/internal/base/socket"
 )
 
-// TestSentLate: what a connection has not delivered within the time of a call it never
-// does.
+// TestSentLate: what a connection has not delivered within the time of a call, it never delivers.
 func TestSentLate(t *testing.T) {
 	_, at := openNew(t)
 	db := openAt(t, at, Options{Timeout: 3 * time.Second})

@@ -15,9 +15,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
-// TestNothingLate cuts a node off while its writes wait for locks of others. What its
-// callers have heard to have failed the server gives up too: when the locks are released
-// nothing of it happens.
+// TestNothingLate cuts a node off while its writes wait for locks of others. The server also gives up the writes that
+// its callers got errors for: when the locks are released, none of them happens.
 func TestNothingLate(t *testing.T) {
 	server := pgtest.Get(t)
 	direct, at := openNew(t)
@@ -75,8 +74,8 @@ func TestNothingLate(t *testing.T) {
 	}
 }
 
-// TestLastWord: a session that the server ended because it was idle costs no call
-// anything, even when the server's word of it comes after the statement has left.
+// TestLastWord: a session that the server ended because it was idle does not harm any call, even if the server's
+// message comes after the statement was sent.
 func TestLastWord(t *testing.T) {
 	server := pgtest.Get(t)
 	_, at := openNew(t)
@@ -100,14 +99,13 @@ func TestLastWord(t *testing.T) {
 	}
 }
 
-// restAtRandom waits for about the time after which the database ends a session. The moment is what the test varies: any
-// other one is as good.
+// restAtRandom waits for about the time after which the database ends a session. The test varies this moment: each is
+// as good as any other.
 func restAtRandom(rest time.Duration) {
 	time.Sleep(rest - 10*time.Millisecond + rand.N(20*time.Millisecond))
 }
 
-// TestIdleSessions has the database end sessions that rest, at about the moment at which
-// they are used again.
+// TestIdleSessions lets the database end idle sessions at about the moment at which they are used again.
 func TestIdleSessions(t *testing.T) {
 	server := pgtest.Get(t)
 	server.Exec(t, server.URL(), "CREATE DATABASE restless")

@@ -85,8 +85,9 @@ func partsOf(t *testing.T, conn *pgx.Conn, s recorded) (parts []string) {
 // isCandidates matches what may look at all partitions: queries that lock nothing, for what is cleared up or shown in lists.
 var isCandidates = regexp.MustCompile(`(?is)^SELECT .* FROM (txns|events|deliveries)\b.*\bLIMIT \$\d$`)
 
-// TestOneKey: each statement about a transaction, its events and their deliveries is of one key. So it touches one partition
-// of tables that are cut by the hash of the key, the same of all three; only candidates are read from all.
+// TestOneKey: each statement about a transaction, its events and their deliveries concerns one key. So it touches the
+// same one partition of all three tables, if they are partitioned by the hash of the key. Only candidates are read from
+// all partitions.
 func TestOneKey(t *testing.T) {
 	url := pgtest.Get(t).Schema(t)
 	openAt(t, url, Options{})
@@ -257,8 +258,8 @@ var (
 	locks   = regexp.MustCompile(`(?is)\bFOR (NO KEY )?(UPDATE|SHARE|KEY SHARE)\b|\{for update\}`)
 	byKey   = regexp.MustCompile(`(?is)\bWHERE (\w+ = \$\d+)( AND \w+ = \$\d+)*\s*$`)
 
-	// volatileControl are the functions that may be in a write although they are volatile: their tables are control tables,
-	// which no database distributes.
+	// volatileControl are the functions that a write may call although they are volatile: the write is to a control
+	// table, which no database distributes.
 	volatileControl = map[string]string{
 		"nextval":         "numbers of uploads",
 		"uuid_send":       "", // is immutable; its argument is what follows
@@ -266,8 +267,8 @@ var (
 	}
 )
 
-// TestNothingVolatileAndNoLockWithoutAKey: no write of the package asks the clock or anything else that changes within the
-// statement, and whatever locks rows names them by their key.
+// TestNothingVolatileAndNoLockWithoutAKey: no write of the package reads the clock or anything else that changes within
+// the statement, and every statement that locks rows names them by their key.
 func TestNothingVolatileAndNoLockWithoutAKey(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), pgtest.Get(t).URL())
 	if err != nil {

@@ -93,8 +93,8 @@ func TestPrivilegesFromNothing(t *testing.T) {
 	}
 }
 
-// TestReadOnlyUser: what may be read alone is there, and not ready for requests, from the
-// start and whenever privileges are taken away.
+// TestReadOnlyUser: a store that may only be read opens, but is not ready for requests, from the start or as soon as
+// privileges are taken away.
 func TestReadOnlyUser(t *testing.T) {
 	server := pgtest.Get(t)
 	_, url := openNew(t)
@@ -125,8 +125,8 @@ func TestReadOnlyUser(t *testing.T) {
 	}
 }
 
-// TestPassfileMissing: the driver would pass it over, and the server then say that a
-// password is wrong.
+// TestPassfileMissing: the driver would ignore a missing file, and the server would then say that the password is
+// wrong.
 func TestPassfileMissing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pgpass")
 	if _, err := configure("postgres://u@db1/threeds?passfile="+file, callTimeout); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "passfile") {
@@ -140,8 +140,7 @@ func TestPassfileMissing(t *testing.T) {
 	}
 }
 
-// TestCheck: what is wrong in a URL is known before a server is asked. Files are not looked
-// for, and no value is quoted.
+// TestCheck: faults in a URL are found without a server. Files are not looked for, and no value is quoted.
 func TestCheck(t *testing.T) {
 	const unreadable = "the URL cannot be read"
 	for _, tt := range []struct{ url, want string }{
@@ -174,8 +173,8 @@ func TestNoSQLState(t *testing.T) {
 	}
 }
 
-// TestTriedAgain: what the server has undone because of others is done again, four
-// times at most; any other refusal is final.
+// TestTriedAgain: what the server has undone because of other transactions is tried again, at most four times; any
+// other refusal is final.
 func TestTriedAgain(t *testing.T) {
 	server := pgtest.Get(t)
 	db, at := openNew(t)
@@ -191,7 +190,7 @@ func TestTriedAgain(t *testing.T) {
 		{completionUnknown, 1, false}, {"08006", 1, false},
 	} {
 		t.Run(fmt.Sprint(tt.code, " ", tt.refusals), func(t *testing.T) {
-			// A sequence counts although what has counted is undone.
+			// A sequence counts even if its transaction is undone.
 			server.Exec(t, at, `DROP SEQUENCE IF EXISTS refusals`)
 			server.Exec(t, at, `CREATE SEQUENCE refusals`)
 			server.Exec(t, at, fmt.Sprintf(`CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -206,7 +205,7 @@ func TestTriedAgain(t *testing.T) {
 			if (err == nil) != tt.ok || known(err) {
 				t.Errorf("Create: %v, want success: %v", err, tt.ok)
 			}
-			// Of these it may be the engine behind another that has failed.
+			// With these codes, the engine behind a proxy may have failed.
 			doubt := tt.code == completionUnknown || tt.code == "08006"
 			if undone := errors.Is(err, store.ErrUndone); undone != (!tt.ok && !doubt) {
 				t.Errorf("Create: %v, ErrUndone in it is %t", err, undone)

@@ -3,20 +3,18 @@
 //
 // Transactions and leases expire by the clock of the database, so the clocks of
 // the nodes do not matter here. Every write is one statement that commits by
-// itself, or one transaction; none is held open while a caller's function runs, so
-// a node that stops in the middle holds up nobody. synchronous_commit is "on" or
-// "remote_apply" in every session, whatever the server's default: what has returned
-// nil is on disk, and with synchronous standbys on theirs.
+// itself, or one transaction; none is held open while a caller's function runs, so a node that stops in the middle does
+// not delay others. synchronous_commit is "on" or "remote_apply" in every session, whatever the server's default: a
+// write that has returned nil is on disk, and with synchronous standbys also on theirs.
 //
 // A write whose outcome is not known, because the connection broke or a standby
-// did not confirm, returns an error and is never tried again. A write that the
-// server has surely not done is. When a caller has given up, the server does so too: a
-// statement runs there for no longer than a call may take, and what has not reached the
-// server by then is not sent any more. A commit that waits for a standby is not given up.
+// did not confirm, returns an error and is never tried again. A write that the server has certainly not done is tried
+// again. When a caller has given up, the server does so too: a statement runs there for no longer than a call may take,
+// and what has not reached the server by then is no longer sent. A commit that waits for a standby is not given up.
 //
-// A write of a transaction, an event or a delivery is of one key: the id of the transaction. So their tables may be
-// partitioned, or distributed, by its hash. What clears up reads candidates without locks, and then changes each key by
-// itself if it is still as it was seen.
+// A write of a transaction, an event or a delivery concerns one key: the id of the transaction. So their tables may be
+// partitioned, or distributed, by its hash. Cleaning up reads candidates without locks, and then changes each key by
+// itself if it is still as it was read.
 package postgres
 
 import (
@@ -54,13 +52,13 @@ const (
 )
 
 // serverClock is when the server got a statement, in milliseconds since 1970, in SQL. It stays the same within the
-// statement: a database that distributes its tables sends no write on whose parts could see different times.
+// statement: a database that distributes its tables does not pass on a write whose parts could see different times.
 const serverClock = `floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint`
 
 // dialectOf returns the dialect of PostgreSQL with a clock.
 //
-// A mark comes from a trigger. Without it, or if it does not always fire, there is no mark. The trigger's xmin is part of
-// the mark: it changes if the trigger was off for a while.
+// A mark comes from a trigger. Without a trigger, or if it does not always fire, there is no mark. The trigger's xmin
+// is part of the mark: it changes if the trigger was off for a while.
 func dialectOf(clock string) rows.Dialect {
 	const endpointTriggers = `(SELECT string_agg('-' || xmin, '' ORDER BY tgname) FROM pg_trigger
 		WHERE tgrelid = 'endpoints'::regclass AND tgname IN ('mark', 'mark_merchant') AND tgenabled = 'A' HAVING count(*) = 2)`
@@ -129,8 +127,8 @@ var _ store.Store = (*DB)(nil)
 
 // Open opens the store in the database that a URL names, as libpq and pgxpool
 // understand it: postgres://USER@HOST[,HOST…]/DATABASE?sslmode=verify-full&…
-// Tables are made, and those of an older release brought up to date. A database of a
-// newer release is used as it is if it says that this release can, and refused otherwise.
+// Tables are made, and those of an older release brought up to date. A database of a newer release is used as it is if
+// it says that this release can use it, and refused otherwise.
 func Open(ctx context.Context, url string, opt Options) (*DB, error) {
 	db, err := open(ctx, url, opt)
 	if err != nil {
@@ -220,9 +218,8 @@ func Check(text string) error {
 	return fmt.Errorf("%s in the URL: no such value", strings.Join(bad, ", "))
 }
 
-// serverTime is the statement_timeout for a call with a time limit: a little less, so
-// that the server's refusal comes while the caller still waits. Else the outcome would
-// be unknown.
+// serverTime is the statement_timeout for a call with a time limit: a little less, so that the server's refusal comes
+// while the caller still waits. Otherwise the outcome would be unknown.
 func serverTime(limit time.Duration) string {
 	return strconv.FormatInt((limit - limit/10).Milliseconds(), 10)
 }
@@ -250,7 +247,7 @@ func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 		cfg.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	if !given.Has("target_session_attrs") {
-		// Of several hosts the one that takes writes; a standby alone is an error.
+		// Of several hosts, use the one that takes writes. If there are only standbys, that is an error.
 		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	session := cfg.ConnConfig.RuntimeParams
@@ -280,8 +277,8 @@ func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 func setSession(session map[string]string, timeout time.Duration) error {
 	for name, value := range map[string]string{
 		"application_name": "threeds",
-		// The server's own limits, for when this process is gone or cut off: what its
-		// caller was told has failed must not happen much later.
+		// The server's own limits, for when this process is gone or cut off: a write must not happen long after its
+		// caller heard that it has failed.
 		"statement_timeout":                   serverTime(timeout),
 		"idle_in_transaction_session_timeout": strconv.FormatInt(timeout.Milliseconds(), 10),
 	} {
@@ -318,8 +315,8 @@ func readable(file string) error {
 }
 
 const (
-	// sqlDurable has every commit of a session wait for the disk, and for that of the
-	// standbys, if the server has synchronous ones.
+	// sqlDurable makes every commit of a session wait for the disk, and for the disks of the standbys, if the server
+	// has synchronous ones.
 	sqlDurable = `SELECT set_config('synchronous_commit', 'on', false)
 		WHERE current_setting('synchronous_commit') <> 'remote_apply'`
 

@@ -49,7 +49,7 @@ func openNew(t testing.TB) (*DB, string) {
 	return openAt(t, url, Options{}), url
 }
 
-// A clock of the server goes only when told to.
+// A clock of the server goes only when the test moves it.
 type clock struct {
 	t      *testing.T
 	server *pgtest.Server
@@ -147,7 +147,7 @@ func TestServerClock(t *testing.T) {
 			t.Errorf("Get of one with %v to live: %v", left, err)
 		}
 	}
-	// A node whose clock is ahead takes nothing away that lives here.
+	// A node whose clock is ahead removes nothing that is still alive here.
 	if n, err := db.Sweep(ctx, time.Now().Add(2*time.Hour)); n != 1 || err != nil {
 		t.Errorf("Sweep by a clock that is ahead = %d, %v; want 1", n, err)
 	}

@@ -8,11 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// migrations lead from nothing to the present schema. The version of a database
-// is how many of them it has seen. Never change one that was released; add one
-// that nodes of the release before can live with, for they run on beside it: new
-// tables, and new columns that may be left out. Else raise compatibleFrom, so that none
-// of them starts again.
+// migrations lead from an empty database to the present schema. The version of a database is how many of them it has
+// seen. Never change one that was released. Add one that nodes of the previous release can work with, for they still
+// run during an upgrade: new tables, and new columns that may be left out. Otherwise raise compatibleFrom, so that no
+// such node starts again.
 var migrations = []string{baseline}
 
 // baseline is the schema of release 0.1.0. Times are milliseconds since 1970. Texts are compared byte by byte, for the
@@ -203,8 +202,8 @@ const baseline = `
 // clearAudit are the statements that change the audit trail: that of a backup takes the place of all.
 var clearAudit = []string{`SET LOCAL threeds.restoring = 'on'`, `DELETE FROM audit`, `SET LOCAL threeds.restoring = 'off'`}
 
-// compatibleFrom is the oldest schema version whose builds work with the tables that
-// migrations make. Raise it with a step that those builds cannot live with.
+// compatibleFrom is the oldest schema version whose builds work with the tables that migrations make. Raise it with a
+// step that those builds cannot work with.
 const compatibleFrom = 1
 
 const (
@@ -218,8 +217,8 @@ const sqlBeginMigration = `BEGIN; SET LOCAL statement_timeout = '50s'`
 // migrating is the advisory lock under which one process at a time migrates.
 const migrating = 0x3d5ec04e
 
-// migrate brings the schema up to date with steps. A schema that is up to date is only
-// read, and so is one that has seen more steps and says that it may be used.
+// migrate brings the schema up to date with steps. A schema that is up to date is only read. So is one that has seen
+// more steps, if it says that it may be used.
 func migrate(ctx context.Context, conn *pgx.Conn, steps []string, compatibleFrom int) error {
 	var there bool
 	if err := conn.QueryRow(ctx, `SELECT to_regclass('schema_version') IS NOT NULL`).Scan(&there); err != nil {
@@ -257,8 +256,8 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string, compatibleFrom
 	})
 }
 
-// versionOf reads the version of the schema, and the oldest one whose builds can use it; 0 if there is none. A schema that
-// builds of these steps cannot use is an error.
+// versionOf reads the version of the schema, and the oldest version whose builds can use it; 0 if there is no schema.
+// If builds with these steps cannot use the schema, that is an error.
 func versionOf(ctx context.Context, conn interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, steps []string) (version, from int, err error) {

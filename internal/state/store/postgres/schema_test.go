@@ -29,8 +29,8 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// TestMigrate plays the next release: its node brings the schema up to date beside
-// one of this release, which works on, and which can be started again.
+// TestMigrate plays the next release: its node brings the schema up to date while a node of this release goes on
+// working, and that one can be started again.
 func TestMigrate(t *testing.T) {
 	old, url := openNew(t)
 	ctx := t.Context()
@@ -62,8 +62,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestD103OlderBuildIsRefused: a schema that says that builds of this version cannot use it is
-// not opened, and stays what it is.
+// TestD103OlderBuildIsRefused: a schema that says that builds of this version cannot use it is not opened, and stays as
+// it is.
 func TestD103OlderBuildIsRefused(t *testing.T) {
 	_, url := openNew(t)
 	ctx := t.Context()
@@ -105,8 +105,7 @@ func TestMigrateFails(t *testing.T) {
 	openAt(t, url, Options{})
 }
 
-// TestMigrationHasTime: a migration may take longer than a call, and nodes of whatever
-// release know each other's by the same lock.
+// TestMigrationHasTime: a migration may take longer than a call, and nodes of all releases use the same lock for it.
 func TestMigrationHasTime(t *testing.T) {
 	url := pgtest.Get(t).Schema(t)
 	conn := connect(t, url)
@@ -126,8 +125,8 @@ func TestMigrationHasTime(t *testing.T) {
 	}
 }
 
-// TestVersionNotReadable: who may not read which version a database has is told so, and
-// not that he may make no tables.
+// TestVersionNotReadable: a user who may not read the version of a database gets that as the error, and not that the
+// user may not make tables.
 func TestVersionNotReadable(t *testing.T) {
 	server := pgtest.Get(t)
 	_, url := openNew(t)
@@ -144,8 +143,7 @@ func TestVersionNotReadable(t *testing.T) {
 	}
 }
 
-// TestOpenAtOnce has a crowd of processes start with one new database, and then
-// claim the same ids.
+// TestOpenAtOnce starts a crowd of processes with one new database, and then lets them claim the same ids.
 func TestOpenAtOnce(t *testing.T) {
 	url := pgtest.Get(t).Schema(t) + "&pool_max_conns=4"
 	var wg sync.WaitGroup
@@ -302,8 +300,7 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// TestStandbyRefused: a server that takes no writes is none of ours, and one that
-// takes none any more is left.
+// TestStandbyRefused: a server that takes no writes is not used, and one that stops taking writes is left.
 func TestStandbyRefused(t *testing.T) {
 	server := pgtest.Get(t)
 	db, url := openNew(t)

@@ -16,8 +16,7 @@ type scouting struct{}
 const askTime = time.Second
 
 // A scout connects to the other hosts of a URL, to see whether one of them has become the
-// primary, with a newer timeline. As long as the former primary still answers reads, no
-// failure would tell.
+// primary, with a newer timeline. As long as the previous primary still answers reads, no failure would show that.
 type scout struct {
 	failover *failover
 	config   *pgx.ConnConfig

@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// FOR UPDATE makes it a fence: nobody acquires the lease until what follows is
-	// committed.
+	// FOR UPDATE makes it a fence: no holder acquires the lease until what follows is committed.
 	sqlFence = `SELECT token FROM leases WHERE name = $1 AND token = $2 AND holder = $3 FOR UPDATE`
 
 	sqlNewer = `SELECT EXISTS (SELECT FROM snapshots WHERE scheme = $1 AND generation >= $2)`
@@ -28,8 +27,8 @@ const (
 	sqlUpload   = `INSERT INTO uploads (scheme, id) VALUES ($1, nextval('upload_ids'))
 		ON CONFLICT (scheme) DO UPDATE SET id = excluded.id RETURNING id`
 
-	// The lock holds off whoever would replace the upload until the chunk is committed,
-	// so that it sees the chunk and deletes it.
+	// The lock delays a replacement of the upload until the chunk is committed, so that the replacement sees the chunk
+	// and deletes it.
 	sqlAddChunk = `INSERT INTO chunks (snapshot, n, data) SELECT $1, $2, $3 FROM uploads WHERE scheme = $4 AND id = $1 FOR UPDATE`
 
 	sqlEndUpload = `DELETE FROM uploads WHERE scheme = $1 AND id = $2`
@@ -63,7 +62,7 @@ func (db *DB) PutSnapshot(ctx context.Context, s store.Snapshot, lease store.Lea
 		err = db.publish(ctx, id, s, size, sum, lease, keep)
 	}
 	if err != nil {
-		// Whoever next puts a snapshot of the scheme frees it, if this does not.
+		// The next PutSnapshot of the scheme frees it, if this does not.
 		_ = db.transact(context.WithoutCancel(ctx), "drop upload", func(ctx context.Context, tx pgx.Tx) error {
 			if err := changed(store.ErrNotFound)(tx.Exec(ctx, sqlEndUpload, s.Scheme, id)); err != nil {
 				return err
@@ -98,8 +97,7 @@ func (db *DB) beginUpload(ctx context.Context, s store.Snapshot, lease store.Lea
 	return id, err
 }
 
-// fence answers ErrFenced unless l is good for writing, and then keeps it so until
-// the transaction ends.
+// fence returns ErrFenced unless l may still write. If it may, it stays so until the transaction ends.
 func fence(ctx context.Context, tx pgx.Tx, l store.Lease) error {
 	var token int64
 	return noRow(tx.QueryRow(ctx, sqlFence, l.Name, l.Token, l.Holder).Scan(&token), store.ErrFenced)
@@ -149,7 +147,7 @@ func (db *DB) publish(ctx context.Context, id int64, s store.Snapshot, size int6
 		if err := fence(ctx, tx, lease); err != nil {
 			return err
 		}
-		// There is one upload per scheme: whoever has deleted its row is alone from here on.
+		// There is one upload per scheme: the transaction that has deleted its row is alone from here on.
 		if err := changed(store.ErrFenced)(tx.Exec(ctx, sqlEndUpload, s.Scheme, id)); err != nil {
 			return err
 		}
@@ -189,8 +187,8 @@ func (db *DB) OpenSnapshot(ctx context.Context, scheme string, generation int64)
 	return c, nil
 }
 
-// content reads a snapshot. It holds no connection between two chunks. As no id
-// comes twice, all chunks are of the one snapshot.
+// content reads a snapshot. It holds no connection between two chunks. Ids are never reused, so all chunks belong to
+// the same snapshot.
 type content struct {
 	ctx  context.Context
 	db   *DB

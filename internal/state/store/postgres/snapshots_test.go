@@ -35,8 +35,8 @@ func put(t *testing.T, db *DB, generation int64, content io.Reader, keep int) er
 	return db.PutSnapshot(t.Context(), store.Snapshot{Scheme: "visa", Generation: generation}, l, content, keep)
 }
 
-// TestNothingLeft: chunks of snapshots that are gone, and of uploads that ended in
-// an error or with their process, do not stay.
+// TestNothingLeft: no chunks stay of snapshots that are gone, nor of uploads that ended in an error or with their
+// process.
 func TestNothingLeft(t *testing.T) {
 	db, url := openNew(t)
 	data := make([]byte, 3*chunkLen)
@@ -55,7 +55,7 @@ func TestNothingLeft(t *testing.T) {
 	if n := count(t, url, `SELECT (SELECT count(*) FROM chunks) + (SELECT count(*) FROM uploads)`); n != 2*3 {
 		t.Errorf("%d rows after an upload that failed, want 6 chunks", n)
 	}
-	ctx, cancel := context.WithCancel(t.Context()) // as when a process is told to end
+	ctx, cancel := context.WithCancel(t.Context()) // as when a process is shut down
 	l, err := db.Acquire(ctx, "visa", "me", time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -81,8 +81,7 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// TestDamagedSnapshot takes bytes out of a snapshot, or changes some: no reader
-// comes to a good end.
+// TestDamagedSnapshot removes or changes bytes of a snapshot: every reader of it ends with an error.
 func TestDamagedSnapshot(t *testing.T) {
 	for _, damage := range []string{
 		`DELETE FROM chunks WHERE n = 0`, `DELETE FROM chunks WHERE n = 2`, `UPDATE chunks SET data = '' WHERE n = 1`,
@@ -128,8 +127,8 @@ func commitWhenAwaited(t *testing.T, url string, conn *pgx.Conn) <-chan error {
 	return committed
 }
 
-// TestOvertakenAddsNothing: another upload has taken the place, freed the chunks
-// and not yet committed when the next chunk comes: it waits, and is not added.
+// TestOvertakenAddsNothing: another upload has taken the place and freed the chunks, and has not yet committed, when
+// the next chunk comes. The chunk waits, and is not added.
 func TestOvertakenAddsNothing(t *testing.T) {
 	db, url := openNew(t)
 	conn := connect(t, url)
@@ -158,8 +157,8 @@ func TestOvertakenAddsNothing(t *testing.T) {
 	}
 }
 
-// TestOvertakenLeavesNothing: an upload of another process adds a chunk, and has not yet
-// committed it, when the next one takes its place: that waits, and frees the chunk too.
+// TestOvertakenLeavesNothing: an upload of another process has added a chunk, and not yet committed it, when the next
+// upload takes its place. The next one waits, and frees that chunk too.
 func TestOvertakenLeavesNothing(t *testing.T) {
 	db, url := openNew(t)
 	conn := connect(t, url)

@@ -36,8 +36,8 @@ func (db *DB) Create(ctx context.Context, t store.Txn) error {
 		t.ID, t.Owner, t.Scheme, string(t.State), rows.Blob(t.Data), t.Expires.UnixMilli(), ver)
 }
 
-// Get implements [store.Store]. A former primary that this process takes for the primary lacks what was written since.
-// So it says that a transaction is not there only after it has asked the other hosts.
+// Get implements [store.Store]. If this process takes a previous primary for the primary, that one lacks what was
+// written since. So it says that a transaction is not there only after it has asked the other hosts.
 func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
 	before := db.failover.promotions()
 	t, err := rows.One(ctx, db.Rows, "get", rows.ScanTxn, sqlGet, id)
@@ -58,9 +58,8 @@ func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit 
 	return rows.All(ctx, db.Rows, "list", rows.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
 }
 
-// Update implements [store.Store]. It has change work with no connection and no
-// lock held, and writes if the transaction is still what it was. Whenever it has to
-// start again, another update has succeeded.
+// Update implements [store.Store]. It calls change without holding a connection or a lock, and writes if the
+// transaction is still what it was. Whenever it has to start again, another update has succeeded.
 func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 	id := was.ID
 	for {

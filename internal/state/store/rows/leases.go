@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// The clock may be asked more than once and might step back in between: another
-	// holder gets another token in any case.
+	// The clock may be read more than once, and might step back in between: another holder gets another token in any
+	// case.
 	sqlAcquire = `INSERT INTO leases AS l (name, token, holder, expires) VALUES ($1, 1, $2, {now} + $3)
 		ON CONFLICT (name) DO UPDATE SET
 			token = l.token + CASE WHEN l.holder = $2 AND l.expires > {now} THEN 0 ELSE 1 END,
@@ -18,7 +18,7 @@ const (
 		RETURNING token, expires`
 	sqlRelease = `UPDATE leases SET holder = NULL WHERE name = $1 AND token = $2 AND holder = $3`
 
-	// Nobody acquires the lease until the value is committed.
+	// No holder acquires the lease until the value is committed.
 	sqlPutState = `INSERT INTO small_states (key, value)
 		SELECT $4, $5 FROM leases WHERE name = $1 AND token = $2 AND holder = $3 {for update}
 		ON CONFLICT (key) DO UPDATE SET value = excluded.value`

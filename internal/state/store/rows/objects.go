@@ -17,7 +17,7 @@ const (
 	sqlRemoveObject = `DELETE FROM objects WHERE kind = $1 AND id = $2 AND (expires IS NULL OR expires > {now})`
 	sqlSweepObjects = `DELETE FROM objects WHERE expires <= $1 AND expires <= {now}`
 
-	// Two that append at once may both see the same last entry: the primary key lets one through.
+	// Two appends at once may both see the same last entry: the primary key lets only one succeed.
 	sqlAppendAudit = `INSERT INTO audit (seq, at, link, data)
 		SELECT $1, $2, $3, $4 WHERE CAST($1 AS bigint) = 1 + (SELECT coalesce(max(seq), 0) FROM audit) ON CONFLICT (seq) DO NOTHING`
 	sqlAudit       = `SELECT seq, at, link, data FROM audit WHERE seq > $1 AND seq < $2 AND at >= $3 AND at < $4`

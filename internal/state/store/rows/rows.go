@@ -1,14 +1,14 @@
-// Package rows keeps those rows of a [store.Store] that change seldom, in either SQL database: API keys, merchants,
-// objects, the audit trail, webhook endpoints, events, leases, small states and nodes. The stores of packages sqlite and
-// postgres embed [Rows]. By themselves they keep transactions and snapshots, hand out deliveries, and do what takes
-// several statements in one of them.
+// Package rows keeps the rows of a [store.Store] that rarely change, in either SQL database: API keys, merchants,
+// objects, the audit trail, webhook endpoints, events, leases, small states and nodes. The stores of packages sqlite
+// and postgres embed [Rows]. The two packages themselves keep transactions and snapshots, hand out deliveries, and do
+// what takes several statements in one of the databases.
 //
 // The statements are in the SQL that both databases understand. Tables have the same names, and parameters are $1, $2
 // and so on. Where the databases differ, a statement has a word in braces, which stands for a text of the [Dialect].
 //
 // The two do not share a [database/sql.DB], but an [Engine] of two methods. After an error, the store of PostgreSQL has
-// to know whether a statement may have been done, and whether the server was a former primary: only a connection of pgx
-// tells. And all writes to SQLite go through one goroutine, which commits many of them at once.
+// to know whether a statement may have been done, and whether the server was a previous primary. Only a connection of
+// pgx can say that. And all writes to SQLite go through one goroutine, which commits many of them at once.
 package rows
 
 import (
@@ -20,8 +20,8 @@ import (
 
 // An Engine runs statements in a database. What says what is done, for texts of errors.
 type Engine interface {
-	// Change runs a statement that commits by itself. Its error is none if no row has changed. If there is something to
-	// scan into, the statement returns the row that has changed.
+	// Change runs a statement that commits by itself. If no row has changed, its error is none. If there is something
+	// to scan into, the statement returns the row that has changed.
 	Change(ctx context.Context, what string, none error, statement string, args []any, into ...any) error
 
 	// Query calls read with the rows of a query. It may do so again after a failure. An error of read that is one of
@@ -40,7 +40,7 @@ type Result interface {
 type Dialect struct {
 	Now       string // {now}: the present, in milliseconds since 1970
 	Texts     string // {texts $1}: a query for the texts of the first argument, which Join has made
-	ForUpdate string // {for update}: the end of a query whose row nobody else may change until the commit
+	ForUpdate string // {for update}: the end of a query whose row no other transaction may change until the commit
 
 	// The marks of what nodes follow. A mark that is NULL says that nothing tells of changes.
 	KeysMark      string // {mark of keys}: an expression, the mark of API keys and merchants

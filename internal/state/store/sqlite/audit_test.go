@@ -10,7 +10,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// TestK10TheDatabaseKeepsTheAuditTrail: it refuses statements that would change or remove an entry, also after a
+// TestK10TheDatabaseKeepsTheAuditTrail: it refuses statements that would change or remove an entry, even after a
 // restore.
 func TestK10TheDatabaseKeepsTheAuditTrail(t *testing.T) {
 	t.Parallel()

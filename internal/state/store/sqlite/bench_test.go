@@ -98,9 +98,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkRawInserts is what the engine below can do: the same rows into a table
-// of id and data, one prepared statement on one connection, so many to a commit.
-// It is the measure for BenchmarkCreate and BenchmarkUpdate.
+// BenchmarkRawInserts is what SQLite itself can do: the same rows into a table of id and data, one prepared statement
+// on one connection, a number of rows per commit. It is the measure for BenchmarkCreate and BenchmarkUpdate.
 func BenchmarkRawInserts(b *testing.B) {
 	for _, n := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("%dpercommit", n), func(b *testing.B) {
@@ -114,7 +113,7 @@ func BenchmarkRawInserts(b *testing.B) {
 				b.Fatal(err)
 			}
 			conn := writes.conn
-			defer raw.closeFiles() // nothing is at stake
+			defer raw.closeFiles() // the data is not needed
 			ctx := context.Background()
 			if _, err := conn.ExecContext(ctx, "CREATE TABLE raw (id TEXT PRIMARY KEY, data BLOB)"); err != nil {
 				b.Fatal(err)
@@ -177,8 +176,8 @@ func benchSnapshot(b *testing.B, db *DB, generation int64) {
 	}
 }
 
-// BenchmarkPutSnapshot writes generation after generation; from the fourth on one
-// is removed for each that is added.
+// BenchmarkPutSnapshot writes one generation after the other; from the fourth on, one is removed for each that is
+// added.
 func BenchmarkPutSnapshot(b *testing.B) {
 	db, _ := openTemp(b)
 	b.SetBytes(snapshotLen)
@@ -207,8 +206,8 @@ func BenchmarkReadSnapshot(b *testing.B) {
 	}
 }
 
-// BenchmarkCreateBeside is how long another write takes while nothing else
-// happens, and while snapshots are written all the time.
+// BenchmarkCreateBeside measures how long another write takes while nothing else happens, and while snapshots are
+// written all the time.
 func BenchmarkCreateBeside(b *testing.B) {
 	for _, beside := range []string{"nothing", "snapshots"} {
 		b.Run(beside, func(b *testing.B) {

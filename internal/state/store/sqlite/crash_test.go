@@ -17,10 +17,9 @@ func openRaw(t testing.TB, dir string) *sql.DB {
 	return db
 }
 
-// TestOpenAfterCrash opens what a killed process leaves: the files as they are
-// while the store is open, the log not yet in the database. Then the log is cut
-// off at any place, as when the machine dies in the middle of a commit: what is
-// there are the first n writes, whole, for some n.
+// TestOpenAfterCrash opens what a killed process leaves: the files as they are while the store is open, with the log
+// not yet in the database. Then the log is cut off at any place, as when the machine dies in the middle of a commit.
+// The store then has the first n writes, complete, for some n.
 func TestOpenAfterCrash(t *testing.T) {
 	db, dir := openTemp(t)
 	const n = 20

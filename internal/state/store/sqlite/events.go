@@ -89,7 +89,7 @@ func (db *DB) PutEvent(ctx context.Context, e store.Event) error {
 	})
 }
 
-// ClaimDeliveries implements [store.Events]. It writes nothing while nothing is due.
+// ClaimDeliveries implements [store.Events]. It does not write if nothing is due.
 func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, busy []string, most int) (all []store.Delivery, err error) {
 	var due int
 	err = db.read(ctx, "claim deliveries", func(r *reader) error { return r.row(sqlAnyDue, now.UnixMilli()).Scan(&due) })

@@ -12,8 +12,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/sqlite"
 )
 
-// TestForeignFile: a backup that root has put back may be read and not written. A server
-// on it would say that it is ready and refuse every authentication.
+// TestForeignFile: a backup that root has restored may be readable but not writable. A server that uses it would say
+// that it is ready and refuse every authentication.
 func TestForeignFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	file := filepath.Join(dir, "threeds.db")
@@ -29,7 +29,7 @@ func TestForeignFile(t *testing.T) {
 	}
 	opened, untested := make(chan error, 1), make(chan error, 1)
 	go func() {
-		if os.Geteuid() == 0 { // who may write everywhere
+		if os.Geteuid() == 0 { // a user who may write everywhere
 			runtime.LockOSThread() // and the thread ends with this goroutine
 			_ = syscall.Setfsuid(65534)
 		}

@@ -28,8 +28,8 @@ const sector = 512
 // recordedStates are the states of a recorded transaction, one per commit.
 var recordedStates = []store.State{"sent", "challenge", "result"}
 
-// TestRecordedChild is the process whose calls recordCalls records. It tells of each commit
-// once the store has acknowledged it, and ends without tidying up.
+// TestRecordedChild is the process whose calls recordCalls records. It reports each commit once the store has
+// acknowledged it, and ends without closing the store.
 func TestRecordedChild(t *testing.T) {
 	dir := os.Getenv(recordedDir)
 	if dir == "" {
@@ -304,8 +304,8 @@ func countImages(t *testing.T, few int) int {
 	return n
 }
 
-// TestCrashImages records every write and every sync of 200 transactions. Then it opens what
-// a crash would leave, and looks for all that was acknowledged before it.
+// TestCrashImages records every write and every sync of 200 transactions. Then it opens what a crash would leave, and
+// checks that everything acknowledged before is there.
 func TestCrashImages(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -383,8 +383,8 @@ type crashPoint struct {
 	pending []recordedCall // what may be there or not
 }
 
-// replay makes images after calls that lie evenly over the recording, several after the same
-// call if there are more images than calls. It returns how many acknowledged commits are lost.
+// replay makes images after calls that are spread evenly over the recording, or several after the same call if there
+// are more images than calls. It returns how many acknowledged commits are lost.
 func replay(t *testing.T, start image, calls []recordedCall, images int, of func(*crashPoint) image) (lost int) {
 	t.Helper()
 	at := &crashPoint{cached: start.clone(), durable: start.clone()}

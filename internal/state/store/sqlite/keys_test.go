@@ -7,8 +7,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// TestMarkByHand: whoever changes keys, and how, servers hear of it; and of nothing that
-// did not happen.
+// TestMarkByHand: servers notice every change of keys, whoever makes it and however, and notice nothing that did not
+// happen.
 func TestMarkByHand(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Open(dir, Options{})
@@ -69,7 +69,8 @@ func TestMarkByHand(t *testing.T) {
 	look("after a change", []string{}...)
 }
 
-// TestEndpointMarksByHand: whoever changes webhook endpoints, and how, servers hear of it, and of which merchant.
+// TestEndpointMarksByHand: servers notice every change of webhook endpoints, whoever makes it and however, and of which
+// merchant.
 func TestEndpointMarksByHand(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Open(dir, Options{})

@@ -31,7 +31,7 @@ func joinTexts(texts []string) any {
 // An engine is a [rows.Engine].
 type engine struct{ db *DB }
 
-// args adds what a statement needs beside its arguments.
+// args adds what a statement needs in addition to its arguments.
 func (e engine) args(statement string, args []any) []any {
 	if strings.Contains(statement, dialect.Now) {
 		return append(args[:len(args):len(args)], sql.Named("now", e.db.now().UnixMilli()))
@@ -39,7 +39,7 @@ func (e engine) args(statement string, args []any) []any {
 	return args
 }
 
-// Change implements [rows.Engine]. The clock is asked where nobody else writes, and not before the wait for that.
+// Change implements [rows.Engine]. The clock is read when this process alone writes, and not before it waits for that.
 func (e engine) Change(ctx context.Context, what string, none error, statement string, args []any, into ...any) error {
 	return e.db.write(ctx, what, func(w *writer) (answer, failed error) {
 		args := e.args(statement, args)
@@ -132,8 +132,7 @@ func (s *statements) Close() error {
 	return errors.Join(append(errs, s.conn.Close())...)
 }
 
-// read runs f with a reader that is free. An error that is none of the contract
-// says what was being done.
+// read runs f with a reader that is free. An error that is not part of the contract says what was being done.
 func (db *DB) read(ctx context.Context, what string, f func(r *reader) error) error {
 	if err := db.beginCall(ctx); err != nil {
 		return err
@@ -142,8 +141,7 @@ func (db *DB) read(ctx context.Context, what string, f func(r *reader) error) er
 	return db.withReader(ctx, what, f)
 }
 
-// withReader is read within a call. Queries take no context: they are short, and
-// to interrupt one costs its connection.
+// withReader is read within a call. Queries take no context: they are short, and interrupting one costs its connection.
 func (db *DB) withReader(ctx context.Context, what string, f func(r *reader) error) error {
 	var r *reader
 	select {

@@ -10,9 +10,8 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// migrations lead from nothing to the present schema. The version of a database
-// is how many of them it has seen. Never change one that was released; add one
-// that releases before it can live with, or raise compatibleFrom.
+// migrations lead from an empty database to the present schema. The version of a database is how many of them it has
+// seen. Never change one that was released. Add one that earlier releases can work with, or raise compatibleFrom.
 var migrations = []string{baseline}
 
 // baseline is the schema of release 0.1.0. Times are milliseconds since 1970.
@@ -195,11 +194,11 @@ const sqlKeepAudit = `CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGI
 var clearAudit = []string{`DROP TRIGGER audit_kept; DROP TRIGGER audit_unchanged`, `DELETE FROM audit`, sqlKeepAudit}
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that
-// migrations make. Raise it with a step that those builds cannot live with.
+// migrations make. Raise it with a step that those builds cannot work with.
 const compatibleFrom = 1
 
-// migrate brings the schema up to date with steps. Of several processes one does it. A
-// schema that has seen more steps is left as it is, if it says that it may be used.
+// migrate brings the schema up to date with steps. If several processes call it, one does the work. A schema that has
+// seen more steps is left as it is, if it says that it may be used.
 func migrate(conn *sql.Conn, steps []string, compatibleFrom int) (err error) {
 	ctx := context.Background()
 	err = patiently(func() error {
@@ -246,8 +245,8 @@ func migrate(conn *sql.Conn, steps []string, compatibleFrom int) (err error) {
 	return err
 }
 
-// writable tries to change something and undoes it. SQLite opens a file that this
-// process may only read, and begins transactions on it, without a word.
+// writable tries to change something and undoes it. SQLite opens a file that this process may only read, and begins
+// transactions on it, without an error.
 func writable(conn *sql.Conn) error {
 	_, err := conn.ExecContext(context.Background(),
 		"SAVEPOINT trial; UPDATE schema_version SET version = version; ROLLBACK TO trial; RELEASE trial")

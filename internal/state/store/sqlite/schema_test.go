@@ -41,8 +41,8 @@ func upgrade(t *testing.T, dir string, compatibleFrom int, further ...string) er
 	return migrate(conn, append(migrations[:len(migrations):len(migrations)], further...), compatibleFrom)
 }
 
-// TestMigrate plays the next release: several of its processes bring the schema up to date at once, and one of this
-// release works on beside them.
+// TestMigrate plays the next release: several of its processes bring the schema up to date at once, while one of this
+// release goes on working.
 func TestMigrate(t *testing.T) {
 	dir := newStore(t)
 	db, err := Open(dir, Options{})
@@ -97,8 +97,8 @@ func TestMigrationFails(t *testing.T) {
 	}
 }
 
-// TestD103OlderBuildOpens: a build whose schema is older than the store's works with the store
-// if that says so, and leaves its version as it is.
+// TestD103OlderBuildOpens: a build whose schema is older than the store's works with the store if the store allows it,
+// and leaves the store's version as it is.
 func TestD103OlderBuildOpens(t *testing.T) {
 	dir := newStore(t)
 	if err := upgrade(t, dir, compatibleFrom, nextStep); err != nil {

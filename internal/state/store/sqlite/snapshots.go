@@ -35,8 +35,8 @@ const (
 	sqlSnapshot  = `SELECT id, size FROM snapshots WHERE scheme = ?1 AND generation = ?2`
 	sqlChunk     = `SELECT data FROM chunks WHERE snapshot = ?1 AND n = ?2`
 
-	// An upload is dead when its lease is fenced, or is over at ?1 while the upload
-	// is from before ?2, so that its process must be gone.
+	// An upload is dead when its lease is fenced. It is also dead when the lease is over at ?1 and the upload is from
+	// before ?2, so that its process must be gone.
 	deadUploads = `id NOT IN (SELECT id FROM uploads JOIN leases
 		ON leases.name = uploads.lease AND leases.token = uploads.token AND leases.holder IS NOT NULL
 		WHERE leases.expires > ?1 OR uploads.begun >= ?2)`
@@ -157,8 +157,8 @@ func (db *DB) addChunks(ctx context.Context, id int64, content io.Reader) (size 
 }
 
 // freeLeftovers frees what is left of snapshots that are gone and of uploads that
-// are dead, little by little. Whatever is a leftover stays one, so it looks with a
-// reader and writes only if there is something to do.
+// are dead, little by little. A leftover always stays one, so freeLeftovers looks for them with a reader, and writes
+// only if there is something to do.
 func (db *DB) freeLeftovers(ctx context.Context) error {
 	now := db.now()
 	over, old := now.UnixMilli(), now.Add(-deadAfter).UnixMilli()
@@ -216,7 +216,7 @@ func (db *DB) OpenSnapshot(ctx context.Context, scheme string, generation int64)
 }
 
 // content reads a snapshot. It holds no connection and no transaction between two
-// chunks. As no id comes twice, all chunks are of the one snapshot.
+// chunks. Ids are never reused, so all chunks belong to the same snapshot.
 type content struct {
 	ctx  context.Context
 	db   *DB

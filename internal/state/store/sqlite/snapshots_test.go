@@ -87,7 +87,7 @@ func whole(t *testing.T, db *DB, size, keep int) (newest int64) {
 	return newest
 }
 
-// What the child of TestKilled is told.
+// What TestKilled tells its child.
 const (
 	childDir  = "THREEDS_SQLITE_CHILD_DIR"
 	childStop = "THREEDS_SQLITE_CHILD_STOP" // bytes of content; none: it goes on
@@ -144,9 +144,8 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// TestKilled kills a process in the middle of PutSnapshot, at places and at
-// moments: what was there before is whole, of the unfinished one nothing is seen,
-// and what was acknowledged is kept.
+// TestKilled kills a process in the middle of PutSnapshot, at certain places and at random moments. What was there
+// before is complete, nothing of the unfinished snapshot is visible, and what was acknowledged is kept.
 func TestKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	acked, uploads := int64(0), 0
@@ -171,7 +170,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("in %d of %d rounds the process was killed in the middle, want 5 at least", uploads, len(stops))
 	}
 
-	// The next one goes through, and nothing is left but what it has removed.
+	// The next one succeeds, and only what it has removed is left over.
 	db, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -249,9 +248,8 @@ func awaitWrites(t *testing.T, dir string, changes int) {
 	})
 }
 
-// TestOpenAfterCrashOfSnapshot cuts off the log anywhere after two snapshots, of
-// which the second replaces the first: there is none, the first or the second,
-// and what there is is whole.
+// TestOpenAfterCrashOfSnapshot cuts off the log anywhere after two snapshots, the second of which replaces the first.
+// The store then has none, the first or the second, and what it has is complete.
 func TestOpenAfterCrashOfSnapshot(t *testing.T) {
 	db, dir := openTemp(t)
 	const size = chunkLen + 1
@@ -300,7 +298,7 @@ func TestOpenAfterCrashOfSnapshot(t *testing.T) {
 	}
 }
 
-// TestLeftovers: Open frees what nobody will finish or read, and nothing else.
+// TestLeftovers: Open frees what will never be finished or read, and nothing else.
 func TestLeftovers(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	clock := Options{Now: func() time.Time { return now }}
@@ -408,8 +406,8 @@ func TestOvertakenAddsNothing(t *testing.T) {
 	}
 }
 
-// TestFinalWriteFails has the last statement of PutSnapshot fail beside another
-// write: the snapshot is not there, the other write is.
+// TestFinalWriteFails makes the last statement of PutSnapshot fail in a batch with another write: the snapshot is not
+// there, the other write is.
 func TestFinalWriteFails(t *testing.T) {
 	for _, undo := range []string{"ABORT", "FAIL", "ROLLBACK"} {
 		t.Run(undo, func(t *testing.T) {
@@ -471,8 +469,7 @@ func TestSnapshotReusesSpace(t *testing.T) {
 	}
 }
 
-// TestDamagedSnapshot takes bytes out of a snapshot: no reader comes to a good
-// end.
+// TestDamagedSnapshot removes bytes of a snapshot: every reader of it ends with an error.
 func TestDamagedSnapshot(t *testing.T) {
 	for _, damage := range []string{
 		"DELETE FROM chunks WHERE n = 0", "DELETE FROM chunks WHERE n = 2", "UPDATE chunks SET data = x'' WHERE n = 1",

@@ -3,23 +3,21 @@
 // directory.
 //
 // All writes of a process go through one goroutine, which puts those that wait
-// into one database transaction and answers each after the commit. A commit is
-// on disk (WAL mode, synchronous=FULL) before anybody is answered. One with nothing but
-// lazy writes in it need not be (synchronous=NORMAL): it gets there with the next that
-// must be. Reads have connections of their own and wait for nobody.
+// into one database transaction and answers each after the commit. A commit is on disk (WAL mode, synchronous=FULL)
+// before any write is answered. A commit with only lazy writes in it need not be (synchronous=NORMAL): it gets there
+// with the next one that must be. Reads have connections of their own and do not wait.
 //
 // The content of a snapshot is written and read in chunks, each a write or a read
 // of its own, so that it delays others by a chunk at most. Chunks of a snapshot that
 // was removed or never finished are freed by the next PutSnapshot, and after
 // Open in the background. A PutSnapshot that has taken more than ten minutes and whose
-// lease is over counts as one that nobody will finish.
+// lease is over counts as one that will never be finished.
 //
-// What is deleted or replaced is overwritten with zeros in the database. In the
-// write-ahead log it stays until its space is used again, at the latest until
-// the last process closes the store. The directory must be on a local disk.
+// What is deleted or replaced is overwritten with zeros in the database. In the write-ahead log it stays until its
+// space is reused, or at the latest until the last process closes the store. The directory must be on a local disk.
 //
-// Nothing is written when the database file, or one of the two that SQLite keeps
-// beside it, has been removed or replaced since Open: nobody would find it again.
+// Nothing is written when the database file, or one of the two that SQLite keeps next to it, has been removed or
+// replaced since Open: no process would find it again.
 package sqlite
 
 import (
@@ -44,15 +42,15 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/rows"
 )
 
-// fileName is the database in its directory. SQLite puts two more files beside.
+// fileName is the database in its directory. SQLite puts two more files next to it.
 const fileName = "threeds.db"
 
 // busyTimeout is how long a write waits for one of another process.
 const busyTimeout = 5 * time.Second
 
 // busyTry is how long SQLite itself waits for the lock before patiently tries again.
-// SQLite would soon look only ten times a second, and a process that writes one batch
-// after the other leaves the lock free for much less than that.
+// SQLite would soon try only ten times a second, and a process that writes one batch after the other leaves the lock
+// free for a much shorter time.
 const busyTry = 5 * time.Millisecond
 
 // patiently repeats do while another process has the lock that it needs, for busyTimeout
@@ -97,8 +95,8 @@ type DB struct {
 var _ store.Store = (*DB)(nil)
 
 // Open opens the store in dir, which is made if it is missing, for its owner
-// only. A store of an older release is brought up to date. One of a newer release is
-// used as it is if it says that this release can, and refused otherwise.
+// only. A store of an older release is brought up to date. A store of a newer release is used as it is if it says that
+// this release can use it, and refused otherwise.
 func Open(dir string, opt Options) (*DB, error) {
 	db, err := open(dir, opt)
 	if err != nil {
@@ -152,7 +150,7 @@ func open(dir string, opt Options) (_ *DB, err error) {
 	db.open.RLock() // it is like a call
 	go func() {
 		defer db.endCall()
-		_ = db.freeLeftovers(ctx) // whoever next puts a snapshot will see the error
+		_ = db.freeLeftovers(ctx) // the next PutSnapshot will see the error
 	}()
 	return db, nil
 }
@@ -227,8 +225,8 @@ func source(path string, pragmas []string) string {
 // making is held while a database file is made.
 var making sync.Mutex
 
-// prepare makes the directory and the database file, if they are missing, with
-// narrow rights, which SQLite gives to the other files too.
+// prepare makes the directory and the database file, if they are missing, with restrictive permissions, which SQLite
+// gives to the other files too.
 func prepare(dir string) (path string, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -238,8 +236,8 @@ func prepare(dir string) (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(dir, fileName)
-	// Only a new file is opened here: to close an old one would end the locks
-	// that SQLite may hold on it for another DB of this process.
+	// Only a new file is opened here: closing an old one would end the locks that SQLite may hold on it for another DB
+	// of this process.
 	making.Lock()
 	defer making.Unlock()
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -252,16 +250,7 @@ func prepare(dir string) (path string, err error) {
 	if err := errors.Join(keyfile.InheritOwner(f), f.Close()); err != nil {
 		return "", err
 	}
-	return path, errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
-}
-
-// syncDir makes new names in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return path, errors.Join(keyfile.SyncDir(dir), keyfile.SyncDir(filepath.Dir(dir)))
 }
 
 // connect opens the one connection that writes. When several processes open a
@@ -333,14 +322,13 @@ func (db *DB) Close() error {
 		return nil
 	}
 	db.closed = true
-	close(db.queue) // empty but for requests nobody waits for: no call is in progress
+	close(db.queue) // empty except for requests without a waiting caller: no call is in progress
 	<-db.written
 	return db.closeFiles()
 }
 
-// closeFiles closes the connections there are, the writing one last: the last
-// one of all processes empties the write-ahead log into the database and removes
-// it.
+// closeFiles closes all connections, the writing one last. When the last connection of all processes closes, SQLite
+// moves the write-ahead log into the database and removes it.
 func (db *DB) closeFiles() error {
 	var errs []error
 	for _, file := range slices.Backward(db.files) {

@@ -12,7 +12,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/storetest"
 )
 
-// A clock goes only when told to.
+// A clock goes only when the test moves it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time

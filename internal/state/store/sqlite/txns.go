@@ -61,9 +61,8 @@ func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit 
 	return rows.All(ctx, db.Rows, "list", rows.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
 }
 
-// Update implements [store.Store]. It has change work in the goroutine of the
-// caller, and writes if the transaction is still what it was. Whenever it has to
-// start again, another update has succeeded.
+// Update implements [store.Store]. It calls change in the goroutine of the caller, and writes if the transaction is
+// still what it was. Whenever it has to start again, another update has succeeded.
 func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 	if err := db.beginCall(ctx); err != nil {
 		return err

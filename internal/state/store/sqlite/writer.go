@@ -16,13 +16,12 @@ const (
 
 // A request is one write on its way.
 //
-// It makes its changes with exactly one statement: SQLite undoes a statement that
-// fails, alone, so a request needs no savepoint to leave the others in its batch
-// alone. One that needs several statements has the savepoint of atomically.
+// It makes its changes with exactly one statement. If that fails, SQLite undoes only this statement, so a request needs
+// no savepoint to protect the others in its batch. A request that needs several statements uses the savepoint of
+// atomically.
 type request struct {
-	// do runs it. A nil answer says that it is done, any other is what the caller gets
-	// in place of that, a fact of the contract, say; failed means that the statement did
-	// not run.
+	// do runs it. A nil answer says that it is done. Any other answer is what the caller gets instead, such as a fact
+	// of the contract. failed means that the statement did not run.
 	do   func(w *writer) (answer, failed error)
 	lazy bool // it need not be on disk when it is answered
 
@@ -64,16 +63,15 @@ func (db *DB) withWriter(ctx context.Context, what string, do func(w *writer) (a
 	return db.submit(ctx, what, &request{do: do, done: make(chan struct{})})
 }
 
-// withLazyWriter is withWriter, but waits only until the operating system has what was
-// written, which all processes see from then on. The next commit that is not lazy puts it
-// on disk.
+// withLazyWriter is withWriter, but waits only until the data is with the operating system. From then on all processes
+// see it. The next commit that is not lazy puts it on disk.
 func (db *DB) withLazyWriter(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
 	return db.submit(ctx, what, &request{do: do, lazy: true, done: make(chan struct{})})
 }
 
 // submit gives a request to the writer and waits for its outcome. If ctx ends before
 // the writer takes the request, it is never done; after that its outcome is waited for.
-// An error that is no answer of the request says what was being done.
+// An error that is not an answer of the request says what was being done.
 func (db *DB) submit(ctx context.Context, what string, r *request) error {
 	if err := ctx.Err(); err != nil { // where both are ready, select takes either
 		return err
@@ -105,8 +103,7 @@ func (db *DB) submit(ctx context.Context, what string, r *request) error {
 // failure marks an error of SQLite, as against an answer: nothing was written.
 type failure struct{ error }
 
-// doubt is an error of SQLite after which the write may be there all the same, when the
-// store is opened the next time.
+// doubt is an error of SQLite after which the write may still be there when the store is opened the next time.
 type doubt struct{ error }
 
 // A Stat says how busy the one connection is that writes.
@@ -114,7 +111,7 @@ type Stat struct {
 	Writes  int64 // since Open, that are done
 	Commits int64 // that it took
 	Failed  int64 // commits that failed, with all writes in them
-	Waiting int   // writes whose commit has not begun
+	Waiting int   // writes in a commit that has not begun
 }
 
 // Stat returns how busy the store is.
@@ -154,8 +151,8 @@ const (
 	sqlReleaseSavepoint = "RELEASE several"
 )
 
-// run writes batch after batch until the queue is closed and empty. A batch is
-// whatever has gathered while the one before was written.
+// run writes batch after batch until the queue is closed and empty. A batch is all requests that came while the
+// previous batch was written.
 func (w *writer) run(queue <-chan *request) {
 	batch := make([]*request, 0, batchLen)
 	for first := range queue {
@@ -189,9 +186,8 @@ func gather(batch []*request, queue <-chan *request) []*request {
 	return kept
 }
 
-// writeBatch does all requests in one transaction and answers them. A request
-// that fails is answered with its error and the rest goes on; when the
-// transaction fails, all are answered with that.
+// writeBatch does all requests in one transaction and answers them. A request that fails is answered with its error,
+// and the others go on. If the transaction fails, all are answered with that error.
 func (w *writer) writeBatch(batch []*request) {
 	errs := make([]error, len(batch))
 	err := w.transact(batch, errs)
@@ -210,8 +206,8 @@ func (w *writer) writeBatch(batch []*request) {
 	}
 }
 
-// transact does a batch in one transaction. It returns nil when that is committed; then
-// errs has the answer to each request. Any other error is a failure or a doubt of all.
+// transact does a batch in one transaction. It returns nil when that is committed; then errs has the answer to each
+// request. Any other error is a failure or a doubt that holds for all requests.
 func (w *writer) transact(batch []*request, errs []error) error {
 	if err := w.setLazy(!slices.ContainsFunc(batch, func(r *request) bool { return !r.lazy })); err != nil {
 		return failure{err}
@@ -230,8 +226,7 @@ func (w *writer) transact(batch []*request, errs []error) error {
 			continue
 		}
 		errs[i] = failure{failed}
-		// Some errors make SQLite undo the whole transaction. Then a new one can
-		// begin, and what came before is lost.
+		// Some errors make SQLite undo the whole transaction. Then a new one can begin, and the writes before are lost.
 		if _, err := w.exec(sqlBegin); err == nil {
 			return w.abandon(failure{failed})
 		}
@@ -247,9 +242,8 @@ func (w *writer) transact(batch []*request, errs []error) error {
 	return nil
 }
 
-// setLazy sets whether the next commit waits for the disk. One that waits syncs the whole
-// log, and with it all lazy commits before; SQLite also syncs it before it moves what is
-// in it into the database.
+// setLazy sets whether the next commit waits for the disk. A commit that waits syncs the whole log, and with it all
+// lazy commits before. SQLite also syncs the log before it moves its content into the database.
 func (w *writer) setLazy(lazy bool) error {
 	if lazy == w.lazy {
 		return nil
@@ -277,8 +271,7 @@ func (w *writer) abandon(err error) error {
 	return err
 }
 
-// atomically runs what needs several statements of one request. When one has failed, none has
-// changed anything.
+// atomically runs a request that needs several statements. If one of them fails, none has changed anything.
 func (w *writer) atomically(do func() (answer, failed error)) (answer, failed error) {
 	if _, err := w.exec(sqlSavepoint); err != nil {
 		return nil, err
@@ -293,7 +286,7 @@ func (w *writer) atomically(do func() (answer, failed error)) (answer, failed er
 		_, err = w.exec(sqlReleaseSavepoint)
 	}
 	if err != nil {
-		// The half must not be committed: transact sees that nothing is left.
+		// A half-done request must not be committed: transact sees that nothing is left.
 		failed = w.abandon(failed)
 	}
 	return nil, failed

@@ -108,8 +108,8 @@ func TestOneFails(t *testing.T) {
 	}
 }
 
-// TestTransactionIsLost has SQLite undo the whole transaction in the middle of a
-// batch: nobody may be told that his write is kept, and none is.
+// TestTransactionIsLost makes SQLite undo the whole transaction in the middle of a batch: no caller may hear that its
+// write is kept, and none is.
 func TestTransactionIsLost(t *testing.T) {
 	db, dir := openTemp(t)
 	exec(t, dir, `CREATE TRIGGER bad BEFORE INSERT ON txns WHEN NEW.id = 'bad' BEGIN SELECT RAISE(ROLLBACK, 'no'); END`)
@@ -128,9 +128,9 @@ func TestTransactionIsLost(t *testing.T) {
 	}
 }
 
-// TestCommitInDoubt: of a commit that failed the log may have all. It plays that: the
-// transaction has ended in the middle of the batch, so that the commit finds none. Nobody
-// may be told that his write is kept, nor that it is not.
+// TestCommitInDoubt: after a commit that failed, the log may still have all of it. The test imitates that: the
+// transaction has ended in the middle of the batch, so that the commit finds none. No caller may hear that its write is
+// kept, nor that it is not.
 func TestCommitInDoubt(t *testing.T) {
 	db, _ := openTemp(t)
 	release := stall(t, db)
@@ -194,8 +194,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestContextEndsInQueue: what waits is dropped, what has begun is reported as it
-// ends.
+// TestContextEndsInQueue: a request that waits is dropped; one that has begun is reported as it ends.
 func TestContextEndsInQueue(t *testing.T) {
 	db, _ := openTemp(t)
 	release := stall(t, db)
@@ -300,8 +299,7 @@ func TestOtherProcessWrites(t *testing.T) {
 	}
 }
 
-// TestBesideABusyOne: another process that writes without a pause leaves room for one
-// that starts, and for its writes.
+// TestBesideABusyOne: a process that writes without a pause lets another one start, and lets its writes through.
 func TestBesideABusyOne(t *testing.T) {
 	busy, dir := openTemp(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -413,9 +411,8 @@ func TestQueue(t *testing.T) {
 	want(0, more+1)
 }
 
-// TestJournalGone takes a file beside the database away under the store. What was
-// acknowledged before is there after a restart, and what comes then is refused: a
-// process that is killed would take it along.
+// TestJournalGone removes a file next to the database while the store is open. What was acknowledged before is there
+// after a restart. Later writes are refused, for they would be lost if the process were killed.
 func TestJournalGone(t *testing.T) {
 	for _, end := range []string{"-wal", "-shm"} {
 		t.Run(end, func(t *testing.T) {
@@ -451,8 +448,8 @@ func TestJournalGone(t *testing.T) {
 	}
 }
 
-// TestFileGone takes the database away under the store, and puts another in its
-// place: a write that succeeded there would be lost.
+// TestFileGone removes the database while the store is open, and puts another in its place: a write that succeeded
+// there would be lost.
 func TestFileGone(t *testing.T) {
 	db, dir := openTemp(t)
 	if err := db.Create(t.Context(), txn("before")); err != nil {

@@ -14,7 +14,7 @@ import (
 // shop is the merchant of events.
 const shop = "shop"
 
-// event returns an event of a transaction, which is delivered to endpoints. It is told from others by its name.
+// event returns an event of a transaction, which is delivered to endpoints. Its name distinguishes it from others.
 func (c *check) event(name, about string, endpoints ...string) store.Event {
 	return c.eventOf(shop, name, about, endpoints...)
 }
@@ -150,8 +150,8 @@ func testEndpointsOf(c *check) {
 	want(nil)
 }
 
-// wantEndpointMarks checks that the marks of all endpoints and of the merchant that has changed are new ones, and those before
-// still there for all others of want, the merchants that have endpoints.
+// wantEndpointMarks checks that the mark of all endpoints and that of the changed merchant are new, and that all other
+// merchants in want still have the marks that they had before. want are the merchants that have endpoints.
 func (c *check) wantEndpointMarks(before map[string]string, mark string, changed string, want ...string) (map[string]string, string) {
 	c.Helper()
 	marks, now, err := c.s.EndpointMarksUnless(c.Context(), mark)
@@ -169,8 +169,8 @@ func (c *check) wantEndpointMarks(before map[string]string, mark string, changed
 	return marks, now
 }
 
-// testEndpointMarks: each change of an endpoint makes marks that were never there, for all endpoints and for those of its
-// merchant, also one that restores what was there before; nothing else changes a mark.
+// testEndpointMarks: each change of an endpoint makes marks that were never there, for all endpoints and for those of
+// its merchant, even a change that restores what was there before. Nothing else changes a mark.
 func testEndpointMarks(c *check) {
 	marks, mark := c.wantEndpointMarks(nil, "never a mark", "")
 	seen := make(map[string]bool)
@@ -370,7 +370,7 @@ func testDeliveries(c *check) {
 	}
 }
 
-// testClaimAtOnce: of several that claim at once, each delivery goes to one.
+// testClaimAtOnce: if several callers claim at once, each delivery goes to one of them.
 func testClaimAtOnce(c *check) {
 	const events = 60
 	for n := range events {
@@ -441,7 +441,7 @@ func testEraseEvents(c *check) {
 	c.wantEvent(other)
 	c.wantEvent(operator)
 	c.claim(nil, 9, "e3 to ep_1", "e4 to ep_1")
-	many := 1200 // more than any statement removes at once
+	many := 1200 // more than any one statement removes
 	for n := range many {
 		c.putEvent(c.eventOf("big", fmt.Sprintf("many%d", n), "w"))
 	}

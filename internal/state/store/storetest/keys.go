@@ -93,8 +93,8 @@ func testKeyReseal(c *check) {
 	c.wantKeys(b)
 }
 
-// testKeyResealAtOnce: of many ResealKeys with the same former seal one at most succeeds, and
-// a key that is revoked at the same time does not come back.
+// testKeyResealAtOnce: of many ResealKeys with the same old seal one at most succeeds, and a key that is revoked at the
+// same time does not come back.
 func testKeyResealAtOnce(c *check) {
 	a := c.key(1)
 	c.putKey(a)
@@ -168,8 +168,8 @@ func testKeysStay(c *check) {
 	c.wantMissing(string(a.Hash))
 }
 
-// testKeysUnless: each change of the keys makes a mark that was never there, also one that
-// restores what was there before; nothing else changes the mark.
+// testKeysUnless: each change of the keys makes a mark that was never there, even a change that restores what was there
+// before. Nothing else changes the mark.
 func testKeysUnless(c *check) {
 	a, b := c.key(1), c.key(2)
 	seen := make(map[string]bool)
@@ -213,7 +213,7 @@ func testKeysUnless(c *check) {
 	c.wantMark(mark)
 }
 
-// testKeysUnlessAtOnce: a mark always stands for the same keys, whoever sees it.
+// testKeysUnlessAtOnce: a mark always stands for the same keys, for all readers.
 func testKeysUnlessAtOnce(c *check) {
 	var mu sync.Mutex
 	seen := make(map[string]string)

@@ -11,7 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// acquire takes a lease that nobody else holds.
+// acquire takes a lease that no other holder has.
 func (c *check) acquire(name, holder string, ttl time.Duration) store.Lease {
 	c.Helper()
 	want := store.Lease{Name: name, Holder: holder, Expires: expiryOf(c.Now(), ttl)}
@@ -111,8 +111,8 @@ func testLeaseExpiry(c *check) {
 	c.acquire("same", "a", time.Second)
 }
 
-// testLeaseTokens: whoever acquires a lease anew gets a greater token, in whatever way the
-// holding before ended, and the former lease is fenced.
+// testLeaseTokens: a holder that acquires a lease again gets a greater token, however the previous holding ended, and
+// the previous lease is fenced.
 func testLeaseTokens(c *check) {
 	other := c.acquire("other", "a", time.Hour)
 	last := c.acquire("visa", "a", time.Second)
@@ -175,7 +175,7 @@ func testLeaseFences(c *check) {
 		c.wantFenced(not)
 	}
 	c.Pass(time.Second)
-	c.wantGood(l) // over, but nobody came after it
+	c.wantGood(l) // over, but no other holder came after it
 	c.Pass(1000 * time.Hour)
 	c.wantGood(l)
 	c.acquire("visa", "a", time.Second)
@@ -266,8 +266,8 @@ func testStateFenced(c *check) {
 	c.wantState("k", "two")
 }
 
-// testStateAtOnce has the lease change hands while its old holder goes on writing: once the
-// new holder has it, every write of the old one is refused.
+// testStateAtOnce gives the lease to another holder while the old one goes on writing: once the new holder has it,
+// every write of the old one is refused.
 func testStateAtOnce(c *check) {
 	old := c.acquire("visa", "old", time.Second)
 	var taken atomic.Bool
@@ -311,7 +311,7 @@ func testStateNoReference(c *check) {
 // testShareLeases: leases, fences and states of one opening of a store count in the other.
 func testShareLeases(c *check) {
 	other := c.shared()
-	defer other.s.Close() // nothing is at stake any more
+	defer other.s.Close() // the data is no longer needed
 	l := c.acquire("visa", "a", time.Second)
 	other.wantHeld("visa", "b")
 	other.wantGood(l)

@@ -11,8 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// calls calls every method but Close, with arguments with which it would do something, and
-// returns the errors by method.
+// calls calls every method except Close, with arguments that would have an effect, and returns the errors by method.
 func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	errs := make(map[string]error)
 	_, errs["Get"] = c.s.Get(ctx, "a")
@@ -107,8 +106,7 @@ func testClosed(c *check) {
 	}
 }
 
-// testCloseUnderLoad closes in the middle of writes: each of them returns, and what returned
-// nil is kept.
+// testCloseUnderLoad closes the store in the middle of writes: each of them returns, and what returned nil is kept.
 func testCloseUnderLoad(c *check) {
 	var mu sync.Mutex
 	var kept []store.Txn
@@ -221,7 +219,7 @@ func testShare(c *check) {
 // testShareKeys: all openings of a store have the same mark.
 func testShareKeys(c *check) {
 	other := c.shared()
-	defer other.s.Close() // nothing is at stake any more
+	defer other.s.Close() // the data is no longer needed
 	mark := c.wantKeysUnless("")
 	other.putKey(c.key(1))
 	mark = c.wantKeysUnless(mark, c.key(1))
@@ -232,10 +230,10 @@ func testShareKeys(c *check) {
 	other.wantMark(c.wantKeysUnless(mark))
 }
 
-// testShareLazy: all openings of a store see a lazy change at once.
+// testShareLazy: all open handles of a store see a lazy change immediately.
 func testShareLazy(c *check) {
 	other := c.shared()
-	defer other.s.Close() // nothing is at stake any more
+	defer other.s.Close() // the data is no longer needed
 	x := c.create("a", time.Minute)
 	for range 20 {
 		c.update("a", func(t *store.Txn) { t.Data, t.Lazy = append(t.Data, '+'), true })
@@ -248,7 +246,7 @@ func testShareLazy(c *check) {
 // testShareAtOnce has the crowd work through two openings of one store.
 func testShareAtOnce(c *check) {
 	sides := []*check{c, c.shared()}
-	defer sides[1].s.Close() // nothing is at stake any more
+	defer sides[1].s.Close() // the data is no longer needed
 	x := c.txn("a", time.Minute)
 	x.Data = nil
 	if err := c.s.Create(c.Context(), x); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// Memory is a [store.Store] that keeps everything in memory and forgets it with
-// the process: for tests of those who use a store.
+// Memory is a [store.Store] that keeps everything in memory and loses it with the process, for tests of code that uses
+// a store.
 type Memory struct {
 	now  func() time.Time
 	mu   sync.Mutex
@@ -72,8 +72,8 @@ func (s *Memory) lock(ctx context.Context) error {
 	return nil
 }
 
-// ownCopy returns a copy of t that shares no memory with it, with the time in UTC and whole
-// milliseconds and Lazy false, as the contract wants.
+// ownCopy returns a copy of t that shares no memory with it, with the time in UTC and whole milliseconds and Lazy
+// false, as the contract requires.
 func ownCopy(t store.Txn) store.Txn {
 	t.Data, t.Lazy, t.Event = bytes.Clone(t.Data), false, nil
 	t.Expires = t.Expires.UTC().Truncate(time.Millisecond)

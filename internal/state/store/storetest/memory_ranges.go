@@ -102,8 +102,8 @@ func (s *Memory) PutSnapshot(ctx context.Context, put store.Snapshot, lease stor
 	return nil
 }
 
-// beginUpload numbers a new upload; an earlier one that is still under way will be refused.
-// If there is no error, the caller calls s.puts.Done at the end.
+// beginUpload numbers a new upload; an earlier one that is still under way will be refused. If there is no error, the
+// caller has to call s.puts.Done at the end.
 func (s *Memory) beginUpload(ctx context.Context, put store.Snapshot, lease store.Lease) (int64, error) {
 	if err := s.lock(ctx); err != nil {
 		return 0, err

@@ -159,7 +159,7 @@ func testMerchantsAtOnce(c *check) {
 
 func testShareMerchants(c *check) {
 	other := c.shared()
-	defer other.s.Close() // nothing is at stake any more
+	defer other.s.Close() // the data is no longer needed
 	mark := other.wantKeysUnless("")
 	c.wantMerchantError("AddMerchant", c.s.AddMerchant(c.Context(), store.Merchant{Name: "a", Data: []byte("one")}), nil)
 	other.wantMerchants("a=one")

@@ -116,7 +116,7 @@ func testNodesStay(c *check) {
 
 func testShareNodes(c *check) {
 	other := c.shared()
-	defer other.s.Close() // nothing is at stake any more
+	defer other.s.Close() // the data is no longer needed
 	a := c.putNode("a", "one", "x")
 	other.wantNodes(a)
 	if err := other.s.RemoveNode(c.Context(), "a"); err != nil {

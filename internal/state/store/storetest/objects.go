@@ -121,7 +121,7 @@ func testObjectExpiry(c *check) {
 	c.wantObjects("a", stays)
 }
 
-// testObjectAtOnce: of several that add, change or remove one object at once, one succeeds.
+// testObjectAtOnce: of several calls that add, change or remove one object at once, one succeeds.
 func testObjectAtOnce(c *check) {
 	try := func(what string, do func(i int) error) {
 		var wg sync.WaitGroup
@@ -191,7 +191,7 @@ func testAudit(c *check) {
 	}
 }
 
-// testAuditAtOnce: of several that append the same number at once, one succeeds.
+// testAuditAtOnce: of several calls that append the same number at once, one succeeds.
 func testAuditAtOnce(c *check) {
 	var wg sync.WaitGroup
 	var done atomic.Int32

@@ -775,8 +775,8 @@ var brokenRangesStores = []sabotage{
 	}},
 }
 
-// A newest reader is one of generation 0, which reads on in whatever snapshot is
-// the newest; or of another, which ends when that is not the newest any more.
+// A newest reader of generation 0 goes on reading in whichever snapshot is the newest. A reader of another generation
+// ends when that is no longer the newest.
 type newest struct {
 	io.ReadCloser
 	b          *broken

@@ -18,8 +18,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// Sizes of content: large is more than an implementation may want to write at once, full a
-// multiple of what it may write at once.
+// Sizes of content: large is more than an implementation may want to write in one step, and full is a multiple of such
+// a step.
 const (
 	large = 1<<20 + 12345
 	full  = 1 << 20
@@ -354,8 +354,8 @@ func testSnapshotFenced(c *check) {
 	c.wantSnapshots("visa", three, two, one)
 }
 
-// testSnapshotFencedAtOnce: while an old holder goes on writing, nothing of it is added once
-// a new one has the lease, in whatever order their writes come.
+// testSnapshotFencedAtOnce: while an old holder goes on writing, nothing from it is added once a new holder has the
+// lease, in whatever order their writes come.
 func testSnapshotFencedAtOnce(c *check) {
 	old := c.acquire("visa", "old", time.Second)
 	c.Pass(time.Second)
@@ -575,19 +575,18 @@ func testReopenRanges(c *check) {
 	c.wantSnapshots("visa", c.put(c.snapshot(4, 10), l, 2), three)
 }
 
-// testShareSnapshots: one opening puts what the other sees; a new holder on one
-// side fences the old on the other in the middle of its content.
+// testShareSnapshots: what one open handle of the store puts, the other sees. A new holder on one side fences the old
+// holder on the other side in the middle of its content.
 func testShareSnapshots(c *check) {
 	other := c.shared()
-	defer other.s.Close() // nothing is at stake any more
+	defer other.s.Close() // the data is no longer needed
 	l := c.acquire("visa", "a", time.Second)
 	one := c.put(c.snapshot(1, large), l, 2)
 	other.wantSnapshots("visa", one)
 	two := other.snapshot(2, large)
 	err := c.during(c.Context(), two, l, 2, func() {
 		other.wantSnapshots("visa", one)
-		// A third one opens the store meanwhile, and must not take this one for left over
-		// by a process that crashed.
+		// A third process opens the store meanwhile, and must not take this upload for one of a crashed process.
 		third := c.shared()
 		third.wantSnapshots("visa", one)
 		if err := third.s.Close(); err != nil {

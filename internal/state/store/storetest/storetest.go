@@ -1,7 +1,6 @@
 // Package storetest holds the tests that every implementation of [store.Store]
-// must pass: one for each sentence of the contract that a test can check. Whether a
-// write survives a crash of the machine it cannot; that is for the tests of each
-// implementation.
+// must pass: one for each sentence of the contract that a test can check. They cannot check whether a write survives a
+// crash of the machine; the tests of each implementation do that.
 //
 // It also has [Memory], a store that passes them and forgets everything.
 package storetest
@@ -16,8 +15,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// A Backend tells Run how to work with one implementation. Open, Now and Pass
-// are required.
+// A Backend says how Run works with one implementation. Open, Now and Pass are required.
 type Backend struct {
 	// Open returns an empty store. Run closes it.
 	Open func(t testing.TB) store.Store
@@ -262,8 +260,7 @@ func (c *check) wantKeys(want ...store.Key) {
 	}
 }
 
-// wantKeysUnless checks that the keys are those, and have another mark than the given one.
-// It returns their mark.
+// wantKeysUnless checks that the store has these keys, and that their mark is not the given one. It returns their mark.
 func (c *check) wantKeysUnless(mark string, want ...store.Key) (now string) {
 	c.Helper()
 	got, now, err := c.s.KeysUnless(c.Context(), mark)

@@ -18,7 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// A clock goes only when told to.
+// A clock goes only when the test moves it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -38,8 +38,7 @@ func (c *clock) pass(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// memoryBackend keeps what a Memory holds when it is reopened, so that the suite
-// itself is tested whole.
+// memoryBackend keeps what a Memory holds when it is reopened, so that all of the suite is tested.
 func memoryBackend(wrap func(*Memory, *clock) store.Store) Backend {
 	c := newClock()
 	views := make(map[store.Store]*Memory)
@@ -73,7 +72,7 @@ func TestMemory(t *testing.T) {
 	Run(t, memoryBackend(func(m *Memory, _ *clock) store.Store { return m }))
 }
 
-// A recorder stands in for the test and remembers what it is told.
+// A recorder stands in for the test and remembers what is reported to it.
 type recorder struct {
 	testing.TB
 	mu     sync.Mutex
@@ -255,9 +254,8 @@ func (s *Memory) free(id string) {
 // pause lets all others run until they wait. It is called in bubbles only: by the broken stores of TestBrokenStoresFail.
 func pause(d time.Duration) { time.Sleep(d) }
 
-// TestBrokenStoresFail breaks one sentence of the contract after the other and
-// sees that the tests about it fail. In a bubble a pause between reading and
-// writing lets all others read first.
+// TestBrokenStoresFail breaks one sentence of the contract after the other and checks that the tests about it fail. In
+// a synctest bubble, a pause between reading and writing lets all others read first.
 func TestBrokenStoresFail(t *testing.T) {
 	for _, test := range append(slices.Concat(brokenRangesStores, brokenNodesStores, brokenMerchantsStores), []sabotage{
 		{"Create overwrites", "CreateTwice", func(b *broken, _ *clock) {

@@ -17,7 +17,7 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// crowd is how many goroutines do a thing at once.
+// crowd is how many goroutines do a thing at the same time.
 const crowd = 32
 
 // together calls f(0) to f(crowd-1) at once, each in a goroutine, and waits. f must not
@@ -32,8 +32,8 @@ func together(f func(i int)) {
 	wg.Wait()
 }
 
-// oneWins has a crowd make the same call at once, and returns who succeeded. It wants one
-// to succeed, and all others to get one of the errors lost.
+// oneWins lets a crowd make the same call at once, and returns the one that succeeded. It wants one call to succeed,
+// and all others to get one of the errors lost.
 func (c *check) oneWins(call string, f func(i int) error, lost ...error) (winner int) {
 	c.Helper()
 	var mu sync.Mutex
@@ -318,7 +318,7 @@ func testUpdateOnce(c *check) {
 }
 
 // testWritesAtOnce makes writes that succeed and writes that fail, of many ids, at once:
-// none of them disturbs another.
+// none of them affects another.
 func testWritesAtOnce(c *check) {
 	c.create("taken", time.Minute)
 	stop := errors.New("stop")

@@ -59,7 +59,7 @@ func execAt(t testing.TB, url, sql string, args ...any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(ctx) // nothing is at stake any more
+	defer conn.Close(ctx) // the data is no longer needed
 	if _, err := conn.Exec(ctx, sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}

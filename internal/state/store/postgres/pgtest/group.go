@@ -24,8 +24,8 @@ type Group struct {
 	primary *Server
 }
 
-// NewGroup starts a group of so many servers, which ends with the test. Without
-// PostgreSQL on the machine it does as [Get].
+// NewGroup starts a group of a number of servers, which ends with the test. Without PostgreSQL on the machine it does
+// what [Get] does.
 func NewGroup(t testing.TB, members int) *Group {
 	t.Helper()
 	g := &Group{t: t}
@@ -42,7 +42,7 @@ func NewGroup(t testing.TB, members int) *Group {
 	g.must(first.command("initdb", "-D", first.data, "-U", "threeds", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"))
 	conf, err := os.OpenFile(filepath.Join(first.data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	g.must(err)
-	// Who is a standby asks for a new primary again at once.
+	// A standby asks immediately for a new primary again.
 	_, err = conf.WriteString("\nwal_keep_size = 256MB\nwal_retrieve_retry_interval = 100ms\n")
 	g.must(errors.Join(err, conf.Close()))
 	g.must(first.Start())
@@ -59,7 +59,7 @@ func (g *Group) must(err error) {
 	}
 }
 
-// Primary is the server that takes writes, as far as the group has been told.
+// Primary is the server that takes writes, as far as the group knows.
 func (g *Group) Primary() *Server { return g.primary }
 
 // URL names all servers, always in the same order.
@@ -81,10 +81,9 @@ func (s *Server) follow() string {
 	return fmt.Sprintf("host=127.0.0.1 port=%d user=threeds sslmode=disable", s.port)
 }
 
-// Promote makes a standby the primary, the one that has received most, for a commit
-// is on one of them and not on each. The others follow it from then on, and Promote
-// waits until they do. What becomes of the former primary is the caller's business:
-// halt it before, or have two of them.
+// Promote makes the standby that has received most the primary, for a commit is on one of the standbys and not on each.
+// The others follow it from then on, and Promote waits until they do. The caller decides what becomes of the previous
+// primary: halt it first, or there will be two.
 func (g *Group) Promote() {
 	g.t.Helper()
 	others := g.standbys()
@@ -107,13 +106,13 @@ func (g *Group) received(s *Server) (lsn uint64) {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.url("public"))
 	g.must(err)
-	defer conn.Close(ctx) // nothing is at stake any more
+	defer conn.Close(ctx) // the data is no longer needed
 	g.must(conn.QueryRow(ctx, `SELECT (pg_last_wal_receive_lsn() - '0/0')::bigint`).Scan(&lsn))
 	return lsn
 }
 
-// Rebuild makes standbys of the servers that do not run, anew from the primary. It
-// returns when they follow; from then on [Group.Promote] loses nothing.
+// Rebuild makes standbys of the servers that do not run, with new copies of the primary. It returns when they follow;
+// from then on [Group.Promote] loses nothing.
 func (g *Group) Rebuild() {
 	g.t.Helper()
 	for _, s := range g.servers {
@@ -127,8 +126,7 @@ func (g *Group) Rebuild() {
 	g.streaming(len(g.servers) - 1)
 }
 
-// streaming waits until so many standbys follow, and commits wait for them if they do
-// for any.
+// streaming waits until a number of standbys follow, and until commits wait for them, if they wait for standbys at all.
 func (g *Group) streaming(n int) {
 	g.t.Helper()
 	g.await("the standbys", fmt.Sprintf(`SELECT count(*) >= %d FROM pg_stat_replication WHERE state = 'streaming'
@@ -164,7 +162,7 @@ func (g *Group) await(what, sql string) {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, g.primary.url("public"))
 	g.must(err)
-	defer conn.Close(ctx) // nothing is at stake any more
+	defer conn.Close(ctx) // the data is no longer needed
 	waittest.Until(g.t, what, func() (isThere bool) {
 		if err := conn.QueryRow(ctx, sql).Scan(&isThere); err != nil {
 			g.t.Fatalf("waiting for %s: %v", what, err)

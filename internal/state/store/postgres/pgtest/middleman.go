@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A Middleman is a proxy that passes the protocol on, until it is told to keep an answer back and to break the connection
-// in its place.
+// A Middleman is a proxy that passes the protocol on until a test makes it hold back an answer and break the connection
+// instead.
 type Middleman struct {
 	net.Listener
 	to    string

@@ -1,6 +1,5 @@
-// Package pgtest runs PostgreSQL servers for tests: real ones, with syncs, in
-// temporary folders, on loopback ports. A test binary has at most one that its tests
-// share; a [Group] belongs to one test.
+// Package pgtest runs PostgreSQL servers for tests: real ones, with syncs, in temporary folders, on loopback ports. A
+// test binary has at most one server that its tests share; a [Group] belongs to one test.
 package pgtest
 
 import (
@@ -44,9 +43,8 @@ type Server struct {
 	schemas atomic.Int64
 }
 
-// keep runs a server for as long as its standard input is open, and then ends it at
-// once, as a crash does. A word on the input does the same and leaves the data;
-// without one, as when the test binary dies, nothing stays.
+// keep runs a server for as long as its standard input is open, and then ends it immediately, as a crash does. A word
+// on the input does the same and leaves the data. Without a word, as when the test binary dies, the data is removed.
 const keep = `"$@" >>log 2>&1 & read -r word; kill -QUIT $!; kill -CONT $!; wait $!; [ "$word" ] || rm -rf "$PWD"`
 
 var (
@@ -56,9 +54,9 @@ var (
 )
 
 // Get returns the server of the test binary, which starts with the first call and
-// ends with [Stop]. A test that halts a server takes one of its own, from [Start]: after
-// a crash PostgreSQL reads every file of the cluster, and all tests have theirs here. It is of the version that Debian
-// installs. Without PostgreSQL on the machine the test is skipped, in CI it fails.
+// ends with [Stop]. A test that halts a server takes one of its own, from [Start]: after a
+// crash PostgreSQL reads every file of the cluster, and here all tests have their files. It is of the version that
+// Debian installs. Without PostgreSQL on the machine the test is skipped, in CI it fails.
 func Get(t testing.TB) *Server {
 	t.Helper()
 	mu.Lock()
@@ -191,9 +189,8 @@ func place(bin string) (s *Server, err error) {
 	return s, nil
 }
 
-// freePort is below the ports that a system gives to connections: one of them could
-// be taken while the server is started anew. It is none of those that tests give to
-// processes of their own.
+// freePort is below the ports that a system gives to connections: one of those could be taken while the server
+// restarts. It is none of those that tests give to processes of their own.
 func freePort() (port int, err error) {
 	for range 1000 {
 		var l net.Listener
@@ -242,7 +239,7 @@ func (s *Server) Start() (err error) {
 	}
 }
 
-// Halt ends the server at once, as a crash does. One that is frozen ends where it is, and says nothing more.
+// Halt ends the server immediately, as a crash does. A frozen server ends where it is, and sends nothing more.
 func (s *Server) Halt() error {
 	if s.frozen {
 		_ = s.kill()

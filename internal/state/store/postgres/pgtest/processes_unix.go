@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// unprivileged gives a folder to a user whom PostgreSQL runs for: it refuses root.
+// unprivileged gives a folder to a user as whom PostgreSQL can run: it refuses root.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return &syscall.SysProcAttr{Setpgid: true}, nil
@@ -30,8 +30,8 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 }
 
-// Freeze stops all processes of the server where they are. Its connections stay
-// open and say nothing any more, as those of a machine that hangs.
+// Freeze stops all processes of the server where they are. Its connections stay open and silent, like those of a
+// machine that hangs.
 func (s *Server) Freeze() error {
 	s.frozen = true
 	return s.signal(syscall.SIGSTOP)
@@ -46,8 +46,8 @@ func (s *Server) Thaw() error {
 // kill ends the processes of a frozen server without waking them.
 func (s *Server) kill() error { return s.signal(syscall.SIGKILL) }
 
-// signal sends a signal to the first process of the server, and then to those that it started. A process that is stopped
-// starts no others, and one that is killed has none any more.
+// signal sends a signal to the first process of the server, and then to those that it started. A process that is
+// stopped starts no others, and one that is killed has no others left.
 func (s *Server) signal(sig syscall.Signal) error {
 	file, err := os.ReadFile(filepath.Join(s.data, "postmaster.pid"))
 	if err != nil {
