@@ -133,6 +133,9 @@ const usageText = `Usage:
                     [--config FILE] [FILE]
         write the audit trail in the form of "threeds journal export", for "threeds journal
         verify"; exit status 1 means that somebody has changed it in the store
+    threeds store status [--json] [--config FILE]
+        say what the store is, which of its servers answer, and which tables and shards each has,
+        with sizes and estimated rows
     threeds backup [--journal] [--config FILE] FILE
         write API keys, revoked keys, merchants, operators, the audit trail and card ranges
         into a new file (- is standard output), which fits both kinds of store; with
@@ -260,6 +263,7 @@ var commands = []cmdline.Command{
 	{Name: "token", Run: cmdline.Group(tokenCommands)},
 	{Name: "operator", Run: cmdline.Group(operatorCommands)},
 	{Name: "audit", Run: cmdline.Group(auditCommands)},
+	{Name: "store", Run: cmdline.Group(storeCommands)},
 	{Name: "backup", Run: runBackup},
 	{Name: "restore", Run: runRestore},
 	{Name: "check", Run: runCheck},

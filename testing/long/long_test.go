@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -95,9 +96,27 @@ func TestListHasEachRun(t *testing.T) {
 	if err := do(t.Context(), nil, &out, &out); err != nil || strings.Count(out.String(), "\n") != len(runs) {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	for _, names := range [][]string{{"clutser"}, {"cluster", "crash"}} {
+	for _, names := range [][]string{{"clutser"}, {"cluster", "crash"}, {"cluster", "--url", "x"}, {"citus", "--ulr", "x"}} {
 		if err := do(t.Context(), names, &out, &out); err == nil {
 			t.Errorf("%v is taken", names)
+		}
+	}
+}
+
+// TestFlagsOfARunSetVariables for its commands; one that it needs has to be there.
+func TestFlagsOfARunSetVariables(t *testing.T) {
+	t.Setenv("CITUS", "")
+	t.Setenv("CITUS_KILL_WORKER", "from the environment")
+	if _, err := readFlags("citus", nil); err == nil || !strings.Contains(err.Error(), "--url is missing") {
+		t.Errorf("without --url: %v", err)
+	}
+	got, err := readFlags("citus", []string{"--url", "postgres://here/db", "--start-worker=pg_ctl start"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"CITUS=postgres://here/db", "CITUS_START_WORKER=pg_ctl start", "CITUS_KILL_WORKER=from the environment"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not among %q", want, got)
 		}
 	}
 }

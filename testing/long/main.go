@@ -4,6 +4,7 @@
 //	go -C testing run ./long              # the runs that there are
 //	go -C testing run ./long cluster      # one of them
 //	CRASH=100 go -C testing run ./long crash
+//	go -C testing run ./long citus --url postgres://threeds@127.0.0.1:5432/threeds
 //
 // A variable of the environment wins over the value that a run has for it. docs/goals.md says what the figures mean.
 package main
@@ -11,6 +12,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -29,6 +31,12 @@ type run struct {
 	commands    []command
 }
 
+// A variableFlag sets a variable of the environment for the commands of a run.
+type variableFlag struct {
+	name, variable, about string
+	isRequired            bool
+}
+
 // A command is a call of the go command, or of a script.
 type command struct {
 	dir  string // from the root of the repository
@@ -45,6 +53,13 @@ var runs = []run{
 	{"reloads", "1,000 reloads under load, and not a failed request: ten minutes", "RELOADS=1000", []command{
 		goTest("testing", "-timeout=1h -run=^TestReload$ ./e2e/lifecycle"),
 	}},
+	{"citus", "the contract of a store, linearizability and webhooks on a cluster of Citus that runs, how writes grow with " +
+		"its workers, and what fails while a worker and the coordinator are away: ten minutes; see docs/design/citus.md",
+		"LINEAR_CALLS=20000 HOOK_KILLS=20", []command{
+			goTest(".", "-timeout=60m -run=^TestCitus ./internal/state/store/postgres"),
+			goTest("testing", "-timeout=60m -run=^TestLinearCitus$ ./linear/postgres"),
+			goTest("testing", "-timeout=60m -run=^TestW3NoEventIsLostWhenTheServerIsKilled$/^Citus$ ./e2e/crash"),
+		}},
 	{"linear", "100,000 calls on each store at random, while connections break and processes die, against a model of the " +
 		"contract: six minutes; artifacts/ has a page for what no order of the calls explains", "LINEAR_CALLS=100000", []command{
 		goTest("testing", "-timeout=30m -run=^TestLinear ./linear/..."),
@@ -123,6 +138,15 @@ var runs = []run{
 	{"microbench", "the benchmarks of the packages, with allocations", "", []command{{".", "go test -run=^$ -bench=. -benchmem ./..."}}},
 }
 
+// flags are those of a run, by its name.
+var flags = map[string][]variableFlag{"citus": {
+	{"url", "CITUS", "a database on the coordinator, whose user is a superuser", true},
+	{"kill-worker", "CITUS_KILL_WORKER", "a command that kills a worker", false},
+	{"start-worker", "CITUS_START_WORKER", "one that starts it again and waits for it", false},
+	{"kill-coordinator", "CITUS_KILL_COORDINATOR", "a command that kills the coordinator", false},
+	{"start-coordinator", "CITUS_START_COORDINATOR", "one that starts it again and waits for it", false},
+}}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -132,17 +156,21 @@ func main() {
 	}
 }
 
-// do does the run that is named, or lists all.
-func do(ctx context.Context, names []string, out, errs io.Writer) error {
-	if len(names) == 0 {
+// do does the run that is named, with the flags behind its name, or lists all.
+func do(ctx context.Context, words []string, out, errs io.Writer) error {
+	if len(words) == 0 {
 		for _, r := range runs {
 			fmt.Fprintf(out, "%-20s%s\n", r.name, r.about)
 		}
 		return nil
 	}
-	i := slices.IndexFunc(runs, func(r run) bool { return r.name == names[0] })
-	if i < 0 || len(names) > 1 {
-		return fmt.Errorf("want one of the names that are listed without any, not %q", strings.Join(names, " "))
+	i := slices.IndexFunc(runs, func(r run) bool { return r.name == words[0] })
+	if i < 0 {
+		return fmt.Errorf("want one of the names that are listed without any, not %q", words[0])
+	}
+	given, err := readFlags(words[0], words[1:])
+	if err != nil {
+		return err
 	}
 	root, err := findRoot()
 	if err != nil {
@@ -150,12 +178,45 @@ func do(ctx context.Context, names []string, out, errs io.Writer) error {
 	}
 	for _, c := range runs[i].commands {
 		cmd := c.in(ctx, root, runs[i].set)
+		cmd.Env = append(cmd.Env, given...)
 		cmd.Stdout, cmd.Stderr = out, errs
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("%s: %s: %w", runs[i].name, c.line, err)
 		}
 	}
 	return nil
+}
+
+// readFlags returns the variables of the environment that the flags of a run set.
+func readFlags(name string, args []string) (variables []string, err error) {
+	set := flag.NewFlagSet(name, flag.ContinueOnError)
+	set.SetOutput(io.Discard) // the error is enough
+	for _, f := range flags[name] {
+		set.String(f.name, os.Getenv(f.variable), f.about)
+	}
+	if err := set.Parse(args); err != nil {
+		return nil, fmt.Errorf("%s: %w%s", name, err, describeFlags(name))
+	}
+	if set.NArg() > 0 {
+		return nil, fmt.Errorf("%s: unexpected %q%s", name, set.Arg(0), describeFlags(name))
+	}
+	for _, f := range flags[name] {
+		value := set.Lookup(f.name).Value.String()
+		if value == "" && f.isRequired {
+			return nil, fmt.Errorf("%s: --%s is missing%s", name, f.name, describeFlags(name))
+		}
+		variables = append(variables, f.variable+"="+value)
+	}
+	return variables, nil
+}
+
+// describeFlags returns a line for each flag of a run.
+func describeFlags(name string) string {
+	var text strings.Builder
+	for _, f := range flags[name] {
+		fmt.Fprintf(&text, "\n    --%-18s %s", f.name, f.about)
+	}
+	return text.String()
 }
 
 // in returns the command as it is run, with the variables that the caller has not set.

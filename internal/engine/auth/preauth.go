@@ -42,7 +42,7 @@ func (e *Engine) preauth(
 		if !ok || ds != "" && ds != hit.Scheme {
 			continue
 		}
-		id := e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Random(), check.NumberOf(hit.Scheme), acc.Merchant.Name, pan)
+		id := e.NewID(e.Now(), e.Timeouts.Preauth, check.NumberOf(hit.Scheme), acc.Merchant.Name, pan)
 		e.Note(ctx, "threeDSServerTransID", id)
 		if schemes := e.SchemesOf(hits); len(schemes) > 1 {
 			notes.Schemes = schemes

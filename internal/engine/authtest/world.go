@@ -50,7 +50,9 @@ type World struct {
 	Unasked   string // the one directory that was not asked yet
 	rand      *rand.ChaCha8
 
-	OnStore func(*session.Engine) // gives the engines of browsers another store; nil: they have that of the world
+	OnStore   func(*session.Engine) // gives the engines of browsers another store; nil: they have that of the world
+	Placement check.Placement       // which ids can be stored; nil: all
+
 	Journal func(*session.Engine) // has the journal know of what an engine does; nil: there is none
 
 	Unswept bool // what is expired keeps its id
@@ -95,7 +97,7 @@ func (w *World) NewEngine(skew time.Duration) *session.Engine {
 			Timeouts: txn.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute},
 		},
 		Checker: check.Checker{
-			Cards: w, IDs: transid.NewKeys(make([]byte, 32)), Peers: peers, Rand: w.rand,
+			Cards: w, IDs: transid.NewKeys(make([]byte, 32)), Placement: w.Placement, Peers: peers, Rand: w.rand,
 			Server: check.Server{RefNumber: func(v message.Version) string { return "REF-" + v.String() }, RequestorID: "R", RequestorName: "N"},
 		},
 		Directories: w,

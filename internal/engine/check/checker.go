@@ -24,6 +24,7 @@ import (
 type Checker struct {
 	Cards      Cards
 	IDs        IDs
+	Placement  Placement // nil means that rows of every id can be stored
 	Server     Server
 	Peers      []Directory    // in order of preference
 	Limits     message.Limits // limits of every message that is read; zero means the defaults
@@ -49,6 +50,27 @@ type IDs interface {
 	New(now time.Time, life time.Duration, rand io.Reader, scheme transid.Scheme, owner, pan string) string
 	Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (transid.Info, error)
 	IsOwner(id, owner string) bool
+}
+
+// A Placement tells which ids to hand out where the store is spread over several servers.
+type Placement interface {
+	// CanWrite reports whether rows of an id can be stored now, as far as is known.
+	CanWrite(id string) bool
+}
+
+// maxDraws is how many ids are drawn at most for one that can be stored. If half of all ids cannot, all of so many fail
+// once in 2^64.
+const maxDraws = 64
+
+// NewID makes a transaction id whose rows can be stored. If none of maxDraws ids can, it returns the last one.
+func (k *Checker) NewID(now time.Time, life time.Duration, scheme transid.Scheme, owner, pan string) (id string) {
+	for range maxDraws {
+		id = k.IDs.New(now, life, k.Random(), scheme, owner, pan)
+		if k.Placement == nil || k.Placement.CanWrite(id) {
+			break
+		}
+	}
+	return id
 }
 
 // Server is what the 3DS Server says of itself.

@@ -190,7 +190,7 @@ func (k *Checker) locate(req *Request, c *Content) {
 func (k *Checker) makeID(req *Request, to Target) {
 	id := req.NewID
 	if id == "" {
-		id = k.IDs.New(req.Start, req.IDLife, k.Random(), NumberOf(to.Scheme()), req.Account.Merchant.Name, req.PAN)
+		id = k.NewID(req.Start, req.IDLife, NumberOf(to.Scheme()), req.Account.Merchant.Name, req.PAN)
 	}
 	req.id = requestedID{value: id, made: true}
 }

@@ -31,7 +31,7 @@ var ErrBusy = errors.New("auth: too many AReqs are on their way")
 // nothing else.
 func (e *Engine) secondOf(p *page, areq []byte, pan string) func(context.Context, *auth.Claim) error {
 	return func(ctx context.Context, c *auth.Claim) error {
-		id := e.IDs.New(e.Now(), 0, e.Random(), check.NumberOf(c.Peer.Scheme), c.Merchant, pan)
+		id := e.NewID(e.Now(), 0, check.NumberOf(c.Peer.Scheme), c.Merchant, pan)
 		row := store.Txn{ID: id, Owner: c.Merchant, Scheme: c.Peer.Scheme, State: txn.Second, Expires: e.ExpiryIn(check.SPCTime + spcGrace)}
 		second := txn.SecondRecord{First: c.RowID(), Card: sealCard(id, p.secret, areq)}
 		if err := e.Seal(&row, second); err != nil {

@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/state/store/postgres"
 )
 
 // checkRelations checks values against each other.
@@ -32,8 +34,14 @@ func (l *loader) checkRelations() {
 		}
 		j.Keys = filepath.Join(dir, "journal-keys.json")
 	}
-	if c.Store.URL.Postgres != "" && l.positions["keys"] == nil {
-		l.fault("keys", "missing (with PostgreSQL all nodes have the same key file, so there is no default)")
+	if c.Store.URL.Postgres != "" {
+		c.Store.URL.Engine = c.Store.Engine
+		if l.positions["keys"] == nil {
+			l.fault("keys", "missing (with PostgreSQL all nodes have the same key file, so there is no default)")
+		}
+	}
+	if c.Store.URL.Dir != "" && c.Store.Engine == postgres.Citus {
+		l.fault("store.engine", "citus is a database, and store.url is a directory (remove this key, or let store.url name a database)")
 	}
 	l.checkListeners()
 	l.checkValuesTime()

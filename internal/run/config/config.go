@@ -18,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/peers/certs"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/protocol/xmldsig"
+	"github.com/openthreeds/threeds/internal/state/store/postgres"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -47,6 +48,8 @@ type Config struct {
 		// Where transactions, API keys and card ranges are stored: `file:` and a directory, which is made when absent;
 		// or a PostgreSQL database, which several nodes may share. See [operating](operating/database.md#postgresql).
 		URL StoreURL `yaml:"url"`
+		// What the database is: PostgreSQL alone, or PostgreSQL with the extension Citus, which spreads the authentications over several servers. See [a store spread by Citus](design/citus.md).
+		Engine postgres.Engine `yaml:"engine"`
 	} `yaml:"store"`
 
 	// The key file: what transaction ids are signed with, and rows of API keys and results sealed. If the store is a

@@ -94,7 +94,7 @@ func (c *Config) Reload(file string, now time.Time, checkKeys func(file string) 
 	}
 	l.former, l.knownLists = c, c.revocationLists()
 	l.refuseFixedChanges(c)
-	if l.config.Store.URL == c.Store.URL {
+	if l.config.Store.URL.isSamePlace(c.Store.URL) {
 		l.checkKeys(checkKeys)
 	}
 	l.loadFiles(now)
@@ -140,8 +140,9 @@ func (c *Config) fixedKeys(inUse *Config) []fixedKey {
 		{"console.metrics_listen", c.Console.MetricsListen == inUse.Console.MetricsListen},
 		{"console.url", c.Console.URL == inUse.Console.URL},
 		{"browser.listen", c.Browser.listen() == inUse.Browser.listen()},
-		{"keys", c.Keys == inUse.Keys || c.Store.URL != inUse.Store.URL},
-		{"store.url", c.Store.URL == inUse.Store.URL},
+		{"keys", c.Keys == inUse.Keys || !c.Store.URL.isSamePlace(inUse.Store.URL)},
+		{"store.url", c.Store.URL.isSamePlace(inUse.Store.URL)},
+		{"store.engine", c.Store.Engine == inUse.Store.Engine},
 		{"limits.connections", c.Limits.Connections == inUse.Limits.Connections},
 		{"limits.wait", c.Limits.Wait == inUse.Limits.Wait},
 		{"tracing", c.Tracing.isSame(inUse.Tracing)},

@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/openthreeds/threeds/internal/base/hint"
+	"github.com/openthreeds/threeds/internal/state/store/postgres"
 )
 
 // readFile fills the configuration from the mapping that the file is.
@@ -27,6 +28,7 @@ func (l *loader) readFile(file *section) {
 
 	kept := file.section("store")
 	c.Store.URL = optional(kept, "url", l.storeURL(), "file:threeds-data")
+	c.Store.Engine = optional(kept, "engine", oneOf(postgres.Plain, postgres.Citus), string(postgres.Plain))
 	kept.close()
 
 	c.Keys = optional(file, "keys", l.path(), "")

@@ -46,7 +46,13 @@ func CheckMerchantName(name string) error {
 // that nodes share.
 type StoreURL struct {
 	Dir      string
-	Postgres string // URL; empty: Dir counts
+	Postgres string          // URL; empty: Dir counts
+	Engine   postgres.Engine // what the database is; empty means [postgres.Plain]
+}
+
+// isSamePlace reports whether u and other name the same directory or database, whatever the engine.
+func (u StoreURL) isSamePlace(other StoreURL) bool {
+	return u.Dir == other.Dir && u.Postgres == other.Postgres
 }
 
 var (

@@ -85,7 +85,7 @@ func (s *Server) buildEngines(rt *runtime) {
 			Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) }, StoreFailures: &s.storeFailures,
 		},
 		Checker: check.Checker{
-			Cards: rt.cards, IDs: transIDs{&s.ring}, Server: cfg.Server, Peers: cfg.Directories, Limits: cfg.Limits.Message,
+			Cards: rt.cards, IDs: transIDs{&s.ring}, Placement: s.placement(), Server: cfg.Server, Peers: cfg.Directories, Limits: cfg.Limits.Message,
 			BrowserURL: cfg.BrowserURL, Loopback: cfg.Loopback,
 		},
 		Directories: rt.client, Observer: NewObserver(s.metrics), Recorder: obs.Recorder{}, Findings: &s.findings, Announcer: announcer{s.hooks},

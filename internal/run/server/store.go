@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/edge/shed"
+	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
@@ -19,7 +20,7 @@ import (
 // OpenStore opens a store, and makes what is not there yet.
 func OpenStore(ctx context.Context, at config.StoreURL) (store.Store, error) {
 	if at.Postgres != "" {
-		return asStore(postgres.Open(ctx, at.Postgres, postgres.Options{}))
+		return asStore(postgres.Open(ctx, at.Postgres, postgres.Options{Engine: at.Engine}))
 	}
 	return asStore(sqlite.Open(at.Dir, sqlite.Options{}))
 }
@@ -90,4 +91,12 @@ func readKeyFile(c *config.Config) (*keyring.Ring, error) {
 		return nil, fmt.Errorf("%w (all nodes of one database have the same key file: copy it here; the first \"threeds key create\" makes it)", err)
 	}
 	return nil, fmt.Errorf("%w (the API keys in %s were sealed with it: put it back, or move that directory away to start again)", err, c.Store.URL.Dir)
+}
+
+// placement says which transactions the store can write, nil if it lies on one server.
+func (s *Server) placement() check.Placement {
+	if placer, ok := s.db.(store.Placer); ok {
+		return placer
+	}
+	return nil
 }

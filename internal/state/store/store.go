@@ -190,6 +190,13 @@ type Store interface {
 	Close() error
 }
 
+// A Placer is a [Store] that is spread over several servers, of which some may be away.
+type Placer interface {
+	// CanWrite reports whether a transaction with an id can be written now, as far as is known. It asks no server, and may
+	// be some seconds behind.
+	CanWrite(id string) bool
+}
+
 // A Lister is a [Store] that lists its transactions, expired ones too as long as Sweep has not freed them.
 type Lister interface {
 	// List returns at most limit transactions that expire at until or before, by expiry and then by id, from the one

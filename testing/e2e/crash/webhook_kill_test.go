@@ -185,6 +185,12 @@ func TestW3NoEventIsLostWhenTheServerIsKilled(t *testing.T) {
 		t.Parallel()
 		killBeforeDelivery(t, 2, rig.OnPostgres(t, pgtest.Start18(t).Schema(t)))
 	})
+	if os.Getenv(pgtest.CitusVariable) != "" {
+		t.Run("Citus", func(t *testing.T) {
+			t.Parallel()
+			killBeforeDelivery(t, rig.ReadCount(t, "HOOK_KILLS", 4), rig.OnCitus(t, pgtest.Citus(t)))
+		})
+	}
 	if os.Getenv("HOOK_KILLS") == "" {
 		return
 	}

@@ -240,6 +240,12 @@ func OnPostgres(t *testing.T, url string) string {
 	return fmt.Sprintf("store: {url: %q}\nkeys: %s", url+"&pool_max_conns=4", filepath.Join(t.TempDir(), "keys.json"))
 }
 
+// OnCitus is OnPostgres for a cluster of Citus.
+func OnCitus(t *testing.T, url string) string {
+	t.Helper()
+	return strings.Replace(OnPostgres(t, url), "store: {", "store: {engine: citus, ", 1)
+}
+
 // IsLongForm reports whether the cluster's tests run as often as go -C testing run ./long cluster has them.
 func IsLongForm() bool { return os.Getenv("CLUSTER") == "long" }
 

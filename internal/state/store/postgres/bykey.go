@@ -72,7 +72,7 @@ func (db *DB) eachKey(ctx context.Context, what string, how durability, keys [][
 			keys = keys[1:] // a call that is repeated goes on here
 		}
 		return nil
-	}, didNothing)
+	}, db.didNothing)
 }
 
 // removeKeys reads candidates with a query, whose last argument is their number, and removes each with a statement,

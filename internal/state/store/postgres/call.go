@@ -37,7 +37,9 @@ func (db *DB) read(ctx context.Context, what string, do job) error {
 	}
 	defer db.endCall()
 	// Half of the time, so that there is some left to ask another server.
-	err := db.call(ctx, what, db.timeout/2, do, func(err error) bool { return didNothing(err) || connectionFailed(err) })
+	err := db.call(ctx, what, db.timeout/2, do, func(err error) bool {
+		return db.didNothing(err) || connectionFailed(err)
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return store.ErrNotFound
 	}
@@ -50,8 +52,11 @@ func (db *DB) write(ctx context.Context, what string, do job) error {
 		return err
 	}
 	defer db.endCall()
-	err := db.call(ctx, what, db.timeout, do, didNothing)
-	if undone(err) {
+	err := db.call(ctx, what, db.timeout, do, db.didNothing)
+	if err != nil && !isFact(err) {
+		db.placement.renew()
+	}
+	if db.undone(err) {
 		err = fmt.Errorf("%w (%w)", err, store.ErrUndone)
 	}
 	return err
@@ -94,7 +99,7 @@ func (db *DB) transact(ctx context.Context, what string, do func(ctx context.Con
 			return commitLost{err}
 		}
 		return err
-	}, didNothing)
+	}, db.didNothing)
 }
 
 // commitLost is an error of a commit that the server has not answered: it may have been
@@ -189,11 +194,13 @@ func keepWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
 }
 
 // didNothing reports whether a job with this error has certainly done nothing, and may be repeated.
-func didNothing(err error) bool {
+func (db *DB) didNothing(err error) bool {
 	if failed, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch failed.Code {
-		case serializationFailure, deadlockDetected, readOnly, idleSession:
+		case serializationFailure, readOnly, idleSession:
 			return true
+		case deadlockDetected: // Citus ends sessions by it that wait for a worker
+			return db.engine != Citus
 		}
 		return false
 	}
@@ -207,13 +214,23 @@ func (e notBegun) Unwrap() error { return e.error }
 
 // undone reports whether a write of one statement certainly has not happened and never will, in any of its tries: it
 // was not begun, or the server itself says that it has failed. Two errors do not say that: completionUnknown, and those
-// of class 08, with which a proxy in between may say that it has lost the server.
-func undone(err error) bool {
-	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.SeverityUnlocalized == "ERROR" {
+// of class 08, with which a proxy in between may say that it has lost the server. With Citus only an error that
+// [isRefusal] knows says it.
+func (db *DB) undone(err error) bool {
+	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && isSaidByServer(err) {
+		if db.engine == Citus {
+			return isRefusal(failed.Code) || db.didNothing(err)
+		}
 		return failed.Code != completionUnknown && !strings.HasPrefix(failed.Code, "08")
 	}
 	_, ok := errors.AsType[notBegun](err)
-	return ok || err != nil && didNothing(err)
+	return ok || err != nil && db.didNothing(err)
+}
+
+// isSaidByServer reports whether an error is the server's answer to a statement.
+func isSaidByServer(err error) bool {
+	failed, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && failed.SeverityUnlocalized == "ERROR"
 }
 
 // connectionFailed reports whether no answer came. A server that shuts down may still announce that (class 57P).

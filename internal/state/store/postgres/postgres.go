@@ -88,6 +88,9 @@ var (
 
 // Options change how a store works. The zero value is good.
 type Options struct {
+	// Engine says what the database is. Empty means [Plain].
+	Engine Engine
+
 	// Timeout is how long a call waits for a connection, and then how long for
 	// the outcome of what it has begun. 0 means 5 s. The transactions of a snapshot,
 	// which free many rows, may take ten times that.
@@ -102,13 +105,15 @@ type Options struct {
 type DB struct {
 	*rows.Rows
 
-	pool     *pgxpool.Pool
-	failover *failover
-	scout    *scout
-	watching sync.WaitGroup
-	recall   context.CancelFunc // Recall ends the watch of the scout.
-	timeout  time.Duration
-	begin    string // how a transaction begins
+	pool      *pgxpool.Pool
+	failover  *failover
+	scout     *scout
+	engine    Engine
+	placement placement
+	watching  sync.WaitGroup
+	recall    context.CancelFunc // Recall ends the watch of the scout.
+	timeout   time.Duration
+	begin     string // how a transaction begins
 
 	begun  atomic.Int64  // calls that have not ended
 	served atomic.Uint64 // that have
@@ -134,12 +139,15 @@ func Open(ctx context.Context, url string, opt Options) (*DB, error) {
 
 func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	db := &DB{
-		timeout: cmp.Or(opt.Timeout, callTimeout), failover: newFailover(),
+		timeout: cmp.Or(opt.Timeout, callTimeout), failover: newFailover(), engine: opt.Engine,
 	}
 	db.Rows = rows.New(engine{db}, dialectOf(cmp.Or(opt.clock, serverClock)))
 	cfg, err := configure(url, db.timeout)
 	if err != nil {
 		return nil, err
+	}
+	if opt.Engine == Citus {
+		forCitus(cfg.ConnConfig)
 	}
 	db.failover.attachTo(cfg, opt.seen)
 	db.begin = "begin; set local statement_timeout = " + serverTime(10*db.timeout)
@@ -148,7 +156,7 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	}
 	conn, err := db.pool.Acquire(ctx)
 	if err == nil {
-		err = migrate(ctx, conn.Conn(), migrations, compatibleFrom)
+		err = prepare(ctx, conn.Conn(), opt.Engine)
 		conn.Release()
 	}
 	if err != nil {
@@ -158,7 +166,20 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	watch, recall := context.WithCancel(context.WithoutCancel(ctx))
 	db.scout, db.recall = newScout(db.failover, cfg.ConnConfig.Copy()), recall
 	db.watching.Go(func() { db.scout.watch(watch, cmp.Or(opt.scout, scoutEvery)) })
+	if opt.Engine == Citus {
+		db.placement.renewal = make(chan struct{}, 1)
+		_ = db.locate(ctx) // the watch tries again
+		db.watching.Go(func() { db.watchPlacement(watch, placementEvery) })
+	}
 	return db, nil
+}
+
+// prepare checks that a database is what it is said to be, and brings its schema up to date.
+func prepare(ctx context.Context, conn *pgx.Conn, engine Engine) error {
+	if err := checkEngine(ctx, conn, engine); err != nil {
+		return err
+	}
+	return explainDistribution(engine, migrate(ctx, conn, migrationsOf(engine), compatibleFrom))
 }
 
 // Check says which parameters of a URL [Open] would refuse before it looks for a file or a

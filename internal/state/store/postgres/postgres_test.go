@@ -91,19 +91,24 @@ func (c *clock) pass(d time.Duration) {
 func TestContract(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		testContract(t, newClock(t))
+		c := newClock(t)
+		testContract(t, c.server.Schema, c.options(), c.now, c.pass)
 	})
 	t.Run("PostgreSQL 18", func(t *testing.T) {
 		t.Parallel()
-		testContract(t, newClockAt(t, pgtest.Start18(t)))
+		c := newClockAt(t, pgtest.Start18(t))
+		testContract(t, c.server.Schema, c.options(), c.now, c.pass)
 	})
 }
 
-func testContract(t *testing.T, c *clock) {
+// testContract checks the contract of a store. Each store of its tests has a schema of its own.
+func testContract(
+	t *testing.T, schema func(testing.TB) string, opt Options, now func() time.Time, pass func(time.Duration),
+) {
 	var mu sync.Mutex
 	urls := make(map[store.Store]string)
 	open := func(t testing.TB, url string) store.Store {
-		db, err := Open(t.Context(), url, c.options())
+		db, err := Open(t.Context(), url, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +123,7 @@ func testContract(t *testing.T, c *clock) {
 		return urls[s]
 	}
 	storetest.Run(t, storetest.Backend{
-		Open: func(t testing.TB) store.Store { return open(t, c.server.Schema(t)) },
+		Open: func(t testing.TB) store.Store { return open(t, schema(t)) },
 		Reopen: func(t testing.TB, s store.Store) store.Store {
 			if err := s.Close(); err != nil {
 				t.Errorf("Close: %v", err)
@@ -126,7 +131,7 @@ func testContract(t *testing.T, c *clock) {
 			return open(t, urlOf(s))
 		},
 		Share: func(t testing.TB, s store.Store) store.Store { return open(t, urlOf(s)) },
-		Now:   c.now, Pass: c.pass,
+		Now:   now, Pass: pass,
 	})
 }
 

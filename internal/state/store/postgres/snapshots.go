@@ -129,7 +129,7 @@ func (db *DB) addChunks(ctx context.Context, scheme string, id int64, content io
 			h.Write(buf[:got])
 			err := db.call(ctx, "add chunk", db.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 				return changed(store.ErrFenced)(conn.Exec(ctx, sqlAddChunk, id, n, buf[:got], scheme))
-			}, didNothing)
+			}, db.didNothing)
 			if err != nil {
 				return 0, nil, err
 			}

@@ -52,7 +52,7 @@ func (r *Rows) EndpointsOf(ctx context.Context, merchants ...string) ([]store.En
 
 // EndpointMarksUnless implements [store.Events].
 func (r *Rows) EndpointMarksUnless(ctx context.Context, mark string) (ofMerchants map[string]string, now string, err error) {
-	now, err = One(ctx, r, "mark of endpoints", scanValue[string], sqlEndpointMark)
+	now, err = One(ctx, r, "mark of endpoints", ScanValue[string], sqlEndpointMark)
 	if err != nil || now != "" && now == mark {
 		return nil, now, err
 	}

@@ -45,7 +45,7 @@ func (r *Rows) Keys(ctx context.Context) ([]store.Key, error) {
 
 // KeysUnless implements [store.Store].
 func (r *Rows) KeysUnless(ctx context.Context, mark string) (keys []store.Key, now string, err error) {
-	now, err = One(ctx, r, "mark of keys", scanValue[string], sqlKeyMark)
+	now, err = One(ctx, r, "mark of keys", ScanValue[string], sqlKeyMark)
 	if err != nil || now != "" && now == mark {
 		return nil, now, err
 	}

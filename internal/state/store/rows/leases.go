@@ -57,7 +57,7 @@ func (r *Rows) PutState(ctx context.Context, key string, value []byte, lease sto
 
 // State implements [store.States].
 func (r *Rows) State(ctx context.Context, key string) ([]byte, error) {
-	return One(ctx, r, "state", scanValue[[]byte], sqlState, key)
+	return One(ctx, r, "state", ScanValue[[]byte], sqlState, key)
 }
 
 // PutNode implements [store.Nodes].

@@ -21,8 +21,8 @@ func ScanTxn(row Scanner) (t store.Txn, err error) {
 	return t, nil
 }
 
-// scanValue reads the one column that there is.
-func scanValue[T any](row Scanner) (v T, err error) {
+// ScanValue reads the one column that there is.
+func ScanValue[T any](row Scanner) (v T, err error) {
 	err = row.Scan(&v)
 	return v, err
 }

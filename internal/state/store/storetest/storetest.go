@@ -82,6 +82,7 @@ var tests = []test{
 	{"SweepMany", testSweepMany},
 	{"List", testList},
 	{"SweepBoundary", testSweepBoundary},
+	{"Layout", testLayout},
 	{"KeyPutGet", testKeyPutGet},
 	{"KeyMissing", testKeyMissing},
 	{"KeyTwice", testKeyTwice},

@@ -271,13 +271,5 @@ func (s *Server) url(schema string) string {
 // Exec runs a statement on a connection of its own.
 func (s *Server) Exec(t testing.TB, url, sql string, args ...any) {
 	t.Helper()
-	ctx := context.Background() // cleanups want it too
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx) // the data is no longer needed
-	if _, err := conn.Exec(ctx, sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	execAt(t, url, sql, args...)
 }
