@@ -78,27 +78,30 @@ func auditExport(ctx context.Context, cmd *invocation) error {
 		if err != nil {
 			return err
 		}
-		if err := recordCommand(ctx, st, ring, "audit.export", "", nil); err != nil {
+		if err := recordCommand(ctx, c, st, "audit.export", "", nil); err != nil {
 			return err
 		}
-		s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
-		var n int
-		var broken *operator.ChainError
-		err = writeNewFile(rest, cmd.stdout, func(to io.Writer) (err error) {
-			n, err = s.Export(ctx, to, keys, q)
-			if errors.As(err, &broken) {
-				return nil // the file is whole, and shows what was changed
-			}
-			return err
+		n, err := writeExport(rest, cmd.stdout, func(to io.Writer) (int, error) {
+			return newTrail(c, st, ring).Export(ctx, to, keys, q)
 		})
-		if err == nil && broken != nil {
-			err = broken
-		}
 		if err == nil {
 			fmt.Fprintf(cmd.stderr, "threeds: exported %s\n", countEntries(n))
 		}
 		return err
 	})
+}
+
+// writeExport is writeNewFile for an export. One of what was changed in the store is kept, for it shows the change; it is not
+// signed, and the error says so.
+func writeExport(args []string, stdout io.Writer, write func(io.Writer) (int, error)) (n int, err error) {
+	var changed error
+	err = writeNewFile(args, stdout, func(to io.Writer) (err error) {
+		if n, err = write(to); journal.IsChanged(err) {
+			changed, err = fmt.Errorf("%w: the export is not signed", err), nil
+		}
+		return err
+	})
+	return n, errors.Join(err, changed)
 }
 
 // countEntries returns a number of entries in words.

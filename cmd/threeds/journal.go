@@ -23,7 +23,7 @@ import (
 // journalCommands read the journal, export it, erase from it, and verify exports.
 var journalCommands = []command{
 	{"search", searchJournal}, {"show", showJournal}, {"billing", printBilling}, {"export", exportJournal}, {"import", importJournal},
-	{"erase", eraseJournal}, {"verify", verifyJournal}, {"key", printJournalKey}, {"generate", generateJournal},
+	{"erase", eraseJournal}, {"verify", verifyJournal}, {"witness", witnessJournal}, {"key", printJournalKey}, {"generate", generateJournal},
 }
 
 // withJournal opens the journal of a configuration, calls do, and closes it.
@@ -54,7 +54,7 @@ func recordJournal(ctx context.Context, file, action, object string, after any) 
 		return fmt.Errorf("audit trail: %w", err)
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	return recordCommand(ctx, st, nil, action, object, after)
+	return recordCommand(ctx, c, st, action, object, after)
 }
 
 // flagsOf returns the flags that were given and their texts, except some.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 func exportJournal(ctx context.Context, cmd *invocation) error {
@@ -39,14 +41,11 @@ func exportJournal(ctx context.Context, cmd *invocation) error {
 		if err := recordJournal(ctx, *file, "journal.export", "", flagsOf(cmd.FlagSet, "config")); err != nil {
 			return err
 		}
-		var n int
-		err := writeNewFile(rest, cmd.stdout, func(to io.Writer) (err error) {
+		n, err := writeExport(rest, cmd.stdout, func(to io.Writer) (int, error) {
 			if *format == "csv" {
-				n, err = journal.WriteCSV(ctx, to, st, nil, q)
-			} else {
-				n, err = journal.WriteJSONLines(ctx, to, st, keys, q)
+				return journal.WriteCSV(ctx, to, st, nil, q)
 			}
-			return err
+			return journal.WriteJSONLines(ctx, to, st, keys, q)
 		})
 		if err == nil {
 			_, err = fmt.Fprintf(cmd.stderr, "threeds: exported %s\n", countOf(n, "record"))
@@ -80,6 +79,33 @@ func verifyJournal(_ context.Context, cmd *invocation) error {
 	}
 	_, err = fmt.Fprintf(cmd.stdout, "ok: %d records, %d erased, %d days\n", got.Records, got.Erased, got.Days)
 	return err
+}
+
+// witnessJournal compares heads that were noted elsewhere with those that the journal and the audit trail have now.
+func witnessJournal(ctx context.Context, cmd *invocation) error {
+	file := cmd.configFlag()
+	rest, err := cmd.parseExactly(1, "FILE is missing (- is standard input)")
+	if err != nil {
+		return err
+	}
+	from, closeInput, err := openInput(rest[0], cmd.stdin)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeInput() }() // only read
+	return withJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
+		return withKeys(ctx, *file, func(c *config.Config, db store.Store, ring *keyring.Ring) error {
+			got, err := journal.Witness(ctx, from, st, newTrail(c, db, ring).EachLink)
+			if wrong, ok := errors.AsType[*journal.LineError](err); ok {
+				return fmt.Errorf("%s:%w", rest[0], wrong)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.stdout, "ok: %d heads, %d older than what is kept\n", got.Heads, got.Older)
+			return err
+		})
+	})
 }
 
 // readSigners returns the public keys in a file, or without one those of the journal of a configuration.

@@ -261,7 +261,7 @@ func rotateKeys(ctx context.Context, cmd *invocation, within time.Duration) erro
 		return err
 	}
 	return withKeyFile(ctx, c, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		if err := recordCommand(ctx, st, ring, "key.rotate", "", nil); err != nil {
+		if err := recordCommand(ctx, c, st, "key.rotate", "", nil); err != nil {
 			return err
 		}
 		host, err := os.Hostname()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/operate/operator"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/run/config"
 )
@@ -63,7 +62,7 @@ func rangesAccept(ctx context.Context, cmd *invocation) error {
 
 // acts returns what a command may do with the card ranges of the store.
 func (s *rangeStore) acts() *ops.Acts {
-	return &ops.Acts{Operators: &operator.Service{Store: s.audit, Now: time.Now}, Keeper: s.Keeper, Now: time.Now}
+	return &ops.Acts{Operators: newTrail(s.Config, s.audit, nil), Keeper: s.Keeper, Now: time.Now}
 }
 
 // withDirectory reads a command line that names a scheme, and calls do with its directory.

@@ -15,6 +15,7 @@ import (
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/state/account"
+	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 )
@@ -48,10 +49,20 @@ func newActs(c *config.Config, st store.Store, ring *keyring.Ring) *ops.Acts {
 		passkeyURL = c.Console.URL
 	}
 	return &ops.Acts{
-		Operators: &operator.Service{Store: st, Sealer: ring, Now: time.Now}, Store: st, Now: time.Now,
+		Operators: newTrail(c, st, ring), Store: st, Now: time.Now,
 		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return c.Registry(st, ring) }, IsCommandLine: true,
 		PasskeyURL: func() string { return passkeyURL },
 	}
+}
+
+// newTrail returns the operators and the audit trail of a store, for a command. Without the keys of the journal its entries have
+// no MAC, which the server reports.
+func newTrail(c *config.Config, st operator.Store, ring store.Sealer) *operator.Service {
+	s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
+	if c.Journal.Keys != "" {
+		s.Keys, _ = journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir)
+	}
+	return s
 }
 
 // commandEntry returns the entry of the audit trail for what a command does.
@@ -61,9 +72,8 @@ func commandEntry(action, object string, before, after any) operator.Entry {
 }
 
 // recordCommand adds what a command is about to do to the audit trail. When that fails, the command does nothing.
-func recordCommand(ctx context.Context, st store.Store, ring *keyring.Ring, action, object string, after any) error {
-	trail := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
-	err := trail.Record(ctx, commandEntry(action, object, nil, after))
+func recordCommand(ctx context.Context, c *config.Config, st store.Store, action, object string, after any) error {
+	err := newTrail(c, st, nil).Record(ctx, commandEntry(action, object, nil, after))
 	if err != nil {
 		return fmt.Errorf("audit trail: %w", err)
 	}

@@ -54,6 +54,11 @@ func (s *Service) eachEntry(ctx context.Context, after int64, do func(store.Audi
 	}
 }
 
+// EachLink calls do with the number and the link of each entry, the oldest first.
+func (s *Service) EachLink(ctx context.Context, do func(seq int64, link []byte) error) error {
+	return s.eachEntry(ctx, 0, func(row store.AuditEntry) error { return do(row.Seq, LinkOf(row.Link)) })
+}
+
 // readSeals reads the seals of days, which are entries of the trail.
 func (t *trail) readSeals(ctx context.Context, keys *journal.Keys) error {
 	return t.service.eachEntry(ctx, 0, func(row store.AuditEntry) error {
@@ -105,14 +110,48 @@ type checkedTrail struct {
 	first   string           // the day of the first entry
 	lastDay string           // the last day that was signed
 	signed  journal.ChainEnd // the end of the trail that was signed last
+
+	expected journal.ChainEnd // how far the trail has come, as others know it
+}
+
+// ExpectTrail says how far the audit trail has come, as the seals of the journal have it. A trail that is shorter, or another
+// one, is not as it was written.
+func (s *Service) ExpectTrail(end journal.ChainEnd) {
+	c := &s.checked
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if end.Seq <= c.expected.Seq {
+		return
+	}
+	c.expected = end
+	if end.Seq <= c.end.Seq {
+		c.end = journal.ChainEnd{} // the next check begins with the first entry
+	}
 }
 
 // CheckTrail checks what came to the audit trail since the last call, and that what was checked before is still there. It
 // returns the end of the trail. What is not as it was written is a [*journal.ChainError], also the next time.
 func (s *Service) CheckTrail(ctx context.Context) (journal.ChainEnd, error) {
+	s.checked.mu.Lock()
+	defer s.checked.mu.Unlock()
+	return s.checkTrail(ctx)
+}
+
+// checkWholeTrail is CheckTrail from the first entry on.
+func (s *Service) checkWholeTrail(ctx context.Context) (journal.ChainEnd, error) {
 	c := &s.checked
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.end.Seq > c.expected.Seq {
+		c.expected = c.end
+	}
+	c.end = journal.ChainEnd{}
+	return s.checkTrail(ctx)
+}
+
+// checkTrail is CheckTrail for a caller who has the lock.
+func (s *Service) checkTrail(ctx context.Context) (journal.ChainEnd, error) {
+	c := &s.checked
 	was := c.end
 	var check *journal.ChainCheck
 	if was.Seq == 0 {
@@ -130,12 +169,15 @@ func (s *Service) CheckTrail(ctx context.Context) (journal.ChainEnd, error) {
 		if err := check.Next(&e); err != nil {
 			return err
 		}
+		if e.Seq == c.expected.Seq && !bytes.Equal(e.Link, c.expected.Link) {
+			return &journal.ChainError{Chain: journal.AuditChain, Seq: e.Seq, What: "is another one than before"}
+		}
 		c.note(s.Keys, &row)
 		c.end = check.ChainEnd
 		return nil
 	})
-	if err == nil && check == nil {
-		err = &journal.ChainError{Chain: journal.AuditChain, Seq: was.Seq, What: "is not there any more"}
+	if gone := max(was.Seq, c.expected.Seq); err == nil && (check == nil || c.end.Seq < gone) {
+		err = &journal.ChainError{Chain: journal.AuditChain, Seq: gone, What: "is not there any more"}
 	}
 	return c.end, err
 }
@@ -164,6 +206,9 @@ func (s *Service) SignDay(ctx context.Context, who string, day time.Time) error 
 		}
 		last, newest, err := s.findUnsigned(ctx, day)
 		if err != nil || last == nil {
+			return err
+		}
+		if _, err := s.checkWholeTrail(ctx); err != nil {
 			return err
 		}
 		first, until := s.checked.first, day.AddDate(0, 0, -1).UTC().Format(time.DateOnly)

@@ -58,5 +58,5 @@ func (a *Acts) EraseJournal(ctx context.Context, by operator.Actor, card, mercha
 		return Erased{}, err
 	}
 	// What was begun is finished, also when nobody waits for the answer any more.
-	return a.Erase(context.WithoutCancel(ctx), journal.Query{Card: card, Merchant: merchant})
+	return a.Erase(context.WithoutCancel(ctx), journal.Query{Card: card, Merchant: merchant, By: by.Who})
 }

@@ -280,7 +280,7 @@ func TestD109JournalOfABackupIsRefused(t *testing.T) {
 	}
 	to := journals(t, keys)["sqlite"]
 	report, err := Restore(t.Context(), st, strings.NewReader(resum(strings.Join(lines, ""))), true, to)
-	if _, ok := errors.AsType[*JournalError](err); !ok || !strings.Contains(err.Error(), "does not fit the one before it") || report.Added["key"] != 2 {
+	if _, ok := errors.AsType[*JournalError](err); !ok || !strings.Contains(err.Error(), "does not follow entry 0") || report.Added["key"] != 2 {
 		t.Errorf("an entry is missing: %v, %v", report.Added, err)
 	}
 	checkFilled(t, st)

@@ -233,6 +233,10 @@ func (e *evidence) signDays(ctx context.Context, now time.Time) error {
 	if e.known.lastDay >= yesterday {
 		return nil
 	}
+	e.known = newKnown() // once a day all seals are read again, also those that were known
+	if err := e.refresh(ctx); err != nil {
+		return e.report(err)
+	}
 	chains, err := e.chains(ctx)
 	if err != nil {
 		return err
@@ -252,7 +256,9 @@ func (e *evidence) signDays(ctx context.Context, now time.Time) error {
 	}
 	slices.Sort(days)
 	for _, day := range append(slices.Compact(days), yesterday) {
-		if err := e.signDay(ctx, first, day, now); err != nil {
+		if err := e.signDay(ctx, first, day, now); errors.Is(err, errOtherSeal) {
+			return nil // the next call signs what that node does not
+		} else if err != nil {
 			return err
 		}
 		first = dayAfter(day)
@@ -299,15 +305,46 @@ func (e *evidence) signDay(ctx context.Context, first, day string, now time.Time
 			return err
 		}
 	}
+	if err := e.checkRows(ctx, s.chains); err != nil {
+		return err
+	}
 	slices.Sort(s.broken)
 	return e.append(ctx, s)
 }
 
+// checkRows reports the rows of the days of chains that do not say what the sealed entries say.
+func (e *evidence) checkRows(ctx context.Context, chains []ChainEnd) error {
+	checked := ""
+	for _, c := range chains { // in the order of their days
+		day := dayOfChain(c.Chain)
+		if day == checked {
+			continue
+		}
+		checked = day
+		db, err := e.parts.partOf(ctx, day)
+		if err != nil || db == nil {
+			return err
+		}
+		n, err := db.countChangedRows(ctx, day)
+		if n > 0 && err == nil {
+			n, err = db.countChangedRows(ctx, day) // something may have been written between two looks
+		}
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			_ = e.report(&faultError{fmt.Sprintf("%d rows for searches of the day %s are missing, or do not say what the entries say", n, day)})
+		}
+	}
+	return nil
+}
+
 // A Head is the newest seal of a journal.
 type Head struct {
-	N    int64
-	Hash []byte
-	At   time.Time
+	N     int64 // 0 means that there is no seal yet
+	Hash  []byte
+	At    time.Time
+	Trail *ChainEnd // how far the audit trail has come, as seals say; nil if they say nothing
 }
 
 // head makes a head of what has grown, and returns the newest seal. The end of the audit trail is one more chain.
@@ -318,7 +355,12 @@ func (e *evidence) head(ctx context.Context, now time.Time, trail *ChainEnd) (He
 	if errors.Is(err, errOtherSeal) {
 		err = e.refresh(ctx)
 	}
-	return Head{e.known.n, e.known.hash, e.known.at}, e.report(err)
+	h := Head{N: e.known.n, Hash: e.known.hash, At: e.known.at}
+	if k := e.known.chains[AuditChain]; k != nil {
+		end := k.end()
+		h.Trail = &end
+	}
+	return h, e.report(err)
 }
 
 func (e *evidence) makeHead(ctx context.Context, now time.Time, trail *ChainEnd) error {

@@ -314,7 +314,10 @@ func (k *known) addEnd(end ChainEnd, isLast bool) string {
 	if n := len(c.ends); n > 0 && (end.Seq < c.ends[n-1].Seq || end.Seq == c.ends[n-1].Seq && !slices.Equal(end.Link, c.ends[n-1].Link)) {
 		return "two seals say different things about the chain " + end.Chain
 	}
-	c.ends, c.isClosed = append(c.ends, end), isLast && end.Chain != AuditChain
+	if n := len(c.ends); n == 0 || end.Seq > c.ends[n-1].Seq {
+		c.ends = append(c.ends, end)
+	}
+	c.isClosed = isLast && end.Chain != AuditChain
 	return ""
 }
 

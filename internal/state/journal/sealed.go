@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -103,6 +104,13 @@ type newestEntry struct {
 
 // readNewest returns the newest entry of each record of a time whose entries fit a condition, by its id.
 func (db *database) readNewest(ctx context.Context, from querier, begin, end int64, condition string, args ...any) (map[string]newestEntry, error) {
+	newest := map[string]newestEntry{}
+	return newest, db.eachNewest(ctx, from, begin, end, condition, args, func(id string, e newestEntry) { newest[id] = e })
+}
+
+// eachNewest calls do with the entries of the records of a time that fit a condition, but for those that are older than one
+// before. So the last one of an id is its newest.
+func (db *database) eachNewest(ctx context.Context, from querier, begin, end int64, condition string, args []any, do func(id string, e newestEntry)) error {
 	type row struct {
 		day, id, kind string
 		body          []byte
@@ -113,32 +121,74 @@ func (db *database) readNewest(ctx context.Context, from querier, begin, end int
 			kinds = append(kinds, "'"+string(kind)+"'")
 		}
 	}
-	newest := map[string]newestEntry{}
+	ranks := map[string]int{}
 	rows, err := from.QueryContext(ctx, db.query(`SELECT day, id, kind, body FROM journal_entries WHERE made >= ? AND made < ? AND body IS NOT NULL
 		AND kind IN (`+strings.Join(kinds, ", ")+`) AND `+condition+` ORDER BY chain, seq`), slices.Concat([]any{begin, end}, args)...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var r row
 		if err := rows.Scan(&r.day, &r.id, &r.kind, &r.body); err != nil {
-			return nil, err
+			return err
 		}
-		if was, ok := newest[r.id]; ok && rankOf(Kind(r.kind)) < rankOf(was.Kind) {
+		if rank, ok := ranks[r.id]; ok && rankOf(Kind(r.kind)) < rank {
 			continue
 		}
+		ranks[r.id] = rankOf(Kind(r.kind))
 		content, err := db.open(ctx, r.day, r.id, r.kind, r.body)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var e newestEntry
 		if err := json.Unmarshal(content, &e); err != nil {
-			return nil, err
+			return err
 		}
-		newest[r.id] = e
+		do(r.id, e)
 	}
-	return newest, rows.Err()
+	return rows.Err()
+}
+
+// countChangedRows counts the records of a day whose row says something else than a newest entry, or is missing, and the rows
+// that have no entry. Entries of nodes that wrote at the same time may all be the newest.
+func (db *database) countChangedRows(ctx context.Context, day string) (n int, err error) {
+	at, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return 0, err
+	}
+	begin, end := spanOfDay(at)
+	type newest struct {
+		rank    int
+		records []string // as JSON
+	}
+	all := map[string]newest{}
+	err = db.eachNewest(ctx, db, begin, end, `1 = 1`, nil, func(id string, e newestEntry) {
+		data, _ := json.Marshal(e.Record.withoutForeignText()) // what was read from JSON can be written
+		was := all[id]
+		if rank := rankOf(e.Kind); rank > was.rank {
+			was = newest{rank: rank}
+		}
+		was.records = append(was.records, string(data))
+		all[id] = was
+	})
+	if errors.Is(err, errSealed) {
+		return 0, nil // the check of the chain says so
+	}
+	if err != nil {
+		return 0, err
+	}
+	rows, err := readRows(ctx, db, (*recordValues).fields, db.query(`SELECT `+strings.Join(recordColumns, ", ")+` FROM journal_records
+		WHERE made >= ? AND made < ? AND -made <= ? AND -made > ?`), begin, end, -begin, -end)
+	for i := range rows {
+		row := rows[i].row()
+		id, data := row[1].(string), row[slices.Index(recordColumns, "data")].(string)
+		if !db.ours.isMAC(rows[i].mac, rowText(row)) || !slices.Contains(all[id].records, data) {
+			n++
+		}
+		delete(all, id)
+	}
+	return n + len(all), err
 }
 
 // readSealed replaces records by what their sealed entries say. One that has no entry was changed in the store.
