@@ -215,8 +215,8 @@ func printBilling(ctx context.Context, cmd *invocation) error {
 		}
 		w := newTable(cmd.stdout, "MONTH\tMERCHANT\tAPI\tCHANNEL\tCATEGORY\tKIND\tCOUNT")
 		for _, c := range counts {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", c.Month, oneLine(c.Merchant), c.API, cmp.Or(c.DeviceChannel, "-"),
-				cmp.Or(c.MessageCategory, "-"), c.Kind, c.Count)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Month, oneLine(c.Merchant), c.API, cmp.Or(c.DeviceChannel, "-"),
+				cmp.Or(c.MessageCategory, "-"), c.Kind, c.CountText())
 		}
 		return w.Flush()
 	})

@@ -411,12 +411,21 @@ func WriteCSV(ctx context.Context, to io.Writer, st Store, rulesOf func(scheme s
 	}
 }
 
+// CountText returns the count for people, who are told that it lacks what was changed in the store.
+func (c *BillingCount) CountText() string {
+	text := strconv.FormatInt(c.Count, 10)
+	if c.IsChanged {
+		text += " and what was changed in the store"
+	}
+	return text
+}
+
 // WriteBillingCSV writes counters for spreadsheets.
 func WriteBillingCSV(to io.Writer, counts []BillingCount) error {
 	w := csv.NewWriter(to)
 	_ = w.Write([]string{"month", "merchant", "api", "deviceChannel", "messageCategory", "kind", "count"}) // Error says it
 	for i := range counts {
-		_ = w.Write(spreadsheetRow(append(counts[i].names(), strconv.FormatInt(counts[i].Count, 10))))
+		_ = w.Write(spreadsheetRow(append(counts[i].names(), counts[i].CountText())))
 	}
 	w.Flush()
 	return w.Error()

@@ -386,6 +386,10 @@ func TestA2AnInsiderWithoutKeysIsNoticed(t *testing.T) {
 	}
 }
 
+func number(n int64) string { return fmt.Sprint(n) }
+
+func hexOf(b []byte) string { return fmt.Sprintf("%x", b) }
+
 // linksText selects all links of a journal in hexadecimal.
 func linksText(t *testing.T) string {
 	if strings.HasSuffix(t.Name(), "/postgres") {
