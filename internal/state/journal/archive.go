@@ -248,7 +248,7 @@ func (r *Restorer) putSeals(ctx context.Context) error {
 	if len(all) == 0 {
 		return nil
 	}
-	db, err := r.to.sealsPart(ctx)
+	db, err := r.to.sealsPart(ctx, true)
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ type evidenceParts interface {
 	eachPart(ctx context.Context, do func(name string, db *database) error) error
 	// partOf returns the database that has the chains of a day; nil if there is none.
 	partOf(ctx context.Context, day string) (*database, error)
-	// sealsPart returns the database that has the seals.
-	sealsPart(ctx context.Context) (*database, error)
+	// sealsPart returns the database that has the seals. It is made when create is set; else it is nil if there is none.
+	sealsPart(ctx context.Context, create bool) (*database, error)
 }
 
 // An evidence makes the seals of a journal, and checks before it signs. What does not fit it reports, and does not sign.
@@ -76,7 +76,7 @@ func (e *evidence) refresh(ctx context.Context) (err error) {
 			e.known = newKnown() // the next call reads all of them
 		}
 	}()
-	db, err := e.parts.sealsPart(ctx)
+	db, err := e.parts.sealsPart(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (e *evidence) refresh(ctx context.Context) (err error) {
 	}
 	was := e.known.n
 	var newest Seal
-	err = db.readSeals(ctx, was, func(s Seal) error {
+	err = readSealsOf(ctx, db, was, func(s Seal) error {
 		newest = s
 		if s.N == was {
 			if !bytes.Equal(s.Hash(), e.known.hash) {
@@ -117,7 +117,7 @@ func (e *evidence) refresh(ctx context.Context) (err error) {
 
 // append appends a seal behind those that are known.
 func (e *evidence) append(ctx context.Context, s statement) error {
-	db, err := e.parts.sealsPart(ctx)
+	db, err := e.parts.sealsPart(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -449,7 +449,7 @@ func (e *evidence) expire(ctx context.Context, since string) error {
 	if e.known.n == 0 || e.known.since >= since {
 		return nil
 	}
-	db, err := e.parts.sealsPart(ctx)
+	db, err := e.parts.sealsPart(ctx, true)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,14 @@ func (db *database) readSeals(ctx context.Context, from int64, do func(Seal) err
 	return rows.Err()
 }
 
+// readSealsOf is readSeals of a database that may be nil, which has none.
+func readSealsOf(ctx context.Context, db *database, from int64, do func(Seal) error) error {
+	if db == nil {
+		return nil
+	}
+	return db.readSeals(ctx, from, do)
+}
+
 // appendSeal adds the seal that make returns for the newest one, which is the zero seal if there is none.
 func (db *database) appendSeal(ctx context.Context, make func(newest *Seal) (Seal, error)) error {
 	return db.inTx(ctx, func(tx *sql.Tx) error { return db.appendSealIn(ctx, tx, make) })
@@ -143,7 +151,7 @@ func (db *database) appendTombstone(ctx context.Context, tx *sql.Tx, s statement
 	if db.sealsPart == nil {
 		return db.appendSealIn(ctx, tx, make)
 	}
-	to, err := db.sealsPart(ctx)
+	to, err := db.sealsPart(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -186,7 +194,7 @@ func (s *fileStore) partOf(ctx context.Context, day string) (*database, error) {
 	return s.month(ctx, day[:len(monthForm)], false)
 }
 
-func (s *tableStore) sealsPart(context.Context) (*database, error) { return s.database, nil }
+func (s *tableStore) sealsPart(context.Context, bool) (*database, error) { return s.database, nil }
 
 func (s *tableStore) eachPart(_ context.Context, do func(name string, db *database) error) error {
 	return do(billingFile, s.database)
@@ -222,11 +230,11 @@ func (s *tableStore) Faults() []string { return s.evidence.list() }
 
 // ReadSeals implements [Store].
 func (s *fileStore) ReadSeals(ctx context.Context, from int64, do func(Seal) error) error {
-	db, err := s.sealsPart(ctx)
+	db, err := s.sealsPart(ctx, false)
 	if err != nil {
 		return err
 	}
-	return db.readSeals(ctx, from, do)
+	return readSealsOf(ctx, db, from, do)
 }
 
 // ReadSeals implements [Store].

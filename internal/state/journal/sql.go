@@ -32,7 +32,7 @@ type database struct {
 	// lockRollups reports whether this transaction, and no other, makes rollups.
 	lockRollups func(ctx context.Context, tx *sql.Tx) (bool, error)
 	// sealsPart returns the database that has the seals; nil means that it is this one.
-	sealsPart func(ctx context.Context) (*database, error)
+	sealsPart func(ctx context.Context, create bool) (*database, error)
 
 	mu     sync.Mutex
 	heads  map[string]*chainHead // by day
