@@ -161,7 +161,10 @@ func (db *database) appendTombstone(ctx context.Context, tx *sql.Tx, s statement
 // sealsFile stands for the month in the name of the file that has the seals.
 const sealsFile = "seals"
 
-func (s *fileStore) sealsPart(ctx context.Context) (*database, error) {
+func (s *fileStore) sealsPart(ctx context.Context, create bool) (*database, error) {
+	if !create && s.isGone(sealsFile) {
+		return nil, nil
+	}
 	return s.month(ctx, sealsFile, true)
 }
 
