@@ -82,25 +82,28 @@ func auditExport(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err != nil {
 			return err
 		}
-		if err := local.Record(ctx, st, ring, "audit.export", "", nil); err != nil {
+		if err := local.Record(ctx, c, st, "audit.export", "", nil); err != nil {
 			return err
 		}
-		s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
-		var n int
-		var broken *operator.ChainError
-		err = cmdline.WriteNewFile(rest, cmd.Stdout, func(to io.Writer) (err error) {
-			n, err = s.Export(ctx, to, keys, q)
-			if errors.As(err, &broken) {
-				return nil // the file is whole, and shows what was changed
-			}
-			return err
+		n, err := writeExport(rest, cmd.Stdout, func(to io.Writer) (int, error) {
+			return local.NewTrail(c, st, ring).Export(ctx, to, keys, q)
 		})
-		if err == nil && broken != nil {
-			err = broken
-		}
 		if err == nil {
 			fmt.Fprintf(cmd.Stderr, "threeds: exported %s\n", terminal.Count(n, "entry"))
 		}
 		return err
 	})
+}
+
+// writeExport is [cmdline.WriteNewFile] for an export. One of a store that was changed is kept, for it shows the change; it
+// is not signed, and the error says so.
+func writeExport(args []string, stdout io.Writer, write func(io.Writer) (int, error)) (n int, err error) {
+	var changed error
+	err = cmdline.WriteNewFile(args, stdout, func(to io.Writer) (err error) {
+		if n, err = write(to); journal.IsChanged(err) {
+			changed, err = fmt.Errorf("%w: the export is not signed", err), nil
+		}
+		return err
+	})
+	return n, errors.Join(err, changed)
 }

@@ -98,7 +98,7 @@ func runRestore(ctx context.Context, cmd *cmdline.Invocation) error {
 		case err != nil && !isJournal:
 			return fmt.Errorf("restore: %s: %w; nothing was changed", name, err)
 		}
-		if err := recordRestore(ctx, st, &report); err != nil {
+		if err := recordRestore(ctx, *file, st, &report); err != nil {
 			return fmt.Errorf("restore: done, but the audit trail does not say so: %w", err)
 		}
 		err = writeReport(cmd.Stdout, report)
@@ -110,7 +110,7 @@ func runRestore(ctx context.Context, cmd *cmdline.Invocation) error {
 }
 
 // recordRestore adds a restore to the audit trail, and what another trail has taken the place of.
-func recordRestore(ctx context.Context, st store.Archive, report *backup.Report) error {
+func recordRestore(ctx context.Context, file string, st store.Archive, report *backup.Report) error {
 	audit, ok := st.(operator.Store)
 	if !ok {
 		return errors.New("this kind of store keeps none")
@@ -119,7 +119,11 @@ func recordRestore(ctx context.Context, st store.Archive, report *backup.Report)
 	if report.ReplacedTrail != nil {
 		e.Before = map[string]any{"entries": report.Replaced[store.AuditRows], "link": hex.EncodeToString(operator.LinkOf(report.ReplacedTrail))}
 	}
-	return (&operator.Service{Store: audit, Now: time.Now}).Record(ctx, e)
+	c, err := config.Read(file)
+	if err != nil {
+		return err
+	}
+	return local.NewTrail(c, audit, nil).Record(ctx, e)
 }
 
 func writeReport(stdout io.Writer, report backup.Report) error {

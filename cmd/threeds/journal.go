@@ -29,6 +29,7 @@ var journalCommands = []cmdline.Command{
 	{Name: "import", Run: importJournal},
 	{Name: "erase", Run: eraseJournal},
 	{Name: "verify", Run: verifyJournal},
+	{Name: "witness", Run: witnessJournal},
 	{Name: "key", Run: printJournalKey},
 	{Name: "generate", Run: generateJournal},
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/openthreeds/threeds/internal/run/config"
 	"github.com/openthreeds/threeds/internal/run/local"
 	"github.com/openthreeds/threeds/internal/state/journal"
+	"github.com/openthreeds/threeds/internal/state/keyring"
+	"github.com/openthreeds/threeds/internal/state/store"
 )
 
 func exportJournal(ctx context.Context, cmd *cmdline.Invocation) error {
@@ -42,14 +44,11 @@ func exportJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err := local.RecordJournal(ctx, *file, "journal.export", "", cmd.Given("config")); err != nil {
 			return err
 		}
-		var n int
-		err := cmdline.WriteNewFile(rest, cmd.Stdout, func(to io.Writer) (err error) {
+		n, err := writeExport(rest, cmd.Stdout, func(to io.Writer) (int, error) {
 			if *format == "csv" {
-				n, err = journal.WriteCSV(ctx, to, st, nil, q)
-			} else {
-				n, err = journal.WriteJSONLines(ctx, to, st, keys, q)
+				return journal.WriteCSV(ctx, to, st, nil, q)
 			}
-			return err
+			return journal.WriteJSONLines(ctx, to, st, keys, q)
 		})
 		if err == nil {
 			_, err = fmt.Fprintf(cmd.Stderr, "threeds: exported %s\n", terminal.Count(n, "record"))
@@ -83,6 +82,33 @@ func verifyJournal(_ context.Context, cmd *cmdline.Invocation) error {
 	}
 	_, err = fmt.Fprintf(cmd.Stdout, "ok: %d records, %d erased, %d days\n", got.Records, got.Erased, got.Days)
 	return err
+}
+
+// witnessJournal compares heads that were noted elsewhere with those that the journal and the audit trail have now.
+func witnessJournal(ctx context.Context, cmd *cmdline.Invocation) error {
+	file := cmd.ConfigFlag()
+	rest, err := cmd.ReadExactly(1, "FILE is missing (- is standard input)")
+	if err != nil {
+		return err
+	}
+	from, closeInput, err := cmdline.OpenInput(rest[0], cmd.Stdin)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeInput() }() // only read
+	return local.WithJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
+		return local.WithKeys(ctx, *file, func(c *config.Config, db store.Store, ring *keyring.Ring) error {
+			got, err := journal.Witness(ctx, from, st, local.NewTrail(c, db, ring).EachLink)
+			if wrong, ok := errors.AsType[*journal.LineError](err); ok {
+				return fmt.Errorf("%s:%w", rest[0], wrong)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.Stdout, "ok: %d heads, %d older than what is kept\n", got.Heads, got.Older)
+			return err
+		})
+	})
 }
 
 // readSigners returns the public keys in a file, or without one those of the journal of a configuration.
@@ -192,8 +218,8 @@ func printBilling(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		w := terminal.NewTable(cmd.Stdout, "MONTH\tMERCHANT\tAPI\tCHANNEL\tCATEGORY\tKIND\tCOUNT")
 		for _, c := range counts {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", c.Month, terminal.OneLine(c.Merchant), c.API, cmp.Or(c.DeviceChannel, "-"),
-				cmp.Or(c.MessageCategory, "-"), c.Kind, c.Count)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Month, terminal.OneLine(c.Merchant), c.API, cmp.Or(c.DeviceChannel, "-"),
+				cmp.Or(c.MessageCategory, "-"), c.Kind, c.CountText())
 		}
 		return w.Flush()
 	})

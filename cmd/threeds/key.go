@@ -268,7 +268,7 @@ func rotateKeys(ctx context.Context, cmd *cmdline.Invocation, within time.Durati
 		return err
 	}
 	return local.WithKeyFile(ctx, c, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		if err := local.Record(ctx, st, ring, "key.rotate", "", nil); err != nil {
+		if err := local.Record(ctx, c, st, "key.rotate", "", nil); err != nil {
 			return err
 		}
 		host, err := os.Hostname()

@@ -166,6 +166,9 @@ const usageText = `Usage:
     threeds journal verify [--key PEM] [--config FILE] FILE
         say whether an export of the journal or the audit trail is as it was written (- is
         standard input)
+    threeds journal witness [--config FILE] FILE
+        compare heads that were noted elsewhere with those of the journal and the audit trail:
+        a log, a page of /metrics or an export (- is standard input)
     threeds journal key [--config FILE]
         print the public keys by which exports are verified, the one in use first
     threeds journal generate [--authentications N] [--days N] [--merchants N] [--seed N]

@@ -64,7 +64,6 @@ func newSite(t *testing.T) *site {
 	s.handler.Hooks = &webhook.Service{Store: db, Sealer: ring, Now: time.Now, Log: s.handler.Log}
 	s.handler.Hooks.Configure(hookSettings())
 	s.addJournal()
-	s.handler.JournalKeys = journal.NewKeys()
 	s.handler.Erase = func(ctx context.Context, q journal.Query) (ops.Erased, error) {
 		a, n, err := s.handler.Journal.Erase(ctx, q)
 		return ops.Erased{Authentications: a, Records: n}, err

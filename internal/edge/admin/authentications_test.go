@@ -48,7 +48,7 @@ func (s *site) addJournal() {
 			s.Fatal(err)
 		}
 	}
-	s.handler.Journal = st
+	s.handler.Journal, s.handler.JournalKeys, s.handler.Operators.Keys = st, keys, keys
 }
 
 // idsOf returns the ids in the answer of a search.

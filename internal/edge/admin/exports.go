@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -139,12 +138,18 @@ func (h *Handler) startAuditExport(ctx context.Context, by operator.Actor, q ope
 	}
 	return h.startExport(ctx, by, "audit export", nil, stream{name: "audit.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
 		_, err := h.Operators.Export(ctx, w, h.JournalKeys, q)
-		if broken, ok := errors.AsType[*operator.ChainError](err); ok {
-			h.Log.Error("admin API", "file", "audit.jsonl", "err", broken) // the file is whole, and shows what was changed
-			return nil
-		}
-		return err
+		return h.logChanged("audit.jsonl", err)
 	}})
+}
+
+// logChanged logs that what an export has was changed in the store, and returns any other error. The file has all lines but
+// its signature then, and shows what was changed.
+func (h *Handler) logChanged(file string, err error) error {
+	if journal.IsChanged(err) {
+		h.Log.Error("admin API", "file", file, "err", err)
+		return nil
+	}
+	return err
 }
 
 // ExportAudit writes the audit trail in a form that can be verified. Nothing is written before a refusal.
@@ -173,7 +178,7 @@ func exportJournal(h *Handler, r *request) (any, error) {
 	}
 	answer := stream{name: "journal.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
 		_, err := journal.WriteJSONLines(r.Context(), w, st, h.JournalKeys, q)
-		return err
+		return h.logChanged("journal.jsonl", err)
 	}}
 	switch asked.Get("format") {
 	case "", "jsonl":

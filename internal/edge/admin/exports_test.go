@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/edge/admin"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -18,6 +19,9 @@ func TestK11JournalIsExportedAndErased(t *testing.T) {
 	s := newSite(t)
 	verify := func(want int) {
 		t.Helper()
+		if err := s.handler.Journal.Sign(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
 		w := s.call("operator", "GET", "journal/export", "")
 		got, err := journal.Verify(w.Body, s.handler.JournalKeys.PublicKey())
 		if err != nil || got.Records != want || w.Header().Get("Content-Disposition") != `attachment; filename="journal.jsonl"` {

@@ -166,6 +166,9 @@ func pillOf(r *journal.Record) pill {
 	case api.StatusCancelled:
 		return pill{"calm", "dash", "Cancelled"}
 	}
+	if r.IsChanged {
+		return pill{"bad", "warning", "Changed in the store"}
+	}
 	if r.Status == "refused" {
 		return pill{"bad", "cross", "Refused by us"}
 	}

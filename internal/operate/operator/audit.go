@@ -3,9 +3,11 @@ package operator
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
@@ -69,29 +71,31 @@ func (s *Service) appendAfter(ctx context.Context, last *store.AuditEntry, e Ent
 		return fmt.Errorf("audit entry: %w", err)
 	}
 	data = cardnumber.ScrubJSON(data)
-	return s.Store.AppendAudit(ctx, store.AuditEntry{Seq: e.Seq, At: e.At, Link: linkOf(LinkOf(last.Link), data), Data: data})
+	return s.Store.AppendAudit(ctx, store.AuditEntry{Seq: e.Seq, At: e.At, Link: s.linkOf(e.Seq, LinkOf(last.Link), data), Data: data})
 }
 
 // saltLen is the length of the salt of an entry. A digest with a salt does not give away what somebody could guess.
 const saltLen = 16
 
-// linkOf returns what a store keeps as the link of an entry: a new salt, and the link that follows from it.
-func linkOf(before, data []byte) []byte {
+// linkOf returns what a store keeps as the link of an entry: a new salt, the link that follows from it, and its MAC.
+func (s *Service) linkOf(seq int64, before, data []byte) []byte {
 	salt := make([]byte, saltLen)
 	rand.Read(salt) // it never fails, it ends the process
-	return append(salt, journal.NextLink(before, journal.DigestOf(salt, data))...)
+	link := journal.NextLink(before, journal.DigestOf(salt, data))
+	return slices.Concat(salt, link, s.Keys.LinkMAC(journal.AuditChain, seq, link))
 }
 
 // LinkOf returns the link in what a store keeps as the link of an entry.
 func LinkOf(kept []byte) []byte {
-	_, link := splitLink(kept)
+	_, link, _ := splitLink(kept)
 	return link
 }
 
-// splitLink returns the salt and the link of what a store keeps. No link is left of what somebody has cut short.
-func splitLink(kept []byte) (salt, link []byte) {
+// splitLink returns the salt, the link and its MAC of what a store keeps. Nothing is left of what somebody has cut short.
+func splitLink(kept []byte) (salt, link, mac []byte) {
 	n := min(saltLen, len(kept))
-	return kept[:n], kept[n:]
+	m := min(n+sha256.Size, len(kept))
+	return kept[:n], kept[n:m], kept[m:]
 }
 
 // A Query says which entries are wanted. The zero value of a field but Limit means any.

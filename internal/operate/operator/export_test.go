@@ -33,9 +33,9 @@ func record(t *testing.T, s *operator.Service, n int) {
 }
 
 // signDay signs what came before this day.
-func signDay(t *testing.T, s *operator.Service, keys *journal.Keys, node string) {
+func signDay(t *testing.T, s *operator.Service, node string) {
 	t.Helper()
-	if err := s.SignDay(t.Context(), keys, node, s.Now().UTC().Truncate(24*time.Hour)); err != nil {
+	if err := s.SignDay(t.Context(), node, s.Now().UTC().Truncate(24*time.Hour)); err != nil {
 		t.Error(err)
 	}
 }
@@ -76,7 +76,7 @@ func (c changedAudit) AuditEntries(ctx context.Context, q store.AuditQuery) ([]s
 func TestK10AuditIsChained(t *testing.T) {
 	t.Parallel()
 	s, db, _ := newService(t)
-	keys := journal.NewKeys()
+	keys := s.Keys
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() { record(t, s, 1) })
@@ -91,13 +91,13 @@ func TestK10AuditIsChained(t *testing.T) {
 		"another object": func(data []byte) []byte { return bytes.Replace(data, []byte("c0ffee"), []byte("c0ffef"), 1) },
 		"no JSON":        func(data []byte) []byte { return data[1:] },
 	} {
-		changed := &operator.Service{Now: s.Now, Store: changedAudit{db, func(e *store.AuditEntry) {
+		changed := &operator.Service{Now: s.Now, Keys: keys, Store: changedAudit{db, func(e *store.AuditEntry) {
 			if e.Seq == 4 {
 				e.Data = change(e.Data)
 			}
 		}}}
 		text, err := export(t, changed, keys, operator.Query{})
-		if broken, ok := errors.AsType[*operator.ChainError](err); !ok || broken.Seq != 4 {
+		if broken, ok := errors.AsType[*journal.ChainError](err); !ok || broken.Seq != 4 {
 			t.Errorf("%s in entry 4: %v", name, err)
 		}
 		_, err = journal.Verify(strings.NewReader(text), keys.PublicKey())
@@ -111,11 +111,11 @@ func TestK10AuditIsChained(t *testing.T) {
 func TestK10AnyChangedByteOfAnAuditExportIsFound(t *testing.T) {
 	t.Parallel()
 	s, _, now := newService(t)
-	keys := journal.NewKeys()
+	keys := s.Keys
 	record(t, s, 20)
 	*now = now.AddDate(0, 0, 1)
 	record(t, s, 3)
-	signDay(t, s, keys, "node:a")
+	signDay(t, s, "node:a")
 	text, err := export(t, s, keys, operator.Query{})
 	if err != nil {
 		t.Fatal(err)
@@ -139,32 +139,40 @@ func TestK10AnyChangedByteOfAnAuditExportIsFound(t *testing.T) {
 	}
 }
 
-// TestK10ATrailThatWasWrittenAnewIsFound: an attacker who changes an entry in the store and rebuilds the chain after it
-// has no signature for the day.
-func TestK10ATrailThatWasWrittenAnewIsFound(t *testing.T) {
+// TestK10ATrailThatWasWrittenAnewIsNotSigned: an attacker who changes an entry in the store and rebuilds the chain after it
+// has no MAC for the links. The server signs neither the trail nor an export of it, and says which entry it is.
+func TestK10ATrailThatWasWrittenAnewIsNotSigned(t *testing.T) {
 	t.Parallel()
 	s, db, now := newService(t)
-	keys := journal.NewKeys()
+	keys := s.Keys
 	record(t, s, 5)
 	*now = now.AddDate(0, 0, 1)
-	signDay(t, s, keys, "node:a")
 	var before []byte
-	forged := &operator.Service{Now: s.Now, Store: changedAudit{db, func(e *store.AuditEntry) {
+	forged := &operator.Service{Now: s.Now, Keys: keys, Store: changedAudit{db, func(e *store.AuditEntry) {
 		if e.Seq == 1 {
 			before = nil
 		}
 		e.Data = bytes.Replace(e.Data, []byte("c0ffee2"), []byte("c0ffef2"), 1)
-		salt := e.Link[:len(e.Link)-sha256.Size]
+		salt, mac := e.Link[:16], e.Link[16+sha256.Size:]
 		before = journal.NextLink(before, journal.DigestOf(salt, e.Data))
-		e.Link = append(slices.Clone(salt), before...)
+		e.Link = slices.Concat(salt, before, mac)
 	}}}
 	text, err := export(t, forged, keys, operator.Query{})
-	if err != nil || !strings.Contains(text, "c0ffef2") {
-		t.Fatalf("the forged chain is whole: %v", err)
+	if wrong, ok := errors.AsType[*journal.ChainError](err); !ok || wrong.Seq != 3 || !strings.Contains(text, "c0ffef2") {
+		t.Errorf("exported: %v", err)
 	}
-	_, err = journal.Verify(strings.NewReader(text), keys.PublicKey())
-	if wrong, ok := errors.AsType[*journal.LineError](err); !ok || !strings.Contains(wrong.What, "signature of the day") {
-		t.Errorf("verified: %v", err)
+	if _, err := journal.Verify(strings.NewReader(text), keys.PublicKey()); err == nil {
+		t.Error("the export verifies")
+	}
+	err = forged.SignDay(t.Context(), "node:a", now.UTC().Truncate(24*time.Hour))
+	if wrong, ok := errors.AsType[*journal.ChainError](err); !ok || wrong.Seq != 3 {
+		t.Errorf("signed: %v", err)
+	}
+	if _, err := s.CheckTrail(t.Context()); err != nil {
+		t.Errorf("the trail as it was written: %v", err)
+	}
+	if end, err := s.CheckTrail(t.Context()); err != nil || end.Seq != 5 {
+		t.Errorf("something was signed: %d entries, %v", end.Seq, err)
 	}
 }
 
@@ -172,24 +180,24 @@ func TestK10ATrailThatWasWrittenAnewIsFound(t *testing.T) {
 func TestK10ADayIsSignedOnce(t *testing.T) {
 	t.Parallel()
 	s, _, now := newService(t)
-	keys := journal.NewKeys()
+	keys := s.Keys
 	record(t, s, 2)
-	signDay(t, s, keys, "node:a") // the day is not over
+	signDay(t, s, "node:a") // the day is not over
 	*now = now.AddDate(0, 0, 1)
 	var wg sync.WaitGroup
 	for n := range 4 {
-		wg.Go(func() { signDay(t, s, keys, fmt.Sprintf("node:%d", n)) })
+		wg.Go(func() { signDay(t, s, fmt.Sprintf("node:%d", n)) })
 	}
 	wg.Wait()
 	*now = now.AddDate(0, 0, 1)
-	signDay(t, s, keys, "node:a")
+	signDay(t, s, "node:a")
 	all, err := s.Search(t.Context(), operator.Query{Action: "audit.sign"})
 	if err != nil || len(all) != 1 || all[0].Object != "2026-11-25" || !strings.HasPrefix(all[0].Who, "node:") {
 		t.Errorf("signatures: %+v, %v", all, err)
 	}
 	record(t, s, 1)
 	*now = now.AddDate(0, 0, 1)
-	signDay(t, s, keys, "node:a")
+	signDay(t, s, "node:a")
 	text, err := export(t, s, keys, operator.Query{})
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +209,7 @@ func TestK10ADayIsSignedOnce(t *testing.T) {
 func TestK10AFilteredExportHasLinksOfTheRest(t *testing.T) {
 	t.Parallel()
 	s, _, now := newService(t)
-	keys := journal.NewKeys()
+	keys := s.Keys
 	record(t, s, 3)
 	*now = now.Add(time.Hour)
 	from := *now

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/operate/operator"
+	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/keyring"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/internal/state/store/storetest"
@@ -24,7 +25,7 @@ func newService(t *testing.T) (*operator.Service, *storetest.Memory, *time.Time)
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
 	db := storetest.NewMemory(clock)
-	return &operator.Service{Store: db, Sealer: ring, Now: clock}, db, &now
+	return &operator.Service{Store: db, Sealer: ring, Now: clock, Keys: journal.NewKeys()}, db, &now
 }
 
 func createToken(t *testing.T, s *operator.Service, token operator.Token) string {

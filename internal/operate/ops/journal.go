@@ -58,5 +58,5 @@ func (a *Acts) EraseJournal(ctx context.Context, by operator.Actor, card, mercha
 		return Erased{}, err
 	}
 	// An erasure that has begun is finished, even if the caller no longer waits for the answer.
-	return a.Erase(context.WithoutCancel(ctx), journal.Query{Card: card, Merchant: merchant})
+	return a.Erase(context.WithoutCancel(ctx), journal.Query{Card: card, Merchant: merchant, By: by.Who})
 }

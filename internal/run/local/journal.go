@@ -40,7 +40,7 @@ func RecordJournal(ctx context.Context, file, action, object string, after any) 
 	if err != nil {
 		return fmt.Errorf("audit trail: %w", err)
 	}
-	return errors.Join(Record(ctx, st, nil, action, object, after), st.Close())
+	return errors.Join(Record(ctx, c, st, action, object, after), st.Close())
 }
 
 // CheckSearched returns an error if a search can find nothing because its merchant or scheme is unknown. It names the

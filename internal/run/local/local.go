@@ -92,7 +92,7 @@ func NewActs(c *config.Config, st store.Store, ring *keyring.Ring) *ops.Acts {
 		passkeyURL = c.Console.URL
 	}
 	return &ops.Acts{
-		Operators: &operator.Service{Store: st, Sealer: ring, Now: time.Now}, Store: st, Now: time.Now,
+		Operators: NewTrail(c, st, ring), Store: st, Now: time.Now,
 		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return c.Registry(st, ring) }, IsCommandLine: true,
 		PasskeyURL: func() string { return passkeyURL },
 	}
@@ -104,10 +104,19 @@ func Entry(action, object string, before, after any) operator.Entry {
 	return by.Entry(action, object, before, after)
 }
 
+// NewTrail returns the operators and the audit trail of a store, for a command. Without the keys of the journal its entries
+// have no MAC, which the server reports.
+func NewTrail(c *config.Config, st operator.Store, ring store.Sealer) *operator.Service {
+	s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
+	if c.Journal.Keys != "" {
+		s.Keys, _ = journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir)
+	}
+	return s
+}
+
 // Record adds what a command is about to do to the audit trail. When that fails, the command does nothing.
-func Record(ctx context.Context, st store.Store, ring *keyring.Ring, action, object string, after any) error {
-	trail := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
-	err := trail.Record(ctx, Entry(action, object, nil, after))
+func Record(ctx context.Context, c *config.Config, st store.Store, action, object string, after any) error {
+	err := NewTrail(c, st, nil).Record(ctx, Entry(action, object, nil, after))
 	if err != nil {
 		return fmt.Errorf("audit trail: %w", err)
 	}

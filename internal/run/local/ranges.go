@@ -163,5 +163,5 @@ func (s *Ranges) ConfigArgument() string {
 
 // Acts returns what a command may do with the card ranges of the store.
 func (s *Ranges) Acts() *ops.Acts {
-	return &ops.Acts{Operators: &operator.Service{Store: s.audit, Now: time.Now}, Keeper: s.Keeper, Now: time.Now}
+	return &ops.Acts{Operators: NewTrail(s.Config, s.audit, nil), Keeper: s.Keeper, Now: time.Now}
 }

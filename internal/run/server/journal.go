@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/base/cardnumber"
@@ -95,6 +96,7 @@ func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
 	settings.apply(j)
 	j.Node, _ = os.Hostname() // without a name the steps have none
 	j.CatchUp = s.catchUpJournal
+	j.Trail = s.trailEnd
 	s.registerJournalMetrics(j)
 	return j
 }
@@ -116,17 +118,104 @@ func (s *Server) loadTrailKeys() *journal.Keys {
 	return keys
 }
 
-// signTrail signs the days of the audit trail that are over, until ctx ends.
+// signTrail checks the audit trail each minute, and signs its days that are over, until ctx ends. Its end goes to the log.
 func (s *Server) signTrail(ctx context.Context) {
 	if s.trailKeys == nil {
 		return
 	}
-	for isRunning := true; isRunning; isRunning = tasks.Sleep(ctx, time.Minute) {
-		today := s.timestamp().UTC().Truncate(24 * time.Hour)
-		if err := s.operators.SignDay(ctx, s.trailKeys, nodeActor(), today); err != nil && ctx.Err() == nil {
+	wait := time.Second // until the journal was read
+	for isRunning := true; isRunning; isRunning = tasks.Sleep(ctx, wait) {
+		err := s.noteTrailEnd(ctx)
+		if err == nil && s.isTrailExpected() {
+			wait = time.Minute
+			err = s.operators.SignDay(ctx, nodeActor(), s.timestamp().UTC().Truncate(24*time.Hour))
+		}
+		changed, isChanged := errors.AsType[*journal.ChainError](err)
+		switch {
+		case isChanged:
+			if s.trailFault.Swap(changed) == nil {
+				s.cfg.Log.Error("audit trail changed in the store", "err", changed)
+			}
+		case err != nil && ctx.Err() == nil:
 			s.cfg.Log.Warn("audit trail not signed", "err", err)
 		}
 	}
+}
+
+// isTrailExpected reports whether it is known how far the audit trail has come by the seals of the journal. Without a journal
+// there are none.
+func (s *Server) isTrailExpected() bool {
+	if s.journal == nil {
+		return true
+	}
+	h, ok := s.journal.Head()
+	if ok && h.Trail != nil {
+		s.operators.ExpectTrail(*h.Trail)
+	}
+	return ok
+}
+
+// noteTrailEnd checks the audit trail, and writes its end to the log when it has grown.
+func (s *Server) noteTrailEnd(ctx context.Context) error {
+	end, err := s.operators.CheckTrail(ctx)
+	if was := s.trailHead.Load(); err == nil && end.Seq > 0 && (was == nil || was.Seq != end.Seq) {
+		s.trailHead.Store(&end)
+		s.cfg.Log.Info("audit trail head", "number", end.Seq, "link", hex.EncodeToString(end.Link))
+	}
+	return err
+}
+
+// trailEnd returns the end of the audit trail for the heads of the journal; nil when the trail is not as it was written.
+func (s *Server) trailEnd(ctx context.Context) *journal.ChainEnd {
+	end, err := s.operators.CheckTrail(ctx)
+	if err != nil || end.Seq == 0 {
+		return nil
+	}
+	return &end
+}
+
+// trailCondition says whether the audit trail is as it was written.
+func (s *Server) trailCondition() console.Condition {
+	return console.Condition{Name: "audit trail", Check: func() (string, bool) {
+		if fault := s.trailFault.Load(); fault != nil {
+			return fault.Error(), true
+		}
+		return "", true
+	}}
+}
+
+// evidenceCondition says whether the journal is as it was written.
+func evidenceCondition(j *journal.Journal) console.Condition {
+	return console.Condition{Name: "journal evidence", Check: func() (string, bool) {
+		faults := j.Store.Faults()
+		if len(faults) == 0 {
+			return "", true
+		}
+		return fmt.Sprintf("changed in the store, and not signed (%d faults in the log): %s", len(faults), faults[len(faults)-1]), true
+	}}
+}
+
+// registerHeadMetrics adds the metrics by which others can note how far the journal and the audit trail have come.
+func (s *Server) registerHeadMetrics(m *obs.Metrics) {
+	m.Info("threeds_audit_head_info", "1, with the number and the link of the last entry of the audit trail.", []string{"number", "link"}, func() []string {
+		if end := s.trailHead.Load(); end != nil {
+			return []string{strconv.FormatInt(end.Seq, 10), hex.EncodeToString(end.Link)}
+		}
+		return nil
+	})
+	if s.journal == nil {
+		return
+	}
+	m.Info("threeds_journal_head_info", "1, with the number and the hash of the newest seal of the journal.", []string{"number", "hash"}, func() []string {
+		if h, ok := s.journal.Head(); ok && h.N > 0 {
+			return []string{strconv.FormatInt(h.N, 10), hex.EncodeToString(h.Hash)}
+		}
+		return nil
+	})
+	m.Gauge("threeds_journal_faults", "Things in the journal that are not as they were written, and that were not signed.", "", "",
+		func() float64 { return float64(len(s.journal.Store.Faults())) })
+	m.Counter("threeds_journal_changed_total", "Times that a row of the journal was read that was changed in the store.",
+		func() float64 { return float64(s.journal.Store.CountChanged()) })
 }
 
 // registerJournalMetrics adds the metrics of the journal.
@@ -367,7 +456,7 @@ func (s *Server) journalDelivery(a webhook.Attempt) {
 // webhooks, and from the answers that are kept for an Idempotency-Key. The journal comes last, for it says which
 // authentications are the card's: after an error the same call finds what is left.
 func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, db store.Store, ring *keyring.Ring, q journal.Query) (done ops.Erased, err error) {
-	q = journal.Query{Card: q.Card, Merchant: q.Merchant}
+	q = journal.Query{Card: q.Card, Merchant: q.Merchant, By: q.By}
 	if q.Card == "" && q.Merchant == "" {
 		return done, errors.New("journal: name a card or a merchant to erase")
 	}

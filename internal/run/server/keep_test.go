@@ -16,7 +16,12 @@ type expiringStore struct {
 }
 
 func (expiringStore) Sign(context.Context, time.Time) error           { return nil }
+func (expiringStore) Faults() []string                                { return nil }
 func (expiringStore) ExpirePersonal(context.Context, time.Time) error { return nil }
+
+func (expiringStore) Head(context.Context, time.Time, *journal.ChainEnd) (journal.Head, error) {
+	return journal.Head{}, nil
+}
 
 func (expiringStore) Roll(context.Context, time.Time, time.Duration) error { return nil }
 

@@ -122,9 +122,9 @@ func countingHooks(m *obs.Metrics) directory.Hooks {
 // readyConditions are what readiness depends on.
 func (s *Server) readyConditions() []console.Condition {
 	rt := s.activeRuntime()
-	all := append(storeConditions(s.db, &s.writes, rt.cards), keysCondition(s.apiKeys, s.follower), s.journalKeysCondition(), webhooksCondition(s.hooks))
+	all := append(storeConditions(s.db, &s.writes, rt.cards), keysCondition(s.apiKeys, s.follower), s.journalKeysCondition(), s.trailCondition(), webhooksCondition(s.hooks))
 	if s.journal != nil {
-		all = append(all, journalCondition(s.journal))
+		all = append(all, journalCondition(s.journal), evidenceCondition(s.journal))
 	}
 	if rt.cfg.Certificates != nil {
 		all = append(all, certificateConditions(rt.cfg.Certificates, s.cfg.Now)...)

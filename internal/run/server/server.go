@@ -153,8 +153,11 @@ type Server struct {
 	acts      *ops.Acts
 	journal   *journal.Journal // nil means that there is none
 	trailKeys *journal.Keys    // those that sign the audit trail; nil means that none do
-	operators *operator.Service
-	metrics   *obs.Metrics
+
+	trailHead  atomic.Pointer[journal.ChainEnd]   // the last entry of the audit trail that was checked
+	trailFault atomic.Pointer[journal.ChainError] // the entry of the audit trail that is not as it was written
+	operators  *operator.Service
+	metrics    *obs.Metrics
 
 	journalKeysProblem string // what the file of trailKeys lacks; "" when they were read
 
@@ -237,7 +240,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	registerLoadMetrics(s.metrics, s.gate)
 	s.hooks = s.newHooks()
-	s.operators = &operator.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp}
+	s.operators = &operator.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp, Keys: s.trailKeys}
+	s.registerHeadMetrics(s.metrics)
 	registerWebhookMetrics(s.metrics, s.hooks)
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	registerKeyMetrics(s.metrics, s.apiKeys)

@@ -427,7 +427,7 @@ func (l *loader) add(ctx context.Context, row store.Row) error {
 			return nil
 		}
 	case store.MerchantRows, store.EndpointRows, store.ObjectRows:
-	case journalRows, billingRows, dayRows, chainRows, EntryRows:
+	case journalRows, billingRows, sealRows, dayRows, chainRows, EntryRows:
 		l.hasJournal = true
 		return l.journal.check(row)
 	default:

@@ -17,6 +17,7 @@ import (
 const (
 	journalRows = "journal"
 	billingRows = "journalBilling"
+	sealRows    = "journalSeal"
 	dayRows     = "journalDay"
 	chainRows   = "journalChain"
 	EntryRows   = "journalEntry" // under which [Counts] has the entries of the journal
@@ -53,6 +54,7 @@ func (j *Journal) opensDays(ctx context.Context, archive journal.Archive) (bool,
 	opens, days := false, 0
 	err := archive.Visit(ctx, journal.Visitor{
 		Billing: func(journal.ArchivedBilling) error { return nil },
+		Seal:    func(journal.Seal) error { return nil },
 		Day: func(d journal.ArchivedDay) error {
 			days++
 			_, err := j.Keys.OpenDay(d)
@@ -100,6 +102,11 @@ func (j *Journal) write(ctx context.Context, put func(store.Row) error) (err err
 			row.Number["count"], row.Number["until"] = c.Count, c.Until
 			return put(row)
 		},
+		Seal: func(s journal.Seal) error {
+			row := store.NewRow(sealRows)
+			row.Number["n"], row.Text["text"], row.Text["keyId"], row.Bytes["signature"] = s.N, s.Text, s.KeyID, s.Signature
+			return put(row)
+		},
 		Day: func(d journal.ArchivedDay) error {
 			if _, err := j.Keys.OpenDay(d); err != nil {
 				j.missing = append(j.missing, d.Day)
@@ -110,17 +117,14 @@ func (j *Journal) write(ctx context.Context, put func(store.Row) error) (err err
 		},
 		Chain: func(c journal.ArchivedChain) error {
 			row := store.NewRow(chainRows)
-			row.Text["chain"], row.Text["day"], row.Text["keyId"] = c.Chain, c.Day, c.KeyID
-			row.Number["seq"], row.Number["signed"] = c.Seq, c.Signed
-			row.Bytes["link"] = c.Link
-			putBytes(row, "signature", c.Signature)
+			row.Text["chain"], row.Text["day"], row.Number["seq"], row.Bytes["link"] = c.Chain, c.Day, c.Seq, c.Link
 			return put(row)
 		},
 		Entry: func(e journal.ArchivedEntry) error {
 			row := store.NewRow(EntryRows)
 			row.Text["id"], row.Text["kind"], row.Text["merchant"] = e.ID, e.Kind, e.Merchant
 			row.Number["made"], row.Number["seq"] = e.Made, e.Seq
-			row.Bytes["digest"], row.Bytes["link"] = e.Digest, e.Link
+			row.Bytes["digest"], row.Bytes["link"], row.Bytes["mac"] = e.Digest, e.Link, e.MAC
 			putBytes(row, "card", e.Card)
 			putBytes(row, "salt", e.Salt)
 			putBytes(row, "body", e.Body)
@@ -196,18 +200,21 @@ func addTo(ctx context.Context, to *journal.Restorer, row store.Row) error {
 			DeviceChannel: row.Text["deviceChannel"], MessageCategory: row.Text["messageCategory"], Count: row.Number["count"],
 		}})
 		return nil
+	case sealRows:
+		return to.AddSeal(ctx, journal.Seal{
+			N: row.Number["n"], Text: row.Text["text"], KeyID: row.Text["keyId"], Signature: row.Bytes["signature"],
+		})
 	case dayRows:
 		return to.AddDay(dayOf(row))
 	case chainRows:
 		return to.BeginChain(ctx, journal.ArchivedChain{
-			Chain: row.Text["chain"], Day: row.Text["day"], KeyID: row.Text["keyId"], Seq: row.Number["seq"], Signed: row.Number["signed"],
-			Link: row.Bytes["link"], Signature: row.Bytes["signature"],
+			Chain: row.Text["chain"], Day: row.Text["day"], Seq: row.Number["seq"], Link: row.Bytes["link"],
 		})
 	case EntryRows:
 		return to.AddEntry(ctx, journal.ArchivedEntry{
 			Made: row.Number["made"], ID: row.Text["id"], Kind: row.Text["kind"], Merchant: row.Text["merchant"], Seq: row.Number["seq"],
-			Card: row.Bytes["card"], Salt: row.Bytes["salt"], Digest: row.Bytes["digest"], Link: row.Bytes["link"], Body: row.Bytes["body"],
-			Messages: row.Bytes["messages"],
+			Card: row.Bytes["card"], Salt: row.Bytes["salt"], Digest: row.Bytes["digest"], Link: row.Bytes["link"], MAC: row.Bytes["mac"],
+			Body: row.Bytes["body"], Messages: row.Bytes["messages"],
 		})
 	}
 	return nil

@@ -62,17 +62,21 @@ func fillJournal(t *testing.T, j *Journal) {
 			_, err := st.Write(t.Context(), []journal.Entry{entryOf(j.Keys, n, journal.Claimed), entryOf(j.Keys, n, journal.Answered)})
 			must(t, err)
 		}
-		must(t, st.Sign(t.Context(), time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)))
+		must(t, st.Sign(t.Context(), afterFilling))
 		if a, _, err := st.Erase(t.Context(), journal.Query{Card: cardErased}); err != nil || a != 5 {
 			t.Fatalf("erased %d, %v", a, err)
 		}
 	})
 }
 
+// afterFilling is when all days of fillJournal are over.
+var afterFilling = time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+
 func exportOf(t *testing.T, j *Journal) (text string) {
 	j.with(t, func(st journal.Store) {
 		var b bytes.Buffer
-		_, err := journal.WriteJSONLines(t.Context(), &b, st, j.Keys, journal.Query{})
+		must(t, st.Sign(t.Context(), afterFilling))
+		_, err := journal.WriteJSONLines(t.Context(), &b, st, j.Keys, journal.Query{At: afterFilling})
 		must(t, err)
 		text = b.String()
 	})
@@ -277,7 +281,7 @@ func TestD109JournalOfABackupIsRefused(t *testing.T) {
 	}
 	to := journals(t, keys)["sqlite"]
 	report, err := Restore(t.Context(), st, strings.NewReader(resum(strings.Join(lines, ""))), true, to)
-	if _, ok := errors.AsType[*JournalError](err); !ok || !strings.Contains(err.Error(), "does not fit the one before it") || report.Added["key"] != 2 {
+	if _, ok := errors.AsType[*JournalError](err); !ok || !strings.Contains(err.Error(), "does not follow entry 0") || report.Added["key"] != 2 {
 		t.Errorf("an entry is missing: %v, %v", report.Added, err)
 	}
 	checkFilled(t, st)

@@ -17,14 +17,11 @@ type ArchivedDay struct {
 	Wrapped []byte
 }
 
-// An ArchivedChain is a chain as far as it had come. Signature is that of its first Signed entries.
+// An ArchivedChain is a chain as far as it had come.
 type ArchivedChain struct {
 	Chain, Day string
 	Seq        int64
 	Link       []byte
-	Signed     int64
-	KeyID      string
-	Signature  []byte
 }
 
 // An ArchivedEntry is an entry as a store has it: Body and Messages are sealed under the key of its day. An entry that was
@@ -34,6 +31,7 @@ type ArchivedEntry struct {
 	ID, Kind, Merchant       string
 	Seq                      int64
 	Card, Salt, Digest, Link []byte
+	MAC                      []byte // of Link
 	Body, Messages           []byte
 }
 
@@ -44,10 +42,11 @@ type ArchivedBilling struct {
 	Until int64
 }
 
-// A Visitor is told what a journal has: first its counters of what has gone, then all days of a part of it, then each chain
-// with its entries behind it.
+// A Visitor is told what a journal has: first its counters of what has gone and its seals, then all days of a part of it,
+// then each chain with its entries behind it.
 type Visitor struct {
 	Billing func(ArchivedBilling) error
+	Seal    func(Seal) error
 	Day     func(ArchivedDay) error
 	Chain   func(ArchivedChain) error
 	Entry   func(ArchivedEntry) error
@@ -56,6 +55,7 @@ type Visitor struct {
 // An Archive is a store whose rows a backup can hold. Both kinds of stores are one.
 type Archive interface {
 	Store
+	evidenceParts
 	// Visit tells a visitor of all rows. Chains that grow meanwhile are told as far as they had come.
 	Visit(ctx context.Context, v Visitor) error
 	// part returns the database in which the entries of a day are, and makes room for them.
@@ -68,8 +68,8 @@ type Archive interface {
 
 var _, _ Archive = (*fileStore)(nil), (*tableStore)(nil)
 
-// visitBilling tells a visitor of the counters of what has gone.
-func visitBilling(ctx context.Context, a Archive, v Visitor) error {
+// visitFirst tells a visitor of the counters of what has gone, and of the seals.
+func visitFirst(ctx context.Context, a Archive, v Visitor) error {
 	counts, until, err := a.booked(ctx)
 	if err != nil {
 		return err
@@ -79,12 +79,12 @@ func visitBilling(ctx context.Context, a Archive, v Visitor) error {
 			return err
 		}
 	}
-	return nil
+	return a.ReadSeals(ctx, 1, v.Seal)
 }
 
 // Visit implements [Archive].
 func (s *fileStore) Visit(ctx context.Context, v Visitor) error {
-	if err := visitBilling(ctx, s, v); err != nil {
+	if err := visitFirst(ctx, s, v); err != nil {
 		return err
 	}
 	return s.each(ctx, func(db *database) (bool, error) { return false, db.visit(ctx, v) })
@@ -92,7 +92,7 @@ func (s *fileStore) Visit(ctx context.Context, v Visitor) error {
 
 // Visit implements [Archive].
 func (s *tableStore) Visit(ctx context.Context, v Visitor) error {
-	if err := visitBilling(ctx, s, v); err != nil {
+	if err := visitFirst(ctx, s, v); err != nil {
 		return err
 	}
 	return s.visit(ctx, v)
@@ -117,8 +117,8 @@ func (s *tableStore) part(context.Context, string) (*database, error) { return s
 // visit tells a visitor of the rows of a database.
 func (db *database) visit(ctx context.Context, v Visitor) error {
 	chains, err := readRows(ctx, db, func(c *ArchivedChain) []any {
-		return []any{&c.Chain, &c.Day, &c.Seq, &c.Link, &c.Signed, &c.KeyID, &c.Signature}
-	}, `SELECT chain, day, seq, link, signed, key_id, signature FROM journal_chains ORDER BY day, chain`)
+		return []any{&c.Chain, &c.Day, &c.Seq, &c.Link}
+	}, `SELECT chain, day, seq, link FROM journal_chains ORDER BY day, chain`)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (db *database) visitEntries(ctx context.Context, c *ArchivedChain, do func(
 		return err
 	}
 	begin, end := spanOfDay(day)
-	rows, err := db.QueryContext(ctx, db.query(`SELECT made, id, kind, merchant, seq, card, salt, digest, link, body,
+	rows, err := db.QueryContext(ctx, db.query(`SELECT made, id, kind, merchant, seq, card, salt, digest, link, mac, body,
 		(SELECT m.body FROM journal_messages m WHERE m.id = e.id AND m.kind = e.kind AND m.made = e.made) FROM journal_entries e
 		WHERE chain = ? AND seq <= ? AND made >= ? AND made < ? ORDER BY seq`), c.Chain, c.Seq, begin, end)
 	if err != nil {
@@ -159,7 +159,7 @@ func (db *database) visitEntries(ctx context.Context, c *ArchivedChain, do func(
 	defer rows.Close()
 	for rows.Next() {
 		var e ArchivedEntry
-		if err := rows.Scan(&e.Made, &e.ID, &e.Kind, &e.Merchant, &e.Seq, &e.Card, &e.Salt, &e.Digest, &e.Link, &e.Body, &e.Messages); err != nil {
+		if err := rows.Scan(&e.Made, &e.ID, &e.Kind, &e.Merchant, &e.Seq, &e.Card, &e.Salt, &e.Digest, &e.Link, &e.MAC, &e.Body, &e.Messages); err != nil {
 			return err
 		}
 		if err := do(e); err != nil {
@@ -198,8 +198,9 @@ type Restorer struct {
 	dayKeys map[string][]byte
 	isEmpty bool // when it was made
 	billed  []ArchivedBilling
+	seals   []Seal
 	chain   ArchivedChain
-	head    chainHead
+	head    *ChainCheck
 	rows    [][]any
 	texts   [][]any // rows of messages
 	entries []Entry
@@ -216,6 +217,7 @@ func NewRestorer(ctx context.Context, st Store, keys *Keys) (*Restorer, error) {
 	stop := errors.New("there is something")
 	err := to.Visit(ctx, Visitor{
 		Billing: func(ArchivedBilling) error { return stop },
+		Seal:    func(Seal) error { return stop },
 		Day:     func(ArchivedDay) error { return nil },
 		Chain:   func(ArchivedChain) error { return stop },
 	})
@@ -227,6 +229,38 @@ func NewRestorer(ctx context.Context, st Store, keys *Keys) (*Restorer, error) {
 
 // AddBilling takes a counter of what has gone. A journal that is not empty has counters of its own, which stay as they are.
 func (r *Restorer) AddBilling(c ArchivedBilling) { r.billed = append(r.billed, c) }
+
+// AddSeal takes a seal. A journal that is not empty has seals of its own, which stay as they are.
+func (r *Restorer) AddSeal(ctx context.Context, s Seal) error {
+	if !r.isEmpty {
+		return nil
+	}
+	if r.seals = append(r.seals, s); len(r.seals) < restoreBatch {
+		return nil
+	}
+	return r.putSeals(ctx)
+}
+
+// putSeals writes the seals that were taken.
+func (r *Restorer) putSeals(ctx context.Context) error {
+	all := r.seals
+	r.seals = nil
+	if len(all) == 0 {
+		return nil
+	}
+	db, err := r.to.sealsPart(ctx, true)
+	if err != nil {
+		return err
+	}
+	return db.inTx(ctx, func(tx *sql.Tx) error {
+		for _, s := range all {
+			if err := db.insertSeal(ctx, tx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
 
 // putBilling writes the counters that were taken.
 func (r *Restorer) putBilling(ctx context.Context) error {
@@ -244,10 +278,7 @@ func (r *Restorer) putBilling(ctx context.Context) error {
 		for _, c := range all {
 			counts.add(c.BillingCount)
 		}
-		if err := counts.book(ctx, db, tx); err != nil {
-			return err
-		}
-		return db.setBilledUntil(ctx, tx, all[0].Until)
+		return db.book(ctx, tx, counts, all[0].Until)
 	})
 }
 
@@ -259,22 +290,21 @@ func (r *Restorer) AddDay(d ArchivedDay) (err error) {
 
 // BeginChain begins with a chain, whose entries follow.
 func (r *Restorer) BeginChain(ctx context.Context, c ArchivedChain) error {
-	if err := r.putBilling(ctx); err != nil {
+	if err := errors.Join(r.putBilling(ctx), r.putSeals(ctx)); err != nil {
 		return err
 	}
 	if err := r.endChain(ctx); err != nil {
 		return err
 	}
-	r.chain, r.head = c, chainHead{link: firstLink(c.Chain)}
+	r.chain, r.head = c, r.keys.NewChainCheck(ChainEnd{Chain: c.Chain})
 	return nil
 }
 
 // AddEntry adds the next entry of the chain.
 func (r *Restorer) AddEntry(ctx context.Context, e ArchivedEntry) error {
-	if e.Seq != r.head.seq+1 || !bytes.Equal(e.Link, NextLink(r.head.link, e.Digest)) {
-		return fmt.Errorf("entry %d of the chain %s does not fit the one before it", e.Seq, r.chain.Chain)
+	if err := r.head.Next(&ExportedEntry{Chain: r.chain.Chain, Seq: e.Seq, Digest: e.Digest, Link: e.Link, MAC: e.MAC, IsBare: true}); err != nil {
+		return err
 	}
-	r.head = chainHead{e.Seq, e.Link}
 	var packed []byte
 	if e.Body != nil {
 		key := r.dayKeys[r.chain.Day]
@@ -311,7 +341,7 @@ func (r *Restorer) AddEntry(ctx context.Context, e ArchivedEntry) error {
 	}
 	if r.isEmpty {
 		r.rows = append(r.rows, []any{
-			e.Made, e.ID, e.Kind, r.chain.Day, r.chain.Chain, e.Seq, e.Merchant, orNull(e.Card), orNull(e.Salt), e.Digest, e.Link, orNull(packed),
+			e.Made, e.ID, e.Kind, r.chain.Day, r.chain.Chain, e.Seq, e.Merchant, orNull(e.Card), orNull(e.Salt), e.Digest, e.Link, e.MAC, orNull(packed),
 		})
 	}
 	if max(len(r.rows), len(r.entries)) < restoreBatch {
@@ -333,8 +363,8 @@ func (r *Restorer) endChain(ctx context.Context) error {
 	if r.chain.Chain == "" {
 		return nil
 	}
-	if r.head.seq != r.chain.Seq || !bytes.Equal(r.head.link, r.chain.Link) && r.chain.Seq > 0 {
-		return fmt.Errorf("the chain %s has %d entries, not %d", r.chain.Chain, r.head.seq, r.chain.Seq)
+	if r.head.Seq != r.chain.Seq || !bytes.Equal(r.head.Link, r.chain.Link) && r.chain.Seq > 0 {
+		return fmt.Errorf("the chain %s has %d entries, not %d", r.chain.Chain, r.head.Seq, r.chain.Seq)
 	}
 	return r.flush(ctx)
 }
@@ -354,7 +384,7 @@ func (r *Restorer) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := db.restore(ctx, &r.chain, &r.head, r.rows, r.texts, r.entries); err != nil {
+	if err := db.restore(ctx, &r.chain, r.head.ChainEnd, r.rows, r.texts, r.entries); err != nil {
 		return err
 	}
 	r.added += len(r.entries)
@@ -363,12 +393,12 @@ func (r *Restorer) flush(ctx context.Context) error {
 
 // Close writes what is left, and returns how many entries were added.
 func (r *Restorer) Close(ctx context.Context) (added int, err error) {
-	err = errors.Join(r.putBilling(ctx), r.endChain(ctx))
+	err = errors.Join(r.putBilling(ctx), r.putSeals(ctx), r.endChain(ctx))
 	return r.added, err
 }
 
 // restore adds rows of a chain and of its messages, whose bodies are packed and not sealed, and the records of its entries.
-func (db *database) restore(ctx context.Context, c *ArchivedChain, head *chainHead, rows, texts [][]any, entries []Entry) error {
+func (db *database) restore(ctx context.Context, c *ArchivedChain, end ChainEnd, rows, texts [][]any, entries []Entry) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	day, err := time.Parse(time.DateOnly, c.Day)
@@ -419,16 +449,9 @@ func (db *database) restore(ctx context.Context, c *ArchivedChain, head *chainHe
 	if err := db.upsertRecords(ctx, tx, entries, records); err != nil {
 		return err
 	}
-	var signed int64
-	var keyName string
-	var signature []byte
-	if c.Signed == head.seq {
-		signed, keyName, signature = c.Signed, c.KeyID, c.Signature
-	}
-	if _, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_chains (chain, day, seq, link, signed, key_id, signature)
-		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, link = excluded.link,
-		signed = excluded.signed, key_id = excluded.key_id, signature = excluded.signature`),
-		c.Chain, c.Day, head.seq, head.link, signed, keyName, signature); err != nil {
+	if _, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_chains (chain, day, seq, link, closed)
+		VALUES (?, ?, ?, ?, 1) ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, link = excluded.link`),
+		c.Chain, c.Day, end.Seq, end.Link); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -3,33 +3,41 @@ package journal
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 )
 
-// What is billed has to stay when records go. A counter is made of two parts: the records that are there, and the numbers
-// in journal_billing. Whatever removes records adds what they count to journal_billing, in the same transaction. So a
-// write of a record costs nothing. journal_billed has the time before which all records have been added: those that are
-// there for a while, and those that come later, do not count again.
+// What is billed has to stay when records go. A counter is made of two parts: the sealed entries that are there, and the
+// numbers in journal_billing. Whatever removes entries adds what they count to journal_billing, in the same transaction. So
+// a write of an entry costs nothing. journal_billed has the time before which all entries have been added: those that are
+// there for a while, and those that come later, do not count again. It also has a MAC over all numbers of journal_billing,
+// and how often they were written, which heads name: numbers that were changed in the store are not counted.
 
-// billedKinds is the kind of [BillingCount] that a record is of, in SQL. POSITION stands for the function that finds a
-// text. No text of a record looks like a member of its JSON, for quotation marks are escaped in it.
-const billedKinds = `CASE WHEN kind = 'refused' OR kind = 'v1' AND status = 'refused' THEN '` + BilledRefused + `'
-	WHEN kind = 'v1' AND POSITION(data, '"operation":"check"') > 0 THEN '` + BilledCheck + `'
-	WHEN kind = 'v1' THEN '` + BilledEnrolled + `'
-	WHEN challenged = 1 AND POSITION(data, '"decoupled":true') > 0 THEN '` + BilledDecoupled + `'
-	WHEN challenged = 1 THEN '` + BilledChallenged + `'
-	WHEN trans_status = '' THEN '` + BilledUnanswered + `'
-	WHEN trans_status = 'A' THEN '` + BilledAttempted + `' ELSE '` + BilledFrictionless + `' END`
-
-// billedCategories is the messageCategory of a record, two digits, in SQL.
-const billedCategories = `CASE WHEN POSITION(data, '"messageCategory":"') > 0
-	THEN substr(data, POSITION(data, '"messageCategory":"') + 19, 2) ELSE '' END`
+// billedKind returns the kind of [BillingCount] that a record is of.
+func billedKind(kind Kind, r *Record) string {
+	switch {
+	case kind == Refused, kind == Version1 && r.Status == RefusedRequest:
+		return BilledRefused
+	case kind == Version1 && r.Operation == "check":
+		return BilledCheck
+	case kind == Version1:
+		return BilledEnrolled
+	case r.Challenged && r.Decoupled:
+		return BilledDecoupled
+	case r.Challenged:
+		return BilledChallenged
+	case r.TransStatus == "":
+		return BilledUnanswered
+	case r.TransStatus == "A":
+		return BilledAttempted
+	}
+	return BilledFrictionless
+}
 
 // billing are counters without their Count, and how much each counts.
 type billing map[BillingCount]int64
@@ -48,7 +56,12 @@ func (b billing) sorted() []BillingCount {
 		c.Count = b[c]
 		all = append(all, c)
 	}
-	slices.SortFunc(all, func(a, b BillingCount) int { return slices.Compare(a.names(), b.names()) })
+	slices.SortFunc(all, func(a, b BillingCount) int {
+		if n := slices.Compare(a.names(), b.names()); n != 0 || a.IsChanged == b.IsChanged {
+			return n
+		}
+		return map[bool]int{false: -1, true: 1}[a.IsChanged]
+	})
 	return all
 }
 
@@ -57,115 +70,174 @@ func (c *BillingCount) names() []string {
 	return []string{c.Month, c.Merchant, c.API, c.DeviceChannel, c.MessageCategory, c.Kind}
 }
 
-// addLive adds the records of a condition.
-func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, condition string, args ...any) error {
-	position := "instr"
-	if db.numbered {
-		position = "strpos"
+// addLive adds the authentications whose entries fit a condition, of the days from one until before another.
+func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, from, to int64, condition string, args ...any) error {
+	days, err := readRows(ctx, tx, func(day *string) []any { return []any{day} }, db.query(`SELECT day FROM journal_keys
+		WHERE day >= ? AND day <= ? ORDER BY day`), dayOf(time.UnixMilli(from)), dayOf(time.UnixMilli(to-1)))
+	if err != nil {
+		return err
 	}
-	text := fmt.Sprintf(`SELECT made / %d, merchant, api, channel, %s, %s, count(*) FROM journal_records WHERE %s
-		GROUP BY 1, 2, 3, 4, 5, 6`, dayLen, billedCategories, billedKinds, condition)
-	type row struct {
-		day int64
-		BillingCount
+	for _, day := range days {
+		at, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			return err
+		}
+		begin, end := spanOfDay(at)
+		newest, err := db.readNewest(ctx, tx, max(begin, from), min(end, to), condition, args...)
+		if err != nil {
+			return err
+		}
+		for _, e := range newest {
+			b[BillingCount{
+				Month: e.Record.Created.UTC().Format(monthForm), Merchant: e.Record.Merchant, API: e.Record.API,
+				DeviceChannel: e.Record.DeviceChannel, MessageCategory: e.Record.MessageCategory, Kind: billedKind(e.Kind, &e.Record),
+			}]++
+		}
 	}
-	rows, err := readRows(ctx, tx, func(r *row) []any {
-		return []any{&r.day, &r.Merchant, &r.API, &r.DeviceChannel, &r.MessageCategory, &r.Kind, &r.Count}
-	}, db.query(strings.ReplaceAll(text, "POSITION", position)), args...)
-	for _, r := range rows {
-		r.Month = time.UnixMilli(r.day * dayLen).UTC().Format(monthForm)
-		b.add(r.BillingCount)
-	}
-	return err
+	return nil
 }
 
-// addBooked adds what journal_billing has of the months of a query.
-func (b billing) addBooked(ctx context.Context, db *database, tx *sql.Tx, q BillingQuery) error {
-	all, err := readRows(ctx, tx, func(c *BillingCount) []any {
+// A bookedCounters is what journal_billing and journal_billed have.
+type bookedCounters struct {
+	counts         billing
+	until, version int64
+	isChanged      bool // they are not as they were written
+}
+
+// text is what the MAC of counters is made over.
+func (b *bookedCounters) text() []byte {
+	text, err := json.Marshal(b.counts.sorted())
+	if err != nil {
+		panic(err) // texts and numbers can be encoded
+	}
+	return fmt.Appendf(nil, "threeds journal billing %d %d %s", b.until, b.version, text)
+}
+
+// readBooked reads the counters of what has gone, and checks them.
+func (db *database) readBooked(ctx context.Context, tx *sql.Tx) (b bookedCounters, err error) {
+	rows, err := readRows(ctx, tx, func(c *BillingCount) []any {
 		return []any{&c.Month, &c.Merchant, &c.API, &c.DeviceChannel, &c.MessageCategory, &c.Kind, &c.Count}
-	}, db.query(`SELECT month, merchant, api, channel, category, kind, n FROM journal_billing
-		WHERE month >= ? AND month < ? AND (merchant = ? OR ? = '')`),
-		q.From.UTC().Format(monthForm), q.To.UTC().Format(monthForm), q.Merchant, q.Merchant)
-	for _, c := range all {
-		b.add(c)
+	}, `SELECT month, merchant, api, channel, category, kind, n FROM journal_billing`)
+	if err != nil {
+		return b, err
 	}
-	return err
+	b.counts = billing{}
+	for _, c := range rows {
+		b.counts.add(c)
+	}
+	var mac []byte
+	err = tx.QueryRowContext(ctx, `SELECT until, version, mac FROM journal_billed`).Scan(&b.until, &b.version, &mac)
+	if errors.Is(err, sql.ErrNoRows) {
+		b.isChanged = len(rows) > 0
+		return b, nil
+	}
+	b.isChanged = err == nil && !db.ours.isMAC(mac, b.text())
+	return b, err
 }
 
-// book adds counters to journal_billing.
-func (b billing) book(ctx context.Context, db *database, tx *sql.Tx) error {
-	if len(b) == 0 {
-		return nil
+// book adds counters to journal_billing, and notes that all entries before a time were added. Who calls it keeps others from
+// doing so. Numbers that were changed in the store stay recognisable as such.
+func (db *database) book(ctx context.Context, tx *sql.Tx, counts billing, until int64) error {
+	b, err := db.readBooked(ctx, tx)
+	if err != nil || len(counts) == 0 && until <= b.until {
+		return err
 	}
 	var rows [][]any
-	for _, c := range b.sorted() {
-		rows = append(rows, []any{c.Month, c.Merchant, c.API, c.DeviceChannel, c.MessageCategory, c.Kind, c.Count})
+	for c, n := range counts {
+		if c.IsChanged {
+			b.isChanged = true
+			continue
+		}
+		b.counts[c] += n
+		rows = append(rows, []any{c.Month, c.Merchant, c.API, c.DeviceChannel, c.MessageCategory, c.Kind, b.counts[c]})
 	}
-	return db.putRows(ctx, tx, `INSERT INTO journal_billing (month, merchant, api, channel, category, kind, n) `, rows,
-		` ON CONFLICT (month, merchant, api, channel, category, kind) DO UPDATE SET n = journal_billing.n + excluded.n`)
+	if len(rows) > 0 {
+		if err := db.putRows(ctx, tx, `INSERT INTO journal_billing (month, merchant, api, channel, category, kind, n) `, rows,
+			` ON CONFLICT (month, merchant, api, channel, category, kind) DO UPDATE SET n = excluded.n`); err != nil {
+			return err
+		}
+	}
+	b.until, b.version = max(b.until, until), b.version+1
+	mac := db.ours.mac(b.text())
+	if b.isChanged {
+		mac = []byte{}
+	}
+	_, err = tx.ExecContext(ctx, db.query(`INSERT INTO journal_billed (one, until, version, mac) VALUES (1, ?, ?, ?)
+		ON CONFLICT (one) DO UPDATE SET until = excluded.until, version = excluded.version, mac = excluded.mac`), b.until, b.version, mac)
+	return err
 }
 
-// billedUntil returns the time before which all records have been added to journal_billing; 0 if none have.
+// addBooked adds the counters of what has gone that a query asks for. Of those that were changed the number is not added.
+func (b billing) addBooked(from *bookedCounters, q BillingQuery) {
+	for c, n := range from.counts {
+		if c.Month < q.From.UTC().Format(monthForm) || c.Month >= q.To.UTC().Format(monthForm) || q.Merchant != "" && c.Merchant != q.Merchant {
+			continue
+		}
+		if from.isChanged {
+			c.IsChanged, n = true, 0
+		}
+		b[c] += n
+	}
+}
+
+// billedUntil returns the time before which all entries have been added to journal_billing; 0 if none have.
 func (db *database) billedUntil(ctx context.Context, tx *sql.Tx) (until int64, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT coalesce(max(until), 0) FROM journal_billed`).Scan(&until)
 	return until, err
 }
 
-// setBilledUntil notes that all records before a time have been added to journal_billing.
-func (db *database) setBilledUntil(ctx context.Context, tx *sql.Tx, until int64) error {
-	_, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_billed (one, until) VALUES (1, ?)
-		ON CONFLICT (one) DO UPDATE SET until = excluded.until`), until)
-	return err
-}
-
-// bookErased books the records of a condition, which are about to be erased.
+// bookErased books the authentications whose records fit a condition, and which are about to be erased.
 func (db *database) bookErased(ctx context.Context, tx *sql.Tx, condition string, args []any) error {
 	until, err := db.billedUntil(ctx, tx)
 	if err != nil {
 		return err
 	}
 	counts := billing{}
-	if err := counts.addLive(ctx, db, tx, condition+` AND made >= ?`, append(slices.Clone(args), until)...); err != nil {
+	if err := counts.addLive(ctx, db, tx, until, endOfTime, ofEntries(condition), slices.Concat(args, args)...); err != nil {
 		return err
 	}
-	return counts.book(ctx, db, tx)
+	return db.book(ctx, tx, counts, 0)
 }
+
+// endOfTime is behind all entries, in milliseconds since 1970.
+var endOfTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).UnixMilli()
 
 // bookedBilling returns what journal_billing has, and billedUntil, as of one moment.
 func (db *database) bookedBilling(ctx context.Context) (billing, int64, error) {
-	all := BillingQuery{To: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
+	all := BillingQuery{To: time.UnixMilli(endOfTime)}
 	return db.readBilling(ctx, all, func(*sql.Tx, int64, billing) error { return nil })
 }
 
 // billing returns the counters of a query that the database has, and billedUntil, as of one moment.
 func (db *database) billing(ctx context.Context, q BillingQuery) (billing, int64, error) {
 	return db.readBilling(ctx, q, func(tx *sql.Tx, until int64, counts billing) error {
-		condition, args := `made >= ? AND made < ?`, []any{max(until, q.From.UnixMilli()), q.To.UnixMilli()}
+		condition, args := `1 = 1`, []any{}
 		if q.Merchant != "" {
-			condition, args = condition+` AND merchant = ?`, append(args, q.Merchant)
+			condition, args = `merchant = ?`, []any{q.Merchant}
 		}
-		return counts.addLive(ctx, db, tx, condition, args...)
+		return counts.addLive(ctx, db, tx, max(until, q.From.UnixMilli()), q.To.UnixMilli(), condition, args...)
 	})
 }
 
-// readBilling returns what journal_billing has of a query and what addRecords adds, and billedUntil, as of one moment.
+// readBilling returns what journal_billing has of a query and what addEntries adds, and billedUntil, as of one moment.
 func (db *database) readBilling(
-	ctx context.Context, q BillingQuery, addRecords func(tx *sql.Tx, until int64, counts billing) error,
+	ctx context.Context, q BillingQuery, addEntries func(tx *sql.Tx, until int64, counts billing) error,
 ) (billing, int64, error) {
 	tx, err := db.beginCount(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer tx.Rollback() // a transaction that only reads has nothing to commit
-	until, err := db.billedUntil(ctx, tx)
+	booked, err := db.readBooked(ctx, tx)
 	if err != nil {
 		return nil, 0, err
 	}
 	counts := billing{}
-	if err := addRecords(tx, until, counts); err != nil {
+	if err := addEntries(tx, booked.until, counts); err != nil {
 		return nil, 0, err
 	}
-	return counts, until, counts.addBooked(ctx, db, tx, q)
+	counts.addBooked(&booked, q)
+	return counts, booked.until, nil
 }
 
 // billingFile stands for the month in the name of the file that has the counters of months whose files were deleted.
@@ -252,10 +324,7 @@ func (s *fileStore) bookMonth(ctx context.Context, month string, begin, end time
 		if err != nil || until >= end.UnixMilli() {
 			return err
 		}
-		if err := counts.book(ctx, kept, tx); err != nil {
-			return err
-		}
-		return kept.setBilledUntil(ctx, tx, end.UnixMilli())
+		return kept.book(ctx, tx, counts, end.UnixMilli())
 	}); err != nil {
 		return err
 	}
@@ -267,3 +336,9 @@ func (s *fileStore) bookMonth(ctx context.Context, month string, begin, end time
 
 // errBillingInUse says that counters may not be on the disk yet, so that no file was deleted.
 var errBillingInUse = errors.New("journal: another process reads journal-billing.db, so that no month could be deleted: this is tried again")
+
+// billingVersion returns how often the counters of a database were written.
+func (db *database) billingVersion(ctx context.Context) (n int64, err error) {
+	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM journal_billed`).Scan(&n)
+	return n, err
+}

@@ -19,10 +19,10 @@ import (
 
 // An evidenceLine is a line of an export, as somebody reads it who has nothing but the page about it.
 type evidenceLine struct {
-	Type, Chain, Salt, Digest, Link, Signature string
-	Seq, Lines                                 int64
-	Erased                                     bool
-	Record                                     json.RawMessage
+	Type, Chain, Salt, Digest, Link, Text, Signature, At string
+	Seq, Lines                                           int64
+	Erased                                               bool
+	Record                                               json.RawMessage
 }
 
 // readEvidence checks the chains of an export by hand, and returns its lines by chain and sequence number.
@@ -30,7 +30,7 @@ func readEvidence(t *testing.T, text string, key ed25519.PublicKey) map[string]e
 	t.Helper()
 	all := map[string]evidenceLine{}
 	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
-	var chain string
+	var chain, before string // before is the hash of the seal before
 	var link [32]byte
 	for n, text := range lines {
 		var l evidenceLine
@@ -60,15 +60,22 @@ func readEvidence(t *testing.T, text string, key ed25519.PublicKey) map[string]e
 				t.Errorf("line %d: a link has content", n+1)
 			}
 			all[fmt.Sprint(l.Chain, " ", l.Seq)] = l
-		case "day":
-			if !ed25519.Verify(key, fmt.Appendf(nil, "threeds journal day %s %d %s", l.Chain, l.Seq, l.Link), signature) {
-				t.Errorf("line %d: the signature of the day", n+1)
+		case "seal":
+			if !ed25519.Verify(key, []byte(l.Text), signature) || !strings.Contains(l.Text, fmt.Sprintf("seal %d\n", l.Seq)) ||
+				!strings.Contains(l.Text, "\nbefore "+before+"\n") {
+				t.Errorf("line %d: the seal", n+1)
 			}
-			all[l.Chain+" day"] = l
+			sum := sha256.Sum256([]byte(l.Text))
+			before = hex.EncodeToString(sum[:])
+			for line := range strings.SplitSeq(l.Text, "\n") {
+				if part := strings.Fields(line); len(part) == 4 && part[0] == "chain" && strings.Contains(l.Text, "\nkind day\n") {
+					all[part[1]+" day"] = evidenceLine{Type: "day", Chain: part[1], Link: part[3]}
+				}
+			}
 		case "end":
 			sum := sha256.Sum256([]byte(strings.Join(lines[:n], "")))
 			if l.Lines != int64(n) || l.Digest != hex.EncodeToString(sum[:]) ||
-				!ed25519.Verify(key, fmt.Appendf(nil, "threeds journal export %d %x", l.Lines, sum), signature) {
+				!ed25519.Verify(key, fmt.Appendf(nil, "threeds journal export %d %x %s", l.Lines, sum, l.At), signature) {
 				t.Errorf("the end: %+v", l)
 			}
 		}
@@ -91,13 +98,13 @@ func TestD121ChainsAreAsThePageSays(t *testing.T) {
 		if err := st.Sign(t.Context(), day.AddDate(0, 0, 1)); err != nil { // the second day is not over
 			t.Fatal(err)
 		}
-		before := readEvidence(t, export(t, st, keys, journal.Query{}), keys.PublicKey())
+		before := readEvidence(t, export(t, st, keys, journal.Query{At: day}), keys.PublicKey())
 		chains, days := map[string]int{}, 0
 		for name, l := range before {
 			if l.Type == "day" {
 				days++
-				if l.Seq != 3 || !strings.HasPrefix(name, "2026-03-30/") {
-					t.Errorf("%s is signed up to %d", name, l.Seq)
+				if l.Link != before[l.Chain+" 3"].Link || !strings.HasPrefix(name, "2026-03-30/") {
+					t.Errorf("%s is signed up to %s", name, l.Link)
 				}
 				continue
 			}
@@ -106,11 +113,11 @@ func TestD121ChainsAreAsThePageSays(t *testing.T) {
 		if len(chains) != 2 || days != 1 || len(before) != 6 {
 			t.Errorf("chains %v, %d days signed, %d lines", chains, days, len(before))
 		}
-		filtered := readEvidence(t, export(t, st, keys, journal.Query{Merchant: "shop 1"}), keys.PublicKey())
+		filtered := readEvidence(t, export(t, st, keys, journal.Query{Merchant: "shop 1", At: day}), keys.PublicKey())
 		if _, _, err := st.Erase(t.Context(), journal.Query{Card: testCard}); err != nil {
 			t.Fatal(err)
 		}
-		erased := readEvidence(t, export(t, st, keys, journal.Query{}), keys.PublicKey())
+		erased := readEvidence(t, export(t, st, keys, journal.Query{At: day}), keys.PublicKey())
 		links := 0
 		for name, was := range before {
 			for kind, l := range map[string]evidenceLine{"filtered": filtered[name], "erased": erased[name]} {
@@ -142,7 +149,7 @@ func TestD121EachWriterHasItsChain(t *testing.T) {
 		if n == 0 {
 			continue
 		}
-		text := export(t, st, keys, journal.Query{})
+		text := export(t, st, keys, journal.Query{At: day})
 		if got := readEvidence(t, text, keys.PublicKey()); len(got) != 2 || strings.Count(text, `"seq":1`) != 2 {
 			t.Errorf("%s", text)
 		}

@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"time"
 )
 
 // Those who write entries of a journal share a lock in PostgreSQL, and who erases has it alone. Else an entry that is
@@ -13,7 +15,7 @@ const (
 	lockForErase = `SELECT pg_advisory_xact_lock(77333, hashtext(current_schema()))`
 )
 
-// erase removes what belongs to a card or a merchant.
+// erase removes what belongs to a card or a merchant, behind a signed tombstone that names each entry.
 func (db *database) erase(ctx context.Context, q Query) (authentications, records int, err error) {
 	condition, args := db.where(Query{Card: q.Card, Merchant: q.Merchant})
 	twice := slices.Concat(args, args)
@@ -35,27 +37,37 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 		n, err := result.RowsAffected()
 		return int(n), err
 	}
+	// The counters come first, for they are made of the content that goes.
+	if err := db.bookErased(ctx, tx, condition, args); err != nil {
+		return 0, 0, err
+	}
 	for _, table := range besideTables {
 		if _, err := changed(`DELETE FROM `+table+` WHERE id IN (SELECT id FROM journal_entries WHERE `+condition+`)
 			OR id IN (SELECT id FROM journal_records WHERE `+condition+`)`, twice); err != nil {
 			return 0, 0, err
 		}
 	}
-	// Moments are found by the id of their record, for they need not have the card.
-	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE body IS NOT NULL
-		AND (`+condition+` OR id IN (SELECT id FROM journal_records WHERE `+condition+`))`, twice); err != nil {
+	whole := ` WHERE body IS NOT NULL AND ` + ofEntries(condition)
+	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: cmp.Or(q.By, nodeName())}
+	if err := db.sealErasure(ctx, tx, tombstone, `SELECT chain, seq FROM journal_entries`+whole+` ORDER BY chain, seq`, twice); err != nil {
+		return 0, 0, err
+	}
+	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = ''`+whole, twice); err != nil {
 		return 0, 0, err
 	}
 	if err := db.forgetRollups(ctx, tx, condition, args); err != nil {
-		return 0, 0, err
-	}
-	if err := db.bookErased(ctx, tx, condition, args); err != nil {
 		return 0, 0, err
 	}
 	if authentications, err = changed(`DELETE FROM journal_records WHERE `+condition, args); err != nil {
 		return 0, 0, err
 	}
 	return authentications, records, tx.Commit()
+}
+
+// ofEntries returns the condition of the entries of records that fit a condition, whose arguments it takes twice. Moments are
+// found by the id of their record, for they need not have the card.
+func ofEntries(condition string) string {
+	return `(` + condition + ` OR id IN (SELECT id FROM journal_records WHERE ` + condition + `))`
 }
 
 // errLogInUse says that the log of a file of SQLite still has what was erased.

@@ -3,22 +3,22 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/csv"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"hash"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/protocol/scheme"
 )
 
 // An ExportedEntry is one entry with its place in a chain. Content is nil if the entry was erased.
@@ -26,14 +26,17 @@ type ExportedEntry struct {
 	Chain     string
 	Seq       int64
 	Link      []byte
+	MAC       []byte // of Link
 	Digest    []byte
 	Salt      []byte
 	Content   []byte // JSON of an [Entry], or of an entry of the audit trail
 	Messages  []byte // JSON of the messages of the entry that are kept
 	CardHash  []byte // of an [Entry]
 	Merchant  string
-	Signature []byte // of the day, if this is its last entry in the chain and the day was signed
-	IsLeftOut bool   // the query does not want the content
+	Day       *Seal // of the audit trail: signs the days until this entry; nil for most entries
+	IsLeftOut bool  // the query does not want the content
+	IsDamaged bool  // the content does not open
+	IsBare    bool  // the content was not read
 }
 
 // An Exporter has chained entries: a [Store], or the audit trail.
@@ -42,52 +45,54 @@ type Exporter interface {
 	Export(ctx context.Context, q Query, line func(ExportedEntry) error) error
 }
 
-// AuditChain is the name of the one chain of the audit trail. No chain of a journal has it. The link before its first entry
-// is empty.
-const AuditChain = "audit"
+// A sealReader is an Exporter with seals.
+type sealReader interface {
+	ReadSeals(ctx context.Context, from int64, do func(Seal) error) error
+}
 
-// export calls line for each entry of the days of a time, chain by chain.
-func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
-	from, to := "", "9999-12-31"
+// spanOfDays returns the first and the last day of the time of a query; "" stands for no limit.
+func (q *Query) spanOfDays() (from, to string) {
 	if !q.From.IsZero() {
 		from = dayOf(q.From)
 	}
 	if !q.To.IsZero() {
 		to = dayOf(q.To.Add(-time.Millisecond))
 	}
-	type chain struct {
-		name, day   string
-		seq, signed int64
-		signature   []byte
-	}
-	all, err := readRows(ctx, db, func(c *chain) []any { return []any{&c.name, &c.day, &c.seq, &c.signed, &c.signature} },
-		db.query(`SELECT chain, day, seq, signed, signature FROM journal_chains WHERE day >= ? AND day <= ? ORDER BY day, chain`), from, to)
+	return from, to
+}
+
+// export calls line for each entry of the days of a time, chain by chain.
+func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
+	from, to := q.spanOfDays()
+	all, err := readRows(ctx, db, func(c *tableChain) []any { return []any{&c.Chain, &c.day, &c.Seq} },
+		db.query(`SELECT chain, day, seq FROM journal_chains WHERE day >= ? AND day <= ? ORDER BY day, chain`), from, cmp.Or(to, lastDay))
 	if err != nil {
 		return err
 	}
 	for _, c := range all {
-		if err := db.exportChain(ctx, c.name, c.day, func(e ExportedEntry) error {
-			if e.Seq == c.signed && c.signed == c.seq {
-				e.Signature = c.signature
-			}
-			return line(e)
-		}); err != nil {
+		if err := db.exportChain(ctx, c.Chain, c.day, 0, c.Seq, false, line); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// exportChain calls line for each entry of a chain.
-func (db *database) exportChain(ctx context.Context, chain, day string, line func(ExportedEntry) error) error {
+// lastDay is behind all days of a journal.
+const lastDay = "9999-12-31"
+
+// exportChain calls line for each entry of a chain between two numbers. Bare ones have no content.
+func (db *database) exportChain(ctx context.Context, chain, day string, after, until int64, isBare bool, line func(ExportedEntry) error) error {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
 		return err
 	}
 	begin, end := spanOfDay(at)
-	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, body,
-		(SELECT m.body FROM journal_messages m WHERE m.id = e.id AND m.kind = e.kind AND m.made = e.made) FROM journal_entries e
-		WHERE chain = ? AND made >= ? AND made < ? ORDER BY seq`), chain, begin, end)
+	columns := `body, (SELECT m.body FROM journal_messages m WHERE m.id = e.id AND m.kind = e.kind AND m.made = e.made)`
+	if isBare {
+		columns = `NULL, NULL`
+	}
+	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, mac, `+columns+` FROM journal_entries e
+		WHERE chain = ? AND made >= ? AND made < ? AND seq > ? AND seq <= ? ORDER BY seq`), chain, begin, end, after, until)
 	if err != nil {
 		return err
 	}
@@ -95,21 +100,23 @@ func (db *database) exportChain(ctx context.Context, chain, day string, line fun
 	for rows.Next() {
 		var id, kind string
 		var body, messages []byte
-		e := ExportedEntry{Chain: chain}
-		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.CardHash, &e.Salt, &e.Digest, &e.Link, &body, &messages); err != nil {
+		e := ExportedEntry{Chain: chain, IsBare: isBare}
+		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.CardHash, &e.Salt, &e.Digest, &e.Link, &e.MAC, &body, &messages); err != nil {
 			return err
 		}
 		if messages != nil {
-			if e.Messages, err = db.openNamed(ctx, day, messagesName(id, kind), messages); err != nil {
-				return err
-			}
+			e.Messages, err = db.openNamed(ctx, day, messagesName(id, kind), messages)
 		}
-		if body != nil {
-			if e.Content, err = db.open(ctx, day, id, kind, body); err != nil {
-				return err
-			}
+		if body != nil && err == nil {
+			e.Content, err = db.open(ctx, day, id, kind, body)
 		}
-		if err := line(e); err != nil {
+		if errors.Is(err, errSealed) {
+			e.IsDamaged, e.Content, e.Messages, err = true, nil, nil, nil
+		}
+		if err == nil {
+			err = line(e)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -136,10 +143,12 @@ func (s *fileStore) Export(ctx context.Context, q Query, line func(ExportedEntry
 
 // An exportLine is a line of an export. Its members stand in this order, and those that are empty are left out.
 type exportLine struct {
-	Type      string          `json:"type"` // header, record, link, day or end
+	Type      string          `json:"type"` // header, seal, record, link, day or end
 	Version   int             `json:"version,omitempty"`
 	KeyID     string          `json:"keyId,omitempty"`
 	CardKeys  []string        `json:"cardKeys,omitempty"` // names of the keys of card hashes
+	From      string          `json:"from,omitempty"`     // the first day that the export has; none means that all are in it
+	To        string          `json:"to,omitempty"`       // the last day
 	Chain     string          `json:"chain,omitempty"`
 	Seq       int64           `json:"seq,omitempty"`
 	IsErased  bool            `json:"erased,omitempty"`
@@ -148,72 +157,212 @@ type exportLine struct {
 	Digest    string          `json:"digest,omitempty"`
 	Link      string          `json:"link,omitempty"`
 	Lines     int64           `json:"lines,omitempty"`
+	At        string          `json:"at,omitempty"`   // when the export was made
+	Text      string          `json:"text,omitempty"` // of a seal
 	Signature string          `json:"signature,omitempty"`
 	Record    json.RawMessage `json:"record,omitempty"`
 	Messages  json.RawMessage `json:"messages,omitempty"`
 }
 
 // exportVersion is the version of the format of exports.
-const exportVersion = 1
+const exportVersion = 2
 
-// WriteJSONLines exports the entries of a time, of one merchant if the query names one. Entries of others are links.
-func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, q Query) (records int, err error) {
-	w := bufio.NewWriter(to)
-	sum := sha256.New()
-	var lines int64
-	put := func(l exportLine) error {
-		text, err := encodeLine(l)
-		if err != nil {
-			return err
-		}
-		lines++
-		sum.Write(text)
-		_, err = w.Write(text)
+// An exportWriter writes the lines of an export. It checks everything that it writes, and signs nothing that does not fit.
+type exportWriter struct {
+	to     *bufio.Writer
+	keys   *Keys
+	query  Query
+	sum    hash.Hash
+	lines  int64
+	count  int
+	from   sealReader // nil for the audit trail
+	known  known      // what seals said when the export began
+	fresh  known      // what they say after an entry was read that was erased meanwhile
+	later  []Seal     // those that came meanwhile
+	check  *ChainCheck
+	read   map[string]bool // chains that the export has
+	broken error           // the first thing that does not fit
+}
+
+func (w *exportWriter) put(l exportLine) error {
+	text, err := encodeLine(l)
+	if err != nil {
 		return err
 	}
+	w.lines++
+	w.sum.Write(text)
+	_, err = w.to.Write(text)
+	return err
+}
+
+// fail notes what does not fit, if it is the first thing.
+func (w *exportWriter) fail(err error) {
+	if w.broken == nil {
+		w.broken = err
+	}
+}
+
+// line returns the line of a seal.
+func (s *Seal) line(kind string) exportLine {
+	return exportLine{Type: kind, Seq: s.N, Text: s.Text, KeyID: s.KeyID, Signature: signatureText(s.Signature)}
+}
+
+// readSeals has known follow the seals that are new to it, and calls do with each.
+func (w *exportWriter) readSeals(ctx context.Context, known *known, do func(*Seal, *statement) error) error {
+	if w.from == nil {
+		return nil
+	}
+	newest := Seal{}
+	err := w.from.ReadSeals(ctx, known.n+1, func(s Seal) error {
+		newest = s
+		if what := known.add(&s); what != "" {
+			return &faultError{what}
+		}
+		said, _ := parseSeal(s.Text) // add has read it
+		return do(&s, said)
+	})
+	if fault, ok := errors.AsType[*faultError](err); ok {
+		w.fail(fault)
+		return nil
+	}
+	switch {
+	case err != nil:
+		return err
+	case newest.N > 0 && !newest.isSignedBy(w.keys.publicKeys()):
+		w.fail(&faultError{fmt.Sprintf("seal %d is not signed by a key of this journal", newest.N)})
+	case known.first > max(known.kept, 1):
+		w.fail(&faultError{fmt.Sprintf("the seals before %d are gone", known.first)})
+	}
+	return nil
+}
+
+// writeSeals writes the seals of the time of the export, which are those from its first day on.
+func (w *exportWriter) writeSeals(ctx context.Context) error {
+	from, _ := w.query.spanOfDays()
+	return w.readSeals(ctx, &w.known, func(s *Seal, said *statement) error {
+		if dayOf(said.at) < from {
+			return nil
+		}
+		return w.put(s.line("seal"))
+	})
+}
+
+// writeEntry writes the line of an entry.
+func (w *exportWriter) writeEntry(ctx context.Context, e *ExportedEntry) error {
+	if w.check == nil || w.check.Chain != e.Chain {
+		w.endChain()
+		w.check = w.keys.NewChainCheck(ChainEnd{Chain: e.Chain})
+		w.check.isErased = func(seq int64) bool { return w.known.isErased(e.Chain, seq) || w.fresh.isErased(e.Chain, seq) }
+		w.read[e.Chain] = true
+	}
+	if e.Content == nil && !e.IsDamaged && !w.check.isErased(e.Seq) { // it may have been erased just now
+		if err := w.readSeals(ctx, &w.fresh, func(s *Seal, _ *statement) error {
+			if s.N > w.known.n {
+				w.later = append(w.later, *s)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	if err := w.check.Next(e); err != nil {
+		w.fail(err)
+	}
+	l := exportLine{Type: "record", Chain: e.Chain, Seq: e.Seq, Digest: hex.EncodeToString(e.Digest), Link: hex.EncodeToString(e.Link)}
+	switch {
+	case e.Content == nil:
+		l.Type, l.IsErased = "link", !e.IsDamaged
+	case e.IsLeftOut, w.query.Merchant != "" && e.Merchant != w.query.Merchant:
+		l.Type = "link"
+	default:
+		l.Salt, l.Card, l.Record, l.Messages = hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash), e.Content, e.Messages
+		w.count++
+	}
+	err := w.put(l)
+	if err == nil && e.Day != nil {
+		err = w.put(e.Day.line("day"))
+	}
+	return err
+}
+
+// endChain checks the end of a chain against what seals say.
+func (w *exportWriter) endChain() {
+	if w.check == nil {
+		return
+	}
+	if k := w.known.chains[w.check.Chain]; k != nil && len(k.ends) > 0 && (w.check.Seq < k.end().Seq || k.isClosed && w.check.Seq != k.end().Seq) {
+		w.fail(&faultError{fmt.Sprintf("the chain %s has %d entries, and a seal says %d", w.check.Chain, w.check.Seq, k.end().Seq)})
+	}
+}
+
+// checkChains checks that no chain is missing that seals name.
+func (w *exportWriter) checkChains() {
+	w.endChain()
+	from, to := w.query.spanOfDays()
+	for _, chain := range sortedKeys(w.known.chains) {
+		if day := dayOfChain(chain); chain != AuditChain && !w.read[chain] && w.known.isKept(chain) && day >= from && (to == "" || day <= to) {
+			w.fail(&faultError{"the chain " + chain + " is gone"})
+		}
+	}
+}
+
+// WriteJSONLines exports the entries of a time, of one merchant if the query names one. Entries of others are links. It
+// signs the export only if all of it is as it was written. Else it writes all lines but the last one, and returns an error
+// that says what does not fit: a [*ChainError], or one of a seal. [IsChanged] knows both.
+func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, q Query) (records int, err error) {
+	if q.At.IsZero() {
+		q.At = time.Now()
+	}
+	if kept, ok := st.(interface{ from(time.Time) time.Time }); ok { // what is over its time is not shown
+		q.From = kept.from(q.From)
+	}
+	w := &exportWriter{to: bufio.NewWriter(to), keys: keys, query: q, sum: sha256.New(), known: newKnown(), fresh: newKnown(), read: map[string]bool{}}
+	w.from, _ = st.(sealReader)
 	header := exportLine{Type: "header", Version: exportVersion, KeyID: keyID(keys.PublicKey())}
+	header.From, header.To = q.spanOfDays()
 	if _, isJournal := st.(Store); isJournal { // the audit trail has no card
 		header.CardKeys = keys.cardKeyNames()
 	}
-	if err := put(header); err != nil {
+	if err := w.put(header); err != nil {
 		return 0, err
 	}
-	err = st.Export(ctx, q, func(e ExportedEntry) error {
-		l := exportLine{Type: "record", Chain: e.Chain, Seq: e.Seq, Digest: hex.EncodeToString(e.Digest), Link: hex.EncodeToString(e.Link)}
-		switch {
-		case e.Content == nil:
-			l.Type, l.IsErased = "link", true
-		case e.IsLeftOut, q.Merchant != "" && e.Merchant != q.Merchant:
-			l.Type = "link"
-		default:
-			l.Salt, l.Card, l.Record, l.Messages = hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash), e.Content, e.Messages
-			records++
+	if err := w.writeSeals(ctx); err != nil {
+		return 0, err
+	}
+	if err := st.Export(ctx, q, func(e ExportedEntry) error { return w.writeEntry(ctx, &e) }); err != nil {
+		return w.count, err
+	}
+	w.checkChains()
+	for i := range w.later {
+		if err := w.put(w.later[i].line("seal")); err != nil {
+			return w.count, err
 		}
-		if err := put(l); err != nil || e.Signature == nil {
-			return err
-		}
-		return put(exportLine{
-			Type: "day", Chain: e.Chain, Seq: e.Seq, Link: hex.EncodeToString(e.Link),
-			Signature: base64.StdEncoding.EncodeToString(e.Signature),
-		})
+	}
+	if w.broken == nil {
+		err = w.writeEnd()
+	}
+	return w.count, cmp.Or(w.broken, err, w.to.Flush(), nil)
+}
+
+// writeEnd signs the lines that were written.
+func (w *exportWriter) writeEnd() error {
+	digest, at := w.sum.Sum(nil), w.query.At.UTC().Format(time.RFC3339)
+	return w.put(exportLine{
+		Type: "end", Lines: w.lines, Digest: hex.EncodeToString(digest), At: at,
+		Signature: signatureText(ed25519.Sign(w.keys.signer(), endText(w.lines, digest, at))),
 	})
-	if err != nil {
-		return records, err
-	}
-	digest := sum.Sum(nil)
-	end := exportLine{
-		Type: "end", Lines: lines, Digest: hex.EncodeToString(digest),
-		Signature: base64.StdEncoding.EncodeToString(ed25519.Sign(keys.signer(), endText(lines, digest))),
-	}
-	if err := put(end); err != nil {
-		return records, err
-	}
-	return records, w.Flush()
+}
+
+// IsChanged reports whether an error says that something in the store is not as it was written.
+func IsChanged(err error) bool {
+	_, isChain := errors.AsType[*ChainError](err)
+	_, isFault := errors.AsType[*faultError](err)
+	return isChain || isFault
 }
 
 // endText is what the signature of an export is made over.
-func endText(lines int64, digest []byte) []byte {
-	return fmt.Appendf(nil, "threeds journal export %d %x", lines, digest)
+func endText(lines int64, digest []byte, at string) []byte {
+	return fmt.Appendf(nil, "threeds journal export %d %x %s", lines, digest, at)
 }
 
 func encodeLine(l exportLine) ([]byte, error) {
@@ -222,176 +371,6 @@ func encodeLine(l exportLine) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(l)
 	return b.Bytes(), err
-}
-
-// A Verified says what an export has.
-type Verified struct{ Records, Erased, Days int }
-
-// A LineError says which line of an export is wrong.
-type LineError struct {
-	Line int
-	What string
-}
-
-func (e *LineError) Error() string { return strconv.Itoa(e.Line) + ": " + e.What }
-
-// Verify checks an export. The keys are those by which it and its days may have been signed.
-func Verify(from io.Reader, keys ...ed25519.PublicKey) (Verified, error) {
-	return verifyEach(from, keys, func(*exportLine) string { return "" })
-}
-
-// verifyEach checks an export, and calls do with each of its lines once that was checked. Do returns what is wrong with
-// the line, or "".
-func verifyEach(from io.Reader, keys []ed25519.PublicKey, do func(*exportLine) string) (Verified, error) {
-	v := verifier{keys: keys, sum: sha256.New()}
-	in := bufio.NewReader(from)
-	for n := 1; ; n++ {
-		text, err := readLine(in)
-		if errors.Is(err, errLongLine) {
-			return v.Verified, &LineError{n, "the line has more than 16 MiB: this is no export"}
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return v.Verified, err
-		}
-		if len(text) == 0 && err != nil {
-			if !v.isEnded {
-				return v.Verified, &LineError{n, "the line of type end is missing: the file was cut"}
-			}
-			return v.Verified, nil
-		}
-		l, what := v.check(text)
-		if what == "" {
-			what = do(l)
-		}
-		if what != "" {
-			return v.Verified, &LineError{n, what}
-		}
-	}
-}
-
-// maxExportLine is far more than any line of an export has: an entry has a few messages of 256 KiB at most.
-const maxExportLine = 16 << 20
-
-var errLongLine = errors.New("journal: a line without end")
-
-// readLine returns the next line with its end, as [bufio.Reader.ReadBytes] does, or errLongLine.
-func readLine(in *bufio.Reader) (line []byte, err error) {
-	for {
-		part, err := in.ReadSlice('\n')
-		if len(line)+len(part) > maxExportLine {
-			return nil, errLongLine
-		}
-		line = append(line, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
-}
-
-// A verifier checks an export line by line.
-type verifier struct {
-	Verified
-	keys    []ed25519.PublicKey
-	key     ed25519.PublicKey // the one that the header names
-	sum     hash.Hash
-	lines   int64
-	chain   string
-	seq     int64
-	link    []byte
-	isEnded bool
-}
-
-// check returns the next line, and what is wrong with it, "" if nothing is.
-func (v *verifier) check(text []byte) (*exportLine, string) {
-	if v.isEnded {
-		return nil, "nothing may follow the line of type end"
-	}
-	l := new(exportLine)
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(l); err != nil {
-		return nil, "not a line of an export"
-	}
-	if same, err := encodeLine(*l); err != nil || !bytes.Equal(same, text) {
-		return nil, "not written as an export writes it"
-	}
-	what := v.checkMembers(l)
-	v.lines++
-	_, _ = v.sum.Write(text) // a hash takes everything
-	return l, what
-}
-
-// isSigned reports whether one of the keys has signed a text.
-func (v *verifier) isSigned(text, signature []byte) bool {
-	return slices.ContainsFunc(v.keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, text, signature) })
-}
-
-func (v *verifier) checkMembers(l *exportLine) string {
-	if (v.lines == 0) != (l.Type == "header") {
-		return "the first line, and no other, is of type header"
-	}
-	switch l.Type {
-	case "header":
-		if l.Version != exportVersion {
-			return fmt.Sprintf("version is not %d", exportVersion)
-		}
-		i := slices.IndexFunc(v.keys, func(key ed25519.PublicKey) bool { return l.KeyID == keyID(key) })
-		if i < 0 {
-			return "keyId names another key than the one that was given"
-		}
-		v.key = v.keys[i]
-	case "record", "link":
-		return v.checkEntry(l)
-	case "day":
-		signature, err := base64.StdEncoding.DecodeString(l.Signature)
-		if err != nil || l.Chain != v.chain || l.Seq != v.seq || l.Link != hex.EncodeToString(v.link) ||
-			!v.isSigned(dayText(l.Chain, l.Seq, v.link), signature) {
-			return "the signature of the day does not fit the entries before it"
-		}
-		v.Days++
-	case "end":
-		digest := v.sum.Sum(nil)
-		signature, err := base64.StdEncoding.DecodeString(l.Signature)
-		if err != nil || l.Lines != v.lines || l.Digest != hex.EncodeToString(digest) ||
-			!ed25519.Verify(v.key, endText(v.lines, digest), signature) {
-			return "the signature of the export does not fit the lines before it"
-		}
-		v.isEnded = true
-	default:
-		return "type is not header, record, link, day or end"
-	}
-	return ""
-}
-
-// checkEntry checks an entry against the one before it.
-func (v *verifier) checkEntry(l *exportLine) string {
-	if l.Chain != v.chain {
-		v.chain, v.seq, v.link = l.Chain, 0, firstLink(l.Chain)
-	}
-	if l.Seq != v.seq+1 {
-		return fmt.Sprintf("seq is not %d: entries are missing", v.seq+1)
-	}
-	digest, err := hex.DecodeString(l.Digest)
-	if err != nil {
-		return "digest is not hexadecimal"
-	}
-	if l.Type == "record" {
-		salt, err := hex.DecodeString(l.Salt)
-		if err != nil || !bytes.Equal(DigestOf(salt, l.Record), digest) {
-			return "the digest does not fit the record"
-		}
-		if what := checkMessages(l.Record, l.Messages); what != "" {
-			return what
-		}
-		v.Records++
-	} else if l.IsErased {
-		v.Erased++
-	}
-	v.seq, v.link = l.Seq, NextLink(v.link, digest)
-	if l.Link != hex.EncodeToString(v.link) {
-		return "the link does not fit the entry before"
-	}
-	return ""
 }
 
 // csvHeader are the columns of WriteCSV.
@@ -413,7 +392,7 @@ func WriteCSV(ctx context.Context, to io.Writer, st Store, rulesOf func(scheme s
 	if rulesOf == nil {
 		rulesOf = scheme.Public
 	}
-	q.Limit = 1000
+	q.Limit, q.IsSealed = 1000, true
 	for {
 		page, err := st.Search(ctx, q)
 		if err != nil {
@@ -432,12 +411,21 @@ func WriteCSV(ctx context.Context, to io.Writer, st Store, rulesOf func(scheme s
 	}
 }
 
+// CountText returns the count for people, who are told that it lacks what was changed in the store.
+func (c *BillingCount) CountText() string {
+	text := strconv.FormatInt(c.Count, 10)
+	if c.IsChanged {
+		text += " and what was changed in the store"
+	}
+	return text
+}
+
 // WriteBillingCSV writes counters for spreadsheets.
 func WriteBillingCSV(to io.Writer, counts []BillingCount) error {
 	w := csv.NewWriter(to)
 	_ = w.Write([]string{"month", "merchant", "api", "deviceChannel", "messageCategory", "kind", "count"}) // Error says it
 	for i := range counts {
-		_ = w.Write(spreadsheetRow(append(counts[i].names(), strconv.FormatInt(counts[i].Count, 10))))
+		_ = w.Write(spreadsheetRow(append(counts[i].names(), counts[i].CountText())))
 	}
 	w.Flush()
 	return w.Error()

@@ -21,6 +21,22 @@ func Databases(t *testing.T, st Store) (all []*sql.DB) {
 	return all
 }
 
+// AllDatabases returns the databases of a store with those of seals and of counters for billing.
+func AllDatabases(t *testing.T, st Store) []*sql.DB {
+	t.Helper()
+	all := Databases(t, st)
+	if files, ok := st.(*fileStore); ok {
+		for _, name := range []string{sealsFile, billingFile} {
+			db, err := files.month(t.Context(), name, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, db.DB)
+		}
+	}
+	return all
+}
+
 // RollBlock makes the rollups of the block of days that a time is in, in all databases of a store.
 func RollBlock(t *testing.T, st Store, at time.Time) {
 	t.Helper()

@@ -45,12 +45,15 @@ func keysWith(t *testing.T, more ...string) (*journal.Keys, []string) {
 }
 
 // aTrail is an audit trail of one entry.
-type aTrail struct{}
+type aTrail struct{ keys *journal.Keys }
 
-func (aTrail) Export(_ context.Context, _ journal.Query, line func(journal.ExportedEntry) error) error {
+func (a aTrail) Export(_ context.Context, _ journal.Query, line func(journal.ExportedEntry) error) error {
 	content := []byte("{}")
 	digest := journal.DigestOf(nil, content)
-	return line(journal.ExportedEntry{Chain: journal.AuditChain, Seq: 1, Digest: digest, Link: journal.NextLink(nil, digest), Content: content})
+	link := journal.NextLink(nil, digest)
+	return line(journal.ExportedEntry{
+		Chain: journal.AuditChain, Seq: 1, Digest: digest, Link: link, MAC: a.keys.LinkMAC(journal.AuditChain, 1, link), Content: content,
+	})
 }
 
 // openBoth opens a journal of either kind for keys.
@@ -161,7 +164,7 @@ func TestD124EraseReachesWhatWasImported(t *testing.T) {
 			t.Errorf("%s: of the other card there are %d records, %v", kind, len(page.Records), err)
 		}
 		got, err := journal.Verify(strings.NewReader(export(t, st, ours, journal.Query{})), ours.PublicKey())
-		if want := (journal.Verified{Records: 60, Erased: 30}); err != nil || got != want {
+		if want := (journal.Verified{Records: 60, Erased: 30, Days: 5}); err != nil || got != want {
 			t.Errorf("%s: verified %+v, %v", kind, got, err)
 		}
 	}
@@ -178,11 +181,11 @@ func TestD124ImportRefusesWhatItCannotVouchFor(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = from.Close() })
 	fillForExport(t, from, old)
-	text := export(t, from, old, journal.Query{})
+	text := export(t, from, old, journal.Query{At: day}) // no day is over, so that there are no seals
 	lines := strings.SplitAfter(text, "\n")
 	changed := bytes.Replace([]byte(text), []byte("order 3"), []byte("order 4"), 1)
 	var trail bytes.Buffer
-	if _, err := journal.WriteJSONLines(t.Context(), &trail, aTrail{}, old, journal.Query{}); err != nil {
+	if _, err := journal.WriteJSONLines(t.Context(), &trail, aTrail{old}, old, journal.Query{}); err != nil {
 		t.Fatal(err)
 	}
 	good, _ := keysWith(t, hashKeys...)

@@ -72,6 +72,8 @@ type Record struct {
 	Elements          []string  `json:"elements,omitempty"`
 	DurationMS        int64     `json:"durationMs,omitempty"` // from AReq to ARes
 	Unkept            []Rule    `json:"unkept,omitempty"`     // what the scheme asks for and the AReq does not keep
+	// IsChanged says that the row of the record was changed in the store. Nothing of it is told but ID and Created.
+	IsChanged bool `json:"changedInStore,omitempty"`
 }
 
 // A Refusal is an RReq that came and was not valid.
@@ -138,6 +140,15 @@ func (r *Record) Findings(rules *scheme.Sheet) (all []*scheme.Finding) {
 // hasForeignText reports whether another component wrote the texts of the error. A search does not have them: there are the
 // description of the code, and the elements that the texts name.
 func (r *Record) hasForeignText() bool { return r.ErrorCode != "" && r.ErrorComponent != "S" }
+
+// withoutForeignText returns a record without the texts that another component wrote.
+func (r *Record) withoutForeignText() *Record {
+	known := *r
+	if r.hasForeignText() {
+		known.ErrorDescription, known.ErrorDetail = "", ""
+	}
+	return &known
+}
 
 // IsBegun reports whether a record is of an authentication of EMV 3DS, and not of a refused request.
 func (r *Record) IsBegun() bool { return r.API != "v1" && r.Status != RefusedRequest }
@@ -263,10 +274,13 @@ type Query struct {
 	Result    string
 	Reason    string // transStatusReason
 	From, To  time.Time
-	Begun     bool   // authentications of EMV 3DS alone: no refused requests, none of 3-D Secure 1.0.2
-	Limit     int    // 0 means 50, at most 1000
-	Cursor    string // Next of the page before
+	Begun     bool      // authentications of EMV 3DS alone: no refused requests, none of 3-D Secure 1.0.2
+	Limit     int       // 0 means 50, at most 1000
+	Cursor    string    // Next of the page before
+	By        string    // who erases, for the tombstone; "" means this process
+	At        time.Time // when an export is made; zero means now
 
+	IsSealed  bool // records are read from the sealed entries
 	isOwnID   bool // ID is one of ours, and looked for in the time that it names
 	isNamedID bool // requests are looked for that named ID, and have another one of their own
 }
@@ -380,6 +394,8 @@ type BillingCount struct {
 	MessageCategory string `json:"messageCategory"`
 	Kind            string `json:"kind"` // one of the constants that begin with Billed
 	Count           int64  `json:"count"`
+	// IsChanged says that a number of authentications whose records are gone was changed in the store. Count is without it.
+	IsChanged bool `json:"changedInStore,omitempty"`
 }
 
 // The kinds of [BillingCount]. Each authentication and each refused request is of one of them.
@@ -417,8 +433,17 @@ type Store interface {
 	Erase(ctx context.Context, q Query) (authentications, records int, err error)
 	// Export calls line for each entry of a time, in the order of their chains.
 	Export(ctx context.Context, q Query, line func(ExportedEntry) error) error
-	// Sign signs the chains of days that ended before now.
+	// Sign signs the days that ended before now, each once, with those of their chains that are as they were written.
 	Sign(ctx context.Context, now time.Time) error
+	// Head signs how far each chain has come, once a minute, and returns the newest seal. The end of the audit trail is one
+	// more chain; nil means that it is not known.
+	Head(ctx context.Context, now time.Time, trail *ChainEnd) (Head, error)
+	// Faults says what Sign and Head found that is not as it was written, and did not sign.
+	Faults() []string
+	// CountChanged says how often a row was read that is not as it was written.
+	CountChanged() uint64
+	// ReadSeals calls do with the seals from a number on, in their order.
+	ReadSeals(ctx context.Context, from int64, do func(Seal) error) error
 	// Expire removes the days that ended before a time.
 	Expire(ctx context.Context, before time.Time) error
 	// ExpireMessages removes the messages of the days that ended before a time. Their records stay, and verify.

@@ -29,7 +29,8 @@ const keyLen = 32
 type Keys struct {
 	wrapping [][]byte // for the keys of the days
 	hash     [][]byte // for card numbers
-	signing  [][]byte // seeds of Ed25519, for the ends of days
+	signing  [][]byte // seeds of Ed25519, for seals and exports
+	macs     [][]byte // follow from wrapping, for links, rows and counters
 }
 
 // keyFile is the content of a file of keys.
@@ -46,7 +47,9 @@ func NewKeys() *Keys {
 		rand.Read(key) // it never fails, it ends the process
 		return [][]byte{key}
 	}
-	return &Keys{one(), one(), one()}
+	k := &Keys{wrapping: one(), hash: one(), signing: one()}
+	k.macs = deriveMACKeys(k.wrapping)
+	return k
 }
 
 // LoadOrCreateKeys is [LoadKeys], but a missing file is made first, as by [CreateKeys].
@@ -94,6 +97,7 @@ func parseKeys(data []byte) (*Keys, error) {
 			*part.into = append(*part.into, key)
 		}
 	}
+	k.macs = deriveMACKeys(k.wrapping)
 	return k, nil
 }
 
@@ -173,12 +177,6 @@ func (k *Keys) signer() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(k.sig
 
 // PublicKey returns the key by which exports are verified.
 func (k *Keys) PublicKey() ed25519.PublicKey { return k.signer().Public().(ed25519.PublicKey) }
-
-// SignDay signs the end of a day: the entry with the number seq is its last one, and has this link. It returns the name
-// of the key, too.
-func (k *Keys) SignDay(chain string, seq int64, link []byte) (keyName string, signature []byte) {
-	return keyID(k.PublicKey()), ed25519.Sign(k.signer(), dayText(chain, seq, link))
-}
 
 // PEM returns the keys by which exports and days are verified in PEM form, that of PublicKey first. Those behind it have
 // signed what is older.

@@ -49,6 +49,16 @@ func askLazily[T any](ctx context.Context, l *lazyStore, do func(Store) (T, erro
 	return v, err
 }
 
+// from returns the later one of a time and the first one that the store shows.
+func (l *lazyStore) from(t time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if kept, ok := l.st.(interface{ from(time.Time) time.Time }); ok {
+		return kept.from(t)
+	}
+	return t
+}
+
 func (l *lazyStore) Write(ctx context.Context, entries []Entry) (int, error) {
 	return askLazily(ctx, l, func(st Store) (int, error) { return st.Write(ctx, entries) })
 }
@@ -87,10 +97,6 @@ func (l *lazyStore) Erase(ctx context.Context, q Query) (authentications, record
 
 func (l *lazyStore) Export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
 	return l.do(ctx, func(st Store) error { return st.Export(ctx, q, line) })
-}
-
-func (l *lazyStore) Sign(ctx context.Context, now time.Time) error {
-	return l.do(ctx, func(st Store) error { return st.Sign(ctx, now) })
 }
 
 func (l *lazyStore) Expire(ctx context.Context, before time.Time) error {

@@ -77,7 +77,7 @@ func (db *database) appendMessageRow(rows [][]any, e *Entry, kept []keptMessage)
 
 // appendBesideRow appends a row with what stands beside an entry. It is sealed under the name that nameOf returns.
 func (db *database) appendBesideRow(rows [][]any, e *Entry, nameOf func(id, kind string) string, text []byte) ([][]any, error) {
-	body, err := seal(db.keys[dayOf(e.Record.Created)], pack(text), nameOf(e.Record.ID, string(e.Kind)))
+	body, err := seal(db.keyOf(dayOf(e.Record.Created)), pack(text), nameOf(e.Record.ID, string(e.Kind)))
 	return append(rows, []any{e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), body}), err
 }
 

@@ -146,6 +146,11 @@ type dutiesStore struct {
 }
 
 func (*dutiesStore) Sign(context.Context, time.Time) error { return nil }
+func (*dutiesStore) Faults() []string                      { return nil }
+
+func (*dutiesStore) Head(context.Context, time.Time, *journal.ChainEnd) (journal.Head, error) {
+	return journal.Head{}, nil
+}
 
 func (s *dutiesStore) Expire(_ context.Context, before time.Time) error {
 	s.expired = before

@@ -17,6 +17,7 @@ import (
 type tableStore struct {
 	*database
 	retention
+	evidence evidence
 }
 
 // postgresConns is how many connections a node has to the journal's database.
@@ -45,7 +46,14 @@ func OpenPostgres(ctx context.Context, at string, keys *Keys) (Store, error) {
 	if err := db.locked(ctx, func(conn *sql.Conn) error { return makeTables(ctx, conn) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("journal: %w", err), pool.Close())
 	}
-	return &tableStore{database: db}, nil
+	return newTableStore(db), nil
+}
+
+// newTableStore returns a journal in a database.
+func newTableStore(db *database) *tableStore {
+	s := &tableStore{database: db}
+	s.evidence.parts, s.evidence.keys = s, db.ours
+	return s
 }
 
 // preparePlans has the plan of each statement made for its values, for a plan for any value may read all records of a
@@ -200,8 +208,6 @@ func (s *tableStore) Export(ctx context.Context, q Query, line func(ExportedEntr
 	return s.export(ctx, q, line)
 }
 
-func (s *tableStore) Sign(ctx context.Context, now time.Time) error { return s.sign(ctx, now) }
-
 const (
 	expireLen  = 5000                   // records that are deleted at once
 	expireTime = 500 * time.Millisecond // how long one call of Expire goes on to delete records
@@ -230,6 +236,9 @@ func (s *tableStore) dropPartitions(ctx context.Context, day time.Time, tables .
 // deletes the records of those days, and what its time does not suffice for the next time.
 func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	last := s.hideBefore(before)
+	if err := s.evidence.expire(ctx, dayOf(last)); err != nil {
+		return err
+	}
 	if err := s.bookExpired(ctx, last.UnixMilli()); err != nil {
 		return err
 	}
@@ -277,20 +286,20 @@ func (s *tableStore) bookExpired(ctx context.Context, before int64) error {
 			if isDone = until >= before; err != nil || isDone {
 				return err
 			}
-			var first int64
-			if err := tx.QueryRowContext(ctx, `SELECT coalesce(-max(-made), $1) FROM journal_records
-				WHERE made >= $2 AND made < $1 AND -made <= -$2::bigint AND -made > -$1::bigint`, before, until).Scan(&first); err != nil {
+			var first sql.NullString
+			if err := tx.QueryRowContext(ctx, `SELECT min(day) FROM journal_keys WHERE day >= $1 AND day < $2`,
+				dayOf(time.UnixMilli(until)), dayOf(time.UnixMilli(before))).Scan(&first); err != nil {
 				return err
 			}
-			end := min(before, roundDown(first, dayLen)+dayLen)
+			end := before
+			if day, err := time.Parse(time.DateOnly, first.String); err == nil {
+				end = min(before, day.AddDate(0, 0, 1).UnixMilli())
+			}
 			counts := billing{}
-			if err := counts.addLive(ctx, s.database, tx, `made >= ? AND made < ? AND -made <= ? AND -made > ?`, until, end, -until, -end); err != nil {
+			if err := counts.addLive(ctx, s.database, tx, until, end, `1 = 1`); err != nil {
 				return err
 			}
-			if err := counts.book(ctx, s.database, tx); err != nil {
-				return err
-			}
-			return s.setBilledUntil(ctx, tx, end)
+			return s.book(ctx, tx, counts, end)
 		}); err != nil {
 			return err
 		}

@@ -180,24 +180,25 @@ func (db *database) searchText(q Query, limit int) (string, []any) {
 	if q.isOfTimeAlone() {
 		order = "-made, id DESC"
 	}
-	return db.query(`SELECT data FROM journal_records WHERE ` + condition + ` ORDER BY ` + order + ` LIMIT ` + strconv.Itoa(limit)), args
+	return db.query(`SELECT ` + strings.Join(recordColumns, ", ") + ` FROM journal_records WHERE ` + condition + ` ORDER BY ` + order + ` LIMIT ` + strconv.Itoa(limit)), args
 }
 
 func (db *database) searchOnce(ctx context.Context, q Query, limit int) ([]Record, error) {
 	text, args := db.searchText(q, limit)
-	texts, err := readRows(ctx, db, func(data *[]byte) []any { return []any{data} }, text, args...)
+	rows, err := readRows(ctx, db, (*recordValues).fields, text, args...)
 	if err != nil {
 		return nil, err
 	}
-	var all []Record
-	for _, data := range texts {
-		var r Record
-		if err := json.Unmarshal(data, &r); err != nil {
+	all := make([]Record, len(rows))
+	for i := range rows {
+		if all[i], err = db.recordOf(&rows[i]); err != nil {
 			return nil, err
 		}
-		all = append(all, r)
 	}
-	return all, nil
+	if q.IsSealed {
+		err = db.readSealed(ctx, all)
+	}
+	return all, err
 }
 
 // show returns the detail of an id.

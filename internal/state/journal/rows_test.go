@@ -27,6 +27,7 @@ import (
 type countingStore struct {
 	journal.Store
 	out    *bytes.Buffer
+	keys   *journal.Keys
 	pages  int
 	behind []int // records that were read and not written, at each further page
 }
@@ -44,12 +45,18 @@ func (s *countingStore) Search(_ context.Context, q journal.Query) (journal.Page
 	return page, nil
 }
 
+func (s *countingStore) ReadSeals(context.Context, int64, func(journal.Seal) error) error { return nil }
+
 func (s *countingStore) Export(_ context.Context, _ journal.Query, line func(journal.ExportedEntry) error) error {
-	for n := range 5000 {
+	content, link := []byte(`{"reference":"order"}`), []byte(nil)
+	digest := journal.DigestOf(nil, content)
+	for n := range int64(5000) {
 		if n%1000 == 0 {
-			s.behind = append(s.behind, n-strings.Count(s.out.String(), "order"))
+			s.behind = append(s.behind, int(n)-strings.Count(s.out.String(), "order"))
 		}
-		if err := line(journal.ExportedEntry{Chain: "c", Seq: int64(n), Content: []byte(`{"reference":"order"}`)}); err != nil {
+		link = journal.NextLink(link, digest)
+		mac := s.keys.LinkMAC(journal.AuditChain, n+1, link)
+		if err := line(journal.ExportedEntry{Chain: journal.AuditChain, Seq: n + 1, Digest: digest, Link: link, MAC: mac, Content: content}); err != nil {
 			return err
 		}
 	}
@@ -65,10 +72,10 @@ func TestJ7ExportIsStreamed(t *testing.T) {
 			return journal.WriteCSV(t.Context(), s.out, s, nil, journal.Query{})
 		},
 		"jsonl": func(s *countingStore) (int, error) {
-			return journal.WriteJSONLines(t.Context(), s.out, s, journal.NewKeys(), journal.Query{})
+			return journal.WriteJSONLines(t.Context(), s.out, s, s.keys, journal.Query{})
 		},
 	} {
-		s := &countingStore{out: new(bytes.Buffer)}
+		s := &countingStore{out: new(bytes.Buffer), keys: journal.NewKeys()}
 		if n, err := export(s); err != nil || n != 5000 || len(s.behind) != 5 {
 			t.Fatalf("%s: %d records, %v, read in %d parts", format, n, err, len(s.behind))
 		}
@@ -137,11 +144,11 @@ func TestJ7CSVHasEveryMemberOfARecord(t *testing.T) {
 
 // A line is a line of an export, as somebody reads it who has only the page about it.
 type line struct {
-	Type, KeyID, Chain, Salt, Digest, Link, Signature string
-	Version                                           int
-	Seq, Lines                                        int64
-	Erased                                            bool
-	Record                                            json.RawMessage
+	Type, KeyID, Chain, Salt, Digest, Link, Text, Signature, At string
+	Version                                                     int
+	Seq, Lines                                                  int64
+	Erased                                                      bool
+	Record                                                      json.RawMessage
 }
 
 // TestD121ExportIsAsThePageSays: who reads it with SHA-256 and Ed25519 alone comes to the same links and signatures. Each
@@ -155,12 +162,12 @@ func TestD121ExportIsAsThePageSays(t *testing.T) {
 		if err := st.Sign(t.Context(), day.AddDate(0, 0, 1)); err != nil {
 			t.Fatal(err)
 		}
-		text := export(t, st, keys, journal.Query{Merchant: "shop 0"})
+		text := export(t, st, keys, journal.Query{Merchant: "shop 0", At: day.AddDate(0, 0, 1)})
 		sum := func(parts ...[]byte) []byte {
 			h := sha256.Sum256(bytes.Join(parts, nil))
 			return h[:]
 		}
-		heads, types, before := map[string][]byte{}, []string{}, 0
+		heads, types, before, seal := map[string][]byte{}, []string{}, 0, ""
 		for n, raw := range strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n") {
 			var l line
 			if err := json.Unmarshal([]byte(raw), &l); err != nil {
@@ -172,7 +179,7 @@ func TestD121ExportIsAsThePageSays(t *testing.T) {
 			switch l.Type {
 			case "header":
 				key := sha256.Sum256(keys.PublicKey())
-				if l.Version != 1 || l.KeyID != hex.EncodeToString(key[:8]) {
+				if l.Version != 2 || l.KeyID != hex.EncodeToString(key[:8]) {
 					t.Errorf("header: %s", raw)
 				}
 			case "record", "link":
@@ -187,22 +194,31 @@ func TestD121ExportIsAsThePageSays(t *testing.T) {
 				if l.Type == "link" && (l.Record != nil || l.Salt != "") || l.Erased {
 					t.Errorf("line %d is no bare link", n+1)
 				}
-			case "day":
-				if !ed25519.Verify(keys.PublicKey(), fmt.Appendf(nil, "threeds journal day %s %d %x", l.Chain, l.Seq, heads[l.Chain]), signature) {
-					t.Errorf("line %d: the signature of the day", n+1)
+			case "seal":
+				if seal = l.Text; !ed25519.Verify(keys.PublicKey(), []byte(seal), signature) {
+					t.Errorf("line %d: the signature of the seal", n+1)
 				}
 			case "end":
 				whole := sha256.Sum256([]byte(text[:before]))
 				if l.Lines != int64(n) || l.Digest != hex.EncodeToString(whole[:]) ||
-					!ed25519.Verify(keys.PublicKey(), fmt.Appendf(nil, "threeds journal export %d %x", n, whole), signature) {
+					!ed25519.Verify(keys.PublicKey(), fmt.Appendf(nil, "threeds journal export %d %x %s", n, whole, l.At), signature) {
 					t.Errorf("the end: %s", raw)
 				}
 			}
 			before += len(raw)
 		}
-		want := []string{"header", "record", "link", "day", "record", "link", "record", "link", "end"}
+		want := []string{"header", "seal", "record", "link", "record", "link", "record", "link", "end"}
 		if !reflect.DeepEqual(types, want) || len(heads) != 2 {
 			t.Errorf("lines are %v in %d chains, want %v", types, len(heads), want)
+		}
+		signed := 0
+		for chain, link := range heads {
+			if strings.Contains(seal, fmt.Sprintf("\ndays 2026-03-30 2026-03-30\nchain %s 2 %x\n", chain, link)) {
+				signed++
+			}
+		}
+		if signed != 1 {
+			t.Errorf("the seal of the first day is\n%s", seal)
 		}
 	})
 }
@@ -223,7 +239,13 @@ func (s *memoryStore) Write(_ context.Context, entries []journal.Entry) (int, er
 	return len(entries), nil
 }
 
-func (s *memoryStore) Sign(context.Context, time.Time) error                { return nil }
+func (s *memoryStore) Sign(context.Context, time.Time) error { return nil }
+func (s *memoryStore) Faults() []string                      { return nil }
+
+func (s *memoryStore) Head(context.Context, time.Time, *journal.ChainEnd) (journal.Head, error) {
+	return journal.Head{}, nil
+}
+
 func (s *memoryStore) Expire(context.Context, time.Time) error              { return nil }
 func (s *memoryStore) ExpireMessages(context.Context, time.Time) error      { return nil }
 func (s *memoryStore) ExpirePersonal(context.Context, time.Time) error      { return nil }

@@ -1,25 +1,32 @@
 package journal_test
 
 import (
-	"crypto/ed25519"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-// TestD121WhatIsSignedIsAsDocumented: who has the page, the public key and an export checks its signatures without threeds.
-func TestD121WhatIsSignedIsAsDocumented(t *testing.T) {
+// TestD121AnExportIsCheckedByThePageAlone: who has the page, the public key and an export checks it with openssl and Python.
+func TestD121AnExportIsCheckedByThePageAlone(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/operating/journal.md")
-	if err != nil || !strings.Contains(string(page), `"threeds journal export LINES DIGEST"`) || !strings.Contains(string(page), `"threeds journal day CHAIN SEQ LINK"`) {
-		t.Fatalf("the page does not say what is signed: %v", err)
+	for _, name := range []string{"python3", "openssl"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("%s is missing: the check of the page is not run", name)
+		}
+	}
+	page, err := os.ReadFile("../../../docs/operating/evidence.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, script, _ := strings.Cut(string(page), "```python\n")
+	script, _, _ = strings.Cut(script, "```\n")
+	if n := strings.Count(script, "\n"); n < 10 || n > 45 {
+		t.Fatalf("the script of the page has %d lines", n)
 	}
 	keys := journal.NewKeys()
 	st, err := journal.OpenFiles(t.TempDir(), keys)
@@ -27,38 +34,65 @@ func TestD121WhatIsSignedIsAsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	write(t, st, entry(keys, 0, journal.Claimed), entry(keys, 1, journal.Claimed))
-	if err := st.Sign(t.Context(), day.AddDate(0, 0, 1)); err != nil {
+	fillForInsider(t, st, keys)
+	whole := export(t, st, keys, journal.Query{})
+	key, err := keys.PEM()
+	if err != nil {
 		t.Fatal(err)
 	}
-	sum, signed := sha256.New(), 0
-	for n, line := range strings.SplitAfter(strings.TrimSuffix(export(t, st, keys, journal.Query{}), "\n"), "\n") {
-		var l struct {
-			Type, Chain, Link, Digest, Signature string
-			Seq, Lines                           int
-		}
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatal(err)
-		}
-		text := ""
-		switch l.Type {
-		case "day":
-			text = fmt.Sprintf("threeds journal day %s %d %s", l.Chain, l.Seq, l.Link)
-		case "end":
-			if l.Lines != n || l.Digest != hex.EncodeToString(sum.Sum(nil)) {
-				t.Errorf("end: %d lines, digest %s; want %d, %x", l.Lines, l.Digest, n, sum.Sum(nil))
-			}
-			text = fmt.Sprintf("threeds journal export %d %s", n, l.Digest)
-		}
-		if signature, err := base64.StdEncoding.DecodeString(l.Signature); text != "" {
-			signed++
-			if err != nil || !ed25519.Verify(keys.PublicKey(), []byte(text), signature) {
-				t.Errorf("the signature of line %d does not fit: %s", n+1, line)
+	dir := t.TempDir()
+	check := func(text string) (string, error) {
+		files := map[string]string{"check.py": script, "export.jsonl": text, "journal.pem": string(key)}
+		for name, content := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
 			}
 		}
-		sum.Write([]byte(line))
+		cmd := exec.CommandContext(t.Context(), "python3", "check.py", "export.jsonl", "journal.pem")
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		return string(out), err
 	}
-	if signed != 2 {
-		t.Errorf("%d signatures, want those of a day and of the end", signed)
+	if out, err := check(whole); err != nil || !strings.HasPrefix(out, "ok: ") || !strings.HasSuffix(out, ": []\n") {
+		t.Errorf("an export as it was written: %v\n%s", err, out)
 	}
+	lines := strings.SplitAfter(whole, "\n")
+	for name, changed := range map[string]string{
+		"a record":       strings.Replace(whole, "order 3", "order 9", 1),
+		"a seal":         strings.Replace(whole, "kind erasure", "kind eraser", 1),
+		"a missing seal": strings.Join(append(lines[:3:3], lines[4:]...), ""),
+		"a missing line": strings.Join(append(lines[:len(lines)-4:len(lines)-4], lines[len(lines)-3:]...), ""),
+		"the time":       strings.Replace(whole, `"at":"2`, `"at":"1`, 1),
+	} {
+		if out, err := check(changed); err == nil || changed == whole {
+			t.Errorf("%s was changed: %s", name, out)
+		}
+	}
+}
+
+// TestA2HeadsNotedElsewhereAreCompared: heads in a log, in metrics and in an export are those of the store. A journal that is
+// replaced by an older copy, and goes on, is found by them.
+func TestA2HeadsNotedElsewhereAreCompared(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		i := fillForInsider(t, st, keys)
+		h, err := st.Head(t.Context(), day.Add(32*time.Hour), nil)
+		if err != nil || h.N == 0 {
+			t.Fatal(h, err)
+		}
+		noted := export(t, st, keys, journal.Query{At: day}) +
+			`{"time":"2026-03-31T20:00:00Z","level":"INFO","msg":"journal head","number":` + number(h.N) + `,"hash":"` + hexOf(h.Hash) + `"}` + "\n" +
+			`threeds_journal_head_info{number="` + number(h.N) + `",hash="` + hexOf(h.Hash) + `"} 1` + "\n" + "another line\n"
+		got, err := journal.Witness(t.Context(), strings.NewReader(noted), st, nil)
+		if err != nil || got.Heads != int(h.N)+2 || got.Older != 0 {
+			t.Errorf("compared %+v, %v; want %d", got, err, h.N+2)
+		}
+		i.restoreTables(insiderTables...)
+		if _, err := journal.Witness(t.Context(), strings.NewReader(noted), st, nil); err == nil || !strings.Contains(err.Error(), "is not in the store") {
+			t.Errorf("an older copy: %v", err)
+		}
+		if _, err := journal.Witness(t.Context(), strings.NewReader("nothing\n"), st, nil); err != journal.ErrNoHeads {
+			t.Errorf("a file without heads: %v", err)
+		}
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
@@ -16,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,12 +31,16 @@ type database struct {
 	putRows func(ctx context.Context, tx *sql.Tx, insert string, rows [][]any, end string) error
 	// lockRollups reports whether this transaction, and no other, makes rollups.
 	lockRollups func(ctx context.Context, tx *sql.Tx) (bool, error)
+	// sealsPart returns the database that has the seals; nil means that it is this one.
+	sealsPart func(ctx context.Context, create bool) (*database, error)
 
 	mu     sync.Mutex
 	heads  map[string]*chainHead // by day
-	keys   map[string][]byte     // of days
+	keys   sync.Map              // of days, by their names
 	writer string                // names the chains of this process
 	ours   *Keys
+
+	changed *atomic.Uint64 // counts rows that were read and are not as they were written
 }
 
 // A chainHead is the end of the chain that this process writes for a day.
@@ -49,14 +53,14 @@ type chainHead struct {
 const schema = `
 CREATE TABLE IF NOT EXISTS journal_entries (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, day text NOT NULL,
 	chain text NOT NULL, seq bigint NOT NULL, merchant text NOT NULL, card bytea, salt bytea, digest bytea NOT NULL,
-	link bytea NOT NULL, body bytea, PRIMARY KEY (id, kind, made)) PARTITION;
+	link bytea NOT NULL, mac bytea NOT NULL, body bytea, PRIMARY KEY (id, kind, made)) PARTITION;
 CREATE INDEX IF NOT EXISTS journal_entries_chain ON journal_entries (chain, seq);
 CREATE TABLE IF NOT EXISTS journal_records (made bigint NOT NULL, id text NOT NULL, rank int NOT NULL, kind text NOT NULL,
 	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
 	last4 text NOT NULL, version text NOT NULL, channel text NOT NULL, status text NOT NULL, result text NOT NULL,
 	trans_status text NOT NULL, reason text NOT NULL, acs text NOT NULL, ds_trans_id text NOT NULL, acs_trans_id text NOT NULL,
 	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, unkept text NOT NULL,
-	PRIMARY KEY (id, made)) PARTITION;
+	mac bytea NOT NULL, PRIMARY KEY (id, made)) PARTITION;
 CREATE INDEX IF NOT EXISTS journal_records_newest ON journal_records ((-made), id DESC);
 CREATE INDEX IF NOT EXISTS journal_records_ds ON journal_records (ds_trans_id) WHERE ds_trans_id <> '';
 CREATE INDEX IF NOT EXISTS journal_records_acs ON journal_records (acs_trans_id) WHERE acs_trans_id <> '';
@@ -76,9 +80,10 @@ CREATE INDEX IF NOT EXISTS journal_days_start ON journal_days (start);
 CREATE TABLE IF NOT EXISTS journal_dirty (hour bigint NOT NULL, writer text NOT NULL, n bigint NOT NULL, PRIMARY KEY (hour, writer));
 CREATE TABLE IF NOT EXISTS journal_billing (month text NOT NULL, merchant text NOT NULL, api text NOT NULL, channel text NOT NULL,
 	category text NOT NULL, kind text NOT NULL, n bigint NOT NULL, PRIMARY KEY (month, merchant, api, channel, category, kind));
-CREATE TABLE IF NOT EXISTS journal_billed (one int PRIMARY KEY, until bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS journal_billed (one int PRIMARY KEY, until bigint NOT NULL, version bigint NOT NULL, mac bytea NOT NULL);
 CREATE TABLE IF NOT EXISTS journal_chains (chain text PRIMARY KEY, day text NOT NULL, seq bigint NOT NULL, link bytea NOT NULL,
-	signed bigint NOT NULL, key_id text NOT NULL, signature bytea);
+	closed int NOT NULL);
+CREATE TABLE IF NOT EXISTS journal_seals (n bigint PRIMARY KEY, text text NOT NULL, key_id text NOT NULL, signature bytea NOT NULL);
 CREATE TABLE IF NOT EXISTS journal_keys (day text PRIMARY KEY, wrapped bytea NOT NULL);
 `
 
@@ -108,10 +113,10 @@ func indexes() (all []string) {
 var isMostlyEmpty = map[string]bool{"reference": true, "reason": true}
 
 // columns are those of a row of journal_entries.
-var columns = []string{"made", "id", "kind", "day", "chain", "seq", "merchant", "card", "salt", "digest", "link", "body"}
+var columns = []string{"made", "id", "kind", "day", "chain", "seq", "merchant", "card", "salt", "digest", "link", "mac", "body"}
 
 func newDatabase(db *sql.DB, keys *Keys) *database {
-	return &database{DB: db, heads: map[string]*chainHead{}, keys: map[string][]byte{}, writer: newWriterName(), ours: keys}
+	return &database{DB: db, heads: map[string]*chainHead{}, writer: newWriterName(), ours: keys, changed: new(atomic.Uint64)}
 }
 
 func newWriterName() string {
@@ -170,6 +175,24 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	if added, err = db.writeOnce(ctx, entries); errors.Is(err, errClosed) {
+		db.beginChains()
+		added, err = db.writeOnce(ctx, entries)
+	}
+	return added, err
+}
+
+// errClosed says that a chain of this process was closed, for its day is over.
+var errClosed = errors.New("journal: the day is over, and its chains are closed")
+
+// beginChains has the next entries begin other chains.
+func (db *database) beginChains() {
+	clear(db.heads)
+	db.writer = newWriterName()
+}
+
+// writeOnce is write with the chains that there are.
+func (db *database) writeOnce(ctx context.Context, entries []Entry) (added int, err error) {
 	if err := db.prepareDays(ctx, entries); err != nil {
 		return 0, err
 	}
@@ -207,9 +230,7 @@ func (db *database) write(ctx context.Context, entries []Entry) (added int, err 
 		return 0, err
 	}
 	if err := tx.Commit(); err != nil {
-		// It may have been committed, so that the heads here are not those there: begin other chains.
-		clear(db.heads)
-		db.writer = newWriterName()
+		db.beginChains() // it may have been committed, so that the heads here are not those there
 		return 0, err
 	}
 	maps.Copy(db.heads, heads)
@@ -225,7 +246,7 @@ func (db *database) prepareDays(ctx context.Context, entries []Entry) error {
 			continue
 		}
 		days[day] = true
-		if db.keys[day] == nil && db.prepareDay != nil {
+		if db.keyOf(day) == nil && db.prepareDay != nil {
 			if err := db.prepareDay(ctx, entries[i].Record.Created); err != nil {
 				return err
 			}
@@ -271,10 +292,14 @@ func (db *database) insertEntries(ctx context.Context, conn *sql.Conn, entries [
 // putHeads stores the heads of chains.
 func (db *database) putHeads(ctx context.Context, tx *sql.Tx, heads map[string]*chainHead) error {
 	for day, head := range heads {
-		if _, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_chains (chain, day, seq, link, signed, key_id)
-			VALUES (?, ?, ?, ?, 0, '') ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, link = excluded.link`),
-			db.chainName(day), day, head.seq, head.link); err != nil {
+		result, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_chains (chain, day, seq, link, closed)
+			VALUES (?, ?, ?, ?, 0) ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, link = excluded.link WHERE journal_chains.closed = 0`),
+			db.chainName(day), day, head.seq, head.link)
+		if err != nil {
 			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return cmp.Or(err, errClosed)
 		}
 	}
 	return nil
@@ -350,13 +375,13 @@ func (db *database) chain(e *Entry, record []byte, heads map[string]*chainHead) 
 	rand.Read(salt)
 	digest := DigestOf(salt, content)
 	head.seq, head.link = head.seq+1, NextLink(head.link, digest)
-	body, err := seal(db.keys[day], pack(content), e.Record.ID+" "+string(e.Kind))
+	body, err := seal(db.keyOf(day), pack(content), e.Record.ID+" "+string(e.Kind))
 	if err != nil {
 		return nil, err
 	}
 	return []any{
 		e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), day, db.chainName(day), head.seq, e.Record.Merchant, e.CardHash,
-		salt, digest, head.link, body,
+		salt, digest, head.link, db.ours.LinkMAC(db.chainName(day), head.seq, head.link), body,
 	}, nil
 }
 
@@ -384,30 +409,16 @@ func contentOf(e *Entry, record []byte) ([]byte, error) {
 	return append(b, '}'), errors.Join(kindErr, stepsErr)
 }
 
-// firstLink is the link before the first entry of a chain.
-func firstLink(chain string) []byte {
-	if chain == AuditChain {
-		return nil
-	}
-	sum := sha256.Sum256([]byte("threeds journal " + chain))
-	return sum[:]
-}
-
-// NextLink returns the link of an entry behind another: SHA-256 over that link and the digest of the entry.
-func NextLink(before, digest []byte) []byte {
-	sum := sha256.Sum256(append(slices.Clone(before), digest...))
-	return sum[:]
-}
-
-// DigestOf returns the digest of an entry: SHA-256 over its salt and content.
-func DigestOf(salt, content []byte) []byte {
-	sum := sha256.Sum256(append(slices.Clone(salt), content...))
-	return sum[:]
+// keyOf returns the key of a day that was read or made before, or nil.
+func (db *database) keyOf(day string) []byte {
+	key, _ := db.keys.Load(day)
+	known, _ := key.([]byte)
+	return known
 }
 
 // dayKey returns the key of a day. It is made when create is set and there is none; else nil is returned.
 func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte, error) {
-	if key := db.keys[day]; key != nil {
+	if key := db.keyOf(day); key != nil {
 		return key, nil
 	}
 	if create {
@@ -432,7 +443,7 @@ func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte
 	}
 	key, err := db.ours.unwrap(day, wrapped)
 	if err == nil {
-		db.keys[day] = key
+		db.keys.Store(day, key)
 	}
 	return key, err
 }
@@ -462,9 +473,7 @@ func (db *database) open(ctx context.Context, day, id, kind string, body []byte)
 
 // openNamed returns what was sealed on a day under a name.
 func (db *database) openNamed(ctx context.Context, day, name string, body []byte) ([]byte, error) {
-	db.mu.Lock()
 	key, err := db.dayKey(ctx, day, false)
-	db.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -510,7 +519,7 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 	rows, hours := make([][]any, len(order)), map[int64]bool{}
 	for i, id := range order {
 		n := newest[id]
-		rows[i] = recordRow(&entries[n], records[n])
+		rows[i] = db.recordRow(&entries[n], records[n])
 		hours[entries[n].Record.Created.UnixMilli()/hourLen] = true
 	}
 	if err := db.putRows(ctx, tx, insertRecords, rows, replaceRecords); err != nil {
@@ -522,63 +531,41 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 // recordColumns are those of a row of journal_records.
 var recordColumns = []string{
 	"made", "id", "rank", "kind", "api", "merchant", "reference", "scheme", "bin", "last4", "version", "channel", "status", "result",
-	"trans_status", "reason", "acs", "ds_trans_id", "acs_trans_id", "challenged", "bucket", "card", "data", "unkept",
+	"trans_status", "reason", "acs", "ds_trans_id", "acs_trans_id", "challenged", "bucket", "card", "data", "unkept", "mac",
 }
 
 // insertRecords and replaceRecords are the two ends of the statement that adds rows to journal_records. An older record
 // gives way to a newer one.
 var (
 	insertRecords  = `INSERT INTO journal_records (` + strings.Join(recordColumns, ", ") + `) `
-	replaceRecords = ` ON CONFLICT (made, id) DO UPDATE SET rank = excluded.rank, kind = excluded.kind, status = excluded.status,
-		result = excluded.result, trans_status = excluded.trans_status, reason = excluded.reason, acs = excluded.acs,
-		ds_trans_id = excluded.ds_trans_id, acs_trans_id = excluded.acs_trans_id, challenged = excluded.challenged,
-		bucket = excluded.bucket, data = excluded.data, unkept = excluded.unkept WHERE excluded.rank >= journal_records.rank`
+	replaceRecords = ` ON CONFLICT (made, id) DO UPDATE SET ` + replaceAll(recordColumns[2:]) + ` WHERE excluded.rank >= journal_records.rank`
 )
 
+// replaceAll returns the assignments that replace columns.
+func replaceAll(columns []string) string {
+	var all []string
+	for _, column := range columns {
+		all = append(all, column+" = excluded."+column)
+	}
+	return strings.Join(all, ", ")
+}
+
 // recordRow makes the row of the record of an entry, given as JSON, too. What others wrote is in the sealed entry alone.
-func recordRow(e *Entry, data []byte) []any {
+func (db *database) recordRow(e *Entry, data []byte) []any {
 	r := &e.Record
 	challenged := int64(0)
 	if r.Challenged {
 		challenged = 1
 	}
 	if r.hasForeignText() {
-		known := *r
-		known.ErrorDescription, known.ErrorDetail = "", ""
-		data, _ = json.Marshal(&known) // a record that was encoded once can be encoded without two of its texts
+		data, _ = json.Marshal(r.withoutForeignText()) // a record that was encoded once can be encoded without two of its texts
 	}
 	// Nothing came of a request that has a NamedID, so no directory server has given it an id.
 	dsTransID := cmp.Or(r.DSTransID, strings.ToLower(r.NamedID))
-	return []any{
+	row := []any{
 		r.Created.UnixMilli(), r.ID, int64(rankOf(e.Kind)), string(e.Kind), r.API, r.Merchant, r.Reference, r.Card.Scheme, r.Card.BIN,
 		r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ACS, dsTransID,
 		r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data), unkeptText(r.Unkept),
 	}
-}
-
-// sign signs the chains of days before today that have grown since they were signed.
-func (db *database) sign(ctx context.Context, now time.Time) error {
-	type chain struct {
-		name string
-		seq  int64
-		link []byte
-	}
-	all, err := readRows(ctx, db, func(c *chain) []any { return []any{&c.name, &c.seq, &c.link} },
-		db.query(`SELECT chain, seq, link FROM journal_chains WHERE day < ? AND signed < seq`), dayOf(now))
-	if err != nil {
-		return err
-	}
-	for _, c := range all {
-		keyName, signature := db.ours.SignDay(c.name, c.seq, c.link)
-		if _, err := db.ExecContext(ctx, db.query(`UPDATE journal_chains SET signed = ?, key_id = ?, signature = ?
-			WHERE chain = ? AND seq = ?`), c.seq, keyName, signature, c.name, c.seq); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// dayText is what the signature of a chain is made over.
-func dayText(chain string, seq int64, link []byte) []byte {
-	return fmt.Appendf(nil, "threeds journal day %s %d %x", chain, seq, link)
+	return append(row, db.ours.mac(rowText(row)))
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	driver "modernc.org/sqlite" // The driver registers itself as "sqlite".
@@ -29,6 +30,8 @@ type fileStore struct {
 	keys *Keys
 
 	retention
+	evidence evidence
+	changed  atomic.Uint64
 
 	mu     sync.Mutex
 	months map[string]*database
@@ -48,7 +51,9 @@ func OpenFiles(dir string, keys *Keys) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	return &fileStore{dir: dir, keys: keys, months: map[string]*database{}}, nil
+	s := &fileStore{dir: dir, keys: keys, months: map[string]*database{}}
+	s.evidence.parts, s.evidence.keys = s, keys
+	return s, nil
 }
 
 // monthFile returns the name of the database of a month.
@@ -91,6 +96,7 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 	db := newDatabase(pool, s.keys)
 	db.insert, db.putRows = insertRows, putRows
 	db.lockRollups = func(context.Context, *sql.Tx) (bool, error) { return true, nil } // the transaction locks the file
+	db.sealsPart, db.changed = s.sealsPart, &s.changed
 	s.months[month] = db
 	return db, nil
 }
@@ -313,13 +319,12 @@ func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, record
 
 var errNothingToErase = errors.New("journal: name a card or a merchant to erase")
 
-func (s *fileStore) Sign(ctx context.Context, now time.Time) error {
-	return s.each(ctx, func(db *database) (bool, error) { return false, db.sign(ctx, now) })
-}
-
 // Expire hides the days, and deletes the files of the months, that ended before a time.
 func (s *fileStore) Expire(ctx context.Context, before time.Time) error {
 	before = s.hideBefore(before)
+	if err := s.evidence.expire(ctx, dayOf(before)); err != nil {
+		return err
+	}
 	months, err := s.present()
 	if err != nil {
 		return err

@@ -26,6 +26,11 @@ type Journal struct {
 	// CatchUp adds what the journal lacks of the transactions that the store has. It is called at the start and after
 	// entries were dropped with all set, and once a minute. Nil means that nothing is caught up.
 	CatchUp func(ctx context.Context, all bool) error
+	// Trail returns the end of the audit trail, which heads name too; nil when it is not as it was written.
+	Trail func(ctx context.Context) *ChainEnd
+
+	newestHead atomic.Pointer[Head]
+	toldFaults []string // faults that are in the log
 
 	queue                    chan later
 	claims                   claimQueue
@@ -225,6 +230,9 @@ func (j *Journal) doDuties(ctx context.Context, isFirst bool) error {
 	}
 	now := j.Now()
 	if err := j.Store.Sign(ctx, now); err != nil {
+		return err
+	}
+	if err := j.makeHead(ctx, now); err != nil {
 		return err
 	}
 	if err := j.Store.Expire(ctx, now.Add(-time.Duration(j.keep.Load()))); err != nil {

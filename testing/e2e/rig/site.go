@@ -256,7 +256,8 @@ func CreateKeys(t *testing.T, file string, merchants ...string) (keys []string) 
 		if err := journal.CreateKeys(c.Journal.Keys, c.JournalURL().Dir); err != nil {
 			return err
 		}
-		trail := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
+		journalKeys, _ := journal.LoadKeys(c.Journal.Keys) // a test may have put another file in its place
+		trail := &operator.Service{Store: st, Sealer: ring, Now: time.Now, Keys: journalKeys}
 		for _, merchant := range merchants {
 			err := trail.Record(t.Context(), operator.Entry{Who: "cli:test", From: "command line", Action: "key.create", Object: merchant})
 			if err != nil {

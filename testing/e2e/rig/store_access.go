@@ -52,8 +52,12 @@ func WithKeys(ctx context.Context, file string, do func(*config.Config, store.St
 
 // WithOperators opens the store of a configuration, calls do with the users of its console, and closes the store.
 func WithOperators(ctx context.Context, file string, do func(*operator.Service) error) error {
-	return WithKeys(ctx, file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
-		return do(&operator.Service{Store: st, Sealer: ring, Now: time.Now})
+	return WithKeys(ctx, file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		keys, err := journal.LoadOrCreateKeys(c.Journal.Keys, c.JournalURL().Dir)
+		if err != nil {
+			return err
+		}
+		return do(&operator.Service{Store: st, Sealer: ring, Now: time.Now, Keys: keys})
 	})
 }
 

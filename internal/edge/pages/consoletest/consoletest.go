@@ -101,6 +101,7 @@ func New(t testing.TB) *Site {
 	must(t, err)
 	t.Cleanup(func() { _ = s.Journal.Close() })
 	s.Admin.Journal, s.Admin.JournalKeys = s.Journal, s.Keys
+	s.Admin.Operators.Keys = s.Keys
 	s.Admin.Erase = func(ctx context.Context, q journal.Query) (done ops.Erased, err error) {
 		done.Authentications, done.Records, err = s.Journal.Erase(ctx, q)
 		return done, err

@@ -1,0 +1,271 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// lockForSeal has the processes of a journal in PostgreSQL make seals one after the other.
+const lockForSeal = `SELECT pg_advisory_xact_lock(77334, hashtext(current_schema()))`
+
+// readSeals calls do with the seals from a number on, in their order.
+func (db *database) readSeals(ctx context.Context, from int64, do func(Seal) error) error {
+	rows, err := db.QueryContext(ctx, db.query(`SELECT n, text, key_id, signature FROM journal_seals WHERE n >= ? ORDER BY n`), from)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var s Seal
+		if err := rows.Scan(&s.N, &s.Text, &s.KeyID, &s.Signature); err != nil {
+			return err
+		}
+		if err := do(s); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// readSealsOf is readSeals of a database that may be nil, which has none.
+func readSealsOf(ctx context.Context, db *database, from int64, do func(Seal) error) error {
+	if db == nil {
+		return nil
+	}
+	return db.readSeals(ctx, from, do)
+}
+
+// appendSeal adds the seal that make returns for the newest one, which is the zero seal if there is none.
+func (db *database) appendSeal(ctx context.Context, make func(newest *Seal) (Seal, error)) error {
+	return db.inTx(ctx, func(tx *sql.Tx) error { return db.appendSealIn(ctx, tx, make) })
+}
+
+// appendSealIn is appendSeal in a transaction.
+func (db *database) appendSealIn(ctx context.Context, tx *sql.Tx, make func(newest *Seal) (Seal, error)) error {
+	if db.numbered {
+		if _, err := tx.ExecContext(ctx, lockForSeal); err != nil {
+			return err
+		}
+	}
+	var newest Seal
+	err := tx.QueryRowContext(ctx, `SELECT n, text, key_id, signature FROM journal_seals ORDER BY n DESC LIMIT 1`).
+		Scan(&newest.N, &newest.Text, &newest.KeyID, &newest.Signature)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	s, err := make(&newest)
+	if err != nil {
+		return err
+	}
+	return db.insertSeal(ctx, tx, s)
+}
+
+func (db *database) insertSeal(ctx context.Context, tx *sql.Tx, s Seal) error {
+	_, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_seals (n, text, key_id, signature) VALUES (?, ?, ?, ?)`),
+		s.N, s.Text, s.KeyID, s.Signature)
+	return err
+}
+
+// dropSeals removes the seals before a number.
+func (db *database) dropSeals(ctx context.Context, first int64) error {
+	_, err := db.ExecContext(ctx, db.query(`DELETE FROM journal_seals WHERE n < ?`), first)
+	return err
+}
+
+// readChains returns the chains of a database.
+func (db *database) readChains(ctx context.Context) ([]tableChain, error) {
+	return readRows(ctx, db, func(c *tableChain) []any { return []any{&c.Chain, &c.day, &c.Seq, &c.Link} },
+		`SELECT chain, day, seq, link FROM journal_chains`)
+}
+
+// ownEnds returns how many entries this process has written to each of its chains.
+func (db *database) ownEnds() map[string]int64 {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	all := map[string]int64{}
+	for day, head := range db.heads {
+		all[db.chainName(day)] = head.seq
+	}
+	return all
+}
+
+// closeChains keeps all processes from appending to the chains until a day.
+func (db *database) closeChains(ctx context.Context, day string) error {
+	_, err := db.ExecContext(ctx, db.query(`UPDATE journal_chains SET closed = 1 WHERE closed = 0 AND day <= ?`), day)
+	return err
+}
+
+// sealLen is how many spans of entries one tombstone names at most.
+const sealLen = 10_000
+
+// sealErasure makes the tombstones of entries that are about to lose their content, in the transaction that erases them where
+// seals are in the same database. Rows select their chains and numbers.
+func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, rows string, args []any) error {
+	type row struct {
+		chain string
+		seq   int64
+	}
+	all, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.chain, &r.seq} }, db.query(rows), args...)
+	if err != nil {
+		return err
+	}
+	for len(all) > 0 {
+		s.erased, s.count = map[string][]erasedSpan{}, 0
+		spans := 0
+		for len(all) > 0 {
+			r, of := all[0], s.erased[all[0].chain]
+			if n := len(of); n > 0 && of[n-1].last+1 == r.seq {
+				of[n-1].last++
+			} else if spans == sealLen {
+				break
+			} else {
+				s.erased[r.chain] = append(of, erasedSpan{r.seq, r.seq})
+				spans++
+			}
+			s.count++
+			all = all[1:]
+		}
+		if err := db.appendTombstone(ctx, tx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendTombstone makes one tombstone.
+func (db *database) appendTombstone(ctx context.Context, tx *sql.Tx, s statement) error {
+	make := func(newest *Seal) (Seal, error) {
+		if newest.N > 0 {
+			if !newest.isSignedBy(db.ours.publicKeys()) {
+				return Seal{}, fmt.Errorf("journal: nothing was erased: seal %d is not signed by a key of this journal", newest.N)
+			}
+			s.before = newest.Hash()
+		}
+		s.n = newest.N + 1
+		return db.ours.seal(&s), nil
+	}
+	if db.sealsPart == nil {
+		return db.appendSealIn(ctx, tx, make)
+	}
+	to, err := db.sealsPart(ctx, true)
+	if err != nil {
+		return err
+	}
+	return to.appendSeal(ctx, make)
+}
+
+// sealsFile stands for the month in the name of the file that has the seals.
+const sealsFile = "seals"
+
+func (s *fileStore) sealsPart(ctx context.Context, create bool) (*database, error) {
+	if !create && s.isGone(sealsFile) {
+		return nil, nil
+	}
+	return s.month(ctx, sealsFile, true)
+}
+
+func (s *fileStore) eachPart(ctx context.Context, do func(name string, db *database) error) error {
+	months, err := s.present()
+	if err != nil {
+		return err
+	}
+	slices.Reverse(months)
+	for _, month := range months {
+		db, err := s.month(ctx, month, false)
+		if err == nil && db != nil {
+			err = do("month-"+month, db)
+		}
+		if err != nil && !s.isGone(month) {
+			return err
+		}
+	}
+	if s.isGone(billingFile) {
+		return nil
+	}
+	db, err := s.month(ctx, billingFile, true)
+	if err != nil {
+		return err
+	}
+	return do(billingFile, db)
+}
+
+func (s *fileStore) partOf(ctx context.Context, day string) (*database, error) {
+	return s.month(ctx, day[:len(monthForm)], false)
+}
+
+func (s *tableStore) sealsPart(context.Context, bool) (*database, error) { return s.database, nil }
+
+func (s *tableStore) eachPart(_ context.Context, do func(name string, db *database) error) error {
+	return do(billingFile, s.database)
+}
+
+func (s *tableStore) partOf(context.Context, string) (*database, error) { return s.database, nil }
+
+// Sign implements [Store].
+func (s *fileStore) Sign(ctx context.Context, now time.Time) error {
+	return s.evidence.signDays(ctx, now)
+}
+
+// Sign implements [Store].
+func (s *tableStore) Sign(ctx context.Context, now time.Time) error {
+	return s.evidence.signDays(ctx, now)
+}
+
+// Head implements [Store].
+func (s *fileStore) Head(ctx context.Context, now time.Time, trail *ChainEnd) (Head, error) {
+	return s.evidence.head(ctx, now, trail)
+}
+
+// Head implements [Store].
+func (s *tableStore) Head(ctx context.Context, now time.Time, trail *ChainEnd) (Head, error) {
+	return s.evidence.head(ctx, now, trail)
+}
+
+// Faults implements [Store].
+func (s *fileStore) Faults() []string { return s.evidence.list() }
+
+// Faults implements [Store].
+func (s *tableStore) Faults() []string { return s.evidence.list() }
+
+// ReadSeals implements [Store].
+func (s *fileStore) ReadSeals(ctx context.Context, from int64, do func(Seal) error) error {
+	db, err := s.sealsPart(ctx, false)
+	if err != nil {
+		return err
+	}
+	return readSealsOf(ctx, db, from, do)
+}
+
+// ReadSeals implements [Store].
+func (s *tableStore) ReadSeals(ctx context.Context, from int64, do func(Seal) error) error {
+	return s.readSeals(ctx, from, do)
+}
+
+// Sign implements [Store].
+func (l *lazyStore) Sign(ctx context.Context, now time.Time) error {
+	return l.do(ctx, func(st Store) error { return st.Sign(ctx, now) })
+}
+
+// Head implements [Store].
+func (l *lazyStore) Head(ctx context.Context, now time.Time, trail *ChainEnd) (Head, error) {
+	return askLazily(ctx, l, func(st Store) (Head, error) { return st.Head(ctx, now, trail) })
+}
+
+// Faults implements [Store]. A store that was not opened yet has none.
+func (l *lazyStore) Faults() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.st == nil {
+		return nil
+	}
+	return l.st.Faults()
+}
+
+// ReadSeals implements [Store].
+func (l *lazyStore) ReadSeals(ctx context.Context, from int64, do func(Seal) error) error {
+	return l.do(ctx, func(st Store) error { return st.ReadSeals(ctx, from, do) })
+}

@@ -1,0 +1,399 @@
+package journal_test
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/state/journal"
+)
+
+// An insider has every right on the database of a journal, and none of its keys.
+type insider struct {
+	t    *testing.T
+	all  []*sql.DB
+	rows map[string][]map[string]any // an older copy of all tables, one list for each database and table
+}
+
+// insiderTables are the tables that an insider copies.
+var insiderTables = []string{
+	"journal_entries", "journal_records", "journal_messages", "journal_billing", "journal_billed", "journal_chains", "journal_seals",
+	"journal_rollups", "journal_days", "journal_dirty",
+}
+
+// do runs a statement in each database.
+func (i *insider) do(text string) {
+	i.t.Helper()
+	for _, db := range i.all {
+		if _, err := db.ExecContext(i.t.Context(), text); err != nil {
+			i.t.Fatalf("%s: %v", text, err)
+		}
+	}
+}
+
+// ask returns the texts in the first column of what a statement selects.
+func (i *insider) ask(text string) (found []string) {
+	i.t.Helper()
+	for _, db := range i.all {
+		rows, err := db.QueryContext(i.t.Context(), text)
+		if err != nil {
+			i.t.Fatalf("%s: %v", text, err)
+		}
+		for rows.Next() {
+			var v string
+			if err := rows.Scan(&v); err != nil {
+				i.t.Fatal(err)
+			}
+			found = append(found, v)
+		}
+		_ = rows.Close()
+	}
+	return found
+}
+
+// copyTables notes the rows of all tables.
+func (i *insider) copyTables() {
+	i.t.Helper()
+	i.rows = map[string][]map[string]any{}
+	for n, db := range i.all {
+		for _, table := range insiderTables {
+			rows, err := db.QueryContext(i.t.Context(), `SELECT * FROM `+table)
+			if err != nil {
+				i.t.Fatal(err)
+			}
+			names, _ := rows.Columns()
+			for rows.Next() {
+				values, places := make([]any, len(names)), make([]any, len(names))
+				for c := range values {
+					places[c] = &values[c]
+				}
+				if err := rows.Scan(places...); err != nil {
+					i.t.Fatal(err)
+				}
+				row := map[string]any{}
+				for c, name := range names {
+					row[name] = values[c]
+				}
+				key := fmt.Sprint(n, " ", table)
+				i.rows[key] = append(i.rows[key], row)
+			}
+			_ = rows.Close()
+		}
+	}
+}
+
+// restoreTables puts the rows of the copy back into tables.
+func (i *insider) restoreTables(tables ...string) {
+	i.t.Helper()
+	for n, db := range i.all {
+		for _, table := range tables {
+			if _, err := db.ExecContext(i.t.Context(), `DELETE FROM `+table); err != nil {
+				i.t.Fatal(err)
+			}
+			for _, row := range i.rows[fmt.Sprint(n, " ", table)] {
+				var names, marks []string
+				var values []any
+				for name, value := range row {
+					names, values = append(names, name), append(values, value)
+					marks = append(marks, fmt.Sprintf("$%d", len(values)))
+				}
+				if _, err := db.ExecContext(i.t.Context(), `INSERT INTO `+table+` (`+strings.Join(names, ", ")+`) VALUES (`+strings.Join(marks, ", ")+`)`, values...); err != nil {
+					i.t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// chainAgain links the entries of a chain again by SHA-256, which needs no key.
+func (i *insider) chainAgain(day string) {
+	i.t.Helper()
+	for _, db := range i.all {
+		rows, err := db.QueryContext(i.t.Context(), `SELECT chain, seq, digest FROM journal_entries WHERE day = '`+day+`' ORDER BY chain, seq`)
+		if err != nil {
+			i.t.Fatal(err)
+		}
+		type entry struct {
+			chain  string
+			seq    int64
+			digest []byte
+		}
+		var all []entry
+		for rows.Next() {
+			var e entry
+			if err := rows.Scan(&e.chain, &e.seq, &e.digest); err != nil {
+				i.t.Fatal(err)
+			}
+			all = append(all, e)
+		}
+		_ = rows.Close()
+		var link []byte
+		for n, e := range all {
+			if n == 0 {
+				first := journal.DigestOf(nil, []byte("threeds journal "+e.chain))
+				link = first
+			}
+			link = journal.NextLink(link, e.digest)
+			for _, change := range []struct {
+				text string
+				args []any
+			}{
+				{`UPDATE journal_entries SET seq = $1, link = $2 WHERE chain = $3 AND seq = $4`, []any{n + 1, link, e.chain, e.seq}},
+				{`UPDATE journal_chains SET seq = $1, link = $2, closed = 0 WHERE chain = $3`, []any{n + 1, link, e.chain}},
+			} {
+				if _, err := db.ExecContext(i.t.Context(), change.text, change.args...); err != nil {
+					i.t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+const (
+	signedDay = "2026-03-30"
+	openDay   = "2026-03-31"
+)
+
+// entryOf returns the condition of the nth entry of insiderJournal.
+func entryOf(n int) string { return fmt.Sprintf(` id = '00000000-0000-4000-8000-%012d' `, n) }
+
+// tricks are what an insider may do, each with a word for where it must be noticed at least: verify, readyz or page.
+var tricks = []struct {
+	name  string
+	where string
+	do    func(i *insider)
+}{
+	{"deletes an entry of a signed day", "verify", func(i *insider) { i.do(`DELETE FROM journal_entries WHERE` + entryOf(1)) }},
+	{"cuts off the newest entry, and sets the chain back", "readyz verify", func(i *insider) {
+		i.do(`UPDATE journal_chains SET seq = seq - 1, link = (SELECT e.link FROM journal_entries e WHERE e.chain = journal_chains.chain
+			AND e.seq = journal_chains.seq - 1) WHERE day = '` + openDay + `'`)
+		i.do(`DELETE FROM journal_entries WHERE` + entryOf(29))
+	}},
+	{"blanks an entry of a signed day", "verify", func(i *insider) {
+		i.do(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE` + entryOf(1))
+	}},
+	{"blanks an entry of a day that is not signed yet", "readyz verify", func(i *insider) {
+		i.do(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE` + entryOf(25))
+	}},
+	{"swaps two entries", "verify", func(i *insider) {
+		i.do(`UPDATE journal_entries SET seq = -seq WHERE` + entryOf(0))
+		i.do(`UPDATE journal_entries SET seq = seq - 1 WHERE` + entryOf(1))
+		i.do(`UPDATE journal_entries SET seq = 2 WHERE` + entryOf(0))
+	}},
+	{"gives an entry the content of another one", "readyz verify", func(i *insider) {
+		i.do(`UPDATE journal_entries SET body = (SELECT o.body FROM journal_entries o WHERE o.` + entryOf(27)[1:] + `),
+			salt = (SELECT o.salt FROM journal_entries o WHERE o.` + entryOf(27)[1:] + `) WHERE` + entryOf(25))
+	}},
+	{"deletes an entry of a signed day, and links the rest again", "readyz verify", func(i *insider) {
+		i.do(`DELETE FROM journal_entries WHERE` + entryOf(1))
+		i.chainAgain(signedDay)
+	}},
+	{"deletes an entry of a day that is not signed, and links the rest again", "readyz verify", func(i *insider) {
+		i.do(`DELETE FROM journal_entries WHERE` + entryOf(25))
+		i.chainAgain(openDay)
+	}},
+	{"unsigns a day", "readyz verify", func(i *insider) {
+		i.do(`DELETE FROM journal_seals WHERE text LIKE '%kind day%'`)
+		i.do(`UPDATE journal_chains SET closed = 0`)
+	}},
+	{"deletes a whole chain", "readyz verify", func(i *insider) {
+		i.do(`DELETE FROM journal_entries WHERE day = '` + openDay + `'`)
+		i.do(`DELETE FROM journal_chains WHERE day = '` + openDay + `'`)
+	}},
+	{"deletes a whole signed day", "readyz verify", func(i *insider) {
+		i.do(`DELETE FROM journal_entries WHERE day = '` + signedDay + `'`)
+		i.do(`DELETE FROM journal_chains WHERE day = '` + signedDay + `'`)
+	}},
+	{"deletes the newest heads", "readyz", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE n > 3`) }},
+	{"deletes a head among others", "readyz verify", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE n = 3`) }},
+	{"deletes the oldest heads", "verify", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE n < 2`) }},
+	{"deletes the tombstone of an erasure", "readyz verify", func(i *insider) { i.do(`DELETE FROM journal_seals WHERE text LIKE '%kind erasure%'`) }},
+	{"makes a tombstone, and blanks the entry", "readyz verify", func(i *insider) {
+		newest := i.ask(`SELECT text FROM journal_seals ORDER BY n DESC LIMIT 1`)[0]
+		chain := i.ask(`SELECT chain FROM journal_chains WHERE day = '` + openDay + `'`)[0]
+		var number int
+		_, _ = fmt.Sscanf(newest, "threeds journal seal %d", &number)
+		text := fmt.Sprintf("threeds journal seal %d\nkind erasure\nbefore %x\nat 2026-03-31T23:00:00Z\nby node:a\nerased %s 2-2\ncount 1\n",
+			number+1, journal.DigestOf(nil, []byte(newest)), chain)
+		for _, db := range i.all {
+			if _, err := db.ExecContext(i.t.Context(), `INSERT INTO journal_seals (n, text, key_id, signature)
+				SELECT $1, $2, key_id, signature FROM journal_seals WHERE n = $3`, number+1, text, number); err != nil {
+				i.t.Fatal(err)
+			}
+		}
+		i.do(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE` + entryOf(25))
+	}},
+	{"brings back from a copy what was erased", "verify", func(i *insider) { i.restoreTables("journal_entries", "journal_records", "journal_messages") }},
+	{"puts the signature of another day in place", "readyz verify", func(i *insider) {
+		i.do(`UPDATE journal_seals SET signature = (SELECT o.signature FROM journal_seals o WHERE o.text LIKE '%kind day%')
+			WHERE n = (SELECT max(n) FROM journal_seals)`)
+	}},
+	{"changes the text of a seal", "readyz verify", func(i *insider) {
+		i.do(`UPDATE journal_seals SET text = replace(text, 'by node', 'by nobody') WHERE n = 2`)
+	}},
+	{"changes what a search shows", "page readyz", func(i *insider) {
+		i.do(`UPDATE journal_records SET status = 'completed', data = replace(data, '"in_progress"', '"completed"') WHERE` + entryOf(25))
+	}},
+	{"gives a record to another merchant", "page readyz", func(i *insider) { i.do(`UPDATE journal_records SET merchant = 'shop 7' WHERE` + entryOf(25)) }},
+	{"deletes a record from searches", "readyz", func(i *insider) { i.do(`DELETE FROM journal_records WHERE` + entryOf(25)) }},
+	{"changes a counter for billing", "page", func(i *insider) { i.do(`UPDATE journal_billing SET n = n + 7`) }},
+	{"deletes the counters for billing", "readyz", func(i *insider) {
+		i.do(`DELETE FROM journal_billing`)
+		i.do(`DELETE FROM journal_billed`)
+	}},
+	{"restores an older copy of everything", "readyz", func(i *insider) { i.restoreTables(insiderTables...) }},
+}
+
+// fillForInsider fills a journal: a signed day, and one that goes on, with heads, and an erasure. The copy is of before the
+// erasure.
+func fillForInsider(t *testing.T, st journal.Store, keys *journal.Keys) *insider {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	head := func(at time.Time) {
+		t.Helper()
+		_, err := st.Head(t.Context(), at, nil)
+		must(err)
+	}
+	entryOf := func(n int) journal.Entry {
+		e := entry(keys, n, journal.Claimed)
+		e.Record.Created = day.Add(time.Duration(n/24*24)*time.Hour + time.Duration(n%24)*time.Minute)
+		if n%24 == 4 {
+			e.CardHash = keys.CardHash("4000000000000010")
+		}
+		return e
+	}
+	for n := range 6 {
+		write(t, st, entryOf(n))
+		head(day.Add(time.Duration(n) * time.Hour))
+	}
+	must(st.Sign(t.Context(), day.Add(13*time.Hour)))
+	for n := 24; n < 30; n++ {
+		write(t, st, entryOf(n))
+	}
+	head(day.Add(30 * time.Hour))
+	i := &insider{t: t, all: journal.AllDatabases(t, st)}
+	i.copyTables()
+	if _, n, err := st.Erase(t.Context(), journal.Query{Card: "4000000000000010", By: "cli:jo"}); err != nil || n != 2 {
+		t.Fatalf("%d entries were erased, %v", n, err)
+	}
+	head(day.Add(31 * time.Hour))
+	if faults := st.Faults(); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	return i
+}
+
+// whereNoticed says where something that was changed in the store is noticed, after the server has made its round.
+func whereNoticed(t *testing.T, st journal.Store, keys *journal.Keys) (all []string) {
+	t.Helper()
+	now := day.AddDate(0, 0, 1).Add(13 * time.Hour)
+	for _, at := range []time.Time{now, now.Add(time.Hour)} {
+		if err := st.Sign(t.Context(), at); err != nil {
+			t.Errorf("signing: %v", err)
+		}
+		if _, err := st.Head(t.Context(), at, nil); err != nil {
+			t.Errorf("head: %v", err)
+		}
+	}
+	if len(st.Faults()) > 0 {
+		all = append(all, "readyz")
+	}
+	var b bytes.Buffer
+	_, exported := journal.WriteJSONLines(t.Context(), &b, st, keys, journal.Query{At: now})
+	if exported != nil && !journal.IsChanged(exported) {
+		t.Error(exported)
+	}
+	_, verified := journal.Verify(bytes.NewReader(b.Bytes()), keys.PublicKey())
+	if exported != nil && verified == nil {
+		t.Errorf("the export says %v, and verify says %v", exported, verified)
+	}
+	if verified != nil {
+		all = append(all, "verify")
+	}
+	page, err := st.Search(t.Context(), journal.Query{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range page.Records {
+		if r.IsChanged != (r.Status == journal.ChangedInStore) || r.IsChanged && r.Merchant != "" {
+			t.Errorf("a changed record is told as %+v", r)
+		}
+		if r.IsChanged {
+			all = append(all, "page")
+		}
+	}
+	counts, err := st.Billing(t.Context(), allMonths)
+	if err != nil {
+		t.Logf("billing: %v", err)
+	}
+	for _, c := range counts {
+		if c.IsChanged {
+			all = append(all, "page")
+		}
+	}
+	return all
+}
+
+// TestA2AnInsiderWithoutKeysIsNoticed: whatever somebody changes who has the database and no keys, verify, /readyz or the page
+// says so, and the server signs none of it.
+func TestA2AnInsiderWithoutKeysIsNoticed(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		fillForInsider(t, st, keys)
+		if noticed := whereNoticed(t, st, keys); len(noticed) > 0 {
+			t.Fatalf("nothing was changed, and it is noticed: %v, %v", noticed, st.Faults())
+		}
+	})
+	for _, trick := range tricks {
+		t.Run(trick.name, func(t *testing.T) {
+			t.Parallel()
+			eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+				i := fillForInsider(t, st, keys)
+				links, newest := map[string]bool{}, int64(0)
+				for _, link := range i.ask(linksText(t)) {
+					links[strings.ToLower(link)] = true
+				}
+				if err := st.ReadSeals(t.Context(), 1, func(s journal.Seal) error { newest = s.N; return nil }); err != nil {
+					t.Fatal(err)
+				}
+				trick.do(i)
+				noticed := whereNoticed(t, st, keys)
+				for _, where := range strings.Fields(trick.where) {
+					if !strings.Contains(strings.Join(noticed, " "), where) {
+						t.Errorf("not noticed by %s, only by %v: %v", where, noticed, st.Faults())
+					}
+				}
+				if err := st.ReadSeals(t.Context(), 1, func(s journal.Seal) error {
+					for line := range strings.SplitSeq(s.Text, "\n") {
+						if part := strings.Fields(line); s.N > newest && len(part) == 4 && part[0] == "chain" && !links[part[3]] {
+							t.Errorf("the server signed\n%s", s.Text)
+						}
+					}
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+func number(n int64) string { return fmt.Sprint(n) }
+
+func hexOf(b []byte) string { return fmt.Sprintf("%x", b) }
+
+// linksText selects all links of a journal in hexadecimal.
+func linksText(t *testing.T) string {
+	if strings.HasSuffix(t.Name(), "/postgres") {
+		return `SELECT encode(link, 'hex') FROM journal_entries`
+	}
+	return `SELECT hex(link) FROM journal_entries`
+}
