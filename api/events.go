@@ -15,6 +15,7 @@ const (
 	EventRangesStale         EventType = "ranges.stale"
 	EventCertificateExpiring EventType = "certificate.expiring"
 	EventEndpointDisabled    EventType = "webhook.disabled"
+	EventJournalHead         EventType = "journal.head"
 )
 
 // An Audience says who may ask for events of a type.
@@ -50,6 +51,8 @@ func EventTypes() []EventRow {
 			"30, 14, 7 days and a day before a certificate of the configuration ends, and at its end"},
 		{EventEndpointDisabled, ForOperator, Event[EndpointDisabled]{},
 			"the endpoint of a merchant was disabled because it failed for too long, or answered 410"},
+		{EventJournalHead, ForOperator, Event[JournalHead]{},
+			"once a day, and after a change of the journal's keys: how far the journal has come, to be compared later"},
 	}
 }
 
@@ -88,4 +91,12 @@ type EndpointDisabled struct {
 	Endpoint string    `json:"endpoint"`     // Its id.
 	Since    time.Time `json:"failingSince"` // To a second.
 	Reason   string    `json:"reason"`
+}
+
+// A JournalHead is the data of an event of type journal.head.
+type JournalHead struct {
+	Number int64     `json:"number"` // Of the newest seal of the journal.
+	Hash   string    `json:"hash"`   // SHA-256 of its text, hexadecimal.
+	At     time.Time `json:"at"`     // When it was made, to a second.
+	KeyID  string    `json:"keyId"`  // Of the key by which seals are signed.
 }

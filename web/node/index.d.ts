@@ -110,7 +110,8 @@ export type WebhookEvent =
   | TestEvent
   | RangesStaleEvent
   | CertificateExpiringEvent
-  | EndpointDisabledEvent;
+  | EndpointDisabledEvent
+  | JournalHeadEvent;
 
 /** An Authentication is one run of 3-D Secure with its messages. */
 export interface Authentication {
@@ -283,6 +284,19 @@ export interface EndpointDisabledEvent {
   /** To a second. */
   timestamp: string;
   data: EndpointDisabled;
+}
+
+/**
+ * An Event is the body of a delivery to an endpoint, and what GET /events lists. Read it after its signature was
+ * verified by a library of Standard Webhooks. Its type says which data it has.
+ */
+export interface JournalHeadEvent {
+  /** The same each time that the event is delivered. */
+  id: string;
+  type: "journal.head";
+  /** To a second. */
+  timestamp: string;
+  data: JournalHead;
 }
 
 /** A Status says where an authentication is. The last four are final. */
@@ -529,6 +543,18 @@ export interface EndpointDisabled {
   /** To a second. */
   failingSince: string;
   reason: string;
+}
+
+/** A JournalHead is the data of an event of type journal.head. */
+export interface JournalHead {
+  /** Of the newest seal of the journal. */
+  number: number;
+  /** SHA-256 of its text, hexadecimal. */
+  hash: string;
+  /** When it was made, to a second. */
+  at: string;
+  /** Of the key by which seals are signed. */
+  keyId: string;
 }
 
 /** An Authorisation has the values that belong into the authorisation of the payment, as they came. */

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/hex"
 	"time"
 
 	"github.com/openthreeds/threeds/api"
@@ -19,6 +20,7 @@ func (s *Server) watchForOperator(ctx context.Context) {
 		if cfg := &s.activeRuntime().cfg; len(cfg.Webhooks.Operator) > 0 {
 			w.checkRanges(ctx, cfg)
 			w.checkCertificates(ctx, cfg)
+			w.tellHead(ctx)
 		}
 	}
 }
@@ -89,3 +91,19 @@ func countDue(notices []time.Duration, end, now time.Time) (n int) {
 }
 
 func wholeSeconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+// tellHead tells the operator how far the journal has come: once a day, and once more under another key. Nodes tell it
+// together once.
+func (w *operatorWatch) tellHead(ctx context.Context) {
+	j := w.server.journal
+	if j == nil {
+		return
+	}
+	h, ok := j.Head()
+	if !ok || h.N == 0 {
+		return
+	}
+	key := j.Keys.KeyID()
+	w.storeEvent(ctx, api.EventJournalHead, w.server.timestamp().UTC().Format(time.DateOnly)+" "+key,
+		api.JournalHead{Number: h.N, Hash: hex.EncodeToString(h.Hash), At: h.At.UTC().Truncate(time.Second), KeyID: key})
+}

@@ -352,10 +352,14 @@ func TestA2AnInsiderWithoutKeysIsNoticed(t *testing.T) {
 			t.Fatalf("nothing was changed, and it is noticed: %v, %v", noticed, st.Faults())
 		}
 	})
-	for _, trick := range tricks {
+	for n, trick := range tricks {
 		t.Run(trick.name, func(t *testing.T) {
 			t.Parallel()
-			eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+			stores := eachStore
+			if n%5 != 0 { // what is checked is the same code, and a schema of PostgreSQL takes seconds
+				stores = sqliteAlone
+			}
+			stores(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
 				i := fillForInsider(t, st, keys)
 				links, newest := map[string]bool{}, int64(0)
 				for _, link := range i.ask(linksText(t)) {

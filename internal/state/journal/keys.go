@@ -178,6 +178,9 @@ func (k *Keys) signer() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(k.sig
 // PublicKey returns the key by which exports are verified.
 func (k *Keys) PublicKey() ed25519.PublicKey { return k.signer().Public().(ed25519.PublicKey) }
 
+// KeyID names the key by which seals and exports are signed.
+func (k *Keys) KeyID() string { return keyID(k.PublicKey()) }
+
 // PEM returns the keys by which exports and days are verified in PEM form, that of PublicKey first. Those behind it have
 // signed what is older.
 func (k *Keys) PEM() ([]byte, error) {
