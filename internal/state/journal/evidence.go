@@ -254,8 +254,9 @@ func (e *evidence) signDays(ctx context.Context, now time.Time) error {
 	if first == "" {
 		return nil // there are no days yet
 	}
+	days = append(days, yesterday)
 	slices.Sort(days)
-	for _, day := range append(slices.Compact(days), yesterday) {
+	for _, day := range slices.Compact(days) {
 		if err := e.signDay(ctx, first, day, now); errors.Is(err, errOtherSeal) {
 			return nil // the next call signs what that node does not
 		} else if err != nil {

@@ -401,3 +401,37 @@ func linksText(t *testing.T) string {
 	}
 	return `SELECT hex(link) FROM journal_entries`
 }
+
+// TestD121WhatComesLateIsInTheSealOfTheNextDay: an entry for a day that was signed goes into a chain of its own. The seal of
+// the next day names it, and there is one seal for that day.
+func TestD121WhatComesLateIsInTheSealOfTheNextDay(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		at := func(n int) journal.Entry {
+			e := entry(keys, n, journal.Claimed)
+			e.Record.Created = day.Add(time.Duration(n) * time.Minute)
+			return e
+		}
+		write(t, st, at(0))
+		for n := 1; n <= 3; n++ {
+			if err := st.Sign(t.Context(), day.AddDate(0, 0, n)); err != nil {
+				t.Fatal(err)
+			}
+			write(t, st, at(n))
+		}
+		now := day.AddDate(0, 0, 4)
+		if err := st.Sign(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if faults := st.Faults(); len(faults) > 0 {
+			t.Errorf("nothing was changed, and it says %q", faults)
+		}
+		var b bytes.Buffer
+		if _, err := journal.WriteJSONLines(t.Context(), &b, st, keys, journal.Query{At: now}); err != nil {
+			t.Error(err)
+		}
+		if got, err := journal.Verify(&b, keys.PublicKey()); err != nil || got.Records != 4 {
+			t.Errorf("verified %+v, %v, want 4 records", got, err)
+		}
+	})
+}
