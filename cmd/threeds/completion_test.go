@@ -99,7 +99,7 @@ var completions = []struct {
 	{"webhook events --type authentication.comp", "authentication.completed", true},
 	{"audit search --action key.cr", "key.create", true},
 	{"completion po", "powershell", true},
-	{"serve --config some", "some-file.yaml", true},
+	{"serve --config some-f", "some-file.yaml", true},
 	{"man som", "some-dir", true},
 	{"check some-f", "some-file.yaml", true},
 	{"key create --name ", "", true},

@@ -80,9 +80,11 @@ func runMan(ctx context.Context, cmd *cmdline.Invocation) error {
 		return err
 	}
 	b := build.Read(version)
-	manual := &cmdline.Manual{Version: b.Version, About: "EMV 3-D Secure server with its tools", Status: statusHelp}
-	if !b.Date.IsZero() {
-		manual.Date = b.Date.Format(time.DateOnly)
+	if b.Date.IsZero() {
+		b.Date = time.Now().UTC() // a page has to have a date
+	}
+	manual := &cmdline.Manual{
+		Version: b.Version, Date: b.Date.Format(time.DateOnly), About: "EMV 3-D Secure server with its tools", Status: statusHelp,
 	}
 	pages := manual.ManPages(&program)
 	if err := os.MkdirAll(rest[0], 0o755); err != nil {

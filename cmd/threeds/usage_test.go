@@ -31,7 +31,6 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 			for sub := range strings.SplitSeq(words[1], "|") {
 				help[name+" "+sub] += synopsis
 			}
-			continue
 		}
 		help[name] += synopsis
 	}
