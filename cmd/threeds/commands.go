@@ -49,7 +49,7 @@ func commands() []cmdline.Command {
 		{
 			Name: "restore", Run: runRestore,
 			Takes: `[--replace] FILE [--config FILE]`,
-			Does: `load such a file (- is standard input) into an empty store, or with --replace in the place of what
+			Does: `load a backup (- is standard input) into an empty store, or with --replace in the place of what
 			the store has`,
 		},
 		{Name: "journal", Commands: journalCommands, Does: "the journal of authentications"},

@@ -1,6 +1,6 @@
 // Package cmdline reads a command as somebody has typed it. A program has a table of [Command]. Each one gets an
 // [Invocation], adds its flags, and reads them with [Invocation.ReadArgs]. [Usage], [Describe], [Completion] and
-// [ManPages] make the help of the program from the same table.
+// [Manual.ManPages] make the help of the program from the same table.
 //
 // A [UsageError] says that a command line cannot be run, a [HelpRequest] that it asks for help.
 package cmdline

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Words are the words that a name in [Command.Takes] stands for: those of SCHEME, for example.
+// Words are the words that a name in the Takes of a [Command] stands for: those of SCHEME, for example.
 type Words map[string][]string
 
 // A Description is what the table and the flags of a command say about it.

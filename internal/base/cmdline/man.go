@@ -94,6 +94,8 @@ type manPage struct{ strings.Builder }
 func (m *Manual) newPage(name, does string) *manPage {
 	p := &manPage{}
 	p.line(fmt.Sprintf(`.TH "%s" 1 "%s" "threeds %s" "threeds"`, escapeRoff(strings.ToUpper(name)), m.Date, escapeRoff(m.Version)))
+	p.line(".nh") // a flag with a hyphen added is another flag
+	p.line(".ad l")
 	p.head("NAME")
 	p.line(escapeRoff(name) + ` \- ` + escapeRoff(does))
 	return p
