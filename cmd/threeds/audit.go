@@ -20,8 +20,17 @@ import (
 
 // auditCommands search and export the audit trail.
 var auditCommands = []cmdline.Command{
-	{Name: "search", Run: auditSearch},
-	{Name: "export", Run: auditExport},
+	{
+		Name: "search", Run: auditSearch,
+		Takes: `[--who W] [--action ACTION] [--object O] [--from T] [--to T] [--limit N] [--json] [--config FILE]`,
+		Does:  `say who changed what, the newest first`,
+	},
+	{
+		Name: "export", Run: auditExport,
+		Takes: `[--who W] [--action ACTION] [--object O] [--from T] [--to T] [--config FILE] [FILE]`,
+		Does: `write the audit trail in the form of "threeds journal export", for "threeds journal verify"; exit
+			status 1 means that somebody has changed it in the store`,
+	},
 }
 
 // auditFlags adds the flags of a search in the audit trail.

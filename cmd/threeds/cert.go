@@ -25,12 +25,43 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
+// What "cert activate" and "cert rollback" take and do.
+const (
+	takesChange = `SCHEME [--config FILE]`
+	doesChange  = `bring the installed certificate into use, or the one before; no node restarts`
+)
+
+// certCommands make, install and change client certificates.
+var certCommands = []cmdline.Command{
+	{
+		Name: "request", Run: runCert,
+		Takes: `SCHEME [--bits 2048|3072|4096 | --curve P-256|P-384] [--subject NAME] [--config FILE]`,
+		Does:  `make a key for the client certificate of a directory and print its CSR; the key is never printed`,
+	},
+	{
+		Name: "install", Run: runCert,
+		Takes: `SCHEME [--at TIME] [--config FILE] FILE`,
+		Does: `take the certificate that the CA has made, with those of the CAs behind it (- is standard input);
+			nodes change over at TIME, else when it is activated`,
+	},
+	{Name: "activate", Run: runCert, Takes: takesChange, Does: doesChange},
+	{Name: "rollback", Run: runCert, Takes: takesChange, Does: doesChange},
+	{
+		Name: "test", Run: runCert,
+		Takes: `SCHEME [--json] [--config FILE]`,
+		Does: `make a TLS handshake with the directory server, with the installed certificate or the one in use;
+			exit status 1 means that it was not taken`,
+	},
+	{
+		Name: "status", Run: runCert,
+		Takes: `[--json] [--config FILE] [SCHEME]`,
+		Does:  `say which certificates there are, and which keys wait for one`,
+	},
+}
+
 // runCert makes, installs and changes the client certificates of directories that the store has.
 func runCert(ctx context.Context, cmd *cmdline.Invocation) error {
-	name, cmd, err := cmdline.Choose(cmd, "request", "install", "activate", "rollback", "test", "status")
-	if err != nil {
-		return err
-	}
+	name := cmd.Word()
 	c := &certCommand{Invocation: cmd}
 	file := cmd.ConfigFlag()
 	most := 1

@@ -10,7 +10,13 @@ import (
 )
 
 // configCommands are about the configuration file.
-var configCommands = []cmdline.Command{{Name: "check", Run: configCheck}}
+var configCommands = []cmdline.Command{
+	{
+		Name: "check", Run: configCheck,
+		Takes: `[--config FILE]`,
+		Does:  `say what serve would say of the configuration and the files that it names, and start nothing`,
+	},
+}
 
 // configCheck says of a configuration what serve would say at its start.
 func configCheck(_ context.Context, cmd *cmdline.Invocation) error {

@@ -22,16 +22,63 @@ import (
 
 // journalCommands read the journal, export it, erase from it, and verify exports.
 var journalCommands = []cmdline.Command{
-	{Name: "search", Run: searchJournal},
-	{Name: "show", Run: showJournal},
-	{Name: "billing", Run: printBilling},
-	{Name: "export", Run: exportJournal},
-	{Name: "import", Run: importJournal},
-	{Name: "erase", Run: eraseJournal},
-	{Name: "verify", Run: verifyJournal},
-	{Name: "witness", Run: witnessJournal},
-	{Name: "key", Run: printJournalKey},
-	{Name: "generate", Run: generateJournal},
+	{
+		Name: "search", Run: searchJournal,
+		Takes: `[--id ID] [--reference R] [--card -] [--last4 N] [--merchant NAME] [--scheme SCHEME] [--acs REF]
+			[--status STATUS] [--result R] [--reason N] [--from T] [--to T] [--limit N] [--cursor C] [--json]
+			[--config FILE]`,
+		Does: `find authentications and refused requests, the newest first; a card number is read from standard
+			input; T is RFC 3339 or a span back such as 24h or 30d`,
+	},
+	{
+		Name: "show", Run: showJournal,
+		Takes: `[--json] [--config FILE] ID`,
+		Does:  `show one of them with each of its steps, messages masked`,
+	},
+	{
+		Name: "billing", Run: printBilling,
+		Takes: `[--from MONTH] [--to MONTH] [--merchant NAME] [--json | --csv] [--config FILE]`,
+		Does: `count what is billed, for each merchant and month, also of records that have gone; MONTH is 2026-11,
+			in UTC; without one the last month and this one`,
+	},
+	{
+		Name: "export", Run: exportJournal,
+		Takes: `[--from T] [--to T] [--merchant NAME] [--format jsonl|csv] [--config FILE] [FILE]`,
+		Does:  `write days of the journal; only JSON lines can be verified`,
+	},
+	{
+		Name: "import", Run: importJournal,
+		Takes: `[--key FILE] [--config FILE] FILE`,
+		Does: `add what an export of another journal has and this one lacks, if the export is as it was written;
+			--key is that of the other journal`,
+	},
+	{
+		Name: "erase", Run: eraseJournal,
+		Takes: `(--card - | --merchant NAME) [--yes] [--config FILE]`,
+		Does: `say what would be removed of a card or a merchant; with --yes remove it for good, and say how much
+			that was`,
+	},
+	{
+		Name: "verify", Run: verifyJournal,
+		Takes: `[--key FILE] [--config FILE] FILE`,
+		Does:  `say whether an export of the journal or the audit trail is as it was written (- is standard input)`,
+	},
+	{
+		Name: "witness", Run: witnessJournal,
+		Takes: `[--config FILE] FILE`,
+		Does: `compare heads that were noted elsewhere with those of the journal and the audit trail: a log, a page of
+			/metrics or an export (- is standard input)`,
+	},
+	{
+		Name: "key", Run: printJournalKey,
+		Takes: `[--config FILE]`,
+		Does:  `print the public keys by which exports are verified, the one in use first`,
+	},
+	{
+		Name: "generate", Run: generateJournal,
+		Takes: `[--authentications N] [--days N] [--merchants N] [--seed N] [--config FILE]`,
+		Does:  `fill an empty journal with made-up records, to try out searches`,
+	},
 }
 
 // readTypedCard returns the card number of --card: - is standard input, for a command line is seen by others.

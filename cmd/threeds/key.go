@@ -35,10 +35,29 @@ import (
 // keyCommands create, list and revoke API keys, and rotate the secret that they are sealed under, while a server runs or
 // before there is one.
 var keyCommands = []cmdline.Command{
-	{Name: "create", Run: keyCreate},
-	{Name: "list", Run: keyList},
-	{Name: "revoke", Run: keyRevoke},
-	{Name: "rotate", Run: keyRotate},
+	{
+		Name: "create", Run: keyCreate,
+		Takes: `--name NAME [--strict] [--label TEXT] [--expires 90d|DATE] [--allow NETWORK]... [--config FILE]`,
+		Does: `make an API key for the merchant NAME and print it, once; it ends at a time, and is good from these
+			networks alone, if you say so`,
+	},
+	{
+		Name: "list", Run: keyList,
+		Takes: `[--revoked] [--json] [--config FILE]`,
+		Does:  `list the keys: start of the hash, age, strictness, merchant; or those that were revoked`,
+	},
+	{
+		Name: "revoke", Run: keyRevoke,
+		Takes: `HASHPREFIX [--config FILE]`,
+		Does:  `revoke the key whose hash starts so; without HASHPREFIX, the key on standard input`,
+	},
+	{
+		Name: "rotate", Run: keyRotate,
+		Takes: `[--write KEYFILE] [--config FILE]`,
+		Does: `replace the secret of the key file on all nodes that serve; no API key ends. --write makes a key
+			file with the new secret, where key files cannot be replaced; exit status 1 says that nothing has
+			changed, or that it is to be run again`,
+	},
 }
 
 func keyCreate(ctx context.Context, cmd *cmdline.Invocation) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/base/build"
 	"github.com/openthreeds/threeds/internal/base/cmdline"
+	"github.com/openthreeds/threeds/internal/base/terminal"
 )
 
 // licenseTexts are the licences of the modules of all builds, as tools/licenses writes them.
@@ -35,10 +36,14 @@ func runLicenses(_ context.Context, cmd *cmdline.Invocation) error {
 // container image, whose tree has no history.
 var version string
 
-// runVersion prints the version that the build recorded: no number is kept in the source.
+// runVersion prints which build this is, as the build recorded it: no number is kept in the source.
 func runVersion(_ context.Context, cmd *cmdline.Invocation) error {
+	asJSON := cmd.JSONFlag()
 	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
+	}
+	if *asJSON {
+		return terminal.WriteJSON(cmd.Stdout, build.Read(version))
 	}
 	_, err := fmt.Fprintln(cmd.Stdout, build.Describe(version))
 	return err

@@ -9,12 +9,14 @@ import (
 func TestExitStatus(t *testing.T) {
 	t.Chdir(t.TempDir()) // where no configuration is
 	for want, lines := range map[int][]string{
-		0: {"help", "-h", "-help", "--help", "version", "-version", "--version", "serve --help", "key --help", "key create -h", "ranges --help", "check -h", "config --help", "config check -h", "health -h", "licenses -h", "outcomes -h",
+		0: {"help", "-h", "-help", "--help", "version", "-version", "--version", "serve --help", "key --help", "key create -h", "ranges --help", "check -h", "config --help", "config check -h", "health -h", "licenses -h", "outcomes -h", "completion bash",
+			"completion zsh", "completion fish", "completion powershell", "completion -h", "man -h", "help -h", "version --json",
 			"token --help", "token create -h", "audit --help", "audit search -h", "backup -h", "restore -h", "journal --help", "journal search -h", "operator -h", "webhook --help", "webhook add -h", "webhook verify -h"},
 		1: {"serve", "serve --config absent.yaml", "key list", "ranges status", "check absent.json", "config check", "health", "health --config absent.yaml", "backup -", "restore -",
 			"token list", "audit search", "key list --revoked", "webhook list --merchant Shop", "webhook verify --secret x --id x --timestamp 1 --signature x -"},
 		2: {"", "sevre", "serve --confg x", "serve now", "serve --config", "key", "key creat", "key create", "key create --name " + strings.Repeat("x", 101), "key list all", "key revoke abc",
-			"key revoke 00000000-0000-4000-8000-000000000000", "ranges", "ranges refesh", "ranges refresh", "check", "check -", "check a b", "backup", "backup a b", "restore", "restore --replac a", "version now",
+			"key revoke 00000000-0000-4000-8000-000000000000", "ranges", "ranges refesh", "ranges refresh", "check", "check -", "check a b", "backup", "backup a b", "restore", "restore --replac a", "version now", "completion", "completion tcsh", "completion bash zsh", "man",
+			"man a b", "help now",
 			"ranges status --confg x", "ranges lookup 4 --confg x", "ranges diff 1 2 --confg x", "ranges diff 1 2 3", "ranges export visa --confg x", "ranges export visa jcb",
 			"ranges import visa x --confg x", "ranges refresh visa --confg x", "ranges accept visa --confg x", "sandbox --lsiten x", "sandbox now", "version --jsn", "config", "config chek", "config check x",
 			"token", "token creat", "token create --name ci", "token create --name a/b --role viewer", "token create --name ci --role root", "token revoke", "operator", "operator invit", "operator invite", "operator invite --role root", "operator invite --role admin --name a/b", "operator role", "operator role jo root", "operator remove", "audit", "audit serch", "audit search --limit 0", "journal", "journal serch", "journal search --limit 0", "journal search --last4 42",

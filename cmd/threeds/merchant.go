@@ -24,12 +24,32 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
+// What "merchant add" and "merchant set" take and do.
+const (
+	takesProfile = `--name NAME [--SETTING VALUE]... [--json] [--config FILE]`
+	doesProfile  = `add a merchant to the store, or change one there; a SETTING is named as in the configuration: --mcc
+		5411 --origins URL --per-directory visa.acquirer_bin=400551`
+)
+
+// merchantCommands add, change, list and remove merchants of the store.
+var merchantCommands = []cmdline.Command{
+	{Name: "add", Run: runMerchant, Takes: takesProfile, Does: doesProfile},
+	{Name: "set", Run: runMerchant, Takes: takesProfile, Does: doesProfile},
+	{
+		Name: "list", Run: runMerchant,
+		Takes: `[--json] [--config FILE]`,
+		Does:  `list the merchants of the store and of the configuration, which wins`,
+	},
+	{
+		Name: "remove", Run: runMerchant,
+		Takes: `--name NAME [--json] [--config FILE]`,
+		Does:  `remove a merchant from the store; its API keys stay good`,
+	},
+}
+
 // runMerchant adds, changes, lists and removes merchants of the store, while a server runs or before there is one.
 func runMerchant(ctx context.Context, cmd *cmdline.Invocation) error {
-	name, cmd, err := cmdline.Choose(cmd, "add", "set", "list", "remove")
-	if err != nil {
-		return err
-	}
+	name := cmd.Word()
 	c := &merchantCommand{Invocation: cmd}
 	c.asJSON, c.file = cmd.JSONFlag(), cmd.ConfigFlag()
 	if name != "list" {
@@ -91,7 +111,7 @@ func (c *merchantCommand) addProfileFlags() {
 	text("requestor-id", "threeDSRequestorID", func(m *account.Merchant) *string { return &m.RequestorID })
 	text("requestor-name", "threeDSRequestorName", func(m *account.Merchant) *string { return &m.RequestorName })
 	text("acquirer-country", "acquirerCountryCode", func(m *account.Merchant) *string { return &m.AcquirerCountry })
-	text("scheme-rules", "off, warn or enforce", func(m *account.Merchant) *string { return &m.SchemeRules })
+	text("scheme-rules", "`off|warn|enforce`", func(m *account.Merchant) *string { return &m.SchemeRules })
 	text("page-colour", "#rrggbb", func(m *account.Merchant) *string { return &m.Page.Colour })
 	text("page-accent", "#rrggbb", func(m *account.Merchant) *string { return &m.Page.Accent })
 	isSet("bridging", "have requests of 2.3.1 go to cards of 2.2.0",
@@ -99,7 +119,7 @@ func (c *merchantCommand) addProfileFlags() {
 	isSet("transliterate", "write names and addresses in ASCII where need be",
 		func(m *account.Merchant) *bool { return &m.Transliterate })
 	c.addOriginsFlag()
-	c.Func("page-logo", "file with the logo, a PNG or an SVG", func(file string) error {
+	c.Func("page-logo", "`FILE` with the logo, a PNG or an SVG", func(file string) error {
 		logo, err := readLogo(file)
 		c.changes = append(c.changes, func(m *account.Merchant) { m.Page.Logo = logo })
 		return err

@@ -17,7 +17,12 @@ import (
 )
 
 // storeCommands are those about the store as a whole.
-var storeCommands = []cmdline.Command{{Name: "status", Run: storeStatus}}
+var storeCommands = []cmdline.Command{{
+	Name: "status", Run: storeStatus,
+	Takes: `[--json] [--config FILE]`,
+	Does: `say what the store is, which of its servers answer, and which tables and shards each has, with sizes and
+		estimated rows`,
+}}
 
 // storeStatus says what the store is, and which of its servers has what.
 func storeStatus(ctx context.Context, cmd *cmdline.Invocation) (err error) {

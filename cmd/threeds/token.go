@@ -17,9 +17,21 @@ import (
 
 // tokenCommands create, list and revoke tokens of the admin API.
 var tokenCommands = []cmdline.Command{
-	{Name: "create", Run: tokenCreate},
-	{Name: "list", Run: tokenList},
-	{Name: "revoke", Run: tokenRevoke},
+	{
+		Name: "create", Run: tokenCreate,
+		Takes: `--name NAME --role viewer|operator|admin [--merchant M] [--expires 90d|DATE] [--config FILE]`,
+		Does:  `make a token of the admin API and print it, once`,
+	},
+	{
+		Name: "list", Run: tokenList,
+		Takes: `[--json] [--config FILE]`,
+		Does:  `list the tokens of the admin API`,
+	},
+	{
+		Name: "revoke", Run: tokenRevoke,
+		Takes: `NAME [--config FILE]`,
+		Does:  `end a token at once, on every node`,
+	},
 }
 
 func tokenCreate(ctx context.Context, cmd *cmdline.Invocation) error {
@@ -115,10 +127,26 @@ func tokenRevoke(ctx context.Context, cmd *cmdline.Invocation) error {
 
 // operatorCommands invite, list, change and remove users of the console.
 var operatorCommands = []cmdline.Command{
-	{Name: "invite", Run: operatorInvite},
-	{Name: "list", Run: operatorList},
-	{Name: "role", Run: operatorRole},
-	{Name: "remove", Run: operatorRemove},
+	{
+		Name: "invite", Run: operatorInvite,
+		Takes: `--role viewer|operator|admin [--merchant M] [--name NAME] [--config FILE]`,
+		Does:  `print a link by which somebody registers a passkey for the console, once, in one hour`,
+	},
+	{
+		Name: "list", Run: operatorList,
+		Takes: `[--json] [--config FILE]`,
+		Does:  `list who may log in to the console`,
+	},
+	{
+		Name: "role", Run: operatorRole,
+		Takes: `NAME viewer|operator|admin [--config FILE]`,
+		Does:  `give an operator another role, and end their sessions`,
+	},
+	{
+		Name: "remove", Run: operatorRemove,
+		Takes: `NAME [--config FILE]`,
+		Does:  `remove an operator, and end their sessions`,
+	},
 }
 
 func operatorInvite(ctx context.Context, cmd *cmdline.Invocation) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,17 +27,57 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
+// webhookCommands change the webhook endpoints of a merchant, show its events, and verify a delivery. Acts on an endpoint
+// are those of the table of acts.
+var webhookCommands = slices.Concat([]cmdline.Command{
+	{
+		Name: "add", Run: runWebhook,
+		Takes: `--merchant NAME [--type TYPE]... [--description TEXT] [--secret FILE] [--json] [--config FILE] URL`,
+		Does:  `add a webhook endpoint of a merchant and print its secret, once`,
+	},
+	{
+		Name: "list", Run: runWebhook,
+		Takes: `--merchant NAME [--json] [--config FILE]`,
+		Does:  `list the endpoints of a merchant`,
+	},
+}, endpointCommands(), []cmdline.Command{
+	{
+		Name: "events", Run: runWebhook,
+		Takes: `--merchant NAME [--type TYPE] [--authentication ID] [--limit N] [--json] [--config FILE] [EVENT]`,
+		Does:  `list the events of a merchant, the newest first; or the deliveries of one`,
+	},
+	{
+		Name: "resend", Run: runWebhook,
+		Takes: `--merchant NAME [--json] [--config FILE] EVENT`,
+		Does:  `have an event delivered again, under the same id`,
+	},
+	{
+		Name: "verify", Run: verifyDelivery,
+		Takes: `--secret FILE --id I --timestamp T --signature S FILE`,
+		Does:  `check a delivery as its receiver should (- is standard input): exit status 0 or 1`,
+	},
+})
+
+// endpointCommands returns the commands that do an act on one webhook endpoint.
+func endpointCommands() (all []cmdline.Command) {
+	for _, act := range ops.Table() {
+		word, isOurs := strings.CutPrefix(act.Name, "webhook ")
+		if isOurs && act.Do != nil && act.Has(ops.Command) && strings.Contains(act.Route, " webhook-endpoints/") {
+			all = append(all, cmdline.Command{
+				Name: word, Run: runWebhook,
+				Takes: `--merchant NAME [--json] [--config FILE] ID`,
+				Does: `remove an endpoint, enable or disable it, give it a new secret and print that, or post a test event
+					to it; exit status 1 means that the test was not delivered`,
+			})
+		}
+	}
+	return all
+}
+
 // runWebhook changes the webhook endpoints of a merchant and shows its events, while a server runs or before there is
-// one. It also verifies a delivery as its receiver should.
+// one.
 func runWebhook(ctx context.Context, cmd *cmdline.Invocation) error {
-	names := append([]string{"add", "list"}, webhookWords("")...)
-	name, cmd, err := cmdline.Choose(cmd, append(names, "events", "verify")...)
-	if err != nil {
-		return err
-	}
-	if name == "verify" {
-		return verifyDelivery(ctx, cmd)
-	}
+	name := cmd.Word()
 	c := &webhookCommand{Invocation: cmd}
 	cmd.StringVar(&c.merchant, "merchant", "", "the merchant that the endpoint or event belongs to")
 	cmd.BoolVar(&c.asJSON, "json", false, "say it in JSON")
@@ -74,17 +115,6 @@ func runWebhook(ctx context.Context, cmd *cmdline.Invocation) error {
 		c.by.Merchant = c.merchant
 		return c.explain(do(ctx))
 	})
-}
-
-// webhookWords returns the words of the commands that do an act on one thing whose operation of the admin API has a text in it.
-func webhookWords(in string) (words []string) {
-	for _, act := range ops.Table() {
-		word, isOurs := strings.CutPrefix(act.Name, "webhook ")
-		if isOurs && act.Do != nil && act.Has(ops.Command) && strings.Contains(act.Route, in) {
-			words = append(words, word)
-		}
-	}
-	return words
 }
 
 // A webhookCommand is one command for a merchant's webhooks.

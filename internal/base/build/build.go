@@ -1,5 +1,5 @@
-// Package build says what this program was built of: its version and commit, see [Describe] and [Release], and its
-// modules with their licences, see [Licenses].
+// Package build says what this program was built of: its version, commit and date, see [Read], [Describe] and [Release],
+// and its modules with their licences, see [Licenses].
 package build
 
 import (
@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A Module is one module of a build with its licence.
@@ -76,42 +77,61 @@ func parseLicenses(texts string) map[string]Module {
 	return known
 }
 
-// Describe returns this build in words: its version, its commit, and the version of Go. told is the version that the
-// linker was told, for a build that cannot know it; "" for all others.
-func Describe(told string) string {
+// An Info says which build of the program this is.
+type Info struct {
+	Version  string    `json:"version"`
+	Commit   string    `json:"commit,omitzero"` // "" if the build does not know it
+	Date     time.Time `json:"date,omitzero"`   // of the commit; zero if the build does not know it
+	Modified bool      `json:"modified"`        // the source was not that of the commit
+	Go       string    `json:"go"`              // the version of Go
+}
+
+// Read returns which build this is. told is the version that the linker was told, for a build that cannot know it; ""
+// for all others.
+func Read(told string) Info {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "threeds (unknown build)"
+		return Info{Version: cmp.Or(told, "unknown"), Go: runtime.Version()}
 	}
-	return describeBuild(info, told)
+	return newInfo(info, told)
 }
+
+// Describe returns this build in words, see [Read].
+func Describe(told string) string { return Read(told).String() }
 
 // Release returns the version alone.
-func Release(told string) string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return versionOf(info, told)
-}
+func Release(told string) string { return Read(told).Version }
 
-func describeBuild(info *debug.BuildInfo, told string) string {
-	commit, changed := "", ""
+func newInfo(info *debug.BuildInfo, told string) Info {
+	version := info.Main.Version
+	if version == "(devel)" {
+		version = ""
+	}
+	b := Info{Version: cmp.Or(told, version, "development"), Go: info.GoVersion}
 	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = ", commit " + s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = " with changes"
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.time":
+			b.Date, _ = time.Parse(time.RFC3339, s.Value) // zero if it is no time
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
 		}
 	}
-	return fmt.Sprintf("threeds %s%s%s, %s", versionOf(info, told), commit, changed, info.GoVersion)
+	return b
 }
 
-func versionOf(info *debug.BuildInfo, told string) string {
-	known := info.Main.Version
-	if known == "(devel)" {
-		known = ""
+// String returns the build in words: version, commit, date, version of Go.
+func (b Info) String() string {
+	words := []string{"threeds " + b.Version}
+	if b.Commit != "" {
+		words = append(words, "commit "+b.Commit[:min(12, len(b.Commit))])
 	}
-	return cmp.Or(told, known, "development")
+	if b.Modified {
+		words[len(words)-1] += " with changes"
+	}
+	if !b.Date.IsZero() {
+		words = append(words, b.Date.Format(time.RFC3339))
+	}
+	return strings.Join(append(words, b.Go), ", ")
 }

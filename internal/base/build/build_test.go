@@ -38,12 +38,14 @@ func TestDescribeBuild(t *testing.T) {
 		{"v0.1.0", "", []debug.BuildSetting{{Key: "vcs.revision", Value: "01234"}, {Key: "vcs.modified", Value: "true"}},
 			"threeds v0.1.0, commit 01234 with changes, go1.26"},
 		{"v0.1.0", "", []debug.BuildSetting{{Key: "vcs.modified", Value: "false"}, {Key: "-trimpath", Value: "true"}}, "threeds v0.1.0, go1.26"},
+		{"v0.1.0", "", []debug.BuildSetting{{Key: "vcs.revision", Value: "01234"}, {Key: "vcs.time", Value: "2026-11-29T08:00:00Z"}},
+			"threeds v0.1.0, commit 01234, 2026-11-29T08:00:00Z, go1.26"},
 		{"(devel)", "v0.1.0-3-g0123456", nil, "threeds v0.1.0-3-g0123456, go1.26"},
 		{"v0.1.0", "v0.1.1", nil, "threeds v0.1.1, go1.26"},
 	} {
 		info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: tt.version}, Settings: tt.settings}
-		if got := describeBuild(info, tt.told); got != tt.want {
-			t.Errorf("describeBuild(%q, %v, %q) = %q, want %q", tt.version, tt.settings, tt.told, got, tt.want)
+		if got := newInfo(info, tt.told).String(); got != tt.want {
+			t.Errorf("newInfo(%q, %v, %q) = %q, want %q", tt.version, tt.settings, tt.told, got, tt.want)
 		}
 	}
 }

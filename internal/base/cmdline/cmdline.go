@@ -1,5 +1,6 @@
-// Package cmdline reads a command as somebody has typed it. A [Command] gets an [Invocation], adds its flags, and reads
-// them with [Invocation.ReadArgs]; [Group] and [Choose] are for commands that have commands, such as "threeds key".
+// Package cmdline reads a command as somebody has typed it. A program has a table of [Command]. Each one gets an
+// [Invocation], adds its flags, and reads them with [Invocation.ReadArgs]. [Usage], [Describe], [Completion] and
+// [Manual.ManPages] make the help of the program from the same table.
 //
 // A [UsageError] says that a command line cannot be run, a [HelpRequest] that it asks for help.
 package cmdline
@@ -28,7 +29,10 @@ func (e UsageError) Error() string { return e.text }
 
 // A HelpRequest is the error of a command line that asks for help with a command. Its text is
 // the result, and the exit status is 0.
-type HelpRequest struct{ Text string }
+type HelpRequest struct {
+	Text  string
+	Flags *flag.FlagSet // that the command takes; nil for a group
+}
 
 func (r HelpRequest) Error() string { return r.Text }
 
@@ -37,8 +41,30 @@ func Usagef(format string, args ...any) error { return UsageError{fmt.Sprintf(fo
 
 // A Command is one of the program, or of a group such as "threeds key".
 type Command struct {
-	Name string
-	Run  func(ctx context.Context, cmd *Invocation) error
+	Name     string
+	Run      func(ctx context.Context, cmd *Invocation) error // nil for a group
+	Commands []Command                                        // of a group
+
+	// Takes names flags and arguments as people write them: [--config FILE] URL. The word behind a flag says what its
+	// values are. FILE and DIR are completed as names of files, a|b by these words, and other names by [Words].
+	Takes string
+	Does  string // one sentence, or several separated by semicolons, without a full stop
+	Other []Form // further ways to call it
+}
+
+// A Form is one way to call a command.
+type Form struct{ Takes, Does string }
+
+// Call runs the command, or the one of the group that the arguments begin with.
+func (c *Command) Call(ctx context.Context, cmd *Invocation) error {
+	if len(c.Commands) == 0 {
+		return c.Run(ctx, cmd)
+	}
+	if err := checkWord(cmd, Names(c.Commands)); err != nil {
+		return err
+	}
+	inner := New(cmd.Name()+" "+cmd.Words[0], cmd.Words[1:], cmd.Stdin, cmd.Stdout, cmd.Stderr)
+	return Find(c.Commands, cmd.Words[0]).Call(ctx, inner)
 }
 
 // Find returns the command with a name, nil if there is none.
@@ -72,20 +98,14 @@ func New(name string, args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	return &Invocation{flag.NewFlagSet(name, flag.ContinueOnError), args, stdin, stdout, stderr}
 }
 
-// Group returns what runs the command of a group that the arguments begin with.
-func Group(all []Command) func(context.Context, *Invocation) error {
-	return func(ctx context.Context, cmd *Invocation) error {
-		name, cmd, err := Choose(cmd, Names(all)...)
-		if err != nil {
-			return err
-		}
-		return Find(all, name).Run(ctx, cmd)
-	}
+// Word returns the last word of the name: "create" of "key create".
+func (cmd *Invocation) Word() string {
+	words := strings.Fields(cmd.Name())
+	return words[len(words)-1]
 }
 
-// Choose returns the command of a group that the arguments begin with: its name in the group, and its invocation.
-// The error says which commands there are.
-func Choose(cmd *Invocation, names ...string) (name string, _ *Invocation, err error) {
+// checkWord refuses arguments of a group that do not begin with one of its commands. The error says which there are.
+func checkWord(cmd *Invocation, names []string) error {
 	last := len(names) - 1
 	list := names[last]
 	if last > 0 {
@@ -93,18 +113,13 @@ func Choose(cmd *Invocation, names ...string) (name string, _ *Invocation, err e
 	}
 	switch {
 	case len(cmd.Words) == 0:
-		return "", nil, Usagef("%s: no command (%s)", cmd.Name(), list)
+		return Usagef("%s: no command (%s)", cmd.Name(), list)
 	case slices.Contains([]string{"-h", "-help", "--help"}, cmd.Words[0]):
-		return "", nil, HelpRequest{fmt.Sprintf("threeds %s takes a command: %s", cmd.Name(), list)}
+		return HelpRequest{Text: fmt.Sprintf("threeds %s takes a command: %s", cmd.Name(), list)}
 	case !slices.Contains(names, cmd.Words[0]):
-		return "", nil, Usagef("%s: unknown command %q%s", cmd.Name(), cardnumber.MaskDigits(cmd.Words[0]), hint.For(cmd.Words[0], names...))
+		return Usagef("%s: unknown command %q%s", cmd.Name(), cardnumber.MaskDigits(cmd.Words[0]), hint.For(cmd.Words[0], names...))
 	}
-	return cmd.Words[0], cmd.Inner(), nil
-}
-
-// Inner returns the invocation of the command whose name the arguments of cmd begin with.
-func (cmd *Invocation) Inner() *Invocation {
-	return New(cmd.Name()+" "+cmd.Words[0], cmd.Words[1:], cmd.Stdin, cmd.Stdout, cmd.Stderr)
+	return nil
 }
 
 // ReadExactly is [Invocation.ReadArgs] for a command that needs n arguments. missing is what to say when one is not
@@ -170,7 +185,7 @@ func (cmd *Invocation) PrintResult(asJSON bool, value any, format string, args .
 // flagError says what is wrong with a flag, with the nearest one that exists.
 func flagError(fs *flag.FlagSet, args []string, err error) error {
 	if errors.Is(err, flag.ErrHelp) {
-		return HelpRequest{fmt.Sprintf("threeds %s takes%s", fs.Name(), flagNames(fs))}
+		return HelpRequest{Text: fmt.Sprintf("threeds %s takes%s", fs.Name(), flagNames(fs)), Flags: fs}
 	}
 	for _, arg := range args {
 		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -185,7 +200,7 @@ func flagError(fs *flag.FlagSet, args []string, err error) error {
 
 func flagNames(fs *flag.FlagSet) string {
 	var b strings.Builder
-	fs.VisitAll(func(f *flag.Flag) { fmt.Fprintf(&b, "\n    --%s: %s", f.Name, f.Usage) })
+	fs.VisitAll(func(f *flag.Flag) { fmt.Fprintf(&b, "\n    --%s: %s", f.Name, strings.ReplaceAll(f.Usage, "`", "")) })
 	if b.Len() == 0 {
 		return " no flags"
 	}
