@@ -13,6 +13,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/engine/check"
 	"github.com/openthreeds/threeds/internal/operate/webhook"
+	"github.com/openthreeds/threeds/internal/state/journal"
 	"github.com/openthreeds/threeds/internal/state/store"
 	"github.com/openthreeds/threeds/internal/state/store/storetest"
 )
@@ -104,5 +105,41 @@ func TestW2OperatorIsToldOncePerOccurrence(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("the operator was told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
+	})
+}
+
+// headStore is a journal that has a newer head whenever it is asked.
+type headStore struct {
+	expiringStore
+	n *int64
+}
+
+func (headStore) Expire(context.Context, time.Time) error         { return nil }
+func (headStore) ExpireMessages(context.Context, time.Time) error { return nil }
+
+func (s headStore) Head(context.Context, time.Time, *journal.ChainEnd) (journal.Head, error) {
+	*s.n++
+	return journal.Head{N: *s.n, Hash: []byte{1}, At: time.Now()}, nil
+}
+
+// TestA2OperatorIsToldHowFarTheJournalHasCome: once a day, with a number that can be compared later.
+func TestA2OperatorIsToldHowFarTheJournalHasCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.NewMemory(time.Now)
+		cfg := Config{}
+		cfg.Webhooks.Operator = []*webhook.Endpoint{webhook.OperatorEndpoint("https://ops.example/", webhook.NewSecret(), nil)}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		s := operatorNode(db, cfg)
+		s.journal = journal.New(headStore{n: new(int64)}, journal.NewKeys(), slog.New(slog.DiscardHandler), time.Now)
+		go s.journal.RunDuties(ctx)
+		go s.watchForOperator(ctx)
+		time.Sleep(49 * time.Hour)
+		got := toldOperator(t, db)
+		if len(got) != 3 || !strings.HasPrefix(got[0], "journal.head map[at:") || !strings.Contains(got[2], "keyId:"+s.journal.Keys.KeyID()+" number:") {
+			t.Errorf("the operator was told\n%s", strings.Join(got, "\n"))
+		}
+		stop()
+		synctest.Wait()
 	})
 }
