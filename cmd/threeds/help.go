@@ -55,7 +55,8 @@ func runCompletion(ctx context.Context, cmd *cmdline.Invocation) error {
 		return err
 	}
 	if !slices.Contains(shells, rest[0]) {
-		return cmdline.Usagef("completion: no shell %q%s: want one of %s", rest[0], hint.For(rest[0], shells...), strings.Join(shells, ", "))
+		return cmdline.Usagef("completion: no shell %q%s: want one of %s",
+			rest[0], hint.For(rest[0], shells...), strings.Join(shells, ", "))
 	}
 	program, err := describeProgram(ctx)
 	if err != nil {
@@ -84,7 +85,8 @@ func runMan(ctx context.Context, cmd *cmdline.Invocation) error {
 		b.Date = time.Now().UTC() // a page has to have a date
 	}
 	manual := &cmdline.Manual{
-		Version: b.Version, Date: b.Date.Format(time.DateOnly), About: "EMV 3-D Secure server with its tools", Status: statusHelp,
+		Version: b.Version, Date: b.Date.Format(time.DateOnly),
+		About: "EMV 3-D Secure server with its tools", Status: statusHelp,
 	}
 	pages := manual.ManPages(&program)
 	if err := os.MkdirAll(rest[0], 0o755); err != nil {

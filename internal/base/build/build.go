@@ -1,5 +1,5 @@
-// Package build says what this program was built of: its version, commit and date, see [Read], [Describe] and [Release],
-// and its modules with their licences, see [Licenses].
+// Package build says what this program was built of: its version, commit and date, see [Read], [Describe] and
+// [Release], and its modules with their licences, see [Licenses].
 package build
 
 import (

@@ -117,7 +117,8 @@ func checkWord(cmd *Invocation, names []string) error {
 	case slices.Contains([]string{"-h", "-help", "--help"}, cmd.Words[0]):
 		return HelpRequest{Text: fmt.Sprintf("threeds %s takes a command: %s", cmd.Name(), list)}
 	case !slices.Contains(names, cmd.Words[0]):
-		return Usagef("%s: unknown command %q%s", cmd.Name(), cardnumber.MaskDigits(cmd.Words[0]), hint.For(cmd.Words[0], names...))
+		return Usagef("%s: unknown command %q%s",
+			cmd.Name(), cardnumber.MaskDigits(cmd.Words[0]), hint.For(cmd.Words[0], names...))
 	}
 	return nil
 }
@@ -200,7 +201,9 @@ func flagError(fs *flag.FlagSet, args []string, err error) error {
 
 func flagNames(fs *flag.FlagSet) string {
 	var b strings.Builder
-	fs.VisitAll(func(f *flag.Flag) { fmt.Fprintf(&b, "\n    --%s: %s", f.Name, strings.ReplaceAll(f.Usage, "`", "")) })
+	fs.VisitAll(func(f *flag.Flag) {
+		fmt.Fprintf(&b, "\n    --%s: %s", f.Name, strings.ReplaceAll(f.Usage, "`", ""))
+	})
 	if b.Len() == 0 {
 		return " no flags"
 	}

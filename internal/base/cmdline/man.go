@@ -93,7 +93,8 @@ type manPage struct{ strings.Builder }
 
 func (m *Manual) newPage(name, does string) *manPage {
 	p := &manPage{}
-	p.line(fmt.Sprintf(`.TH "%s" 1 "%s" "threeds %s" "threeds"`, escapeRoff(strings.ToUpper(name)), m.Date, escapeRoff(m.Version)))
+	title, version := escapeRoff(strings.ToUpper(name)), escapeRoff(m.Version)
+	p.line(fmt.Sprintf(`.TH "%s" 1 "%s" "threeds %s" "threeds"`, title, m.Date, version))
 	p.line(".nh") // a flag with a hyphen added is another flag
 	p.line(".ad l")
 	p.head("NAME")
@@ -139,5 +140,9 @@ func asSentence(text string) string {
 
 // escapeRoff returns a text for roff: its hyphens are those that one types, and no character is a command.
 func escapeRoff(text string) string {
-	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, `"`, `\(dq`, "^", `\(ha`, "~", `\(ti`, "`", `\(ga`).Replace(text)
+	return roffEscapes.Replace(text)
 }
+
+var roffEscapes = strings.NewReplacer(
+	`\`, `\e`, "-", `\-`, "'", `\(aq`, `"`, `\(dq`, "^", `\(ha`, "~", `\(ti`, "`", `\(ga`,
+)
