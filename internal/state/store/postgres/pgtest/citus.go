@@ -47,6 +47,9 @@ func Citus(t testing.TB) string {
 	q := u.Query()
 	q.Set("search_path", schema+",public")
 	q.Set("citus.shard_count", fmt.Sprint(shardCount))
+	// A busy machine takes long to begin a session.
+	q.Set("connect_timeout", fmt.Sprint(int(patience.Seconds())))
+	q.Set("citus.node_connection_timeout", fmt.Sprint(patience.Milliseconds()))
 	u.RawQuery = q.Encode()
 	return u.String()
 }
