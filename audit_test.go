@@ -15,8 +15,8 @@ import (
 // changesAudit finds a statement that changes or removes entries of the audit trail.
 var changesAudit = regexp.MustCompile(`(?i)\b(update|delete\s+from|truncate(\s+table)?|drop\s+table(\s+if\s+exists)?)\s+"?audit\b`)
 
-// TestK10NothingInTheCodeChangesTheAuditTrail: of all statements in the code, the one for the trail of another store's backup
-// alone removes entries, and none changes any. Only the package backup asks for it.
+// TestK10NothingInTheCodeChangesTheAuditTrail: of all statements in the code, the one for the trail of another store's
+// backup alone removes entries, and none changes any. Only the package backup asks for it.
 func TestK10NothingInTheCodeChangesTheAuditTrail(t *testing.T) {
 	var statements, clears []string
 	sources(t, 0, func(pkg, file string, f *ast.File) {
@@ -45,9 +45,11 @@ func TestK10NothingInTheCodeChangesTheAuditTrail(t *testing.T) {
 }
 
 // recordsAction finds a call or a field that names the action of an entry of the audit trail.
-var recordsAction = regexp.MustCompile(`(?:\.record\(r|[rR]ecordCommand\(ctx, \w+, \w+|recordJournal\(ctx, \*file|commandEntry\(|\.record\(ctx|\.audit\(r, [^"]*|Action:) ?,? ?"([a-z.]+)"`)
+var recordsAction = regexp.MustCompile(
+	`(?:\.record\(r|[rR]ecordCommand\(ctx, \w+, \w+|recordJournal\(ctx, \*file|commandEntry\(|\.record\(ctx|\.audit\(r, [^"]*|Action:) ?,? ?"([a-z.]+)"`)
 
-// TestK10SearchesKnowEveryAction: each action that the code writes into the audit trail is one that can be searched for.
+// TestK10SearchesKnowEveryAction: each action that the code writes into the audit trail is one that can be searched
+// for.
 func TestK10SearchesKnowEveryAction(t *testing.T) {
 	known, seen := ops.Actions(), map[string]bool{}
 	sources(t, parser.ImportsOnly, func(_, file string, _ *ast.File) {

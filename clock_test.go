@@ -76,7 +76,8 @@ var clockAllowed = map[string]string{
 // testing/synctest, where time costs nothing. One that waits by the clock on the wall fails on a busy machine.
 //
 // No test calls time.Sleep or time.After outside of a bubble. In a bubble is
-//   - a function literal that is passed to synctest.Test, or to a function that passes its parameter on to synctest.Test,
+//   - a function literal that is passed to synctest.Test, or to a function that passes its parameter
+//     on to synctest.Test,
 //   - a function of a table (a composite literal) in a function that calls synctest.Test,
 //   - a function that the package uses in bubbles only.
 func TestNoTestWaitsByTheClock(t *testing.T) {

@@ -130,7 +130,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestServerHasNoTestSuite: the server's binary carries nothing of the conformance suite, of the benchmarks and of tools.
+// TestServerHasNoTestSuite: the server's binary carries nothing of the conformance suite, of the
+// benchmarks and of tools.
 func TestServerHasNoTestSuite(t *testing.T) {
 	imports := map[string][]string{}
 	sources(t, parser.ImportsOnly, func(pkg, _ string, f *ast.File) {

@@ -17,8 +17,8 @@ func TestArchitectureIsShort(t *testing.T) {
 	}
 }
 
-// TestDesignPagesAreListed: ARCHITECTURE.md leads to each page in docs/design, and the page begins with the question that
-// it answers.
+// TestDesignPagesAreListed: ARCHITECTURE.md leads to each page in docs/design, and the page begins with the
+// question that it answers.
 func TestDesignPagesAreListed(t *testing.T) {
 	pages, err := filepath.Glob("docs/design/*.md")
 	if err != nil {
@@ -39,8 +39,9 @@ func TestDesignPagesAreListed(t *testing.T) {
 	}
 }
 
-// TestPatroniPageHasTheFilesOfTheRun: readers of docs/operating/patroni.md copy the files with which the failovers of the
-// page were measured, the nodes' URL is that of docs/nodes.md, and the settings are ones with which nothing is lost.
+// TestPatroniPageHasTheFilesOfTheRun: readers of docs/operating/patroni.md copy the files with which the
+// failovers of the page were measured, the nodes' URL is that of docs/nodes.md, and the settings are ones with
+// which nothing is lost.
 func TestPatroniPageHasTheFilesOfTheRun(t *testing.T) {
 	page, settings := text(t, "docs/operating/patroni.md"), text(t, "deploy/patroni/patroni.yml")
 	for block, file := range map[string]string{"": text(t, "deploy/patroni/etcd"), "yaml": settings} {

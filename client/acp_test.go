@@ -340,7 +340,8 @@ func TestD54AgentsEndings(t *testing.T) {
 			recorded := map[string]string{"cancel": "abandoned", "submit": "authenticated"}[button]
 			search := api.AuthenticationSearch{Last4: "0172", Status: "completed", Result: api.Result(recorded), Reference: "order-7"}
 			page := searchUntil(t, server.Client(), search, 1) // the journal
-			if one := page.Data[0]; one.ID != s.ID || !one.Outcome.Challenged || string(one.Outcome.TransStatus) != want.transStatus || strings.Contains(string(page.Answer.Raw), "4000000000000172") {
+			if one := page.Data[0]; one.ID != s.ID || !one.Outcome.Challenged ||
+				string(one.Outcome.TransStatus) != want.transStatus || strings.Contains(string(page.Answer.Raw), "4000000000000172") {
 				t.Errorf("%s: the journal says %s", button, page.Answer.Raw)
 			}
 		}
@@ -349,7 +350,8 @@ func TestD54AgentsEndings(t *testing.T) {
 		a := in(t)
 		s := a.create(payWith("4000000000000103", agentChannel), "pending")
 		got, err := server.Client().Authentication(t.Context(), s.ID, 0)
-		if err != nil || got.Status != "requires_browser" || strings.Contains(string(got.Answer.Raw), `"browser":`) || !strings.Contains(string(got.Answer.Raw), `"reference":"order-7"`) {
+		if err != nil || got.Status != "requires_browser" || strings.Contains(string(got.Answer.Raw), `"browser":`) ||
+			!strings.Contains(string(got.Answer.Raw), `"reference":"order-7"`) {
 			t.Errorf("%v %s", err, got.Answer.Raw)
 		}
 	})
@@ -393,7 +395,8 @@ func TestD52AgentsRequestsTakeEffectOnce(t *testing.T) {
 		again.http.Header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("%v %s, first %s", again.http.Header, again.content, first.content)
 	}
-	if s := a.call("POST", "", payWith("4000000000000113", agentChannel), "Idempotency-Key", "order-7"); s.http.StatusCode != 409 || s.Code != "idempotency_conflict" {
+	if s := a.call("POST", "", payWith("4000000000000113", agentChannel), "Idempotency-Key",
+		"order-7"); s.http.StatusCode != 409 || s.Code != "idempotency_conflict" {
 		t.Errorf("%d %s", s.http.StatusCode, s.content)
 	}
 	path := "/" + first.ID + "/authenticate"
@@ -451,8 +454,8 @@ func TestD50AgentsAreChecked(t *testing.T) {
 	}
 }
 
-// TestF4NoAgentLearnsOfAnotherMerchant: a session of another merchant is answered as one that never was, byte for byte, and
-// so are authentications that no agent began.
+// TestF4NoAgentLearnsOfAnotherMerchant: a session of another merchant is answered as one that never was, byte for byte,
+// and so are authentications that no agent began.
 func TestF4NoAgentLearnsOfAnotherMerchant(t *testing.T) {
 	t.Parallel()
 	server := threedstest.NewServer(t)

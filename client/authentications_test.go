@@ -50,7 +50,8 @@ func TestO6OutcomeOfAnAuth(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := got.Outcome
-		if got.Status != "completed" || o == nil || string(o.Result) != want.result || string(o.Next.Action) != want.action || string(o.Liability.Shifts) != want.shifts {
+		if got.Status != "completed" || o == nil || string(o.Result) != want.result || string(o.Next.Action) != want.action ||
+			string(o.Liability.Shifts) != want.shifts {
 			t.Fatalf("%s: %s", card, got.Answer.Raw)
 		}
 		if got.Card.Last4 != card[12:] || got.Card.Scheme != "visa" || got.ARes.TransStatus != want.status {

@@ -101,8 +101,8 @@ func TestR12aErrorsHeader(t *testing.T) {
 	}
 }
 
-// TestD44ErrorsHeaderOfWhatIsNoJSON: a body that cannot be read has one fault, of the whole body. Parameters and headers
-// are named as such.
+// TestD44ErrorsHeaderOfWhatIsNoJSON: a body that cannot be read has one fault, of the whole body. Parameters and
+// headers are named as such.
 func TestD44ErrorsHeaderOfWhatIsNoJSON(t *testing.T) {
 	t.Parallel()
 	server := threedstest.NewServer(t)

@@ -122,7 +122,8 @@ func testCursor(t *testing.T, server *threedstest.Server, cursor string, ids []s
 			t.Errorf("the cursor %s shows the id %s", cursor, id)
 		}
 	}
-	if got := exchange(t, server, server.Key, "GET", "/authentications?limit=100&cursor="+cursor, ""); !strings.Contains(got, "200") || !strings.Contains(got, ids[0]) {
+	if got := exchange(t, server, server.Key, "GET", "/authentications?limit=100&cursor="+cursor,
+		""); !strings.Contains(got, "200") || !strings.Contains(got, ids[0]) {
 		t.Errorf("with another limit: %s", got)
 	}
 	changed := []byte(sealed)
@@ -140,7 +141,8 @@ func testCursor(t *testing.T, server *threedstest.Server, cursor string, ids []s
 		}
 	}
 	for _, body := range []string{`{"acctNumber":"4000000000000103","cursor":"` + cursor + `"}`, `{"last4":"0103","cursor":"` + cursor + `"}`} {
-		if got := exchange(t, server, server.Key, "POST", "/authentications/search", body); !strings.Contains(got, "400") || !strings.Contains(got, `"pointer":"/cursor"`) {
+		if got := exchange(t, server, server.Key, "POST", "/authentications/search", body); !strings.Contains(got, "400") ||
+			!strings.Contains(got, `"pointer":"/cursor"`) {
 			t.Errorf("%s: %s, want 400 that names cursor", body, got)
 		}
 	}
@@ -153,7 +155,8 @@ func TestF7WrongSearches(t *testing.T) {
 	for query, want := range map[string]string{
 		"limit=101": `"parameter":"limit"`, "limit=0": `"rule":"range"`, "limit=x": `"rule":"range"`, "last4=12": `"pattern":"^[0-9]{4}$"`,
 		"acctNumber=4000000000000103": "POST /authentications/search", "status=done": `"requires_browser"`, "result=yes": `"data_only"`,
-		"from=yesterday": `"parameter":"from"`, "cursor=%20": `"parameter":"cursor"`, "colour=crimson": `"parameter":"colour","code":"203","rule":"unknown-member"`, "scheme=nobody": `"unknown-code"`,
+		"from=yesterday": `"parameter":"from"`, "cursor=%20": `"parameter":"cursor"`,
+		"colour=crimson": `"parameter":"colour","code":"203","rule":"unknown-member"`, "scheme=nobody": `"unknown-code"`,
 		"reference=": `"parameter":"reference"`, "reference=%00": `"parameter":"reference"`, "reference=%ff": `"parameter":"reference"`,
 		"cursor=1.%00": `"parameter":"cursor"`, "last4=1234&last4=4321": `"rule":"duplicate-member"`, "reference=" + strings.Repeat("x", 65): `"max":64`,
 		"from=2026-02-02T00:00:00Z&to=2026-02-01T00:00:00Z": `"parameter":"to","code":"203","rule":"condition"`,

@@ -227,7 +227,8 @@ func TestD31FaultsOfEndpoints(t *testing.T) {
 		t.Errorf("an empty list asks for all types, and the answer has %v", all["types"])
 	}
 	rotate := fmt.Sprint("/webhook-endpoints/", all["id"], "/rotate")
-	if got := exchange(t, server, server.Key, "POST", rotate, `{"secret":"whsec_x"}`); !strings.Contains(got, "400") || !strings.Contains(got, `"pointer":"/secret"`) {
+	if got := exchange(t, server, server.Key, "POST", rotate, `{"secret":"whsec_x"}`); !strings.Contains(got, "400") ||
+		!strings.Contains(got, `"pointer":"/secret"`) {
 		t.Errorf("a rotation reads no secret, and says %s", got)
 	}
 	ask(t, server, server.Key, "POST", rotate, "{}", 200)

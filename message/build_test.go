@@ -214,7 +214,8 @@ func TestRequestVersionFaultsAreReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, p := empty.Build(message.Context{}); !slices.Contains(faults(p), "201 deviceChannel") || !slices.Contains(faults(p), "201 messageVersion") || slices.Contains(faults(p), "201 mcc") {
+	if _, p := empty.Build(message.Context{}); !slices.Contains(faults(p), "201 deviceChannel") ||
+		!slices.Contains(faults(p), "201 messageVersion") || slices.Contains(faults(p), "201 mcc") {
 		t.Errorf("{}: %v", p)
 	}
 }
@@ -316,7 +317,8 @@ func TestFrequentFaultsOfRequestorsAreReported(t *testing.T) {
 	if _, p := quiet.with("browserJavascriptEnabled", `true`).build(t); len(p) != 5 {
 		t.Errorf("with JavaScript: %v", p)
 	}
-	if _, p := validRequest(t, message.V220, message.BRW, message.PA).with("billAddrState", `"CA"`, "billAddrCountry", "").build(t); !slices.Equal(faults(p), []string{"201 billAddrCountry"}) {
+	if _, p := validRequest(t, message.V220, message.BRW, message.PA).with("billAddrState", `"CA"`, "billAddrCountry",
+		"").build(t); !slices.Equal(faults(p), []string{"201 billAddrCountry"}) {
 		t.Errorf("state without country: %v", p)
 	}
 }

@@ -20,8 +20,13 @@ func TestErrorIsWrittenAsErro(t *testing.T) {
 	}{
 		{"least", message.Error{Version: message.V220, Code: message.Missing},
 			`{"errorCode":"201","errorComponent":"S","errorDescription":"A required element is missing.","errorDetail":"A required element is missing.","messageType":"Erro","messageVersion":"2.2.0"}`},
-		{"most", message.Error{Version: message.V231, Code: 999, Component: "D", Description: "a", Detail: "b <&>\"", MessageType: "AReq", ServerTransID: id, DSTransID: id, ACSTransID: id, SDKTransID: id},
-			`{"acsTransID":"` + id + `","dsTransID":"` + id + `","errorCode":"999","errorComponent":"D","errorDescription":"a","errorDetail":"b <&>\"","errorMessageType":"AReq","messageType":"Erro","messageVersion":"2.3.1","sdkTransID":"` + id + `","threeDSServerTransID":"` + id + `"}`},
+		{"most", message.Error{
+			Version: message.V231, Code: 999, Component: "D", Description: "a", Detail: "b <&>\"", MessageType: "AReq",
+			ServerTransID: id, DSTransID: id, ACSTransID: id, SDKTransID: id,
+		},
+			`{"acsTransID":"` + id + `","dsTransID":"` + id +
+				`","errorCode":"999","errorComponent":"D","errorDescription":"a","errorDetail":"b <&>\"","errorMessageType":"AReq","messageType":"Erro","messageVersion":"2.3.1","sdkTransID":"` +
+				id + `","threeDSServerTransID":"` + id + `"}`},
 		{"first version", message.Error{Version: message.V210, Code: message.TimedOut, Detail: "x"},
 			`{"errorCode":"402","errorComponent":"S","errorDescription":"The transaction timed out.","errorDetail":"x","messageType":"Erro","messageVersion":"2.1.0"}`},
 	} {
@@ -122,7 +127,8 @@ func TestReadErrorAcceptsAnyErro(t *testing.T) {
 		{`{"errorCode":"4000000000000002","errorDescription":{},"errorDetail":""}`,
 			message.Error{Version: message.V220, Code: message.InvalidMessage, Component: "D", Description: unreadable, Detail: unreadable}},
 		{`{"messageVersion":"2.2.0","errorCode":"305","errorComponent":"A","errorDescription":" ","errorDetail":"` + strings.Repeat(`\n`, 3000) + `x"}`,
-			message.Error{Version: message.V220, Code: 305, Component: "A", Description: "The transaction data is not valid.", Detail: "The transaction data is not valid."}},
+			message.Error{Version: message.V220, Code: 305, Component: "A", Description: "The transaction data is not valid.",
+				Detail: "The transaction data is not valid."}},
 		{`{"errorCode":"20x","errorComponent":"S","threeDSServerTransID":"a","dsTransID":"b","acsTransID":"c","sdkTransID":"d","errorMessageType":"RReq"}`,
 			message.Error{Version: message.V220, Code: message.InvalidMessage, Component: "S", Description: unreadable, Detail: unreadable,
 				MessageType: "RReq", ServerTransID: "a", DSTransID: "b", ACSTransID: "c", SDKTransID: "d"}},

@@ -52,8 +52,11 @@ func TestMutants(t *testing.T) {
 }
 
 // unusualValues are values that few rows accept.
-var unusualValues = []string{`""`, `null`, `{}`, `[]`, `[null]`, `true`, `1.50e3`, `"x"`, `" "`, `"é"`, `"\u00e9"`, `"01"`, `"36"`, `["01","01"]`, `["a",{"b":null}]`,
-	`{"id":"A","ID":1}`, `{"data":{"a":null}}`, `"http://localhost/"`, `"` + strings.Repeat("9", 3000) + `"`}
+var unusualValues = []string{
+	`""`, `null`, `{}`, `[]`, `[null]`, `true`, `1.50e3`, `"x"`, `" "`, `"é"`, `"\u00e9"`, `"01"`, `"36"`,
+	`["01","01"]`, `["a",{"b":null}]`, `{"id":"A","ID":1}`, `{"data":{"a":null}}`, `"http://localhost/"`,
+	`"` + strings.Repeat("9", 3000) + `"`,
+}
 
 // mutateText returns data with one of its texts changed, if the result is JSON.
 func mutateText(random *rand.Rand, data string) string {
@@ -180,7 +183,8 @@ func countTopLevel(m *message.Message) int {
 func FuzzError(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"messageType":"Erro","messageVersion":"2.1.0","errorCode":"305","errorComponent":"A","errorDescription":"x","errorDetail":"y"}`))
-	f.Add([]byte(`{"errorCode":712,"errorComponent":"","errorDescription":{},"errorDetail":"\ud83d\ude00","threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e"}`))
+	f.Add([]byte(
+		`{"errorCode":712,"errorComponent":"","errorDescription":{},"errorDetail":"\ud83d\ude00","threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e"}`))
 	f.Add([]byte(`{"errorCode":"101","errorComponent":"A","errorDescription":" ","errorDetail":"\n"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := message.Parse(data, message.Limits{})

@@ -32,7 +32,10 @@ func TestPathsReachValues(t *testing.T) {
 			t.Errorf("Text(%q) = %q, want %q", path, got, want)
 		}
 	}
-	for path, want := range map[string]string{"n": "12345678901234567890.10", "a.b c[2][0]": "true", "eci": "null", "acsOperatorID": `""`, "x": "", "a.b c[1]": `{"d":"x\ny"}`} {
+	for path, want := range map[string]string{
+		"n": "12345678901234567890.10", "a.b c[2][0]": "true", "eci": "null", "acsOperatorID": `""`, "x": "",
+		"a.b c[1]": `{"d":"x\ny"}`,
+	} {
 		if got := string(m.Raw(path)); got != want {
 			t.Errorf("Raw(%q) = %s, want %s", path, got, want)
 		}
@@ -73,13 +76,17 @@ func TestMessageHidesContent(t *testing.T) {
 }
 
 func TestNamesMatchInAnyCaseExceptInExtensionData(t *testing.T) {
-	m, err := parse([]byte(`{"MESSAGEtype":"AReq","threeDsserverTransId":"x","acctinfo":{"CHACCDATE":"1"},"MessageExtension":[{"DATA":{"ACCTNUMBER":1,"acctNumber":2}}],
+	m, err := parse(
+		[]byte(`{"MESSAGEtype":"AReq","threeDsserverTransId":"x","acctinfo":{"CHACCDATE":"1"},"MessageExtension":[{"DATA":{"ACCTNUMBER":1,"acctNumber":2}}],
 		"EMAIL":"a","email":"b","data":{"ACCTNUMBER":3},"\u0045mail":"c","\u212Acc":1}`), Limits{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"messageType": `"AReq"`, "threeDSServerTransID": `"x"`, "acctInfo.chAccDate": `"1"`, "messageExtension[0].data.ACCTNUMBER": "1",
-		"messageExtension[0].data.acctNumber": "2", "email": `"a"`, "data.acctNumber": "3"} {
+	for path, want := range map[string]string{
+		"messageType": `"AReq"`, "threeDSServerTransID": `"x"`, "acctInfo.chAccDate": `"1"`,
+		"messageExtension[0].data.ACCTNUMBER": "1", "messageExtension[0].data.acctNumber": "2", "email": `"a"`,
+		"data.acctNumber": "3",
+	} {
 		if got := string(m.Raw(path)); got != want {
 			t.Errorf("Raw(%q) = %s, want %s", path, got, want)
 		}
@@ -96,7 +103,8 @@ func TestPickReportsTheFirstCodeOfTheOrder(t *testing.T) {
 		long = append(long, Problem{Code: Missing, Path: Path(fmt.Sprintf("member%03d[%d].x", i/2, i))})
 	}
 	code, detail := long.Pick(ForPeer)
-	if names := strings.Split(detail, ","); code != Missing || len(detail) > maxDetail || len(detail) < maxDetail-20 || names[1] != "member000.x" || names[2] != "member001.x" {
+	if names := strings.Split(detail, ","); code != Missing || len(detail) > maxDetail || len(detail) < maxDetail-20 ||
+		names[1] != "member000.x" || names[2] != "member001.x" {
 		t.Errorf("%d characters: %.60s", len(detail), detail)
 	}
 	fits := strings.Repeat("é", maxDetail)
@@ -104,14 +112,19 @@ func TestPickReportsTheFirstCodeOfTheOrder(t *testing.T) {
 		problems        Problems
 		requestor, peer string
 	}{
-		"none":                 {nil, "000 ", "000 "},
-		"a peer's 203 first":   {Problems{{Code: Missing, Path: "a"}, {Code: Format, Path: "b"}}, "201 a,b", "203 b,a"},
-		"duplicates":           {Problems{{Code: Format, Path: "b"}, {Code: Duplicate, Path: "c"}}, "204 c,b", "204 c,b"},
-		"version of the peer":  {Problems{{Code: Format, Path: "messageVersion"}, {Code: Duplicate, Path: "c"}}, "204 c,messageVersion", "203 messageVersion,c"},
-		"unknown version":      {Problems{{Code: UnsupportedVersion, Path: "messageVersion", Note: "2.1.0,2.2.0"}, {Code: Missing, Path: "c"}}, "102 2.1.0,2.2.0,c", "102 2.1.0,2.2.0"},
-		"ids of extensions":    {Problems{{Code: CriticalExtension, Path: "messageExtension[0]", Note: "x"}, {Code: Missing, Path: "c"}}, "201 c,messageExtension", "202 x"},
-		"an id that fits":      {Problems{{Code: CriticalExtension, Path: "messageExtension[0]", Note: fits}}, "202 " + fits, "202 " + fits},
-		"an id too long":       {Problems{{Code: CriticalExtension, Path: "messageExtension[0]", Note: fits + "é"}, {Code: Format, Path: "messageExtension[0].id"}}, "202 messageExtension,messageExtension.id", "202 messageExtension"},
+		"none":                {nil, "000 ", "000 "},
+		"a peer's 203 first":  {Problems{{Code: Missing, Path: "a"}, {Code: Format, Path: "b"}}, "201 a,b", "203 b,a"},
+		"duplicates":          {Problems{{Code: Format, Path: "b"}, {Code: Duplicate, Path: "c"}}, "204 c,b", "204 c,b"},
+		"version of the peer": {Problems{{Code: Format, Path: "messageVersion"}, {Code: Duplicate, Path: "c"}}, "204 c,messageVersion", "203 messageVersion,c"},
+		"unknown version": {
+			Problems{{Code: UnsupportedVersion, Path: "messageVersion", Note: "2.1.0,2.2.0"}, {Code: Missing, Path: "c"}},
+			"102 2.1.0,2.2.0,c", "102 2.1.0,2.2.0"},
+		"ids of extensions": {
+			Problems{{Code: CriticalExtension, Path: "messageExtension[0]", Note: "x"}, {Code: Missing, Path: "c"}},
+			"201 c,messageExtension", "202 x"},
+		"an id that fits": {Problems{{Code: CriticalExtension, Path: "messageExtension[0]", Note: fits}}, "202 " + fits, "202 " + fits},
+		"an id too long": {Problems{{Code: CriticalExtension, Path: "messageExtension[0]", Note: fits + "é"},
+			{Code: Format, Path: "messageExtension[0].id"}}, "202 messageExtension,messageExtension.id", "202 messageExtension"},
 		"a code of its own":    {Problems{{Code: 999, Path: "a"}, {Code: ISOCode, Path: "c"}}, "304 c,a", "304 c,a"},
 		"the same name twice":  {Problems{{Code: Format, Path: "a[1].b"}, {Code: Format, Path: "a[2].b"}, {Code: Missing, Path: "a[3].b"}}, "201 a.b", "203 a.b"},
 		"an id and a 203":      {Problems{{Code: UnknownTransaction, Path: "i"}, {Code: Format, Path: "c"}}, "203 c,i", "203 c,i"},
@@ -239,8 +252,11 @@ func TestUndefinedMembersDoNotChangeTheColumns(t *testing.T) {
 		{"another SDK's id, said to be a browser's",
 			ares + `"N","transStatusReason":"01","sdkTransID":"55555555-5555-4555-8555-555555555555","deviceChannel":"02"}`, app, "301 sdkTransID"},
 		{"no counter, said to be 3RI", rreq + `,"deviceChannel":"03"}`, brw, "201 interactionCounter"},
-		{"a result of a payment, of what is none", strings.Replace(rreq, `,"transStatusReason":"01"`, "", 1) + `,"interactionCounter":"01"}`, none, "203 messageCategory"},
-		{"the RReq has a category", strings.Replace(rreq, `"messageCategory":"01"`, `"messageCategory":"02"`, 1) + `,"interactionCounter":"01"}`, brw, "203 messageCategory"},
+		{"a result of a payment, of what is none",
+			strings.Replace(rreq, `,"transStatusReason":"01"`, "", 1) + `,"interactionCounter":"01"}`, none, "203 messageCategory"},
+		{"the RReq has a category",
+			strings.Replace(rreq, `"messageCategory":"01"`, `"messageCategory":"02"`, 1) + `,"interactionCounter":"01"}`, brw,
+			"203 messageCategory"},
 	} {
 		var got []string
 		for _, p := range mustParse(t, tt.text).Check(Context{AReq: tt.areq, ARes: first}) {
@@ -269,7 +285,8 @@ func TestJWSPartsMayBePadded(t *testing.T) {
 	for content, want := range map[string]string{
 		"eyJh.e30.c2ln": "", "eyJh=.e30==.c2lnbmE===": "", "-_.-_.-_=": "",
 		"eyJh.e30": "203 acsSignedContent", "eyJh.e30.c2ln.x": "203 acsSignedContent", "eyJh.e30.": "203 acsSignedContent",
-		"eyJh.=.c2ln": "203 acsSignedContent", "ey=Jh.e30.c2ln": "203 acsSignedContent", "eyJh.e30.c2+n": "203 acsSignedContent", "eyJh.e30. c2ln": "203 acsSignedContent",
+		"eyJh.=.c2ln": "203 acsSignedContent", "ey=Jh.e30.c2ln": "203 acsSignedContent",
+		"eyJh.e30.c2+n": "203 acsSignedContent", "eyJh.e30. c2ln": "203 acsSignedContent",
 	} {
 		ares := mustParse(t, `{"messageType":"ARes","messageVersion":"2.2.0","acsSignedContent":"`+content+`"}`)
 		app := mustParse(t, `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"01","messageCategory":"02"}`)

@@ -57,7 +57,8 @@ func TestR9ValuesAreNormalised(t *testing.T) {
 		{message.V220, "browserLanguage", `"e--abcdefgh"`, "", ""},
 		{message.V220, "browserLanguage", `"x-abcdefg"`, "", ""},
 		{message.V220, "browserLanguage", `"i-default"`, "", ""},
-		{message.V231, "browserLanguage", `"sl-Latn-IT-rozaj-biske-1994-x-abcdefgh"`, `"sl-Latn-IT-rozaj-biske-1994"`, "browserLanguage: cut to the first tag, or a part of it"},
+		{message.V231, "browserLanguage", `"sl-Latn-IT-rozaj-biske-1994-x-abcdefgh"`, `"sl-Latn-IT-rozaj-biske-1994"`,
+			"browserLanguage: cut to the first tag, or a part of it"},
 		{message.V220, "browserLanguage", `"en"`, "", ""},
 		{message.V231, "browserLanguage", `"zh-Hant-TW"`, "", ""},
 
@@ -76,8 +77,10 @@ func TestR9ValuesAreNormalised(t *testing.T) {
 
 		// Arrays of 2.3.1.
 		{message.V231, "threeDSRequestorChallengeInd", `"03"`, `["03"]`, "threeDSRequestorChallengeInd: made an array"},
-		{message.V231, "threeDSRequestorAuthenticationInfo", `{"threeDSReqAuthMethod":"01","x":1}`, `[{"threeDSReqAuthMethod":"01"}]`, "threeDSRequestorAuthenticationInfo: made an array"},
-		{message.V231, "threeDSRequestorPriorAuthenticationInfo", `{"threeDSReqPriorAuthMethod":"01"}`, `[{"threeDSReqPriorAuthMethod":"01"}]`, "threeDSRequestorPriorAuthenticationInfo: made an array"},
+		{message.V231, "threeDSRequestorAuthenticationInfo", `{"threeDSReqAuthMethod":"01","x":1}`,
+			`[{"threeDSReqAuthMethod":"01"}]`, "threeDSRequestorAuthenticationInfo: made an array"},
+		{message.V231, "threeDSRequestorPriorAuthenticationInfo", `{"threeDSReqPriorAuthMethod":"01"}`,
+			`[{"threeDSReqPriorAuthMethod":"01"}]`, "threeDSRequestorPriorAuthenticationInfo: made an array"},
 		{message.V231, "acceptLanguage", `"da"`, `["da"]`, "acceptLanguage: made an array"},
 		{message.V231, "acceptLanguage", `["da","en","da"]`, `["da","en"]`, "acceptLanguage[2]: dropped, it is there already"},
 		{message.V231, "merchantRiskIndicator", `{"transChar":"01"}`, `{"transChar":["01"]}`, "merchantRiskIndicator.transChar: made an array"},
@@ -288,7 +291,8 @@ func TestCheckIdentifiers(t *testing.T) {
 	}
 }
 
-// TestR9dHeadersOfBrowsersAreWrittenInTheCharactersOfTheVersion is also case 25: no requestor chooses what a browser sends.
+// TestR9dHeadersOfBrowsersAreWrittenInTheCharactersOfTheVersion is also case 25: no requestor
+// chooses what a browser sends.
 func TestR9dHeadersOfBrowsersAreWrittenInTheCharactersOfTheVersion(t *testing.T) {
 	long := strings.Repeat("x", 2047)
 	for _, test := range []struct {

@@ -213,7 +213,8 @@ func TestR5MembersOfOtherVersionsAreDropped(t *testing.T) {
 		{message.V231, message.BRW, message.PA, "whiteListStatus", `"Y"`, ""},
 		{message.V231, message.BRW, message.PA, "cardSecurityCodeStatus", `"Y"`, ""},
 		{message.V231, message.APP, message.PA, "deviceInfo", `"x"`, ""},
-		{message.V231, message.BRW, message.PA, "threeDSRequestorAuthenticationInfo", `[{"threeDSReqAuthMethod":"01","dsAuthInfVerifInd":"01"}]`, `[{"threeDSReqAuthMethod":"01"}]`},
+		{message.V231, message.BRW, message.PA, "threeDSRequestorAuthenticationInfo",
+			`[{"threeDSReqAuthMethod":"01","dsAuthInfVerifInd":"01"}]`, `[{"threeDSReqAuthMethod":"01"}]`},
 		{message.V231, message.BRW, message.PA, "payTokenInfo", `{"tokenAssuranceMethod":"01","token":"4000000000000002"}`, `{"token":"4000000000000002"}`},
 		{message.V231, message.BRW, message.PA, "payTokenInfo", `{"tokenAssuranceMethod":"01"}`, ""},
 		{message.V220, message.BRW, message.PA, "purchaseInstalData", `"12"`, ""},
@@ -262,7 +263,8 @@ func TestSourcesNameThe3DSServer(t *testing.T) {
 
 func TestR6SetAndDefaultChangeMembers(t *testing.T) {
 	b := validRequest(t, message.V220, message.BRW, message.PA)
-	r := b.with("threeDSServerRefNumber", "", "threedsserverrefnumber", `{"a":1}`, "threeDSServerURL", "", "threeDSServerOperatorID", `"requestor"`, "threeDSRequestorName", `null`).read(t)
+	r := b.with("threeDSServerRefNumber", "", "threedsserverrefnumber", `{"a":1}`, "threeDSServerURL", "",
+		"threeDSServerOperatorID", `"requestor"`, "threeDSRequestorName", `null`).read(t)
 	r.Set("threeDSServerRefNumber", "3DS_LOA_SER_1")
 	r.Set("threeDSServerURL", "https://server.example/results")
 	r.Set("threeDSServerOperatorID", "")
@@ -299,7 +301,8 @@ func TestObjectsOfOtherStandardsAreSentUnchanged(t *testing.T) {
 		}
 	}
 	b := validRequest(t, message.V231, message.BRW, message.PA)
-	m := b.with("threeDSRequestorAuthenticationInfo", `[{"threeDSReqAuthMethod":"09","threeDSReqAuthTimestamp":"202611201200","ThreeDSReqAuthData":`+assertion+`}]`,
+	m := b.with("threeDSRequestorAuthenticationInfo",
+		`[{"threeDSReqAuthMethod":"09","threeDSReqAuthTimestamp":"202611201200","ThreeDSReqAuthData":`+assertion+`}]`,
 		"payTokenInfo", `{"tokenStatusIndicator":"x","tokenAdditionalData":`+token+`}`).built(t)
 	for path, want := range map[string]string{
 		"threeDSRequestorAuthenticationInfo[0].threeDSReqAuthData": assertion, "payTokenInfo.tokenAdditionalData": token,

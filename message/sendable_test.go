@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestC21PlaceholderCannotLeave: a placeholder serves the check of the other members, and a message that has one is refused
-// to those who would send it.
+// TestC21PlaceholderCannotLeave: a placeholder serves the check of the other members, and a message that has one is
+// refused to those who would send it.
 func TestC21PlaceholderCannotLeave(t *testing.T) {
 	for _, v := range message.Versions() {
 		r := validRequest(t, v, message.BRW, message.PA).with("browserTZ", "", "browserUserAgent", "", "browserJavascriptEnabled", "true",

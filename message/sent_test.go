@@ -7,8 +7,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestCheckSentReportsWhatHasNoMeaning: an element whose condition is true may be sent; the same element is reported where its
-// condition is false. Characters that no text may have are reported, too.
+// TestCheckSentReportsWhatHasNoMeaning: an element whose condition is true may be sent; the same element is reported
+// where its condition is false. Characters that no text may have are reported, too.
 func TestCheckSentReportsWhatHasNoMeaning(t *testing.T) {
 	const head = `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01",`
 	for text, want := range map[string][]string{

@@ -91,11 +91,12 @@ func TestHostileMessagesAreCheckedQuickly(t *testing.T) {
 	}
 	head := `{"messageType":"PRes","messageVersion":"2.3.1",`
 	for name, data := range map[string][]byte{
-		"equal unknown names":     append(append([]byte(head), many(func(int) string { return `"x":1` })...), '}'),
-		"different unknown names": append(append([]byte(head), many(func(i int) string { return `"x` + strings.Repeat("y", i%7) + string(rune('a'+i%26)) + `":1` })...), '}'),
-		"equal known names":       append(append([]byte(head), many(func(int) string { return `"serialNum":"1"` })...), '}'),
-		"equal items":             append(append([]byte(head+`"cardRangeData":[`), many(func(int) string { return `{}` })...), ']', '}'),
-		"wrong items":             append(append([]byte(head+`"dsProtocolVersions":[`), many(func(int) string { return `1` })...), ']', '}'),
+		"equal unknown names": append(append([]byte(head), many(func(int) string { return `"x":1` })...), '}'),
+		"different unknown names": append(
+			append([]byte(head), many(func(i int) string { return `"x` + strings.Repeat("y", i%7) + string(rune('a'+i%26)) + `":1` })...), '}'),
+		"equal known names": append(append([]byte(head), many(func(int) string { return `"serialNum":"1"` })...), '}'),
+		"equal items":       append(append([]byte(head+`"cardRangeData":[`), many(func(int) string { return `{}` })...), ']', '}'),
+		"wrong items":       append(append([]byte(head+`"dsProtocolVersions":[`), many(func(int) string { return `1` })...), ']', '}'),
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := Parse(data, Limits{Members: -1})

@@ -16,10 +16,9 @@ import (
 
 var update = flag.Bool("update", false, "write what is found into testdata/vectors")
 
-// The test checks each in/NAME of each archive and compares the result with want/NAME. A file in/NAME.quoted is a Go string, in/NAME.tmpl a
-// template with the function repeat. Files areq, ares, preq of an archive are
-// other messages of the transaction; "versions: 2.2.0" in its comment names the versions
-// that are in use.
+// The test checks each in/NAME of each archive and compares the result with want/NAME. A file in/NAME.quoted is a Go
+// string, in/NAME.tmpl a template with the function repeat. Files areq, ares, preq of an archive are other messages of
+// the transaction; "versions: 2.2.0" in its comment names the versions that are in use.
 func TestVectorsHaveTheirResults(t *testing.T) {
 	files, err := filepath.Glob("testdata/vectors/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -23,7 +23,9 @@ func TestBlankTextIsMissingOnlyIfRequired(t *testing.T) {
 		{`"messageVersion":"2.2.0","transStatus":"N","transStatusReason":"01","cardholderInfo":""`, browser, "203 cardholderInfo"},
 		{`"messageVersion":"2.2.0","transStatus":"N","transStatusReason":"01","cardholderInfo":"` + strings.Repeat(" ", 128) + `"`, browser, ""},
 		{`"messageVersion":"2.2.0","transStatus":"N","transStatusReason":"01","cardholderInfo":"` + strings.Repeat(" ", 129) + `"`, browser, "203 cardholderInfo"},
-		{`"messageVersion":"2.2.0","transStatus":"D","acsDecConInd":"Y","acsChallengeMandated":"Y","authenticationType":"04","cardholderInfo":" "`, browser, "201 cardholderInfo"},
+		{
+			`"messageVersion":"2.2.0","transStatus":"D","acsDecConInd":"Y","acsChallengeMandated":"Y","authenticationType":"04","cardholderInfo":" "`,
+			browser, "201 cardholderInfo"},
 		{`"messageVersion":"2.2.0","transStatus":"N","transStatusReason":"01","acsOperatorID":"   ","eci":"  "`, browser, "203 eci"},
 		{`"messageVersion":"2.2.0","transStatus":"N","transStatusReason":"  "`, browser, "201 transStatusReason"},
 		{`"messageVersion":"2.2.0","transStatus":"N","transStatusReason":"01","acsURL":" ","authenticationValue":" "`, browser, "203 acsURL 203 authenticationValue"},

@@ -56,7 +56,8 @@ func TestAResFaults(t *testing.T) {
 				t.Errorf("%s, FAULT-ERRO%s: %s", version, code, raw)
 			}
 		}
-		if _, _, kind, raw := s.broken(version, "4000000000000103", "FAULT-GARBAGE"); !bytes.HasPrefix(raw, []byte("<!DOCTYPE html>")) || kind != "text/html; charset=utf-8" {
+		if _, _, kind, raw := s.broken(version, "4000000000000103",
+			"FAULT-GARBAGE"); !bytes.HasPrefix(raw, []byte("<!DOCTYPE html>")) || kind != "text/html; charset=utf-8" {
 			t.Errorf("%s, FAULT-GARBAGE: %s %s", version, kind, raw)
 		}
 		if _, _, _, raw := s.broken(version, "4000000000000103", "FAULT-CUT"); raw[0] != '{' || bytes.HasSuffix(raw, []byte("}")) {
@@ -184,7 +185,10 @@ func TestChallengeFaults(t *testing.T) {
 // has a place alone.
 func TestEveryTransStatusReasonCanBeHad(t *testing.T) {
 	s := newServer(t, start(t, nil))
-	for pan, has := range map[string]bool{"4000000000000103": false, "4000000000000113": true, "4000000000000133": true, "4000000000000153": true, "4000000000000170": false} {
+	for pan, has := range map[string]bool{
+		"4000000000000103": false, "4000000000000113": true, "4000000000000133": true, "4000000000000153": true,
+		"4000000000000170": false,
+	} {
 		for _, code := range []string{"01", "22", "80", "99"} {
 			areq, _, _, raw := s.broken("2.2.0", pan, "REASON-"+code)
 			reason, told := read(t, raw)["transStatusReason"]

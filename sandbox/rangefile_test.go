@@ -109,7 +109,9 @@ func TestRangeFileIsServedWholeAndInParts(t *testing.T) {
 				t.Errorf("%s from %d: %v %+v", encoding, from, err, part)
 			}
 		}
-		if part, raw, _ := fetch(t, c, url, map[string]string{"Accept-Encoding": encoding, "Range": "bytes=5-9"}); part.StatusCode != 206 || !bytes.Equal(raw, all[5:10]) {
+		if part, raw, _ := fetch(t, c, url, map[string]string{
+			"Accept-Encoding": encoding, "Range": "bytes=5-9",
+		}); part.StatusCode != 206 || !bytes.Equal(raw, all[5:10]) {
 			t.Errorf("%s: %+v", encoding, part)
 		}
 		if part, _, _ := fetch(t, c, url, map[string]string{"Accept-Encoding": encoding, "Range": fmt.Sprintf("bytes=%d-", len(all))}); part.StatusCode != 416 {
@@ -135,7 +137,8 @@ func TestRangeFileIsServedWholeAndInParts(t *testing.T) {
 			notes = append(notes, e.Body+e.Note)
 		}
 	}
-	if len(notes) < 10 || !strings.Contains(notes[2], "bytes=0-") || !strings.Contains(notes[3], "206; ") || !strings.Contains(notes[3], "Content-Range: bytes 0-") {
+	if len(notes) < 10 || !strings.Contains(notes[2], "bytes=0-") || !strings.Contains(notes[3], "206; ") ||
+		!strings.Contains(notes[3], "Content-Range: bytes 0-") {
 		t.Errorf("Received: %q", notes)
 	}
 	post, err := c.Post(url, "text/plain", nil)

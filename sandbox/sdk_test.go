@@ -164,7 +164,8 @@ func (k *appSDK) send(changes members) members {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	if want := fmt.Sprintf("%03d", k.shown); cres["acsCounterAtoS"] != want || cres["sdkTransID"] != k.areq["sdkTransID"] || cres["messageVersion"] != k.areq["messageVersion"] {
+	if want := fmt.Sprintf("%03d", k.shown); cres["acsCounterAtoS"] != want ||
+		cres["sdkTransID"] != k.areq["sdkTransID"] || cres["messageVersion"] != k.areq["messageVersion"] {
 		k.t.Errorf("CRes %v, want counter %s", cres, want)
 	}
 	k.shown++

@@ -53,7 +53,10 @@ func TestV1VEResFaults(t *testing.T) {
 func TestV1PAResFaults(t *testing.T) {
 	t.Parallel()
 	box := start(t, nil)
-	pans := map[string]string{"visa": "4000001234560000", "mastercard": "5100001234560000", "amex": "340000123450000", "jcb": "3500001234560000", "protectbuy": "6500001234560000"}
+	pans := map[string]string{
+		"visa": "4000001234560000", "mastercard": "5100001234560000", "amex": "340000123450000", "jcb": "3500001234560000",
+		"protectbuy": "6500001234560000",
+	}
 	for scheme, pan := range pans {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
@@ -234,9 +237,13 @@ func TestV1PAReq(t *testing.T) {
 		"odd":        {url.Values{"PaReq": {paReq}, "MD": {""}, "TermUrl": {"javascript:alert(1)"}}, "TermUrl is missing or no web address"},
 		"no MD":      {url.Values{"PaReq": {paReq}, "TermUrl": {"https://shop.example"}}, "MD is missing; it may be empty"},
 		"no PaReq":   {url.Values{"TermUrl": {"https://shop.example"}, "MD": {""}}, "PaReq is missing or not base64 of zlib"},
-		"lost plus":  {url.Values{"PaReq": {strings.ReplaceAll(paReq, "e", " ")}, "TermUrl": {"https://shop.example"}, "MD": {""}}, "PaReq is missing or not base64 of zlib"},
-		"not zlib":   {url.Values{"PaReq": {"YWJj"}, "TermUrl": {"https://shop.example"}, "MD": {""}}, "PaReq is missing or not base64 of zlib"},
-		"a bomb":     {url.Values{"PaReq": {pack(t, strings.Repeat(" ", 1<<20))}, "TermUrl": {"https://shop.example"}, "MD": {""}}, "PaReq is missing or not base64 of zlib"},
+		"lost plus": {
+			url.Values{"PaReq": {strings.ReplaceAll(paReq, "e", " ")}, "TermUrl": {"https://shop.example"}, "MD": {""}},
+			"PaReq is missing or not base64 of zlib"},
+		"not zlib": {url.Values{"PaReq": {"YWJj"}, "TermUrl": {"https://shop.example"}, "MD": {""}}, "PaReq is missing or not base64 of zlib"},
+		"a bomb": {
+			url.Values{"PaReq": {pack(t, strings.Repeat(" ", 1<<20))}, "TermUrl": {"https://shop.example"}, "MD": {""}},
+			"PaReq is missing or not base64 of zlib"},
 	} {
 		if shown := send(t, ve.URL, test.form); shown.status != 400 || shown.testID("detail") != test.want {
 			t.Errorf("%s: %d %q, want 400 %q", name, shown.status, shown.testID("detail"), test.want)

@@ -171,8 +171,8 @@ func TestCase05DataOnlyIsNoAuthentication(t *testing.T) {
 	}
 }
 
-// TestDecoupledEndsInEveryWay: decoupled authentications that pass, fail, time out and are rejected, in 3RI too, and the
-// fallback of 2.3.1 from the challenge to its end.
+// TestDecoupledEndsInEveryWay: decoupled authentications that pass, fail, time out and are rejected, in 3RI too, and
+// the fallback of 2.3.1 from the challenge to its end.
 func TestDecoupledEndsInEveryWay(t *testing.T) {
 	t.Parallel()
 	s := threedstest.NewServer(t)
@@ -196,7 +196,8 @@ func TestDecoupledEndsInEveryWay(t *testing.T) {
 		}
 	}
 	for _, ind := range []string{"Y", "N"} {
-		if _, erro := pay(t, s, "2.3.1", "4000000000000178", map[string]any{"threeDSRequestorDecReqInd": ind, "threeDSRequestorDecMaxTime": "00010"}); erro != "305 D" {
+		if _, erro := pay(t, s, "2.3.1", "4000000000000178",
+			map[string]any{"threeDSRequestorDecReqInd": ind, "threeDSRequestorDecMaxTime": "00010"}); erro != "305 D" {
 			t.Errorf("a fallback that was not asked for, with %s: %q", ind, erro)
 		}
 	}
@@ -274,7 +275,8 @@ func TestChallengeIsConfirmedOutsideItsPage(t *testing.T) {
 			t.Errorf("%+v: CRes %v, over %d", test, cres, isOver())
 		}
 		rreq := waitForResult(t, s, ares.ThreeDSServerTransID)
-		if methods, _ := rreq["authenticationMethod"].([]any); rreq["transStatus"] != test.status || rreq["authenticationType"] != test.kind || test.version == "2.3.1" && methods[0] != "07" {
+		if methods, _ := rreq["authenticationMethod"].([]any); rreq["transStatus"] != test.status ||
+			rreq["authenticationType"] != test.kind || test.version == "2.3.1" && methods[0] != "07" {
 			t.Errorf("%+v: RReq %v", test, rreq)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 // alone ends unavailable, for that version wants JavaScript.
 //
 // On each page it presses the button that is named by press, and else the first one. At the bank of the sandbox the
-// buttons are submit, after the code was entered, and cancel; where the app of the bank is asked, approve and decline. On
-// the hosted page hosted-cancel ends the authentication. The default is submit.
+// buttons are submit, after the code was entered, and cancel; where the app of the bank is asked, approve and decline.
+// On the hosted page hosted-cancel ends the authentication. The default is submit.
 //
 // The result is not in the answer: the back end asks for it, as with any other shopper.
 func (s *Server) PlayShopper(ctx context.Context, browserURL, press string) (back string, err error) {

@@ -87,7 +87,8 @@ func TestRequestOf231ReachesCardOf220(t *testing.T) {
 		t.Fatalf("/auth: %+v, %v", ares, err)
 	}
 	sent := bridgingData(t, []byte(s.Sandbox.Received(crd.ThreeDSServerTransID)[0].Body))
-	if want := `{"version":"2.0","recurringData":{"recurringAmount":"999"},"addData":{"threeDSRequestorAuthenticationInd":"08","transChar":["01"]}}`; sent != want {
+	if want :=
+		`{"version":"2.0","recurringData":{"recurringAmount":"999"},"addData":{"threeDSRequestorAuthenticationInd":"08","transChar":["01"]}}`; sent != want {
 		t.Errorf("the AReq has %s, want %s", sent, want)
 	}
 	const answered = `{"version":"2.0","addData":{"authenticationMethod":["02"]}}`

@@ -130,7 +130,8 @@ func (d *doors) ask(h http.Handler, r *http.Request) []byte {
 	return w.Body.Bytes()
 }
 
-// askAPI asks the merchants' API or the admin API, by a route such as "POST keys", and returns the members of the answer.
+// askAPI asks the merchants' API or the admin API, by a route such as "POST keys", and returns the
+// members of the answer.
 func (d *doors) askAPI(door ops.Door, route, body string) map[string]any {
 	d.Helper()
 	method, path, _ := strings.Cut(route, " ")
@@ -289,7 +290,8 @@ func textOf(answer map[string]any, name string) string {
 	return text
 }
 
-// A way does an act through a door. It returns the object that the audit trail must have; "" means that the entry says it.
+// A way does an act through a door. It returns the object that the audit trail must have; "" means
+// that the entry says it.
 type way func(d *doors, on string) string
 
 // An actTest prepares what an act is done to, and does it through each of its doors.
@@ -298,8 +300,8 @@ type actTest struct {
 	ways    map[ops.Door]way
 }
 
-// onEndpoint does an act on an endpoint for which no more than its id is needed, through every door. It knows of no such act
-// by itself: one that is added to the table is tried as well.
+// onEndpoint does an act on an endpoint for which no more than its id is needed, through every door. It knows of no
+// such act by itself: one that is added to the table is tried as well.
 func onEndpoint(act *ops.Act) actTest {
 	word := strings.TrimPrefix(act.Name, "webhook ")
 	byRoute := func(door ops.Door) way {
@@ -318,8 +320,8 @@ func onEndpoint(act *ops.Act) actTest {
 	}}
 }
 
-// byAPI does an act by a route, in which ID stands for what prepare has returned. object is the member of the answer that
-// is the object of the entry; "" means that it is ID.
+// byAPI does an act by a route, in which ID stands for what prepare has returned. object is the member of the answer
+// that is the object of the entry; "" means that it is ID.
 func byAPI(door ops.Door, route, body, object string) way {
 	return func(d *doors, on string) string {
 		answer := d.askAPI(door, strings.ReplaceAll(route, "ID", on), strings.ReplaceAll(body, "ID", on))
@@ -461,7 +463,8 @@ func actTests() map[string]actTest {
 	return tests
 }
 
-// triedElsewhere are acts with an entry in the audit trail that other tests try: they need a journal or a directory server.
+// triedElsewhere are acts with an entry in the audit trail that other tests try: they need a journal
+// or a directory server.
 var triedElsewhere = []string{
 	"journal search", "journal show", "journal export", "audit export", "ranges import", "cert install", "cert activate", "cert rollback",
 }
@@ -516,7 +519,8 @@ func TestActsLeaveTheSameTrailAtEveryDoor(t *testing.T) {
 	}
 }
 
-// TestEveryActOfTheCommandLineIsACommand: each act that the table gives to the command line is a command, by its own name.
+// TestEveryActOfTheCommandLineIsACommand: each act that the table gives to the command line is a
+// command, by its own name.
 func TestEveryActOfTheCommandLineIsACommand(t *testing.T) {
 	t.Parallel()
 	for _, act := range ops.Table() {

@@ -236,9 +236,9 @@ func (s *keySite) startNode(name, file string) *keyNode {
 	return n
 }
 
-// TestO1OldSecretRestoresABackupAfterThreeRotations: in the layout of Kubernetes, where all nodes and the command have the
-// same key file and cannot replace it, the secret is rotated three times, the last time under nodes that serve. A backup of
-// then and the key file of before the first rotation restore everything into an empty store.
+// TestO1OldSecretRestoresABackupAfterThreeRotations: in the layout of Kubernetes, where all nodes and the command have
+// the same key file and cannot replace it, the secret is rotated three times, the last time under nodes that serve. A
+// backup of then and the key file of before the first rotation restore everything into an empty store.
 func TestO1OldSecretRestoresABackupAfterThreeRotations(t *testing.T) {
 	s := newKeySite(t)
 	s.fill()
@@ -326,8 +326,8 @@ func TestO1CommandAloneSealsEverything(t *testing.T) {
 	s.wantOpen("without the former secret", ring, ring.KeyIDs().Current)
 }
 
-// TestO1BackupSaysWhatItsKeyFileLacks: backup warns when the key file of this machine lacks a secret that rows need, and not
-// otherwise.
+// TestO1BackupSaysWhatItsKeyFileLacks: backup warns when the key file of this machine lacks a secret that rows
+// need, and not otherwise.
 func TestO1BackupSaysWhatItsKeyFileLacks(t *testing.T) {
 	s := newKeySite(t)
 	n := 0
@@ -363,8 +363,8 @@ func TestO1BackupSaysWhatItsKeyFileLacks(t *testing.T) {
 	wantWarning("the right one again")
 }
 
-// TestO1BackupSaysWhatJournalKeysLack: backup --journal is refused without journal-keys.json, makes none, and names the days
-// that the file does not open.
+// TestO1BackupSaysWhatJournalKeysLack: backup --journal is refused without journal-keys.json, makes none, and names the
+// days that the file does not open.
 func TestO1BackupSaysWhatJournalKeysLack(t *testing.T) {
 	s := newKeySite(t)
 	s.must("key", "create", "--name", "Corner Shop")

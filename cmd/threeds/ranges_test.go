@@ -44,7 +44,8 @@ func TestReportMarks(t *testing.T) {
 	}{
 		{0, ""}, {6*time.Hour - time.Second, ""}, {6 * time.Hour, "warning"}, {24*time.Hour - time.Second, "warning"}, {24 * time.Hour, "error"},
 	} {
-		if got := reportOf(config.Directory{}, directory.RefreshStatus{Loaded: now.Add(-tt.age)}, directory.RefreshRequest{}, now); got.Mark != tt.want || got.Age != int64(tt.age.Seconds()) {
+		if got := reportOf(config.Directory{}, directory.RefreshStatus{Loaded: now.Add(-tt.age)}, directory.RefreshRequest{},
+			now); got.Mark != tt.want || got.Age != int64(tt.age.Seconds()) {
 			t.Errorf("at %v: %q, %d s, want %q", tt.age, got.Mark, got.Age, tt.want)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/internal/base/cmdline"
 )
 
-// TestHelpNamesEveryFlag: "threeds help" has each command, and each flag that the command says it takes. The settings of a
-// merchant are many, and "threeds merchant set --help" has them.
+// TestHelpNamesEveryFlag: "threeds help" has each command, and each flag that the command says it takes. The settings
+// of a merchant are many, and "threeds merchant set --help" has them.
 func TestHelpNamesEveryFlag(t *testing.T) {
 	help := map[string]string{} // by command: its synopsis
 	var usage, errs strings.Builder
@@ -80,8 +80,8 @@ func flagsByCommand(t *testing.T) map[string][]string {
 	return all
 }
 
-// TestPagesNameCommandsAndFlagsThatExist: what the pages give to a shell, or name between backticks, is a command of the
-// program with flags that it takes.
+// TestPagesNameCommandsAndFlagsThatExist: what the pages give to a shell, or name between backticks, is a command of
+// the program with flags that it takes.
 func TestPagesNameCommandsAndFlagsThatExist(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/design/*.md", "docs/operating/*.md", "deploy/*.yaml", "deploy/*/*"} {

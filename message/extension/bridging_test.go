@@ -20,7 +20,8 @@ func listed(version string) extension.Target {
 // refused.
 func bridge(t *testing.T, members string, to extension.Target) (*message.Message, []message.Change, message.Problems) {
 	t.Helper()
-	r, err := message.ReadRequest([]byte(`{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01",`+members+`}`), message.Limits{})
+	r, err := message.ReadRequest(
+		[]byte(`{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01",`+members+`}`), message.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,8 @@ func TestBridgingIsNotSentUnlessListed(t *testing.T) {
 			t.Errorf("%s: %v %v %s", name, changes, found, m.Raw("messageExtension"))
 		}
 	}
-	m, changes, _ := bridge(t, `"recurringCurrency":"978","recurringExponent":"2","threeDSRequestorAuthenticationInd":"02","merchantRiskIndicator":{"shipIndicator":"01"}`, listed("2.0"))
+	m, changes, _ := bridge(t,
+		`"recurringCurrency":"978","recurringExponent":"2","threeDSRequestorAuthenticationInd":"02","merchantRiskIndicator":{"shipIndicator":"01"}`, listed("2.0"))
 	if m.Has("messageExtension") || len(changes) > 0 {
 		t.Errorf("nothing to carry: %v %s", changes, m.Raw("messageExtension"))
 	}
@@ -180,7 +182,9 @@ func TestBridgingLowersForms(t *testing.T) {
 			t.Errorf("%s: %v %v, %s, want %s", members, changes, found, m.Raw(name), want)
 		}
 	}
-	r, err := message.ReadRequest([]byte(`{"messageVersion":"2.2.0","deviceChannel":"01","messageCategory":"01","deviceRenderOptions":{"sdkInterface":"03","sdkUiType":["01","06","07"]}}`), message.Limits{})
+	r, err := message.ReadRequest([]byte(
+		`{"messageVersion":"2.2.0","deviceChannel":"01","messageCategory":"01","deviceRenderOptions":{"sdkInterface":"03","sdkUiType":["01","06","07"]}}`),
+		message.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,8 @@ func plainOf(t *testing.T, e *extension.Extension, data string) string {
 // request reads a request with the plain fields of one extension.
 func request(t *testing.T, word, plain string, more ...string) *message.Request {
 	t.Helper()
-	r, err := message.ReadRequest(fmt.Appendf(nil, `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01"%s,"extensions":{%q:%s}}`,
+	r, err := message.ReadRequest(fmt.Appendf(nil,
+		`{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01"%s,"extensions":{%q:%s}}`,
 		strings.Join(more, ""), word, plain), message.Limits{Depth: -1, Members: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +73,8 @@ func TestPlainFieldsBecomeExtension(t *testing.T) {
 			if got := string(m.Raw("messageExtension[0].data")); got != data {
 				t.Errorf("data %s\nwant %s", got, data)
 			}
-			if m.Text("messageExtension[0].id") != idOf(e) || m.Text("messageExtension[0].name") != e.Name || string(m.Raw("messageExtension[0].criticalityIndicator")) != "false" {
+			if m.Text("messageExtension[0].id") != idOf(e) || m.Text("messageExtension[0].name") != e.Name ||
+				string(m.Raw("messageExtension[0].criticalityIndicator")) != "false" {
 				t.Errorf("%s", m.Raw("messageExtension"))
 			}
 			if m.Has("extensions") {

@@ -56,8 +56,9 @@ var samples = map[string]map[message.Type]string{
 // withExtension returns a message of a type with one extension.
 func withExtension(t testing.TB, kind message.Type, e *extension.Extension, data string) *message.Message {
 	t.Helper()
-	m, err := message.Parse(fmt.Appendf(nil, `{"messageType":%q,"messageVersion":"2.2.0","messageExtension":[{"criticalityIndicator":false,"data":%s,"id":%q,"name":%q}]}`,
-		kind, data, idOf(e), e.Name), message.Limits{Depth: -1, Members: -1})
+	m, err := message.Parse(
+		fmt.Appendf(nil, `{"messageType":%q,"messageVersion":"2.2.0","messageExtension":[{"criticalityIndicator":false,"data":%s,"id":%q,"name":%q}]}`,
+			kind, data, idOf(e), e.Name), message.Limits{Depth: -1, Members: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

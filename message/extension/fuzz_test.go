@@ -17,7 +17,8 @@ func FuzzBuildAndBridge(f *testing.F) {
 			f.Add([]byte(fmt.Sprintf(`{"messageVersion":"2.2.0","extensions":{%q:%s}}`, e.Word, data)))
 		}
 	}
-	f.Add([]byte(`{"messageVersion":"2.2.0","RecurringInd":{"AMOUNTIND":"01"},"merchantRiskIndicator":{"transchar":"01"},"deviceRenderOptions":{"sdkUiType":["06","01"]}}`))
+	f.Add([]byte(
+		`{"messageVersion":"2.2.0","RecurringInd":{"AMOUNTIND":"01"},"merchantRiskIndicator":{"transchar":"01"},"deviceRenderOptions":{"sdkUiType":["06","01"]}}`))
 	f.Add([]byte(`{"messageVersion":"2.2.0","threeDSRequestorChallengeInd":["\\u0031\u0034",{}],"messageExtension":{"id":"x"},"recurringAmount":"9"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := message.ReadRequest(body, message.Limits{})

@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestARowThatComesOrGoesLeavesAllOthersAsTheyAre: a sample without one row of its table has the values of the sample with
-// it, apart from those of rows whose condition names it.
+// TestARowThatComesOrGoesLeavesAllOthersAsTheyAre: a sample without one row of its table has the values of the sample
+// with it, apart from those of rows whose condition names it.
 func TestARowThatComesOrGoesLeavesAllOthersAsTheyAre(t *testing.T) {
 	for _, v := range message.Versions() {
 		whole := message.TableOf(message.AReq, v)

@@ -29,7 +29,10 @@ func TestAReq(t *testing.T) {
 			o.Browser.Language, o.Browser.ColorDepth = "zh-Hant-TW", 30
 			o.Browser.Accept, o.Browser.IP = "*/*", "::1"
 			o.normalise()
-			a := areq{version, "6e1f0a52-97d8-4c00-8000-000000000001", "Y", "http://127.0.0.1:8082", time.Date(2026, 3, 1, 23, 30, 5, 0, time.FixedZone("", 3600)), o, nil}
+			a := areq{
+				version, "6e1f0a52-97d8-4c00-8000-000000000001", "Y", "http://127.0.0.1:8082",
+				time.Date(2026, 3, 1, 23, 30, 5, 0, time.FixedZone("", 3600)), o, nil,
+			}
 			var got bytes.Buffer
 			if err := json.Indent(&got, a.json(), "", "  "); err != nil {
 				t.Fatal(err)
@@ -256,7 +259,10 @@ func TestEndingsExplainReasons(t *testing.T) {
 	if e.TransStatus != "N" || e.ECI != "07" || e.HasValue || e.Reason != "11, suspected fraud" || e.Info != "Call us." {
 		t.Errorf("%+v", e)
 	}
-	for code, want := range map[string]string{"": "", "01": "01, card authentication failed", "30": "30, success, more is needed", "80": "80, specific to the scheme"} {
+	for code, want := range map[string]string{
+		"": "", "01": "01, card authentication failed", "30": "30, success, more is needed",
+		"80": "80, specific to the scheme",
+	} {
 		if got := reasonOf(code); got != want {
 			t.Errorf("reasonOf(%q) = %q, want %q", code, got, want)
 		}

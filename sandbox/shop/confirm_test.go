@@ -52,7 +52,8 @@ func TestSPCSecondAReq(t *testing.T) {
 				}
 			}
 			prior := fmt.Sprint(second["threeDSRequestorPriorAuthenticationInfo"])
-			if want := bank.find(first["threeDSServerTransID"].(string)).acsID; !strings.Contains(prior, want) || !strings.Contains(prior, "threeDSReqPriorAuthMethod:05") {
+			if want := bank.find(first["threeDSServerTransID"].(string)).acsID; !strings.Contains(prior, want) ||
+				!strings.Contains(prior, "threeDSReqPriorAuthMethod:05") {
 				t.Errorf("the prior authentication is %s, want method 05 and %s", prior, want)
 			}
 			if got, _ := second["spcIncompInd"].(string); got != test.incomplete {

@@ -181,9 +181,12 @@ func TestMissingResultEndsInTime(t *testing.T) {
 			p.notify("challenge", url.Values{"cres": {encode(tr.cres("Y"))}})
 		}, 30 * time.Second, missing},
 		{"back with an Erro", func(p *page, _ view, tr *transaction) { p.notify("challenge", url.Values{"erro": {tr.refusal()}}) }, 3 * time.Second, faulty},
-		{"back with an Erro in another field", func(p *page, _ view, tr *transaction) { p.notify("challenge", url.Values{"error": {tr.refusal()}}) }, 3 * time.Second, faulty},
+		{"back with an Erro in another field",
+			func(p *page, _ view, tr *transaction) { p.notify("challenge", url.Values{"error": {tr.refusal()}}) },
+			3 * time.Second, faulty},
 		{"back with an Erro that names no transaction", func(p *page, v view, _ *transaction) {
-			p.notify("challenge", url.Values{"erro": {encode([]byte(`{"messageType":"Erro"}`))}, "threeDSSessionData": {encode([]byte(p.shop.checkouts.find(v.ID).session))}})
+			p.notify("challenge", url.Values{"erro": {encode([]byte(`{"messageType":"Erro"}`))}, "threeDSSessionData": {
+				encode([]byte(p.shop.checkouts.find(v.ID).session))}})
 		}, 3 * time.Second, faulty},
 		{"back without a result, and an Erro afterwards", func(p *page, _ view, tr *transaction) {
 			p.notify("challenge", url.Values{"cres": {encode(tr.cres("Y"))}})
@@ -374,7 +377,8 @@ func TestMethodNotices(t *testing.T) {
 	}
 	p.post("/checkout/"+v.ID+"/auth", nil)
 	p.seen.Reset()
-	if status := p.notify("method", url.Values{"threeDSMethodData": {encode(data)}}); status != http.StatusConflict || !c.view().Method.Noticed || strings.Contains(p.seen.String(), `data-step="method"`) {
+	if status := p.notify("method", url.Values{"threeDSMethodData": {encode(data)}}); status != http.StatusConflict ||
+		!c.view().Method.Noticed || strings.Contains(p.seen.String(), `data-step="method"`) {
 		t.Errorf("late notice: status %d, want 409, and nothing else", status)
 	}
 }
@@ -397,7 +401,8 @@ func TestChallengeFrame(t *testing.T) {
 	if second := read(); second != first {
 		t.Errorf("the second page differs:\n%s\n%s", first, second)
 	}
-	want := `{"messageType":"CReq","messageVersion":"2.3.1","threeDSServerTransID":"` + c.transID + `","acsTransID":"` + c.ares.ACSTransID + `","challengeWindowSize":"03"}`
+	want := `{"messageType":"CReq","messageVersion":"2.3.1","threeDSServerTransID":"` + c.transID + `","acsTransID":"` +
+		c.ares.ACSTransID + `","challengeWindowSize":"03"}`
 	for _, part := range []string{
 		`<input type="hidden" name="creq" value="` + encode([]byte(want)) + `">`,
 		`<input type="hidden" name="threeDSSessionData" value="` + encode([]byte(c.session)) + `">`,
@@ -431,8 +436,8 @@ func TestHeadersOfTheAnswerAreShown(t *testing.T) {
 	}
 }
 
-// TestR10aTextsOfOthersAreVisible: wherever the texts of the other side reach a page, they have no characters that cannot
-// be seen, or that turn the direction of a text.
+// TestR10aTextsOfOthersAreVisible: wherever the texts of the other side reach a page, they have no characters that
+// cannot be seen, or that turn the direction of a text.
 func TestR10aTextsOfOthersAreVisible(t *testing.T) {
 	const hostile = "a\x1b[2Jb\u202ec\u2028d\u009be\u200ff\x7fg\U000e0041h"
 	all := object{"messageType": "ARes", "messageVersion": hostile, "transStatus": "Y", "eci": hostile, "transStatusReason": hostile,

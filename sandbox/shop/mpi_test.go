@@ -109,7 +109,8 @@ func TestLegacyRequest(t *testing.T) {
 			t.Errorf("no %s in %s", part, shown)
 		}
 	}
-	if pareq := v.Wire[4].Body; !strings.Contains(pareq, "<expiry>****</expiry>") || !strings.Contains(pareq, "  <xid>"+bankXID+"</xid>") || strings.Contains(pareq, "4102010000000000") {
+	if pareq := v.Wire[4].Body; !strings.Contains(pareq, "<expiry>****</expiry>") ||
+		!strings.Contains(pareq, "  <xid>"+bankXID+"</xid>") || strings.Contains(pareq, "4102010000000000") {
 		t.Errorf("PAReq shown as %s", pareq)
 	}
 	if c := p.shop.checkouts.find(v.ID); c.order.Card != "" || c.panel.card != "" {
@@ -271,7 +272,8 @@ func TestLegacyServerFails(t *testing.T) {
 		s := newBank(t).shop()
 		s.MPI = server.URL
 		p := &page{t: t, shop: s}
-		if v := p.toEnrolled("4102010000000000"); v.State != done || !strings.Contains(v.Ending.Text, test.want) || v.Ending.Word != faulty && test.want != "takes part neither" {
+		if v := p.toEnrolled("4102010000000000"); v.State != done || !strings.Contains(v.Ending.Text, test.want) ||
+			v.Ending.Word != faulty && test.want != "takes part neither" {
 			t.Errorf("%s: %s, %+v; want %q", test.name, v.State, v.Ending, test.want)
 		}
 		server.Close()
@@ -282,7 +284,10 @@ func TestLegacyServerFails(t *testing.T) {
 // not checked.
 func TestCheckedPaymentMustBeThisOne(t *testing.T) {
 	paid := legacy{amount: "12900", last4: "0000", xid: bankXID}
-	genuine := client.Checked{Checked: api.Checked{Amount: "12900", Currency: "EUR", CAVV: "AAABBZEEBgAAAAAAAAQGAAAAAAA=", ECI: "5", MerchantID: acquirerID, Last4: "0000", Status: "Y", XID: bankXID}}
+	genuine := client.Checked{Checked: api.Checked{
+		Amount: "12900", Currency: "EUR", CAVV: "AAABBZEEBgAAAAAAAAQGAAAAAAA=", ECI: "5", MerchantID: acquirerID,
+		Last4: "0000", Status: "Y", XID: bankXID,
+	}}
 	for _, test := range []struct {
 		name   string
 		change func(*legacy, *client.Checked)
@@ -298,12 +303,14 @@ func TestCheckedPaymentMustBeThisOne(t *testing.T) {
 		{"attempted with another card", func(_ *legacy, c *client.Checked) { c.Status, c.Last4 = "A", "1111" }, failed, "the card is another one", false},
 		{"authenticated without a card", func(_ *legacy, c *client.Checked) { c.Last4 = "" }, failed, "the card is another one", false},
 		{"not authenticated", func(_ *legacy, c *client.Checked) { c.Status, c.Last4, c.CAVV = "N", "", "" }, failed, "not authenticated", false},
-		{"not authenticated in another transaction", func(_ *legacy, c *client.Checked) { c.Status, c.XID = "N", "x" }, failed, "the transaction is another one", false},
+		{"not authenticated in another transaction", func(_ *legacy, c *client.Checked) { c.Status, c.XID = "N", "x" },
+			failed, "the transaction is another one", false},
 		{"a status that there is not", func(_ *legacy, c *client.Checked) { c.Status = "" }, faulty, "not one that a shop can end with", true},
 	} {
 		p, c := paid, genuine
 		test.change(&p, &c)
-		if e := p.verdict(&c); e.Word != test.want || !strings.Contains(e.Text, test.text) || e.HasValue != test.value || e.Good != (test.want == authenticated || test.want == attempted) {
+		if e := p.verdict(&c); e.Word != test.want || !strings.Contains(e.Text, test.text) || e.HasValue != test.value ||
+			e.Good != (test.want == authenticated || test.want == attempted) {
 			t.Errorf("%s: %+v; want %s", test.name, e, test.want)
 		}
 	}

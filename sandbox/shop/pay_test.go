@@ -48,7 +48,8 @@ func TestB10ScriptsOfTheServerAlone(t *testing.T) {
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/", nil))
 	got := w.Header().Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "script-src 'self' http://127.0.0.1:8080;", "style-src 'self';", "connect-src 'self' http://127.0.0.1:8080;"} {
+	for _, want := range []string{"default-src 'none'", "script-src 'self' http://127.0.0.1:8080;", "style-src 'self';",
+		"connect-src 'self' http://127.0.0.1:8080;"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the policy is %q, want %q in it", got, want)
 		}
@@ -85,8 +86,8 @@ func TestW1LinesOfTheDocs(t *testing.T) {
 	}
 }
 
-// TestB10BankShowsTheShop: the short way sends the name that the shop has on its pages, so that the bank shows that and not
-// the name of the sandbox's merchant.
+// TestB10BankShowsTheShop: the short way sends the name that the shop has on its pages, so that the bank shows that and
+// not the name of the sandbox's merchant.
 func TestB10BankShowsTheShop(t *testing.T) {
 	var sent map[string]any
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,10 +125,11 @@ func TestB10WrongCardIsSaid(t *testing.T) {
 	}
 }
 
-// TestB10OrderSaysHowItEnded: each result has a heading that a shopper would read, a sign, and below it the words of the
-// program. So has an authentication that is not over, and one that cannot be read.
+// TestB10OrderSaysHowItEnded: each result has a heading that a shopper would read, a sign, and below it the words of
+// the program. So has an authentication that is not over, and one that cannot be read.
 func TestB10OrderSaysHowItEnded(t *testing.T) {
-	heading := regexp.MustCompile(`data-good="(true|false|open)"[^>]*>\s*<div class="verdict">\s*<span class="sign"[^>]*></span>\s*<div>\s*<h1[^>]*>([A-Z][^<>_:]{10,60})</h1>`)
+	heading := regexp.MustCompile(
+		`data-good="(true|false|open)"[^>]*>\s*<div class="verdict">\s*<span class="sign"[^>]*></span>\s*<div>\s*<h1[^>]*>([A-Z][^<>_:]{10,60})</h1>`)
 	read := func(answer string) (page, good, title string) {
 		t.Helper()
 		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))

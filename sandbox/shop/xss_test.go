@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestB9AddressOfAnIssuerIsText: whatever address a checkout has for its issuer, it stays inside the attribute of the form.
-// testing/browser/sandbox sends such addresses through a whole shop.
+// TestB9AddressOfAnIssuerIsText: whatever address a checkout has for its issuer, it stays inside the attribute of the
+// form. testing/browser/sandbox sends such addresses through a whole shop.
 func TestB9AddressOfAnIssuerIsText(t *testing.T) {
 	p := &page{t: t, shop: newBank(t).shop()}
 	for _, attack := range []string{
@@ -27,7 +27,9 @@ func TestB9AddressOfAnIssuerIsText(t *testing.T) {
 		if !isForm || strings.Count(body, "<form") != 1 || strings.Contains(body, "<script>xss") || strings.Contains(body, "<img") {
 			t.Errorf("%q leaves its attribute: %s", attack, body)
 		}
-		if address := strings.ToLower(strings.Join(strings.Fields(html.UnescapeString(action)), "")); strings.HasPrefix(address, "javascript:") || strings.HasPrefix(address, "data:") || strings.HasPrefix(address, "vbscript:") {
+		if address := strings.ToLower(strings.Join(strings.Fields(html.UnescapeString(action)),
+			"")); strings.HasPrefix(address, "javascript:") || strings.HasPrefix(address, "data:") ||
+			strings.HasPrefix(address, "vbscript:") {
 			t.Errorf("%q is the address %q of the form", attack, action)
 		}
 	}

@@ -48,7 +48,8 @@ func FuzzV1(f *testing.F) {
 // FuzzPaReq reads what a browser brings. What can be read is no longer than a
 // message may be, and packed again it can be read again.
 func FuzzPaReq(f *testing.F) {
-	for _, seed := range []string{"", "eJw=", "YWJj", deflate([]byte("<a/>"), 0), deflate([]byte(strings.Repeat("x", maxMessage)), 76), deflate(make([]byte, maxMessage+1), 0)} {
+	for _, seed := range []string{"", "eJw=", "YWJj", deflate([]byte("<a/>"), 0),
+		deflate([]byte(strings.Repeat("x", maxMessage)), 76), deflate(make([]byte, maxMessage+1), 0)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestFigures measures figures for a moment: that they run and leave nothing behind, not what comes out. It is one of them
-// for every day, and all with FIGURES=all.
+// TestFigures measures figures for a moment: that they run and leave nothing behind, not what comes out. It is one of
+// them for every day, and all with FIGURES=all.
 func TestFigures(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "threeds")
 	b := &bench{dir: filepath.Dir(program), progress: t.Output()}

@@ -73,7 +73,8 @@ func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err e
 	return []row{{
 		what: what + "read, built, in use", target: "<= 2.5 s",
 		measured: fmt.Sprintf("%.2f s", median(took).Seconds()), good: median(took) <= 2500*time.Millisecond,
-		note: fmt.Sprintf("loads %.2f to %.2f s; %d MB from a file, /preauth on the other processor", percentile(took, 0).Seconds(), percentile(took, 1).Seconds(), size/1e6),
+		note: fmt.Sprintf("loads %.2f to %.2f s; %d MB from a file, /preauth on the other processor",
+			percentile(took, 0).Seconds(), percentile(took, 1).Seconds(), size/1e6),
 	}, {
 		what: what + "/preauth p99 in place meanwhile", target: "<= 5 ms",
 		measured: fmt.Sprintf("%.0f µs", median(busy99)), good: median(busy99) <= 5000,

@@ -89,8 +89,8 @@ func (w *testbed) turnOf(ctx context.Context, b *bench) (used time.Duration, too
 	return after - before, got.Added.Calm, err
 }
 
-// journalAway measures how long /auth takes while the database of the journal is away, against the time while it is there.
-// The store is the embedded one. A failed /auth ends the measurement.
+// journalAway measures how long /auth takes while the database of the journal is away, against the time while it is
+// there. The store is the embedded one. A failed /auth ends the measurement.
 func journalAway(ctx context.Context, b *bench) (rows []row, err error) {
 	database, err := pgtest.Run()
 	if err != nil {

@@ -16,8 +16,8 @@ type Payment struct{ ID, Token string }
 // binding is the second secret of a page.
 const binding = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// BeginPayment begins a payment as back end and page do together, until the challenge is to be shown. The directory server has
-// to ask for one.
+// BeginPayment begins a payment as back end and page do together, until the challenge is to be shown. The directory
+// server has to ask for one.
 func (l *Load) BeginPayment(_ int, p *Payment) error {
 	body := fmt.Appendf(nil, `{"messageVersion":"2.2.0","acctNumber":"%s",%s`, aCard, fromBackEnd)
 	err := l.api.do(request(l.api.address, "/authentications", l.key, body), func(status int, body []byte) error {
@@ -45,7 +45,9 @@ func (l *Load) BeginPayment(_ int, p *Payment) error {
 
 // stateRequest is what a page asks of its authentication.
 func (l *Load) stateRequest(token, query string) []byte {
-	return fmt.Appendf(nil, "GET /a/state?%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nThreeds-Binding: %s\r\n\r\n", query, l.browser.address, token, binding)
+	return fmt.Appendf(nil,
+		"GET /a/state?%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nThreeds-Binding: %s\r\n\r\n", query,
+		l.browser.address, token, binding)
 }
 
 // poolOf returns a pool for new connections to the listener of browsers, or of the API.
@@ -78,8 +80,8 @@ const (
 	waiterPatience = 2 * time.Minute  // with an answer
 )
 
-// StartWaiters opens the connections, and returns some time after all have been opened, or after a minute. A connection that is
-// closed is opened again.
+// StartWaiters opens the connections, and returns some time after all have been opened, or after a minute. A connection
+// that is closed is opened again.
 func (l *Load) StartWaiters(w WaiterLoad, held *int64) error {
 	ctx, stop := context.WithCancel(context.Background())
 	l.waiters.stop = stop
@@ -142,8 +144,8 @@ func (l *Load) StopWaiters(_ int, counts *[2]int64) error {
 	return nil
 }
 
-// An OthersLoad is the requests of other shoppers, or of another merchant: each comes on a connection of its own, at a rate, and
-// has the patience of a shopper.
+// An OthersLoad is the requests of other shoppers, or of another merchant: each comes on a connection of its own, at a
+// rate, and has the patience of a shopper.
 type OthersLoad struct {
 	Rate      float64
 	For       time.Duration

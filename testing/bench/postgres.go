@@ -80,8 +80,8 @@ func onPostgres(ctx context.Context, b *bench) (rows []row, err error) {
 	return slices.Concat(rows, []row{steady, speed}, costs, []row{ranges}, commits), nil
 }
 
-// journalOnPostgres measures what the journal costs when store and journal are in PostgreSQL, a server for each of the two
-// programs that are compared.
+// journalOnPostgres measures what the journal costs when store and journal are in PostgreSQL, a server for each of the
+// two programs that are compared.
 func journalOnPostgres(ctx context.Context, b *bench) ([]row, error) {
 	var urls [2]string
 	for i := range urls {

@@ -113,7 +113,8 @@ func newTestbedOf(ctx context.Context, b *bench, s setup) (w *testbed, err error
 		}
 	}
 	w.api = peers.API
-	text := fmt.Sprintf(configuration, peers.API, peers.Results, w.console, peers.Directory, s.versions, s.refresh, cmp.Or(s.store, "file:data"), s.limits, peers.Browser, s.journal, s.tls)
+	text := fmt.Sprintf(configuration, peers.API, peers.Results, w.console, peers.Directory, s.versions, s.refresh,
+		cmp.Or(s.store, "file:data"), s.limits, peers.Browser, s.journal, s.tls)
 	if err := os.WriteFile(filepath.Join(w.dir, "threeds.yaml"), []byte(text), 0o600); err != nil {
 		return w, err
 	}

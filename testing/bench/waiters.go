@@ -17,8 +17,8 @@ const otherKey = "b0b0b0b0-0000-4000-8000-000000000002"
 // tlsSettings are the configuration of a listener with TLS.
 const tlsSettings = ", tls: {cert: results.pem, key: results-key.pem}"
 
-// waiting measures whether others are served while one shopper, or one merchant, holds more waiting connections than the program
-// takes.
+// waiting measures whether others are served while one shopper, or one merchant, holds more waiting connections
+// than the program takes.
 func waiting(ctx context.Context, b *bench) (rows []row, err error) {
 	if err := raiseFiles(uint64(b.plan.waiters) + 8000); err != nil {
 		return nil, err
@@ -93,7 +93,8 @@ func waitersAt(ctx context.Context, b *bench, isBrowser, hasTLS bool) (_ row, er
 		protocol = "TLS"
 	}
 	share := 100 * float64(len(during.Good)) / float64(len(during.Good)+during.Failed)
-	note := fmt.Sprintf("p50 %.1f ms, p99 %.0f ms of %d; %.1f and %.0f ms before; %d connections held at the beginning, %d at the end, %d opened; %.0f %% of a processor",
+	note := fmt.Sprintf(
+		"p50 %.1f ms, p99 %.0f ms of %d; %.1f and %.0f ms before; %d connections held at the beginning, %d at the end, %d opened; %.0f %% of a processor",
 		ms(median(during.Good)), ms(percentile(during.Good, 0.99)), len(during.Good)+during.Failed, ms(median(before.Good)), ms(percentile(before.Good, 0.99)),
 		held, counts[0], counts[1], 100*(after-used).Seconds()/b.plan.waitersStay.Seconds())
 	if during.Example != "" {

@@ -58,8 +58,8 @@ var Attacks = []string{
 // attackSample are indices of [Attacks]: one for each place in a page that a text can break out of.
 var attackSample = []int{1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13, 15, 20, 22, 26, 28, 30, 32, 33, 35}
 
-// SomeAttacks returns all [Attacks] if there are [HasLongWalks], and otherwise one for each place that a text can break out of.
-// Use it where each attack has a page or a frame of its own, which takes a browser long.
+// SomeAttacks returns all [Attacks] if there are [HasLongWalks], and otherwise one for each place that a text can break
+// out of. Use it where each attack has a page or a frame of its own, which takes a browser long.
 func SomeAttacks() []string {
 	if HasLongWalks() {
 		return Attacks
@@ -81,8 +81,9 @@ type Trap struct {
 	heard []string
 }
 
-// watch runs in each document of the tab before its own scripts. It reports what the policy of the page refuses and, once
-// the document is loaded, what an attack made in it. findXSS looks again, into shadow roots and frames of the same origin.
+// watch runs in each document of the tab before its own scripts. It reports what the policy of the page refuses
+// and, once the document is loaded, what an attack made in it. findXSS looks again, into shadow roots and
+// frames of the same origin.
 const watch = `
 globalThis.xss = (what) => hearXSS(String(what ?? "it ran"))
 addEventListener("securitypolicyviolation", (e) => xss("refused by " + e.effectiveDirective + ": " + (e.sample || e.blockedURI)))

@@ -21,8 +21,8 @@ var naive = []string{
 	`<p id=c>%s</p><script>c.textContent.replace(/{{(.*)}}/, (_, code) => Function(code)())</script>`,
 }
 
-// TestB6EachAttackWorksOnANaivePage: an attack that works nowhere, or a trap that does not hear it, would show nothing. Each
-// eighth attack is tried, and with long walks all.
+// TestB6EachAttackWorksOnANaivePage: an attack that works nowhere, or a trap that does not hear it, would show nothing.
+// Each eighth attack is tried, and with long walks all.
 func TestB6EachAttackWorksOnANaivePage(t *testing.T) {
 	ctx := NewBrowser(t)
 	trap := NewTrap(t, ctx)

@@ -47,7 +47,8 @@ func (a *Axe) Check(ctx context.Context, name string) {
 	a.CheckIn(ctx, name, "document")
 }
 
-// CheckIn is Check for a part of the page, which a CSS selector or an object of axe-core names as a JavaScript expression.
+// CheckIn is Check for a part of the page, which a CSS selector or an object of axe-core names as a
+// JavaScript expression.
 func (a *Axe) CheckIn(ctx context.Context, name, part string) {
 	a.t.Helper()
 	mistakes, err := a.Mistakes(ctx, part)
@@ -79,8 +80,8 @@ func (a *Axe) Mistakes(ctx context.Context, part string) ([]string, error) {
 	return mistakes, err
 }
 
-// CheckViews checks a page on a wide screen in light and in dark, and on a phone. The rule for the size of targets depends
-// on the width, and contrast on the colours.
+// CheckViews checks a page on a wide screen in light and in dark, and on a phone. The rule for the size of targets
+// depends on the width, and contrast on the colours.
 func (a *Axe) CheckViews(ctx context.Context, name string) {
 	a.t.Helper()
 	for _, view := range []struct {

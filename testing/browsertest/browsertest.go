@@ -26,9 +26,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// NewBrowser returns the context of a new tab, for the test alone, with cookies and storage of its own. The tab ends with
-// the test. In a package whose TestMain calls [Main], all tests share one browser process. A test with further flags for
-// the command line, such as "--lang=da", has a process of its own, which is the whole Chromium.
+// NewBrowser returns the context of a new tab, for the test alone, with cookies and storage of its own. The tab ends
+// with the test. In a package whose TestMain calls [Main], all tests share one browser process. A test with further
+// flags for the command line, such as "--lang=da", has a process of its own, which is the whole Chromium.
 func NewBrowser(t testing.TB, flags ...string) context.Context {
 	t.Helper()
 	if len(flags) == 0 && shared.isOn {
@@ -48,7 +48,8 @@ type sharedBrowser struct {
 	browser *process
 }
 
-// Main runs the tests of a package and ends the browser that they share. TestMain calls it and exits with what it returns.
+// Main runs the tests of a package and ends the browser that they share. TestMain calls it and
+// exits with what it returns.
 func Main(m *testing.M) int {
 	shared.isOn = true
 	code := m.Run()
@@ -213,14 +214,15 @@ func Poll(expression string) chromedp.Action[chromedp.Void] {
 	return chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0), chromedp.WithPollingInterval(pollInterval))
 }
 
-// What is looked for in PATH, in this order. Debian's chromium-headless-shell is the engine of the same version without what
-// surrounds it: a page costs half the processor time. It has no dialog of SPC and no settings of the user.
+// What is looked for in PATH, in this order. Debian's chromium-headless-shell is the engine of the same version without
+// what surrounds it: a page costs half the processor time. It has no dialog of SPC and no settings of the user.
 var (
 	wholeFirst = []string{"/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"}
 	smallFirst = append([]string{"chromium-headless-shell"}, wholeFirst...)
 )
 
-// find returns the browser to use: $CHROMIUM, or the first of programs that is there. With BROWSERS=all it is the whole one.
+// find returns the browser to use: $CHROMIUM, or the first of programs that is there. With
+// BROWSERS=all it is the whole one.
 func find(t testing.TB, programs []string) string {
 	t.Helper()
 	if os.Getenv("BROWSERS") == "all" {
@@ -305,7 +307,8 @@ func inFrame(ctx context.Context, expression string) (bool, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[bool](expression, func(p *runtime.EvaluateParams) { p.ContextID = world.ExecutionContextID }))
 }
 
-// InAnyFrame reports whether an expression is true in one of the frames of the page, however deep and of whatever origin.
+// InAnyFrame reports whether an expression is true in one of the frames of the page, however deep
+// and of whatever origin.
 func InAnyFrame(ctx context.Context, expression string) (bool, error) {
 	tree, err := chromedp.Call(ctx, page.GetFrameTree, cdp.Empty{})
 	if err != nil {

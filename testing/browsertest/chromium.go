@@ -26,8 +26,8 @@ type chromiumTab struct {
 	answer time.Duration                 // how long the next one of them has for an answer
 }
 
-// frameAnswer is how long a frame of another process has for its first answer. A question may be lost when the frame changes
-// its process. A frame that did not answer gets twice the time, for the machine may be slow.
+// frameAnswer is how long a frame of another process has for its first answer. A question may be lost when the frame
+// changes its process. A frame that did not answer gets twice the time, for the machine may be slow.
 const frameAnswer = 2 * time.Second
 
 // noThirdPartyStorage are preferences that refuse cookies to frames of other sites. The exceptions refuse them storage,

@@ -43,7 +43,8 @@ type Tab interface {
 	// Reload and Back do what the buttons of a browser do.
 	Reload() error
 	Back() error
-	// Eval evaluates an expression in the page, waits for a promise, and decodes the result into a pointer, unless that is nil.
+	// Eval evaluates an expression in the page, waits for a promise, and decodes the result into a
+	// pointer, unless that is nil.
 	Eval(expression string, into any) error
 	// AnyFrame reports whether an expression is true in a frame of the page, however deep and of whatever origin.
 	AnyFrame(expression string) (bool, error)
@@ -134,8 +135,8 @@ func Click(tab Tab, element string, count int) error {
 // clickTries is how often a click is made that does not reach its element.
 const clickTries = 20
 
-// Wait polls until a condition is met. Its error has the last reason why it was not. The context of a tab ends shortly before
-// the time limit of the test binary.
+// Wait polls until a condition is met. Its error has the last reason why it was not. The context of a tab ends shortly
+// before the time limit of the test binary.
 func Wait(ctx context.Context, condition func() (bool, error)) error {
 	for {
 		is, err := condition()

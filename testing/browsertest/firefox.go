@@ -86,7 +86,8 @@ func openFirefox(t testing.TB, o Options) Tab {
 		t.Fatal(err)
 	}
 	command := exec.Command(program, "-headless", "-marionette", "-remote-allow-system-access", "-no-remote", "-profile", profile)
-	command.Env = append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+home, "MOZ_CRASHREPORTER_DISABLE=1", "MOZ_HEADLESS_WIDTH=1280", "MOZ_HEADLESS_HEIGHT=900")
+	command.Env = append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+home,
+		"MOZ_CRASHREPORTER_DISABLE=1", "MOZ_HEADLESS_WIDTH=1280", "MOZ_HEADLESS_HEIGHT=900")
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,10 @@ func openFirefox(t testing.TB, o Options) Tab {
 	if err != nil {
 		t.Fatalf("%s: %v", program, err)
 	}
-	capabilities := map[string]any{"pageLoadStrategy": "eager", "unhandledPromptBehavior": "accept", "timeouts": map[string]any{"pageLoad": 120_000, "script": 60_000}}
+	capabilities := map[string]any{
+		"pageLoadStrategy": "eager", "unhandledPromptBehavior": "accept",
+		"timeouts": map[string]any{"pageLoad": 120_000, "script": 60_000},
+	}
 	if err := m.call("NewSession", map[string]any{"capabilities": map[string]any{"alwaysMatch": capabilities}}, nil); err != nil {
 		t.Fatalf("%s: %v", program, err)
 	}
@@ -141,7 +145,8 @@ func writeFirefoxPreferences(profile string, o Options) error {
 	return os.WriteFile(filepath.Join(profile, "user.js"), []byte(text.String()), 0o600)
 }
 
-// A marionette is a connection to Firefox's port for automation. Messages are JSON arrays with their length before them.
+// A marionette is a connection to Firefox's port for automation. Messages are JSON arrays with
+// their length before them.
 type marionette struct {
 	connection net.Conn
 	reader     *bufio.Reader
@@ -201,8 +206,9 @@ func (m *marionette) call(command string, params map[string]any, into any) error
 	return err
 }
 
-// hasPageGone reports whether the answer to actions was lost because one of them led to another page, or removed the frame
-// that they were in. Firefox ends the command with whichever exception comes first, so there is no one text to look for.
+// hasPageGone reports whether the answer to actions was lost because one of them led to another page, or
+// removed the frame that they were in. Firefox ends the command with whichever exception comes first, so there
+// is no one text to look for.
 func hasPageGone(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), ": unknown error: ") || strings.Contains(err.Error(), ": no such window: "))
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// framedPages returns the address of a page with a button, a frame and a button. In the frame, which is of another site, is
-// a frame with a field and a button.
+// framedPages returns the address of a page with a button, a frame and a button. In the frame, which is of another
+// site, is a frame with a field and a button.
 func framedPages(t *testing.T) string {
 	t.Helper()
 	serve := func(body string) string {
@@ -35,8 +35,8 @@ func testedEngines() []Engine {
 	return []Engine{Chromium}
 }
 
-// TestB6LookingIntoFramesKeepsTheFocus: Tab goes through page and frames in the same order, whether a test looks into the
-// frames between two keys or not. It runs in Chromium, and with BROWSERS=all in the others, too.
+// TestB6LookingIntoFramesKeepsTheFocus: Tab goes through page and frames in the same order, whether a test looks into
+// the frames between two keys or not. It runs in Chromium, and with BROWSERS=all in the others, too.
 func TestB6LookingIntoFramesKeepsTheFocus(t *testing.T) {
 	for _, engine := range testedEngines() {
 		t.Run(string(engine), func(t *testing.T) {
@@ -56,8 +56,8 @@ func TestB6LookingIntoFramesKeepsTheFocus(t *testing.T) {
 	}
 }
 
-// TestB6AKeyMayRemoveItsFrame: a frame that is gone before the key is up is no failure of the key, as when Enter sends a
-// form of the frame.
+// TestB6AKeyMayRemoveItsFrame: a frame that is gone before the key is up is no failure of the key, as when Enter
+// sends a form of the frame.
 func TestB6AKeyMayRemoveItsFrame(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -8,8 +8,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tabStops lists the controls of a page that Tab has to reach, in the order of the document, in open shadow roots too. While
-// a modal dialog is open it lists those of the dialog.
+// tabStops lists the controls of a page that Tab has to reach, in the order of the document, in open shadow roots too.
+// While a modal dialog is open it lists those of the dialog.
 const tabStops = `(() => {
 	const all = []
 	const walk = (root) => { for (const e of root.querySelectorAll("*")) { all.push(e); if (e.shadowRoot) walk(e.shadowRoot) } }
@@ -22,8 +22,8 @@ const tabStops = `(() => {
 	return tabStops.length
 })()`
 
-// tabStop says where the focus is, what is wrong with how it is shown there, and which control it is. A link in a drawing
-// may have a rectangle with an edge in place of an outline.
+// tabStop says where the focus is, what is wrong with how it is shown there, and which control it is. A link in a
+// drawing may have a rectangle with an edge in place of an outline.
 const tabStop = `(() => {
 	let e = document.activeElement
 	while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement
@@ -42,9 +42,9 @@ const tabStop = `(() => {
 	return { at, name, fault, isScroller }
 })()`
 
-// KeyboardMistakes walks through the page of a tab with the Tab key, from its beginning, and returns what somebody without a
-// mouse could not use: controls that Tab does not reach, or not in the order of the document, and controls on which one
-// does not see the focus.
+// KeyboardMistakes walks through the page of a tab with the Tab key, from its beginning, and returns what somebody
+// without a mouse could not use: controls that Tab does not reach, or not in the order of the document, and controls on
+// which one does not see the focus.
 func KeyboardMistakes(ctx context.Context) ([]string, error) {
 	mistakes, err := keyboardMistakes(ctx, "*")
 	if err == nil && len(mistakes) == 0 {
@@ -123,7 +123,8 @@ func CheckKeyboardIn(t testing.TB, ctx context.Context, name, selector string) {
 	}
 }
 
-// CheckKeyboard fails the test for each of the [KeyboardMistakes] of a page that was just opened. name says which it is.
+// CheckKeyboard fails the test for each of the [KeyboardMistakes] of a page that was just opened.
+// name says which it is.
 func CheckKeyboard(t testing.TB, ctx context.Context, name string) {
 	t.Helper()
 	mistakes, err := KeyboardMistakes(ctx)

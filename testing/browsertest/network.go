@@ -59,7 +59,8 @@ func (n *Network) Mend() {
 	n.isCut = false
 }
 
-// Slow has a round trip take some time, and sets how many bytes a second pass in each direction. Zeros make it fast again.
+// Slow has a round trip take some time, and sets how many bytes a second pass in each direction.
+// Zeros make it fast again.
 func (n *Network) Slow(roundTrip time.Duration, bytesPerSecond int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

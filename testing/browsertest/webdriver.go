@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// A remote sends commands of W3C WebDriver to a browser. Its names of commands are those of Marionette without "WebDriver:".
+// A remote sends commands of W3C WebDriver to a browser. Its names of commands are those of
+// Marionette without "WebDriver:".
 type remote interface {
 	call(command string, params map[string]any, into any) error
 }
@@ -120,8 +121,8 @@ func (w *webDriverTab) AnyFrame(expression string) (bool, error) {
 	return is, err
 }
 
-// giveFocus gives the focus to a frame of the page, or to the deepest frame in it; nil stands for the page itself. What has
-// the focus in a document is not changed. A frame that is gone leaves the focus to the page.
+// giveFocus gives the focus to a frame of the page, or to the deepest frame in it; nil stands for the page itself. What
+// has the focus in a document is not changed. A frame that is gone leaves the focus to the page.
 func (w *webDriverTab) giveFocus(frame map[string]string) error {
 	const innerFrame = `[null, document.body].includes(document.activeElement) ? document.querySelector("iframe") : ` + focusedFrame
 	isOfPage := frame == nil

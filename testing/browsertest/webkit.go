@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// narrowStyle lets the window of the MiniBrowser be as narrow as a phone: its buttons and fields take no more than they show.
+// narrowStyle lets the window of the MiniBrowser be as narrow as a phone: its buttons and fields take
+// no more than they show.
 const narrowStyle = `* { min-width: 0; padding: 0; margin: 0; border-width: 0 }`
 
 // openWebKit starts Xvfb, WebKitWebDriver and, through it, the MiniBrowser of WebKitGTK.
@@ -42,7 +43,8 @@ func openWebKit(t testing.TB, o Options) Tab {
 	display := startXvfb(t, screen)
 	port := freePort(t)
 	command := exec.Command(driver, "--port="+port)
-	command.Env = append(os.Environ(), "DISPLAY="+display, "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"), "NO_AT_BRIDGE=1", "GTK_A11Y=none", "GDK_BACKEND=x11")
+	command.Env = append(os.Environ(), "DISPLAY="+display, "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"),
+		"NO_AT_BRIDGE=1", "GTK_A11Y=none", "GDK_BACKEND=x11")
 	startProgram(t, command)
 	w := &webKit{base: "http://127.0.0.1:" + port}
 	args := []string{"--automation"}

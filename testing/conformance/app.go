@@ -57,14 +57,18 @@ var appChecks = byRow(apFaults, checkRReq,
 	}},
 	check{id: "AP-07", do: func(t *T) { // the SDK's data are passed on unchanged
 		data := "eyJlbmMiOiJBMTI4R0NNIn0..aXY-_aXY.ZGF0-_YQ.dGFn" + strings.Repeat("Zm9v", 2000)
-		key := object{"kty": "EC", "crv": "P-256", "use": "enc", "kid": nil, "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"}
+		key := object{
+			"kty": "EC", "crv": "P-256", "use": "enc", "kid": nil, "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0",
+			"x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+		}
 		for _, v := range allVersions {
 			areq := t.flow(v, "APP", set("sdkEncData", data), set("sdkEphemPubKey", key)).areq()
 			t.want(v+" AReq", areq, "sdkEncData", data)
 			t.want(v+" AReq", areq, "sdkEphemPubKey", key)
 		}
 		signed := "eyJhbGciOiJQUzI1NiJ9." + strings.Repeat("Zm9v", 500) + ".c2ln-_"
-		areq := t.flow(v231, "APP", set("sdkType", "02"), drop("defaultSdkType"), set("splitSdkType", object{"sdkVariant": "01", "limitedInd": "Y"}), set("sdkServerSignedContent", signed)).areq()
+		areq := t.flow(v231, "APP", set("sdkType", "02"), drop("defaultSdkType"),
+			set("splitSdkType", object{"sdkVariant": "01", "limitedInd": "Y"}), set("sdkServerSignedContent", signed)).areq()
 		t.want("AReq", areq, "sdkServerSignedContent", signed)
 	}},
 	check{id: "AP-08", do: func(t *T) { wantAResForwarded(t, "APP") }},

@@ -628,9 +628,11 @@ var areqChecks = []check{
 				t.wantRefused(only, "BRW", "201", "messageExtension."+name, set("messageExtension", []object{one}), drop("messageExtension[0]."+name))
 			}
 			for _, name := range []string{"name", "id"} {
-				t.wantRefused(only, "BRW", "203", "messageExtension."+name, set("messageExtension", []object{one}), set("messageExtension[0]."+name, strings.Repeat("a", 65)))
+				t.wantRefused(only, "BRW", "203", "messageExtension."+name, set("messageExtension", []object{one}),
+					set("messageExtension[0]."+name, strings.Repeat("a", 65)))
 			}
-			t.wantRefused(only, "BRW", "203", "messageExtension.data", set("messageExtension", []object{one}), set("messageExtension[0].data.a", strings.Repeat("a", 8060)))
+			t.wantRefused(only, "BRW", "203", "messageExtension.data", set("messageExtension", []object{one}),
+				set("messageExtension[0].data.a", strings.Repeat("a", 8060)))
 			t.wantRefused(only, "BRW", "203", "messageExtension", set("messageExtension", longExtensions(most)))
 		}
 	}},
@@ -787,7 +789,8 @@ var areqChecks = []check{
 		only := []string{v231}
 		t.wantSent(only, "APP", "sdkType", "01", drop("sdkType"))
 		t.wantSent(only, "APP", "defaultSdkType.sdkVariant", "01", drop("defaultSdkType"))
-		split := []edit{set("sdkType", "02"), drop("defaultSdkType"), set("splitSdkType", object{"sdkVariant": "01"}), set("sdkServerSignedContent", "eyJhbGciOiJQUzI1NiJ9.e30.c2ln")}
+		split := []edit{set("sdkType", "02"), drop("defaultSdkType"), set("splitSdkType", object{"sdkVariant": "01"}),
+			set("sdkServerSignedContent", "eyJhbGciOiJQUzI1NiJ9.e30.c2ln")}
 		t.wantSent(only, "APP", "splitSdkType.sdkVariant", "01", split...)
 		for _, name := range []string{"splitSdkType", "sdkServerSignedContent"} {
 			t.wantRefused(only, "APP", "201", name, append(slices.Clone(split), drop(name))...)
@@ -981,8 +984,8 @@ func emptyMember(path string, v any) string {
 	return path
 }
 
-// cardExpiryByScheme wants cardExpiryDate to be asked for where the scheme does, of a merchant whose requests have to keep
-// its rules, and only there.
+// cardExpiryByScheme wants cardExpiryDate to be asked for where the scheme does, of a merchant whose requests have to
+// keep its rules, and only there.
 func cardExpiryByScheme(t *T) {
 	l := t.ownLab(plan{
 		sections: map[string]string{"merchants": "[{name: Shop, scheme_rules: enforce}]"},

@@ -167,7 +167,10 @@ var browserChecks = []check{
 			s.wantState("returned") // not done: what counts is the RReq
 		}
 		s := t.openShop().startChallenge(v220)
-		erro := object{"messageType": "Erro", "messageVersion": v220, "errorCode": "203", "errorComponent": "A", "errorDescription": "x", "errorDetail": "x", "threeDSServerTransID": s.id}
+		erro := object{
+			"messageType": "Erro", "messageVersion": v220, "errorCode": "203", "errorComponent": "A", "errorDescription": "x",
+			"errorDetail": "x", "threeDSServerTransID": s.id,
+		}
 		if status, _ := s.notify("challenge", "erro", unpadded(erro)); status != 200 {
 			t.Errorf("an Erro of the ACS: status %d, want 200", status)
 		}

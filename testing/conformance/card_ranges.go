@@ -132,7 +132,8 @@ var cardRangeChecks = []check{
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "10")
 			a.wantAccepted(t, a.pres("11", []object{
-				a.entry(0, overrides{"actionInd": "D"}), a.entry(4, overrides{"actionInd": "A"}), a.entry(5), a.entry(1, overrides{"actionInd": "M"}, a.method("https://acs.example/changed")),
+				a.entry(0, overrides{"actionInd": "D"}), a.entry(4, overrides{"actionInd": "A"}), a.entry(5),
+				a.entry(1, overrides{"actionInd": "M"}, a.method("https://acs.example/changed")),
 			}))
 			a.wantRanges(t, 1, 2, 3, 4, 5)
 			if got := a.crd(t, a.card(1)).text("threeDSMethodURL"); got != "https://acs.example/changed" {
@@ -551,7 +552,9 @@ func (a *scriptedDS) presWithManyRanges(serial string, many int) answerTo {
 		head, tail, _ := strings.Cut(string(a.pres(serial, a.entries(0, 1, 2, 3))(preq)), list)
 		body := bytes.NewBufferString(head + list)
 		for n := range many {
-			fmt.Fprintf(body, `{"ranges":[{"start":"46%06d00000000","end":"46%06d99999999"}],"acsProtocolVersions":[{"version":"2.3.1","threeDSMethodURL":"https://acs.example/%0200d"}]},`, n, n, n)
+			fmt.Fprintf(body,
+				`{"ranges":[{"start":"46%06d00000000","end":"46%06d99999999"}],"acsProtocolVersions":[{"version":"2.3.1","threeDSMethodURL":"https://acs.example/%0200d"}]},`,
+				n, n, n)
 		}
 		body.WriteString(tail)
 		return body.Bytes()
@@ -706,7 +709,8 @@ func prFileSerial(t *T, a *scriptedDS, files *fileServer, url string) {
 // 0, and one for Switzerland.
 func wantURLByCountry(t *T, a *scriptedDS) {
 	a.loadSet(t, "", []object{a.entry(0, overrides{"issuerCountryCode": "356"}), a.entry(1, overrides{"issuerCountryCode": "208"}), a.entry(2), a.entry(3)},
-		set("dsUrlList", []object{{"threeDSServerToDsUrl": a.url + "india", "dsCountryCode": "356"}, {"threeDSServerToDsUrl": a.url + "switzerland", "dsCountryCode": "756"}}))
+		set("dsUrlList", []object{{"threeDSServerToDsUrl": a.url + "india", "dsCountryCode": "356"},
+			{"threeDSServerToDsUrl": a.url + "switzerland", "dsCountryCode": "756"}}))
 }
 
 // wantAReqAt wants the AReq of a card in the n-th range to arrive at a path.
@@ -743,8 +747,8 @@ func prList(t *T) { // PR-23: a list takes the place of the one before, and so d
 	})
 }
 
-// prLarge sends a complete set of 200000 entries in 200 MB, compressed: it is in use after a minute at the most. Most of
-// it is text that the server has no use for, so that a server which holds the whole of it takes too much memory.
+// prLarge sends a complete set of 200000 entries in 200 MB, compressed: it is in use after a minute at the most. Most
+// of it is text that the server has no use for, so that a server which holds the whole of it takes too much memory.
 func prLarge(t *T) {
 	a := t.scriptedDS(v231, nil, nil)
 	a.loadUsual(t, "")
@@ -764,7 +768,9 @@ func prLarge(t *T) {
 		if n == 0 {
 			comma = ""
 		}
-		got, _ := fmt.Fprintf(pack, `%s{"ranges":[{"start":"46%06d00000000","end":"46%06d99999999"}],"acsProtocolVersions":[{"version":"2.2.0","threeDSMethodURL":"https://acs%d.example/method","acsInfoInd":["01","02"]},{"version":"2.3.1","acsInfoInd":["01"]}],"unused":"%s"}`, comma, n, n, n%500, unused)
+		got, _ := fmt.Fprintf(pack,
+			`%s{"ranges":[{"start":"46%06d00000000","end":"46%06d99999999"}],"acsProtocolVersions":[{"version":"2.2.0","threeDSMethodURL":"https://acs%d.example/method","acsInfoInd":["01","02"]},{"version":"2.3.1","acsInfoInd":["01"]}],"unused":"%s"}`,
+			comma, n, n, n%500, unused)
 		size += got
 	}
 	_, _ = io.WriteString(pack, tail)

@@ -29,8 +29,9 @@ func (l *lab) openStore(t *T) *sql.DB {
 	return db
 }
 
-// turnClock lets the server believe that so much more time has gone by since its latest PReq to the directory server of
-// a scheme. Before that it waits until the server has noted what came of that PReq: its next one is due after the least.
+// turnClock lets the server believe that so much more time has gone by since its latest PReq to the
+// directory server of a scheme. Before that it waits until the server has noted what came of that PReq: its
+// next one is due after the least.
 func (l *lab) turnClock(t *T, scheme string, by, least time.Duration) {
 	db := l.openStore(t)
 	defer db.Close()

@@ -116,7 +116,8 @@ var confidentialityChecks = []check{
 	}},
 	{id: "CF-08", do: func(t *T) {
 		for _, v := range allVersions {
-			for _, name := range []string{"acctNumber", "cardholderName", "email", "mcc", "purchaseAmount", "browserIP", "billAddrCountry", "notificationURL", "acquirerBIN"} {
+			for _, name := range []string{"acctNumber", "cardholderName", "email", "mcc", "purchaseAmount", "browserIP",
+				"billAddrCountry", "notificationURL", "acquirerBIN"} {
 				x := t.flow(v, "BRW", set(name, secretMark+strings.Repeat("\x01", 300)))
 				got := x.auth()
 				x.wantErro("requestor", got.o, "203|304|305", "")

@@ -9,7 +9,8 @@ var decoupledChecks = byRow(daFaults, checkRReq,
 				t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y"), set("threeDSRequestorDecMaxTime", bad)).wantRefused("203", "threeDSRequestorDecMaxTime")
 			}
 			for _, good := range []string{"00001", "10080"} {
-				if got := t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y"), set("threeDSRequestorDecMaxTime", good)).areq().text("threeDSRequestorDecMaxTime"); got != good {
+				if got := t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y"),
+					set("threeDSRequestorDecMaxTime", good)).areq().text("threeDSRequestorDecMaxTime"); got != good {
 					t.Errorf("%s: threeDSRequestorDecMaxTime %q, want %q", v, got, good)
 				}
 			}
@@ -49,7 +50,8 @@ var decoupledChecks = byRow(daFaults, checkRReq,
 	}},
 	check{id: "DA-08", do: func(t *T) { // that 3RI has to say how long the requestor can wait
 		t.flow(v231, "3RI", set("threeRIInd", "19"), set("threeDSRequestorDecReqInd", "Y"),
-			set("threeDSRequestorPriorAuthenticationInfo", []object{{"threeDSReqPriorRef": newID(), "threeDSReqPriorAuthMethod": "02"}})).wantRefused("201", "threeDSRequestorDecMaxTime")
+			set("threeDSRequestorPriorAuthenticationInfo", []object{{"threeDSReqPriorRef": newID(),
+				"threeDSReqPriorAuthMethod": "02"}})).wantRefused("201", "threeDSRequestorDecMaxTime")
 	}},
 	check{id: "DA-09", waits: true, do: func(t *T) { // /preauth tells whether the issuer supports it
 		t.onScripted(since220, func(a *scriptedDS) {
@@ -73,8 +75,10 @@ var decoupledChecks = byRow(daFaults, checkRReq,
 )
 
 var daFaults = []fault{
-	{row: "DA-05", name: "time over", in: "2.2.0 2.3.1", ask: wantDecoupled, ares: "D", rreq: "U", set: overrides{"transStatusReason": "24", "challengeCancel": "03", "interactionCounter": nil}},
-	{row: "DA-05", name: "tried, not performed", in: "2.2.0 2.3.1", ask: wantDecoupled, ares: "D", rreq: "U", set: overrides{"transStatusReason": "26", "challengeCancel": "03", "interactionCounter": nil}},
+	{row: "DA-05", name: "time over", in: "2.2.0 2.3.1", ask: wantDecoupled, ares: "D", rreq: "U",
+		set: overrides{"transStatusReason": "24", "challengeCancel": "03", "interactionCounter": nil}},
+	{row: "DA-05", name: "tried, not performed", in: "2.2.0 2.3.1", ask: wantDecoupled, ares: "D", rreq: "U",
+		set: overrides{"transStatusReason": "26", "challengeCancel": "03", "interactionCounter": nil}},
 	{row: "DA-06", name: "after F", in: "2.3.1", ask: decoupledAs("F"), rreq: "D", set: overrides{"transStatusReason": "29"}},
 	{row: "DA-06", name: "after B", in: "2.3.1", ask: decoupledAs("B"), rreq: "D", set: overrides{"transStatusReason": "30"}},
 }

@@ -185,9 +185,12 @@ var generalChecks = []check{
 			t.wantAccepted([]string{v}, "BRW", "Y", set("messageExtension", many[:most]))
 			t.wantRejected([]string{v}, "BRW", "Y", "203", "messageExtension", set("messageExtension", many))
 		}
-		t.wantRejected(allVersions, "BRW", "Y", "203", "messageExtension.criticalityIndicator", set("messageExtension", []any{one}), set("messageExtension[0].criticalityIndicator", "false"))
-		t.wantRejected(allVersions, "BRW", "Y", "203", "messageExtension.id", set("messageExtension", []any{one}), set("messageExtension[0].id", strings.Repeat("a", 65)))
-		t.wantRejected(allVersions, "BRW", "Y", "203", "messageExtension.data", set("messageExtension", []any{one}), set("messageExtension[0].data.a", strings.Repeat("a", 8060)))
+		t.wantRejected(allVersions, "BRW", "Y", "203", "messageExtension.criticalityIndicator",
+			set("messageExtension", []any{one}), set("messageExtension[0].criticalityIndicator", "false"))
+		t.wantRejected(allVersions, "BRW", "Y", "203", "messageExtension.id", set("messageExtension", []any{one}),
+			set("messageExtension[0].id", strings.Repeat("a", 65)))
+		t.wantRejected(allVersions, "BRW", "Y", "203", "messageExtension.data", set("messageExtension", []any{one}),
+			set("messageExtension[0].data.a", strings.Repeat("a", 8060)))
 		t.wantRejected(allVersions, "BRW", "Y", "203", "messageExtension", set("messageExtension", one))
 		t.wantRejected([]string{v231}, "BRW", "Y", "203", "messageExtension", set("messageExtension", longExtensions(11)))
 		t.wantRejected(until220, "BRW", "Y", "203", "messageExtension", set("messageExtension", longExtensions(10)))

@@ -36,11 +36,13 @@ var methodChecks = []check{
 	}},
 	{id: "TM-03", waits: true, do: func(t *T) { // each version has an address of its own
 		t.onScripted([]string{v231}, func(a *scriptedDS) {
-			a.loadSet(t, "", append(a.entries(1, 2, 3), a.entry(0, overrides{"acsProtocolVersions[0].threeDSMethodURL": "https://acs.example/old", "acsProtocolVersions[1].threeDSMethodURL": "https://acs.example/new"})))
+			a.loadSet(t, "", append(a.entries(1, 2, 3), a.entry(0,
+				overrides{"acsProtocolVersions[0].threeDSMethodURL": "https://acs.example/old", "acsProtocolVersions[1].threeDSMethodURL": "https://acs.example/new"})))
 			crd := a.crd(t, a.card(0))
 			for path, want := range map[string]string{
-				"threeDSMethodURL": "https://acs.example/new", "acsProtocolVersions[0].threeDSMethodURL": "https://acs.example/old", "acsProtocolVersions[1].threeDSMethodURL": "https://acs.example/new",
-				"acsProtocolVersions[0].version": v220, "acsProtocolVersions[1].version": v231,
+				"threeDSMethodURL": "https://acs.example/new", "acsProtocolVersions[0].threeDSMethodURL": "https://acs.example/old",
+				"acsProtocolVersions[1].threeDSMethodURL": "https://acs.example/new", "acsProtocolVersions[0].version": v220,
+				"acsProtocolVersions[1].version": v231,
 			} {
 				if got := crd.text(path); got != want {
 					t.Errorf("/preauth: %s = %q, want %q", path, got, want)

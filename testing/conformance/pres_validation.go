@@ -48,8 +48,10 @@ var presFaults = []presFault{
 
 	{row: "VP-07", name: "no startRange", in: "2.1.0 2.2.0", entry: overrides{"startRange": nil}, want: "201 cardRangeData.startRange"},
 	{row: "VP-07", name: "no endRange", in: "2.1.0 2.2.0", entry: overrides{"endRange": nil}, want: "201 cardRangeData.endRange"},
-	{row: "VP-07", name: "no acsStartProtocolVersion", in: "2.1.0 2.2.0", entry: overrides{"acsStartProtocolVersion": nil}, want: "201 cardRangeData.acsStartProtocolVersion"},
-	{row: "VP-07", name: "no acsEndProtocolVersion", in: "2.1.0 2.2.0", entry: overrides{"acsEndProtocolVersion": nil}, want: "201 cardRangeData.acsEndProtocolVersion"},
+	{row: "VP-07", name: "no acsStartProtocolVersion", in: "2.1.0 2.2.0", entry: overrides{"acsStartProtocolVersion": nil},
+		want: "201 cardRangeData.acsStartProtocolVersion"},
+	{row: "VP-07", name: "no acsEndProtocolVersion", in: "2.1.0 2.2.0", entry: overrides{"acsEndProtocolVersion": nil},
+		want: "201 cardRangeData.acsEndProtocolVersion"},
 	{row: "VP-07", name: "12 digits", in: "2.1.0 2.2.0", entry: overrides{"startRange": "470000000000"}, want: "203 cardRangeData.startRange"},
 	{row: "VP-07", name: "20 digits", in: "2.1.0 2.2.0", entry: overrides{"endRange": strings.Repeat("4", 20)}, want: "203 cardRangeData.endRange"},
 	{row: "VP-07", name: "unknown action", in: "2.1.0 2.2.0", entry: overrides{"actionInd": "X"}, want: "203 cardRangeData.actionInd"},
@@ -65,7 +67,9 @@ var presFaults = []presFault{
 	{row: "VP-08", name: "20 digits", in: "2.3.1", entry: overrides{"ranges[0].end": strings.Repeat("4", 20)}, want: "203 cardRangeData.ranges.end"},
 	{row: "VP-08", name: "5001 ranges", in: "2.3.1", entry: overrides{"ranges": manyRanges(5001)}, want: "203 cardRangeData.ranges"},
 	{row: "VP-08", name: "no versions", in: "2.3.1", entry: overrides{"acsProtocolVersions": nil}, want: "201 cardRangeData.acsProtocolVersions"},
-	{row: "VP-08", name: "version without one", in: "2.3.1", entry: overrides{"acsProtocolVersions": []object{{"acsInfoInd": []string{"01"}}}}, want: "201 cardRangeData.acsProtocolVersions.version"},
+	{row: "VP-08", name: "version without one", in: "2.3.1",
+		entry: overrides{"acsProtocolVersions": []object{{"acsInfoInd": []string{"01"}}}},
+		want:  "201 cardRangeData.acsProtocolVersions.version"},
 	{row: "VP-08", name: "URL of 2049 characters", in: "2.3.1", entry: overrides{"acsProtocolVersions[0].threeDSMethodURL": long("https://acs.example/", 2049)}},
 	{row: "VP-08", name: "excluded country", in: "2.3.1", entry: overrides{"issuerCountryCode": "999"}, want: "304 cardRangeData.issuerCountryCode"},
 	{row: "VP-08", name: "all that may be", in: "2.3.1", entry: overrides{
@@ -73,8 +77,10 @@ var presFaults = []presFault{
 		"actionInd": "A", "issuerCountryCode": "208", "dsProtocolVersions": []string{v220},
 	}},
 
-	{row: "VP-09", name: "reversed", in: "2.1.0 2.2.0", entry: overrides{"startRange": "4700000900000000", "endRange": "4700000800000000"}, want: "203 cardRangeData"},
-	{row: "VP-09", name: "reversed", in: "2.3.1", entry: overrides{"ranges": []object{{"start": "4700000900000000", "end": "4700000800000000"}}}, want: "203 cardRangeData"},
+	{row: "VP-09", name: "reversed", in: "2.1.0 2.2.0",
+		entry: overrides{"startRange": "4700000900000000", "endRange": "4700000800000000"}, want: "203 cardRangeData"},
+	{row: "VP-09", name: "reversed", in: "2.3.1",
+		entry: overrides{"ranges": []object{{"start": "4700000900000000", "end": "4700000800000000"}}}, want: "203 cardRangeData"},
 
 	{row: "VP-09", name: "reversed, behind one that is good", in: "2.1.0 2.2.0", edits: []edit{set("cardRangeData", []object{
 		{"startRange": "4600000000000000", "endRange": "4600000099999999", "acsStartProtocolVersion": v210, "acsEndProtocolVersion": v220},
@@ -88,7 +94,8 @@ var presFaults = []presFault{
 	{row: "VP-11", name: "05", in: "2.2.0", entry: overrides{"acsInfoInd": []string{"05"}}, want: "203 cardRangeData.acsInfoInd"},
 	{row: "VP-11", name: "04 and 80", in: "2.2.0", entry: overrides{"acsInfoInd": []string{"04", "80"}}},
 	{row: "VP-11", name: "not there yet", in: "2.1.0", entry: overrides{"acsInfoInd": []string{"01", "02"}}},
-	{row: "VP-11", name: "12", in: "2.3.1", entry: overrides{"acsProtocolVersions[0].acsInfoInd": []string{"12"}}, want: "207 cardRangeData.acsProtocolVersions.acsInfoInd"},
+	{row: "VP-11", name: "12", in: "2.3.1", entry: overrides{"acsProtocolVersions[0].acsInfoInd": []string{"12"}},
+		want: "207 cardRangeData.acsProtocolVersions.acsInfoInd"},
 	{row: "VP-11", name: "11 and 99", in: "2.3.1", entry: overrides{"acsProtocolVersions[0].acsInfoInd": []string{"11", "99"}}},
 
 	{row: "VP-12", name: "of the ACS", in: "2.2.0", entry: overrides{"acsEndProtocolVersion": "2.4.0"}},
@@ -103,12 +110,18 @@ var presFaults = []presFault{
 
 	{row: "VP-19", name: "no URL", in: "2.3.1", edits: []edit{set("dsUrlList", []object{{"dsCountryCode": "208"}})}, want: "201 dsUrlList.threeDSServerToDsUrl"},
 	{row: "VP-19", name: "100 URLs", in: "2.3.1", edits: []edit{set("dsUrlList", urls(100))}, want: "203 dsUrlList"},
-	{row: "VP-19", name: "no country", in: "2.3.1", edits: []edit{set("dsUrlList", []object{{"threeDSServerToDsUrl": "https://ds.example/", "dsCountryCode": "999"}})}, want: "304 dsUrlList.dsCountryCode"},
+	{row: "VP-19", name: "no country", in: "2.3.1",
+		edits: []edit{set("dsUrlList", []object{{"threeDSServerToDsUrl": "https://ds.example/", "dsCountryCode": "999"}})},
+		want:  "304 dsUrlList.dsCountryCode"},
 	{row: "VP-19", name: "99 URLs", in: "2.3.1", edits: []edit{set("dsUrlList", urls(99))}},
 
-	{row: "VP-20", name: "version of one character", in: "2.3.1", entry: extensions("A000000802-004", "2"), want: "203 cardRangeData.acsProtocolVersions.supportedMsgExt.version"},
-	{row: "VP-20", name: "id of 13 characters", in: "2.3.1", entry: extensions("A00000802-004", "2.0"), want: "203 cardRangeData.acsProtocolVersions.supportedMsgExt.id"},
-	{row: "VP-20", name: "no id", in: "2.3.1", entry: overrides{"acsProtocolVersions[0].supportedMsgExt": []object{{"version": "2.0"}}}, want: "201 cardRangeData.acsProtocolVersions.supportedMsgExt.id"},
+	{row: "VP-20", name: "version of one character", in: "2.3.1", entry: extensions("A000000802-004", "2"),
+		want: "203 cardRangeData.acsProtocolVersions.supportedMsgExt.version"},
+	{row: "VP-20", name: "id of 13 characters", in: "2.3.1", entry: extensions("A00000802-004", "2.0"),
+		want: "203 cardRangeData.acsProtocolVersions.supportedMsgExt.id"},
+	{row: "VP-20", name: "no id", in: "2.3.1",
+		entry: overrides{"acsProtocolVersions[0].supportedMsgExt": []object{{"version": "2.0"}}},
+		want:  "201 cardRangeData.acsProtocolVersions.supportedMsgExt.id"},
 	{row: "VP-20", name: "whole", in: "2.3.1", entry: extensions("A000000802-004", "2.0")},
 }
 

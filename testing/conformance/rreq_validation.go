@@ -163,15 +163,21 @@ var rreqFaults = []fault{
 	{row: "VR-17", name: "09", in: "2.3.1", rreq: "N", set: overrides{"challengeCancel": "09"}, want: "201 challengeErrorReporting"},
 	{row: "VR-17", name: "10", in: "2.3.1", rreq: "N", set: overrides{"challengeCancel": "10"}, want: "201 challengeErrorReporting"},
 	{row: "VR-17", name: "09 and what went wrong", in: "2.3.1", rreq: "N", set: overrides{"challengeCancel": "09", "challengeErrorReporting": challengeError()}},
-	{row: "VR-17", name: "no code in it", in: "2.3.1", rreq: "N", set: overrides{"challengeCancel": "09", "challengeErrorReporting": challengeError(), "challengeErrorReporting.errorCode": nil}, want: "201 challengeErrorReporting.errorCode"},
-	{row: "VR-17", name: "any code", in: "2.3.1", rreq: "N", set: overrides{"challengeCancel": "10", "challengeErrorReporting": challengeError(), "challengeErrorReporting.errorCode": "999"}},
+	{row: "VR-17", name: "no code in it", in: "2.3.1", rreq: "N", set: overrides{
+		"challengeCancel": "09", "challengeErrorReporting": challengeError(), "challengeErrorReporting.errorCode": nil,
+	}, want: "201 challengeErrorReporting.errorCode"},
+	{row: "VR-17", name: "any code", in: "2.3.1", rreq: "N", set: overrides{
+		"challengeCancel": "10", "challengeErrorReporting": challengeError(), "challengeErrorReporting.errorCode": "999",
+	}},
 
 	{row: "VR-18", name: "information as a string", in: "2.3.1", set: overrides{"cardholderInfo": "x"}, want: "203 cardholderInfo"},
-	{row: "VR-18", name: "text of 129 characters", in: "2.3.1", set: overrides{"cardholderInfo": overrides{"text": strings.Repeat("x", 129)}}, want: "203 cardholderInfo.text"},
+	{row: "VR-18", name: "text of 129 characters", in: "2.3.1",
+		set: overrides{"cardholderInfo": overrides{"text": strings.Repeat("x", 129)}}, want: "203 cardholderInfo.text"},
 	{row: "VR-18", name: "information", in: "2.3.1", set: overrides{"cardholderInfo": overrides{"text": "x"}}},
 	{row: "VR-18", name: "trust list alone", in: "2.3.1", set: overrides{"trustListStatus": "Y"}, want: "201 trustListStatusSource"},
 	{row: "VR-18", name: "trust list", in: "2.3.1", set: overrides{"trustListStatus": "Y", "trustListStatusSource": "03"}},
 	{row: "VR-18", name: "binding alone", in: "2.3.1", set: overrides{"deviceBindingStatus": "11"}, want: "201 deviceBindingStatusSource"},
-	{row: "VR-18", name: "reserved binding", in: "2.3.1", set: overrides{"deviceBindingStatus": "06", "deviceBindingStatusSource": "03"}, want: "207 deviceBindingStatus"},
+	{row: "VR-18", name: "reserved binding", in: "2.3.1",
+		set: overrides{"deviceBindingStatus": "06", "deviceBindingStatusSource": "03"}, want: "207 deviceBindingStatus"},
 	{row: "VR-18", name: "white list alone", in: "2.2.0", set: overrides{"whiteListStatus": "Y"}, want: "201 whiteListStatusSource"},
 }

@@ -15,8 +15,8 @@ import (
 // root is the repository, from the folder of the suite.
 const root = "../.."
 
-// seededFaults reads testdata/faults.txt: changes of the server's source that the check of a row has to notice. The name of
-// each is its row.
+// seededFaults reads testdata/faults.txt: changes of the server's source that the check of a row has to notice. The
+// name of each is its row.
 func seededFaults(t *testing.T) []seed.Fault {
 	t.Helper()
 	all, err := seed.Read("testdata/faults.txt")

@@ -71,7 +71,9 @@ var tlsChecks = []check{
 				c.Certificates = []tls.Certificate{d.ca.issue("ds.other.example", func(c *x509.Certificate) { c.IPAddresses = nil })}
 			},
 			"amex": func(d *ds, c *tls.Config) {
-				c.Certificates = []tls.Certificate{d.ca.issue("ds.amex.example", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} })}
+				c.Certificates = []tls.Certificate{d.ca.issue("ds.amex.example", func(c *x509.Certificate) {
+					c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+				})}
 			},
 		}, "visa", "jcb", "amex")
 	}},
@@ -140,7 +142,10 @@ var tlsChecks = []check{
 		t.flowIn(l, v220, "BRW").wantAccepted()
 		t.flowIn(l, v220, "BRW").card("jcb", "3500001234567890").wantAccepted()
 		alone := func(l *lab, suites []uint16) *tls.Config {
-			return &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{l.ds["visa"].ca.issue("rreq.visa.example")}, MaxVersion: tls.VersionTLS12, CipherSuites: suites}
+			return &tls.Config{
+				RootCAs: l.ca.pool(), Certificates: []tls.Certificate{l.ds["visa"].ca.issue("rreq.visa.example")},
+				MaxVersion: tls.VersionTLS12, CipherSuites: suites,
+			}
 		}
 		l.handshake(t, "ECDHE_RSA_WITH_AES_128_GCM_SHA256 alone", alone(l, rsaAlone))
 		usual := t.sharedLab()
@@ -174,7 +179,9 @@ var tlsChecks = []check{
 			cert := l.ds["visa"].ca.issueFor(key, "rreq.visa.example")
 			l.noHandshake(t, name, &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{cert}, MaxVersion: tls.VersionTLS12})
 		}
-		l.handshake(t, "RSA of 2048 bits", &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{l.ds["visa"].ca.issueFor(rsaKey(2048), "rreq.visa.example")}})
+		l.handshake(t, "RSA of 2048 bits", &tls.Config{
+			RootCAs: l.ca.pool(), Certificates: []tls.Certificate{l.ds["visa"].ca.issueFor(rsaKey(2048), "rreq.visa.example")},
+		})
 	}},
 	{id: "TL-10", do: func(t *T) { // no suite that is weak is offered or accepted
 		l := t.sharedLab()

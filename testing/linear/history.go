@@ -105,8 +105,9 @@ func (l *line) contend() {
 	}
 }
 
-// Artifacts returns the directory artifacts/ at the root of the repository, for pages that CI keeps. That is where the
-// go.mod of the product is, one directory above that of the tests. Outside of a module it returns the temporary directory.
+// Artifacts returns the directory artifacts/ at the root of the repository, for pages that CI keeps. That is
+// where the go.mod of the product is, one directory above that of the tests. Outside of a module it returns
+// the temporary directory.
 func Artifacts() string {
 	hasModule := func(dir string) bool {
 		_, err := os.Stat(filepath.Join(dir, "go.mod"))

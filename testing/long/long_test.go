@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestRunsNameWhatIsThere: each run has a name of its own, and its commands name scripts, folders, tests and benchmarks that
-// are there.
+// TestRunsNameWhatIsThere: each run has a name of its own, and its commands name scripts, folders, tests and
+// benchmarks that are there.
 func TestRunsNameWhatIsThere(t *testing.T) {
 	root, err := findRoot()
 	if err != nil {

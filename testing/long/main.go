@@ -1,5 +1,5 @@
-// Long runs what takes too long for make test, or needs a quiet machine or a registry: the long forms of kills, restarts,
-// clusters and walks, measurements of a size, and checks with programs of others.
+// Long runs what takes too long for make test, or needs a quiet machine or a registry: the long forms of kills,
+// restarts, clusters and walks, measurements of a size, and checks with programs of others.
 //
 //	go -C testing run ./long              # the runs that there are
 //	go -C testing run ./long cluster      # one of them

@@ -1,4 +1,5 @@
-// Package mutants shows that the tests of packages notice faults: it puts each of mutants.txt into the code and runs them.
+// Package mutants shows that the tests of packages notice faults: it puts each of mutants.txt into
+// the code and runs them.
 package mutants
 
 import (
@@ -39,8 +40,8 @@ func TestMutantsMatch(t *testing.T) {
 	}
 }
 
-// TestMutantsAreNoticed builds the tests of a package with each fault: they compile, and one of them fails. It takes minutes,
-// so it is for MUTANTS=all, or for a pattern of packages, such as MUTANTS=internal/engine/auth.
+// TestMutantsAreNoticed builds the tests of a package with each fault: they compile, and one of them fails. It takes
+// minutes, so it is for MUTANTS=all, or for a pattern of packages, such as MUTANTS=internal/engine/auth.
 func TestMutantsAreNoticed(t *testing.T) {
 	pattern := os.Getenv("MUTANTS")
 	if pattern == "" {

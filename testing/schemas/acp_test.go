@@ -80,8 +80,8 @@ func definitionOf(example string) string {
 	return "DelegateAuthenticationSession"
 }
 
-// TestD51PublishedExamples: each published example keeps to the published schema; the requests are read, and the answers
-// come out of our types as they went in.
+// TestD51PublishedExamples: each published example keeps to the published schema; the requests are read, and the
+// answers come out of our types as they went in.
 func TestD51PublishedExamples(t *testing.T) {
 	schema, asPublished := schemas(t, true), schemas(t, false)
 	var examples map[string]json.RawMessage
@@ -137,7 +137,8 @@ func TestD51PublishedExamples(t *testing.T) {
 	}
 }
 
-// TestD51MinimalExampleOfOpenAPI: the example has two members that its own schema does not have, and the answer names both.
+// TestD51MinimalExampleOfOpenAPI: the example has two members that its own schema does not have, and
+// the answer names both.
 func TestD51MinimalExampleOfOpenAPI(t *testing.T) {
 	path, err := yaml.PathString("$.paths./delegate_authentication.post.requestBody.content.application/json.examples.minimal.value")
 	if err != nil {
@@ -254,8 +255,8 @@ func newAuthentication(t *testing.T, status api.Status, aresStatus, rreqStatus, 
 	return a
 }
 
-// TestD54StatusTableIsComplete: each status of an authentication with each transStatus and each challengeCancel has a status
-// of the closed list, and the answer keeps to the published schema.
+// TestD54StatusTableIsComplete: each status of an authentication with each transStatus and each challengeCancel has a
+// status of the closed list, and the answer keeps to the published schema.
 func TestD54StatusTableIsComplete(t *testing.T) {
 	session, result := schemas(t, false)("DelegateAuthenticationSession"), schemas(t, true)("DelegateAuthenticationSessionWithResult")
 	ends := map[string]acp.Status{

@@ -1,5 +1,5 @@
-// Package schemas_test holds what the server answers against the descriptions of it: docs/openapi.yaml for the API, and for
-// Delegate Authentication the published schema of the Agentic Commerce Protocol.
+// Package schemas_test holds what the server answers against the descriptions of it: docs/openapi.yaml for the API, and
+// for Delegate Authentication the published schema of the Agentic Commerce Protocol.
 package schemas_test
 
 import (

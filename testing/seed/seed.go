@@ -1,5 +1,5 @@
-// Package seed puts faults into the source code, to see whether tests notice them. Use [Read] for the faults of a file and
-// [Fault.Overlay] for the argument of the go command that builds with one of them; the tree stays as it is.
+// Package seed puts faults into the source code, to see whether tests notice them. Use [Read] for the faults of a file
+// and [Fault.Overlay] for the argument of the go command that builds with one of them; the tree stays as it is.
 package seed
 
 import (
@@ -17,9 +17,9 @@ type Fault struct {
 	Old, New string // whole lines
 }
 
-// Read reads a file of faults: for each of them a line with its name and its file, lines that begin with "-" for what
-// stands in the file, and lines that begin with "+" for what replaces it. Empty lines, and those that begin with "#", are
-// left out.
+// Read reads a file of faults: for each of them a line with its name and its file, lines that begin with "-" for
+// what stands in the file, and lines that begin with "+" for what replaces it. Empty lines, and those that begin
+// with "#", are left out.
 func Read(path string) ([]Fault, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -48,8 +48,8 @@ func Read(path string) ([]Fault, error) {
 	return all, nil
 }
 
-// Source returns the source of the file with the fault. It is an error if the old lines are not in the file exactly once.
-// root is the path of the repository.
+// Source returns the source of the file with the fault. It is an error if the old lines are not in the file exactly
+// once. root is the path of the repository.
 func (f *Fault) Source(root string) (string, error) {
 	source, err := os.ReadFile(filepath.Join(root, f.File))
 	if err != nil {

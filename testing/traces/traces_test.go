@@ -1,5 +1,5 @@
-// Package traces_test holds package otlptest, by which tests read the spans that a process sends, against the code that is
-// generated from the definition of OTLP.
+// Package traces_test holds package otlptest, by which tests read the spans that a process sends, against the code that
+// is generated from the definition of OTLP.
 package traces_test
 
 import (
@@ -36,7 +36,8 @@ func values(list []*commonpb.KeyValue) map[string]string {
 	return all
 }
 
-// wantSame compares what otlptest reads of a request with what the generated code reads. It returns the number of spans.
+// wantSame compares what otlptest reads of a request with what the generated code reads. It returns the number of
+// spans.
 func wantSame(t *testing.T, body []byte) int {
 	t.Helper()
 	var want collectorpb.ExportTraceServiceRequest
@@ -98,11 +99,12 @@ func TestDecodeAgreesWithGeneratedCode(t *testing.T) {
 	}
 	span := &tracepb.Span{
 		TraceId: bytes.Repeat([]byte{1}, 16), SpanId: bytes.Repeat([]byte{2}, 8), ParentSpanId: bytes.Repeat([]byte{3}, 8), TraceState: "a=b",
-		Name: "POST /auth", Kind: tracepb.Span_SPAN_KIND_CLIENT, Flags: 0x101, StartTimeUnixNano: 1_795_000_000_000_000_001, EndTimeUnixNano: 1_795_000_000_000_000_002,
-		Attributes: attributes, DroppedAttributesCount: 1, DroppedEventsCount: 2, DroppedLinksCount: 3,
-		Events: []*tracepb.Span_Event{{Name: "tried again", TimeUnixNano: 5, Attributes: attributes, DroppedAttributesCount: 1}, {}},
-		Links:  []*tracepb.Span_Link{{TraceId: bytes.Repeat([]byte{1}, 16), Flags: 1}},
-		Status: &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: "timeout"},
+		Name: "POST /auth", Kind: tracepb.Span_SPAN_KIND_CLIENT, Flags: 0x101, StartTimeUnixNano: 1_795_000_000_000_000_001,
+		EndTimeUnixNano: 1_795_000_000_000_000_002, Attributes: attributes, DroppedAttributesCount: 1, DroppedEventsCount: 2,
+		DroppedLinksCount: 3,
+		Events:            []*tracepb.Span_Event{{Name: "tried again", TimeUnixNano: 5, Attributes: attributes, DroppedAttributesCount: 1}, {}},
+		Links:             []*tracepb.Span_Link{{TraceId: bytes.Repeat([]byte{1}, 16), Flags: 1}},
+		Status:            &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: "timeout"},
 	}
 	body, err := proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{{
 		Resource: &resourcepb.Resource{Attributes: attributes, DroppedAttributesCount: 1}, SchemaUrl: "https://schema.example/1",

@@ -1,5 +1,5 @@
-// Package xmldsig_test is a second opinion on canonical XML: it compares what package xmldsig makes with goxmldsig, which
-// the product does not need.
+// Package xmldsig_test is a second opinion on canonical XML: it compares what package xmldsig makes with goxmldsig,
+// which the product does not need.
 package xmldsig_test
 
 import (

@@ -1,5 +1,5 @@
-// Bundle makes the scripts that the browser listener serves, of the modules in web/src. It is a module of its own, since
-// the server does not need the bundler. go generate in package web runs it:
+// Bundle makes the scripts that the browser listener serves, of the modules in web/src. It is a module of its own,
+// since the server does not need the bundler. go generate in package web runs it:
 //
 //	go -C tools/bundle run .
 //

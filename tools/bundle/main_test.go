@@ -29,8 +29,8 @@ func TestB1ScriptsAreCurrent(t *testing.T) {
 	}
 }
 
-// TestD75ReleaseKeepsTheLastFive: each release keeps its script, the sixth takes the first one's place, and the list has
-// the integrity of each. A version is released once. Versions are ordered by number, not as texts.
+// TestD75ReleaseKeepsTheLastFive: each release keeps its script, the sixth takes the first one's place, and the list
+// has the integrity of each. A version is released once. Versions are ordered by number, not as texts.
 func TestD75ReleaseKeepsTheLastFive(t *testing.T) {
 	dir := t.TempDir()
 	releases := filepath.Join(dir, "releases")
@@ -129,8 +129,8 @@ func TestB1NoEvalNoInlineStyle(t *testing.T) {
 	}
 }
 
-// TestD77MerchantColourFillsTheButtonAlone: text, focus and spinner keep colours that can be read on light and on dark. A
-// merchant's dark green made Cancel unreadable on the dark page.
+// TestD77MerchantColourFillsTheButtonAlone: text, focus and spinner keep colours that can be read on light and on dark.
+// A merchant's dark green made Cancel unreadable on the dark page.
 func TestD77MerchantColourFillsTheButtonAlone(t *testing.T) {
 	set := regexp.MustCompile(`setProperty\(["'` + "`" + `](--[a-z]+)`)
 	for _, name := range scripts {

@@ -384,7 +384,8 @@ func TestPagesTellOfNormalisation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := message.ReadRequest([]byte(`{"messageVersion":"2.3.1","deviceChannel":"02","messageCategory":"02","threeDSRequestorChallengeInd":`+string(list)+"}"), message.Limits{})
+		r, err := message.ReadRequest(
+			[]byte(`{"messageVersion":"2.3.1","deviceChannel":"02","messageCategory":"02","threeDSRequestorChallengeInd":`+string(list)+"}"), message.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -455,7 +456,8 @@ func TestSchemaFormsHold(t *testing.T) {
 		channel, name string
 		good, bad     []string
 	}{
-		{"02", "purchaseDate", []string{"20260401120000", "20261231235959"}, []string{"20261301120000", "20260432120000", "20260401240000", "20260401126000", "20260401120060", "20260001120000"}},
+		{"02", "purchaseDate", []string{"20260401120000", "20261231235959"}, []string{"20261301120000", "20260432120000",
+			"20260401240000", "20260401126000", "20260401120060", "20260001120000"}},
 		{"02", "recurringExpiry", []string{"20300228", "20301231"}, []string{"20301301", "20300100", "301231"}},
 		{"02", "browserIP", []string{"192.0.2.1", "2001:db8::1"}, []string{"shop.example", "192.0.2.1/24", "fe80::1%eth0"}},
 		{"02", "browserTZ", []string{"-120", "+60", "0"}, []string{"CET", "1:30"}},
@@ -466,8 +468,9 @@ func TestSchemaFormsHold(t *testing.T) {
 		schema := resolve(doc, "#/components/schemas/AReq-2.3.1/properties/"+tt.name).(map[string]any)
 		pattern := regexp.MustCompile(schema["pattern"].(string))
 		for i, value := range slices.Concat(tt.good, tt.bad) {
-			r, err := message.ReadRequest(fmt.Appendf(nil, `{"messageVersion":"2.3.1","deviceChannel":%q,"messageCategory":"01","sdkType":"02","recurringInd":{"amountInd":"01"},%q:%q}`,
-				tt.channel, tt.name, value), message.Limits{})
+			r, err := message.ReadRequest(
+				fmt.Appendf(nil, `{"messageVersion":"2.3.1","deviceChannel":%q,"messageCategory":"01","sdkType":"02","recurringInd":{"amountInd":"01"},%q:%q}`,
+					tt.channel, tt.name, value), message.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}

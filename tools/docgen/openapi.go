@@ -27,8 +27,8 @@ type object = yaml.MapSlice
 
 func put(o *object, key string, value any) { *o = append(*o, yaml.MapItem{Key: key, Value: value}) }
 
-// openAPI joins frame with the schemas of package api, with those of the messages that a requestor sends and gets, and with
-// the events.
+// openAPI joins frame with the schemas of package api, with those of the messages that a requestor sends and
+// gets, and with the events.
 func openAPI(shapes *shapeBook) ([]byte, error) {
 	schemas := shapes.schemas()
 	s := schemaBook{schemas: &schemas}

@@ -21,8 +21,8 @@ import (
 	"github.com/openthreeds/threeds/api"
 )
 
-// apiRoots returns a value of each shape that an operation of docs/openapi.yaml or an event has. The shapes that these are
-// made of follow from them.
+// apiRoots returns a value of each shape that an operation of docs/openapi.yaml or an event has. The shapes that these
+// are made of follow from them.
 func apiRoots(events []api.EventRow) []any {
 	type event = api.Event[api.AuthenticationSummary]
 	roots := []any{
@@ -219,8 +219,8 @@ func plainName(t reflect.Type) string {
 	return name
 }
 
-// shapeName is the name of a type in documents: EndpointList for a List of Endpoint.
-// In front of the name of one that is not in package api, or beside the operations of the admin API, stands its package.
+// shapeName is the name of a type in documents: EndpointList for a List of Endpoint. In front of the name of one that
+// is not in package api, or beside the operations of the admin API, stands its package.
 func shapeName(t reflect.Type) string { return nameOf(t.PkgPath() + "." + t.Name()) }
 
 func nameOf(name string) string {
@@ -321,8 +321,8 @@ func commentText(groups ...*ast.CommentGroup) string {
 	return ""
 }
 
-// wordsOf returns the closed list of a type of strings; none if it has no list. Of events it has those that merchants may
-// ask for.
+// wordsOf returns the closed list of a type of strings; none if it has no list. Of events it has those that
+// merchants may ask for.
 func (b *shapeBook) wordsOf(t reflect.Type) []string {
 	if t == eventTypeType {
 		var words []string

@@ -19,8 +19,8 @@ import (
 	"github.com/openthreeds/threeds/api"
 )
 
-// TestF4ANewTypeOfEventsReachesEveryDocument: a row in the table of events is all that the description, the types for Node
-// and the page of webhooks need.
+// TestF4ANewTypeOfEventsReachesEveryDocument: a row in the table of events is all that the description, the types for
+// Node and the page of webhooks need.
 func TestF4ANewTypeOfEventsReachesEveryDocument(t *testing.T) {
 	for _, row := range []api.EventRow{
 		{Type: "authentication.challenged", Audience: api.ForMerchant, Event: api.Event[api.AuthenticationSummary]{}, When: "the issuer challenges"},
@@ -67,8 +67,8 @@ func packageFiles(t *testing.T, dir string) (files []*ast.File) {
 	return files
 }
 
-// TestF4EveryTypeOfEventsHasARowAndAnEmitter: each constant of the type EventType is in the table of events, and something
-// that runs in the server tells events of it.
+// TestF4EveryTypeOfEventsHasARowAndAnEmitter: each constant of the type EventType is in the table of events, and
+// something that runs in the server tells events of it.
 func TestF4EveryTypeOfEventsHasARowAndAnEmitter(t *testing.T) {
 	used := make(map[string]bool)
 	err := filepath.WalkDir(filepath.Join(root, "internal"), func(name string, _ fs.DirEntry, err error) error {
@@ -112,8 +112,8 @@ func TestF4EveryTypeOfEventsHasARowAndAnEmitter(t *testing.T) {
 	}
 }
 
-// TestF4EveryMemberIsInADescription: each member of each type of package api is in docs/openapi.yaml or in the description
-// of the admin API, under a schema of the type's name. The files are read as they are checked in.
+// TestF4EveryMemberIsInADescription: each member of each type of package api is in docs/openapi.yaml or in the
+// description of the admin API, under a schema of the type's name. The files are read as they are checked in.
 func TestF4EveryMemberIsInADescription(t *testing.T) {
 	schemas := make(map[string]map[string]any) // members by schema
 	note := func(all map[string]any) {

@@ -1,5 +1,5 @@
-// Licenses writes the licences of all modules that the program threeds is built from into the file that `threeds licenses`
-// prints. Run it with
+// Licenses writes the licences of all modules that the program threeds is built from into the file that `threeds
+// licenses` prints. Run it with
 //
 //	go generate ./...
 //

@@ -44,8 +44,8 @@ type raceList struct {
 // A raceException is a test that runs without the detector though its package runs under it.
 type raceException struct{ pkg, test string }
 
-// readRaceList reads race.txt: a package a line, and why it is tested under the race detector; or "-", a package, a test of
-// it, and why this one is not.
+// readRaceList reads race.txt: a package a line, and why it is tested under the race detector; or "-", a package, a
+// test of it, and why this one is not.
 func readRaceList(text string) (*raceList, error) {
 	list := &raceList{packages: map[string]string{}}
 	for line := range strings.Lines(text) {

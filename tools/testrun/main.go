@@ -6,8 +6,8 @@
 //	go run ./tools/testrun -all       # and those that take long: make test-all
 //	go run ./tools/testrun -list      # the steps, and which packages each of them tests
 //
-// Everything that the steps print, and each event of each test, is in artifacts/. With TESTSLOW=4 in the environment all
-// processes of the run get a quarter of the processor time that the machine has.
+// Everything that the steps print, and each event of each test, is in artifacts/. With TESTSLOW=4 in the environment
+// all processes of the run get a quarter of the processor time that the machine has.
 package main
 
 import (
@@ -169,8 +169,8 @@ func (r *runner) list(out io.Writer) {
 	}
 }
 
-// run does the steps, one after the other. A step of tests that fails does not keep the next ones from being done; a step
-// before them does, since what does not compile need not be tested.
+// run does the steps, one after the other. A step of tests that fails does not keep the next ones from being done; a
+// step before them does, since what does not compile need not be tested.
 func (r *runner) run(ctx context.Context, chosen []step, out io.Writer) int {
 	start, failed := time.Now(), []string{}
 	for _, s := range chosen {

@@ -52,8 +52,8 @@ func runSlowly(ctx context.Context, slow int, out, errs io.Writer) int {
 	return 0
 }
 
-// makeGroup makes a cgroup whose processes get quota microseconds of processors in each period. It knows both versions of
-// cgroups.
+// makeGroup makes a cgroup whose processes get quota microseconds of processors in each period. It knows
+// both versions of cgroups.
 func makeGroup(quota int) (dir string, remove func(), err error) {
 	name := "testrun-" + strconv.Itoa(os.Getpid())
 	for _, kind := range []struct{ parent, file, text, shareFile, share string }{

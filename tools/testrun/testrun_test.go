@@ -91,15 +91,16 @@ func raceListOf(t *testing.T) *raceList {
 	return list
 }
 
-// TestRaceListHasReasons: a line of race.txt without a reason, or twice, is an error, and so is a test whose package is not
-// tested under the detector.
+// TestRaceListHasReasons: a line of race.txt without a reason, or twice, is an error, and so is a test whose package is
+// not tested under the detector.
 func TestRaceListHasReasons(t *testing.T) {
 	for _, text := range []string{"internal/engine/auth\n", "a b\na c\n", "a b\n- a TestLoop\n", "- a TestLoop a long loop\n"} {
 		if _, err := readRaceList(text); err == nil {
 			t.Errorf("%q: no error", text)
 		}
 	}
-	list, err := readRaceList("# comment\n\ninternal/engine/auth  waits and answers meet\n- internal/engine/auth TestLoop a long loop\n- internal/engine/auth TestAllocs it counts\n")
+	list, err := readRaceList(
+		"# comment\n\ninternal/engine/auth  waits and answers meet\n- internal/engine/auth TestLoop a long loop\n- internal/engine/auth TestAllocs it counts\n")
 	if err != nil || list.packages["internal/engine/auth"] != "waits and answers meet" || list.pattern() != "^(TestLoop|TestAllocs)$" {
 		t.Errorf("%+v, %v", list, err)
 	}

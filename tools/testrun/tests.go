@@ -21,9 +21,9 @@ import (
 // that waits in vain.
 const packageTime = 20 * time.Minute
 
-// withoutRace keeps the race detector out of the transpiled SQLite, where it finds nothing and costs a third. It must not be
-// kept out of packages with generic functions: the linker keeps one copy of each for all packages, and with one that is not
-// watched the detector sees races where there are none.
+// withoutRace keeps the race detector out of the transpiled SQLite, where it finds nothing and costs a third. It must
+// not be kept out of packages with generic functions: the linker keeps one copy of each for all packages, and with one
+// that is not watched the detector sees races where there are none.
 const withoutRace = "-gcflags=modernc.org/sqlite/lib=-race=false"
 
 // A result is what the tests of one package came to.
@@ -58,14 +58,14 @@ func testPlain(ctx context.Context, r *runner, log io.Writer) error {
 	return errors.Join(err, r.testAll(ctx, log, "plain-race", append(r.flags(plain), "-run="+r.raceList.pattern()), some))
 }
 
-// testOutside tests the stores, and the program from outside, with a browser and without. All wait much, so they are tested
-// together.
+// testOutside tests the stores, and the program from outside, with a browser and without. All wait much, so
+// they are tested together.
 func testOutside(ctx context.Context, r *runner, log io.Writer) error {
 	return r.testAll(ctx, log, "outside", r.flags(e2e), slices.Concat(r.groups[browser], r.groups[e2e], r.groups[database]))
 }
 
-// testAll tests packages, those of each module with one call of the go command, all at once. It leaves the events and the
-// count of the step in artifacts/.
+// testAll tests packages, those of each module with one call of the go command, all at once. It leaves the events and
+// the count of the step in artifacts/.
 func (r *runner) testAll(ctx context.Context, log io.Writer, step string, flags []string, packages []testPackage) error {
 	events, err := os.Create(filepath.Join(r.artifacts, step+".json"))
 	if err != nil {
@@ -133,9 +133,9 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// readEvents counts the tests of each package, and copies each event to events. To log it writes what each test that failed
-// has said, why tests were skipped, and everything that a package said which did not compile or ended in the middle of a
-// test. Each write is of whole lines, for others write to both.
+// readEvents counts the tests of each package, and copies each event to events. To log it writes what each test that
+// failed has said, why tests were skipped, and everything that a package said which did not compile or ended in the
+// middle of a test. Each write is of whole lines, for others write to both.
 func readEvents(in io.Reader, events, log io.Writer) []result {
 	byPath := map[string]*result{}
 	said := map[string]*strings.Builder{}

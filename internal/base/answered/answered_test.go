@@ -8,8 +8,8 @@ import (
 	"github.com/openthreeds/threeds/internal/base/answered"
 )
 
-// TestStatusIsThatOfTheAnswer: what comes before the answer, or after its beginning, does not count, and an answer without a
-// status has 200. The header can be changed when the answer begins, once.
+// TestStatusIsThatOfTheAnswer: what comes before the answer, or after its beginning, does not count, and an answer
+// without a status has 200. The header can be changed when the answer begins, once.
 func TestStatusIsThatOfTheAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		serve func(w http.ResponseWriter)

@@ -24,7 +24,8 @@ func spellings(number string) []string {
 
 // TestA4EverySpellingOfACardNumberIsHidden: alone, in a text and in an address.
 func TestA4EverySpellingOfACardNumberIsHidden(t *testing.T) {
-	for _, number := range []string{"4111111111111111", "5555555555554444", "2223000000000007", "378200000000000", "6304000000000000", "6212000000000001", "4222222222222", "6799990100000000019"} {
+	for _, number := range []string{"4111111111111111", "5555555555554444", "2223000000000007", "378200000000000",
+		"6304000000000000", "6212000000000001", "4222222222222", "6799990100000000019"} {
 		for _, spelling := range spellings(number) {
 			if len(number) < 16 && strings.Contains(spelling, number[:4]) && spelling != number { // groups of others are alike
 				continue

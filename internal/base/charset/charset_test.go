@@ -65,7 +65,8 @@ func TestR10aTableSaysWhatDecides(t *testing.T) {
 			if !utf8.ValidRune(r) {
 				continue
 			}
-			if span.ASCII != (charset.Find(string(r), charset.ASCII) == charset.Allowed) || span.Unicode != (charset.Find(string(r), charset.Unicode) == charset.Allowed) {
+			if span.ASCII != (charset.Find(string(r), charset.ASCII) == charset.Allowed) ||
+				span.Unicode != (charset.Find(string(r), charset.Unicode) == charset.Allowed) {
 				t.Fatalf("%U is not as the table says", r)
 			}
 		}

@@ -56,8 +56,8 @@ func answer(mediaType, text string) http.Handler {
 	})
 }
 
-// TestPagesAreCompressedForThoseWhoAcceptIt: an answer is under gzip only if the client takes that, the method is GET or
-// HEAD, and the answer is a page, a script, a style, a picture in SVG or JSON, and long. Its text stays what it was.
+// TestPagesAreCompressedForThoseWhoAcceptIt: an answer is under gzip only if the client takes that, the method is GET
+// or HEAD, and the answer is a page, a script, a style, a picture in SVG or JSON, and long. Its text stays what it was.
 func TestPagesAreCompressedForThoseWhoAcceptIt(t *testing.T) {
 	for _, tt := range []struct {
 		method, accept, mediaType, text string

@@ -1,5 +1,5 @@
-// Package difftest shows in tests what differs between two values. Use [Diff] where a test has a value that it wants and
-// one that it got, and both are long.
+// Package difftest shows in tests what differs between two values. Use [Diff] where a test has a value that it wants
+// and one that it got, and both are long.
 package difftest
 
 import (
@@ -28,8 +28,8 @@ func Diff(want, got any) string {
 	return lines(strings.Split(wantText, "\n"), strings.Split(gotText, "\n"))
 }
 
-// pretty returns the text of a value: a string as it is, anything else as indented JSON or, if it has no JSON, in the way
-// of fmt.
+// pretty returns the text of a value: a string as it is, anything else as indented JSON or, if it has no
+// JSON, in the way of fmt.
 func pretty(value any) string {
 	if text, ok := value.(string); ok {
 		return text
@@ -44,7 +44,8 @@ func pretty(value any) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// lines returns the difference between two lists of lines that differ, or whose values differ although the lines do not.
+// lines returns the difference between two lists of lines that differ, or whose values differ
+// although the lines do not.
 func lines(want, got []string) string {
 	first := 0
 	for first < min(len(want), len(got)) && want[first] == got[first] {

@@ -13,16 +13,17 @@ import (
 // inNamespace names the environment variable that says in which folder a process with mounts of its own is to look.
 const inNamespace = "KEYFILE_TEST_MOUNTS"
 
-// mounts makes, in the current folder, a file that is mounted by itself and a folder that is read-only, and runs a command.
+// mounts makes, in the current folder, a file that is mounted by itself and a folder that is
+// read-only, and runs a command.
 const mounts = `set -e
 mount --bind content alone/keys.json
 mount --bind folder folder
 mount -o remount,bind,ro folder
 exec "$@"`
 
-// TestO1CheckReplaceSaysWhatReplaceCanDo: a file in a folder is replaced. One in a folder that is mounted read-only, as a
-// Secret of Kubernetes is, and one that is mounted by itself, as containers may have it, cannot be, and the check says so
-// without changing anything.
+// TestO1CheckReplaceSaysWhatReplaceCanDo: a file in a folder is replaced. One in a folder that is mounted read-only, as
+// a Secret of Kubernetes is, and one that is mounted by itself, as containers may have it, cannot be, and the check
+// says so without changing anything.
 func TestO1CheckReplaceSaysWhatReplaceCanDo(t *testing.T) {
 	if dir := os.Getenv(inNamespace); dir != "" {
 		checkMounts(t, dir)

@@ -1,5 +1,5 @@
-// Package leaktest fails the tests of a package that leave goroutines behind. Call [Main] in TestMain. A test in a bubble
-// of testing/synctest needs none of this: the bubble itself fails if a goroutine stays.
+// Package leaktest fails the tests of a package that leave goroutines behind. Call [Main] in TestMain. A test in a
+// bubble of testing/synctest needs none of this: the bubble itself fails if a goroutine stays.
 package leaktest
 
 import (
@@ -32,10 +32,10 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Wait returns nil as soon as no goroutine is left but its own and those of the runtime. It has no time limit of its own,
-// since a machine may be slow: it gives up shortly before the time limit of the test binary (go test -timeout), counted
-// from the call, is over. Then the error shows the stacks of the goroutines that stay. After some seconds it already
-// prints them on stderr.
+// Wait returns nil as soon as no goroutine is left but its own and those of the runtime. It has no time limit of its
+// own, since a machine may be slow: it gives up shortly before the time limit of the test binary (go test -timeout),
+// counted from the call, is over. Then the error shows the stacks of the goroutines that stay. After some seconds it
+// already prints them on stderr.
 func Wait() error {
 	end := time.Time{}
 	if limit, ok := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration); ok && limit > 0 {

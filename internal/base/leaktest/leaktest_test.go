@@ -20,7 +20,8 @@ func stay(running, release chan struct{}) {
 	<-release
 }
 
-// TestWaitShowsGoroutinesThatStay: a goroutine that is left is shown by its function, and none is as soon as it has ended.
+// TestWaitShowsGoroutinesThatStay: a goroutine that is left is shown by its function, and none is
+// as soon as it has ended.
 func TestWaitShowsGoroutinesThatStay(t *testing.T) {
 	running, release := make(chan struct{}), make(chan struct{})
 	go stay(running, release)
@@ -34,8 +35,8 @@ func TestWaitShowsGoroutinesThatStay(t *testing.T) {
 	}
 }
 
-// TestWaitSeesOtherPackages: goroutines that a library keeps count as well, such as those of a connection that was never
-// closed.
+// TestWaitSeesOtherPackages: goroutines that a library keeps count as well, such as those of a connection
+// that was never closed.
 func TestWaitSeesOtherPackages(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -62,15 +62,18 @@ func withoutID(line string) string {
 	return begin + end
 }
 
-// TestG11LinesOfRequestsAreAsTheHandlerMakesThem: whatever is in it, the line of a request is the one that the handler of
-// all other lines would write.
+// TestG11LinesOfRequestsAreAsTheHandlerMakesThem: whatever is in it, the line of a request is the one that the handler
+// of all other lines would write.
 func TestG11LinesOfRequestsAreAsTheHandlerMakesThem(t *testing.T) {
 	noted := map[string]string{
 		"merchant": "Shop & Söhne <1>", "key": "k1", "threeDSServerTransID": "01a1fa01-36cc-465e-ab5f-50d051286852", "scheme": "visa",
 		"bin": "40000000", "last4": "0002", "messageVersion": "2.2.0", "transStatus": "Y", "eci": "05", "reference": "order 4000001234567890",
 		"amount": "12500", "cardHash": "ab",
 	}
-	plain := map[string]string{"merchant": "Shop & Sons <1>", "reference": "order 4000001234567890", "threeDSServerTransID": "41111111-1111-1111-8111-111111111111"}
+	plain := map[string]string{
+		"merchant": "Shop & Sons <1>", "reference": "order 4000001234567890",
+		"threeDSServerTransID": "41111111-1111-1111-8111-111111111111",
+	}
 	all := []loggedRequest{
 		{}, {notes: noted, status: 200, took: 1234567 * time.Nanosecond, directory: 1000 * time.Microsecond}, {notes: plain, status: 200, took: time.Hour},
 		{notes: plain, status: 503, took: time.Microsecond, isSampled: true}, {notes: plain, status: 200, took: -time.Second},

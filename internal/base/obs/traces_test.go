@@ -304,7 +304,8 @@ func TestCollectorFails(t *testing.T) {
 		if exposed := exposedBy(m); !strings.Contains(exposed, `threeds_spans_total{outcome="sent"} `+tt.sent+"\n") {
 			t.Errorf("%s: %s", name, exposed)
 		}
-		if said := out.String(); (tt.said == "") != (said == "") || !strings.Contains(said, tt.said) || strings.Contains(said, "hush") || strings.Count(said, "\n") > 1 {
+		if said := out.String(); (tt.said == "") != (said == "") || !strings.Contains(said, tt.said) ||
+			strings.Contains(said, "hush") || strings.Count(said, "\n") > 1 {
 			t.Errorf("%s: the log says %s", name, said)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package randtest checks in tests that a property holds for random values. Use [Check], whose cases draw their values from
-// a [T]. A case that fails is reported with its seed, and
+// Package randtest checks in tests that a property holds for random values. Use [Check], whose cases draw their values
+// from a [T]. A case that fails is reported with its seed, and
 //
 //	RANDTEST_SEED=0x1f2e3d go test ./internal/peers/ranges -run TestApplyEqualsANaiveReplay
 //

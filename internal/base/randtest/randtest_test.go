@@ -47,8 +47,8 @@ func draw(t *T) []any {
 	}
 }
 
-// TestCheckReportsTheSeedOfACase: however a case fails, its seed is printed, no other case runs after it, and the seed gives
-// the same values again.
+// TestCheckReportsTheSeedOfACase: however a case fails, its seed is printed, no other case runs after it, and the seed
+// gives the same values again.
 func TestCheckReportsTheSeedOfACase(t *testing.T) {
 	for name, fail := range map[string]func(t *T){
 		"Errorf": func(t *T) { t.Errorf("bad") },

@@ -50,7 +50,8 @@ func TestProgress(t *testing.T) {
 	_, _ = p.Write(make([]byte, 500))
 	_, _ = p.Write(make([]byte, 500))
 	p.End()
-	if got := b.String(); !strings.HasPrefix(got, "\rf  [###############...............]  50 %") || !strings.Contains(got, "["+strings.Repeat("#", 30)+"] 100 %") || !strings.HasSuffix(got, " MB/s \n") {
+	if got := b.String(); !strings.HasPrefix(got, "\rf  [###############...............]  50 %") ||
+		!strings.Contains(got, "["+strings.Repeat("#", 30)+"] 100 %") || !strings.HasSuffix(got, " MB/s \n") {
 		t.Errorf("%q", got)
 	}
 }

@@ -26,9 +26,9 @@ func endOf(t testing.TB) (end time.Time) {
 	return end
 }
 
-// Until returns when done returns true, which it calls again and again from the test's own goroutine. It has no time limit
-// of its own, since a machine may be slow: it fails the test with what, shortly before the time limit of the whole test
-// binary (go test -timeout) is over.
+// Until returns when done returns true, which it calls again and again from the test's own goroutine. It has no time
+// limit of its own, since a machine may be slow: it fails the test with what, shortly before the time limit of the
+// whole test binary (go test -timeout) is over.
 func Until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	end := endOf(t)

@@ -220,8 +220,8 @@ func TestK11MatrixOfRolesIsExact(t *testing.T) {
 	}
 }
 
-// TestEveryActOfTheAdminAPIHasARoute: each act that the table gives to the admin API has an operation with its right, and no
-// operation has another.
+// TestEveryActOfTheAdminAPIHasARoute: each act that the table gives to the admin API has an operation with its right,
+// and no operation has another.
 func TestEveryActOfTheAdminAPIHasARoute(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -93,8 +93,8 @@ func TestK4SearchByAdminAPI(t *testing.T) {
 	}
 	for _, path := range []string{
 		"authentications?acctNumber=" + journalCard, "authentications?limit=101", "authentications?limit=many", "authentications?colour=red",
-		"authentications?from=today", "authentications?from=2026-02-02T00:00:00Z&to=2026-02-01T00:00:00Z", "reports", "reports?by=colour", "reports?by=day&to=tomorrow",
-		"billing?from=soon", "billing?to=2026-13", "billing?from=2026-03&to=2026-02",
+		"authentications?from=today", "authentications?from=2026-02-02T00:00:00Z&to=2026-02-01T00:00:00Z", "reports",
+		"reports?by=colour", "reports?by=day&to=tomorrow", "billing?from=soon", "billing?to=2026-13", "billing?from=2026-03&to=2026-02",
 	} {
 		if w := s.call("viewer", "GET", path, ""); w.Code != 400 {
 			t.Errorf("GET %s: %d %s", path, w.Code, w.Body)
@@ -217,7 +217,10 @@ func TestK5ReportOfMandatesIsOrderedByUrgency(t *testing.T) {
 		Share                              float64
 		InForce, HasEnded                  bool
 	}
-	for caller, want := range map[string][]string{"viewer": {"often", "rare", "soon", "later", "advice", "over"}, "own-viewer": {"often", "rare", "soon", "later", "advice", "over"}} {
+	for caller, want := range map[string][]string{
+		"viewer":     {"often", "rare", "soon", "later", "advice", "over"},
+		"own-viewer": {"often", "rare", "soon", "later", "advice", "over"},
+	} {
 		w := s.call(caller, "GET", "reports/mandates", "")
 		var list struct{ Data []row }
 		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || len(list.Data) != len(want) {
@@ -233,7 +236,10 @@ func TestK5ReportOfMandatesIsOrderedByUrgency(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", caller, list.Data[0], first)
 		}
 	}
-	r := journal.Record{ID: foreignID, Merchant: otherShop, API: "emv", Status: "completed", Created: journalDay, Card: journal.Card{Scheme: "visa"}, Unkept: rare[:1]}
+	r := journal.Record{
+		ID: foreignID, Merchant: otherShop, API: "emv", Status: "completed", Created: journalDay,
+		Card: journal.Card{Scheme: "visa"}, Unkept: rare[:1],
+	}
 	if _, err := s.handler.Journal.Write(t.Context(), []journal.Entry{{Kind: journal.Resulted, Record: r}}); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +256,8 @@ func TestK5ReportOfMandatesIsOrderedByUrgency(t *testing.T) {
 	}
 }
 
-// TestK5BillingCountsMonths: those that are asked for, from the first to the last, and one merchant's people see theirs.
+// TestK5BillingCountsMonths: those that are asked for, from the first to the last, and one
+// merchant's people see theirs.
 func TestK5BillingCountsMonths(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

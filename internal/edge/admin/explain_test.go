@@ -26,7 +26,8 @@ func TestK4ExplainByAPI(t *testing.T) {
 			t.Errorf("%s %s %.40s: %d %.300s", test.caller, test.path, test.body, w.Code, w.Body)
 		}
 	}
-	if foreign, unknown := s.call("own-admin", "POST", "explain?merchant=Other+Shop", "{}"), s.call("own-admin", "POST", "explain?merchant=Nobody", "{}"); foreign.Body.String() != unknown.Body.String() {
+	if foreign, unknown := s.call("own-admin", "POST", "explain?merchant=Other+Shop", "{}"),
+		s.call("own-admin", "POST", "explain?merchant=Nobody", "{}"); foreign.Body.String() != unknown.Body.String() {
 		t.Errorf("another merchant: %s, want %s", foreign.Body, unknown.Body)
 	}
 	if trail := s.call("admin", "GET", "audit", "").Body.String(); !strings.Contains(trail, `"data":[]`) {

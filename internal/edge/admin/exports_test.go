@@ -57,7 +57,8 @@ func TestK11JournalIsExportedAndErased(t *testing.T) {
 		t.Errorf("after the erasure %d records are found, %v", len(page.Records), err)
 	}
 	trail := s.call("admin", "GET", "audit", "").Body.String()
-	if !strings.Contains(trail, "journal.erase") || !strings.Contains(trail, "journal.export") || strings.Contains(trail, journalCard) || strings.Contains(trail, "0103") {
+	if !strings.Contains(trail, "journal.erase") || !strings.Contains(trail, "journal.export") ||
+		strings.Contains(trail, journalCard) || strings.Contains(trail, "0103") {
 		t.Errorf("the audit trail: %s", trail)
 	}
 	s.handler.JournalKeys = nil

@@ -53,7 +53,8 @@ func (s *site) newEvent(merchant string) string {
 	return e.ID
 }
 
-// TestK9WebhooksByAPI: an endpoint from its beginning to its end. The secret is in the answer that makes it, and nowhere else.
+// TestK9WebhooksByAPI: an endpoint from its beginning to its end. The secret is in the answer that
+// makes it, and nowhere else.
 func TestK9WebhooksByAPI(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -132,7 +133,8 @@ func TestK9EventsByAPI(t *testing.T) {
 	}
 	one, next, _ := page("merchant=Corner+Shop&limit=1")
 	two, end, _ := page("merchant=Corner+Shop&limit=1&cursor=" + next)
-	if all := append(one, two...); len(all) != 2 || end != "" || !strings.Contains(strings.Join(all, " "), first) || !strings.Contains(strings.Join(all, " "), second) {
+	if all := append(one, two...); len(all) != 2 || end != "" || !strings.Contains(strings.Join(all, " "), first) ||
+		!strings.Contains(strings.Join(all, " "), second) {
 		t.Errorf("two pages have %v, and then %q", all, end)
 	}
 	all, _, text := page("merchant=Corner+Shop")
@@ -188,7 +190,8 @@ func TestK2ForeignWebhooksAreUnknown(t *testing.T) {
 	for _, test := range []struct{ method, foreign, unknown, body string }{
 		{"GET", "webhook-endpoints/" + hook, "webhook-endpoints/ep_x", ""}, {"PATCH", "webhook-endpoints/" + hook, "webhook-endpoints/ep_x", `{"disabled": true}`},
 		{"PATCH", "webhook-endpoints/" + hook, "webhook-endpoints/ep_x", `{"url": ""}`}, {"DELETE", "webhook-endpoints/" + hook, "webhook-endpoints/ep_x", ""},
-		{"POST", "webhook-endpoints/" + hook + "/rotate", "webhook-endpoints/ep_x/rotate", ""}, {"POST", "webhook-endpoints/" + hook + "/test", "webhook-endpoints/ep_x/test", ""},
+		{"POST", "webhook-endpoints/" + hook + "/rotate", "webhook-endpoints/ep_x/rotate", ""},
+		{"POST", "webhook-endpoints/" + hook + "/test", "webhook-endpoints/ep_x/test", ""},
 		{"GET", "events/" + event, "events/evt_x", ""}, {"POST", "events/" + event + "/resend", "events/evt_x/resend", ""},
 		{"GET", "events?endpoint=" + hook, "events?endpoint=ep_x", ""}, {"GET", "events?merchant=Other+Shop", "events?merchant=Nobody", ""},
 		{"POST", "webhook-endpoints", "webhook-endpoints", `{"merchant": "Other Shop", "url": "https://shop.example/"}`},

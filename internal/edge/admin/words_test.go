@@ -27,7 +27,8 @@ func TestO8UnknownWordsAreRefused(t *testing.T) {
 			t.Errorf("%s: %d %s, want 400 with %q", query, w.Code, w.Body, want)
 		}
 	}
-	for _, query := range []string{"authentications?scheme=jcb&status=failed", "audit?action=key.create", "authentications?merchant=" + strings.ReplaceAll(otherShop, " ", "+") + "&status=expired"} {
+	for _, query := range []string{"authentications?scheme=jcb&status=failed", "audit?action=key.create",
+		"authentications?merchant=" + strings.ReplaceAll(otherShop, " ", "+") + "&status=expired"} {
 		if w := s.call("admin", "GET", query, ""); w.Code != 200 {
 			t.Errorf("%s: %d %s", query, w.Code, w.Body)
 		}
@@ -44,7 +45,10 @@ func TestMerchantWithKeysAloneExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	const path = "merchants/Keys%20Only"
-	for query, want := range map[string]string{path: `"source":"keys"`, "merchants": name, "authentications?merchant=Keys+Only": `"data":[]`, "events?merchant=Keys+Only": `"data":[]`} {
+	for query, want := range map[string]string{
+		path: `"source":"keys"`, "merchants": name, "authentications?merchant=Keys+Only": `"data":[]`,
+		"events?merchant=Keys+Only": `"data":[]`,
+	} {
 		if w := s.call("viewer", "GET", query, ""); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %s", query, w.Code, w.Body)
 		}

@@ -164,7 +164,8 @@ func TestD50SignatureComesBeforeKeptAnswers(t *testing.T) {
 func TestACPIsOffUnlessConfigured(t *testing.T) {
 	h := newHandler(new(fake))
 	for _, path := range []string{delegatePath, delegatePath + "/" + sessionID, delegatePath + "/" + sessionID + "/authenticate"} {
-		if got, want := ask(h, path, "k", strings.NewReader("{}")), ask(h, "/nowhere", "k", strings.NewReader("{}")); got.Code != 404 || got.Body.String() != want.Body.String() {
+		if got, want := ask(h, path, "k", strings.NewReader("{}")),
+			ask(h, "/nowhere", "k", strings.NewReader("{}")); got.Code != 404 || got.Body.String() != want.Body.String() {
 			t.Errorf("%s: %d %s, want %s", path, got.Code, got.Body, want.Body)
 		}
 	}

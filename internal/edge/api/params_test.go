@@ -20,7 +20,8 @@ func FuzzParams(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		form := readForm(body)
-		if want, err := url.ParseQuery(body); err == nil && body != "" && !strings.Contains(body, "&&") && !strings.HasPrefix(body, "&") && !strings.HasSuffix(body, "&") {
+		if want, err := url.ParseQuery(body); err == nil && body != "" && !strings.Contains(body, "&&") &&
+			!strings.HasPrefix(body, "&") && !strings.HasSuffix(body, "&") {
 			if diff := difftest.Diff(want, form); diff != "" {
 				t.Errorf("readForm(%q) (-want +got):\n%s", body, diff)
 			}

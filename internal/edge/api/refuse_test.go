@@ -307,10 +307,14 @@ func TestErrosOfTheListener(t *testing.T) {
 		code               int
 		says               string
 	}{
-		{"POST", "/nowhere", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
-		{"GET", "/nowhere", "", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
-		{"POST", "/%70reauth", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
-		{"POST", "/%65nrolled", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
+		{"POST", "/nowhere", "{}", 404,
+			"There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
+		{"GET", "/nowhere", "", 404,
+			"There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
+		{"POST", "/%70reauth", "{}", 404,
+			"There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
+		{"POST", "/%65nrolled", "{}", 404,
+			"There is no such operation; there are /preauth, /auth, /postauth, /authentications, /outcome, /lookup, /explain, /webhook-endpoints, /events, /enrolled and /check"},
 		{"GET", "/preauth", "", 405, "The method is POST"},
 		{"POST", "/preauth", strings.Repeat(" ", maxBody+1), 413, "The body is larger than 65536 bytes"},
 		{"POST", "/auth", strings.Repeat(" ", maxAuthBody+1), 413, "The body is larger than 262144 bytes"},
@@ -598,7 +602,8 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 				start, said := time.Now(), bufio.NewReader(ours)
 				const length = 10
 				for range 2 { // the connection is good for another, but after the last
-					_, err := fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nAuthorization: Basic azo=\r\n%sContent-Length: %d\r\n\r\n", path, tt.header, length)
+					_, err := fmt.Fprintf(ours,
+						"POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nAuthorization: Basic azo=\r\n%sContent-Length: %d\r\n\r\n", path, tt.header, length)
 					if err != nil {
 						t.Fatal(err)
 					}

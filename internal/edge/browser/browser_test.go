@@ -173,7 +173,8 @@ func TestD64UnknownInTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestD64Headers: no answer is stored, framed by strangers, sniffed or named in a Referer; CORS never allows credentials.
+// TestD64Headers: no answer is stored, framed by strangers, sniffed or named in a Referer; CORS
+// never allows credentials.
 func TestD64Headers(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
@@ -212,7 +213,8 @@ func TestD62GetBindsNothing(t *testing.T) {
 		t.Errorf("bound to %q, version %d", row.Binding, row.View.Version)
 	}
 	cookies := page.Result().Cookies()
-	if len(cookies) != 1 || !strings.HasPrefix(cookies[0].Name, "__Host-") || !cookies[0].HttpOnly || !cookies[0].Secure || cookies[0].SameSite != http.SameSiteLaxMode || len(cookies[0].Value) < 43 {
+	if len(cookies) != 1 || !strings.HasPrefix(cookies[0].Name, "__Host-") || !cookies[0].HttpOnly || !cookies[0].Secure ||
+		cookies[0].SameSite != http.SameSiteLaxMode || len(cookies[0].Value) < 43 {
 		t.Errorf("cookies %v", cookies)
 	}
 }
@@ -526,14 +528,15 @@ func TestD77Colours(t *testing.T) {
 	if strings.Contains(string(body), "display:none}") && strings.Contains(string(body), "red}") || !strings.Contains(string(body), "#ffb000") {
 		t.Errorf("colours: %s", body)
 	}
-	if logo := get(h, "/a/"+token+"/logo"); logo.Header().Get("Content-Type") != "image/svg+xml" || !strings.Contains(logo.Header().Get("Content-Security-Policy"), "sandbox") {
+	if logo := get(h, "/a/"+token+"/logo"); logo.Header().Get("Content-Type") != "image/svg+xml" ||
+		!strings.Contains(logo.Header().Get("Content-Security-Policy"), "sandbox") {
 		t.Errorf("logo: %v", logo.Header())
 	}
 }
 
-// TestPagesAndScriptsAreCompressed: the hosted page and threeds.js take three fifths of their length at most to a browser that
-// accepts gzip, and are the same to one that does not. A script can be fetched in parts, and is not sent again to a
-// browser that has it.
+// TestPagesAndScriptsAreCompressed: the hosted page and threeds.js take three fifths of their length at most to a
+// browser that accepts gzip, and are the same to one that does not. A script can be fetched in parts, and is not sent
+// again to a browser that has it.
 func TestPagesAndScriptsAreCompressed(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)

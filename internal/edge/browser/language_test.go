@@ -8,8 +8,8 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
-// TestD77LanguageOfAPage: locale of threeds.js, browserLanguage of the request, Accept-Language, in this order. An entry
-// that is no known language does not count, and those around it do.
+// TestD77LanguageOfAPage: locale of threeds.js, browserLanguage of the request, Accept-Language, in this order. An
+// entry that is no known language does not count, and those around it do.
 func TestD77LanguageOfAPage(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ locale, request, accept, hosted, script string }{

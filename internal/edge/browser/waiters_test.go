@@ -51,7 +51,8 @@ func TestOV6FourRequestsOfATokenMayWait(t *testing.T) {
 			answers = append(answers, waits(token))
 		}
 		fifth := <-waits(token)
-		if body := fifth.Body.String(); fifth.Code != 200 || !strings.Contains(body, `"pause":1`) || !strings.Contains(body, `"version":7`) || time.Since(start) != 0 {
+		if body := fifth.Body.String(); fifth.Code != 200 || !strings.Contains(body, `"pause":1`) ||
+			!strings.Contains(body, `"version":7`) || time.Since(start) != 0 {
 			t.Errorf("the fifth: %d %s after %v, want 200 with the state and a pause, at once", fifth.Code, body, time.Since(start))
 		}
 		answers = append(answers, waits(other))
@@ -66,8 +67,8 @@ func TestOV6FourRequestsOfATokenMayWait(t *testing.T) {
 	})
 }
 
-// TestOV6WhoComesBackFromTheBankWaitsInFourPlaces: requests that wait for the result after a challenge are limited like those
-// of threeds.js.
+// TestOV6WhoComesBackFromTheBankWaitsInFourPlaces: requests that wait for the result after a challenge are limited
+// like those of threeds.js.
 func TestOV6WhoComesBackFromTheBankWaitsInFourPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := newTestHandler(func(s *Settings) { s.Engine = patientEngine{s.Engine} })

@@ -9,8 +9,8 @@ import (
 	"testing/iotest"
 )
 
-// TestReadBodyOfKnownLength: a short body whose length was announced is read into memory of that length, unless the client
-// sends it slowly. A body that ends early or late is what has come, and one that breaks is an error.
+// TestReadBodyOfKnownLength: a short body whose length was announced is read into memory of that length, unless the
+// client sends it slowly. A body that ends early or late is what has come, and one that breaks is an error.
 func TestReadBodyOfKnownLength(t *testing.T) {
 	const free = 16 << 10
 	none := func() (int64, error) { t.Error("a short body asks for room"); return 0, nil }

@@ -250,8 +250,8 @@ func TestDrainOfAClosedConnection(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForConnectionsWithAnAnswer: a client has its answer and sends the next request while net/http has not yet
-// called the connection idle. If the server were shut down at that moment, net/http would close the connection.
+// TestDrainWaitsForConnectionsWithAnAnswer: a client has its answer and sends the next request while net/http has not
+// yet called the connection idle. If the server were shut down at that moment, net/http would close the connection.
 func TestDrainWaitsForConnectionsWithAnAnswer(t *testing.T) {
 	var k Drainer
 	idle := make(chan bool)

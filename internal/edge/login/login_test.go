@@ -15,7 +15,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// TestK2FirstOperatorByLink: the link of an invitation registers a passkey, once and within an hour, and the passkey logs in.
+// TestK2FirstOperatorByLink: the link of an invitation registers a passkey, once and within an hour,
+// and the passkey logs in.
 func TestK2FirstOperatorByLink(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -256,7 +257,10 @@ func TestD140NotLoggedIn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	v := s.newVisitor()
-	for path, want := range map[string]string{"/": "/login", "/whoami?a=b&c=%2F": "/login?next=%2Fwhoami%3Fa%3Db%26c%3D%252F", "/no/such": "/login?next=%2Fno%2Fsuch"} {
+	for path, want := range map[string]string{
+		"/": "/login", "/whoami?a=b&c=%2F": "/login?next=%2Fwhoami%3Fa%3Db%26c%3D%252F",
+		"/no/such": "/login?next=%2Fno%2Fsuch",
+	} {
 		if a := v.get(path); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != want || strings.Contains(a.body, "whoami?") {
 			t.Errorf("%s: HTTP %d, Location %q, want %q", path, a.StatusCode, a.Header.Get("Location"), want)
 		}
@@ -264,7 +268,8 @@ func TestD140NotLoggedIn(t *testing.T) {
 	owner := s.newOperator("jo", operator.Admin)
 	for _, next := range []string{
 		"//evil.example", "https://evil.example/", `/\evil.example`, `\\evil.example`, "/\t/evil.example", "/\n/evil.example", "javascript:alert(1)",
-		"evil.example", "", "///evil.example", "/" + strings.Repeat("x", 2000), "/logout", "/login?next=/login", "/\x00", "http:/evil.example", " //evil.example", "/%",
+		"evil.example", "", "///evil.example", "/" + strings.Repeat("x", 2000), "/logout", "/login?next=/login", "/\x00",
+		"http:/evil.example", " //evil.example", "/%",
 	} {
 		in := &visitor{s, s.newVisitor().client, owner.key}
 		if a := in.logIn(next); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/" {
@@ -286,7 +291,8 @@ func TestD142FormsComeFromOurPages(t *testing.T) {
 		t.Fatalf("a form of ours: HTTP %d", a.StatusCode)
 	}
 	for _, origins := range [][]string{
-		nil, {""}, {"null"}, {"https://evil.example"}, {strings.Replace(s.URL, "http:", "https:", 1)}, {"http://localhost"}, {s.URL + "/"}, {s.URL, s.URL}, {"http://127.0.0.1:1"},
+		nil, {""}, {"null"}, {"https://evil.example"}, {strings.Replace(s.URL, "http:", "https:", 1)}, {"http://localhost"},
+		{s.URL + "/"}, {s.URL, s.URL}, {"http://127.0.0.1:1"},
 	} {
 		for _, path := range []string{"/whoami", "/logout", "/login", s.invite(operator.Invitation{Role: operator.Admin})} {
 			if a := v.postFrom(path, good, origins...); a.StatusCode != http.StatusForbidden {
@@ -296,12 +302,14 @@ func TestD142FormsComeFromOurPages(t *testing.T) {
 	}
 	path, registering := s.invite(operator.Invitation{Role: operator.Admin}), s.newVisitor()
 	f := registering.get(path).form(t)
-	if a := registering.postFrom(path, url.Values{"csrf": {f.csrf}, "credential": {registering.key.create(s.URL, &f)}}, "https://evil.example"); a.StatusCode != http.StatusForbidden {
+	if a := registering.postFrom(path, url.Values{"csrf": {f.csrf}, "credential": {registering.key.create(s.URL, &f)}},
+		"https://evil.example"); a.StatusCode != http.StatusForbidden {
 		t.Errorf("a good registration from elsewhere: HTTP %d", a.StatusCode)
 	}
 	entering := &visitor{s, s.newVisitor().client, v.key}
 	f = entering.get("/login").form(t)
-	if a := entering.postFrom("/login", url.Values{"csrf": {f.csrf}, "credential": {v.key.get(s.URL, &f)}}, "https://evil.example"); a.StatusCode != http.StatusForbidden {
+	if a := entering.postFrom("/login", url.Values{"csrf": {f.csrf}, "credential": {v.key.get(s.URL, &f)}},
+		"https://evil.example"); a.StatusCode != http.StatusForbidden {
 		t.Errorf("a good login from elsewhere: HTTP %d", a.StatusCode)
 	}
 	for name, form := range map[string]url.Values{"none": {}, "an empty one": {"csrf": {""}}, "that of another session": {"csrf": {other.csrf()}}} {

@@ -190,7 +190,8 @@ func TestD143Algorithms(t *testing.T) {
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
 	must(t, err)
 	i.keys.PublicKeys = append(i.keys.PublicKeys,
-		oidctest.PublicKey{PublicKey: ecKey.Public(), KeyID: "ec2", Algorithm: "ES256"}, oidctest.PublicKey{PublicKey: edKey.Public(), KeyID: "ed2", Algorithm: "EdDSA"})
+		oidctest.PublicKey{PublicKey: ecKey.Public(), KeyID: "ec2", Algorithm: "ES256"},
+		oidctest.PublicKey{PublicKey: edKey.Public(), KeyID: "ed2", Algorithm: "EdDSA"})
 	rsaKey := i.key
 	for _, test := range []struct {
 		key           crypto.PrivateKey
@@ -258,7 +259,8 @@ func TestD143StateBindsTheBrowser(t *testing.T) {
 		return v.get("/login/oidc/callback?" + q.Encode())
 	}
 	for name, change := range map[string]url.Values{
-		"another state": {"state": {"x"}}, "no state": {"state": {""}}, "another issuer": {"iss": {"https://id.example"}}, "another code": {"code": {"x"}}, "an error": {"error": {"access_denied"}},
+		"another state": {"state": {"x"}}, "no state": {"state": {""}}, "another issuer": {"iss": {"https://id.example"}},
+		"another code": {"code": {"x"}}, "an error": {"error": {"access_denied"}},
 	} {
 		if a := back(v, change); a.StatusCode != http.StatusForbidden || v.isIn() {
 			t.Errorf("%s: HTTP %d", name, a.StatusCode)
@@ -354,7 +356,9 @@ func TestD143IssuerByHTTPSAlone(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"issuer": "http://%[1]s", "authorization_endpoint": "http://%[1]s/auth", "token_endpoint": "http://id.example/token", "jwks_uri": "http://%[1]s/keys"}`, r.Host)
+		fmt.Fprintf(w,
+			`{"issuer": "http://%[1]s", "authorization_endpoint": "http://%[1]s/auth", "token_endpoint": "http://id.example/token", "jwks_uri": "http://%[1]s/keys"}`,
+			r.Host)
 	})
 	bad := httptest.NewServer(mux)
 	t.Cleanup(bad.Close)
@@ -422,9 +426,11 @@ func TestCase35GroupsAtUserInfo(t *testing.T) {
 		role             operator.Role // "": refused
 		log, page        string
 	}{
-		"at userinfo alone":         {map[string]any{}, map[string]any{"sub": "4711", "groups": []string{"ops"}, "email": "jo@shop.example"}, operator.Operator, "", ""},
-		"in both":                   {map[string]any{"groups": []string{"look"}}, map[string]any{"sub": "4711", "groups": []string{"boss"}}, operator.Viewer, "", ""},
-		"none in the ID token":      {map[string]any{"groups": []string{}}, map[string]any{"sub": "4711", "groups": []string{"boss"}}, "", "", "none of the groups has a role"},
+		"at userinfo alone": {map[string]any{},
+			map[string]any{"sub": "4711", "groups": []string{"ops"}, "email": "jo@shop.example"}, operator.Operator, "", ""},
+		"in both": {map[string]any{"groups": []string{"look"}}, map[string]any{"sub": "4711", "groups": []string{"boss"}}, operator.Viewer, "", ""},
+		"none in the ID token": {map[string]any{"groups": []string{}},
+			map[string]any{"sub": "4711", "groups": []string{"boss"}}, "", "", "none of the groups has a role"},
 		"of somebody else":          {map[string]any{}, map[string]any{"sub": "4712", "groups": []string{"boss"}}, "", "another subject", "not accepted"},
 		"of nobody":                 {map[string]any{}, map[string]any{"groups": []string{"boss"}}, "", "another subject", "not accepted"},
 		"nowhere":                   {map[string]any{}, map[string]any{"sub": "4711"}, "", "claim=groups", "does not say which groups"},

@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/internal/edge/pages/consoletest"
 )
 
-// TestK7CertificatesInTheConsole: an operator makes a key, sends the request away, installs the answer, tries it, brings it
-// into use and goes back. A refusal is shown with what was typed. No page has a key.
+// TestK7CertificatesInTheConsole: an operator makes a key, sends the request away, installs the answer, tries it,
+// brings it into use and goes back. A refusal is shown with what was typed. No page has a key.
 func TestK7CertificatesInTheConsole(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -18,13 +18,18 @@ func TestK7CertificatesInTheConsole(t *testing.T) {
 	n.Directories[0].Managed = true
 	ca := consoletest.NewCA(s.Site)
 	s.want(s.get("viewer", "/certificates"), 200, "From files", "CN=3ds.example", "122 days")
-	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"request"}, "key": {"p256"}, "subject": {"3ds.example"}}), 400, "is not KEY=VALUE", `value="3ds.example"`)
-	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"install"}, "certificate": {"-----BEGIN"}, "at": {"2028-01-31"}}), 400, "holds no certificate in PEM", "-----BEGIN</textarea>", `value="2028-01-31"`)
+	s.want(
+		s.post("operator", "/certificates/visa", url.Values{"do": {"request"}, "key": {"p256"}, "subject": {"3ds.example"}}),
+		400, "is not KEY=VALUE", `value="3ds.example"`)
+	s.want(s.post("operator", "/certificates/visa", url.Values{
+		"do": {"install"}, "certificate": {"-----BEGIN"}, "at": {"2028-01-31"},
+	}), 400, "holds no certificate in PEM", "-----BEGIN</textarea>", `value="2028-01-31"`)
 	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"install"}, "at": {"tomorrow"}}), 400, "The time needs a form such as")
 	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 400, "no certificate of visa waits to be activated")
 	s.InstallCertificate(ca, "first.example", "")
 	s.want(s.get("viewer", "/certificates"), 200, "waits to be activated")
-	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"test"}}), 200, "The directory server took the certificate", "CN=first.example (next), to ds.visa.example:443", "TLS 1.3")
+	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"test"}}), 200,
+		"The directory server took the certificate", "CN=first.example (next), to ds.visa.example:443", "TLS 1.3")
 	s.want(s.post("operator", "/certificates/visa", url.Values{"do": {"activate"}}), 303)
 	s.InstallCertificate(ca, "second.example", "2028-01-31T03:00")
 	w := s.get("operator", "/certificates/visa?done=install")
@@ -40,7 +45,9 @@ func TestK7CertificatesInTheConsole(t *testing.T) {
 	}
 	n.Problems["directory visa"] = "directories[0].client_cert: the certificate has expired"
 	s.want(s.get("viewer", "/certificates/visa"), 200, "Degraded", "the certificate has expired")
-	if body := s.get("viewer", "/certificates/visa").Body.String(); strings.Contains(body, "<button class=\"btn danger\"") || strings.Contains(body, "Install a certificate") {
+	if body := s.get("viewer",
+		"/certificates/visa").Body.String(); strings.Contains(body, "<button class=\"btn danger\"") ||
+		strings.Contains(body, "Install a certificate") {
 		t.Error("a viewer has buttons")
 	}
 	for _, action := range []string{"request", "install", "activate", "rollback"} {

@@ -7,7 +7,8 @@ import (
 	"github.com/openthreeds/threeds/internal/operate/ops"
 )
 
-// TestEveryActOfTheConsoleHasAPage: each act that the table gives to the console is that of a page, and no page has another.
+// TestEveryActOfTheConsoleHasAPage: each act that the table gives to the console is that of a page,
+// and no page has another.
 func TestEveryActOfTheConsoleHasAPage(t *testing.T) {
 	t.Parallel()
 	seen := []string{"audit export"} // it is a file

@@ -54,7 +54,8 @@ func TestK3OverviewSaysWhatNeedsAttention(t *testing.T) {
 	n.Disabled = []admin.DisabledEndpoint{{Merchant: shop, Failing: since}, {Merchant: otherShop}}
 	w := s.get("viewer", "/")
 	s.want(w, 200, "A certificate ends in 13 days: visa", "A certificate has expired: mastercard", "A certificate ends in 29 days: api.tls.cert",
-		"The directory server of visa cannot be reached since 1 Mar 2027, 11:00 UTC", "The card ranges of visa are 9 h old", "HTTP status 503", "New card ranges of visa are held back",
+		"The directory server of visa cannot be reached since 1 Mar 2027, 11:00 UTC", "The card ranges of visa are 9 h old",
+		"HTTP status 503", "New card ranges of visa are held back",
 		"mastercard has no card ranges", "Not all is well with journal", shop+" gets no webhooks", otherShop+" gets no webhooks")
 	body := w.Body.String()
 	if strings.Contains(body, "results.tls") || strings.Contains(body, "well with directory mastercard") || strings.Contains(body, "Nothing does.") {
@@ -79,7 +80,8 @@ func TestK3ChartOfResults(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.get("viewer", "/")
-	s.want(w, 200, "<b>33.3\u00a0%</b>Authenticated after a challenge", "<b>33.3\u00a0%</b>Abandoned by the shopper", "<b>33.3\u00a0%</b>Not authenticated", "<b>0.0\u00a0%</b>Attempted",
+	s.want(w, 200, "<b>33.3\u00a0%</b>Authenticated after a challenge", "<b>33.3\u00a0%</b>Abandoned by the shopper",
+		"<b>33.3\u00a0%</b>Not authenticated", "<b>0.0\u00a0%</b>Attempted",
 		`<rect class="f2" x=`, `<rect fill="url(#h4)" x=`, `<rect class="f5" x=`, "<span>now</span>")
 	if strings.Contains(w.Body.String(), `<rect class="f1" x=`) {
 		t.Error("a result that nothing has is drawn")
@@ -120,7 +122,8 @@ func TestK8RangesByPrefix(t *testing.T) {
 	s.TwoRanges()
 	s.want(s.get("viewer", "/ranges"), 200, "2 ranges, generation 2", "1 range is held back", "12 min old", "1 and 2")
 	w := s.get("viewer", "/ranges?prefix=4000+001")
-	s.want(w, 200, "4000001000000000–4000001999999999", "2.2.0, 2.1.0</td>", "is run in the browser first", "https://ds.visa.example/areq, then https://second.visa.example/areq",
+	s.want(w, 200, "4000001000000000–4000001999999999", "2.2.0, 2.1.0</td>", "is run in the browser first",
+		"https://ds.visa.example/areq, then https://second.visa.example/areq",
 		"2.2.0 https://acs.bank.example/method", "in none of 0 ranges")
 	if strings.Contains(w.Body.String(), "4000002000000000") {
 		t.Error("a range of other cards is there")
@@ -156,7 +159,8 @@ func TestK8AcceptIsAsked(t *testing.T) {
 		s.want(s.get("viewer", at), 400, "the number of a generation")
 	}
 	s.want(s.get("viewer", "/ranges/nobody/diff"), 404)
-	if body := s.get("viewer", "/ranges/visa/diff?new=held").Body.String() + s.get("viewer", "/ranges").Body.String(); strings.Contains(body, `action="/ranges/visa`) {
+	if body := s.get("viewer", "/ranges/visa/diff?new=held").Body.String() + s.get("viewer",
+		"/ranges").Body.String(); strings.Contains(body, `action="/ranges/visa`) {
 		t.Error("a viewer has a form")
 	}
 	s.want(s.get("operator", "/ranges/visa/diff?new=held"), 200, `name="held" value="7"`)
@@ -215,15 +219,20 @@ func TestK1AttacksInDirectoriesAreText(t *testing.T) {
 		s := newSite(t)
 		n := s.AddNode()
 		d := &n.Directories[0]
-		d.AReqURL, d.PReqURL, d.ResultsURL, d.Proxy, d.OperatorID, d.Versions, d.ClientNames = attack, attack, attack, attack, attack, []string{"2.2.0", attack}, []string{attack}
+		d.AReqURL, d.PReqURL, d.ResultsURL, d.Proxy, d.OperatorID, d.Versions, d.ClientNames = attack, attack, attack, attack,
+			attack, []string{"2.2.0", attack}, []string{attack}
 		d.Certificate.Subject, d.Breaker = attack, admin.Breaker{State: admin.BreakerOpen, Fault: attack}
 		n.Problems["directory visa"], n.Problems["journal"], n.Endings[attack] = attack, attack, s.Now
 		n.Disabled = []admin.DisabledEndpoint{{Merchant: attack}}
 		pair := [2]string{"4000001000000000", "4000001999999999"}
 		s.UseRanges(newGeneration(t, "", pair), newGeneration(t, attack, pair), newGeneration(t, "", pair))
-		s.PutStatus("visa", directory.RefreshStatus{Generation: 2, Ranges: 1, Loaded: s.Now.Add(-48 * time.Hour), Fault: attack, Serial: attack, Version: attack, Held: 7, HeldRanges: 1})
+		s.PutStatus("visa", directory.RefreshStatus{
+			Generation: 2, Ranges: 1, Loaded: s.Now.Add(-48 * time.Hour), Fault: attack, Serial: attack, Version: attack,
+			Held: 7, HeldRanges: 1,
+		})
 		for _, at := range []string{
-			"/", "/directories", "/ranges", "/ranges?prefix=4000", "/ranges/visa/diff", "/ranges?prefix=" + url.QueryEscape(attack), "/ranges?done=" + url.QueryEscape(attack),
+			"/", "/directories", "/ranges", "/ranges?prefix=4000", "/ranges/visa/diff",
+			"/ranges?prefix=" + url.QueryEscape(attack), "/ranges?done=" + url.QueryEscape(attack),
 			"/ranges/visa/diff?old=" + url.QueryEscape(attack), "/ranges/" + url.PathEscape(attack) + "/diff",
 		} {
 			if body := s.get("admin", at).Body.String(); isHarmful(body, attack) {

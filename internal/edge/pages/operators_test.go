@@ -49,7 +49,8 @@ func TestK2OperatorsPage(t *testing.T) {
 			t.Errorf("%s has the link again", at)
 		}
 	}
-	for _, u := range []*operator.User{{Name: "kim", Role: operator.Admin}, {Name: "oidc:a/b", Role: operator.Admin, Label: "kim@x.example"}, {Name: "vera", Role: operator.Viewer}} {
+	for _, u := range []*operator.User{{Name: "kim", Role: operator.Admin},
+		{Name: "oidc:a/b", Role: operator.Admin, Label: "kim@x.example"}, {Name: "vera", Role: operator.Viewer}} {
 		must(t, s.Admin.Operators.AddUser(t.Context(), u))
 	}
 	s.want(s.get("admin", "/operators"), 200, "kim@x.example", "OpenID Connect", `action="/operators/oidc:a%2Fb"`)
@@ -72,7 +73,8 @@ func TestK2OperatorsPage(t *testing.T) {
 	s.checkTrail("operator.remove", "passkey:admin")
 }
 
-// TestK10AuditFileHasAll: every entry of a trail that is longer than many pieces, each once, and "journal verify" takes it.
+// TestK10AuditFileHasAll: every entry of a trail that is longer than many pieces, each once, and
+// "journal verify" takes it.
 func TestK10AuditFileHasAll(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -103,7 +103,8 @@ func TestK1PagesHaveNoInlineCode(t *testing.T) {
 	}
 }
 
-// TestD142FormsWantCSRF: a form without the csrf of its session changes and shows nothing, nor does one without a session.
+// TestD142FormsWantCSRF: a form without the csrf of its session changes and shows nothing, nor does
+// one without a session.
 func TestD142FormsWantCSRF(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -131,7 +132,8 @@ func TestK4SearchPage(t *testing.T) {
 		"": all, "q=0103": all, "q=9999": nil, "q=order-17": {passedID}, "q=" + passedID: {passedID}, "merchant=Other+Shop": {foreignID},
 		"scheme=visa": all, "scheme=jcb": nil, "result=abandoned": {lostID}, "status=refused": {refusedID}, "acs=BANK-01": {passedID, lostID, foreignID},
 		"reason=12": {foreignID}, "from=2027-03-01T11:30:30": {lostID, refusedID}, "to=2027-02-28": nil, "from=2027-03-01&to=2027-03-01": all,
-		"to=2027-03-01T00:00": nil, "from=1+Mar+2027,+11:30:30+UTC": {lostID, refusedID}, "from=2027-03-01T12:30%2B01:00&to=2027-03-01T11:30:30Z": {passedID, foreignID},
+		"to=2027-03-01T00:00": nil, "from=1+Mar+2027,+11:30:30+UTC": {lostID, refusedID},
+		"from=2027-03-01T12:30%2B01:00&to=2027-03-01T11:30:30Z": {passedID, foreignID},
 		"time=all&q=order-18": {lostID},
 	} {
 		body := s.get("viewer", "/authentications?"+query).Body.String()
@@ -254,7 +256,8 @@ func TestA2CodesOfOnesOwnAreExplained(t *testing.T) {
 		return pages.Scheme{Rules: scheme.NewSheet(word, map[string]*scheme.Profile{"visa": own}[word]), Colour: "#0a5c36"}
 	}
 	s.want(s.get("viewer", address), 200, meaning)
-	s.want(s.get("viewer", "/authentications"), 200, `<svg class="mark" viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="4.5" fill="#0a5c36"/></svg>Visa`)
+	s.want(s.get("viewer", "/authentications"), 200,
+		`<svg class="mark" viewBox="0 0 10 10" aria-hidden="true"><circle cx="5" cy="5" r="4.5" fill="#0a5c36"/></svg>Visa`)
 }
 
 // TestJ6NoSecretOnAnyPage: no card number, authentication value or hash of a session, in any encoding.
@@ -263,7 +266,8 @@ func TestJ6NoSecretOnAnyPage(t *testing.T) {
 	s := newSite(t)
 	value, err := base64.StdEncoding.DecodeString(avValue)
 	must(t, err)
-	secrets := []string{avValue, hex.EncodeToString(value), base64.RawURLEncoding.EncodeToString(value), card, base64.StdEncoding.EncodeToString([]byte(card))[:20],
+	secrets := []string{avValue, hex.EncodeToString(value), base64.RawURLEncoding.EncodeToString(value), card,
+		base64.StdEncoding.EncodeToString([]byte(card))[:20],
 		url.QueryEscape(avValue)}
 	pages := []string{}
 	for at := range matrix {
@@ -298,13 +302,15 @@ func BenchmarkPages(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N*len(matrix)), "ms/page")
 }
 
-// TestJ1PageHasEveryStep: the timeline of an authentication in a browser names each of its steps, and each can be chosen.
+// TestJ1PageHasEveryStep: the timeline of an authentication in a browser names each of its steps,
+// and each can be chosen.
 func TestJ1PageHasEveryStep(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.want(s.get("viewer", "/authentications/"+passedID), 200, "POST /authentications", "look-up", "201", "3DS Method", "AReq", "ARes", "challenge",
 		"CReq", "RReq", "RRes", "CRes", "webhook", "answer")
-	for _, step := range []string{"request", "lookup", "answered", "method", "areq", "ares", "challenge", "creq", "rreq", "rres", "cres", "webhook", "answered-2"} {
+	for _, step := range []string{"request", "lookup", "answered", "method", "areq", "ares", "challenge", "creq", "rreq",
+		"rres", "cres", "webhook", "answered-2"} {
 		s.want(s.get("viewer", "/authentications/"+passedID+"?step="+step), 200, `step=`+step)
 	}
 	s.want(s.get("viewer", "/authentications/"+passedID+"?step=webhook"), 200, "authentication.completed to we_1: 200")
@@ -330,8 +336,8 @@ func TestD126OutcomeStaysWhenMessagesGo(t *testing.T) {
 	}
 }
 
-// TestK3NextStepOfWhatIsOver: an authentication that ended before anything was sent, and a request of 3-D Secure 1.0.2, are
-// over. The page does not ask to wait.
+// TestK3NextStepOfWhatIsOver: an authentication that ended before anything was sent, and a request of 3-D Secure 1.0.2,
+// are over. The page does not ask to wait.
 func TestK3NextStepOfWhatIsOver(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -362,7 +368,8 @@ func TestD126PersonalDataIsShownWithItsMessage(t *testing.T) {
 	for _, caller := range callers() {
 		w := s.get(caller, "/authentications/"+passedID+"?step=areq-2")
 		body := w.Body.String()
-		if isShown := strings.Contains(body, "Personal data") && strings.Contains(body, "zoe@&lt;shop&gt;.example") && strings.Contains(body, "cardholder email"); isShown != (w.Code == 200) {
+		if isShown := strings.Contains(body, "Personal data") && strings.Contains(body, "zoe@&lt;shop&gt;.example") &&
+			strings.Contains(body, "cardholder email"); isShown != (w.Code == 200) {
 			t.Errorf("%s: %d %s", caller, w.Code, body)
 		}
 		if list := s.get(caller, "/authentications").Body.String(); strings.Contains(list, "zoe@") {

@@ -16,15 +16,17 @@ var forms = map[string]struct {
 	form url.Values
 	want [6]int
 }{
-	"/merchants":                 {url.Values{"name": {"New"}}, [6]int{403, 303, 303, 403, 403, 403}},
-	"/merchants/Corner%20Shop":   {url.Values{"version": {"1"}, "mcc": {"5411"}}, [6]int{403, 409, 409, 403, 403, 403}},
-	"/keys":                      {url.Values{"merchant": {shop}}, [6]int{403, 200, 200, 403, 200, 200}},
-	"/keys/00/revoke":            {url.Values{}, [6]int{403, 404, 404, 403, 404, 404}},
-	"/tokens":                    {url.Values{"name": {"t"}, "role": {"viewer"}}, [6]int{403, 403, 200, 403, 403, 403}},
-	"/explain":                   {url.Values{"text": {"{}"}}, [6]int{200, 200, 200, 200, 200, 200}},
-	"/operators":                 {url.Values{"role": {"viewer"}}, [6]int{403, 403, 200, 403, 403, 403}},
-	"/operators/nobody":          {url.Values{"do": {"remove"}}, [6]int{403, 403, 404, 403, 403, 403}},
-	"/webhooks":                  {url.Values{"merchant": {shop}, "url": {"https://shop.example/h"}, "type": {"authentication.failed"}}, [6]int{403, 200, 200, 403, 200, 200}},
+	"/merchants":               {url.Values{"name": {"New"}}, [6]int{403, 303, 303, 403, 403, 403}},
+	"/merchants/Corner%20Shop": {url.Values{"version": {"1"}, "mcc": {"5411"}}, [6]int{403, 409, 409, 403, 403, 403}},
+	"/keys":                    {url.Values{"merchant": {shop}}, [6]int{403, 200, 200, 403, 200, 200}},
+	"/keys/00/revoke":          {url.Values{}, [6]int{403, 404, 404, 403, 404, 404}},
+	"/tokens":                  {url.Values{"name": {"t"}, "role": {"viewer"}}, [6]int{403, 403, 200, 403, 403, 403}},
+	"/explain":                 {url.Values{"text": {"{}"}}, [6]int{200, 200, 200, 200, 200, 200}},
+	"/operators":               {url.Values{"role": {"viewer"}}, [6]int{403, 403, 200, 403, 403, 403}},
+	"/operators/nobody":        {url.Values{"do": {"remove"}}, [6]int{403, 403, 404, 403, 403, 403}},
+	"/webhooks": {
+		url.Values{"merchant": {shop}, "url": {"https://shop.example/h"}, "type": {"authentication.failed"}},
+		[6]int{403, 200, 200, 403, 200, 200}},
 	"/webhooks/" + hookID:        {url.Values{"do": {"rotate"}}, [6]int{403, 200, 200, 403, 200, 200}},
 	"/webhooks/ep_x":             {url.Values{"do": {"remove"}}, [6]int{403, 404, 404, 403, 404, 404}},
 	"/webhooks/" + foreignHookID: {url.Values{"do": {"disable"}}, [6]int{403, 303, 303, 403, 404, 404}},
@@ -138,13 +140,15 @@ func TestK5ReportOfMandates(t *testing.T) {
 	s := newSite(t)
 	s.want(s.get("viewer", "/reports?by=mandates"), 200, "Every request of this time keeps the rules")
 	s.AddUnkept()
-	s.want(s.get("viewer", "/reports?by=mandates"), 200, shop, otherShop, "email</span> or <span", "must be sent", "should be sent", "Now", "From 1 May 2027", "Advice",
+	s.want(s.get("viewer", "/reports?by=mandates"), 200, shop, otherShop, "email</span> or <span", "must be sent",
+		"should be sent", "Now", "From 1 May 2027", "Advice",
 		`href="/authentications/40000000-0000-4000-8000-000000000001"`)
 	if body := s.get("own-viewer", "/reports?by=mandates").Body.String(); strings.Contains(body, otherShop) || !strings.Contains(body, shop) {
 		t.Error("the shop's own people see another's, or not their own")
 	}
 	rows, err := csv.NewReader(s.get("own-viewer", "/reports.csv?by=mandates").Body).ReadAll()
-	if err != nil || len(rows) != 4 || rows[0][0] != "merchant" || rows[1][2] != "email|homePhone" || rows[1][6] != "true" || rows[2][4] != "2027-05-01" || rows[3][3] != "advise" {
+	if err != nil || len(rows) != 4 || rows[0][0] != "merchant" || rows[1][2] != "email|homePhone" ||
+		rows[1][6] != "true" || rows[2][4] != "2027-05-01" || rows[3][3] != "advise" {
 		t.Errorf("file: %v, %v", rows, err)
 	}
 	r := recordOf("40000000-0000-4000-8000-000000000003")

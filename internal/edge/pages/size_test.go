@@ -29,7 +29,10 @@ func TestK1PagesStaySmallWithManyMerchants(t *testing.T) {
 	}
 	s.Admin.Merchants = func() *merchant.Registry { return registry }
 	for n := range 120 {
-		s.post("admin", "/keys", url.Values{"merchant": {registry.InFile[n/60].Name}, "label": {fmt.Sprintf("checkout of the season %03d", n)}, "allow": {"203.0.113.0/24, 192.0.2.0/24"}})
+		s.post("admin", "/keys", url.Values{
+			"merchant": {registry.InFile[n/60].Name}, "label": {fmt.Sprintf("checkout of the season %03d", n)},
+			"allow": {"203.0.113.0/24, 192.0.2.0/24"},
+		})
 		r := recordOf(fmt.Sprintf("10000000-0000-4000-8000-000000000%03d", n))
 		r.Created, r.Merchant, r.Reference = s.Now.Add(-1e9), registry.InFile[n].Name, fmt.Sprintf("order-of-the-season-%d", n)
 		r.Unkept = []journal.Rule{{Element: "email|homePhone|mobilePhone|workPhone", Rule: "require", Since: "2024-08-12"}}
@@ -38,7 +41,9 @@ func TestK1PagesStaySmallWithManyMerchants(t *testing.T) {
 	merchantsAt, merchants := everyPart(s, "/merchants")
 	keysAt, keys := everyPart(s, "/keys")
 	all := []*httptest.ResponseRecorder{s.post("admin", "/authentications/search", url.Values{"card": {card}})}
-	for _, at := range slices.Concat(merchantsAt, keysAt, []string{"/", "/authentications", "/authentications?time=all", "/reports?by=merchant", "/reports?by=mandates", "/explain", "/tokens", "/operators", "/keys", "/webhooks", "/audit", "/billing", "/merchants/" + url.PathEscape(registry.InFile[1].Name)}) {
+	for _, at := range slices.Concat(merchantsAt, keysAt, []string{"/", "/authentications", "/authentications?time=all",
+		"/reports?by=merchant", "/reports?by=mandates", "/explain", "/tokens", "/operators", "/keys", "/webhooks", "/audit",
+		"/billing", "/merchants/" + url.PathEscape(registry.InFile[1].Name)}) {
 		all = append(all, s.getGzip("admin", at))
 	}
 	for _, w := range all {
@@ -84,8 +89,9 @@ func countOf(pages []*httptest.ResponseRecorder, text string) (n int) {
 	return n
 }
 
-// TestK1PagesAreCompressed: a browser that accepts gzip gets a page in a quarter of its length, and one that does not gets
-// it as it is. The answer to a form, which may show a secret that was just made, and files to keep are never compressed.
+// TestK1PagesAreCompressed: a browser that accepts gzip gets a page in a quarter of its length, and one that
+// does not gets it as it is. The answer to a form, which may show a secret that was just made, and files to
+// keep are never compressed.
 func TestK1PagesAreCompressed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -35,7 +35,8 @@ func (s *site) addFailed(code, finding string, before ...journal.Step) {
 	s.add(journal.Answered, r, append(append([]journal.Step{stepOf("request", r.Created), areq}, before...), erro)...)
 }
 
-// TestK4DeliveredWebhookIsNoFinding: an event that was delivered is in the timeline alone; one that was not is a finding.
+// TestK4DeliveredWebhookIsNoFinding: an event that was delivered is in the timeline alone; one that was not is a
+// finding.
 func TestK4DeliveredWebhookIsNoFinding(t *testing.T) {
 	t.Parallel()
 	for finding, isFinding := range map[string]bool{
@@ -72,7 +73,8 @@ func TestK4SilentDirectorySendsNoErro(t *testing.T) {
 	s = newSite(t)
 	s.addFailed("201", "201 authenticationValue", journal.Step{Step: "ares", At: s.Now, Findings: []string{"refused: 201 authenticationValue"}})
 	body = s.get("viewer", "/authentications/"+failedID).Body.String()
-	if strings.Contains(body, ">Erro<") || strings.Contains(body, "refused: 201") || !strings.Contains(body, "<p>error 201 of this server: It failed (authenticationValue)</p>") {
+	if strings.Contains(body, ">Erro<") || strings.Contains(body, "refused: 201") ||
+		!strings.Contains(body, "<p>error 201 of this server: It failed (authenticationValue)</p>") {
 		t.Error("an ARes that was refused")
 	}
 
@@ -163,7 +165,8 @@ func TestK4TimesHaveZoneAndYear(t *testing.T) {
 	s.want(s.get("viewer", "/authentications?time=all"), 200, ">1 Mar 2027 11:30:00<")
 }
 
-// TestK4RefusedRequestHasNoAmount: the code of a currency alone is not shown as an amount, and the title says what it is.
+// TestK4RefusedRequestHasNoAmount: the code of a currency alone is not shown as an amount, and the
+// title says what it is.
 func TestK4RefusedRequestHasNoAmount(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -26,7 +26,8 @@ func TestK9SecretIsShownOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	secret := regexp.MustCompile(`id="secret"[^>]*>([^<]+)</pre>`)
-	form := url.Values{"merchant": {shop}, "url": {"https://new.shop.example/hooks"}, "description": {"till 4"}, "type": {string(api.EventFailed), string(api.EventExpired)}}
+	form := url.Values{"merchant": {shop}, "url": {"https://new.shop.example/hooks"}, "description": {"till 4"}, "type": {
+		string(api.EventFailed), string(api.EventExpired)}}
 	w := s.post("own-operator", "/webhooks", form)
 	first := secret.FindStringSubmatch(w.Body.String())
 	if w.Code != 200 || first == nil {
@@ -64,7 +65,9 @@ func TestK9EndpointIsChanged(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	defer receiver.Close()
 	at := "/webhooks/" + hookID
-	if w := s.post("operator", at, url.Values{"do": {"change"}, "url": {receiver.URL}, "description": {"till 9"}, "type": {string(api.EventFailed)}}); w.Code != 303 {
+	if w := s.post("operator", at, url.Values{
+		"do": {"change"}, "url": {receiver.URL}, "description": {"till 9"}, "type": {string(api.EventFailed)},
+	}); w.Code != 303 {
 		t.Errorf("change: %d %s", w.Code, w.Body)
 	}
 	s.want(s.get("viewer", at), 200, "till 9", receiver.URL)

@@ -12,7 +12,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestD113EncodedResultIsRefused: a message in a content coding gets 415 and Erro 101, and the engine hears nothing of it.
+// TestD113EncodedResultIsRefused: a message in a content coding gets 415 and Erro 101, and the
+// engine hears nothing of it.
 func TestD113EncodedResultIsRefused(t *testing.T) {
 	trust, cert := member(t)
 	for encoding, want := range map[string]int{"": 200, "identity": 200, "Identity": 200, "gzip": 415, "x": 415, "identity, br": 415} {

@@ -92,7 +92,8 @@ func member(t *testing.T) (*certs.Trust, *x509.Certificate) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}, &x509.Certificate{}, key.Public(), key)
+	der, err := x509.CreateCertificate(rand.Reader,
+		&x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}, &x509.Certificate{}, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,8 @@ func TestErroOnlyHasIDs(t *testing.T) {
 			t.Errorf("in answer to the AReq: %v", got)
 		}
 		sent := authtest.Challenged(t, w, e)
-		got := authtest.Parse(t, e.Receive(t.Context(), []string{"visa"}, authtest.With(authtest.RReq(sent, "Q", 1), "sdkTransID", sent["threeDSServerTransID"]).JSON()).Body)
+		got := authtest.Parse(t, e.Receive(t.Context(), []string{"visa"},
+			authtest.With(authtest.RReq(sent, "Q", 1), "sdkTransID", sent["threeDSServerTransID"]).JSON()).Body)
 		if got.Text("errorCode") != "203" || got["sdkTransID"] != nil {
 			t.Errorf("the Erro about an RReq: %v", got)
 		}

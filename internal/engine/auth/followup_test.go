@@ -38,7 +38,8 @@ func TestSPC(t *testing.T) {
 		{name: "at the end of the time", after: 545 * time.Second}, // two clocks may differ by 5 s
 		{name: "too late", after: 545*time.Second + time.Millisecond, want: "305 spcIncompInd: the 540 s after the ARes are over"},
 		{name: "too late, and says so", after: 10 * time.Minute, parts: []authtest.Object{incomplete("03")}},
-		{name: "says so with an assertion", after: 10 * time.Minute, parts: []authtest.Object{{"spcIncompInd": "03"}}, want: "305 threeDSRequestorAuthenticationInfo"},
+		{name: "says so with an assertion", after: 10 * time.Minute, parts: []authtest.Object{{"spcIncompInd": "03"}},
+			want: "305 threeDSRequestorAuthenticationInfo"},
 		{name: "SPC failed", parts: []authtest.Object{incomplete("01")}},
 		{name: "SPC cancelled", parts: []authtest.Object{incomplete("02")}},
 		{name: "another card", parts: []authtest.Object{{"acctNumber": "4000001234567891"}}, want: "305 acctNumber"},
@@ -50,9 +51,12 @@ func TestSPC(t *testing.T) {
 		}}, want: "305 messageCategory,purchaseCurrency,purchaseExponent,acquirerBIN,mcc,merchantCountryCode,merchantName"},
 		{name: "not by a browser", parts: []authtest.Object{{"deviceChannel": "03", "threeRIInd": "03"}}, want: "305 deviceChannel"},
 		{name: "another merchant", acc: authtest.Other, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
-		{name: "no such reference", parts: []authtest.Object{authtest.Asserted("ac500000-0000-4000-8000-000000000000")}, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
+		{name: "no such reference", parts: []authtest.Object{authtest.Asserted("ac500000-0000-4000-8000-000000000000")},
+			want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
 		{name: "no reference", parts: []authtest.Object{{"threeDSRequestorPriorAuthenticationInfo": nil}}, want: "201 threeDSRequestorPriorAuthenticationInfo"},
-		{name: "SPC failed, no reference", parts: []authtest.Object{incomplete("01"), {"threeDSRequestorPriorAuthenticationInfo": nil}}, want: "201 threeDSRequestorPriorAuthenticationInfo"},
+		{name: "SPC failed, no reference",
+			parts: []authtest.Object{incomplete("01"), {"threeDSRequestorPriorAuthenticationInfo": nil}},
+			want:  "201 threeDSRequestorPriorAuthenticationInfo"},
 		{name: "forgotten", after: 20 * time.Minute, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -211,10 +215,12 @@ func TestSP01OfferOfSPCIsWithdrawn(t *testing.T) {
 		t.Error("not offered:", sent, err)
 	}
 	for _, issuer := range []string{"with", "without"} {
-		if _, err := authtest.Try(t, e, authtest.Shop, authtest.Offered, authtest.Object{"threeDSRequestorSpcSupport": "N"}); err != nil || sent["threeDSRequestorSpcSupport"] != nil {
+		if _, err := authtest.Try(t, e, authtest.Shop, authtest.Offered,
+			authtest.Object{"threeDSRequestorSpcSupport": "N"}); err != nil || sent["threeDSRequestorSpcSupport"] != nil {
 			t.Errorf("MC-72: N to an issuer %s SPC: %v, %v", issuer, sent, err)
 		}
-		if _, err := authtest.Try(t, e, authtest.Shop, authtest.Offered, authtest.Object{"threeDSRequestorSpcSupport": "X"}); authtest.Told(err) != "203 threeDSRequestorSpcSupport" {
+		if _, err := authtest.Try(t, e, authtest.Shop, authtest.Offered,
+			authtest.Object{"threeDSRequestorSpcSupport": "X"}); authtest.Told(err) != "203 threeDSRequestorSpcSupport" {
 			t.Errorf("MC-72: X to an issuer %s SPC: %v, want 203", issuer, err)
 		}
 		w.Hits[0].Info.ACS[2].InfoInd = []string{"01"}
@@ -273,7 +279,8 @@ func TestFallback(t *testing.T) {
 		{name: "too late", after: 65*time.Second + time.Millisecond, want: "305 threeRIInd: the 60 s after the RReq are over"},
 		{name: "too late after the first RReq", after: 66 * time.Second, again: 50 * time.Second, want: "305 threeRIInd: the 60 s after the RReq are over"},
 		{name: "not decoupled", parts: authtest.Object{"threeDSRequestorDecReqInd": "N", "threeDSRequestorDecMaxTime": nil}, want: "203 threeDSRequestorDecReqInd"},
-		{name: "another method", parts: authtest.Object{"threeDSRequestorPriorAuthenticationInfo": []authtest.Object{{"threeDSReqPriorAuthMethod": "01", "threeDSReqPriorRef": "ac500000-0000-4000-8000-000000000000"}}},
+		{name: "another method", parts: authtest.Object{"threeDSRequestorPriorAuthenticationInfo": []authtest.Object{
+			{"threeDSReqPriorAuthMethod": "01", "threeDSReqPriorRef": "ac500000-0000-4000-8000-000000000000"}}},
 			want: "203 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorAuthMethod"},
 		{name: "another amount", parts: authtest.Object{"purchaseAmount": "5"}, want: "305 purchaseAmount"},
 		{name: "no reference", parts: authtest.Object{"threeDSRequestorPriorAuthenticationInfo": nil}, want: "201 threeDSRequestorPriorAuthenticationInfo"},

@@ -66,7 +66,8 @@ func TestIDsInCapitals(t *testing.T) {
 				erro = capitals(erro)
 			}
 			e.Receive(t.Context(), []string{"visa"}, erro.JSON())
-			if _, err := e.Result(t.Context(), authtest.Shop, authtest.Object{"threeDSServerTransID": sent["threeDSServerTransID"]}.JSON()); authtest.CodeOf(err) != "402" {
+			if _, err := e.Result(t.Context(), authtest.Shop,
+				authtest.Object{"threeDSServerTransID": sent["threeDSServerTransID"]}.JSON()); authtest.CodeOf(err) != "402" {
 				t.Errorf("%s: an Erro, capitals %t: /postauth: %v, want its 402", version, capital, err)
 			}
 		}
@@ -256,7 +257,8 @@ func TestUsableVersions(t *testing.T) {
 		}
 	}
 	// A card that no directory has: the answer has what the server speaks.
-	_, _, err := e.Authenticate(t.Context(), authtest.Shop, authtest.With(authtest.AReq("9.9.9", authtest.Preauth(t, e, authtest.Shop)), "acctNumber", "5000001234567890").JSON())
+	_, _, err := e.Authenticate(t.Context(), authtest.Shop,
+		authtest.With(authtest.AReq("9.9.9", authtest.Preauth(t, e, authtest.Shop)), "acctNumber", "5000001234567890").JSON())
 	if authtest.Told(err) != "102 2.1.0,2.2.0,2.3.1" {
 		t.Errorf("a card in no range: %s", authtest.Told(err))
 	}

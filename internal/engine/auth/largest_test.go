@@ -30,7 +30,8 @@ func TestLargestARes(t *testing.T) {
 		}
 		for i := range 10 {
 			extensions = append(extensions, authtest.Object{
-				"name": strings.Repeat("n", 64), "id": fmt.Sprintf("A%063d", i), "criticalityIndicator": false, "data": authtest.Object{"x": strings.Repeat("e", 8059-len(`{"x":""}`))},
+				"name": strings.Repeat("n", 64), "id": fmt.Sprintf("A%063d", i), "criticalityIndicator": false,
+				"data": authtest.Object{"x": strings.Repeat("e", 8059-len(`{"x":""}`))},
 			})
 		}
 		whole := authtest.Object{"messageExtension": extensions}.JSON()

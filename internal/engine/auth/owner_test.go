@@ -45,7 +45,8 @@ func TestNothingIsOpenedForAForeignID(t *testing.T) {
 	e.Store, e.Sealer = s, s
 	for name, id := range map[string]string{"foreign": id, "unknown": "11111111-1111-4111-8111-111111111111"} {
 		s.read = nil
-		if _, err := e.Result(t.Context(), authtest.Other, authtest.Object{"threeDSServerTransID": id}.JSON()); authtest.Told(err) != "203 Unknown threeDSServerTransID" {
+		if _, err := e.Result(t.Context(), authtest.Other,
+			authtest.Object{"threeDSServerTransID": id}.JSON()); authtest.Told(err) != "203 Unknown threeDSServerTransID" {
 			t.Errorf("%s: %v", name, err)
 		}
 		if len(s.read) != 1 || s.read[0] == id || s.opened != 0 {

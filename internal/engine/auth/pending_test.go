@@ -65,7 +65,8 @@ func wantRefusedResultTold(t *testing.T, change authtest.Object) {
 			}
 			say("after a refused RReq", refused)
 		}
-		if got := authtest.Parse(t, w.NewEngine(0).Receive(t.Context(), []string{"visa"}, authtest.RReq(req, "Y", 1).JSON()).Body); got.Text("messageType") != "RRes" {
+		if got := authtest.Parse(t, w.NewEngine(0).Receive(t.Context(), []string{"visa"},
+			authtest.RReq(req, "Y", 1).JSON()).Body); got.Text("messageType") != "RRes" {
 			t.Fatalf("%s: a valid RReq afterwards: %v", version, got)
 		}
 		say("after a valid one", "<nil>")

@@ -208,7 +208,8 @@ func TestIDStaysUsedAfterTheEnd(t *testing.T) {
 		end            func(sent authtest.Object) authtest.Object // what ends it; nil means that it is left to expire
 		want           string                                     // what the owner hears afterwards
 	}{
-		{"a result", time.Hour, time.Second, 24 * time.Hour, func(sent authtest.Object) authtest.Object { return authtest.RReq(sent, "Y", 1) }, "203 Unknown threeDSServerTransID"},
+		{"a result", time.Hour, time.Second, 24 * time.Hour,
+			func(sent authtest.Object) authtest.Object { return authtest.RReq(sent, "Y", 1) }, "203 Unknown threeDSServerTransID"},
 		{"an Erro", time.Hour, time.Second, 24 * time.Hour, func(sent authtest.Object) authtest.Object {
 			return authtest.Object{"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "402", "threeDSServerTransID": sent["threeDSServerTransID"]}
 		}, "203 Expired"},

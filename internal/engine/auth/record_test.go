@@ -111,8 +111,8 @@ func (j journaled) Update(ctx context.Context, was store.Txn, change func(*store
 	return err
 }
 
-// TestJ1StepsOfEveryEnding: whatever becomes of an authentication, the journal has its steps in their order, each with its
-// time, and the amount. The AReq is there as it left, masked.
+// TestJ1StepsOfEveryEnding: whatever becomes of an authentication, the journal has its steps in their order, each with
+// its time, and the amount. The AReq is there as it left, masked.
 func TestJ1StepsOfEveryEnding(t *testing.T) {
 	t.Parallel()
 	const begun, atTheBank = "request lookup answered areq ares ", "request lookup answered areq ares challenge creq "
@@ -279,17 +279,18 @@ func TestJ1StepsOfEveryEnding(t *testing.T) {
 		{"cancelled before the browser comes", reply("Y"), paged(func(p *authtest.Page) {
 			_, _ = p.Cancel(t.Context(), authtest.Profiled, p.ID)
 		}), "cancelled", "request lookup answered cancelled answered"},
-		{"a page with SPC, and a challenge", func(w *authtest.World) { w.Hits = authtest.SPCWorld().Hits }, func(t *testing.T, w *authtest.World, _ *session.Engine) string {
-			p, sent := authtest.NewSPCPage(t, w, "C")
-			p.Pass(time.Second)
-			if _, err := p.Answer(p.Engine, session.SPCAnswer{Incomplete: "02"}); err != nil {
-				t.Fatal(err)
-			}
-			p.Await(session.StepChallenge)
-			p.Pass(time.Second)
-			p.Receive(t.Context(), []string{"visa"}, authtest.RReq(sent.List()[1], "Y", 1).JSON())
-			return p.ID
-		}, "completed", begun + "spc spc.answer areq ares challenge creq rreq rres"},
+		{"a page with SPC, and a challenge", func(w *authtest.World) { w.Hits = authtest.SPCWorld().Hits },
+			func(t *testing.T, w *authtest.World, _ *session.Engine) string {
+				p, sent := authtest.NewSPCPage(t, w, "C")
+				p.Pass(time.Second)
+				if _, err := p.Answer(p.Engine, session.SPCAnswer{Incomplete: "02"}); err != nil {
+					t.Fatal(err)
+				}
+				p.Await(session.StepChallenge)
+				p.Pass(time.Second)
+				p.Receive(t.Context(), []string{"visa"}, authtest.RReq(sent.List()[1], "Y", 1).JSON())
+				return p.ID
+			}, "completed", begun + "spc spc.answer areq ares challenge creq rreq rres"},
 		{"cancelled, and a late result", reply("C"), atBank(func(p *authtest.Page, _ string) {
 			_, _ = p.Cancel(t.Context(), authtest.Profiled, p.ID)
 			result(p.World, p.Engine)
@@ -390,8 +391,8 @@ func (s countingSealer) Open(name string, sealed []byte) ([]byte, error) {
 	return s.Sealer.Open(name, sealed)
 }
 
-// TestJ1EntriesAreMadeOfWhatWasSealed: the writer of the journal opens no row that was just written, and what happens to an
-// authentication afterwards changes nothing of the entry.
+// TestJ1EntriesAreMadeOfWhatWasSealed: the writer of the journal opens no row that was just written, and what happens
+// to an authentication afterwards changes nothing of the entry.
 func TestJ1EntriesAreMadeOfWhatWasSealed(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -485,8 +486,8 @@ func TestD126WithheldValuesSayHowLongTheyWere(t *testing.T) {
 	}
 }
 
-// TestD126PersonalHasNoSecret: the journal gets the personal data of an AReq where the operator asked for it, and never a
-// card number in one of them, an authentication value or another secret.
+// TestD126PersonalHasNoSecret: the journal gets the personal data of an AReq where the operator asked for it, and never
+// a card number in one of them, an authentication value or another secret.
 func TestD126PersonalHasNoSecret(t *testing.T) {
 	t.Parallel()
 	const foreign = "5555 5555 5555 4444"
@@ -554,7 +555,8 @@ func TestD126PersonalHasNoSecret(t *testing.T) {
 		"such a value in an address": {"shipAddrLine1": "cavv " + authtest.Value},
 	} {
 		change["email"] = "ann@shop.example"
-		if _, personal := run(true, change); personal != `{"email":"ann@shop.example","browserIP":"192.0.2.1"}` && personal != `{"browserIP":"192.0.2.1","email":"ann@shop.example"}` {
+		if _, personal := run(true, change); personal != `{"email":"ann@shop.example","browserIP":"192.0.2.1"}` &&
+			personal != `{"browserIP":"192.0.2.1","email":"ann@shop.example"}` {
 			t.Errorf("%s: %s", name, personal)
 		}
 	}

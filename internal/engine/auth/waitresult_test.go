@@ -148,7 +148,8 @@ func TestD106ReferenceIsKeptWithTheTransaction(t *testing.T) {
 		t.Errorf("of the result: %v", n)
 	}
 	e, n = node()
-	if _, err := e.Result(t.Context(), authtest.Shop, authtest.Object{"threeDSServerTransID": req["threeDSServerTransID"]}.JSON()); err != nil || n["reference"] != "order 7" {
+	if _, err := e.Result(t.Context(), authtest.Shop,
+		authtest.Object{"threeDSServerTransID": req["threeDSServerTransID"]}.JSON()); err != nil || n["reference"] != "order 7" {
 		t.Errorf("of the /postauth: %v, %v", err, n)
 	}
 }

@@ -126,8 +126,8 @@ func (w *World) NewAgent(t *testing.T) (*session.Engine, session.Delegation, *au
 // Signed is an assertion as browsers write it.
 const Signed = `{"id":"Y3JlZGVudGlhbA","type":"public-key","response":{"signature":"c2ln"}}`
 
-// NewSPCPage begins an authentication of a browser with SPC, up to the browser's dialog, and returns what is sent from then
-// on. The first AReq is answered S, the second with a status.
+// NewSPCPage begins an authentication of a browser with SPC, up to the browser's dialog, and returns what is sent from
+// then on. The first AReq is answered S, the second with a status.
 func NewSPCPage(t *testing.T, w *World, status string, parts ...Object) (*Page, *SentAReqs) {
 	t.Helper()
 	p, sent := NewOfferPage(t, w, status, parts...)

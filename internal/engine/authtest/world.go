@@ -94,7 +94,10 @@ func (w *World) NewEngine(skew time.Duration) *session.Engine {
 	e := &session.Engine{Engine: &auth.Engine{
 		Rows: txn.Rows{
 			Store: w, Sealer: plain{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.Clock().Add(skew) },
-			Timeouts: txn.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute},
+			Timeouts: txn.Timeouts{
+				Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second,
+				DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute,
+			},
 		},
 		Checker: check.Checker{
 			Cards: w, IDs: transid.NewKeys(make([]byte, 32)), Placement: w.Placement, Peers: peers, Rand: w.rand,

@@ -151,7 +151,8 @@ func TestBridgingOfRequestOf220(t *testing.T) {
 		return notes, err
 	}
 	notes, err := send(authtest.Object{"recurringAmount": "999", "threeDSRequestorAuthenticationInd": "10"})
-	if err != nil || !bytes.Contains(sent, []byte(`"data":{"version":"2.0","recurringData":{"recurringAmount":"999"},"addData":{"threeDSRequestorAuthenticationInd":"10"}}`)) {
+	if err != nil || !bytes.Contains(sent,
+		[]byte(`"data":{"version":"2.0","recurringData":{"recurringAmount":"999"},"addData":{"threeDSRequestorAuthenticationInd":"10"}}`)) {
 		t.Errorf("%v: %s", err, sent)
 	}
 	if !slices.Contains(notes.Normalised, "messageExtension") || !slices.Contains(notes.Normalised, "threeDSRequestorAuthenticationInd") {
@@ -170,13 +171,15 @@ func TestOtherVersionOfBridgingIsLogged(t *testing.T) {
 		var log bytes.Buffer
 		e.Log = slog.New(slog.NewJSONHandler(&log, nil))
 		w.Reply = func(_ string, areq authtest.Object) ([]byte, error) {
-			answer := []authtest.Object{{"name": "Bridging", "id": extension.BridgingID, "criticalityIndicator": false, "data": authtest.Object{"version": version, "addData": authtest.Object{}}}}
+			answer := []authtest.Object{{"name": "Bridging", "id": extension.BridgingID, "criticalityIndicator": false,
+				"data": authtest.Object{"version": version, "addData": authtest.Object{}}}}
 			return authtest.With(authtest.AResObject(areq, "Y"), "messageExtension", answer).JSON(), nil
 		}
 		if _, err := authtest.Try(t, e, bridged, of231); err != nil {
 			t.Fatal(err)
 		}
-		if isLogged := bytes.Contains(log.Bytes(), []byte("Bridging extension of another version")); isLogged != want || bytes.Contains(log.Bytes(), []byte("4000000000000002")) {
+		if isLogged := bytes.Contains(log.Bytes(), []byte("Bridging extension of another version")); isLogged != want ||
+			bytes.Contains(log.Bytes(), []byte("4000000000000002")) {
 			t.Errorf("%q: %s", version, log.Bytes())
 		}
 	}
@@ -189,9 +192,13 @@ func TestBridgingNormalisesAs231(t *testing.T) {
 	e := w.NewEngine(0)
 	var sent []byte
 	w.Sent = func(areq []byte) { sent = areq }
-	req := authtest.AReq231(authtest.Preauth(t, e, bridged), authtest.Object{"recurringAmount": "999", "recurringCurrency": "36", "purchaseCurrency": "36", "merchantCountryCode": "36"})
+	req := authtest.AReq231(authtest.Preauth(t, e, bridged), authtest.Object{
+		"recurringAmount": "999", "recurringCurrency": "36", "purchaseCurrency": "36", "merchantCountryCode": "36",
+	})
 	_, notes, err := e.Authenticate(t.Context(), bridged, req.JSON())
-	if err != nil || !bytes.Contains(sent, []byte(`"recurringData":{"recurringAmount":"999","recurringCurrency":"036"}`)) || !bytes.Contains(sent, []byte(`"purchaseCurrency":"036"`)) {
+	if err != nil ||
+		!bytes.Contains(sent, []byte(`"recurringData":{"recurringAmount":"999","recurringCurrency":"036"}`)) ||
+		!bytes.Contains(sent, []byte(`"purchaseCurrency":"036"`)) {
 		t.Errorf("%v: %s", err, sent)
 	}
 	for name, want := range map[string]bool{

@@ -201,7 +201,8 @@ func TestD23ExplainShowsRules(t *testing.T) {
 	}
 }
 
-// TestD12CureNamesTheProfile: what a merchant can set once is not to be sent with each request. For /auth there is no profile.
+// TestD12CureNamesTheProfile: what a merchant can set once is not to be sent with each request. For
+// /auth there is no profile.
 func TestD12CureNamesTheProfile(t *testing.T) {
 	t.Parallel()
 	e := authtest.NewWorld().NewEngine(0)
@@ -303,7 +304,8 @@ func TestE1LookupOfEachScheme(t *testing.T) {
 	w.Hits[0].Generation = &ranges.Generation{Loaded: loaded}
 	e := w.NewEngine(0)
 	found, wrong := e.Lookup(t.Context(), authtest.Shop, authtest.Object{"acctNumber": authtest.PAN}.JSON())
-	if wrong != nil || found.Last4 != authtest.PAN[12:] || len(found.Schemes) != 2 || found.Schemes[0].Scheme != "visa" || found.Schemes[1].Scheme != "mastercard" {
+	if wrong != nil || found.Last4 != authtest.PAN[12:] || len(found.Schemes) != 2 || found.Schemes[0].Scheme != "visa" ||
+		found.Schemes[1].Scheme != "mastercard" {
 		t.Fatalf("%+v %v", found, wrong)
 	}
 	held := found.Schemes
@@ -384,7 +386,8 @@ func TestCase25ACureThatWasFollowedHelps(t *testing.T) {
 	}
 }
 
-// TestD12CureOfATextInPlaceOfAnObject: the cure names the members of the object. Its example is what the element may be.
+// TestD12CureOfATextInPlaceOfAnObject: the cure names the members of the object. Its example is
+// what the element may be.
 func TestD12CureOfATextInPlaceOfAnObject(t *testing.T) {
 	t.Parallel()
 	e := authtest.NewWorld().NewEngine(0)
@@ -447,8 +450,8 @@ func TestD12CureOfAState(t *testing.T) {
 	}
 }
 
-// TestE3WhatIsWrongIsNotCopied: an element that the server would take from another one is not taken from a wrong one. The
-// wrong one is the only fault.
+// TestE3WhatIsWrongIsNotCopied: an element that the server would take from another one is not taken from a wrong one.
+// The wrong one is the only fault.
 func TestE3WhatIsWrongIsNotCopied(t *testing.T) {
 	t.Parallel()
 	e := authtest.NewWorld().NewEngine(0)

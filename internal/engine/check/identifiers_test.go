@@ -16,7 +16,8 @@ import (
 
 // separatedCards are the card number of the tests as people write it.
 var separatedCards = []string{
-	authtest.PAN[:4] + " " + authtest.PAN[4:8] + " " + authtest.PAN[8:12] + " " + authtest.PAN[12:], authtest.PAN[:4] + "-" + authtest.PAN[4:8] + "-" + authtest.PAN[8:12] + "-" + authtest.PAN[12:],
+	authtest.PAN[:4] + " " + authtest.PAN[4:8] + " " + authtest.PAN[8:12] + " " + authtest.PAN[12:],
+	authtest.PAN[:4] + "-" + authtest.PAN[4:8] + "-" + authtest.PAN[8:12] + "-" + authtest.PAN[12:],
 	" " + authtest.PAN + " ", authtest.PAN[:4] + "\u00a0" + authtest.PAN[4:],
 }
 
@@ -130,7 +131,8 @@ func TestCase31AgentsRequestIsFitted(t *testing.T) {
 				[]string{"billAddrLine1", "billAddrLine2", "billAddrLine3"},
 			},
 			"a line without a blank": {
-				authtest.Object{"billAddrLine1": long, "billAddrLine2": "Floor 3"}, authtest.Object{"billAddrLine1": nil, "billAddrLine2": "Floor 3"}, []string{"billAddrLine1"},
+				authtest.Object{"billAddrLine1": long, "billAddrLine2": "Floor 3"},
+				authtest.Object{"billAddrLine1": nil, "billAddrLine2": "Floor 3"}, []string{"billAddrLine1"},
 			},
 			"a long city":        {authtest.Object{"billAddrCity": long}, authtest.Object{"billAddrCity": nil}, []string{"billAddrCity"}},
 			"a long postal code": {authtest.Object{"billAddrPostCode": "123456789 123456789"}, authtest.Object{"billAddrPostCode": nil}, []string{"billAddrPostCode"}},

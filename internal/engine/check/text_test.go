@@ -118,7 +118,8 @@ func TestCase03IPv6ShortForm(t *testing.T) {
 }
 
 func TestCase13ArrayOfOneBefore231(t *testing.T) {
-	const challenge, info, prior, risk = "threeDSRequestorChallengeInd", "threeDSRequestorAuthenticationInfo", "threeDSRequestorPriorAuthenticationInfo", "merchantRiskIndicator"
+	const challenge, info, prior, risk = "threeDSRequestorChallengeInd", "threeDSRequestorAuthenticationInfo",
+		"threeDSRequestorPriorAuthenticationInfo", "merchantRiskIndicator"
 	login, earlier := authtest.Object{"threeDSReqAuthMethod": "02"}, authtest.Object{"threeDSReqPriorAuthMethod": "01"}
 	runTextCases(t, authtest.Shop.Merchant, slices.Concat(
 		forVersions(beforeV231,
@@ -276,7 +277,8 @@ func TestThreeRIPaymentIn210(t *testing.T) {
 		w := authtest.NewWorld()
 		w.Hits = append([]ranges.Hit{{Scheme: "amex", Info: authtest.AllVersions("")}}, w.Hits...)
 		e := w.NewEngine(0)
-		if crd, _, err := e.Preauth(context.Background(), authtest.Shop, authtest.Object{"acctNumber": authtest.PAN}.JSON()); err != nil || authtest.Parse(t, crd).Text("scheme") != "visa" {
+		if crd, _, err := e.Preauth(context.Background(), authtest.Shop,
+			authtest.Object{"acctNumber": authtest.PAN}.JSON()); err != nil || authtest.Parse(t, crd).Text("scheme") != "visa" {
 			t.Errorf("the CRD is %s, %v; want that of the first configured that holds the card", crd, err)
 		}
 		req := authtest.AReq(tt.version, "")

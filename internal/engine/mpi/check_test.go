@@ -251,11 +251,13 @@ func TestUntrustedPAResIsRefused(t *testing.T) {
 		doc := visa.Document(p)
 		cut, _, _ := strings.Cut(doc, "<Signature")
 		for name, text := range map[string]string{
-			"another root":  sign("stranger", p),
-			"no signature":  v1test.Pack(cut + "</Message></ThreeDSecure>"),
-			"changed":       v1test.Pack(strings.Replace(doc, "<status>"+status, "<status>"+map[bool]string{true: "N", false: "U"}[status == "U"], 1)),
-			"two of them":   v1test.Pack(strings.Replace(doc, "<Signature", strings.Replace(doc[strings.Index(doc, "<PARes"):strings.Index(doc, "<Signature")], "21601", "1", 1)+"<Signature", 1)),
-			"an Error":      v1test.Pack(message("x", "<Error><version>1.0.2</version><errorCode>5</errorCode><errorMessage>m</errorMessage><errorDetail>d</errorDetail></Error>")),
+			"another root": sign("stranger", p),
+			"no signature": v1test.Pack(cut + "</Message></ThreeDSecure>"),
+			"changed":      v1test.Pack(strings.Replace(doc, "<status>"+status, "<status>"+map[bool]string{true: "N", false: "U"}[status == "U"], 1)),
+			"two of them": v1test.Pack(strings.Replace(doc, "<Signature",
+				strings.Replace(doc[strings.Index(doc, "<PARes"):strings.Index(doc, "<Signature")], "21601", "1", 1)+"<Signature", 1)),
+			"an Error": v1test.Pack(message("x",
+				"<Error><version>1.0.2</version><errorCode>5</errorCode><errorMessage>m</errorMessage><errorDetail>d</errorDetail></Error>")),
 			"no PARes":      v1test.Pack("<x/>"),
 			"not packed":    doc,
 			"not base64":    "%%%",
@@ -288,7 +290,8 @@ func TestTrust(t *testing.T) {
 		{"1024 bits, not allowed", v1test.Options{Bits: 1024}, before, func(*mpi.Directory, *xmldsig.Policy) {}, false},
 		{"1024 bits, allowed", v1test.Options{Bits: 1024}, before, func(_ *mpi.Directory, p *xmldsig.Policy) { p.MinKeyBits = 1024 }, true},
 		{"expired", v1test.Options{NotAfter: time.Now().Add(-24 * time.Hour)}, before, func(*mpi.Directory, *xmldsig.Policy) {}, false},
-		{"expired since it was signed", v1test.Options{NotAfter: time.Now().Add(-24 * time.Hour)}, before, func(d *mpi.Directory, _ *xmldsig.Policy) { d.SigningTime = true }, true},
+		{"expired since it was signed", v1test.Options{NotAfter: time.Now().Add(-24 * time.Hour)}, before,
+			func(d *mpi.Directory, _ *xmldsig.Policy) { d.SigningTime = true }, true},
 		// Of the times that an issuer may claim, none lies ahead: its certificate may be good only then.
 		{"good now, claims to be signed when it is expired", v1test.Options{}, ahead, func(d *mpi.Directory, _ *xmldsig.Policy) { d.SigningTime = true }, true},
 	} {

@@ -23,7 +23,8 @@ func TestEnrolled(t *testing.T) {
 			w := newWorld(t)
 			w.says(func(id string) string { return veres(id, tt.enrolled) })
 			a := w.Enrolled(t.Context(), shop, purchase(tt.pan))
-			if string(a.Enrolled) != tt.enrolled || a.ECI != tt.eci || a.Error != nil || (a.PAReq != "") != (tt.enrolled == "Y") || (a.ACSURL != "") != (tt.enrolled == "Y") {
+			if string(a.Enrolled) != tt.enrolled || a.ECI != tt.eci || a.Error != nil ||
+				(a.PAReq != "") != (tt.enrolled == "Y") || (a.ACSURL != "") != (tt.enrolled == "Y") {
 				t.Errorf("%+v", a)
 			}
 			if m := last(w.asked); m.Scheme != tt.scheme || m.Name != "VEReq" || m.Message.VEReq.PAN != tt.pan ||
@@ -86,8 +87,10 @@ func TestErrorsOfTheDirectory(t *testing.T) {
 	}{
 		{name: "IReq 50", reply: func(id string) string { return ireq(id, "50", "") }, message: "Acquirer not participating", detail: "Acquirer not participating"},
 		{name: "IReq 51", reply: func(id string) string { return ireq(id, "51", "acqBIN") }, message: "Merchant not participating", detail: "acqBIN"},
-		{name: "IReq 55 with the card", reply: func(id string) string { return ireq(id, "55", "no "+visaPAN) }, message: "Transaction data not valid", detail: "Transaction data not valid"},
-		{name: "IReq unknown", reply: func(id string) string { return ireq(id, "77", "") }, message: "Request refused by the directory server", detail: "Request refused by the directory server"},
+		{name: "IReq 55 with the card", reply: func(id string) string { return ireq(id, "55", "no "+visaPAN) },
+			message: "Transaction data not valid", detail: "Transaction data not valid"},
+		{name: "IReq unknown", reply: func(id string) string { return ireq(id, "77", "") },
+			message: "Request refused by the directory server", detail: "Request refused by the directory server"},
 		{name: "Error", reply: func(id string) string {
 			return message(id, "<Error><version>1.0.2</version><errorCode>5</errorCode><errorMessage>m</errorMessage><errorDetail>pan</errorDetail></Error>")
 		}, message: contact, detail: "The directory server could not read the request"},
@@ -106,12 +109,17 @@ func TestErrorsOfTheDirectory(t *testing.T) {
 		{name: "another message", reply: func(id string) string { return message(id, "<Nonsense/>") }, message: contact, detail: garbage, reported: "2"},
 		{name: "wrong id", reply: func(id string) string { return veres(id+"0", "Y") }, message: contact, detail: garbage, reported: "5"},
 		{name: "wrong id with N", reply: func(string) string { return veres("x", "N") }, message: contact, detail: garbage, reported: "5"},
-		{name: "acctID is the card", reply: func(id string) string { return enrolledAt(id, visaPAN, "https://acs.example/") }, message: contact, detail: garbage, reported: "5"},
+		{name: "acctID is the card", reply: func(id string) string { return enrolledAt(id, visaPAN, "https://acs.example/") },
+			message: contact, detail: garbage, reported: "5"},
 		{name: "http", reply: func(id string) string { return enrolledAt(id, "a", "http://acs.example/") }, message: contact, detail: garbage, reported: "5"},
-		{name: "http on this machine", reply: func(id string) string { return enrolledAt(id, "a", "http://127.0.0.1/") }, message: contact, detail: garbage, reported: "5"},
+		{name: "http on this machine", reply: func(id string) string { return enrolledAt(id, "a", "http://127.0.0.1/") },
+			message: contact, detail: garbage, reported: "5"},
 		{name: "javascript", reply: func(id string) string { return enrolledAt(id, "a", "javascript:alert(1)") }, message: contact, detail: garbage, reported: "5"},
-		{name: "user in the URL", reply: func(id string) string { return enrolledAt(id, "a", "https://u:p@acs.example/") }, message: contact, detail: garbage, reported: "5"},
-		{name: "long URL", reply: func(id string) string { return enrolledAt(id, "a", "https://acs.example/"+strings.Repeat("x", 2048)) }, message: contact, detail: garbage, reported: "5"},
+		{name: "user in the URL", reply: func(id string) string { return enrolledAt(id, "a", "https://u:p@acs.example/") },
+			message: contact, detail: garbage, reported: "5"},
+		{name: "long URL",
+			reply:   func(id string) string { return enrolledAt(id, "a", "https://acs.example/"+strings.Repeat("x", 2048)) },
+			message: contact, detail: garbage, reported: "5"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for pan, eci := range map[string]string{visaPAN: "7", masterPAN: "0"} {

@@ -511,8 +511,8 @@ func TestD5LateMessagesAfterCancel(t *testing.T) {
 	}
 }
 
-// TestF6CancelWhileTheAReqIsOnItsWay: the answer that comes later is kept, whatever it says, and the authentication stays
-// cancelled.
+// TestF6CancelWhileTheAReqIsOnItsWay: the answer that comes later is kept, whatever it says, and the
+// authentication stays cancelled.
 func TestF6CancelWhileTheAReqIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"Y", "D"} {
@@ -685,7 +685,9 @@ func TestVersionOnlyOfAnotherRange(t *testing.T) {
 // authentication, with the same token for the browser, and sends no second AReq.
 func TestD17RepeatedCreationIsTheSameAuthentication(t *testing.T) {
 	t.Parallel()
-	for name, channel := range map[string]authtest.Object{"browser": {}, "3RI": {"deviceChannel": "03", "threeRIInd": "03"}, "not enrolled": {"acctNumber": "9000100111111111"}} {
+	for name, channel := range map[string]authtest.Object{
+		"browser": {}, "3RI": {"deviceChannel": "03", "threeRIInd": "03"}, "not enrolled": {"acctNumber": "9000100111111111"},
+	} {
 		w := authtest.NewWorld()
 		e := w.NewBrowserEngine()
 		once := session.Once{Secret: [32]byte{1, 2, 3}}
@@ -703,10 +705,12 @@ func TestD17RepeatedCreationIsTheSameAuthentication(t *testing.T) {
 		if (access == nil) != (accessAgain == nil) || access != nil && *access != *accessAgain {
 			t.Errorf("%s: access %+v, want %+v", name, accessAgain, access)
 		}
-		// An id that cannot be noted makes nothing. One that was noted, and has nothing under it, is used by the next attempt.
+		// An id that cannot be noted makes nothing. One that was noted, and has nothing under it, is used by the next
+		// attempt.
 		sends, noted := len(w.Sends), ""
 		once.ID, once.Note = "", func(_ context.Context, id string) error { noted = id; return errors.New("no store") }
-		if _, _, err := e.Create(session.WithOnce(t.Context(), once), authtest.Profiled, body.JSON()); !errors.Is(err, txn.ErrStoreUnreachable) || len(w.Sends) != sends {
+		if _, _, err := e.Create(session.WithOnce(t.Context(), once), authtest.Profiled,
+			body.JSON()); !errors.Is(err, txn.ErrStoreUnreachable) || len(w.Sends) != sends {
 			t.Errorf("%s: %v, %d AReqs more", name, err, len(w.Sends)-sends)
 		}
 		once.ID, once.Note = noted, func(context.Context, string) error { return nil }
@@ -786,7 +790,8 @@ func TestD52RepetitionOfAnAgentSendsNothing(t *testing.T) {
 	e, d, a := w.NewAgent(t)
 	noted := ""
 	once := session.Once{Note: func(_ context.Context, id string) error { noted = id; return nil }}
-	if _, err := e.AuthenticateForAgent(session.WithOnce(t.Context(), once), authtest.Profiled, d, a.ID, authtest.AgentBrowser().JSON()); err != nil || noted != a.ID {
+	if _, err := e.AuthenticateForAgent(session.WithOnce(t.Context(), once), authtest.Profiled, d, a.ID,
+		authtest.AgentBrowser().JSON()); err != nil || noted != a.ID {
 		t.Fatal(authtest.Told(err), noted)
 	}
 	once.ID = noted
@@ -796,8 +801,8 @@ func TestD52RepetitionOfAnAgentSendsNothing(t *testing.T) {
 	}
 }
 
-// TestD52AgentOnTwoNodes: each of an agent's three calls may come to another node, while a new secret of the key file comes into
-// use. One AReq is sent, whichever node gets the repetition, and another merchant finds nothing on any node.
+// TestD52AgentOnTwoNodes: each of an agent's three calls may come to another node, while a new secret of the key file
+// comes into use. One AReq is sent, whichever node gets the repetition, and another merchant finds nothing on any node.
 func TestD52AgentOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	w := authtest.NewWorld()
@@ -827,7 +832,8 @@ func TestD52AgentOnTwoNodes(t *testing.T) {
 		t.Errorf("the other node: %+v, %v", got, err)
 	}
 	d.Completion = "Y"
-	if got, err := nodes[1].AuthenticateForAgent(t.Context(), authtest.Profiled, d, a.ID, authtest.AgentBrowser().JSON()); err != nil || got.Status != api.StatusCompleted {
+	if got, err := nodes[1].AuthenticateForAgent(t.Context(), authtest.Profiled, d, a.ID,
+		authtest.AgentBrowser().JSON()); err != nil || got.Status != api.StatusCompleted {
 		t.Fatal(authtest.Told(err), got)
 	}
 	for i, e := range nodes {
@@ -838,7 +844,8 @@ func TestD52AgentOnTwoNodes(t *testing.T) {
 			t.Errorf("node %d, another merchant: %v", i, err)
 		}
 	}
-	if got, err := nodes[0].AgentAuthentication(t.Context(), authtest.Profiled, a.ID); err != nil || got.Outcome == nil || got.Outcome.Result != api.ResultAuthenticated {
+	if got, err := nodes[0].AgentAuthentication(t.Context(), authtest.Profiled, a.ID); err != nil || got.Outcome == nil ||
+		got.Outcome.Result != api.ResultAuthenticated {
 		t.Errorf("the first node: %+v, %v", got, err)
 	}
 	if len(w.Sends) != 1 || w.Sends[a.ID] != 1 {

@@ -171,7 +171,8 @@ func TestC21WithoutScriptIsFrom220On(t *testing.T) {
 				t.Fatalf("%s: %s", v, authtest.Told(err))
 			}
 			s, err := acp.SessionOf(&acp.Authentication{ID: a.ID, Status: a.Status, Outcome: a.Outcome, ARes: a.ARes}, true)
-			if want := v >= message.V220; err != nil || (sent != nil) != want || isUnavailable(a) == want || (s.Status == acp.Unavailable) == want || (s.Result != nil) != want {
+			if want := v >= message.V220; err != nil || (sent != nil) != want || isUnavailable(a) == want ||
+				(s.Status == acp.Unavailable) == want || (s.Result != nil) != want {
 				t.Errorf("%s, all at once %t: %+v, %+v, AReq %s", v, isAtOnce, a.Outcome, s, sent.JSON())
 			}
 			if strings.Contains(string(w.Txns[a.ID].Data), `"Request"`) {
@@ -256,7 +257,8 @@ func TestCase23AcceptLanguageOfAnyBytes(t *testing.T) {
 	data := maps.Clone(measured)
 	data["acceptLanguage"] = "\xfc\xff,de;q=0.5,\xa0," + strings.Repeat("a", 101) + ",fi"
 	a, sent := toldBy(w, t, authtest.Four(), data)
-	if got := fmt.Sprint(sent["acceptLanguage"]); got != "[fi de]" || !slices.Contains(ruleOf(a, "acceptLanguage"), "without the entries that are no language tags") {
+	if got := fmt.Sprint(sent["acceptLanguage"]); got != "[fi de]" ||
+		!slices.Contains(ruleOf(a, "acceptLanguage"), "without the entries that are no language tags") {
 		t.Errorf("acceptLanguage %s, normalised %q", got, ruleOf(a, "acceptLanguage"))
 	}
 }
@@ -330,7 +332,8 @@ func TestCase25CureOfATextThatIsNotASCII(t *testing.T) {
 	b := authtest.AgentBrowser()
 	b["browserUserAgent"], b["browserAcceptHeader"] = "Mozilla/5.0 ünï", "text/htmlü"
 	a, err := e.AuthenticateForAgent(t.Context(), authtest.Profiled, d, a.ID, b.JSON())
-	if err != nil || sent.Text("browserUserAgent") != "Mozilla/5.0 uni" || sent.Text("browserAcceptHeader") != "text/htmlu" || len(ruleOf(a, "browserUserAgent")) != 1 {
+	if err != nil || sent.Text("browserUserAgent") != "Mozilla/5.0 uni" ||
+		sent.Text("browserAcceptHeader") != "text/htmlu" || len(ruleOf(a, "browserUserAgent")) != 1 {
 		t.Errorf("agent: %s, %s, %+v", authtest.Told(err), sent.JSON(), a)
 	}
 }

@@ -73,7 +73,8 @@ func TestIDsAreDrawnUntilTheyCanBeStored(t *testing.T) {
 	}
 }
 
-// TestDrawingOfIDsEnds: if no server of the store answers, an id is drawn all the same, after so many that nobody waits.
+// TestDrawingOfIDsEnds: if no server of the store answers, an id is drawn all the same, after so
+// many that nobody waits.
 func TestDrawingOfIDsEnds(t *testing.T) {
 	t.Parallel()
 	w, all := authtest.NewWorld(), new(allAway)

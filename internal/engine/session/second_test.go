@@ -48,7 +48,8 @@ func TestB8SecondAReqOfAPage(t *testing.T) {
 			w := authtest.SPCWorld()
 			p, sent := authtest.NewSPCPage(t, w, "Y", test.parts...)
 			v := p.Await(session.StepSPC)
-			if v.SPC == nil || !bytes.Contains(v.SPC.Credentials, []byte("bank.example")) || !bytes.Contains(v.SPC.Transaction, []byte(`"value":"10.99"`)) || v.Challenge != nil {
+			if v.SPC == nil || !bytes.Contains(v.SPC.Credentials, []byte("bank.example")) ||
+				!bytes.Contains(v.SPC.Transaction, []byte(`"value":"10.99"`)) || v.Challenge != nil {
 				t.Errorf("the dialog gets %+v", v)
 			}
 			if a, err := p.Authentication(t.Context(), authtest.Profiled, p.ID); err != nil || a.Status != api.StatusInProgress {
@@ -72,7 +73,8 @@ func TestB8SecondAReqOfAPage(t *testing.T) {
 			}
 			prior := second["threeDSRequestorPriorAuthenticationInfo"].([]any)
 			last := authtest.Object(prior[len(prior)-1].(map[string]any))
-			if last.Text("threeDSReqPriorAuthMethod") != "05" || last.Text("threeDSReqPriorRef") != "ac5"+p.ID[3:] || last.Text("threeDSReqPriorAuthTimestamp") != "202611201200" {
+			if last.Text("threeDSReqPriorAuthMethod") != "05" || last.Text("threeDSReqPriorRef") != "ac5"+p.ID[3:] ||
+				last.Text("threeDSReqPriorAuthTimestamp") != "202611201200" {
 				t.Errorf("prior %v", prior)
 			}
 			infos, _ := second["threeDSRequestorAuthenticationInfo"].([]any)
@@ -241,8 +243,8 @@ func TestI5RowsThatWerePutBack(t *testing.T) {
 	}
 }
 
-// TestB8TimeForTheDialogIsOver: a page that never comes back, and one that answers late, end in one second AReq that says
-// so. It has no assertion, and no data that the requestor knew about the shopper.
+// TestB8TimeForTheDialogIsOver: a page that never comes back, and one that answers late, end in one second AReq that
+// says so. It has no assertion, and no data that the requestor knew about the shopper.
 func TestB8TimeForTheDialogIsOver(t *testing.T) {
 	t.Parallel()
 	for _, comesLate := range []bool{false, true} {
@@ -380,8 +382,8 @@ func TestB8ResultCrossesTheSecondAReq(t *testing.T) {
 	}
 }
 
-// TestB8IssuerEndsTheFirst: an issuer that has waited for the second AReq in vain ends the authentication. No second AReq
-// leaves after that (SP-11).
+// TestB8IssuerEndsTheFirst: an issuer that has waited for the second AReq in vain ends the authentication. No second
+// AReq leaves after that (SP-11).
 func TestB8IssuerEndsTheFirst(t *testing.T) {
 	t.Parallel()
 	w := authtest.SPCWorld()
@@ -500,8 +502,8 @@ func TestB8CardGoesWithTheSecondAReq(t *testing.T) {
 	}
 }
 
-// TestB8OneSecondAReqOnEachStore: two nodes that share a real store send one second AReq, and the result of that reaches the
-// authentication.
+// TestB8OneSecondAReqOnEachStore: two nodes that share a real store send one second AReq, and the result of that
+// reaches the authentication.
 func TestB8OneSecondAReqOnEachStore(t *testing.T) {
 	eachRealStore(t, func(t *testing.T, w *authtest.World, st realStore, keyFile string) {
 		ring, err := keyring.LoadOrCreate(keyFile)

@@ -17,7 +17,8 @@ func TestA4TheTrailHasNoCardNumber(t *testing.T) {
 	const card = "4111-1111 1111.1111"
 	if err := s.Record(t.Context(), operator.Entry{
 		Who: "oidc:" + card, From: card, Action: "key.create", Object: card,
-		Before: map[string]any{card: 1}, After: map[string]any{"label": "of " + card, "number": json.Number("4111111111111111"), "hash": strings.Repeat("c0ffee4111111111111111ab", 3)[:64]},
+		Before: map[string]any{card: 1},
+		After:  map[string]any{"label": "of " + card, "number": json.Number("4111111111111111"), "hash": strings.Repeat("c0ffee4111111111111111ab", 3)[:64]},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -139,8 +139,9 @@ func TestK10AnyChangedByteOfAnAuditExportIsFound(t *testing.T) {
 	}
 }
 
-// TestK10ATrailThatWasWrittenAnewIsNotSigned: an attacker who changes an entry in the store and rebuilds the chain after it
-// has no MAC for the links. The server signs neither the trail nor an export of it, and says which entry it is.
+// TestK10ATrailThatWasWrittenAnewIsNotSigned: an attacker who changes an entry in the store and rebuilds
+// the chain after it has no MAC for the links. The server signs neither the trail nor an export of it, and
+// says which entry it is.
 func TestK10ATrailThatWasWrittenAnewIsNotSigned(t *testing.T) {
 	t.Parallel()
 	s, db, now := newService(t)

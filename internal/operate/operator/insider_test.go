@@ -80,8 +80,8 @@ var trailTricks = map[string]func(rows []store.AuditEntry) []store.AuditEntry{
 	},
 }
 
-// TestA2AnInsiderIsNoticedInTheAuditTrail: whatever somebody changes who has the database and no keys, the server says so,
-// signs neither the trail nor an export of it, and verify refuses the export.
+// TestA2AnInsiderIsNoticedInTheAuditTrail: whatever somebody changes who has the database and no keys, the server says
+// so, signs neither the trail nor an export of it, and verify refuses the export.
 func TestA2AnInsiderIsNoticedInTheAuditTrail(t *testing.T) {
 	t.Parallel()
 	for name, change := range trailTricks {

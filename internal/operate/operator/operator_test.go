@@ -101,7 +101,8 @@ func TestD140RevokedTokenEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestTokenRowsAreSealed: the store has no token, and a row that is copied to another name or made to last is worth nothing.
+// TestTokenRowsAreSealed: the store has no token, and a row that is copied to another name or made to
+// last is worth nothing.
 func TestTokenRowsAreSealed(t *testing.T) {
 	t.Parallel()
 	s, db, now := newService(t)

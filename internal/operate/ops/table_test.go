@@ -28,7 +28,8 @@ func TestManualNamesEveryAction(t *testing.T) {
 	for _, action := range ops.Actions() {
 		fmt.Fprintf(&want, "| `%s` | %s |\n", action, objects[action])
 	}
-	if _, table, _ := strings.Cut(string(manual), "| Action | Object |\n| --- | --- |\n"); !strings.HasPrefix(table, strings.ReplaceAll(want.String(), "|  |", "| |")+"\n") {
+	if _, table, _ := strings.Cut(string(manual), "| Action | Object |\n| --- | --- |\n"); !strings.HasPrefix(table,
+		strings.ReplaceAll(want.String(), "|  |", "| |")+"\n") {
 		t.Errorf("the table of actions in admin.md is not\n%s", &want)
 	}
 }

@@ -121,8 +121,8 @@ func (l *lab) tell(t *testing.T, at time.Time) *store.Event {
 	return e
 }
 
-// TestW4FailedDeliveriesAreRepeated: after each failure the time of the list passes, a tenth more or less, with the same
-// id; then the event is given up.
+// TestW4FailedDeliveriesAreRepeated: after each failure the time of the list passes, a tenth more or less, with the
+// same id; then the event is given up.
 func TestW4FailedDeliveriesAreRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		retry := DefaultRetry()
@@ -149,7 +149,8 @@ func TestW4FailedDeliveriesAreRepeated(t *testing.T) {
 	})
 }
 
-// TestW3ReceiverDownForTenMinutes: what happens meanwhile arrives soon after it is back, each event once and under its id.
+// TestW3ReceiverDownForTenMinutes: what happens meanwhile arrives soon after it is back, each event
+// once and under its id.
 func TestW3ReceiverDownForTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var delivered []string

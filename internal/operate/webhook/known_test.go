@@ -77,8 +77,8 @@ func addMany(t testing.TB, s *Service, n int) {
 	}
 }
 
-// TestNodeReadsWhatHasChanged: a node reads each endpoint once. While nothing changes it reads one mark each time, and when
-// another node changes an endpoint, it reads that merchant's.
+// TestNodeReadsWhatHasChanged: a node reads each endpoint once. While nothing changes it reads one mark each time, and
+// when another node changes an endpoint, it reads that merchant's.
 func TestNodeReadsWhatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const merchants = 300

@@ -334,7 +334,8 @@ func TestW5NameThatChangesItsAddress(t *testing.T) {
 	}
 }
 
-// TestW5FaultsOfEndpointsInWords holds that a failed delivery says in words that no answer came, and does not quote the URL.
+// TestW5FaultsOfEndpointsInWords holds that a failed delivery says in words that no answer came, and
+// does not quote the URL.
 func TestW5FaultsOfEndpointsInWords(t *testing.T) {
 	slow, slowURL := receive(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	slow.timeout = 50 * time.Millisecond

@@ -172,7 +172,8 @@ func (w *world) wantShown(want string) {
 	}
 }
 
-// TestD145RequestMakesTheKeyThatWasAskedFor: kind, length and subject are as said, and a host name is in the request too.
+// TestD145RequestMakesTheKeyThatWasAskedFor: kind, length and subject are as said, and a host name
+// is in the request too.
 func TestD145RequestMakesTheKeyThatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -182,7 +183,8 @@ func TestD145RequestMakesTheKeyThatWasAskedFor(t *testing.T) {
 	}{
 		{clientcert.Spec{Subject: "CN=3ds.example"}, "RSA 2048", "CN=3ds.example", "3ds.example"},
 		{clientcert.Spec{Bits: 3072, Subject: "CN=Shop"}, "RSA 3072", "CN=Shop", ""},
-		{clientcert.Spec{Curve: "P-384", Subject: `C=NL, O=Example\, Inc. , OU=a,OU=b,CN=3ds.example`}, "P-384", `CN=3ds.example,OU=a+OU=b,O=Example\, Inc.,C=NL`, "3ds.example"},
+		{clientcert.Spec{Curve: "P-384", Subject: `C=NL, O=Example\, Inc. , OU=a,OU=b,CN=3ds.example`}, "P-384",
+			`CN=3ds.example,OU=a+OU=b,O=Example\, Inc.,C=NL`, "3ds.example"},
 	} {
 		csr := w.request(test.spec)
 		status, err := w.Status(t.Context(), "visa")
@@ -285,7 +287,8 @@ func TestD145InstallRefuses(t *testing.T) {
 		{"server", "usage", file(leaf(root, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })), time.Time{}},
 		{"may not sign", "usage", file(leaf(root, func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyEncipherment })), time.Time{}},
 		{"is a CA", "usage", file(leaf(root, func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true })), time.Time{}},
-		{"has expired", "dates", file(leaf(root, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = start.Add(-2*time.Hour), start.Add(-time.Hour) })), time.Time{}},
+		{"has expired", "dates",
+			file(leaf(root, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = start.Add(-2*time.Hour), start.Add(-time.Hour) })), time.Time{}},
 		{"not valid yet", "dates", file(leaf(root, func(c *x509.Certificate) { c.NotBefore = start.Add(time.Hour) })), time.Time{}},
 		{"not valid at the time", "dates", file(leaf(root, func(c *x509.Certificate) { c.NotBefore = start.Add(2 * time.Hour) })), start.Add(time.Hour)},
 		{"expired at the time", "dates", file(leaf(root, func(c *x509.Certificate) { c.NotAfter = start.Add(time.Hour) })), start.Add(2 * time.Hour)},
@@ -322,8 +325,8 @@ func TestD145InstallRefuses(t *testing.T) {
 	}
 }
 
-// TestD145ChangeOver: an installed certificate waits, one with a time comes into use at that time, and the way back goes to
-// the one before.
+// TestD145ChangeOver: an installed certificate waits, one with a time comes into use at that time, and the way back
+// goes to the one before.
 func TestD145ChangeOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -360,8 +363,8 @@ func TestD145ChangeOver(t *testing.T) {
 	w.wantShown("b")
 }
 
-// TestD145ChangesThatCannotBe: without a certificate to change to, or with one that is not valid, nothing changes and nothing
-// is recorded.
+// TestD145ChangesThatCannotBe: without a certificate to change to, or with one that is not valid, nothing changes
+// and nothing is recorded.
 func TestD145ChangesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -451,8 +454,8 @@ func TestRequestsWaitTogether(t *testing.T) {
 	}
 }
 
-// TestSetOutlivesTheStore: what was read changes over in time without the store, and a row that does not open any more leaves
-// in use what was.
+// TestSetOutlivesTheStore: what was read changes over in time without the store, and a row that does not open any more
+// leaves in use what was.
 func TestSetOutlivesTheStore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -543,7 +543,8 @@ func TestGoneDirectoryOpensTheBreaker(t *testing.T) {
 		hangsUp bool // after the handshake
 	}{
 		{"resets connections", func(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0) }, Connect, "Connection reset", false},
-		{"has another certificate", func(conn net.Conn) { _ = tls.Server(conn, foreign).Handshake() }, Connect, "Certificate of the directory server is not trusted", false},
+		{"has another certificate", func(conn net.Conn) { _ = tls.Server(conn, foreign).Handshake() }, Connect,
+			"Certificate of the directory server is not trusted", false},
 		{"speaks no TLS", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }, Connect, "TLS handshake failed", false},
 		{"refuses our certificate", func(conn net.Conn) { _ = tls.Server(conn, strict).Handshake() }, Broken, "", true},
 		{"ends the connection after the request", func(conn net.Conn) { hangUp(tls.Server(conn, good)) }, Broken, "", true},
@@ -765,8 +766,8 @@ func TestDeadConnections(t *testing.T) {
 	})
 }
 
-// TestBreakerStateNamesTheFirstFailure: the state of a breaker says since when requests fail, and how, from the first failure
-// on; after an answer it says nothing of them.
+// TestBreakerStateNamesTheFirstFailure: the state of a breaker says since when requests fail, and how, from the first
+// failure on; after an answer it says nothing of them.
 func TestBreakerStateNamesTheFirstFailure(t *testing.T) {
 	p := &peer{}
 	p.breaker.onChange, p.breaker.publish = func(bool, *Error, int64) {}, func() {}

@@ -135,8 +135,9 @@ func goodPRes(preq []byte) []byte {
 	if m.Text("messageVersion") != "2.3.1" {
 		return []byte(pres(m, entry))
 	}
-	return fmt.Appendf(nil, `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],`+
-		`"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`,
+	return fmt.Appendf(nil,
+		`{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],`+
+			`"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`,
 		m.Text("threeDSServerTransID"), dsID)
 }
 
@@ -212,7 +213,8 @@ func (e edge) try(t *testing.T, h *directorytest.Server, fault directorytest.Fau
 	}
 	for _, text := range told {
 		m, err := message.Parse([]byte(text), message.Limits{})
-		if err != nil || m.Text("errorCode") != e.code || m.Text("errorDetail") != e.detail || m.Text("errorComponent") != "S" || m.Text("messageVersion") != version.String() {
+		if err != nil || m.Text("errorCode") != e.code || m.Text("errorDetail") != e.detail ||
+			m.Text("errorComponent") != "S" || m.Text("messageVersion") != version.String() {
 			t.Errorf("%v: told %s, want %+v", version, text, e)
 		}
 	}

@@ -40,7 +40,8 @@ func TestFileRefused(t *testing.T) {
 		code, detail string // of the Erro
 	}{
 		{"no JSON", says(`{"cardRangeData":[}`), "PRes not valid: code 101 ", "101", "Invalid Formatted Message"},
-		{"not valid", says(strings.Replace(good, `"end":"4000000999999999"`, `"end":"x"`, 1)), "PRes not valid: code 203 cardRangeData.ranges.end", "203", "cardRangeData.ranges.end"},
+		{"not valid", says(strings.Replace(good, `"end":"4000000999999999"`, `"end":"x"`, 1)),
+			"PRes not valid: code 203 cardRangeData.ranges.end", "203", "cardRangeData.ranges.end"},
 		{"not there", http.NotFound, absent, "", ""},
 		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/other") {

@@ -10,8 +10,8 @@ import (
 	"github.com/openthreeds/threeds/internal/peers/tunnel"
 )
 
-// TestD145TestOfACertificateSaysWhatHappened: a handshake in either version of TLS tells a certificate that is taken from one
-// that is not, and both from what has nothing to do with it. No message is sent.
+// TestD145TestOfACertificateSaysWhatHappened: a handshake in either version of TLS tells a certificate that is taken
+// from one that is not, and both from what has nothing to do with it. No message is sent.
 func TestD145TestOfACertificateSaysWhatHappened(t *testing.T) {
 	t.Parallel()
 	ca, otherCA := newAuthority(t), newAuthority(t)

@@ -38,7 +38,8 @@ func TestImport(t *testing.T) {
 	table := elsewhere(t)
 	s.change(func(now *RefreshStatus) { now.From = "https://elsewhere.example/preq" })
 	before := s.refreshStatus()
-	if _, err := Import(t.Context(), &fullKeeper{s.keeper, 1}, "visa", "operator", &ranges.Generation{Table: table}); err == nil || !reflect.DeepEqual(s.refreshStatus(), before) {
+	if _, err := Import(t.Context(), &fullKeeper{s.keeper, 1}, "visa", "operator",
+		&ranges.Generation{Table: table}); err == nil || !reflect.DeepEqual(s.refreshStatus(), before) {
 		t.Errorf("an import that there is no room for: %v, and the store says %+v", err, s.refreshStatus())
 	}
 	number, err := Import(t.Context(), s.keeper, "visa", "operator", &ranges.Generation{Table: table, Version: message.V220, Serial: "7"})

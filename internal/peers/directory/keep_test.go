@@ -39,7 +39,8 @@ type shared struct {
 // saysFile has PReqs answered with the address of a card range file.
 func (s *shared) saysFile(url string) {
 	s.says = func(w http.ResponseWriter, preq *message.Message) {
-		fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],"cardRangeDataFileURL":%q}`,
+		fmt.Fprintf(w,
+			`{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],"cardRangeDataFileURL":%q}`,
 			preq.Text("threeDSServerTransID"), dsID, url)
 	}
 }
@@ -662,7 +663,8 @@ func TestPR15PR23ForAllNodes(t *testing.T) {
 				preq.Text("threeDSServerTransID"), dsID, more)
 		}
 	}
-	s.says = says(`"dsProtocolVersions":["2.2.0"],"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]`)
+	s.says = says(
+		`"dsProtocolVersions":["2.2.0"],"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]`)
 	a, b := s.start(), s.start()
 	a.refresh(t.Context())
 	b.pollStore(t.Context())
@@ -673,7 +675,8 @@ func TestPR15PR23ForAllNodes(t *testing.T) {
 	}{
 		{"nothing new", `"dsProtocolVersions":["2.2.0"]`, "", []string{"2.2.0"}, 1},
 		{"an address", `"dsProtocolVersions":["2.2.0"],"dsUrlList":[{"threeDSServerToDsUrl":"https://ds.example/"}]`, "https://ds.example/", []string{"2.2.0"}, 2},
-		{"a version", `"dsProtocolVersions":["2.2.0","2.3.1"],"dsUrlList":[{"threeDSServerToDsUrl":"https://ds.example/"}]`, "https://ds.example/", []string{"2.2.0", "2.3.1"}, 3},
+		{"a version", `"dsProtocolVersions":["2.2.0","2.3.1"],"dsUrlList":[{"threeDSServerToDsUrl":"https://ds.example/"}]`,
+			"https://ds.example/", []string{"2.2.0", "2.3.1"}, 3},
 		{"both as at first", `"dsProtocolVersions":["2.2.0"]`, "", []string{"2.2.0"}, 3},
 	} {
 		s.says = says(step.more)
@@ -853,7 +856,8 @@ func TestPR23PR24DSURLs(t *testing.T) {
 		{"country unknown", configured, "", []ranges.DSURL{{URL: india, Country: "356"}}, "", "configured"},
 		{"configured one is dead", dead, "840", []ranges.DSURL{{URL: spare}}, "", "spare"},
 		{"country's is dead", configured, "356", []ranges.DSURL{{URL: dead, Country: "356"}}, "", "configured"},
-		{"country's are not https", configured, "356", []ranges.DSURL{{URL: "http://127.0.0.1:1", Country: "356"}, {URL: "http://[::1", Country: "356"}}, "", "configured"},
+		{"country's are not https", configured, "356",
+			[]ranges.DSURL{{URL: "http://127.0.0.1:1", Country: "356"}, {URL: "http://[::1", Country: "356"}}, "", "configured"},
 		{"country's other is not https", configured, "356", []ranges.DSURL{{URL: "http://127.0.0.1:1", Country: "356"}, {URL: india, Country: "356"}}, "", "india"},
 		{"list of the same address", configured, "356", []ranges.DSURL{{URL: india, Country: "356"}}, configured + "/preq", "india"},
 		{"list of another directory server", configured, "356", []ranges.DSURL{{URL: india, Country: "356"}}, india + "/preq", "configured"},

@@ -173,8 +173,9 @@ func TestPR16SerialPerVersion(t *testing.T) {
 	s.says = func(w http.ResponseWriter, preq *message.Message) {
 		text := pres(preq, entry)
 		if preq.Text("messageVersion") == "2.3.1" {
-			text = fmt.Sprintf(`{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],`+
-				`"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`,
+			text = fmt.Sprintf(
+				`{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],`+
+					`"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`,
 				preq.Text("threeDSServerTransID"), dsID)
 		}
 		io.WriteString(w, text[:len(text)-1]+`,"serialNum":"1"}`)

@@ -117,7 +117,8 @@ func TestRunLoadsRanges(t *testing.T) {
 	if problems := preq.Check(message.Context{}); problems != nil {
 		t.Errorf("our PReq: %v", problems)
 	}
-	if preq.Text("threeDSServerRefNumber") != "REF-2.2.0" || preq.Text("threeDSServerOperatorID") != "op-1" || preq.Has("serialNum") || preq.Has("cardRangeDataDownloadInd") {
+	if preq.Text("threeDSServerRefNumber") != "REF-2.2.0" || preq.Text("threeDSServerOperatorID") != "op-1" ||
+		preq.Has("serialNum") || preq.Has("cardRangeDataDownloadInd") {
 		t.Errorf("our PReq: %s", preq.Bytes())
 	}
 	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
@@ -183,7 +184,8 @@ func TestPR31VP17RefusedPRes(t *testing.T) {
 		{"unknown type", plain(`{"messageType":"XRes"}`), refused, "101", unknownType},
 		{"another type", plain(`{"messageType":"ARes","messageVersion":"2.2.0"}`), refused, "101", wrongType},
 		{"no type", plain(`{"messageVersion":"2.2.0"}`), refused, "201", "messageType"},
-		{"an Erro", plain(`{"messageType":"Erro","messageVersion":"2.2.0","errorCode":"103","errorComponent":"D","errorDescription":"x","errorDetail":"x"}`), refused, "", ""},
+		{"an Erro",
+			plain(`{"messageType":"Erro","messageVersion":"2.2.0","errorCode":"103","errorComponent":"D","errorDescription":"x","errorDetail":"x"}`), refused, "", ""},
 		{"a broken Erro", plain(`{"messageType":"Erro"}`), refused, "", ""},
 		{"VG-29 another transaction", func(w http.ResponseWriter, preq *message.Message) {
 			io.WriteString(w, strings.Replace(pres(preq, entry), preq.Text("threeDSServerTransID"), transID, 1))

@@ -83,7 +83,8 @@ func TestRevoked(t *testing.T) {
 		{"under another that was revoked", deep, ca.revokes(between.cert), revoked + "4d, issuer CN=test authority"},
 		{"no list, and one is needed", shown, &certs.RevocationPolicy{Required: true}, unknown + "abc, issuer CN=test authority"},
 		{"a list, and it is needed", shown, &certs.RevocationPolicy{Lists: ca.revokes().Lists, Required: true}, ""},
-		{"under another, one of two lists that are needed", deep, &certs.RevocationPolicy{Lists: ca.revokes().Lists, Required: true}, unknown + "abc, issuer CN=between"},
+		{"under another, one of two lists that are needed", deep,
+			&certs.RevocationPolicy{Lists: ca.revokes().Lists, Required: true}, unknown + "abc, issuer CN=between"},
 		{"under another, both", deep, &certs.RevocationPolicy{Lists: lists(ca.revokes(), between.revokes()), Required: true}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -105,7 +106,8 @@ func TestRevoked(t *testing.T) {
 			}
 			v1Failed, _ := errors.AsType[*Error](v1Err)
 			for name, err := range map[string]*Error{"AReq": err, "VEReq": v1Failed} {
-				if err == nil || err.Kind != Connect || err.Text != "Certificate of the directory server is not trusted" || !strings.Contains(err.LogValue().String(), tt.cause) {
+				if err == nil || err.Kind != Connect || err.Text != "Certificate of the directory server is not trusted" ||
+					!strings.Contains(err.LogValue().String(), tt.cause) {
 					t.Errorf("%s: %+v, want %q", name, err, tt.cause)
 				}
 			}

@@ -42,7 +42,8 @@ func TestNotKept(t *testing.T) {
 	former := s.refreshStatus()
 
 	s.peer.PReqURL += "/next"
-	s.says = with("5", `,"cardRangeData":[{"startRange":"4100000000000000","endRange":"4100000999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}]`)
+	s.says = with("5",
+		`,"cardRangeData":[{"startRange":"4100000000000000","endRange":"4100000999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}]`)
 	a := s.start()
 	a.keeper = &fullKeeper{s.keeper, 1}
 	if a.refresh(t.Context()); a.cards.Lookup(otherCard) == nil {

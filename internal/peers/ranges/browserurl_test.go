@@ -30,7 +30,8 @@ func TestD110BadMethodURLIsWithheld(t *testing.T) {
 					`{"version":"2.2.0","threeDSMethodURL":"https://acs.example/good"},{"version":"2.3.1","acsInfoInd":["01"],"threeDSMethodURL":%s}]}`, start, end, url))
 				return
 			}
-			entries = append(entries, fmt.Sprintf(`{"startRange":"%s","endRange":"%s","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0","threeDSMethodURL":%s}`, start, end, url))
+			entries = append(entries,
+				fmt.Sprintf(`{"startRange":"%s","endRange":"%s","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0","threeDSMethodURL":%s}`, start, end, url))
 		}
 		add(0, `"https://acs.example/good"`)
 		for i, url := range badMethodURLs {

@@ -23,7 +23,9 @@ import (
 func asked(t *testing.T, base *Generation, text string) (*Generation, message.Problems) {
 	t.Helper()
 	m := parse(t, text)
-	preq := parse(t, fmt.Sprintf(`{"messageType":"PReq","messageVersion":%q,"threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","serialNum":"0","cardRangeDataDownloadInd":"Y"}`, m.Text("messageVersion")))
+	preq := parse(t, fmt.Sprintf(
+		`{"messageType":"PReq","messageVersion":%q,"threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","serialNum":"0","cardRangeDataDownloadInd":"Y"}`,
+		m.Text("messageVersion")))
 	return next(t, base, text, message.Context{PReq: preq})
 }
 
@@ -31,7 +33,9 @@ func asked(t *testing.T, base *Generation, text string) (*Generation, message.Pr
 func unasked(t *testing.T, base *Generation, text string) (*Generation, message.Problems) {
 	t.Helper()
 	m := parse(t, text)
-	preq := parse(t, fmt.Sprintf(`{"messageType":"PReq","messageVersion":%q,"threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","cardRangeDataDownloadInd":"Y"}`, m.Text("messageVersion")))
+	preq := parse(t, fmt.Sprintf(
+		`{"messageType":"PReq","messageVersion":%q,"threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","cardRangeDataDownloadInd":"Y"}`,
+		m.Text("messageVersion")))
 	return next(t, base, text, message.Context{PReq: preq})
 }
 
@@ -120,10 +124,14 @@ func TestVPFaultsOfAPResAreReported(t *testing.T) {
 		{"VP-09", pres220(old(highA, lowA, "")), "cardRangeData", message.Format},
 		{"VP-09", pres231(recent(highA, lowA, "")), "cardRangeData", message.Format},
 		{"VP-11", pres220(old(lowA, highA, `,"acsInfoInd":["05"]`)), "cardRangeData.acsInfoInd", message.Format},
-		{"VP-11", pres231(strings.Replace(recent(lowA, highA, ""), `"2.2.0"`, `"2.2.0","acsInfoInd":["12"]`, 1)), "cardRangeData.acsProtocolVersions.acsInfoInd", message.Reserved},
+		{"VP-11", pres231(strings.Replace(recent(lowA, highA, ""), `"2.2.0"`, `"2.2.0","acsInfoInd":["12"]`, 1)),
+			"cardRangeData.acsProtocolVersions.acsInfoInd", message.Reserved},
 		{"VP-13", pres231(strings.Replace(recent(lowA, highA, ""), `"2.2.0"`, `"9.0.0"`, 1)), "2.1.0,2.2.0,2.3.1 (card range data)", message.UnsupportedVersion},
-		{"VP-19", strings.Replace(pres231(recent(lowA, highA, "")), `"readOrder"`, `"dsUrlList":[{"dsCountryCode":"208"}],"readOrder"`, 1), "dsUrlList.threeDSServerToDsUrl", message.Missing},
-		{"VP-20", pres231(strings.Replace(recent(lowA, highA, ""), `"2.2.0"`, `"2.2.0","supportedMsgExt":[{"id":"A000000802-004","version":"2"}]`, 1)), "cardRangeData.acsProtocolVersions.supportedMsgExt.version", message.Format},
+		{"VP-19", strings.Replace(pres231(recent(lowA, highA, "")), `"readOrder"`,
+			`"dsUrlList":[{"dsCountryCode":"208"}],"readOrder"`, 1), "dsUrlList.threeDSServerToDsUrl", message.Missing},
+		{"VP-20", pres231(strings.Replace(recent(lowA, highA, ""), `"2.2.0"`,
+			`"2.2.0","supportedMsgExt":[{"id":"A000000802-004","version":"2"}]`, 1)),
+			"cardRangeData.acsProtocolVersions.supportedMsgExt.version", message.Format},
 		{"304", pres231(recent(lowA, highA, `,"issuerCountryCode":"901"`)), "cardRangeData.issuerCountryCode", message.ISOCode},
 		{"204", pres231(recent(lowA, highA, "") + "," + recent(lowA, highA, "")), "cardRangeData", message.Duplicate},
 		{"204", pres231(recent(lowA, highA, "") + "," + strings.ReplaceAll(recent(lowA, highA, ""), ",", ",\r\n\t ")), "cardRangeData", message.Duplicate},
@@ -171,7 +179,8 @@ func TestVP12LaterVersionsAreAccepted(t *testing.T) {
 }
 
 func TestVP14OverlapIsRefused(t *testing.T) {
-	g, problems := unasked(t, nil, pres231(recent("4000000011000", "4000000015000", "")+","+recent("4000000013000", "4000000017000", "")+","+recent("4000000016000", "4000000018000", "")))
+	g, problems := unasked(t, nil, pres231(recent("4000000011000", "4000000015000", "")+","+
+		recent("4000000013000", "4000000017000", "")+","+recent("4000000016000", "4000000018000", "")))
 	wants(t, g, problems, message.RangeOverlap,
 		"4000000011000-4000000015000,4000000013000-4000000017000,4000000013000-4000000017000,4000000016000-4000000018000")
 	g, problems = unasked(t, nil, pres220(old("4000000011000", "4000000015000", "")+","+old("4000000013000", "4000000017000", "")))
@@ -550,7 +559,10 @@ func TestPrefixedYieldsRangesOfAPrefix(t *testing.T) {
 		ranged{"4571000000000000000", "4571999999999999999", &Info{}},
 		ranged{"5000000000000", "5000000000999", &Info{}},
 	)
-	for prefix, want := range map[string]int{"4571": 3, "45710000000000001": 3, "4": 3, "5000000000000": 1, "5000000000001000": 1, "5000000001000000": 0, "": 4, "x": 0, "6": 0, "9999999999999999999": 0} {
+	for prefix, want := range map[string]int{
+		"4571": 3, "45710000000000001": 3, "4": 3, "5000000000000": 1, "5000000000001000": 1, "5000000001000000": 0, "": 4,
+		"x": 0, "6": 0, "9999999999999999999": 0,
+	} {
 		if got := len(maps.Collect(table.Prefixed(prefix))); got != want {
 			t.Errorf("Prefixed(%q) has %d ranges, want %d", prefix, got, want)
 		}

@@ -27,7 +27,8 @@ func TestPResIsReadIntoATable(t *testing.T) {
 			want: map[string]*Info{
 				"4000000000000005": {
 					ACSStart: "2.1.0", ACSEnd: "2.2.0", DSStart: "2.1.0", DSEnd: "2.3.1", DSVersions: []string{"2.1.0", "2.2.0", "2.3.1"},
-					ACS: []ACSVersion{{Version: "2.1.0", MethodURL: methodURL, InfoInd: []string{"01", "03"}}, {Version: "2.2.0", MethodURL: methodURL, InfoInd: []string{"01", "03"}}},
+					ACS: []ACSVersion{{Version: "2.1.0", MethodURL: methodURL, InfoInd: []string{"01", "03"}},
+						{Version: "2.2.0", MethodURL: methodURL, InfoInd: []string{"01", "03"}}},
 				},
 				"4100000000000005": { // counts as added, although it says D: this is the complete list
 					ACSStart: "2.2.0", ACSEnd: "2.4.0", DSStart: "2.2.0", DSEnd: "2.2.0", DSVersions: []string{"2.2.0"},
@@ -195,8 +196,9 @@ func BenchmarkFromPRes(b *testing.B) {
 		if i > 0 {
 			entries.WriteByte(',')
 		}
-		fmt.Fprintf(&entries, `{"startRange":"4%08d0000000","endRange":"4%08d9999999","actionInd":"A","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0",`+
-			`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs%d.example/method","acsInfoInd":["01","02"]}`, i, i, i%4000)
+		fmt.Fprintf(&entries,
+			`{"startRange":"4%08d0000000","endRange":"4%08d9999999","actionInd":"A","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0",`+
+				`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs%d.example/method","acsInfoInd":["01","02"]}`, i, i, i%4000)
 	}
 	data := []byte(pres220(entries.String()))
 	m, err := message.Parse(data, message.Limits{Members: -1})

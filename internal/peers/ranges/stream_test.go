@@ -135,7 +135,8 @@ func faulty() map[string]string {
 			for what, text := range map[string]string{
 				"null": "null", "empty": `""`, "blank": `" "`, "number": "1", "true": "true", "object": "{}", "array": "[]", "long": `"` + strings.Repeat("9", 3000) + `"`,
 				"letters": `"zz"`, "reserved": `"79"`, "of the DS": `"80"`, "twelve": `"12"`, "inactive": `"9.0.0"`, "http": `"http://acs.example/m"`, "no URL": `"acs"`,
-				"excluded": `"901"`, "nested": `{"x":[{"x":[]}]}`, "escaped": `"\u0034"`, "malformed": `tru`, "surrogate": `"\ud800"`, "control": "\"\x01\"", "UTF-8": "\"\xff\"",
+				"excluded": `"901"`, "nested": `{"x":[{"x":[]}]}`, "escaped": `"\u0034"`, "malformed": `tru`,
+				"surrogate": `"\ud800"`, "control": "\"\x01\"", "UTF-8": "\"\xff\"",
 			} {
 				all[fmt.Sprintf("%s value %d %s", v, i, what)] = base[:token.from] + text + base[token.to:]
 			}
@@ -146,7 +147,8 @@ func faulty() map[string]string {
 				all[fmt.Sprintf("%s member %d gone", v, i)] = without(base, token)
 				all[fmt.Sprintf("%s member %d unknown", v, i)] = base[:token.member] + `"x` + base[token.member+1:]
 				all[fmt.Sprintf("%s member %d unknown twice", v, i)] = base[:token.member] + `"y":"a","y":"b",` + base[token.member:]
-				all[fmt.Sprintf("%s member %d in other case", v, i)] = base[:token.member] + strings.ToUpper(member[:strings.Index(member, ":")]) + base[token.member+strings.Index(member, ":"):]
+				all[fmt.Sprintf("%s member %d in other case", v, i)] = base[:token.member] +
+					strings.ToUpper(member[:strings.Index(member, ":")]) + base[token.member+strings.Index(member, ":"):]
 			} else {
 				all[fmt.Sprintf("%s item %d twice", v, i)] = base[:token.to] + "," + base[token.from:]
 			}
@@ -164,23 +166,28 @@ func faulty() map[string]string {
 func full(v message.Version) string {
 	if v >= message.V231 {
 		entry := func(n int) string {
-			return fmt.Sprintf(`{"ranges":[{"start":"40%d0000000000000","end":"40%d0000009999999"},{"end":"40%d1000009999999","start":"40%d1000000000000"}],"actionInd":"A","issuerCountryCode":"208",`+
-				`"dsProtocolVersions":["2.2.0","2.3.1"],"acsProtocolVersions":[{"version":"2.2.0","acsInfoInd":["01","80"],"threeDSMethodURL":"https://acs.example/m?a=}"},`+
-				`{"version":"2.3.1","supportedMsgExt":[{"id":"A000000802-004","version":"1.0"},{"id":"A000000802-005","version":"2.0"}]}],"note":"%d"}`, n, n, n, n, n)
+			return fmt.Sprintf(
+				`{"ranges":[{"start":"40%d0000000000000","end":"40%d0000009999999"},{"end":"40%d1000009999999","start":"40%d1000000000000"}],"actionInd":"A","issuerCountryCode":"208",`+
+					`"dsProtocolVersions":["2.2.0","2.3.1"],"acsProtocolVersions":[{"version":"2.2.0","acsInfoInd":["01","80"],"threeDSMethodURL":"https://acs.example/m?a=}"},`+
+					`{"version":"2.3.1","supportedMsgExt":[{"id":"A000000802-004","version":"1.0"},{"id":"A000000802-005","version":"2.0"}]}],"note":"%d"}`, n, n, n, n, n)
 		}
 		return `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b",` +
 			`"dsProtocolVersions":["2.3.1","2.2.0"],"readOrder":"01","serialNum":"17","dsUrlList":[{"threeDSServerToDsUrl":"https://ds.example/1","dsCountryCode":"208"},{"threeDSServerToDsUrl":"https://ds.example/2"}],` +
-			`"cardRangeData":[` + entry(1) + "," + entry(2) + ", " + entry(3) + `,{"acsProtocolVersions":[{"version":"2.1.0"}],"ranges":[{"start":"5000000000000","end":"5000000000009"}]}],` +
+			`"cardRangeData":[` + entry(1) + "," + entry(2) + ", " + entry(3) +
+			`,{"acsProtocolVersions":[{"version":"2.1.0"}],"ranges":[{"start":"5000000000000","end":"5000000000009"}]}],` +
 			`"messageExtension":[{"name":"n","id":"i","criticalityIndicator":false,"data":{"a":1}}]}`
 	}
 	inds := `,"acsInfoInd":["01","80"]`
 	entry := func(n int) string {
-		return fmt.Sprintf(`{"startRange":"40%d0000000000000","endRange":"40%d0000009999999","actionInd":"A","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0",`+
-			`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs.example/m?a=}"%s,"note":"%d"}`, n, n, inds, n)
+		return fmt.Sprintf(
+			`{"startRange":"40%d0000000000000","endRange":"40%d0000009999999","actionInd":"A","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0",`+
+				`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs.example/m?a=}"%s,"note":"%d"}`, n, n, inds, n)
 	}
-	return `{"messageType":"PRes","messageVersion":"` + v.String() + `","threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b",` +
+	return `{"messageType":"PRes","messageVersion":"` + v.String() +
+		`","threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b",` +
 		`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","serialNum":"17",` +
-		`"cardRangeData":[` + entry(1) + "," + entry(2) + ", " + entry(3) + `,{ "acsEndProtocolVersion" : "2.1.0", "acsStartProtocolVersion":"2.1.0","endRange":"4010000000000900","startRange":"4010000000000100"}],` +
+		`"cardRangeData":[` + entry(1) + "," + entry(2) + ", " + entry(3) +
+		`,{ "acsEndProtocolVersion" : "2.1.0", "acsStartProtocolVersion":"2.1.0","endRange":"4010000000000900","startRange":"4010000000000100"}],` +
 		`"messageExtension":[{"name":"n","id":"i","criticalityIndicator":false,"data":{"a":1}}]}`
 }
 
@@ -273,7 +280,8 @@ func shuffled(random *rand.Rand, text string) string {
 // TestVersionAfterTheRanges: where the text can be read again it is; where it
 // cannot the message is refused, not misread.
 func TestVersionAfterTheRanges(t *testing.T) {
-	text := `{"cardRangeData":[` + strings.Repeat(" ", 5000) + entry231("4000000000000000", "4000000000000009", "") + `],"messageType":"PRes","messageVersion":"2.3.1",` +
+	text := `{"cardRangeData":[` + strings.Repeat(" ", 5000) + entry231("4000000000000000", "4000000000000009", "") +
+		`],"messageType":"PRes","messageVersion":"2.3.1",` +
 		`"threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b","dsProtocolVersions":["2.3.1"],"readOrder":"01"}`
 	if resp, problems, err := ReadPRes(strings.NewReader(text), Options{}); err != nil || len(problems) > 0 || resp.Ranges != 1 {
 		t.Errorf("ReadPRes of what can be read again: %v, %v", problems, err)
@@ -295,7 +303,9 @@ func TestEntriesBeyondTheLimitAreIgnored(t *testing.T) {
 	maxEntries = 3
 	var entries []string
 	for i := range 10 {
-		e := fmt.Sprintf(`{"ranges":[{"start":"400%d000000000000","end":"400%d999999999999"}],"acsProtocolVersions":[{"version":"2.3.1","threeDSMethodURL":"https://acs.example/%d"}]}`, i, i, i)
+		e := fmt.Sprintf(
+			`{"ranges":[{"start":"400%d000000000000","end":"400%d999999999999"}],"acsProtocolVersions":[{"version":"2.3.1","threeDSMethodURL":"https://acs.example/%d"}]}`,
+			i, i, i)
 		if i == 7 {
 			e = strings.Replace(e, `"end"`, `"end":"x","end"`, 1)
 		}
@@ -337,7 +347,9 @@ func TestTooLargeTextIsRefused(t *testing.T) {
 		{"one more", strings.NewReader(different(5)), Options{Infos: 4}, false},
 		{"as much as may be said", strings.NewReader(different(4)), Options{Said: 4 * said}, true},
 		{"a byte more", strings.NewReader(different(4)), Options{Said: 4*said - 1}, false},
-		{"the same again", strings.NewReader(strings.NewReplacer("example/1", "example/0", "example/2", "example/0").Replace(different(3))), Options{Said: said}, true},
+		{"the same again",
+			strings.NewReader(strings.NewReplacer("example/1", "example/0", "example/2", "example/0").Replace(different(3))),
+			Options{Said: said}, true},
 		{"many members", &members{}, Options{Entry: 1 << 20}, false},
 	} {
 		_, _, err := ReadPRes(test.r, test.opts)
@@ -357,7 +369,9 @@ func TestTooLargeTextIsRefused(t *testing.T) {
 func different(n int) string {
 	entries := make([]string, n)
 	for i := range entries {
-		entries[i] = fmt.Sprintf(`{"startRange":"400%d000000000000","endRange":"400%[1]d999999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs.example/%[1]d"}`, i)
+		entries[i] = fmt.Sprintf(
+			`{"startRange":"400%d000000000000","endRange":"400%[1]d999999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs.example/%[1]d"}`,
+			i)
 	}
 	return `{"messageType":"PRes","messageVersion":"2.2.0","cardRangeData":[` + strings.Join(entries, ",") + `]}`
 }

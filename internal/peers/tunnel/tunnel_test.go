@@ -131,7 +131,8 @@ func TestRequest(t *testing.T) {
 		answer, want string
 	}{
 		{Proxy{}, "HTTP/1.0 200\n\n", "CONNECT ds.invalid:443 HTTP/1.1\r\nHost: ds.invalid:443\r\n\r\n"}, // old, curt, and fine
-		{Proxy{User: "threeds"}, "HTTP/1.1 204 x\r\nContent-Length: 9\r\n\r\n", "CONNECT ds.invalid:443 HTTP/1.1\r\nHost: ds.invalid:443\r\nProxy-Authorization: Basic dGhyZWVkczo=\r\n\r\n"},
+		{Proxy{User: "threeds"}, "HTTP/1.1 204 x\r\nContent-Length: 9\r\n\r\n",
+			"CONNECT ds.invalid:443 HTTP/1.1\r\nHost: ds.invalid:443\r\nProxy-Authorization: Basic dGhyZWVkczo=\r\n\r\n"},
 	} {
 		proxy := tunneltest.Start(t, nil)
 		got := make(chan string, 1)
@@ -198,21 +199,26 @@ func TestFaults(t *testing.T) {
 		says   string
 		slow   bool
 	}{
-		{"wants another password", nil, nil, script("HTTP/1.1 407 Proxy Authentication Required\r\n"+body, false), 407, nil, "HTTP status 407 Proxy Authentication Required", false},
+		{"wants another password", nil, nil, script("HTTP/1.1 407 Proxy Authentication Required\r\n"+body, false), 407, nil,
+			"HTTP status 407 Proxy Authentication Required", false},
 		{"forbids it", nil, nil, script("HTTP/1.1 403 word secret\r\n"+body, false), 403, nil, "HTTP status 403 Forbidden", false},
 		{"does not reach it", nil, nil, script("HTTP/1.1 502 Bad Gateway\r\n\r\n", true), 502, nil, "HTTP status 502 Bad Gateway", false},
 		{"does not reach it in time", nil, nil, script("HTTP/1.1 504 Gateway Timeout\r\n\r\n", true), 504, nil, "HTTP status 504 Gateway Timeout", false},
 		{"redirects", nil, nil, script("HTTP/1.1 302 Found\r\nLocation: http://login.invalid/\r\n\r\n", true), 302, nil, "HTTP status 302 Found", false},
-		{"another protocol", nil, nil, script("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", true), 101, nil, "HTTP status 101 Switching Protocols", false},
+		{"another protocol", nil, nil, script("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", true), 101, nil,
+			"HTTP status 101 Switching Protocols", false},
 		{"a status of its own", nil, nil, script("HTTP/1.1 799 secret\r\n\r\n", true), 799, nil, "HTTP status 799", false},
-		{"no after a sign of life", nil, nil, script("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 503 x\r\n\r\n", false), 503, nil, "HTTP status 503 Service Unavailable", false},
-		{"a web page", nil, nil, script("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret", false), 0, errEarly, "more came than an answer before anything was sent", false},
+		{"no after a sign of life", nil, nil, script("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 503 x\r\n\r\n", false), 503,
+			nil, "HTTP status 503 Service Unavailable", false},
+		{"a web page", nil, nil, script("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret", false), 0, errEarly,
+			"more came than an answer before anything was sent", false},
 		{"two answers", nil, nil, script("HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", false), 0, errEarly, "", false},
 		{"no HTTP", nil, nil, script("220 secret ESMTP\r\n\r\n", false), 0, errNoHTTP, "the answer is not HTTP", false},
 		{"no HTTP, without end", nil, nil, drip("x"), 0, context.DeadlineExceeded, "", true},
 		{"a header that is none", nil, nil, script("HTTP/1.1 200 OK\r\nsecret\r\n\r\n", false), 0, errNoHTTP, "", false},
 		{"TLS where none was meant", server, nil, nil, 0, nil, "", false},
-		{"a header of 1 MiB", nil, nil, script("HTTP/1.1 200 OK\r\nX-Long: "+strings.Repeat("x", 1<<20)+"\r\n\r\n", true), 0, errHeader, "the header of the answer exceeds 16384 bytes", false},
+		{"a header of 1 MiB", nil, nil, script("HTTP/1.1 200 OK\r\nX-Long: "+strings.Repeat("x", 1<<20)+"\r\n\r\n", true), 0,
+			errHeader, "the header of the answer exceeds 16384 bytes", false},
 		{"endless signs of life", nil, nil, script(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 10_000), true), 0, errHeader, "", false},
 		{"a header byte by byte", nil, nil, drip("HTTP/1.1 100 Continue\r\nX: 1\r\n\r\n"), 0, context.DeadlineExceeded, "", true},
 		{"silence", nil, nil, script("", false), 0, context.DeadlineExceeded, "no answer: context deadline exceeded", true},
@@ -439,8 +445,9 @@ func TestLongestHeader(t *testing.T) {
 func FuzzAnswer(f *testing.F) {
 	for _, says := range []string{
 		"HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 200\n\n", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nVia: x\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 407 x\r\nProxy-Authenticate: Basic\r\n\r\n",
-		"HTTP/1.1 101 x\r\n\r\n", "HTTP/1.1 200 OK\r\n", "HTTP/2.0 200\r\n\r\n", "\x15\x03\x01\x00\x02\x02\x46", "",
+		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"HTTP/1.1 407 x\r\nProxy-Authenticate: Basic\r\n\r\n", "HTTP/1.1 101 x\r\n\r\n", "HTTP/1.1 200 OK\r\n",
+		"HTTP/2.0 200\r\n\r\n", "\x15\x03\x01\x00\x02\x02\x46", "",
 	} {
 		f.Add([]byte(says))
 	}

@@ -144,7 +144,8 @@ func TestRequest(t *testing.T) {
 	}{
 		{"", nil, ""},
 		{"/", http.Header{}, "{}"},
-		{"/ds/areq?a=b&c=%20#part", http.Header{"Content-Type": {"application/json; charset=utf-8"}, "X-Request-Id": {"8a880dc0-d2d2-4067-bcb1-b08d1690b26e"}}, `{"messageType":"AReq"}`},
+		{"/ds/areq?a=b&c=%20#part",
+			http.Header{"Content-Type": {"application/json; charset=utf-8"}, "X-Request-Id": {"8a880dc0-d2d2-4067-bcb1-b08d1690b26e"}}, `{"messageType":"AReq"}`},
 		{"/a b/é", http.Header{"Content-Type": {"application/xml; charset=utf-8"}, "Accept-Encoding": {"gzip"}}, strings.Repeat("é", 50_000)},
 		{"/", http.Header{"X": {"1", "2"}, "A": {" "}}, "x"},
 	} {

@@ -6,7 +6,8 @@ import (
 	"github.com/openthreeds/threeds/internal/protocol/inspect"
 )
 
-// TestMessageInALogLineIsFound: behind other JSON of the line, too, and a body of /auth is judged as such wherever it stands.
+// TestMessageInALogLineIsFound: behind other JSON of the line, too, and a body of /auth is judged as
+// such wherever it stands.
 func TestMessageInALogLineIsFound(t *testing.T) {
 	const body = `{"messageType":"AReq","messageVersion":"2.2.0","acctNumber":"4000000000000002"}`
 	const areq = `{"messageType":"AReq","messageVersion":"2.2.0","threeDSServerURL":"https://a.example","threeDSServerRefNumber":"x"}`

@@ -304,7 +304,8 @@ func TestC17WithoutAPaymentNothingIsAuthorised(t *testing.T) {
 			if strings.HasPrefix(string(o.Next.Action), "authorise") || strings.Contains(o.Next.Because, "authorisation") {
 				t.Errorf("%s %s: %+v", name, ares, o.Next)
 			}
-			if isGood := strings.Contains("YAI", ares) && ares != ""; isGood && (o.Next.Action != api.ActionKeepForLater || !strings.Contains(o.Next.Because, "dsTransID")) {
+			if isGood := strings.Contains("YAI", ares) && ares != ""; isGood &&
+				(o.Next.Action != api.ActionKeepForLater || !strings.Contains(o.Next.Because, "dsTransID")) {
 				t.Errorf("%s %s: %+v, want to keep dsTransID", name, ares, o.Next)
 			}
 			if o.Liability.Shifts != api.ShiftsNo || o.Liability.Because != "no payment, nothing to be liable for" {
@@ -319,8 +320,8 @@ func TestC17WithoutAPaymentNothingIsAuthorised(t *testing.T) {
 	}
 }
 
-// TestCase34ReasonsOfDirectoriesAreNotTheIssuers: what a directory server refuses by a reason of its own is not laid to the
-// issuer, and a challenge of 3RI that Visa's directory stopped leaves two ways to go on.
+// TestCase34ReasonsOfDirectoriesAreNotTheIssuers: what a directory server refuses by a reason of its own is not laid to
+// the issuer, and a challenge of 3RI that Visa's directory stopped leaves two ways to go on.
 func TestCase34ReasonsOfDirectoriesAreNotTheIssuers(t *testing.T) {
 	for _, c := range []struct {
 		channel, status, reason string
@@ -370,8 +371,8 @@ func TestO4AnAbandonedChallengeHasTheSourceOfItsN(t *testing.T) {
 	}
 }
 
-// TestN4AFaultOfOursIsNotTheRequests: only an Erro of another component about the content says that the request has to be
-// corrected.
+// TestN4AFaultOfOursIsNotTheRequests: only an Erro of another component about the content says that the
+// request has to be corrected.
 func TestN4AFaultOfOursIsNotTheRequests(t *testing.T) {
 	for component, want := range map[string]api.Action{"D": api.ActionDoNotAuthorise, "A": api.ActionDoNotAuthorise, "S": api.ActionRetryLater} {
 		end := endingOf(t, api.StatusFailed, "visa", payment, "", "")
@@ -382,8 +383,8 @@ func TestN4AFaultOfOursIsNotTheRequests(t *testing.T) {
 	}
 }
 
-// TestN4NobodyElseMakesAnEnding: package outcome reads an Ending from messages, and the journal from its record. An Ending
-// that somebody else fills in lacks something.
+// TestN4NobodyElseMakesAnEnding: package outcome reads an Ending from messages, and the journal from its record. An
+// Ending that somebody else fills in lacks something.
 func TestN4NobodyElseMakesAnEnding(t *testing.T) {
 	err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasPrefix(path, "../../../internal/protocol/outcome/") {

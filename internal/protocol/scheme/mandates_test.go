@@ -60,7 +60,8 @@ func (r *mandateRow) areq() string {
 	if id == "" {
 		id = "MER_1"
 	}
-	s := fmt.Sprintf(`{"messageType":"AReq","messageVersion":%q,"deviceChannel":%q,"messageCategory":%q,"threeDSRequestorID":%q,"cardExpiryDate":"3012","transType":"01"`,
+	s := fmt.Sprintf(
+		`{"messageType":"AReq","messageVersion":%q,"deviceChannel":%q,"messageCategory":%q,"threeDSRequestorID":%q,"cardExpiryDate":"3012","transType":"01"`,
 		r.version, channel, category, id)
 	for _, name := range r.has {
 		name, value, _ := strings.Cut(name, "=")
@@ -163,7 +164,8 @@ func TestMandatesTableNoticesATurnedRule(t *testing.T) {
 		{"require appIp in PA APP since", "require appIp in PA APP 2.2.0 since"},
 		{"require acquirerBIN in NPA", "where-due acquirerBIN in NPA"},
 		{"if threeRIInd is 01 02 ;", "if threeRIInd is 01 ;"},
-		{"one-of cardholderName email homePhone mobilePhone workPhone in PA since 2025", "one-of cardholderName email homePhone mobilePhone workPhone in PA since 2024-12"},
+		{"one-of cardholderName email homePhone mobilePhone workPhone in PA since 2025",
+			"one-of cardholderName email homePhone mobilePhone workPhone in PA since 2024-12"},
 		{"one-of cardholderName email homePhone mobilePhone workPhone in PA since 2025", "one-of cardholderName email homePhone mobilePhone workPhone since 2025"},
 		{"one-of billAddrLine1 shipAddrLine1", "one-of billAddrLine1 shipAddrCity"},
 		{"one-of billAddrLine1 shipAddrLine1 in PA", "one-of billAddrLine1 shipAddrLine1 in PA BRW"},
@@ -197,8 +199,9 @@ func TestMandatesTableNoticesATurnedRule(t *testing.T) {
 	}
 }
 
-// TestMandatesTableHasARowForEachRule: without any one of the lines that require or forbid an element, a row of the table
-// is false. What the protocol requires itself is not asked for by a scheme, and each request of the table has an expiry date.
+// TestMandatesTableHasARowForEachRule: without any one of the lines that require or forbid an element, a row of
+// the table is false. What the protocol requires itself is not asked for by a scheme, and each request of the
+// table has an expiry date.
 func TestMandatesTableHasARowForEachRule(t *testing.T) {
 	t.Parallel()
 	rows, lines := mandateRows(t), 0
@@ -302,8 +305,8 @@ func TestRequirementsOfAVersion(t *testing.T) {
 	}
 }
 
-// TestD23EveryFindingCanBeLookedUp: a public rule whose source has neither an address nor a title is not found on payments.
-// A payment with the least that the protocol asks for has few findings.
+// TestD23EveryFindingCanBeLookedUp: a public rule whose source has neither an address nor a title is not found on
+// payments. A payment with the least that the protocol asks for has few findings.
 func TestD23EveryFindingCanBeLookedUp(t *testing.T) {
 	isKnown := func(s Source) bool { return s.Word != "vendor-doc" && s.Word != memory }
 	for _, name := range Names() {

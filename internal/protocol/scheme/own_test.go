@@ -34,7 +34,8 @@ func TestOwnRulesStandBesideThePublicOnes(t *testing.T) {
 	}
 }
 
-// TestA2OwnRIDAndCodesComeFirst: what an operator's file says of codes replaces what is public, and its RID stands first.
+// TestA2OwnRIDAndCodesComeFirst: what an operator's file says of codes replaces what is public, and its RID stands
+// first.
 func TestA2OwnRIDAndCodesComeFirst(t *testing.T) {
 	t.Parallel()
 	own, err := ReadOwn("visa", "scheme visa Ours\nrid A000000999 ; vendor-doc sure\ncode eci 05 ours ; vendor-doc sure\ncode eci 55 more ; vendor-doc sure\n")

@@ -180,7 +180,10 @@ func TestPublicKeys(t *testing.T) {
 			}
 		}
 		text := said(file)
-		for _, warning := range []string{"results.tls.key: every user of this machine may read the key", "forward_proxy.credentials: every user of this machine may read the password", "tracing.headers: every user of this machine may read the headers", "webhooks.operator[0].secret: every user of this machine may read the secret"} {
+		for _, warning := range []string{"results.tls.key: every user of this machine may read the key",
+			"forward_proxy.credentials: every user of this machine may read the password",
+			"tracing.headers: every user of this machine may read the headers",
+			"webhooks.operator[0].secret: every user of this machine may read the secret"} {
 			if got := strings.Contains(text, warning); got != want {
 				t.Errorf("mode %v: is there a warning: %v, want %v; %s", mode, got, want, text)
 			}
@@ -244,7 +247,8 @@ func TestPublicSecretsOfTheDatabase(t *testing.T) {
 // TestBounds: values at the bounds of what is allowed, and just beyond.
 func TestBounds(t *testing.T) {
 	long := "https://ds.example/" + strings.Repeat("x", 2048-len("https://ds.example/"))
-	checkBounds(t, httpsURL, []string{"https://a:1", "https://a:65535", long}, []string{"https://a:0", "https://a:65536", "https://a:99999999999999999999", long + "x"})
+	checkBounds(t, httpsURL, []string{"https://a:1", "https://a:65535", long},
+		[]string{"https://a:0", "https://a:65536", "https://a:99999999999999999999", long + "x"})
 	checkBounds(t, count(2, 5), []string{"2", "5"}, []string{"1", "6"})
 	checkBounds(t, duration("2s", "5s"), []string{"2s", "5s"}, []string{"1999ms", "5001ms"})
 	checkBounds(t, size("1KiB", "1MiB"), []string{"1024", "1024KiB"}, []string{"1023", "1048577", "2MiB"})
@@ -411,10 +415,12 @@ func newLists(t *testing.T, files map[string][]byte, ca *signer) {
 	files["three.pem"] = slices.Concat(files["deep.pem"], files["both.pem"])
 	twin := *below.cert
 	twin.SerialNumber = big.NewInt(1 << 32)
-	files["four.pem"] = slices.Concat(files["three.pem"], pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed(t, &twin, below.key, &signer{&twin, below.key})}))
+	files["four.pem"] = slices.Concat(files["three.pem"],
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed(t, &twin, below.key, &signer{&twin, below.key})}))
 	strange := *below.cert
 	strange.Subject.CommonName = "strange"
-	files["strange.pem"] = slices.Concat(files["both.pem"], pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed(t, &strange, below.key, &signer{ca.cert, other.key})}))
+	files["strange.pem"] = slices.Concat(files["both.pem"],
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed(t, &strange, below.key, &signer{ca.cert, other.key})}))
 	const day = 24 * time.Hour
 	list := func(name string, by *signer, from, to time.Duration, change func(*x509.RevocationList)) []byte {
 		l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: noon.Add(from), NextUpdate: noon.Add(to)}

@@ -50,8 +50,9 @@ func TestD108HashLeavesOutWhatNodesHaveOfTheirOwn(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "other.secret"), 0o600))
 	write(t, filepath.Join(dir, "other-hook.secret"), []byte("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"))
 	for name, replace := range map[string][]string{
-		"another directory":   nil,
-		"listen":              {"listen: 127.0.0.1:8080", "listen: 127.0.0.1:8081", "listen: :8443", "listen: :8444", "console: {listen: 127.0.0.1:9090", "console: {listen: 127.0.0.1:9099", "127.0.0.1:9091", "127.0.0.1:9092"},
+		"another directory": nil,
+		"listen": {"listen: 127.0.0.1:8080", "listen: 127.0.0.1:8081", "listen: :8443", "listen: :8444",
+			"console: {listen: 127.0.0.1:9090", "console: {listen: 127.0.0.1:9099", "127.0.0.1:9091", "127.0.0.1:9092"},
 		"log":                 {"log: {level: debug}", "log: {level: warn}"},
 		"tracing":             {"sampling_fraction: 0.25", "sampling_fraction: 0.5"},
 		"store":               {"file:threeds-data", "postgres://user@db.example/threeds?sslmode=verify-full"},
@@ -141,7 +142,8 @@ func changeValues(v reflect.Value, key string, check func(key string)) {
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
 			name := f.Tag.Get("yaml")
-			if (name != "" || key != "") && f.IsExported() && f.Name != "User" && f.Name != "Password" && f.Name != "Credentials" && f.Name != "Header" && f.Name != "Secret" {
+			if (name != "" || key != "") && f.IsExported() && f.Name != "User" && f.Name != "Password" &&
+				f.Name != "Credentials" && f.Name != "Header" && f.Name != "Secret" {
 				changeValues(v.Field(i), strings.Trim(key+"."+name, "."), check)
 			}
 		}

@@ -69,9 +69,12 @@ func TestProxyCredentials(t *testing.T) {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}
 	}
-	for _, text := range []string{"", "\n", "hush", ":hush", "threeds:hush\n\n", "threeds:hush\nother:hush\n", "threeds:hu\x00sh", "threeds:hush" + strings.Repeat("x", 989)} {
+	for _, text := range []string{"", "\n", "hush", ":hush", "threeds:hush\n\n", "threeds:hush\nother:hush\n",
+		"threeds:hu\x00sh", "threeds:hush" + strings.Repeat("x", 989)} {
 		write(t, secret, []byte(text))
-		if _, _, err := loadConfig(file, noon); err == nil || !strings.Contains(err.Error(), "forward_proxy.credentials: the file does not hold one line") || strings.Contains(err.Error(), "hush") {
+		if _, _, err := loadConfig(file, noon); err == nil ||
+			!strings.Contains(err.Error(), "forward_proxy.credentials: the file does not hold one line") ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

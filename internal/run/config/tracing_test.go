@@ -27,7 +27,9 @@ func TestTracingValues(t *testing.T) {
 	}
 	for _, text := range []string{"hush", "X Token: hush", ": hush", "X-Token:", "X-Token: h\u00fcsh", "X-Token: hu\x01sh", "X-Token: hush\nhush"} {
 		write(t, secret, []byte(text))
-		if _, _, err := loadConfig(file, noon); err == nil || !strings.Contains(err.Error(), "tracing.headers: the file does not hold lines of NAME: VALUE") || strings.Contains(err.Error(), "hush") {
+		if _, _, err := loadConfig(file, noon); err == nil ||
+			!strings.Contains(err.Error(), "tracing.headers: the file does not hold lines of NAME: VALUE") ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -36,7 +38,10 @@ func TestTracingValues(t *testing.T) {
 			t.Errorf("%s: over TLS is %t", endpoint, got)
 		}
 	}
-	for text, ok := range map[string]bool{"0": true, "1": true, "0.01": true, "1e-3": true, "-0.1": false, "1.1": false, "NaN": false, "half": false, "1%": false} {
+	for text, ok := range map[string]bool{
+		"0": true, "1": true, "0.01": true, "1e-3": true, "-0.1": false, "1.1": false, "NaN": false, "half": false,
+		"1%": false,
+	} {
 		if _, err := parseFraction(text); (err == nil) != ok {
 			t.Errorf("a fraction of %s: %v", text, err)
 		}

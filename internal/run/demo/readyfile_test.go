@@ -88,7 +88,8 @@ func TestReadyFileAmongOthers(t *testing.T) {
 // TestReachable: an address of a listener on all is told as one to call.
 func TestReachable(t *testing.T) {
 	for listens, want := range map[string]string{
-		"127.0.0.1:8080": "127.0.0.1:8080", "0.0.0.0:8080": "127.0.0.1:8080", "[::]:8080": "127.0.0.1:8080", "[::1]:8080": "[::1]:8080", "192.0.2.1:80": "192.0.2.1:80",
+		"127.0.0.1:8080": "127.0.0.1:8080", "0.0.0.0:8080": "127.0.0.1:8080", "[::]:8080": "127.0.0.1:8080",
+		"[::1]:8080": "[::1]:8080", "192.0.2.1:80": "192.0.2.1:80",
 	} {
 		at, err := net.ResolveTCPAddr("tcp", listens)
 		must(t, err)

@@ -316,8 +316,8 @@ func TestK13OpenConsoleIsOfTheSandboxOnly(t *testing.T) {
 	}
 }
 
-// TestPagesBelowAPathHaveTheirLinksThere: wherever an attribute stands in its tag, and also in a page that is compressed.
-// A text that looks like a link stays as it is.
+// TestPagesBelowAPathHaveTheirLinksThere: wherever an attribute stands in its tag, and also in a page that is
+// compressed. A text that looks like a link stays as it is.
 func TestPagesBelowAPathHaveTheirLinksThere(t *testing.T) {
 	const long = "                                "
 	page := `<form action="/keys"><a class="go"` + "\n    " + `href="/x?a=1">&#34; href=&#34;/y</a><script src="//other/z"></script>` + strings.Repeat(long, 50)

@@ -74,7 +74,8 @@ func TestJ1AuthenticationsAndRefusalsAreInTheJournal(t *testing.T) {
 	must(t, err)
 	defer st.Close()
 	for name, q := range map[string]journal.Query{
-		"card": {Card: frictionless, Status: "completed"}, "last4": {Last4: "0103", Status: "completed"}, "id": {ID: id, Status: "completed"}, "merchant": {Merchant: shopMerchant, Status: "completed"},
+		"card": {Card: frictionless, Status: "completed"}, "last4": {Last4: "0103", Status: "completed"},
+		"id": {ID: id, Status: "completed"}, "merchant": {Merchant: shopMerchant, Status: "completed"},
 	} {
 		page, err := st.Search(t.Context(), q)
 		if err != nil || len(page.Records) != 1 || page.Records[0].ID != id || page.Records[0].TransStatus != "Y" || page.Records[0].Card.BIN != "40000000" {
@@ -120,15 +121,16 @@ func TestJ1AuthenticationsAndRefusalsAreInTheJournal(t *testing.T) {
 		must(t, err)
 		kept = append(kept, data...)
 	}
-	for _, secret := range []string{frictionless, message.Value, Key, base64.StdEncoding.EncodeToString([]byte(frictionless)), hex.EncodeToString([]byte(frictionless))} {
+	for _, secret := range []string{frictionless, message.Value, Key,
+		base64.StdEncoding.EncodeToString([]byte(frictionless)), hex.EncodeToString([]byte(frictionless))} {
 		if bytes.Contains(kept, []byte(secret)) {
 			t.Errorf("the journal has %d bytes that must not be there, beginning with %.2q", len(secret), secret)
 		}
 	}
 }
 
-// TestD31CardNumberInPlaceOfANameIsKeptNowhere: what stands in the place of a member's or parameter's name is repeated only
-// if it has the form of a name. A card number there is in no answer, and neither in the log nor in what is stored.
+// TestD31CardNumberInPlaceOfANameIsKeptNowhere: what stands in the place of a member's or parameter's name is repeated
+// only if it has the form of a name. A card number there is in no answer, and neither in the log nor in what is stored.
 func TestD31CardNumberInPlaceOfANameIsKeptNowhere(t *testing.T) {
 	t.Parallel()
 	const card = "4000001234567899"

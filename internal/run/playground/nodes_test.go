@@ -145,8 +145,8 @@ type scenario struct {
 	begun, ended              time.Time
 }
 
-// query is a search by last four digits, merchant and minute, which may be off. A payment may go from one minute into the
-// next, and the nodes read their clock at other times.
+// query is a search by last four digits, merchant and minute, which may be off. A payment may go from one minute into
+// the next, and the nodes read their clock at other times.
 func (s *scenario) query(last4, merchant string, off time.Duration) string {
 	const apart = 100 * time.Millisecond
 	from := s.begun.Add(off - apart).Truncate(time.Minute)

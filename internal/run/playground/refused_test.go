@@ -13,8 +13,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-// TestD123RefusedRequestIsARecordUnderItsRequestID: each refused request with a good key is found by the X-Request-Id of its
-// answer, whatever is wrong with it, in each API. Without a good key, and where an id is known, there is none.
+// TestD123RefusedRequestIsARecordUnderItsRequestID: each refused request with a good key is found by the X-Request-Id
+// of its answer, whatever is wrong with it, in each API. Without a good key, and where an id is known, there is none.
 func TestD123RefusedRequestIsARecordUnderItsRequestID(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -68,8 +68,8 @@ func TestD87SecondStartKeepsFiles(t *testing.T) {
 	}
 }
 
-// TestD87ConfigurationIsWhole: the configuration has the listeners at the ports of every other example, and a merchant with
-// a profile for each directory server, so that a request for an authentication needs four members.
+// TestD87ConfigurationIsWhole: the configuration has the listeners at the ports of every other example, and a merchant
+// with a profile for each directory server, so that a request for an authentication needs four members.
 func TestD87ConfigurationIsWhole(t *testing.T) {
 	r := Rehearsal{Dir: filepath.Join(t.TempDir(), "lab"), DirectoriesListen: "127.0.0.1:0", PagesListen: "127.0.0.1:0"}
 	startOnce(t, r)

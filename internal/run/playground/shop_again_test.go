@@ -15,8 +15,8 @@ import (
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
-// TestB10RunAgain: a run is made again with the same card, with threeds.js and without it, and its end comes by an event,
-// too. The line for curl makes the same authentication.
+// TestB10RunAgain: a run is made again with the same card, with threeds.js and without it, and its end comes by an
+// event, too. The line for curl makes the same authentication.
 func TestB10RunAgain(t *testing.T) {
 	h, base := newHookedShop(t, &shop.Shop{EventWait: time.Minute})
 	first, page := payAtShop(t, base, "4000000000000103")

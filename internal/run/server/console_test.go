@@ -137,8 +137,9 @@ console: {listen: "127.0.0.1:0", metrics_listen: "127.0.0.1:0", url: "https://co
 		want                int
 	}{
 		{"/", "Accept", "*/*", http.StatusSeeOther}, {"/", "Cookie", session, http.StatusOK}, {"/", "Cookie", "threeds=" + secret, http.StatusSeeOther},
-		{"/", "Authorization", "Bearer " + token, http.StatusSeeOther}, {"/login", "Accept", "*/*", http.StatusOK}, {"/invite/" + link, "Accept", "*/*", http.StatusOK},
-		{"/admin/v1/tokens", "Cookie", session, http.StatusUnauthorized}, {"/admin/v1/tokens", "Authorization", "Bearer " + token, http.StatusOK},
+		{"/", "Authorization", "Bearer " + token, http.StatusSeeOther}, {"/login", "Accept", "*/*", http.StatusOK},
+		{"/invite/" + link, "Accept", "*/*", http.StatusOK}, {"/admin/v1/tokens", "Cookie", session, http.StatusUnauthorized},
+		{"/admin/v1/tokens", "Authorization", "Bearer " + token, http.StatusOK},
 		{"/readyz", "Accept", "*/*", http.StatusNotFound}, {"/metrics", "Cookie", session, http.StatusNotFound}, {"/no/such", "Cookie", session, http.StatusNotFound},
 	} {
 		res := get(test.path, test.header, test.value)

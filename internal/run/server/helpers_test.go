@@ -94,7 +94,8 @@ directories:
 	return file, text
 }
 
-// awaitStart waits until a server has started, and returns its configuration. It fails the test if the server has ended.
+// awaitStart waits until a server has started, and returns its configuration. It fails the test if the server has
+// ended.
 func awaitStart(t testing.TB, started <-chan *Config, ended <-chan error) *Config {
 	t.Helper()
 	select {

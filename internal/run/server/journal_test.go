@@ -79,8 +79,8 @@ func request(t *testing.T, method, url, key, body string) (head, answer string) 
 	return fmt.Sprintf("%d %s", res.StatusCode, res.Header.Get("Content-Type")), string(text)
 }
 
-// TestD125CatchUpLeavesToTheWriterWhatHasJustHappened: the row has a part of the AReq alone, and the first entry of a step
-// stays. What happened before the server began has no writer any more.
+// TestD125CatchUpLeavesToTheWriterWhatHasJustHappened: the row has a part of the AReq alone, and the first entry of a
+// step stays. What happened before the server began has no writer any more.
 func TestD125CatchUpLeavesToTheWriterWhatHasJustHappened(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_800_000_000_000)

@@ -140,7 +140,8 @@ func serveConsole(t testing.TB, file string, db store.Store) *consoleSite {
 	return s
 }
 
-// request asks the console as its operator, and returns the text of the answer, without the white space that no browser shows.
+// request asks the console as its operator, and returns the text of the answer, without the white space
+// that no browser shows.
 func (s *consoleSite) request(method, path, body string) (int, string) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, s.console+path, strings.NewReader(body))
@@ -232,16 +233,18 @@ func encode(t *testing.T, v any) []byte {
 	return data
 }
 
-// TestK3PagesShowWhatTheServerDoes: /directories, /ranges and the overview of a server that serves have its directories,
-// an expired certificate, old card ranges, and a breaker when it has tripped.
+// TestK3PagesShowWhatTheServerDoes: /directories, /ranges and the overview of a server that serves have its
+// directories, an expired certificate, old card ranges, and a breaker when it has tripped.
 func TestK3PagesShowWhatTheServerDoes(t *testing.T) {
 	t.Parallel()
 	s := startConsoleSite(t)
 	page := s.want("/directories", "https://127.0.0.1:1/mc", "https://127.0.0.1:1/mc-preq", "https://results.example/results", "2.1.0, 2.2.0, 2.3.1",
-		"CN=3ds.expired.example", "CN=Test CA", "ds.mastercard.example", "the certificate has expired", "1, confirmed", `<span class="tw b">old</span>`, "Lets through")
+		"CN=3ds.expired.example", "CN=Test CA", "ds.mastercard.example", "the certificate has expired", "1, confirmed",
+		`<span class="tw b">old</span>`, "Lets through")
 	ofVisa, ofMastercard, _ := strings.Cut(page, `id="mastercard"`)
 	ofMastercard, _, _ = strings.Cut(ofMastercard, `id="girocard"`)
-	if strings.Count(ofMastercard, "CN=Test CA") != 2 || !strings.Contains(ofMastercard, "ds.mastercard.example") || strings.Contains(ofVisa, "ds.mastercard.example") {
+	if strings.Count(ofMastercard, "CN=Test CA") != 2 || !strings.Contains(ofMastercard, "ds.mastercard.example") ||
+		strings.Contains(ofVisa, "ds.mastercard.example") {
 		t.Errorf("mastercard has not its own authorities and names: %s", ofMastercard)
 	}
 	if strings.Contains(page, "Holds back") {
@@ -276,8 +279,8 @@ func TestK3PagesShowWhatTheServerDoes(t *testing.T) {
 	}
 }
 
-// TestA2RulesOfOnesOwnAreShown: what an operator's file says of a scheme, its name, RID, eci and codes, and the colour of
-// its mark are on the pages, at its directory alone.
+// TestA2RulesOfOnesOwnAreShown: what an operator's file says of a scheme, its name, RID, eci and codes, and the colour
+// of its mark are on the pages, at its directory alone.
 func TestA2RulesOfOnesOwnAreShown(t *testing.T) {
 	t.Parallel()
 	s := startConsoleSite(t)

@@ -104,7 +104,10 @@ func TestRefusedConfigurationIsTriedOnce(t *testing.T) {
 	write(t, file, []byte("none"))
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		r := &reloader{file: file, server: &Server{metrics: obs.NewMetrics(), apiKeys: account.New(nil, nil, nil, nil)}, log: slog.New(slog.NewTextHandler(&log, nil)), inUse: new(config.Config), tried: config.Files{}}
+		r := &reloader{
+			file: file, server: &Server{metrics: obs.NewMetrics(), apiKeys: account.New(nil, nil, nil, nil)},
+			log: slog.New(slog.NewTextHandler(&log, nil)), inUse: new(config.Config), tried: config.Files{},
+		}
 		_, err := r.tried.Read(file)
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -156,7 +159,8 @@ func TestReloadThatCannotBeBuiltIsRefused(t *testing.T) {
 	config.Versions = append(slices.Clone(config.Versions), "9.9.9")
 	write(t, file, []byte(strings.NewReplacer("versions: [2.1.0, 2.2.0, 2.3.1]", "versions: [9.9.9]", "level: debug", "level: error").Replace(text)))
 	r.reload(t.Context(), "signal")
-	if said := log.String(); !strings.Contains(said, "configuration refused") || !strings.Contains(said, "no protocol version") || strings.Contains(said, "taken up") {
+	if said := log.String(); !strings.Contains(said, "configuration refused") ||
+		!strings.Contains(said, "no protocol version") || strings.Contains(said, "taken up") {
 		t.Errorf("said %s", said)
 	}
 	if n.active != was || r.inUse != c || n.ring.Load() != wasRing || r.level.Level() != slog.LevelInfo {

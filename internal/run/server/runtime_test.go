@@ -123,7 +123,8 @@ func TestRuntimeIsBuiltFromTheConfig(t *testing.T) {
 		{"api: log", requests.Log, cfg.Log},
 		{"api: refusals are counted", requests.Refused != nil, true},
 		{"api: certificate", g.apiTLS.Certificates, []tls.Certificate{*cfg.APICert}},
-		{"api: TLS", []any{g.apiTLS.MinVersion, g.apiTLS.CipherSuites, g.apiTLS.NextProtos}, []any{uint16(tls.VersionTLS12), certs.StrongSuites(), []string{"h2", "http/1.1", "http/1.0"}}},
+		{"api: TLS", []any{g.apiTLS.MinVersion, g.apiTLS.CipherSuites, g.apiTLS.NextProtos},
+			[]any{uint16(tls.VersionTLS12), certs.StrongSuites(), []string{"h2", "http/1.1", "http/1.0"}}},
 
 		{"results: engine", received.Engine, g.engine},
 		{"results: who may post", received.Trust.Clients, cfg.Clients},

@@ -24,7 +24,10 @@ func TestSignsOfLifeComeInTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 		defer cancel()
 		m.run(ctx)
-		want := []string{"0s READY=1", "15s WATCHDOG=1", "30s WATCHDOG=1", "45s WATCHDOG=1", "1m0s WATCHDOG=1", "1m15s WATCHDOG=1", "1m30s WATCHDOG=1", "1m40s STOPPING=1"}
+		want := []string{
+			"0s READY=1", "15s WATCHDOG=1", "30s WATCHDOG=1", "45s WATCHDOG=1", "1m0s WATCHDOG=1", "1m15s WATCHDOG=1",
+			"1m30s WATCHDOG=1", "1m40s STOPPING=1",
+		}
 		if !slices.Equal(news.all, want) {
 			t.Errorf("%q, want %q", news.all, want)
 		}

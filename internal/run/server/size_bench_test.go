@@ -20,10 +20,10 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
-// BenchmarkPagesOfSize fetches each page of the console that reads the journal from a server on PostgreSQL, with as many
-// records as [journaltest.Open] says. Of each page it reports the 95th percentile of the time on the server, of all until
-// the page has come, and the greatest number of bytes. Pages are sent as they are: to compress them would let others
-// guess the csrf of a session by the length of an answer.
+// BenchmarkPagesOfSize fetches each page of the console that reads the journal from a server on PostgreSQL, with as
+// many records as [journaltest.Open] says. Of each page it reports the 95th percentile of the time on the server, of
+// all until the page has come, and the greatest number of bytes. Pages are sent as they are: to compress them would let
+// others guess the csrf of a session by the length of an answer.
 func BenchmarkPagesOfSize(b *testing.B) {
 	j := journaltest.Open(b)
 	s := startSiteOfSize(b, j)

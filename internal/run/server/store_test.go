@@ -68,7 +68,8 @@ func TestFailedSweepIsLoggedAndRepeated(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+time.Second)
 		defer cancel()
 		n.sweep(ctx)
-		if got := strings.Count(log.String(), `level=ERROR msg="expired transactions not swept" err="disk full"`); got != 2 || s.tries != 3 || strings.Count(log.String(), "\n") != 2 {
+		if got := strings.Count(log.String(), `level=ERROR msg="expired transactions not swept" err="disk full"`); got != 2 ||
+			s.tries != 3 || strings.Count(log.String(), "\n") != 2 {
 			t.Errorf("%d of 3 tries, log:\n%s", s.tries, log.String())
 		}
 	})

@@ -313,7 +313,8 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if _, err := w.cache.Authenticate(ctx, "11111111-0000-0000-0000-000000000000"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, account.ErrUnknownKey) {
+		if _, err := w.cache.Authenticate(ctx,
+			"11111111-0000-0000-0000-000000000000"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, account.ErrUnknownKey) {
 			t.Errorf("unknown key that could not be looked up in time: %v", err)
 		}
 		wg.Wait()

@@ -78,8 +78,8 @@ var endpoint = store.Endpoint{ID: "ep_1", Merchant: "Shop 1", Created: at, Data:
 // merchant is the profile of a merchant.
 var merchant = store.Merchant{Name: "Shop 1", Data: []byte("sealed profile")}
 
-// fill puts two keys, a revoked one, a merchant, a webhook endpoint, card ranges with their status, and things that no backup
-// holds into a store.
+// fill puts two keys, a revoked one, a merchant, a webhook endpoint, card ranges with their status, and things that no
+// backup holds into a store.
 func fill(t *testing.T, st archive) {
 	t.Helper()
 	ctx := t.Context()

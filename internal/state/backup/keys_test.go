@@ -79,8 +79,8 @@ func TestO1BackupHoldsTheRotations(t *testing.T) {
 	}
 }
 
-// TestO1JournalKeysThatEntriesNeedAreMissed: a backup that is made with the keys of another journal names the days that they
-// do not open, and can be restored with the right ones. Without keys nothing is restored.
+// TestO1JournalKeysThatEntriesNeedAreMissed: a backup that is made with the keys of another journal names the days that
+// they do not open, and can be restored with the right ones. Without keys nothing is restored.
 func TestO1JournalKeysThatEntriesNeedAreMissed(t *testing.T) {
 	keys := journal.NewKeys()
 	from := journals(t, keys)["sqlite"]

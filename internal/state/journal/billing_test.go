@@ -234,8 +234,8 @@ func TestK5BillingStaysWhenRecordsGo(t *testing.T) {
 	}
 }
 
-// TestK5BillingOfSeveralNodes: three of them write, erase and let records go at the same time, and each authentication is
-// counted once.
+// TestK5BillingOfSeveralNodes: three of them write, erase and let records go at the same time, and each
+// authentication is counted once.
 func TestK5BillingOfSeveralNodes(t *testing.T) {
 	t.Parallel()
 	keys, at, dir := journal.NewKeys(), pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "journal")
@@ -298,8 +298,8 @@ func retry(t *testing.T, do func() error) {
 	waittest.Until(t, "a call that others are in the way of", func() bool { err = do(); return err == nil })
 }
 
-// playNode writes batches, and between them erases cards and lets records go. What another node is in the way of is tried
-// again.
+// playNode writes batches, and between them erases cards and lets records go. What another node is in the
+// way of is tried again.
 func playNode(t *testing.T, st journal.Store, node int, batches [][]journal.Entry) {
 	again := func(do func() error) { retry(t, do) }
 	for n, batch := range batches {
@@ -359,8 +359,8 @@ func TestK5BillingStaysWhenMonthsGoAtOnce(t *testing.T) {
 	})
 }
 
-// TestK5ReadsWhileMonthsGo: search, counts and counters for billing have no error while the files of months are deleted,
-// and no counter is missing.
+// TestK5ReadsWhileMonthsGo: search, counts and counters for billing have no error while the files of months are
+// deleted, and no counter is missing.
 func TestK5ReadsWhileMonthsGo(t *testing.T) {
 	t.Parallel()
 	keys := journal.NewKeys()

@@ -32,8 +32,8 @@ func indexesAt(t *testing.T, url string) []string {
 	return all
 }
 
-// TestD124GenerateLeavesAllIndexes: those that are away while records are generated are there afterwards, and each record
-// is there once, in chains that verify.
+// TestD124GenerateLeavesAllIndexes: those that are away while records are generated are there afterwards, and each
+// record is there once, in chains that verify.
 func TestD124GenerateLeavesAllIndexes(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Get(t).Schema(t)

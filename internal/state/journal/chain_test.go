@@ -83,8 +83,9 @@ func readEvidence(t *testing.T, text string, key ed25519.PublicKey) map[string]e
 	return all
 }
 
-// TestD121ChainsAreAsThePageSays: checked by hand, there is one chain for each day and writer. Erasing removes content and
-// salt, and leaves digest and link. A filtered export has the same links. Days that are over are signed, others are not.
+// TestD121ChainsAreAsThePageSays: checked by hand, there is one chain for each day and writer. Erasing removes
+// content and salt, and leaves digest and link. A filtered export has the same links. Days that are over are
+// signed, others are not.
 func TestD121ChainsAreAsThePageSays(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

@@ -39,9 +39,9 @@ func (s *kindStore) Write(ctx context.Context, entries []journal.Entry) (int, er
 	return s.memoryStore.Write(ctx, entries)
 }
 
-// TestJ4AnAnswerIsWrittenInPlaceOfItsClaim: of an authentication there is one entry, also if its directory takes seconds to
-// answer. A claim whose answer does not come in its time, or before the server ends, is written; and so is one for which
-// there is no room.
+// TestJ4AnAnswerIsWrittenInPlaceOfItsClaim: of an authentication there is one entry, also if its directory takes
+// seconds to answer. A claim whose answer does not come in its time, or before the server ends, is written; and so is
+// one for which there is no room.
 func TestJ4AnAnswerIsWrittenInPlaceOfItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &kindStore{}

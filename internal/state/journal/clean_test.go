@@ -8,8 +8,8 @@ import (
 
 func isKnownWord(word string) bool { return word == "threeDSRequestorAuthenticationInfo" }
 
-// TestJ6OrdinaryMessagesAreNotScrubbed: a message with UUIDs, times and short texts is not written again, and no memory is
-// needed to find out.
+// TestJ6OrdinaryMessagesAreNotScrubbed: a message with UUIDs, times and short texts is not written again, and no memory
+// is needed to find out.
 func TestJ6OrdinaryMessagesAreNotScrubbed(t *testing.T) {
 	message := []byte(`{"messageType":"ARes","acsTransID":"12345678-1234-1234-1234-123456789012","eci":"05","purchaseDate":null,` +
 		`"acsURL":"https://acs.example/3b3d7d3e-1234-4234-9234-123456789012","cardholderInfo":"Call 030 1234567, please",` +

@@ -15,7 +15,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
-// keysWith returns keys of their own, which have more keys of card hashes behind the first one, and all keys of card hashes.
+// keysWith returns keys of their own, which have more keys of card hashes behind the first one, and
+// all keys of card hashes.
 func keysWith(t *testing.T, more ...string) (*journal.Keys, []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal-keys.json")
@@ -90,8 +91,8 @@ func importOf(t *testing.T, st journal.Store, keys *journal.Keys, text string, f
 	return journal.Import(t.Context(), st, keys, strings.NewReader(text), from.PublicKey())
 }
 
-// TestD124ImportTakesAnExportIntoAnotherStore: from either kind of store into either. Search and show say the same there, the
-// export of the other store verifies, and a second import changes nothing.
+// TestD124ImportTakesAnExportIntoAnotherStore: from either kind of store into either. Search and show say the same
+// there, the export of the other store verifies, and a second import changes nothing.
 func TestD124ImportTakesAnExportIntoAnotherStore(t *testing.T) {
 	t.Parallel()
 	old, hashKeys := keysWith(t, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
@@ -170,8 +171,8 @@ func TestD124EraseReachesWhatWasImported(t *testing.T) {
 	}
 }
 
-// TestD124ImportRefusesWhatItCannotVouchFor: a damaged export, one whose cards could not be found, one of another journal and
-// one of the audit trail are refused with their line, and nothing of them is imported.
+// TestD124ImportRefusesWhatItCannotVouchFor: a damaged export, one whose cards could not be found, one of another
+// journal and one of the audit trail are refused with their line, and nothing of them is imported.
 func TestD124ImportRefusesWhatItCannotVouchFor(t *testing.T) {
 	t.Parallel()
 	old, hashKeys := keysWith(t)
@@ -223,8 +224,8 @@ func TestD124ImportRefusesWhatItCannotVouchFor(t *testing.T) {
 	}
 }
 
-// TestD124ImportReadsAllBeforeItWrites: of an export that is damaged at its end nothing is imported, though it has more entries
-// than are written at once.
+// TestD124ImportReadsAllBeforeItWrites: of an export that is damaged at its end nothing is imported, though it has more
+// entries than are written at once.
 func TestD124ImportReadsAllBeforeItWrites(t *testing.T) {
 	t.Parallel()
 	keys := journal.NewKeys()

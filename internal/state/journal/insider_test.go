@@ -100,7 +100,8 @@ func (i *insider) restoreTables(tables ...string) {
 					names, values = append(names, name), append(values, value)
 					marks = append(marks, fmt.Sprintf("$%d", len(values)))
 				}
-				if _, err := db.ExecContext(i.t.Context(), `INSERT INTO `+table+` (`+strings.Join(names, ", ")+`) VALUES (`+strings.Join(marks, ", ")+`)`, values...); err != nil {
+				if _, err := db.ExecContext(i.t.Context(),
+					`INSERT INTO `+table+` (`+strings.Join(names, ", ")+`) VALUES (`+strings.Join(marks, ", ")+`)`, values...); err != nil {
 					i.t.Fatal(err)
 				}
 			}
@@ -247,8 +248,8 @@ var tricks = []struct {
 	{"restores an older copy of everything", "readyz", func(i *insider) { i.restoreTables(insiderTables...) }},
 }
 
-// fillForInsider fills a journal: a signed day, and one that goes on, with heads, and an erasure. The copy is of before the
-// erasure.
+// fillForInsider fills a journal: a signed day, and one that goes on, with heads, and an erasure. The copy is
+// of before the erasure.
 func fillForInsider(t *testing.T, st journal.Store, keys *journal.Keys) *insider {
 	t.Helper()
 	must := func(err error) {
@@ -342,8 +343,8 @@ func whereNoticed(t *testing.T, st journal.Store, keys *journal.Keys) (all []str
 	return all
 }
 
-// TestA2AnInsiderWithoutKeysIsNoticed: whatever somebody changes who has the database and no keys, verify, /readyz or the page
-// says so, and the server signs none of it.
+// TestA2AnInsiderWithoutKeysIsNoticed: whatever somebody changes who has the database and no keys, verify, /readyz or
+// the page says so, and the server signs none of it.
 func TestA2AnInsiderWithoutKeysIsNoticed(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
@@ -402,8 +403,8 @@ func linksText(t *testing.T) string {
 	return `SELECT hex(link) FROM journal_entries`
 }
 
-// TestD121WhatComesLateIsInTheSealOfTheNextDay: an entry for a day that was signed goes into a chain of its own. The seal of
-// the next day names it, and there is one seal for that day.
+// TestD121WhatComesLateIsInTheSealOfTheNextDay: an entry for a day that was signed goes into a chain of its own. The
+// seal of the next day names it, and there is one seal for that day.
 func TestD121WhatComesLateIsInTheSealOfTheNextDay(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

@@ -6,8 +6,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
-// TestJ3JournalsOfADatabaseDoNotWaitForEachOther: while one journal waits for a table, to write and to erase, another one
-// in the same database writes entries of a new day.
+// TestJ3JournalsOfADatabaseDoNotWaitForEachOther: while one journal waits for a table, to write and to erase, another
+// one in the same database writes entries of a new day.
 func TestJ3JournalsOfADatabaseDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	keys, g := NewKeys(), Generation{Authentications: 1, Days: 1, Merchants: 1}

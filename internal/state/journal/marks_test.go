@@ -72,7 +72,8 @@ func TestK5DamagedTallies(t *testing.T) {
 	all.of("scheme", "jcb").add(&ending{status: "failed", result: "error"}, 1)
 	whole := all.encode()
 	got := tallies{}
-	if err := decodeTallies(whole, func(string) bool { return true }, got.of); err != nil || got["scheme"]["visa"].Successful != 300 || got["scheme"]["jcb"].Failed != 1 {
+	if err := decodeTallies(whole, func(string) bool { return true }, got.of); err != nil ||
+		got["scheme"]["visa"].Successful != 300 || got["scheme"]["jcb"].Failed != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for n := range whole {

@@ -27,8 +27,8 @@ func (c changingExporter) Export(ctx context.Context, q journal.Query, line func
 	})
 }
 
-// TestD126MessagesAreSweptFirst: when the time of messages is over they are in no record, export and table any more. The
-// record has its ids, status, steps and times as before, and verifies as before. Messages of later days stay.
+// TestD126MessagesAreSweptFirst: when the time of messages is over they are in no record, export and table any more.
+// The record has its ids, status, steps and times as before, and verifies as before. Messages of later days stay.
 func TestD126MessagesAreSweptFirst(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

@@ -50,8 +50,8 @@ func personalOf(t *testing.T, st journal.Store, e *journal.Entry) string {
 	return string(d.Steps[1].Personal)
 }
 
-// TestD126PersonalDataIsOffUnlessAsked: nothing is written unless a time is set. When none is set any more, the next duty
-// removes what is there, that of today too.
+// TestD126PersonalDataIsOffUnlessAsked: nothing is written unless a time is set. When none is set any more, the next
+// duty removes what is there, that of today too.
 func TestD126PersonalDataIsOffUnlessAsked(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

@@ -219,7 +219,8 @@ func TestJ5TimeAlonePages(t *testing.T) {
 	}
 }
 
-// TestJ2ExpireDropsDaysAndMonths: the partitions of what is old go, and the records of old days of a month that goes on.
+// TestJ2ExpireDropsDaysAndMonths: the partitions of what is old go, and the records of old days of a month that goes
+// on.
 func TestJ2ExpireDropsDaysAndMonths(t *testing.T) {
 	t.Parallel()
 	keys := NewKeys()

@@ -223,8 +223,8 @@ func TestK5RollupsAreRead(t *testing.T) {
 	})
 }
 
-// TestK5BlocksOfDaysAreRead: a count of the whole time comes from blocks of days where they are over, and from no row of a
-// day in them.
+// TestK5BlocksOfDaysAreRead: a count of the whole time comes from blocks of days where they are over, and from
+// no row of a day in them.
 func TestK5BlocksOfDaysAreRead(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
@@ -272,7 +272,8 @@ func TestK5BlockWaitsForItsDays(t *testing.T) {
 			}
 			journal.RollBlock(t, st, day)
 			var n int
-			if err := one.QueryRowContext(t.Context(), `SELECT count(*) FROM journal_days WHERE merchant = '' AND part = '' AND days = 30`).Scan(&n); err != nil || n != want {
+			if err := one.QueryRowContext(t.Context(),
+				`SELECT count(*) FROM journal_days WHERE merchant = '' AND part = '' AND days = 30`).Scan(&n); err != nil || n != want {
 				t.Errorf("%s: %d blocks, %v; want %d", when, n, err, want)
 			}
 			if _, err := one.ExecContext(t.Context(), after); err != nil {
@@ -342,7 +343,8 @@ func TestJ6EraseLeavesNoMerchantInCounts(t *testing.T) {
 	})
 }
 
-// TestK5NodesWriteWhileTheyCount: three nodes of one database write while all of them make rollups, and nothing is missed.
+// TestK5NodesWriteWhileTheyCount: three nodes of one database write while all of them make rollups,
+// and nothing is missed.
 func TestK5NodesWriteWhileTheyCount(t *testing.T) {
 	t.Parallel()
 	keys, at := journal.NewKeys(), pgtest.Get(t).Schema(t)
@@ -528,7 +530,8 @@ func TestK5ReportOfMandatesIsThatOfTheRecords(t *testing.T) {
 	})
 }
 
-// TestK5ReportOfMandatesReadsRollups: what is over is not counted from records, and its last time is then that of its day.
+// TestK5ReportOfMandatesReadsRollups: what is over is not counted from records, and its last time
+// is then that of its day.
 func TestK5ReportOfMandatesReadsRollups(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

@@ -63,8 +63,8 @@ func (s *countingStore) Export(_ context.Context, _ journal.Query, line func(jou
 	return nil
 }
 
-// TestJ7ExportIsStreamed: of 5,000 records, whenever a thousand more are read, all but a buffer of those before have been
-// written, in either format.
+// TestJ7ExportIsStreamed: of 5,000 records, whenever a thousand more are read, all but a buffer of those before have
+// been written, in either format.
 func TestJ7ExportIsStreamed(t *testing.T) {
 	t.Parallel()
 	for format, export := range map[string]func(*countingStore) (int, error){
@@ -151,8 +151,9 @@ type line struct {
 	Record                                                      json.RawMessage
 }
 
-// TestD121ExportIsAsThePageSays: who reads it with SHA-256 and Ed25519 alone comes to the same links and signatures. Each
-// day and writer has a chain of its own, the end of a finished day is signed, and entries of others are bare links.
+// TestD121ExportIsAsThePageSays: who reads it with SHA-256 and Ed25519 alone comes to the same links and
+// signatures. Each day and writer has a chain of its own, the end of a finished day is signed, and entries of
+// others are bare links.
 func TestD121ExportIsAsThePageSays(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

@@ -6,8 +6,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-// TestJ6ScrubTakesOutWhatTextsQuote: card numbers, authentication values and addresses of e-mail, in any form, and nothing
-// of what helps somebody who reads an error.
+// TestJ6ScrubTakesOutWhatTextsQuote: card numbers, authentication values and addresses of e-mail, in any form, and
+// nothing of what helps somebody who reads an error.
 func TestJ6ScrubTakesOutWhatTextsQuote(t *testing.T) {
 	t.Parallel()
 	isKnown := func(word string) bool { return word == "threeDSRequestorAuthenticationInfo" }

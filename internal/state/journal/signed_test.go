@@ -11,7 +11,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/journal"
 )
 
-// TestD121AnExportIsCheckedByThePageAlone: who has the page, the public key and an export checks it with openssl and Python.
+// TestD121AnExportIsCheckedByThePageAlone: who has the page, the public key and an export checks it
+// with openssl and Python.
 func TestD121AnExportIsCheckedByThePageAlone(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"python3", "openssl"} {
@@ -70,8 +71,8 @@ func TestD121AnExportIsCheckedByThePageAlone(t *testing.T) {
 	}
 }
 
-// TestA2HeadsNotedElsewhereAreCompared: heads in a log, in metrics and in an export are those of the store. A journal that is
-// replaced by an older copy, and goes on, is found by them.
+// TestA2HeadsNotedElsewhereAreCompared: heads in a log, in metrics and in an export are those of the store. A journal
+// that is replaced by an older copy, and goes on, is found by them.
 func TestA2HeadsNotedElsewhereAreCompared(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

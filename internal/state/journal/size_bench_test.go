@@ -11,9 +11,9 @@ import (
 	"github.com/openthreeds/threeds/internal/state/journal/journaltest"
 )
 
-// BenchmarkSearchOfSize searches among JOURNAL_RECORDS generated records of JOURNAL_DAYS days in PostgreSQL by each field,
-// makes reports, and drops the oldest days. Of each it reports the 95th percentile. A database of JOURNAL_DATABASE keeps
-// its days.
+// BenchmarkSearchOfSize searches among JOURNAL_RECORDS generated records of JOURNAL_DAYS days in PostgreSQL by each
+// field, makes reports, and drops the oldest days. Of each it reports the 95th percentile. A database of
+// JOURNAL_DATABASE keeps its days.
 func BenchmarkSearchOfSize(b *testing.B) {
 	j := journaltest.Open(b)
 	benchmarkSize(b, j.Store, j.Generation, j.Now, j.IsKept)

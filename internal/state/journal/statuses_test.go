@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestO8UnknownWordsOfClosedListsAreRefused: a status or a result that no record has is an error that names the field and the
-// words, and not a search that finds nothing.
+// TestO8UnknownWordsOfClosedListsAreRefused: a status or a result that no record has is an error that names the field
+// and the words, and not a search that finds nothing.
 func TestO8UnknownWordsOfClosedListsAreRefused(t *testing.T) {
 	for _, test := range []struct {
 		query Query

@@ -167,8 +167,8 @@ func TestD122ShowHasAllSteps(t *testing.T) {
 	})
 }
 
-// TestD147CountsHaveAnAReq: a shopper who never came, and a card that takes no part, are no authentications of a directory,
-// neither in what is counted from records nor in rollups.
+// TestD147CountsHaveAnAReq: a shopper who never came, and a card that takes no part, are no authentications of a
+// directory, neither in what is counted from records nor in rollups.
 func TestD147CountsHaveAnAReq(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
@@ -284,7 +284,8 @@ func TestJ6EraseLeavesNoCard(t *testing.T) {
 	})
 }
 
-// export returns an export that is made now, when all days of the test are over and signed, or at the time of the query.
+// export returns an export that is made now, when all days of the test are over and signed, or at
+// the time of the query.
 func export(t *testing.T, st journal.Store, keys *journal.Keys, q journal.Query) string {
 	t.Helper()
 	if q.At.IsZero() {
@@ -336,7 +337,8 @@ func TestJ8AnyChangedByteIsFound(t *testing.T) {
 		if _, err := journal.Verify(strings.NewReader(strings.Join(append(lines[:5:5], lines[6:]...), "")), keys.PublicKey()); err == nil {
 			t.Error("a line is missing, and it verifies")
 		}
-		if got, err := journal.Verify(strings.NewReader(export(t, st, keys, journal.Query{Merchant: "nobody"})), keys.PublicKey()); err != nil || got.Records != 0 || got.Days != 1 {
+		if got, err := journal.Verify(strings.NewReader(export(t, st, keys, journal.Query{Merchant: "nobody"})),
+			keys.PublicKey()); err != nil || got.Records != 0 || got.Days != 1 {
 			t.Errorf("a filtered export: %+v, %v", got, err)
 		}
 	})
@@ -466,8 +468,8 @@ func TestD124GenerateFillsAnEmptyJournalOnly(t *testing.T) {
 	})
 }
 
-// TestJ2DaysThatAreOverAreHiddenAtOnce: neither a search, a timeline, a report nor an export shows them, also while they
-// are still being deleted.
+// TestJ2DaysThatAreOverAreHiddenAtOnce: neither a search, a timeline, a report nor an export shows them, also while
+// they are still being deleted.
 func TestJ2DaysThatAreOverAreHiddenAtOnce(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
@@ -505,8 +507,8 @@ func TestJ2DaysThatAreOverAreHiddenAtOnce(t *testing.T) {
 	})
 }
 
-// TestJ3NodeWithOtherKeysMakesNoDay: a node whose file of keys is another one writes nothing on a new day either, and does
-// not keep the others from writing then.
+// TestJ3NodeWithOtherKeysMakesNoDay: a node whose file of keys is another one writes nothing on a new day either, and
+// does not keep the others from writing then.
 func TestJ3NodeWithOtherKeysMakesNoDay(t *testing.T) {
 	t.Parallel()
 	url, keys, others := pgtest.Get(t).Schema(t), journal.NewKeys(), journal.NewKeys()
@@ -532,8 +534,8 @@ func TestJ3NodeWithOtherKeysMakesNoDay(t *testing.T) {
 	}
 }
 
-// TestO7RefusedRequestIsFoundByTheIDThatItNamed: by a search, next to the authentication of that id if there is one, and
-// by Show if there is none.
+// TestO7RefusedRequestIsFoundByTheIDThatItNamed: by a search, next to the authentication of that id if there is one,
+// and by Show if there is none.
 func TestO7RefusedRequestIsFoundByTheIDThatItNamed(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {

@@ -206,8 +206,8 @@ func TestD102RotateReplacesTheSecretEverywhere(t *testing.T) {
 	})
 }
 
-// TestD102ClientCertificatesAreSealedAnew: the keys of client certificates are sealed under the new secret when the command
-// ends, and open with it.
+// TestD102ClientCertificatesAreSealedAnew: the keys of client certificates are sealed under the new secret when the
+// command ends, and open with it.
 func TestD102ClientCertificatesAreSealedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

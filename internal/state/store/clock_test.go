@@ -47,7 +47,8 @@ func TestClockFollowsTheStore(t *testing.T) {
 			want               time.Duration // ahead, as the clock shows afterwards
 		}{
 			{name: "as at the start", ahead: -4 * time.Second, want: -4 * time.Second},
-			{name: "the way explains it", ahead: -4*time.Second + 40*time.Millisecond, there: 50 * time.Millisecond, back: 50 * time.Millisecond, want: -4 * time.Second},
+			{name: "the way explains it", ahead: -4*time.Second + 40*time.Millisecond, there: 50 * time.Millisecond,
+				back: 50 * time.Millisecond, want: -4 * time.Second},
 			{name: "the way is the same both ways", ahead: time.Minute, there: 200 * time.Millisecond, back: 200 * time.Millisecond, want: time.Minute},
 			{name: "a store counts in milliseconds", ahead: time.Minute - 900*time.Microsecond, want: time.Minute},
 			{name: "no store", ahead: time.Hour, down: true, want: time.Minute},

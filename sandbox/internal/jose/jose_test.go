@@ -87,7 +87,8 @@ func TestDerivedKeyIsThatOfOthers(t *testing.T) {
 	}
 }
 
-// TestChannelWithAnotherLibrary: messages go to and from go-jose in both encryptions, and none opens with a byte changed.
+// TestChannelWithAnotherLibrary: messages go to and from go-jose in both encryptions, and none
+// opens with a byte changed.
 func TestChannelWithAnotherLibrary(t *testing.T) {
 	key := []byte("0123456789abcdefFEDCBA9876543210")
 	c := jose.Channel{Key: key}

@@ -17,8 +17,8 @@ import (
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
-// TestK1AttacksInChromium: what others wrote into a record, and what is typed into a field or an address of the console,
-// runs nothing in a real browser, and makes no element and no address.
+// TestK1AttacksInChromium: what others wrote into a record, and what is typed into a field or an address of the
+// console, runs nothing in a real browser, and makes no element and no address.
 func TestK1AttacksInChromium(t *testing.T) {
 	s := consoletest.New(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +67,8 @@ func TestK1AttacksInChromium(t *testing.T) {
 	check("/reports?by=merchant&time=all", len(browsertest.Attacks))
 
 	for path, names := range map[string][]string{
-		"/authentications":                         {"q", "merchant", "scheme", "result", "status", "acs", "reason", "id", "reference", "last4", "from", "to", "time", "cursor"},
+		"/authentications": {"q", "merchant", "scheme", "result", "status", "acs", "reason", "id",
+			"reference", "last4", "from", "to", "time", "cursor"},
 		"/authentications/" + consoletest.PassedID: {"step", "beside"},
 		"/audit":   {"who", "action", "object", "from", "cursor"},
 		"/reports": {"by", "time"},

@@ -47,8 +47,9 @@ var formFaces = map[string]struct {
 // furtherFaces are pages that look otherwise for want of something, or for what is in an address.
 var furtherFaces = map[string]string{
 	"search by all": "/authentications?time=all&status=completed&result=authenticated", "search refused": "/authentications?from=never",
-	"lost": "/authentications/" + consoletest.LostID, "refused": "/authentications/" + consoletest.RefusedID, "denied": "/authentications/" + consoletest.ForeignID,
-	"merchant of the console": "/merchants/Fjord%20Audio", "ranges refused": "/ranges?prefix=40x", "no range": "/ranges?prefix=4111",
+	"lost": "/authentications/" + consoletest.LostID, "refused": "/authentications/" + consoletest.RefusedID,
+	"denied": "/authentications/" + consoletest.ForeignID, "merchant of the console": "/merchants/Fjord%20Audio",
+	"ranges refused": "/ranges?prefix=40x", "no range": "/ranges?prefix=4111",
 	"reports by reason": "/reports?by=reason&time=all",
 }
 

@@ -105,7 +105,8 @@ func TestK1ReloadMakesNoSecondSecret(t *testing.T) {
 	}
 }
 
-// TestK1DoubleClickSendsOnce: in Chromium, one key is made by a double click, and the form can be sent again after a way back.
+// TestK1DoubleClickSendsOnce: in Chromium, one key is made by a double click, and the form can be sent
+// again after a way back.
 func TestK1DoubleClickSendsOnce(t *testing.T) {
 	s := consoletest.New(t)
 	base := s.ServeAs("operator")

@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
-// TestK2AttacksInChromium: names of invitations and merchants, the address after the login, and what an address says, run
-// nothing on the pages of the login.
+// TestK2AttacksInChromium: names of invitations and merchants, the address after the login, and what an address says,
+// run nothing on the pages of the login.
 func TestK2AttacksInChromium(t *testing.T) {
 	s := newLoginSite(t)
 	tab := browsertest.NewBrowser(t)

@@ -109,7 +109,8 @@ func walkLogin(t *testing.T, show func(t *testing.T, ctx context.Context, name s
 	do(chromedp.Navigate(s.URL+invitation), browsertest.WaitVisible(chromedp.CSS("h1")))
 	show(t, ctx, "used")
 
-	do(chromedp.Navigate(s.URL), chromedp.Click(logoutButton), browsertest.WaitVisible(logInButton), chromedp.Navigate(s.URL+"/whoami"), browsertest.WaitVisible(logInButton))
+	do(chromedp.Navigate(s.URL), chromedp.Click(logoutButton), browsertest.WaitVisible(logInButton),
+		chromedp.Navigate(s.URL+"/whoami"), browsertest.WaitVisible(logInButton))
 	verify(false)
 	do(chromedp.Click(logInButton), browsertest.WaitVisible(faultShown))
 	verify(true)

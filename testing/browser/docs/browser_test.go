@@ -116,7 +116,10 @@ func TestBrowserSnippets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []any{"U", "Y", "500 × 600, 0 others, then 0", "the whole screen, 0 others, then 0", "03", "04", "02", "05", "???", "???", "Y", nil, nil, 1.0, "string"}
+	want := []any{
+		"U", "Y", "500 × 600, 0 others, then 0", "the whole screen, 0 others, then 0", "03", "04", "02", "05", "???", "???",
+		"Y", nil, nil, 1.0, "string",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the script gives (-want +got):\n%s", diff)
 	}

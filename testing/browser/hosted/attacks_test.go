@@ -56,7 +56,10 @@ func TestB9AttacksAreText(t *testing.T) {
 		trap.Check(strings.Join(places, ", "))
 	}
 	add := func(attack string, row enginetest.Row) string {
-		w.looks.Store(attack, browser.Looks{Name: attack, Colour: attack, Accent: attack, Logo: []byte("<svg xmlns='http://www.w3.org/2000/svg'/>"), LogoType: "image/svg+xml"})
+		w.looks.Store(attack, browser.Looks{
+			Name: attack, Colour: attack, Accent: attack, Logo: []byte("<svg xmlns='http://www.w3.org/2000/svg'/>"),
+			LogoType: "image/svg+xml",
+		})
 		row.View = session.BrowserView{Merchant: attack, Amount: "12900", Currency: attack, Exponent: "2", Language: attack, ReturnURL: attack}
 		return w.engine.Add(row)
 	}
@@ -75,7 +78,9 @@ func TestB9AttacksAreText(t *testing.T) {
 		addressed = append(addressed,
 			call{"url": w.base + "/a/" + add(attack, enginetest.Row{MethodURL: attack, MethodEnd: 1, End: attack})},
 			call{"url": w.base + "/a/" + add(attack, enginetest.Row{ACSURL: attack})})
-		faulty = append(faulty, call{"url": attack}, call{"url": w.base + "/a/" + attack}, call{"url": w.base + "/a/" + w.engine.Add(enginetest.Row{}), "size": attack}, call{"url": w.base + "/a/" + w.engine.Add(enginetest.Row{}), "locale": attack})
+		faulty = append(faulty, call{"url": attack}, call{"url": w.base + "/a/" + attack},
+			call{"url": w.base + "/a/" + w.engine.Add(enginetest.Row{}), "size": attack},
+			call{"url": w.base + "/a/" + w.engine.Add(enginetest.Row{}), "locale": attack})
 		for step, row := range map[string]enginetest.Row{"begin": {}, "challenge": {ACSURL: attack}, "confirm": {Info: attack}} {
 			path := fmt.Sprintf("/%s/%d", step, i)
 			w.echo.Store(path, w.documentOf(add(attack, row), step != "begin"))
@@ -85,7 +90,8 @@ func TestB9AttacksAreText(t *testing.T) {
 	start(informed)
 	w.until(fmt.Sprintf(`count("continue") === %d`, len(informed)))
 	check("name", "colour", "accent", "currency", "language", "cardholderInfo", "return address, of threeds.js")
-	w.do(chromedp.Evaluate[chromedp.Void](`for (const e of document.querySelectorAll("section > div")) e.shadowRoot.querySelector("[data-threeds=continue]").click()`))
+	w.do(chromedp.Evaluate[chromedp.Void](
+		`for (const e of document.querySelectorAll("section > div")) e.shadowRoot.querySelector("[data-threeds=continue]").click()`))
 	w.until(fmt.Sprintf(`over === %d`, len(informed)))
 	check("status of the end")
 	start(addressed)
@@ -118,7 +124,8 @@ func TestB9AttacksAreText(t *testing.T) {
 	w.until("!!" + hostedMark("continue"))
 	w.until(`document.querySelector("#flow > div").shadowRoot.querySelector(".note").textContent.includes("onerror=xss()")`)
 	check("name", "cardholderInfo", "Accept-Language, on the hosted page")
-	for _, path := range []string{"/a/" + url.PathEscape(joined), "/a/open?" + url.QueryEscape(joined) + "#" + joined + "." + joined + "." + joined, "/n/" + url.PathEscape(joined) + "/x"} {
+	for _, path := range []string{"/a/" + url.PathEscape(joined),
+		"/a/open?" + url.QueryEscape(joined) + "#" + joined + "." + joined + "." + joined, "/n/" + url.PathEscape(joined) + "/x"} {
 		w.do(chromedp.Navigate(w.base + path))
 		check("a path such as " + path[:5])
 	}
@@ -157,7 +164,8 @@ func setHeaders(headers network.Headers) chromedp.Action[chromedp.Void] {
 	})
 }
 
-// documentOf returns the document of the hosted page as a browser without JavaScript has it, before or after the first step.
+// documentOf returns the document of the hosted page as a browser without JavaScript has it, before
+// or after the first step.
 func (w *world) documentOf(token string, isBegun bool) string {
 	cookies := get(w.handler, "/a/"+token).Result().Cookies()
 	if isBegun {

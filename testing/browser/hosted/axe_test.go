@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
-// TestB6AxeFindsNothingOnTheHostedPage: each face of the hosted page, with JavaScript and without, in both directions of
-// writing.
+// TestB6AxeFindsNothingOnTheHostedPage: each face of the hosted page, with JavaScript and without, in both
+// directions of writing.
 func TestB6AxeFindsNothingOnTheHostedPage(t *testing.T) {
 	axe := browsertest.NewAxe(t)
 	w := newWorld(t)

@@ -161,7 +161,8 @@ func mark(name string) string {
 func TestB6Chromium(t *testing.T) {
 	w := newWorld(t)
 	w.openShop()
-	// The script waits three seconds for its first frame, which tells the Accept header; here as long as the machine needs.
+	// The script waits three seconds for its first frame, which tells the Accept header; here as long as the machine
+	// needs.
 	w.do(chromedp.Evaluate[chromedp.Void](`const later = setTimeout
 window.setTimeout = (action, ms, ...more) => later(action, ms === 3000 ? 1e8 : ms, ...more)
 undefined`))
@@ -194,8 +195,8 @@ undefined`))
 	}
 }
 
-// TestB6AFrameThatComesLateGetsItsForm: the script goes on without the Accept header when the first frame is late, and the
-// pages of 3DS Method and bank are called all the same, whenever their frames come.
+// TestB6AFrameThatComesLateGetsItsForm: the script goes on without the Accept header when the first frame is late, and
+// the pages of 3DS Method and bank are called all the same, whenever their frames come.
 func TestB6AFrameThatComesLateGetsItsForm(t *testing.T) {
 	w := newWorld(t)
 	w.openShop()

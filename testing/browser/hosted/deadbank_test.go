@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/internal/engine/session"
 )
 
-// TestD68ABankThatForbidsFramingOpensInAWindow: the button comes five seconds after the frame was posted to, and posts the same
-// CReq into a window that the click opens. Where windows are blocked, the top window takes it.
+// TestD68ABankThatForbidsFramingOpensInAWindow: the button comes five seconds after the frame was posted to, and posts
+// the same CReq into a window that the click opens. Where windows are blocked, the top window takes it.
 func TestD68ABankThatForbidsFramingOpensInAWindow(t *testing.T) {
 	w := newWorld(t)
 	for _, isBlocked := range []bool{false, true} {
@@ -41,7 +41,8 @@ window.open = (to, name) => { opened.push(to); return isBlocked ? null : {} }; u
 	}
 }
 
-// TestD74ABankWindowAsksAgain: the page that takes the shopper to the bank's own window asks for the CReq until it has it.
+// TestD74ABankWindowAsksAgain: the page that takes the shopper to the bank's own window asks for
+// the CReq until it has it.
 func TestD74ABankWindowAsksAgain(t *testing.T) {
 	w := newWorld(t)
 	w.openShop()
@@ -59,8 +60,8 @@ func TestD74ABankWindowAsksAgain(t *testing.T) {
 	}
 }
 
-// TestD68ADeadBankIsSaid: after 30 seconds a sentence says that the bank does not answer. The challenge ends when the shopper
-// closes it, when the result comes, or after ten and a half minutes.
+// TestD68ADeadBankIsSaid: after 30 seconds a sentence says that the bank does not answer. The challenge ends when the
+// shopper closes it, when the result comes, or after ten and a half minutes.
 func TestD68ADeadBankIsSaid(t *testing.T) {
 	w := newWorld(t)
 	for status, end := range map[string]func(token string){

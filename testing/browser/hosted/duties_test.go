@@ -83,7 +83,8 @@ func TestD66ArgumentsAreChecked(t *testing.T) {
 	}
 }
 
-// TestD66EndIsFrozenAndStepsComeOnce: what a callback throws changes nothing, and the end is a frozen pair of id and status.
+// TestD66EndIsFrozenAndStepsComeOnce: what a callback throws changes nothing, and the end is a frozen
+// pair of id and status.
 func TestD66EndIsFrozenAndStepsComeOnce(t *testing.T) {
 	w := newWorld(t)
 	w.openShop()
@@ -143,8 +144,8 @@ func TestD74LostAnswersAreAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestD61PolicyIsEnough: a page that allows nothing but script, connection and frame of B shows a whole challenge, and its
-// browser reports no violation.
+// TestD61PolicyIsEnough: a page that allows nothing but script, connection and frame of B shows a whole challenge, and
+// its browser reports no violation.
 func TestD61PolicyIsEnough(t *testing.T) {
 	w := newWorld(t)
 	w.openShop()

@@ -28,8 +28,8 @@ const (
 	hostedWay gridWay = "hosted page"
 )
 
-// A gridWorld is a shop, a browser listener with a fake engine and an issuer, behind a network that can be slow and cut,
-// and a browser of one engine.
+// A gridWorld is a shop, a browser listener with a fake engine and an issuer, behind a network that can be slow and
+// cut, and a browser of one engine.
 type gridWorld struct {
 	t       *testing.T
 	way     gridWay
@@ -63,8 +63,8 @@ func (p *postLog) count(creq string) int {
 	return p.creqs[creq]
 }
 
-// shopPage is the page of a merchant. Its button pays with threeds.js for the token in the query of the address, and its
-// link leads to the hosted page, which is also the way for browsers without JavaScript.
+// shopPage is the page of a merchant. Its button pays with threeds.js for the token in the query of the address, and
+// its link leads to the hosted page, which is also the way for browsers without JavaScript.
 const shopPage = `<!doctype html><html lang="en"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Shop</title>
 <main><h1>Shop</h1><button id="pay" type="button">Pay</button><p><a id="hosted" href="%[1]s/a/%[2]s">Pay on another page</a></p><div id="inline"></div></main>
 <script type="module" nonce="n">
@@ -81,7 +81,10 @@ window.isReady = true
 </script>`
 
 func newGridWorld(t *testing.T, engine browsertest.Engine, o browsertest.Options) *gridWorld {
-	w := &gridWorld{t: t, way: scriptWay, engine: enginetest.NewEngine(), posts: &postLog{creqs: map[string]int{}}, browser: engine, network: &browsertest.Network{}, late: make(chan struct{})}
+	w := &gridWorld{
+		t: t, way: scriptWay, engine: enginetest.NewEngine(), posts: &postLog{creqs: map[string]int{}}, browser: engine,
+		network: &browsertest.Network{}, late: make(chan struct{}),
+	}
 	listener := httptest.NewUnstartedServer(nil)
 	_, port, _ := net.SplitHostPort(w.network.Listen(t, "127.0.0.1", listener.Listener.Addr().String()))
 	w.base = "http://localhost:" + port // another site than the shop and the bank
@@ -216,8 +219,8 @@ func (w *gridWorld) atBank() {
 	})
 }
 
-// confirm confirms at the bank. It clicks a moment later, for the answer of a frame that goes to another page may be lost.
-// That the challenge is over shows that the click was not.
+// confirm confirms at the bank. It clicks a moment later, for the answer of a frame that goes to another page may be
+// lost. That the challenge is over shows that the click was not.
 func (w *gridWorld) confirm(token string) {
 	w.t.Helper()
 	w.poll("confirm at the bank", func() (bool, error) {
@@ -232,8 +235,8 @@ func (w *gridWorld) confirm(token string) {
 	})
 }
 
-// ends waits for the end, and compares its status, the steps and the number of AReqs. On the hosted page the end is that
-// the shopper is back at the shop, and there are no steps.
+// ends waits for the end, and compares its status, the steps and the number of AReqs. On the hosted page the end is
+// that the shopper is back at the shop, and there are no steps.
 func (w *gridWorld) ends(token, status, steps string) {
 	w.t.Helper()
 	row := w.engine.Row(token)
@@ -300,8 +303,8 @@ func TestB6Grid(t *testing.T) {
 	browsertest.SaveText(t, "browser-grid.md", table)
 }
 
-// runGridColumn runs all rows in one browser and fills the cells of the column. The browser of a row that failed may have
-// ended, so the next row gets another one.
+// runGridColumn runs all rows in one browser and fills the cells of the column. The browser of a row that failed may
+// have ended, so the next row gets another one.
 func runGridColumn(t *testing.T, c gridColumn, cells []string) {
 	open := func() *gridWorld {
 		w := newGridWorld(t, c.engine, browsertest.Options{})
@@ -329,9 +332,9 @@ func runGridColumn(t *testing.T, c gridColumn, cells []string) {
 	}
 }
 
-// isInGrid reports whether a row is run in a way. A long walk, and one over all browsers, runs each row in both ways. Otherwise
-// each row is run in one way, but for the bank that never answers: it takes half a minute, and TestD68ADeadBankIsSaid shows
-// the same with a clock of its own.
+// isInGrid reports whether a row is run in a way. A long walk, and one over all browsers, runs each row in both ways.
+// Otherwise each row is run in one way, but for the bank that never answers: it takes half a minute, and
+// TestD68ADeadBankIsSaid shows the same with a clock of its own.
 func isInGrid(way gridWay, row int) bool {
 	if browsertest.HasLongWalks() || os.Getenv("BROWSERS") == "all" {
 		return true

@@ -385,7 +385,9 @@ func hasStatus(text string) string {
 // untilShown waits until the dialog or what stands in the page is as high as the frame of the bank, or as the viewport.
 func (w *gridWorld) untilShown() {
 	w.t.Helper()
-	w.until(fmt.Sprintf(`((box, frame) => box.clientHeight >= Math.min(frame.offsetHeight, innerHeight - 100))(%s.firstElementChild, %s)`, gridRoot, gridMark("challenge")))
+	w.until(fmt.Sprintf(
+		`((box, frame) => box.clientHeight >= Math.min(frame.offsetHeight, innerHeight - 100))(%s.firstElementChild, %s)`,
+		gridRoot, gridMark("challenge")))
 }
 
 // untilFits waits until the page is as wide as its viewport, with some marked elements inside.

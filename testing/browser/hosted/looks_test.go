@@ -17,8 +17,8 @@ import (
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
-// TestB6HostedPageFitsEveryScreen: each face of the hosted page, with JavaScript and without, is no wider than its screen, in
-// both directions of writing, and the pictures of it can be looked at.
+// TestB6HostedPageFitsEveryScreen: each face of the hosted page, with JavaScript and without, is no wider than its
+// screen, in both directions of writing, and the pictures of it can be looked at.
 func TestB6HostedPageFitsEveryScreen(t *testing.T) {
 	w := newWorld(t)
 	w.walkHosted(func(face string) {
@@ -41,12 +41,15 @@ func TestB6HostedPageFitsEveryScreen(t *testing.T) {
 	})
 }
 
-// walkHosted opens each face of the hosted page and calls show. A long walk does so for two merchants and in both directions
-// of writing. Otherwise each face has one of these four, and each of the four has some faces.
+// walkHosted opens each face of the hosted page and calls show. A long walk does so for two merchants and in both
+// directions of writing. Otherwise each face has one of these four, and each of the four has some faces.
 func (w *world) walkHosted(show func(face string)) {
 	logo := `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#1f5f57"/></svg>`
 	w.looks.Store("fjord", browser.Looks{Name: "Fjord Audio", Logo: []byte(logo), LogoType: "image/svg+xml"})
-	w.looks.Store("plum", browser.Looks{Name: "A merchant with a name as long as one can be, and Averyverylongwordwithoutanyspaceinit", Colour: "#7a4379", Accent: "#ffb000"})
+	w.looks.Store("plum", browser.Looks{
+		Name: "A merchant with a name as long as one can be, and Averyverylongwordwithoutanyspaceinit", Colour: "#7a4379",
+		Accent: "#ffb000",
+	})
 	const info = "Your card was used abroad today. Please call the number on the back of it, 0800 123 456 789, before you try again."
 	for l, language := range []string{"en", "ar"} {
 		for m, merchant := range []string{"fjord", "plum"} {

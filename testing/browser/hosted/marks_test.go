@@ -23,8 +23,8 @@ func (w *world) eval(script string) {
 	w.do(chromedp.Evaluate[chromedp.Void](script))
 }
 
-// TestD67MarksOfThreedsJSAreStable: in a dialog and in a container, each mark is found through the open shadow root at its
-// time. The hosted page has the same ones, and names of its own for its buttons.
+// TestD67MarksOfThreedsJSAreStable: in a dialog and in a container, each mark is found through the open shadow root at
+// its time. The hosted page has the same ones, and names of its own for its buttons.
 func TestD67MarksOfThreedsJSAreStable(t *testing.T) {
 	w := newWorld(t)
 	for name, options := range map[string]string{"dialog": "", "container": `container: document.getElementById("inline")`} {
@@ -63,8 +63,8 @@ func TestD67MarksOfThreedsJSAreStable(t *testing.T) {
 	w.until("!!" + hostedMark("keep") + " && !!" + hostedMark("confirm-cancel"))
 }
 
-// TestD73InfoOfTheBankIsShownBeforeTheEnd: as plain text, in the dialog as in a container, and authenticate resolves only after
-// the button.
+// TestD73InfoOfTheBankIsShownBeforeTheEnd: as plain text, in the dialog as in a container, and authenticate resolves
+// only after the button.
 func TestD73InfoOfTheBankIsShownBeforeTheEnd(t *testing.T) {
 	w := newWorld(t)
 	const info = `Call <a href="https://evil.example">us</a> & <img src=x onerror="window.isBroken = true">`
@@ -76,7 +76,8 @@ func TestD73InfoOfTheBankIsShownBeforeTheEnd(t *testing.T) {
 			if got := w.read(mark("continue") + `.parentNode.querySelector(".note").textContent`); got != info {
 				t.Errorf("the text is %q", got)
 			}
-			if got := w.read(`[` + mark("continue") + `.parentNode.querySelectorAll("a, img").length, window.isBroken, window.end].join(" ")`); strings.TrimSpace(got) != "0" {
+			if got := w.read(`[` + mark("continue") +
+				`.parentNode.querySelectorAll("a, img").length, window.isBroken, window.end].join(" ")`); strings.TrimSpace(got) != "0" {
 				t.Errorf("before the button there are elements of the bank, its script or an end: %q", got)
 			}
 			w.eval(mark("continue") + `.click()`)

@@ -33,12 +33,14 @@ const fakeDialog = `window.PaymentRequest = class {
 	async abort() { window.isAborted = true; this.reject(new DOMException("no", "AbortError")) }
 }; undefined`
 
-// TestB8DialogOfTheBrowser: threeds.js gives it what the issuer sent, and tells what it came to, once. A browser that wants
-// a click first gets a button. If the shopper cancels meanwhile, threeds.js closes the dialog and reports nothing.
+// TestB8DialogOfTheBrowser: threeds.js gives it what the issuer sent, and tells what it came to, once. A
+// browser that wants a click first gets a button. If the shopper cancels meanwhile, threeds.js closes the
+// dialog and reports nothing.
 func TestB8DialogOfTheBrowser(t *testing.T) {
 	w := newWorld(t)
 	row := asksForSPC()
-	row.SPC.Transaction = json.RawMessage(`{"challenge":"Yg","payeeOrigin":"https://shop.example","currency":"EUR","value":"12.50","displayName":"Card","icon":"data:,","timeout":"60000"}`)
+	row.SPC.Transaction = json.RawMessage(
+		`{"challenge":"Yg","payeeOrigin":"https://shop.example","currency":"EUR","value":"12.50","displayName":"Card","icon":"data:,","timeout":"60000"}`)
 	for _, test := range []struct {
 		does, status, incomplete string
 		shown                    int
@@ -78,7 +80,8 @@ func TestB8DialogOfTheBrowser(t *testing.T) {
 			if len(got.Answers) != 0 || w.read(`String(window.isAborted)`) != "true" {
 				t.Errorf("%s: %q was told", test.does, got.Answers)
 			}
-		case len(got.Answers) != 1 || got.Answers[0].Incomplete != test.incomplete || (string(got.Answers[0].Assertion) == `{"id":"signed"}`) != (test.incomplete == ""):
+		case len(got.Answers) != 1 || got.Answers[0].Incomplete != test.incomplete ||
+			(string(got.Answers[0].Assertion) == `{"id":"signed"}`) != (test.incomplete == ""):
 			t.Errorf("%s: %q was told", test.does, got.Answers)
 		}
 		if shown := w.read(`String(window.shown)`); shown != fmt.Sprint(test.shown) {

@@ -40,8 +40,8 @@ var stands = []struct {
 	{"threeds.js, whole tab, no returnUrl", scriptWay, "/challenge?deny", true, true, true, atEndPage},
 }
 
-// TestN1WhereTheShopperStands: the bank in a frame, in the whole tab and in a window of its own leave the shopper at the shop
-// or, without an address of the shop, on the page that says the end.
+// TestN1WhereTheShopperStands: the bank in a frame, in the whole tab and in a window of its own leave the shopper at
+// the shop or, without an address of the shop, on the page that says the end.
 func TestN1WhereTheShopperStands(t *testing.T) {
 	for _, engine := range gridEngines() {
 		t.Run(string(engine), func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestN1WhereTheShopperStands(t *testing.T) {
 	}
 }
 
-// An overlap lets tests in Chromium wait for their banks at the same time, each in a tab with cookies of its own. The other
-// engines have one browser, in which they follow each other.
+// An overlap lets tests in Chromium wait for their banks at the same time, each in a tab with cookies of its own. The
+// other engines have one browser, in which they follow each other.
 type overlap struct {
 	shared *gridWorld
 	steps  []func()
@@ -110,8 +110,8 @@ func (o *overlap) finish() {
 	}
 }
 
-// openBank opens the bank outside of the frame. The button makes way for the link when a page comes into the frame, so a click
-// on it may be lost.
+// openBank opens the bank outside of the frame. The button makes way for the link when a page comes into the frame, so
+// a click on it may be lost.
 func (w *gridWorld) openBank(token string) {
 	w.t.Helper()
 	clicked := ""
@@ -129,7 +129,8 @@ func (w *gridWorld) openBank(token string) {
 	})
 }
 
-// standsAt reports whether the one tab that there is shows where the shopper is to stand. id is that of the authentication.
+// standsAt reports whether the one tab that there is shows where the shopper is to stand. id is that
+// of the authentication.
 func (w *gridWorld) standsAt(want stand, id string) (bool, error) {
 	if n, err := w.tab.Windows(); n != 1 || err != nil {
 		return false, err
@@ -162,14 +163,14 @@ var places = fmt.Sprintf(`(() => {
 	return [%s.firstElementChild, %s].map(at).join(", ")
 })()`, gridRoot, gridMark("challenge"))
 
-// isUncovered is the expression of whether the frame of the bank is in view, no lower than the protocol has it, with the way
-// out of it below.
+// isUncovered is the expression of whether the frame of the bank is in view, no lower than the protocol has it, with
+// the way out of it below.
 var isUncovered = fmt.Sprintf(`((frame, open) => getComputedStyle(frame).visibility == "visible" && frame.offsetHeight >= 400 &&
 	open.getBoundingClientRect().top >= frame.getBoundingClientRect().bottom)(%s, %s)`, gridMark("challenge"), gridMark("open-bank"))
 
-// TestN1TheWayOutOfTheFrameCoversAndMovesNothing: over a page of the bank that is in view, also if its end does not come, there
-// is no button, and neither what opens the bank nor a lost connection moves the dialog. A frame that stays empty has the button
-// in its place, until the page comes.
+// TestN1TheWayOutOfTheFrameCoversAndMovesNothing: over a page of the bank that is in view, also if its end does not
+// come, there is no button, and neither what opens the bank nor a lost connection moves the dialog. A frame that stays
+// empty has the button in its place, until the page comes.
 func TestN1TheWayOutOfTheFrameCoversAndMovesNothing(t *testing.T) {
 	for _, engine := range gridEngines() {
 		t.Run(string(engine), func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
-// TestD62ATabThatWaitsEnds: a second tab waits for the first one. It ends with the status of the first tab, also after it
-// was in the cache of the browser itself. If the first tab goes to another page, the second one ends at once.
+// TestD62ATabThatWaitsEnds: a second tab waits for the first one. It ends with the status of the first tab, also after
+// it was in the cache of the browser itself. If the first tab goes to another page, the second one ends at once.
 func TestD62ATabThatWaitsEnds(t *testing.T) {
 	for _, engine := range gridEngines() {
 		t.Run(string(engine), func(t *testing.T) {
@@ -54,9 +54,9 @@ func TestD62ATabThatWaitsEnds(t *testing.T) {
 	}
 }
 
-// TestD64ACallAfterTheEndSaysHowItEnded: a tab that calls authenticate again after the end hears of the same end: in the same
-// page, after a reload, and when it comes back from another page. Where the page may store nothing, a reload is another
-// browser, but a second call in the same page is not.
+// TestD64ACallAfterTheEndSaysHowItEnded: a tab that calls authenticate again after the end hears of the same end: in
+// the same page, after a reload, and when it comes back from another page. Where the page may store nothing, a reload
+// is another browser, but a second call in the same page is not.
 func TestD64ACallAfterTheEndSaysHowItEnded(t *testing.T) {
 	for _, engine := range gridEngines() {
 		t.Run(string(engine), func(t *testing.T) {

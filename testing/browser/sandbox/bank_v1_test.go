@@ -72,7 +72,8 @@ func (b *bank) enrolled(form url.Values) (int, object) {
 		answer["error"] = object{"message": "3-D Secure 1 is not available for this card", "detail": "No directory server" + b.echo}
 	case digit4(card, 0) == "0":
 		answer["acs_url"], answer["enrolled"], answer["eci"] = b.ACS.URL+"/pareq", "Y", "5"
-		answer["pareq"] = zipped(`<ThreeDSecure><Message id="m1"><PAReq><version>1.0.2</version><Purchase><xid>` + bankXID + `</xid><purchAmount>` + form.Get("amount") +
+		answer["pareq"] = zipped(`<ThreeDSecure><Message id="m1"><PAReq><version>1.0.2</version><Purchase><xid>` + bankXID +
+			`</xid><purchAmount>` + form.Get("amount") +
 			`</purchAmount></Purchase><CH><acctID>card-` + card + `</acctID><expiry>2912</expiry></CH></PAReq></Message></ThreeDSecure>`)
 	case digit4(card, 0) == "1":
 		answer["enrolled"], answer["eci"] = "N", "6"
@@ -109,8 +110,9 @@ func (b *bank) check(form url.Values) (int, object) {
 
 // paRes is the bank's answer for a card: good, or with another signature.
 func paRes(card, status string, changes ...string) string {
-	text := fmt.Sprintf(`<ThreeDSecure><Message id="m1"><PARes id="p1"><merID>%s</merID><xid>%s</xid><purchAmount>12900</purchAmount><currency>EUR</currency><pan>%s</pan>`+
-		`<status>%s</status><cavv>AAABBZEEBgAAAAAAAAQGAAAAAAA=</cavv></PARes><signature>good</signature></Message></ThreeDSecure>`,
+	text := fmt.Sprintf(
+		`<ThreeDSecure><Message id="m1"><PARes id="p1"><merID>%s</merID><xid>%s</xid><purchAmount>12900</purchAmount><currency>EUR</currency><pan>%s</pan>`+
+			`<status>%s</status><cavv>AAABBZEEBgAAAAAAAAQGAAAAAAA=</cavv></PARes><signature>good</signature></Message></ThreeDSecure>`,
 		"demo-merchant-1", bankXID, card[len(card)-4:], status)
 	return zipped(strings.NewReplacer(changes...).Replace(text))
 }

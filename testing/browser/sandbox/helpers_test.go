@@ -1,5 +1,5 @@
-// Package sandbox has the tests of the sandbox in real browsers: the pages of its issuers, its demo shop, and the pages of a
-// server that asks it.
+// Package sandbox has the tests of the sandbox in real browsers: the pages of its issuers, its demo shop, and the pages
+// of a server that asks it.
 package sandbox
 
 import (

@@ -86,7 +86,9 @@ func TestB9AttacksOnTheIssuersPagesAreText(t *testing.T) {
 		},
 		"a CReq with another version": func(attack string) browserForm {
 			ares := challenged("4000000000000172", attack)
-			return browserForm{ares["acsURL"].(string), map[string]string{"creq": encode(creq(ares).with(members{"messageVersion": attack, attack: attack})), "threeDSSessionData": attack}}
+			return browserForm{ares["acsURL"].(string), map[string]string{
+				"creq": encode(creq(ares).with(members{"messageVersion": attack, attack: attack})), "threeDSSessionData": attack,
+			}}
 		},
 		"a CReq that is none": func(attack string) browserForm {
 			return browserForm{base + "/challenge", map[string]string{"creq": attack, "threeDSSessionData": attack}}
@@ -99,10 +101,14 @@ func TestB9AttacksOnTheIssuersPagesAreText(t *testing.T) {
 		},
 		"the address of the bank's app": func(attack string) browserForm { return browserForm{Action: base + "/bank/" + url.PathEscape(attack)} },
 		"the id of a 3DS Method": func(attack string) browserForm {
-			return browserForm{base + "/method", map[string]string{"threeDSMethodData": encode(members{"threeDSServerTransID": attack, "threeDSMethodNotificationURL": shop.URL})}}
+			return browserForm{base + "/method", map[string]string{
+				"threeDSMethodData": encode(members{"threeDSServerTransID": attack, "threeDSMethodNotificationURL": shop.URL}),
+			}}
 		},
 		"the address of a 3DS Method": func(attack string) browserForm {
-			return browserForm{base + "/method", map[string]string{"threeDSMethodData": encode(members{"threeDSServerTransID": newID(), "threeDSMethodNotificationURL": attack})}}
+			return browserForm{base + "/method", map[string]string{
+				"threeDSMethodData": encode(members{"threeDSServerTransID": newID(), "threeDSMethodNotificationURL": attack}),
+			}}
 		},
 		"PaReq": func(attack string) browserForm {
 			return browserForm{ve.URL, map[string]string{"PaReq": attack, "TermUrl": shop.URL, "MD": attack}}
@@ -124,7 +130,8 @@ func TestB9AttacksOnTheIssuersPagesAreText(t *testing.T) {
 			}
 		}
 		inputs += len(forms)
-		if err := chromedp.Do(ctx, chromedp.Navigate(shop.URL), browsertest.Poll(`document.title === "done" || document.forms.length === 0 && document.readyState === "complete"`)); err != nil {
+		if err := chromedp.Do(ctx, chromedp.Navigate(shop.URL), browsertest.Poll(
+			`document.title === "done" || document.forms.length === 0 && document.readyState === "complete"`)); err != nil {
 			browsertest.FailureScreenshot(t, ctx, "sandbox-attacks-failed")
 			t.Fatalf("%s: %v", where, err)
 		}

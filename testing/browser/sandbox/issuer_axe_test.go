@@ -21,8 +21,8 @@ var toForm = template.Must(template.New("").Parse(`<!doctype html><html lang=en>
 <form method=post action="{{.Action}}">{{range $n, $v := .Fields}}<input type=hidden name="{{$n}}" value="{{$v}}">{{end}}</form>
 <script>document.forms[0].submit()</script>`))
 
-// TestB9AxeFindsNothingOnTheIssuersPages: the pages of both versions, in their states, as they are in a window of their own
-// and, as narrow as frames are, on a phone.
+// TestB9AxeFindsNothingOnTheIssuersPages: the pages of both versions, in their states, as they are in a window of their
+// own and, as narrow as frames are, on a phone.
 func TestB9AxeFindsNothingOnTheIssuersPages(t *testing.T) {
 	axe := browsertest.NewAxe(t)
 	ctx := browsertest.NewBrowser(t)
@@ -47,7 +47,8 @@ func TestB9AxeFindsNothingOnTheIssuersPages(t *testing.T) {
 	show := func(name string) {
 		t.Helper()
 		err := browsertest.Wait(ctx, func() (bool, error) {
-			return chromedp.Run(ctx, chromedp.Evaluate[bool](`document.readyState === "complete" && document.title !== "Shop" && document.title !== "before" && !!document.querySelector("h1")`))
+			return chromedp.Run(ctx, chromedp.Evaluate[bool](
+				`document.readyState === "complete" && document.title !== "Shop" && document.title !== "before" && !!document.querySelector("h1")`))
 		})
 		if err != nil {
 			browsertest.FailureScreenshot(t, ctx, "sandbox-failed-axe")

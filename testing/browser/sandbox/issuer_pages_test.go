@@ -103,10 +103,12 @@ func TestT6BankApp(t *testing.T) {
 		do(chromedp.Navigate(s.box.ACSURL() + "/bank/" + k.ares["acsTransID"].(string)))
 		show := func(name string) {
 			t.Helper()
-			for _, look := range views([]view{{1280, 700, "light"}, {1280, 700, "dark"}, {375, 700, "light"}, {375, 700, "dark"}, {320, 700, "light"}, {320, 700, "dark"}}) {
+			for _, look := range views([]view{{1280, 700, "light"}, {1280, 700, "dark"}, {375, 700, "light"}, {375, 700, "dark"},
+				{320, 700, "light"}, {320, 700, "dark"}}) {
 				do(browsertest.View(look.width, look.height, look.scheme))
 				browsertest.Screenshot(t, ctx, fmt.Sprintf("sandbox-bank-%s-%d-%s", name, look.width, look.scheme))
-				fits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.documentElement.scrollWidth <= innerWidth && document.documentElement.scrollHeight <= innerHeight`))
+				fits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](
+					`document.documentElement.scrollWidth <= innerWidth && document.documentElement.scrollHeight <= innerHeight`))
 				if err != nil || !fits {
 					t.Errorf("%s fits %d px: %t, %v", name, look.width, fits, err)
 				}

@@ -41,7 +41,8 @@ func TestV1Page(t *testing.T) {
 			do(browsertest.WaitVisible(id("continue")))
 			for _, size := range [][2]int64{{250, 400}, {390, 400}, {500, 600}, {600, 400}, {1280, 800}} {
 				do(browsertest.View(size[0], size[1], "light"))
-				fits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.documentElement.scrollWidth <= innerWidth && document.querySelector("button").offsetHeight >= 40 && document.querySelector("button").getBoundingClientRect().bottom <= innerHeight`))
+				fits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](
+					`document.documentElement.scrollWidth <= innerWidth && document.querySelector("button").offsetHeight >= 40 && document.querySelector("button").getBoundingClientRect().bottom <= innerHeight`))
 				if err != nil || !fits {
 					t.Errorf("%d × %d: the page fits: %t, %v", size[0], size[1], fits, err)
 				}

@@ -143,8 +143,8 @@ func clickShop(b *testing.B, base string) *httptest.Server {
 	return shop
 }
 
-// BenchmarkClickToResult measures in Chromium, in turns, how long a payment without a challenge takes from the click until
-// the back end has its result: with threeds.js, and with a page written by hand. beyond-ms/op is the difference.
+// BenchmarkClickToResult measures in Chromium, in turns, how long a payment without a challenge takes from the click
+// until the back end has its result: with threeds.js, and with a page written by hand. beyond-ms/op is the difference.
 func BenchmarkClickToResult(b *testing.B) {
 	l, err := new(net.ListenConfig).Listen(b.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
-// TestB10AxeFindsNothingInTheShop: the checkout, orders with their lanes, and the list of runs, before and after payments.
+// TestB10AxeFindsNothingInTheShop: the checkout, orders with their lanes, and the list of runs,
+// before and after payments.
 func TestB10AxeFindsNothingInTheShop(t *testing.T) {
 	axe := browsertest.NewAxe(t)
 	tab := browsertest.NewBrowser(t)
@@ -29,7 +30,9 @@ func TestB10AxeFindsNothingInTheShop(t *testing.T) {
 	open("checkout", "/")
 	open("checkout, another card", "/?ends=0072")
 	open("no order", "/order?authentication=none")
-	for _, c := range []struct{ card, press string }{{"4000000000000103", ""}, {"4000000000000072", "submit"}, {"4000000000000163", ""}, {"9000100111111111", ""}} {
+	for _, c := range []struct {
+		card, press string
+	}{{"4000000000000103", ""}, {"4000000000000072", "submit"}, {"4000000000000163", ""}, {"9000100111111111", ""}} {
 		must(t, chromedp.Do(tab, chromedp.Navigate(base)))
 		until(t, tab, `!!globalThis.pay?.onclick`)
 		must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`form.card.value = %q; pay.click()`, c.card))))
@@ -45,8 +48,8 @@ func TestB10AxeFindsNothingInTheShop(t *testing.T) {
 	open("runs", "/runs")
 }
 
-// TestB10ShopByKeyboardAlone: a shopper without a mouse pays with a card of which the bank asks for a code, and looks at a
-// message of the order. Tab reaches each control of the shop's pages, and one sees where it is.
+// TestB10ShopByKeyboardAlone: a shopper without a mouse pays with a card of which the bank asks for a code, and looks
+// at a message of the order. Tab reaches each control of the shop's pages, and one sees where it is.
 func TestB10ShopByKeyboardAlone(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
 	base := startSandboxWithShop(t, &shop.Shop{EventWait: time.Hour}, func(h http.Handler) http.Handler { return h })

@@ -16,7 +16,8 @@ import (
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
-// TestB9AttacksOnTheDemoShopAreText: no text of the server, of a bank or of an address runs on the pages of the demo shop.
+// TestB9AttacksOnTheDemoShopAreText: no text of the server, of a bank or of an address runs on the
+// pages of the demo shop.
 func TestB9AttacksOnTheDemoShopAreText(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
 	trap := browsertest.NewTrap(t, tab)
@@ -137,15 +138,16 @@ func TestB9AttacksOnTheDemoShopAreText(t *testing.T) {
 	}
 	do(chromedp.Navigate(base+"/frames"), browsertest.Poll(`document.readyState === "complete"`))
 	check("acsURL", 2)
-	for _, path := range []string{"/frame/" + url.PathEscape(joined) + "/challenge", "/frame/" + url.PathEscape(joined) + "/method", "/static/" + url.PathEscape(joined)} {
+	for _, path := range []string{"/frame/" + url.PathEscape(joined) + "/challenge",
+		"/frame/" + url.PathEscape(joined) + "/method", "/static/" + url.PathEscape(joined)} {
 		do(chromedp.Navigate(base + path))
 		check("a path such as "+path[:8], 1)
 	}
 	t.Logf("%d inputs", inputs)
 }
 
-// payUntilAuth pays in the shop with a card of which the bank wants a challenge, up to the answer to the AReq, and returns
-// the id of the checkout.
+// payUntilAuth pays in the shop with a card of which the bank wants a challenge, up to the answer to the AReq, and
+// returns the id of the checkout.
 func payUntilAuth(t *testing.T, base string) string {
 	t.Helper()
 	var checkout struct{ ID, State string }

@@ -8,8 +8,9 @@ import (
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
-// TestB10AxeFindsNothingOnTheSteps: the page of the shop that makes each step itself, from the checkout to each kind of end,
-// with its dialog, and with all that it keeps closed opened. internal/run/playground has the other pages of the shop.
+// TestB10AxeFindsNothingOnTheSteps: the page of the shop that makes each step itself, from the checkout to
+// each kind of end, with its dialog, and with all that it keeps closed opened. internal/run/playground has the
+// other pages of the shop.
 func TestB10AxeFindsNothingOnTheSteps(t *testing.T) {
 	axe := browsertest.NewAxe(t)
 	tb := openSteps(t, nil)

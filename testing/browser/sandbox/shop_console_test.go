@@ -12,8 +12,8 @@ import (
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
-// TestK13ShopLinksToTheTimeline: in Chromium, a payment in the shop leads to its timeline in the console, whose pages have
-// their style and their forms work.
+// TestK13ShopLinksToTheTimeline: in Chromium, a payment in the shop leads to its timeline in the console, whose pages
+// have their style and their forms work.
 func TestK13ShopLinksToTheTimeline(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
 	base := startSandboxWithShop(t, &shop.Shop{EventWait: time.Hour}, func(h http.Handler) http.Handler { return h })
@@ -31,7 +31,8 @@ func TestK13ShopLinksToTheTimeline(t *testing.T) {
 	}, func() string { return "no record of " + id })
 	must(t, chromedp.Do(tab, chromedp.Evaluate[chromedp.Void](`[...document.links].find((a) => a.textContent === "Open in the console").click()`)))
 	until(t, tab, fmt.Sprintf(`location.pathname === "/console/authentications/%s" && !!document.querySelector(".lanes")`, id))
-	until(t, tab, `getComputedStyle(document.querySelector("header.side") ?? document.body).position !== "" && document.styleSheets.length > 0 && document.styleSheets[0].cssRules.length > 50`)
+	until(t, tab,
+		`getComputedStyle(document.querySelector("header.side") ?? document.body).position !== "" && document.styleSheets.length > 0 && document.styleSheets[0].cssRules.length > 50`)
 	for _, look := range []view{{1280, 900, "light"}, {375, 900, "dark"}, {320, 900, "light"}} {
 		must(t, chromedp.Do(tab, browsertest.View(look.width, look.height, look.scheme)))
 		browsertest.Screenshot(t, tab, fmt.Sprintf("sandbox-console-%d-%s", look.width, look.scheme))

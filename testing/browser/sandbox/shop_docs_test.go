@@ -24,13 +24,14 @@ import (
 	"github.com/openthreeds/threeds/testing/browsertest"
 )
 
-// A printedEnd is a row of the table of docs/browser.md: a card, the button to press at the bank, and what the shop shows.
+// A printedEnd is a row of the table of docs/browser.md: a card, the button to press at the bank,
+// and what the shop shows.
 type printedEnd struct{ card, press, want string }
 
 var printedEndRow = regexp.MustCompile("(?m)^\\| `([0-9 ]+)` \\| .* \\| (?:`(\\w+)`)? ?\\| `(\\w+: \\w+)` \\|$")
 
-// readPrintedEnds returns the rows of the table. Slow are those with a silent directory server or 3DS Method, which cost
-// ten seconds and no work.
+// readPrintedEnds returns the rows of the table. Slow are those with a silent directory server or 3DS Method, which
+// cost ten seconds and no work.
 func readPrintedEnds(t *testing.T, page []byte) (slow, quick []printedEnd) {
 	t.Helper()
 	_, table, _ := bytes.Cut(page, []byte("<!-- ends:"))
@@ -53,8 +54,8 @@ func readPrintedEnds(t *testing.T, page []byte) (slow, quick []printedEnd) {
 // quickShoppers is how many shoppers pay with quick cards at the same time.
 const quickShoppers = 2
 
-// TestF11TheShopOfTheDocs: the page and the back end that docs/browser.md prints take each test card to the end that its
-// table has. They have at most 14 and 40 lines, empty ones apart.
+// TestF11TheShopOfTheDocs: the page and the back end that docs/browser.md prints take each test card to the end that
+// its table has. They have at most 14 and 40 lines, empty ones apart.
 func TestF11TheShopOfTheDocs(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
 	node, err := exec.LookPath("node")
@@ -180,8 +181,8 @@ var shortWayEnds = []struct{ card, press, want string }{
 	{"9000100111111111", "", "not_enrolled: authorise_without_authentication"},
 }
 
-// TestB10ShortWay: the first page of the demo shop, which has POST /authentications and threeds.js, takes cards to their
-// ends, of which events tell the shop. It offers cards, and links to the page with each step, which links back.
+// TestB10ShortWay: the first page of the demo shop, which has POST /authentications and threeds.js, takes cards to
+// their ends, of which events tell the shop. It offers cards, and links to the page with each step, which links back.
 func TestB10ShortWay(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
 	demo := &shop.Shop{EventWait: time.Hour}

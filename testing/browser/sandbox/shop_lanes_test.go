@@ -31,8 +31,8 @@ var (
 	aField    = regexp.MustCompile(`<dt>(.*?)</dt>\s*<dd>(.*?)</dd>\s*<dd>(.*?)</dd>`)
 )
 
-// TestB10LanesShowEveryMessage: the page of an order has each message of its run, in order, with all elements explained.
-// No page has the card number, a token or an authentication value.
+// TestB10LanesShowEveryMessage: the page of an order has each message of its run, in order, with all elements
+// explained. No page has the card number, a token or an authentication value.
 func TestB10LanesShowEveryMessage(t *testing.T) {
 	tab := browsertest.NewBrowser(t)
 	base := startSandboxWithShop(t, &shop.Shop{EventWait: time.Hour}, func(h http.Handler) http.Handler { return h })

@@ -35,8 +35,8 @@ func openSteps(t *testing.T, set func(*shop.Shop)) *stepsTab {
 	return openPatientSteps(t, set, time.Hour)
 }
 
-// openPatientSteps is openSteps with the time that the page waits for the notice of the bank after the result has come. The
-// shop writes that time into its page.
+// openPatientSteps is openSteps with the time that the page waits for the notice of the bank after the result has come.
+// The shop writes that time into its page.
 func openPatientSteps(t *testing.T, set func(*shop.Shop), noticeWait time.Duration) *stepsTab {
 	t.Helper()
 	ctx := browsertest.NewBrowser(t)
@@ -125,11 +125,12 @@ func (tb *stepsTab) ends(w, status, eci string) {
 	tb.is(`document.activeElement.id === "result-title"`)
 }
 
-// wire compares the names on the panel, but for questions that were too early, and for which of the CRes and the answer to
-// a question comes first: both depend on the machine.
+// wire compares the names on the panel, but for questions that were too early, and for which of the CRes and the answer
+// to a question comes first: both depend on the machine.
 func (tb *stepsTab) wire(want ...string) {
 	tb.t.Helper()
-	got, err := chromedp.Run(tb.ctx, chromedp.Evaluate[[]string](`[...document.querySelectorAll("[data-testid=wire-message]")].map((m) => m.dataset.name).filter((n) => n !== "Result?" && n !== "Erro")`))
+	got, err := chromedp.Run(tb.ctx, chromedp.Evaluate[[]string](
+		`[...document.querySelectorAll("[data-testid=wire-message]")].map((m) => m.dataset.name).filter((n) => n !== "Result?" && n !== "Erro")`))
 	if err != nil || strings.Replace(strings.Join(got, ", "), "RReq, CRes", "CRes, RReq", 1) != strings.Join(want, ", ") {
 		tb.t.Errorf("the wire panel has %q, want %q; %v", got, want, err)
 	}
@@ -276,7 +277,8 @@ func TestBrowserResultAndNotice(t *testing.T) {
 	tb.bank.finish(areq["threeDSServerTransID"].(string), "Y", "")
 	tb.do(browsertest.Poll(`window.go !== undefined`))
 	tb.inChallenge("approve")
-	tb.do(browsertest.Poll(`window.heard`), chromedp.Evaluate[chromedp.Void](`fetch = async () => new Response(JSON.stringify({ state: "done", ending: { word: "told again" }, wire: [] })); go();`))
+	tb.do(browsertest.Poll(`window.heard`), chromedp.Evaluate[chromedp.Void](
+		`fetch = async () => new Response(JSON.stringify({ state: "done", ending: { word: "told again" }, wire: [] })); go();`))
 	tb.do(browsertest.Poll(`document.getElementById("result-word").textContent === "told again"`))
 }
 
@@ -295,8 +297,8 @@ func TestBrowserFormSentTwiceIsOnePayment(t *testing.T) {
 	}
 }
 
-// cut makes calls of the page fail as they do without a network, until mend. The pause of the page after a call that failed
-// does not end before tryAgain. All its other waits take a quarter of their time.
+// cut makes calls of the page fail as they do without a network, until mend. The pause of the page after a call that
+// failed does not end before tryAgain. All its other waits take a quarter of their time.
 func (tb *stepsTab) cut() {
 	tb.t.Helper()
 	tb.do(chromedp.Evaluate[chromedp.Void](`{
@@ -327,7 +329,8 @@ func (tb *stepsTab) tryAgain() {
 // that it tries again, goes on when it can, and gives up in the end.
 func TestBrowserOutage(t *testing.T) {
 	tb := openSteps(t, nil)
-	const said, silent = `document.querySelector('[data-testid="dialog-trouble"]').offsetHeight > 0`, `document.querySelector('[data-testid="dialog-trouble"]').offsetHeight === 0`
+	const said, silent = `document.querySelector('[data-testid="dialog-trouble"]').offsetHeight > 0`,
+		`document.querySelector('[data-testid="dialog-trouble"]').offsetHeight === 0`
 	tb.do(chromedp.SetValue(chromedp.CSS("#window"), "01"))
 	tb.pay("4000000000000172")
 	tb.bankPage()
@@ -421,7 +424,8 @@ func TestBrowserCopy(t *testing.T) {
 		document.querySelector("[data-testid=wire-message] details").open = true;
 		addEventListener("copy", () => { window.copied = getSelection().toString(); });
 	`))
-	for _, clipboard := range []string{`{ writeText: async (text) => { window.copied = text; } }`, `undefined`, `{ writeText: async () => { throw new DOMException("no", "NotAllowedError"); } }`} {
+	for _, clipboard := range []string{`{ writeText: async (text) => { window.copied = text; } }`, `undefined`,
+		`{ writeText: async () => { throw new DOMException("no", "NotAllowedError"); } }`} {
 		tb.do(chromedp.Evaluate[chromedp.Void](`delete window.copied; Object.defineProperty(navigator, "clipboard", { configurable: true, value: `+clipboard+` });`),
 			chromedp.Click(chromedp.CSS(".copy")),
 			browsertest.Poll(`document.querySelector(".copy").textContent === "Copied"`),
@@ -457,7 +461,8 @@ func TestBrowserHome(t *testing.T) {
 		tb.is(fmt.Sprintf(`document.getElementById("card-means").textContent === %q`, want))
 	}
 	tb.is(`[...document.querySelectorAll("dl > *")].every((e) => e.matches("div") && e.querySelector("dt + dd"))`)
-	tb.is(`matchMedia("(prefers-color-scheme: light)").matches && getComputedStyle(document.getElementById("expiry"), "::placeholder").color === getComputedStyle(document.querySelector(".hint")).color`)
+	tb.is(
+		`matchMedia("(prefers-color-scheme: light)").matches && getComputedStyle(document.getElementById("expiry"), "::placeholder").color === getComputedStyle(document.querySelector(".hint")).color`)
 	tb.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "forced-colors", Value: "active"}},
@@ -549,7 +554,8 @@ func TestBrowserFaults(t *testing.T) {
 // can be measured: nothing wider than the screen, targets of 44 pixels.
 func TestBrowserLooks(t *testing.T) {
 	tb := openSteps(t, nil)
-	for _, look := range views([]view{{390, 844, "light"}, {390, 844, "dark"}, {820, 1180, "light"}, {1280, 800, "light"}, {1280, 800, "dark"}, {320, 640, "light"}}) {
+	for _, look := range views([]view{{390, 844, "light"}, {390, 844, "dark"}, {820, 1180, "light"}, {1280, 800, "light"},
+		{1280, 800, "dark"}, {320, 640, "light"}}) {
 		name := fmt.Sprintf("look-%dx%d-%s-", look.width, look.height, look.scheme)
 		narrow := func() {
 			t.Helper()

@@ -120,8 +120,8 @@ func (l *idempotentLoad) countEndpoints() (n int) {
 	return n
 }
 
-// countAuthentications returns how many authentications the answers name. Each has had one AReq. Only one whose node died
-// may have had none: nobody knows whether it left, so it is not sent by another node.
+// countAuthentications returns how many authentications the answers name. Each has had one AReq. Only one whose node
+// died may have had none: nobody knows whether it left, so it is not sent by another node.
 func (l *idempotentLoad) countAuthentications(p *rig.Peer) int {
 	l.t.Helper()
 	ids, areqs := map[string]bool{}, 0
@@ -150,9 +150,9 @@ func (l *idempotentLoad) countAuthentications(p *rig.Peer) int {
 	return len(ids)
 }
 
-// TestF5OneEffectAcrossNodesAndAKill: 300 requests, with CLUSTER=long 1,000, with 100 keys at two processes on one PostgreSQL have 100 effects,
-// also when one process is killed among them. The keys of that one are in progress until its claims are over, which here
-// is two seconds later.
+// TestF5OneEffectAcrossNodesAndAKill: 300 requests, with CLUSTER=long 1,000, with 100 keys at two processes on one
+// PostgreSQL have 100 effects, also when one process is killed among them. The keys of that one are in progress until
+// its claims are over, which here is two seconds later.
 func TestF5OneEffectAcrossNodesAndAKill(t *testing.T) {
 	t.Parallel()
 	t.Run("authentications", func(t *testing.T) {
@@ -187,7 +187,8 @@ func newIdempotentLoad(t *testing.T, path string) (*idempotentLoad, *rig.Peer) {
 	place := fmt.Sprintf("webhooks: {allow: [192.0.2.0/24]}\nstore: {url: %q}\nkeys: %s", pgtest.Get(t).Schema(t), keys)
 	ca := rig.NewAuthority(t)
 	p := rig.NewPeer(t, ca)
-	l := &idempotentLoad{t: t, path: path, nodes: [2]*rig.Victim{rig.NewVictimAt(t, ca, p, place, rig.ShortLeases), rig.NewVictimAt(t, ca, p, place, rig.ShortLeases)}}
+	l := &idempotentLoad{t: t, path: path, nodes: [2]*rig.Victim{rig.NewVictimAt(t, ca, p, place, rig.ShortLeases),
+		rig.NewVictimAt(t, ca, p, place, rig.ShortLeases)}}
 	l.nodes[1].APIKey = l.nodes[0].APIKey
 	l.apiKeys = []string{l.nodes[0].APIKey}
 	l.nodes[0].Start()

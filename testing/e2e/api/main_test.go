@@ -1,4 +1,5 @@
-// Package api tests what docs/api.md promises of requests and answers, row by row, with the program in processes of its own.
+// Package api tests what docs/api.md promises of requests and answers, row by row, with the program
+// in processes of its own.
 package api
 
 import (

@@ -36,7 +36,8 @@ func TestAuthPassesTheARes(t *testing.T) {
 					case "D":
 						answer = answer.With(rig.Object{"acsChallengeMandated": "Y", "acsDecConInd": "Y", "cardholderInfo": "Use your phone", "authenticationType": "04"})
 						if v == "2.3.1" {
-							answer = answer.With(rig.Object{"cardholderInfo": rig.Object{"text": "Use your phone"}, "authenticationType": nil, "authenticationMethod": []string{"02"}})
+							answer = answer.With(
+								rig.Object{"cardholderInfo": rig.Object{"text": "Use your phone"}, "authenticationType": nil, "authenticationMethod": []string{"02"}})
 						}
 					case "S":
 						answer = answer.With(spc)

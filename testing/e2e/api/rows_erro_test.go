@@ -56,7 +56,8 @@ func TestErroTable(t *testing.T) {
 			s.Refused("/auth", s.Request("2.2.0").With(rig.Object{"mcc": "54111"}), rig.Expected{Code: "203", Detail: "mcc"})
 		}},
 		{"ISO code excluded", func(s *rig.Site) {
-			s.Refused("/auth", s.Request("2.2.0").With(rig.Object{"purchaseCurrency": "964"}), rig.Expected{Code: "304", Detail: "purchaseCurrency", Description: message.ISOCode.Description()})
+			s.Refused("/auth", s.Request("2.2.0").With(rig.Object{"purchaseCurrency": "964"}),
+				rig.Expected{Code: "304", Detail: "purchaseCurrency", Description: message.ISOCode.Description()})
 		}},
 		{"version unknown", func(s *rig.Site) {
 			for _, v := range []string{"2.0.0", "1.0.2", "2.3.0", "3.0.0", "x"} {
@@ -206,7 +207,8 @@ func TestErroTable(t *testing.T) {
 		}},
 		{"an unknown ds word", func(s *rig.Site) {
 			for _, ds := range []any{"Visa", "maestro", " visa", 1, []string{"visa"}} {
-				s.Refused("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN, "ds": ds}, rig.Expected{Code: "203", Detail: "ds", Description: message.Format.Description()})
+				s.Refused("/preauth", rig.Object{"acctNumber": rig.EnrolledPAN, "ds": ds},
+					rig.Expected{Code: "203", Detail: "ds", Description: message.Format.Description()})
 			}
 		}},
 	} {

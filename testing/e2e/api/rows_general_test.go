@@ -85,7 +85,9 @@ func TestG1HTTPVersionsAndPlainHTTP(t *testing.T) {
 				if !slices.Contains(suite.SupportedVersions, tls.VersionTLS12) {
 					continue
 				}
-				c, err := tls.Dial("tcp", address, &tls.Config{RootCAs: ca.Pool(), ServerName: "api.example", MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID}})
+				c, err := tls.Dial("tcp", address, &tls.Config{
+					RootCAs: ca.Pool(), ServerName: "api.example", MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID},
+				})
 				if err == nil {
 					c.Close()
 				}

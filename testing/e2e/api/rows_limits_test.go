@@ -365,7 +365,8 @@ func TestConnections(t *testing.T) {
 	defer res.Body.Close()
 	metrics, _ := io.ReadAll(res.Body)
 	for _, want := range []string{
-		`threeds_refused_total{operation="connection",reason="connections"} `, `threeds_admitted_share{priority="low"} 1`, `threeds_wait_seconds{for="processor"} `, `threeds_wait_seconds{for="store"} `,
+		`threeds_refused_total{operation="connection",reason="connections"} `, `threeds_admitted_share{priority="low"} 1`,
+		`threeds_wait_seconds{for="processor"} `, `threeds_wait_seconds{for="store"} `,
 	} {
 		if !strings.Contains(string(metrics), want) {
 			t.Errorf("/metrics lacks %s", want)

@@ -147,7 +147,8 @@ func TestM3EnrolledAnswers(t *testing.T) {
 	t.Parallel()
 	s := rig.StartLegacy(t)
 	for _, tt := range []struct{ pan, enrolled, eci string }{
-		{rig.V1Visa, "Y", "5"}, {rig.V1Visa, "N", "6"}, {rig.V1Visa, "U", "7"}, {rig.V1Mastercard, "Y", "2"}, {rig.V1Mastercard, "N", "1"}, {rig.V1Mastercard, "U", "1"},
+		{rig.V1Visa, "Y", "5"}, {rig.V1Visa, "N", "6"}, {rig.V1Visa, "U", "7"}, {rig.V1Mastercard, "Y", "2"},
+		{rig.V1Mastercard, "N", "1"}, {rig.V1Mastercard, "U", "1"},
 	} {
 		t.Run(tt.pan[:1]+tt.enrolled, func(t *testing.T) {
 			s := s.In(t)
@@ -203,9 +204,14 @@ func TestM4DirectoryFailuresAre200(t *testing.T) {
 		message string
 		tells   bool // the directory server gets an Error
 	}{
-		{"refusal", rig.V1Body("<VERes><version>1.0.2</version><CH><enrolled>N</enrolled></CH><IReq><iReqCode>50</iReqCode></IReq></VERes>"), "Acquirer not participating", false},
-		{"other refusal", rig.V1Body("<VERes><version>1.0.2</version><CH><enrolled>U</enrolled></CH><IReq><iReqCode>51</iReqCode></IReq></VERes>"), "Merchant not participating", false},
-		{"Error", rig.V1Body("<Error><version>1.0.2</version><errorCode>98</errorCode><errorMessage>m</errorMessage><errorDetail>d</errorDetail></Error>"), contact, false},
+		{"refusal", rig.V1Body(
+			"<VERes><version>1.0.2</version><CH><enrolled>N</enrolled></CH><IReq><iReqCode>50</iReqCode></IReq></VERes>"),
+			"Acquirer not participating", false},
+		{"other refusal", rig.V1Body(
+			"<VERes><version>1.0.2</version><CH><enrolled>U</enrolled></CH><IReq><iReqCode>51</iReqCode></IReq></VERes>"),
+			"Merchant not participating", false},
+		{"Error",
+			rig.V1Body("<Error><version>1.0.2</version><errorCode>98</errorCode><errorMessage>m</errorMessage><errorDetail>d</errorDetail></Error>"), contact, false},
 		{"silence", func(w http.ResponseWriter, r *http.Request, _ string) {
 			select {
 			case <-leave:
@@ -223,8 +229,11 @@ func TestM4DirectoryFailuresAre200(t *testing.T) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, contact, false},
 		{"hangs up", func(http.ResponseWriter, *http.Request, string) { panic(http.ErrAbortHandler) }, contact, false},
-		{"acctID is the card", rig.V1Body("<VERes><version>1.0.2</version><CH><enrolled>Y</enrolled><acctID>" + rig.V1Visa + "</acctID></CH><url>https://acs.example/</url><protocol>ThreeDSecure</protocol></VERes>"), contact, true},
-		{"plain http", rig.V1Body("<VERes><version>1.0.2</version><CH><enrolled>Y</enrolled><acctID>a</acctID></CH><url>http://127.0.0.1/</url><protocol>ThreeDSecure</protocol></VERes>"), contact, true},
+		{"acctID is the card", rig.V1Body("<VERes><version>1.0.2</version><CH><enrolled>Y</enrolled><acctID>" + rig.V1Visa +
+			"</acctID></CH><url>https://acs.example/</url><protocol>ThreeDSecure</protocol></VERes>"), contact, true},
+		{"plain http", rig.V1Body(
+			"<VERes><version>1.0.2</version><CH><enrolled>Y</enrolled><acctID>a</acctID></CH><url>http://127.0.0.1/</url><protocol>ThreeDSecure</protocol></VERes>"),
+			contact, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := s.In(t)
@@ -380,18 +389,23 @@ func TestM6ParameterForms(t *testing.T) {
 	s.V1.Play(rig.V1Says("N"))
 	chars := strings.Repeat
 	for name, values := range map[string]struct{ good, bad []string }{
-		"amount":                 {[]string{"0", "1", "007", "999999999999"}, []string{"1000000000000", "-1", "+1", "1.0", "1,0", " 1", "1 ", "١", "0x1"}},
-		"currency":               {[]string{"DKK", "EUR", "JPY", "KWD"}, []string{"dkk", "DK", "DKKK", "208", "XXX", "AAA", "XAU"}},
-		"order_id":               {[]string{"1", chars("9", 20), "A b-c_d:#&<>", "Größe 1"}, []string{chars("9", 21), "a\nb", "a\x00", "\x7f", "\xff"}},
-		"cardholder_ip":          {[]string{"1.1", "192.0.2.17", "2001:db8::1", "2001:0DB8:0000:0000:0000:FF00:0042:8329"}, []string{"::", "1", chars("1", 40), "localhost", "192.0.2.17/24", "1.1.1.1 "}},
-		"card[number]":           {[]string{"400000123456", "4000001234567890123", rig.V1Visa}, []string{"40000012345", "40000012345678901234", "4000 0012 3456 7890", "4000-001234567890", "٤٠٠٠٠٠١٢٣٤٥٦"}},
+		"amount":   {[]string{"0", "1", "007", "999999999999"}, []string{"1000000000000", "-1", "+1", "1.0", "1,0", " 1", "1 ", "١", "0x1"}},
+		"currency": {[]string{"DKK", "EUR", "JPY", "KWD"}, []string{"dkk", "DK", "DKKK", "208", "XXX", "AAA", "XAU"}},
+		"order_id": {[]string{"1", chars("9", 20), "A b-c_d:#&<>", "Größe 1"}, []string{chars("9", 21), "a\nb", "a\x00", "\x7f", "\xff"}},
+		"cardholder_ip": {[]string{"1.1", "192.0.2.17", "2001:db8::1", "2001:0DB8:0000:0000:0000:FF00:0042:8329"},
+			[]string{"::", "1", chars("1", 40), "localhost", "192.0.2.17/24", "1.1.1.1 "}},
+		"card[number]": {[]string{"400000123456", "4000001234567890123", rig.V1Visa},
+			[]string{"40000012345", "40000012345678901234", "4000 0012 3456 7890", "4000-001234567890", "٤٠٠٠٠٠١٢٣٤٥٦"}},
 		"card[expire_month]":     {[]string{"01", "12"}, []string{"1", "001", "00", "13", "ab"}},
 		"card[expire_year]":      {[]string{"2031", "1999"}, []string{"31", "20311", "abcd"}},
 		"merchant[acquirer_bin]": {[]string{"400551", "40055112345"}, []string{"40055", "400551123456", "40055a"}},
 		"merchant[id]":           {[]string{"M", "fss            -90000970", chars("x", 24)}, []string{chars("x", 25), "a\tb", "é"}},
 		"merchant[name]":         {[]string{"S", "Bäckerei & Söhne <1>", chars("é", 25)}, []string{chars("é", 26), "a\nb", "\xff\xfe"}},
 		"merchant[country]":      {[]string{"DK", "US", "JP"}, []string{"dk", "D", "DNK", "208", "ZZ", "EU"}},
-		"merchant[url]":          {[]string{"https://shop.example", "http://shop.example/x?y=z#w", "https://shop.example/" + chars("x", 2027)}, []string{"shop.example", "//shop.example", "ftp://shop.example", "javascript:alert(1)", "https://", "https:///x", "https://shop.example/" + chars("x", 2028), "https://shop example/"}},
+		"merchant[url]": {
+			[]string{"https://shop.example", "http://shop.example/x?y=z#w", "https://shop.example/" + chars("x", 2027)},
+			[]string{"shop.example", "//shop.example", "ftp://shop.example", "javascript:alert(1)", "https://", "https:///x",
+				"https://shop.example/" + chars("x", 2028), "https://shop example/"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := s.In(t)
@@ -482,8 +496,9 @@ func TestM8PAResThatDoesNotVerify(t *testing.T) {
 			"second message":           v1test.Pack(strings.Replace(good, "</Message>", `</Message><Message id="x">`+forged+"</Message>", 1)),
 			"another root":             stranger.Sign(p),
 			"another scheme's root":    rig.V1Issuers()["mastercard"].Sign(p),
-			"an Error":                 v1test.Pack(wrap("<Error><version>1.0.2</version><errorCode>5</errorCode><errorMessage>m</errorMessage><errorDetail>d</errorDetail></Error>")),
-			"the PAReq":                v1test.Pack(wrap("<PAReq/>")),
+			"an Error": v1test.Pack(
+				wrap("<Error><version>1.0.2</version><errorCode>5</errorCode><errorMessage>m</errorMessage><errorDetail>d</errorDetail></Error>")),
+			"the PAReq": v1test.Pack(wrap("<PAReq/>")),
 		} {
 			t.Run(name+" "+status, func(t *testing.T) {
 				s.In(t).Faulty("/check", url.Values{"pares": {pares}}, "pares", "invalid_param")
@@ -624,8 +639,10 @@ func TestJ6CanariesOfVersion1AreNowhere(t *testing.T) {
 	for _, body := range []string{
 		"<VERes><version>1.0.2</version><CH><enrolled>N</enrolled></CH><IReq>" + leak + "</IReq></VERes>",
 		"<VERes><version>1.0.2</version><CH><enrolled>" + rig.V1Visa + "</enrolled></CH></VERes>",
-		"<VERes><version>1.0.2</version><CH><enrolled>Y</enrolled><acctID>" + rig.V1Visa + "</acctID></CH><url>https://" + rig.V1Visa + "/</url><protocol>ThreeDSecure</protocol></VERes>",
-		"<Error><version>" + rig.V1Visa + "</version><errorCode>5</errorCode><errorMessage>" + rig.V1Visa + "</errorMessage><errorDetail>" + rig.V1Visa + "</errorDetail></Error>",
+		"<VERes><version>1.0.2</version><CH><enrolled>Y</enrolled><acctID>" + rig.V1Visa + "</acctID></CH><url>https://" +
+			rig.V1Visa + "/</url><protocol>ThreeDSecure</protocol></VERes>",
+		"<Error><version>" + rig.V1Visa + "</version><errorCode>5</errorCode><errorMessage>" + rig.V1Visa +
+			"</errorMessage><errorDetail>" + rig.V1Visa + "</errorDetail></Error>",
 		"<X" + rig.V1Visa + "/>", "<X" + rig.V1Visa,
 	} {
 		s.V1.Play(rig.V1Body(body))

@@ -95,8 +95,10 @@ func untouched(s *rig.Site, t *testing.T) {
 		{"purchaseAmount", " 1099", "203"}, {"purchaseCurrency", "EURO", "203"}, {"purchaseCurrency", 978.5, "203"},
 		{"purchaseExponent", "02", "203"}, {"merchantCountryCode", "UK", "203"}, {"mcc", "541", "203"},
 		{"browserJavaEnabled", "no", "203"}, {"browserIP", " 192.0.2.1", "203"}, {"browserScreenWidth", 19.5, "203"},
-		{"browserTZ", -60.5, "203"}, {"acquirerBIN", 400000, "203"}, {"purchaseDate", 20261120120000, "203"}, {"transType", 10, "203"}, {"browserTZ", "UTC", "203"}, {"cardExpiryDate", "12/30", "203"}, {"acctNumber", "4000.0012.3456.7890", "203"},
-		{"purchaseDate", "2026-11-20T12:00:00Z", "203"}, {"notificationURL", "HTTPS://Shop.example:443/a/../b?x=%7e", ""},
+		{"browserTZ", -60.5, "203"}, {"acquirerBIN", 400000, "203"}, {"purchaseDate", 20261120120000, "203"},
+		{"transType", 10, "203"}, {"browserTZ", "UTC", "203"}, {"cardExpiryDate", "12/30", "203"},
+		{"acctNumber", "4000.0012.3456.7890", "203"}, {"purchaseDate", "2026-11-20T12:00:00Z", "203"},
+		{"notificationURL", "HTTPS://Shop.example:443/a/../b?x=%7e", ""},
 		{"threeDSRequestorURL", "https://shop.example/%7E?a=b", ""}, {"merchantName", " padded ", ""}, {"cardholderName", "ann  EXAMPLE", ""},
 	} {
 		t.Run(tt.member, func(t *testing.T) {
@@ -130,7 +132,8 @@ func TestR10OnlyASCIIBefore231(t *testing.T) {
 		s.In(t).Refused("/auth", body, rig.Expected{Code: "203", Detail: "cardholderName"})
 	})
 	t.Run("deep", func(t *testing.T) {
-		req := s.Request("2.2.0").With(rig.Object{"acctInfo": rig.Object{"chAccAgeInd": "é"}, "merchantRiskIndicator": rig.Object{"deliveryEmailAddress": "é@example.com"}})
+		req := s.Request("2.2.0").With(
+			rig.Object{"acctInfo": rig.Object{"chAccAgeInd": "é"}, "merchantRiskIndicator": rig.Object{"deliveryEmailAddress": "é@example.com"}})
 		s.In(t).Refused("/auth", req, rig.Expected{Code: "203", Detail: "acctInfo.chAccAgeInd,merchantRiskIndicator.deliveryEmailAddress"})
 	})
 	t.Run("what does not go to the DS", func(t *testing.T) {
@@ -213,13 +216,15 @@ func TestNotes(t *testing.T) {
 	}{
 		{"nothing", s.CreateKey("Off"), "2.2.0", nil, 200, "", ""},
 		{"one", s.CreateKey("Off"), "2.2.0", rig.Object{"browserColorDepth": "30"}, 200, "browserColorDepth", ""},
-		{"several", s.CreateKey("Off"), "2.2.0", rig.Object{"browserTZ": "+060", "merchantCountryCode": "8", "merchantRiskIndicator": rig.Object{"giftCardCurr": "36"}}, 200,
-			"browserTZ, merchantCountryCode, merchantRiskIndicator.giftCardCurr", ""},
+		{"several", s.CreateKey("Off"), "2.2.0", rig.Object{
+			"browserTZ": "+060", "merchantCountryCode": "8", "merchantRiskIndicator": rig.Object{"giftCardCurr": "36"},
+		}, 200, "browserTZ, merchantCountryCode, merchantRiskIndicator.giftCardCurr", ""},
 		{"filled in", s.CreateKey("Off"), "2.3.1", nil, 200, "acceptLanguage, acquirerCountryCode, acquirerCountryCodeSource", ""},
 		{"one several times", s.CreateKey("Off"), "2.3.1", rig.Object(own).With(rig.Object{"acceptLanguage": []string{"en", "en", "en"}}), 200, "acceptLanguage", ""},
 		{"refused", s.CreateKey("Off"), "2.2.0", rig.Object{"browserColorDepth": "30", "mcc": "54"}, 400, "browserColorDepth", ""},
 		{"strict", s.CreateKey("Off", "--strict"), "2.3.1", own, 200, "", ""},
-		{"the scheme's rules", s.APIKey, "2.2.0", rig.Object{"cardExpiryDate": nil}, 200, "", "cardExpiryDate, email|homePhone|mobilePhone|workPhone, threeDSRequestorID"},
+		{"the scheme's rules", s.APIKey, "2.2.0", rig.Object{"cardExpiryDate": nil}, 200, "",
+			"cardExpiryDate, email|homePhone|mobilePhone|workPhone, threeDSRequestorID"},
 		{"no version", s.APIKey, "2.2.0", rig.Object{"messageVersion": "9.9.9", "browserColorDepth": "30"}, 400, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -59,7 +59,8 @@ func TestPreauth(t *testing.T) {
 	})
 	t.Run("versions of the card", func(t *testing.T) {
 		for pan, want := range map[string][]string{
-			"4000001234560103": rig.AllVersions, "4000001234561103": rig.AllVersions[:1], "4000001234562103": rig.AllVersions[1:2], "4000001234563103": rig.AllVersions[2:],
+			"4000001234560103": rig.AllVersions, "4000001234561103": rig.AllVersions[:1],
+			"4000001234562103": rig.AllVersions[1:2], "4000001234563103": rig.AllVersions[2:],
 		} {
 			crd := (&rig.World{ReadyFile: w.ReadyFile, T: t}).Preauth(pan)
 			var got []string

@@ -72,8 +72,9 @@ func TestR2NullIsAbsent(t *testing.T) {
 		for name, req := range map[string]rig.Object{
 			"null":   {"cardholderName": nil, "merchantRiskIndicator": nil, "purchaseInstalData": nil, "threeDSRequestorChallengeInd": nil},
 			"within": {"merchantRiskIndicator": rig.Object{"shipIndicator": nil}, "acctInfo": rig.Object{}, "messageExtension": []any{}},
-			"deep":   {"acctInfo": rig.Object{"chAccAgeInd": nil, "x": rig.Object{"y": nil}}, "threeDSRequestorAuthenticationInfo": rig.Object{"threeDSReqAuthMethod": nil}},
-			"items":  {"messageExtension": []any{nil}},
+			"deep": {"acctInfo": rig.Object{"chAccAgeInd": nil, "x": rig.Object{"y": nil}},
+				"threeDSRequestorAuthenticationInfo": rig.Object{"threeDSReqAuthMethod": nil}},
+			"items": {"messageExtension": []any{nil}},
 		} {
 			t.Run(v+" "+name, func(t *testing.T) {
 				s := s.In(t)
@@ -163,11 +164,14 @@ func TestR5MembersOfOtherVersionsAreDropped(t *testing.T) {
 		{"members of a browser in an app", rig.AppRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{
 			"browserIP": "nonsense", "notificationURL": "nonsense", "threeDSCompInd": "Z", "threeRIInd": "99", "browserJavaEnabled": "x",
 		}), []string{"browserIP", "notificationURL", "threeDSCompInd", "threeRIInd", "browserJavaEnabled"}},
-		{"purchaseDate in a 3RI without a payment", rig.ThreeRIRequest("2.1.0", rig.EnrolledPAN, "").With(rig.Object{"purchaseDate": "yesterday", "purchaseAmount": "x"}),
+		{"purchaseDate in a 3RI without a payment",
+			rig.ThreeRIRequest("2.1.0", rig.EnrolledPAN, "").With(rig.Object{"purchaseDate": "yesterday", "purchaseAmount": "x"}),
 			[]string{"purchaseDate", "purchaseAmount"}},
-		{"members of a browser in a 3RI", rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{"browserUserAgent": "x", "threeDSCompInd": "Y", "sdkAppID": "x"}),
+		{"members of a browser in a 3RI",
+			rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{"browserUserAgent": "x", "threeDSCompInd": "Y", "sdkAppID": "x"}),
 			[]string{"browserUserAgent", "threeDSCompInd", "sdkAppID"}},
-		{"what the DS and the ACS set between them", s.Request("2.3.1").With(rig.Object{"cardSecurityCodeStatus": "Y", "dsURL": "https://x.example", "dsTransID": rig.NewUUID()}),
+		{"what the DS and the ACS set between them",
+			s.Request("2.3.1").With(rig.Object{"cardSecurityCodeStatus": "Y", "dsURL": "https://x.example", "dsTransID": rig.NewUUID()}),
 			[]string{"cardSecurityCodeStatus", "dsURL", "dsTransID"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -80,7 +80,9 @@ func TestMC19(t *testing.T) {
 	}
 	defer res.Body.Close()
 	metrics, _ := io.ReadAll(res.Body)
-	if want := `threeds_scheme_findings_total{element="cardExpiryDate",in_force="true",merchant="Warn",rule="require",scheme="visa",since=""}`; !strings.Contains(string(metrics), want) {
+	if want :=
+		`threeds_scheme_findings_total{element="cardExpiryDate",in_force="true",merchant="Warn",rule="require",scheme="visa",since=""}`; !strings.Contains(
+		string(metrics), want) {
 		t.Errorf("/metrics lacks %s", want)
 	}
 }

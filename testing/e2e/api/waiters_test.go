@@ -16,8 +16,9 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// TestOV6RequestsThatWaitShutNobodyOut: requests that wait for a result hold all connections of the API, with and without
-// TLS. Each request of another merchant is served all the same. Who waited longest is answered early, as things stand.
+// TestOV6RequestsThatWaitShutNobodyOut: requests that wait for a result hold all connections of the API, with
+// and without TLS. Each request of another merchant is served all the same. Who waited longest is answered
+// early, as things stand.
 func TestOV6RequestsThatWaitShutNobodyOut(t *testing.T) {
 	const most, keys, others = 40, 5, 80
 	for _, isSecured := range []bool{false, true} {

@@ -72,7 +72,8 @@ func TestD80OnePortHasEverything(t *testing.T) {
 		status int
 		text   string
 	}{
-		"/": {200, "POST /authentications"}, "/steps": {200, "/postauth"}, "/hooks": {405, ""}, "/static/shop.css": {200, "--surface"}, "/_sandbox/cards": {200, "asks"},
+		"/": {200, "POST /authentications"}, "/steps": {200, "/postauth"}, "/hooks": {405, ""},
+		"/static/shop.css": {200, "--surface"}, "/_sandbox/cards": {200, "asks"},
 		"/acs/challenge/x": {404, "There is no such challenge."}, "/nothing": {404, ""}, "/console/": {200, "<h1>Overview</h1>"},
 	} {
 		if res, text := send(t, http.DefaultClient, "GET", w.API+path, ""); res.StatusCode != want.status || !strings.Contains(text, want.text) {
@@ -284,8 +285,8 @@ func TestW1ShopBehindTLSProxy(t *testing.T) {
 	})
 }
 
-// TestK13ConsoleBehindTLSProxy: a browser that knows the public address alone comes from the order to its timeline in the
-// console, and can use the forms there.
+// TestK13ConsoleBehindTLSProxy: a browser that knows the public address alone comes from the order to its timeline in
+// the console, and can use the forms there.
 func TestK13ConsoleBehindTLSProxy(t *testing.T) {
 	t.Parallel()
 	lab := startProxiedLab(t)

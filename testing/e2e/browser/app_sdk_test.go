@@ -42,7 +42,8 @@ func challengeSDK(w *rig.World, version, pan string, enc gojose.ContentEncryptio
 		w.T.Fatal(err)
 	}
 	crd := w.Preauth(pan)
-	k := &sandboxSDK{t: w.T, enc: enc, areq: rig.AppRequest(version, pan, crd.Text("threeDSServerTransID")).With(rig.Object{"sdkEphemPubKey": json.RawMessage(public)})}
+	k := &sandboxSDK{t: w.T, enc: enc, areq: rig.AppRequest(version, pan,
+		crd.Text("threeDSServerTransID")).With(rig.Object{"sdkEphemPubKey": json.RawMessage(public)})}
 	var code int
 	if code, k.ares = w.Post("/auth", k.areq); code != 200 || k.ares.Text("transStatus") != "C" {
 		w.T.Fatalf("/auth: %d %v, want a challenge", code, k.ares)
@@ -131,8 +132,8 @@ func (k *sandboxSDK) send(changes rig.Object) rig.Object {
 	return rig.ParseObject(k.t, plain)
 }
 
-// TestT6SDKOfAnApp: an app's SDK has its challenge with the issuer of `threeds sandbox`, and /postauth has how it ended,
-// also where the issuer or the SDK found a fault.
+// TestT6SDKOfAnApp: an app's SDK has its challenge with the issuer of `threeds sandbox`, and /postauth has how it
+// ended, also where the issuer or the SDK found a fault.
 func TestT6SDKOfAnApp(t *testing.T) {
 	t.Parallel()
 	w := rig.StartSandbox(t)
@@ -155,7 +156,8 @@ func TestT6SDKOfAnApp(t *testing.T) {
 				if cres := k.send(nil); cres.Text("acsUiType") != "01" || cres.Text("challengeInfoText") == "" {
 					t.Errorf("%s: CRes %v, want the question for a code", name, cres)
 				}
-				if answer := k.send(test.then); answer.Text("messageType") != test.answer || answer.Text("messageType") == "CRes" && answer.Text("transStatus") != test.status {
+				if answer := k.send(test.then); answer.Text("messageType") != test.answer ||
+					answer.Text("messageType") == "CRes" && answer.Text("transStatus") != test.status {
 					t.Errorf("%s: answered with %v, want %s", name, answer, test.answer)
 				}
 				code, rreq := w.Post("/postauth", rig.Object{"threeDSServerTransID": k.ares["threeDSServerTransID"]})
@@ -170,8 +172,8 @@ func TestT6SDKOfAnApp(t *testing.T) {
 	}
 }
 
-// TestT6SDKAtAPublicAddress: acsURL and the app of the bank are below the public address, and the cardholder confirms in
-// that app or by POST /_sandbox/oob.
+// TestT6SDKAtAPublicAddress: acsURL and the app of the bank are below the public address, and the cardholder confirms
+// in that app or by POST /_sandbox/oob.
 func TestT6SDKAtAPublicAddress(t *testing.T) {
 	t.Parallel()
 	w := rig.StartSandbox(t, "--public-url", "https://lab.example")

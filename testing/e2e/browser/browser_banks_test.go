@@ -90,8 +90,8 @@ func TestBrowserBanksOfTheirOwnKind(t *testing.T) {
 	}
 }
 
-// TestC18ABankThatIsDownIsNotAbandoned: the shopper does nothing, and comes back from the hosted page to the shop. The page,
-// the object and the event say bank_unreachable.
+// TestC18ABankThatIsDownIsNotAbandoned: the shopper does nothing, and comes back from the hosted page to the shop. The
+// page, the object and the event say bank_unreachable.
 func TestC18ABankThatIsDownIsNotAbandoned(t *testing.T) {
 	t.Parallel()
 	w := rig.StartSandbox(t)
@@ -132,7 +132,8 @@ func TestC18ABankThatIsDownIsNotAbandoned(t *testing.T) {
 // openBank is the expression of what opens the bank outside of the frame of the hosted page.
 const openBank = `document.querySelector("#flow > div")?.shadowRoot.querySelector("[data-threeds=open-bank]")`
 
-// createAt makes an authentication of a browser, in which something goes wrong, and returns the address of its hosted page.
+// createAt makes an authentication of a browser, in which something goes wrong, and returns the
+// address of its hosted page.
 func createAt(t *testing.T, w *rig.World, pan, trouble, returnURL string) string {
 	t.Helper()
 	res, text := w.Call("POST", "/authentications", w.APIKey, rig.Object{
@@ -165,7 +166,8 @@ func confirmOutside(t *testing.T, w *rig.World) {
 	_, text := send(t, http.DefaultClient, "GET", w.API+"/_sandbox/transactions", "")
 	id := strings.Split(text, `"`)[1]
 	body := fmt.Sprintf(`{"acsTransID": %q}`, id)
-	if res, text := send(t, http.DefaultClient, "POST", w.API+"/_sandbox/oob", body, "Content-Type", "application/json", "APIKey", w.APIKey); res.StatusCode != 200 {
+	if res, text := send(t, http.DefaultClient, "POST", w.API+"/_sandbox/oob", body, "Content-Type", "application/json",
+		"APIKey", w.APIKey); res.StatusCode != 200 {
 		t.Errorf("/_sandbox/oob: %d %s", res.StatusCode, text)
 	}
 }

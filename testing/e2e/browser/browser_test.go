@@ -61,8 +61,8 @@ func (s *shopper) issuer(control string) *chromedp.Node {
 	return frame
 }
 
-// methodTries is how often a payment is made until its 3DS Method has answered within the protocol's 10 s. A busy machine may
-// take longer for the two pages, and N is right then.
+// methodTries is how often a payment is made until its 3DS Method has answered within the protocol's 10 s. A busy
+// machine may take longer for the two pages, and N is right then.
 const methodTries = 5
 
 // TestBrowserFlow pays in the shop in a real Chromium: 3DS Method there, not
@@ -201,8 +201,9 @@ func TestBrowserTroubles(t *testing.T) {
 	}
 }
 
-// TestB3HostedPageOfServeOverTLS: serve has a listener for browsers with a name, an address and a certificate of its own. A real
-// browser walks the hosted page there from the redirect to the way back, with a bank that is of another origin.
+// TestB3HostedPageOfServeOverTLS: serve has a listener for browsers with a name, an address and a
+// certificate of its own. A real browser walks the hosted page there from the redirect to the way back, with
+// a bank that is of another origin.
 func TestB3HostedPageOfServeOverTLS(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)
@@ -231,7 +232,8 @@ func TestB3HostedPageOfServeOverTLS(t *testing.T) {
 			return
 		}
 		areq, ares := pair.([2]rig.Object)[0], pair.([2]rig.Object)[1]
-		if status, rres, err := ds.Post(s.ResultsURL, rig.Marshal(rig.RReq(areq, ares, "Y"))); err != nil || status != http.StatusOK || rres.Text("messageType") != "RRes" {
+		if status, rres, err := ds.Post(s.ResultsURL, rig.Marshal(rig.RReq(areq, ares, "Y"))); err != nil ||
+			status != http.StatusOK || rres.Text("messageType") != "RRes" {
 			t.Errorf("RReq: %d %v %v", status, rres, err)
 		}
 		_, _ = fmt.Fprintf(w, `<!doctype html><title>Bank</title><form method=post action="%s"><input type=hidden name=cres value=x>
@@ -277,7 +279,8 @@ func TestB3HostedPageOfServeOverTLS(t *testing.T) {
 		return is && err == nil
 	})
 	cookies, err := chromedp.Call(ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{origin + "/"}})
-	if rig.Must(t, err); len(cookies.Cookies) != 1 || !strings.HasPrefix(cookies.Cookies[0].Name, "__Host-") || !cookies.Cookies[0].Secure || !cookies.Cookies[0].HTTPOnly {
+	if rig.Must(t, err); len(cookies.Cookies) != 1 || !strings.HasPrefix(cookies.Cookies[0].Name, "__Host-") ||
+		!cookies.Cookies[0].Secure || !cookies.Cookies[0].HTTPOnly {
 		t.Errorf("cookies %v", cookies.Cookies)
 	}
 	_, body := s.Call("GET", "/authentications/"+made.Text("id"), s.APIKey, nil)
@@ -285,7 +288,8 @@ func TestB3HostedPageOfServeOverTLS(t *testing.T) {
 	if rig.Must(t, json.Unmarshal(body, &got)); got.Outcome.Result != "authenticated" {
 		t.Errorf("result: %s", body)
 	}
-	if areq := ds.Sent(made.Text("id")); len(areq) != 1 || !strings.HasPrefix(areq[0].Text("notificationURL"), origin+"/n/") || areq[0].Text("browserIP") != "127.0.0.1" {
+	if areq := ds.Sent(made.Text("id")); len(areq) != 1 ||
+		!strings.HasPrefix(areq[0].Text("notificationURL"), origin+"/n/") || areq[0].Text("browserIP") != "127.0.0.1" {
 		t.Errorf("AReq %v", areq)
 	}
 }

@@ -83,7 +83,10 @@ var clients = map[string]client{
 			"transType": "01", "threeDSRequestorChallengeInd": "04", "browserJavascriptEnabled": true,
 			"notificationURL": "http://localhost:7100/card/12.aRX_0222/verification?mode=iframe&parent=http://localhost:3333",
 		},
-		crd: map[string]string{"acsStartProtocolVersion": known2, "acsEndProtocolVersion": known2, "threeDSServerTransID": someText, "threeDSMethodURL?": `^.{1,256}$`},
+		crd: map[string]string{
+			"acsStartProtocolVersion": known2, "acsEndProtocolVersion": known2, "threeDSServerTransID": someText,
+			"threeDSMethodURL?": `^.{1,256}$`,
+		},
 		ares: map[string]string{
 			"messageType": `^ARes$`, "messageVersion": known2, "transStatus": `^[YNUACR]$`, "transStatusReason?": `^(0[1-9]|1[0-9]|2[01]|[89][0-9])$`,
 			"acsTransID": someText, "dsTransID": someText, "dsReferenceNumber": `^.{1,32}$`, "acsReferenceNumber?": `^.{1,32}$`,
@@ -193,8 +196,10 @@ func TestMigrating(t *testing.T) {
 	}
 	requests := map[string]rig.Object{
 		"an id as a number": rig.BrowserRequest("2.2.0", rig.EnrolledPAN, "", "U").With(rig.Object{"acquirerBIN": 400000}),
-		"`threeDSRequestorAuthenticationInd` `02` alone": rig.BrowserRequest("2.2.0", rig.EnrolledPAN, "", "U").With(rig.Object{"threeDSRequestorAuthenticationInd": "02"}),
-		"a non-payment 3RI `01` of 2.1.0, sent in 2.2.0": rig.ThreeRIRequest("2.1.0", rig.EnrolledPAN, "").With(rig.Object{"messageVersion": "2.2.0", "threeRIInd": "01"}),
+		"`threeDSRequestorAuthenticationInd` `02` alone": rig.BrowserRequest("2.2.0", rig.EnrolledPAN, "",
+			"U").With(rig.Object{"threeDSRequestorAuthenticationInd": "02"}),
+		"a non-payment 3RI `01` of 2.1.0, sent in 2.2.0": rig.ThreeRIRequest("2.1.0", rig.EnrolledPAN,
+			"").With(rig.Object{"messageVersion": "2.2.0", "threeRIInd": "01"}),
 	}
 	rows := regexp.MustCompile("(?m)^\\| (.+?) \\| ([0-9]{3}) \\| `(.+?)` \\|").FindAllStringSubmatch(string(data), -1)
 	if len(rows) != len(requests) {

@@ -1,4 +1,5 @@
-// Package browser tests payments in browsers and by cards of the sandbox, and the pages that shoppers and developers see, with the program in processes of its own.
+// Package browser tests payments in browsers and by cards of the sandbox, and the pages that shoppers and developers
+// see, with the program in processes of its own.
 package browser
 
 import (

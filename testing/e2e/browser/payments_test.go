@@ -38,9 +38,10 @@ var cardEnds = []cardEnd{
 	{"74", "authenticated", "approve"}, {"75", "authenticated", "submit"}, {"76", "authenticated", ""}, {"63", "error", ""},
 }
 
-// TestPaymentsEndAsTheirCardsSay pays with all kinds of cards at once, in all versions, with a 3DS Method that answers, that
-// there is not, or that never answers, with the script of the merchant's page and without. Each payment ends as its card says,
-// however slow the machine is: PAYMENTS=1000 pays so many times, and PAYMENTS_AT_ONCE=8 that many at a time.
+// TestPaymentsEndAsTheirCardsSay pays with all kinds of cards at once, in all versions, with a 3DS Method that
+// answers, that there is not, or that never answers, with the script of the merchant's page and without. Each
+// payment ends as its card says, however slow the machine is: PAYMENTS=1000 pays so many times, and
+// PAYMENTS_AT_ONCE=8 that many at a time.
 func TestPaymentsEndAsTheirCardsSay(t *testing.T) {
 	t.Parallel()
 	number := func(name string, usual int) int {
@@ -212,8 +213,8 @@ var (
 	buttons  = regexp.MustCompile(`<button\b[^>]*name="([^"]*)" value="([^"]*)"[^>]*>`)
 )
 
-// postForms posts a form, and then the first form of each page that comes, as frames do whose pages send them by themselves and
-// as a shopper does who presses a button. It ends with a page that has none.
+// postForms posts a form, and then the first form of each page that comes, as frames do whose pages send them by
+// themselves and as a shopper does who presses a button. It ends with a page that has none.
 func postForms(ctx context.Context, browser *http.Client, address string, values url.Values, press string) error {
 	for range 10 {
 		r, err := http.NewRequestWithContext(ctx, "POST", address, strings.NewReader(values.Encode()))

@@ -10,8 +10,8 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// TestPublicSandboxReachesNothingOfThisMachine: with a public address the key that everybody knows is not good, also with the
-// data of an earlier start, and webhooks go to the shop and to allowed receivers alone.
+// TestPublicSandboxReachesNothingOfThisMachine: with a public address the key that everybody knows is not good, also
+// with the data of an earlier start, and webhooks go to the shop and to allowed receivers alone.
 func TestPublicSandboxReachesNothingOfThisMachine(t *testing.T) {
 	t.Parallel()
 	receiver := httptest.NewServer(http.NotFoundHandler())

@@ -53,7 +53,8 @@ func TestCardsOutside(t *testing.T) {
 		}
 	})
 	t.Run("PR-27 not enrolled", func(t *testing.T) {
-		(&rig.World{ReadyFile: sandbox.ReadyFile, T: t}).Refused("/preauth", rig.Object{"acctNumber": "9000100111111111"}, rig.Expected{Code: "305", Description: "Unknown BIN"})
+		(&rig.World{ReadyFile: sandbox.ReadyFile, T: t}).Refused("/preauth", rig.Object{"acctNumber": "9000100111111111"},
+			rig.Expected{Code: "305", Description: "Unknown BIN"})
 	})
 }
 

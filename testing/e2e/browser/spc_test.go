@@ -177,7 +177,8 @@ func TestB8SPCOfPages(t *testing.T) {
 		}
 		_, exchanges := send(t, http.DefaultClient, "GET", w.Control+"/exchanges?transID="+second, "")
 		compact := strings.NewReplacer(" ", "", "\n", "", id, "ID", `\"`, `"`).Replace(exchanges)
-		// A busy machine may take longer for the 3DS Method than the protocol's 5 s. Then the first AReq says N, and so has the second.
+		// A busy machine may take longer for the 3DS Method than the protocol's 5 s. Then the first AReq says N,
+		// and so has the second.
 		isLate := strings.Contains(strings.NewReplacer(" ", "", `\"`, `"`).Replace(first), `"threeDSCompInd":"N"`)
 		for _, want := range test.want {
 			if isLate && strings.Contains(want, "threeDSMethodId") {
@@ -193,8 +194,8 @@ func TestB8SPCOfPages(t *testing.T) {
 	}
 }
 
-// TestB8StepsOfSPCWithTheSandbox: the steps that threeds.js makes, without a browser: a strict directory server takes the
-// second AReq, and an issuer that asks for a challenge then sends its result to the one authentication.
+// TestB8StepsOfSPCWithTheSandbox: the steps that threeds.js makes, without a browser: a strict directory server takes
+// the second AReq, and an issuer that asks for a challenge then sends its result to the one authentication.
 func TestB8StepsOfSPCWithTheSandbox(t *testing.T) {
 	t.Parallel()
 	w := rig.StartSandbox(t, "--strict")
@@ -226,7 +227,8 @@ func TestB8StepsOfSPCWithTheSandbox(t *testing.T) {
 			return v
 		}
 		v := until(step("POST", "begin", `{"data":{"browserLanguage":"en","browserAcceptHeader":"text/html",`+
-			`"browserJavaEnabled":"false","browserColorDepth":"24","browserScreenHeight":"900","browserScreenWidth":"1440","browserTZ":"-60"},"spc":true}`), "spc", "end")
+			`"browserJavaEnabled":"false","browserColorDepth":"24","browserScreenHeight":"900","browserScreenWidth":"1440","browserTZ":"-60"},"spc":true}`),
+			"spc", "end")
 		if _, has := v["spc"].(map[string]any); !has {
 			t.Fatalf("%s: %v", test.card, v)
 		}

@@ -394,8 +394,8 @@ func (l *load) acknowledged(more int) {
 	})
 }
 
-// lost reads every acknowledged result once more, again if it hears that it should try again, and returns how many are not
-// there as they were.
+// lost reads every acknowledged result once more, again if it hears that it should try again, and returns how many are
+// not there as they were.
 func (l *load) lost() (lost, changed int) {
 	for i, f := range l.acked {
 		var status int
@@ -484,8 +484,8 @@ func (l *load) silence(begin time.Time) (longest time.Duration) {
 	return longest
 }
 
-// gap returns the longest silence, and has no errors but of requests that were under way between begin and a moment after
-// end. Of those that began before rebuilt, it allows errors that came after the whole time for a commit.
+// gap returns the longest silence, and has no errors but of requests that were under way between begin and a moment
+// after end. Of those that began before rebuilt, it allows errors that came after the whole time for a commit.
 func (l *load) gap(begin, end, rebuilt time.Time) time.Duration {
 	const settled = 5 * time.Second // a request that waits for its answer gives up after this
 	for _, e := range l.errors {

@@ -29,8 +29,8 @@ const (
 	patroniFiles = rig.DeployDir + "/patroni/"
 )
 
-// A databaseMachine is one of three. It has a member of etcd, and PostgreSQL under Patroni, as docs/operating/patroni.md
-// sets them up, with addresses and folders of the test.
+// A databaseMachine is one of three. It has a member of etcd, and PostgreSQL under Patroni, as
+// docs/operating/patroni.md sets them up, with addresses and folders of the test.
 type databaseMachine struct {
 	t             *testing.T
 	name          string // as Patroni calls it
@@ -50,10 +50,10 @@ type patroniGroup struct {
 	url      string // store.url of the nodes
 }
 
-// keepRunning runs a program as long as the standard input is open. Then it ends the program in good order: a Patroni that
-// ends so also ends its PostgreSQL. So nothing stays when this process dies. As init does on a machine, it takes in the
-// processes that the program leaves behind, and the dead among them are gone immediately. An init that lets them wait makes
-// Patroni believe that they live.
+// keepRunning runs a program as long as the standard input is open. Then it ends the program in good order: a Patroni
+// that ends so also ends its PostgreSQL. So nothing stays when this process dies. As init does on a machine, it takes
+// in the processes that the program leaves behind, and the dead among them are gone immediately. An init that lets them
+// wait makes Patroni believe that they live.
 const keepRunning = `
 import ctypes, os, select, shutil, signal, subprocess, sys
 PR_SET_CHILD_SUBREAPER = 36
@@ -80,8 +80,8 @@ if sys.argv[1] == "patroni" and 0 not in watched:
     shutil.rmtree(os.getcwd(), ignore_errors=True)
 `
 
-// newPatroniGroup starts three machines, waits until one is the primary and the others follow, and makes the database of
-// the nodes.
+// newPatroniGroup starts three machines, waits until one is the primary and the others follow, and makes the
+// database of the nodes.
 func newPatroniGroup(t *testing.T) *patroniGroup {
 	t.Helper()
 	g := &patroniGroup{t: t, client: &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
@@ -233,7 +233,8 @@ func (g *patroniGroup) members(m *databaseMachine) []patroniMember {
 	return all.Members
 }
 
-// isWhole reports whether there is a primary, and both standbys follow it and confirm its commits, and each machine says so.
+// isWhole reports whether there is a primary, and both standbys follow it and confirm its commits,
+// and each machine says so.
 func (g *patroniGroup) isWhole() bool {
 	for _, m := range g.machines {
 		members := g.members(m)
@@ -299,11 +300,13 @@ func (g *patroniGroup) set(settings string) {
 // A death is a way in which a machine goes away.
 type death struct {
 	name string
-	// settings are those in place of the file's; none: those before. part is how many of the kills it gets, one in so many.
+	// settings are those in place of the file's; none: those before. part is how many of the kills it gets, one in so
+	// many.
 	settings   string
 	part       int
 	ofAStandby bool // not of the primary
-	// limit is the longest gap that 19 of 20 may have; none: as long as it takes. It holds on a quiet machine, for 20 or more.
+	// limit is the longest gap that 19 of 20 may have; none: as long as it takes. It holds on a quiet
+	// machine, for 20 or more.
 	limit time.Duration
 	// strike does it. raise brings the machine back after it; nil: Patroni does.
 	strike, raise func(*databaseMachine)
@@ -328,9 +331,9 @@ func (m *databaseMachine) restart() {
 	m.start()
 }
 
-// TestPatroniFailover kills the primary of three under Patroni, or a standby, again and again, while two nodes are under load. Nothing
-// that was acknowledged is lost, and no AReq leaves twice. PATRONI is how often in each way, and without it nothing is killed:
-// each kill takes some seconds. The gap has a limit only where there are at least twenty.
+// TestPatroniFailover kills the primary of three under Patroni, or a standby, again and again, while two nodes are
+// under load. Nothing that was acknowledged is lost, and no AReq leaves twice. PATRONI is how often in each way, and
+// without it nothing is killed: each kill takes some seconds. The gap has a limit only where there are at least twenty.
 func TestPatroniFailover(t *testing.T) {
 	if os.Getenv("PATRONI") == "" {
 		t.Skip("NOT TESTED: failover by Patroni takes minutes; go -C testing run ./long patroni has it")

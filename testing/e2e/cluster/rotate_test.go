@@ -39,8 +39,8 @@ func withKey(v *rig.Victim, key string) *rig.Victim {
 	return &other
 }
 
-// TestD102ThreeRotationsUnderLoadAndASilentNode: 1,000 API keys, of which 900 are never used, two nodes, each with a key
-// file, and 50 requests a second. Three rotations fail none of them, and all keys are good. With a node stopped the
+// TestD102ThreeRotationsUnderLoadAndASilentNode: 1,000 API keys, of which 900 are never used, two nodes, each with a
+// key file, and 50 requests a second. Three rotations fail none of them, and all keys are good. With a node stopped the
 // command changes nothing and names it.
 func TestD102ThreeRotationsUnderLoadAndASilentNode(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,8 @@ func TestD102ThreeRotationsUnderLoadAndASilentNode(t *testing.T) {
 	rig.Must(t, rig.Suspend(two.Cmd.Process))
 	err = rotateWithin(t, database, files[0], 3*time.Second)
 	rig.Must(t, rig.Resume(two.Cmd.Process))
-	if err == nil || !strings.Contains(err.Error(), two.APIAddress) || strings.Contains(err.Error(), one.APIAddress) || !strings.Contains(err.Error(), "nothing has changed") {
+	if err == nil || !strings.Contains(err.Error(), two.APIAddress) || strings.Contains(err.Error(), one.APIAddress) ||
+		!strings.Contains(err.Error(), "nothing has changed") {
 		t.Errorf("with a node stopped: %v", err)
 	}
 	if string(rig.ReadFile(t, files[0])) != now || string(rig.ReadFile(t, files[1])) != now || listKeys(one)[0].Secret != secret {

@@ -133,7 +133,8 @@ func TestCrashKillControl(t *testing.T) {
 	})
 	t.Run("synchronous_commit off", func(t *testing.T) {
 		if os.Getenv("CRASH") == "" {
-			t.Skip("PostgreSQL writes whenever a page of its log is full: a result or two are lost in some of the crashes alone, so that it takes twenty to be sure; go -C testing run ./long crash has them")
+			t.Skip(
+				"PostgreSQL writes whenever a page of its log is full: a result or two are lost in some of the crashes alone, so that it takes twenty to be sure; go -C testing run ./long crash has them")
 		}
 		database := pgtest.Start(t)
 		url := database.Schema(t)

@@ -324,7 +324,8 @@ func TestCrashDiskErrors(t *testing.T) {
 		for _, when := range []string{"1", "2+3", "5+1", "7+20"} {
 			v.Start()
 			seen := filepath.Join(t.TempDir(), "strace")
-			tracer := exec.Command(strace, "-f", "-qq", "-o", seen, "-e", "trace="+call, "-e", "inject="+call+":error=EIO:when="+when, "-p", strconv.Itoa(v.Cmd.Process.Pid))
+			tracer := exec.Command(strace, "-f", "-qq", "-o", seen, "-e", "trace="+call, "-e",
+				"inject="+call+":error=EIO:when="+when, "-p", strconv.Itoa(v.Cmd.Process.Pid))
 			if err := tracer.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -14,9 +14,9 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// TestD125NothingIsLostFromTheJournalWhenTheServerIsKilled: each AReq that the directory server got, and each result that
-// the server acknowledged, is in the journal after the next start, though the server died by SIGKILL under load, before it
-// could write. JOURNAL_KILLS is how often.
+// TestD125NothingIsLostFromTheJournalWhenTheServerIsKilled: each AReq that the directory server got, and each result
+// that the server acknowledged, is in the journal after the next start, though the server died by SIGKILL under load,
+// before it could write. JOURNAL_KILLS is how often.
 func TestD125NothingIsLostFromTheJournalWhenTheServerIsKilled(t *testing.T) {
 	kills := rig.ReadCount(t, "JOURNAL_KILLS", 4)
 	p := rig.NewPeer(t, rig.NewAuthority(t))
@@ -57,8 +57,8 @@ func TestD125NothingIsLostFromTheJournalWhenTheServerIsKilled(t *testing.T) {
 	t.Logf("kills=%d AReqs=%d results=%d, all in the journal", kills, len(sent), len(led.Kept))
 }
 
-// TestJ3NoAuthenticationFailsWhileTheJournalIsAway: while the database of the journal is down under load, each /auth and
-// each RReq is answered as ever. What happened meanwhile is in the journal once the database is back.
+// TestJ3NoAuthenticationFailsWhileTheJournalIsAway: while the database of the journal is down under load, each /auth
+// and each RReq is answered as ever. What happened meanwhile is in the journal once the database is back.
 func TestJ3NoAuthenticationFailsWhileTheJournalIsAway(t *testing.T) {
 	database := pgtest.Start(t)
 	p := rig.NewPeer(t, rig.NewAuthority(t))

@@ -99,8 +99,8 @@ func (r *hookReceiver) register(t *testing.T, v *rig.Victim) {
 	}
 }
 
-// count returns how many transactions have an event, how many have events of two ids, and how many deliveries there were
-// of those that are asked for.
+// count returns how many transactions have an event, how many have events of two ids, and how many deliveries there
+// were of those that are asked for.
 func (r *hookReceiver) count(ids map[string]rig.Object) (told, ambiguous, deliveries int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,9 +172,9 @@ func killBeforeDelivery(t *testing.T, kills int, place string) {
 	}
 }
 
-// TestW3NoEventIsLostWhenTheServerIsKilled: a result that /postauth hands out has its event, delivered at least once and
-// always under one id, though the server dies by SIGKILL between the commit of the result and its delivery. HOOK_KILLS is
-// how often.
+// TestW3NoEventIsLostWhenTheServerIsKilled: a result that /postauth hands out has its event, delivered at least once
+// and always under one id, though the server dies by SIGKILL between the commit of the result and its delivery.
+// HOOK_KILLS is how often.
 func TestW3NoEventIsLostWhenTheServerIsKilled(t *testing.T) {
 	t.Parallel() // what was cut on PostgreSQL is due 40 s later, by the clock of the database
 	t.Run("SQLite", func(t *testing.T) {

@@ -113,9 +113,9 @@ func (a *aviary) carrier(version, pan string) rig.Object {
 	})
 }
 
-// TestJ6CanariesAreNowhere: what has to stay secret is in no answer that need not carry it, and in nothing that the server
-// writes (I9): neither in files, log and spans, nor, with what they hold in clear, in the journal, its exports, backups,
-// the audit trail, the admin API and the pages of the console. It is in none of the encodings of scan.
+// TestJ6CanariesAreNowhere: what has to stay secret is in no answer that need not carry it, and in nothing that the
+// server writes (I9): neither in files, log and spans, nor, with what they hold in clear, in the journal, its exports,
+// backups, the audit trail, the admin API and the pages of the console. It is in none of the encodings of scan.
 func TestJ6CanariesAreNowhere(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)
@@ -127,11 +127,12 @@ func TestJ6CanariesAreNowhere(t *testing.T) {
 	})
 	listener := regexp.MustCompile(`browser: \{listen: (\S+),`).FindStringSubmatch(s.ConfigText())
 	revoked := s.CreateKey("Shop")
-	a := &aviary{Site: s, proc: proc, spans: spans, v1: v1, pages: "http://" + listener[1], numbered: new(atomic.Int64), mu: new(sync.Mutex), written: make(map[string][]byte), secrets: map[string]string{
-		"PAN": canaryPAN, "other PAN": canaryOther, "authenticationValue": canaryValue, "name": canaryName, "e-mail": canaryEmail,
-		textSecret: canaryText,
-		"API key":  s.APIKey, "other merchant's key": s.OtherAPIKey, "revoked key": revoked, "wrong key": canaryWrong,
-	}}
+	a := &aviary{Site: s, proc: proc, spans: spans, v1: v1, pages: "http://" + listener[1], numbered: new(atomic.Int64),
+		mu: new(sync.Mutex), written: make(map[string][]byte), secrets: map[string]string{
+			"PAN": canaryPAN, "other PAN": canaryOther, "authenticationValue": canaryValue, "name": canaryName, "e-mail": canaryEmail,
+			textSecret: canaryText,
+			"API key":  s.APIKey, "other merchant's key": s.OtherAPIKey, "revoked key": revoked, "wrong key": canaryWrong,
+		}}
 	for name, fly := range map[string]func(*aviary){
 		"good": (*aviary).good, "bad requests": (*aviary).badRequests, "bad answers": (*aviary).badAnswers,
 		"bad results": (*aviary).badResults, "overload": (*aviary).overload, "silence": (*aviary).silence,
@@ -258,8 +259,9 @@ func (a *aviary) badRequests() {
 	good := a.carrier("2.2.0", canaryPAN)
 	for _, body := range []any{
 		`{"acctNumber":"` + canaryPAN, `{"acctNumber":"` + canaryPAN + `"]`, canaryPAN, `"` + canaryEmail + `"`, "\xff" + canaryPAN,
-		rig.Object{"acctNumber": canaryPAN + "0000"}, rig.Object{"acctNumber": canaryPAN, "ds": canaryOther}, rig.Object{"acctNumber": canaryPAN, canaryOther: canaryPAN},
-		`{"` + canaryPAN + `":1,"` + canaryPAN + `":2}`, rig.Object{"acctNumber": []string{canaryPAN}}, rig.Object{"acctNumber": "5" + canaryPAN[1:]},
+		rig.Object{"acctNumber": canaryPAN + "0000"}, rig.Object{"acctNumber": canaryPAN, "ds": canaryOther},
+		rig.Object{"acctNumber": canaryPAN, canaryOther: canaryPAN}, `{"` + canaryPAN + `":1,"` + canaryPAN + `":2}`,
+		rig.Object{"acctNumber": []string{canaryPAN}}, rig.Object{"acctNumber": "5" + canaryPAN[1:]},
 		good.With(rig.Object{"mcc": canaryPAN, "email": canaryEmail + " "}), good.With(rig.Object{"messageVersion": canaryPAN}),
 		good.With(rig.Object{"acctNumber": canaryOther}), good.With(rig.Object{"threeDSServerTransID": canaryPAN}),
 		good.With(rig.Object{"cardExpiryDate": canaryPAN, "cardholderName": strings.Repeat(canaryName, 20)}),
@@ -286,7 +288,8 @@ func (a *aviary) badAnswers() {
 	_, _ = a.Call(http.MethodPost, "/auth", a.APIKey, req) // relayed word by word
 	for _, spoil := range rig.SpoiltMessages("ARes") {
 		a.Directory.SetAnswer(func(areq rig.Object) (int, []byte) {
-			good := rig.AnswerTo(areq, "Y").With(rig.Object{"authenticationValue": canaryValue, "unknown": canaryPAN, "cardholderInfo": canaryText + " " + canaryEmail + canaryPAN})
+			good := rig.AnswerTo(areq, "Y").With(
+				rig.Object{"authenticationValue": canaryValue, "unknown": canaryPAN, "cardholderInfo": canaryText + " " + canaryEmail + canaryPAN})
 			return 200, spoil.Spoil(good)
 		})
 		a.send("/auth", a.APIKey, a.carrier("2.2.0", canaryPAN))
@@ -459,7 +462,8 @@ func (a *aviary) authentications() {
 	}
 	id := made.Text("id")
 	a.send("/authentications/"+id+"/cancel", a.APIKey, rig.Object{})
-	for _, path := range []string{"/authentications/" + id, "/authentications", "/authentications?last4=4455", "/events", "/webhook-endpoints", "/authentications/" + canaryPAN} {
+	for _, path := range []string{"/authentications/" + id, "/authentications", "/authentications?last4=4455", "/events",
+		"/webhook-endpoints", "/authentications/" + canaryPAN} {
 		_, data := a.Call(http.MethodGet, path, a.APIKey, "", a.trace()...)
 		a.keep("answer of GET "+path, data)
 	}
@@ -503,7 +507,8 @@ func (a *aviary) commands() {
 	} {
 		a.keep(strings.Join(args, " "), []byte(command(a.Site, canaryPAN, args...)))
 	}
-	ids := regexp.MustCompile(`"id": ?"([^"]*)"`).FindAllStringSubmatch(command(a.Site, canaryPAN, "journal", "search", "--card", "-", "--limit", "1000", "--json"), -1)
+	ids := regexp.MustCompile(`"id": ?"([^"]*)"`).FindAllStringSubmatch(
+		command(a.Site, canaryPAN, "journal", "search", "--card", "-", "--limit", "1000", "--json"), -1)
 	rig.Must(a.T, rig.WithJournal(a.T.Context(), a.ConfigFile, func(st journal.Store, _ *journal.Keys) error {
 		for _, id := range ids {
 			d, err := st.Show(a.T.Context(), id[1])

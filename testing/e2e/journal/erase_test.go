@@ -145,8 +145,8 @@ func dumpTables(t *testing.T, url string) []byte {
 	return bytes.ReplaceAll(all.Bytes(), []byte(`\\x`), nil) // before bytes in hexadecimal
 }
 
-// TestD127EraseLeavesNoTraceOfACard: what a card has left by either API and by 3-D Secure 1.0.2 is gone from search, from
-// exports, from a dump of the database, from the events and from the kept answers. Another card keeps all of that.
+// TestD127EraseLeavesNoTraceOfACard: what a card has left by either API and by 3-D Secure 1.0.2 is gone from search,
+// from exports, from a dump of the database, from the events and from the kept answers. Another card keeps all of that.
 func TestD127EraseLeavesNoTraceOfACard(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {

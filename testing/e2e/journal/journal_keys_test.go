@@ -12,8 +12,8 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// TestJ3UnreadableKeysAreSeen: a server whose file of the journal's keys cannot be read serves without a journal, and says
-// so in /readyz, in the metrics and in the log. A check of the configuration refuses the file.
+// TestJ3UnreadableKeysAreSeen: a server whose file of the journal's keys cannot be read serves without a journal, and
+// says so in /readyz, in the metrics and in the log. A check of the configuration refuses the file.
 func TestJ3UnreadableKeysAreSeen(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)
@@ -39,13 +39,14 @@ func TestJ3UnreadableKeysAreSeen(t *testing.T) {
 		t.Error("/readyz has an id of keys that could not be read")
 	}
 	var out, errs bytes.Buffer
-	if code := rig.Run(t.Context(), []string{"config", "check", "--config", s.ConfigFile}, nil, &out, &errs); code == 0 || !strings.Contains(errs.String(), "journal-keys.json: wrapping: missing") {
+	if code := rig.Run(t.Context(), []string{"config", "check", "--config", s.ConfigFile}, nil, &out, &errs); code == 0 ||
+		!strings.Contains(errs.String(), "journal-keys.json: wrapping: missing") {
 		t.Errorf("config check: %d %s", code, errs.String())
 	}
 }
 
-// TestJ3KeysAreMadeWithTheFirstKey: "threeds key create" makes the file of the journal's keys too, so that it can be copied
-// to all nodes before any of them starts, and leaves one that is there.
+// TestJ3KeysAreMadeWithTheFirstKey: "threeds key create" makes the file of the journal's keys too, so that it can be
+// copied to all nodes before any of them starts, and leaves one that is there.
 func TestJ3KeysAreMadeWithTheFirstKey(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)

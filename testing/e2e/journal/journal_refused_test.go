@@ -12,8 +12,8 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// TestD123RefusedRequestsAreRecordsUnderTheirRequestID: a request without an id that is known, with a good key, is found by
-// the X-Request-Id of its answer, with what was refused. Without a good key nothing is kept.
+// TestD123RefusedRequestsAreRecordsUnderTheirRequestID: a request without an id that is known, with a good key, is
+// found by the X-Request-Id of its answer, with what was refused. Without a good key nothing is kept.
 func TestD123RefusedRequestsAreRecordsUnderTheirRequestID(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)
@@ -32,11 +32,14 @@ func TestD123RefusedRequestsAreRecordsUnderTheirRequestID(t *testing.T) {
 		want      journal.Record
 		id        string
 	}{
-		"a member":        {path: "/auth", body: good.With(rig.Object{"mcc": "x"}), want: journal.Record{API: "emv", Operation: "auth", ErrorCode: "203", Elements: []string{"mcc"}}},
-		"no id":           {path: "/auth", body: rig.BrowserRequest("2.2.0", rig.EnrolledPAN, "", "U").With(rig.Object{"mcc": nil, "threeDSServerTransID": nil}), want: journal.Record{API: "emv", Operation: "auth"}},
-		"a card":          {path: "/preauth", body: rig.Object{"acctNumber": "12"}, want: journal.Record{API: "emv", Operation: "preauth"}},
-		"no JSON":         {path: "/auth", body: "{", want: journal.Record{API: "emv", Operation: "auth"}},
-		"F1":              {path: "/authentications", body: f1.With(rig.Object{"mcc": "x"}), want: journal.Record{API: "authentications", Operation: "authentications", Reference: "order-17"}},
+		"a member": {path: "/auth", body: good.With(rig.Object{"mcc": "x"}),
+			want: journal.Record{API: "emv", Operation: "auth", ErrorCode: "203", Elements: []string{"mcc"}}},
+		"no id": {path: "/auth", body: rig.BrowserRequest("2.2.0", rig.EnrolledPAN, "",
+			"U").With(rig.Object{"mcc": nil, "threeDSServerTransID": nil}), want: journal.Record{API: "emv", Operation: "auth"}},
+		"a card":  {path: "/preauth", body: rig.Object{"acctNumber": "12"}, want: journal.Record{API: "emv", Operation: "preauth"}},
+		"no JSON": {path: "/auth", body: "{", want: journal.Record{API: "emv", Operation: "auth"}},
+		"F1": {path: "/authentications", body: f1.With(rig.Object{"mcc": "x"}),
+			want: journal.Record{API: "authentications", Operation: "authentications", Reference: "order-17"}},
 		"a wrong key":     {path: "/auth", key: canaryWrong, body: good},
 		"no key":          {path: "/authentications", key: "-", body: f1},
 		"a revoked key":   {path: "/preauth", key: revoked, body: rig.Object{"acctNumber": "12"}},

@@ -14,8 +14,8 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// TestJ7ShowPrintsTheTimeline: each step in the order of time, with its distance from the beginning, what was masked and what
-// was found; in whatever order they came into the journal.
+// TestJ7ShowPrintsTheTimeline: each step in the order of time, with its distance from the beginning, what was masked
+// and what was found; in whatever order they came into the journal.
 func TestJ7ShowPrintsTheTimeline(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// TestD122StepsOfVersion1: the record of a request of 3-D Secure 1.0.2 has its messages as steps, masked and each with its
-// time, also where one did not come or was refused, and what it was for.
+// TestD122StepsOfVersion1: the record of a request of 3-D Secure 1.0.2 has its messages as steps, masked and each with
+// its time, also where one did not come or was refused, and what it was for.
 func TestD122StepsOfVersion1(t *testing.T) {
 	t.Parallel()
 	s := rig.StartLegacy(t)
@@ -92,7 +92,8 @@ func TestD122StepsOfVersion1(t *testing.T) {
 		if secret := slices.IndexFunc([]string{rig.V1Visa, value}, func(secret string) bool { return strings.Contains(text.String(), secret) }); secret >= 0 {
 			t.Errorf("%s: secret %d is in %s", tt.name, secret, text.String())
 		}
-		if tt.name == "enrolled" && (d.Amount == "" || d.Currency == "" || d.Card.Last4 != rig.V1Visa[12:] || d.Reference != rig.Purchase(rig.V1Visa).Get("order_id") || d.TransStatus != "Y") {
+		if tt.name == "enrolled" && (d.Amount == "" || d.Currency == "" || d.Card.Last4 != rig.V1Visa[12:] ||
+			d.Reference != rig.Purchase(rig.V1Visa).Get("order_id") || d.TransStatus != "Y") {
 			t.Errorf("the record is %+v", d.Record)
 		}
 	}

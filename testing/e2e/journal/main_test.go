@@ -1,4 +1,5 @@
-// Package journal tests the journal, the log of requests and traces: what they hold and what they must not hold, with the program in processes of its own.
+// Package journal tests the journal, the log of requests and traces: what they hold and what they must not hold, with
+// the program in processes of its own.
 package journal
 
 import (

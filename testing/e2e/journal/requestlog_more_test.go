@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// TestG11StoreAwayIsNoFaultOfTheProgram: what the store keeps from being done counts as 403 for every operation, for the
-// alert about the store looks for that, and not for internal.
+// TestG11StoreAwayIsNoFaultOfTheProgram: what the store keeps from being done counts as 403 for every operation, for
+// the alert about the store looks for that, and not for internal.
 func TestG11StoreAwayIsNoFaultOfTheProgram(t *testing.T) {
 	t.Parallel()
 	down, p := rig.NewFaulty()
@@ -23,7 +23,8 @@ func TestG11StoreAwayIsNoFaultOfTheProgram(t *testing.T) {
 		t.Fatalf("%d %s", res.StatusCode, data)
 	}
 	down.Down.Store(true)
-	for _, request := range []string{"POST /authentications", "GET /authentications/" + id, "POST /authentications/" + id + "/cancel", "GET /delegate_authentication/" + id} {
+	for _, request := range []string{"POST /authentications", "GET /authentications/" + id,
+		"POST /authentications/" + id + "/cancel", "GET /delegate_authentication/" + id} {
 		method, path, _ := strings.Cut(request, " ")
 		body := direct
 		if strings.HasSuffix(path, "/cancel") {
@@ -52,8 +53,8 @@ func TestG11StoreAwayIsNoFaultOfTheProgram(t *testing.T) {
 }
 
 // TestG11OperationsBesideAuthAreOneLine: as TestG11EveryRequestIsOneLine, for the operations beside /preauth, /auth and
-// /postauth. Each request, good or refused, is one line and one count, and none that a client has to answer for is counted
-// as a fault of the program.
+// /postauth. Each request, good or refused, is one line and one count, and none that a client has to answer for is
+// counted as a fault of the program.
 func TestG11OperationsBesideAuthAreOneLine(t *testing.T) {
 	t.Parallel()
 	d := newDay(rig.StartLegacy(t, rig.Plan{
@@ -74,35 +75,53 @@ func TestG11OperationsBesideAuthAreOneLine(t *testing.T) {
 		want          facts
 		id            *string // where the id in the answer goes
 	}{
-		{"create", "POST /authentications", direct, "/authentications", "authentications visa completed", about.and(facts{"http": 201.0, "status": "Y", "reference": "order 7", "code": nil}), &id},
-		{"create without mcc", "POST /authentications", direct.With(rig.Object{"mcc": nil}), "/authentications", "authentications visa invalid", about.and(facts{"http": 400.0, "code": "invalid", "elements": []any{"mcc"}}), nil},
-		{"create without content", "POST /authentications", "{", "/authentications", "authentications  malformed", facts{"http": 400.0, "code": "malformed", "last4": nil}, nil},
-		{"create for a browser", "POST /authentications", paged, "/authentications", "authentications visa requires_browser", card().and(facts{"http": 201.0}), &waiting},
+		{"create", "POST /authentications", direct, "/authentications", "authentications visa completed",
+			about.and(facts{"http": 201.0, "status": "Y", "reference": "order 7", "code": nil}), &id},
+		{"create without mcc", "POST /authentications", direct.With(rig.Object{"mcc": nil}), "/authentications",
+			"authentications visa invalid", about.and(facts{"http": 400.0, "code": "invalid", "elements": []any{"mcc"}}), nil},
+		{"create without content", "POST /authentications", "{", "/authentications", "authentications  malformed",
+			facts{"http": 400.0, "code": "malformed", "last4": nil}, nil},
+		{"create for a browser", "POST /authentications", paged, "/authentications", "authentications visa requires_browser",
+			card().and(facts{"http": 201.0}), &waiting},
 		{"cancel", "POST /authentications/WAITING/cancel", rig.Object{}, "/authentications/ID/cancel", "authentication visa cancelled", facts{"http": 200.0}, nil},
-		{"cancel what is over", "POST /authentications/ID/cancel", rig.Object{}, "/authentications/ID/cancel", "authentications/ID/cancel  final", facts{"http": 409.0, "code": "final"}, nil},
-		{"read", "GET /authentications/ID", nil, "/authentications/ID", "authentication visa completed", about.and(facts{"http": 200.0, "reference": "order 7"}), nil},
-		{"read what is not there", "GET /authentications/NONE", nil, "/authentications/ID", "authentication  not-found", facts{"http": 404.0, "code": "not-found"}, nil},
+		{"cancel what is over", "POST /authentications/ID/cancel", rig.Object{}, "/authentications/ID/cancel",
+			"authentications/ID/cancel  final", facts{"http": 409.0, "code": "final"}, nil},
+		{"read", "GET /authentications/ID", nil, "/authentications/ID", "authentication visa completed",
+			about.and(facts{"http": 200.0, "reference": "order 7"}), nil},
+		{"read what is not there", "GET /authentications/NONE", nil, "/authentications/ID", "authentication  not-found",
+			facts{"http": 404.0, "code": "not-found"}, nil},
 		{"list", "GET /authentications?last4=7890", nil, "/authentications", "authentications  ok", facts{"http": 200.0}, nil},
-		{"list with a fault", "GET /authentications?last4=78", nil, "/authentications", "authentications  invalid", facts{"http": 400.0, "code": "invalid", "elements": []any{"last4"}}, nil},
-		{"search", "POST /authentications/search", rig.Object{"acctNumber": rig.EnrolledPAN}, "/authentications/search", "authentications/search  ok", facts{"http": 200.0}, nil},
+		{"list with a fault", "GET /authentications?last4=78", nil, "/authentications", "authentications  invalid",
+			facts{"http": 400.0, "code": "invalid", "elements": []any{"last4"}}, nil},
+		{"search", "POST /authentications/search", rig.Object{"acctNumber": rig.EnrolledPAN}, "/authentications/search",
+			"authentications/search  ok", facts{"http": 200.0}, nil},
 		{"outcome", "POST /outcome", rig.Object{"threeDSServerTransID": "ID"}, "/outcome", "authentication visa completed", facts{"http": 200.0}, nil},
 		{"outcome without an id", "POST /outcome", rig.Object{}, "/outcome", "outcome  invalid", facts{"http": 400.0, "code": "invalid"}, nil},
 		{"lookup", "POST /lookup", rig.Object{"acctNumber": rig.EnrolledPAN}, "/lookup", "lookup  ok", facts{"http": 200.0, "bin": "40000012", "last4": "7890"}, nil},
-		{"lookup of nonsense", "POST /lookup", rig.Object{"acctNumber": "12"}, "/lookup", "lookup  invalid", facts{"http": 400.0, "elements": []any{"acctNumber"}}, nil},
+		{"lookup of nonsense", "POST /lookup", rig.Object{"acctNumber": "12"}, "/lookup", "lookup  invalid",
+			facts{"http": 400.0, "elements": []any{"acctNumber"}}, nil},
 		{"explain", "POST /explain", direct, "/explain", "explain  ok", facts{"http": 200.0}, nil},
-		{"add an endpoint", "POST /webhook-endpoints", rig.Object{"url": "http://127.0.0.1:9/hook"}, "/webhook-endpoints", "webhook-endpoints  ok", facts{"http": 201.0}, &hook},
-		{"add an endpoint without URL", "POST /webhook-endpoints", rig.Object{}, "/webhook-endpoints", "webhook-endpoints  invalid", facts{"http": 400.0, "elements": []any{"url"}}, nil},
+		{"add an endpoint", "POST /webhook-endpoints", rig.Object{"url": "http://127.0.0.1:9/hook"}, "/webhook-endpoints",
+			"webhook-endpoints  ok", facts{"http": 201.0}, &hook},
+		{"add an endpoint without URL", "POST /webhook-endpoints", rig.Object{}, "/webhook-endpoints",
+			"webhook-endpoints  invalid", facts{"http": 400.0, "elements": []any{"url"}}, nil},
 		{"list endpoints", "GET /webhook-endpoints", nil, "/webhook-endpoints", "webhook-endpoints  ok", facts{"http": 200.0}, nil},
-		{"change an endpoint", "PATCH /webhook-endpoints/HOOK", rig.Object{"disabled": false}, "/webhook-endpoints/ID", "webhook-endpoints/ID  ok", facts{"http": 200.0}, nil},
-		{"test an endpoint", "POST /webhook-endpoints/HOOK/test", rig.Object{}, "/webhook-endpoints/ID/test", "webhook-endpoints/ID/test  ok", facts{"http": 200.0}, nil},
-		{"rotate a secret", "POST /webhook-endpoints/HOOK/rotate", rig.Object{}, "/webhook-endpoints/ID/rotate", "webhook-endpoints/ID/rotate  ok", facts{"http": 200.0}, nil},
+		{"change an endpoint", "PATCH /webhook-endpoints/HOOK", rig.Object{"disabled": false}, "/webhook-endpoints/ID",
+			"webhook-endpoints/ID  ok", facts{"http": 200.0}, nil},
+		{"test an endpoint", "POST /webhook-endpoints/HOOK/test", rig.Object{}, "/webhook-endpoints/ID/test",
+			"webhook-endpoints/ID/test  ok", facts{"http": 200.0}, nil},
+		{"rotate a secret", "POST /webhook-endpoints/HOOK/rotate", rig.Object{}, "/webhook-endpoints/ID/rotate",
+			"webhook-endpoints/ID/rotate  ok", facts{"http": 200.0}, nil},
 		{"remove an endpoint", "DELETE /webhook-endpoints/HOOK", nil, "/webhook-endpoints/ID", "webhook-endpoints/ID  ok", facts{"http": 204.0}, nil},
 		{"list events", "GET /events", nil, "/events", "events  ok", facts{"http": 200.0}, nil},
 		{"read an unknown event", "GET /events/evt_none", nil, "/events/ID", "events/ID  not-found", facts{"http": 404.0}, nil},
 		{"resend an unknown event", "POST /events/evt_none/resend", rig.Object{}, "/events/ID/resend", "events/ID/resend  not-found", facts{"http": 404.0}, nil},
-		{"open a session without content", "POST /delegate_authentication", rig.Object{}, "/delegate_authentication", "delegate_authentication  invalid_request", facts{"http": 400.0}, nil},
-		{"read an unknown session", "GET /delegate_authentication/NONE", nil, "/delegate_authentication/ID", "delegate_authentication  invalid_request", facts{"http": 404.0}, nil},
-		{"send an unknown session", "POST /delegate_authentication/NONE/authenticate", rig.Object{}, "/delegate_authentication/ID/authenticate", "delegate_authentication  invalid_request", facts{"http": 404.0}, nil},
+		{"open a session without content", "POST /delegate_authentication", rig.Object{}, "/delegate_authentication",
+			"delegate_authentication  invalid_request", facts{"http": 400.0}, nil},
+		{"read an unknown session", "GET /delegate_authentication/NONE", nil, "/delegate_authentication/ID",
+			"delegate_authentication  invalid_request", facts{"http": 404.0}, nil},
+		{"send an unknown session", "POST /delegate_authentication/NONE/authenticate", rig.Object{},
+			"/delegate_authentication/ID/authenticate", "delegate_authentication  invalid_request", facts{"http": 404.0}, nil},
 	} {
 		method, path, _ := strings.Cut(tt.request, " ")
 		path = strings.NewReplacer("NONE", rig.NewUUID(), "WAITING", waiting, "ID", id, "HOOK", hook).Replace(path)

@@ -110,7 +110,8 @@ func card() facts { return facts{"scheme": "visa", "bin": "40000012", "last4": "
 // newID is a fresh threeDSServerTransID for EnrolledPAN.
 func (d *day) newID() (id string) {
 	d.T.Helper()
-	d.step("preauth", line{[3]string{"preauth", "visa", "ok"}, card().and(facts{"operation": "/preauth", "http": 200.0, "merchant": "Shop", "code": nil})}, func() {
+	d.step("preauth", line{[3]string{"preauth", "visa", "ok"},
+		card().and(facts{"operation": "/preauth", "http": 200.0, "merchant": "Shop", "code": nil})}, func() {
 		id = d.Preauth(rig.EnrolledPAN).Text("threeDSServerTransID")
 	})
 	if got := requestLines(d.T, d.Log.String())[d.lines-1]; got["id"] != id {
@@ -178,7 +179,8 @@ func (d *day) preauths() {
 	d.newID()
 	ask("preauth of a card that is not enrolled", rig.Object{"acctNumber": "9000100111111111"},
 		line{[3]string{"preauth", "", "305"}, facts{"http": 400.0, "code": "305", "bin": "90001001", "last4": "1111", "scheme": nil}})
-	ask("preauth without a card", rig.Object{}, line{[3]string{"preauth", "", "201"}, facts{"http": 400.0, "code": "201", "elements": []any{"acctNumber"}, "bin": nil}})
+	ask("preauth without a card", rig.Object{}, line{[3]string{"preauth", "", "201"},
+		facts{"http": 400.0, "code": "201", "elements": []any{"acctNumber"}, "bin": nil}})
 	ask("preauth with too short a card number", rig.Object{"acctNumber": "123"},
 		line{[3]string{"preauth", "", "203"}, facts{"code": "203", "elements": []any{"acctNumber"}, "last4": nil}})
 	ask("preauth with an unknown ds", rig.Object{"acctNumber": rig.EnrolledPAN, "ds": "nobody"},
@@ -252,7 +254,8 @@ func (d *day) directoryFaults() {
 		d.Directory.Play(answer)
 		defer d.Directory.Play(nil)
 		id := d.newID()
-		d.auth(name, rig.BrowserRequest("2.2.0", rig.EnrolledPAN, id, "U"), line{[3]string{"auth", "visa", outcome}, facts{"http": 400.0, "code": code, "id": id}.and(more)})
+		d.auth(name, rig.BrowserRequest("2.2.0", rig.EnrolledPAN, id, "U"),
+			line{[3]string{"auth", "visa", outcome}, facts{"http": 400.0, "code": code, "id": id}.and(more)})
 	}
 	play("auth that the directory refuses", "305", "305", facts{"component": "D", "elements": nil, "detail": nil}, func(w http.ResponseWriter, areq rig.Object) {
 		_, _ = w.Write(rig.Marshal(rig.Object{
@@ -260,7 +263,8 @@ func (d *day) directoryFaults() {
 			"errorDetail": "acctNumber", "errorMessageType": "AReq", "threeDSServerTransID": areq["threeDSServerTransID"],
 		}))
 	})
-	play("auth answered without JSON", "101", "101", facts{"component": "S", "status": nil}, func(w http.ResponseWriter, _ rig.Object) { _, _ = w.Write([]byte("<html>")) })
+	play("auth answered without JSON", "101", "101",
+		facts{"component": "S", "status": nil}, func(w http.ResponseWriter, _ rig.Object) { _, _ = w.Write([]byte("<html>")) })
 	play("auth answered with a bad ARes", "203", "203", facts{"elements": []any{"eci"}}, func(w http.ResponseWriter, areq rig.Object) {
 		_, _ = w.Write(rig.Marshal(rig.ARes(areq, "Y").With(rig.Object{"eci": "5"})))
 	})
@@ -281,9 +285,11 @@ func (d *day) results() {
 	answer := d.auth("auth C", rig.BrowserRequest("2.2.0", rig.EnrolledPAN, id, "U"), line{[3]string{"auth", "visa", "C"}, facts{"status": "C", "id": id}})
 	d.Directory.SetAnswer(nil)
 	good := rig.Marshal(rig.RReq(d.Directory.Sent(id)[0], answer, "Y"))
-	about := card().and(facts{"id": id, "version": "2.2.0", "channel": "02", "category": "01", "acsTransID": answer["acsTransID"], "dsTransID": answer["dsTransID"]})
+	about := card().and(
+		facts{"id": id, "version": "2.2.0", "channel": "02", "category": "01", "acsTransID": answer["acsTransID"], "dsTransID": answer["dsTransID"]})
 
-	fetch("postauth before the result", d.APIKey, id, line{[3]string{"postauth", "visa", "305"}, about.and(facts{"merchant": "Shop", "code": "305", "status": nil})})
+	fetch("postauth before the result", d.APIKey, id,
+		line{[3]string{"postauth", "visa", "305"}, about.and(facts{"merchant": "Shop", "code": "305", "status": nil})})
 	d.step("postauth that waits", line{[3]string{"postauth", "visa", "305"}, about.and(facts{"operation": "/postauth", "code": "305"})}, func() {
 		d.Post("/postauth?wait=1", rig.Object{"threeDSServerTransID": id})
 	})
@@ -295,15 +301,19 @@ func (d *day) results() {
 	post("a result", good, line{[3]string{"rreq", "visa", "Y"}, about.and(facts{
 		"http": 200.0, "merchant": "Shop", "status": "Y", "eci": "05", "resultsStatus": "01", "code": nil, "message": "RReq",
 	})})
-	post("a second result", rig.Marshal(rig.RReq(d.Directory.Sent(id)[0], answer, "N")), line{[3]string{"rreq", "visa", "301"}, facts{"code": "301", "id": id, "status": nil}})
-	fetch("postauth", d.APIKey, id, line{[3]string{"postauth", "visa", "Y"}, about.and(facts{"http": 200.0, "merchant": "Shop", "status": "Y", "eci": "05", "code": nil})})
-	fetch("postauth of another merchant", d.OtherAPIKey, id, line{[3]string{"postauth", "", "203"}, facts{"merchant": "Other", "code": "203", "scheme": nil, "id": id, "last4": nil}})
+	post("a second result", rig.Marshal(rig.RReq(d.Directory.Sent(id)[0], answer, "N")),
+		line{[3]string{"rreq", "visa", "301"}, facts{"code": "301", "id": id, "status": nil}})
+	fetch("postauth", d.APIKey, id, line{[3]string{"postauth", "visa", "Y"},
+		about.and(facts{"http": 200.0, "merchant": "Shop", "status": "Y", "eci": "05", "code": nil})})
+	fetch("postauth of another merchant", d.OtherAPIKey, id, line{[3]string{"postauth", "", "203"},
+		facts{"merchant": "Other", "code": "203", "scheme": nil, "id": id, "last4": nil}})
 	fetch("postauth of an unknown id", d.APIKey, rig.NewUUID(), line{[3]string{"postauth", "", "203"}, facts{"code": "203"}})
 	d.step("postauth without an id", line{[3]string{"postauth", "", "201"}, facts{"code": "201", "elements": []any{"threeDSServerTransID"}}},
 		func() { d.Post("/postauth", rig.Object{}) })
 
 	stranger := rig.RReq(d.Directory.Sent(id)[0], answer, "Y").With(rig.Object{"threeDSServerTransID": rig.NewUUID()})
-	post("a result of an unknown transaction", rig.Marshal(stranger), line{[3]string{"rreq", "", "301"}, facts{"code": "301", "merchant": nil, "id": stranger["threeDSServerTransID"]}})
+	post("a result of an unknown transaction", rig.Marshal(stranger),
+		line{[3]string{"rreq", "", "301"}, facts{"code": "301", "merchant": nil, "id": stranger["threeDSServerTransID"]}})
 	post("a result that is not JSON", []byte("hello"), line{[3]string{"rreq", "", "101"}, facts{"code": "101", "message": nil}})
 	d.step("an Erro of the directory", line{[3]string{"rreq", "", "erro"}, facts{"message": "Erro", "code": "405", "component": "D", "http": 200.0}}, func() {
 		_, _, err := d.Directory.Post(d.Site.ResultsURL, rig.Marshal(rig.Object{
@@ -364,7 +374,8 @@ func (d *day) former() {
 	form("enrolled without an amount", "/enrolled", rig.With(rig.Purchase(rig.V1Visa), "amount"),
 		line{[3]string{"enrolled", "", "presence"}, facts{"http": 400.0, "code": "presence", "elements": []any{"amount"}}})
 	signed := rig.V1Issuers()["visa"].Sign(req.Answer(rig.V1Visa, "Y"))
-	form("check", "/check", url.Values{"pares": {signed}}, line{[3]string{"check", "visa", "Y"}, facts{"http": 200.0, "status": "Y", "id": req.Message.ID, "last4": rig.V1Visa[12:]}})
+	form("check", "/check", url.Values{"pares": {signed}}, line{[3]string{"check", "visa", "Y"},
+		facts{"http": 200.0, "status": "Y", "id": req.Message.ID, "last4": rig.V1Visa[12:]}})
 	form("check of nonsense", "/check", url.Values{"pares": {"bm9uc2Vuc2U="}},
 		line{[3]string{"check", "", "refused"}, facts{"http": 400.0, "code": "invalid_param", "elements": []any{"pares"}}})
 	d.step("check with a wrong key", line{[3]string{"check", "", "unauthorized"}, facts{"operation": "/check", "http": 401.0, "merchant": nil}},

@@ -146,7 +146,8 @@ func TestTraces(t *testing.T) {
 	}
 
 	asked := c.One(t, "POST /enrolled", "scheme", "visa")
-	if got := c.Below(asked); !strings.HasPrefix(got, "VEReq") || rig.AttributeOf(asked.Attributes, "outcome") != "Y" || rig.AttributeOf(asked.Attributes, "messageId") == "" {
+	if got := c.Below(asked); !strings.HasPrefix(got, "VEReq") || rig.AttributeOf(asked.Attributes, "outcome") != "Y" ||
+		rig.AttributeOf(asked.Attributes, "messageId") == "" {
 		t.Errorf("/enrolled: %v, and within it %s", asked, got)
 	}
 	if preq := c.Named("PReq", "scheme", "visa"); len(preq) == 0 || len(preq[0].ParentSpanId) != 0 {
@@ -247,7 +248,8 @@ func TestTracingOfTheEnvironment(t *testing.T) {
 	before := len(other.Raw)
 	mine, secret := rig.NewCollector(t, ca), filepath.Join(t.TempDir(), "collector.secret")
 	rig.WriteFile(t, secret, []byte("X-Token: psst\n"))
-	on := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: "tracing: {endpoint: " + mine.Server.URL + ", ca: ca.pem, headers: " + secret + ", sampling_fraction: 1}"})
+	on := rig.StartSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: "tracing: {endpoint: " + mine.Server.URL +
+		", ca: ca.pem, headers: " + secret + ", sampling_fraction: 1}"})
 	req = on.Request("2.2.0")
 	on.Through(req)
 	rig.Must(t, on.Stop())

@@ -45,8 +45,8 @@ func restsIn(data []byte) string {
 	return ""
 }
 
-// TestA4NoCardNumberRests: in nine spellings a card number is typed into every field that a person or a request can fill,
-// and it is in no file, log line, audit trail, journal, export or backup. A name or a label with one is refused,
+// TestA4NoCardNumberRests: in nine spellings a card number is typed into every field that a person or a request can
+// fill, and it is in no file, log line, audit trail, journal, export or backup. A name or a label with one is refused,
 // a reference is kept without it, and no answer repeats it.
 func TestA4NoCardNumberRests(t *testing.T) {
 	t.Parallel()
@@ -79,12 +79,13 @@ func TestA4NoCardNumberRests(t *testing.T) {
 	}
 	for name, text := range spellingsOf(typedPAN) {
 		for path, bodies := range map[string][]rig.Object{
-			"keys":              {{"merchant": "Shop", "label": text}},
-			"merchants":         {{"name": text}, {"name": "New", "requestor_name": text}, {"name": "New", "merchant_name": text}},
-			"tokens":            {{"name": text, "role": "viewer"}, {"name": "new", "role": "viewer", "merchant": text}},
-			"operators":         {{"name": text, "role": "viewer"}, {"name": "new", "role": "viewer", "merchant": text}},
-			"webhook-endpoints": {{"merchant": "Shop", "url": "https://shop.example/" + strings.ReplaceAll(text, " ", "%20")}, {"merchant": "Shop", "url": "https://shop.example/", "description": text}},
-			"journal/erase":     {{"merchant": text}},
+			"keys":      {{"merchant": "Shop", "label": text}},
+			"merchants": {{"name": text}, {"name": "New", "requestor_name": text}, {"name": "New", "merchant_name": text}},
+			"tokens":    {{"name": text, "role": "viewer"}, {"name": "new", "role": "viewer", "merchant": text}},
+			"operators": {{"name": text, "role": "viewer"}, {"name": "new", "role": "viewer", "merchant": text}},
+			"webhook-endpoints": {{"merchant": "Shop", "url": "https://shop.example/" + strings.ReplaceAll(text, " ", "%20")},
+				{"merchant": "Shop", "url": "https://shop.example/", "description": text}},
+			"journal/erase": {{"merchant": text}},
 		} {
 			for _, body := range bodies {
 				code, answer := admin("POST", path, body)
@@ -102,8 +103,9 @@ func TestA4NoCardNumberRests(t *testing.T) {
 		for _, args := range [][]string{
 			{"key", "create", "--name", text}, {"key", "create", "--name", "Shop", "--label", text}, {"token", "create", "--role", "viewer", "--name", text},
 			{"token", "create", "--role", "viewer", "--name", "x", "--merchant", text}, {"operator", "invite", "--role", "viewer", "--name", text},
-			{"merchant", "add", text}, {"webhook", "add", "--merchant", text, "https://shop.example/"}, {"webhook", "add", "--merchant", "Shop", "https://shop.example/" + text},
-			{"token", "revoke", text}, {"operator", "remove", text}, {"webhook", "remove", "--merchant", "Shop", text}, {"merchant", "remove", text},
+			{"merchant", "add", text}, {"webhook", "add", "--merchant", text, "https://shop.example/"},
+			{"webhook", "add", "--merchant", "Shop", "https://shop.example/" + text}, {"token", "revoke", text},
+			{"operator", "remove", text}, {"webhook", "remove", "--merchant", "Shop", text}, {"merchant", "remove", text},
 		} {
 			var out strings.Builder
 			if code := rig.Run(t.Context(), append(args, "--config", s.ConfigFile), strings.NewReader(""), &out, &out); code == 0 {
@@ -111,7 +113,8 @@ func TestA4NoCardNumberRests(t *testing.T) {
 			}
 		}
 		for _, args := range [][]string{
-			{"journal", "search", "--reference", text}, {"journal", "search", "--acs", text}, {"audit", "search", "--object", text}, {"journal", "export", "--merchant", text},
+			{"journal", "search", "--reference", text}, {"journal", "search", "--acs", text},
+			{"audit", "search", "--object", text}, {"journal", "export", "--merchant", text},
 		} {
 			var out strings.Builder
 			rig.Run(t.Context(), append(args, "--config", s.ConfigFile), strings.NewReader(""), &out, &out)
@@ -122,7 +125,8 @@ func TestA4NoCardNumberRests(t *testing.T) {
 		if restsIn(answer) != "" {
 			t.Errorf("%s X-Reference: %d %s", name, res.StatusCode, answer)
 		}
-		res, answer = s.Call("POST", "/authentications", s.APIKey, rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN, "").With(rig.Object{"reference": text, "messageType": nil, "threeDSServerTransID": nil}))
+		res, answer = s.Call("POST", "/authentications", s.APIKey, rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN,
+			"").With(rig.Object{"reference": text, "messageType": nil, "threeDSServerTransID": nil}))
 		if res.StatusCode != 201 || restsIn(answer) != "" {
 			t.Errorf("%s reference: %d %s", name, res.StatusCode, answer)
 		}
@@ -131,7 +135,9 @@ func TestA4NoCardNumberRests(t *testing.T) {
 			"email", "acctID", "threeDSRequestorURL", "mcc", "ds", "messageVersion", "purchaseCurrency", "browserLanguage", "billAddrLine1",
 		} {
 			id := s.Preauth(rig.EnrolledPAN).Text("threeDSServerTransID")
-			s.Call("POST", "/auth", s.APIKey, rig.BrowserRequest("2.2.0", rig.EnrolledPAN, id, "U").With(rig.Object{field: text}), "Idempotency-Key", text+field, "X-Request-Id", text)
+			s.Call("POST", "/auth", s.APIKey,
+				rig.BrowserRequest("2.2.0", rig.EnrolledPAN, id, "U").With(rig.Object{field: text}), "Idempotency-Key", text+field,
+				"X-Request-Id", text)
 		}
 		s.Call("POST", "/auth", s.APIKey, good.With(rig.Object{text: text}))
 	}
@@ -139,7 +145,8 @@ func TestA4NoCardNumberRests(t *testing.T) {
 	written := map[string][]byte{}
 	for _, args := range [][]string{
 		{"journal", "export"}, {"journal", "export", "--format", "csv"}, {"journal", "search", "--limit", "1000", "--json"}, {"audit", "export"},
-		{"audit", "search", "--limit", "10000"}, {"backup", "-"}, {"backup", "--journal", "-"}, {"key", "list"}, {"token", "list"}, {"operator", "list"}, {"merchant", "list"},
+		{"audit", "search", "--limit", "10000"}, {"backup", "-"}, {"backup", "--journal", "-"}, {"key", "list"},
+		{"token", "list"}, {"operator", "list"}, {"merchant", "list"},
 	} {
 		written[strings.Join(args, " ")] = []byte(command(s, "", args...))
 	}

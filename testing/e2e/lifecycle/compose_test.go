@@ -30,7 +30,8 @@ func readDeployed(t *testing.T, name string) manifest {
 	return m
 }
 
-// TestDeployedMemoryLimitsFit: GOMEMLIMIT is four fifths of the memory that the process may have, wherever it is deployed.
+// TestDeployedMemoryLimitsFit: GOMEMLIMIT is four fifths of the memory that the process may have,
+// wherever it is deployed.
 func TestDeployedMemoryLimitsFit(t *testing.T) {
 	unit := map[string]string{}
 	for line := range strings.Lines(string(rig.ReadFile(t, filepath.Join(rig.DeployDir, "systemd/threeds.service")))) {

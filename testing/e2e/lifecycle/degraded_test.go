@@ -166,7 +166,8 @@ func TestD104UnreadableFileAtAReload(t *testing.T) {
 	if sent := s.Through(s.Request("2.2.0")); sent.Text("threeDSRequestorID") != "AnotherID" {
 		t.Errorf("the rest of the configuration is not in use: %v", sent["threeDSRequestorID"])
 	}
-	if _, _, err := config.Load(s.ConfigFile, time.Now()); err == nil || !strings.Contains(err.Error(), "threeds.yaml:") || !strings.Contains(err.Error(), "directories[1].client_cert.key") {
+	if _, _, err := config.Load(s.ConfigFile, time.Now()); err == nil || !strings.Contains(err.Error(), "threeds.yaml:") ||
+		!strings.Contains(err.Error(), "directories[1].client_cert.key") {
 		t.Errorf("at the start: %v", err)
 	}
 	res, err := http.Get(s.ConsoleURL + "/readyz")

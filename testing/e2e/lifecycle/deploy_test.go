@@ -128,7 +128,9 @@ func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	all := manifests(t)
 	for name, m := range all {
-		if kind, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"ConfigMap", "Secret", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Job"}, kind) || m.at("metadata", "namespace") != nil {
+		if kind, _, _ := strings.Cut(name, "/"); !slices.Contains(
+			[]string{"ConfigMap", "Secret", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "Job"}, kind) ||
+			m.at("metadata", "namespace") != nil {
 			t.Errorf("%s: not something that belongs to whatever namespace it is put into", name)
 		}
 	}
@@ -151,7 +153,8 @@ func TestKubernetes(t *testing.T) {
 	}
 	for _, name := range []string{"threeds-api", "threeds-results", "threeds-browser"} {
 		s := all["Service/"+name]
-		if !reflect.DeepEqual(s.at("spec", "selector"), labels) || ports[s.text("spec", "ports", 0, "targetPort")] == "" || "threeds-"+s.text("spec", "ports", 0, "targetPort") != name {
+		if !reflect.DeepEqual(s.at("spec", "selector"), labels) || ports[s.text("spec", "ports", 0, "targetPort")] == "" ||
+			"threeds-"+s.text("spec", "ports", 0, "targetPort") != name {
 			t.Errorf("service %s leads nowhere", name)
 		}
 	}
@@ -263,7 +266,8 @@ func TestKubernetes(t *testing.T) {
 func TestImageVersion(t *testing.T) {
 	t.Parallel()
 	sh := rig.FindTool(t, "sh", "the line of the Containerfile that builds")
-	line := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*) -o /out/threeds (\./cmd/threeds)$`).FindSubmatch(rig.ReadFile(t, rig.DeployDir+"/Containerfile"))
+	line := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*) -o /out/threeds (\./cmd/threeds)$`).FindSubmatch(
+		rig.ReadFile(t, rig.DeployDir+"/Containerfile"))
 	if line == nil {
 		t.Fatal("the Containerfile does not build the program")
 	}
@@ -338,7 +342,8 @@ func TestSystemd(t *testing.T) {
 		}
 		rig.WriteFile(t, filepath.Join(dir, name), bytes.Replace(data, []byte("/usr/local/bin/threeds"), []byte("/bin/true"), 1))
 	}
-	if out, err := exec.Command(analyze, "verify", filepath.Join(dir, "threeds.service"), filepath.Join(dir, "threeds-api.socket")).CombinedOutput(); err != nil || len(out) > 0 {
+	if out, err := exec.Command(analyze, "verify", filepath.Join(dir, "threeds.service"),
+		filepath.Join(dir, "threeds-api.socket")).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("verify: %v\n%s", err, out)
 	}
 }

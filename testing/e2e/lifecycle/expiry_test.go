@@ -35,7 +35,8 @@ func TestEnds(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"directories[0].client_ca of visa", "directories[0].client_cert.cert of visa", "directories[0].server_ca of visa", "results.tls.cert of "}; !slices.Equal(keys, want) {
+	if want := []string{"directories[0].client_ca of visa", "directories[0].client_cert.cert of visa",
+		"directories[0].server_ca of visa", "results.tls.cert of "}; !slices.Equal(keys, want) {
 		t.Errorf("metrics of %q, want %q", keys, want)
 	}
 	proc.End(syscall.SIGTERM)

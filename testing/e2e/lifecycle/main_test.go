@@ -1,4 +1,5 @@
-// Package lifecycle tests how servers start, reload, restart, end and are deployed, with the program in processes of its own.
+// Package lifecycle tests how servers start, reload, restart, end and are deployed, with the program
+// in processes of its own.
 package lifecycle
 
 import (

@@ -287,7 +287,8 @@ func TestReloadKeepsV1Ranges(t *testing.T) {
 	ds := rig.NewV1Directory(t, ca)
 	section := rig.V1Section(t, ca, ds.Server.URL)
 	section = strings.Replace(section, "scheme: visa,", "scheme: visa, card_ranges: {acquirer_bin: 400551, merchant_id: ranges},", 1)
-	ds.Play(rig.V1Body("<CRRes><version>1.0.2</version><CR><begin>4900000000000</begin><end>4900000009999</end><action>A</action></CR><serialNumber>1</serialNumber></CRRes>"))
+	ds.Play(rig.V1Body(
+		"<CRRes><version>1.0.2</version><CR><begin>4900000000000</begin><end>4900000009999</end><action>A</action></CR><serialNumber>1</serialNumber></CRRes>"))
 	plain, proc := rig.SpawnSite(t, ca, rig.NewWire(t, ca), rig.Plan{Sections: section})
 	s := &rig.LegacySite{Site: plain, V1: ds}
 	enrolled := func() string {
@@ -307,7 +308,8 @@ func TestReloadKeepsV1Ranges(t *testing.T) {
 // certified is the names in the certificate of the results listener.
 func certified(t *testing.T, s *rig.Site, ca *rig.Authority) []string {
 	t.Helper()
-	conn, err := tls.Dial("tcp", rig.HostOf(t, s.ResultsURL), &tls.Config{RootCAs: ca.Pool(), ServerName: "127.0.0.1", Certificates: []tls.Certificate{ca.Issue("rreq.ds.example")}})
+	conn, err := tls.Dial("tcp", rig.HostOf(t, s.ResultsURL),
+		&tls.Config{RootCAs: ca.Pool(), ServerName: "127.0.0.1", Certificates: []tls.Certificate{ca.Issue("rreq.ds.example")}})
 	if err != nil {
 		t.Fatal(err)
 	}

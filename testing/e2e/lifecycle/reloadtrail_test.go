@@ -23,8 +23,8 @@ func reloads(s *rig.Site) (all []operator.Entry) {
 	return all
 }
 
-// TestK10ReloadsAreInTheAuditTrail: each configuration that a node has taken up while it serves has a line, with the node,
-// what made it look, and the hashes of before and after, which /readyz has, too. One that was refused has none.
+// TestK10ReloadsAreInTheAuditTrail: each configuration that a node has taken up while it serves has a line, with the
+// node, what made it look, and the hashes of before and after, which /readyz has, too. One that was refused has none.
 func TestK10ReloadsAreInTheAuditTrail(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)

@@ -103,7 +103,8 @@ func (v *supervisor) launch(config string, env ...string) *rig.Process {
 	v.t.Helper()
 	p := &rig.Process{T: v.t}
 	p.Cmd = exec.Command("sh", "-c", `LISTEN_PID=${PID:-$$} exec threeds serve --config "$1"`, "sh", config)
-	p.Cmd.Env = append(append(os.Environ(), "LISTEN_FDS="+strconv.Itoa(len(v.files)), "LISTEN_FDNAMES="+strings.Join(v.names, ":"), "NOTIFY_SOCKET="+v.notify), env...)
+	p.Cmd.Env = append(append(os.Environ(), "LISTEN_FDS="+strconv.Itoa(len(v.files)),
+		"LISTEN_FDNAMES="+strings.Join(v.names, ":"), "NOTIFY_SOCKET="+v.notify), env...)
 	p.Cmd.ExtraFiles = v.files
 	p.Start()
 	return p
@@ -256,7 +257,8 @@ func TestSocketsRefused(t *testing.T) {
 		{[]string{"LISTEN_FDS=", "LISTEN_FDNAMES="}, "api.listen: listen tcp 192.0.2.1:1", nil},
 		{[]string{"LISTEN_FDS=0", "LISTEN_FDNAMES="}, "api.listen: listen tcp 192.0.2.1:1", nil},
 		{[]string{"LISTEN_FDS=1", "LISTEN_FDNAMES=api"}, "results.listen: listen tcp 192.0.2.1:2", nil},
-		{[]string{"LISTEN_FDNAMES=api:results:browser"}, `connections to it are not answered: stop its unit, or set the key","socket":"browser","key":"browser.url"`, nil},
+		{[]string{"LISTEN_FDNAMES=api:results:browser"},
+			`connections to it are not answered: stop its unit, or set the key","socket":"browser","key":"browser.url"`, nil},
 		{[]string{"LISTEN_FDNAMES=api:results:metrics"}, `"socket":"metrics","key":"console.metrics_listen"`, nil},
 		{nil, `socket "console" of the service manager: not a socket to accept on`, plain},
 		{nil, `socket "console" of the service manager: not a TCP socket`, local},

@@ -135,7 +135,8 @@ func certify(ts *testscript.TestScript, _ bool, args []string) {
 	root = sign(root, root, key.Public(), "ca.pem")
 	sign(&x509.Certificate{Subject: request.Subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}},
 		root, request.PublicKey, args[1])
-	sign(&x509.Certificate{Subject: pkix.Name{CommonName: "server"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, root, key.Public(), "server.pem")
+	sign(
+		&x509.Certificate{Subject: pkix.Name{CommonName: "server"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, root, key.Public(), "server.pem")
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs("server.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
@@ -154,8 +155,8 @@ func installCert(s *rig.Site, name string) {
 	cert(s, 0, "install", "visa", signNewKey(s, name))
 }
 
-// installCertSoon is installCert for a certificate that comes into use by itself, some seconds later, and returns when. The
-// seconds are more if the machine is too slow to install it before they are over.
+// installCertSoon is installCert for a certificate that comes into use by itself, some seconds later, and returns when.
+// The seconds are more if the machine is too slow to install it before they are over.
 func installCertSoon(s *rig.Site, name string) (at time.Time) {
 	s.T.Helper()
 	file := signNewKey(s, name)
@@ -219,13 +220,14 @@ func TestD145DirectoryWithoutACertificateIsDegraded(t *testing.T) {
 	if !strings.Contains(s.Log.String(), "a part of the server is no longer degraded") {
 		t.Error("the log does not say that the directory works")
 	}
-	if end := s.Metric(`threeds_certificate_not_after_timestamp_seconds{key="directories[0].client_cert",scheme="visa"}`); time.Until(time.Unix(int64(end), 0)) < time.Hour {
+	if end := s.Metric(
+		`threeds_certificate_not_after_timestamp_seconds{key="directories[0].client_cert",scheme="visa"}`); time.Until(time.Unix(int64(end), 0)) < time.Hour {
 		t.Errorf("the metrics have the end %v", end)
 	}
 }
 
-// TestD145NodesChangeOverWithoutARestart has two nodes on one database. Certificates come into use on both at their time, or
-// within seconds. Connections under the former one are closed when nothing is under way on them.
+// TestD145NodesChangeOverWithoutARestart has two nodes on one database. Certificates come into use on both at their
+// time, or within seconds. Connections under the former one are closed when nothing is under way on them.
 func TestD145NodesChangeOverWithoutARestart(t *testing.T) {
 	t.Parallel()
 	place := fmt.Sprintf("store: {url: %q}\nkeys: %s", pgtest.Get(t).Schema(t), filepath.Join(t.TempDir(), "keys.json"))
@@ -301,8 +303,8 @@ func TestD145NodesChangeOverWithoutARestart(t *testing.T) {
 	}
 }
 
-// TestD145ExpiredManagedCertificateDegrades: a managed certificate that ends while the server runs degrades its directory
-// with an error in the log, and a restart and a reload are not held up by it.
+// TestD145ExpiredManagedCertificateDegrades: a managed certificate that ends while the server runs degrades its
+// directory with an error in the log, and a restart and a reload are not held up by it.
 func TestD145ExpiredManagedCertificateDegrades(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)
@@ -367,8 +369,8 @@ func TestD145FilesGiveWayToManaged(t *testing.T) {
 	}
 }
 
-// TestD145ChangeOverKeepsTheSecretsInUse: a node that changes over after a rotation of the key file goes on with the new
-// secret.
+// TestD145ChangeOverKeepsTheSecretsInUse: a node that changes over after a rotation of the key file goes
+// on with the new secret.
 func TestD145ChangeOverKeepsTheSecretsInUse(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)
@@ -398,8 +400,8 @@ func TestD145ChangeOverKeepsTheSecretsInUse(t *testing.T) {
 	}
 }
 
-// TestD145TestOfACertificateUsesForwardProxy: the command connects in the way that AReqs go, with the password of the proxy,
-// and tells its refusal from that of the directory server.
+// TestD145TestOfACertificateUsesForwardProxy: the command connects in the way that AReqs go, with the password of the
+// proxy, and tells its refusal from that of the directory server.
 func TestD145TestOfACertificateUsesForwardProxy(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)

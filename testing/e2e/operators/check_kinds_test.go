@@ -78,9 +78,11 @@ func TestCase09CheckAnAuthBody(t *testing.T) {
 	for name, o := range map[string]rig.Object{
 		"2.1.0": body("2.1.0"), "2.2.0": body("2.2.0"), "2.3.1": body("2.3.1"),
 		"an app": rig.AppRequest("2.2.0", rig.EnrolledPAN, checkedID), "an app without an id": rig.AppRequest("2.2.0", rig.EnrolledPAN, ""),
-		"3RI": rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN, checkedID), "with slips": body("2.2.0").With(rig.Object{"merchantCountryCode": "DK", "browserTZ": -60, "payTokenInd": false}),
+		"3RI":                                   rig.ThreeRIRequest("2.2.0", rig.EnrolledPAN, checkedID),
+		"with slips":                            body("2.2.0").With(rig.Object{"merchantCountryCode": "DK", "browserTZ": -60, "payTokenInd": false}),
 		"with members that the server replaces": body("2.2.0").With(rig.Object{"threeDSServerOperatorID": "x"}),
-		"with what has no meaning":              body("2.2.0").With(rig.Object{"payTokenSource": "02", "purchaseInstalData": "12", "payeeOrigin": "https://shop.example"}),
+		"with what has no meaning": body(
+			"2.2.0").With(rig.Object{"payTokenSource": "02", "purchaseInstalData": "12", "payeeOrigin": "https://shop.example"}),
 	} {
 		got := wantCheck(t, name, jsonOf(t, o), "auth-body")
 		if name == "with slips" && !slices.Equal(got.Corrected, []string{"/merchantCountryCode", "/browserTZ", "/payTokenInd"}) {
@@ -92,8 +94,11 @@ func TestCase09CheckAnAuthBody(t *testing.T) {
 	}
 	wantCheck(t, "no amount", jsonOf(t, body("2.2.0").With(rig.Object{"purchaseAmount": nil})), "auth-body", "201 /purchaseAmount")
 	wantCheck(t, "no id", jsonOf(t, body("2.2.0").With(rig.Object{"threeDSServerTransID": ""})), "auth-body", "201 /threeDSServerTransID")
-	wantCheck(t, "two faults", jsonOf(t, body("2.2.0").With(rig.Object{"mcc": "x", "mobilePhone": rig.Object{"cc": "x", "subscriber": "1"}})), "auth-body", "203 /mcc", "203 /mobilePhone/cc")
-	wantCheck(t, "an extension", jsonOf(t, body("2.2.0").With(rig.Object{"messageExtension": []rig.Object{{"id": "A", "name": "n", "criticalityIndicator": false}}})),
+	wantCheck(t, "two faults",
+		jsonOf(t, body("2.2.0").With(rig.Object{"mcc": "x", "mobilePhone": rig.Object{"cc": "x", "subscriber": "1"}})),
+		"auth-body", "203 /mcc", "203 /mobilePhone/cc")
+	wantCheck(t, "an extension",
+		jsonOf(t, body("2.2.0").With(rig.Object{"messageExtension": []rig.Object{{"id": "A", "name": "n", "criticalityIndicator": false}}})),
 		"auth-body", "201 /messageExtension/0/data")
 }
 
@@ -126,7 +131,8 @@ func TestD24CheckFindsWhatADirectoryRefuses(t *testing.T) {
 		{"2.3.1", rig.Object{"cardholderName": "Jørgen"}, nil},
 		{"2.3.1", rig.Object{"cardholderName": "Jane\u202eDoe"}, []string{"203 /cardholderName"}},
 		{"2.2.0", rig.Object{"acctInfo": rig.Object{"chAccAgeInd": "x\n"}}, []string{"203 /acctInfo/chAccAgeInd"}},
-		{"2.2.0", rig.Object{"messageExtension": []rig.Object{{"id": "A", "name": "n\t", "criticalityIndicator": false, "data": rig.Object{"a": "é\n"}}}}, []string{"203 /messageExtension/0/name"}},
+		{"2.2.0", rig.Object{"messageExtension": []rig.Object{{"id": "A", "name": "n\t", "criticalityIndicator": false,
+			"data": rig.Object{"a": "é\n"}}}}, []string{"203 /messageExtension/0/name"}},
 	} {
 		wantCheck(t, test.version+jsonOf(t, test.changes.With(nil)), whole(test.version, test.changes), "areq", test.faults...)
 	}
@@ -136,11 +142,18 @@ func TestD24CheckFindsWhatADirectoryRefuses(t *testing.T) {
 // what it was.
 func TestD24CheckReadsWhatPeopleHave(t *testing.T) {
 	t.Parallel()
-	creq := jsonOf(t, rig.Object{"messageType": "CReq", "messageVersion": "2.2.0", "threeDSServerTransID": checkedID, "acsTransID": checkedID, "challengeWindowSize": "05"})
-	cres := jsonOf(t, rig.Object{"messageType": "CRes", "messageVersion": "2.2.0", "threeDSServerTransID": checkedID, "acsTransID": checkedID, "challengeCompletionInd": "Y", "transStatus": "Y"})
+	creq := jsonOf(t, rig.Object{
+		"messageType": "CReq", "messageVersion": "2.2.0", "threeDSServerTransID": checkedID, "acsTransID": checkedID,
+		"challengeWindowSize": "05",
+	})
+	cres := jsonOf(t, rig.Object{
+		"messageType": "CRes", "messageVersion": "2.2.0", "threeDSServerTransID": checkedID, "acsTransID": checkedID,
+		"challengeCompletionInd": "Y", "transStatus": "Y",
+	})
 	raw, padded := base64.RawURLEncoding.EncodeToString([]byte(creq)), base64.StdEncoding.EncodeToString([]byte(creq))
 	bad := base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(creq, `"05"`, `"09"`, 1)))
-	pares := v1.Deflate([]byte(`<ThreeDSecure><Message id="m"><PARes id="p"><TX><status>Y</status></TX><pan>0000000000001234</pan></PARes></Message></ThreeDSecure>`))
+	pares := v1.Deflate([]byte(
+		`<ThreeDSecure><Message id="m"><PARes id="p"><TX><status>Y</status></TX><pan>0000000000001234</pan></PARes></Message></ThreeDSecure>`))
 	body := rig.BrowserRequest("2.2.0", rig.EnrolledPAN, checkedID, "U")
 	wantCheck(t, "creq", raw, "creq")
 	wantCheck(t, "creq, padded, in lines", padded[:60]+"\n"+padded[60:], "creq")
@@ -161,7 +174,10 @@ func TestD24CheckReadsWhatPeopleHave(t *testing.T) {
 		}
 	}
 	wantCheck(t, "no card", jsonOf(t, body.With(rig.Object{"acctNumber": "4000-0000-0103"})), "auth-body", "203 /acctNumber")
-	for name, text := range map[string]string{"words": "not a message", "torn": `{"messageType":`, "empty": "", "XML": "<a/>", "a form of something else": "a=b", "base64 of words": "bm90IGEgbWVzc2FnZQ"} {
+	for name, text := range map[string]string{
+		"words": "not a message", "torn": `{"messageType":`, "empty": "", "XML": "<a/>", "a form of something else": "a=b",
+		"base64 of words": "bm90IGEgbWVzc2FnZQ",
+	} {
 		if _, status := runCheckJSON(t, text); status != 2 {
 			t.Errorf("%s: status %d, want 2", name, status)
 		}
@@ -176,7 +192,8 @@ func TestD24CheckReadsWhatPeopleHave(t *testing.T) {
 // TestE4CheckReadsRequestLines: lines of this server's own request log say what was wrong with each request.
 func TestE4CheckReadsRequestLines(t *testing.T) {
 	t.Parallel()
-	good := `{"time":"2026-11-25T19:18:49Z","level":"INFO","msg":"request","operation":"/auth","merchant":"Shop","id":"` + checkedID + `","scheme":"visa","last4":"0103","status":"C","http":200,"ms":4.2,"from":"127.0.0.1"}`
+	good := `{"time":"2026-11-25T19:18:49Z","level":"INFO","msg":"request","operation":"/auth","merchant":"Shop","id":"` +
+		checkedID + `","scheme":"visa","last4":"0103","status":"C","http":200,"ms":4.2,"from":"127.0.0.1"}`
 	refused := `{"time":"2026-11-25T19:18:50Z","level":"INFO","msg":"request","operation":"/auth","http":400,"code":"203","elements":["purchaseAmount","email"],"ms":0.2,"from":"127.0.0.1"}`
 	gone := `{"time":"2026-11-25T19:18:51Z","level":"INFO","msg":"request","operation":"/postauth","aborted":true,"ms":0.2,"from":"127.0.0.1"}`
 	away := `{"time":"2026-11-25T19:18:52Z","level":"ERROR","msg":"request","operation":"/postauth","http":500,"code":"403","ms":0.2,"from":"127.0.0.1"}`
@@ -196,7 +213,8 @@ func TestE4CheckReadsRequestLines(t *testing.T) {
 	if status := rig.Run(t.Context(), []string{"check", "-"}, strings.NewReader(good+"\n"+other+"\n"+refused+"\n"+away), &out, &problems); status != 1 {
 		t.Errorf("status %d, want 1", status)
 	}
-	for _, want := range []string{`"/auth" was answered with HTTP 200`, `transStatus "C"`, "not judged: the messages themselves, which the request log does not hold, and 1 line about no request"} {
+	for _, want := range []string{`"/auth" was answered with HTTP 200`, `transStatus "C"`,
+		"not judged: the messages themselves, which the request log does not hold, and 1 line about no request"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in %s", want, out.String())
 		}
@@ -211,7 +229,8 @@ func TestE4CheckReadsRequestLines(t *testing.T) {
 	}
 }
 
-// hostileText has what a terminal obeys, what turns the direction of text, ends of lines that are none of ASCII, and a tag.
+// hostileText has what a terminal obeys, what turns the direction of text, ends of lines that are
+// none of ASCII, and a tag.
 const hostileText = "a\x1b[2Jb\u202ec\u2028d\u009be\u200ff\x7fg\U000e0041h"
 
 // wantHarmless says that a command has printed nothing that a terminal would obey. If isShown, the text was there.
@@ -225,14 +244,21 @@ func wantHarmless(t *testing.T, what, printed string, isShown bool) {
 	}
 }
 
-// TestR10aTextsOfOthersInATerminal: what others wrote reaches a terminal without characters that it would obey, whichever
-// command prints it, in JSON too.
+// TestR10aTextsOfOthersInATerminal: what others wrote reaches a terminal without characters that it would obey,
+// whichever command prints it, in JSON too.
 func TestR10aTextsOfOthersInATerminal(t *testing.T) {
 	t.Parallel()
-	ares := rig.Object{"messageType": "ARes", "messageVersion": "2.2.0", "transStatus": "R", "cardholderInfo": hostileText, "acsReferenceNumber": hostileText, hostileText: hostileText}
-	line := rig.Object{"level": "INFO", "msg": "request", "operation": hostileText, "merchant": hostileText, "detail": hostileText, "code": "203", "elements": []string{hostileText}}
+	ares := rig.Object{
+		"messageType": "ARes", "messageVersion": "2.2.0", "transStatus": "R", "cardholderInfo": hostileText,
+		"acsReferenceNumber": hostileText, hostileText: hostileText,
+	}
+	line := rig.Object{
+		"level": "INFO", "msg": "request", "operation": hostileText, "merchant": hostileText, "detail": hostileText,
+		"code": "203", "elements": []string{hostileText},
+	}
 	erro := rig.Object{"messageType": "Erro", "messageVersion": "2.2.0", "errorDetail": hostileText, "errorDescription": hostileText}
-	areq := rig.BrowserRequest("2.3.1", rig.EnrolledPAN, checkedID, "U").With(rig.Object{"messageType": "AReq", "cardholderName": hostileText, hostileText: hostileText})
+	areq := rig.BrowserRequest("2.3.1", rig.EnrolledPAN, checkedID,
+		"U").With(rig.Object{"messageType": "AReq", "cardholderName": hostileText, hostileText: hostileText})
 	for name, text := range map[string]string{"ARes": jsonOf(t, ares), "line of a log": jsonOf(t, line), "Erro": jsonOf(t, erro), "AReq": jsonOf(t, areq)} {
 		for _, command := range []string{"check", "explain", "check --json", "explain --json"} {
 			if strings.HasPrefix(command, "explain") && name != "AReq" {

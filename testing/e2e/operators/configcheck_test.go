@@ -91,11 +91,14 @@ func TestD109ConfigCheckFailsAsServe(t *testing.T) {
 		change func(dir string)
 		want   string
 	}{
-		"two faults":         {plan: rig.Plan{Sections: "limits: {per_directory: none}", Visa: "    refresh: 1"}, want: "limits.per_directory"},
-		"no certificate":     {change: func(dir string) { rig.Must(t, os.Remove(filepath.Join(dir, "client.pem"))) }, want: "client_cert.cert"},
-		"no key file":        {plan: rig.Plan{Store: `store: {url: "postgres://127.0.0.1:1/none?sslmode=disable"}` + "\nkeys: keys.json"}, want: "keys.json"},
-		"key file for all":   {plan: rig.Plan{Store: "keys: keys.json"}, change: func(dir string) { rig.Must(t, os.WriteFile(filepath.Join(dir, "keys.json"), nil, 0o644)) }, want: "mode 0644"},
-		"key file of no use": {plan: rig.Plan{Store: "keys: keys.json"}, change: func(dir string) { rig.Must(t, os.WriteFile(filepath.Join(dir, "keys.json"), []byte("{}"), 0o600)) }, want: "current: missing"},
+		"two faults":     {plan: rig.Plan{Sections: "limits: {per_directory: none}", Visa: "    refresh: 1"}, want: "limits.per_directory"},
+		"no certificate": {change: func(dir string) { rig.Must(t, os.Remove(filepath.Join(dir, "client.pem"))) }, want: "client_cert.cert"},
+		"no key file":    {plan: rig.Plan{Store: `store: {url: "postgres://127.0.0.1:1/none?sslmode=disable"}` + "\nkeys: keys.json"}, want: "keys.json"},
+		"key file for all": {plan: rig.Plan{Store: "keys: keys.json"},
+			change: func(dir string) { rig.Must(t, os.WriteFile(filepath.Join(dir, "keys.json"), nil, 0o644)) }, want: "mode 0644"},
+		"key file of no use": {plan: rig.Plan{Store: "keys: keys.json"},
+			change: func(dir string) { rig.Must(t, os.WriteFile(filepath.Join(dir, "keys.json"), []byte("{}"), 0o600)) },
+			want:   "current: missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := checkSite(t, test.plan)

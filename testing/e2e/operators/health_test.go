@@ -62,8 +62,8 @@ func TestD109HealthExitsByReadyz(t *testing.T) {
 	}
 }
 
-// TestD109HealthWaitsThreeSeconds: a server that does not answer is not healthy after three seconds. One that is not there
-// is not waited for: what is said then is not that the time is over.
+// TestD109HealthWaitsThreeSeconds: a server that does not answer is not healthy after three seconds. One that is not
+// there is not waited for: what is said then is not that the time is over.
 func TestD109HealthWaitsThreeSeconds(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

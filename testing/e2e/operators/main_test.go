@@ -1,5 +1,5 @@
-// Package operators tests what operators use: the command line, tokens, keys, certificates, merchants and health, with the
-// program in processes of its own.
+// Package operators tests what operators use: the command line, tokens, keys, certificates, merchants and health, with
+// the program in processes of its own.
 package operators
 
 import (

@@ -28,8 +28,8 @@ func addUser(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(s.AddUser(context.Background(), &operator.User{Name: args[0], Role: operator.Admin}))
 }
 
-// TestD109HealthKnowsTheConsolesCertificate: with console.tls the certificate of the configuration must answer, whatever
-// its name is, and no other.
+// TestD109HealthKnowsTheConsolesCertificate: with console.tls the certificate of the configuration must answer,
+// whatever its name is, and no other.
 func TestD109HealthKnowsTheConsolesCertificate(t *testing.T) {
 	t.Parallel()
 	console := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

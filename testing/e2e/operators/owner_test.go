@@ -13,8 +13,9 @@ import (
 	"github.com/openthreeds/threeds/testing/e2e/rig"
 )
 
-// TestRootMakesFilesForTheUserOfTheServer: a command that root runs before the first start makes the store and the key
-// files. They belong to whom the directory belongs to that they are in, so that a server which is not root can read them.
+// TestRootMakesFilesForTheUserOfTheServer: a command that root runs before the first start makes the store
+// and the key files. They belong to whom the directory belongs to that they are in, so that a server which is
+// not root can read them.
 func TestRootMakesFilesForTheUserOfTheServer(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

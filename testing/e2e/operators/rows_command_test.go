@@ -292,7 +292,8 @@ func TestServeRefuses(t *testing.T) {
 	t.Run("no such file", func(t *testing.T) {
 		var out rig.LockedBuffer
 		missing := filepath.Join(dir, "missing.yaml")
-		if code := rig.Run(t.Context(), []string{"serve", "--config", missing}, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), missing) {
+		if code := rig.Run(t.Context(), []string{"serve", "--config", missing}, strings.NewReader(""), &out,
+			&out); code != 1 || !strings.Contains(out.String(), missing) {
 			t.Errorf("exit status %d: %s", code, out.String())
 		}
 	})
@@ -305,7 +306,8 @@ func TestServeRefuses(t *testing.T) {
 		taken := filepath.Join(dir, "taken.yaml")
 		rig.WriteFile(t, taken, []byte(strings.Replace(string(good), "api: {listen: 127.0.0.1:0}", "api: {listen: "+address+"}", 1)))
 		var out rig.LockedBuffer
-		if code := rig.Run(t.Context(), []string{"serve", "--config", taken}, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), "api.listen") {
+		if code := rig.Run(t.Context(), []string{"serve", "--config", taken}, strings.NewReader(""), &out, &out); code != 1 ||
+			!strings.Contains(out.String(), "api.listen") {
 			t.Errorf("exit status %d: %s", code, out.String())
 		}
 	})

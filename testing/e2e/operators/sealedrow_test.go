@@ -236,7 +236,8 @@ func TestTransactionRowChangedBySQL(t *testing.T) {
 			if got := s.Result(goodRReq); got.Text("messageType") != "RRes" {
 				t.Errorf("the one that nobody has touched: %v", got)
 			}
-			if res, got := s.Call(http.MethodPost, "/postauth", s.APIKey, rig.Object{"threeDSServerTransID": good["threeDSServerTransID"]}); !bytes.Equal(got, goodRReq) {
+			if res, got := s.Call(http.MethodPost, "/postauth", s.APIKey,
+				rig.Object{"threeDSServerTransID": good["threeDSServerTransID"]}); !bytes.Equal(got, goodRReq) {
 				t.Errorf("its /postauth: %d %s", res.StatusCode, got)
 			}
 			if n := counted() - before; n != 0 {

@@ -21,8 +21,8 @@ func setField(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("no word of stdout begins with %q", args[1])
 }
 
-// signDelivery ID SECRET-FILE BODY-FILE signs a delivery of now, by the published library: it sets the variables timestamp
-// and signature. The newline at the end of the body's file is taken off.
+// signDelivery ID SECRET-FILE BODY-FILE signs a delivery of now, by the published library: it sets the variables
+// timestamp and signature. The newline at the end of the body's file is taken off.
 func signDelivery(ts *testscript.TestScript, _ bool, args []string) {
 	signer, err := standardwebhooks.NewWebhook(strings.TrimSpace(ts.ReadFile(args[1])))
 	ts.Check(err)

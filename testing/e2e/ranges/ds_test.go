@@ -17,10 +17,14 @@ func TestSpoiledARes(t *testing.T) {
 	faults := append(rig.SpoiltMessages("ARes"),
 		rig.SpoiltMessage{Name: "not asked for: D", Spoil: rig.SetMembers(rig.Object{"transStatus": "D", "acsChallengeMandated": "Y", "acsDecConInd": "Y",
 			"cardholderInfo": "x", "authenticationType": "04", "eci": nil, "authenticationValue": nil}), Code: "203", Detail: "transStatus,acsDecConInd"},
-		rig.SpoiltMessage{Name: "not asked for: I", Spoil: rig.SetMembers(rig.Object{"transStatus": "I", "eci": nil, "authenticationValue": nil}), Code: "203", Detail: "transStatus"},
+		rig.SpoiltMessage{Name: "not asked for: I",
+			Spoil: rig.SetMembers(rig.Object{"transStatus": "I", "eci": nil, "authenticationValue": nil}), Code: "203",
+			Detail: "transStatus"},
 		rig.SpoiltMessage{Name: "challenge without acsURL", Spoil: rig.SetMembers(rig.Object{"transStatus": "C", "acsChallengeMandated": "N",
 			"authenticationType": "02", "eci": nil, "authenticationValue": nil}), Code: "201", Detail: "acsURL"},
-		rig.SpoiltMessage{Name: "N without a reason", Spoil: rig.SetMembers(rig.Object{"transStatus": "N", "eci": nil, "authenticationValue": nil}), Code: "201", Detail: "transStatusReason"},
+		rig.SpoiltMessage{Name: "N without a reason",
+			Spoil: rig.SetMembers(rig.Object{"transStatus": "N", "eci": nil, "authenticationValue": nil}), Code: "201",
+			Detail: "transStatusReason"},
 	)
 	for _, f := range faults {
 		t.Run(f.Name, func(t *testing.T) {
@@ -90,11 +94,13 @@ func TestNoARes(t *testing.T) {
 		trick func(w http.ResponseWriter, areq rig.Object)
 		want  rig.Expected
 	}{
-		{"Erro of the DS", erroOf(rig.Object{"errorCode": "305", "errorComponent": "D"}), rig.Expected{Code: "305", Component: "D", Description: "words of the DS", Detail: "more of them"}},
+		{"Erro of the DS", erroOf(rig.Object{"errorCode": "305", "errorComponent": "D"}),
+			rig.Expected{Code: "305", Component: "D", Description: "words of the DS", Detail: "more of them"}},
 		{"Erro of the ACS", erroOf(rig.Object{"errorCode": "402", "errorComponent": "A"}), rig.Expected{Code: "402", Component: "A"}},
 		{"Erro with a code that nobody knows", erroOf(rig.Object{"errorCode": "999", "errorComponent": "D"}), rig.Expected{Code: "999", Component: "D"}},
 		{"Erro with members that nobody knows", erroOf(rig.Object{"errorCode": "303", "errorComponent": "D", "x": nil}), rig.Expected{Code: "303", Component: "D"}},
-		{"HTTP 503", func(w http.ResponseWriter, _ rig.Object) { w.WriteHeader(503) }, rig.Expected{Code: "405", Detail: "HTTP status 503 Service Unavailable", Msg: "AReq"}},
+		{"HTTP 503", func(w http.ResponseWriter, _ rig.Object) { w.WriteHeader(503) },
+			rig.Expected{Code: "405", Detail: "HTTP status 503 Service Unavailable", Msg: "AReq"}},
 		{"HTTP 500 with a good ARes", func(w http.ResponseWriter, areq rig.Object) {
 			w.WriteHeader(500)
 			_, _ = w.Write(rig.Marshal(rig.ARes(areq, "Y")))
@@ -109,7 +115,8 @@ func TestNoARes(t *testing.T) {
 		{"10 MiB around a good ARes", func(w http.ResponseWriter, areq rig.Object) {
 			_, _ = w.Write(append(rig.Marshal(rig.ARes(areq, "Y")), bytes.Repeat([]byte(" "), 10<<20)...))
 		}, rig.Expected{Code: "405", Detail: "Answer too large", Msg: "AReq"}},
-		{"connection closed", func(http.ResponseWriter, rig.Object) { panic(http.ErrAbortHandler) }, rig.Expected{Code: "405", Detail: "Connection closed", Msg: "AReq"}},
+		{"connection closed", func(http.ResponseWriter, rig.Object) { panic(http.ErrAbortHandler) },
+			rig.Expected{Code: "405", Detail: "Connection closed", Msg: "AReq"}},
 		{"connection closed in the answer", func(w http.ResponseWriter, areq rig.Object) {
 			answer := rig.Marshal(rig.ARes(areq, "Y"))
 			w.Header().Set("Content-Length", fmt.Sprint(len(answer)))
@@ -165,7 +172,8 @@ func TestSpoiledRReq(t *testing.T) {
 	s := rig.StartSite(t, ca, rig.NewWire(t, ca))
 	faults := append(rig.SpoiltMessages("RReq"),
 		rig.SpoiltMessage{Name: "another category", Spoil: rig.SetMembers(rig.Object{"messageCategory": "02"}), Code: "203", Detail: "messageCategory"},
-		rig.SpoiltMessage{Name: "another acsTransID", Spoil: rig.SetMembers(rig.Object{"acsTransID": "11111111-1111-4111-8111-111111111111"}), Code: "301", Detail: "acsTransID"},
+		rig.SpoiltMessage{Name: "another acsTransID",
+			Spoil: rig.SetMembers(rig.Object{"acsTransID": "11111111-1111-4111-8111-111111111111"}), Code: "301", Detail: "acsTransID"},
 	)
 	areq, answer := s.Challenged("2.2.0")
 	good := rig.RReq(areq, answer, "Y")

@@ -253,7 +253,8 @@ func facesFaults(t *testing.T, faults []directorytest.Fault) {
 		}
 		for _, text := range got {
 			var erro rig.Object
-			if err := json.Unmarshal([]byte(text), &erro); err != nil || erro.Text("errorCode") != e.code || erro.Text("errorDetail") != e.detail || erro.Text("errorComponent") != "S" {
+			if err := json.Unmarshal([]byte(text), &erro); err != nil || erro.Text("errorCode") != e.code ||
+				erro.Text("errorDetail") != e.detail || erro.Text("errorComponent") != "S" {
 				t.Errorf("told %s of %+v", text, e)
 			}
 		}

@@ -22,8 +22,9 @@ func labVictim(t *testing.T, ca *rig.Authority, p *rig.Peer) *rig.Victim {
 	return rig.UseLab(rig.NewVictim(t, ca, p, rig.ShortLeases))
 }
 
-// firstLoad waits until the card ranges are in use and in the store. The lease of these tests is so short that it may end
-// on a slow machine before a generation is stored. That generation is used all the same, and the next one is stored.
+// firstLoad waits until the card ranges are in use and in the store. The lease of these tests is so short
+// that it may end on a slow machine before a generation is stored. That generation is used all the same, and
+// the next one is stored.
 func firstLoad(v *rig.Victim) {
 	v.T.Helper()
 	waittest.Until(v.T, "the first load", func() bool {

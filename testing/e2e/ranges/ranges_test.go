@@ -136,7 +136,8 @@ func TestRangesBesideServe(t *testing.T) {
 		t.Error("what is held back is used")
 	}
 	waittest.Until(t, "the metric of that", func() bool { return s.Metric(`threeds_card_ranges_held{scheme="visa"}`) == 1 })
-	if got := ranges(s, "accept", "visa"); !strings.HasSuffix(got, "with 1 range, in place of generation 2 with 4 ranges; a node that serves takes it within seconds\n") {
+	if got := ranges(s, "accept", "visa"); !strings.HasSuffix(got,
+		"with 1 range, in place of generation 2 with 4 ranges; a node that serves takes it within seconds\n") {
 		t.Error(got)
 	}
 	waittest.Until(t, "the accepted range to be used", func() bool { return enrolled(rig.EnrolledPAN) && !enrolled(other) })

@@ -33,8 +33,8 @@ func parsed(t *testing.T, c tls.Certificate) *x509.Certificate {
 	return cert
 }
 
-// A heldConnection is a connection to the results listener that is used until the server ends it. An http.Client would open
-// another one when a busy machine holds up the goroutine that writes its request.
+// A heldConnection is a connection to the results listener that is used until the server ends it. An http.Client would
+// open another one when a busy machine holds up the goroutine that writes its request.
 type heldConnection struct {
 	config  *tls.Config
 	address string
@@ -131,7 +131,8 @@ func TestReloadRevoked(t *testing.T) {
 	s.Reload(proc, rig.ReloadApplied)
 	posts(http.StatusOK)
 	asks(true)
-	if at, want := s.Metric(`threeds_crl_next_update_timestamp_seconds{key="directories[0].crls",scheme="visa"}`), time.Now().Add(time.Hour).Unix(); int64(at) > want || int64(at) < made.Add(time.Hour).Unix() {
+	if at, want := s.Metric(`threeds_crl_next_update_timestamp_seconds{key="directories[0].crls",scheme="visa"}`),
+		time.Now().Add(time.Hour).Unix(); int64(at) > want || int64(at) < made.Add(time.Hour).Unix() {
 		t.Errorf("the list is out of date at %v, want about %d", at, want)
 	}
 

@@ -26,8 +26,8 @@ const (
 	ChildLease  = "THREEDS_TEST_LEASE"  // how long leases and claims of a node last that has died, a duration
 )
 
-// ShortLeases has nodes wait little for one that has died: half a second for its lease of card ranges, and 5 s for what it
-// had begun with an Idempotency-Key. With less, a node that lives may lose its own on a busy machine.
+// ShortLeases has nodes wait little for one that has died: half a second for its lease of card ranges, and 5 s for what
+// it had begun with an Idempotency-Key. With less, a node that lives may lose its own on a busy machine.
 const ShortLeases = ChildLease + "=500ms"
 
 // isChild says whether an environment asks for a child.
@@ -40,8 +40,8 @@ func isChild(env []string) bool {
 	return false
 }
 
-// runChild serves, and returns the exit status. The end of standard input, which comes with the end of the test, ends the
-// process.
+// runChild serves, and returns the exit status. The end of standard input, which comes with the end of the
+// test, ends the process.
 func runChild() int {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)

@@ -119,8 +119,8 @@ func (w *World) Spent(id string) {
 // retryInterval is the time between two attempts of a client.
 const retryInterval = 50 * time.Millisecond
 
-// Retry calls done again and again until it returns true, as a client does that is in no hurry. Unlike waittest.Until it
-// may be called from any goroutine.
+// Retry calls done again and again until it returns true, as a client does that is in no hurry. Unlike waittest.Until
+// it may be called from any goroutine.
 func Retry(done func() bool) {
 	for !done() {
 		time.Sleep(retryInterval)

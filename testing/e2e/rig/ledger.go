@@ -128,8 +128,8 @@ func (led *Ledger) Total() (n int) {
 	return n
 }
 
-// storeAway is the errorCode with which the server says that its store took too long, as on a busy machine, and that the
-// request may be made again. It says nothing of what is kept.
+// storeAway is the errorCode with which the server says that its store took too long, as on a busy machine, and that
+// the request may be made again. It says nothing of what is kept.
 const storeAway = "403"
 
 // Check holds the server against the ledger: what was acknowledged since the last

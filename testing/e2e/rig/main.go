@@ -115,12 +115,12 @@ var atExit []func()
 // AtExit calls end when all tests of the package have ended. What tests share is ended by it.
 func AtExit(end func()) { atExit = append(atExit, end) }
 
-// ShortLived is the environment of commands that end soon. Their collection of garbage, and threads for it, would take as
-// much of a processor again: 70 ms of key list were 40 ms with it.
+// ShortLived is the environment of commands that end soon. Their collection of garbage, and threads for it, would take
+// as much of a processor again: 70 ms of key list were 40 ms with it.
 var ShortLived = []string{"GOGC=400", "GOMAXPROCS=1"}
 
-// Run runs threeds with arguments and returns its exit status. The end of ctx sends it SIGTERM; Run still waits until it
-// has ended. A stdin of nil is empty.
+// Run runs threeds with arguments and returns its exit status. The end of ctx sends it SIGTERM; Run still waits until
+// it has ended. A stdin of nil is empty.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cmd := exec.CommandContext(ctx, "threeds", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -68,8 +68,8 @@ var (
 	separators     = strings.NewReplacer(" ", "", "-", "", ".", "", "\u00a0", "", "\t", "", "\n", "")
 )
 
-// ViewsOf are a text as it is, and what is in it once it is decoded, twice if need be: escapes, base64, hexadecimal, and
-// whatever was compressed.
+// ViewsOf are a text as it is, and what is in it once it is decoded, twice if need be: escapes, base64, hexadecimal,
+// and whatever was compressed.
 func ViewsOf(data []byte) []View {
 	all := []View{NewView("", data)}
 	for round, from := 0, 0; round < 2; round++ {

@@ -38,7 +38,8 @@ func SpoiltMessages(kind string) []SpoiltMessage {
 		{Name: "duplicate, null", Spoil: plant(`,"eci":null`), Code: "204", Detail: "eci"},
 		{Name: "foreign id", Spoil: SetMembers(Object{"threeDSServerTransID": NewUUID()}), Code: "301", Detail: "threeDSServerTransID"},
 		{Name: "critical unknown extension", Code: "202", Detail: "A000-critical", Spoil: SetMembers(Object{"messageExtension": []Object{
-			{"id": "A000-critical", "name": "n", "criticalityIndicator": true, "data": Object{"a": 1}}, {"id": "A000-other", "name": "n", "criticalityIndicator": false, "data": Object{"a": 1}},
+			{"id": "A000-critical", "name": "n", "criticalityIndicator": true, "data": Object{"a": 1}},
+			{"id": "A000-other", "name": "n", "criticalityIndicator": false, "data": Object{"a": 1}},
 		}})},
 		{Name: "another active version", Spoil: SetMembers(Object{"messageVersion": "2.1.0"}), Code: "203", Detail: "messageVersion"},
 		{Name: "an inactive version", Spoil: SetMembers(Object{"messageVersion": "2.0.0"}), Code: "102", Detail: VersionList},

@@ -291,7 +291,9 @@ func ManyRanges(preq Object, letter byte, n int) []byte {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, `{"startRange":"4%05d0000000000","endRange":"4%05d9999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs.example/%c"}`, i, i, letter)
+		fmt.Fprintf(&b,
+			`{"startRange":"4%05d0000000000","endRange":"4%05d9999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs.example/%c"}`,
+			i, i, letter)
 	}
 	b.WriteString("]}")
 	return b.Bytes()

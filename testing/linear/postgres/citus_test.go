@@ -14,8 +14,8 @@ import (
 	"github.com/openthreeds/threeds/testing/linear"
 )
 
-// TestLinearCitus is TestLinear on the tables of a cluster of Citus, with the faults that its users have: sessions end and
-// statements are cancelled, on the coordinator and on the workers.
+// TestLinearCitus is TestLinear on the tables of a cluster of Citus, with the faults that its users have: sessions end
+// and statements are cancelled, on the coordinator and on the workers.
 func TestLinearCitus(t *testing.T) {
 	at := edit(t, pgtest.Citus(t), func(u *url.URL) {
 		q := u.Query()

@@ -1,5 +1,5 @@
-// Package postgres_test checks whether the store in PostgreSQL is linearizable, see package linear, and whether a node can
-// do all that it does with the privileges that the manual grants.
+// Package postgres_test checks whether the store in PostgreSQL is linearizable, see package linear, and whether a node
+// can do all that it does with the privileges that the manual grants.
 package postgres_test
 
 import (
@@ -160,13 +160,14 @@ func edit(t *testing.T, text string, edit func(u *url.URL)) string {
 	return u.String()
 }
 
-// TestLinear makes calls on nodes in the middle of faults: each call takes effect at one moment between its beginning and
-// its end.
+// TestLinear makes calls on nodes in the middle of faults: each call takes effect at one moment between its
+// beginning and its end.
 func TestLinear(t *testing.T) {
 	runLinear(t, pgtest.Start(t), linearCalls(t)).Expect(t)
 }
 
-// TestLinearOnPostgreSQL18 is TestLinear with fewer calls: too few for each outcome, and enough for faults of most kinds.
+// TestLinearOnPostgreSQL18 is TestLinear with fewer calls: too few for each outcome, and enough for faults of most
+// kinds.
 func TestLinearOnPostgreSQL18(t *testing.T) {
 	report := runLinear(t, pgtest.Start18(t), 1500)
 	for _, page := range report.Violations {

@@ -1,6 +1,6 @@
-// Package otlptest reads in tests the spans that a process sends to a collector by OTLP over HTTP. Use [Decode] on the body
-// of a request. It reads what tests ask for of opentelemetry/proto/collector/trace/v1 and skips everything else; a test in
-// testing/traces compares it with the code that is generated from there.
+// Package otlptest reads in tests the spans that a process sends to a collector by OTLP over HTTP. Use [Decode] on the
+// body of a request. It reads what tests ask for of opentelemetry/proto/collector/trace/v1 and skips everything else; a
+// test in testing/traces compares it with the code that is generated from there.
 package otlptest
 
 import (

@@ -1,5 +1,5 @@
-// Package enginetest stands in for the authentication engine behind the pages of package browser. Call [NewEngine], and add
-// an authentication for each course that a test needs. [Bank] serves the pages of an issuer.
+// Package enginetest stands in for the authentication engine behind the pages of package browser. Call [NewEngine], and
+// add an authentication for each course that a test needs. [Bank] serves the pages of an issuer.
 package enginetest
 
 import (
@@ -165,7 +165,10 @@ func (e *Engine) OpenBrowser(_ context.Context, token string) (*session.BrowserV
 	if row == nil {
 		return nil, auth.ErrNoAuthentication
 	}
-	v := session.BrowserView{ID: row.View.ID, Language: row.View.Language, Merchant: row.View.Merchant, Amount: row.View.Amount, Currency: row.View.Currency, Exponent: row.View.Exponent, Step: row.View.Step}
+	v := session.BrowserView{
+		ID: row.View.ID, Language: row.View.Language, Merchant: row.View.Merchant, Amount: row.View.Amount,
+		Currency: row.View.Currency, Exponent: row.View.Exponent, Step: row.View.Step,
+	}
 	return &v, nil
 }
 
@@ -332,7 +335,8 @@ func Bank(origin string) http.Handler {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><title>Bank</title><h1>Test bank</h1>
 <form method="post" action="%s">%s<button id="go">Confirm</button></form><script>
-if (location.search.includes("pass") || location.search == "?deny" || location.pathname == "/method") document.forms[0].submit()</script>`, origin+target, fields)
+if (location.search.includes("pass") || location.search == "?deny" || location.pathname == "/method") document.forms[0].submit()</script>`,
+			origin+target, fields)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /method", func(w http.ResponseWriter, r *http.Request) {

@@ -1,5 +1,5 @@
-// Package consoletest makes consoles for tests: the pages of package pages over a store of two merchants and a journal. Call
-// [New], and [Site.Fill] for something to see on each of the [Faces].
+// Package consoletest makes consoles for tests: the pages of package pages over a store of two merchants and a journal.
+// Call [New], and [Site.Fill] for something to see on each of the [Faces].
 package consoletest
 
 import (
@@ -123,15 +123,19 @@ func Masked(t testing.TB, members string) json.RawMessage {
 func (s *Site) addRecords() {
 	s.Helper()
 	began := s.Now.Add(-30 * time.Minute)
-	ids := `"threeDSServerTransID": "` + PassedID + `", "dsTransID": "94e6ace8-0000-4000-8000-0000d319dd15", "acsTransID": "f9394117-0000-4000-8000-0000464b1880", "messageVersion": "2.2.0", `
-	areq := Masked(s.TB, `{"messageType": "AReq", "messageVersion": "2.2.0", "threeDSServerTransID": "`+PassedID+`", "deviceChannel": "02", "messageCategory": "01",
-		"acctNumber": "`+Card+`", "cardExpiryDate": "2912", "cardholderName": "Zoe Example", "purchaseAmount": "12900", "purchaseCurrency": "978", "purchaseExponent": "2",
+	ids := `"threeDSServerTransID": "` + PassedID +
+		`", "dsTransID": "94e6ace8-0000-4000-8000-0000d319dd15", "acsTransID": "f9394117-0000-4000-8000-0000464b1880", "messageVersion": "2.2.0", `
+	areq := Masked(s.TB, `{"messageType": "AReq", "messageVersion": "2.2.0", "threeDSServerTransID": "`+PassedID+
+		`", "deviceChannel": "02", "messageCategory": "01",
+		"acctNumber": "`+Card+
+		`", "cardExpiryDate": "2912", "cardholderName": "Zoe Example", "purchaseAmount": "12900", "purchaseCurrency": "978", "purchaseExponent": "2",
 		"purchaseDate": "20270301113000", "mcc": "5411", "merchantName": "Corner Shop", "merchantCountryCode": "276", "acquirerBIN": "412345", "acquirerMerchantID": "m-17",
 		"threeDSCompInd": "Y", "threeDSRequestorAuthenticationInd": "01", "threeDSRequestorID": "r-1", "threeDSRequestorName": "Corner", "threeDSRequestorURL": "https://shop.example",
 		"browserUserAgent": "Mozilla/5.0", "browserIP": "192.0.2.7", "browserLanguage": "en", "notificationURL": "https://shop.example/n"}`)
 	ares := Masked(s.TB, `{"messageType": "ARes", `+ids+`"transStatus": "C", "acsChallengeMandated": "Y", "authenticationType": "02",
 		"acsURL": "https://acs.bank.example/c", "acsReferenceNumber": "ACS-1", "acsOperatorID": "BANK-01", "dsReferenceNumber": "DS-1"}`)
-	rreq := Masked(s.TB, `{"messageType": "RReq", `+ids+`"transStatus": "Y", "eci": "05", "authenticationValue": "`+AVValue+`", "authenticationMethod": "02", "authenticationType": "02",
+	rreq := Masked(s.TB, `{"messageType": "RReq", `+ids+`"transStatus": "Y", "eci": "05", "authenticationValue": "`+
+		AVValue+`", "authenticationMethod": "02", "authenticationType": "02",
 		"interactionCounter": "01", "messageCategory": "01"}`)
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 	one := journal.Record{
@@ -155,14 +159,16 @@ func (s *Site) addRecords() {
 	s.Add(journal.Collected, one, journal.Step{Step: "answered", At: at(23100)})
 	lost, foreign := one, one
 	lost.Liability, foreign.Liability = "no", "no"
-	lost.ID, lost.Created, lost.Updated, lost.Status, lost.Result, lost.TransStatus, lost.ECI, lost.Reference = LostID, at(60000), at(90000), "expired", "abandoned", "C", "", "order-18"
+	lost.ID, lost.Created, lost.Updated, lost.Status, lost.Result, lost.TransStatus, lost.ECI, lost.Reference = LostID,
+		at(60000), at(90000), "expired", "abandoned", "C", "", "order-18"
 	s.Add(journal.Claimed, lost, journal.Step{Step: "request", At: at(60000)}, journal.Step{Step: "areq", At: at(60010), Message: areq})
 	s.Add(journal.Answered, lost, journal.Step{Step: "ares", At: at(60400), Message: ares}, journal.Step{Step: "answered", At: at(60402)})
 	s.Add(journal.Expired, lost, journal.Step{Step: "expired", At: at(90000)})
 	foreign.ID, foreign.Merchant, foreign.Result, foreign.TransStatus, foreign.TransStatusReason, foreign.ECI, foreign.Reference =
 		ForeignID, OtherShop, "not_authenticated", "N", "12", "", "order-19"
 	foreign.Challenged = false
-	s.Add(journal.Answered, foreign, journal.Step{Step: "request", At: at(0)}, journal.Step{Step: "areq", At: at(3), Message: areq}, journal.Step{Step: "ares", At: at(300), Message: ares})
+	s.Add(journal.Answered, foreign, journal.Step{Step: "request", At: at(0)},
+		journal.Step{Step: "areq", At: at(3), Message: areq}, journal.Step{Step: "ares", At: at(300), Message: ares})
 	s.Add(journal.Refused, journal.Record{
 		ID: RefusedID, Created: at(70000), Updated: at(70002), API: "emv", Operation: "auth", Merchant: Shop, Status: "refused", ErrorCode: "203",
 		Elements: []string{"mcc"}, Card: journal.Card{Scheme: "visa", BIN: "40000000", Last4: "0103"},
@@ -179,7 +185,8 @@ func (s *Site) Add(kind journal.Kind, r journal.Record, steps ...journal.Step) {
 // AddUnkept adds a record of each shop that does not keep rules of its scheme.
 func (s *Site) AddUnkept() {
 	s.Helper()
-	rules := []journal.Rule{{Element: "email|homePhone", Rule: "require"}, {Element: "mcc", Rule: "format", Since: "2027-05-01"}, {Element: "billAddrLine1", Rule: "advise"}}
+	rules := []journal.Rule{{Element: "email|homePhone", Rule: "require"},
+		{Element: "mcc", Rule: "format", Since: "2027-05-01"}, {Element: "billAddrLine1", Rule: "advise"}}
 	for n, merchant := range []string{Shop, OtherShop} {
 		r := RecordOf(fmt.Sprintf("40000000-0000-4000-8000-%012d", n+1))
 		r.Created, r.Merchant, r.Unkept = s.Now.Add(-1e9), merchant, rules
@@ -317,10 +324,12 @@ func (s *Site) AddNode() *Node {
 	root, _ := NewRoot(s.TB, "Scheme root", s.Now.AddDate(4, 0, 0))
 	for i, scheme := range []string{"visa", "mastercard"} {
 		d := admin.Directory{
-			Scheme: scheme, Key: "directories[" + string(rune('0'+i)) + "]", AReqURL: "https://ds." + scheme + ".example/areq", PReqURL: "https://ds." + scheme + ".example/preq",
-			ResultsURL: "https://results.example/results", Versions: []string{"2.1.0", "2.2.0"}, ClientNames: []string{"ds." + scheme + ".example"},
-			Breaker: admin.Breaker{State: admin.BreakerClosed},
-			RIDs:    []string{"A000000003"}, ECI: []schemes.CodeMeaning{{Code: "05", Meaning: "authenticated: Y in a payment"}, {Code: "07", Meaning: "not authenticated"}},
+			Scheme: scheme, Key: "directories[" + string(rune('0'+i)) + "]", AReqURL: "https://ds." + scheme + ".example/areq",
+			PReqURL: "https://ds." + scheme + ".example/preq", ResultsURL: "https://results.example/results",
+			Versions: []string{"2.1.0", "2.2.0"}, ClientNames: []string{"ds." + scheme + ".example"},
+			Breaker:     admin.Breaker{State: admin.BreakerClosed},
+			RIDs:        []string{"A000000003"},
+			ECI:         []schemes.CodeMeaning{{Code: "05", Meaning: "authenticated: Y in a payment"}, {Code: "07", Meaning: "not authenticated"}},
 			Certificate: &admin.Certificate{Subject: "CN=3ds.example", Expires: s.Now.AddDate(0, 4, 0)},
 		}
 		d.SetRoots([]*x509.Certificate{root}, []*x509.Certificate{root})
@@ -431,7 +440,8 @@ func (ca *CA) Sign(s *Site, page string) string {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, ca.cert, asked.PublicKey, ca.key)
 	must(s.TB, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})) + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})) +
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw}))
 }
 
 // NewCA returns a CA for client certificates.
@@ -507,8 +517,11 @@ func StepOf(name string, at time.Time) journal.Step { return journal.Step{Step: 
 // Faces are the addresses of the pages of the console, by a name for each. fillConsole makes what they show.
 var Faces = map[string]string{
 	"search": "/authentications", "empty": "/authentications?q=9999", "card": "/authentications/search", "authentication": "/authentications/" + PassedID,
-	"beside": "/authentications/" + PassedID + "?step=ares&beside=areq", "reports": "/reports?by=merchant", "billing": "/billing", "mandates": "/reports?by=mandates", "merchants": "/merchants",
-	"merchants-found": "/merchants?name=shop", "keys-found": "/keys?name=till", "merchant": "/merchants/Corner%20Shop", "keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks", "webhook": "/webhooks/" + HookID, "operators": "/operators", "explain": "/explain", "overview": "/", "erase": "/erase",
+	"beside": "/authentications/" + PassedID + "?step=ares&beside=areq", "reports": "/reports?by=merchant",
+	"billing": "/billing", "mandates": "/reports?by=mandates", "merchants": "/merchants",
+	"merchants-found": "/merchants?name=shop", "keys-found": "/keys?name=till", "merchant": "/merchants/Corner%20Shop",
+	"keys": "/keys", "tokens": "/tokens", "audit": "/audit", "gone": "/nowhere", "webhooks": "/webhooks",
+	"webhook": "/webhooks/" + HookID, "operators": "/operators", "explain": "/explain", "overview": "/", "erase": "/erase",
 	"personal":    "/authentications/" + PersonalID + "?step=areq",
 	"directories": "/directories", "ranges": "/ranges?prefix=4000", "rangediff": "/ranges/visa/diff",
 	"certificates": "/certificates", "certificate": "/certificates/visa?done=request", "nocertificate": "/certificates/mastercard",

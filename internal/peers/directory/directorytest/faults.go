@@ -140,7 +140,8 @@ func Faults() []Fault {
 				`"errorDescription":"words of the directory","errorDetail":"more of them"}`, of(good, "messageVersion"), of(good, "threeDSServerTransID"))
 		}),
 	}
-	for _, name := range []string{"self-signed", "of another authority", "expired", "not yet valid", "for another host", "for clients", "TLS 1.1", "refuses ours"} {
+	for _, name := range []string{"self-signed", "of another authority", "expired", "not yet valid", "for another host",
+		"for clients", "TLS 1.1", "refuses ours"} {
 		all = append(all, Fault{Name: "certificate: " + name, Certificate: name})
 	}
 	for _, status := range []int{301, 302, 307, 308} {

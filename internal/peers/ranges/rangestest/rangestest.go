@@ -103,7 +103,9 @@ func (s Set) Write(w io.Writer, p PRes) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	fmt.Fprint(out, "{")
 	if !p.File {
-		fmt.Fprintf(out, `"messageType":"PRes","messageVersion":%q,"threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b",`, p.Version)
+		fmt.Fprintf(out,
+			`"messageType":"PRes","messageVersion":%q,"threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b",`,
+			p.Version)
 		if p.Serial != "" {
 			fmt.Fprintf(out, `"serialNum":%q,`, p.Serial)
 		}
@@ -162,8 +164,9 @@ func (s Set) listed(out *bufio.Writer) {
 	end := func() {
 		if n > 0 {
 			out.WriteString(`],`)
-			fmt.Fprintf(out, `"issuerCountryCode":%q,"acsProtocolVersions":[{"version":"2.2.0","acsInfoInd":["01","02"],"threeDSMethodURL":"https://acs%d.issuer.example/3dsmethod/v2/start"},`+
-				`{"version":"2.3.1","acsInfoInd":["01","02","03","07"],"threeDSMethodURL":"https://acs%d.issuer.example/3dsmethod/v3/start","supportedMsgExt":[{"id":"A000000802-004","version":"1.0"}]}]}`,
+			fmt.Fprintf(out,
+				`"issuerCountryCode":%q,"acsProtocolVersions":[{"version":"2.2.0","acsInfoInd":["01","02"],"threeDSMethodURL":"https://acs%d.issuer.example/3dsmethod/v2/start"},`+
+					`{"version":"2.3.1","acsInfoInd":["01","02","03","07"],"threeDSMethodURL":"https://acs%d.issuer.example/3dsmethod/v3/start","supportedMsgExt":[{"id":"A000000802-004","version":"1.0"}]}]}`,
 				[]string{"208", "752", "578", "276"}[payload%4], payload, payload)
 		}
 	}

@@ -84,7 +84,8 @@ func TestCitusWorkerAway(t *testing.T) {
 	t.Logf("worker back: noticed after %v; %d of %d stored", time.Since(started).Round(time.Millisecond), create(t, db, n, anyID), n)
 }
 
-// TestCitusCoordinatorAway: while the coordinator is away nothing is stored, and when it is back all is, without a restart.
+// TestCitusCoordinatorAway: while the coordinator is away nothing is stored, and when it is back all
+// is, without a restart.
 func TestCitusCoordinatorAway(t *testing.T) {
 	db := openAt(t, pgtest.Citus(t), Options{Engine: Citus, Timeout: time.Second})
 	kill, start := pgtest.CitusCommand(t, "CITUS_KILL_COORDINATOR"), pgtest.CitusCommand(t, "CITUS_START_COORDINATOR")
@@ -111,8 +112,8 @@ const (
 	throughputRounds = 40 // writes of each client
 )
 
-// TestCitusThroughput prints how many writes one, two and more workers take in a second. All run on one machine, so syncs
-// are made so slow that they are what the writes wait for.
+// TestCitusThroughput prints how many writes one, two and more workers take in a second. All run on one machine, so
+// syncs are made so slow that they are what the writes wait for.
 func TestCitusThroughput(t *testing.T) {
 	conn := connect(t, pgtest.NeedCitus(t))
 	result, err := conn.Query(t.Context(), `SELECT nodename || ':' || nodeport FROM pg_dist_node WHERE groupid <> 0 ORDER BY groupid`)

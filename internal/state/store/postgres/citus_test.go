@@ -14,7 +14,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store/postgres/pgtest"
 )
 
-// A citusClock is a clock of a cluster, which goes only when told to. Each server has it in a function that is replaced.
+// A citusClock is a clock of a cluster, which goes only when told to. Each server has it in a
+// function that is replaced.
 type citusClock struct {
 	t    *testing.T
 	conn *pgx.Conn
@@ -80,8 +81,8 @@ func expectRefusal(t *testing.T, url string, engine Engine, words string) {
 	}
 }
 
-// TestCitusEngineHasToFit: the engine has to be what the tables were made with, the host a coordinator, the user one who
-// may distribute, and a worker must not acknowledge what it has not on its disk.
+// TestCitusEngineHasToFit: the engine has to be what the tables were made with, the host a coordinator, the user one
+// who may distribute, and a worker must not acknowledge what it has not on its disk.
 func TestCitusEngineHasToFit(t *testing.T) {
 	distributed := pgtest.Citus(t)
 	openAt(t, distributed, Options{Engine: Citus})

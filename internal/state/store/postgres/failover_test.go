@@ -175,7 +175,9 @@ func TestDeadConnections(t *testing.T) {
 	dead, way := pgtest.NewMiddleman(t, server.Address()), pgtest.NewMiddleman(t, server.Address())
 	const conns = 4
 	// The limit of a read is half of the time: it is long here, for a busy machine.
-	db := openAt(t, fmt.Sprintf("%s&pool_max_conns=%d", replaceHost(t, url, dead.Addr().String()+","+way.Addr().String()), conns), Options{Timeout: 4 * time.Second})
+	db := openAt(t,
+		fmt.Sprintf("%s&pool_max_conns=%d", replaceHost(t, url, dead.Addr().String()+","+way.Addr().String()), conns),
+		Options{Timeout: 4 * time.Second})
 	all := func() {
 		t.Helper()
 		var calls sync.WaitGroup
@@ -260,7 +262,8 @@ func TestGuideKeepsTLS(t *testing.T) {
 // TestScoutAsksForTLS: the scout connects to the other hosts as safely as calls do, and does not connect to the host in
 // use.
 func TestScoutAsksForTLS(t *testing.T) {
-	for _, form := range []string{"%[1]s,%[2]s/x?sslmode=require", "%[2]s,%[1]s/x?sslmode=require", "%[1]s,%[2]s/x?sslmode=prefer", "%[2]s,%[1]s/x?sslmode=prefer"} {
+	for _, form := range []string{"%[1]s,%[2]s/x?sslmode=require", "%[2]s,%[1]s/x?sslmode=require",
+		"%[1]s,%[2]s/x?sslmode=prefer", "%[2]s,%[1]s/x?sslmode=prefer"} {
 		best, other := listener(t), listener(t)
 		cfg, err := configure(fmt.Sprintf("postgres://threeds@"+form, best.Addr(), other.Addr()), callTimeout)
 		check(t, err)
@@ -449,7 +452,8 @@ func TestGiveBack(t *testing.T) {
 		here := db.failover.hostOf(raw)
 		db.failover.lost = time.Now()
 		db.giveBack(conn, tt.with)
-		if got := db.failover.epochs() - epoch; got != tt.epochs || (db.failover.doubted == here) != (tt.epochs > 0) || db.failover.lost.IsZero() != (tt.epochs == 0) {
+		if got := db.failover.epochs() - epoch; got != tt.epochs || (db.failover.doubted == here) != (tt.epochs > 0) ||
+			db.failover.lost.IsZero() != (tt.epochs == 0) {
 			t.Errorf("%v: %d epochs have ended, want %d; doubted %v, none since %v", tt.with, got, tt.epochs, db.failover.doubted, db.failover.lost)
 		}
 		before = raw

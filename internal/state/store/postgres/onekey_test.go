@@ -82,7 +82,8 @@ func partsOf(t *testing.T, conn *pgx.Conn, s recorded) (parts []string) {
 	return slices.Compact(parts)
 }
 
-// isCandidates matches what may look at all partitions: queries that lock nothing, for what is cleared up or shown in lists.
+// isCandidates matches what may look at all partitions: queries that lock nothing, for what is
+// cleared up or shown in lists.
 var isCandidates = regexp.MustCompile(`(?is)^SELECT .* FROM (txns|events|deliveries)\b.*\bLIMIT \$\d$`)
 
 // TestOneKey: each statement about a transaction, its events and their deliveries concerns one key. So it touches the

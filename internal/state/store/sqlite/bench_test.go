@@ -71,8 +71,8 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkOutcome is what the outcome of an /auth takes: a lazy update of a row that was made before, by a writer that has
-// to read it and by one that knows its version.
+// BenchmarkOutcome is what the outcome of an /auth takes: a lazy update of a row that was made before, by a writer that
+// has to read it and by one that knows its version.
 func BenchmarkOutcome(b *testing.B) {
 	for name, isKnown := range map[string]bool{"read": false, "known": true} {
 		b.Run(name, func(b *testing.B) {

@@ -71,8 +71,8 @@ func (s *Memory) lock(ctx context.Context) error {
 	return nil
 }
 
-// ownCopy returns a copy of t that shares no memory with it, with the time in UTC and whole milliseconds, Lazy false and
-// no Plain, as the contract requires.
+// ownCopy returns a copy of t that shares no memory with it, with the time in UTC and whole milliseconds, Lazy false
+// and no Plain, as the contract requires.
 func ownCopy(t store.Txn) store.Txn {
 	t.Data, t.Lazy, t.Event, t.Plain = bytes.Clone(t.Data), false, nil, nil
 	t.Expires = t.Expires.UTC().Truncate(time.Millisecond)

@@ -251,7 +251,8 @@ func (s *Memory) free(id string) {
 	}
 }
 
-// pause lets all others run until they wait. It is called in bubbles only: by the broken stores of TestBrokenStoresFail.
+// pause lets all others run until they wait. It is called in bubbles only: by the broken stores of
+// TestBrokenStoresFail.
 func pause(d time.Duration) { time.Sleep(d) }
 
 // TestBrokenStoresFail breaks one sentence of the contract after the other and checks that the tests about it fail. In

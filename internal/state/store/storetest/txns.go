@@ -224,8 +224,8 @@ func testUpdateRead(c *check) {
 	c.want(x)
 }
 
-// testUpdateMade updates what was created, without reading it: just now, after another update, and after it was swept and
-// its id created again. Only the first time change sees what it was given.
+// testUpdateMade updates what was created, without reading it: just now, after another update, and after it was swept
+// and its id created again. Only the first time change sees what it was given.
 func testUpdateMade(c *check) {
 	x := c.txn("a", time.Minute)
 	x.Version = store.NewVersion()

@@ -96,8 +96,8 @@ func Start(t testing.TB) *Server {
 	return startFor(t, findDefault)
 }
 
-// Start18 is [Start] with PostgreSQL 18, whatever version the other tests use. The test is skipped without it, also in CI:
-// it comes from a registry that may be away.
+// Start18 is [Start] with PostgreSQL 18, whatever version the other tests use. The test is skipped without it, also in
+// CI: it comes from a registry that may be away.
 func Start18(t testing.TB) *Server {
 	t.Helper()
 	if _, err := find18(); err != nil {

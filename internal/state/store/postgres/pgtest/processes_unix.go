@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Unprivileged gives a folder, and what is in it, to a user whom PostgreSQL runs for: it refuses root. Commands with the
-// attributes that it returns run as this user, in a process group of their own.
+// Unprivileged gives a folder, and what is in it, to a user whom PostgreSQL runs for: it refuses root. Commands with
+// the attributes that it returns run as this user, in a process group of their own.
 func Unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return &syscall.SysProcAttr{Setpgid: true}, nil
@@ -54,8 +54,8 @@ func (s *Server) Thaw() error {
 func (s *Server) kill() error { return Signal(s.data, syscall.SIGKILL) }
 
 // Signal sends a signal to the first process of the server with a data directory, and then to those that it started. A
-// process that is stopped starts no others, and one that is killed has none any more. If the server does not run, the error
-// is [os.ErrProcessDone].
+// process that is stopped starts no others, and one that is killed has none any more. If the server does not run, the
+// error is [os.ErrProcessDone].
 func Signal(data string, sig syscall.Signal) error {
 	file, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 	if errors.Is(err, os.ErrNotExist) {
