@@ -8,11 +8,12 @@ import (
 
 // A NewKey is the body of POST keys of the admin API: an API key to be made.
 type NewKey struct {
-	Merchant string         `json:"merchant,omitempty"` // That of the token if it is absent.
-	Label    string         `json:"label,omitempty"`
-	Expires  time.Time      `json:"expires,omitzero"` // Absent: never.
-	Allow    []netip.Prefix `json:"allow,omitempty"`  // Networks in CIDR notation that may use the key; absent or empty for all.
-	Strict   bool           `json:"strict,omitempty"` // Requests with this key are not put right.
+	Merchant string    `json:"merchant,omitempty"` // That of the token if it is absent.
+	Label    string    `json:"label,omitempty"`
+	Expires  time.Time `json:"expires,omitzero"` // Absent: never.
+	// Networks in CIDR notation that may use the key; absent or empty for all.
+	Allow  []netip.Prefix `json:"allow,omitempty"`
+	Strict bool           `json:"strict,omitempty"` // Requests with this key are not put right.
 }
 
 // A MadeKey is a new API key, which is shown once.

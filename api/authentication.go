@@ -43,11 +43,13 @@ type AuthenticationSummary struct {
 	Merchant       PurchaseMerchant `json:"merchant"`
 	Card           Card             `json:"card"`
 	MessageVersion Text             `json:"messageVersion"`
-	ResultRefused  *ResultRefused   `json:"resultRefused"`  // The first result that came and was not valid; null if there was none.
-	Outcome        *Outcome         `json:"outcome"`        // Null before the end.
-	Normalised     []Correction     `json:"normalised"`     // What was put right in the request. Of one that began with /auth, without values.
-	Defaulted      []string         `json:"defaulted"`      // Members of the request that the server filled in.
-	SchemeFindings []SchemeFinding  `json:"schemeFindings"` // What the scheme asks for and the request lacked.
+	// The first result that came and was not valid; null if there was none.
+	ResultRefused *ResultRefused `json:"resultRefused"`
+	Outcome       *Outcome       `json:"outcome"` // Null before the end.
+	// What was put right in the request. Of one that began with /auth, without values.
+	Normalised     []Correction    `json:"normalised"`
+	Defaulted      []string        `json:"defaulted"`      // Members of the request that the server filled in.
+	SchemeFindings []SchemeFinding `json:"schemeFindings"` // What the scheme asks for and the request lacked.
 }
 
 // IsFinal reports whether the status will not change any more.
@@ -116,31 +118,36 @@ type AuthenticationRequest struct {
 	_ struct{} `schema:"additionalProperties=true"`
 
 	AcctNumber       string `json:"acctNumber" schema:"pattern=^[0-9]{13,19}$"`
-	CardExpiryDate   string `json:"cardExpiryDate,omitempty"`                       // YYMM.
-	PurchaseAmount   string `json:"purchaseAmount,omitempty"`                       // In the smallest unit of the currency.
-	PurchaseCurrency string `json:"purchaseCurrency,omitempty"`                     // By ISO 4217, in digits or letters.
-	DeviceChannel    string `json:"deviceChannel,omitempty" schema:"enum=01|02|03"` // Else 02, a browser.
-	MessageCategory  string `json:"messageCategory,omitempty"`                      // Else 01, a payment.
-	MessageVersion   string `json:"messageVersion,omitempty"`                       // Else the highest that card, directory server and this server share.
-	Reference        string `json:"reference,omitempty" schema:"maxLength=64"`      // The merchant's own number of the order.
-	ReturnURL        string `json:"returnUrl,omitempty"`                            // Where the hosted page sends the shopper at the end.
-	DS               string `json:"ds,omitempty"`                                   // The scheme of a co-badged card.
+	CardExpiryDate   string `json:"cardExpiryDate,omitempty"`   // YYMM.
+	PurchaseAmount   string `json:"purchaseAmount,omitempty"`   // In the smallest unit of the currency.
+	PurchaseCurrency string `json:"purchaseCurrency,omitempty"` // By ISO 4217, in digits or letters.
+	// Else 02, a browser.
+	DeviceChannel   string `json:"deviceChannel,omitempty" schema:"enum=01|02|03"`
+	MessageCategory string `json:"messageCategory,omitempty"` // Else 01, a payment.
+	// Else the highest that card, directory server and this server share.
+	MessageVersion string `json:"messageVersion,omitempty"`
+	// The merchant's own number of the order.
+	Reference string `json:"reference,omitempty" schema:"maxLength=64"`
+	ReturnURL string `json:"returnUrl,omitempty"` // Where the hosted page sends the shopper at the end.
+	DS        string `json:"ds,omitempty"`        // The scheme of a co-badged card.
 }
 
 // An AuthenticationSearch says which authentications are wanted. Members that are absent do not count.
 type AuthenticationSearch struct {
 	_ struct{} `schema:"additionalProperties=false"`
 
-	AcctNumber string    `json:"acctNumber,omitempty" schema:"pattern=^[0-9]{13,19}$"` // The whole card number; it is searched by a hash.
+	// The whole card number; it is searched by a hash.
+	AcctNumber string    `json:"acctNumber,omitempty" schema:"pattern=^[0-9]{13,19}$"`
 	Reference  string    `json:"reference,omitempty" schema:"minLength=1 maxLength=64"`
 	Last4      string    `json:"last4,omitempty" schema:"pattern=^[0-9]{4}$"`
 	Scheme     string    `json:"scheme,omitempty"`
 	Status     Status    `json:"status,omitempty"`
 	Result     Result    `json:"result,omitempty"`
-	From       time.Time `json:"from,omitzero"`                                  // The beginning, which is in it.
-	To         time.Time `json:"to,omitzero"`                                    // The end, which is not in it.
-	Limit      int       `json:"limit,omitempty" schema:"minimum=1 maximum=100"` // Else 50.
-	Cursor     string    `json:"cursor,omitempty"`                               // What the page before has as next; the rest must be as there.
+	From       time.Time `json:"from,omitzero"` // The beginning, which is in it.
+	To         time.Time `json:"to,omitzero"`   // The end, which is not in it.
+	// Else 50.
+	Limit  int    `json:"limit,omitempty" schema:"minimum=1 maximum=100"`
+	Cursor string `json:"cursor,omitempty"` // What the page before has as next; the rest must be as there.
 }
 
 // A TransIDRequest is the body of POST /outcome and of /postauth.

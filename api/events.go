@@ -40,8 +40,10 @@ type EventRow struct {
 func EventTypes() []EventRow {
 	return []EventRow{
 		{EventCompleted, ForMerchant, Event[AuthenticationSummary]{}, "the issuer has answered, whatever it said"},
-		{EventFailed, ForMerchant, Event[AuthenticationSummary]{}, "no answer came, or the directory server refused the request"},
-		{EventExpired, ForMerchant, Event[AuthenticationSummary]{}, "the time for the page or for the challenge is over, and no result came"},
+		{EventFailed, ForMerchant, Event[AuthenticationSummary]{},
+			"no answer came, or the directory server refused the request"},
+		{EventExpired, ForMerchant, Event[AuthenticationSummary]{},
+			"the time for the page or for the challenge is over, and no result came"},
 		{EventCancelled, ForMerchant, Event[AuthenticationSummary]{},
 			"you ended it with `POST /authentications/ID/cancel`, or the shopper closed the dialog"},
 		{EventTest, ForTest, Event[Test]{}, "you asked for it"},

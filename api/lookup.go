@@ -22,13 +22,15 @@ type LookupScheme struct {
 	Versions    []LookupVersion     `json:"versions"`    // Those that can be used, ascending.
 	Recommended *RecommendedVersion `json:"recommended"` // Null if no version can be used.
 	Requires    []SchemeRequirement `json:"requires"`    // What the scheme requires of such an AReq, beyond the protocol.
-	KnownSince  *time.Time          `json:"knownSince"`  // When the card ranges in use came, to a second; null if that is not known.
+	// When the card ranges in use came, to a second; null if that is not known.
+	KnownSince *time.Time `json:"knownSince"`
 }
 
 // A LookupVersion is a version of the protocol that a card can be used with.
 type LookupVersion struct {
-	MessageVersion   string        `json:"messageVersion"`
-	ThreeDSMethodURL string        `json:"threeDSMethodURL,omitempty"` // Where the 3DS Method runs; absent if there is none.
+	MessageVersion string `json:"messageVersion"`
+	// Where the 3DS Method runs; absent if there is none.
+	ThreeDSMethodURL string        `json:"threeDSMethodURL,omitempty"`
 	ACSInfoInd       []CodeMeaning `json:"acsInfoInd"`
 }
 
@@ -71,9 +73,10 @@ type SchemeRequirement struct {
 type ExplainRequest struct {
 	_ struct{} `schema:"additionalProperties=true"`
 
-	Scheme string `json:"scheme,omitempty"`                    // The card scheme to hold the request against; without it that of the card.
-	AsOf   string `json:"asOf,omitempty" schema:"format=date"` // The day whose rules of the scheme count; without it today.
-	For    string `json:"for,omitempty" schema:"enum=auth|authentications"`
+	Scheme string `json:"scheme,omitempty"` // The card scheme to hold the request against; without it that of the card.
+	// The day whose rules of the scheme count; without it today.
+	AsOf string `json:"asOf,omitempty" schema:"format=date"`
+	For  string `json:"for,omitempty" schema:"enum=auth|authentications"`
 }
 
 // A Verdict says whether /auth would take a body.
@@ -94,7 +97,8 @@ type Explanation struct {
 	Warnings       []ExplanationWarning `json:"warnings"`
 	Normalised     []Correction         `json:"normalised"`
 	SchemeFindings []SchemeFinding      `json:"schemeFindings"`
-	WouldSend      json.RawMessage      `json:"wouldSend" schema:"type=object?"` // The AReq, masked; null if the verdict is invalid.
+	// The AReq, masked; null if the verdict is invalid.
+	WouldSend json.RawMessage `json:"wouldSend" schema:"type=object?"`
 }
 
 // IsValid reports whether /auth would not refuse the content of the body.
@@ -107,8 +111,8 @@ type ExplanationWarning struct {
 	Text    string `json:"text"`
 }
 
-// A Correction is a change that was made in a request. The members found and sent hold a JSON value of any kind, or null if
-// it may say something of a person.
+// A Correction is a change that was made in a request. The members found and sent hold a JSON value of any kind, or
+// null if it may say something of a person.
 type Correction struct {
 	Pointer string          `json:"pointer"`
 	Rule    string          `json:"rule"`

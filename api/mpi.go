@@ -2,9 +2,11 @@ package api
 
 // An Enrollment is the answer of POST /enrolled, of 3-D Secure 1.0.2: whether a card takes part.
 type Enrollment struct {
-	ACSURL   Text             `json:"acs_url" schema:"format=uri"`  // With Y, where the browser posts PaReq, TermUrl and MD.
-	PAReq    Text             `json:"pareq"`                        // With Y, the value of the form field PaReq.
-	Enrolled Text             `json:"enrolled" schema:"enum=Y|N|U"` // Y takes part; N does not; U cannot be said; null when the directory server refused or failed.
+	// With Y, where the browser posts PaReq, TermUrl and MD.
+	ACSURL Text `json:"acs_url" schema:"format=uri"`
+	PAReq  Text `json:"pareq"` // With Y, the value of the form field PaReq.
+	// Y takes part; N does not; U cannot be said; null when the directory server refused or failed.
+	Enrolled Text             `json:"enrolled" schema:"enum=Y|N|U"`
 	ECI      string           `json:"eci" schema:"enum=0|1|2|5|6|7"`
 	Error    *EnrollmentError `json:"error"` // Null unless the directory server refused or failed.
 }

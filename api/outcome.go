@@ -43,8 +43,8 @@ const (
 // Actions returns all actions.
 func Actions() []Action {
 	return []Action{
-		ActionAuthorise, ActionAuthoriseWithoutAuthentication, ActionDoNotAuthorise, ActionRetryWithChallenge, ActionRetryLater,
-		ActionAskForAnotherCard, ActionKeepForLater,
+		ActionAuthorise, ActionAuthoriseWithoutAuthentication, ActionDoNotAuthorise, ActionRetryWithChallenge,
+		ActionRetryLater, ActionAskForAnotherCard, ActionKeepForLater,
 	}
 }
 
@@ -96,8 +96,8 @@ type Next struct {
 	Because string `json:"because"`
 }
 
-// An OutcomeError is the Erro with which an authentication failed. What could be a card number, an authentication value or
-// a key is taken out of its texts.
+// An OutcomeError is the Erro with which an authentication failed. What could be a card number, an authentication value
+// or a key is taken out of its texts.
 type OutcomeError struct {
 	// Who found the fault: the SDK, this server, the directory server or the issuer's server.
 	Component   string `json:"component" schema:"enum=C|S|D|A"`

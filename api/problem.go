@@ -42,8 +42,8 @@ func (f *Fault) Where() string {
 	return cmp.Or(f.Header, f.Parameter)
 }
 
-// A Limit is what would be right in the place of a fault: numbers of characters, of items or values, a form, or a list of
-// codes.
+// A Limit is what would be right in the place of a fault: numbers of characters, of items or values, a
+// form, or a list of codes.
 type Limit struct {
 	Min     *int     `json:"min,omitempty"`
 	Max     *int     `json:"max,omitempty"`

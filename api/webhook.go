@@ -19,7 +19,8 @@ type EndpointChange struct {
 	Types       *[]EventType `json:"types,omitempty"` // The events that the endpoint gets; absent or empty for all.
 	Description *string      `json:"description,omitempty" schema:"maxLength=256"`
 	Disabled    *bool        `json:"disabled,omitempty"`
-	Secret      *string      `json:"secret,omitempty"` // "whsec_" and base64 of 24 to 64 bytes; only when the endpoint is added.
+	// "whsec_" and base64 of 24 to 64 bytes; only when the endpoint is added.
+	Secret *string `json:"secret,omitempty"`
 }
 
 // A Secret is the new secret of an endpoint.
@@ -35,8 +36,8 @@ type DeliveryTest struct {
 	Error     Text `json:"error"`  // Null if it was delivered.
 }
 
-// An Event is the body of a delivery to an endpoint, and what GET /events lists. Read it after its signature was verified
-// by a library of Standard Webhooks. Its type says which data it has.
+// An Event is the body of a delivery to an endpoint, and what GET /events lists. Read it after its signature was
+// verified by a library of Standard Webhooks. Its type says which data it has.
 type Event[Data any] struct {
 	ID        string    `json:"id"` // The same each time that the event is delivered.
 	Type      EventType `json:"type"`

@@ -38,8 +38,9 @@ var (
 )
 
 // Authenticate begins an authentication. The request is an [api.AuthenticationRequest], or any JSON object with the
-// names of EMV 3DS; a browser payment needs acctNumber, cardExpiryDate, purchaseAmount and purchaseCurrency. With an idempotency key, the same request may be made
-// again and has one effect; "" means none. The error is a [Problem] that has all faults of the request.
+// names of EMV 3DS; a browser payment needs acctNumber, cardExpiryDate, purchaseAmount and purchaseCurrency. With an
+// idempotency key, the same request may be made again and has one effect; "" means none. The error is a [Problem] that
+// has all faults of the request.
 func (c *Client) Authenticate(ctx context.Context, request any, idempotencyKey string) (*Authentication, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -63,7 +64,8 @@ func (c *Client) Cancel(ctx context.Context, threeDSServerTransID string) (*Auth
 
 // Authentication fetches an authentication, and its outcome once there is one. A wait of up to 60 s returns as soon as
 // the status is final. The error is a [Problem] with status 404 for an id that is unknown, or another merchant's.
-func (c *Client) Authentication(ctx context.Context, threeDSServerTransID string, wait time.Duration) (*Authentication, error) {
+func (c *Client) Authentication(ctx context.Context, threeDSServerTransID string,
+	wait time.Duration) (*Authentication, error) {
 	o := operation{authentication.path + url.PathEscape(threeDSServerTransID), shortTimeout + wait}
 	if seconds := int(wait / time.Second); seconds > 0 {
 		o.path += "?wait=" + strconv.Itoa(seconds)
@@ -103,7 +105,8 @@ func (c *Client) post(ctx context.Context, o operation, request any, into receiv
 }
 
 // ask makes a request and reads the answer. The error is a [Problem] or a [RefusedError] if an answer came.
-func (c *Client) ask(ctx context.Context, method string, o operation, header http.Header, body []byte, into receiver) error {
+func (c *Client) ask(ctx context.Context, method string, o operation, header http.Header, body []byte,
+	into receiver) error {
 	answer, err := c.send(ctx, method, o, header, body)
 	if err != nil {
 		return err

@@ -157,7 +157,8 @@ func (c *Client) jsonHeader() http.Header {
 }
 
 // send makes a request and reads the whole answer.
-func (c *Client) send(ctx context.Context, method string, o operation, header http.Header, body []byte) (Answer, error) {
+func (c *Client) send(ctx context.Context, method string, o operation, header http.Header,
+	body []byte) (Answer, error) {
 	if c.http.Timeout == 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
@@ -253,8 +254,8 @@ func (e *Erro) Error() string {
 		e.Operation, e.ErrorCode, e.ErrorComponent, e.ErrorDescription, e.ErrorDetail)
 }
 
-// Faults returns what is wrong with the request, element by element. It is nil when the Erro is not about the content of
-// the request. Faults that found no room in the header are not among them; more is their number.
+// Faults returns what is wrong with the request, element by element. It is nil when the Erro is not about the content
+// of the request. Faults that found no room in the header are not among them; more is their number.
 func (e *Erro) Faults() (faults []api.Fault, more int) {
 	var entries []struct {
 		api.Fault

@@ -11,8 +11,8 @@ import (
 
 var webhookEndpoints = operation{"/webhook-endpoints", shortTimeout}
 
-// AddWebhookEndpoint adds an endpoint with a URL and a description, which may be empty. It gets events of all types. The
-// error is a [Problem] for a URL that the server does not deliver to.
+// AddWebhookEndpoint adds an endpoint with a URL and a description, which may be empty. It gets events of all types.
+// The error is a [Problem] for a URL that the server does not deliver to.
 func (c *Client) AddWebhookEndpoint(ctx context.Context, url, description string) (*api.Endpoint, error) {
 	body, err := json.Marshal(api.EndpointChange{URL: &url, Description: &description})
 	if err != nil {

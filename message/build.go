@@ -77,7 +77,9 @@ func (r *Request) checkWithoutVersion(ctx Context) Problems {
 		if r.Has(f.Name) && f.Name != name {
 			continue
 		}
-		if !slices.ContainsFunc(allVersions, func(v Version) bool { return TableOf(AReq, v).Field(f.Name).Need != "RR RR RR" }) {
+		if !slices.ContainsFunc(allVersions, func(v Version) bool {
+			return TableOf(AReq, v).Field(f.Name).Need != "RR RR RR"
+		}) {
 			p = append(p, Problem{Code: Missing, Path: Path(f.Name)})
 		}
 	}

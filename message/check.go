@@ -326,7 +326,8 @@ func (c *checker) checkMember(f *Field, i uint32, cell byte, s scope) {
 // checkRule checks a rule. It reports nothing if the element of the rule is not defined in
 // these presence columns, or already has a problem.
 func (c *checker) checkRule(t *Table, r *Rule, s scope) {
-	if r.Soft || t.cells[c.view][r.row] == '-' || r.UnlessInformational && c.ctx.Informational || c.evaluate(r.when, s) != yes || c.evaluate(r.must, s) != no {
+	if r.Soft || t.cells[c.view][r.row] == '-' || r.UnlessInformational && c.ctx.Informational ||
+		c.evaluate(r.when, s) != yes || c.evaluate(r.must, s) != no {
 		return
 	}
 	name := t.Fields[r.row].Name
@@ -369,7 +370,8 @@ func (c *checker) reportCriticalExtensions() {
 	}
 	for n, i := 0, list+1; i < c.m.nodes[list].next; n, i = n+1, c.m.nodes[i].next {
 		critical, id := c.m.member(i, idCritical), c.m.member(i, idID)
-		if critical == 0 || string(c.m.raw(critical)) != "true" || id == 0 || c.m.nodes[id].kind != jsonString || c.m.isEmpty(id) || c.isBlank(id) {
+		if critical == 0 || string(c.m.raw(critical)) != "true" || id == 0 || c.m.nodes[id].kind != jsonString ||
+			c.m.isEmpty(id) || c.isBlank(id) {
 			continue
 		}
 		name := string(c.m.text(id, nil))

@@ -26,7 +26,8 @@ type CodeValue struct {
 // open.
 type CodeRange struct {
 	From, To string
-	DS       bool // true: payment systems define these codes, and they are valid; false: EMVCo reserves them, and they are not
+	// true: payment systems define these codes, and they are valid; false: EMVCo reserves them, and they are not
+	DS bool
 }
 
 // check returns 0 if a code is valid, and otherwise Format or, from 2.3.1 on, Reserved.

@@ -105,7 +105,8 @@ func (n *normaliser) convertValue(f *Field, i uint32) (e edit, what string) {
 			return edit{text: bytes.Clone(text)}, "made a boolean"
 		}
 	case jsonArray:
-		if item := n.singleItem(i); item != 0 && n.m.nodes[item].kind != jsonArray && n.version < V231 && !f.Array && !f.AltArray && !f.isFixed() {
+		if item := n.singleItem(i); item != 0 && n.m.nodes[item].kind != jsonArray && n.version < V231 && !f.Array &&
+			!f.AltArray && !f.isFixed() {
 			return edit{text: n.m.raw(item)}, "taken out of its array"
 		}
 	}
@@ -132,8 +133,8 @@ func (n *normaliser) singleItem(array uint32) uint32 {
 // ids, amounts, and what a request is found by.
 var fixedNames = map[string]bool{
 	"messageType": true, "messageVersion": true, "deviceChannel": true, "messageCategory": true,
-	"acquirerBIN": true, "acquirerMerchantID": true, "threeDSRequestorID": true, "acctID": true, "tokenRequestorId": true, "token": true,
-	"cardSecurityCode": true, "purchaseAmount": true, "purchaseDate": true,
+	"acquirerBIN": true, "acquirerMerchantID": true, "threeDSRequestorID": true, "acctID": true, "tokenRequestorId": true,
+	"token": true, "cardSecurityCode": true, "purchaseAmount": true, "purchaseDate": true,
 }
 
 // isFixed reports whether a value is never taken out of an array.

@@ -103,8 +103,8 @@ var personalPaths = map[string]bool{
 }
 
 // PersonalJSON returns the personal data that MaskedJSON withholds as a JSON object of texts by the path of their
-// element, such as "homePhone.cc"; nil if m has none. Secrets are not among them. A value that is not valid is left out,
-// and one that isAllowed returns false for. A telephone number is shown to isAllowed as one text.
+// element, such as "homePhone.cc"; nil if m has none. Secrets are not among them. A value that is not valid is left
+// out, and one that isAllowed returns false for. A telephone number is shown to isAllowed as one text.
 func (m *Message) PersonalJSON(isAllowed func(f *Field, value string) bool) []byte {
 	d := m.newDescriber()
 	out := d.appendPersonal(nil, d.table, 0, "", isAllowed)
@@ -116,7 +116,8 @@ func (m *Message) PersonalJSON(isAllowed func(f *Field, value string) bool) []by
 }
 
 // appendPersonal appends the personal data of an object, each with a comma before it.
-func (d *describer) appendPersonal(out []byte, t *Table, object uint32, at string, isAllowed func(f *Field, value string) bool) []byte {
+func (d *describer) appendPersonal(out []byte, t *Table, object uint32, at string,
+	isAllowed func(f *Field, value string) bool) []byte {
 	for i := object + 1; i < d.m.nodes[object].next; i = d.m.nodes[i].next {
 		n := &d.m.nodes[i]
 		row := -1

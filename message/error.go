@@ -14,9 +14,10 @@ import (
 // Version is that of the transaction. An Error without one is written as 2.2.0,
 // the version of a transaction with an unknown version (docs/api.md, "Erro").
 type Error struct {
-	Version     Version
-	Code        Code
-	Component   string // the component that found the fault: C (SDK), S (3DS Server), D (directory server) or A (ACS); "" means S
+	Version Version
+	Code    Code
+	// the component that found the fault: C (SDK), S (3DS Server), D (directory server) or A (ACS); "" means S
+	Component   string
 	Description string // "" means the description of Code
 	Detail      string // "" means Description
 	MessageType string // type of the message with the fault; left out if the version has no such message
@@ -262,9 +263,10 @@ const (
 )
 
 var orders = [...][]Code{
-	ForRequestor: {InvalidMessage, Duplicate, UnsupportedVersion, Missing, CriticalExtension, Format, Reserved, ISOCode, UnknownTransaction, BadTransactionData},
-	ForPeer: {InvalidMessage, UnsupportedVersion, Duplicate, CriticalExtension, Format, Reserved, ISOCode, RangeOverlap, RangeAction, Missing,
-		UnknownTransaction, DuplicateMessage, Inconsistent},
+	ForRequestor: {InvalidMessage, Duplicate, UnsupportedVersion, Missing, CriticalExtension, Format, Reserved, ISOCode,
+		UnknownTransaction, BadTransactionData},
+	ForPeer: {InvalidMessage, UnsupportedVersion, Duplicate, CriticalExtension, Format, Reserved, ISOCode, RangeOverlap,
+		RangeAction, Missing, UnknownTransaction, DuplicateMessage, Inconsistent},
 }
 
 // rank returns the position of a problem in o, from 0. The problem with the lowest rank is

@@ -69,7 +69,9 @@ const (
 var relatives = map[string]struct {
 	from relative
 	typ  Type
-}{"areq": {inAReq, AReq}, "ares": {inARes, ARes}, "rreq": {inRReq, RReq}, "creq": {inCReq, CReq}, "preq": {inPReq, PReq}}
+}{
+	"areq": {inAReq, AReq}, "ares": {inARes, ARes}, "rreq": {inRReq, RReq}, "creq": {inCReq, CReq}, "preq": {inPReq, PReq},
+}
 
 // A truth is the result of a condition.
 type truth uint8

@@ -9,7 +9,8 @@ import (
 
 // fittedTexts are the elements that FitTexts may leave out.
 var fittedTexts = []string{
-	"cardholderName", "email", "billAddrLine1", "billAddrLine2", "billAddrLine3", "billAddrCity", "billAddrPostCode", "billAddrState",
+	"cardholderName", "email", "billAddrLine1", "billAddrLine2", "billAddrLine3", "billAddrCity", "billAddrPostCode",
+	"billAddrState",
 }
 
 // FitTexts writes names and addresses as the version takes them where their writer cannot know its lengths, because the
@@ -64,7 +65,8 @@ func (n *normaliser) wrapAddress(prefix string, isJoined bool) {
 	lineNames := [...]string{prefix + "1", prefix + "2", prefix + "3"}
 	lines := make([]string, len(lineNames))
 	for i, name := range lineNames {
-		if lines[i] = n.r.Text(name); lines[i] == "" && n.r.Has(name) || charset.Find(lines[i], charactersOf(n.version)) != charset.Allowed {
+		if lines[i] = n.r.Text(name); lines[i] == "" && n.r.Has(name) ||
+			charset.Find(lines[i], charactersOf(n.version)) != charset.Allowed {
 			return // not a text, or one that is refused
 		}
 	}

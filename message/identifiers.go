@@ -63,8 +63,9 @@ func (c *checker) reportIdentifiers(t *Table, object uint32) {
 	}
 }
 
-// NormaliseCardNumber leaves blanks and dashes out of acctNumber, and the blanks around threeDSServerTransID off. Both are
-// needed before the version of the request is known, so this comes before [Request.Normalise]. It returns what it changed.
+// NormaliseCardNumber leaves blanks and dashes out of acctNumber, and the blanks around threeDSServerTransID off.
+// Both are needed before the version of the request is known, so this comes before [Request.Normalise]. It
+// returns what it changed.
 func (r *Request) NormaliseCardNumber() []Change {
 	var changes []Change
 	set := func(name, text, what string) {
@@ -79,10 +80,11 @@ func (r *Request) NormaliseCardNumber() []Change {
 }
 
 // cardSeparators are what people write between the digits of a card number.
-var cardSeparators = strings.NewReplacer(" ", "", "\u00a0", "", "\u202f", "", "\t", "", "-", "", "\u2010", "", "\u2011", "", "\u2013", "")
+var cardSeparators = strings.NewReplacer(" ", "", "\u00a0", "", "\u202f", "", "\t", "", "-", "", "\u2010", "", "\u2011",
+	"", "\u2013", "")
 
-// PlainCardNumber returns a card number that is written with blanks or dashes as its 13 to 19 digits. Every other text is
-// returned as it is.
+// PlainCardNumber returns a card number that is written with blanks or dashes as its 13 to 19 digits. Every other
+// text is returned as it is.
 func PlainCardNumber(text string) string {
 	if plain := cardSeparators.Replace(text); len(plain) >= 13 && len(plain) <= 19 && allDigits([]byte(plain)) {
 		return plain

@@ -52,33 +52,37 @@ type kindForm struct {
 }
 
 var kindForms = [kindCount]kindForm{
-	Text:          {name: "text"},
-	Digits:        {name: "digits", ok: allDigits},
-	Alnum:         {name: "letters and digits", ok: func(b []byte) bool { return allBytes(b, isAlnum) }},
-	UUID:          {name: "UUID", min: 36, max: 36, ok: IsUUID[[]byte]},
-	URL:           {name: "URL", ok: func(b []byte) bool { return isURL(b) && (hasScheme(b, "https") || hasScheme(b, "http")) }},
-	AppURL:        {name: "URL of an app", ok: isURL},
-	Email:         {name: "mail address", ok: isEmail},
-	IP:            {name: "IP address", ok: isIP},
-	Base64:        {name: "Base64", ok: isBase64},
-	Base64URL:     {name: "Base64url", ok: isBase64URL},
-	Date:          {name: "YYYYMMDD", min: 8, max: 8, ok: isDate},
-	DateTime:      {name: "YYYYMMDDHHMMSS", min: 14, max: 14, ok: isTime},
-	Minute:        {name: "YYYYMMDDHHMM", min: 12, max: 12, ok: isTime},
-	YearMonth:     {name: "YYMM", min: 4, max: 4, ok: func(b []byte) bool { return allDigits(b) && isInRange(b[2:4], 1, 12) }},
-	Country:       {name: "country, ISO 3166-1 numeric", min: 3, max: 3, ok: allDigits, iso: validCountry},
-	Currency:      {name: "currency, ISO 4217 numeric", min: 3, max: 3, ok: allDigits, iso: validCurrency},
-	CurrencyAlpha: {name: "currency, ISO 4217 letters", min: 3, max: 3, ok: func(b []byte) bool { return allBytes(b, isUpper) }, iso: validCurrencyAlpha},
-	Language:      {name: "language tag", ok: func(b []byte) bool { return allBytes(b, func(c byte) bool { return isAlnum(c) || c == '-' }) }},
-	OneOf:         {name: "code"},
-	JWS:           {name: "compact JWS", ok: func(b []byte) bool { return isCompact(b, 3, isPartOfJWS) }},
-	JWE:           {name: "compact JWE", ok: func(b []byte) bool { return isCompact(b, 5, isPartOfJWE) }},
-	Dotted:        {name: "major.minor.patch", min: 5, max: 8, ok: isDotted},
-	Offset:        {name: "minutes, with or without a sign", ok: isOffset},
-	Bool:          {name: "true or false"},
-	Object:        {name: "object"},
-	JSON:          {name: "any object"},
-	Number:        {name: "number"},
+	Text:   {name: "text"},
+	Digits: {name: "digits", ok: allDigits},
+	Alnum:  {name: "letters and digits", ok: func(b []byte) bool { return allBytes(b, isAlnum) }},
+	UUID:   {name: "UUID", min: 36, max: 36, ok: IsUUID[[]byte]},
+	URL: {name: "URL",
+		ok: func(b []byte) bool { return isURL(b) && (hasScheme(b, "https") || hasScheme(b, "http")) }},
+	AppURL:    {name: "URL of an app", ok: isURL},
+	Email:     {name: "mail address", ok: isEmail},
+	IP:        {name: "IP address", ok: isIP},
+	Base64:    {name: "Base64", ok: isBase64},
+	Base64URL: {name: "Base64url", ok: isBase64URL},
+	Date:      {name: "YYYYMMDD", min: 8, max: 8, ok: isDate},
+	DateTime:  {name: "YYYYMMDDHHMMSS", min: 14, max: 14, ok: isTime},
+	Minute:    {name: "YYYYMMDDHHMM", min: 12, max: 12, ok: isTime},
+	YearMonth: {name: "YYMM", min: 4, max: 4,
+		ok: func(b []byte) bool { return allDigits(b) && isInRange(b[2:4], 1, 12) }},
+	Country:  {name: "country, ISO 3166-1 numeric", min: 3, max: 3, ok: allDigits, iso: validCountry},
+	Currency: {name: "currency, ISO 4217 numeric", min: 3, max: 3, ok: allDigits, iso: validCurrency},
+	CurrencyAlpha: {name: "currency, ISO 4217 letters", min: 3, max: 3,
+		ok: func(b []byte) bool { return allBytes(b, isUpper) }, iso: validCurrencyAlpha},
+	Language: {name: "language tag",
+		ok: func(b []byte) bool { return allBytes(b, func(c byte) bool { return isAlnum(c) || c == '-' }) }},
+	OneOf:  {name: "code"},
+	JWS:    {name: "compact JWS", ok: func(b []byte) bool { return isCompact(b, 3, isPartOfJWS) }},
+	JWE:    {name: "compact JWE", ok: func(b []byte) bool { return isCompact(b, 5, isPartOfJWE) }},
+	Dotted: {name: "major.minor.patch", min: 5, max: 8, ok: isDotted},
+	Offset: {name: "minutes, with or without a sign", ok: isOffset},
+	Bool:   {name: "true or false"},
+	Object: {name: "object"},
+	JSON:   {name: "any object"},
+	Number: {name: "number"},
 }
 
 // String returns a few English words that name the kind.
@@ -338,7 +342,8 @@ func isDate(b []byte) bool {
 
 // isTime reports whether b is YYYYMMDDHHMM or YYYYMMDDHHMMSS.
 func isTime(b []byte) bool {
-	return allDigits(b) && isDate(b[:8]) && isInRange(b[8:10], 0, 23) && isInRange(b[10:12], 0, 59) && (len(b) == 12 || isInRange(b[12:14], 0, 59))
+	return allDigits(b) && isDate(b[:8]) && isInRange(b[8:10], 0, 23) && isInRange(b[10:12], 0, 59) &&
+		(len(b) == 12 || isInRange(b[12:14], 0, 59))
 }
 
 // isDotted reports whether b is three numbers with dots between.

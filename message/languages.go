@@ -81,7 +81,9 @@ func (n *normaliser) normaliseAcceptLanguage() {
 		return
 	}
 	if !n.r.Has(name) {
-		tags := slices.DeleteFunc(LanguageTags(n.r.Text("browserLanguage")), func(tag string) bool { return tag != "*" && !isLanguageTag(tag) })
+		tags := slices.DeleteFunc(LanguageTags(n.r.Text("browserLanguage")), func(tag string) bool {
+			return tag != "*" && !isLanguageTag(tag)
+		})
 		if len(tags) > 0 {
 			set := n.r.SetRaw
 			if n.r.placeholders["browserLanguage"] {

@@ -254,7 +254,8 @@ func Compose(t Type, v Version, members ...Member) ([]byte, error) {
 	}
 	table := TableOf(t, v)
 	values := make([][]byte, len(table.Fields))
-	members = append([]Member{{Name: "messageType", Text: t.String()}, {Name: "messageVersion", Text: v.String()}}, members...)
+	members = append([]Member{{Name: "messageType", Text: t.String()}, {Name: "messageVersion", Text: v.String()}},
+		members...)
 	for _, m := range members {
 		id, ok := names.ids[m.Name]
 		if !ok || table.row(id) < 0 {

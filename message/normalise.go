@@ -72,7 +72,8 @@ func (n *normaliser) normaliseObject(t *Table, object uint32) {
 func (n *normaliser) normaliseValue(f *Field, i uint32) {
 	kind := n.m.nodes[i].kind
 	switch {
-	case kind == jsonString && !f.Array && (f.Kind == Country || f.Kind == Currency || f.Kind == IP || f.hasZerosInFront() || normalisedTexts[f.Name]):
+	case kind == jsonString && !f.Array && (f.Kind == Country || f.Kind == Currency || f.Kind == IP ||
+		f.hasZerosInFront() || normalisedTexts[f.Name]):
 		n.normaliseText(f, i)
 	case kind == jsonString && f.isIdentifier():
 		n.trim(f, i)
@@ -98,8 +99,9 @@ func (n *normaliser) isAnythingSent(f *Field, i uint32) bool {
 
 // normalisedTexts are the strings that normaliseText may change, besides countries and currencies.
 var normalisedTexts = map[string]bool{
-	"browserColorDepth": true, "browserLanguage": true, "browserTZ": true, "browserAcceptHeader": true, "browserUserAgent": true,
-	"cc": true,
+	"browserColorDepth": true, "browserLanguage": true, "browserTZ": true, "browserAcceptHeader": true,
+	"browserUserAgent": true,
+	"cc":               true,
 }
 
 // textsOfOneLine are the names and the parts of addresses in which a line break is a slip.

@@ -95,7 +95,9 @@ func parse(data []byte, lim Limits, folded bool) (*Message, error) {
 	if err := p.read(data, lim.orDefault(), folded); err != nil {
 		return nil, err
 	}
-	m := &Message{data: data, nodes: slices.Clone(p.nodes), hasDuplicates: p.hasDuplicates, folded: folded, firstNodes: p.firstNodes}
+	m := &Message{
+		data: data, nodes: slices.Clone(p.nodes), hasDuplicates: p.hasDuplicates, folded: folded, firstNodes: p.firstNodes,
+	}
 	m.readTypeAndVersion()
 	return m, nil
 }

@@ -88,7 +88,8 @@ func (m *Message) foldedMember(object uint32, name string) uint32 {
 	}
 	for i := object + 1; i < m.nodes[object].next; i = m.nodes[i].next {
 		n := m.nodes[i]
-		if n.name < maxNames && strings.EqualFold(names.list[n.name], name) || n.name >= maxNames && strings.EqualFold(string(nameText(m.data, n)), name) {
+		if n.name < maxNames && strings.EqualFold(names.list[n.name], name) ||
+			n.name >= maxNames && strings.EqualFold(string(nameText(m.data, n)), name) {
 			return i
 		}
 	}

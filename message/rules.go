@@ -13,7 +13,8 @@ var messageRules = [typeCount][versionCount][]Rule{
 }
 
 var areqRules = []Rule{
-	{Name: "token flag is true or absent", Field: "payTokenInd", When: `present(payTokenInd)`, Must: `payTokenInd == true`, Code: Format},
+	{Name: "token flag is true or absent", Field: "payTokenInd", When: `present(payTokenInd)`, Must: `payTokenInd == true`,
+		Code: Format},
 }
 
 var areqRules231 = slices.Concat(areqRules, []Rule{
@@ -34,15 +35,20 @@ var sdkOfRequest = Rule{Name: "sdk id of the request", Field: "sdkTransID", When
 
 // Templates of the HTML interface.
 var (
-	htmlTemplates = Rule{Name: "template fits the interface", Field: "acsRenderingType", When: `acsRenderingType.acsInterface == "01"`,
-		Must: `acsRenderingType.acsUiTemplate in ["01","02","03","04"]`, Code: Format}
-	htmlTemplates231 = Rule{Name: "template fits the interface", Field: "acsRenderingType", When: `acsRenderingType.acsInterface == "01"`,
-		Must: `acsRenderingType.acsUiTemplate in ["01","02","03","04","07"]`, Code: Format}
+	htmlTemplates = Rule{
+		Name: "template fits the interface", Field: "acsRenderingType", When: `acsRenderingType.acsInterface == "01"`,
+		Must: `acsRenderingType.acsUiTemplate in ["01","02","03","04"]`, Code: Format,
+	}
+	htmlTemplates231 = Rule{
+		Name: "template fits the interface", Field: "acsRenderingType", When: `acsRenderingType.acsInterface == "01"`,
+		Must: `acsRenderingType.acsUiTemplate in ["01","02","03","04","07"]`, Code: Format,
+	}
 )
 
 var aresRules210 = slices.Concat(ofRequest, []Rule{
 	sdkOfRequest,
-	{Name: "challenge is possible", Field: "transStatus", When: `transStatus == "C"`, Must: `areq.deviceChannel != "03"`, Code: Format},
+	{Name: "challenge is possible", Field: "transStatus", When: `transStatus == "C"`, Must: `areq.deviceChannel != "03"`,
+		Code: Format},
 	htmlTemplates,
 })
 
@@ -56,11 +62,14 @@ var aresRules220 = slices.Concat(ofRequest, []Rule{
 	{Name: "decoupled was asked for", Field: "transStatus", When: `transStatus == "D"`,
 		Must: `areq.threeDSRequestorDecReqInd == "Y"`, Code: Format},
 	{Name: "information was asked for", Field: "transStatus", When: `transStatus == "I"`,
-		Must: `areq.threeDSRequestorChallengeInd in ["05","06","07",` + byDSRule + `]`, Code: Format, UnlessInformational: true},
-	{Name: "decoupled is confirmed", Field: "acsDecConInd", When: `transStatus == "D"`, Must: `acsDecConInd != "N"`, Code: Format},
+		Must: `areq.threeDSRequestorChallengeInd in ["05","06","07",` + byDSRule + `]`, Code: Format,
+		UnlessInformational: true},
+	{Name: "decoupled is confirmed", Field: "acsDecConInd", When: `transStatus == "D"`, Must: `acsDecConInd != "N"`,
+		Code: Format},
 	{Name: "confirmed was asked for", Field: "acsDecConInd", When: `acsDecConInd == "Y"`,
 		Must: `areq.threeDSRequestorDecReqInd == "Y"`, Code: Format},
-	{Name: "type is decoupled", Field: "authenticationType", When: `transStatus == "D"`, Must: `authenticationType == "04"`, Code: Format, Soft: true},
+	{Name: "type is decoupled", Field: "authenticationType", When: `transStatus == "D"`,
+		Must: `authenticationType == "04"`, Code: Format, Soft: true},
 	htmlTemplates,
 })
 
@@ -71,10 +80,12 @@ var aresRules231 = slices.Concat(ofRequest, []Rule{
 	{Name: "decoupled was asked for", Field: "transStatus", When: `transStatus == "D"`,
 		Must: `areq.threeDSRequestorDecReqInd in ["Y","B"]`, Code: Format},
 	{Name: "information was asked for", Field: "transStatus", When: `transStatus == "I"`,
-		Must: `areq.threeDSRequestorChallengeInd has ["05","06","07",` + byDSRule + `]`, Code: Format, UnlessInformational: true},
+		Must: `areq.threeDSRequestorChallengeInd has ["05","06","07",` + byDSRule + `]`, Code: Format,
+		UnlessInformational: true},
 	{Name: "payment confirmation is possible", Field: "transStatus", When: `transStatus == "S"`,
 		Must: `areq.threeDSRequestorSpcSupport == "Y" and areq.deviceChannel == "02"`, Code: Format},
-	{Name: "decoupled is confirmed", Field: "acsDecConInd", When: `transStatus == "D"`, Must: `acsDecConInd != "N"`, Code: Format},
+	{Name: "decoupled is confirmed", Field: "acsDecConInd", When: `transStatus == "D"`, Must: `acsDecConInd != "N"`,
+		Code: Format},
 	{Name: "confirmed was asked for", Field: "acsDecConInd", When: `acsDecConInd == "Y"`,
 		Must: `areq.threeDSRequestorDecReqInd in ["Y","F","B"]`, Code: Format},
 	htmlTemplates231,
@@ -82,21 +93,26 @@ var aresRules231 = slices.Concat(ofRequest, []Rule{
 
 // ofChallenge are the rules of a result: its ids are those of the ARes.
 var ofChallenge = slices.Concat(ofRequest, []Rule{
-	{Name: "ACS id of the ARes", Field: "acsTransID", When: `present(ares.acsTransID)`, Must: `acsTransID == ares.acsTransID`, Code: UnknownTransaction},
-	{Name: "DS id of the ARes", Field: "dsTransID", When: `present(ares.dsTransID)`, Must: `dsTransID == ares.dsTransID`, Code: UnknownTransaction},
+	{Name: "ACS id of the ARes", Field: "acsTransID", When: `present(ares.acsTransID)`,
+		Must: `acsTransID == ares.acsTransID`, Code: UnknownTransaction},
+	{Name: "DS id of the ARes", Field: "dsTransID", When: `present(ares.dsTransID)`, Must: `dsTransID == ares.dsTransID`,
+		Code: UnknownTransaction},
 	{Name: "category of the request", Field: "messageCategory", When: `present(areq.messageCategory)`,
 		Must: `messageCategory == areq.messageCategory`, Code: Format},
 })
 
-var timeoutIsCancel = Rule{Name: "a timeout was cancelled so", Field: "challengeCancel", When: `transStatusReason == "14"`,
-	Must: `challengeCancel in ["04","05"]`, Code: Format}
+var timeoutIsCancel = Rule{
+	Name: "a timeout was cancelled so", Field: "challengeCancel", When: `transStatusReason == "14"`,
+	Must: `challengeCancel in ["04","05"]`, Code: Format,
+}
 
 var rreqRules210 = slices.Concat(ofChallenge, []Rule{htmlTemplates, timeoutIsCancel})
 
 var rreqRules220 = slices.Concat(ofChallenge, []Rule{
 	sdkOfRequest, htmlTemplates, timeoutIsCancel,
-	{Name: "type is decoupled", Field: "authenticationType", When: `ares.acsDecConInd == "Y" and present(authenticationType)`,
-		Must: `authenticationType == "04"`, Code: Format, Soft: true},
+	{Name: "type is decoupled", Field: "authenticationType",
+		When: `ares.acsDecConInd == "Y" and present(authenticationType)`, Must: `authenticationType == "04"`,
+		Code: Format, Soft: true},
 })
 
 var rreqRules231 = slices.Concat(ofChallenge, []Rule{
@@ -108,23 +124,29 @@ var rreqRules231 = slices.Concat(ofChallenge, []Rule{
 var rresRules210 = []Rule{
 	{Name: "id of the RReq", Field: "threeDSServerTransID", When: `present(rreq.threeDSServerTransID)`,
 		Must: `threeDSServerTransID == rreq.threeDSServerTransID`, Code: UnknownTransaction},
-	{Name: "version of the RReq", Field: "messageVersion", When: `present(rreq.messageVersion)`, Must: `messageVersion == rreq.messageVersion`, Code: Format},
-	{Name: "ACS id of the RReq", Field: "acsTransID", When: `present(rreq.acsTransID)`, Must: `acsTransID == rreq.acsTransID`, Code: UnknownTransaction},
-	{Name: "DS id of the RReq", Field: "dsTransID", When: `present(rreq.dsTransID)`, Must: `dsTransID == rreq.dsTransID`, Code: UnknownTransaction},
+	{Name: "version of the RReq", Field: "messageVersion", When: `present(rreq.messageVersion)`,
+		Must: `messageVersion == rreq.messageVersion`, Code: Format},
+	{Name: "ACS id of the RReq", Field: "acsTransID", When: `present(rreq.acsTransID)`,
+		Must: `acsTransID == rreq.acsTransID`, Code: UnknownTransaction},
+	{Name: "DS id of the RReq", Field: "dsTransID", When: `present(rreq.dsTransID)`, Must: `dsTransID == rreq.dsTransID`,
+		Code: UnknownTransaction},
 }
 
 var rresRules220 = slices.Concat(rresRules210, []Rule{
-	{Name: "sdk id of the RReq", Field: "sdkTransID", When: `present(sdkTransID)`, Must: `sdkTransID == rreq.sdkTransID`, Code: UnknownTransaction},
+	{Name: "sdk id of the RReq", Field: "sdkTransID", When: `present(sdkTransID)`, Must: `sdkTransID == rreq.sdkTransID`,
+		Code: UnknownTransaction},
 })
 
 var presRules = []Rule{
 	{Name: "id of the request", Field: "threeDSServerTransID", When: `present(preq.threeDSServerTransID)`,
 		Must: `threeDSServerTransID == preq.threeDSServerTransID`, Code: UnknownTransaction},
-	{Name: "version of the request", Field: "messageVersion", When: `present(preq.messageVersion)`, Must: `messageVersion == preq.messageVersion`, Code: Format},
+	{Name: "version of the request", Field: "messageVersion", When: `present(preq.messageVersion)`,
+		Must: `messageVersion == preq.messageVersion`, Code: Format},
 }
 
 var cresRules = slices.Concat(ofRequest, []Rule{
-	{Name: "ACS id of the ARes", Field: "acsTransID", When: `present(ares.acsTransID)`, Must: `acsTransID == ares.acsTransID`, Code: UnknownTransaction},
+	{Name: "ACS id of the ARes", Field: "acsTransID", When: `present(ares.acsTransID)`,
+		Must: `acsTransID == ares.acsTransID`, Code: UnknownTransaction},
 })
 
 var cresRules231 = slices.Concat(cresRules, []Rule{

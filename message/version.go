@@ -59,7 +59,9 @@ const (
 	typeCount = 11
 )
 
-var typeNames = [typeCount]string{"AReq", "ARes", "RReq", "RRes", "PReq", "PRes", "Erro", "CReq", "CRes", "OReq", "ORes"}
+var typeNames = [typeCount]string{
+	"AReq", "ARes", "RReq", "RRes", "PReq", "PRes", "Erro", "CReq", "CRes", "OReq", "ORes",
+}
 
 // Types returns all types, in the order in which a transaction uses them.
 func Types() []Type {

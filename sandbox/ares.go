@@ -90,7 +90,8 @@ func (t *transaction) answer() answer {
 		a.body = slices.Concat([]byte(`{"transStatus":"Y",`), t.aresRaw[1:])
 	case "critical":
 		m["messageExtension"] = peer.Encode([]received{{
-			"name": peer.Encode("sandboxDuty"), "id": peer.Encode(t.dir.scheme.RID + "-duty"), "criticalityIndicator": peer.Encode(true), "data": peer.Encode(received{}),
+			"name": peer.Encode("sandboxDuty"), "id": peer.Encode(t.dir.scheme.RID + "-duty"),
+			"criticalityIndicator": peer.Encode(true), "data": peer.Encode(received{}),
 		}})
 	case "other":
 		m[f.Element] = peer.Encode(t.otherValue(f.Element))
@@ -241,7 +242,8 @@ func (t *transaction) putConfirmation(o *object) {
 		id = c.id
 	}
 	t.confirmation = random(32)
-	price, currency, _ := strings.Cut(page.Amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")), " ")
+	price, currency, _ := strings.Cut(
+		page.Amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")), " ")
 	o.Put("webAuthnCredList", []json.RawMessage{
 		new(object).Put("rpID", t.box.relyingParty()).Put("credentialIds", []string{id}).Bytes(),
 	})

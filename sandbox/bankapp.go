@@ -79,7 +79,8 @@ func (t *transaction) wayBack() string {
 // runs those of some as a program.
 func appLink(address string) template.URL {
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || slices.Contains([]string{"javascript", "vbscript", "data", "blob", "file"}, strings.ToLower(u.Scheme)) {
+	if err != nil || u.Host == "" || slices.Contains([]string{"javascript", "vbscript", "data", "blob", "file"},
+		strings.ToLower(u.Scheme)) {
 		return ""
 	}
 	return template.URL(address)

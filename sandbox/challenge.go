@@ -21,13 +21,15 @@ const (
 func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 	raw, err := decode(r.PostFormValue("creq"))
 	if err != nil {
-		a.box.showFailure(w, http.StatusBadRequest, "The shop has sent this page something it cannot read.", "creq is missing or not base64url")
+		a.box.showFailure(w, http.StatusBadRequest, "The shop has sent this page something it cannot read.",
+			"creq is missing or not base64url")
 		return
 	}
 	id := readMessage(raw).text("acsTransID")
 	t := a.box.journal.transaction(id)
 	if t == nil || t.ids.acs != id || t.channel != browser || t.ares != "C" {
-		a.box.showFailure(w, http.StatusNotFound, "The shop has sent this page something it cannot read.", "creq: acsTransID belongs to no challenge")
+		a.box.showFailure(w, http.StatusNotFound, "The shop has sent this page something it cannot read.",
+			"creq: acsTransID belongs to no challenge")
 		return
 	}
 	if t.fault.Is("ACS", "down") {
@@ -39,7 +41,8 @@ func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	t.record("browser", "acs", "CReq", raw, a.box.warnOf(t.ids.server, base64Faults(r.PostForm, "creq", "threeDSSessionData")))
+	t.record("browser", "acs", "CReq", raw,
+		a.box.warnOf(t.ids.server, base64Faults(r.PostForm, "creq", "threeDSSessionData")))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	session := r.PostFormValue("threeDSSessionData")
@@ -226,10 +229,11 @@ func (t *transaction) page() page.View {
 		Name: "code", Title: "Confirm your payment",
 		Scheme:   t.dir.scheme.Name,
 		Merchant: t.areq.text("merchantName"),
-		Amount:   page.Amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")),
-		Last:     last4(t.areq.text("acctNumber")),
-		Action:   t.box.acs.path + challengePath + "/" + t.ids.acs,
-		Note:     t.note, Wrong: t.wrong, Code: code, Step: t.round,
+		Amount: page.Amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"),
+			t.areq.text("purchaseCurrency")),
+		Last:   last4(t.areq.text("acctNumber")),
+		Action: t.box.acs.path + challengePath + "/" + t.ids.acs,
+		Note:   t.note, Wrong: t.wrong, Code: code, Step: t.round,
 		Unframed: t.fault.Is("ACS", "unframed"),
 		Tall:     t.deed.Tall,
 	}

@@ -145,7 +145,8 @@ func (s *Sandbox) guard(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !IsPrivateHost(r.Host) {
-			http.Error(w, "The sandbox answers only to names of this machine, such as 127.0.0.1 and localhost.", http.StatusMisdirectedRequest)
+			http.Error(w, "The sandbox answers only to names of this machine, such as 127.0.0.1 and localhost.",
+				http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

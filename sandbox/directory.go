@@ -80,7 +80,8 @@ func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind := m.text("messageType")
 	d.box.record(m.text("threeDSServerTransID"), "server", d.name(), kind, body, d.noteStatements(m))
 	if kind == "Erro" {
-		d.box.log.Info("the server complains", "scheme", d.scheme.Word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))
+		d.box.log.Info("the server complains", "scheme", d.scheme.Word, "code", m.text("errorCode"),
+			"detail", m.text("errorDetail"))
 		return
 	}
 	a := d.answer(r, kind, body, m)

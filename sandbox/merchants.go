@@ -18,9 +18,9 @@ func MerchantTable() string { return merchantsText }
 // kindsV2 are the faults of each message; what comes after them is a code and a text, a
 // code, one of some elements, or nothing.
 var kindsV2 = map[string]string{
-	"ARes erro": "code text", "ARes silence": "", "ARes late": "", "ARes status": "code", "ARes garbage": "", "ARes cut": "",
-	"ARes twice": "", "ARes critical": "", "ARes other": "threeDSServerTransID messageVersion", "ARes without": "acsTransID authenticationValue",
-	"ACS down": "", "ACS unframed": "", "ACS stuck": "", "ACS es256": "",
+	"ARes erro": "code text", "ARes silence": "", "ARes late": "", "ARes status": "code", "ARes garbage": "",
+	"ARes cut": "", "ARes twice": "", "ARes critical": "", "ARes other": "threeDSServerTransID messageVersion",
+	"ARes without": "acsTransID authenticationValue", "ACS down": "", "ACS unframed": "", "ACS stuck": "", "ACS es256": "",
 	"CRes garbage": "", "CRes padded": "", "CRes other": "transStatus",
 	"CRes mac": "", "CRes enc": "", "CRes kid": "", "CRes counter": "", "CRes content-type": "", "CRes truncated": "",
 	"CRes empty-why-info": "", "CRes no-oob-label": "", "CRes wrong-version": "", "CRes not-jwe": "",

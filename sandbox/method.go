@@ -48,7 +48,8 @@ func (a *issuer) methodData(r *http.Request) (id, back, fault string) {
 	if !webURL(back) {
 		return "", "", "threeDSMethodNotificationURL is missing or no web address"
 	}
-	a.box.record(id, "browser", "acs", "threeDSMethodData", raw, a.box.warnOf(id, base64Faults(r.Form, "threeDSMethodData")))
+	a.box.record(id, "browser", "acs", "threeDSMethodData", raw,
+		a.box.warnOf(id, base64Faults(r.Form, "threeDSMethodData")))
 	return id, back, ""
 }
 

@@ -13,9 +13,10 @@ type Exchange struct {
 	At   time.Time `json:"at"`
 	From string    `json:"from"` // "server", "acs", "browser", or "ds" and the scheme
 	To   string    `json:"to"`
-	Type string    `json:"type"`           // messageType; "threeDSMethodData" for the 3DS Method
-	Body string    `json:"body"`           // raw; what a browser carries, with its base64url taken off
-	Note string    `json:"note,omitempty"` // what was wrong with it, or would be elsewhere, or, with no Body, that no answer came
+	Type string    `json:"type"` // messageType; "threeDSMethodData" for the 3DS Method
+	Body string    `json:"body"` // raw; what a browser carries, with its base64url taken off
+	// what was wrong with it, or would be elsewhere, or, with no Body, that no answer came
+	Note string `json:"note,omitempty"`
 }
 
 // A journal remembers the newest transactions and their messages.

@@ -70,7 +70,8 @@ func (d *directory) sendResult(t *transaction, rreq []byte) {
 	m := readMessage(rres)
 	if m.text("messageType") == "Erro" {
 		t.record("server", d.name(), "Erro", rres, "")
-		d.box.log.Warn("result refused", "scheme", d.scheme.Word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))
+		d.box.log.Warn("result refused", "scheme", d.scheme.Word, "code", m.text("errorCode"),
+			"detail", m.text("errorDetail"))
 		return
 	}
 	e, bad := judgeMessage(rres, receivedIn{types: []string{"RRes"}, areq: t.areqRaw, ares: t.aresRaw, rreq: rreq})

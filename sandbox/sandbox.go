@@ -185,7 +185,8 @@ func (s *Sandbox) start() error {
 	if s.acs, err = newIssuer(s); err != nil {
 		return err
 	}
-	if s.control, err = s.listen(s.guard(http.NewCrossOriginProtection().Handler(controlRoutes(s, true))), nil); err != nil {
+	if s.control, err = s.listen(s.guard(http.NewCrossOriginProtection().Handler(controlRoutes(s, true))),
+		nil); err != nil {
 		return err
 	}
 	if s.DirectoriesListen != "" {

@@ -59,7 +59,8 @@ func (a *issuer) answerSDK(w http.ResponseWriter, r *http.Request) {
 	case "application/json":
 		a.takeErro(w, body)
 	default:
-		writeErro(w, cReqErro(erro{code: "101", detail: "Content-Type: want application/jose, or application/json for an Erro"}))
+		writeErro(w,
+			cReqErro(erro{code: "101", detail: "Content-Type: want application/jose, or application/json for an Erro"}))
 	}
 }
 
@@ -351,7 +352,9 @@ func (t *transaction) putInterface(o *object) {
 		if t.sdk.ui == htmlOutside {
 			kind = htmlOutside
 		}
-		shown := page.SDK{What: what, Note: t.note, UI: t.sdk.ui, Pass: optionPass, Fail: optionFail, Outside: isOutOfBand(t.sdk.ui)}
+		shown := page.SDK{
+			What: what, Note: t.note, UI: t.sdk.ui, Pass: optionPass, Fail: optionFail, Outside: isOutOfBand(t.sdk.ui),
+		}
 		o.Put("acsUiType", kind).Put("acsHTML", base64.RawURLEncoding.EncodeToString(shown.HTML()))
 		return
 	}

@@ -98,9 +98,9 @@ func isUnprintable(c rune, version string) bool {
 	return unicode.IsControl(c) || version == v231 && (isDirection || isLineEnd)
 }
 
-// wrongCompInd refuses a threeDSCompInd that does not tell the truth: always a U after the 3DS Method has completed, and
-// where the sandbox is strict also a Y without that. An N is never refused: the server may have waited in vain for a
-// notification that came too late, or not at all, and no directory server can know that.
+// wrongCompInd refuses a threeDSCompInd that does not tell the truth: always a U after the 3DS Method has completed,
+// and where the sandbox is strict also a Y without that. An N is never refused: the server may have waited in vain for
+// a notification that came too late, or not at all, and no directory server can know that.
 func (d *directory) wrongCompInd(m received) (erro, bool) {
 	e := erro{code: "305", description: "Invalid ThreeDSCompInd"}
 	isDone := d.isMethodDone(m)

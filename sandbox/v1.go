@@ -88,6 +88,7 @@ func (a *issuer) payerAuthentication(w http.ResponseWriter, r *http.Request) {
 		Name: "v1", Title: p.Title, Scheme: p.Scheme, Text: p.Text, Wrong: p.Wrong, Detail: p.Detail,
 		Merchant: p.Merchant, Amount: page.Amount(p.MinorUnits, p.Exponent, p.Currency), Last: p.LastFour,
 		After: a.box.PageDelay.Milliseconds(),
-		Form:  &page.Form{URL: back, Fields: []page.Field{{Name: "PaRes", Value: p.PaRes}, {Name: "MD", Value: r.PostFormValue("MD")}}},
+		Form: &page.Form{URL: back, Fields: []page.Field{{Name: "PaRes", Value: p.PaRes},
+			{Name: "MD", Value: r.PostFormValue("MD")}}},
 	})
 }

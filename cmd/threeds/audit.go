@@ -65,7 +65,8 @@ func auditSearch(ctx context.Context, cmd *cmdline.Invocation) error {
 			return err
 		}
 		return terminal.WriteList(cmd.Stdout, *asJSON, all, "AT\tWHO\tACTION\tOBJECT\tFROM", func(e operator.Entry) string {
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", e.At.Format(time.RFC3339), terminal.OneLine(e.Who), e.Action, terminal.OneLine(e.Object), e.From)
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", e.At.Format(time.RFC3339), terminal.OneLine(e.Who), e.Action,
+				terminal.OneLine(e.Object), e.From)
 		})
 	})
 }
@@ -104,8 +105,8 @@ func auditExport(ctx context.Context, cmd *cmdline.Invocation) error {
 	})
 }
 
-// writeExport is [cmdline.WriteNewFile] for an export. One of a store that was changed is kept, for it shows the change; it
-// is not signed, and the error says so.
+// writeExport is [cmdline.WriteNewFile] for an export. One of a store that was changed is kept, for it shows the
+// change; it is not signed, and the error says so.
 func writeExport(args []string, stdout io.Writer, write func(io.Writer) (int, error)) (n int, err error) {
 	var changed error
 	err = cmdline.WriteNewFile(args, stdout, func(to io.Writer) (err error) {

@@ -103,7 +103,8 @@ func runRestore(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		err = writeReport(cmd.Stdout, report)
 		if isJournal {
-			return fmt.Errorf("restore: %s: the journal is restored in part: %w (run it again with --replace: what is there stays)", name, broken)
+			return fmt.Errorf(
+				"restore: %s: the journal is restored in part: %w (run it again with --replace: what is there stays)", name, broken)
 		}
 		return err
 	})
@@ -117,7 +118,9 @@ func recordRestore(ctx context.Context, file string, st store.Archive, report *b
 	}
 	e := local.Entry("backup.restore", "", nil, report.Added)
 	if report.ReplacedTrail != nil {
-		e.Before = map[string]any{"entries": report.Replaced[store.AuditRows], "link": hex.EncodeToString(operator.LinkOf(report.ReplacedTrail))}
+		e.Before = map[string]any{
+			"entries": report.Replaced[store.AuditRows], "link": hex.EncodeToString(operator.LinkOf(report.ReplacedTrail)),
+		}
 	}
 	c, err := config.Read(file)
 	if err != nil {
@@ -133,7 +136,8 @@ func writeReport(stdout io.Writer, report backup.Report) error {
 		fmt.Fprintf(w, "replaced: %s\n", report.Replaced.Describe())
 	}
 	if report.ReplacedTrail != nil {
-		fmt.Fprintf(w, "replaced: the audit trail of another store, %s, the last link %x\n", terminal.Count(report.Replaced[store.AuditRows], "entry"),
+		fmt.Fprintf(w, "replaced: the audit trail of another store, %s, the last link %x\n",
+			terminal.Count(report.Replaced[store.AuditRows], "entry"),
 			operator.LinkOf(report.ReplacedTrail))
 	}
 	for _, k := range report.Refused {
@@ -141,7 +145,8 @@ func writeReport(stdout io.Writer, report backup.Report) error {
 			account.KeyID(k.Hash), terminal.OneLine(k.Merchant))
 	}
 	for _, k := range report.Revoked {
-		fmt.Fprintf(w, "revoked: API key %s of merchant %q, at %s\n", account.KeyID(k.Hash), terminal.OneLine(k.Merchant), k.At.Format(time.RFC3339))
+		fmt.Fprintf(w, "revoked: API key %s of merchant %q, at %s\n", account.KeyID(k.Hash), terminal.OneLine(k.Merchant),
+			k.At.Format(time.RFC3339))
 	}
 	return w.Flush()
 }

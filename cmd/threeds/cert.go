@@ -93,7 +93,8 @@ func runCert(ctx context.Context, cmd *cmdline.Invocation) error {
 		return cmdline.Usagef("%s: the file of the certificate is missing (- is standard input)", cmd.Name())
 	}
 	do := map[string]func(context.Context) error{
-		"request": c.request, "install": c.install, "activate": c.activate, "rollback": c.rollback, "test": c.test, "status": c.status,
+		"request": c.request, "install": c.install, "activate": c.activate, "rollback": c.rollback, "test": c.test,
+		"status": c.status,
 	}[name]
 	read := config.Read
 	if name == "install" || name == "test" { // these need the files that it names
@@ -138,7 +139,8 @@ func (c *certCommand) open(ctx context.Context, do func(context.Context) error) 
 			for _, d := range conf.Directories {
 				schemes = append(schemes, d.Scheme)
 			}
-			return fmt.Errorf("cert: no directory %q in the configuration%s", terminal.OneLine(c.rest[0]), hint.For(c.rest[0], schemes...))
+			return fmt.Errorf("cert: no directory %q in the configuration%s", terminal.OneLine(c.rest[0]),
+				hint.For(c.rest[0], schemes...))
 		}
 		c.directory = &conf.Directories[i]
 	}
@@ -149,7 +151,8 @@ func (c *certCommand) open(ctx context.Context, do func(context.Context) error) 
 		}
 		c.acts = local.NewActs(conf, st, ring)
 		c.acts.Certificates = &clientcert.Service{Store: st, Sealer: ring, Now: now}
-		c.acts.TryCertificate = func(ctx context.Context, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
+		c.acts.TryCertificate = func(ctx context.Context, scheme string,
+			cert tls.Certificate) (directory.HandshakeReport, error) {
 			return server.TryCertificate(ctx, conf, scheme, cert)
 		}
 		return do(ctx)
@@ -160,7 +163,9 @@ func (c *certCommand) open(ctx context.Context, do func(context.Context) error) 
 func (c *certCommand) report(format string, args ...any) {
 	fmt.Fprintf(c.Stderr, "threeds: "+format+"\n", args...)
 	if !c.directory.ClientCert.IsManaged {
-		fmt.Fprintf(c.Stderr, "threeds: client_cert of %s names files in the configuration: write managed there to use the certificate of the store\n", c.directory.Scheme)
+		fmt.Fprintf(c.Stderr,
+			"threeds: client_cert of %s names files in the configuration: write managed there to use the certificate of the store\n",
+			c.directory.Scheme)
 	}
 }
 
@@ -174,7 +179,8 @@ func (c *certCommand) request(ctx context.Context) error {
 		return err
 	}
 	made := status.Requests[0]
-	c.report("key %s (%s) waits for a certificate of %s; the CSR follows", made.KeyID, made.Key, terminal.OneLine(made.Subject))
+	c.report("key %s (%s) waits for a certificate of %s; the CSR follows", made.KeyID, made.Key,
+		terminal.OneLine(made.Subject))
 	_, err = c.Stdout.Write(csr)
 	return err
 }
@@ -204,7 +210,8 @@ func (c *certCommand) install(ctx context.Context) error {
 	default:
 		follows = "the store activates it at " + at
 	}
-	c.report("installed %s, until %s; %s", terminal.OneLine(status.Next.Subject), status.Next.NotAfter.Format(time.RFC3339), follows)
+	c.report("installed %s, until %s; %s", terminal.OneLine(status.Next.Subject),
+		status.Next.NotAfter.Format(time.RFC3339), follows)
 	return nil
 }
 
@@ -297,12 +304,13 @@ func (c *certCommand) status(ctx context.Context) error {
 	return w.Flush()
 }
 
-// printCertStatus prints a line for each certificate of a directory, and for each key that waits for one. isManaged says that
-// the directory uses them; else its certificate is in files.
+// printCertStatus prints a line for each certificate of a directory, and for each key that waits for one. isManaged
+// says that the directory uses them; else its certificate is in files.
 func printCertStatus(w io.Writer, s *clientcert.Status, isManaged bool) {
 	const form = time.RFC3339
 	line := func(state string, i *clientcert.Info, until, since string) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Scheme, state, i.Key, until, since, cmp.Or(i.Serial, "-"), terminal.OneLine(i.Subject))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Scheme, state, i.Key, until, since, cmp.Or(i.Serial, "-"),
+			terminal.OneLine(i.Subject))
 	}
 	if s.IsRefused {
 		line("refused: its seal does not open", &clientcert.Info{Key: "-"}, "-", "-")

@@ -15,7 +15,8 @@ import (
 // runHealth asks a server that runs whether it is ready, or only whether it is alive, and fails if not.
 func runHealth(ctx context.Context, cmd *cmdline.Invocation) error {
 	file := cmd.ConfigFlag()
-	address := cmd.String("url", "", "where the console listens, such as http://127.0.0.1:8090, in place of the configuration")
+	address := cmd.String("url", "",
+		"where the console listens, such as http://127.0.0.1:8090, in place of the configuration")
 	isLive := cmd.Bool("live", false, "ask for /livez: whether the process answers")
 	if _, err := cmd.ReadArgs(0); err != nil {
 		return err

@@ -88,7 +88,8 @@ func readTypedCard(flag string, stdin io.Reader) (string, error) {
 		return "", nil
 	case "-":
 	default:
-		return "", cmdline.Usagef("journal: --card takes - only: the number is read from standard input, where nobody else sees it")
+		return "",
+			cmdline.Usagef("journal: --card takes - only: the number is read from standard input, where nobody else sees it")
 	}
 	line, err := cmdline.ReadLine(stdin)
 	if err != nil {
@@ -114,7 +115,8 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 		return cmdline.Usagef("journal erase: want either --card - or --merchant NAME")
 	}
 	if cardnumber.MayBe(*name) {
-		return cmdline.Usagef("journal erase: --merchant: that may be a whole card number, and names stand in the audit trail; --card - reads one")
+		return cmdline.Usagef(
+			"journal erase: --merchant: that may be a whole card number, and names stand in the audit trail; --card - reads one")
 	}
 	number, err := readTypedCard(*card, cmd.Stdin)
 	if err != nil {
@@ -137,22 +139,25 @@ func eraseJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 			if err != nil {
 				return plainError(err)
 			}
-			fmt.Fprintf(cmd.Stderr, "threeds: erased %s, %s\n", terminal.Count(done.Events, "event"), terminal.Count(done.Answers, "kept answer"))
-			_, err = fmt.Fprintf(cmd.Stdout, "erased: %s, %s\n", terminal.Count(done.Authentications, "authentication"), terminal.Count(done.Records, "record"))
+			fmt.Fprintf(cmd.Stderr, "threeds: erased %s, %s\n", terminal.Count(done.Events, "event"),
+				terminal.Count(done.Answers, "kept answer"))
+			_, err = fmt.Fprintf(cmd.Stdout, "erased: %s, %s\n", terminal.Count(done.Authentications, "authentication"),
+				terminal.Count(done.Records, "record"))
 			return err
 		})
 	})
 }
 
-// showErasable prints what an erasure would remove of a card or a merchant, and changes nothing. The audit trail says that
-// somebody has looked.
+// showErasable prints what an erasure would remove of a card or a merchant, and changes nothing. The audit trail says
+// that somebody has looked.
 func showErasable(ctx context.Context, cmd *cmdline.Invocation, file, object string, q journal.Query) error {
 	return local.WithJournal(ctx, file, func(st journal.Store, _ *journal.Keys) error {
 		query := map[string]string{}
 		if q.Merchant != "" {
 			query["merchant"] = q.Merchant
 		}
-		if err := local.RecordJournal(ctx, file, "record.search", "", map[string]any{"query": query, "byCard": q.Card != ""}); err != nil {
+		if err := local.RecordJournal(ctx, file, "record.search", "",
+			map[string]any{"query": query, "byCard": q.Card != ""}); err != nil {
 			return err
 		}
 		page, err := st.Search(ctx, q)
@@ -166,7 +171,8 @@ func showErasable(ctx context.Context, cmd *cmdline.Invocation, file, object str
 		if len(page.Records) > 0 {
 			newest = ", the newest of " + page.Records[0].Created.Format(time.RFC3339)
 		}
-		_, err = fmt.Fprintf(cmd.Stdout, "%s in the journal%s; --yes erases what belongs to the %s, events for webhooks and kept answers too\n",
+		_, err = fmt.Fprintf(cmd.Stdout,
+			"%s in the journal%s; --yes erases what belongs to the %s, events for webhooks and kept answers too\n",
 			found, newest, object)
 		return err
 	})

@@ -58,7 +58,8 @@ func exportJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 }
 
 func verifyJournal(_ context.Context, cmd *cmdline.Invocation) error {
-	keyFile := cmd.String("key", "", "the public key that \"threeds journal key\" prints; unset, that of the configuration")
+	keyFile := cmd.String("key", "",
+		"the public key that \"threeds journal key\" prints; unset, that of the configuration")
 	file := cmd.ConfigFlag()
 	rest, err := cmd.ReadExactly(1, "FILE is missing (- is standard input)")
 	if err != nil {
@@ -134,7 +135,8 @@ func readSigners(keyFile, configFile string) ([]ed25519.PublicKey, error) {
 
 // importJournal adds the entries of an export. All of it is verified first, so it must be a file.
 func importJournal(ctx context.Context, cmd *cmdline.Invocation) error {
-	keyFile := cmd.String("key", "", "the public keys of the journal that the export is of; unset, those of the configuration")
+	keyFile := cmd.String("key", "",
+		"the public keys of the journal that the export is of; unset, those of the configuration")
 	file := cmd.ConfigFlag()
 	rest, err := cmd.ReadArgs(1)
 	if err != nil {
@@ -218,7 +220,8 @@ func printBilling(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		w := terminal.NewTable(cmd.Stdout, "MONTH\tMERCHANT\tAPI\tCHANNEL\tCATEGORY\tKIND\tCOUNT")
 		for _, c := range counts {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Month, terminal.OneLine(c.Merchant), c.API, cmp.Or(c.DeviceChannel, "-"),
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Month, terminal.OneLine(c.Merchant), c.API,
+				cmp.Or(c.DeviceChannel, "-"),
 				cmp.Or(c.MessageCategory, "-"), c.Kind, c.CountText())
 		}
 		return w.Flush()

@@ -47,7 +47,8 @@ func searchJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	case q.Cursor != "" && !journal.ValidCursor(q.Cursor):
 		return cmdline.Usagef("journal search: --cursor is not one that a search printed")
 	case q.Last4 != "" && (len(q.Last4) != 4 || !isDigits(q.Last4)):
-		return cmdline.Usagef("journal search: --last4: want the last four digits of a card (a whole number is read by --card -)")
+		return cmdline.Usagef(
+			"journal search: --last4: want the last four digits of a card (a whole number is read by --card -)")
 	case q.Limit < 1 || q.Limit > maxSearch:
 		return cmdline.Usagef("journal search: --limit: want a number from 1 to %d", maxSearch)
 	}
@@ -68,7 +69,8 @@ func searchJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 				query[name] = "***"
 			}
 		}
-		if err := local.RecordJournal(ctx, *file, "record.search", "", map[string]any{"query": query, "byCard": q.Card != ""}); err != nil {
+		if err := local.RecordJournal(ctx, *file, "record.search", "",
+			map[string]any{"query": query, "byCard": q.Card != ""}); err != nil {
 			return err
 		}
 		page, err := st.Search(ctx, q)
@@ -89,7 +91,8 @@ func searchJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		w := terminal.NewTable(cmd.Stdout, "CREATED\tID\tMERCHANT\tREFERENCE\tCARD\tSTATUS\tTRANS\tREASON\tERROR")
 		for _, r := range page.Records {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s %s\t%s\t%s\t%s\t%s\n", r.Created.Format(time.RFC3339), r.ID, terminal.OneLine(r.Merchant),
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s %s\t%s\t%s\t%s\t%s\n", r.Created.Format(time.RFC3339), r.ID,
+				terminal.OneLine(r.Merchant),
 				terminal.OneLine(r.Reference), r.Card.Scheme, r.Card.Last4, r.Status, r.TransStatus, r.TransStatusReason,
 				strings.TrimSuffix(r.ErrorCode+" "+strings.Join(r.Elements, ","), " "))
 		}
@@ -129,7 +132,8 @@ func showJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 			}{&d, ended})
 		}
 		w := bufio.NewWriter(cmd.Stdout)
-		fmt.Fprintf(w, "%s %s, merchant %q, card %s %s…%s: %s %s\n", d.ID, d.API, terminal.OneLine(d.Merchant), d.Card.Scheme, d.Card.BIN,
+		fmt.Fprintf(w, "%s %s, merchant %q, card %s %s…%s: %s %s\n", d.ID, d.API, terminal.OneLine(d.Merchant),
+			d.Card.Scheme, d.Card.BIN,
 			d.Card.Last4, d.Status, d.TransStatus)
 		if d.NamedID != "" {
 			fmt.Fprintf(w, "named %s\n", d.NamedID)
@@ -139,12 +143,14 @@ func showJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 		}
 		if ended != nil && ended.Error != nil {
 			e := ended.Error
-			fmt.Fprintf(w, "error %s of %s: %s %s\n", e.Code, e.Component, terminal.OneLine(e.Description), terminal.OneLine(e.Detail))
+			fmt.Fprintf(w, "error %s of %s: %s %s\n", e.Code, e.Component, terminal.OneLine(e.Description),
+				terminal.OneLine(e.Detail))
 		} else if d.ErrorCode != "" {
 			fmt.Fprintln(w, strings.TrimSuffix("error "+d.ErrorCode+" "+strings.Join(d.Elements, ", "), " "))
 		}
 		for _, s := range d.Steps {
-			fmt.Fprintf(w, "%s %+6d ms  %-10s %s\n", s.At.Format("2006-01-02 15:04:05.000"), s.MS, s.Step, terminal.OneLine(string(s.Message)))
+			fmt.Fprintf(w, "%s %+6d ms  %-10s %s\n", s.At.Format("2006-01-02 15:04:05.000"), s.MS, s.Step,
+				terminal.OneLine(string(s.Message)))
 			if len(s.Personal) > 0 {
 				fmt.Fprintf(w, "%45s personal %s\n", "", terminal.OneLine(string(s.Personal)))
 			}

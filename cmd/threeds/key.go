@@ -32,8 +32,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// keyCommands create, list and revoke API keys, and rotate the secret that they are sealed under, while a server runs or
-// before there is one.
+// keyCommands create, list and revoke API keys, and rotate the secret that they are sealed under, while a server runs
+// or before there is one.
 var keyCommands = []cmdline.Command{
 	{
 		Name: "create", Run: keyCreate,
@@ -90,17 +90,20 @@ func keyCreate(ctx context.Context, cmd *cmdline.Invocation) error {
 	return local.WithKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
 		known, err := c.Registry(st, ring).Get(ctx, key.Merchant)
 		if errors.Is(err, merchant.ErrNotFound) || err == nil && known.Source == merchant.Keys {
-			fmt.Fprintf(cmd.Stderr, "threeds: %s names no merchant %q, nor does the store: the key is for one without settings\n"+
-				"(\"threeds merchant add\" gives it some)\n", *file, key.Merchant)
+			fmt.Fprintf(cmd.Stderr,
+				"threeds: %s names no merchant %q, nor does the store: the key is for one without settings\n"+
+					"(\"threeds merchant add\" gives it some)\n", *file, key.Merchant)
 		} else if err != nil {
 			return err
 		}
 		if err := warnOfForeignKeys(ctx, c, st, ring, cmd.Stderr); err != nil {
 			return err
 		}
-		if err := journal.CreateKeys(c.Journal.Keys, c.JournalURL().Dir); err != nil { // so that it can be copied together with the key file
+		// so that it can be copied together with the key file
+		if err := journal.CreateKeys(c.Journal.Keys, c.JournalURL().Dir); err != nil {
 			fmt.Fprintf(cmd.Stderr, "threeds: journal.keys: %v\n"+
-				"(without that file there is no journal: make it where its folder can be written, and put the same one on all nodes)\n", err)
+				"(without that file there is no journal: make it where its folder can be written, and put the same one on all nodes)\n",
+				err)
 		}
 		defer catchBrokenPipe()()
 		acts, by := local.NewActs(c, st, ring), local.Actor()
@@ -125,14 +128,16 @@ func catchBrokenPipe() (stop func()) {
 }
 
 // warnOfForeignKeys prints a warning if the store has keys, and none of them fits the key file.
-func warnOfForeignKeys(ctx context.Context, c *config.Config, st store.Store, ring *keyring.Ring, stderr io.Writer) error {
+func warnOfForeignKeys(ctx context.Context, c *config.Config, st store.Store, ring *keyring.Ring,
+	stderr io.Writer) error {
 	stored, err := st.Keys(ctx)
 	if err != nil {
 		return err
 	}
 	if len(stored) > 0 && !slices.ContainsFunc(stored, func(k store.Key) bool { return account.IsSealed(ring, &k) }) {
-		fmt.Fprintf(stderr, "threeds: none of the keys in the store fits the key file %s, which most likely is that of another store:\n"+
-			"nodes that have the right one refuse the key\n", c.Keys)
+		fmt.Fprintf(stderr,
+			"threeds: none of the keys in the store fits the key file %s, which most likely is that of another store:\n"+
+				"nodes that have the right one refuse the key\n", c.Keys)
 	}
 	return nil
 }
@@ -181,8 +186,8 @@ type keyReport struct {
 // reportKey returns the line of a key.
 func reportKey(k *ops.Key) keyReport {
 	report := keyReport{
-		Hash: k.Hash[:min(len(k.Hash), shownHash)], Label: terminal.OneLine(k.Label), Merchant: terminal.OneLine(k.Merchant), Created: k.Created.Format(time.RFC3339),
-		Allow: k.Allow, Strict: k.Strict, Secret: k.SealedBy, State: k.State,
+		Hash: k.Hash[:min(len(k.Hash), shownHash)], Label: terminal.OneLine(k.Label), Merchant: terminal.OneLine(k.Merchant),
+		Created: k.Created.Format(time.RFC3339), Allow: k.Allow, Strict: k.Strict, Secret: k.SealedBy, State: k.State,
 	}
 	if k.LastUsed != nil {
 		report.LastUsed = timeOrNull(*k.LastUsed)
@@ -255,12 +260,15 @@ func writeKeys(stdout io.Writer, all []keyReport) error {
 		return err
 	}
 	if refused == len(all) {
-		_, err := fmt.Fprint(stdout, "\nAll keys are refused: most likely the key file is that of another store. Put back the one that\n"+
-			"belongs to this before you revoke any.\n")
+		_, err := fmt.Fprint(stdout,
+			"\nAll keys are refused: most likely the key file is that of another store. Put back the one that\n"+
+				"belongs to this before you revoke any.\n")
 		return err
 	}
-	_, err := fmt.Fprintf(stdout, "\n%s refused: the row in the store is not as it was sealed. Either somebody has changed it, or\n"+
-		"the key file has not got the secret any more. Revoke it, and make another for the merchant.\n", terminal.Count(refused, "key"))
+	_, err := fmt.Fprintf(stdout,
+		"\n%s refused: the row in the store is not as it was sealed. Either somebody has changed it, or\n"+
+			"the key file has not got the secret any more. Revoke it, and make another for the merchant.\n",
+		terminal.Count(refused, "key"))
 	return err
 }
 
@@ -277,7 +285,8 @@ func keyRotate(ctx context.Context, cmd *cmdline.Invocation) error {
 
 // rotateKeys brings another secret of the key file into use on all nodes. Each node has the given time to answer.
 func rotateKeys(ctx context.Context, cmd *cmdline.Invocation, within time.Duration) error {
-	write := cmd.String("write", "", "make this key file, with the new secret and those before it, where the key files cannot be replaced")
+	write := cmd.String("write", "",
+		"make this key file, with the new secret and those before it, where the key files cannot be replaced")
 	file := cmd.ConfigFlag()
 	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
@@ -312,12 +321,14 @@ func resealsOf(st store.Store) []rotation.Reseal {
 		}
 	}
 	return []rotation.Reseal{
-		{One: "directory with client certificates", Many: "directories with client certificates", Do: objects(store.CertificateObjects)},
+		{One: "directory with client certificates", Many: "directories with client certificates",
+			Do: objects(store.CertificateObjects)},
 		{One: "token of the admin API", Many: "tokens of the admin API", Do: objects(store.TokenObjects)},
 		{One: "operator of the console", Many: "operators of the console", Do: objects(store.UserObjects)},
-		{One: "webhook endpoint", Many: "webhook endpoints", Do: func(ctx context.Context, ring *keyring.Ring) (sealed, refused int, err error) {
-			return webhook.ResealEndpoints(ctx, st, ring)
-		}},
+		{One: "webhook endpoint", Many: "webhook endpoints",
+			Do: func(ctx context.Context, ring *keyring.Ring) (sealed, refused int, err error) {
+				return webhook.ResealEndpoints(ctx, st, ring)
+			}},
 	}
 }
 
@@ -335,7 +346,8 @@ func keyRevoke(ctx context.Context, cmd *cmdline.Invocation) error {
 		case strings.Contains(prefix, "-"):
 			return cmdline.Usagef("key revoke: that looks like a key; give it on standard input, where no shell remembers it")
 		case len(prefix) < minHashDigits || strings.Trim(prefix, "0123456789abcdef") != "":
-			return cmdline.Usagef("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", minHashDigits)
+			return cmdline.Usagef("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it",
+				minHashDigits)
 		}
 	}
 	return local.WithKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
@@ -389,7 +401,8 @@ func keyMatcher(args []string, stdin io.Reader) (func(hash []byte) bool, error) 
 	}
 	want, ok := account.HashKey(key)
 	if !ok {
-		return nil, errors.New("key revoke: what is on standard input is no API key (8-4-4-4-12 hexadecimal digits, as \"threeds key create\" printed it)")
+		return nil, errors.New(
+			"key revoke: what is on standard input is no API key (8-4-4-4-12 hexadecimal digits, as \"threeds key create\" printed it)")
 	}
 	return func(hash []byte) bool { return bytes.Equal(hash, want[:]) }, nil
 }

@@ -39,8 +39,8 @@ func main() {
 	os.Exit(code)
 }
 
-// protectProcess keeps what this process has in memory out of core dumps, and variables of libpq from changing where the
-// store is. What fails, or has no effect, is logged.
+// protectProcess keeps what this process has in memory out of core dumps, and variables of libpq from changing where
+// the store is. What fails, or has no effect, is logged.
 func protectProcess(log *slog.Logger) {
 	if err := coredump.Disable(); err != nil {
 		log.Warn("core dumps are not off", "err", err)
@@ -66,8 +66,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stdout, help.Text)
 		return 0
 	}
-	if _, ok := errors.AsType[cmdline.UsageError](err); ok { // which may quote what was typed in the wrong place, such as a card number
-		fmt.Fprintf(stderr, "threeds: %s\nRun \"threeds help\" for the commands and their flags.\n", cardnumber.Mask(err.Error()))
+	// which may quote what was typed in the wrong place, such as a card number
+	if _, ok := errors.AsType[cmdline.UsageError](err); ok {
+		fmt.Fprintf(stderr, "threeds: %s\nRun \"threeds help\" for the commands and their flags.\n",
+			cardnumber.Mask(err.Error()))
 		return 2
 	}
 	status := 1

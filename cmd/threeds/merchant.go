@@ -124,11 +124,12 @@ func (c *merchantCommand) addProfileFlags() {
 		c.changes = append(c.changes, func(m *account.Merchant) { m.Page.Logo = logo })
 		return err
 	})
-	c.Func("per-directory", "SCHEME.KEY=VALUE, such as visa.acquirer_bin=400551; may be repeated", func(value string) error {
-		change, err := parsePerDirectory(value)
-		c.changes = append(c.changes, change)
-		return err
-	})
+	c.Func("per-directory", "SCHEME.KEY=VALUE, such as visa.acquirer_bin=400551; may be repeated",
+		func(value string) error {
+			change, err := parsePerDirectory(value)
+			c.changes = append(c.changes, change)
+			return err
+		})
 }
 
 // addOriginsFlag adds the flag for origins. All that are given take the place of those that were there.
@@ -178,7 +179,8 @@ func parsePerDirectory(text string) (func(*account.Merchant), error) {
 	case !hasValue || !hasKey || word == "":
 		return nil, errors.New("want SCHEME.KEY=VALUE, such as visa.acquirer_bin=400551")
 	case field == nil:
-		return nil, fmt.Errorf("unknown key %q%s (allowed: %s)", terminal.OneLine(key), hint.For(key, names...), strings.Join(names, ", "))
+		return nil, fmt.Errorf("unknown key %q%s (allowed: %s)", terminal.OneLine(key), hint.For(key, names...),
+			strings.Join(names, ", "))
 	}
 	return func(m *account.Merchant) {
 		r := m.PerDirectory[word]
@@ -253,7 +255,8 @@ func (c *merchantCommand) remove(ctx context.Context) error {
 		rest = fmt.Sprintf("; its keys are good still, without settings (%s): \"threeds key revoke\" ends them",
 			terminal.Count(len(keys), "API key"))
 	}
-	return c.PrintResult(*c.asJSON, map[string]any{"name": c.name, "removed": true, "keys": len(keys)}, "removed merchant %q%s", c.name, rest)
+	return c.PrintResult(*c.asJSON, map[string]any{"name": c.name, "removed": true, "keys": len(keys)},
+		"removed merchant %q%s", c.name, rest)
 }
 
 func (c *merchantCommand) list(ctx context.Context) error {
@@ -284,8 +287,9 @@ func (c *merchantCommand) list(ctx context.Context) error {
 	if err := w.Flush(); err != nil || refused == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(c.Stdout, "\n%s refused: the row in the store is not as it was sealed, and its settings are not used.\n"+
-		"Either somebody has changed it, or the key file has not got the secret any more. Remove it, and add it again.\n",
+	_, err = fmt.Fprintf(c.Stdout,
+		"\n%s refused: the row in the store is not as it was sealed, and its settings are not used.\n"+
+			"Either somebody has changed it, or the key file has not got the secret any more. Remove it, and add it again.\n",
 		terminal.Count(refused, "merchant"))
 	return err
 }

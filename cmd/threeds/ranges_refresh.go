@@ -30,10 +30,12 @@ func rangesRefresh(ctx context.Context, cmd *cmdline.Invocation) error {
 			at = status.Next
 		}
 		if !at.After(now) {
-			_, err = fmt.Fprintf(cmd.Stdout, "%s: its directory server is asked as soon as a node that serves sees this, within seconds\n", d.Scheme)
+			_, err = fmt.Fprintf(cmd.Stdout,
+				"%s: its directory server is asked as soon as a node that serves sees this, within seconds\n", d.Scheme)
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.Stdout, "%s: its directory server was asked %s ago and may be asked again at %s, in %s; a node that serves does it then\n",
+		_, err = fmt.Fprintf(cmd.Stdout,
+			"%s: its directory server was asked %s ago and may be asked again at %s, in %s; a node that serves does it then\n",
 			d.Scheme, formatSpan(now.Sub(status.Asked)), at.UTC().Format("2006-01-02 15:04:05 UTC"), formatSpan(at.Sub(now)))
 		return err
 	})
@@ -56,7 +58,8 @@ func rangesAccept(ctx context.Context, cmd *cmdline.Invocation) error {
 		if status.Generation > 0 {
 			place = fmt.Sprintf(", in place of generation %d with %s", status.Generation, terminal.Count(status.Ranges, "range"))
 		}
-		_, err = fmt.Fprintf(cmd.Stdout, "%s: accepted the generation held back under number %d, with %s%s; a node that serves takes it within seconds\n",
+		_, err = fmt.Fprintf(cmd.Stdout,
+			"%s: accepted the generation held back under number %d, with %s%s; a node that serves takes it within seconds\n",
 			d.Scheme, status.Held, terminal.Count(status.HeldRanges, "range"), place)
 		return err
 	})

@@ -61,8 +61,9 @@ func rangesStatus(ctx context.Context, cmd *cmdline.Invocation) error {
 
 func reportOf(d config.Directory, s directory.RefreshStatus, w directory.RefreshRequest, now time.Time) rangesReport {
 	r := rangesReport{
-		Scheme: d.Scheme, Generation: s.Generation, Serial: terminal.OneLine(s.Serial), Ranges: s.Ranges, Versions: d.Versions, PRes: s.Version,
-		Loaded: s.Loaded, Fault: terminal.OneLine(s.Fault), FaultAt: s.FaultAt, Held: s.Held, HeldRanges: s.HeldRanges, Asked: s.Asked, Next: s.Next,
+		Scheme: d.Scheme, Generation: s.Generation, Serial: terminal.OneLine(s.Serial), Ranges: s.Ranges,
+		Versions: d.Versions, PRes: s.Version, Loaded: s.Loaded, Fault: terminal.OneLine(s.Fault), FaultAt: s.FaultAt,
+		Held: s.Held, HeldRanges: s.HeldRanges, Asked: s.Asked, Next: s.Next,
 		Accepted: w.Accepts(s), Refreshing: w.Refresh,
 	}
 	if s.Loaded.IsZero() {
@@ -94,8 +95,8 @@ func writeStatus(stdout io.Writer, all []rangesReport, now time.Time, again stri
 		if r.Fault != "" {
 			fault = formatSpan(now.Sub(r.FaultAt)) + " ago: " + r.Fault
 		}
-		fmt.Fprintln(w, strings.Join([]string{r.Scheme, generation, cmp.Or(r.Serial, "-"), ranges, strings.Join(r.Versions, ","),
-			cmp.Or(r.PRes, "-"), age, describeDue(r.Next, now), held, fault}, "\t"))
+		fmt.Fprintln(w, strings.Join([]string{r.Scheme, generation, cmp.Or(r.Serial, "-"), ranges,
+			strings.Join(r.Versions, ","), cmp.Or(r.PRes, "-"), age, describeDue(r.Next, now), held, fault}, "\t"))
 	}
 	if err := w.Flush(); err != nil {
 		return err

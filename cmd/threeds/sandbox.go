@@ -29,21 +29,26 @@ const (
 func runSandbox(ctx context.Context, cmd *cmdline.Invocation) error {
 	listen := cmd.String("listen", sandboxListen, "`HOST:PORT` of the API and of all pages, port 0 for any free one")
 	public := cmd.String("public-url", "", "`URL` of that port for browsers elsewhere, such as https://lab.example")
-	directories := cmd.String("directories-listen", sandboxDirectories, "`HOST:PORT` of the directory servers, with mutual TLS")
+	directories := cmd.String("directories-listen", sandboxDirectories,
+		"`HOST:PORT` of the directory servers, with mutual TLS")
 	rate := cmd.Float64("rate-limit", 500, "`N` requests per second and API key, 0 for no limit")
-	patience := cmd.Duration("directory-timeout", playground.DirectoryTimeout, "how long the server and directory servers wait for each other, 1s to 60s")
+	patience := cmd.Duration("directory-timeout", playground.DirectoryTimeout,
+		"how long the server and directory servers wait for each other, 1s to 60s")
 	strict := cmd.Bool("strict", false, "refuse a threeDSCompInd Y whose 3DS Method has not completed")
 	data := cmd.String("data", "", "keep the store in `DIR`; default: a temporary one")
 	isQuiet := cmd.Bool("quiet", false, "print no line for each request")
 	readyPath := cmd.String("ready-file", "", "write addresses and keys to `FILE`, as JSON, once all accept")
-	rehearsal := cmd.String("directories", "", "run directory servers and issuers only, for a server of its own; certificates are in `DIR`")
-	resultsCA := cmd.String("results-ca", "", "with --directories: also trust `FILE`, authorities of the server's results listener")
+	rehearsal := cmd.String("directories", "",
+		"run directory servers and issuers only, for a server of its own; certificates are in `DIR`")
+	resultsCA := cmd.String("results-ca", "",
+		"with --directories: also trust `FILE`, authorities of the server's results listener")
 	receivers := []webhook.Receiver{}
-	cmd.Func("allow-receiver", "`URL` or HOST:PORT that webhooks may go to, if others reach the sandbox; may be repeated", func(text string) error {
-		r, err := webhook.ParseReceiver(text)
-		receivers = append(receivers, r)
-		return err
-	})
+	cmd.Func("allow-receiver", "`URL` or HOST:PORT that webhooks may go to, if others reach the sandbox; may be repeated",
+		func(text string) error {
+			r, err := webhook.ParseReceiver(text)
+			receivers = append(receivers, r)
+			return err
+		})
 	if _, err := cmd.ReadArgs(0); err != nil {
 		return err
 	}

@@ -32,7 +32,10 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*serv
 	ignored := make(chan os.Signal, 1)
 	signal.Notify(ignored, syscall.SIGPIPE) // otherwise the server would end when the reader of its log ends
 	defer signal.Stop(ignored)
-	return server.Serve(ctx, server.Options{File: file, Log: stderr, Build: build.Describe(version), Release: build.Release(version), Reload: reload, Change: change})
+	return server.Serve(ctx, server.Options{
+		File: file, Log: stderr, Build: build.Describe(version), Release: build.Release(version), Reload: reload,
+		Change: change,
+	})
 }
 
 // useTwoThreads lets two threads run Go code at the same time on a machine with one processor, unless GOMAXPROCS says

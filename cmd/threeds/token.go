@@ -97,13 +97,15 @@ func tokenList(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err != nil {
 			return err
 		}
-		return terminal.WriteList(cmd.Stdout, *asJSON, all, "NAME\tROLE\tCREATED\tEXPIRES\tMERCHANT", func(t operator.Token) string {
-			created := t.Created.Format(time.RFC3339)
-			if !t.IsSealed {
-				created = "refused"
-			}
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", terminal.OneLine(t.Name), t.Role, created, orNever(timeOrNull(t.Expires)), terminal.OneLine(t.Merchant))
-		})
+		return terminal.WriteList(cmd.Stdout, *asJSON, all, "NAME\tROLE\tCREATED\tEXPIRES\tMERCHANT",
+			func(t operator.Token) string {
+				created := t.Created.Format(time.RFC3339)
+				if !t.IsSealed {
+					created = "refused"
+				}
+				return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", terminal.OneLine(t.Name), t.Role, created, orNever(timeOrNull(t.Expires)),
+					terminal.OneLine(t.Merchant))
+			})
 	})
 }
 
@@ -166,11 +168,14 @@ func operatorInvite(ctx context.Context, cmd *cmdline.Invocation) error {
 	}
 	return local.WithActs(ctx, *file, func(acts *ops.Acts, by operator.Actor) error {
 		if acts.PasskeyURL() == "" {
-			return errors.New("operator invite: an invitation is for a passkey (set console.url, with a host name, and leave console.passkeys on)")
+			return errors.New(
+				"operator invite: an invitation is for a passkey (set console.url, with a host name, and leave console.passkeys on)")
 		}
 		made, err := acts.InviteOperator(ctx, by, asked)
 		if errors.Is(err, operator.ErrUserExists) {
-			return fmt.Errorf("operator invite: there is an operator %s with another role or merchant (\"threeds operator role\" changes it)", asked.Name)
+			return fmt.Errorf(
+				"operator invite: there is an operator %s with another role or merchant (\"threeds operator role\" changes it)",
+				asked.Name)
 		}
 		if err != nil {
 			return plainError(err)
@@ -190,13 +195,15 @@ func operatorList(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err != nil {
 			return err
 		}
-		return terminal.WriteList(cmd.Stdout, *asJSON, all, "NAME\tROLE\tCREATED\tPASSKEYS\tMERCHANT\tLABEL", func(u operator.User) string {
-			created := u.Created.Format(time.RFC3339)
-			if !u.IsSealed {
-				created = "refused"
-			}
-			return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", terminal.OneLine(u.Name), u.Role, created, len(u.Passkeys), terminal.OneLine(u.Merchant), terminal.OneLine(u.Label))
-		})
+		return terminal.WriteList(cmd.Stdout, *asJSON, all, "NAME\tROLE\tCREATED\tPASSKEYS\tMERCHANT\tLABEL",
+			func(u operator.User) string {
+				created := u.Created.Format(time.RFC3339)
+				if !u.IsSealed {
+					created = "refused"
+				}
+				return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", terminal.OneLine(u.Name), u.Role, created, len(u.Passkeys),
+					terminal.OneLine(u.Merchant), terminal.OneLine(u.Label))
+			})
 	})
 }
 

@@ -27,8 +27,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// webhookCommands change the webhook endpoints of a merchant, show its events, and verify a delivery. What can be done to
-// an endpoint is in the table of acts.
+// webhookCommands change the webhook endpoints of a merchant, show its events, and verify a delivery. What can be done
+// to an endpoint is in the table of acts.
 var webhookCommands = slices.Concat([]cmdline.Command{
 	{
 		Name: "add", Run: runWebhook,
@@ -182,7 +182,8 @@ func (c *webhookCommand) prepareAdd() func(context.Context) error {
 		_, err = c.acts.Merchants().Get(ctx, c.merchant)
 		switch {
 		case errors.Is(err, merchant.ErrNotFound):
-			fmt.Fprintf(c.Stderr, "threeds: neither configuration nor store has a merchant %q: the endpoint is for one without settings\n",
+			fmt.Fprintf(c.Stderr,
+				"threeds: neither configuration nor store has a merchant %q: the endpoint is for one without settings\n",
 				c.merchant)
 		case err != nil:
 			return err
@@ -259,12 +260,14 @@ func (c *webhookCommand) doAct(ctx context.Context, act *ops.Act) error {
 	case api.EventID:
 		return c.PrintResult(c.asJSON, done, "event %s is delivered again as soon as a server runs", done.ID)
 	}
-	return c.PrintResult(c.asJSON, map[string]string{"id": c.argument}, "removed webhook endpoint %s of merchant %q", c.argument, c.merchant)
+	return c.PrintResult(c.asJSON, map[string]string{"id": c.argument}, "removed webhook endpoint %s of merchant %q",
+		c.argument, c.merchant)
 }
 
 // printSecret prints the new secret of an endpoint, once.
 func (c *webhookCommand) printSecret(v api.Secret) error {
-	if err := c.PrintResult(c.asJSON, v, "the former secret of %s signs as well until %s", c.argument, v.PreviousUntil.Format(time.RFC3339)); err != nil || c.asJSON {
+	if err := c.PrintResult(c.asJSON, v, "the former secret of %s signs as well until %s", c.argument,
+		v.PreviousUntil.Format(time.RFC3339)); err != nil || c.asJSON {
 		return err
 	}
 	_, err := fmt.Fprintln(c.Stdout, v.Secret)
@@ -393,10 +396,12 @@ func verifyDelivery(_ context.Context, cmd *cmdline.Invocation) error {
 		return errors.New("webhook verify: the timestamp is not a number of seconds since 1970")
 	}
 	if err := webhook.Verify(*id, *timestamp, *signature, body, time.Unix(seconds, 0), secret); err != nil {
-		return errors.New("webhook verify: no signature fits: check the secret, and that the body is as it came, byte for byte")
+		return errors.New(
+			"webhook verify: no signature fits: check the secret, and that the body is as it came, byte for byte")
 	}
 	if err := webhook.Verify(*id, *timestamp, *signature, body, time.Now(), secret); err != nil {
-		fmt.Fprintln(cmd.Stderr, "threeds: the timestamp is not within five minutes of now: a receiver refuses such a delivery")
+		fmt.Fprintln(cmd.Stderr,
+			"threeds: the timestamp is not within five minutes of now: a receiver refuses such a delivery")
 	}
 	_, err = fmt.Fprintln(cmd.Stdout, "good")
 	return err

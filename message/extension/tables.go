@@ -60,17 +60,20 @@ var all = []*Extension{
 		tables: newTables(map[message.Type][]message.Field{
 			message.AReq: {
 				{Name: "acquirerCountryCode", Kind: message.Country, Doc: "country of the acquirer"},
-				{Name: "secureCorporatePayment", Kind: message.OneOf, Codes: yesNo, Doc: "a secure corporate payment exemption may apply"},
-				{Name: "merchantFraudRate", Kind: message.Digits, Max: 2, Range: &message.Span{Min: 1, Max: 99}, Doc: "fraud rate of the merchant in the EEA, as a class"},
+				{Name: "secureCorporatePayment", Kind: message.OneOf, Codes: yesNo,
+					Doc: "a secure corporate payment exemption may apply"},
+				{Name: "merchantFraudRate", Kind: message.Digits, Max: 2, Range: &message.Span{Min: 1, Max: 99},
+					Doc: "fraud rate of the merchant in the EEA, as a class"},
 			},
 		}),
 	},
 	newCartesBancaires("cbAvAlgo", "CB-AVALGO", "algorithm of the authentication value", map[message.Type]message.Field{
 		message.ARes: {Kind: message.OneOf, Codes: avAlgorithms}, message.RReq: {Kind: message.OneOf, Codes: avAlgorithms},
 	}),
-	newCartesBancaires("cbExemption", "CB-EXEMPTION", "exemptions that apply, a bitmap of three bytes", map[message.Type]message.Field{
-		message.ARes: {Kind: message.Base64, Min: 4, Max: 4}, message.RReq: {Kind: message.Base64, Min: 4, Max: 4},
-	}),
+	newCartesBancaires("cbExemption", "CB-EXEMPTION", "exemptions that apply, a bitmap of three bytes",
+		map[message.Type]message.Field{
+			message.ARes: {Kind: message.Base64, Min: 4, Max: 4}, message.RReq: {Kind: message.Base64, Min: 4, Max: 4},
+		}),
 	newCartesBancaires("cbItems", "CB-ITEMS", "number of articles bought", map[message.Type]message.Field{
 		message.AReq: {Kind: message.Digits, Min: 2, Max: 2},
 	}),
@@ -167,19 +170,22 @@ var all = []*Extension{
 
 const required = "RR RR RR"
 
-var yesNo = &message.Codes{Name: "yesNo", Values: []message.CodeValue{{Value: "Y", Meaning: "yes"}, {Value: "N", Meaning: "no"}}}
+var yesNo = &message.Codes{Name: "yesNo", Values: []message.CodeValue{{Value: "Y", Meaning: "yes"},
+	{Value: "N", Meaning: "no"}}}
 
 var authPayProcess = &message.Codes{Name: "authPayProcessReqInd", Values: []message.CodeValue{
-	{Value: "01", Meaning: "process as a transaction of the framework"}, {Value: "02", Meaning: "tell the status of the credential"},
+	{Value: "01", Meaning: "process as a transaction of the framework"},
+	{Value: "02", Meaning: "tell the status of the credential"},
 }}
 
 // dafAnswerRows are the fields that the directory server adds to an answer.
 var dafAnswerRows = []message.Field{
 	newVersionRow("1.0"),
-	{Name: "authPayCredStatus", Kind: message.OneOf, Codes: &message.Codes{Name: "authPayCredStatus", Values: []message.CodeValue{
-		{Value: "Y", Meaning: "authenticated"}, {Value: "N", Meaning: "not authenticated"}, {Value: "U", Meaning: "unknown"},
-		{Value: "B", Meaning: "blocked by the issuer"}, {Value: "I", Meaning: "invalid"},
-	}}, Doc: "status of the credential"},
+	{Name: "authPayCredStatus", Kind: message.OneOf,
+		Codes: &message.Codes{Name: "authPayCredStatus", Values: []message.CodeValue{
+			{Value: "Y", Meaning: "authenticated"}, {Value: "N", Meaning: "not authenticated"}, {Value: "U", Meaning: "unknown"},
+			{Value: "B", Meaning: "blocked by the issuer"}, {Value: "I", Meaning: "invalid"},
+		}}, Doc: "status of the credential"},
 	{Name: "authPayProcessReqInd", Kind: message.OneOf, Codes: authPayProcess, Doc: "what was asked for"},
 	{Name: "dafAdvice", Kind: message.OneOf, Codes: &message.Codes{Name: "dafAdvice", Values: []message.CodeValue{
 		{Value: "01", Meaning: "must be approved"}, {Value: "02", Meaning: "the issuer decides"},
@@ -207,26 +213,32 @@ var airTravel = message.NewTable("air",
 )
 
 var airlineTicketInfo = message.NewTable("airlineTicketInfo",
-	message.Field{Name: "currencyMismatchIndicator", Kind: message.OneOf, Codes: yesNo, Doc: "the authorisation may be in another currency"},
+	message.Field{Name: "currencyMismatchIndicator", Kind: message.OneOf, Codes: yesNo,
+		Doc: "the authorisation may be in another currency"},
 	message.Field{Name: "ticketAmount", Kind: message.Digits, Max: 48, Doc: "price of all tickets in minor units"},
 	message.Field{Name: "ticketCount", Kind: message.Digits, Max: 2, Doc: "number of tickets"},
-	message.Field{Name: "ticketCurrency", Kind: message.Digits, Min: 3, Max: 3, Doc: "currency of the tickets, ISO 4217 numeric"},
+	message.Field{Name: "ticketCurrency", Kind: message.Digits, Min: 3, Max: 3,
+		Doc: "currency of the tickets, ISO 4217 numeric"},
 )
 
 var itineraryInfo = message.NewTable("itineraryInfo",
-	message.Field{Name: "flightIndicator", Kind: message.OneOf, Codes: &message.Codes{Name: "flightIndicator", Values: []message.CodeValue{
-		{Value: "01", Meaning: "one way"}, {Value: "02", Meaning: "there and back"}, {Value: "03", Meaning: "several cities"},
-	}}, Doc: "kind of journey"},
+	message.Field{Name: "flightIndicator", Kind: message.OneOf,
+		Codes: &message.Codes{Name: "flightIndicator", Values: []message.CodeValue{
+			{Value: "01", Meaning: "one way"}, {Value: "02", Meaning: "there and back"},
+			{Value: "03", Meaning: "several cities"},
+		}}, Doc: "kind of journey"},
 	message.Field{Name: "segments", Kind: message.Object, Of: flightSegment, Array: true, Doc: "flights"},
 )
 
 var flightSegment = message.NewTable("segment",
 	message.Field{Name: "departureAirport", Kind: message.Alnum, Min: 3, Max: 3, Doc: "airport of departure, IATA"},
 	message.Field{Name: "departureDate", Kind: message.Date, Doc: "day of departure, local"},
-	message.Field{Name: "departureTime", Kind: message.Digits, Min: 4, Max: 4, Range: &message.Span{Min: 0, Max: 2359}, Doc: "time of departure, local, HHMM"},
+	message.Field{Name: "departureTime", Kind: message.Digits, Min: 4, Max: 4, Range: &message.Span{Min: 0, Max: 2359},
+		Doc: "time of departure, local, HHMM"},
 	message.Field{Name: "arrivalAirport", Kind: message.Alnum, Min: 3, Max: 3, Doc: "airport of arrival, IATA"},
 	message.Field{Name: "arrivalDate", Kind: message.Date, Doc: "day of arrival, local"},
-	message.Field{Name: "arrivalTime", Kind: message.Digits, Min: 4, Max: 4, Range: &message.Span{Min: 0, Max: 2359}, Doc: "time of arrival, local, HHMM"},
+	message.Field{Name: "arrivalTime", Kind: message.Digits, Min: 4, Max: 4, Range: &message.Span{Min: 0, Max: 2359},
+		Doc: "time of arrival, local, HHMM"},
 	message.Field{Name: "operatingCarrier", Kind: message.Alnum, Min: 2, Max: 3, Doc: "airline that flies, IATA"},
 )
 
@@ -237,9 +249,11 @@ var recurringInd = message.NewTable("recurringInd",
 
 // recurringData are elements of 2.3.1 that 2.2.0 lacks.
 var recurringData = message.NewTable("recurringData",
-	copyRow(message.AReq, "recurringAmount"), copyRow(message.AReq, "recurringCurrency"), copyRow(message.AReq, "recurringExponent"),
+	copyRow(message.AReq, "recurringAmount"), copyRow(message.AReq, "recurringCurrency"),
+	copyRow(message.AReq, "recurringExponent"),
 	copyRow(message.AReq, "recurringDate"),
-	message.Field{Name: "recurringInd", Kind: message.Object, Of: recurringInd, Doc: "fixed or variable amount and frequency"},
+	message.Field{Name: "recurringInd", Kind: message.Object, Of: recurringInd,
+		Doc: "fixed or variable amount and frequency"},
 )
 
 // addDataOfAReq are elements that 2.2.0 lacks, and elements with values that it lacks. A
@@ -261,7 +275,8 @@ var challengeDataOfCReq = message.NewTable("challengeData", copyRow(message.CReq
 // avAlgorithms, CB-AVALGO: Stripe's API reference, cb_avalgo.
 var avAlgorithms = &message.Codes{Name: "avAlgorithm", Values: []message.CodeValue{
 	{Value: "0", Meaning: "HMAC"}, {Value: "1", Meaning: "CVV"}, {Value: "2", Meaning: "CVV with ATN"},
-	{Value: "3", Meaning: "Mastercard SPA"}, {Value: "4", Meaning: "American Express SafeKey"}, {Value: "A", Meaning: "AV of CB"},
+	{Value: "3", Meaning: "Mastercard SPA"}, {Value: "4", Meaning: "American Express SafeKey"},
+	{Value: "A", Meaning: "AV of CB"},
 }}
 
 // paymentUseCases, CB-USECASE: Cardinal, page 1620770863.
@@ -303,7 +318,9 @@ func newVersionRow(versions ...string) message.Field {
 	for _, v := range versions {
 		codes.Values = append(codes.Values, message.CodeValue{Value: v})
 	}
-	return message.Field{Need: required, Name: "version", Kind: message.OneOf, Codes: codes, Doc: "version of the extension"}
+	return message.Field{
+		Need: required, Name: "version", Kind: message.OneOf, Codes: codes, Doc: "version of the extension",
+	}
 }
 
 // copyRow returns the row of an element of 2.3.1 as one that is always optional.

@@ -156,7 +156,8 @@ func (w *writer) joins(it item) bool {
 			most = 5000
 		}
 	}
-	return w.version == peer.V231 && it.raw == nil && it.about == w.last.about && it.action == w.last.action && w.pairs < most
+	return w.version == peer.V231 && it.raw == nil && it.about == w.last.about && it.action == w.last.action &&
+		w.pairs < most
 }
 
 func (w *writer) pair(it item, start, end string) {

@@ -33,11 +33,13 @@ var faults = map[string]fault{
 	"type-other": {members: func(p *pres) { p.Set("messageType", "ARes") }},
 	"id-other":   {members: func(p *pres) { p.Set("threeDSServerTransID", uuid.New()) }},
 	"version-other": {members: func(p *pres) {
-		p.Set("messageVersion", map[string]string{peer.V210: peer.V220, peer.V220: peer.V210, peer.V231: peer.V220}[p.version])
+		p.Set("messageVersion",
+			map[string]string{peer.V210: peer.V220, peer.V220: peer.V210, peer.V231: peer.V220}[p.version])
 	}},
 	"version-old": {members: func(p *pres) { p.Set("messageVersion", "1.0.2") }},
 	"extension": {members: func(p *pres) {
-		p.Set("messageExtension", json.RawMessage(`[{"name":"unknown","id":"A000000999-sandbox","criticalityIndicator":true,"data":{"unknown":"yes"}}]`))
+		p.Set("messageExtension", json.RawMessage(
+			`[{"name":"unknown","id":"A000000999-sandbox","criticalityIndicator":true,"data":{"unknown":"yes"}}]`))
 	}},
 	"serial-other": {data: func(c *content) { c.some = false; c.markSerial() }},
 	"serial-blank": {members: func(p *pres) { p.Set("serialNum", json.RawMessage(`""`)) }},
@@ -192,7 +194,8 @@ func (c *content) keepLastQuarter() {
 // removeMember takes a member out of one further entry.
 func (c *content) removeMember() {
 	if member, inside := strings.CutPrefix(c.arg, "cardRangeData."); inside {
-		c.addEntry("A", Range{Country: "208", Info: []string{"01"}, Extensions: []Extension{{ID: "A000000802-001", Version: "1.0"}}})
+		c.addEntry("A",
+			Range{Country: "208", Info: []string{"01"}, Extensions: []Extension{{ID: "A000000802-001", Version: "1.0"}}})
 		c.last = without(c.last, strings.Split(member, "."), nil)
 	} else if c.arg == "cardRangeData" {
 		c.some = false

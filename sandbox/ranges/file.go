@@ -120,7 +120,8 @@ func (r *Set) ServeFile(w http.ResponseWriter, req *http.Request) {
 	asked := req.Header.Get("Range")
 	r.o.Note(id, Note{
 		IsFromServer: true, Type: "cardRangeDataFile",
-		Body: strings.TrimSpace(req.Method + " " + req.URL.Path + " " + asked), Text: headers(req.Header, "Accept-Encoding", "If-Range"),
+		Body: strings.TrimSpace(req.Method + " " + req.URL.Path + " " + asked),
+		Text: headers(req.Header, "Accept-Encoding", "If-Range"),
 	})
 	if how.Status != 0 {
 		http.Error(w, http.StatusText(how.Status), how.Status)
@@ -142,7 +143,8 @@ func (r *Set) ServeFile(w http.ResponseWriter, req *http.Request) {
 	if how.Whole {
 		req.Header.Del("Range")
 	}
-	http.ServeContent(&fileWriter{ResponseWriter: w, set: r, id: id, how: how, left: how.BreakAfter}, req, "", time.Time{}, text)
+	http.ServeContent(&fileWriter{ResponseWriter: w, set: r, id: id, how: how, left: how.BreakAfter}, req, "",
+		time.Time{}, text)
 }
 
 // untilClosed ends a body with its request.
@@ -190,7 +192,8 @@ func (w *fileWriter) WriteHeader(status int) {
 	}
 	w.set.o.Note(w.id, Note{
 		Type: "cardRangeDataFile",
-		Text: strings.TrimSuffix(fmt.Sprintf("%d; %s", status, headers(h, "Content-Length", "Content-Range", "Content-Encoding", "ETag")), "; "),
+		Text: strings.TrimSuffix(
+			fmt.Sprintf("%d; %s", status, headers(h, "Content-Length", "Content-Range", "Content-Encoding", "ETag")), "; "),
 	})
 	w.ResponseWriter.WriteHeader(status)
 }

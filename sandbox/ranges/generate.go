@@ -137,9 +137,10 @@ func (g *generator) payload(p int) Range {
 	}
 	c := Range{
 		MethodURL: fmt.Sprintf("https://acs%d.issuer-%04d.example/3ds-method/v2?bank=%04d&region=%d", pick(9), p, p, pick(4)),
-		Versions:  [][]string{{peer.V210, peer.V220}, {peer.V220}, {peer.V210, peer.V220, peer.V231}, {peer.V220, peer.V231}}[pick(4)],
-		Info:      [][]string{{"01", "02"}, {"01", "02", "03"}, {"01", "02", "04"}, {"02"}}[pick(4)],
-		Country:   []string{"208", "276", "250", "826", "840", "392", "356", "752"}[pick(8)],
+		Versions: [][]string{{peer.V210, peer.V220}, {peer.V220}, {peer.V210, peer.V220, peer.V231},
+			{peer.V220, peer.V231}}[pick(4)],
+		Info:    [][]string{{"01", "02"}, {"01", "02", "03"}, {"01", "02", "04"}, {"02"}}[pick(4)],
+		Country: []string{"208", "276", "250", "826", "840", "392", "356", "752"}[pick(8)],
 	}
 	if pick(4) == 0 {
 		c.DSVersions = []string{peer.V220, peer.V231}

@@ -154,7 +154,8 @@ func (r *Set) ServePReq(w http.ResponseWriter, req *http.Request, q PReq) {
 	case fault == "erro":
 		q.AnswerError(arg, "PReq: a fault that was asked for")
 	case fault == "garbage":
-		r.sendBody(w, req, q, singleChunk([]byte("<!DOCTYPE html>\n<title>Sign in</title>\n<h1>Welcome to the hotel's network</h1>\n")), s)
+		r.sendBody(w, req, q,
+			singleChunk([]byte("<!DOCTYPE html>\n<title>Sign in</title>\n<h1>Welcome to the hotel's network</h1>\n")), s)
 	case soon:
 		q.AnswerError("103", "PReq: not more than one within "+s.Pace.String())
 	default:

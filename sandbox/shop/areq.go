@@ -197,7 +197,8 @@ func (a *areq) requestor() []member {
 	members = append(members, member{"threeDSRequestorChallengeInd", challenge})
 	members = append(members, a.confirmation()...)
 	if a.since("2.2.0") {
-		members = append(members, member{"threeDSRequestorDecReqInd", "Y"}, member{"threeDSRequestorDecMaxTime", decoupledMinutes})
+		members = append(members, member{"threeDSRequestorDecReqInd", "Y"},
+			member{"threeDSRequestorDecMaxTime", decoupledMinutes})
 	}
 	return members
 }

@@ -93,7 +93,9 @@ type meaning struct{ Value, Says string }
 var digits = []digit{
 	{"a", "Versions", []meaning{{"0", "all versions"}, {"1", "2.1.0 only"}, {"2", "2.2.0 only"}, {"3", "2.3.1 only"}}},
 	{"b", "3DS Method", []meaning{{"0", "with 3DS Method"}, {"1", "no 3DS Method"}, {"2", "3DS Method never answers"}}},
-	{"c", "Outcome", []meaning{{"0", "authenticated (Y)"}, {"1", "not authenticated (N)"}, {"2", "attempted (A)"}, {"3", "rejected (R)"},
-		{"4", "informational (I)"}, {"5", "unavailable (U)"}, {"6", "directory server silent"}, {"7", "challenge"}, {"8", "decoupled"}}},
-	{"d", "How", []meaning{{"3", "frictionless"}, {"0", "passes by itself"}, {"1", "fails by itself"}, {"2", "you decide"}}},
+	{"c", "Outcome", []meaning{{"0", "authenticated (Y)"}, {"1", "not authenticated (N)"}, {"2", "attempted (A)"},
+		{"3", "rejected (R)"}, {"4", "informational (I)"}, {"5", "unavailable (U)"}, {"6", "directory server silent"},
+		{"7", "challenge"}, {"8", "decoupled"}}},
+	{"d", "How", []meaning{{"3", "frictionless"}, {"0", "passes by itself"}, {"1", "fails by itself"},
+		{"2", "you decide"}}},
 }

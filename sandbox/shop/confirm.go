@@ -53,7 +53,8 @@ func (r *secondRequest) authentication(known map[string]string) any {
 		return []any{known}
 	}
 	return []any{map[string]any{
-		"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": known["threeDSReqAuthTimestamp"], "threeDSReqAuthData": r.Assertion,
+		"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": known["threeDSReqAuthTimestamp"],
+		"threeDSReqAuthData": r.Assertion,
 	}}
 }
 

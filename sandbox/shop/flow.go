@@ -31,7 +31,8 @@ func (s *Shop) openCheckout(w http.ResponseWriter, r *http.Request) {
 	c, err := s.checkouts.open()
 	if err != nil {
 		w.Header().Set("Retry-After", "60")
-		writeJSON(w, http.StatusServiceUnavailable, faults{"": "The shop is full at the moment. Please try again in a minute."})
+		writeJSON(w, http.StatusServiceUnavailable,
+			faults{"": "The shop is full at the moment. Please try again in a minute."})
 		return
 	}
 	c.order, c.base = o, s.base(r)

@@ -102,7 +102,8 @@ func (s *Shop) handleEnrollment(c *checkout, e *client.Enrollment) {
 		if err == nil {
 			c.v1.xid = elementOf(text, "xid")
 		}
-		c.panel.addText(s.Now(), "PAReq", partyBrowser, partyACS, shownXML(text, err), "form fields PaReq, TermUrl and MD, posted from the challenge frame")
+		c.panel.addText(s.Now(), "PAReq", partyBrowser, partyACS, shownXML(text, err),
+			"form fields PaReq, TermUrl and MD, posted from the challenge frame")
 		c.deadline = s.Now().Add(s.ChallengeLimit)
 		c.moveTo(challenge)
 		return
@@ -174,7 +175,8 @@ func (s *Shop) paResNotice(w http.ResponseWriter, r *http.Request) {
 		s.showNeutral(w, http.StatusConflict)
 		return
 	}
-	c.panel.addText(s.Now(), "PARes", partyACS, partyShop, shown, "by way of the browser; what it says counts once it was checked")
+	c.panel.addText(s.Now(), "PARes", partyACS, partyShop, shown,
+		"by way of the browser; what it says counts once it was checked")
 	c.v1.checking = true
 	c.moveTo(returned)
 	sent := []member{{"pares", paRes}}
@@ -215,7 +217,8 @@ func (c *checkout) waitForPARes(now time.Time) {
 func (v *legacy) verdict(got *client.Checked) ending {
 	if what := v.differs(got); what != "" {
 		e := endWith(failed)
-		e.Text = "The bank's answer is genuine, and not for this payment: " + what + " is another one. The shop must not go on with it."
+		e.Text = "The bank's answer is genuine, and not for this payment: " + what +
+			" is another one. The shop must not go on with it."
 		return e
 	}
 	e := endWithStatus(&message{TransStatus: got.Status, ECI: got.ECI, Value: got.CAVV})

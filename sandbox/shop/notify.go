@@ -39,7 +39,8 @@ func (s *Shop) methodFrame(w http.ResponseWriter, _ *http.Request, c *checkout) 
 	data := marshal(methodData{c.transID, c.base + "/notify/method"})
 	if !c.method.started {
 		c.method.started = true
-		c.panel.add(s.Now(), "3DS Method data", partyBrowser, partyACS, data, "form field threeDSMethodData, posted from a hidden frame")
+		c.panel.add(s.Now(), "3DS Method data", partyBrowser, partyACS, data,
+			"form field threeDSMethodData, posted from a hidden frame")
 	}
 	s.form(w, c.method.url, field{"threeDSMethodData", encode(data)})
 }

@@ -52,8 +52,8 @@ func (s *Shop) home(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.page(w, http.StatusOK, "pay.html", map[string]any{
-		"Product": productName, "Price": productPrice, "Amount": productAmount, "Currency": productCurrency, "Merchant": merchantName,
-		"Cards": shortCards, "Chosen": chosen, "Digits": strings.ReplaceAll(chosen, " ", ""),
+		"Product": productName, "Price": productPrice, "Amount": productAmount, "Currency": productCurrency,
+		"Merchant": merchantName, "Cards": shortCards, "Chosen": chosen, "Digits": strings.ReplaceAll(chosen, " ", ""),
 		"Script": string(s.payLines()), "Server": s.serverAddress(),
 	})
 }
@@ -64,8 +64,8 @@ func (s *Shop) payLines() []byte {
 	return bytes.ReplaceAll(text, []byte(printedAddress), []byte(s.serverAddress()))
 }
 
-// beginPayment makes a request of the short way under a reference of its own. The error is errFull if there are too many
-// payments that have not ended.
+// beginPayment makes a request of the short way under a reference of its own. The error is errFull if there are too
+// many payments that have not ended.
 func (s *Shop) beginPayment(ctx context.Context, request map[string]any) (*client.Authentication, error) {
 	s.registerHook(ctx)
 	p, err := s.payments.open()
@@ -131,7 +131,8 @@ func (s *Shop) orderPage(w http.ResponseWriter, r *http.Request) {
 	a, event, err := s.awaitEnd(r.Context(), r.FormValue("authentication"))
 	if err != nil {
 		s.Log.Warn("shop: GET /authentications", "err", err)
-		s.page(w, http.StatusBadGateway, "order.html", map[string]any{"Heading": "The end of this payment could not be read", "Good": "open"})
+		s.page(w, http.StatusBadGateway, "order.html",
+			map[string]any{"Heading": "The end of this payment could not be read", "Good": "open"})
 		return
 	}
 	end, info := string(a.Status)+": wait", ""
@@ -143,8 +144,9 @@ func (s *Shop) orderPage(w http.ResponseWriter, r *http.Request) {
 	}
 	s.allowServer(w)
 	s.page(w, http.StatusOK, "order.html", map[string]any{
-		"Heading": heading, "Good": isGood, "Ending": end, "Outcome": a.Outcome, "Info": info, "Card": a.Card, "ID": a.ID, "Event": event,
-		"Run": s.runs.View(r.Context(), a.ID, r.URL.Query()),
+		"Heading": heading, "Good": isGood, "Ending": end, "Outcome": a.Outcome, "Info": info, "Card": a.Card, "ID": a.ID,
+		"Event": event,
+		"Run":   s.runs.View(r.Context(), a.ID, r.URL.Query()),
 	})
 }
 

@@ -159,7 +159,9 @@ func (s *Shop) guard(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
 		if !s.isOurHost(r.Host) {
-			http.Error(w, "This shop answers only to names of this machine, such as 127.0.0.1 and localhost, or to its public address.", http.StatusMisdirectedRequest)
+			http.Error(w,
+				"This shop answers only to names of this machine, such as 127.0.0.1 and localhost, or to its public address.",
+				http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

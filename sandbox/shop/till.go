@@ -23,7 +23,9 @@ type checkoutStore struct {
 }
 
 func newCheckoutStore(max int, age time.Duration, now func() time.Time) *checkoutStore {
-	return &checkoutStore{max: max, age: age, now: now, byID: make(map[string]*checkout), alias: make(map[string]*checkout)}
+	return &checkoutStore{
+		max: max, age: age, now: now, byID: make(map[string]*checkout), alias: make(map[string]*checkout),
+	}
 }
 
 var errFull = errors.New("too many checkouts at a time")
@@ -122,7 +124,9 @@ type paymentStore struct {
 }
 
 func newPaymentStore(max int, age time.Duration, now func() time.Time) *paymentStore {
-	return &paymentStore{max: max, age: age, now: now, byReference: make(map[string]*payment), byID: make(map[string]*payment)}
+	return &paymentStore{
+		max: max, age: age, now: now, byReference: make(map[string]*payment), byID: make(map[string]*payment),
+	}
 }
 
 // open opens a payment under a fresh reference. The error is errFull if there are too many that have not ended.

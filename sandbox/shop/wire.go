@@ -63,7 +63,8 @@ func (w *messagePanel) addText(at time.Time, name, from, to, text, note string) 
 
 // addQuestion records a question and its answer. When the same pair was the last to be
 // recorded, it is only counted: a page that waits asks many times.
-func (w *messagePanel) addQuestion(at time.Time, question, operation string, sent []byte, name string, got []byte, note string) {
+func (w *messagePanel) addQuestion(at time.Time, question, operation string, sent []byte, name string, got []byte,
+	note string) {
 	body := w.hideSecrets(masked(got))
 	if n := len(w.list); n >= 2 && w.list[n-1].Name == name && w.list[n-1].Body == body && w.list[n-2].Name == question {
 		for i := n - 2; i < n; i++ {

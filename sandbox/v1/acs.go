@@ -111,7 +111,8 @@ func (d *directory) authenticate(paReq string, raw []byte) Page {
 	o := d.decide(m, a)
 	purchase := m.body.find("Purchase")
 	p.Merchant = m.body.find("Merchant", "name").text
-	p.MinorUnits, p.Exponent, p.Currency = purchase.find("purchAmount").text, purchase.find("exponent").text, purchase.find("currency").text
+	p.MinorUnits, p.Exponent, p.Currency = purchase.find("purchAmount").text, purchase.find("exponent").text,
+		purchase.find("currency").text
 	p.Title, p.Text, p.Wrong = o.words()
 	if a == nil {
 		p.PaRes = d.pack(m.id, "PARes", d.pares(m, o))

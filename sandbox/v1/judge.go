@@ -114,7 +114,8 @@ type protocolError struct{ code, detail string }
 
 var errorTexts = map[string]string{
 	"1": "Root element invalid", "2": "Message element not a defined message", "3": "Required element missing",
-	"4": "Critical element not recognized", "5": "Format of one or more elements is invalid", "6": "Protocol version too old",
+	"4": "Critical element not recognized", "5": "Format of one or more elements is invalid",
+	"6": "Protocol version too old",
 }
 
 func (e protocolError) bytes(id string) []byte {

@@ -23,8 +23,8 @@ type chainName struct {
 	isNice, isImpostor bool
 }
 
-// chains has a function for each chainName, which makes the chain when it is first called. All sandboxes of a process have
-// the same chains: their keys take long to make, and tests have many sandboxes.
+// chains has a function for each chainName, which makes the chain when it is first called. All sandboxes of a process
+// have the same chains: their keys take long to make, and tests have many sandboxes.
 var chains sync.Map
 
 // chainOf returns the function that returns a chain.

@@ -31,7 +31,8 @@ func rangeTables(scheme string, t table) (all [2][]cardRange) {
 			left := []cardRange{r}
 			for _, c := range t.cards {
 				if c.outside {
-					left = subtractRange(left, cardRange{padNumber(c.pattern.Text, "0", length), padNumber(c.pattern.Text, "9", length)})
+					left = subtractRange(left,
+						cardRange{padNumber(c.pattern.Text, "0", length), padNumber(c.pattern.Text, "9", length)})
 				}
 			}
 			all[1] = append(all[1], left...)

@@ -56,7 +56,8 @@ var styles = map[string]style{
 		columns: 64, lineEnd: "\n", order: "ril", id: ":%s", extended: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	},
 	"jcb": {
-		contentType: "application/xml; charset=utf-8", prefix: "ds:", sha256: true, skew: -18 * time.Second, order: "lir", id: "PARes_%s",
+		contentType: "application/xml; charset=utf-8", prefix: "ds:", sha256: true, skew: -18 * time.Second, order: "lir",
+		id:    "PARes_%s",
 		usage: x509.KeyUsageDigitalSignature | x509.KeyUsageContentCommitment,
 	},
 	"protectbuy": {
@@ -153,7 +154,8 @@ func (s sealer) signature(id, canonical string) string {
 			tag(p+"DigestValue", base64.StdEncoding.EncodeToString(digest(hash, canonical))),
 		)+"</"+p+"Reference>",
 	)
-	value, err := rsa.SignPKCS1v15(nil, s.chain.key, hash, digest(hash, "<"+p+"SignedInfo"+own+inherited+">"+info+"</"+p+"SignedInfo>"))
+	value, err := rsa.SignPKCS1v15(nil, s.chain.key, hash,
+		digest(hash, "<"+p+"SignedInfo"+own+inherited+">"+info+"</"+p+"SignedInfo>"))
 	if err != nil {
 		panic("sandbox: signing: " + err.Error()) // an RSA key of 2048 bits
 	}
@@ -172,7 +174,9 @@ func (s sealer) certificates() string {
 	p := s.style.prefix
 	var all []string
 	for _, c := range s.style.order {
-		cert := map[rune]*x509.Certificate{'l': s.chain.leaf, 'i': s.chain.intermediate, 'r': s.chain.root, 'x': s.stranger}[c]
+		cert := map[rune]*x509.Certificate{
+			'l': s.chain.leaf, 'i': s.chain.intermediate, 'r': s.chain.root, 'x': s.stranger,
+		}[c]
 		text := tag(p+"X509Certificate", wrap(cert.Raw, s.style.columns))
 		if s.style.apart {
 			text = tag(p+"X509Data", leaf(p+"X509SubjectName", cert.Subject.String()), text)

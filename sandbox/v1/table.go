@@ -89,8 +89,8 @@ func readCard(text string) (card, error) {
 // faultKinds are the faults of each message; what comes after them is a code and a
 // text, a code, an element, or nothing.
 var faultKinds = map[string]string{
-	"VERes ireq": "code text", "VERes error": "code text", "VERes silence": "", "VERes status": "code", "VERes garbage": "",
-	"VERes cut": "", "VERes twice": "", "VERes critical": "", "VERes other": "id acctID url",
+	"VERes ireq": "code text", "VERes error": "code text", "VERes silence": "", "VERes status": "code",
+	"VERes garbage": "", "VERes cut": "", "VERes twice": "", "VERes critical": "", "VERes other": "id acctID url",
 	"PARes ireq": "code text", "PARes error": "code text", "PARes chain": "", "PARes root": "", "PARes signature": "",
 	"PARes edited": "", "PARes unsigned": "", "PARes reference": "", "PARes wrapped": "",
 	"PARes other": "id acqBIN merID xid date purchAmount currency pan",

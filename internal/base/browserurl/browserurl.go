@@ -211,8 +211,8 @@ func isDigit(c byte) bool    { return c-'0' <= 9 }
 func isHex(c byte) bool      { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 func isAlnum(c byte) bool    { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// IsNumeral reports whether a host is a number, or numbers between dots, that a resolver or a browser may read as an IPv4
-// address.
+// IsNumeral reports whether a host is a number, or numbers between dots, that a resolver or a browser may
+// read as an IPv4 address.
 func IsNumeral(host string) bool {
 	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
 	last := labels[len(labels)-1]
@@ -220,7 +220,8 @@ func IsNumeral(host string) bool {
 	return isNumber || isDigits(last)
 }
 
-// IsOwnMachine reports whether a host is a name of the machine that looks it up: localhost, or a name below it (RFC 6761).
+// IsOwnMachine reports whether a host is a name of the machine that looks it up: localhost, or a
+// name below it (RFC 6761).
 func IsOwnMachine(host string) bool {
 	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
 	return strings.EqualFold(labels[len(labels)-1], "localhost")

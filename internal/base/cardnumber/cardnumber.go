@@ -18,7 +18,8 @@ import (
 // hidden stands where a card number stood.
 const hidden = "***"
 
-// A card number has minCardDigits to maxCardDigits digits, and in base64 or hexadecimal at least minCodedLen characters.
+// A card number has minCardDigits to maxCardDigits digits, and in base64 or hexadecimal at least
+// minCodedLen characters.
 const (
 	minCardDigits = 13
 	maxCardDigits = 19
@@ -31,7 +32,8 @@ func IsIn[T string | []byte](text T) bool {
 }
 
 // ErrFound says that a text has a card number in it that may have none, and what to do.
-var ErrFound = errors.New("has what looks like a card number in it, which may not be kept here: choose a text without one")
+var ErrFound = errors.New(
+	"has what looks like a card number in it, which may not be kept here: choose a text without one")
 
 // Check returns [ErrFound] if a text has a card number in it.
 func Check(text string) error {
@@ -45,7 +47,8 @@ func Check(text string) error {
 // dots, slashes and underscores. It does not look at the check digit, because people mistype numbers.
 func MayBe(text string) bool {
 	digits := onlyDigits(text)
-	return len(digits) >= minCardDigits-1 && len(digits) <= maxCardDigits && strings.Trim(text, "0123456789"+separators) == ""
+	return len(digits) >= minCardDigits-1 && len(digits) <= maxCardDigits &&
+		strings.Trim(text, "0123456789"+separators) == ""
 }
 
 // separators are the characters that people write between the digits of a card number.
@@ -79,7 +82,8 @@ func scrub(text string) string {
 			if coded := endOfWord(text, i); coded > end && isCoded(text[i:coded], hex.DecodeString) {
 				replace(i, coded, hidden)
 				end = coded
-			} else if end-i >= minCardDigits && !partOfUUID(text, i, end) && !isPartOfDigest(text, i, end) && !isTimeOrAddress(text, i, end) {
+			} else if end-i >= minCardDigits && !partOfUUID(text, i, end) && !isPartOfDigest(text, i, end) &&
+				!isTimeOrAddress(text, i, end) {
 				if scrubbed := scrubRun(text[i:end]); scrubbed != text[i:end] {
 					replace(i, end, scrubbed)
 				}
@@ -239,8 +243,8 @@ func isCardNumber[T string | []byte](digits T) bool {
 // digestLengths are how many hexadecimal digits the digests and their beginnings have that are shown.
 var digestLengths = []int{16, 32, 40, 64}
 
-// isPartOfDigest reports whether text[from:end] lies in a word of hexadecimal digits that is as long as a digest and has
-// a letter.
+// isPartOfDigest reports whether text[from:end] lies in a word of hexadecimal digits that is as long as a
+// digest and has a letter.
 func isPartOfDigest(text string, from, end int) bool {
 	begin := from
 	for begin > 0 && isHex(text[begin-1]) {

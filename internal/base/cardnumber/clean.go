@@ -1,7 +1,7 @@
 package cardnumber
 
-// isClean reports whether Scrub would leave a text as it is. It reads the text once and allocates nothing. Where it is in
-// doubt, it says no. It goes through the text as scrub does.
+// isClean reports whether Scrub would leave a text as it is. It reads the text once and allocates nothing. Where it is
+// in doubt, it says no. It goes through the text as scrub does.
 func isClean[T string | []byte](text T) bool {
 	for i := 0; i < len(text); {
 		switch {
@@ -72,8 +72,8 @@ func beginsNumber[T string | []byte](text T, i, end int) bool {
 	return false
 }
 
-// Has reports whether a run of digits in a text contains this number. Between the digits there may be what [Scrub] allows.
-// It does not look at the check digit.
+// Has reports whether a run of digits in a text contains this number. Between the digits there may be what [Scrub]
+// allows. It does not look at the check digit.
 func Has[T string | []byte](text T, number string) bool {
 	for i := 0; i < len(text); {
 		if !isDigit(text[i]) {

@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ScrubJSON returns JSON with "***" in the place of each card number in its texts, names and numbers, as [Scrub] has it.
-// JSON without one is returned as it is, and what is no JSON as Scrub returns it.
+// ScrubJSON returns JSON with "***" in the place of each card number in its texts, names and numbers, as [Scrub] has
+// it. JSON without one is returned as it is, and what is no JSON as Scrub returns it.
 func ScrubJSON(text []byte) []byte {
 	var b bytes.Buffer
 	isChanged := false

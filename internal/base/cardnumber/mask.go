@@ -141,7 +141,8 @@ var (
 	// unixTime is seconds since 1970 with their fraction, until 2033.
 	unixTime = regexp.MustCompile(`^1\d{9}\.\d{1,9}$`)
 	// dayTime is a day and a time of day, of this century, with other separators than colons, as in names of files.
-	dayTime = regexp.MustCompile(`^20\d\d([-/._]?)[01]\d([-/._]?)[0-3]\d[_.][0-2]\d[-._]?[0-5]\d[-._]?[0-5]\d(\.\d{1,9})?$`)
+	dayTime = regexp.MustCompile(
+		`^20\d\d([-/._]?)[01]\d([-/._]?)[0-3]\d[_.][0-2]\d[-._]?[0-5]\d[-._]?[0-5]\d(\.\d{1,9})?$`)
 	// zonedSeconds is what stands behind the minutes of a time with a zone west of Greenwich.
 	zonedSeconds = regexp.MustCompile(`^[0-6]\d\.\d{1,9}-[01]\d([0-5]\d)?$`)
 )
@@ -149,7 +150,8 @@ var (
 // isTimeOrAddress reports whether s[i:end] is a time, or addresses of machines or networks.
 func isTimeOrAddress(s string, i, end int) bool {
 	text := s[i:end]
-	if unixTime.MatchString(text) || dayTime.MatchString(text) || i > 0 && s[i-1] == ':' && zonedSeconds.MatchString(text) {
+	if unixTime.MatchString(text) || dayTime.MatchString(text) ||
+		i > 0 && s[i-1] == ':' && zonedSeconds.MatchString(text) {
 		return true
 	}
 	for part := range strings.FieldsFuncSeq(text, func(c rune) bool { return c == ' ' || c == '-' }) {

@@ -173,7 +173,8 @@ func IsPlainJSON(raw []byte) bool {
 	return true
 }
 
-// Decode returns the text of a header of HTTP. Bytes that are not UTF-8 are taken as ISO 8859-1 (RFC 9110, section 5.5).
+// Decode returns the text of a header of HTTP. Bytes that are not UTF-8 are taken as ISO 8859-1
+// (RFC 9110, section 5.5).
 func Decode(header string) string {
 	if utf8.ValidString(header) {
 		return header
@@ -185,8 +186,8 @@ func Decode(header string) string {
 	return b.String()
 }
 
-// Replace returns a text in the characters of a set: a letter without its accents where that is enough, a blank for what
-// ends a line and for control characters, nothing for what changes the direction of text, and ? for all else.
+// Replace returns a text in the characters of a set: a letter without its accents where that is enough, a blank for
+// what ends a line and for control characters, nothing for what changes the direction of text, and ? for all else.
 func Replace(text string, s Set) string {
 	if Find(text, s) == Allowed {
 		return text

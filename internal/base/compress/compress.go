@@ -1,9 +1,9 @@
 // Package compress sends answers under gzip to clients that accept it. Put [Handler] around a handler that makes its
 // answers, and serve content that never changes as a [File].
 //
-// Compression tells secrets: the length of an answer shows whether text that a stranger put into a request stands in the
-// answer a second time, so that who sees lengths on the network finds out a secret of the page letter by letter (BREACH).
-// So these are never compressed:
+// Compression tells secrets: the length of an answer shows whether text that a stranger put into a request stands in
+// the answer a second time, so that who sees lengths on the network finds out a secret of the page letter by letter
+// (BREACH). So these are never compressed:
 //
 //   - answers to POST, PATCH and DELETE: they show secrets that were just made, beside what the form said;
 //   - the pages of the login, which have the token of a form beside the address that a link chose;
@@ -60,7 +60,8 @@ var wrap = sync.OnceValue(func() func(http.Handler) http.HandlerFunc {
 	return wrapper
 })
 
-// A File is content that never changes. It is compressed once, when the first client accepts that. Make it with [NewFile].
+// A File is content that never changes. It is compressed once, when the first client accepts that.
+// Make it with [NewFile].
 type File struct {
 	mediaType string
 	content   []byte

@@ -43,7 +43,8 @@ func Read(path string) ([]byte, error) {
 // CreateNew makes a file for its owner only, as [Create] does. The error is [fs.ErrExist] if there is one already.
 func CreateNew(path string, data []byte) error { return create(path, data) }
 
-// CheckCreateNew returns the error that [CreateNew] would return. It makes a temporary file in the folder, and removes it.
+// CheckCreateNew returns the error that [CreateNew] would return. It makes a temporary file in the
+// folder, and removes it.
 func CheckCreateNew(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
@@ -87,8 +88,8 @@ func create(path string, data []byte) error {
 	return SyncDir(dir)
 }
 
-// MakeDir makes a directory for its owner alone, and those above it that are missing. One that root makes belongs to the
-// owner of the directory that it is in, as with [InheritOwner].
+// MakeDir makes a directory for its owner alone, and those above it that are missing. One that root makes belongs to
+// the owner of the directory that it is in, as with [InheritOwner].
 func MakeDir(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return os.MkdirAll(dir, 0o700) // which says what is wrong
@@ -123,9 +124,9 @@ func Replace(path string, data []byte) error {
 	return writeLike(was, path, data)
 }
 
-// CheckReplace returns an error if [Replace] could not replace a file. It makes a temporary file in the folder, with the
-// mode and the owner of the file, and removes it. It also refuses a file that is mounted by itself, for no other file can
-// take its place.
+// CheckReplace returns an error if [Replace] could not replace a file. It makes a temporary file in the folder, with
+// the mode and the owner of the file, and removes it. It also refuses a file that is mounted by itself, for no other
+// file can take its place.
 func CheckReplace(path string) error {
 	path, was, err := resolve(path)
 	if err != nil {

@@ -15,8 +15,8 @@ func isForeign(info fs.FileInfo) bool {
 	return ok && int(owner.Uid) != os.Geteuid()
 }
 
-// InheritOwner gives a new file that root has made the owner and the group of its directory, unless that is root's. So a
-// server that runs as another user can read what a command of root has made for it.
+// InheritOwner gives a new file that root has made the owner and the group of its directory, unless that is root's. So
+// a server that runs as another user can read what a command of root has made for it.
 func InheritOwner(f *os.File) error {
 	owner, err := heir(f.Name())
 	if owner == nil || err != nil {

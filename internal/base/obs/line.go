@@ -30,8 +30,8 @@ func (a *attrs) addTrue(name string)               { *a = append(*a, slog.Bool(n
 func (a *attrs) addFloat(name string, f float64)   { *a = append(*a, slog.Float64(name, f)) }
 func (a *attrs) addList(name string, all []string) { *a = append(*a, slog.Any(name, all)) }
 
-// A lineWriter writes whole lines, one after the other. The lines of requests, of which there are many, it also makes: as
-// the handler of [NewLogger] makes them, but in memory that is used again.
+// A lineWriter writes whole lines, one after the other. The lines of requests, of which there are many, it also makes:
+// as the handler of [NewLogger] makes them, but in memory that is used again.
 type lineWriter struct {
 	mu sync.Mutex
 	to io.Writer
@@ -44,8 +44,8 @@ func (w *lineWriter) Write(line []byte) (int, error) {
 	return w.to.Write(line)
 }
 
-// writeRequest writes the line of a request. It returns false, and writes nothing, if a text in it has to be escaped: the
-// handler does that.
+// writeRequest writes the line of a request. It returns false, and writes nothing, if a text in it has to be escaped:
+// the handler does that.
 func (w *lineWriter) writeRequest(r *Request, at time.Time, level slog.Level, took time.Duration) bool {
 	line := linePool.Get().(*jsonLine)
 	defer func() {

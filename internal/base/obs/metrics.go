@@ -55,33 +55,42 @@ func NewMetrics() *Metrics {
 	m.operations = m.newCounter("threeds_operations_total",
 		"Requests by operation, scheme and outcome: a transStatus, an error code, ok, or in a word why it was refused.",
 		"operation", "scheme", "outcome")
-	m.seconds = m.newHistogram("threeds_operation_seconds", "How long operations took, the directory server's time included.",
+	m.seconds = m.newHistogram("threeds_operation_seconds",
+		"How long operations took, the directory server's time included.",
 		[]float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "operation")
 	m.browsers = m.newCounter("threeds_browser_requests_total",
 		"Requests of the browsers of shoppers, by step and by the first digit of the status.", "step", "status")
 	m.directory = m.newCounter("threeds_directory_requests_total",
 		"Requests to directory servers by scheme, message and outcome.", "scheme", "message", "outcome")
-	m.exchanges = m.newHistogram("threeds_directory_seconds", "How long requests to directory servers took, until the answer was there or they were given up.",
+	m.exchanges = m.newHistogram("threeds_directory_seconds",
+		"How long requests to directory servers took, until the answer was there or they were given up.",
 		[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "scheme", "message")
 	m.open = m.newGauge("threeds_directory_open",
-		"1 while requests are refused immediately because the directory server cannot be reached, 0 otherwise.", "scheme", "message")
+		"1 while requests are refused immediately because the directory server cannot be reached, 0 otherwise.",
+		"scheme", "message")
 	m.ranges = m.newGauge("threeds_card_ranges", "Card ranges in use.", "scheme")
-	m.loaded = m.newGauge("threeds_card_ranges_loaded_timestamp_seconds", "When the card ranges in use were loaded.", "scheme")
+	m.loaded = m.newGauge("threeds_card_ranges_loaded_timestamp_seconds",
+		"When the card ranges in use were loaded.", "scheme")
 	m.held = m.newGauge("threeds_card_ranges_held",
 		"1 while a set of card ranges is held back until an operator accepts it, 0 otherwise.", "scheme")
 	m.reloads = m.newCounter("threeds_config_reloads_total",
 		"Changed configurations by result: applied, or refused while the previous one stays.", "result")
-	m.reloaded = m.newGauge("threeds_config_last_reload_successful", "Whether the configuration on disk is in use: 0 when it was refused.").WithLabelValues()
-	m.reloadedAt = m.newGauge("threeds_config_last_reload_success_timestamp_seconds", "When the configuration in use was taken up.").WithLabelValues()
+	m.reloaded = m.newGauge("threeds_config_last_reload_successful",
+		"Whether the configuration on disk is in use: 0 when it was refused.").WithLabelValues()
+	m.reloadedAt = m.newGauge("threeds_config_last_reload_success_timestamp_seconds",
+		"When the configuration in use was taken up.").WithLabelValues()
 	m.ends = m.newGauge("threeds_certificate_not_after_timestamp_seconds",
-		"When a certificate ends, by the key of the configuration that names its file: of several in it the first.", "key", "scheme")
+		"When a certificate ends, by the key of the configuration that names its file: of several in it the first.",
+		"key", "scheme")
 	m.due = m.newGauge("threeds_crl_next_update_timestamp_seconds",
-		"When a certificate revocation list is out of date, by the key of the configuration that names its file: of several in it the first.", "key", "scheme")
+		"When a certificate revocation list is out of date, by the key of the configuration that names its file: of several in it the first.",
+		"key", "scheme")
 	m.refused = m.newCounter("threeds_refused_total",
 		"Requests that were refused without looking at them, by operation and reason: overload, in_flight or rate_limit; /auth with too many of its merchant before it, per_merchant; and connections that had to go.",
 		"operation", "reason")
 	m.spans = m.newCounter("threeds_spans_total",
-		"Spans of traces by what became of them: sent, failed (not taken by the collector) or dropped (too many waited).", "outcome")
+		"Spans of traces by what became of them: sent, failed (not taken by the collector) or dropped (too many waited).",
+		"outcome")
 	m.rules = m.newRuleMetrics()
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.reloads.WithLabelValues("applied")
@@ -249,7 +258,8 @@ func (m *Metrics) Reloaded(applied bool) {
 // Degraded adds a metric with the value 1 for each degraded part of the server, and 0 for each other part. ask is
 // called when the metrics are read.
 func (m *Metrics) Degraded(ask func() map[string]bool) {
-	desc := prometheus.NewDesc("threeds_degraded", "1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", []string{"what"}, nil)
+	desc := prometheus.NewDesc("threeds_degraded",
+		"1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", []string{"what"}, nil)
 	m.registry.MustRegister(askedMetric{desc, func(to chan<- prometheus.Metric) {
 		for what, is := range ask() {
 			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, flag(is), what)

@@ -117,11 +117,15 @@ func RequestOf(ctx context.Context) *Request {
 // Begin starts the record of a request for an operation: a path pattern such as
 // "/auth", or "results". It sets X-Request-Id in the answer. The request has to be
 // answered through the returned writer, and served as the returned request.
-func (l *RequestLog) Begin(w http.ResponseWriter, r *http.Request, operation string) (http.ResponseWriter, *http.Request, *Request) {
+func (l *RequestLog) Begin(w http.ResponseWriter, r *http.Request,
+	operation string) (http.ResponseWriter, *http.Request, *Request) {
 	if l == nil {
 		return w, r, nil
 	}
-	req := &Request{id: uuid.New(), operation: operation, from: hostOf(r.RemoteAddr), began: l.now(), writer: &answered.Writer{ResponseWriter: w}}
+	req := &Request{
+		id: uuid.New(), operation: operation, from: hostOf(r.RemoteAddr), began: l.now(),
+		writer: &answered.Writer{ResponseWriter: w},
+	}
 	req.ctx = context.WithValue(r.Context(), requestKey{}, req)
 	w.Header()["X-Request-Id"] = []string{req.id}
 	return req.writer, r.WithContext(req.ctx), req
@@ -136,7 +140,8 @@ func (l *RequestLog) End(r *Request) {
 		l.Ended(r)
 	}
 	took := l.now().Sub(r.began)
-	l.metrics.count(cmp.Or(r.counted, strings.TrimPrefix(r.operation, "/")), r.values[memberScheme], r.outcomeWord(), max(took-r.waited, 0), r.judged)
+	l.metrics.count(cmp.Or(r.counted, strings.TrimPrefix(r.operation, "/")), r.values[memberScheme], r.outcomeWord(),
+		max(took-r.waited, 0), r.judged)
 	if r.stranger && !l.refused.allow(r, l.now()) {
 		return
 	}

@@ -23,7 +23,8 @@ type ruleMetrics struct {
 func (m *Metrics) newRuleMetrics() *ruleMetrics {
 	return &ruleMetrics{
 		checked: m.newCounter("threeds_scheme_checked_total",
-			"Requests that were checked against the rules of their scheme; an empty merchant is all beyond the first 500.", "merchant", "scheme"),
+			"Requests that were checked against the rules of their scheme; an empty merchant is all beyond the first 500.",
+			"merchant", "scheme"),
 		findings: m.newCounter("threeds_scheme_findings_total",
 			"Requests that do not agree with a rule of their scheme. in_force is false before the day since.",
 			"merchant", "scheme", "element", "rule", "since", "in_force"),

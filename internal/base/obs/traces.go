@@ -48,7 +48,9 @@ func NewTraces(cfg Tracing, m *Metrics, log *slog.Logger) (*Traces, error) {
 	options := []sdktrace.TracerProviderOption{
 		sdktrace.WithResource(newResource(cfg.Version)),
 		sdktrace.WithSpanProcessor(newSpanQueue(exporter)),
-		sdktrace.WithRawSpanLimits(sdktrace.SpanLimits{AttributeValueLengthLimit: 256, AttributeCountLimit: 32, EventCountLimit: 32, AttributePerEventCountLimit: 8}),
+		sdktrace.WithRawSpanLimits(sdktrace.SpanLimits{
+			AttributeValueLengthLimit: 256, AttributeCountLimit: 32, EventCountLimit: 32, AttributePerEventCountLimit: 8,
+		}),
 		sdktrace.WithoutPanicRecording(), // the text of a panic may quote a request
 	}
 	if cfg.Endpoint != "" {
@@ -93,7 +95,8 @@ func (s *sampler) Description() string { return (*s.now.Load()).Description() }
 // when it is answered. Parent is the traceparent (W3C Trace Context) of a client that is
 // trusted to decide whether the request is sampled; the trace begins here when it is "" or
 // not good.
-func (t *Traces) Request(w http.ResponseWriter, r *http.Request, route, parent string) (http.ResponseWriter, *http.Request, func()) {
+func (t *Traces) Request(w http.ResponseWriter, r *http.Request,
+	route, parent string) (http.ResponseWriter, *http.Request, func()) {
 	if t == nil {
 		return w, r, func() {}
 	}
@@ -152,7 +155,8 @@ func (t *Traces) Step(ctx context.Context, name string) (context.Context, func(f
 	return t.startSpan(ctx, name, trace.SpanKindInternal)
 }
 
-func (t *Traces) startSpan(ctx context.Context, name string, kind trace.SpanKind) (context.Context, func(fault string)) {
+func (t *Traces) startSpan(ctx context.Context, name string,
+	kind trace.SpanKind) (context.Context, func(fault string)) {
 	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind))
 	return ctx, func(fault string) {
 		if fault != "" {

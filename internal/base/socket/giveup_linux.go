@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GiveUp makes the system close a TCP connection when data sent on it was not acknowledged for d (TCP_USER_TIMEOUT). Data
-// that was not delivered by then never is, even if the connection was closed before. Without this limit the data might
-// arrive minutes later, when the network is back. Systems other than Linux have their own limits.
+// GiveUp makes the system close a TCP connection when data sent on it was not acknowledged for d (TCP_USER_TIMEOUT).
+// Data that was not delivered by then never is, even if the connection was closed before. Without this limit the data
+// might arrive minutes later, when the network is back. Systems other than Linux have their own limits.
 func GiveUp(s syscall.RawConn, d time.Duration) error {
 	var failed error
 	err := s.Control(func(fd uintptr) {

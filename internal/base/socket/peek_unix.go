@@ -4,9 +4,9 @@ package socket
 
 import "syscall"
 
-// Peek reports what has come on a socket. It does not wait and does not consume data. Quiet means that nothing has come,
-// as it should be on an idle connection; over means that the other side has closed the connection. If neither is set,
-// data has come or s is nil.
+// Peek reports what has come on a socket. It does not wait and does not consume data. Quiet means that nothing has
+// come, as it should be on an idle connection; over means that the other side has closed the connection. If neither is
+// set, data has come or s is nil.
 func Peek(s syscall.RawConn) (quiet, over bool) {
 	if s == nil {
 		return false, false

@@ -62,7 +62,8 @@ func (p *Progress) draw() {
 		return
 	}
 	full := int(p.percent() * barWidth / 100)
-	fmt.Fprintf(p.w, "\r%s  [%s%s] %3d %%  %.1f MB/s ", p.name, strings.Repeat("#", full), strings.Repeat(".", barWidth-full), p.percent(), p.rate())
+	fmt.Fprintf(p.w, "\r%s  [%s%s] %3d %%  %.1f MB/s ", p.name, strings.Repeat("#", full),
+		strings.Repeat(".", barWidth-full), p.percent(), p.rate())
 }
 
 func (p *Progress) percent() int64 {

@@ -1,5 +1,5 @@
-// Package admin serves the admin API: API keys, merchants, the journal, tokens and the audit trail as JSON below /admin/v1. Set the
-// fields of a [Handler] and serve it on the console's listener.
+// Package admin serves the admin API: API keys, merchants, the journal, tokens and the audit trail as JSON below
+// /admin/v1. Set the fields of a [Handler] and serve it on the console's listener.
 //
 // Each request brings a token, whose role says what it may do. The table of routes is what both the router and the
 // OpenAPI description are made from.
@@ -111,41 +111,58 @@ func routes() []route {
 		{"PATCH", "merchants/{name}", "merchant set", "Change members of a merchant", changeMerchant},
 		{"DELETE", "merchants/{name}", "merchant remove", "Remove a merchant", removeMerchant},
 		{"GET", "authentications", "journal search", "Search the journal, newest first", listRecords},
-		{"GET", "authentications/{id}", "journal show", "Show a record of the journal with its steps", show("id", (*Handler).ShowRecord)},
-		{"POST", "authentications/search", "journal search", "Search the journal, also by a whole card number", searchRecords},
+		{"GET", "authentications/{id}", "journal show", "Show a record of the journal with its steps",
+			show("id", (*Handler).ShowRecord)},
+		{"POST", "authentications/search", "journal search", "Search the journal, also by a whole card number",
+			searchRecords},
 		{"GET", "reports", "journal report", "Count authentications by something they have in common", report},
-		{"GET", "billing", "journal billing", "Count what is billed, for each merchant and month, also of records that have gone", showBilling},
-		{"GET", "reports/mandates", "journal report", "Count requests that do not keep a rule of their scheme", reportMandates},
+		{"GET", "billing", "journal billing",
+			"Count what is billed, for each merchant and month, also of records that have gone", showBilling},
+		{"GET", "reports/mandates", "journal report", "Count requests that do not keep a rule of their scheme",
+			reportMandates},
 		{"GET", "overview", "journal report", "Say how authentications went, and what needs attention", overview},
-		{"GET", "directories", "directory list", "List directory servers with how they are", list((*Handler).ListDirectories)},
-		{"GET", "ranges", "ranges status", "Say how things stand with the card ranges of each directory", list((*Handler).ListRanges)},
-		{"GET", "ranges/{scheme}", "ranges status", "Say what the server would do with cards that begin with a prefix", showRanges},
+		{"GET", "directories", "directory list", "List directory servers with how they are",
+			list((*Handler).ListDirectories)},
+		{"GET", "ranges", "ranges status", "Say how things stand with the card ranges of each directory",
+			list((*Handler).ListRanges)},
+		{"GET", "ranges/{scheme}", "ranges status",
+			"Say what the server would do with cards that begin with a prefix", showRanges},
 		{"GET", "ranges/{scheme}/diff", "ranges status", "Say how two generations of card ranges differ", compareRanges},
 		{"POST", "ranges/{scheme}/accept", "ranges accept", "Use the card ranges that are held back", acceptRanges},
 		{"POST", "ranges/{scheme}/refresh", "ranges refresh", "Ask the directory server for its card ranges", refreshRanges},
 		{"GET", "tokens", "token list", "List tokens of this API", list((*Handler).Tokens)},
 		{"POST", "tokens", "token create", "Create a token, which is shown once", create((*Handler).CreateToken)},
 		{"GET", "operators", "operator list", "List who may log in to the console", list((*Handler).ListOperators)},
-		{"POST", "operators", "operator invite", "Make a link for a passkey, which is shown once", create((*Handler).InviteOperator)},
+		{"POST", "operators", "operator invite", "Make a link for a passkey, which is shown once",
+			create((*Handler).InviteOperator)},
 		{"PATCH", "operators/{name}", "operator role", "Give an operator another role", changeOperator},
 		{"GET", "audit", "audit search", "Search the audit trail", searchAudit},
 		{"GET", "audit/export", "audit export", "Export the audit trail in a form that can be verified", exportAudit},
-		{"GET", "journal/export", "journal export", "Export the journal, as JSON lines that can be verified or as CSV", exportJournal},
+		{"GET", "journal/export", "journal export", "Export the journal, as JSON lines that can be verified or as CSV",
+			exportJournal},
 		{"POST", "journal/erase", "journal erase", "Remove what belongs to a card or to a merchant, for good", eraseJournal},
-		{"GET", "certificates", "cert status", "List the client certificates of directories", list((*Handler).ListCertificates)},
-		{"GET", "certificates/{scheme}", "cert status", "Show the client certificates of a directory", show("scheme", (*Handler).ShowCertificates)},
-		{"POST", "certificates/{scheme}/request", "cert request", "Make a key and its certificate signing request", requestCertificate},
-		{"POST", "certificates/{scheme}/install", "cert install", "Install a certificate, to be used at a time or when it is activated", installCertificate},
-		{"POST", "certificates/{scheme}/activate", "cert activate", "Bring the installed certificate into use", changeCertificate((*Handler).ActivateCertificate)},
-		{"POST", "certificates/{scheme}/rollback", "cert rollback", "Bring the certificate into use that was in use before", changeCertificate((*Handler).RollBackCertificate)},
-		{"POST", "certificates/{scheme}/test", "cert test", "Make a TLS handshake with the directory server", testCertificate},
+		{"GET", "certificates", "cert status", "List the client certificates of directories",
+			list((*Handler).ListCertificates)},
+		{"GET", "certificates/{scheme}", "cert status", "Show the client certificates of a directory",
+			show("scheme", (*Handler).ShowCertificates)},
+		{"POST", "certificates/{scheme}/request", "cert request", "Make a key and its certificate signing request",
+			requestCertificate},
+		{"POST", "certificates/{scheme}/install", "cert install",
+			"Install a certificate, to be used at a time or when it is activated", installCertificate},
+		{"POST", "certificates/{scheme}/activate", "cert activate", "Bring the installed certificate into use",
+			changeCertificate((*Handler).ActivateCertificate)},
+		{"POST", "certificates/{scheme}/rollback", "cert rollback", "Bring the certificate into use that was in use before",
+			changeCertificate((*Handler).RollBackCertificate)},
+		{"POST", "certificates/{scheme}/test", "cert test", "Make a TLS handshake with the directory server",
+			testCertificate},
 		{"GET", "webhook-endpoints", "webhook list", "List webhook endpoints", listHooks},
 		{"POST", "webhook-endpoints", "webhook add", "Add a webhook endpoint, whose secret is shown once", addHook},
 		{"GET", "webhook-endpoints/{id}", "webhook list", "Show a webhook endpoint", show("id", (*Handler).Endpoint)},
 		{"PATCH", "webhook-endpoints/{id}", "webhook change", "Change members of a webhook endpoint", changeHook},
 		{"GET", "events", "webhook events", "List events of a merchant with their deliveries, newest first", listEvents},
 		{"GET", "events/{id}", "webhook events EVENT", "Show an event as it is delivered, with its deliveries", showEvent},
-		{"POST", "explain", "explain", "Say what is wrong with a request, or with a message in a JSON string; nothing is kept", explain},
+		{"POST", "explain", "explain",
+			"Say what is wrong with a request, or with a message in a JSON string; nothing is kept", explain},
 	}
 	for _, act := range ops.Table() {
 		if act.Do == nil {
@@ -172,7 +189,8 @@ type Problem = api.Problem
 
 // statuses are those of answers to refusals.
 var statuses = map[ops.Reason]int{
-	ops.Forbidden: http.StatusForbidden, ops.Missing: http.StatusNotFound, ops.Wrong: http.StatusBadRequest, ops.Conflict: http.StatusConflict,
+	ops.Forbidden: http.StatusForbidden, ops.Missing: http.StatusNotFound, ops.Wrong: http.StatusBadRequest,
+	ops.Conflict: http.StatusConflict,
 }
 
 // ProblemOf returns the problem that an error is; nil if it is a fault of ours.
@@ -187,7 +205,9 @@ func ProblemOf(err error) *Problem {
 }
 
 func refuse(status int, format string, args ...any) *Problem {
-	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+	return &Problem{
+		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...),
+	}
 }
 
 // A created is the answer of an operation that has made something.
@@ -256,7 +276,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 // identify returns the actor of a request.
 func (h *Handler) identify(r *http.Request) (operator.Actor, error) {
 	if h.TakesNoToken {
-		return operator.Actor{}, refuse(http.StatusUnauthorized, "The admin API takes no token here: what it does is on the pages of the console.")
+		return operator.Actor{},
+			refuse(http.StatusUnauthorized, "The admin API takes no token here: what it does is on the pages of the console.")
 	}
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "Bearer") {
@@ -329,5 +350,6 @@ func typeName(t reflect.Type) string {
 // memberPath returns the path of a member without the names of embedded types, which begin with a capital.
 func memberPath(field string) string {
 	parts := strings.Split(field, ".")
-	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p != "" && unicode.IsUpper(rune(p[0])) }), ".")
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p != "" && unicode.IsUpper(rune(p[0])) }),
+		".")
 }

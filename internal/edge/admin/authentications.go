@@ -59,8 +59,9 @@ type RecordQuery struct {
 // recordFields are the names of a query that an address may have, with their places.
 func (q *RecordQuery) recordFields() map[string]*string {
 	return map[string]*string{
-		"id": &q.ID, "reference": &q.Reference, "last4": &q.Last4, "merchant": &q.Merchant, "scheme": &q.Scheme, "acs": &q.ACS,
-		"status": &q.Status, "result": &q.Result, "reason": &q.Reason, "from": &q.From, "to": &q.To, "cursor": &q.Cursor,
+		"id": &q.ID, "reference": &q.Reference, "last4": &q.Last4, "merchant": &q.Merchant, "scheme": &q.Scheme,
+		"acs": &q.ACS, "status": &q.Status, "result": &q.Result, "reason": &q.Reason, "from": &q.From, "to": &q.To,
+		"cursor": &q.Cursor,
 	}
 }
 
@@ -73,7 +74,8 @@ func listRecords(h *Handler, r *request) (any, error) {
 	return h.FindRecords(r.Context(), r.actor, q)
 }
 
-// NewRecordQuery returns the query that the parameters of an address ask for. There may be none but those of recordFields.
+// NewRecordQuery returns the query that the parameters of an address ask for. There may be none but
+// those of recordFields.
 func NewRecordQuery(asked url.Values) (q RecordQuery, err error) {
 	fields := q.recordFields()
 	for name, values := range asked {
@@ -98,7 +100,8 @@ func searchRecords(h *Handler, r *request) (any, error) {
 }
 
 // FindRecords answers a search, after it stands in the audit trail. One merchant's people see that merchant's records.
-func (h *Handler) FindRecords(ctx context.Context, by operator.Actor, q RecordQuery) (*api.List[journal.Record], error) {
+func (h *Handler) FindRecords(ctx context.Context, by operator.Actor,
+	q RecordQuery) (*api.List[journal.Record], error) {
 	st, err := h.openJournal(&by, "journal search")
 	if err != nil {
 		return nil, err
@@ -107,8 +110,9 @@ func (h *Handler) FindRecords(ctx context.Context, by operator.Actor, q RecordQu
 		q.Merchant = by.Merchant
 	}
 	wanted := journal.Query{
-		ID: strings.ToLower(q.ID), Reference: q.Reference, Card: message.PlainCardNumber(q.AcctNumber), Last4: q.Last4, Merchant: q.Merchant, Scheme: q.Scheme,
-		ACS: q.ACS, Status: q.Status, Result: q.Result, Reason: q.Reason, Limit: recordLimit, Cursor: q.Cursor,
+		ID: strings.ToLower(q.ID), Reference: q.Reference, Card: message.PlainCardNumber(q.AcctNumber), Last4: q.Last4,
+		Merchant: q.Merchant, Scheme: q.Scheme, ACS: q.ACS, Status: q.Status, Result: q.Result, Reason: q.Reason,
+		Limit: recordLimit, Cursor: q.Cursor,
 	}
 	if err := wanted.Check(); err != nil {
 		return nil, refuse(http.StatusBadRequest, "%v.", err)
@@ -215,7 +219,8 @@ type ReportRow struct {
 
 // reportedBy has the names by which a report may be made, and how the journal counts for it.
 var reportedBy = map[string]string{
-	"scheme": "scheme", "merchant": "merchant", "issuer": "issuer", "acs": "acs", "version": "version", "reason": "reason", "day": "",
+	"scheme": "scheme", "merchant": "merchant", "issuer": "issuer", "acs": "acs", "version": "version",
+	"reason": "reason", "day": "",
 }
 
 // reportDays is how far back a report without from goes.
@@ -233,7 +238,8 @@ func report(h *Handler, r *request) (any, error) {
 
 // Report counts the authentications of a period in the journal by something that they have in common: scheme, merchant,
 // issuer, acs, version, reason or day. Without a period it counts those of the last 30 days.
-func (h *Handler) Report(ctx context.Context, actor operator.Actor, name string, from, to time.Time) ([]ReportRow, error) {
+func (h *Handler) Report(ctx context.Context, actor operator.Actor, name string,
+	from, to time.Time) ([]ReportRow, error) {
 	st, err := h.openJournal(&actor, "journal report")
 	if err != nil {
 		return nil, err

@@ -51,7 +51,8 @@ func (h *Handler) ListCertificates(ctx context.Context, by operator.Actor) ([]*C
 }
 
 // ShowCertificates returns how things stand with the client certificates of one directory.
-func (h *Handler) ShowCertificates(ctx context.Context, by operator.Actor, scheme string) (*CertificatesOfScheme, error) {
+func (h *Handler) ShowCertificates(ctx context.Context, by operator.Actor,
+	scheme string) (*CertificatesOfScheme, error) {
 	if err := ops.Find("cert status").Check(&by); err != nil {
 		return nil, err
 	}
@@ -64,7 +65,8 @@ func (h *Handler) ShowCertificates(ctx context.Context, by operator.Actor, schem
 }
 
 // changeCertificates reads the body into asked, and answers with the status that a change has made.
-func (h *Handler) changeCertificates(r *request, asked any, change func(d *Directory) (clientcert.Status, error)) (any, error) {
+func (h *Handler) changeCertificates(r *request, asked any,
+	change func(d *Directory) (clientcert.Status, error)) (any, error) {
 	if err := r.decode(asked); err != nil {
 		return nil, err
 	}
@@ -100,7 +102,8 @@ func installCertificate(h *Handler, r *request) (any, error) {
 }
 
 // changeCertificate returns the operation that brings another certificate of a directory into use.
-func changeCertificate(change func(*Handler, context.Context, operator.Actor, string) (clientcert.Status, error)) operation {
+func changeCertificate(
+	change func(*Handler, context.Context, operator.Actor, string) (clientcert.Status, error)) operation {
 	return func(h *Handler, r *request) (any, error) {
 		return h.changeCertificates(r, &struct{}{}, func(d *Directory) (clientcert.Status, error) {
 			return change(h, r.Context(), r.actor, d.Scheme)

@@ -83,7 +83,8 @@ type Certificate struct {
 
 // DescribeCertificate returns what people want to know of a certificate.
 func DescribeCertificate(cert *x509.Certificate) Certificate {
-	return Certificate{cert.Subject.String(), cert.Issuer.String(), cert.SerialNumber.Text(16), cert.NotBefore.UTC(), cert.NotAfter.UTC()}
+	return Certificate{cert.Subject.String(), cert.Issuer.String(), cert.SerialNumber.Text(16), cert.NotBefore.UTC(),
+		cert.NotAfter.UTC()}
 }
 
 func describeCertificates(all []*x509.Certificate) []Certificate {
@@ -163,9 +164,9 @@ func (h *Handler) readRanges(ctx context.Context, d *Directory) (Ranges, error) 
 	}
 	r := Ranges{
 		Generation: status.Generation, Serial: status.Serial, Ranges: status.Ranges, Version: status.Version,
-		Loaded: ops.TimeOrNull(status.Loaded), Fault: status.Fault, FaultAt: ops.TimeOrNull(status.FaultAt), Asked: ops.TimeOrNull(status.Asked),
-		Next: ops.TimeOrNull(status.Next), Held: status.Held, HeldRanges: status.HeldRanges,
-		Accepted: asked.Accepts(status), Refreshing: asked.Refresh,
+		Loaded: ops.TimeOrNull(status.Loaded), Fault: status.Fault, FaultAt: ops.TimeOrNull(status.FaultAt),
+		Asked: ops.TimeOrNull(status.Asked), Next: ops.TimeOrNull(status.Next), Held: status.Held,
+		HeldRanges: status.HeldRanges, Accepted: asked.Accepts(status), Refreshing: asked.Refresh,
 	}
 	if r.Loaded != nil {
 		age := max(h.Now().Sub(status.Loaded), 0)

@@ -33,8 +33,10 @@ func explain(h *Handler, r *request) (any, error) {
 	return h.ExplainText(r.Context(), r.actor, r.URL.Query().Get("merchant"), text)
 }
 
-// ExplainText says what is wrong with a text, for a merchant; "" is that of the actor. It is in no log and no audit trail.
-func (h *Handler) ExplainText(ctx context.Context, by operator.Actor, merchant string, text []byte) (json.RawMessage, error) {
+// ExplainText says what is wrong with a text, for a merchant; "" is that of the actor. It is in no
+// log and no audit trail.
+func (h *Handler) ExplainText(ctx context.Context, by operator.Actor, merchant string,
+	text []byte) (json.RawMessage, error) {
 	if err := ops.Find("explain").Check(&by); err != nil {
 		return nil, err
 	}

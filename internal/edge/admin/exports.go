@@ -52,10 +52,12 @@ func (l *exportLimit) enter(actor string) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.actors[actor] >= maxExportsPerActor {
-		return nil, refuse(http.StatusTooManyRequests, "You have %d exports under way, which is the maximum. Wait until one has ended.", maxExportsPerActor)
+		return nil, refuse(http.StatusTooManyRequests,
+			"You have %d exports under way, which is the maximum. Wait until one has ended.", maxExportsPerActor)
 	}
 	if l.all >= maxExports {
-		return nil, refuse(http.StatusTooManyRequests, "There are %d exports under way, which is the maximum. Wait until one has ended.", maxExports)
+		return nil, refuse(http.StatusTooManyRequests,
+			"There are %d exports under way, which is the maximum. Wait until one has ended.", maxExports)
 	}
 	if l.actors == nil {
 		l.actors = make(map[string]int)
@@ -99,7 +101,8 @@ func (h *Handler) answerStream(w http.ResponseWriter, s stream) {
 	}
 }
 
-var errNoKeys = refuse(http.StatusServiceUnavailable, "There are no keys to sign an export with. The log of the server says why.")
+var errNoKeys = refuse(http.StatusServiceUnavailable,
+	"There are no keys to sign an export with. The log of the server says why.")
 
 // readAuditQuery returns the search in the audit trail that a request asks for.
 func readAuditQuery(r *request) (q operator.Query, err error) {
@@ -136,14 +139,15 @@ func (h *Handler) startAuditExport(ctx context.Context, by operator.Actor, q ope
 	if h.JournalKeys == nil {
 		return stream{}, errNoKeys
 	}
-	return h.startExport(ctx, by, "audit export", nil, stream{name: "audit.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
-		_, err := h.Operators.Export(ctx, w, h.JournalKeys, q)
-		return h.logChanged("audit.jsonl", err)
-	}})
+	return h.startExport(ctx, by, "audit export", nil,
+		stream{name: "audit.jsonl", kind: "application/jsonl", write: func(w io.Writer) error {
+			_, err := h.Operators.Export(ctx, w, h.JournalKeys, q)
+			return h.logChanged("audit.jsonl", err)
+		}})
 }
 
-// logChanged logs that what an export has was changed in the store, and returns any other error. The file has all lines but
-// its signature then, and shows what was changed.
+// logChanged logs that what an export has was changed in the store, and returns any other error. The file has all lines
+// but its signature then, and shows what was changed.
 func (h *Handler) logChanged(file string, err error) error {
 	if journal.IsChanged(err) {
 		h.Log.Error("admin API", "file", file, "err", err)
@@ -193,14 +197,17 @@ func exportJournal(h *Handler, r *request) (any, error) {
 	default:
 		return nil, refuse(http.StatusBadRequest, "format: want jsonl or csv.")
 	}
-	what := map[string]string{"merchant": q.Merchant, "from": asked.Get("from"), "to": asked.Get("to"), "format": asked.Get("format")}
+	what := map[string]string{
+		"merchant": q.Merchant, "from": asked.Get("from"), "to": asked.Get("to"), "format": asked.Get("format"),
+	}
 	return h.startExport(r.Context(), r.actor, "journal export", what, answer)
 }
 
 // eraseTime is how long an erasure may take until it is answered: a merchant may have millions of records.
 const eraseTime = 10 * time.Minute
 
-// AllowEraseTime gives the answer to an erasure more time than other answers have. A server that has no deadlines needs none.
+// AllowEraseTime gives the answer to an erasure more time than other answers have. A server that has
+// no deadlines needs none.
 func AllowEraseTime(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(eraseTime))
 }

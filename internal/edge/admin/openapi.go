@@ -34,7 +34,8 @@ type Operation struct {
 	Summary      string
 	Parameters   []string // of the address
 	Body         any      // a value of the type of the body; nil: it takes none
-	Answers      []any    // a value of each type that the answer may have; a [File] stands for a media type; none: there is no answer
+	// a value of each type that the answer may have; a [File] stands for a media type; none: there is no answer
+	Answers []any
 }
 
 // A File is the media type of an answer that is not JSON.
@@ -67,7 +68,8 @@ func (rt *route) checkParameters(r *http.Request) error {
 		case len(known) == 0:
 			return refuse(http.StatusBadRequest, "The address has a parameter, and this operation has none.")
 		case !slices.Contains(known, name):
-			return refuse(http.StatusBadRequest, "The address has a parameter that is none of this operation: want one of %s.", strings.Join(known, ", "))
+			return refuse(http.StatusBadRequest, "The address has a parameter that is none of this operation: want one of %s.",
+				strings.Join(known, ", "))
 		case len(values) > 1:
 			return refuse(http.StatusBadRequest, "%s: send it once.", name)
 		}

@@ -82,7 +82,8 @@ func searchAudit(h *Handler, r *request) (any, error) {
 }
 
 // SearchAudit returns a page of the audit trail, the newest first. Next is the Before of the following page.
-func (h *Handler) SearchAudit(ctx context.Context, by operator.Actor, q operator.Query) (*api.List[operator.Entry], error) {
+func (h *Handler) SearchAudit(ctx context.Context, by operator.Actor,
+	q operator.Query) (*api.List[operator.Entry], error) {
 	if err := checkAudit(&by, "audit search", &q); err != nil {
 		return nil, err
 	}

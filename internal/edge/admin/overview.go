@@ -110,7 +110,10 @@ func (h *Handler) Overview(ctx context.Context, by operator.Actor, from, to time
 	if from.IsZero() {
 		from = to.Add(-hoursOfDay * time.Hour)
 	}
-	o := &Overview{From: from.UTC(), To: to.UTC(), Schemes: []ReportRow{}, Results: []ResultCount{}, Chart: []ChartBar{}, Attention: []Notice{}}
+	o := &Overview{
+		From: from.UTC(), To: to.UTC(), Schemes: []ReportRow{}, Results: []ResultCount{}, Chart: []ChartBar{},
+		Attention: []Notice{},
+	}
 	if err := h.countForOverview(ctx, &by, o); err != nil {
 		return nil, err
 	}
@@ -129,7 +132,8 @@ func (h *Handler) Overview(ctx context.Context, by operator.Actor, from, to time
 		return nil, err
 	}
 	o.Attention = append(o.Attention, notices...)
-	slices.SortStableFunc(o.Attention, func(a, b Notice) int { return strings.Compare(a.Level, b.Level) }) // bad comes before warning
+	// bad comes before warning
+	slices.SortStableFunc(o.Attention, func(a, b Notice) int { return strings.Compare(a.Level, b.Level) })
 	return o, nil
 }
 
@@ -224,13 +228,15 @@ func (h *Handler) noticesOfCertificates(directories []Directory, problems map[st
 		}
 		n := Notice{
 			LevelWarning, fmt.Sprintf("A certificate ends in %s: %s", describeDays(left), name),
-			fmt.Sprintf("It is good until %s. Get its successor now; who checks it refuses connections from then on.", formatMoment(ends[key])),
+			fmt.Sprintf("It is good until %s. Get its successor now; who checks it refuses connections from then on.",
+				formatMoment(ends[key])),
 			"/directories", "See directories",
 		}
 		switch {
 		case left <= 0:
 			n.Level, n.Title = LevelBad, "A certificate has expired: "+name
-			n.Text = fmt.Sprintf("It was good until %s. It is still shown; the other side decides. Replace it now.", formatMoment(ends[key]))
+			n.Text = fmt.Sprintf("It was good until %s. It is still shown; the other side decides. Replace it now.",
+				formatMoment(ends[key]))
 		case left < urgent:
 			n.Level = LevelBad
 		}
@@ -240,7 +246,8 @@ func (h *Handler) noticesOfCertificates(directories []Directory, problems map[st
 	return all
 }
 
-// noticesOfDirectory says what needs attention at one directory, and takes the problems that say the same out of the others.
+// noticesOfDirectory says what needs attention at one directory, and takes the problems that say the
+// same out of the others.
 func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string) (all []Notice) {
 	if d.Breaker.State == BreakerOpen {
 		since := ""
@@ -249,7 +256,9 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 		}
 		all = append(all, Notice{
 			LevelBad, fmt.Sprintf("The directory server of %s cannot be reached%s", d.Scheme, since),
-			fmt.Sprintf("%s. %d requests were refused immediately; every few seconds one is let through to see whether it is back.", d.Breaker.Fault, d.Breaker.Refused),
+			fmt.Sprintf(
+				"%s. %d requests were refused immediately; every few seconds one is let through to see whether it is back.",
+				d.Breaker.Fault, d.Breaker.Refused),
 			"/directories", "See directories",
 		})
 	}
@@ -272,13 +281,16 @@ func noticesOfDirectory(d *Directory, now time.Time, problems map[string]string)
 		if age >= soonOld {
 			level = LevelBad
 		}
-		all = append(all, Notice{level, fmt.Sprintf("The card ranges of %s are %s old", d.Scheme, describeAge(age)), text, "/ranges", "See card ranges"})
+		all = append(all, Notice{level, fmt.Sprintf("The card ranges of %s are %s old", d.Scheme, describeAge(age)), text,
+			"/ranges", "See card ranges"})
 	}
 	delete(problems, part)
 	if r.Held != 0 && !r.Accepted {
 		all = append(all, Notice{
 			LevelWarning, fmt.Sprintf("New card ranges of %s are held back", d.Scheme),
-			fmt.Sprintf("The directory server sent %d of them in place of %d. They wait until an operator accepts them, or until an answer is as usual again.", r.HeldRanges, r.Ranges),
+			fmt.Sprintf(
+				"The directory server sent %d of them in place of %d. They wait until an operator accepts them, or until an answer is as usual again.",
+				r.HeldRanges, r.Ranges),
 			"/ranges", "Compare them",
 		})
 	}

@@ -32,7 +32,8 @@ type RangeMatch struct {
 
 // A FoundRange is what the server would do with the cards of one range.
 type FoundRange struct {
-	Usable   []string `json:"usable"`   // the versions that directory, issuer and configuration have in common, the newest first
+	// the versions that directory, issuer and configuration have in common, the newest first
+	Usable   []string `json:"usable"`
 	Method   bool     `json:"method"`   // a 3DS Method is run with at least one of them
 	AReqURLs []string `json:"areqURLs"` // where the AReq goes, in the order in which they are tried
 	Lines    []string `json:"lines"`    // what the directory server says of the range, in words
@@ -74,7 +75,8 @@ func (h *Handler) readRangesOf(ctx context.Context, d *Directory) (*RangesOfSche
 }
 
 // findRanges returns a directory and its card ranges.
-func (h *Handler) findRanges(ctx context.Context, by *operator.Actor, scheme string) (*Directory, *RangesOfScheme, error) {
+func (h *Handler) findRanges(ctx context.Context, by *operator.Actor,
+	scheme string) (*Directory, *RangesOfScheme, error) {
 	if err := ops.Find("ranges status").Check(by); err != nil {
 		return nil, nil, err
 	}
@@ -108,10 +110,13 @@ func (h *Handler) FindRanges(ctx context.Context, by operator.Actor, scheme, pre
 		return answer, nil
 	}
 	if len(prefix) > MaxPrefix || strings.Trim(prefix, "0123456789") != "" {
-		return nil, refuse(http.StatusBadRequest, "prefix: want 1 to %d digits, the first ones of a card number and not all of it.", MaxPrefix)
+		return nil, refuse(http.StatusBadRequest,
+			"prefix: want 1 to %d digits, the first ones of a card number and not all of it.", MaxPrefix)
 	}
 	g := h.Node.Generation(d.Scheme)
-	answer.Match = &RangeMatch{Match: rangequery.Find(d.Scheme, status.Generation, g, prefix), Of: g.Len(), Found: []FoundRange{}}
+	answer.Match = &RangeMatch{
+		Match: rangequery.Find(d.Scheme, status.Generation, g, prefix), Of: g.Len(), Found: []FoundRange{},
+	}
 	for i, info := range answer.Match.Infos {
 		answer.Match.Found = append(answer.Match.Found, newFoundRange(d, g, info, answer.Match.Ranges[i].Country))
 	}
@@ -142,13 +147,15 @@ func newFoundRange(d *Directory, g *ranges.Generation, info *ranges.Info, countr
 }
 
 func compareRanges(h *Handler, r *request) (any, error) {
-	diff, _, err := h.CompareRanges(r.Context(), r.actor, r.PathValue("scheme"), r.URL.Query().Get("old"), r.URL.Query().Get("new"))
+	diff, _, err := h.CompareRanges(r.Context(), r.actor, r.PathValue("scheme"), r.URL.Query().Get("old"),
+		r.URL.Query().Get("new"))
 	return diff, err
 }
 
 // CompareRanges says how two generations differ. Without names it compares what is held back, or else the newest
 // generation, with the one before it. It also returns the current status.
-func (h *Handler) CompareRanges(ctx context.Context, by operator.Actor, scheme, oldName, newName string) (*rangequery.Difference, *RangesOfScheme, error) {
+func (h *Handler) CompareRanges(ctx context.Context, by operator.Actor,
+	scheme, oldName, newName string) (*rangequery.Difference, *RangesOfScheme, error) {
 	d, status, err := h.findRanges(ctx, &by, scheme)
 	if err != nil {
 		return nil, nil, err
@@ -161,7 +168,8 @@ func (h *Handler) CompareRanges(ctx context.Context, by operator.Actor, scheme, 
 	}
 	if oldName == "" {
 		oldName = strconv.FormatInt(status.Generation, 10)
-		if i := slices.Index(status.Generations, status.Generation); oldName == newName && i >= 0 && i+1 < len(status.Generations) {
+		if i := slices.Index(status.Generations, status.Generation); oldName == newName && i >= 0 &&
+			i+1 < len(status.Generations) {
 			oldName = strconv.FormatInt(status.Generations[i+1], 10)
 		}
 	}
@@ -177,10 +185,12 @@ func (h *Handler) CompareRanges(ctx context.Context, by operator.Actor, scheme, 
 }
 
 // openGeneration reads the generation that a parameter names: a number of one, 0 for none, or "held".
-func (h *Handler) openGeneration(ctx context.Context, parameter string, status *RangesOfScheme, name string) (*ranges.Generation, error) {
+func (h *Handler) openGeneration(ctx context.Context, parameter string, status *RangesOfScheme,
+	name string) (*ranges.Generation, error) {
 	g, err := directory.OpenNamed(ctx, h.Keeper, status.Scheme, name, status.Held)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, refuse(http.StatusBadRequest, "%s: want held, or the number of a generation that GET ranges shows.", parameter)
+		return nil, refuse(http.StatusBadRequest,
+			"%s: want held, or the number of a generation that GET ranges shows.", parameter)
 	}
 	return g, err
 }

@@ -51,7 +51,8 @@ func changeHook(h *Handler, r *request) (any, error) {
 func listEvents(h *Handler, r *request) (any, error) {
 	asked := r.URL.Query()
 	q := ops.EventQuery{
-		Merchant: asked.Get("merchant"), Endpoint: asked.Get("endpoint"), Type: asked.Get("type"), About: asked.Get("authentication"),
+		Merchant: asked.Get("merchant"), Endpoint: asked.Get("endpoint"), Type: asked.Get("type"),
+		About:  asked.Get("authentication"),
 		Cursor: asked.Get("cursor"),
 	}
 	var err error

@@ -27,7 +27,8 @@ const (
 var delegateEndpoints = map[string]*endpoint{
 	delegatePath:         {acpProtocol{}, (*Handler).maxBody, true, nil, (*Handler).createSession},
 	delegatePath + "/ID": {acpProtocol{}, (*Handler).maxBody, true, []string{http.MethodGet}, (*Handler).session},
-	delegatePath + "/ID" + authenticateSuffix: {acpProtocol{}, (*Handler).maxBody, true, nil, (*Handler).authenticateSession},
+	delegatePath + "/ID" + authenticateSuffix: {acpProtocol{}, (*Handler).maxBody, true, nil,
+		(*Handler).authenticateSession},
 }
 
 // delegateOperationOf returns the path of an operation of agents with ID in the place of an id.
@@ -94,9 +95,11 @@ func (p acpProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Reque
 	case errors.Is(err, auth.ErrNoAuthentication):
 		said = noSession
 	case errors.Is(err, session.ErrAlreadySent):
-		said = acp.NewError(http.StatusConflict, acp.DuplicateRequest, "The session was authenticated already, or was cancelled")
+		said = acp.NewError(http.StatusConflict, acp.DuplicateRequest,
+			"The session was authenticated already, or was cancelled")
 	case errors.Is(err, session.ErrOtherKey):
-		said = acp.NewError(http.StatusConflict, "", "The session was created with another API key, and only that one opens the card")
+		said = acp.NewError(http.StatusConflict, "",
+			"The session was created with another API key, and only that one opens the card")
 	case errors.Is(err, session.ErrNoRanges):
 		said = acp.NewError(http.StatusServiceUnavailable, "", rangesNotLoaded.Detail)
 	case errors.Is(err, txn.ErrStoreUnreachable):
@@ -115,7 +118,8 @@ func (acpProtocol) writeKeyError(h *Handler, w http.ResponseWriter, r *http.Requ
 	e := acp.NewError(http.StatusServiceUnavailable, "", storeAway.Detail)
 	switch {
 	case errors.Is(err, errBadKey):
-		e = acp.NewError(http.StatusBadRequest, "", "The header Idempotency-Key must be given once, with 1 to 255 printable characters of ASCII")
+		e = acp.NewError(http.StatusBadRequest, "",
+			"The header Idempotency-Key must be given once, with 1 to 255 printable characters of ASCII")
 	case errors.Is(err, idempotency.ErrInProgress):
 		setRetryAfter(w)
 		e = acp.NewError(http.StatusConflict, acp.DuplicateRequest, inProgress.Detail)
@@ -166,7 +170,8 @@ func onceOf(ctx context.Context, req *request) context.Context {
 // delegation is what a request says in addition to the members of the AReq.
 func delegation(req *request, steps acp.Steps) session.Delegation {
 	return session.Delegation{
-		APIKey: req.apiKey, AgentSteps: check.AgentSteps{NotificationURL: steps.NotificationURL, Completion: steps.Completion},
+		APIKey:     req.apiKey,
+		AgentSteps: check.AgentSteps{NotificationURL: steps.NotificationURL, Completion: steps.Completion},
 	}
 }
 

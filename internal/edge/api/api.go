@@ -62,12 +62,16 @@ type Engine interface {
 	// Create returns an *[session.RefusedError], an *[auth.TooManyError], session.ErrNoRanges or txn.ErrStoreUnreachable.
 	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *session.BrowserAccess, error)
 	// SearchAuthentications returns auth.ErrNoJournal, auth.ErrCursor and txn.ErrStoreUnreachable.
-	SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) (found []*auth.Authentication, next string, err error)
+	SearchAuthentications(ctx context.Context, acc *account.Account,
+		q journal.Query) (found []*auth.Authentication, next string, err error)
 	// Cancel returns session.ErrFinal and session.ErrNotCancellable in addition to the errors of Authentication.
 	Cancel(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
-	// What follows is for agents. The errors are those of Create and Authentication, session.ErrAlreadySent and session.ErrOtherKey.
-	CreateForAgent(ctx context.Context, acc *account.Account, d session.Delegation, body []byte) (*auth.Authentication, error)
-	AuthenticateForAgent(ctx context.Context, acc *account.Account, d session.Delegation, id string, body []byte) (*auth.Authentication, error)
+	// What follows is for agents. The errors are those of Create and Authentication, session.ErrAlreadySent
+	// and session.ErrOtherKey.
+	CreateForAgent(ctx context.Context, acc *account.Account, d session.Delegation,
+		body []byte) (*auth.Authentication, error)
+	AuthenticateForAgent(ctx context.Context, acc *account.Account, d session.Delegation, id string,
+		body []byte) (*auth.Authentication, error)
 	AgentAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 }
 
@@ -108,7 +112,8 @@ type Handler struct {
 	// that the handler counts for itself.
 	InFlight *atomic.Int64
 
-	// Shares counts the places of each merchant, of all handlers that share it. Nil means that the handler counts for itself.
+	// Shares counts the places of each merchant, of all handlers that share it. Nil means that the
+	// handler counts for itself.
 	Shares *Shares
 
 	// Waits ends when requests that wait for a result are to be answered immediately, because the process is about to
@@ -191,20 +196,23 @@ type response struct {
 }
 
 var endpoints = map[string]*endpoint{
-	"/preauth":         {v2{}, (*Handler).maxBody, false, nil, (*Handler).preauth},
-	"/auth":            {v2{}, (*Handler).maxAuthBody, true, nil, (*Handler).auth},
-	"/postauth":        {v2{}, (*Handler).maxBody, true, nil, (*Handler).postauth},
-	"/authentications": {problemProtocol{}, (*Handler).maxAuthBody, true, []string{http.MethodGet, http.MethodPost}, (*Handler).authentications},
-	searchPath:         {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).search},
-	"/outcome":         {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).outcome},
-	"/lookup":          {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).lookup},
-	"/explain":         {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).explain},
-	"/enrolled":        {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).enrolled},
-	"/check":           {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).check},
+	"/preauth":  {v2{}, (*Handler).maxBody, false, nil, (*Handler).preauth},
+	"/auth":     {v2{}, (*Handler).maxAuthBody, true, nil, (*Handler).auth},
+	"/postauth": {v2{}, (*Handler).maxBody, true, nil, (*Handler).postauth},
+	"/authentications": {problemProtocol{}, (*Handler).maxAuthBody, true, []string{http.MethodGet, http.MethodPost},
+		(*Handler).authentications},
+	searchPath:  {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).search},
+	"/outcome":  {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).outcome},
+	"/lookup":   {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).lookup},
+	"/explain":  {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).explain},
+	"/enrolled": {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).enrolled},
+	"/check":    {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).check},
 }
 
 // authenticationEndpoint serves the path of every authentication.
-var authenticationEndpoint = &endpoint{problemProtocol{}, (*Handler).maxBody, true, []string{http.MethodGet}, (*Handler).authentication}
+var authenticationEndpoint = &endpoint{
+	problemProtocol{}, (*Handler).maxBody, true, []string{http.MethodGet}, (*Handler).authentication,
+}
 
 // noEndpoint answers for all other paths.
 var noEndpoint = &endpoint{protocol: v2{}}
@@ -373,7 +381,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 		return
 	}
 	req := &request{
-		account: acc, from: listen.ClientName(r, func() []netip.Prefix { return h.Proxies }), apiKey: ep.protocol.apiKey(r), header: r.Header, method: r.Method, path: pathOf(r), query: r.URL.RawQuery, body: body,
+		account: acc, from: listen.ClientName(r, func() []netip.Prefix { return h.Proxies }), apiKey: ep.protocol.apiKey(r),
+		header: r.Header, method: r.Method, path: pathOf(r), query: r.URL.RawQuery, body: body,
 	}
 	if p, ok := ep.protocol.(acpProtocol); ok {
 		if err := p.checkWhole(h, w, req); err != nil {

@@ -52,7 +52,8 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 		return response{}, problemOf(faults.New(message.InvalidMessage, "", "json", cure))
 	}
 	if body.ID == nil {
-		return response{}, problemOf(faults.New(message.Missing, "threeDSServerTransID", "required", "Send the id that /preauth or /auth gave."))
+		return response{}, problemOf(faults.New(message.Missing, "threeDSServerTransID", "required",
+			"Send the id that /preauth or /auth gave."))
 	}
 	id := strings.ToLower(*body.ID)
 	if !message.IsUUID(id) {
@@ -71,7 +72,9 @@ var badWaitProblem = problemOf(waitFault)
 
 // encodeAuthentication returns the JSON of an authentication.
 func (h *Handler) encodeAuthentication(a *auth.Authentication, access *session.BrowserAccess) ([]byte, error) {
-	all := api.Authentication{AuthenticationSummary: summaryOf(a), ARes: a.ARes, RReq: a.RReq, Browser: h.newBrowser(a, access)}
+	all := api.Authentication{
+		AuthenticationSummary: summaryOf(a), ARes: a.ARes, RReq: a.RReq, Browser: h.newBrowser(a, access),
+	}
 	if a.Status == api.StatusChallenge && a.Channel == "01" && a.ARes != nil {
 		if err := json.Unmarshal(a.ARes, &all.Challenge); err != nil {
 			return nil, err
@@ -106,17 +109,20 @@ func encode(value any) ([]byte, error) {
 // summaryOf returns an authentication as the API shows it, without its messages.
 func summaryOf(a *auth.Authentication) api.AuthenticationSummary {
 	summary := api.AuthenticationSummary{
-		ID: a.ID, Status: a.Status, Reference: api.Text(a.Reference), Created: wholeSeconds(a.Created), MessageVersion: api.Text(a.MessageVersion),
-		Card:       api.Card{Last4: a.Last4, Scheme: api.Text(a.Scheme), Schemes: append([]string{}, a.Schemes...)},
-		Merchant:   api.PurchaseMerchant{Name: a.Merchant, AcquirerMerchantID: api.Text(a.AcquirerMerchant)},
-		Normalised: append([]api.Correction{}, a.Normalised...), Defaulted: append([]string{}, a.Defaulted...),
+		ID: a.ID, Status: a.Status, Reference: api.Text(a.Reference), Created: wholeSeconds(a.Created),
+		MessageVersion: api.Text(a.MessageVersion),
+		Card:           api.Card{Last4: a.Last4, Scheme: api.Text(a.Scheme), Schemes: append([]string{}, a.Schemes...)},
+		Merchant:       api.PurchaseMerchant{Name: a.Merchant, AcquirerMerchantID: api.Text(a.AcquirerMerchant)},
+		Normalised:     append([]api.Correction{}, a.Normalised...), Defaulted: append([]string{}, a.Defaulted...),
 		SchemeFindings: shapesOf(a.Findings), Outcome: a.Outcome,
 	}
 	if a.Amount != "" {
 		summary.Amount = &api.PurchaseAmount{Value: a.Amount, Currency: a.Currency, Exponent: api.Text(a.Exponent)}
 	}
 	if r := a.ResultRefused; r != nil {
-		summary.ResultRefused = &api.ResultRefused{At: wholeSeconds(r.At), Code: r.Code, Description: r.Description, Detail: r.Detail}
+		summary.ResultRefused = &api.ResultRefused{
+			At: wholeSeconds(r.At), Code: r.Code, Description: r.Description, Detail: r.Detail,
+		}
 	}
 	return summary
 }

@@ -56,7 +56,8 @@ var noBrowserPages = newProblem("browser-not-configured", http.StatusBadRequest,
 	"The server has no address for browsers: its configuration lacks browser.url")
 
 // rangesNotLoaded answers while the scheme of a card is unknown.
-var rangesNotLoaded = newProblem("overloaded", http.StatusServiceUnavailable, "Card ranges are not loaded yet, try again")
+var rangesNotLoaded = newProblem("overloaded", http.StatusServiceUnavailable,
+	"Card ranges are not loaded yet, try again")
 
 // creationProblem returns the problem that an error of Create is.
 func creationProblem(err error) error {
@@ -65,7 +66,8 @@ func creationProblem(err error) error {
 		case refused.NoBrowser:
 			return noBrowserPages
 		case len(refused.Faults) == 1 && refused.Faults[0].Rule == "version":
-			return newProblem("unsupported-version", http.StatusBadRequest, "The card cannot be used with this version", refused.Faults...)
+			return newProblem("unsupported-version", http.StatusBadRequest, "The card cannot be used with this version",
+				refused.Faults...)
 		}
 		return problemOf(refused.Faults...)
 	}
@@ -81,7 +83,8 @@ var tooManyOfMerchant = newProblem("rate-limited", http.StatusTooManyRequests,
 
 var (
 	isFinal        = newProblem("final", http.StatusConflict, "The authentication is over")
-	notCancellable = newProblem("not-cancellable", http.StatusConflict, "An authentication that began with /auth cannot be cancelled")
+	notCancellable = newProblem("not-cancellable", http.StatusConflict,
+		"An authentication that began with /auth cannot be cancelled")
 )
 
 // cancel ends an authentication that is not over.

@@ -99,7 +99,9 @@ func newRequirement(r scheme.Requirement) api.SchemeRequirement {
 
 // explain answers what /auth would make of a body.
 func (h *Handler) explain(_ context.Context, req *request) (response, error) {
-	return response{body: encodeJSON(NewExplanation(ExplainBody(h.Engine, req.account, req.body, check.ExplainOptions{})))}, nil
+	return response{
+		body: encodeJSON(NewExplanation(ExplainBody(h.Engine, req.account, req.body, check.ExplainOptions{}))),
+	}, nil
 }
 
 // An Explainer says what /auth would make of a body.

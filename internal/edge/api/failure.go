@@ -50,13 +50,15 @@ var (
 	unknownKey = &failure{status: http.StatusUnauthorized, kind: "unauthorized", text: "Not Authorized"}
 
 	// The key may be good, and it is the server that cannot check it.
-	keyNotJudged = newFailure(http.StatusBadRequest, http.StatusServiceUnavailable, message.TransientFailure, "unavailable",
+	keyNotJudged = newFailure(http.StatusBadRequest, http.StatusServiceUnavailable, message.TransientFailure,
+		"unavailable",
 		"The API key cannot be checked at present, try again")
 	// As keyNotJudged, and the same goes for all other keys.
 	noKeyJudged = newFailure(http.StatusServiceUnavailable, 0, message.TransientFailure, "unavailable",
 		"No API key can be checked at present, try again")
 
-	storeUnreachable = newFailure(http.StatusBadRequest, http.StatusServiceUnavailable, message.TransientFailure, "unavailable",
+	storeUnreachable = newFailure(http.StatusBadRequest, http.StatusServiceUnavailable, message.TransientFailure,
+		"unavailable",
 		"The server could not reach its own data, try again")
 
 	noOperation = newFailure(http.StatusNotFound, 0, message.InvalidMessage, "invalid_request",

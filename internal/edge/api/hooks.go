@@ -33,13 +33,15 @@ const (
 
 // hookEndpoints are what is served for webhooks, by the path with ID in the place of an id.
 var hookEndpoints = map[string]*endpoint{
-	hooksPath:                 {problemProtocol{}, (*Handler).maxBody, true, []string{"GET", "POST"}, (*Handler).hooks},
-	hooksPath + "/ID":         {problemProtocol{}, (*Handler).maxBody, true, []string{"GET", "PATCH", "DELETE"}, (*Handler).hook},
-	hooksPath + "/ID/test":    {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, doAct("webhook test", 0)},
-	hooksPath + "/ID/rotate":  {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, (*Handler).rotateHook},
-	eventsPath:                {problemProtocol{}, (*Handler).maxBody, true, []string{"GET"}, (*Handler).events},
-	eventsPath + "/ID":        {problemProtocol{}, (*Handler).maxBody, true, []string{"GET"}, (*Handler).event},
-	eventsPath + "/ID/resend": {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, doAct("webhook resend", http.StatusAccepted)},
+	hooksPath: {problemProtocol{}, (*Handler).maxBody, true, []string{"GET", "POST"}, (*Handler).hooks},
+	hooksPath + "/ID": {problemProtocol{}, (*Handler).maxBody, true, []string{"GET", "PATCH", "DELETE"},
+		(*Handler).hook},
+	hooksPath + "/ID/test":   {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, doAct("webhook test", 0)},
+	hooksPath + "/ID/rotate": {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, (*Handler).rotateHook},
+	eventsPath:               {problemProtocol{}, (*Handler).maxBody, true, []string{"GET"}, (*Handler).events},
+	eventsPath + "/ID":       {problemProtocol{}, (*Handler).maxBody, true, []string{"GET"}, (*Handler).event},
+	eventsPath + "/ID/resend": {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"},
+		doAct("webhook resend", http.StatusAccepted)},
 }
 
 // hookOperationOf returns the path of an operation for webhooks, with ID in the place of an id.
@@ -113,7 +115,8 @@ var hookNames = []string{"url", "types", "description", "disabled", "secret"}
 // readHook reads the body of a request about an endpoint. It names each member that is unknown or of another type.
 func readHook(body []byte) (api.EndpointChange, error) {
 	var r api.EndpointChange
-	members, err := decodeObject(body, "Send one JSON object with url, and perhaps types, description, disabled and secret, each once.")
+	members, err := decodeObject(body,
+		"Send one JSON object with url, and perhaps types, description, disabled and secret, each once.")
 	if err != nil {
 		return r, err
 	}
@@ -159,7 +162,8 @@ func decodeObject(body []byte, cure string) (map[string]jsontext.Value, error) {
 
 // unknownMember returns the fault of a member that there is not.
 func unknownMember(name string, known []string) api.Fault {
-	entry := faults.New(message.Format, message.Path(faults.PrintableName(name)), "unknown-member", "Leave it out, or correct its name.")
+	entry := faults.New(message.Format, message.Path(faults.PrintableName(name)), "unknown-member",
+		"Leave it out, or correct its name.")
 	entry.Limit = &api.Limit{Allowed: known}
 	return entry
 }
@@ -177,7 +181,8 @@ func expectNoMembers(body []byte) error {
 	var wrong []api.Fault
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		path := message.Path(faults.PrintableName(name))
-		wrong = append(wrong, faults.New(message.Format, path, "unknown-member", "Leave it out: this operation reads no member."))
+		wrong = append(wrong, faults.New(message.Format, path, "unknown-member",
+			"Leave it out: this operation reads no member."))
 	}
 	if len(wrong) > 0 {
 		return problemOf(wrong...)
@@ -223,7 +228,8 @@ func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
 	e.Apply(&said)
 	if said.Secret != nil {
 		if e.Secret, err = webhook.ParseSecret(*said.Secret); err != nil {
-			return response{}, hookProblem(&webhook.FaultError{Member: "secret", Rule: "pattern", Cure: "Leave it out, or: " + err.Error() + "."})
+			return response{},
+				hookProblem(&webhook.FaultError{Member: "secret", Rule: "pattern", Cure: "Leave it out, or: " + err.Error() + "."})
 		}
 	}
 	if req.claim != nil { // a request that repeats this one makes the same endpoint

@@ -57,10 +57,12 @@ func newProblem(name string, status int, detail string, entries ...api.Fault) *a
 }
 
 // noAuthentication answers for every id that the caller has no authentication of, whatever is wrong with it.
-var noAuthentication = newProblem("not-found", http.StatusNotFound, "No authentication of yours has this id, or none any more")
+var noAuthentication = newProblem("not-found", http.StatusNotFound,
+	"No authentication of yours has this id, or none any more")
 
 // storeAway answers when the store could not be asked.
-var storeAway = newProblem("internal", http.StatusServiceUnavailable, "The server could not reach its own data, try again")
+var storeAway = newProblem("internal", http.StatusServiceUnavailable,
+	"The server could not reach its own data, try again")
 
 // storeOutcome is the outcome in the metrics of a request that failed because of the store. It is the Erro of the other
 // operations, because the alert about the store counts that.

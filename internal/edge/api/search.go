@@ -142,7 +142,8 @@ func (s *search) set(name, value string) {
 	case "acctNumber":
 		switch q.Card = message.PlainCardNumber(value); {
 		case s.isQuery:
-			s.fault(name, "not-in-url", "A card number may not stand in an address: send it in the body of POST "+searchPath+".", nil)
+			s.fault(name, "not-in-url",
+				"A card number may not stand in an address: send it in the body of POST "+searchPath+".", nil)
 		case !cardNumber.MatchString(q.Card):
 			s.fault(name, "pattern", "Send the whole card number: 13 to 19 digits.", &api.Limit{Pattern: cardNumber.String()})
 		}
@@ -205,7 +206,8 @@ func textsOf[Word ~string](words []Word) (texts []string) {
 }
 
 // noJournal answers a search on a server that keeps no journal.
-var noJournal = newProblem("journal-off", http.StatusNotFound, "The server keeps no journal: its configuration has journal: off")
+var noJournal = newProblem("journal-off", http.StatusNotFound,
+	"The server keeps no journal: its configuration has journal: off")
 
 // answerSearch searches, unless the search has faults.
 func (h *Handler) answerSearch(ctx context.Context, req *request, s *search) (response, error) {

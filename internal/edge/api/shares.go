@@ -2,8 +2,8 @@ package api
 
 import "sync"
 
-// Shares counts the places in flight of each merchant, so that one merchant cannot have all of them. Its zero value is ready
-// to use.
+// Shares counts the places in flight of each merchant, so that one merchant cannot have all of them. Its zero
+// value is ready to use.
 type Shares struct {
 	mu     sync.Mutex
 	places map[string]int64

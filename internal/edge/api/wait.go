@@ -71,7 +71,8 @@ func readWait(query string) (time.Duration, error) {
 // They have a limit of their own: as many may wait as may be in flight, and for one merchant as many as Waiters allows.
 // A request beyond that is answered immediately, without work. At the limit of connections the request that has waited
 // longest is answered early.
-func (h *Handler) wait(ctx context.Context, req *request, most time.Duration, work func(limited context.Context)) (retryAfter bool) {
+func (h *Handler) wait(ctx context.Context, req *request, most time.Duration,
+	work func(limited context.Context)) (retryAfter bool) {
 	defer h.waiting.Add(-1)
 	if n := h.waiting.Add(1); h.MaxInFlight > 0 && n > h.MaxInFlight {
 		return true

@@ -46,9 +46,10 @@ type Settings struct {
 
 // stepOf says to which step a pattern of the listener belongs.
 var stepOf = map[string]string{
-	"POST /a/begin": "begin", "GET /a/state": "state", "POST /a/cancel": "cancel", "POST /a/confirm": "confirm", "POST /a/spc": "spc",
-	"GET /a/{token}": "page", "GET /a/{token}/logo": "page", "POST /a/{token}/{action}": "page", "GET /a/frame": "page", "GET /a/open": "page",
-	"POST /n/{tag}/method": "method", "POST /n/{tag}/challenge": "challenge",
+	"POST /a/begin": "begin", "GET /a/state": "state", "POST /a/cancel": "cancel", "POST /a/confirm": "confirm",
+	"POST /a/spc": "spc", "GET /a/{token}": "page", "GET /a/{token}/logo": "page", "POST /a/{token}/{action}": "page",
+	"GET /a/frame": "page", "GET /a/open": "page", "POST /n/{tag}/method": "method",
+	"POST /n/{tag}/challenge": "challenge",
 }
 
 // otherStep is what does not belong to the steps of an authentication: the script, preflights, and what there is not.
@@ -92,7 +93,10 @@ func New(s Settings) http.Handler {
 	if s.Releases == nil {
 		s.Releases = web.Releases()
 	}
-	h := &handler{Settings: s, mux: http.NewServeMux(), isSecure: strings.HasPrefix(s.URL, "https:"), waiters: listen.Waiters{Max: maxWaiters}}
+	h := &handler{
+		Settings: s, mux: http.NewServeMux(), isSecure: strings.HasPrefix(s.URL, "https:"),
+		waiters: listen.Waiters{Max: maxWaiters},
+	}
 	h.mux.HandleFunc("POST /a/begin", h.serveStep(h.startAuthentication))
 	h.mux.HandleFunc("GET /a/state", h.serveStep(h.state))
 	h.mux.HandleFunc("POST /a/cancel", h.serveStep(func(c *stepCall) (*session.BrowserView, error) {
@@ -128,7 +132,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	header.Set("Content-Security-Policy",
+		"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	if h.isSecure {
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}

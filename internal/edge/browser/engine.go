@@ -10,7 +10,8 @@ import (
 // the browser that began it; a tag is what the issuer comes back with. [session.Engine] is one.
 type Engine interface {
 	OpenBrowser(ctx context.Context, token string) (*session.BrowserView, error)
-	BeginBrowser(ctx context.Context, token, binding string, data session.BrowserData) (*session.BrowserView, string, error)
+	BeginBrowser(ctx context.Context, token, binding string,
+		data session.BrowserData) (*session.BrowserView, string, error)
 	ViewBrowser(ctx context.Context, token, binding string, after int) (*session.BrowserView, error)
 	AnswerSPC(ctx context.Context, token, binding string, answer session.SPCAnswer) (*session.BrowserView, error)
 	ConfirmBrowser(ctx context.Context, token, binding string) (*session.BrowserView, error)

@@ -95,7 +95,8 @@ func (h *handler) beginWithoutScript(c *stepCall) (*session.BrowserView, error) 
 	data["browserJavascriptEnabled"] = "false"
 	v, _, err := h.Engine.BeginBrowser(c.r.Context(), c.token, c.binding, data)
 	until := time.Now().Add(pageWait)
-	for err == nil && (v.Step == session.StepMethod || v.Step == session.StepAuthentication) && time.Now().Before(until) && !c.isEarly {
+	for err == nil && (v.Step == session.StepMethod || v.Step == session.StepAuthentication) &&
+		time.Now().Before(until) && !c.isEarly {
 		v, err = h.waitForChange(c, v.Version, time.Until(until))
 	}
 	return v, err

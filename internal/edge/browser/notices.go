@@ -51,7 +51,8 @@ func (h *handler) challengeNotice(w http.ResponseWriter, r *http.Request) {
 }
 
 // waitForResult waits a short time for a result that comes after the browser did.
-func (h *handler) waitForResult(w http.ResponseWriter, r *http.Request, tag string, v *session.BrowserView) *session.BrowserView {
+func (h *handler) waitForResult(w http.ResponseWriter, r *http.Request, tag string,
+	v *session.BrowserView) *session.BrowserView {
 	if v.Step == session.StepEnd || v.Step == session.StepConfirm {
 		return v
 	}

@@ -54,7 +54,9 @@ type page struct {
 
 func (h *handler) newPage(r *http.Request, language string, looks Looks, amount string) page {
 	lang := pickLanguage(language, readList(r, "Accept-Language"))
-	p := page{Nonce: newSecret(), Lang: lang, Dir: direction(lang), Texts: textsFor(lang, looks.Name, amount), Merchant: looks.Name}
+	p := page{
+		Nonce: newSecret(), Lang: lang, Dir: direction(lang), Texts: textsFor(lang, looks.Name, amount), Merchant: looks.Name,
+	}
 	if isColour(looks.Colour) {
 		p.Colour, p.OnColour = looks.Colour, textColour(looks.Colour)
 	}
@@ -91,7 +93,8 @@ func (h *handler) showNotice(w http.ResponseWriter, r *http.Request, status int,
 	p := noticePage{page: h.newPage(r, "", Looks{}, "")}
 	p.Nonce = "" // the bytes of a refusal are always the same: the policy names the style by its digest
 	p.Title, p.Text = p.Texts[title], p.Texts[text]
-	setPolicy(w, "default-src 'none'; style-src '"+styleDigest()+"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	setPolicy(w,
+		"default-src 'none'; style-src '"+styleDigest()+"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.render(w, status, "notice.html", p)
 }
 
@@ -117,7 +120,9 @@ type endPage struct {
 // itself, and a tab goes to the shop. Where that is not possible, the page stays, and says how to go on.
 func (h *handler) showEnd(w http.ResponseWriter, r *http.Request, v *session.BrowserView, at place) {
 	looks := h.Looks(r.Context(), v.Merchant)
-	p := endPage{page: h.newPage(r, v.Language, looks, ""), ID: v.ID, IsScripted: at != placeTab, IsWindow: at == placeWindow}
+	p := endPage{
+		page: h.newPage(r, v.Language, looks, ""), ID: v.ID, IsScripted: at != placeTab, IsWindow: at == placeWindow,
+	}
 	if len(looks.Logo) > 0 { // The page may not know the token, so it brings the picture along.
 		picture := base64.StdEncoding.EncodeToString(looks.Logo)
 		p.Logo = template.URL("data:" + looks.LogoType + ";base64," + picture) //nolint:gosec // of our configuration
@@ -129,7 +134,8 @@ func (h *handler) showEnd(w http.ResponseWriter, r *http.Request, v *session.Bro
 	if at == placeUnknown {
 		ancestors = ""
 	}
-	setPolicy(w, "default-src 'none'; script-src 'nonce-"+p.Nonce+"'; style-src 'nonce-"+p.Nonce+"'; img-src data:; base-uri 'none'; form-action 'none'"+ancestors)
+	setPolicy(w, "default-src 'none'; script-src 'nonce-"+p.Nonce+"'; style-src 'nonce-"+p.Nonce+
+		"'; img-src data:; base-uri 'none'; form-action 'none'"+ancestors)
 	h.render(w, http.StatusOK, "end.html", p)
 }
 
@@ -143,7 +149,9 @@ type wrapperPage struct {
 // wrapper serves the document that shows a page of the issuer in a frame inside the page of
 // the merchant. Any page may frame it: it does nothing until threeds.js sends it a message.
 func (h *handler) wrapper(w http.ResponseWriter, r *http.Request) {
-	p := wrapperPage{page: h.newPage(r, "", Looks{}, ""), Accept: charset.Decode(readList(r, "Accept")), Script: web.WrapperScript}
+	p := wrapperPage{
+		page: h.newPage(r, "", Looks{}, ""), Accept: charset.Decode(readList(r, "Accept")), Script: web.WrapperScript,
+	}
 	lab := ""
 	if h.IsLab {
 		lab = labSources + " 'self'"

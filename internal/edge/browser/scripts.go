@@ -11,7 +11,8 @@ import (
 // ScriptPath returns the path of the threeds.js that is built in. Its bytes never change.
 func ScriptPath() string { return scriptPath(web.Hash()) }
 
-// IsScriptPath reports whether a path is that of a threeds.js: the newest, the one that is built in, or an earlier release.
+// IsScriptPath reports whether a path is that of a threeds.js: the newest, the one that is built in,
+// or an earlier release.
 func IsScriptPath(path string) bool {
 	if path == "/threeds.js" || path == ScriptPath() {
 		return true
@@ -32,7 +33,8 @@ func (h *handler) serveScripts() {
 			file.ServeHTTP(w, r)
 		})
 	}
-	const script, anHour, forEver = "text/javascript; charset=utf-8", "public, max-age=3600", "public, max-age=31536000, immutable"
+	const script, anHour, forEver = "text/javascript; charset=utf-8", "public, max-age=3600",
+		"public, max-age=31536000, immutable"
 	serve("/threeds.d.ts", "text/plain; charset=utf-8", anHour, web.Types)
 	serve("/threeds.js", script, anHour, web.Script)
 	serve(ScriptPath(), script, forEver, web.Script)

@@ -22,7 +22,8 @@ type stepCall struct {
 	w              http.ResponseWriter
 	r              *http.Request
 	token, binding string
-	isEarly        bool // the request asked to wait, and is answered before its time: there was no place to wait in, or it was lost
+	// the request asked to wait, and is answered before its time: there was no place to wait in, or it was lost
+	isEarly bool
 }
 
 // serveStep serves one step of threeds.js: it checks token and origin, and answers with the view.
@@ -152,7 +153,8 @@ func (h *handler) answerSPC(c *stepCall) (*session.BrowserView, error) {
 // readHeaders returns what the headers of a request say about its browser, unchanged.
 func (h *handler) readHeaders(r *http.Request) session.BrowserData {
 	data := session.BrowserData{
-		"browserAcceptHeader": readList(r, "Accept"), "browserUserAgent": r.UserAgent(), "acceptLanguage": readList(r, "Accept-Language"),
+		"browserAcceptHeader": readList(r, "Accept"), "browserUserAgent": r.UserAgent(),
+		"acceptLanguage": readList(r, "Accept-Language"),
 	}
 	if ip := h.clientIP(r); ip != "" {
 		data["browserIP"] = ip
@@ -190,7 +192,8 @@ func (h *handler) waitForChange(c *stepCall, after int, wait time.Duration) (v *
 // wait calls work, in which a request may wait. The context of work ends after the time most. wait returns true if
 // there was no place to wait, so that it did not call work, or if another client needed the place. party is the owner
 // of the request.
-func (h *handler) wait(w http.ResponseWriter, r *http.Request, party string, most time.Duration, work func(limited context.Context)) (isEarly bool) {
+func (h *handler) wait(w http.ResponseWriter, r *http.Request, party string, most time.Duration,
+	work func(limited context.Context)) (isEarly bool) {
 	leave, ok := h.waiters.Enter(party)
 	if !ok {
 		return true

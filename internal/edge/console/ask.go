@@ -80,7 +80,8 @@ func Ask(ctx context.Context, at *url.URL, certificate string, stdout io.Writer)
 	text := strings.Join(lines, "\n")
 	switch {
 	case lines[0] == "":
-		return fmt.Errorf("%s: HTTP %d, and no status in the answer (is this the console of a server?)", at.Redacted(), res.StatusCode)
+		return fmt.Errorf("%s: HTTP %d, and no status in the answer (is this the console of a server?)", at.Redacted(),
+			res.StatusCode)
 	case res.StatusCode != http.StatusOK:
 		return errors.New(text)
 	}

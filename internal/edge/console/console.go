@@ -51,7 +51,8 @@ type report struct {
 
 func (h *Handler) state() (report, int) {
 	if h.stopping.Load() {
-		return report{Status: "unready", Problems: map[string]string{"process": "shutting down"}}, http.StatusServiceUnavailable
+		return report{Status: "unready", Problems: map[string]string{"process": "shutting down"}},
+			http.StatusServiceUnavailable
 	}
 	got, status := report{Status: "ready"}, http.StatusOK
 	for _, c := range h.Conditions() {

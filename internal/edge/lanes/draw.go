@@ -165,9 +165,9 @@ func Join(by string, texts ...string) string {
 // newRow returns a hop at its place.
 func newRow(h *Hop, names []string, y int) Row {
 	r := Row{
-		Name: h.Name, Gist: h.Gist, Self: h.Self, Stroke: h.From.stroke(), Fill: h.From.fill(), FromName: names[h.From], ToName: names[h.To],
-		Y: y, PickY: y - 23, TimeY: y + 4, StartX: h.From.x(), LabelX: (h.From.x() + h.To.x()) / 2, LabelY: y - 7,
-		Glyph: []int{4, 17, 30, 43, 56}, GlyphFrom: 4 + 13*int(h.From),
+		Name: h.Name, Gist: h.Gist, Self: h.Self, Stroke: h.From.stroke(), Fill: h.From.fill(), FromName: names[h.From],
+		ToName: names[h.To], Y: y, PickY: y - 23, TimeY: y + 4, StartX: h.From.x(), LabelX: (h.From.x() + h.To.x()) / 2,
+		LabelY: y - 7, Glyph: []int{4, 17, 30, 43, 56}, GlyphFrom: 4 + 13*int(h.From),
 	}
 	if h.Self {
 		r.LabelX = h.From.x()

@@ -83,14 +83,18 @@ const atBank = "while the shopper is at the bank"
 
 // hops are the messages by the names of the steps.
 var hops = map[string]Hop{
-	"request":    {Name: "request", From: Shop, To: Server, Waits: Server},
-	"created":    {Name: "201", Gist: "waits for the browser", From: Server, To: Shop, Waits: Browser, Doing: "page loads"},
-	"lookup":     {Name: "look-up", Self: true, From: Server, To: Server, Waits: Server},
-	"method":     {Name: "3DS Method", Gist: "hidden frame", From: Browser, To: Issuer, Waits: Issuer, Doing: "3DS Method"},
-	"areq":       {Name: "AReq", From: Server, To: Directory, Beyond: Unseen, Waits: Directory, Doing: "directory and issuer decide"},
-	"ares":       {Name: "ARes", From: Directory, To: Server, Beyond: Unseen, Waits: Server},
-	"answered":   {Name: "answer", From: Server, To: Shop, Waits: Shop, Doing: "shop"},
-	"spc":        {Name: "payment dialog", Gist: "show it", From: Server, To: Browser, Waits: Browser, Doing: "the browser’s own dialog"},
+	"request": {Name: "request", From: Shop, To: Server, Waits: Server},
+	"created": {Name: "201", Gist: "waits for the browser", From: Server, To: Shop, Waits: Browser,
+		Doing: "page loads"},
+	"lookup": {Name: "look-up", Self: true, From: Server, To: Server, Waits: Server},
+	"method": {Name: "3DS Method", Gist: "hidden frame", From: Browser, To: Issuer, Waits: Issuer,
+		Doing: "3DS Method"},
+	"areq": {Name: "AReq", From: Server, To: Directory, Beyond: Unseen, Waits: Directory,
+		Doing: "directory and issuer decide"},
+	"ares":     {Name: "ARes", From: Directory, To: Server, Beyond: Unseen, Waits: Server},
+	"answered": {Name: "answer", From: Server, To: Shop, Waits: Shop, Doing: "shop"},
+	"spc": {Name: "payment dialog", Gist: "show it", From: Server, To: Browser, Waits: Browser,
+		Doing: "the browser’s own dialog"},
 	"spc.answer": {Name: "payment dialog", Gist: "what came of it", From: Browser, To: Server, Waits: Server},
 	"challenge": {
 		Name: "challenge", From: Server, To: Browser, Waits: Issuer, Doing: atBank,

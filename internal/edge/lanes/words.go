@@ -48,13 +48,16 @@ var sentences = map[string]string{
 // byStatus say what the transStatus of an ARes or of an RReq means.
 var byStatus = map[string]map[string]string{
 	"ares": {
-		"Y": "The bank knows the shopper without asking.", "A": "The bank takes no part; the attempt counts.", "C": "The bank wants to ask the shopper.",
-		"D": "The bank asks the shopper apart from the shop.", "N": "The bank says no.", "U": "The bank cannot say at the moment.",
-		"R": "The bank refuses, and asks not to be asked again.", "I": "For information only.", "S": "The shop's page is to ask the shopper.",
+		"Y": "The bank knows the shopper without asking.", "A": "The bank takes no part; the attempt counts.",
+		"C": "The bank wants to ask the shopper.", "D": "The bank asks the shopper apart from the shop.",
+		"N": "The bank says no.", "U": "The bank cannot say at the moment.",
+		"R": "The bank refuses, and asks not to be asked again.", "I": "For information only.",
+		"S": "The shop's page is to ask the shopper.",
 	},
 	"rreq": {
 		"Y": "The result of the challenge: the shopper passed.", "A": "The result of the challenge: the attempt counts.",
-		"N": "The result of the challenge: the shopper did not pass.", "U": "The result of the challenge: the bank cannot say.",
+		"N": "The result of the challenge: the shopper did not pass.",
+		"U": "The result of the challenge: the bank cannot say.",
 		"R": "The result of the challenge: the bank refuses.",
 	},
 }
@@ -73,8 +76,8 @@ func Plain(step string, masked []byte) string {
 
 // groupNames are the questions that elements answer, in the order of the page.
 var groupNames = []string{
-	"What decides", "Where the challenge is", "What is bought", "Card and cardholder", "The shopper's device", "Who takes part",
-	"Ids, for a ticket", "Everything else",
+	"What decides", "Where the challenge is", "What is bought", "Card and cardholder", "The shopper's device",
+	"Who takes part", "Ids, for a ticket", "Everything else",
 }
 
 // groupOf returns the question that an element answers.
@@ -83,16 +86,20 @@ func groupOf(path string) string {
 	name, _, _ = strings.Cut(name, "[")
 	for i, prefixes := range [][]string{
 		{
-			"transstatus", "eci", "authenticationvalue", "authenticationtype", "acschallengemandated", "acsdecconind", "challengecancel",
-			"whiteliststatus", "trustliststatus", "errorcode", "errordescription", "errordetail", "errorcomponent", "cardholderinfo",
-			"interactioncounter", "authenticationmethod", "threedsrequestorchallengeind", "threedscompind", "resultsstatus",
+			"transstatus", "eci", "authenticationvalue", "authenticationtype", "acschallengemandated", "acsdecconind",
+			"challengecancel", "whiteliststatus", "trustliststatus", "errorcode", "errordescription", "errordetail",
+			"errorcomponent", "cardholderinfo", "interactioncounter", "authenticationmethod", "threedsrequestorchallengeind",
+			"threedscompind", "resultsstatus",
 		},
-		{"acsurl", "acsrenderingtype", "acssignedcontent", "threedsrequestorappurl", "notificationurl", "threedsrequestordec"},
+		{"acsurl", "acsrenderingtype", "acssignedcontent", "threedsrequestorappurl", "notificationurl",
+			"threedsrequestordec"},
 		{"purchase", "recurring", "mcc", "merchant", "messagecategory", "transtype", "installment", "paytoken"},
-		{"acctnumber", "cardexpiry", "cardholder", "email", "billaddr", "shipaddr", "homephone", "mobilephone", "workphone", "acct", "addrmatch"},
+		{"acctnumber", "cardexpiry", "cardholder", "email", "billaddr", "shipaddr", "homephone", "mobilephone", "workphone",
+			"acct", "addrmatch"},
 		{"browser", "devicechannel", "deviceinfo", "devicerender", "sdk"},
-		{"acquirer", "threedsrequestorid", "threedsrequestorname", "threedsrequestorurl", "threedsserverrefnumber", "threedsserveroperator",
-			"threedsserverurl", "acsoperator", "acsreference", "dsreference", "threedsrequestorauthentication"},
+		{"acquirer", "threedsrequestorid", "threedsrequestorname", "threedsrequestorurl", "threedsserverrefnumber",
+			"threedsserveroperator", "threedsserverurl", "acsoperator", "acsreference", "dsreference",
+			"threedsrequestorauthentication"},
 		{"threedsservertransid", "dstransid", "acstransid", "messageversion", "messagetype"},
 	} {
 		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {

@@ -8,8 +8,8 @@ import (
 
 // ReadBody reads a body, whose announced length is -1 where it is not known. Up to free bytes need no permission; for a
 // longer body it calls reserve once, which returns how many bytes the body may have. Memory for them is then allocated
-// immediately, and so is that for a short body of a known length once it begins to come. After an error of reserve, which
-// ReadBody returns, nothing more is read.
+// immediately, and so is that for a short body of a known length once it begins to come. After an error of reserve,
+// which ReadBody returns, nothing more is read.
 func ReadBody(body io.Reader, length, free int64, reserve func() (int64, error)) ([]byte, error) {
 	begun, err := readShort(io.LimitReader(body, free+1), length, free)
 	if err != nil || int64(len(begun)) <= free {
@@ -25,8 +25,8 @@ func ReadBody(body io.Reader, length, free int64, reserve func() (int64, error))
 	return whole.Bytes(), err
 }
 
-// firstReadLen is how many bytes of a short body have to come in one piece for it to get the memory of its whole length.
-// Clients that announce much and send little get little.
+// firstReadLen is how many bytes of a short body have to come in one piece for it to get the memory of its whole
+// length. Clients that announce much and send little get little.
 const firstReadLen = 512
 
 var firstReads = sync.Pool{New: func() any { return new([firstReadLen]byte) }}

@@ -28,9 +28,10 @@ type conn struct {
 	limiter *Limiter
 	raw     syscall.RawConn // of the socket; nil if there is none
 
-	stage            atomic.Int32
-	began            time.Time   // when the handshake or the first request did; for the goroutine that serves the connection
-	expectsFirstByte atomic.Bool // the next byte is the first one of a handshake or a request
+	stage atomic.Int32
+	began time.Time // when the handshake or the first request did; for the goroutine that serves the connection
+	// the next byte is the first one of a handshake or a request
+	expectsFirstByte atomic.Bool
 	isInterrupted    atomic.Bool // a Read has to end, whatever has come
 
 	position position // is the limiter's

@@ -19,8 +19,8 @@ import (
 //
 // At the limit a new connection evicts the one that has been silent longest: since its last request was answered, or
 // since its handshake or request began to come. So clients that keep many connections and send little evict their own.
-// Bytes that come one by one do not end a silence. A connection that is new, or whose handshake or request is coming, is
-// not evicted before connectTime is over. A connection with a request in work is never evicted, unless all of its
+// Bytes that come one by one do not end a silence. A connection that is new, or whose handshake or request is coming,
+// is not evicted before connectTime is over. A connection with a request in work is never evicted, unless all of its
 // requests wait for another party (see [Wait]). It then counts as silent since it began to wait. Its requests are
 // answered early, and then it is closed. If none can be evicted, the new connection is closed.
 //
@@ -106,7 +106,9 @@ func (l *Limiter) Offer(config *tls.Config) *tls.Config {
 		return config
 	}
 	withoutHTTP2 := config.Clone()
-	withoutHTTP2.NextProtos = slices.DeleteFunc(slices.Clone(config.NextProtos), func(proto string) bool { return proto == protoHTTP2 })
+	withoutHTTP2.NextProtos = slices.DeleteFunc(slices.Clone(config.NextProtos), func(proto string) bool {
+		return proto == protoHTTP2
+	})
 	config = config.Clone()
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if slices.Contains(hello.SupportedProtos, protoHTTP2) && !l.admitHTTP2(connBelow(hello.Conn)) {
@@ -160,7 +162,8 @@ func (b *arrivingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end notes that the body comes no more, because all of it has come or its request was answered. It may be called again.
+// end notes that the body comes no more, because all of it has come or its request was answered. It may be called
+// again.
 func (b *arrivingBody) end(hasCome bool) {
 	if b.over {
 		return

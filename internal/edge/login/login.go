@@ -1,6 +1,6 @@
-// Package login lets operators into the console: by passkey or by OpenID Connect, and with an invitation the first time.
-// Set the fields of a [Service], serve it at its [Paths], and wrap the pages of the console in [Service.Protect]. A
-// page then finds its visitor with [operator.SessionOf].
+// Package login lets operators into the console: by passkey or by OpenID Connect, and with an invitation the first
+// time. Set the fields of a [Service], serve it at its [Paths], and wrap the pages of the console in [Service.Protect].
+// A page then finds its visitor with [operator.SessionOf].
 //
 // What a login needs between its first and its last step is not stored on the server, so strangers cannot fill a store.
 // It is sealed into the page, bound to a cookie of the browser, and valid once.
@@ -76,7 +76,10 @@ func Paths() []string {
 func Open(origin string, isOwn func(host string) bool) *Service {
 	return &Service{
 		Settings: func() *Settings { return &Settings{URL: origin} }, isOwn: isOwn,
-		visitor: &operator.Session{Actor: operator.Actor{Who: "sandbox", Role: operator.Admin}, CSRF: operator.NewSecret(), Key: []byte(operator.NewSecret())},
+		visitor: &operator.Session{
+			Actor: operator.Actor{Who: "sandbox", Role: operator.Admin}, CSRF: operator.NewSecret(),
+			Key: []byte(operator.NewSecret()),
+		},
 	}
 }
 
@@ -96,7 +99,8 @@ func (s *Service) initMux() {
 	s.mux.HandleFunc("POST /logout", s.logout)
 	s.mux.HandleFunc("/logout", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", "POST")
-		s.showMessage(w, http.StatusMethodNotAllowed, "You are not logged out", "The logout is a button on each page of the console.")
+		s.showMessage(w, http.StatusMethodNotAllowed, "You are not logged out",
+			"The logout is a button on each page of the console.")
 	})
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		s.showMessage(w, http.StatusNotFound, "There is no such page", "The address is wrong, or the page has gone.")
@@ -274,7 +278,8 @@ func (s *Service) cookiePrefix() string {
 // setCookie sets a cookie for some seconds. 0 stands for as long as the browser runs, less than 0 removes it.
 func (s *Service) setCookie(w http.ResponseWriter, name, value string, seconds int) {
 	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: value, Path: "/", MaxAge: seconds, Secure: s.isSecure(), HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Name: name, Value: value, Path: "/", MaxAge: seconds, Secure: s.isSecure(), HttpOnly: true,
+		SameSite: http.SameSiteLaxMode,
 	})
 }
 
@@ -289,7 +294,8 @@ func (s *Service) startSession(w http.ResponseWriter, r *http.Request, u *operat
 	life := s.Settings().Session
 	secret, err := s.Operators.StartSession(r.Context(), u, groups, life)
 	if err == nil {
-		err = s.Operators.Record(r.Context(), operator.Entry{Who: u.Who(), Role: u.Role, From: s.addressOf(r), Action: "login"})
+		err = s.Operators.Record(r.Context(),
+			operator.Entry{Who: u.Who(), Role: u.Role, From: s.addressOf(r), Action: "login"})
 	}
 	if err != nil { // no operator is logged in without an entry in the audit trail
 		s.showFailure(w, errors.Join(err, s.Operators.EndSession(r.Context(), secret)))
@@ -307,11 +313,13 @@ const maxNext = 1024
 // control characters, so neither may be in it.
 func ownPath(next string) string {
 	isStrange := func(r rune) bool { return r <= ' ' || r == '\\' || r >= 0x7f }
-	if len(next) > maxNext || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsFunc(next, isStrange) {
+	if len(next) > maxNext || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") ||
+		strings.ContainsFunc(next, isStrange) {
 		return "/"
 	}
 	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.Path == "/logout" || u.Path == "/login" || strings.HasPrefix(u.Path, "/login/") {
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Path == "/logout" || u.Path == "/login" ||
+		strings.HasPrefix(u.Path, "/login/") {
 		return "/"
 	}
 	return next

@@ -75,7 +75,8 @@ func (c *issuerCache) get(ctx context.Context, settings *OIDC, now time.Time) (*
 	}
 	client := &http.Client{
 		Transport: issuerClient{&http.Transport{
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: settings.Roots}, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 2,
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: settings.Roots}, IdleConnTimeout: time.Minute,
+			MaxIdleConnsPerHost: 2,
 		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       issuerTimeout,
@@ -110,10 +111,13 @@ func (s *Service) beginOIDC(w http.ResponseWriter, r *http.Request) {
 	provider, _, err := s.issuers.get(r.Context(), settings, s.Operators.Now())
 	if err != nil {
 		s.Log.Error("login by OpenID Connect", "err", err)
-		s.showMessage(w, http.StatusBadGateway, "The issuer does not answer", "Try again in a minute. The log of the server says why.")
+		s.showMessage(w, http.StatusBadGateway, "The issuer does not answer",
+			"Try again in a minute. The log of the server says why.")
 		return
 	}
-	c := ceremony{Next: ownPath(r.URL.Query().Get("next")), Nonce: operator.NewSecret(), Verifier: oauth2.GenerateVerifier()}
+	c := ceremony{
+		Next: ownPath(r.URL.Query().Get("next")), Nonce: operator.NewSecret(), Verifier: oauth2.GenerateVerifier(),
+	}
 	state := s.sealCeremony(w, r, oidcLogin, c)
 	to := s.clientOf(settings, provider).AuthCodeURL(state, oauth2.S256ChallengeOption(c.Verifier), oidc.Nonce(c.Nonce))
 	http.Redirect(w, r, to, http.StatusSeeOther)
@@ -171,7 +175,8 @@ func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	}
 	if query.Has("error") {
 		s.recordFailure(r, "unknown", "the issuer refused the login")
-		s.showMessage(w, http.StatusForbidden, "The login was refused", "The issuer has not let you in. Log in again, or ask an administrator.")
+		s.showMessage(w, http.StatusForbidden, "The login was refused",
+			"The issuer has not let you in. Log in again, or ask an administrator.")
 		return
 	}
 	who, err := s.identify(r, settings, &c)
@@ -181,17 +186,20 @@ func (s *Service) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		s.Log.Warn("login by OpenID Connect", "err", err)
 		s.recordFailure(r, "unknown", "the answer of the issuer was not accepted")
-		s.showMessage(w, http.StatusForbidden, "The login was refused", "The answer of the issuer was not accepted. Log in again. The log of the server says why.")
+		s.showMessage(w, http.StatusForbidden, "The login was refused",
+			"The answer of the issuer was not accepted. Log in again. The log of the server says why.")
 		return
 	}
 	role, merchant, err := settings.rights(who.groups)
 	if errors.Is(err, errNoRole) && !who.hasGroups {
 		err = errNoGroups
-		s.Log.Warn("login by OpenID Connect: neither the ID token nor userinfo has the claim of the groups", "claim", settings.RoleClaim)
+		s.Log.Warn("login by OpenID Connect: neither the ID token nor userinfo has the claim of the groups",
+			"claim", settings.RoleClaim)
 	}
 	if err != nil {
 		s.recordFailure(r, operator.OIDCPrefix+who.id, err.Error())
-		s.showMessage(w, http.StatusForbidden, "You have no role here", "The issuer knows you, but "+err.Error()+". Ask an administrator.")
+		s.showMessage(w, http.StatusForbidden, "You have no role here",
+			"The issuer knows you, but "+err.Error()+". Ask an administrator.")
 		return
 	}
 	user, err := s.rememberSubject(r.Context(), who, role, merchant)
@@ -234,7 +242,8 @@ func (s *Service) identify(r *http.Request, settings *OIDC, c *ceremony) (subjec
 	if azp, ok := claims["azp"]; (ok || len(token.Audience) > 1) && textOf(azp) != settings.ClientID {
 		return subject{}, errors.New("the ID token is for another client")
 	}
-	if token.Subject == "" || len(token.Subject) > 255 || strings.ContainsFunc(token.Subject, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if token.Subject == "" || len(token.Subject) > 255 ||
+		strings.ContainsFunc(token.Subject, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return subject{}, errors.New("the ID token has no sub of printable ASCII")
 	}
 	if _, has := claims[settings.RoleClaim]; !has {
@@ -249,7 +258,8 @@ func (s *Service) identify(r *http.Request, settings *OIDC, c *ceremony) (subjec
 // addUserInfo adds to the claims of an ID token those of the userinfo endpoint, where many issuers return what a scope
 // asks for (OpenID Connect Core 1.0, section 5.4). Claims of the ID token win. An issuer without that endpoint returns
 // nothing more.
-func addUserInfo(ctx context.Context, provider *oidc.Provider, tokens *oauth2.Token, sub string, claims map[string]json.RawMessage) error {
+func addUserInfo(ctx context.Context, provider *oidc.Provider, tokens *oauth2.Token, sub string,
+	claims map[string]json.RawMessage) error {
 	if provider.UserInfoEndpoint() == "" {
 		return nil
 	}
@@ -314,7 +324,8 @@ func textsOf(claim json.RawMessage) []string {
 }
 
 // rememberSubject stores the person who has logged in as a user, with the role that the groups have now.
-func (s *Service) rememberSubject(ctx context.Context, who subject, role operator.Role, merchant string) (operator.User, error) {
+func (s *Service) rememberSubject(ctx context.Context, who subject, role operator.Role,
+	merchant string) (operator.User, error) {
 	user := operator.User{Name: operator.OIDCPrefix + who.id, Role: role, Merchant: merchant, Label: who.label}
 	err := s.Operators.AddUser(ctx, &user)
 	if errors.Is(err, operator.ErrUserExists) {

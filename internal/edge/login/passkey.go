@@ -192,7 +192,8 @@ func (s *Service) checkPasskey(r *http.Request, c *ceremony) (operator.User, err
 	if used.Authenticator.CloneWarning {
 		return user, errCloned
 	}
-	_, user, err = s.Operators.ChangeUser(r.Context(), user.Name, func(u *operator.User) error { return keepPasskey(u, used) })
+	_, user, err = s.Operators.ChangeUser(r.Context(),
+		user.Name, func(u *operator.User) error { return keepPasskey(u, used) })
 	if errors.Is(err, operator.ErrNoUser) {
 		return operator.User{}, err
 	}
@@ -238,14 +239,16 @@ func (s *Service) showInvitationAgain(w http.ResponseWriter, r *http.Request, st
 		s.showFailure(w, err)
 		return
 	}
-	options, data, err := party.BeginRegistration(user, webauthn.WithExclusions(webauthn.Credentials(user.passkeys).CredentialDescriptors()))
+	options, data, err := party.BeginRegistration(user,
+		webauthn.WithExclusions(webauthn.Credentials(user.passkeys).CredentialDescriptors()))
 	if err != nil {
 		s.showFailure(w, err)
 		return
 	}
 	s.show(w, status, "invitation", page{
-		Title: "Register a passkey", Fault: fault, Name: invitation.Name, Role: invitation.Role, Merchant: invitation.Merchant,
-		Path: r.URL.Path, Options: encode(options), CSRF: s.sealCeremony(w, r, passkeyRegistration, ceremony{WebAuthn: data}),
+		Title: "Register a passkey", Fault: fault, Name: invitation.Name, Role: invitation.Role,
+		Merchant: invitation.Merchant, Path: r.URL.Path, Options: encode(options),
+		CSRF: s.sealCeremony(w, r, passkeyRegistration, ceremony{WebAuthn: data}),
 	})
 }
 
@@ -311,10 +314,12 @@ func (s *Service) finishInvitation(w http.ResponseWriter, r *http.Request) {
 		s.showInvitationAgain(w, r, http.StatusBadRequest, said)
 		return
 	}
-	registered, err := s.Operators.UseInvitation(r.Context(), r.PathValue("secret"), c.WebAuthn.UserID, json.RawMessage(encode(made)))
+	registered, err := s.Operators.UseInvitation(r.Context(), r.PathValue("secret"), c.WebAuthn.UserID,
+		json.RawMessage(encode(made)))
 	switch {
 	case errors.Is(err, operator.ErrUserExists):
-		s.showMessage(w, http.StatusConflict, "The user has changed", "This user was changed after the invitation. Ask an administrator for another one.")
+		s.showMessage(w, http.StatusConflict, "The user has changed",
+			"This user was changed after the invitation. Ask an administrator for another one.")
 		return
 	case err != nil:
 		s.refuseInvitation(w, err)

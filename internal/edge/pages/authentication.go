@@ -41,7 +41,8 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 	}
 	state := pillOf(&d.Record)
 	view.Heading, view.Icon, view.Good = lanes.Join(", ", state.Word, how(&d.Record)), state.Icon, state.Class == "good"
-	view.Codes = lanes.Join(" · ", lanes.Prefix("transStatus ", d.TransStatus), lanes.Prefix("reason ", d.TransStatusReason), lanes.Prefix("ECI ", d.ECI),
+	view.Codes = lanes.Join(" · ", lanes.Prefix("transStatus ", d.TransStatus),
+		lanes.Prefix("reason ", d.TransStatusReason), lanes.Prefix("ECI ", d.ECI),
 		lanes.Prefix("error ", d.ErrorCode))
 	view.IsOver = api.Status(d.Status).IsFinal()
 	var reasons []string
@@ -87,7 +88,9 @@ func authenticationPage(h *Handler, v *visit) (result, error) {
 }
 
 // componentNames are those of errorComponent.
-var componentNames = map[string]string{"C": "the SDK", "S": "this server", "D": "the directory server", "A": "the issuer's server"}
+var componentNames = map[string]string{
+	"C": "the SDK", "S": "this server", "D": "the directory server", "A": "the issuer's server",
+}
 
 // describeError returns in words with which error an authentication failed.
 func describeError(e *api.OutcomeError) string {

@@ -67,11 +67,13 @@ func eraseByForm(h *Handler, v *visit) (result, error) {
 	view := &eraseView{Merchant: name}
 	switch {
 	case cardnumber.MayBe(name):
-		view.Merchant, view.Fault = "", "That may be a whole card number, and names of merchants stand in the audit trail. Type it as a card. Nothing was erased."
+		view.Merchant, view.Fault = "",
+			"That may be a whole card number, and names of merchants stand in the audit trail. Type it as a card. Nothing was erased."
 	case (number == "") == (name == ""):
 		view.Fault = "Type either a card number or a merchant. Nothing was erased."
 	case number != "" && (!cardnumber.MayBe(number) || len(number) < 13):
-		view.Fault = "A card number has 13 to 19 digits; found " + strconv.Itoa(len(number)) + " characters. Nothing was erased."
+		view.Fault = "A card number has 13 to 19 digits; found " + strconv.Itoa(len(number)) +
+			" characters. Nothing was erased."
 	case form.Get("do") != "erase":
 		return h.askToErase(v, number, name)
 	case number != "" && !hmac.Equal([]byte(form.Get("proof")), []byte(proveCard(v.session, number))),

@@ -59,7 +59,8 @@ func explainText(h *Handler, v *visit) (result, error) {
 	}
 	got := result{template: "explain", title: "Explain", data: view}
 	var answer explained
-	said, err := h.Admin.ExplainText(v.Context(), v.session.Actor, v.PostForm.Get("merchant"), []byte(strings.TrimSpace(v.PostForm.Get("text"))))
+	said, err := h.Admin.ExplainText(v.Context(), v.session.Actor, v.PostForm.Get("merchant"),
+		[]byte(strings.TrimSpace(v.PostForm.Get("text"))))
 	if view.Fault, err = faultOf(err); err == nil && view.Fault == "" {
 		err = json.Unmarshal(said, &answer)
 	}

@@ -40,7 +40,9 @@ func tokensPage(h *Handler, v *visit) (result, error) {
 // createToken makes a token. The answer shows it, and nothing shows it again.
 func createToken(h *Handler, v *visit) (result, error) {
 	form := v.PostForm
-	asked := api.NewToken{Name: strings.TrimSpace(form.Get("name")), Role: form.Get("role"), Merchant: form.Get("merchant")}
+	asked := api.NewToken{
+		Name: strings.TrimSpace(form.Get("name")), Role: form.Get("role"), Merchant: form.Get("merchant"),
+	}
 	var made api.MadeToken
 	var fault string
 	if asked.Expires, fault = readEnd(form); fault == "" {

@@ -48,7 +48,8 @@ func newHop(d *journal.Detail, i int) lanes.Hop {
 			(slices.ContainsFunc(d.Steps[i:], isAReq) || d.Status == "requires_browser") {
 			h.Name, h.Gist, h.Waits, h.Doing = "201", "waits for the browser", lanes.Browser, "page loads"
 		}
-		if d.Challenged && slices.ContainsFunc(d.Steps[:i], func(s journal.Step) bool { return s.Step == "ares" }) && i < len(d.Steps)-1 {
+		if d.Challenged && slices.ContainsFunc(d.Steps[:i], func(s journal.Step) bool { return s.Step == "ares" }) &&
+			i < len(d.Steps)-1 {
 			h.Waits, h.Doing = lanes.Issuer, "while the shopper is at the bank"
 		}
 	}
@@ -91,7 +92,8 @@ func (h *Handler) parties(d *journal.Detail) []lanes.Party {
 	}
 	browser := map[string]string{"01": "app", "02": "of the shopper", "03": "none, 3RI"}[d.DeviceChannel]
 	return []lanes.Party{
-		{Name: "Browser", Sub: browser}, {Name: "Shop", Sub: lanes.Shorten(d.Merchant, 16)}, {Name: "threeds", Sub: "this server"},
-		{Name: directory, Sub: lanes.Join(" ", "directory", d.MessageVersion)}, {Name: "Issuer", Sub: lanes.Shorten(d.ACS, 16)},
+		{Name: "Browser", Sub: browser}, {Name: "Shop", Sub: lanes.Shorten(d.Merchant, 16)},
+		{Name: "threeds", Sub: "this server"}, {Name: directory, Sub: lanes.Join(" ", "directory", d.MessageVersion)},
+		{Name: "Issuer", Sub: lanes.Shorten(d.ACS, 16)},
 	}
 }

@@ -283,7 +283,9 @@ func keysPage(h *Handler, v *visit) (result, error) {
 // createKey makes a key. The answer shows it, and nothing shows it again.
 func createKey(h *Handler, v *visit) (result, error) {
 	form := v.PostForm
-	asked := api.NewKey{Merchant: form.Get("merchant"), Label: strings.TrimSpace(form.Get("label")), Strict: form.Get("strict") != ""}
+	asked := api.NewKey{
+		Merchant: form.Get("merchant"), Label: strings.TrimSpace(form.Get("label")), Strict: form.Get("strict") != "",
+	}
 	var made api.MadeKey
 	var fault string
 	var err error
@@ -301,7 +303,8 @@ func createKey(h *Handler, v *visit) (result, error) {
 		return result{}, err
 	}
 	if view.Fault = fault; fault != "" {
-		view.Label, view.Expires, view.Allow, view.IsStrict = form.Get("label"), form.Get("expires"), form.Get("allow"), form.Get("strict") != ""
+		view.Label, view.Expires, view.Allow, view.IsStrict = form.Get("label"), form.Get("expires"), form.Get("allow"),
+			form.Get("strict") != ""
 	}
 	view.New, view.NewOf = made.Key, made.Merchant
 	return result{template: "keys", title: "Keys", data: view, status: faultStatus(fault)}, nil

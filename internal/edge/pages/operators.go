@@ -42,7 +42,9 @@ func operatorsPage(h *Handler, v *visit) (result, error) { return h.showOperator
 // inviteOperator makes a link for a passkey. The answer shows it, and nothing shows it again.
 func inviteOperator(h *Handler, v *visit) (result, error) {
 	form := v.PostForm
-	asked := api.NewOperator{Name: strings.TrimSpace(form.Get("name")), Role: form.Get("role"), Merchant: form.Get("merchant")}
+	asked := api.NewOperator{
+		Name: strings.TrimSpace(form.Get("name")), Role: form.Get("role"), Merchant: form.Get("merchant"),
+	}
 	made, err := h.Acts.InviteOperator(v.Context(), v.session.Actor, asked)
 	fault, err := faultOf(err)
 	if err != nil {

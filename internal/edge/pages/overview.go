@@ -33,7 +33,8 @@ type overviewView struct {
 // overviewPage says how the authentications of a time went, and what needs attention.
 func overviewPage(h *Handler, v *visit) (result, error) {
 	chosen := spanOf(v.URL.Query())
-	view := &overviewView{Shop: h.Shop, Now: h.Now(), Time: chosen.value, Table: "/reports?" + url.Values{"by": {"day"}, "time": {chosen.value}}.Encode()}
+	view := &overviewView{Shop: h.Shop, Now: h.Now(), Time: chosen.value, Table: "/reports?" +
+		url.Values{"by": {"day"}, "time": {chosen.value}}.Encode()}
 	got := result{template: "overview", title: "Overview", data: view}
 	for _, s := range spans {
 		view.Times = append(view.Times, link{"/?time=" + s.value, s.name, s == chosen})
@@ -95,8 +96,9 @@ const (
 
 // chartNames are what the results of a chart are called, in the order of [admin.ChartResults].
 var chartNames = map[string]string{
-	"authenticated": "Authenticated, no challenge", journal.AfterChallenge: "Authenticated after a challenge", "attempted": "Attempted",
-	"not_authenticated": "Not authenticated", "abandoned": "Abandoned by the shopper", "unavailable": "Unavailable, or no result yet",
+	"authenticated": "Authenticated, no challenge", journal.AfterChallenge: "Authenticated after a challenge",
+	"attempted": "Attempted", "not_authenticated": "Not authenticated", "abandoned": "Abandoned by the shopper",
+	"unavailable": "Unavailable, or no result yet",
 }
 
 // newBarChart draws the bars of an overview.

@@ -108,7 +108,8 @@ func routes() []route {
 		{"GET /audit", []string{"audit search"}, auditPage},
 		{"GET /certificates", []string{"cert status"}, certificatesPage},
 		{"GET /certificates/{scheme}", []string{"cert status"}, certificatePage},
-		{"POST /certificates/{scheme}", []string{"cert request", "cert install", "cert activate", "cert rollback", "cert test"}, changeCertificate},
+		{"POST /certificates/{scheme}",
+			[]string{"cert request", "cert install", "cert activate", "cert rollback", "cert test"}, changeCertificate},
 		{"GET /webhooks", []string{"webhook list"}, hooksPage},
 		{"POST /webhooks", []string{"webhook add"}, addHook},
 		{"GET /webhooks/{id}", []string{"webhook list", "webhook events"}, hookPage},
@@ -177,7 +178,8 @@ func (h *Handler) init() {
 
 // errOldForm refuses a form of another session.
 var errOldForm = &admin.Problem{
-	Status: http.StatusForbidden, Detail: "It is of an earlier login. Nothing was changed. Go back, load the page again, and send the form again.",
+	Status: http.StatusForbidden,
+	Detail: "It is of an earlier login. Nothing was changed. Go back, load the page again, and send the form again.",
 }
 
 var errNoPage = &admin.Problem{Status: http.StatusNotFound, Detail: "The address is wrong, or what it showed has gone."}
@@ -188,11 +190,13 @@ func (h *Handler) initTemplates() {
 	styles := slices.Concat(lanes.Tokens(), rules, more, lanes.Styles())
 	script, _ := files.ReadFile("assets/console.js")
 	script = slices.Concat(script, lanes.Script())
-	h.styles, h.script = compress.NewFile("text/css; charset=utf-8", styles), compress.NewFile("text/javascript; charset=utf-8", script)
+	h.styles, h.script = compress.NewFile("text/css; charset=utf-8", styles),
+		compress.NewFile("text/javascript; charset=utf-8", script)
 	sum := sha256.Sum256(slices.Concat(styles, script))
 	h.version = hex.EncodeToString(sum[:6])
 	h.templates = map[string]*template.Template{}
-	base := template.Must(template.New("").Funcs(h.functions()).ParseFS(files, "templates/layout.html", "templates/parts.html"))
+	base := template.Must(template.New("").Funcs(h.functions()).ParseFS(files, "templates/layout.html",
+		"templates/parts.html"))
 	lanes.AddTemplates(base)
 	names, _ := files.ReadDir("templates")
 	for _, entry := range names {
@@ -216,7 +220,8 @@ type frame struct {
 }
 
 // serve answers a request for a page.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler, *visit) (result, error), acts ...string) {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler, *visit) (result, error),
+	acts ...string) {
 	start := time.Now()
 	session, _ := operator.SessionOf(r.Context())
 	v := &visit{r, session}
@@ -229,7 +234,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 		if r.Method == http.MethodPost {
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 			if err := r.ParseForm(); err != nil {
-				return result{}, &admin.Problem{Status: http.StatusBadRequest, Detail: "The form did not come whole, or is too long."}
+				return result{},
+					&admin.Problem{Status: http.StatusBadRequest, Detail: "The form did not come whole, or is too long."}
 			}
 			if !session.IsFormToken(r.PostForm.Get("csrf")) {
 				return result{}, errOldForm
@@ -267,7 +273,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, do func(*Handler
 }
 
 // serveFile answers with a file to keep. A failure is a page.
-func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, kind, name string, write func(*Handler, *visit, *bytes.Buffer) error) {
+func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, kind, name string,
+	write func(*Handler, *visit, *bytes.Buffer) error) {
 	start := time.Now()
 	session, _ := operator.SessionOf(r.Context())
 	var file bytes.Buffer
@@ -297,7 +304,8 @@ func (h *Handler) failure(err error) result {
 		}}
 	}
 	heading := map[int]string{
-		http.StatusForbidden: "You may not do this", http.StatusNotFound: "There is nothing here", http.StatusConflict: "This has changed",
+		http.StatusForbidden: "You may not do this", http.StatusNotFound: "There is nothing here",
+		http.StatusConflict: "This has changed",
 	}[p.Status]
 	switch {
 	case p == errOldForm:

@@ -47,7 +47,8 @@ func rangesPage(h *Handler, v *visit) (result, error) {
 		CanAccept: v.can("ranges accept"), CanRefresh: v.can("ranges refresh"),
 	}
 	view.Done = map[string]string{
-		"accept": "Accepted. A node that serves uses them within seconds.", "refresh": "The directory server is asked as soon as the protocol allows.",
+		"accept":  "Accepted. A node that serves uses them within seconds.",
+		"refresh": "The directory server is asked as soon as the protocol allows.",
 	}[asked.Get("done")]
 	prefix := strings.ReplaceAll(strings.TrimSpace(asked.Get("prefix")), " ", "")
 	// A whole card number is refused, and the page does not show it again.
@@ -75,7 +76,9 @@ func rangesPage(h *Handler, v *visit) (result, error) {
 		all = append(all, s)
 	}
 	view.Schemes, view.Prefix, view.IsSearched = all, prefix, prefix != "" && view.Fault == ""
-	return result{template: "ranges", title: "Card ranges", data: view, db: time.Since(start), status: faultStatus(view.Fault)}, nil
+	return result{
+		template: "ranges", title: "Card ranges", data: view, db: time.Since(start), status: faultStatus(view.Fault),
+	}, nil
 }
 
 // describe sets what people read of a status.
@@ -86,11 +89,13 @@ func (s *rangeStatus) describe() {
 	}
 	at := "/ranges/" + url.PathEscape(s.Scheme) + "/diff?"
 	if s.Held != 0 {
-		s.Pairs = append(s.Pairs, [2]string{at + url.Values{"old": {strconv.FormatInt(s.Generation, 10)}, "new": {"held"}}.Encode(), "in use and held back"})
+		s.Pairs = append(s.Pairs, [2]string{
+			at + url.Values{"old": {strconv.FormatInt(s.Generation, 10)}, "new": {"held"}}.Encode(), "in use and held back"})
 	}
 	for i := 0; i+1 < len(s.Generations); i++ {
 		newer, older := strconv.FormatInt(s.Generations[i], 10), strconv.FormatInt(s.Generations[i+1], 10)
-		s.Pairs = append(s.Pairs, [2]string{at + url.Values{"old": {older}, "new": {newer}}.Encode(), older + " and " + newer})
+		s.Pairs = append(s.Pairs,
+			[2]string{at + url.Values{"old": {older}, "new": {newer}}.Encode(), older + " and " + newer})
 	}
 }
 
@@ -134,7 +139,8 @@ type rangeDiffView struct {
 func rangeDiffPage(h *Handler, v *visit) (result, error) {
 	asked := v.URL.Query()
 	start := time.Now()
-	diff, status, err := h.Admin.CompareRanges(v.Context(), v.session.Actor, v.PathValue("scheme"), asked.Get("old"), asked.Get("new"))
+	diff, status, err := h.Admin.CompareRanges(v.Context(), v.session.Actor, v.PathValue("scheme"), asked.Get("old"),
+		asked.Get("new"))
 	if err != nil {
 		return result{}, err
 	}
@@ -145,7 +151,9 @@ func rangeDiffPage(h *Handler, v *visit) (result, error) {
 	if view.New == "held" && v.can("ranges accept") {
 		view.Held = status.Held
 	}
-	return result{template: "rangediff", title: "Card ranges of " + h.schemeName(view.Scheme), data: view, db: time.Since(start)}, nil
+	return result{
+		template: "rangediff", title: "Card ranges of " + h.schemeName(view.Scheme), data: view, db: time.Since(start),
+	}, nil
 }
 
 // changeRanges accepts what is held back, or has the directory server asked.
@@ -168,7 +176,8 @@ func changeRanges(h *Handler, v *visit) (result, error) {
 	var held int64
 	if text := v.PostForm.Get("held"); text != "" {
 		if held, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return result{}, &admin.Problem{Status: http.StatusBadRequest, Detail: "The form names no generation. Open the page again."}
+			return result{},
+				&admin.Problem{Status: http.StatusBadRequest, Detail: "The form names no generation. Open the page again."}
 		}
 	}
 	_, err = h.Acts.AcceptRanges(v.Context(), by, d.Scheme, held)

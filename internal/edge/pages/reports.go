@@ -41,8 +41,8 @@ func (h *Handler) nameRows(by string, rows []reportRow) {
 
 // reportBys are what a report may be made by, in the order of the page.
 var reportBys = [][2]string{
-	{"scheme", "Scheme"}, {"merchant", "Merchant"}, {"issuer", "Issuer range"}, {"acs", "ACS"}, {"version", "Version"}, {"reason", "Reason"},
-	{"day", "Day"}, {byMandates, "Scheme rules"},
+	{"scheme", "Scheme"}, {"merchant", "Merchant"}, {"issuer", "Issuer range"}, {"acs", "ACS"}, {"version", "Version"},
+	{"reason", "Reason"}, {"day", "Day"}, {byMandates, "Scheme rules"},
 }
 
 // byMandates is the report of requests that do not keep a rule of their scheme, which has rows of its own.
@@ -212,10 +212,12 @@ func writeReport(h *Handler, v *visit, to *bytes.Buffer) error {
 		return err
 	}
 	w := csv.NewWriter(to)
-	_ = w.Write([]string{by, "all", "challengeRate", "frictionlessRate", "successRate", "abandonment", "rreqLoss", "medianMs", "p95Ms"})
+	_ = w.Write([]string{by, "all", "challengeRate", "frictionlessRate", "successRate", "abandonment", "rreqLoss",
+		"medianMs", "p95Ms"})
 	for _, r := range rows {
 		line := []string{spreadsheetText(r.Value), strconv.FormatInt(r.All, 10)}
-		for _, f := range []float64{r.ChallengeRate, r.FrictionlessRate, r.SuccessRate, r.Abandonment, r.RReqLoss, r.MedianMS, r.P95MS} {
+		for _, f := range []float64{r.ChallengeRate, r.FrictionlessRate, r.SuccessRate, r.Abandonment, r.RReqLoss,
+			r.MedianMS, r.P95MS} {
 			line = append(line, strconv.FormatFloat(f, 'f', -1, 64))
 		}
 		_ = w.Write(line)
@@ -231,12 +233,14 @@ func writeMandates(h *Handler, v *visit, of span, to *bytes.Buffer) error {
 		return err
 	}
 	w := csv.NewWriter(to)
-	_ = w.Write([]string{"merchant", "scheme", "element", "rule", "since", "until", "inForce", "requests", "all", "share", "last", "example"})
+	_ = w.Write([]string{"merchant", "scheme", "element", "rule", "since", "until", "inForce", "requests", "all", "share",
+		"last", "example"})
 	for _, m := range rows {
 		_ = w.Write([]string{
 			spreadsheetText(m.Merchant), spreadsheetText(m.Scheme), spreadsheetText(m.Element), spreadsheetText(m.Rule.Rule),
 			spreadsheetText(m.Since), spreadsheetText(m.Until), strconv.FormatBool(m.InForce), strconv.FormatInt(m.Requests, 10),
-			strconv.FormatInt(m.All, 10), strconv.FormatFloat(m.Share, 'f', -1, 64), m.Last.UTC().Format(time.RFC3339), spreadsheetText(m.Example),
+			strconv.FormatInt(m.All, 10), strconv.FormatFloat(m.Share, 'f', -1, 64), m.Last.UTC().Format(time.RFC3339),
+			spreadsheetText(m.Example),
 		})
 	}
 	w.Flush()

@@ -194,7 +194,8 @@ func (h *Handler) setTimes(view *searchView, asked, query url.Values) (fault str
 // readTime reads a day or a moment, in UTC unless it says otherwise.
 func readTime(text string) (at time.Time, err error) {
 	for _, layout := range []string{
-		time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly,
+		time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
+		"2006-01-02 15:04", time.DateOnly,
 		"2 Jan 2006, 15:04:05 UTC", // as the pages write it
 	} {
 		if at, err = time.Parse(layout, text); err == nil {
@@ -258,8 +259,8 @@ func (h *Handler) newSearchView(v *visit, asked url.Values) *searchView {
 // filterWords returns what was looked for, in words.
 func filterWords(query url.Values) (all []string) {
 	names := map[string]string{
-		"merchant": "at ", "scheme": "scheme ", "result": "result ", "status": "status ", "acs": "ACS ", "reason": "reason ", "id": "id ",
-		"reference": "reference ", "last4": "card ending in ",
+		"merchant": "at ", "scheme": "scheme ", "result": "result ", "status": "status ", "acs": "ACS ", "reason": "reason ",
+		"id": "id ", "reference": "reference ", "last4": "card ending in ",
 	}
 	for _, name := range slices.Backward(filterNames) {
 		if value := query.Get(name); value != "" {
@@ -286,7 +287,8 @@ func (h *Handler) widen(view *searchView, asked url.Values) {
 	view.IsNew = len(asked) == 0 && view.Shop != ""
 	next := spans[max(at+1, 2)] // from 24 hours to 30 days at once
 	wider.Set("time", next.value)
-	view.Wider = &link{Link: "/authentications?" + wider.Encode(), Name: "Search " + strings.ToLower(next.name[:1]) + next.name[1:]}
+	view.Wider = &link{Link: "/authentications?" + wider.Encode(), Name: "Search " + strings.ToLower(next.name[:1]) +
+		next.name[1:]}
 	if next.value == "all" {
 		view.Wider.Name = "Search all that is kept"
 	}

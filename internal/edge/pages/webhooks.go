@@ -129,7 +129,8 @@ func readHookForm(form url.Values) (c api.EndpointChange, fault string) {
 		types = types[:0] // those that come later, too
 	}
 	return api.EndpointChange{
-		URL: new(strings.TrimSpace(form.Get("url"))), Description: new(strings.TrimSpace(form.Get("description"))), Types: &types,
+		URL: new(strings.TrimSpace(form.Get("url"))), Description: new(strings.TrimSpace(form.Get("description"))),
+		Types: &types,
 	}, fault
 }
 

@@ -19,8 +19,9 @@ import (
 // functions returns what templates call.
 func (h *Handler) functions() template.FuncMap {
 	return template.FuncMap{
-		"icon": icon, "scheme": h.schemeMark, "amount": amount, "pill": pillOf, "clock": h.clock, "moment": moment, "segment": url.PathEscape,
-		"took": took, "percent": percent, "number": number, "why": why, "words": words, "width": width, "card": cardName,
+		"icon": icon, "scheme": h.schemeMark, "amount": amount, "pill": pillOf, "clock": h.clock, "moment": moment,
+		"segment": url.PathEscape, "took": took, "percent": percent, "number": number, "why": why, "words": words,
+		"width": width, "card": cardName,
 		"merchantInput": newMerchantInput,
 		"number64":      func(n int) string { return number(int64(n)) },
 		"list":          func(of ...string) []string { return of }, "ms": lanes.Span,
@@ -38,9 +39,10 @@ type secret struct{ Title, Text, Back string }
 // icons are the shapes of the icons, in a square of 16.
 var icons = map[string]string{
 	"home": "M2.5 7.5L8 3l5.5 4.5V13.5h-11z", "rows": "M2.5 4h11M2.5 8h11M2.5 12h7", "bars": "M3 13V8M8 13V3M13 13V6",
-	"question": "M5.5 6a2.5 2.5 0 1 1 3.5 2.3c-.7.3-1 .8-1 1.5M8 12.3v.1",
-	"shop":     "M2.5 6.5L3.5 3h9l1 3.5M3 6.5V13h10V6.5M2.5 6.5h11", "certificate": "M4 2.5h8V9H4zM6 5h4M6.5 9v5L8 13l1.5 1V9",
-	"ranges": "M2.5 4.5h11M2.5 8h7M2.5 11.5h9", "hook": "M4 9a2.5 2.5 0 1 0 2.5 2.5H11M8 4.5a2.5 2.5 0 1 1 2 3.8",
+	"question":    "M5.5 6a2.5 2.5 0 1 1 3.5 2.3c-.7.3-1 .8-1 1.5M8 12.3v.1",
+	"shop":        "M2.5 6.5L3.5 3h9l1 3.5M3 6.5V13h10V6.5M2.5 6.5h11",
+	"certificate": "M4 2.5h8V9H4zM6 5h4M6.5 9v5L8 13l1.5 1V9", "ranges": "M2.5 4.5h11M2.5 8h7M2.5 11.5h9",
+	"hook": "M4 9a2.5 2.5 0 1 0 2.5 2.5H11M8 4.5a2.5 2.5 0 1 1 2 3.8",
 	"book": "M3.5 2.5h9v11h-9zM6 6h4M6 9h4", "person": "M8 3a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM3 13.5c.5-3 9.5-3 10 0",
 	"key":  "M5 8a2.7 2.7 0 1 0 0 5.4A2.7 2.7 0 0 0 5 8zM7 9l6-6M11 5l1.8 1.8",
 	"menu": "M2.5 4.5h11M2.5 8h11M2.5 11.5h11", "search": "M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9zM10.4 10.4L14 14",
@@ -57,7 +59,8 @@ var icons = map[string]string{
 // icon returns an icon by its name, with further classes.
 func icon(name string, classes ...string) template.HTML {
 	class := template.HTMLEscapeString(strings.Join(append([]string{"i"}, classes...), " "))
-	return template.HTML(`<svg class="` + class + `" viewBox="0 0 16 16" aria-hidden="true"><path d="` + icons[name] + `"/></svg>`)
+	return template.HTML(`<svg class="` + class + `" viewBox="0 0 16 16" aria-hidden="true"><path d="` +
+		icons[name] + `"/></svg>`)
 }
 
 // schemeMark returns the name of a scheme, after its mark if the configuration has a colour for it.
@@ -74,9 +77,9 @@ func (h *Handler) schemeMark(word string) template.HTML {
 // schemeName returns the name of a scheme for people.
 func (h *Handler) schemeName(word string) string {
 	names := map[string]string{
-		"visa": "Visa", "mastercard": "Mastercard", "amex": "American Express", "jcb": "JCB", "upi": "UnionPay", "protectbuy": "ProtectBuy",
-		"cb": "Cartes Bancaires", "eftpos": "eftpos", "elo": "Elo", "rupay": "RuPay", "mada": "mada", "troy": "Troy", "mir": "Mir",
-		"itmx": "ITMX", "": "Unknown scheme",
+		"visa": "Visa", "mastercard": "Mastercard", "amex": "American Express", "jcb": "JCB", "upi": "UnionPay",
+		"protectbuy": "ProtectBuy", "cb": "Cartes Bancaires", "eftpos": "eftpos", "elo": "Elo", "rupay": "RuPay",
+		"mada": "mada", "troy": "Troy", "mir": "Mir", "itmx": "ITMX", "": "Unknown scheme",
 	}
 	if name, ok := names[word]; ok {
 		return name

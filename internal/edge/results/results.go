@@ -136,8 +136,9 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, status int, body 
 // rejectEncoding answers a message in a content coding.
 func (h *Handler) rejectEncoding(w http.ResponseWriter, r *http.Request) {
 	body := message.Error{
-		Version: message.V220, Code: message.InvalidMessage, Component: "S", Description: check.Describe(message.InvalidMessage),
-		Detail: "The body has a Content-Encoding; send it as it is",
+		Version: message.V220, Code: message.InvalidMessage, Component: "S",
+		Description: check.Describe(message.InvalidMessage),
+		Detail:      "The body has a Content-Encoding; send it as it is",
 	}.JSON()
 	h.send(w, r, http.StatusUnsupportedMediaType, body)
 }

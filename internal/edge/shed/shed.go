@@ -55,8 +55,9 @@ const (
 //
 //	level += proportional × (change of the excess) + integral × excess × (seconds since the last sample)
 //
-// and the level decays when nothing has waited for a while. The values were found by simulation (TestGoodputUnderLoad): the level
-// settles at 1.2 as well as at 10 times the load that can be served, and one stall of the machine moves it little.
+// and the level decays when nothing has waited for a while. The values were found by simulation
+// (TestGoodputUnderLoad): the level settles at 1.2 as well as at 10 times the load that can be served, and one stall
+// of the machine moves it little.
 const (
 	proportional = 0.2  // level per target of wait that was added since the last sample
 	integral     = 1.5  // level per second, for each target of wait above the first

@@ -165,7 +165,8 @@ func (e *Engine) ObserveRules(req *check.Request, c *check.Content) {
 
 // Claim commits the id before the AReq leaves. From then on the id is used up, on every node
 // and whatever crashes. Rec holds what is kept in addition to what the request says.
-func (e *Engine) Claim(ctx context.Context, req *check.Request, content *check.Content, rec *txn.Record) (*Claim, error) {
+func (e *Engine) Claim(ctx context.Context, req *check.Request, content *check.Content,
+	rec *txn.Record) (*Claim, error) {
 	to, areq := content.To, content.AReq
 	c := &Claim{
 		Target: to, ID: req.TransID(), Merchant: req.Account.Merchant.Name, Version: req.Version, Start: req.Start,

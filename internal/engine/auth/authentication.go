@@ -36,15 +36,16 @@ type Authentication struct {
 	// What is bought, and at which merchant by the acquirer, as the AReq says it; "" where it does not.
 	Amount, Currency, Exponent, AcquirerMerchant string
 
-	ResultRefused *journal.Refusal  // nil if no result was refused
-	Outcome       *api.Outcome      // nil before the end
-	Normalised    []api.Correction  // what was changed in the request; of one that /auth began, without values
-	Findings      []*scheme.Finding // what the scheme asks for and the request lacked
-	Channel       string            // deviceChannel
-	ARes          []byte            // as it came; nil when none has come
-	RReq          []byte            // as it came; nil when none has come
-	IsForAgent    bool              // an agent takes the steps of its browser
-	MethodURL     string            // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
+	ResultRefused *journal.Refusal // nil if no result was refused
+	Outcome       *api.Outcome     // nil before the end
+	Normalised    []api.Correction // what was changed in the request; of one that /auth began, without values
+	// what the scheme asks for and the request lacked
+	Findings   []*scheme.Finding
+	Channel    string // deviceChannel
+	ARes       []byte // as it came; nil when none has come
+	RReq       []byte // as it came; nil when none has come
+	IsForAgent bool   // an agent takes the steps of its browser
+	MethodURL  string // the address of the 3DS Method that an agent is to run; "" if there is none, or it has run
 
 	collected func() // records in the journal that the merchant has heard of the end; nil if that is not to be recorded
 }
@@ -131,7 +132,8 @@ func (e *Engine) showAuthentication(ctx context.Context, acc *account.Account, i
 	defer cancel()
 	d, err := e.Journal.Show(ctx, e.ownedRow(acc, id))
 	switch {
-	case errors.Is(err, journal.ErrNotFound), err == nil && (d.ID != id || d.Merchant != acc.Merchant.Name || !d.IsBegun()):
+	case errors.Is(err, journal.ErrNotFound),
+		err == nil && (d.ID != id || d.Merchant != acc.Merchant.Name || !d.IsBegun()):
 		return nil, ErrNoAuthentication
 	case err != nil:
 		return nil, e.StoreUnreachable(ctx, "journal not read", err, id)
@@ -142,7 +144,8 @@ func (e *Engine) showAuthentication(ctx context.Context, acc *account.Account, i
 // SearchAuthentications returns a page of a merchant's authentications from the journal, newest first, and the cursor
 // of the next page. The cursor is good for the same merchant and the same query, on every node; only Limit may change.
 // The errors are ErrNoJournal, ErrCursor and ErrStoreUnreachable.
-func (e *Engine) SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) ([]*Authentication, string, error) {
+func (e *Engine) SearchAuthentications(ctx context.Context, acc *account.Account,
+	q journal.Query) ([]*Authentication, string, error) {
 	if e.Journal == nil {
 		return nil, "", ErrNoJournal
 	}
@@ -211,8 +214,8 @@ func (e *Engine) ofJournal(r *journal.Record) *Authentication {
 	a := &Authentication{
 		ID: r.ID, Status: api.Status(r.Status), Reference: r.Reference, Created: r.Created, Last4: r.Card.Last4,
 		Scheme: r.Card.Scheme, MessageVersion: r.MessageVersion, Channel: r.DeviceChannel,
-		Merchant: r.Merchant, AcquirerMerchant: r.AcquirerMerchant, Amount: r.Amount, Currency: r.Currency, Exponent: r.Exponent,
-		ResultRefused: r.ResultRefused, Outcome: r.Outcome(rules), Findings: r.Findings(rules),
+		Merchant: r.Merchant, AcquirerMerchant: r.AcquirerMerchant, Amount: r.Amount, Currency: r.Currency,
+		Exponent: r.Exponent, ResultRefused: r.ResultRefused, Outcome: r.Outcome(rules), Findings: r.Findings(rules),
 	}
 	if a.Scheme != "" {
 		a.Schemes = []string{a.Scheme}

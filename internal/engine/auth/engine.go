@@ -43,7 +43,8 @@ type Directories interface {
 	// card's issuer, numeric by ISO 3166-1, "" when it is not known. An error means
 	// that there is no answer; if it has a method Detail() string, that text goes
 	// into the requestor's errorDetail.
-	Send(ctx context.Context, scheme, merchant string, areq []byte, transID string, v message.Version, country string) ([]byte, error)
+	Send(ctx context.Context, scheme, merchant string, areq []byte, transID string, v message.Version,
+		country string) ([]byte, error)
 	// Report posts an Erro in the background, to the address that an AReq for the same
 	// country goes to. It returns immediately, and goes on when ctx ends.
 	Report(ctx context.Context, scheme, country string, erro []byte)

@@ -55,7 +55,8 @@ func (e *TooManyError) Unwrap() error { return e.Erro }
 
 // NewTooManyError returns a TooManyError.
 func NewTooManyError(v message.Version, transID string) *TooManyError {
-	return &TooManyError{check.NewErro(v, message.TooManyMessages, "Too many requests of this merchant wait for the directory server, try again", transID)}
+	return &TooManyError{check.NewErro(v, message.TooManyMessages,
+		"Too many requests of this merchant wait for the directory server, try again", transID)}
 }
 
 // OutcomeOf names how an operation ended, for the metrics: good, unless there is an error.

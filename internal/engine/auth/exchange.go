@@ -27,7 +27,8 @@ func (e *Engine) exchange(ctx context.Context, c *Claim, areq message.Sendable) 
 	limited, cancel := context.WithTimeout(through, e.timeLeft(c))
 	defer cancel()
 	sent := e.Now()
-	body, err := e.Directories.Send(limited, c.Peer.Scheme, c.Merchant, areq.Bytes(), c.ID, c.Version, c.Info.IssuerCountry)
+	body, err := e.Directories.Send(limited, c.Peer.Scheme, c.Merchant, areq.Bytes(), c.ID, c.Version,
+		c.Info.IssuerCountry)
 	if e.Recorder != nil {
 		e.Recorder.NoteDirectory(ctx, e.Now().Sub(sent))
 	}
@@ -126,7 +127,8 @@ func (e *Engine) acceptARes(ctx context.Context, c *Claim, areq, ares *message.M
 func (e *Engine) logOtherBridging(ctx context.Context, c *Claim, ares *message.Message) {
 	got := extension.VersionOf(ares, extension.BridgingID)
 	if c.Bridging != "" && got != "" && got != c.Bridging {
-		e.Log.WarnContext(ctx, "Bridging extension of another version in the answer", "threeDSServerTransID", c.ID, "scheme", c.Peer.Scheme,
+		e.Log.WarnContext(ctx, "Bridging extension of another version in the answer", "threeDSServerTransID", c.ID,
+			"scheme", c.Peer.Scheme,
 			"sent", c.Bridging)
 	}
 }
@@ -170,7 +172,8 @@ func (e *Engine) relayedErro(ctx context.Context, c *Claim, m *message.Message) 
 
 // refuseARes answers an ARes that is not valid: it sends an Erro to the directory server, in a separate request, and
 // returns one for the requestor. M is nil if the ARes could not be read.
-func (e *Engine) refuseARes(ctx context.Context, c *Claim, areq, m *message.Message, code message.Code, detail, kind string) error {
+func (e *Engine) refuseARes(ctx context.Context, c *Claim, areq, m *message.Message, code message.Code,
+	detail, kind string) error {
 	bad := check.NewErro(c.Version, code, detail, c.ID)
 	bad.Description = code.Description()
 	bad.MessageType = kind
@@ -178,7 +181,8 @@ func (e *Engine) refuseARes(ctx context.Context, c *Claim, areq, m *message.Mess
 	if m != nil {
 		bad.DSTransID, bad.ACSTransID = idOf(m, "dsTransID"), idOf(m, "acsTransID")
 		e.AddMoment(&store.Txn{ID: c.RowID(), Owner: c.Merchant}, c.Rec, journal.RefusedAnswer, journal.Step{
-			Step: "ares", Message: e.journalMessage(m), Findings: []string{"refused: " + code.String() + " " + journalDetail(ownDetail(code, detail))},
+			Step: "ares", Message: e.journalMessage(m),
+			Findings: []string{"refused: " + code.String() + " " + journalDetail(ownDetail(code, detail))},
 		})
 	}
 	e.Directories.Report(ctx, c.Peer.Scheme, c.Info.IssuerCountry, bad.JSON())
@@ -252,8 +256,8 @@ func (e *Engine) AdvanceRow(t *store.Txn, rec *txn.Record, next store.State, kee
 	return e.Seal(t, rec)
 }
 
-// keepLateARes keeps the ARes of an authentication that was cancelled while its AReq was on its way. Nothing else changes;
-// a result that comes later is checked against it.
+// keepLateARes keeps the ARes of an authentication that was cancelled while its AReq was on its way. Nothing else
+// changes; a result that comes later is checked against it.
 func (e *Engine) keepLateARes(t *store.Txn, c *Claim) error {
 	rec, err := e.Unseal(t)
 	if err != nil {

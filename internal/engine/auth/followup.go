@@ -38,7 +38,10 @@ func (e *Engine) storeFirst(ctx context.Context, kind, acsTransID string, t *sto
 		return nil
 	}
 	first := txn.FirstAuthentication{Kind: kind, At: e.Now().UnixMilli(), ID: t.ID, Purchase: *p}
-	row := store.Txn{ID: firstKey(t.Scheme, acsTransID), Owner: t.Owner, Scheme: t.Scheme, State: txn.Leg, Expires: e.ExpiryIn(keepFirstDuration)}
+	row := store.Txn{
+		ID: firstKey(t.Scheme, acsTransID), Owner: t.Owner, Scheme: t.Scheme, State: txn.Leg,
+		Expires: e.ExpiryIn(keepFirstDuration),
+	}
 	if err := e.Seal(&row, first); err != nil {
 		return err
 	}

@@ -46,7 +46,8 @@ func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool, sent *journ
 	}
 	kinds := journalKinds(&t, rec, status)
 	if slices.Contains(kinds, journal.Answered) {
-		kinds = slices.DeleteFunc(kinds, func(k journal.Kind) bool { return k == journal.Claimed }) // its steps are the first of the answer
+		// its steps are the first of the answer
+		kinds = slices.DeleteFunc(kinds, func(k journal.Kind) bool { return k == journal.Claimed })
 	}
 	if !all {
 		kinds = kinds[len(kinds)-1:]
@@ -103,13 +104,14 @@ func journalKinds(t *store.Txn, rec *txn.Record, status api.Status) []journal.Ki
 }
 
 // journalRecord returns a transaction as the journal shows it, and its messages.
-func (e *Engine) journalRecord(t *store.Txn, rec *txn.Record, status api.Status) (*journal.Record, outcome.Messages, error) {
+func (e *Engine) journalRecord(t *store.Txn, rec *txn.Record,
+	status api.Status) (*journal.Record, outcome.Messages, error) {
 	r := &journal.Record{
 		ID: t.ID, Created: rec.CreatedAt(), API: "emv", Operation: "auth", Merchant: t.Owner, Reference: rec.Reference,
 		Updated: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, rec.Answered, rec.Sent, rec.Made)).UTC(),
 		Card:    journal.Card{Scheme: t.Scheme, BIN: rec.BIN, Last4: rec.Last4},
-		Amount:  rec.Amount, Currency: rec.Currency, Exponent: rec.Exponent, AcquirerMerchant: cardnumber.Scrub(rec.AcquirerMerchant),
-		MessageVersion: rec.Version, ResultRefused: rec.BadResult,
+		Amount:  rec.Amount, Currency: rec.Currency, Exponent: rec.Exponent,
+		AcquirerMerchant: cardnumber.Scrub(rec.AcquirerMerchant), MessageVersion: rec.Version, ResultRefused: rec.BadResult,
 	}
 	switch rec.API {
 	case txn.AuthenticationsAPI:
@@ -140,7 +142,8 @@ func (e *Engine) journalRecord(t *store.Txn, rec *txn.Record, status api.Status)
 }
 
 // journalSteps returns what happened in one step. A message is masked.
-func (e *Engine) journalSteps(kind journal.Kind, rec *txn.Record, base *journal.Record, at time.Time, sent *journal.Step) []journal.Step {
+func (e *Engine) journalSteps(kind journal.Kind, rec *txn.Record, base *journal.Record, at time.Time,
+	sent *journal.Step) []journal.Step {
 	switch kind {
 	case journal.Created:
 		steps := requestSteps(rec)
@@ -180,7 +183,8 @@ func (e *Engine) journalSteps(kind journal.Kind, rec *txn.Record, base *journal.
 		ended := time.UnixMilli(rec.Ended)
 		return []journal.Step{{Step: "rreq", At: ended, Message: e.mask(rec.ReadRReq())}, {Step: "rres", At: ended}}
 	case journal.GivenUp:
-		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())), Message: e.MaskedMessage(rec.Erro)}}
+		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())),
+			Message: e.MaskedMessage(rec.Erro)}}
 	}
 	return []journal.Step{{Step: string(kind), At: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, at.UnixMilli()))}}
 }

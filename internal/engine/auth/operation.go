@@ -100,7 +100,8 @@ func (r *receipt) sequenceKeys(scheme string) (ahead, now, before string) {
 // continueSequence records that message number at of total has come, on whichever node. It
 // returns the sequence as it is then, and its id in the store. The first message starts the sequence again; the latest
 // one, delivered again, changes nothing.
-func (r *receipt) continueSequence(ctx context.Context, scheme string, at, total int) (key string, now sequence, err error) {
+func (r *receipt) continueSequence(ctx context.Context, scheme string,
+	at, total int) (key string, now sequence, err error) {
 	step := func(t *store.Txn) error {
 		var was sequence
 		if len(t.Data) > 0 { // a new row has none

@@ -21,7 +21,8 @@ type Receipt struct {
 	ServerTransID string // threeDSServerTransID of the RRes or ORes, for X-Response-ID
 	DSTransID     string // dsTransID of the request, for X-Request-ID
 	Version       message.Version
-	Refused       *message.Error // the Erro in Body, without the id of a critical extension; nil when the message was accepted
+	// the Erro in Body, without the id of a critical extension; nil when the message was accepted
+	Refused *message.Error
 }
 
 // A receipt is one posted message on its way through the engine.
@@ -207,7 +208,8 @@ func isLate(t *store.Txn, rec *txn.Record, isOver bool) bool {
 
 // acknowledgeLate answers a result that comes after the end as any other: 02 says that the challenge was never begun.
 func (r *receipt) acknowledgeLate(ctx context.Context) (Receipt, string) {
-	r.Log.InfoContext(ctx, "result of an authentication that is over", "threeDSServerTransID", r.txn.ID, "state", r.txn.State)
+	r.Log.InfoContext(ctx, "result of an authentication that is over", "threeDSServerTransID", r.txn.ID,
+		"state", r.txn.State)
 	status := "01"
 	if r.facts.ARes == nil {
 		status = "02"
@@ -395,10 +397,12 @@ func (r *receipt) refuse(ctx context.Context, code message.Code, detail, kind st
 	body := bad.JSON()
 	bad.Detail = ownDetail(code, detail)
 	if r.rec != nil {
-		refused := journal.Step{Step: strings.ToLower(kind), Message: r.journalMessage(r.msg), Findings: []string{"refused: " + code.String() + " " + journalDetail(bad.Detail)}}
+		refused := journal.Step{Step: strings.ToLower(kind), Message: r.journalMessage(r.msg), Findings: []string{
+			"refused: " + code.String() + " " + journalDetail(bad.Detail)}}
 		r.AddMoment(&r.txn, r.rec, journal.RefusedResult, refused)
 	}
-	r.Log.WarnContext(ctx, "message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
+	r.Log.WarnContext(ctx, "message of a directory refused", "schemes", r.schemes,
+		"threeDSServerTransID", bad.ServerTransID,
 		"errorCode", code, "errorDetail", bad.Detail)
 	return Receipt{Body: body, Version: version, Refused: &bad}, code.String()
 }

@@ -82,14 +82,15 @@ type Server struct {
 
 // A Directory is what the engine knows of one directory server.
 type Directory struct {
-	Scheme        string
-	Versions      []message.Version // that may be used with it, ascending
-	OperatorID    string            // threeDSServerOperatorID it assigned us
-	RequestorID   string            // threeDSRequestorID for merchants that have none of their own; "" means that of Server
-	RequestorName string            // the same for threeDSRequestorName
-	ResultsURL    string            // threeDSServerURL in its AReqs
-	Informational bool              // accepts transStatus I whatever was asked for
-	Lab           bool              // may send browsers to http URLs and to their own machine, for laboratories
+	Scheme string
+	// that may be used with it, ascending
+	Versions      []message.Version
+	OperatorID    string // threeDSServerOperatorID it assigned us
+	RequestorID   string // threeDSRequestorID for merchants that have none of their own; "" means that of Server
+	RequestorName string // the same for threeDSRequestorName
+	ResultsURL    string // threeDSServerURL in its AReqs
+	Informational bool   // accepts transStatus I whatever was asked for
+	Lab           bool   // may send browsers to http URLs and to their own machine, for laboratories
 
 	// Rules are what the scheme asks for beyond the protocol; nil means the public rules of Scheme.
 	Rules *scheme.Sheet
@@ -121,7 +122,8 @@ func (k *Checker) Peer(scheme string) (*Directory, bool) {
 	return nil, false
 }
 
-// RulesOf returns the rules of a scheme: those of its directory, or what is public if there is no such directory any more.
+// RulesOf returns the rules of a scheme: those of its directory, or what is public if there is no
+// such directory any more.
 func (k *Checker) RulesOf(schemeName string) *scheme.Sheet {
 	if peer, ok := k.Peer(schemeName); ok {
 		return peer.Sheet()

@@ -31,8 +31,8 @@ type Content struct {
 	canTransliterate bool     // the merchant could have its texts transliterated, and has not
 }
 
-// CheckAReq reads the body of an /auth, and checks its content. It changes nothing but req, and sends nothing. The error is
-// that the body cannot be read.
+// CheckAReq reads the body of an /auth, and checks its content. It changes nothing but req, and sends nothing. The
+// error is that the body cannot be read.
 func (k *Checker) CheckAReq(req *Request, body []byte) (*Content, error) {
 	c, err := k.openAReq(req, body)
 	if err == nil {
@@ -91,8 +91,8 @@ type AgentSteps struct {
 	Completion string
 }
 
-// CheckAgents is CheckCreation for the request of an agent. It is not strict whatever the key says, for the server itself
-// writes its elements.
+// CheckAgents is CheckCreation for the request of an agent. It is not strict whatever the key says, for the server
+// itself writes its elements.
 func (k *Checker) CheckAgents(req *Request, steps AgentSteps, body []byte) (*Content, error) {
 	c, err := k.openCreation(req, body, false)
 	if err != nil {
@@ -148,9 +148,9 @@ func (k *Checker) open(req *Request, body []byte, isStrict bool) (*Content, erro
 	return &Content{Message: msg}, nil
 }
 
-// chooseVersion sets a messageVersion that is absent to the highest that the card can be used in
-// (docs/api.md, A1), and reports whether it did. Without such a version it takes the highest of the directory, or of all
-// directories, so that the other faults of the request are found.
+// chooseVersion sets a messageVersion that is absent to the highest that the card can be used in (docs/api.md, A1), and
+// reports whether it did. Without such a version it takes the highest of the directory, or of all directories, so that
+// the other faults of the request are found.
 func (k *Checker) chooseVersion(req *Request, c *Content) bool {
 	if req.isStrict || c.Message.Has("messageVersion") {
 		return false
@@ -281,7 +281,8 @@ func (k *Checker) complete(req *Request, c *Content, kept ...string) {
 func (k *Checker) mend(req *Request, c *Content) {
 	to, msg, merchant := c.To, c.Message, req.Account.Merchant
 	const acquirer = "acquirerCountryCode"
-	if country := merchant.AcquirerCountry; country != "" && !msg.Has(acquirer) && message.TableOf(message.AReq, req.Version).Field(acquirer) != nil {
+	if country := merchant.AcquirerCountry; country != "" && !msg.Has(acquirer) &&
+		message.TableOf(message.AReq, req.Version).Field(acquirer) != nil {
 		msg.Set(acquirer, country)
 		req.addChange(acquirer, "taken from the merchant's profile")
 	}

@@ -137,8 +137,8 @@ func (k *Checker) checkOwnMembers(msg *message.Request) []api.Fault {
 	return wrong
 }
 
-// isReturnURL reports whether a shopper may be sent to a URL at the end: https, and in a sandbox also http to the browser's
-// own machine or to the origin of the sandbox.
+// isReturnURL reports whether a shopper may be sent to a URL at the end: https, and in a sandbox also http to the
+// browser's own machine or to the origin of the sandbox.
 func (k *Checker) isReturnURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > maxReturnURL || u.User != nil {

@@ -99,7 +99,8 @@ func (k *Checker) explainProblems(problems message.Problems, enforced []*scheme.
 			for i := range k.Peers {
 				words = append(words, k.Peers[i].Scheme)
 			}
-			entry.Rule, entry.Limit, entry.Cure = "unknown-code", &api.Limit{Allowed: words}, "Send the word of a directory that is configured."
+			entry.Rule, entry.Limit, entry.Cure = "unknown-code", &api.Limit{Allowed: words},
+				"Send the word of a directory that is configured."
 		}
 		if p.Path == "messageCategory" && entry.Rule == "condition" && s.Version < message.V220 {
 			entry.Cure = "Send 02, or the messageVersion 2.2.0 or later: 2.1.0 has no payment in 3RI (deviceChannel 03)."
@@ -180,7 +181,8 @@ func NoRanges(v message.Version, transID string) message.Error {
 // a sentence, or if the Erro is another component's.
 func Elements(bad message.Error) []string {
 	switch bad.Code {
-	case message.Missing, message.Format, message.Duplicate, message.Reserved, message.ISOCode, message.BadTransactionData, message.CriticalExtension:
+	case message.Missing, message.Format, message.Duplicate, message.Reserved, message.ISOCode, message.BadTransactionData,
+		message.CriticalExtension:
 	default:
 		return nil
 	}
@@ -194,5 +196,6 @@ func Elements(bad message.Error) []string {
 // isElement reports whether s has the form of an element's name, such as
 // "acctInfo.chAccAgeInd" or "messageExtension[0].data.A000000004-acsRBA.score".
 func isElement(s string) bool {
-	return s != "" && s[0] >= 'a' && s[0] <= 'z' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.[]-_") == ""
+	return s != "" && s[0] >= 'a' && s[0] <= 'z' &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.[]-_") == ""
 }

@@ -46,8 +46,8 @@ type ExplainOptions struct {
 	Agent *AgentSteps
 }
 
-// authMembers are the members of a body of /explain or /auth that are not of EMV 3DS, and createMembers those of a body of
-// /explain or /authentications.
+// authMembers are the members of a body of /explain or /auth that are not of EMV 3DS, and createMembers those of a body
+// of /explain or /authentications.
 var (
 	authMembers   = []string{"scheme", "asOf", "for", "ds", "extensions"}
 	createMembers = append([]string{"reference", "returnUrl"}, authMembers...)
@@ -84,7 +84,8 @@ func ReadExplainOptions(body []byte) (ExplainOptions, []api.Fault) {
 	default:
 		o.IsCreation = !r.Has("messageType") && !r.Has("threeDSServerTransID")
 		if r.Has("for") {
-			add("for", "unknown-code", "Send the path that the body is for, or nothing.", api.Limit{Allowed: []string{"auth", "authentications"}})
+			add("for", "unknown-code", "Send the path that the body is for, or nothing.",
+				api.Limit{Allowed: []string{"auth", "authentications"}})
 		}
 	}
 	return o, entries

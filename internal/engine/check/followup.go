@@ -128,8 +128,8 @@ func FollowUpProblems(v message.Version, areq *message.Message) message.Problems
 	return found
 }
 
-// FirstOf returns which kind of follow-up an AReq is, and the acsTransID by which it refers to the first authentication. The
-// kind of every other AReq is "". The error says that the reference is not valid.
+// FirstOf returns which kind of follow-up an AReq is, and the acsTransID by which it refers to the first
+// authentication. The kind of every other AReq is "". The error says that the reference is not valid.
 func (k *Checker) FirstOf(req *Request, areq *message.Message) (kind, ref string, err error) {
 	kind = followUpKind(req.Version, areq)
 	if kind == "" {

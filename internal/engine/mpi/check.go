@@ -101,7 +101,8 @@ func (e *Engine) compareWithRequest(ctx context.Context, owner string, p *v1.Ope
 func newChecked(p *v1.Opened) api.Checked {
 	alpha, _ := iso.CurrencyLetters(p.Currency)
 	c := api.Checked{
-		Amount: p.Amount, Currency: alpha, MerchantID: p.MerID, Last4: p.Last4, Status: p.Status, XID: p.XID, ECI: p.ShortECI(),
+		Amount: p.Amount, Currency: alpha, MerchantID: p.MerID, Last4: p.Last4, Status: p.Status, XID: p.XID,
+		ECI: p.ShortECI(),
 	}
 	if hasCAVV(p.Status) {
 		c.CAVV, c.CAVVAlgorithm = p.CAVV, p.CAVVAlgo

@@ -99,7 +99,8 @@ func (e *Engine) Follow(former *Engine) {
 	for i := range e.Directories {
 		d := &e.Directories[i]
 		was := former.directory(d.Scheme)
-		if t := former.table(d.Scheme); t != nil && was != nil && d.CardRanges != nil && was.CardRanges != nil && *d.CardRanges == *was.CardRanges {
+		if t := former.table(d.Scheme); t != nil && was != nil && d.CardRanges != nil && was.CardRanges != nil &&
+			*d.CardRanges == *was.CardRanges {
 			e.setTable(d.Scheme, t)
 		}
 	}

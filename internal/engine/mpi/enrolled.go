@@ -78,7 +78,8 @@ func (n *enrollment) noteCard(ctx context.Context) {
 // enroll returns the answer, and one word for how it was found.
 func (n *enrollment) enroll(ctx context.Context) (answer api.Enrollment, outcome string) {
 	if n.directory(n.scheme) == nil {
-		return n.errorAnswer(noDirectory, "No 3-D Secure 1 directory server is configured for the card's scheme"), "unconfigured"
+		return n.errorAnswer(noDirectory, "No 3-D Secure 1 directory server is configured for the card's scheme"),
+			"unconfigured"
 	}
 	if n.isKnownAbsent(n.scheme, n.Card.Number) {
 		return api.Enrollment{Enrolled: "N", ECI: v1.ECI(n.scheme, v1.Attempt)}, "N"
@@ -98,7 +99,8 @@ func (n *enrollment) enroll(ctx context.Context) (answer api.Enrollment, outcome
 		record.LogFailure(ctx, n.Log, n.StoreFailures, n.Now(), "PAReq not kept", err, "messageId", n.id)
 		return n.errorAnswer(transientText, "The server could not reach its own data, try again"), "store"
 	}
-	return api.Enrollment{ACSURL: api.Text(res.URL), PAReq: api.Text(pareq), Enrolled: "Y", ECI: v1.ECI(n.scheme, v1.Success)}, "Y"
+	return api.Enrollment{ACSURL: api.Text(res.URL), PAReq: api.Text(pareq), Enrolled: "Y", ECI: v1.ECI(n.scheme,
+		v1.Success)}, "Y"
 }
 
 func (n *enrollment) errorAnswer(message, detail string) api.Enrollment {
@@ -204,8 +206,8 @@ func (n *enrollment) makePAReq(ctx context.Context, res *v1.VERes) (string, erro
 	pan := n.Card.Number
 	err := n.storeRequest(ctx, n.owner, n.scheme, n.id, &storedRequest{
 		AcqBIN: n.merchant.AcqBIN, MerID: n.merchant.ID, XID: req.XID, Date: v1.FormatTime(made),
-		Amount: cmp.Or(strings.TrimLeft(n.Amount, "0"), "0"), Currency: numeric, Exponent: exponent, Last4: pan[len(pan)-4:], PANLength: len(pan),
-		CardHash: n.cardHash(pan), Reference: n.reference(),
+		Amount: cmp.Or(strings.TrimLeft(n.Amount, "0"), "0"), Currency: numeric, Exponent: exponent, Last4: pan[len(pan)-4:],
+		PANLength: len(pan), CardHash: n.cardHash(pan), Reference: n.reference(),
 	})
 	if err != nil {
 		return "", err

@@ -73,7 +73,8 @@ func (t *cardTable) apply(res *v1.CRRes, at time.Time) *cardTable {
 // contains reports whether a card lies in a range that takes part.
 func (t *cardTable) contains(pan string) bool {
 	pan = padPAN(pan, "0")
-	after, found := slices.BinarySearchFunc(t.sorted, pan, func(s span, pan string) int { return cmp.Compare(s.begin, pan) })
+	after, found := slices.BinarySearchFunc(t.sorted,
+		pan, func(s span, pan string) int { return cmp.Compare(s.begin, pan) })
 	return found || after > 0 && t.sorted[after-1].reach >= pan
 }
 
@@ -157,7 +158,10 @@ func (e *Engine) load(ctx context.Context, d *Directory) error {
 
 // askRanges makes one exchange of CRReq and CRRes.
 func (e *Engine) askRanges(ctx context.Context, d *Directory, former *cardTable) (*v1.CRRes, error) {
-	req := &v1.CRReq{ID: v1.NewMessageID(rand.Reader), Merchant: v1.Merchant{AcqBIN: d.CardRanges.AcquirerBIN, ID: d.CardRanges.MerchantID}}
+	req := &v1.CRReq{
+		ID:       v1.NewMessageID(rand.Reader),
+		Merchant: v1.Merchant{AcqBIN: d.CardRanges.AcquirerBIN, ID: d.CardRanges.MerchantID},
+	}
 	if former != nil {
 		req.Serial = former.serial
 	}

@@ -200,8 +200,9 @@ func (k *storedRequest) differences(p *v1.PARes, scheme, signedUnder string) []s
 		name string
 		same bool
 	}{
-		{"acqBIN", k.AcqBIN == p.AcqBIN}, {"merID", k.MerID == p.MerID}, {"xid", k.XID == plainXID(p.XID)}, {"date", k.Date == p.Date},
-		{"purchAmount", k.Amount == p.Amount}, {"currency", k.Currency == p.Currency}, {"exponent", k.Exponent == p.Exponent},
+		{"acqBIN", k.AcqBIN == p.AcqBIN}, {"merID", k.MerID == p.MerID}, {"xid", k.XID == plainXID(p.XID)},
+		{"date", k.Date == p.Date}, {"purchAmount", k.Amount == p.Amount}, {"currency", k.Currency == p.Currency},
+		{"exponent", k.Exponent == p.Exponent},
 		{"pan", !hasCAVV(p.Status) || k.Last4 == p.Last4 && k.PANLength == p.PANLength},
 		{"scheme", scheme == signedUnder},
 	} {

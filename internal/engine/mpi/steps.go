@@ -11,7 +11,8 @@ import (
 	"github.com/openthreeds/threeds/internal/protocol/v1"
 )
 
-// A shownMessage is as much of a message as the record of its request may show. Elements have the names of the protocol.
+// A shownMessage is as much of a message as the record of its request may show. Elements have the
+// names of the protocol.
 type shownMessage struct {
 	MessageType string `json:"messageType"`
 	MessageID   string `json:"messageId,omitempty"`
@@ -71,8 +72,8 @@ func maskPAN(pan string) string {
 	return first + strings.Repeat("*", len(pan)-len(first)-len(last)) + last
 }
 
-// shownDigits returns as much of the two ends of a card number as may be shown: the first eight digits and the last four;
-// of one shorter than 16 digits the first six (PCI DSS 4.0, 3.4.1).
+// shownDigits returns as much of the two ends of a card number as may be shown: the first eight digits and the last
+// four; of one shorter than 16 digits the first six (PCI DSS 4.0, 3.4.1).
 func shownDigits(pan string) (first, last string) {
 	if len(pan) < 16 {
 		return pan[:6], pan[len(pan)-4:]
@@ -81,17 +82,23 @@ func shownDigits(pan string) (first, last string) {
 }
 
 func showVEReq(m *v1.VEReq) *shownMessage {
-	return &shownMessage{MessageType: "VEReq", MessageID: m.ID, PAN: maskPAN(m.PAN), AcqBIN: m.Merchant.AcqBIN, MerID: m.Merchant.ID}
+	return &shownMessage{
+		MessageType: "VEReq", MessageID: m.ID, PAN: maskPAN(m.PAN), AcqBIN: m.Merchant.AcqBIN, MerID: m.Merchant.ID,
+	}
 }
 
 func showVERes(m *v1.VERes) *shownMessage {
-	return &shownMessage{MessageType: "VERes", MessageID: m.ID, Enrolled: m.Enrolled, AcctID: withhold(m.AcctID), URL: m.URL, IReqCode: m.IReq.Code}
+	return &shownMessage{
+		MessageType: "VERes", MessageID: m.ID, Enrolled: m.Enrolled, AcctID: withhold(m.AcctID), URL: m.URL,
+		IReqCode: m.IReq.Code,
+	}
 }
 
 func showPAReq(m *v1.PAReq) *shownMessage {
 	return &shownMessage{
-		MessageType: "PAReq", MessageID: m.ID, AcctID: withhold(m.AcctID), AcqBIN: m.Merchant.AcqBIN, MerID: m.Merchant.ID, Name: m.Merchant.Name,
-		Country: m.Merchant.Country, XID: m.XID, Date: v1.FormatTime(m.Date), PurchAmount: m.Amount, Currency: m.Currency, Exponent: strconv.Itoa(m.Exponent),
+		MessageType: "PAReq", MessageID: m.ID, AcctID: withhold(m.AcctID), AcqBIN: m.Merchant.AcqBIN, MerID: m.Merchant.ID,
+		Name: m.Merchant.Name, Country: m.Merchant.Country, XID: m.XID, Date: v1.FormatTime(m.Date), PurchAmount: m.Amount,
+		Currency: m.Currency, Exponent: strconv.Itoa(m.Exponent),
 	}
 }
 
@@ -101,8 +108,9 @@ func (e *Engine) showPARes(m *v1.Opened) *shownMessage {
 		return nil
 	}
 	return &shownMessage{
-		MessageType: "PARes", MessageID: m.MessageID, AcqBIN: m.AcqBIN, MerID: m.MerID, XID: m.XID, Date: m.Date, PurchAmount: m.Amount,
-		Currency: m.Currency, Exponent: strconv.Itoa(m.Exponent), Time: v1.FormatTime(m.Time), Status: m.Status, CAVV: e.withholdCAVV(m.CAVV), ECI: m.ECI,
+		MessageType: "PARes", MessageID: m.MessageID, AcqBIN: m.AcqBIN, MerID: m.MerID, XID: m.XID, Date: m.Date,
+		PurchAmount: m.Amount, Currency: m.Currency, Exponent: strconv.Itoa(m.Exponent), Time: v1.FormatTime(m.Time),
+		Status: m.Status, CAVV: e.withholdCAVV(m.CAVV), ECI: m.ECI,
 		CAVVAlgo: m.CAVVAlgo, IReqCode: m.IReq.Code,
 	}
 }

@@ -42,18 +42,21 @@ func (d *Delegation) secret() []byte { return []byte("agent " + strings.ToLower(
 const agentsOperation = "delegate_authentication"
 
 // CreateForAgent is [Engine.Create] for an agent. The AReq waits for [Engine.AuthenticateForAgent].
-func (e *Engine) CreateForAgent(ctx context.Context, acc *account.Account, d Delegation, body []byte) (*auth.Authentication, error) {
+func (e *Engine) CreateForAgent(ctx context.Context, acc *account.Account, d Delegation,
+	body []byte) (*auth.Authentication, error) {
 	d.Completion = ""
 	req := &creation{Request: e.NewRequest(acc), api: txn.AgentsAPI, agent: &d.AgentSteps}
-	a, _, err := e.createOnce(ctx, req, agentsOperation, func(ctx context.Context) (*auth.Authentication, *BrowserAccess, error) {
-		a, err := e.createForAgent(ctx, req, &d, body)
-		return a, nil, err
-	})
+	a, _, err := e.createOnce(ctx, req, agentsOperation,
+		func(ctx context.Context) (*auth.Authentication, *BrowserAccess, error) {
+			a, err := e.createForAgent(ctx, req, &d, body)
+			return a, nil, err
+		})
 	return a, err
 }
 
 // createForAgent stores an authentication that waits for its agent.
-func (e *Engine) createForAgent(ctx context.Context, req *creation, d *Delegation, body []byte) (*auth.Authentication, error) {
+func (e *Engine) createForAgent(ctx context.Context, req *creation, d *Delegation,
+	body []byte) (*auth.Authentication, error) {
 	kept, original := slices.Clone(body), slices.Clone(body)
 	c, err := e.CheckAgents(req.Request, *req.agent, body)
 	if err := e.acceptCreation(ctx, req, c, err, original); err != nil {
@@ -67,7 +70,8 @@ func (e *Engine) createForAgent(ctx context.Context, req *creation, d *Delegatio
 	}
 	rec := e.newCreated(req)
 	rec.Agent = &txn.AgentRecord{
-		Request: sealCard(req.TransID(), d.secret(), kept), NotificationURL: d.NotificationURL, MethodURL: check.MethodURL(c.To.Peer, check.ACSVersion(c.To.Info, rec.Version)),
+		Request: sealCard(req.TransID(), d.secret(), kept), NotificationURL: d.NotificationURL,
+		MethodURL: check.MethodURL(c.To.Peer, check.ACSVersion(c.To.Info, rec.Version)),
 	}
 	if string(c.Message.RawAt("browserJavascriptEnabled")) == "false" { // 2.1.0 has no such element
 		rec.Agent.MethodURL = "" // such a browser cannot run it
@@ -76,7 +80,8 @@ func (e *Engine) createForAgent(ctx context.Context, req *creation, d *Delegatio
 }
 
 // AgentAuthentication is [auth.Engine.Authentication] for authentications of [Engine.CreateForAgent] alone.
-func (e *Engine) AgentAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error) {
+func (e *Engine) AgentAuthentication(ctx context.Context, acc *account.Account,
+	id string) (*auth.Authentication, error) {
 	a, err := e.ReadAuthentication(ctx, acc, strings.ToLower(id))
 	if err == nil && !a.IsForAgent {
 		a, err = nil, auth.ErrNoAuthentication
@@ -85,11 +90,11 @@ func (e *Engine) AgentAuthentication(ctx context.Context, acc *account.Account, 
 	return a, err
 }
 
-// AuthenticateForAgent sends the AReq of an authentication that [Engine.CreateForAgent] made. The body has members of the
-// AReq that were not known then. The request may be made again with [WithOnce], whose note says that the AReq may have
-// left. The error is one of those of Create, or auth.ErrNoAuthentication, ErrAlreadySent or ErrOtherKey. An
-// authentication that will never have an AReq, because it has expired or no directory has its card, is returned as it
-// is.
+// AuthenticateForAgent sends the AReq of an authentication that [Engine.CreateForAgent] made. The body has members
+// of the AReq that were not known then. The request may be made again with [WithOnce], whose note says that the
+// AReq may have left. The error is one of those of Create, or auth.ErrNoAuthentication, ErrAlreadySent or
+// ErrOtherKey. An authentication that will never have an AReq, because it has expired or no directory has its
+// card, is returned as it is.
 func (e *Engine) AuthenticateForAgent(
 	ctx context.Context, acc *account.Account, d Delegation, id string, body []byte,
 ) (*auth.Authentication, error) {
@@ -103,8 +108,8 @@ func (e *Engine) AuthenticateForAgent(
 	return a, err
 }
 
-// authenticateForAgent does the work of AuthenticateForAgent. The request is a repetition if an earlier one with the same
-// Idempotency-Key may have sent the AReq.
+// authenticateForAgent does the work of AuthenticateForAgent. The request is a repetition if an earlier one with the
+// same Idempotency-Key may have sent the AReq.
 func (e *Engine) authenticateForAgent(
 	ctx context.Context, req *creation, d *Delegation, isRepetition bool, body []byte,
 ) (*auth.Authentication, error) {
@@ -119,7 +124,8 @@ func (e *Engine) authenticateForAgent(
 	switch {
 	case err != nil:
 		return nil, err
-	case rec.Agent == nil, t.State == txn.Waiting && e.IsOver(rec), t.State == txn.Final && !rec.WasSent(), t.State != txn.Waiting && isRepetition:
+	case rec.Agent == nil, t.State == txn.Waiting && e.IsOver(rec), t.State == txn.Final && !rec.WasSent(),
+		t.State != txn.Waiting && isRepetition:
 		return a, nil
 	case t.State != txn.Waiting:
 		return nil, ErrAlreadySent
@@ -159,7 +165,8 @@ func (e *Engine) authenticateForAgent(
 	return e.ReadAuthentication(ctx, req.Account, t.ID)
 }
 
-// checkAgentsRequest makes the AReq of what the two requests of an agent tell, and checks it as that of any other request.
+// checkAgentsRequest makes the AReq of what the two requests of an agent tell, and checks it as
+// that of any other request.
 func (e *Engine) checkAgentsRequest(
 	req *creation, d *Delegation, t *store.Txn, rec *txn.Record, body []byte,
 ) (*check.Content, error) {
@@ -220,7 +227,8 @@ func (e *Engine) checkAgentsRequest(
 }
 
 // claimForAgent commits that the AReq leaves. Of any number of calls, on all nodes, one succeeds.
-func (e *Engine) claimForAgent(ctx context.Context, req *creation, c *auth.Claim, was *store.Txn, areq *message.Message) error {
+func (e *Engine) claimForAgent(ctx context.Context, req *creation, c *auth.Claim, was *store.Txn,
+	areq *message.Message) error {
 	c.Sent = e.JournaledAReq(areq)
 	mayLeave := false
 	_, err := e.NewWrite(*was, func(t *store.Txn) error {

@@ -19,8 +19,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// BrowserData are members of the AReq that the page of a browser has collected, by their names, each as text: headers as
-// the browser sent them, in any bytes, and acceptLanguage is the whole header. There is also challengeWindowSize.
+// BrowserData are members of the AReq that the page of a browser has collected, by their names, each as text: headers
+// as the browser sent them, in any bytes, and acceptLanguage is the whole header. There is also challengeWindowSize.
 type BrowserData map[string]string
 
 // A BrowserStep is where an authentication is for the browser.
@@ -28,18 +28,19 @@ type BrowserStep string
 
 // The steps.
 const (
-	StepBegin          BrowserStep = "begin"          // no browser has begun it
-	StepMethod         BrowserStep = "method"         // the 3DS Method runs
-	StepAuthentication BrowserStep = "authentication" // the AReq is on its way
-	StepSPC            BrowserStep = "spc"            // the browser's dialog for Secure Payment Confirmation is to be shown
-	StepChallenge      BrowserStep = "challenge"      // the issuer's page is to be shown
-	StepResult         BrowserStep = "result"         // the issuer has sent the browser back, and the result has not come
-	StepConfirm        BrowserStep = "confirm"        // a text of the issuer is to be shown and confirmed
+	StepBegin  BrowserStep = "begin"  // no browser has begun it
+	StepMethod BrowserStep = "method" // the 3DS Method runs
+	// the AReq is on its way
+	StepAuthentication BrowserStep = "authentication"
+	StepSPC            BrowserStep = "spc"       // the browser's dialog for Secure Payment Confirmation is to be shown
+	StepChallenge      BrowserStep = "challenge" // the issuer's page is to be shown
+	StepResult         BrowserStep = "result"    // the issuer has sent the browser back, and the result has not come
+	StepConfirm        BrowserStep = "confirm"   // a text of the issuer is to be shown and confirmed
 	StepEnd            BrowserStep = "end"
 )
 
-// stepOrder is the order of the steps, in which a browser sees them. After StepSPC it sees those from StepAuthentication
-// on again.
+// stepOrder is the order of the steps, in which a browser sees them. After StepSPC it sees those from
+// StepAuthentication on again.
 var stepOrder = []BrowserStep{
 	StepBegin, StepMethod, StepAuthentication, StepSPC, StepChallenge, StepResult, StepConfirm, StepEnd,
 }
@@ -69,8 +70,8 @@ type BrowserMethod struct {
 // A BrowserChallenge is the form that opens the issuer's page: CReq is the value of creq.
 type BrowserChallenge struct{ ACSURL, CReq, MessageVersion string }
 
-// A BrowserSPC is what the browser's dialog for Secure Payment Confirmation gets: webAuthnCredList and spcTransData of the
-// ARes, as they came.
+// A BrowserSPC is what the browser's dialog for Secure Payment Confirmation gets: webAuthnCredList and spcTransData of
+// the ARes, as they came.
 type BrowserSPC struct {
 	Credentials json.RawMessage `json:"credentials"`
 	Transaction json.RawMessage `json:"transaction"`
@@ -102,7 +103,8 @@ func (e *Engine) OpenBrowser(ctx context.Context, token string) (*BrowserView, e
 // BeginBrowser begins an authentication in a browser, with what its page has collected. The first call binds the
 // authentication to binding; if that is "", BeginBrowser makes a new one. The call may be repeated with the same
 // binding; with another one the error is ErrOtherBrowser.
-func (e *Engine) BeginBrowser(ctx context.Context, token, binding string, data BrowserData) (*BrowserView, string, error) {
+func (e *Engine) BeginBrowser(ctx context.Context, token, binding string,
+	data BrowserData) (*BrowserView, string, error) {
 	p, err := e.openPage(ctx, token)
 	if err != nil {
 		return nil, "", err
@@ -222,7 +224,8 @@ func (e *Engine) showView(ctx context.Context, p *page) *BrowserView {
 // addChallenge notes in the journal that the browser got the form that opens the issuer's page.
 func (e *Engine) addChallenge(p *page, form *BrowserChallenge) {
 	creq, _ := base64URL.DecodeString(form.CReq) // The form of the CReq is our own encoding, so it decodes.
-	e.AddMoment(&p.row, p.rec, journal.Shown, journal.Step{Step: "challenge"}, journal.Step{Step: "creq", Message: e.MaskedMessage(creq)})
+	e.AddMoment(&p.row, p.rec, journal.Shown, journal.Step{Step: "challenge"},
+		journal.Step{Step: "creq", Message: e.MaskedMessage(creq)})
 }
 
 // An SPCAnswer is what became of the browser's dialog for Secure Payment Confirmation.
@@ -265,8 +268,8 @@ func (e *Engine) ConfirmBrowser(ctx context.Context, token, binding string) (*Br
 	return e.viewOf(p), nil
 }
 
-// CancelBrowser ends the authentication: the shopper has cancelled. One that is over stays as it is. Where no browser has
-// begun, the one that cancels is bound to it, so that it hears of the end later, too.
+// CancelBrowser ends the authentication: the shopper has cancelled. One that is over stays as it is. Where no browser
+// has begun, the one that cancels is bound to it, so that it hears of the end later, too.
 func (e *Engine) CancelBrowser(ctx context.Context, token, binding string) (*BrowserView, error) {
 	p, err := e.openPage(ctx, token)
 	if err != nil {
@@ -303,7 +306,8 @@ func (e *Engine) EndBrowserChallenge(ctx context.Context, tag string) (*BrowserV
 	return e.viewOf(p), nil
 }
 
-// WaitAfterChallenge waits for a result that comes after the browser did, until ctx ends. It returns what there is then.
+// WaitAfterChallenge waits for a result that comes after the browser did, until ctx ends. It
+// returns what there is then.
 func (e *Engine) WaitAfterChallenge(ctx context.Context, tag string) (*BrowserView, error) {
 	through := context.WithoutCancel(ctx)
 	p, err := e.openTag(through, tag)
@@ -337,7 +341,8 @@ func (e *Engine) EndBrowserMethod(ctx context.Context, tag, threeDSMethodData st
 	if err != nil || json.Unmarshal(b, &said) != nil || !strings.EqualFold(said.ID, p.id) {
 		return auth.ErrNoAuthentication
 	}
-	if p.row.State != txn.Waiting || len(p.rec.Page.Binding) == 0 || p.rec.Page.IsMethodDone || e.isMethodOver(p.rec.Page) {
+	if p.row.State != txn.Waiting || len(p.rec.Page.Binding) == 0 || p.rec.Page.IsMethodDone ||
+		e.isMethodOver(p.rec.Page) {
 		return nil
 	}
 	return e.storePage(ctx, p, func(r *txn.PageRecord) { r.IsMethodDone = true })

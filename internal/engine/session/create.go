@@ -70,15 +70,17 @@ type creation struct {
 // Create begins an authentication: it fills in what the request leaves out, checks it as Explain does, and sends the
 // AReq of an app or of a 3RI request. The AReq of a browser waits for the page; BrowserAccess is then not nil. The
 // error is a *RefusedError, an *[auth.TooManyError], ErrNoRanges or [txn.ErrStoreUnreachable], or a fault of ours.
-func (e *Engine) Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *BrowserAccess, error) {
+func (e *Engine) Create(ctx context.Context, acc *account.Account,
+	body []byte) (*auth.Authentication, *BrowserAccess, error) {
 	req := &creation{Request: e.NewRequest(acc), api: txn.AuthenticationsAPI}
-	return e.createOnce(ctx, req, "authentications", func(ctx context.Context) (*auth.Authentication, *BrowserAccess, error) {
-		return e.create(ctx, req, body)
-	})
+	return e.createOnce(ctx, req, "authentications",
+		func(ctx context.Context) (*auth.Authentication, *BrowserAccess, error) {
+			return e.create(ctx, req, body)
+		})
 }
 
-// createOnce calls create unless an earlier attempt of the request has created an authentication, and records the end under
-// the name of an operation.
+// createOnce calls create unless an earlier attempt of the request has created an authentication, and records the end
+// under the name of an operation.
 func (e *Engine) createOnce(
 	ctx context.Context, req *creation, operation string,
 	create func(context.Context) (*auth.Authentication, *BrowserAccess, error),
@@ -95,7 +97,8 @@ func (e *Engine) createOnce(
 	return a, access, err
 }
 
-// noteAuthentication records how an operation on an authentication ended. The authentication is nil if there is an error.
+// noteAuthentication records how an operation on an authentication ended. The authentication is nil if there is an
+// error.
 func (e *Engine) noteAuthentication(ctx context.Context, operation string, a *auth.Authentication, err error) {
 	status, name := "", ""
 	if a != nil {
@@ -214,8 +217,9 @@ func refusedFor(err error) error {
 // newCreated returns the record of an authentication that was created and has not been sent.
 func (e *Engine) newCreated(req *creation) *txn.Record {
 	return &txn.Record{
-		Began: req.Start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(), Amount: req.LoggedAmount, Currency: req.LoggedCurrency,
-		API: req.api, Version: req.Version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
+		Began: req.Start.UnixMilli(), LookedUp: req.lookedUp.UnixMilli(), Amount: req.LoggedAmount,
+		Currency: req.LoggedCurrency, API: req.api, Version: req.Version.String(), Made: e.Now().UnixMilli(),
+		AReq:     []byte("{}"),
 		CardHash: e.HashCard(req.PAN),
 		BIN:      check.BINOf(req.PAN), Last4: req.PAN[len(req.PAN)-4:], Schemes: e.SchemesOf(e.Cards.Lookup(req.PAN)),
 		Changes: auth.DescribeChanges(req.Changes), Unkept: txn.UnkeptRules(req.Findings),
@@ -225,7 +229,8 @@ func (e *Engine) newCreated(req *creation) *txn.Record {
 
 // createNotEnrolled stores that a card is in no range. The authentication is over. The AReq is what would be sent if
 // there were a directory server.
-func (e *Engine) createNotEnrolled(ctx context.Context, req *creation, areq *message.Message) (*auth.Authentication, error) {
+func (e *Engine) createNotEnrolled(ctx context.Context, req *creation,
+	areq *message.Message) (*auth.Authentication, error) {
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, err
 	}
@@ -261,16 +266,18 @@ func (e *Engine) createRow(ctx context.Context, t *store.Txn, rec *txn.Record, k
 
 // createForBrowser stores an authentication that waits for a browser. The card is in its row, sealed with a key that
 // only the browser's token has.
-func (e *Engine) createForBrowser(ctx context.Context, req *creation, c *check.Content) (*auth.Authentication, *BrowserAccess, error) {
+func (e *Engine) createForBrowser(ctx context.Context, req *creation,
+	c *check.Content) (*auth.Authentication, *BrowserAccess, error) {
 	if err := e.noteID(ctx, req); err != nil {
 		return nil, nil, err
 	}
 	token, secret := newToken(req.TransID(), req.once.randomOf(e))
 	rec := e.newCreated(req)
 	rec.Page = &txn.PageRecord{
-		Token: e.Sealer.Digest(tokenText(req.TransID(), secret)), Card: sealCard(req.TransID(), secret, c.AReq.WithoutPlaceholders()),
-		Awaited: req.Awaited, ReturnURL: req.ReturnURL,
-		MethodURL: check.MethodURL(c.To.Peer, check.ACSVersion(c.To.Info, rec.Version)), Amount: c.AReq.Text("purchaseAmount"), Exponent: c.AReq.Text("purchaseExponent"),
+		Token: e.Sealer.Digest(tokenText(req.TransID(), secret)),
+		Card:  sealCard(req.TransID(), secret, c.AReq.WithoutPlaceholders()), Awaited: req.Awaited, ReturnURL: req.ReturnURL,
+		MethodURL: check.MethodURL(c.To.Peer, check.ACSVersion(c.To.Info, rec.Version)),
+		Amount:    c.AReq.Text("purchaseAmount"), Exponent: c.AReq.Text("purchaseExponent"),
 	}
 	if !slices.Contains(req.Awaited, "browserLanguage") {
 		rec.Page.Language = c.AReq.Text("browserLanguage")
@@ -284,7 +291,8 @@ func (e *Engine) createForBrowser(ctx context.Context, req *creation, c *check.C
 }
 
 // createWaiting stores an authentication whose AReq waits for a browser or an agent.
-func (e *Engine) createWaiting(ctx context.Context, req *creation, c *check.Content, rec *txn.Record) (*auth.Authentication, error) {
+func (e *Engine) createWaiting(ctx context.Context, req *creation, c *check.Content,
+	rec *txn.Record) (*auth.Authentication, error) {
 	rec.AReq = c.AReq.Facts()
 	rec.SetPurchase(c.AReq)
 	t := store.Txn{ID: req.TransID(), Owner: req.Account.Merchant.Name, Scheme: c.To.Peer.Scheme, State: txn.Waiting}
@@ -391,8 +399,8 @@ func (e *Engine) Cancel(ctx context.Context, acc *account.Account, id string) (*
 	return e.Authentication(ctx, acc, id)
 }
 
-// cancelRow moves the row of an authentication to Cancelled. If no browser has begun it, that of binding is bound to it; ""
-// means that the merchant cancels.
+// cancelRow moves the row of an authentication to Cancelled. If no browser has begun it, that of binding is bound to
+// it; "" means that the merchant cancels.
 func (e *Engine) cancelRow(ctx context.Context, was *store.Txn, binding string) error {
 	_, err := e.NewWrite(*was, e.OnRecord(func(t *store.Txn, rec *txn.Record) error {
 		if e.StatusOf(t, rec).IsFinal() {

@@ -20,7 +20,9 @@ import (
 func readBrowser(r *txn.Record, data BrowserData) {
 	kept, changes := readBrowserData(data, r.MessageVersion())
 	r.Page.Data = kept
-	changes = slices.DeleteFunc(changes, func(c message.Change) bool { return !slices.Contains(r.Page.Awaited, c.Path.Name()) })
+	changes = slices.DeleteFunc(changes, func(c message.Change) bool {
+		return !slices.Contains(r.Page.Awaited, c.Path.Name())
+	})
 	r.Changes = append(r.Changes, auth.DescribeChanges(changes)...)
 	for _, c := range changes {
 		n := api.Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
@@ -72,7 +74,8 @@ func readBrowserData(data BrowserData, v message.Version) (BrowserData, []messag
 		changes = append(changes, message.Change{Path: message.Path(name), What: what})
 	}
 	for _, name := range slices.Sorted(maps.Keys(data)) {
-		isKept := check.IsBrowserMember(name) || slices.Contains(pageMembers, name) || name == "challengeWindowSize" || name == canShowSPC
+		isKept := check.IsBrowserMember(name) || slices.Contains(pageMembers, name) || name == "challengeWindowSize" ||
+			name == canShowSPC
 		if !isKept || data[name] == "" {
 			continue
 		}
@@ -140,7 +143,9 @@ func readLanguages(kept BrowserData, v message.Version) (changes []languageChang
 	const own, accepted = "browserLanguage", "acceptLanguage"
 	f := message.TableOf(message.AReq, message.V231).Field(accepted)
 	all := message.LanguageTags(kept[accepted])
-	tags := slices.DeleteFunc(slices.Clone(all), func(tag string) bool { return len(tag) > f.ItemMax || !languageRange.MatchString(tag) })
+	tags := slices.DeleteFunc(slices.Clone(all), func(tag string) bool {
+		return len(tag) > f.ItemMax || !languageRange.MatchString(tag)
+	})
 	tags = tags[:min(len(tags), f.Max)]
 	if len(tags) < len(all) && v >= message.V231 {
 		changes = append(changes, languageChange{accepted, changeTags})

@@ -69,7 +69,8 @@ func (e *Engine) tagOf(id string) string {
 	return base64URL.EncodeToString(append(idBytes(id), e.Sealer.Digest(tagText(id))...))
 }
 
-// cardKey returns the cipher for the card of an authentication. Its key is made of the token's secret, which rests nowhere.
+// cardKey returns the cipher for the card of an authentication. Its key is made of the token's
+// secret, which rests nowhere.
 func cardKey(id string, secret []byte) cipher.AEAD {
 	key, err := hkdf.Key(sha256.New, secret, nil, "threeds card until the AReq "+id, secretLen)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// The second AReq of Secure Payment Confirmation (SPC) comes from the requestor, as a follow-up authentication, unless a
-// page of ours shows the browser's dialog. Then the server itself sends it, once on all nodes together.
+// The second AReq of Secure Payment Confirmation (SPC) comes from the requestor, as a follow-up authentication, unless
+// a page of ours shows the browser's dialog. Then the server itself sends it, once on all nodes together.
 
 // spcGrace is how long after SPCTime the second AReq may leave at the latest.
 const spcGrace = 2 * time.Minute
@@ -32,7 +32,9 @@ var ErrBusy = errors.New("auth: too many AReqs are on their way")
 func (e *Engine) secondOf(p *page, areq []byte, pan string) func(context.Context, *auth.Claim) error {
 	return func(ctx context.Context, c *auth.Claim) error {
 		id := e.NewID(e.Now(), 0, check.NumberOf(c.Peer.Scheme), c.Merchant, pan)
-		row := store.Txn{ID: id, Owner: c.Merchant, Scheme: c.Peer.Scheme, State: txn.Second, Expires: e.ExpiryIn(check.SPCTime + spcGrace)}
+		row := store.Txn{
+			ID: id, Owner: c.Merchant, Scheme: c.Peer.Scheme, State: txn.Second, Expires: e.ExpiryIn(check.SPCTime + spcGrace),
+		}
 		second := txn.SecondRecord{First: c.RowID(), Card: sealCard(id, p.secret, areq)}
 		if err := e.Seal(&row, second); err != nil {
 			return err
@@ -147,8 +149,8 @@ func (e *Engine) openSecond(ctx context.Context, p *page) (row store.Txn, text [
 	return row, text, err
 }
 
-// claimSecond is the first of two permissions for a second AReq: the row of the authentication goes from the wait for SPC
-// to Sent. A later call finds the row in another state.
+// claimSecond is the first of two permissions for a second AReq: the row of the authentication goes from the wait for
+// SPC to Sent. A later call finds the row in another state.
 func (e *Engine) claimSecond(ctx context.Context, p *page, c *auth.Claim, areq *message.Message, outcome string) error {
 	c.Sent = e.JournaledAReq(areq)
 	mayLeave := false
@@ -221,7 +223,8 @@ func (e *Engine) buildSecond(p *page, text []byte, answer *SPCAnswer) (check.Tar
 	switch answer.Incomplete {
 	case "":
 		appendEntry(msg, authInfo, map[string]any{
-			"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": e.Now().UTC().Format(layout), "threeDSReqAuthData": answer.Assertion,
+			"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": e.Now().UTC().Format(layout),
+			"threeDSReqAuthData": answer.Assertion,
 		})
 	case "03":
 		msg.Set(authInfo, "")

@@ -64,7 +64,8 @@ func (e *Engine) startSending(p *page) {
 	})
 }
 
-// sendFromPage sends the AReq of an authentication. It returns false if that is to be tried again: nothing has left then.
+// sendFromPage sends the AReq of an authentication. It returns false if that is to be tried again:
+// nothing has left then.
 func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
 	text, err := cardKey(p.id, p.secret).Open(nil, nil, p.rec.Page.Card, nil)
 	if err != nil {
@@ -256,8 +257,8 @@ func (e *Engine) targetOfPage(p *page, pan string) (check.Target, error) {
 // pageMembers are members that a page may add.
 var pageMembers = []string{"threeDSMethodId"}
 
-// claimWaiting returns the record of a row that waits for its AReq, with what is kept of the one that is about to leave.
-// The error is ErrArrow if the row does not wait, and store.ErrNotFound if its time is over.
+// claimWaiting returns the record of a row that waits for its AReq, with what is kept of the one that is about to
+// leave. The error is ErrArrow if the row does not wait, and store.ErrNotFound if its time is over.
 func (e *Engine) claimWaiting(t *store.Txn, v message.Version, areq *message.Message) (*txn.Record, error) {
 	if t.State != txn.Waiting {
 		return nil, txn.ErrArrow
@@ -269,6 +270,7 @@ func (e *Engine) claimWaiting(t *store.Txn, v message.Version, areq *message.Mes
 	if e.IsOver(rec) {
 		return nil, store.ErrNotFound
 	}
-	rec.Sent, rec.AReq, rec.Purchase = e.Now().UnixMilli(), areq.Facts(), e.PurchaseOf(t.ID, areq.Text("acctNumber"), v, areq)
+	rec.Sent, rec.AReq, rec.Purchase = e.Now().UnixMilli(), areq.Facts(),
+		e.PurchaseOf(t.ID, areq.Text("acctNumber"), v, areq)
 	return rec, nil
 }

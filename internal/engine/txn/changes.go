@@ -94,7 +94,8 @@ func (n *changeNotifier) notify(id string) {
 
 // errPutBack says that a row is older than the result that was acknowledged for it. A seal cannot show that, since the
 // row was valid once.
-var errPutBack = errors.New("auth: the row is older than its result: it was put back, or the database has lost a commit")
+var errPutBack = errors.New(
+	"auth: the row is older than its result: it was put back, or the database has lost a commit")
 
 // Acknowledged remembers the results that this process has acknowledged to directory servers, as long as there
 // is room. Its zero value is ready to use, and it is safe for concurrent use. Engines that follow each other in

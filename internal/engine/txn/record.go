@@ -17,15 +17,16 @@ import (
 // a card number. Of the AReq it keeps only the facts that later messages are checked against. If a follow-up
 // authentication may come, it also keeps the purchase, with a digest of the card.
 type Record struct {
-	API      string    `json:",omitzero"` // that it was made with; "" is /auth
-	Version  string    // of the transaction; "" if no directory has the card
-	BIN      string    `json:",omitzero"` // the beginning of the card number, as far as it may be shown
-	Last4    string    `json:",omitzero"` // the end of the card number
-	Began    int64     `json:",omitzero"` // when its request came, Unix milliseconds
-	LookedUp int64     `json:",omitzero"` // when its card range was found, Unix milliseconds
-	Made     int64     `json:",omitzero"` // when it was created, if that was before Sent, Unix milliseconds
-	Sent     int64     // when the id was claimed, just before the AReq leaves, Unix milliseconds
-	Until    int64     `json:",omitzero"` // when all but the id is forgotten, Unix milliseconds; 0: not before the row expires
+	API      string `json:",omitzero"` // that it was made with; "" is /auth
+	Version  string // of the transaction; "" if no directory has the card
+	BIN      string `json:",omitzero"` // the beginning of the card number, as far as it may be shown
+	Last4    string `json:",omitzero"` // the end of the card number
+	Began    int64  `json:",omitzero"` // when its request came, Unix milliseconds
+	LookedUp int64  `json:",omitzero"` // when its card range was found, Unix milliseconds
+	Made     int64  `json:",omitzero"` // when it was created, if that was before Sent, Unix milliseconds
+	Sent     int64  // when the id was claimed, just before the AReq leaves, Unix milliseconds
+	// when all but the id is forgotten, Unix milliseconds; 0: not before the row expires
+	Until    int64     `json:",omitzero"`
 	AReq     []byte    // facts of the request, JSON
 	Purchase *Purchase `json:",omitzero"` // when a follow-up authentication may come
 	ARes     []byte    `json:",omitzero"` // the answer, byte for byte as it came
@@ -33,7 +34,8 @@ type Record struct {
 	Erro     []byte    `json:",omitzero"` // with which the DS gave the transaction up
 	Answered int64     `json:",omitzero"` // when the ARes came, or was given up, Unix milliseconds
 	CardHash []byte    `json:",omitzero"` // by which the journal finds the card
-	Ended    int64     `json:",omitzero"` // when it came to its end, Unix milliseconds; 0: it has not, or not before a wait is over
+	// when it came to its end, Unix milliseconds; 0: it has not, or not before a wait is over
+	Ended int64 `json:",omitzero"`
 
 	Failure *api.OutcomeError `json:",omitzero"` // with which the authentication failed, its texts as the journal has them
 
@@ -161,7 +163,8 @@ func (r *Record) CreatedAt() time.Time {
 
 // SetPurchase keeps what an AReq says of the purchase and the merchant.
 func (r *Record) SetPurchase(areq *message.Message) {
-	r.Amount, r.Currency, r.Exponent = areq.Text("purchaseAmount"), areq.Text("purchaseCurrency"), areq.Text("purchaseExponent")
+	r.Amount, r.Currency, r.Exponent = areq.Text("purchaseAmount"), areq.Text("purchaseCurrency"),
+		areq.Text("purchaseExponent")
 	r.AcquirerMerchant = areq.Text("acquirerMerchantID")
 }
 
@@ -204,10 +207,11 @@ type PageRecord struct {
 	MethodURL    string            `json:",omitzero"`
 	MethodEnds   int64             `json:",omitzero"` // when the 3DS Method is over at the latest, Unix milliseconds
 	IsMethodDone bool              `json:",omitzero"` // its notification has come
-	Shown        int64             `json:",omitzero"` // when the browser first got the form that opens the issuer's page, Unix milliseconds
-	Returned     int64             `json:",omitzero"` // when the issuer sent the browser back, Unix milliseconds
-	IsConfirmed  bool              `json:",omitzero"` // the text of the issuer was shown
-	SPC          *SPCRecord        `json:",omitzero"` // since the issuer has asked for Secure Payment Confirmation
+	// when the browser first got the form that opens the issuer's page, Unix milliseconds
+	Shown       int64      `json:",omitzero"`
+	Returned    int64      `json:",omitzero"` // when the issuer sent the browser back, Unix milliseconds
+	IsConfirmed bool       `json:",omitzero"` // the text of the issuer was shown
+	SPC         *SPCRecord `json:",omitzero"` // since the issuer has asked for Secure Payment Confirmation
 }
 
 // HasScript reports whether the page may run scripts.
@@ -239,8 +243,9 @@ type SPCRecord struct {
 // A SecondRecord is what a row in the state Second keeps.
 type SecondRecord struct {
 	First string // the id of the row that has the authentication
-	Card  []byte `json:",omitzero"` // the first AReq, sealed under the secret of the token; gone once the second may have left
-	Sent  int64  `json:",omitzero"` // when the second AReq may have left, Unix milliseconds
+	// the first AReq, sealed under the secret of the token; gone once the second may have left
+	Card []byte `json:",omitzero"`
+	Sent int64  `json:",omitzero"` // when the second AReq may have left, Unix milliseconds
 }
 
 // SPCConfirmed is the Outcome of a dialog that gave an assertion.

@@ -102,8 +102,8 @@ func (r *Rows) Unseal(t *store.Txn) (*Record, error) {
 	return rec, nil
 }
 
-// Sealed returns the record of a transaction to those who only read it: what Seal was given, if the transaction is on its
-// way to the store.
+// Sealed returns the record of a transaction to those who only read it: what Seal was given, if the transaction is
+// on its way to the store.
 func (r *Rows) Sealed(t *store.Txn) (*Record, error) {
 	if rec, ok := t.Plain.(*Record); ok {
 		return rec, nil

@@ -29,8 +29,9 @@ const (
 
 // The states of rows that are no transactions. They never change.
 const (
-	Leg        store.State = "leg"        // it holds a first authentication, for its follow-up
-	Second     store.State = "second"     // it stands under the id of the second AReq of SPC; the authentication has the row of its first id
+	Leg store.State = "leg" // it holds a first authentication, for its follow-up
+	// it stands under the id of the second AReq of SPC; the authentication has the row of its first id
+	Second     store.State = "second"
 	Operations store.State = "operations" // it holds a sequence of operation messages
 )
 

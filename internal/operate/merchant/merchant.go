@@ -171,13 +171,14 @@ func (r *Registry) Get(ctx context.Context, name string) (Entry, error) {
 	return all[i], nil
 }
 
-// Check returns the merchant as it is stored, with values in their usual form, or an error with all that is wrong with it.
+// Check returns the merchant as it is stored, with values in their usual form, or an error with all
+// that is wrong with it.
 func (r *Registry) Check(m account.Merchant) (account.Merchant, error) {
 	return r.CheckProfile(m, r.Schemes)
 }
 
-// Put stores a merchant. version is that of the Entry that was changed, or empty to add one that is not there. The error
-// is that of Check if values are wrong, or has ErrInFile, ErrExists, ErrNotFound, ErrRefused or ErrChanged in it.
+// Put stores a merchant. version is that of the Entry that was changed, or empty to add one that is not there. The
+// error is that of Check if values are wrong, or has ErrInFile, ErrExists, ErrNotFound, ErrRefused or ErrChanged in it.
 func (r *Registry) Put(ctx context.Context, m account.Merchant, version string) (Entry, error) {
 	m, err := r.Check(m)
 	if err != nil {

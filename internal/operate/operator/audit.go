@@ -29,8 +29,8 @@ type Entry struct {
 	After  any       `json:"after,omitempty"`
 }
 
-// appendTries is how often an entry is tried to be appended when other nodes append at the same time. One of those tries
-// succeeds each time, so that only a node that is much slower than the others needs many.
+// appendTries is how often an entry is tried to be appended when other nodes append at the same time. One of those
+// tries succeeds each time, so that only a node that is much slower than the others needs many.
 const appendTries = 1000
 
 // ErrBusy says that other nodes have appended to the audit trail all the time.
@@ -38,8 +38,8 @@ var ErrBusy = errors.New("operator: the audit trail is busy")
 
 // Record appends an entry to the audit trail. Its Seq and At are set here. It is durable when Record has returned nil.
 //
-// A service appends one entry at a time, in the order of the calls: those of many requests would otherwise take the place
-// at the end from each other again and again.
+// A service appends one entry at a time, in the order of the calls: those of many requests would otherwise take the
+// place at the end from each other again and again.
 func (s *Service) Record(ctx context.Context, e Entry) error {
 	s.appending.Lock()
 	defer s.appending.Unlock()
@@ -71,7 +71,8 @@ func (s *Service) appendAfter(ctx context.Context, last *store.AuditEntry, e Ent
 		return fmt.Errorf("audit entry: %w", err)
 	}
 	data = cardnumber.ScrubJSON(data)
-	return s.Store.AppendAudit(ctx, store.AuditEntry{Seq: e.Seq, At: e.At, Link: s.linkOf(e.Seq, LinkOf(last.Link), data), Data: data})
+	return s.Store.AppendAudit(ctx,
+		store.AuditEntry{Seq: e.Seq, At: e.At, Link: s.linkOf(e.Seq, LinkOf(last.Link), data), Data: data})
 }
 
 // saltLen is the length of the salt of an entry. A digest with a salt does not give away what somebody could guess.
@@ -91,7 +92,8 @@ func LinkOf(kept []byte) []byte {
 	return link
 }
 
-// splitLink returns the salt, the link and its MAC of what a store keeps. Nothing is left of what somebody has cut short.
+// splitLink returns the salt, the link and its MAC of what a store keeps. Nothing is left of what
+// somebody has cut short.
 func splitLink(kept []byte) (salt, link, mac []byte) {
 	n := min(saltLen, len(kept))
 	m := min(n+sha256.Size, len(kept))
@@ -107,7 +109,8 @@ type Query struct {
 }
 
 func (q *Query) wants(e *Entry) bool {
-	return (q.From.IsZero() || !e.At.Before(q.From)) && (q.To.IsZero() || e.At.Before(q.To)) && (q.Who == "" || q.Who == e.Who) && (q.Action == "" || q.Action == e.Action) &&
+	return (q.From.IsZero() || !e.At.Before(q.From)) && (q.To.IsZero() || e.At.Before(q.To)) &&
+		(q.Who == "" || q.Who == e.Who) && (q.Action == "" || q.Action == e.Action) &&
 		(q.Object == "" || q.Object == e.Object)
 }
 

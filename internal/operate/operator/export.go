@@ -16,9 +16,10 @@ import (
 // signed is the action of an entry that has the seal of days that are over.
 const signed = journal.TrailSignature
 
-// Export writes the audit trail in the form of an export of the journal, the oldest entry first, and returns how many
-// entries it has with their content. Those that the query does not want are links alone; its Before and Limit do not
-// count. An entry that is not as it was written is a [*journal.ChainError], after everything but the signature was written.
+// Export writes the audit trail in the form of an export of the journal, the oldest entry first, and returns how
+// many entries it has with their content. Those that the query does not want are links alone; its Before and Limit
+// do not count. An entry that is not as it was written is a [*journal.ChainError], after everything but the
+// signature was written.
 func (s *Service) Export(ctx context.Context, to io.Writer, keys *journal.Keys, q Query) (int, error) {
 	t := trail{service: s, query: &q, seals: map[int64]*journal.Seal{}}
 	if err := t.readSeals(ctx, keys); err != nil {
@@ -87,7 +88,8 @@ func readSeal(data []byte) *journal.Seal {
 func chained(row *store.AuditEntry) journal.ExportedEntry {
 	salt, link, mac := splitLink(row.Link)
 	return journal.ExportedEntry{
-		Chain: journal.AuditChain, Seq: row.Seq, Link: link, MAC: mac, Digest: journal.DigestOf(salt, row.Data), Salt: salt, Content: row.Data,
+		Chain: journal.AuditChain, Seq: row.Seq, Link: link, MAC: mac, Digest: journal.DigestOf(salt, row.Data), Salt: salt,
+		Content: row.Data,
 	}
 }
 
@@ -114,8 +116,8 @@ type checkedTrail struct {
 	expected journal.ChainEnd // how far the trail has come, as others know it
 }
 
-// ExpectTrail says how far the audit trail has come, as the seals of the journal have it. A trail that is shorter, or another
-// one, is not as it was written.
+// ExpectTrail says how far the audit trail has come, as the seals of the journal have it. A trail that is shorter, or
+// another one, is not as it was written.
 func (s *Service) ExpectTrail(end journal.ChainEnd) {
 	c := &s.checked
 	c.mu.Lock()
@@ -129,8 +131,8 @@ func (s *Service) ExpectTrail(end journal.ChainEnd) {
 	}
 }
 
-// CheckTrail checks what came to the audit trail since the last call, and that what was checked before is still there. It
-// returns the end of the trail. What is not as it was written is a [*journal.ChainError], also the next time.
+// CheckTrail checks what came to the audit trail since the last call, and that what was checked before is still there.
+// It returns the end of the trail. What is not as it was written is a [*journal.ChainError], also the next time.
 func (s *Service) CheckTrail(ctx context.Context) (journal.ChainEnd, error) {
 	s.checked.mu.Lock()
 	defer s.checked.mu.Unlock()
@@ -194,9 +196,9 @@ func (c *checkedTrail) note(keys *journal.Keys, row *store.AuditEntry) {
 	}
 }
 
-// SignDay checks the audit trail, and signs it up to its last entry before a day, unless that was done or nothing came but
-// the last signature. The seal is an entry of the trail itself, of the node who. A trail that is not as it was written is
-// not signed.
+// SignDay checks the audit trail, and signs it up to its last entry before a day, unless that was done or nothing came
+// but the last signature. The seal is an entry of the trail itself, of the node who. A trail that is not as it was
+// written is not signed.
 func (s *Service) SignDay(ctx context.Context, who string, day time.Time) error {
 	s.appending.Lock()
 	defer s.appending.Unlock()
@@ -216,7 +218,8 @@ func (s *Service) SignDay(ctx context.Context, who string, day time.Time) error 
 			first = dayBehind(s.checked.lastDay)
 		}
 		_, link, _ := splitLink(last.Link)
-		seal := s.Keys.SignDay(first, until, journal.ChainEnd{Chain: journal.AuditChain, Seq: last.Seq, Link: link}, s.Now(), who)
+		seal := s.Keys.SignDay(first, until,
+			journal.ChainEnd{Chain: journal.AuditChain, Seq: last.Seq, Link: link}, s.Now(), who)
 		err = s.appendAfter(ctx, newest, Entry{Who: who, Action: signed, Object: last.At.Format(time.DateOnly), After: seal})
 		if !errors.Is(err, store.ErrExists) {
 			return err
@@ -234,8 +237,8 @@ func dayBehind(day string) string {
 	return at.AddDate(0, 0, 1).Format(time.DateOnly)
 }
 
-// findUnsigned returns the last entry before a day, or nil if there is none or it was signed, and the newest entry of all.
-// The entry of a signature needs none unless others stand between it and the entry that it is about.
+// findUnsigned returns the last entry before a day, or nil if there is none or it was signed, and the newest entry of
+// all. The entry of a signature needs none unless others stand between it and the entry that it is about.
 func (s *Service) findUnsigned(ctx context.Context, day time.Time) (last, newest *store.AuditEntry, err error) {
 	rows, err := s.Store.AuditEntries(ctx, store.AuditQuery{To: day, Limit: 1})
 	if err != nil || len(rows) == 0 {

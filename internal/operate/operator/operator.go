@@ -121,8 +121,8 @@ type Service struct {
 	Store  Store
 	Sealer store.Sealer
 	Now    func() time.Time
-	// Keys are those of the journal, under which each entry of the audit trail is linked. Nil makes links without a MAC, which
-	// no check of the trail takes.
+	// Keys are those of the journal, under which each entry of the audit trail is linked. Nil makes links without a MAC,
+	// which no check of the trail takes.
 	Keys *journal.Keys
 
 	appending sync.Mutex // is held while an entry is appended to the audit trail

@@ -30,13 +30,15 @@ const OIDCPrefix = "oidc:"
 
 // A User is a person who may log in to the console.
 type User struct {
-	Name     string            `json:"name"` // with passkeys a name as CheckTokenName wants it, else OIDCPrefix and the subject
-	Role     Role              `json:"role"`
-	Merchant string            `json:"merchant,omitzero"` // the only merchant whose data the user may see; "" means all
-	Label    string            `json:"label,omitzero"`    // what the issuer calls the user
-	Created  time.Time         `json:"created"`
-	Handle   []byte            `json:"-"` // random, stays the same: what passkeys know the user by
-	Epoch    []byte            `json:"-"` // random, new with each change of role or merchant: sessions of another have ended
+	// with passkeys a name as CheckTokenName wants it, else OIDCPrefix and the subject
+	Name     string    `json:"name"`
+	Role     Role      `json:"role"`
+	Merchant string    `json:"merchant,omitzero"` // the only merchant whose data the user may see; "" means all
+	Label    string    `json:"label,omitzero"`    // what the issuer calls the user
+	Created  time.Time `json:"created"`
+	Handle   []byte    `json:"-"` // random, stays the same: what passkeys know the user by
+	// random, new with each change of role or merchant: sessions of another have ended
+	Epoch    []byte            `json:"-"`
 	Passkeys []json.RawMessage `json:"-"` // opaque
 	IsSealed bool              `json:"sealed"`
 }
@@ -98,7 +100,8 @@ func (s *Service) openUser(row *store.Object) User {
 	if err := s.open(row, &sealed); err != nil {
 		return User{Name: row.ID}
 	}
-	return User{row.ID, sealed.Role, sealed.Merchant, sealed.Label, sealed.Created, sealed.Handle, sealed.Epoch, sealed.Passkeys, true}
+	return User{row.ID, sealed.Role, sealed.Merchant, sealed.Label, sealed.Created, sealed.Handle, sealed.Epoch,
+		sealed.Passkeys, true}
 }
 
 // Users returns all users by name. If the row of a user was changed, only the name is there.
@@ -143,7 +146,8 @@ const changeTries = 10
 // ChangeUser calls change on a user, and returns the user as it was and as it is now. If the role or the merchant
 // changes, the sessions of the user end. change may run more than once. If it returns an error, ChangeUser returns that
 // error and changes nothing.
-func (s *Service) ChangeUser(ctx context.Context, name string, change func(*User) error) (before, after User, err error) {
+func (s *Service) ChangeUser(ctx context.Context, name string,
+	change func(*User) error) (before, after User, err error) {
 	for range changeTries {
 		row, err := s.Store.Object(ctx, store.UserObjects, name)
 		if err != nil {
@@ -230,7 +234,8 @@ func (s *Service) FindInvitation(ctx context.Context, secret string) (Invitation
 
 // UseInvitation ends an invitation, and adds the passkey to its user. Of several calls at once one succeeds, the others
 // return ErrNoInvitation. A new user has the handle that the passkey was made for.
-func (s *Service) UseInvitation(ctx context.Context, secret string, handle []byte, passkey json.RawMessage) (User, error) {
+func (s *Service) UseInvitation(ctx context.Context, secret string, handle []byte,
+	passkey json.RawMessage) (User, error) {
 	i, err := s.FindInvitation(ctx, secret)
 	if err != nil {
 		return User{}, err
@@ -268,7 +273,8 @@ type sealedSession struct {
 
 // StartSession starts a session of a user and returns its secret. groups are those that the issuer of OpenID Connect
 // has named.
-func (s *Service) StartSession(ctx context.Context, u *User, groups []string, life time.Duration) (secret string, err error) {
+func (s *Service) StartSession(ctx context.Context, u *User, groups []string,
+	life time.Duration) (secret string, err error) {
 	secret = NewSecret()
 	row := store.Object{
 		Kind: store.SessionObjects, ID: idOfSecret(secret), Expires: s.Now().Add(life).UTC().Truncate(time.Millisecond),
@@ -306,5 +312,6 @@ func (s *Service) EndSession(ctx context.Context, secret string) error {
 
 // SpendOnce returns nil the first time that it is called with an ID until it expires, and store.ErrExists later.
 func (s *Service) SpendOnce(ctx context.Context, id string, expires time.Time) error {
-	return s.Store.AddObject(ctx, store.Object{Kind: store.CeremonyObjects, ID: idOfSecret(id), Expires: expires.UTC().Truncate(time.Millisecond)})
+	return s.Store.AddObject(ctx,
+		store.Object{Kind: store.CeremonyObjects, ID: idOfSecret(id), Expires: expires.UTC().Truncate(time.Millisecond)})
 }

@@ -40,7 +40,8 @@ func directoryActs() []Act {
 
 // AcceptRanges makes the nodes use the card ranges of a scheme that are held back. held is the number of the generation
 // that the actor has seen; 0 means whichever is held back. It returns the status before.
-func (a *Acts) AcceptRanges(ctx context.Context, by operator.Actor, scheme string, held int64) (directory.RefreshStatus, error) {
+func (a *Acts) AcceptRanges(ctx context.Context, by operator.Actor, scheme string,
+	held int64) (directory.RefreshStatus, error) {
 	if err := Find("ranges accept").Check(&by); err != nil {
 		return directory.RefreshStatus{}, err
 	}
@@ -83,9 +84,10 @@ func (a *Acts) requestRanges(ctx context.Context, scheme string, wanted director
 	return err
 }
 
-// ImportRanges makes card ranges the newest generation of a scheme. It returns the number of the generation, and the status
-// before.
-func (a *Acts) ImportRanges(ctx context.Context, by operator.Actor, scheme string, g *ranges.Generation) (int64, directory.RefreshStatus, error) {
+// ImportRanges makes card ranges the newest generation of a scheme. It returns the number of the generation,
+// and the status before.
+func (a *Acts) ImportRanges(ctx context.Context, by operator.Actor, scheme string,
+	g *ranges.Generation) (int64, directory.RefreshStatus, error) {
 	if err := Find("ranges import").Check(&by); err != nil {
 		return 0, directory.RefreshStatus{}, err
 	}
@@ -128,45 +130,51 @@ func (a *Acts) changeCertificates(ctx context.Context, by operator.Actor, act, s
 	return status, certificateRefusal(err)
 }
 
-// RequestCertificate makes a key and returns the request for its certificate. Without a subject it is for the host of the
-// listener for results, at resultsURL.
-func (a *Acts) RequestCertificate(ctx context.Context, by operator.Actor, scheme string, spec clientcert.Spec, resultsURL string) (csr []byte, status clientcert.Status, err error) {
-	status, err = a.changeCertificates(ctx, by, "cert request", scheme, func(record clientcert.Recorder) (clientcert.Status, error) {
-		if spec.Subject == "" {
-			was, err := a.Certificates.Status(ctx, scheme)
-			if err != nil {
-				return was, err
+// RequestCertificate makes a key and returns the request for its certificate. Without a subject it is for the host of
+// the listener for results, at resultsURL.
+func (a *Acts) RequestCertificate(ctx context.Context, by operator.Actor, scheme string, spec clientcert.Spec,
+	resultsURL string) (csr []byte, status clientcert.Status, err error) {
+	status, err = a.changeCertificates(ctx, by, "cert request", scheme,
+		func(record clientcert.Recorder) (clientcert.Status, error) {
+			if spec.Subject == "" {
+				was, err := a.Certificates.Status(ctx, scheme)
+				if err != nil {
+					return was, err
+				}
+				spec.Subject = was.DefaultSubject(resultsURL)
 			}
-			spec.Subject = was.DefaultSubject(resultsURL)
-		}
-		var after clientcert.Status
-		var err error
-		csr, after, err = a.Certificates.Request(ctx, scheme, spec, record)
-		return after, err
-	})
+			var after clientcert.Status
+			var err error
+			csr, after, err = a.Certificates.Request(ctx, scheme, spec, record)
+			return after, err
+		})
 	return csr, status, err
 }
 
 // InstallCertificate installs a certificate with those of the CAs behind it, in PEM. It comes into use at a time; the
 // zero time means when it is activated. roots are the CAs that the directory server may have.
-func (a *Acts) InstallCertificate(ctx context.Context, by operator.Actor, scheme string, file []byte, at time.Time, roots []*x509.Certificate) (clientcert.Status, error) {
-	return a.changeCertificates(ctx, by, "cert install", scheme, func(record clientcert.Recorder) (clientcert.Status, error) {
-		return a.Certificates.Install(ctx, scheme, file, at, roots, record)
-	})
+func (a *Acts) InstallCertificate(ctx context.Context, by operator.Actor, scheme string, file []byte, at time.Time,
+	roots []*x509.Certificate) (clientcert.Status, error) {
+	return a.changeCertificates(ctx, by, "cert install", scheme,
+		func(record clientcert.Recorder) (clientcert.Status, error) {
+			return a.Certificates.Install(ctx, scheme, file, at, roots, record)
+		})
 }
 
 // ActivateCertificate brings the certificate into use that is installed.
 func (a *Acts) ActivateCertificate(ctx context.Context, by operator.Actor, scheme string) (clientcert.Status, error) {
-	return a.changeCertificates(ctx, by, "cert activate", scheme, func(record clientcert.Recorder) (clientcert.Status, error) {
-		return a.Certificates.Activate(ctx, scheme, record)
-	})
+	return a.changeCertificates(ctx, by, "cert activate", scheme,
+		func(record clientcert.Recorder) (clientcert.Status, error) {
+			return a.Certificates.Activate(ctx, scheme, record)
+		})
 }
 
 // RollBackCertificate brings the certificate into use that was in use before.
 func (a *Acts) RollBackCertificate(ctx context.Context, by operator.Actor, scheme string) (clientcert.Status, error) {
-	return a.changeCertificates(ctx, by, "cert rollback", scheme, func(record clientcert.Recorder) (clientcert.Status, error) {
-		return a.Certificates.Rollback(ctx, scheme, record)
-	})
+	return a.changeCertificates(ctx, by, "cert rollback", scheme,
+		func(record clientcert.Recorder) (clientcert.Status, error) {
+			return a.Certificates.Rollback(ctx, scheme, record)
+		})
 }
 
 // A CertificateTest is what came of a handshake with a directory server.
@@ -176,8 +184,8 @@ type CertificateTest struct {
 	directory.HandshakeReport
 }
 
-// ProveCertificate makes a TLS handshake with the directory server of a scheme, with the installed certificate or the one in
-// use. It changes nothing, so it is not in the audit trail.
+// ProveCertificate makes a TLS handshake with the directory server of a scheme, with the installed certificate or the
+// one in use. It changes nothing, so it is not in the audit trail.
 func (a *Acts) ProveCertificate(ctx context.Context, by operator.Actor, scheme string) (CertificateTest, error) {
 	if err := Find("cert test").Check(&by); err != nil {
 		return CertificateTest{}, err

@@ -14,11 +14,13 @@ import (
 func journalActs() []Act {
 	return []Act{
 		{Name: "journal search", Least: operator.Viewer, IsForOwn: true, Action: "record.search", Doors: byOperators},
-		{Name: "journal show", Least: operator.Viewer, IsForOwn: true, Action: "record.view", Object: "id", Doors: byOperators},
+		{Name: "journal show", Least: operator.Viewer, IsForOwn: true, Action: "record.view", Object: "id",
+			Doors: byOperators},
 		{Name: "journal report", Least: operator.Viewer, IsForOwn: true, Doors: byHTTP},
 		{Name: "journal billing", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
 		{Name: "journal export", Least: operator.Operator, Action: "journal.export", Doors: []Door{Admin, Command}},
-		{Name: "journal erase", Least: operator.Admin, Action: "journal.erase", Object: "card, or merchant and its name", Doors: byOperators},
+		{Name: "journal erase", Least: operator.Admin, Action: "journal.erase", Object: "card, or merchant and its name",
+			Doors: byOperators},
 		{Name: "audit search", Least: operator.Admin, Doors: byOperators},
 		{Name: "audit export", Least: operator.Admin, Action: "audit.export", Doors: byOperators},
 		{Name: "explain", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
@@ -50,7 +52,8 @@ func (a *Acts) EraseJournal(ctx context.Context, by operator.Actor, card, mercha
 	case (card == "") == (merchant == ""):
 		return Erased{}, refuse(Wrong, "Want either acctNumber or merchant.")
 	case cardnumber.MayBe(merchant):
-		return Erased{}, refuseMember("merchant", "that may be a whole card number, and names stand in the audit trail. Send it as acctNumber.")
+		return Erased{}, refuseMember("merchant",
+			"that may be a whole card number, and names stand in the audit trail. Send it as acctNumber.")
 	case n > 0 && (n < 13 || n > 19 || strings.Trim(card, "0123456789") != ""):
 		return Erased{}, refuseMember("acctNumber", "want a card number of 13 to 19 digits.")
 	}

@@ -19,10 +19,11 @@ func keyActs() []Act {
 	const object = "hash of the key"
 	return []Act{
 		{Name: "key list", Least: operator.Viewer, IsForOwn: true, Doors: byOperators},
-		{Name: "key create", Least: operator.Operator, IsForOwn: true, Action: "key.create", Object: object, Doors: byOperators},
+		{Name: "key create", Least: operator.Operator, IsForOwn: true, Action: "key.create", Object: object,
+			Doors: byOperators},
 		{
-			Name: "key revoke", Least: operator.Operator, IsForOwn: true, Action: "key.revoke", Object: object, Doors: byOperators,
-			Route: "DELETE keys/{hash}", Summary: "Revoke an API key",
+			Name: "key revoke", Least: operator.Operator, IsForOwn: true, Action: "key.revoke", Object: object,
+			Doors: byOperators, Route: "DELETE keys/{hash}", Summary: "Revoke an API key",
 			Do: func(a *Acts, ctx context.Context, by operator.Actor, hash string) (any, error) {
 				return nil, a.revokeKey(ctx, by, hash)
 			},
@@ -70,7 +71,8 @@ func (a *Acts) Keys(ctx context.Context, by operator.Actor) ([]Key, error) {
 		terms, err := account.OpenTerms(a.Ring(), &rows[i])
 		k := Key{
 			hex.EncodeToString(rows[i].Hash), terms.Label, rows[i].Merchant, rows[i].Created, TimeOrNull(uses[i]),
-			TimeOrNull(terms.Expires), append([]netip.Prefix{}, terms.Allow...), rows[i].Strict, KeyGood, keyring.IDOfSeal(rows[i].Seal),
+			TimeOrNull(terms.Expires), append([]netip.Prefix{}, terms.Allow...), rows[i].Strict, KeyGood,
+			keyring.IDOfSeal(rows[i].Seal),
 		}
 		switch {
 		case err != nil:

@@ -28,7 +28,8 @@ func merchantRefusal(err error) error {
 	if errors.Is(err, merchant.ErrNotFound) {
 		return errNoMerchant
 	}
-	for _, conflict := range []error{merchant.ErrInFile, merchant.ErrExists, merchant.ErrNoRow, merchant.ErrChanged, merchant.ErrRefused} {
+	for _, conflict := range []error{merchant.ErrInFile, merchant.ErrExists, merchant.ErrNoRow, merchant.ErrChanged,
+		merchant.ErrRefused} {
 		if errors.Is(err, conflict) {
 			return &Refusal{Conflict, "", err.Error() + ".", err}
 		}
@@ -135,7 +136,8 @@ func (a *Acts) AddMerchant(ctx context.Context, by operator.Actor, m account.Mer
 
 // findChangeable returns a merchant of the store that has the version that the actor has seen. A merchant that has only
 // API keys has no version, and gets its first settings.
-func (a *Acts) findChangeable(ctx context.Context, by *operator.Actor, act, name, version string) (merchant.Entry, error) {
+func (a *Acts) findChangeable(ctx context.Context, by *operator.Actor,
+	act, name, version string) (merchant.Entry, error) {
 	if err := Find(act).Check(by); err != nil {
 		return merchant.Entry{}, err
 	}
@@ -154,7 +156,8 @@ func (a *Acts) findChangeable(ctx context.Context, by *operator.Actor, act, name
 }
 
 // ChangeMerchant changes a merchant of the store. version is that of the entry that the actor has seen.
-func (a *Acts) ChangeMerchant(ctx context.Context, by operator.Actor, name, version string, change func(*account.Merchant) error) (merchant.Entry, error) {
+func (a *Acts) ChangeMerchant(ctx context.Context, by operator.Actor, name, version string,
+	change func(*account.Merchant) error) (merchant.Entry, error) {
 	was, err := a.findChangeable(ctx, &by, "merchant set", name, version)
 	if err != nil {
 		return was, err

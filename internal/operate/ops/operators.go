@@ -38,10 +38,12 @@ func operatorActs() []Act {
 
 // These say that there is none, or that there is one already.
 var (
-	errNoToken    = &Refusal{Missing, "", "There is no token of this name.", operator.ErrNoToken}
-	errTaken      = &Refusal{Conflict, "name", "there is a token of this name. Revoke it, or choose another name.", operator.ErrTaken}
+	errNoToken = &Refusal{Missing, "", "There is no token of this name.", operator.ErrNoToken}
+	errTaken   = &Refusal{Conflict, "name", "there is a token of this name. Revoke it, or choose another name.",
+		operator.ErrTaken}
 	errNoOperator = &Refusal{Missing, "", "There is no operator of this name.", operator.ErrNoUser}
-	errUserExists = &Refusal{Conflict, "name", "there is an operator of this name with another role or merchant.", operator.ErrUserExists}
+	errUserExists = &Refusal{Conflict, "name", "there is an operator of this name with another role or merchant.",
+		operator.ErrUserExists}
 )
 
 // Tokens returns the tokens of the admin API by name.
@@ -89,7 +91,8 @@ func (a *Acts) CreateToken(ctx context.Context, by operator.Actor, t api.NewToke
 	if err := a.Record(ctx, by, "token create", t.Name, nil, t); err != nil {
 		return api.MadeToken{}, err
 	}
-	text, err := a.Operators.CreateToken(ctx, operator.Token{Name: t.Name, Role: role, Merchant: t.Merchant, Expires: t.Expires})
+	text, err := a.Operators.CreateToken(ctx,
+		operator.Token{Name: t.Name, Role: role, Merchant: t.Merchant, Expires: t.Expires})
 	return api.MadeToken{Token: text, Name: t.Name}, translate(err, errTaken)
 }
 
@@ -141,7 +144,8 @@ func (a *Acts) InviteOperator(ctx context.Context, by operator.Actor, o api.NewO
 		address = a.PasskeyURL()
 	}
 	if address == "" {
-		return api.Invited{}, refuse(Conflict, "An invitation is for a passkey. The configuration has none: see console.passkeys.")
+		return api.Invited{},
+			refuse(Conflict, "An invitation is for a passkey. The configuration has none: see console.passkeys.")
 	}
 	invitation := operator.Invitation{Name: o.Name, Role: role, Merchant: o.Merchant}
 	secret, err := a.Operators.Invite(ctx, &invitation)
@@ -174,7 +178,8 @@ func (a *Acts) findOperator(ctx context.Context, by *operator.Actor, act, name s
 }
 
 // ChangeRole gives an operator another role, which ends their sessions. It returns the operator before and after.
-func (a *Acts) ChangeRole(ctx context.Context, by operator.Actor, name, role string) (was, now operator.User, err error) {
+func (a *Acts) ChangeRole(ctx context.Context, by operator.Actor,
+	name, role string) (was, now operator.User, err error) {
 	if was, err = a.findOperator(ctx, &by, "operator role", name); err != nil {
 		return was, now, err
 	}
@@ -183,7 +188,8 @@ func (a *Acts) ChangeRole(ctx context.Context, by operator.Actor, name, role str
 		return was, now, refuseMember("role", "%v.", err)
 	}
 	if was.IsOIDC() {
-		return was, now, refuse(Conflict, "The issuer says the role of this operator: see console.oidc.roles of the configuration.")
+		return was, now,
+			refuse(Conflict, "The issuer says the role of this operator: see console.oidc.roles of the configuration.")
 	}
 	a.operators.Lock()
 	defer a.operators.Unlock()

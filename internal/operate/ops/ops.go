@@ -1,5 +1,6 @@
-// Package ops has what merchants and operators may do: one function for each act. It checks the right of the actor, writes
-// the audit trail, and then does the act. Set the fields of an [Acts] and call its methods. [Table] lists all acts.
+// Package ops has what merchants and operators may do: one function for each act. It checks the right of the
+// actor, writes the audit trail, and then does the act. Set the fields of an [Acts] and call its methods.
+// [Table] lists all acts.
 //
 // There are four doors to these functions: the merchants' API, the admin API, the console and the command line. A door
 // reads what an actor has sent, calls one function, and shows what came of it.

@@ -24,7 +24,8 @@ func webhookActs() []Act {
 	act := func(name string, least operator.Role, action, object string, doors []Door) Act {
 		return Act{Name: name, Least: least, IsForOwn: true, Action: action, Object: object, Doors: doors}
 	}
-	on := func(act Act, route, summary string, answer any, do func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error)) Act {
+	on := func(act Act, route, summary string, answer any,
+		do func(a *Acts, ctx context.Context, by operator.Actor, id string) (any, error)) Act {
 		act.Route, act.Summary, act.Answer, act.Do = route, summary, answer, do
 		return act
 	}
@@ -89,7 +90,8 @@ func TimeOrNull(t time.Time) *time.Time {
 var (
 	errNoEndpoint = &Refusal{Missing, "", "There is no webhook endpoint with this id.", webhook.ErrNoEndpoint}
 	errNoEvent    = &Refusal{Missing, "", "There is no event with this id, or none any more.", webhook.ErrNoEvent}
-	errNoDelivery = &Refusal{Conflict, "", "The webhook endpoints that this event goes to were removed.", webhook.ErrNoDelivery}
+	errNoDelivery = &Refusal{Conflict, "", "The webhook endpoints that this event goes to were removed.",
+		webhook.ErrNoDelivery}
 )
 
 // webhookRefusal returns the refusal that an error of the webhooks is.
@@ -164,7 +166,8 @@ func ReadSecret(text *string) (webhook.Secret, error) {
 
 // AddEndpoint adds an endpoint of a merchant: "" stands for the merchant of the actor. Only this answer has the
 // endpoint's secret. If the merchant already has an endpoint with the id, that one is returned.
-func (a *Acts) AddEndpoint(ctx context.Context, by operator.Actor, merchant string, e webhook.Endpoint) (api.MerchantEndpoint, error) {
+func (a *Acts) AddEndpoint(ctx context.Context, by operator.Actor, merchant string,
+	e webhook.Endpoint) (api.MerchantEndpoint, error) {
 	if err := Find("webhook add").Check(&by); err != nil {
 		return api.MerchantEndpoint{}, err
 	}
@@ -189,11 +192,13 @@ func (a *Acts) AddEndpoint(ctx context.Context, by operator.Actor, merchant stri
 }
 
 // ChangeEndpoint changes what is there in c, and leaves the rest.
-func (a *Acts) ChangeEndpoint(ctx context.Context, by operator.Actor, id string, c api.EndpointChange) (api.MerchantEndpoint, error) {
+func (a *Acts) ChangeEndpoint(ctx context.Context, by operator.Actor, id string,
+	c api.EndpointChange) (api.MerchantEndpoint, error) {
 	return a.changeEndpoint(ctx, by, "webhook change", id, c)
 }
 
-func (a *Acts) changeEndpoint(ctx context.Context, by operator.Actor, act, id string, c api.EndpointChange) (api.MerchantEndpoint, error) {
+func (a *Acts) changeEndpoint(ctx context.Context, by operator.Actor, act, id string,
+	c api.EndpointChange) (api.MerchantEndpoint, error) {
 	was, err := a.findEndpoint(ctx, &by, act, id)
 	if err != nil {
 		return api.MerchantEndpoint{}, err
@@ -234,7 +239,8 @@ func (a *Acts) removeEndpoint(ctx context.Context, by operator.Actor, id string)
 
 // RotateEndpoint gives an endpoint a new secret. The previous one also signs for a day. An endpoint that already has
 // the secret keeps both.
-func (a *Acts) RotateEndpoint(ctx context.Context, by operator.Actor, id string, secret webhook.Secret) (api.Secret, error) {
+func (a *Acts) RotateEndpoint(ctx context.Context, by operator.Actor, id string,
+	secret webhook.Secret) (api.Secret, error) {
 	was, err := a.findEndpoint(ctx, &by, "webhook rotate", id)
 	if err != nil {
 		return api.Secret{}, err
@@ -279,7 +285,8 @@ type EventQuery struct {
 	Cursor             string
 }
 
-// An EventPage is a page of events, the newest first. Next is where the following one begins; empty means that there is none.
+// An EventPage is a page of events, the newest first. Next is where the following one begins; empty
+// means that there is none.
 type EventPage struct {
 	Merchant string
 	Events   []webhook.Event
@@ -320,7 +327,9 @@ func (a *Acts) Events(ctx context.Context, by operator.Actor, q EventQuery) (pag
 	if err := webhook.CheckType(api.EventType(q.Type)); err != nil {
 		return page, refuseMember("type", "%v.", err)
 	}
-	find := store.EventQuery{Merchant: page.Merchant, Type: q.Type, About: strings.ToLower(q.About), From: q.From, To: q.To}
+	find := store.EventQuery{
+		Merchant: page.Merchant, Type: q.Type, About: strings.ToLower(q.About), From: q.From, To: q.To,
+	}
 	if find.AfterCreated, find.AfterID, err = ReadCursor(q.Cursor); err != nil {
 		return page, refuseMember("cursor", "want the value of next in the answer before.")
 	}
@@ -330,7 +339,8 @@ func (a *Acts) Events(ctx context.Context, by operator.Actor, q EventQuery) (pag
 	if len(page.Events) > limit {
 		page.Events = page.Events[:limit]
 		last := page.Events[limit-1]
-		page.Next = api.Text(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID)))
+		page.Next = api.Text(base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s",
+			last.Created.UnixMilli(), last.ID)))
 	}
 	return page, err
 }
@@ -354,7 +364,8 @@ func ReadCursor(text string) (created time.Time, id string, err error) {
 
 // EventLines returns a page of events with their deliveries: those to one endpoint if the query names it. next is where
 // the following page begins; empty means that there is none.
-func (a *Acts) EventLines(ctx context.Context, by operator.Actor, q EventQuery) (lines []api.MerchantEvent, next api.Text, err error) {
+func (a *Acts) EventLines(ctx context.Context, by operator.Actor,
+	q EventQuery) (lines []api.MerchantEvent, next api.Text, err error) {
 	page, err := a.Events(ctx, by, q)
 	if err != nil {
 		return nil, "", err

@@ -45,9 +45,9 @@ var refused = func() []netip.Prefix {
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
 		"192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
 		"224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32", // the last is the host below a virtual machine of Azure
-		"::/128", "::1/128", "::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:2::/48",
-		"2001:10::/28", "2001:20::/28", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10",
-		"fec0::/10", "ff00::/8",
+		"::/128", "::1/128", "::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32",
+		"2001:2::/48", "2001:10::/28", "2001:20::/28", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7",
+		"fe80::/10", "fec0::/10", "ff00::/8",
 	} {
 		all = append(all, netip.MustParsePrefix(text))
 	}
@@ -84,7 +84,8 @@ func (a *Addresses) isAllowed(addr netip.Addr) bool {
 // a host is looked up at each delivery.
 func (a *Addresses) CheckURL(text string) error {
 	if strings.ContainsFunc(text, isNoURLCharacter) {
-		return errors.New("the URL must be of visible ASCII characters without <, > and quotation marks: encode others with %, and a host with xn--")
+		return errors.New(
+			"the URL must be of visible ASCII characters without <, > and quotation marks: encode others with %, and a host with xn--")
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {

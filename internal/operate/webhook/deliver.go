@@ -55,8 +55,8 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// logStoreFailure logs that the store did not do its part, as often as StoreFailures allows. Without an error, or after the
-// end of ctx, it logs nothing.
+// logStoreFailure logs that the store did not do its part, as often as StoreFailures allows. Without an error, or after
+// the end of ctx, it logs nothing.
 func (s *Service) logStoreFailure(ctx context.Context, what string, err error, attrs ...any) {
 	if err != nil && ctx.Err() == nil {
 		record.LogFailure(ctx, s.Log, s.StoreFailures, s.Now(), what, err, attrs...)
@@ -133,7 +133,8 @@ func (d *deliverer) startDue(ctx context.Context) {
 	}
 }
 
-// startAttempt starts an attempt. If its endpoint has no place left, for others to it were claimed with it, it is due again.
+// startAttempt starts an attempt. If its endpoint has no place left, for others to it were claimed
+// with it, it is due again.
 func (d *deliverer) startAttempt(ctx context.Context, one store.Delivery) {
 	merchant := operatorMerchant
 	if e := d.endpoint(one.Endpoint); e != nil {
@@ -179,7 +180,8 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 		return
 	}
 	settings, now := d.settings.Load(), d.Now()
-	status, err := settings.senderFor(e).Send(ctx, Delivery{URL: e.URL, EventID: one.Event, Body: event.Body, Secrets: e.secrets(now)})
+	status, err := settings.senderFor(e).Send(ctx,
+		Delivery{URL: e.URL, EventID: one.Event, Body: event.Body, Secrets: e.secrets(now)})
 	if err != nil && ctx.Err() != nil { // the process gives up, so the next one need not wait for the end of the claim
 		one.Due = now
 		d.storeEnd(ctx, one)
@@ -194,7 +196,8 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 	}
 	d.storeEnd(ctx, one)
 	if d.Attempted != nil && row.About != "" {
-		d.Attempted(Attempt{row.About, row.Merchant, row.Type, one.Event, one.Endpoint, one.Attempt, now, status, one.Error, event.Body})
+		d.Attempted(Attempt{row.About, row.Merchant, row.Type, one.Event, one.Endpoint, one.Attempt, now, status,
+			one.Error, event.Body})
 	}
 	switch {
 	case !isOperator(e.ID):
@@ -231,12 +234,13 @@ func (d *deliverer) storeEnd(ctx context.Context, one store.Delivery) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := d.Store.EndDelivery(ctx, one); err != nil {
-		record.LogFailure(ctx, d.Log, d.StoreFailures, d.Now(), "end of a delivery not stored", err, "event", one.Event, "endpoint", one.Endpoint)
+		record.LogFailure(ctx, d.Log, d.StoreFailures, d.Now(), "end of a delivery not stored", err, "event", one.Event,
+			"endpoint", one.Endpoint)
 	}
 }
 
-// noteHealth notes since when an endpoint has been failing, and disables it when that is too long or when it says that it
-// is gone.
+// noteHealth notes since when an endpoint has been failing, and disables it when that is too long or when
+// it says that it is gone.
 func (d *deliverer) noteHealth(ctx context.Context, e *Endpoint, failed error, now time.Time) {
 	const gone = StatusError(410)
 	isTooLong := !e.Failing.IsZero() && now.Sub(e.Failing) >= d.settings.Load().DisableAfter

@@ -114,10 +114,14 @@ const (
 // check returns what is wrong with what the merchant says about the endpoint; nil means that it is valid.
 func (e *Endpoint) check(a *Addresses) error {
 	if e.URL == "" {
-		return &FaultError{Member: "url", Rule: "required", Cure: "Give the https URL that events are posted to.", Missing: true}
+		return &FaultError{
+			Member: "url", Rule: "required", Cure: "Give the https URL that events are posted to.", Missing: true,
+		}
 	}
 	if len(e.URL) > maxURL {
-		return &FaultError{Member: "url", Rule: "length", Cure: fmt.Sprintf("Give a URL of at most %d bytes.", maxURL), Most: maxURL}
+		return &FaultError{
+			Member: "url", Rule: "length", Cure: fmt.Sprintf("Give a URL of at most %d bytes.", maxURL), Most: maxURL,
+		}
 	}
 	if err := a.CheckURL(e.URL); err != nil {
 		rule := "pattern"
@@ -135,10 +139,15 @@ func (e *Endpoint) check(a *Addresses) error {
 		}
 	}
 	if len(e.Description) > maxDescription {
-		return &FaultError{Member: "description", Rule: "length", Cure: fmt.Sprintf("Give at most %d bytes.", maxDescription), Most: maxDescription}
+		return &FaultError{
+			Member: "description", Rule: "length", Cure: fmt.Sprintf("Give at most %d bytes.", maxDescription),
+			Most: maxDescription,
+		}
 	}
 	if cardnumber.IsIn(e.Description) {
-		return &FaultError{Member: "description", Rule: "card-number", Cure: "Give a description without a card number in it."}
+		return &FaultError{
+			Member: "description", Rule: "card-number", Cure: "Give a description without a card number in it.",
+		}
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 // be back in the key file, and the store does not know that.
 const maxUnreadMerchants = 100
 
-// endpoints are those that a node knows: all of the store, as they were at the last refresh, and what this node has changed
-// since. Their zero value is ready to use.
+// endpoints are those that a node knows: all of the store, as they were at the last refresh, and what this node has
+// changed since. Their zero value is ready to use.
 type endpoints struct {
 	mu        sync.RWMutex
 	mark      string // of all endpoints, at the last refresh
@@ -26,7 +26,8 @@ type endpoints struct {
 	unread    map[string]string // endpoints whose rows do not open: merchants by id
 }
 
-// merchantEndpoints are the endpoints of one merchant. They stay when the merchant has no more, for the number of the read.
+// merchantEndpoints are the endpoints of one merchant. They stay when the merchant has no more, for
+// the number of the read.
 type merchantEndpoints struct {
 	mark   string      // at the last refresh
 	read   uint64      // number of the read that they come from
@@ -105,8 +106,8 @@ func (k *endpoints) lastMark() string {
 	return k.mark
 }
 
-// findStale returns the merchants whose endpoints have to be read again, by the marks that the store has now. No marks mean
-// that none has changed.
+// findStale returns the merchants whose endpoints have to be read again, by the marks that the store has now. No marks
+// mean that none has changed.
 func (k *endpoints) findStale(marks map[string]string) (stale []string) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -143,12 +144,14 @@ func (k *endpoints) beginRead() uint64 {
 	return k.reads
 }
 
-// put puts what a read has found in place of the endpoints of a merchant, unless they come from a read that began later.
+// put puts what a read has found in place of the endpoints of a merchant, unless they come from a
+// read that began later.
 func (k *endpoints) put(merchant string, found *merchantEndpoints) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.merchants == nil {
-		k.merchants, k.byID, k.unread = make(map[string]*merchantEndpoints), make(map[string]*Endpoint), make(map[string]string)
+		k.merchants, k.byID, k.unread = make(map[string]*merchantEndpoints), make(map[string]*Endpoint),
+			make(map[string]string)
 	}
 	was := k.merchants[merchant]
 	if was == nil {
@@ -227,7 +230,8 @@ func (s *Service) read(ctx context.Context, merchants ...string) error {
 		}
 		m.unread = append(m.unread, row.ID)
 		if !s.known.isUnread(row.ID) {
-			s.Log.Error("webhook endpoint not read: nothing is delivered to it", "endpoint", row.ID, "merchant", row.Merchant, "err", err)
+			s.Log.Error("webhook endpoint not read: nothing is delivered to it", "endpoint", row.ID,
+				"merchant", row.Merchant, "err", err)
 		}
 	}
 	for merchant, m := range found {

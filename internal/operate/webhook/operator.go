@@ -70,8 +70,8 @@ func (s *Service) TellOperator(ctx context.Context, kind api.EventType, occurren
 	}
 	digest := sha256.Sum256([]byte(string(kind) + "\x00" + occurrence))
 	e := &store.Event{
-		ID: store.NewEventID(store.Letters(digest[:16]), "", operatorMerchant), Merchant: operatorMerchant, Type: string(kind),
-		Created: s.Now().UTC().Truncate(time.Millisecond), Endpoints: endpoints,
+		ID: store.NewEventID(store.Letters(digest[:16]), "", operatorMerchant), Merchant: operatorMerchant,
+		Type: string(kind), Created: s.Now().UTC().Truncate(time.Millisecond), Endpoints: endpoints,
 	}
 	if err := s.sealEvent(e, encoded); err != nil {
 		return err
@@ -89,8 +89,9 @@ func (s *Service) tellDisabled(ctx context.Context, e *Endpoint, reason error, n
 	if since.IsZero() {
 		since = now
 	}
-	err := s.TellOperator(ctx, api.EventEndpointDisabled, e.ID+" "+wholeSeconds(since).Format(time.RFC3339), api.EndpointDisabled{
-		Merchant: e.Merchant, Endpoint: e.ID, Since: wholeSeconds(since), Reason: reason.Error(),
-	})
+	err := s.TellOperator(ctx, api.EventEndpointDisabled, e.ID+" "+wholeSeconds(since).Format(time.RFC3339),
+		api.EndpointDisabled{
+			Merchant: e.Merchant, Endpoint: e.ID, Since: wholeSeconds(since), Reason: reason.Error(),
+		})
 	s.logStoreFailure(ctx, "event for the operator not stored", err, "type", api.EventEndpointDisabled)
 }

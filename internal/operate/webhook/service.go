@@ -87,7 +87,8 @@ func (s *Service) Configure(settings Settings) { s.settings.Store(&settings) }
 // Wants reports whether events of a merchant are made: it has an endpoint, even if that is disabled or does not open.
 func (s *Service) Wants(merchant string) bool { return s.known.has(merchant) }
 
-// CountUnread returns of how many endpoints the rows do not open: they were changed, or the key file lacks their secret.
+// CountUnread returns of how many endpoints the rows do not open: they were changed, or the key
+// file lacks their secret.
 func (s *Service) CountUnread() int {
 	_, unread := s.known.count()
 	return unread
@@ -114,7 +115,8 @@ func newEventID(about, merchant string) string {
 
 // NewEvent returns an event for the store: it is delivered to the endpoints of the merchant that want its type, from
 // the time at on.
-func (s *Service) NewEvent(merchant string, kind api.EventType, about string, at time.Time, data json.RawMessage) (*store.Event, error) {
+func (s *Service) NewEvent(merchant string, kind api.EventType, about string, at time.Time,
+	data json.RawMessage) (*store.Event, error) {
 	e := &store.Event{
 		ID: newEventID(about, merchant), Merchant: merchant, Type: string(kind), About: about,
 		Created: at.UTC().Truncate(time.Millisecond),
@@ -133,7 +135,8 @@ func (s *Service) NewEvent(merchant string, kind api.EventType, about string, at
 
 // sealEvent puts the body of an event into it, sealed.
 func (s *Service) sealEvent(e *store.Event, data json.RawMessage) error {
-	body, err := json.Marshal(api.Event[json.RawMessage]{ID: e.ID, Type: api.EventType(e.Type), Timestamp: wholeSeconds(e.Created), Data: data})
+	body, err := json.Marshal(
+		api.Event[json.RawMessage]{ID: e.ID, Type: api.EventType(e.Type), Timestamp: wholeSeconds(e.Created), Data: data})
 	if err != nil {
 		return fmt.Errorf("webhook: event: %w", err)
 	}
@@ -148,8 +151,8 @@ func (s *Service) Announced() {
 	}
 }
 
-// Prepare returns an endpoint of a merchant as [Service.Add] adds it: it has an id and a secret, which are made if e has none.
-// The error is a *[FaultError] if something is wrong with e, or if the merchant has MaxEndpoints already.
+// Prepare returns an endpoint of a merchant as [Service.Add] adds it: it has an id and a secret, which are made if e
+// has none. The error is a *[FaultError] if something is wrong with e, or if the merchant has MaxEndpoints already.
 func (s *Service) Prepare(ctx context.Context, merchant string, e Endpoint) (Endpoint, error) {
 	if err := s.Check(&e); err != nil {
 		return e, err
@@ -188,7 +191,8 @@ func (s *Service) checkCount(ctx context.Context, merchant, id string) error {
 	}
 	return &FaultError{
 		Member: "url", Rule: "range", Most: MaxEndpoints,
-		Cure: fmt.Sprintf("A merchant has %d endpoints at most: remove one that is not used, or change its url.", MaxEndpoints),
+		Cure: fmt.Sprintf("A merchant has %d endpoints at most: remove one that is not used, or change its url.",
+			MaxEndpoints),
 	}
 }
 
@@ -265,7 +269,8 @@ func (s *Service) Test(ctx context.Context, merchant, id string) (status int, er
 	if err != nil {
 		return 0, err
 	}
-	status, err = s.settings.Load().Sender.Send(ctx, Delivery{URL: e.URL, EventID: event, Body: body, Secrets: e.secrets(now)})
+	status, err = s.settings.Load().Sender.Send(ctx,
+		Delivery{URL: e.URL, EventID: event, Body: body, Secrets: e.secrets(now)})
 	if err != nil {
 		return status, &DeliveryError{err}
 	}

@@ -28,7 +28,8 @@ func (e *Endpoint) Apply(c *api.EndpointChange) {
 // View returns the endpoint as its merchant sees it, without its secret.
 func (e *Endpoint) View() api.Endpoint {
 	v := api.Endpoint{
-		ID: e.ID, URL: e.URL, Types: e.Types, Description: e.Description, Disabled: e.Disabled, Created: wholeSeconds(e.Created),
+		ID: e.ID, URL: e.URL, Types: e.Types, Description: e.Description, Disabled: e.Disabled,
+		Created: wholeSeconds(e.Created),
 	}
 	if len(v.Types) == 0 { // which asks for all
 		v.Types = api.EventTypesFor(api.ForMerchant)

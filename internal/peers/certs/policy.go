@@ -68,7 +68,8 @@ func (p *RevocationPolicy) Check(chains [][]*x509.Certificate, now time.Time) er
 	return first
 }
 
-// checkChain returns the position of the certificate of a chain that is refused, and why; a nil error means that none is.
+// checkChain returns the position of the certificate of a chain that is refused, and why; a nil
+// error means that none is.
 func (p *RevocationPolicy) checkChain(chain []*x509.Certificate, now time.Time) (at int, _ *RevocationError) {
 	var missing *RevocationError
 	for i := range len(chain) - 1 {

@@ -1,7 +1,7 @@
-// Package certs decides which certificates are trusted, and how TLS is spoken. Use [Trust] for the clients of the listener
-// for results, [RevocationPolicy] with lists from [ParseRevocationLists] to refuse revoked certificates, and
-// [StrongSuites] for every TLS configuration. Nothing is asked of the network: addresses in certificates are not
-// followed.
+// Package certs decides which certificates are trusted, and how TLS is spoken. Use [Trust] for the clients of
+// the listener for results, [RevocationPolicy] with lists from [ParseRevocationLists] to refuse revoked
+// certificates, and [StrongSuites] for every TLS configuration. Nothing is asked of the network: addresses in
+// certificates are not followed.
 package certs
 
 import (
@@ -44,14 +44,15 @@ var (
 	pemBegins = regexp.MustCompile(`(?m)(^[\s\x{feff}]*|-)-----BEGIN X509 CRL-----`)
 )
 
-// ParseRevocationLists reads a file of lists: in PEM form, with any text around them, or in DER, one after the other. If
-// one cannot be read, the error says which, and no list is returned. A list that is among the known ones is not read
-// again.
+// ParseRevocationLists reads a file of lists: in PEM form, with any text around them, or in DER, one after the
+// other. If one cannot be read, the error says which, and no list is returned. A list that is among the known
+// ones is not read again.
 func ParseRevocationLists(data []byte, known ...*RevocationList) ([]*RevocationList, error) {
 	var ders [][]byte
 	if meant := bytes.Count(data, pemBegin); meant > 0 {
 		if bytes.IndexByte(data, 0) >= 0 { // each signature in DER has one
-			return nil, errors.New("the file has something else than text between lists in PEM form (all of them PEM, or all DER)")
+			return nil,
+				errors.New("the file has something else than text between lists in PEM form (all of them PEM, or all DER)")
 		}
 		if ders = pemLists(data); len(ders) < meant { // a comment may have the words, too
 			meant = len(pemBegins.FindAllIndex(data, -1))
@@ -136,15 +137,16 @@ func parseList(der []byte) (*RevocationList, error) {
 		}
 	}
 	l.signed = &x509.RevocationList{
-		RawTBSRevocationList: read.RawTBSRevocationList, SignatureAlgorithm: read.SignatureAlgorithm, Signature: read.Signature,
-		RawIssuer: read.RawIssuer, Issuer: read.Issuer,
+		RawTBSRevocationList: read.RawTBSRevocationList, SignatureAlgorithm: read.SignatureAlgorithm,
+		Signature: read.Signature, RawIssuer: read.RawIssuer, Issuer: read.Issuer,
 	}
 	return l, nil
 }
 
 // brokenAlgorithms are signature algorithms with which others than the CA can sign.
 var brokenAlgorithms = []x509.SignatureAlgorithm{
-	x509.UnknownSignatureAlgorithm, x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1,
+	x509.UnknownSignatureAlgorithm, x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1,
+	x509.ECDSAWithSHA1,
 }
 
 // keyOf returns a serial number as a key of a map. No certificate has a negative one.
@@ -200,9 +202,10 @@ func (l *RevocationList) covers(cert *x509.Certificate, now time.Time) bool {
 
 // scope is which of a CA's certificates a list is about.
 type scope struct {
-	points     []string // addresses of the list; a certificate that it is about names one of them. nil means all certificates
-	users, cas bool     // only certificates of users, or only those of CAs
-	isUnclear  bool     // the list has a name without an address
+	// addresses of the list; a certificate that it is about names one of them. nil means all certificates
+	points     []string
+	users, cas bool // only certificates of users, or only those of CAs
+	isUnclear  bool // the list has a name without an address
 }
 
 // includes reports whether the list is about a certificate.

@@ -29,8 +29,8 @@ type Client struct {
 	Revoked *RevocationPolicy
 }
 
-// Trust decides which directory servers a client certificate stands for. Each scheme has its own roots: a certificate of
-// one scheme gives no access for another. It is safe for concurrent use.
+// Trust decides which directory servers a client certificate stands for. Each scheme has its own roots: a certificate
+// of one scheme gives no access for another. It is safe for concurrent use.
 type Trust struct {
 	Clients []Client
 	Now     func() time.Time
@@ -128,7 +128,8 @@ func (t *Trust) logRefusal(chain []*x509.Certificate) {
 	}
 	names := append([]string{chain[0].Subject.CommonName}, chain[0].DNSNames...)
 	t.Log.Warn("client of the results listener turned away",
-		"names", truncate(strings.Join(names, ",")), "issuer", truncate(chain[0].Issuer.String()), "why", why, "others", others)
+		"names", truncate(strings.Join(names, ",")), "issuer", truncate(chain[0].Issuer.String()), "why", why,
+		"others", others)
 }
 
 // truncate returns the beginning of a text that a stranger may have written.
@@ -146,7 +147,8 @@ func hasStrongKey(c *x509.Certificate) bool {
 	return false
 }
 
-// hasName reports whether c has one of names, as a DNS name or as its common name. Without names every certificate does.
+// hasName reports whether c has one of names, as a DNS name or as its common name. Without names
+// every certificate does.
 func hasName(c *x509.Certificate, names []string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
 		return strings.EqualFold(c.Subject.CommonName, name) ||

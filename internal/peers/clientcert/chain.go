@@ -40,11 +40,13 @@ func parseChain(file []byte) ([]*x509.Certificate, error) {
 			return nil, refuse("file", "certificate %d of the file cannot be read: ask the CA for it in PEM again", len(chain)+1)
 		}
 		if chain = append(chain, cert); len(chain) > maxChain {
-			return nil, refuse("file", "the file has more than %d certificates: want the certificate and those of its CAs", maxChain)
+			return nil,
+				refuse("file", "the file has more than %d certificates: want the certificate and those of its CAs", maxChain)
 		}
 	}
 	if len(chain) == 0 {
-		return nil, refuse("file", "the file holds no certificate in PEM (openssl converts: x509 -inform DER, or pkcs7 -print_certs)")
+		return nil,
+			refuse("file", "the file holds no certificate in PEM (openssl converts: x509 -inform DER, or pkcs7 -print_certs)")
 	}
 	return chain, nil
 }
@@ -135,22 +137,26 @@ func checkAnchor(chain, roots []*x509.Certificate, from time.Time) error {
 	}
 	isIssuer := func(root *x509.Certificate) bool { return bytes.Equal(root.RawSubject, last.RawIssuer) }
 	if !slices.ContainsFunc(roots, isIssuer) && !bytes.Equal(last.RawSubject, last.RawIssuer) {
-		return refuse("chain", "the chain ends at %q, whose issuer %q is neither in the file nor in server_ca or client_ca of the directory: "+
-			"add the certificates of the CAs up to the root to the file", last.Subject.String(), last.Issuer.String())
+		return refuse("chain",
+			"the chain ends at %q, whose issuer %q is neither in the file nor in server_ca or client_ca of the directory: "+
+				"add the certificates of the CAs up to the root to the file", last.Subject.String(), last.Issuer.String())
 	}
 	return refuse("chain", "the chain does not verify: %v", err)
 }
 
 // checkUsage says whether a certificate is that of a TLS client.
 func checkUsage(leaf *x509.Certificate) error {
-	isAny := len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) == 0 || slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny)
+	isAny := len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) == 0 ||
+		slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny)
 	switch {
 	case leaf.IsCA:
 		return refuse("usage", "the first certificate of the file is that of a CA: want the certificate for the CSR first")
 	case !isAny && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth):
-		return refuse("usage", "the certificate is not made for client authentication (clientAuth): ask the CA for one that is")
+		return refuse("usage",
+			"the certificate is not made for client authentication (clientAuth): ask the CA for one that is")
 	case leaf.KeyUsage != 0 && leaf.KeyUsage&x509.KeyUsageDigitalSignature == 0:
-		return refuse("usage", "the key of the certificate may not sign (digitalSignature), which TLS needs: ask the CA for one that may")
+		return refuse("usage",
+			"the key of the certificate may not sign (digitalSignature), which TLS needs: ask the CA for one that may")
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ const (
 	maxTries = 5
 )
 
-// A Recorder writes down that a change is about to happen. It is called after the change was found good and before it is
-// made. An error keeps the change from being made.
+// A Recorder writes down that a change is about to happen. It is called after the change was found good and before it
+// is made. An error keeps the change from being made.
 type Recorder func(before, after Status) error
 
 func isRefusal(err error, rule string) bool {
@@ -52,10 +52,12 @@ func (s *Service) read(ctx context.Context, scheme string) (*store.Object, state
 
 // change calls change on the state of a directory and stores the result. No other change of the directory comes
 // between.
-func (s *Service) change(ctx context.Context, scheme string, record Recorder, change func(*state) error) (after Status, err error) {
+func (s *Service) change(ctx context.Context, scheme string, record Recorder,
+	change func(*state) error) (after Status, err error) {
 	lease, err := s.Store.Acquire(ctx, "certificate/"+scheme, rand.Text(), changeTTL)
 	if errors.Is(err, store.ErrHeld) {
-		return Status{}, refuse("busy", "another operator is changing the certificates of %s: try again in some seconds", scheme)
+		return Status{},
+			refuse("busy", "another operator is changing the certificates of %s: try again in some seconds", scheme)
 	}
 	if err != nil {
 		return Status{}, err
@@ -108,7 +110,8 @@ func (s *Service) write(ctx context.Context, scheme string, row *store.Object, w
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Second) }
 
 // Request makes a key and returns its certificate signing request in PEM. The key stays in the row, sealed.
-func (s *Service) Request(ctx context.Context, scheme string, spec Spec, record Recorder) (csr []byte, after Status, err error) {
+func (s *Service) Request(ctx context.Context, scheme string, spec Spec,
+	record Recorder) (csr []byte, after Status, err error) {
 	made, err := newRequest(spec)
 	if err != nil {
 		return nil, Status{}, err
@@ -127,7 +130,8 @@ func (s *Service) Request(ctx context.Context, scheme string, spec Spec, record 
 // Install reads a certificate from a PEM file. Its key is one that waits for a certificate, or that of a present
 // certificate. It becomes the next certificate and replaces an earlier next one. At says when it comes into use; zero
 // means that Activate decides. The chain may end in one of roots or in a CA certificate of the file.
-func (s *Service) Install(ctx context.Context, scheme string, file []byte, at time.Time, roots []*x509.Certificate, record Recorder) (Status, error) {
+func (s *Service) Install(ctx context.Context, scheme string, file []byte, at time.Time, roots []*x509.Certificate,
+	record Recorder) (Status, error) {
 	chain, err := parseChain(file)
 	if err != nil {
 		return Status{}, err
@@ -135,11 +139,14 @@ func (s *Service) Install(ctx context.Context, scheme string, file []byte, at ti
 	return s.change(ctx, scheme, record, func(st *state) error {
 		key, used := st.findKey(chain[0].PublicKey)
 		if key == nil {
-			return refuse("key", "the certificate is for another key than those that wait here%s: send the CSR of \"cert request\" to the CA", st.waitingKeys())
+			return refuse("key",
+				"the certificate is for another key than those that wait here%s: send the CSR of \"cert request\" to the CA",
+				st.waitingKeys())
 		}
 		now := s.Now()
 		if !at.IsZero() && !at.After(now) {
-			return refuse("time", "the time %s is over: leave it out, and activate the certificate when it is to be used", at.UTC().Format(time.RFC3339))
+			return refuse("time", "the time %s is over: leave it out, and activate the certificate when it is to be used",
+				at.UTC().Format(time.RFC3339))
 		}
 		from := now
 		if !at.IsZero() {
@@ -176,8 +183,8 @@ func (s *Service) Activate(ctx context.Context, scheme string, record Recorder) 
 	})
 }
 
-// Rollback brings the certificate into use that was in use before the current one, which takes its place. It calls off a
-// change that is planned: the next certificate stays installed.
+// Rollback brings the certificate into use that was in use before the current one, which takes its place. It calls off
+// a change that is planned: the next certificate stays installed.
 func (s *Service) Rollback(ctx context.Context, scheme string, record Recorder) (Status, error) {
 	return s.change(ctx, scheme, record, func(st *state) error {
 		if st.Previous == nil {

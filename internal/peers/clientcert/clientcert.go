@@ -3,9 +3,9 @@
 // certificate, [Service.Activate] and [Service.Rollback] change over, [Service.Status] returns the state, and
 // [Service.Load] returns what a node shows to directory servers.
 //
-// Each directory has one row, sealed with the key file. It holds up to three certificates: the next one, the current one
-// and the previous one. A change that is planned needs no write at its time: each node compares the time with the clock
-// of the store. Keys leave the package only inside a [tls.Certificate].
+// Each directory has one row, sealed with the key file. It holds up to three certificates: the next one, the current
+// one and the previous one. A change that is planned needs no write at its time: each node compares the time with the
+// clock of the store. Keys leave the package only inside a [tls.Certificate].
 package clientcert
 
 import (
@@ -168,7 +168,10 @@ func (r *request) info() Info {
 }
 
 func (s *state) status(scheme string) Status {
-	st := Status{Scheme: scheme, Requests: []Info{}, Next: s.Next.info(), At: s.At, Current: s.Current.info(), Previous: s.Previous.info()}
+	st := Status{
+		Scheme: scheme, Requests: []Info{}, Next: s.Next.info(), At: s.At, Current: s.Current.info(),
+		Previous: s.Previous.info(),
+	}
 	for i := range s.Requests {
 		st.Requests = append(st.Requests, s.Requests[i].info())
 	}
@@ -220,8 +223,8 @@ type Shown struct {
 	Fault       string           // why the row cannot be used
 }
 
-// A Set is what the store had for all directories at one moment. It also knows what comes into use later, so that a node
-// changes over in time while the store is away.
+// A Set is what the store had for all directories at one moment. It also knows what comes into use later, so that a
+// node changes over in time while the store is away.
 type Set struct {
 	rows   map[string][]byte // sealed, by scheme
 	states map[string]state
@@ -259,7 +262,8 @@ func (s *Service) Load(ctx context.Context, former *Set) (*Set, error) {
 				continue
 			}
 			id := string(p.Chain[0])
-			if next.parsed[id] = former.parsed[id]; next.parsed[id] == nil || !slices.EqualFunc(next.parsed[id].Certificate, p.Chain, bytes.Equal) {
+			if next.parsed[id] = former.parsed[id]; next.parsed[id] == nil ||
+				!slices.EqualFunc(next.parsed[id].Certificate, p.Chain, bytes.Equal) {
 				if next.parsed[id], err = p.tls(); err != nil {
 					return nil, err
 				}

@@ -19,7 +19,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Spec says what key a request is for. Bits or Curve may be set, not both; by default the key is RSA with DefaultBits.
+// A Spec says what key a request is for. Bits or Curve may be set, not both; by default the key is RSA with
+// DefaultBits.
 type Spec struct {
 	Bits    int    // of an RSA key: 2048, 3072 or 4096
 	Curve   string // P-256 or P-384
@@ -97,15 +98,15 @@ var (
 	oidOrganisation = asn1.ObjectIdentifier{2, 5, 4, 97} // organizationIdentifier, as in certificates of payment services
 )
 
-// ParseSubject reads a subject such as CN=3ds.example,O=Example\, Inc.,C=NL, as [pkix.Name.String] writes it. A backslash
-// takes the next character as it is.
+// ParseSubject reads a subject such as CN=3ds.example,O=Example\, Inc.,C=NL, as [pkix.Name.String] writes it. A
+// backslash takes the next character as it is.
 func ParseSubject(text string) (name pkix.Name, err error) {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return name, refuse("subject", "the subject has characters that cannot be printed")
 	}
 	lists := map[string]*[]string{
-		"O": &name.Organization, "OU": &name.OrganizationalUnit, "C": &name.Country, "L": &name.Locality, "ST": &name.Province,
-		"STREET": &name.StreetAddress, "POSTALCODE": &name.PostalCode,
+		"O": &name.Organization, "OU": &name.OrganizationalUnit, "C": &name.Country, "L": &name.Locality,
+		"ST": &name.Province, "STREET": &name.StreetAddress, "POSTALCODE": &name.PostalCode,
 	}
 	extra := map[string]asn1.ObjectIdentifier{"SERIALNUMBER": oidSerialNumber, "ORGANIZATIONIDENTIFIER": oidOrganisation}
 	for _, part := range splitSubject(text) {
@@ -127,7 +128,9 @@ func ParseSubject(text string) (name pkix.Name, err error) {
 		case extra[key] != nil:
 			name.ExtraNames = append(name.ExtraNames, pkix.AttributeTypeAndValue{Type: extra[key], Value: value})
 		default:
-			return name, refuse("subject", "unknown key %q in the subject: want CN, O, OU, C, L, ST, STREET, POSTALCODE, SERIALNUMBER or ORGANIZATIONIDENTIFIER", key)
+			return name, refuse("subject",
+				"unknown key %q in the subject: want CN, O, OU, C, L, ST, STREET, POSTALCODE, SERIALNUMBER or ORGANIZATIONIDENTIFIER",
+				key)
 		}
 	}
 	if name.CommonName == "" {

@@ -30,18 +30,19 @@ type breaker struct {
 	onChange func(open bool, last *Error, refused int64) // called with mu held when the breaker opens or closes
 	publish  func()                                      // called with mu held; tells a hook whether the breaker is open
 
-	mu                sync.Mutex
-	answered          time.Time // the latest answer
-	reached           time.Time // when a connection was last made without an answer yet
-	failures          int       // requests in a row that began after both times and failed to reach it
-	since             time.Time // when the first of these failures ended
-	last              *Error    // the latest of these failures
-	isOpen            bool
-	lastTrial         time.Time            // when it opened, or let a request through since
-	refused           int64                // how many requests were refused since it opened
-	trials            map[string]time.Time // the latest trial of each merchant since the breaker opened
-	refusedSinceTrial bool                 // a request was refused since the latest trial
-	oldestTrial       time.Time            // the earliest trial among the merchants that were refused since the latest trial
+	mu        sync.Mutex
+	answered  time.Time // the latest answer
+	reached   time.Time // when a connection was last made without an answer yet
+	failures  int       // requests in a row that began after both times and failed to reach it
+	since     time.Time // when the first of these failures ended
+	last      *Error    // the latest of these failures
+	isOpen    bool
+	lastTrial time.Time // when it opened, or let a request through since
+	refused   int64     // how many requests were refused since it opened
+	// the latest trial of each merchant since the breaker opened
+	trials            map[string]time.Time
+	refusedSinceTrial bool      // a request was refused since the latest trial
+	oldestTrial       time.Time // the earliest trial among the merchants that were refused since the latest trial
 }
 
 // A BreakerState is what keeps AReqs from a directory server on this node.
@@ -166,9 +167,11 @@ func (b *breaker) trip(now time.Time) {
 	b.trials, b.refusedSinceTrial = make(map[string]time.Time), false
 }
 
-// sendThroughBreaker makes a request of a merchant if the breaker admits it. When the request has timed out and no other
-// was answered meanwhile, it closes the idle connections: a firewall that has forgotten them drops what is sent on them.
-func (p *peer) sendThroughBreaker(ctx context.Context, merchant string, request func(context.Context) ([]byte, error)) ([]byte, error) {
+// sendThroughBreaker makes a request of a merchant if the breaker admits it. When the request has timed out
+// and no other was answered meanwhile, it closes the idle connections: a firewall that has forgotten them
+// drops what is sent on them.
+func (p *peer) sendThroughBreaker(ctx context.Context, merchant string,
+	request func(context.Context) ([]byte, error)) ([]byte, error) {
 	start := time.Now()
 	if err := p.breaker.admit(start, merchant); err != nil {
 		return nil, err
@@ -183,7 +186,8 @@ func (p *peer) sendThroughBreaker(ctx context.Context, merchant string, request 
 
 // setNotifications makes the breaker report its changes to the log and the hook, which may be nil. What is the name of
 // the message.
-func (b *breaker) setNotifications(log *slog.Logger, scheme, what string, hook func(scheme, message string, open bool)) {
+func (b *breaker) setNotifications(log *slog.Logger, scheme, what string,
+	hook func(scheme, message string, open bool)) {
 	log = log.With("scheme", scheme, "message", what)
 	b.publish = func() {
 		if hook != nil {

@@ -119,7 +119,8 @@ func (c *Client) Enter(scheme, merchant string) (leave func(), ok bool) {
 //
 // When the directory server could not be reached for a while, most requests are refused immediately. Those that are
 // sent are shared among the merchants. The error is an *Error.
-func (c *Client) Send(ctx context.Context, scheme, merchant string, areq []byte, transID string, v message.Version, country string) ([]byte, error) {
+func (c *Client) Send(ctx context.Context, scheme, merchant string, areq []byte, transID string, v message.Version,
+	country string) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {
 		return nil, &Error{Scheme: scheme, Kind: Unknown, Text: "No directory server for this scheme"}
@@ -183,7 +184,8 @@ func (p *peer) acquirePlace() error {
 
 func (p *peer) releasePlace() { <-p.inFlight }
 
-func (p *peer) send(ctx context.Context, urls []string, areq []byte, transID string, v message.Version) ([]byte, error) {
+func (p *peer) send(ctx context.Context, urls []string, areq []byte, transID string,
+	v message.Version) ([]byte, error) {
 	if err := p.acquirePlace(); err != nil {
 		return nil, err
 	}
@@ -216,7 +218,8 @@ func containsID(answer []byte, id string) bool {
 // post sends one request and returns an answer with status 200, or an Erro with any status: an Erro says more than a
 // status. The caller closes the body. When no byte of the request can have left, post tries again, with the next
 // address if there is one, up to the given number of attempts.
-func (p *peer) post(ctx context.Context, urls []string, body []byte, header http.Header, attempts int) (*http.Response, error) {
+func (p *peer) post(ctx context.Context, urls []string, body []byte, header http.Header,
+	attempts int) (*http.Response, error) {
 	for {
 		resp, sent, err := p.postOnce(ctx, urls[0], body, header)
 		attempts--
@@ -249,7 +252,8 @@ func (p *peer) reportRetry(ctx context.Context, err error) {
 }
 
 // postOnce makes one attempt. Sent reports whether any byte of the request may have left.
-func (p *peer) postOnce(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent bool, err error) {
+func (p *peer) postOnce(ctx context.Context, url string, body []byte,
+	header http.Header) (resp *http.Response, sent bool, err error) {
 	h := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
 	maps.Copy(h, header)
 	return p.client.Post(ctx, url, h, body)

@@ -69,6 +69,6 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	return secured, nil
 }
 
-// connectedKey is the key of a context value of type func(). It is called when a connection has been made for a request,
-// TLS handshake included.
+// connectedKey is the key of a context value of type func(). It is called when a connection has been made for a
+// request, TLS handshake included.
 type connectedKey struct{}

@@ -37,7 +37,9 @@ const (
 	Proxy                    // the forward proxy made no connection in two attempts: nothing was sent
 )
 
-var kindNames = [...]string{"", "timeout", "connect", "broken", "busy", "status", "too large", "encoding", "canceled", "unknown", "open", "proxy"}
+var kindNames = [...]string{
+	"", "timeout", "connect", "broken", "busy", "status", "too large", "encoding", "canceled", "unknown", "open", "proxy",
+}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -169,5 +171,8 @@ func certificateReason(err error) (text string, ok bool) {
 }
 
 func statusError(scheme string, status int) *Error {
-	return &Error{Scheme: scheme, Kind: Status, Text: strings.TrimSpace(fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status))), Status: status}
+	return &Error{
+		Scheme: scheme, Kind: Status,
+		Text: strings.TrimSpace(fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status))), Status: status,
+	}
 }

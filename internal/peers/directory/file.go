@@ -30,7 +30,8 @@ func (p *peer) downloadsFiles() bool { return len(p.FileHosts) > 0 && p.preqVers
 
 // downloadFile fetches the file that a PRes names and applies it as a full set of ranges
 // (docs/conformance.md, PR-19 to PR-22).
-func (r *refresher) downloadFile(ctx context.Context, about message.Error, pres *ranges.Response, opts ranges.Options) outcome {
+func (r *refresher) downloadFile(ctx context.Context, about message.Error, pres *ranges.Response,
+	opts ranges.Options) outcome {
 	f := &download{peer: r.peer, ctx: ctx, url: pres.FileURL, sum: sha256.New(), progress: func(n int64) {
 		r.log.Info("card range file on its way", "scheme", r.peer.Scheme, "bytes", n)
 	}}
@@ -54,13 +55,14 @@ func (r *refresher) downloadFile(ctx context.Context, about message.Error, pres 
 // handleDownloadFailure records that a file could not be fetched. The PReq was answered all the same, so the least
 // interval holds.
 func (r *refresher) handleDownloadFailure(about message.Error, err error) outcome {
-	r.log.Warn("card range file not fetched", "scheme", r.peer.Scheme, "threeDSServerTransID", about.ServerTransID, "err", err)
+	r.log.Warn("card range file not fetched", "scheme", r.peer.Scheme,
+		"threeDSServerTransID", about.ServerTransID, "err", err)
 	r.setFault("the card range file did not come")
 	return refused
 }
 
-// A download reads a file. It resumes where the connection broke, and starts again from the beginning if the rest cannot
-// be had. It returns the bytes as they are sent, which may be compressed.
+// A download reads a file. It resumes where the connection broke, and starts again from the beginning if the rest
+// cannot be had. It returns the bytes as they are sent, which may be compressed.
 type download struct {
 	peer     *peer
 	ctx      context.Context // it is a reader, and lives as long as one call

@@ -39,8 +39,8 @@ func IsGenerationName(text string) bool {
 	return text == HeldName || err == nil && n >= 0
 }
 
-// OpenNamed reads the generation of a scheme with a name, see [IsGenerationName]. The one that is held back has the number
-// held. The error is [store.ErrNotFound] if there is no such generation.
+// OpenNamed reads the generation of a scheme with a name, see [IsGenerationName]. The one that is held back has the
+// number held. The error is [store.ErrNotFound] if there is no such generation.
 func OpenNamed(ctx context.Context, k Keeper, scheme, name string, held int64) (*ranges.Generation, error) {
 	number, err := strconv.ParseInt(name, 10, 64)
 	switch {
@@ -64,7 +64,8 @@ func sourceAddress(s store.Snapshot) (from string, ok bool) {
 }
 
 // storeGeneration stores a generation under the next number and returns it.
-func storeGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Generation, lease store.Lease, keep int) (int64, error) {
+func storeGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Generation, lease store.Lease,
+	keep int) (int64, error) {
 	all, err := k.Snapshots(ctx, scheme)
 	if err != nil {
 		return 0, fmt.Errorf("directory: generations of %s: %w", scheme, err)
@@ -73,7 +74,9 @@ func storeGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Gen
 	if len(all) > 0 {
 		number = all[0].Generation + 1
 	}
-	note, err := json.Marshal(map[string]any{"serial": g.Serial, "ranges": g.Len(), "version": g.Version.String(), "loaded": g.Loaded, "from": g.From})
+	note, err := json.Marshal(map[string]any{
+		"serial": g.Serial, "ranges": g.Len(), "version": g.Version.String(), "loaded": g.Loaded, "from": g.From,
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -90,8 +93,8 @@ func storeGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Gen
 	return number, nil
 }
 
-// Import stores a generation that does not come from a PRes to this system, and returns its number. The nodes that serve
-// load it. It returns [store.ErrHeld] while one of them sends a PReq.
+// Import stores a generation that does not come from a PRes to this system, and returns its number. The nodes that
+// serve load it. It returns [store.ErrHeld] while one of them sends a PReq.
 func Import(ctx context.Context, k Keeper, scheme, holder string, g *ranges.Generation) (int64, error) {
 	lease, err := k.Acquire(ctx, statusKey(scheme), holder, defaultLeaseTime)
 	if err != nil {
@@ -103,7 +106,8 @@ func Import(ctx context.Context, k Keeper, scheme, holder string, g *ranges.Gene
 	return number, errors.Join(err, k.Release(context.WithoutCancel(ctx), lease))
 }
 
-func importWithLease(ctx context.Context, k Keeper, lease store.Lease, scheme string, g *ranges.Generation) (int64, error) {
+func importWithLease(ctx context.Context, k Keeper, lease store.Lease, scheme string,
+	g *ranges.Generation) (int64, error) {
 	status, err := ReadRefreshStatus(ctx, k, scheme)
 	if err != nil {
 		return 0, err

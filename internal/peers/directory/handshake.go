@@ -37,9 +37,9 @@ type HandshakeReport struct {
 // reads it last.
 const verdictTime = 2 * time.Second
 
-// TryHandshake connects to the address for AReqs of a peer, in the way that AReqs go, and shows it a client certificate.
-// It sends no message, and changes nothing of connections that are there. The error is that of a configuration which
-// cannot be used.
+// TryHandshake connects to the address for AReqs of a peer, in the way that AReqs go, and shows it a client
+// certificate. It sends no message, and changes nothing of connections that are there. The error is that of a
+// configuration which cannot be used.
 func TryHandshake(ctx context.Context, given Peer, cert tls.Certificate) (HandshakeReport, error) {
 	watch := &ticketWatch{}
 	isAsked := false
@@ -87,13 +87,15 @@ func (r *HandshakeReport) judgeResult(err error, isAsked bool) {
 	isAlert := isOp && op.Op == "remote error"
 	switch {
 	case err == nil && !isAsked:
-		r.Result, r.Detail = HandshakeNotAsked, "The directory server did not ask for a client certificate, so it says nothing about this one"
+		r.Result, r.Detail = HandshakeNotAsked,
+			"The directory server did not ask for a client certificate, so it says nothing about this one"
 	case err == nil:
 		r.Result, r.Detail = HandshakeAccepted, "The directory server asked for a client certificate and took this one"
 	case isAsked && isAlert:
 		r.Result, r.Detail = HandshakeRefused, "The directory server refused the certificate: "+op.Err.Error()
 	case isAsked && r.TLS != "":
-		r.Result, r.Detail = HandshakeRefused, "The directory server ended the connection after it had read the certificate: "+reason(err)
+		r.Result, r.Detail = HandshakeRefused,
+			"The directory server ended the connection after it had read the certificate: "+reason(err)
 	default:
 		r.Result, r.Detail = HandshakeFailed, reason(err)
 		if isOp && !isAlert {
@@ -102,7 +104,8 @@ func (r *HandshakeReport) judgeResult(err error, isAsked bool) {
 	}
 }
 
-// awaitVerdict waits until the server has read our certificate, and returns why it ended the connection; nil if it did not.
+// awaitVerdict waits until the server has read our certificate, and returns why it ended the
+// connection; nil if it did not.
 func awaitVerdict(conn *tls.Conn, watch *ticketWatch) error {
 	if conn.ConnectionState().Version < tls.VersionTLS13 {
 		return nil // the server has read it before the handshake ended

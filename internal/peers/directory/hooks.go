@@ -29,7 +29,8 @@ type Hooks struct {
 	Opened func(scheme, message string, open bool)
 }
 
-func (h Hooks) beginMessage(ctx context.Context, scheme, message, id string) (_ context.Context, ended func(err error)) {
+func (h Hooks) beginMessage(ctx context.Context,
+	scheme, message, id string) (_ context.Context, ended func(err error)) {
 	if h.Begun == nil {
 		return ctx, func(error) {}
 	}

@@ -21,7 +21,8 @@ func (c *Client) leaseTime() time.Duration { return cmp.Or(c.LeaseTime, defaultL
 
 // renewLease renews a lease in the background until stop is called or ctx ends. Stop waits for the last renewal. Failed
 // is called with each error. A lost lease does no harm: its fencing token makes later writes fail.
-func renewLease(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duration, failed func(error)) (stop func()) {
+func renewLease(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duration,
+	failed func(error)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -66,7 +67,8 @@ func (r *refresher) acquireForPReq(ctx context.Context) bool {
 
 // keepLease renews the lease until stop is called.
 func (r *refresher) keepLease(ctx context.Context) (stop func()) {
-	return renewLease(ctx, r.keeper, r.lease, r.leaseTime(), func(err error) { r.logStoreError(ctx, "lease not renewed", err) })
+	return renewLease(ctx, r.keeper, r.lease,
+		r.leaseTime(), func(err error) { r.logStoreError(ctx, "lease not renewed", err) })
 }
 
 // releaseLease releases the lease, even if ctx has ended.

@@ -25,8 +25,8 @@ func (c *Client) Next(peers []Peer, cards *ranges.Schemes) (*Client, error) {
 	return next, nil
 }
 
-// Retire stops refreshing the card ranges of the peers that next does not share, and closes their idle connections. Call
-// it again when c has answered its last request, to close the connections that have become idle since.
+// Retire stops refreshing the card ranges of the peers that next does not share, and closes their idle connections.
+// Call it again when c has answered its last request, to close the connections that have become idle since.
 func (c *Client) Retire(next *Client) {
 	for i, p := range c.order {
 		if next.peers[p.Scheme] != p {

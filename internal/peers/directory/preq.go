@@ -179,7 +179,8 @@ func (r *refresher) handleFailure(ctx context.Context, id string, err error) out
 	r.setFault(text)
 	switch {
 	case ok && e.Kind == Encoding:
-		return r.reject(ctx, message.Error{ServerTransID: id}, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
+		return r.reject(ctx, message.Error{ServerTransID: id},
+			message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
 	case ok && (e.Kind == TooLarge || e.Kind == Status && e.Status < 500):
 		return refused
 	}
@@ -226,7 +227,8 @@ func (r *refresher) receivePRes(ctx context.Context, preq []byte, body io.Reader
 }
 
 // handlePRes checks the type of an answer that could be parsed, and applies or rejects it.
-func (r *refresher) handlePRes(ctx context.Context, about message.Error, pres *ranges.Response, problems message.Problems, opts ranges.Options) outcome {
+func (r *refresher) handlePRes(ctx context.Context, about message.Error, pres *ranges.Response,
+	problems message.Problems, opts ranges.Options) outcome {
 	head := pres.Head
 	if id := head.Text("dsTransID"); message.IsUUID(id) {
 		about.DSTransID = id
@@ -256,7 +258,8 @@ func (r *refresher) handlePRes(ctx context.Context, about message.Error, pres *r
 // handleErro logs an Erro that answers a PReq. After code 307 the next PReq asks for all ranges
 // (docs/conformance.md, PR-06).
 func (r *refresher) handleErro(about message.Error, bad message.Error) outcome {
-	r.log.Warn("card ranges refused", "scheme", r.peer.Scheme, "threeDSServerTransID", about.ServerTransID, "err", bad.Error())
+	r.log.Warn("card ranges refused", "scheme", r.peer.Scheme, "threeDSServerTransID", about.ServerTransID,
+		"err", bad.Error())
 	r.setFault("the directory server answered with an Erro of code " + bad.Code.String())
 	if bad.Code == message.SerialNumber {
 		r.status.Full = true
@@ -264,8 +267,8 @@ func (r *refresher) handleErro(about message.Error, bad message.Error) outcome {
 	return refused
 }
 
-// applyPRes replaces the generation in use by that of a PRes or a file, if it is valid. A generation with less than half
-// as many ranges is held back.
+// applyPRes replaces the generation in use by that of a PRes or a file, if it is valid. A generation with less than
+// half as many ranges is held back.
 func (r *refresher) applyPRes(ctx context.Context, about message.Error, pres *ranges.Response) outcome {
 	base := r.cards.Generation(r.peer.Scheme)
 	since := base
@@ -277,7 +280,8 @@ func (r *refresher) applyPRes(ctx context.Context, about message.Error, pres *ra
 		return r.rejectRanges(ctx, about, problems)
 	}
 	if n := pres.Notes; n.Skipped > 0 || n.Withheld > 0 {
-		r.log.Warn("card ranges left out in part", "scheme", r.peer.Scheme, "skipped", n.Skipped, "method URLs withheld", n.Withheld)
+		r.log.Warn("card ranges left out in part", "scheme", r.peer.Scheme, "skipped", n.Skipped,
+			"method URLs withheld", n.Withheld)
 	}
 	if next != nil {
 		next.From = r.peer.PReqURL
@@ -299,9 +303,9 @@ func (r *refresher) applyPRes(ctx context.Context, about message.Error, pres *ra
 	return fresh
 }
 
-// confirmRanges applies a PRes without ranges: the ranges in use still hold. The versions and addresses of the directory
-// server may have changed, and the address of PReqs too. If any has, or if the store lacks the ranges in use, next is
-// stored as a new generation for all nodes. Otherwise only the time is updated.
+// confirmRanges applies a PRes without ranges: the ranges in use still hold. The versions and addresses of the
+// directory server may have changed, and the address of PReqs too. If any has, or if the store lacks the ranges in use,
+// next is stored as a new generation for all nodes. Otherwise only the time is updated.
 func (r *refresher) confirmRanges(ctx context.Context, base, next *ranges.Generation) {
 	r.log.Info("card ranges unchanged", "scheme", r.peer.Scheme)
 	if next == nil {
@@ -335,14 +339,16 @@ func (r *refresher) holdBack(ctx context.Context, next, base *ranges.Generation)
 // rejectRanges rejects a PRes. If the fault is in its ranges, the next PReq asks for all ranges: the same serial number
 // would bring the same updates, which would never be valid.
 func (r *refresher) rejectRanges(ctx context.Context, about message.Error, problems message.Problems) outcome {
-	if slices.ContainsFunc(problems, func(p message.Problem) bool { return strings.HasPrefix(string(p.Path), "cardRangeData") }) {
+	if slices.ContainsFunc(problems, func(p message.Problem) bool {
+		return strings.HasPrefix(string(p.Path), "cardRangeData")
+	}) {
 		r.status.Full = true
 	}
 	return r.reject(ctx, about, problems)
 }
 
-// reject reports to the directory server that its PRes is not valid, and returns the outcome refused. The log gets names of elements only, since
-// errorDetail may contain bounds of ranges.
+// reject reports to the directory server that its PRes is not valid, and returns the outcome refused. The log gets
+// names of elements only, since errorDetail may contain bounds of ranges.
 func (r *refresher) reject(ctx context.Context, about message.Error, problems message.Problems) outcome {
 	about.Version = r.peer.preqVersion()
 	about.Code, about.Detail = problems.Pick(message.ForPeer)

@@ -51,8 +51,8 @@ func Severity(age time.Duration) string {
 }
 
 // Run keeps the card ranges of every directory server fresh until ctx ends. It sends PReqs when they are due, unless
-// another node does, and loads what other nodes have stored. Peers shared with the client before this one (see Next) are
-// refreshed by the Run of that client. Run returns after all its goroutines have ended.
+// another node does, and loads what other nodes have stored. Peers shared with the client before this one (see Next)
+// are refreshed by the Run of that client. Run returns after all its goroutines have ended.
 func (c *Client) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, r := range c.refreshers {
@@ -63,8 +63,8 @@ func (c *Client) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// A refresher keeps the card ranges of one directory server fresh. Its fields belong to the goroutine of run, and before
-// that to Resume.
+// A refresher keeps the card ranges of one directory server fresh. Its fields belong to the goroutine of run, and
+// before that to Resume.
 type refresher struct {
 	*Client
 	peer             *peer
@@ -90,13 +90,15 @@ type refresher struct {
 }
 
 func newRefresher(c *Client, p *peer) *refresher {
-	r := &refresher{Client: c, peer: p, attempts: 2, notifier: new(notifier), quit: make(chan struct{}), done: make(chan struct{})}
+	r := &refresher{
+		Client: c, peer: p, attempts: 2, notifier: new(notifier), quit: make(chan struct{}), done: make(chan struct{}),
+	}
 	r.exchange = r.exchangePReq
 	return r
 }
 
-// notifier calls the hooks Refreshed and Held of a scheme until it is stopped. That happens when the directory server has
-// been removed from the configuration: a PRes that is still being stored must not show up in the metrics again.
+// notifier calls the hooks Refreshed and Held of a scheme until it is stopped. That happens when the directory server
+// has been removed from the configuration: a PRes that is still being stored must not show up in the metrics again.
 type notifier struct {
 	mu      sync.Mutex
 	stopped bool
@@ -177,7 +179,8 @@ func (r *refresher) logAge() {
 
 // untilNextPoll returns how long to sleep until the next poll of the store or the next PReq.
 func (r *refresher) untilNextPoll() time.Duration {
-	wait := min(time.Until(r.status.Next), pollInterval-rand.N(pollInterval/5)) // varies, so that nodes do not poll in step
+	// varies, so that nodes do not poll in step
+	wait := min(time.Until(r.status.Next), pollInterval-rand.N(pollInterval/5))
 	return max(wait, 10*time.Millisecond)
 }
 

@@ -82,8 +82,8 @@ func (s RefreshStatus) AdaptTo(refresh, least time.Duration) RefreshStatus {
 	return s
 }
 
-// markCurrent records that g is in use and that there is no fault. A generation that was held back is older than g, so it
-// is dropped.
+// markCurrent records that g is in use and that there is no fault. A generation that was held back is older
+// than g, so it is dropped.
 func (s *RefreshStatus) markCurrent(g *ranges.Generation) {
 	s.Held, s.HeldRanges, s.HeldFrom = 0, 0, ""
 	s.Fault, s.FaultAt, s.Full = "", time.Time{}, false
@@ -105,9 +105,10 @@ func ReadRefreshRequest(ctx context.Context, k Keeper, scheme string, s RefreshS
 	return w, nil
 }
 
-// ReadRefresh returns the status of a scheme, adapted to a configuration with the given intervals as [RefreshStatus.AdaptTo]
-// does, and the request that no node has handled yet.
-func ReadRefresh(ctx context.Context, k Keeper, scheme string, refresh, least time.Duration) (RefreshStatus, RefreshRequest, error) {
+// ReadRefresh returns the status of a scheme, adapted to a configuration with the given intervals as
+// [RefreshStatus.AdaptTo] does, and the request that no node has handled yet.
+func ReadRefresh(ctx context.Context, k Keeper, scheme string,
+	refresh, least time.Duration) (RefreshStatus, RefreshRequest, error) {
 	status, err := ReadRefreshStatus(ctx, k, scheme)
 	if err != nil {
 		return status, RefreshRequest{}, err

@@ -108,7 +108,8 @@ func (r *refresher) loadNewest(ctx context.Context) bool {
 		}
 		r.publish(g, s.Generation)
 		r.notStored = false
-		r.log.Info("card ranges brought back", "scheme", r.peer.Scheme, "generation", s.Generation, "ranges", g.Len(), "loaded", g.Loaded)
+		r.log.Info("card ranges brought back", "scheme", r.peer.Scheme, "generation", s.Generation, "ranges", g.Len(),
+			"loaded", g.Loaded)
 		return true
 	}
 	return true
@@ -155,7 +156,8 @@ func (r *refresher) acceptHeld(ctx context.Context) (done bool) {
 	g, err := OpenGeneration(ctx, r.keeper, heldScheme(r.peer.Scheme), r.status.Held)
 	if err != nil {
 		r.logStoreError(ctx, "held generation not usable", err)
-		if !errors.Is(err, ranges.ErrSnapshot) && !errors.Is(err, ranges.ErrSnapshotFormat) && !errors.Is(err, store.ErrNotFound) {
+		if !errors.Is(err, ranges.ErrSnapshot) && !errors.Is(err, ranges.ErrSnapshotFormat) &&
+			!errors.Is(err, store.ErrNotFound) {
 			return false
 		}
 		r.setFault("the generation held back is damaged")
@@ -186,9 +188,9 @@ func (r *refresher) activate(ctx context.Context, g *ranges.Generation) {
 // notKept is the fault in the status when a valid generation could not be stored.
 const notKept = "the generation was not kept in the store"
 
-// retryStore tries once a minute to store the generation in use that could not be stored. Until then other nodes and the
-// next process do not have it, and the next PReq may be hours away. If the store has a newer generation by now, that
-// one stays.
+// retryStore tries once a minute to store the generation in use that could not be stored. Until then other nodes
+// and the next process do not have it, and the next PReq may be hours away. If the store has a newer generation
+// by now, that one stays.
 func (r *refresher) retryStore(ctx context.Context) {
 	if time.Since(r.storeTried) < retryInterval {
 		return

@@ -122,9 +122,9 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 	return p, p.initClient(p.urls[:]...)
 }
 
-// Exchange posts a message to the scheme's directory server and returns the body of the answer, which it does not check.
-// Name is the name of the message, and decides how long the answer may be. Id is the message's id: a connection with an
-// answer that does not contain it is not used again.
+// Exchange posts a message to the scheme's directory server and returns the body of the answer, which it does not
+// check. Name is the name of the message, and decides how long the answer may be. Id is the message's id: a connection
+// with an answer that does not contain it is not used again.
 //
 // When the directory server could not be reached for a while, most VEReqs are refused immediately. Those that are sent
 // are shared among the merchants. A VEReq is also refused when too many of its merchant are on their way. Merchant is
@@ -154,7 +154,8 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, merchant, name, id stri
 }
 
 // sendVEReq makes a request that a shopper of the merchant waits for.
-func (p *v1Peer) sendVEReq(ctx context.Context, merchant string, request func(context.Context) ([]byte, error)) ([]byte, error) {
+func (p *v1Peer) sendVEReq(ctx context.Context, merchant string,
+	request func(context.Context) ([]byte, error)) ([]byte, error) {
 	leave, ok := p.merchants.acquire(merchant)
 	if !ok {
 		return nil, &Error{Scheme: p.Scheme, Kind: Busy, Text: "Too many requests of this merchant in flight"}
@@ -163,7 +164,8 @@ func (p *v1Peer) sendVEReq(ctx context.Context, merchant string, request func(co
 	return p.sendThroughBreaker(ctx, merchant, request)
 }
 
-func (p *v1Peer) exchange(ctx context.Context, id string, msg []byte, limit int64, noRetries *atomic.Bool) ([]byte, error) {
+func (p *v1Peer) exchange(ctx context.Context, id string, msg []byte, limit int64,
+	noRetries *atomic.Bool) ([]byte, error) {
 	if err := p.acquirePlace(); err != nil {
 		return nil, err
 	}
@@ -180,7 +182,8 @@ func (p *v1Peer) exchange(ctx context.Context, id string, msg []byte, limit int6
 // the time, and after an answer, unless its status was 5xx.
 func canRetry(err error) bool {
 	bad, ok := errors.AsType[*Error](err)
-	return ok && (bad.Kind == Connect || bad.Kind == Proxy || bad.Kind == Broken || bad.Kind == Status && bad.Status >= 500)
+	return ok && (bad.Kind == Connect || bad.Kind == Proxy || bad.Kind == Broken ||
+		bad.Kind == Status && bad.Status >= 500)
 }
 
 // tryOnce makes one attempt to post a message and read the answer.
@@ -219,8 +222,8 @@ func (c *V1Client) Report(ctx context.Context, scheme string, msg []byte) {
 	c.log.WarnContext(ctx, "Error not sent", "scheme", scheme, "err", "too many under way")
 }
 
-// StopRetrying makes every Exchange of this client and of those before it return within one Timeout: no message is sent a
-// second time from then on. Call it when the process is about to end.
+// StopRetrying makes every Exchange of this client and of those before it return within one Timeout: no message is sent
+// a second time from then on. Call it when the process is about to end.
 func (c *V1Client) StopRetrying() { c.noRetries.Store(true) }
 
 // Close waits for the Errors under way, at most for the longest Timeout, and closes idle connections. After it Exchange

@@ -29,13 +29,16 @@ type File struct {
 func (f *File) Read(ctx context.Context, stderr io.Writer) (*ranges.Generation, error) {
 	p := terminal.NewProgress(stderr, f.Name, f.In)
 	in := &presReader{ctx: ctx, raw: f.In, progress: p}
-	response, problems, err := ranges.ReadSet(in, f.beside(), ranges.Options{Context: message.Context{Versions: f.Versions}})
+	response, problems, err := ranges.ReadSet(in, f.beside(),
+		ranges.Options{Context: message.Context{Versions: f.Versions}})
 	p.End()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
-	if head := response.Head; !head.Has("messageType") && !head.Has("messageVersion") && !slices.Contains(f.Versions, message.V231) {
-		return nil, fmt.Errorf("%s: is no PRes, so a card range file of 2.3.1, and the directory is not configured for that version", f.Name)
+	if head := response.Head; !head.Has("messageType") && !head.Has("messageVersion") &&
+		!slices.Contains(f.Versions, message.V231) {
+		return nil, fmt.Errorf(
+			"%s: is no PRes, so a card range file of 2.3.1, and the directory is not configured for that version", f.Name)
 	}
 	if len(problems) == 0 {
 		switch response.Kind {
@@ -47,7 +50,8 @@ func (f *File) Read(ctx context.Context, stderr io.Writer) (*ranges.Generation, 
 		var g *ranges.Generation
 		if g, problems = response.Next(nil); len(problems) == 0 {
 			if n := response.Notes; n.Skipped > 0 || n.Withheld > 0 {
-				fmt.Fprintf(stderr, "%s: %s left out, for their start and end differ in length; %s without threeDSMethodURL, for no browser may be sent there\n",
+				fmt.Fprintf(stderr,
+					"%s: %s left out, for their start and end differ in length; %s without threeDSMethodURL, for no browser may be sent there\n",
 					f.Name, terminal.Count(n.Skipped, "range"), terminal.Count(n.Withheld, "set of range data"))
 			}
 			return g, nil
@@ -71,7 +75,9 @@ func (f *File) beside() *ranges.Response {
 	for _, v := range f.Versions {
 		versions = append(versions, v.String())
 	}
-	return &ranges.Response{Version: message.V231, DS: ranges.DS{Start: versions[0], End: versions[len(versions)-1], Versions: versions}}
+	return &ranges.Response{
+		Version: message.V231, DS: ranges.DS{Start: versions[0], End: versions[len(versions)-1], Versions: versions},
+	}
 }
 
 // A presReader reads a PRes that may be compressed, and can begin again.

@@ -38,7 +38,8 @@ func DescribeMatches(prefix string, all []*Match) string {
 // Describe says in lines what differs.
 func (d *Difference) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s to %s: %d added, %d removed, %d changed\n", d.Scheme, d.Old, d.New, d.Added, d.Removed, d.Changed)
+	fmt.Fprintf(&b, "%s %s to %s: %d added, %d removed, %d changed\n", d.Scheme, d.Old, d.New, d.Added,
+		d.Removed, d.Changed)
 	for _, c := range d.First {
 		writeLines(&b, "", c.Line)
 	}

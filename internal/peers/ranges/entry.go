@@ -247,7 +247,9 @@ func (r *entryReader) info(payload []byte) (*Info, error) {
 // listedInfo makes an Info of a 2.3.1 entry, which lists versions one by one.
 func (r *entryReader) listedInfo(entry *message.Message) *Info {
 	ds := listed(entry.Strings("dsProtocolVersions"))
-	info := &Info{DSStart: ds.Start, DSEnd: ds.End, DSVersions: ds.Versions, IssuerCountry: entry.Text("issuerCountryCode")}
+	info := &Info{
+		DSStart: ds.Start, DSEnd: ds.End, DSVersions: ds.Versions, IssuerCountry: entry.Text("issuerCountryCode"),
+	}
 	if len(ds.Versions) > 0 {
 		info.own = ownStart | ownEnd
 	}

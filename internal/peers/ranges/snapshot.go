@@ -254,7 +254,8 @@ func (s *snapshotReader) ranges(content []byte) bool {
 		if now, n = readRange(b, now); n == 0 {
 			return false
 		}
-		if now.start > now.end || now.end >= limit || uint64(now.info) >= uint64(len(s.known.list)) || t.count > 0 && !last.isBefore(now) {
+		if now.start > now.end || now.end >= limit || uint64(now.info) >= uint64(len(s.known.list)) ||
+			t.count > 0 && !last.isBefore(now) {
 			return false
 		}
 		last = now

@@ -97,7 +97,8 @@ func ReadSet(r io.Reader, beside *Response, opts Options) (*Response, message.Pr
 
 // read reads a text, and once more when its entries were read by a version that
 // is not the one it turns out to have.
-func read(r io.Reader, opts Options, judge func(*stream, *message.Message) (*Response, message.Problems)) (*Response, message.Problems, error) {
+func read(r io.Reader, opts Options,
+	judge func(*stream, *message.Message) (*Response, message.Problems)) (*Response, message.Problems, error) {
 	s := newStream(opts)
 	start := int64(-1)
 	seeker, ok := r.(io.Seeker)
@@ -184,7 +185,10 @@ const (
 )
 
 func newStream(opts Options) *stream {
-	s := &stream{opts: opts.orDefault(), known: make(map[string]meaning), seen: make(map[raw]struct{}), left: maxTemplates, reversed: -1}
+	s := &stream{
+		opts: opts.orDefault(), known: make(map[string]meaning), seen: make(map[raw]struct{}), left: maxTemplates,
+		reversed: -1,
+	}
 	s.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	s.updates = opts.Context.PReq != nil && opts.Context.PReq.Has("serialNum")
 	s.entries.source = opts.Source
@@ -448,7 +452,8 @@ func (s *stream) checkEntry(at int, text []byte, first, isUsual bool, offset int
 		s.reverse(at)
 		return nil
 	}
-	if len(s.entries.infos) > s.opts.Infos || s.entries.said > s.opts.Said { // a range takes 20 bytes, what is said of it alone may take thousands
+	// a range takes 20 bytes, what is said of it alone may take thousands
+	if len(s.entries.infos) > s.opts.Infos || s.entries.said > s.opts.Said {
 		return ErrTooLarge
 	}
 	known := meaning{info, s.entries.action}
@@ -469,9 +474,12 @@ func (s *stream) learn(sure bool, known meaning) {
 
 // miniHeads begin a message around a single entry.
 var miniHeads = [...]string{
-	message.V210: `{"messageType":"PRes","messageVersion":"2.1.0",` + miniIDs + `"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.1.0","cardRangeData":[`,
-	message.V220: `{"messageType":"PRes","messageVersion":"2.2.0",` + miniIDs + `"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","cardRangeData":[`,
-	message.V231: `{"messageType":"PRes","messageVersion":"2.3.1",` + miniIDs + `"dsProtocolVersions":["2.3.1"],"readOrder":"01","cardRangeData":[`,
+	message.V210: `{"messageType":"PRes","messageVersion":"2.1.0",` + miniIDs +
+		`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.1.0","cardRangeData":[`,
+	message.V220: `{"messageType":"PRes","messageVersion":"2.2.0",` + miniIDs +
+		`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","cardRangeData":[`,
+	message.V231: `{"messageType":"PRes","messageVersion":"2.3.1",` + miniIDs +
+		`"dsProtocolVersions":["2.3.1"],"readOrder":"01","cardRangeData":[`,
 }
 
 const miniIDs = `"threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b",`

@@ -1,6 +1,6 @@
 // Package tunnel makes connections through a forward proxy with CONNECT of HTTP/1.1 (RFC 9110, 9.3.6). Use [New] and
-// [Dialer.DialContext]. The proxy gets the name and port of a host and looks the name up itself. The caller secures what
-// is sent through the connection.
+// [Dialer.DialContext]. The proxy gets the name and port of a host and looks the name up itself. The caller secures
+// what is sent through the connection.
 //
 // The package reads no environment variables. It supports Basic authentication alone, and sends name and password only
 // to the proxy.

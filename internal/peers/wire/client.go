@@ -48,11 +48,12 @@ func New(config Config) *Client {
 	return &Client{Config: config, dials: make(chan struct{}, config.MaxDials), pools: make(map[string]*pool)}
 }
 
-// Post sends a request and returns the answer, whatever its status. Sent reports whether any byte of the request may have
-// left. The end of ctx ends everything, also reading the body of the answer. The caller closes the body. The connection
-// is used again only if the body was read to its end before. The error is an [*Unanswered] if a new connection ended
-// before any byte of an answer.
-func (c *Client) Post(ctx context.Context, address string, header http.Header, body []byte) (resp *http.Response, sent bool, err error) {
+// Post sends a request and returns the answer, whatever its status. Sent reports whether any byte of the request may
+// have left. The end of ctx ends everything, also reading the body of the answer. The caller closes the body. The
+// connection is used again only if the body was read to its end before. The error is an [*Unanswered] if a new
+// connection ended before any byte of an answer.
+func (c *Client) Post(ctx context.Context, address string, header http.Header,
+	body []byte) (resp *http.Response, sent bool, err error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, false, err
@@ -109,7 +110,8 @@ func addrOf(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// requestBuffers holds the buffers in which requests are composed. A request needs its buffer only until it was written.
+// requestBuffers holds the buffers in which requests are composed. A request needs its buffer only until it was
+// written.
 var requestBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // maxKeptBuffer is the largest capacity in bytes with which a buffer is kept for the next request.

@@ -28,7 +28,8 @@ type conn struct {
 	pool   *pool
 	socket syscall.RawConn // the socket; nil if there is none
 
-	stopCancel func() bool // keeps the end of the request's context from setting a deadline; returns false if it has set it
+	// keeps the end of the request's context from setting a deadline; returns false if it has set it
+	stopCancel func() bool
 
 	first       [1]byte // first byte of an answer; waiting for it takes no buffer
 	hasFirst    bool    // first was read and Read has not returned it yet
@@ -129,7 +130,8 @@ func (k *conn) abort() {
 	k.closeSocket()
 }
 
-// closeSocket closes the socket without the close_notify of TLS, which would wait for seconds if the peer does not read.
+// closeSocket closes the socket without the close_notify of TLS, which would wait for seconds if
+// the peer does not read.
 func (k *conn) closeSocket() {
 	_ = socket.Bottom(k.Conn).Close()
 }

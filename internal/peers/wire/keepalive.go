@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A keepAlive is how long the peer keeps an idle connection, in nanoseconds, or 0 if it does not tell. The peer closes a
-// connection that is idle for longer, in the worst case just when the next request is on its way.
+// A keepAlive is how long the peer keeps an idle connection, in nanoseconds, or 0 if it does not tell. The peer closes
+// a connection that is idle for longer, in the worst case just when the next request is on its way.
 type keepAlive struct{ atomic.Int64 }
 
 // learn reads a header Keep-Alive, such as "timeout=5, max=100". It subtracts a second, or half of the time if that is

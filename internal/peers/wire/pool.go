@@ -53,8 +53,9 @@ func (c *Client) pool(addr string) *pool {
 	return p
 }
 
-// dial makes a connection. The caller has put an element into c.dials, which dial takes out. The handshake runs in another
-// goroutine: it needs a deep stack, which the goroutine of the request would keep while it waits for the answer.
+// dial makes a connection. The caller has put an element into c.dials, which dial takes out. The
+// handshake runs in another goroutine: it needs a deep stack, which the goroutine of the request would
+// keep while it waits for the answer.
 func (c *Client) dial(ctx context.Context, addr string, p *pool) (*conn, error) {
 	var made net.Conn
 	var err error

@@ -89,8 +89,8 @@ type Authentication struct {
 	RReq      []byte       // as it came; nil when none has come
 }
 
-// SessionOf returns an authentication as a session. With hasResult it has the values for the authorisation, which only the
-// answer to GET may have.
+// SessionOf returns an authentication as a session. With hasResult it has the values for the authorisation, which only
+// the answer to GET may have.
 func SessionOf(a *Authentication, hasResult bool) (*Session, error) {
 	s := &Session{ID: a.ID, Status: Pending}
 	var ares, last *message.Message

@@ -71,7 +71,8 @@ const cardPath = "$.payment_method"
 
 // params are the members of requests that elements of the AReq come from.
 var params = map[string]string{
-	"acctNumber": "$.payment_method.number", "cardExpiryDate": "$.payment_method.exp_month", "cardholderName": "$.payment_method.name",
+	"acctNumber": "$.payment_method.number", "cardExpiryDate": "$.payment_method.exp_month",
+	"cardholderName": "$.payment_method.name",
 	"reference":      "$.merchant_id",
 	"purchaseAmount": "$.amount.value", "purchaseCurrency": "$.amount.currency", "purchaseExponent": "$.amount.currency",
 	"acquirerBIN": "$.acquirer_details.acquirer_bin", "acquirerMerchantID": "$.acquirer_details.acquirer_merchant_id",
@@ -91,8 +92,8 @@ var params = map[string]string{
 	"acceptLanguage": "$.channel.browser.language",
 }
 
-// FromFaults returns the error of a request in which the engine has found faults. It tells all of them, and param is where
-// the first is that the request could have avoided.
+// FromFaults returns the error of a request in which the engine has found faults. It tells all of them, and param is
+// where the first is that the request could have avoided.
 func FromFaults(entries []api.Fault) *Error {
 	e := NewError(http.StatusBadRequest, "", "The request has faults")
 	var texts []string

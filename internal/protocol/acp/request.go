@@ -181,7 +181,8 @@ func (r *laterRequest) encode(a areq, l *faultList) ([]byte, error) {
 // addTo adds what is said of a browser to members of an AReq.
 func (b *browserInfo) addTo(a areq, l *faultList) {
 	a["browserAcceptHeader"], a["browserIP"], a["browserJavascriptEnabled"] = b.Accept, b.IP, b.HasScript
-	a["browserLanguage"], a["browserUserAgent"], a["acceptLanguage"] = b.Language, b.UserAgent, message.LanguageTags(b.Language)
+	a["browserLanguage"], a["browserUserAgent"], a["acceptLanguage"] = b.Language, b.UserAgent,
+		message.LanguageTags(b.Language)
 	for _, m := range []struct {
 		path, name string
 		value      *int64
@@ -226,8 +227,8 @@ func (l *faultList) expiryDate(month, year string) string {
 	return fmt.Sprintf("%02d%02d", y-2000, m)
 }
 
-// stateOf returns a state as an AReq has it, without the country that may stand before it. It returns "" for one that is
-// written out.
+// stateOf returns a state as an AReq has it, without the country that may stand before it. It returns "" for
+// one that is written out.
 func stateOf(state, country string) string {
 	state = strings.ToUpper(state)
 	state = strings.TrimPrefix(state, strings.ToUpper(country)+"-")

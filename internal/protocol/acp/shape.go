@@ -133,8 +133,8 @@ func (l *faultList) err() error {
 	return newFault(paths[0], strings.Join(texts, "; "))
 }
 
-// readShape checks a body against the members that it may have, and decodes it. The faults are in the list; the error is
-// that nothing could be decoded.
+// readShape checks a body against the members that it may have, and decodes it. The faults are in the list; the error
+// is that nothing could be decoded.
 func (l *faultList) readShape(body []byte, shape []member, into any) error {
 	if jsontext.Value(body).Kind() != '{' || !jsontext.Value(body).IsValid() {
 		return NewError(http.StatusBadRequest, "", "The body is not a JSON object, or has a member twice")

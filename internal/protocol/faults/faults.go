@@ -240,8 +240,8 @@ func describeType(f *message.Field, want string) string {
 	return text
 }
 
-// membersOf returns the names of the members of an object that a requestor may send: those that are always required, and
-// the others.
+// membersOf returns the names of the members of an object that a requestor may send: those that are always
+// required, and the others.
 func membersOf(f *message.Field) (required, others []string) {
 	for i := range f.Of.Fields {
 		switch m := &f.Of.Fields[i]; {
@@ -447,7 +447,8 @@ func explainText(e *api.Fault, f *message.Field, raw []byte, isItem bool, s Subj
 			}
 		}
 		if isReserved(f.Codes, text) {
-			e.Rule, e.Limit, e.Cure = "reserved-code", &api.Limit{Allowed: allowed}, "Send a code that has a meaning: this one is reserved."
+			e.Rule, e.Limit, e.Cure = "reserved-code", &api.Limit{Allowed: allowed},
+				"Send a code that has a meaning: this one is reserved."
 			break
 		}
 		if slices.Contains(allowed, text) {
@@ -465,8 +466,10 @@ func explainText(e *api.Fault, f *message.Field, raw []byte, isItem bool, s Subj
 			e.Cure = "Send a URL that begins with https:// and has a host."
 		}
 	case pattern != nil && !pattern.MatchString(text):
-		e.Rule, e.Limit, e.Cure = "pattern", &api.Limit{Pattern: pattern.String()}, "Send "+cmp.Or(formOf(f), f.Kind.String())+"."
-	case f.Kind == message.Country && "901" <= text && text <= "999", f.Kind == message.Currency && iso.IsExcludedCurrency(text):
+		e.Rule, e.Limit, e.Cure = "pattern", &api.Limit{Pattern: pattern.String()},
+			"Send "+cmp.Or(formOf(f), f.Kind.String())+"."
+	case f.Kind == message.Country && "901" <= text && text <= "999",
+		f.Kind == message.Currency && iso.IsExcludedCurrency(text):
 		e.Rule, e.Cure = "excluded-code", "Send a "+f.Kind.String()+": EMV 3DS excludes this code."
 	case f.Kind == message.Country, f.Kind == message.Currency, f.Kind == message.CurrencyAlpha:
 		e.Rule, e.Cure = "unknown-code", "Send a "+f.Kind.String()+", that is in use."
@@ -486,7 +489,8 @@ func isReserved(codes *message.Codes, code string) bool {
 	})
 }
 
-// isCountryWord reports whether a text has the form of the two letters of a country, which are taken for its three digits.
+// isCountryWord reports whether a text has the form of the two letters of a country, which are
+// taken for its three digits.
 func isCountryWord(f *message.Field, text string) bool {
 	return f.Kind == message.Country && len(text) == 2 && classOf(text) == "letters"
 }

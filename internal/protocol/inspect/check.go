@@ -31,8 +31,8 @@ type Report struct {
 	Unjudged string           // what cannot be said without more than the message
 }
 
-// Check checks a message, and holds it against what a card scheme asks for at a time, if of is not "". The error says that
-// the text cannot be read, and quotes nothing of it.
+// Check checks a message, and holds it against what a card scheme asks for at a time, if of is not "". The error says
+// that the text cannot be read, and quotes nothing of it.
 func Check(in Input, of string, now time.Time) (*Report, error) {
 	r := &Report{Kind: in.Kind}
 	if in.XML != nil {
@@ -105,7 +105,8 @@ func (r *Report) addLines(lines []RequestLine, other int) {
 		}
 		r.Problems = append(r.Problems, l.problems(note)...)
 		if l.Code == "" && l.HTTP >= 400 {
-			r.Warnings = append(r.Warnings, strings.TrimPrefix(fmt.Sprintf("%s: HTTP %d %s", note, l.HTTP, http.StatusText(l.HTTP)), ": "))
+			r.Warnings = append(r.Warnings,
+				strings.TrimPrefix(fmt.Sprintf("%s: HTTP %d %s", note, l.HTTP, http.StatusText(l.HTTP)), ": "))
 		}
 	}
 	r.Faults = len(r.Problems)
@@ -141,7 +142,9 @@ func readPARes(doc []byte) (all []Element, err error) {
 }
 
 // shownOfPARes are the elements of a PARes that say nothing secret.
-var shownOfPARes = []string{"version", "merID", "acqBIN", "date", "purchAmount", "currency", "exponent", "time", "status", "eci"}
+var shownOfPARes = []string{
+	"version", "merID", "acqBIN", "date", "purchAmount", "currency", "exponent", "time", "status", "eci",
+}
 
 // schemeFindings returns what a card scheme says about a message, in lines: what it asks for and an
 // AReq lacks, or what its own codes in an answer mean. It also returns how many faults there are

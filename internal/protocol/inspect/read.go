@@ -82,7 +82,8 @@ func kindOfMessage(data []byte) string {
 // readEncoded reads a message in base64url, as creq and cres are, or a packed PARes.
 func readEncoded(text string) (in Input, ok bool) {
 	plain := strings.NewReplacer("+", "-", "/", "_", "\r", "", "\n", "", " ", "").Replace(text)
-	if data, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(plain, "=")); err == nil && bytes.HasPrefix(data, []byte("{")) {
+	if data, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(plain, "=")); err == nil &&
+		bytes.HasPrefix(data, []byte("{")) {
 		return Input{Kind: kindOfMessage(data), Data: data}, true
 	}
 	if doc, _, err := v1.Inflate(text); err == nil && bytes.Contains(doc, []byte("<PARes")) {
@@ -112,7 +113,8 @@ func messageInLog(line []byte) (inner []byte, ok bool) {
 
 // A RequestLine is what a line of the request log says, as docs/operating/logs.md has it.
 type RequestLine struct {
-	Time, Level, Msg, Operation, Merchant, ID, Message, Scheme, Last4, Version, Status, Reason, ECI, ResultsStatus, Code, Detail string
+	Time, Level, Msg, Operation, Merchant, ID, Message, Scheme, Last4, Version, Status, Reason, ECI, ResultsStatus,
+	Code, Detail string
 
 	Number   int `json:"-"` // of the line in the text, from 1
 	HTTP     int
@@ -152,9 +154,9 @@ func (l *RequestLine) Describe() string {
 		b.WriteString(" got no answer: the caller had gone")
 	}
 	for _, m := range []struct{ name, value string }{
-		{"time", l.Time}, {"merchant", l.Merchant}, {"threeDSServerTransID", l.ID}, {"message", l.Message}, {"scheme", l.Scheme},
-		{"last4", l.Last4}, {"messageVersion", l.Version}, {"transStatus", l.Status}, {"transStatusReason", l.Reason},
-		{"eci", l.ECI}, {"resultsStatus", l.ResultsStatus}, {"detail", l.Detail},
+		{"time", l.Time}, {"merchant", l.Merchant}, {"threeDSServerTransID", l.ID}, {"message", l.Message},
+		{"scheme", l.Scheme}, {"last4", l.Last4}, {"messageVersion", l.Version}, {"transStatus", l.Status},
+		{"transStatusReason", l.Reason}, {"eci", l.ECI}, {"resultsStatus", l.ResultsStatus}, {"detail", l.Detail},
 	} {
 		if m.value != "" {
 			fmt.Fprintf(&b, ", %s %q", m.name, m.value)
@@ -186,8 +188,8 @@ func kindInLog(inner []byte) string {
 	return "log-line"
 }
 
-// messageInLine returns the JSON object in a text that is a message, or nil if there is none. Other objects, such as the
-// headers of a request, may stand before it and behind it.
+// messageInLine returns the JSON object in a text that is a message, or nil if there is none. Other objects, such as
+// the headers of a request, may stand before it and behind it.
 func messageInLine(text []byte) []byte {
 	for len(text) > 0 {
 		i := bytes.IndexByte(text, '{')

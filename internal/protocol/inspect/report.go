@@ -82,7 +82,10 @@ func (r *Report) WriteJSON(w io.Writer) error {
 		Warnings  []string `json:"warnings"`
 		Corrected []string `json:"corrected"`
 		NotJudged string   `json:"notJudged,omitempty"`
-	}{Kind: r.Kind, Verdict: "valid", Errors: []fault{}, Scheme: []string{}, Warnings: append([]string{}, r.Warnings...), Corrected: []string{}, NotJudged: r.Unjudged}
+	}{
+		Kind: r.Kind, Verdict: "valid", Errors: []fault{}, Scheme: []string{}, Warnings: append([]string{}, r.Warnings...),
+		Corrected: []string{}, NotJudged: r.Unjudged,
+	}
 	for _, p := range r.Problems {
 		out.Errors = append(out.Errors, fault{faults.Pointer(p.Path), p.Code.String(), DescribeProblem(p)})
 	}

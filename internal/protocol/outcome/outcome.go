@@ -12,10 +12,12 @@ import (
 
 // arrows are all changes of a status that there are.
 var arrows = map[api.Status][]api.Status{
-	api.StatusRequiresBrowser: {api.StatusInProgress, api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired},
-	api.StatusInProgress:      {api.StatusChallenge, api.StatusDecoupled, api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired},
-	api.StatusChallenge:       {api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired},
-	api.StatusDecoupled:       {api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired},
+	api.StatusRequiresBrowser: {api.StatusInProgress, api.StatusCompleted, api.StatusFailed, api.StatusCancelled,
+		api.StatusExpired},
+	api.StatusInProgress: {api.StatusChallenge, api.StatusDecoupled, api.StatusCompleted, api.StatusFailed,
+		api.StatusCancelled, api.StatusExpired},
+	api.StatusChallenge: {api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired},
+	api.StatusDecoupled: {api.StatusCompleted, api.StatusFailed, api.StatusCancelled, api.StatusExpired},
 }
 
 // Arrows returns the statuses that may follow each status that is not final, in the order of the documentation.
@@ -33,8 +35,9 @@ const (
 	withoutPayment   = "NPA"    // messageCategory 02 as the rules call it
 )
 
-// An Ending is what is known of an authentication that is over. Of one that is not over yet it says how far it is, and
-// has no Result. [NewEnding] reads it from the messages, and the record of the journal keeps it. Nothing else makes one.
+// An Ending is what is known of an authentication that is over. Of one that is not over yet it says how far it
+// is, and has no Result. [NewEnding] reads it from the messages, and the record of the journal keeps it.
+// Nothing else makes one.
 type Ending struct {
 	Status                              api.Status
 	Result                              api.Result
@@ -45,9 +48,10 @@ type Ending struct {
 	LacksValue                          bool              // transStatus is Y or A, and there is no authenticationValue
 	Error                               *api.OutcomeError // with which it failed; nil if none is known
 	ServerID, DSTransID, ACSTransID     string
-	Shifts                              api.Shifts    // what was said of the liability at the end; "" before anything was said
-	Time                                time.Time     // of the end
-	Rules                               *scheme.Sheet // what Scheme's own codes mean; nil: what is public
+	// what was said of the liability at the end; "" before anything was said
+	Shifts api.Shifts
+	Time   time.Time     // of the end
+	Rules  *scheme.Sheet // what Scheme's own codes mean; nil: what is public
 }
 
 // Messages are those of an authentication, as far as they came and were valid. The others are nil.
@@ -90,9 +94,11 @@ func Of(end Ending) api.Outcome {
 	}
 	o := api.Outcome{
 		Result: end.Result, TransStatus: api.Text(end.TransStatus), TransStatusReason: api.Text(end.TransStatusReason),
-		Reason: api.Text(end.meaning()), Challenged: end.Challenged, Next: nextOf(&end), Liability: liabilityOf(&end), Error: end.Error,
+		Reason: api.Text(end.meaning()), Challenged: end.Challenged, Next: nextOf(&end), Liability: liabilityOf(&end),
+		Error: end.Error,
 	}
-	if slices.Contains([]api.Result{api.ResultAuthenticated, api.ResultAttempted, api.ResultInformational, api.ResultDataOnly}, end.Result) {
+	if slices.Contains(
+		[]api.Result{api.ResultAuthenticated, api.ResultAttempted, api.ResultInformational, api.ResultDataOnly}, end.Result) {
 		o.Authorisation = &api.Authorisation{
 			ECI: api.Text(end.ECI), DSTransID: api.Text(end.DSTransID), MessageVersion: api.Text(end.Version),
 			ThreeDSServerTransID: api.Text(end.ServerID), ACSTransID: api.Text(end.ACSTransID), Expired: true,
@@ -232,10 +238,14 @@ func liabilityToday(end *Ending) api.Liability {
 		return isByRule
 	case end.Result == api.ResultUnavailable && !hasAnswer:
 		return api.Liability{Shifts: api.ShiftsNo, Because: "nobody was authenticated"}
-	case slices.Contains([]api.Result{api.ResultAbandoned, api.ResultBankUnreachable, api.ResultError, api.ResultNotEnrolled}, end.Result) && (!hasAnswer || r.Shifts != api.ShiftsNo):
+	case slices.Contains(
+		[]api.Result{api.ResultAbandoned, api.ResultBankUnreachable, api.ResultError, api.ResultNotEnrolled}, end.Result) &&
+		(!hasAnswer || r.Shifts != api.ShiftsNo):
 		return api.Liability{Shifts: api.ShiftsNo, Because: "nobody was authenticated"}
 	case end.LacksValue && end.category() == "PA":
-		return api.Liability{Shifts: api.ShiftsNo, Because: "there is no authenticationValue that would prove the authentication"}
+		return api.Liability{
+			Shifts: api.ShiftsNo, Because: "there is no authenticationValue that would prove the authentication",
+		}
 	}
 	return isByRule
 }

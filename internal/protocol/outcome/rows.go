@@ -63,7 +63,8 @@ func rowsOf(name, category, status string, day time.Time) []Row {
 	for _, eci := range append(known, otherECI) {
 		r := ruleOf(name, category, status, eci, day)
 		row := Row{
-			Scheme: name, Category: category, TransStatus: status, Shifts: r.Shifts, Because: r.Because, Source: api.Text(r.Source),
+			Scheme: name, Category: category, TransStatus: status, Shifts: r.Shifts, Because: r.Because,
+			Source: api.Text(r.Source),
 		}
 		if eci != otherECI {
 			row.ECI = api.Text(eci)
@@ -88,5 +89,6 @@ func resultOfRow(name, category, status, eci string) api.Result {
 
 // results are the results of each transStatus of an end.
 var results = map[string]api.Result{
-	"Y": api.ResultAuthenticated, "A": api.ResultAttempted, "N": api.ResultNotAuthenticated, "U": api.ResultUnavailable, "R": api.ResultRejected, "I": api.ResultInformational,
+	"Y": api.ResultAuthenticated, "A": api.ResultAttempted, "N": api.ResultNotAuthenticated, "U": api.ResultUnavailable,
+	"R": api.ResultRejected, "I": api.ResultInformational,
 }

@@ -127,7 +127,8 @@ func readRule(line string, sources map[string]string) (Rule, error) {
 		}
 		addresses = append(addresses, sources[name])
 	}
-	if isByLogic := r.Shifts == api.ShiftsNo && r.Category == withoutPayment; len(addresses) == 0 && r.Shifts != api.ShiftsUnknown && !isByLogic {
+	if isByLogic := r.Shifts == api.ShiftsNo && r.Category == withoutPayment; len(addresses) == 0 &&
+		r.Shifts != api.ShiftsUnknown && !isByLogic {
 		return Rule{}, errors.New("a rule without a source may say unknown only, or no where there is no payment")
 	}
 	r.Source = strings.Join(addresses, ", ")

@@ -33,8 +33,8 @@ type Finding struct {
 // Shape returns a finding as answers, events and exports have it.
 func (f *Finding) Shape() api.SchemeFinding {
 	return api.SchemeFinding{
-		Element: f.Element, Level: f.Rule.Level(), Since: api.Text(f.Since.text), Until: api.Text(f.Until.text), InForce: f.InForce,
-		Text: f.Text, Source: api.Text(DescribeSources(f.Sources)),
+		Element: f.Element, Level: f.Rule.Level(), Since: api.Text(f.Since.text), Until: api.Text(f.Until.text),
+		InForce: f.InForce, Text: f.Text, Source: api.Text(DescribeSources(f.Sources)),
 	}
 }
 
@@ -290,8 +290,9 @@ type RuleName struct {
 // says.
 func (s *Sheet) Find(name RuleName, version, channel, category string, at time.Time) *Finding {
 	unknown := &Finding{
-		Element: name.Element, Elements: strings.Split(name.Element, "|"), Rule: name.Kind, InForce: name.Since <= at.UTC().Format(time.DateOnly),
-		Text: name.Element + ": " + string(name.Kind.Level()),
+		Element: name.Element, Elements: strings.Split(name.Element, "|"), Rule: name.Kind,
+		InForce: name.Since <= at.UTC().Format(time.DateOnly),
+		Text:    name.Element + ": " + string(name.Kind.Level()),
 	}
 	v, ok := message.ParseVersion(version)
 	if s == nil || !ok {

@@ -19,7 +19,8 @@ func ReadOwn(scheme, text string) (*Profile, error) {
 		return nil, err
 	case len(all) > 1 || all[0].Scheme != scheme:
 		other := all[slices.IndexFunc(all, func(p Profile) bool { return p.Scheme != scheme })]
-		return nil, fmt.Errorf("line %d: rules of scheme %s in a file for %s (one heading: scheme %[3]s NAME)", other.line, other.Scheme, scheme)
+		return nil, fmt.Errorf("line %d: rules of scheme %s in a file for %s (one heading: scheme %[3]s NAME)", other.line,
+			other.Scheme, scheme)
 	case len(all[0].Facts) > maxOwnFacts:
 		return nil, fmt.Errorf("line %d: more than %d facts", all[0].line, maxOwnFacts)
 	case len(all[0].Facts) == 0:

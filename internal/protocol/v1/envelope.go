@@ -41,10 +41,10 @@ var (
 	errRest    = errors.New("v1: something follows the packed message")
 )
 
-// Inflate unpacks a message that came through a browser. It repairs what happens on the
-// way: line breaks and blanks that were added, padding that was lost, "+" that became a
-// blank, and one percent-encoding too many. It also takes a message that is packed without the header and checksum of zlib;
-// then raw is true, so that such senders can be counted.
+// Inflate unpacks a message that came through a browser. It repairs what happens on the way: line breaks and
+// blanks that were added, padding that was lost, "+" that became a blank, and one percent-encoding too many. It
+// also takes a message that is packed without the header and checksum of zlib; then raw is true, so that such
+// senders can be counted.
 func Inflate(text string) (doc []byte, raw bool, err error) {
 	if len(text) > MaxText {
 		return nil, false, errText

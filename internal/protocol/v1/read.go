@@ -236,7 +236,8 @@ func (p part) iReq() (r IReq, present bool) {
 	if i.e == nil {
 		return IReq{}, false
 	}
-	return IReq{i.need("iReqCode", digits(1, 4)), i.may("iReqDetail", text(0, 256)), i.may("vendorCode", text(0, 256))}, true
+	return IReq{i.need("iReqCode", digits(1, 4)), i.may("iReqDetail", text(0, 256)), i.may("vendorCode", text(0, 256))},
+		true
 }
 
 // A form reports whether a text has it.

@@ -84,7 +84,8 @@ func readCertificate(der []byte) (*certificate, error) {
 
 // hashes are those of the signatures of certificates that count: RSA with PKCS #1 v1.5.
 var hashes = map[x509.SignatureAlgorithm]crypto.Hash{
-	x509.SHA1WithRSA: crypto.SHA1, x509.SHA256WithRSA: crypto.SHA256, x509.SHA384WithRSA: crypto.SHA384, x509.SHA512WithRSA: crypto.SHA512,
+	x509.SHA1WithRSA: crypto.SHA1, x509.SHA256WithRSA: crypto.SHA256, x509.SHA384WithRSA: crypto.SHA384,
+	x509.SHA512WithRSA: crypto.SHA512,
 }
 
 // Extensions of RFC 5280, section 4.2.1.

@@ -41,7 +41,8 @@ func (l *loader) checkRelations() {
 		}
 	}
 	if c.Store.URL.Dir != "" && c.Store.Engine == postgres.Citus {
-		l.fault("store.engine", "citus is a database, and store.url is a directory (remove this key, or let store.url name a database)")
+		l.fault("store.engine",
+			"citus is a database, and store.url is a directory (remove this key, or let store.url name a database)")
 	}
 	l.checkListeners()
 	l.checkValuesTime()
@@ -126,7 +127,8 @@ func (l *loader) checkReferenceNumbers() {
 		for i, d := range c.Directories {
 			for _, used := range d.Versions {
 				if used == v && c.Server.ReferenceNumbers[v] == "" && l.positions["server.reference_numbers."+v] == nil {
-					l.fault("server.reference_number", "missing (directories[%d] uses %s, which reference_numbers does not name)", i, v)
+					l.fault("server.reference_number",
+						"missing (directories[%d] uses %s, which reference_numbers does not name)", i, v)
 					return
 				}
 			}
@@ -163,14 +165,15 @@ func (l *loader) loadListenerPair(part string, pairOf func(*Config) *KeyPair, no
 	if pair == nil {
 		return
 	}
-	l.loadPart(part, func() { l.loadKeyPair(pair, part+".tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
-		was := pairOf(former)
-		if was == nil {
-			return ""
-		}
-		pair.Certificate = was.Certificate
-		return part
-	})
+	l.loadPart(part, func() { l.loadKeyPair(pair, part+".tls", x509.ExtKeyUsageServerAuth, now) },
+		func(former *Config) string {
+			was := pairOf(former)
+			if was == nil {
+				return ""
+			}
+			pair.Certificate = was.Certificate
+			return part
+		})
 }
 
 // loadDirectoryFiles reads the files of one directory.
@@ -191,7 +194,8 @@ func (l *loader) loadDirectoryFiles(d *Directory, at string, now time.Time) {
 func (d *Directory) keepFiles(former *Config) string {
 	for i := range former.Directories {
 		was := &former.Directories[i]
-		if was.Scheme != d.Scheme || (was.Results == nil) != (d.Results == nil) || was.ClientCert.IsManaged != d.ClientCert.IsManaged {
+		if was.Scheme != d.Scheme || (was.Results == nil) != (d.Results == nil) ||
+			was.ClientCert.IsManaged != d.ClientCert.IsManaged {
 			continue
 		}
 		d.ClientCert.Certificate = was.ClientCert.Certificate
@@ -222,13 +226,16 @@ func (l *loader) loadKeyPair(k *KeyPair, path string, use x509.ExtKeyUsage, now 
 	l.noteValidity(chain[0], path+".cert", now)
 	for i, between := range chain[1:] {
 		addEnd(l.config.Ends, path+".cert", between)
-		if said, _ := describeValidity(between.NotBefore, between.NotAfter, now); said != "" { // a peer may know another way to its root
+		// a peer may know another way to its root
+		if said, _ := describeValidity(between.NotBefore, between.NotAfter, now); said != "" {
 			l.warn(path+".cert", "certificate %d of the file %s", i+2, said)
 		}
 	}
 	if !isMadeFor(chain[0], use) {
 		l.fault(path+".cert", "the certificate is not made for this side of a connection (%s)",
-			map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: "server authentication", x509.ExtKeyUsageClientAuth: "client authentication"}[use])
+			map[x509.ExtKeyUsage]string{
+				x509.ExtKeyUsageServerAuth: "server authentication", x509.ExtKeyUsageClientAuth: "client authentication",
+			}[use])
 	}
 	if !keyOK {
 		return
@@ -259,7 +266,8 @@ func checkPrivateKey(data []byte) error {
 		switch block, data = pem.Decode(data); {
 		case block == nil:
 			return errors.New("the file holds no private key (PEM)")
-		case block.Type == "ENCRYPTED PRIVATE KEY", strings.HasSuffix(block.Type, "PRIVATE KEY") && block.Headers["DEK-Info"] != "":
+		case block.Type == "ENCRYPTED PRIVATE KEY",
+			strings.HasSuffix(block.Type, "PRIVATE KEY") && block.Headers["DEK-Info"] != "":
 			return errors.New("the private key is encrypted (store it without a passphrase, readable only by the server's user)")
 		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
 			return nil
@@ -339,7 +347,8 @@ func (l *loader) parseCertificates(data []byte, path string) []*x509.Certificate
 	}
 	switch {
 	case meant > len(all):
-		l.fault(path, "%d of %d certificates in the file cannot be read (PEM that is cut off or damaged)", meant-len(all), meant)
+		l.fault(path, "%d of %d certificates in the file cannot be read (PEM that is cut off or damaged)",
+			meant-len(all), meant)
 	case len(all) == 0:
 		l.fault(path, "the file holds no certificate (PEM)")
 	}
@@ -386,7 +395,8 @@ func (l *loader) addWarnings() {
 	}
 	for i, d := range c.Directories {
 		if slices.Contains(d.Versions, "2.1.0") {
-			l.warn(fmt.Sprintf("directories[%d].versions", i), "2.1.0 ended at all schemes in September 2024: use 2.2.0 and 2.3.1")
+			l.warn(fmt.Sprintf("directories[%d].versions", i),
+				"2.1.0 ended at all schemes in September 2024: use 2.2.0 and 2.3.1")
 		}
 	}
 	results := func(path, address string) {

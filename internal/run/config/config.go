@@ -31,7 +31,8 @@ type Config struct {
 		Listen string `yaml:"listen"`
 		// Certificate and key of this listener. Without them it speaks plain HTTP and belongs behind a proxy that ends TLS.
 		TLS *KeyPair `yaml:"tls"`
-		// Addresses of the proxies in front. From one of them, the address that `key create --allow` is about is the right-most entry of X-Forwarded-For that is no proxy. The audit trail of the console believes them as well.
+		// Addresses of the proxies in front. From one of them, the address that `key create --allow` is about is the
+		// right-most entry of X-Forwarded-For that is no proxy. The audit trail of the console believes them as well.
 		Proxies []string `yaml:"proxies"`
 	} `yaml:"api"`
 
@@ -48,7 +49,8 @@ type Config struct {
 		// Where transactions, API keys and card ranges are stored: `file:` and a directory, which is made when absent;
 		// or a PostgreSQL database, which several nodes may share. See [operating](operating/database.md#postgresql).
 		URL StoreURL `yaml:"url"`
-		// What the database is: PostgreSQL alone, or PostgreSQL with the extension Citus, which spreads the authentications over several servers. See [a store spread by Citus](design/citus.md).
+		// What the database is: PostgreSQL alone, or PostgreSQL with the extension Citus, which spreads the authentications
+		// over several servers. See [a store spread by Citus](design/citus.md).
 		Engine postgres.Engine `yaml:"engine"`
 	} `yaml:"store"`
 
@@ -66,7 +68,9 @@ type Config struct {
 	Limits struct {
 		// Requests per API key; beyond it 429.
 		PerKey Rate `yaml:"per_key"`
-		// Requests in work at once on the API; beyond it 503. The last tenth of them is kept for /postauth and /check, the one before also for /auth. A body takes one for each 16 KiB, at most half of them. With a memory limit (GOMEMLIMIT) at most what fits into half of it.
+		// Requests in work at once on the API; beyond it 503. The last tenth of them is kept for /postauth and /check, the
+		// one before also for /auth. A body takes one for each 16 KiB, at most half of them. With a memory limit (GOMEMLIMIT)
+		// at most what fits into half of it.
 		InFlight int `yaml:"in_flight"`
 		// Connections of the API, and of the results listener, at once. Beyond it, the connection is closed that has
 		// been silent longest. The limit is lower if the process may open only few files. See
@@ -78,19 +82,22 @@ type Config struct {
 		Wait time.Duration `yaml:"wait"`
 		// AReqs on their way to one directory at once; beyond it 405 immediately instead of after a wait.
 		PerDirectory int `yaml:"per_directory"`
-		// AReqs of one merchant on their way to one directory at once; beyond it 429, and the id is not used up. By default half of per_directory.
+		// AReqs of one merchant on their way to one directory at once; beyond it 429, and the id is not used up. By default
+		// half of per_directory.
 		PerMerchant int `yaml:"per_merchant"`
 		// Whether requests to a directory that could not be reached for a while are refused immediately, all but one in two
 		// seconds, until a connection to it is made again. See
 		// [operating](operating/directories.md#a-directory-that-is-gone).
 		Breaker bool `yaml:"breaker"`
-		// Largest body of /auth, /authentications and /explain, and of a message on the results listener if it is more than 256KiB; beyond it 413. The longest AReq of 2.3.1 that the protocol allows has some 450KiB.
+		// Largest body of /auth, /authentications and /explain, and of a message on the results listener if it is more than
+		// 256KiB; beyond it 413. The longest AReq of 2.3.1 that the protocol allows has some 450KiB.
 		AuthBody int `yaml:"auth_body"`
 		// Largest body elsewhere; beyond it 413.
 		Body int `yaml:"body"`
 		// How deep the JSON of a message may be nested; the message itself is depth 1.
 		Depth int `yaml:"depth"`
-		// How many members the JSON of a message may have, at all levels together. An AReq of 2.3.1 with fifty merchants and as many sellers has up to 1515.
+		// How many members the JSON of a message may have, at all levels together. An AReq of 2.3.1 with fifty merchants and
+		// as many sellers has up to 1515.
 		Members int `yaml:"members"`
 	} `yaml:"limits"`
 
@@ -123,7 +130,8 @@ type Config struct {
 		DecoupledResult time.Duration `yaml:"decoupled_result"`
 		// How long an authentication of POST /authentications waits for the browser.
 		Browser time.Duration `yaml:"browser"`
-		// How long an authentication that is over may be looked up by GET /authentications/ID and POST /outcome, its values included. At least `result`, and raised to that when it is not given.
+		// How long an authentication that is over may be looked up by GET /authentications/ID and POST /outcome, its values
+		// included. At least `result`, and raised to that when it is not given.
 		Values time.Duration `yaml:"values"`
 		// How long an Idempotency-Key stands for the request that first had it. See [idempotency](idempotency.md).
 		Idempotency time.Duration `yaml:"idempotency"`
@@ -131,7 +139,8 @@ type Config struct {
 		Challenge time.Duration `yaml:"challenge"`
 		// How long requests in work may take to finish at shutdown; three seconds at least.
 		Shutdown time.Duration `yaml:"shutdown"`
-		// How long requests are still taken at shutdown, while /readyz says no already: the time that a load balancer needs to hear of it.
+		// How long requests are still taken at shutdown, while /readyz says no already: the time that a load
+		// balancer needs to hear of it.
 		LameDuck time.Duration `yaml:"lame_duck"`
 	} `yaml:"timeouts"`
 
@@ -139,9 +148,11 @@ type Config struct {
 	Journal struct {
 		// How long it is kept. With `off` in the place of the section it is nothing.
 		Keep time.Duration `yaml:"keep"`
-		// How long the messages of its records are kept, at most as long as `keep`. Then a record still has its ids, status and times, and can be verified. Unset, 90 days, or `keep` if that is shorter.
+		// How long the messages of its records are kept, at most as long as `keep`. Then a record still has its ids, status
+		// and times, and can be verified. Unset, 90 days, or `keep` if that is shorter.
 		Messages time.Duration `yaml:"messages"`
-		// How long personal data of messages are kept, such as names, addresses, telephone numbers and the IP of the browser; at most as long as `messages`. With `off` none are written, and those that are there go.
+		// How long personal data of messages are kept, such as names, addresses, telephone numbers and the IP of the browser;
+		// at most as long as `messages`. With `off` none are written, and those that are there go.
 		Personal time.Duration `yaml:"personal"`
 		// Where it is kept. Unset, next to the transactions, where `store.url` says.
 		URL StoreURL `yaml:"url"`
@@ -158,7 +169,8 @@ type Config struct {
 		HTTP bool `yaml:"http"`
 		// The authorities that certificates of endpoints must chain to, in PEM. Unset, those of the machine.
 		Roots CAFile `yaml:"roots"`
-		// When a delivery that failed is tried again, after each failure; then it is given up. Unset, after 5 s, 30 s, 2 min, 10 min, 1 h, 3 h and 8 h, and then every 12 h for 3 days.
+		// When a delivery that failed is tried again, after each failure; then it is given up. Unset, after 5 s, 30 s, 2 min,
+		// 10 min, 1 h, 3 h and 8 h, and then every 12 h for 3 days.
 		Retry []time.Duration `yaml:"retry"`
 		// How long an endpoint may take to answer.
 		Timeout time.Duration `yaml:"timeout"`
@@ -167,18 +179,23 @@ type Config struct {
 		Operator     []WebhookOperator `yaml:"operator"`
 	} `yaml:"webhooks"`
 
-	// Delegate Authentication of the Agentic Commerce Protocol, for agents that pay in the place of shoppers. See [ACP](acp.md).
+	// Delegate Authentication of the Agentic Commerce Protocol, for agents that pay in the place of
+	// shoppers. See [ACP](acp.md).
 	ACP struct {
 		// Whether /delegate_authentication is served, on the listener of the API.
 		Enabled bool `yaml:"enabled"`
-		// The file of the secret that agents sign requests with, at least 16 bytes; blanks around it do not count. Unset, signatures are not looked at.
+		// The file of the secret that agents sign requests with, at least 16 bytes; blanks around it do not count. Unset,
+		// signatures are not looked at.
 		Signature AgentSecret `yaml:"signature"`
 	} `yaml:"acp"`
 
-	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating/network.md#through-a-forward-proxy).
+	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card
+	// ranges too. Unset, they are made straight, whatever the environment says. See
+	// [operating](operating/network.md#through-a-forward-proxy).
 	ForwardProxy *Proxy `yaml:"forward_proxy"`
 
-	// Where traces of requests go. Unset, the variables `OTEL_…` of the environment say it, if they name a collector. See [operating](operating/logs.md#traces).
+	// Where traces of requests go. Unset, the variables `OTEL_…` of the environment say it, if they name a collector. See
+	// [operating](operating/logs.md#traces).
 	Tracing *Tracing `yaml:"tracing"`
 
 	Directories []Directory `yaml:"directories"`
@@ -199,7 +216,9 @@ type Console struct {
 	Listen string `yaml:"listen"`
 	// An address of their own for /livez, /readyz and /metrics, which `listen` then does not have.
 	MetricsListen string `yaml:"metrics_listen"`
-	// The origin of the console as operators see it, such as `https://console.example`: https, or http on this machine. With it the [console](operating/operators.md) is served there, and below /admin/v1 [the admin API](operating/admin.md). Unset, there is neither.
+	// The origin of the console as operators see it, such as `https://console.example`: https, or http on this machine.
+	// With it the [console](operating/operators.md) is served there, and below /admin/v1 [the admin
+	// API](operating/admin.md). Unset, there is neither.
 	URL string `yaml:"url"`
 	// Certificate and key of `listen`. Without them it speaks plain HTTP and belongs behind a proxy that ends TLS.
 	TLS *KeyPair `yaml:"tls"`
@@ -213,11 +232,13 @@ type Console struct {
 
 // OIDC says how operators log in by OpenID Connect.
 type OIDC struct {
-	// The issuer, as its metadata name it: https, or http on this machine. Its redirect URI is `console.url` and /login/oidc/callback.
+	// The issuer, as its metadata name it: https, or http on this machine. Its redirect URI is `console.url`
+	// and /login/oidc/callback.
 	Issuer string `yaml:"issuer"`
 	// What the issuer calls this server.
 	ClientID string `yaml:"client_id"`
-	// The file with the secret that the issuer has given this server. Unset, there is none, and PKCE alone protects the login.
+	// The file with the secret that the issuer has given this server. Unset, there is none, and PKCE
+	// alone protects the login.
 	ClientSecret string `yaml:"client_secret"`
 	// The authorities that the certificate of the issuer must chain to, in PEM. Unset, those of the machine.
 	CA CAFile `yaml:"ca"`
@@ -286,11 +307,14 @@ type Merchant struct {
 	RequestorName string `yaml:"requestor_name"`
 	// acquirerCountryCode when the caller sends none.
 	AcquirerCountry string `yaml:"acquirer_country"`
-	// What is done when a request lacks what its scheme asks for beyond the protocol: nothing, a record and a log line, or, where the public sources are sure, an Erro. See [schemes](schemes.md).
+	// What is done when a request lacks what its scheme asks for beyond the protocol: nothing, a record and a log line,
+	// or, where the public sources are sure, an Erro. See [schemes](schemes.md).
 	SchemeRules string `yaml:"scheme_rules"`
-	// Whether requests of 2.3.1 go to cards that can be used with 2.2.0 and not with 2.3.1. What 2.2.0 lacks goes into the Bridging message extension, if the card's range lists it. See [bridging](api.md#bridging).
+	// Whether requests of 2.3.1 go to cards that can be used with 2.2.0 and not with 2.3.1. What 2.2.0 lacks goes into the
+	// Bridging message extension, if the card's range lists it. See [bridging](api.md#bridging).
 	Bridging bool `yaml:"bridging"`
-	// Whether names and addresses are written in ASCII for versions before 2.3.1, and lines of addresses that are too long are broken: `Jørgen` becomes `Jorgen`. Without it such texts are Erro 203. A key made with --strict turns it off.
+	// Whether names and addresses are written in ASCII for versions before 2.3.1, and lines of addresses that are too long
+	// are broken: `Jørgen` becomes `Jorgen`. Without it such texts are Erro 203. A key made with --strict turns it off.
 	Transliterate bool `yaml:"transliterate"`
 	// merchantName of its authentications, where a request has none.
 	MerchantName string `yaml:"merchant_name"`
@@ -340,7 +364,8 @@ type Identity struct {
 // Directory is one directory server. Their order is the order of
 // preference for a card that several hold.
 type Directory struct {
-	// The scheme whose cards it holds. Each once. The API calls the scheme by this word, and so do metrics, the log and the store. See [schemes of your own](operating/own-scheme.md).
+	// The scheme whose cards it holds. Each once. The API calls the scheme by this word, and so do metrics, the log and
+	// the store. See [schemes of your own](operating/own-scheme.md).
 	Scheme string `yaml:"scheme"`
 	// Where AReqs go.
 	AReqURL string `yaml:"areq_url"`
@@ -356,13 +381,16 @@ type Directory struct {
 	Timeout time.Duration `yaml:"timeout"`
 	// How often its card ranges are fetched.
 	Refresh time.Duration `yaml:"refresh"`
-	// The least time between two fetches, kept across restarts and nodes. Unset, it is the protocol's: 1 h, and 12 h between full loads of 2.3.1. Less is for laboratories, more than refresh is refused.
+	// The least time between two fetches, kept across restarts and nodes. Unset, it is the protocol's: 1 h, and 12 h
+	// between full loads of 2.3.1. Less is for laboratories, more than refresh is refused.
 	MinRefresh time.Duration `yaml:"min_refresh"`
-	// Hosts that a file of card ranges may be fetched from (2.3.1), with a certificate under server_ca. None: no file is asked for.
+	// Hosts that a file of card ranges may be fetched from (2.3.1), with a certificate under server_ca.
+	// None: no file is asked for.
 	FileHosts []string `yaml:"file_hosts"`
 	// Another forward proxy for this directory than that of all, or none (`url: direct`).
 	ForwardProxy *Proxy `yaml:"forward_proxy"`
-	// Ids of the message extensions that may be critical with it: those whose meaning the requestors know, for the server passes them on and acts on none. A critical extension of another id is refused with 202.
+	// Ids of the message extensions that may be critical with it: those whose meaning the requestors know, for the server
+	// passes them on and acts on none. A critical extension of another id is refused with 202.
 	CriticalExtensions []string `yaml:"critical_extensions"`
 	// Id of the message extension visaDAF with this directory. It is not public; with it the server can build that
 	// extension. See [message extensions](api.md#message-extensions).
@@ -371,22 +399,27 @@ type Directory struct {
 	RequestorID string `yaml:"requestor_id"`
 	// This directory's threeDSRequestorName, where neither merchant nor caller has one.
 	RequestorName string `yaml:"requestor_name"`
-	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in acsURL and threeDSMethodURL. For laboratories; serve warns. A threeDSMethodURL that was withheld before comes with the next complete load of the card ranges. See [operating](operating/directories.md#urls-for-browsers).
+	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in acsURL and
+	// threeDSMethodURL. For laboratories; serve warns. A threeDSMethodURL that was withheld before comes with the next
+	// complete load of the card ranges. See [operating](operating/directories.md#urls-for-browsers).
 	Lab bool `yaml:"lab"`
 	// Rules of this directory for AReqs, in addition to the public rules of its scheme, for merchants with scheme_rules.
 	// See [schemes](schemes.md#rules-of-your-own).
 	Rules RulesFile `yaml:"rules"`
 	// The mark of the scheme on pages of the console. Without one it has none.
 	Colour string `yaml:"colour"`
-	// Certificate and key that we show it. The word `managed` in place of both: they are in the store. See [certificates](operating/certificates.md).
+	// Certificate and key that we show it. The word `managed` in place of both: they are in the store. See
+	// [certificates](operating/certificates.md).
 	ClientCert KeyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to, for AReq and PReq.
 	ServerCA CAFile `yaml:"server_ca"`
 	// The CA certificates that its certificate must chain to when it posts a result.
 	ClientCA CAFile `yaml:"client_ca"`
-	// Certificate revocation lists of these CAs, and of those below them: what a list names is refused, in both directions. PEM or DER, several in one file, complete ones. See [operating](operating/revocation.md).
+	// Certificate revocation lists of these CAs, and of those below them: what a list names is refused, in both
+	// directions. PEM or DER, several in one file, complete ones. See [operating](operating/revocation.md).
 	CRLs CRLFile `yaml:"crls"`
-	// Which certificates crls refuses: those that a list names (listed), or also those that no list which is valid now is about (required).
+	// Which certificates crls refuses: those that a list names (listed), or also those that no list which is valid
+	// now is about (required).
 	Revocation string `yaml:"revocation"`
 	// That certificate must have one of these names. Unset, any certificate under client_ca is taken, and serve warns.
 	ClientNames []string `yaml:"client_names"`
@@ -423,15 +456,19 @@ type V1Directory struct {
 	CRLs CRLFile `yaml:"crls"`
 	// As for directories.
 	Revocation string `yaml:"revocation"`
-	// The scheme's root certificates: the signature of a PARes must chain to one of them. No scheme may have a root of another.
+	// The scheme's root certificates: the signature of a PARes must chain to one of them. No scheme may
+	// have a root of another.
 	PAResRoots RootFile `yaml:"pares_roots"`
-	// Whether SHA-1 may be used in the signature of a PARes and of its certificates. Every real issuer of 3-D Secure 1 needs it.
+	// Whether SHA-1 may be used in the signature of a PARes and of its certificates. Every real issuer of
+	// 3-D Secure 1 needs it.
 	AllowSHA1 bool `yaml:"allow_sha1"`
 	// The shortest RSA key in the chain of a PARes. Less than 2048 is for laboratories and old chains.
 	MinKeyBits int `yaml:"min_key_bits"`
-	// When the certificates of a PARes, the root included, must be valid: when it comes, or when the issuer says that it was signed. The second is for laboratories and old chains.
+	// When the certificates of a PARes, the root included, must be valid: when it comes, or when the issuer says that it
+	// was signed. The second is for laboratories and old chains.
 	VerifyAt string `yaml:"verify_at"`
-	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in the url of a VERes. For laboratories; serve warns.
+	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in the url of a VERes. For
+	// laboratories; serve warns.
 	Lab bool `yaml:"lab"`
 	// Who asks for the card ranges that take part, once a day: cards outside them are answered with N immediately. Unset,
 	// the directory server is asked for each card.
@@ -475,7 +512,8 @@ type Proxy struct {
 	URL ProxyURL `yaml:"url"`
 	// The CA certificates that the certificate of an https proxy must chain to. Required for one.
 	CA CAFile `yaml:"ca"`
-	// File with the user and the password that the proxy wants (Basic authentication): one line, `USER:PASSWORD`, of at most 1000 bytes.
+	// File with the user and the password that the proxy wants (Basic authentication): one line, `USER:PASSWORD`,
+	// of at most 1000 bytes.
 	Credentials string `yaml:"credentials"`
 
 	User, Password string // filled by loadFiles
@@ -483,7 +521,8 @@ type Proxy struct {
 
 // Tracing is a collector of traces, and what it gets.
 type Tracing struct {
-	// Where the collector takes OTLP over HTTP, in protobuf, such as `http://127.0.0.1:4318`. Without a path it is `/v1/traces` there.
+	// Where the collector takes OTLP over HTTP, in protobuf, such as `http://127.0.0.1:4318`. Without a path it
+	// is `/v1/traces` there.
 	Endpoint string `yaml:"endpoint"`
 	// The CA certificates that the certificate of an https collector must chain to. Required for one.
 	CA CAFile `yaml:"ca"`

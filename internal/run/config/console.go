@@ -27,7 +27,8 @@ func readOIDC(s *section) (o OIDC) {
 	o.ClientID = required(s, "client_id", text(1, 255))
 	o.ClientSecret = optional(s, "client_secret", s.l.path(), "")
 	o.CA = optional(s, "ca", s.l.caFile(), "")
-	o.Scopes = list(s, "scopes", kind[string]{want: "scope such as openid", ofMany: "list of scopes such as `openid`", parse: parseScope}, false)
+	o.Scopes = list(s, "scopes",
+		kind[string]{want: "scope such as openid", ofMany: "list of scopes such as `openid`", parse: parseScope}, false)
 	o.NameClaim = optional(s, "name_claim", text(1, 255), "email")
 	o.RoleClaim = optional(s, "role_claim", text(1, 255), "groups")
 	group := text(1, 255)
@@ -86,7 +87,8 @@ func (l *loader) checkConsole() {
 		l.fault("console.passkeys", "needs console.url, whose host name a passkey belongs to")
 	}
 	if net.ParseIP(host) != nil && c.Passkeys {
-		l.warn("console.passkeys", "off, for console.url has an IP address, and a passkey belongs to a host name (such as localhost, or console.example)")
+		l.warn("console.passkeys",
+			"off, for console.url has an IP address, and a passkey belongs to a host name (such as localhost, or console.example)")
 		c.Passkeys = false
 	}
 	if c.Passkeys = c.Passkeys && !isUnset; c.URL != "" && !c.Passkeys && c.OIDC == nil {
@@ -104,7 +106,8 @@ func (l *loader) checkOIDC() {
 	if o == nil {
 		return
 	}
-	if !slices.Contains(o.Scopes, "openid") && !slices.ContainsFunc(l.faults, func(f Fault) bool { return strings.HasPrefix(f.Key, "console.oidc.scopes") }) {
+	if !slices.Contains(o.Scopes, "openid") &&
+		!slices.ContainsFunc(l.faults, func(f Fault) bool { return strings.HasPrefix(f.Key, "console.oidc.scopes") }) {
 		l.fault("console.oidc.scopes", "openid is missing (without it the issuer says nothing of who logs in)")
 	}
 	if len(o.Roles.Admin)+len(o.Roles.Operator)+len(o.Roles.Viewer) == 0 {

@@ -51,14 +51,17 @@ func (l *loader) loadCRLs(f *CRLFile, word, at string, now time.Time, cas ...*CA
 }
 
 // checkCRL checks one list against the CAs that are trusted.
-func (l *loader) checkCRL(list *certs.RevocationList, n int, required bool, path string, cas []*x509.Certificate, now time.Time) {
+func (l *loader) checkCRL(list *certs.RevocationList, n int, required bool, path string, cas []*x509.Certificate,
+	now time.Time) {
 	addTerm(l.config.ListTerms, path, list)
 	switch {
 	case slices.ContainsFunc(cas, list.SignedBy):
 	case slices.ContainsFunc(cas, list.HasIssuer):
 		l.fault(path, "list %d of the file is not signed by the CA whose name it has, or that may not sign lists", n)
 	default: // of one below them, which only a handshake shows
-		l.warn(path, "list %d of the file is by none of the CAs that are configured: it counts where the other side shows the certificate of %s", n, list.Issuer())
+		l.warn(path,
+			"list %d of the file is by none of the CAs that are configured: it counts where the other side shows the certificate of %s",
+			n, list.Issuer())
 	}
 	var short string
 	if required {
@@ -76,7 +79,8 @@ func (l *loader) checkCRL(list *certs.RevocationList, n int, required bool, path
 // checkTrustedCAs checks the CAs of a file against the lists. A CA that was revoked is a
 // warning: as a fault it would keep the list from being used. Where lists are required, one
 // of them must be by one of the CAs, since each chain ends in one.
-func (l *loader) checkTrustedCAs(f *CAFile, lists []*certs.RevocationList, required bool, out map[string]string, path string) {
+func (l *loader) checkTrustedCAs(f *CAFile, lists []*certs.RevocationList, required bool, out map[string]string,
+	path string) {
 	listed := false
 	for _, cert := range f.Certs {
 		listed = listed || slices.ContainsFunc(lists, func(list *certs.RevocationList) bool { return list.SignedBy(cert) })

@@ -76,7 +76,8 @@ func (c *Certificates) WithManaged(all []ManagedCertificate) *Certificates {
 	if c != nil {
 		*next = *c
 	}
-	next.lifetimes, next.formerFiles, next.parts = slices.Clone(next.lifetimes), slices.Clone(next.formerFiles), slices.Clone(next.parts)
+	next.lifetimes, next.formerFiles, next.parts = slices.Clone(next.lifetimes), slices.Clone(next.formerFiles),
+		slices.Clone(next.parts)
 	for _, m := range all {
 		part := "directory " + m.Scheme
 		next.addPart(part)
@@ -141,7 +142,8 @@ func (l *loader) loadPart(path string, load func(), keep func(former *Config) st
 		return
 	}
 	for _, f := range l.faults[before:] {
-		l.config.Certificates.formerFiles = append(l.config.Certificates.formerFiles, partFault{part, f.Key + ": " + f.Text + "; the previous file stays in use"})
+		l.config.Certificates.formerFiles = append(l.config.Certificates.formerFiles,
+			partFault{part, f.Key + ": " + f.Text + "; the previous file stays in use"})
 	}
 	l.faults = l.faults[:before]
 	l.config.Certificates.lifetimes = l.config.Certificates.lifetimes[:lifetimes]

@@ -22,10 +22,11 @@ import (
 const MaxLogo = 64 << 10
 
 var (
-	categoryCode = digitsKind(4, 4, "merchant category code, four digits in quotes", `not four digits (such as "5411", in quotes)`)
-	acquirerBIN  = digitsKind(1, 11, "1 to 11 digits, in quotes", "not 1 to 11 digits (without spaces, in quotes)")
-	colour       = kind[string]{want: "`#rrggbb`, in quotes", parse: parseColour}
-	origin       = kind[string]{
+	categoryCode = digitsKind(4, 4, "merchant category code, four digits in quotes",
+		`not four digits (such as "5411", in quotes)`)
+	acquirerBIN = digitsKind(1, 11, "1 to 11 digits, in quotes", "not 1 to 11 digits (without spaces, in quotes)")
+	colour      = kind[string]{want: "`#rrggbb`, in quotes", parse: parseColour}
+	origin      = kind[string]{
 		want: "https origin such as https://shop.example", ofMany: "list of https origins such as `https://shop.example`",
 		parse: parseOrigin,
 	}
@@ -187,8 +188,8 @@ func (m *Merchant) Profile() account.Merchant {
 	return got
 }
 
-// CheckProfile returns a merchant with values in their usual form, or [Faults] with all that is wrong with it. The media
-// type of the logo is found, not taken. Besides the schemes that everybody knows, words may be in PerDirectory.
+// CheckProfile returns a merchant with values in their usual form, or [Faults] with all that is wrong with it. The
+// media type of the logo is found, not taken. Besides the schemes that everybody knows, words may be in PerDirectory.
 func CheckProfile(m account.Merchant, words []string) (account.Merchant, error) {
 	var faults Faults
 	logo := m.Page.Logo

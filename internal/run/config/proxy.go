@@ -39,7 +39,8 @@ func parseProxy(s string) (ProxyURL, error) {
 		return ProxyURL{}, errors.New("the port is not a number from 1 to 65535")
 	case net.ParseIP(u.Hostname()) == nil && !hostPattern.MatchString(u.Hostname()):
 		return ProxyURL{}, errors.New("the host is neither an IP address nor a name")
-	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(s, "#"):
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" ||
+		strings.HasSuffix(s, "#"):
 		return ProxyURL{}, errors.New("has more than a host and a port in it (http://HOST:PORT)")
 	}
 	return ProxyURL{Address: net.JoinHostPort(u.Hostname(), u.Port()), TLS: u.Scheme == "https"}, nil
@@ -90,7 +91,8 @@ func (l *loader) loadProxyFiles(now time.Time) {
 		}
 		text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 		p.User, p.Password, ok = strings.Cut(text, ":")
-		if !ok || p.User == "" || len(text) > 1000 || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if !ok || p.User == "" || len(text) > 1000 ||
+			strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			l.fault(path, "the file does not hold one line, USER:PASSWORD, of at most 1000 bytes that print")
 		}
 	}

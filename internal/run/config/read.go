@@ -181,7 +181,8 @@ const maxFile = 4 << 20
 
 func newLoader(file string) (*loader, error) {
 	if info, err := os.Stat(file); err == nil && info.Size() > maxFile {
-		return nil, fmt.Errorf("%s: has %d bytes, and a configuration at most %d (--config FILE names another)", file, info.Size(), maxFile)
+		return nil, fmt.Errorf("%s: has %d bytes, and a configuration at most %d (--config FILE names another)", file,
+			info.Size(), maxFile)
 	}
 	files := Files{}
 	data, err := files.Read(file)

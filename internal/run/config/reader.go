@@ -211,7 +211,8 @@ func readScalar[T any](l *loader, n ast.Node, path string, k kind[T]) (v T) {
 }
 
 // items calls read for each item of the list at a key, and returns what that returns.
-func items[T any](s *section, key string, isRequired bool, want string, read func(n ast.Node, path string) T) (all []T) {
+func items[T any](s *section, key string, isRequired bool, want string,
+	read func(n ast.Node, path string) T) (all []T) {
 	path, n := join(s.path, key), s.value(key)
 	if n == nil {
 		if isRequired && !s.isBroken {
@@ -248,7 +249,8 @@ func list[T any](s *section, key string, k kind[T], isRequired bool) []T {
 		standard = "required"
 	}
 	s.describe(key+"[]", cmp.Or(k.ofMany, k.page, k.want), standard)
-	return items(s, key, isRequired, " ("+k.want+")", func(n ast.Node, path string) T { return readScalar(s.l, n, path, k) })
+	return items(s, key, isRequired,
+		" ("+k.want+")", func(n ast.Node, path string) T { return readScalar(s.l, n, path, k) })
 }
 
 // sections reads a list of mappings.

@@ -117,11 +117,15 @@ func (l *loader) readJournal(file *section) {
 	case c.Messages == 0:
 		c.Messages = min(c.Keep, defaultMessages)
 	case c.Messages > c.Keep && c.Keep > 0:
-		l.fault("journal.messages", "messages cannot be kept for longer than their records, which are kept for %dd: lower it, or raise journal.keep", int(c.Keep.Hours())/24)
+		l.fault("journal.messages",
+			"messages cannot be kept for longer than their records, which are kept for %dd: lower it, or raise journal.keep",
+			int(c.Keep.Hours())/24)
 	}
 	c.Personal = optional(s, "personal", daysOrOff("1d", "4000d"), "off")
 	if c.Personal > c.Messages && c.Messages > 0 {
-		l.fault("journal.personal", "personal data cannot be kept for longer than the messages that they are of, which are kept for %dd: lower it, or raise journal.messages", int(c.Messages.Hours())/24)
+		l.fault("journal.personal",
+			"personal data cannot be kept for longer than the messages that they are of, which are kept for %dd: lower it, or raise journal.messages",
+			int(c.Messages.Hours())/24)
 	}
 	c.URL = optional(s, "url", l.storeURL(), "")
 	c.Keys = optional(s, "keys", l.path(), "")
@@ -131,7 +135,8 @@ func (l *loader) readACP(s *section) {
 	defer s.close()
 	c := &l.config.ACP
 	c.Enabled = optional(s, "enabled", boolean, "false")
-	c.Signature = optional(s, "signature", fileKind(l, func(path string) AgentSecret { return AgentSecret{File: path} }), "")
+	c.Signature = optional(s, "signature",
+		fileKind(l, func(path string) AgentSecret { return AgentSecret{File: path} }), "")
 }
 
 // minAgentSecret is the least length of an AgentSecret, in bytes.
@@ -145,7 +150,9 @@ func (l *loader) loadAgentSecret() {
 		return
 	}
 	if s.Key = bytes.TrimSpace(data); len(s.Key) < minAgentSecret {
-		l.fault("acp.signature", "the secret in %s has less than %d bytes: make one by openssl rand -hex 32, and give it to the agent", s.File, minAgentSecret)
+		l.fault("acp.signature",
+			"the secret in %s has less than %d bytes: make one by openssl rand -hex 32, and give it to the agent", s.File,
+			minAgentSecret)
 	}
 }
 

@@ -62,7 +62,8 @@ func (l *loader) checkSharedRoots() {
 	for i, d := range l.config.V1 {
 		for j, root := range d.PAResRoots.Names {
 			if first, taken := owners[root]; taken && first != i {
-				l.fault(fmt.Sprintf("v1[%d].pares_roots", i), "certificate %d of the file is a root of v1[%d] too (no scheme may sign for another)", j+1, first)
+				l.fault(fmt.Sprintf("v1[%d].pares_roots", i),
+					"certificate %d of the file is a root of v1[%d] too (no scheme may sign for another)", j+1, first)
 			}
 			owners[root] = i
 		}
@@ -93,7 +94,8 @@ func (l *loader) warnOfV1() {
 			l.warn(at+".min_key_bits", "keys under 2048 bits can be broken: for laboratories and old chains only")
 		}
 		if d.VerifyAt == "signing_time" {
-			l.warn(at+".verify_at", "anyone who has the key of an expired certificate can sign with it: for laboratories and old chains only")
+			l.warn(at+".verify_at",
+				"anyone who has the key of an expired certificate can sign with it: for laboratories and old chains only")
 		}
 		l.warnOfLab(at, d.Lab)
 	}

@@ -56,13 +56,17 @@ func (u StoreURL) isSamePlace(other StoreURL) bool {
 }
 
 var (
-	address    = kind[string]{want: "HOST:PORT", parse: parseAddress}
-	httpsURL   = kind[string]{want: "https URL", parse: func(s string) (string, error) { return parseURL(s, "https") }}
-	httpURL    = kind[string]{want: "https or http URL", parse: func(s string) (string, error) { return parseURL(s, "https", "http") }}
-	consoleURL = kind[string]{want: "https origin, or http origin of this machine", parse: func(s string) (string, error) { return parseOrigin(strings.TrimSuffix(s, "/")) }}
-	issuerURL  = kind[string]{want: "https URL, or http URL of this machine", parse: parseIssuer}
-	hostName   = kind[string]{want: "host name", ofMany: "list of host names", parse: parseHost}
-	network    = kind[string]{
+	address  = kind[string]{want: "HOST:PORT", parse: parseAddress}
+	httpsURL = kind[string]{want: "https URL", parse: func(s string) (string, error) { return parseURL(s, "https") }}
+	httpURL  = kind[string]{
+		want: "https or http URL", parse: func(s string) (string, error) { return parseURL(s, "https", "http") },
+	}
+	consoleURL = kind[string]{want: "https origin, or http origin of this machine", parse: func(s string) (string, error) {
+		return parseOrigin(strings.TrimSuffix(s, "/"))
+	}}
+	issuerURL = kind[string]{want: "https URL, or http URL of this machine", parse: parseIssuer}
+	hostName  = kind[string]{want: "host name", ofMany: "list of host names", parse: parseHost}
+	network   = kind[string]{
 		want: "network such as 10.0.0.0/8", page: "network such as 10.0.0.0/8, or an address",
 		ofMany: "list of networks such as 10.0.0.0/8, or addresses", parse: parseNetworkText,
 	}
@@ -77,7 +81,9 @@ var (
 		page:  codeWords(scheme.Names()) + ", or a word of your own: " + scheme.WordForm,
 		parse: parseSchemeWord,
 	}
-	version = kind[string]{want: "of: " + strings.Join(Versions, ", "), ofMany: "list of " + codeWords(Versions), parse: parseVersion}
+	version = kind[string]{
+		want: "of: " + strings.Join(Versions, ", "), ofMany: "list of " + codeWords(Versions), parse: parseVersion,
+	}
 )
 
 // codeWord is a word as the reference page shows it.
@@ -117,45 +123,50 @@ func ordered[T cmp.Ordered](want, low, high, malformed string, parse func(string
 }
 
 func duration(low, high string) kind[time.Duration] {
-	return ordered("duration such as 300s, 20m, 4h", low, high, "not a duration (such as 500ms, 10s, 20m, 4h)", time.ParseDuration)
+	return ordered("duration such as 300s, 20m, 4h", low, high, "not a duration (such as 500ms, 10s, 20m, 4h)",
+		time.ParseDuration)
 }
 
 // days is a duration in whole days, such as 400d.
 func days(low, high string) kind[time.Duration] {
-	return ordered("days such as 30d, 400d", low, high, "not a number of days (such as 30d, 400d)", func(s string) (time.Duration, error) {
-		number, hasUnit := strings.CutSuffix(s, "d")
-		n, err := strconv.ParseUint(number, 10, 16)
-		if !hasUnit {
-			err = errors.New("no unit")
-		}
-		return time.Duration(n) * 24 * time.Hour, err
-	})
+	return ordered("days such as 30d, 400d", low, high, "not a number of days (such as 30d, 400d)",
+		func(s string) (time.Duration, error) {
+			number, hasUnit := strings.CutSuffix(s, "d")
+			n, err := strconv.ParseUint(number, 10, 16)
+			if !hasUnit {
+				err = errors.New("no unit")
+			}
+			return time.Duration(n) * 24 * time.Hour, err
+		})
 }
 
 // daysOrOff is a kind of [days], or off, which is 0.
 func daysOrOff(low, high string) kind[time.Duration] {
 	k := days(low, high)
-	return kind[time.Duration]{want: "off, or " + k.want, page: "`off`, or " + k.page, parse: func(s string) (time.Duration, error) {
-		if s == "off" {
-			return 0, nil
-		}
-		d, err := k.parse(s)
-		if err != nil {
-			err = fmt.Errorf("%w; off keeps none", err)
-		}
-		return d, err
-	}}
+	return kind[time.Duration]{want: "off, or " + k.want, page: "`off`, or " + k.page,
+		parse: func(s string) (time.Duration, error) {
+			if s == "off" {
+				return 0, nil
+			}
+			d, err := k.parse(s)
+			if err != nil {
+				err = fmt.Errorf("%w; off keeps none", err)
+			}
+			return d, err
+		}}
 }
 
 func size(low, high string) kind[int] {
-	return ordered("size in bytes such as 64KiB, 1MiB", low, high, "not a size (a whole number of bytes, or with KiB or MiB, such as 64KiB)", parseSize)
+	return ordered("size in bytes such as 64KiB, 1MiB", low, high,
+		"not a size (a whole number of bytes, or with KiB or MiB, such as 64KiB)", parseSize)
 }
 
 func count(low, high int) kind[int] {
-	return ordered("whole number", strconv.Itoa(low), strconv.Itoa(high), "not a whole number", func(s string) (int, error) {
-		n, err := strconv.ParseUint(s, 10, 31)
-		return int(n), err
-	})
+	return ordered("whole number", strconv.Itoa(low), strconv.Itoa(high), "not a whole number",
+		func(s string) (int, error) {
+			n, err := strconv.ParseUint(s, 10, 31)
+			return int(n), err
+		})
 }
 
 // parseSchemeWord accepts every word that a directory may have. Whether per_directory has the word of a directory
@@ -183,8 +194,8 @@ func text(least, most int) kind[string] {
 	})
 }
 
-// nameOf is printable text of so many characters that has no card number in it: names stand in lists, in the audit trail
-// and in backups.
+// nameOf is printable text of so many characters that has no card number in it: names stand in lists, in the
+// audit trail and in backups.
 func nameOf(most int) kind[string] {
 	name := text(1, most)
 	return within("printable text", "1", strconv.Itoa(most), "characters", func(s string) (string, error) {
@@ -201,12 +212,13 @@ func oneOf[Word ~string](list ...Word) kind[Word] {
 	for _, word := range list {
 		words = append(words, string(word))
 	}
-	return kind[Word]{want: "one of: " + strings.Join(words, ", "), page: codeWords(words), parse: func(s string) (Word, error) {
-		if slices.Contains(words, s) {
-			return Word(s), nil
-		}
-		return "", fmt.Errorf("not a known word%s (allowed: %s)", hint.For(s, words...), strings.Join(words, ", "))
-	}}
+	return kind[Word]{want: "one of: " + strings.Join(words, ", "), page: codeWords(words),
+		parse: func(s string) (Word, error) {
+			if slices.Contains(words, s) {
+				return Word(s), nil
+			}
+			return "", fmt.Errorf("not a known word%s (allowed: %s)", hint.For(s, words...), strings.Join(words, ", "))
+		}}
 }
 
 // fileKind is the path of a file, relative to that of the configuration, from which wrap
@@ -244,7 +256,9 @@ func (l *loader) secretFile(content string) kind[string] {
 }
 
 func (l *loader) storeURL() kind[StoreURL] {
-	return kind[StoreURL]{want: "file: and a directory, or postgres:// URL", parse: func(s string) (StoreURL, error) { return parseStore(s, l.dir) }}
+	return kind[StoreURL]{want: "file: and a directory, or postgres:// URL", parse: func(s string) (StoreURL, error) {
+		return parseStore(s, l.dir)
+	}}
 }
 
 func parseVersion(s string) (string, error) {
@@ -270,7 +284,8 @@ func parseAddress(s string) (string, error) {
 
 // hostPattern is what may stand before a port or in a certificate; underscores
 // are no names by the book and are in use all the same.
-var hostPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
+var hostPattern = regexp.MustCompile(
+	`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
 
 // ParseNetwork parses a network, or one address, which is the network of itself alone.
 func ParseNetwork(s string) (netip.Prefix, error) {
@@ -366,7 +381,8 @@ func parsePostgres(s, dir string) (StoreURL, error) {
 		return StoreURL{}, errors.New("what follows the ? of the URL cannot be read")
 	}
 	if _, ok := u.User.Password(); ok || q.Has("password") || q.Has("sslpassword") {
-		return StoreURL{}, errors.New("holds a password (it belongs into a file: passfile=FILE, or sslcert=FILE and sslkey=FILE, after the ?)")
+		return StoreURL{},
+			errors.New("holds a password (it belongs into a file: passfile=FILE, or sslcert=FILE and sslkey=FILE, after the ?)")
 	}
 	for _, name := range []string{"passfile", "sslcert", "sslkey", "sslrootcert"} {
 		if file := q.Get(name); file != "" && (name != "sslrootcert" || file != "system") {

@@ -53,7 +53,9 @@ func (s *Sandbox) openToOthers() {
 		return
 	}
 	o.Keys = playground.RandomKeys()
-	o.Log.Warn("others reach the sandbox: whoever opens it is admin of its console, pays with test cards, and sees all payments", "url", s.PublicURL)
+	o.Log.Warn(
+		"others reach the sandbox: whoever opens it is admin of its console, pays with test cards, and sees all payments",
+		"url", s.PublicURL)
 }
 
 // Run runs the playground and the shop until ctx ends. It says on standard output what there is.
@@ -62,12 +64,15 @@ func (s *Sandbox) Run(ctx context.Context, stdout io.Writer) (err error) {
 	o, publicURL := s.Options, s.PublicURL
 	api := "http://" + callableAddress(o.API.Addr())
 	shown := &shop.Shop{
-		API: api, APIKey: playground.Key, PublicKey: playground.Key, Log: o.Log, PublicURL: publicURL, HookURL: api + shop.HookPath,
+		API: api, APIKey: playground.Key, PublicKey: playground.Key, Log: o.Log, PublicURL: publicURL,
+		HookURL: api + shop.HookPath,
 	}
 	if o.Keys != nil {
 		shown.APIKey, shown.PublicKey = o.Keys.Key, "" // the pages of the shop are for everybody
 	}
-	o.Address = &playground.Address{PublicURL: cmp.Or(publicURL, api), IsBehindProxy: publicURL != "", Shop: shown.Handler()}
+	o.Address = &playground.Address{
+		PublicURL: cmp.Or(publicURL, api), IsBehindProxy: publicURL != "", Shop: shown.Handler(),
+	}
 	defer func() { err = errors.Join(err, shown.Close()) }()
 	p, err := playground.Start(ctx, o)
 	if err != nil {

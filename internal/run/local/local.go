@@ -36,7 +36,8 @@ func WithKeys(ctx context.Context, file string, do func(*config.Config, store.St
 }
 
 // WithKeysOf is WithKeys for a configuration that was read.
-func WithKeysOf(ctx context.Context, c *config.Config, do func(*config.Config, store.Store, *keyring.Ring) error) error {
+func WithKeysOf(ctx context.Context, c *config.Config,
+	do func(*config.Config, store.Store, *keyring.Ring) error) error {
 	return WithKeyFile(ctx, c, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
 		ring, err := rotation.Extend(ctx, st, ring)
 		if err != nil {
@@ -47,7 +48,8 @@ func WithKeysOf(ctx context.Context, c *config.Config, do func(*config.Config, s
 }
 
 // WithKeyFile is WithKeysOf with the secrets that are in the key file.
-func WithKeyFile(ctx context.Context, c *config.Config, do func(*config.Config, store.Store, *keyring.Ring) error) error {
+func WithKeyFile(ctx context.Context, c *config.Config,
+	do func(*config.Config, store.Store, *keyring.Ring) error) error {
 	return withStore(ctx, c, func(st store.Store) error {
 		ring, err := server.LoadOrCreateKeyRing(ctx, c, st)
 		if err != nil {
@@ -93,8 +95,9 @@ func NewActs(c *config.Config, st store.Store, ring *keyring.Ring) *ops.Acts {
 	}
 	return &ops.Acts{
 		Operators: NewTrail(c, st, ring), Store: st, Now: time.Now,
-		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return c.Registry(st, ring) }, IsCommandLine: true,
-		PasskeyURL: func() string { return passkeyURL },
+		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return c.Registry(st, ring) },
+		IsCommandLine: true,
+		PasskeyURL:    func() string { return passkeyURL },
 	}
 }
 
@@ -104,8 +107,8 @@ func Entry(action, object string, before, after any) operator.Entry {
 	return by.Entry(action, object, before, after)
 }
 
-// NewTrail returns the operators and the audit trail of a store, for a command. Without the keys of the journal its entries
-// have no MAC, which the server reports.
+// NewTrail returns the operators and the audit trail of a store, for a command. Without the keys of the journal its
+// entries have no MAC, which the server reports.
 func NewTrail(c *config.Config, st operator.Store, ring store.Sealer) *operator.Service {
 	s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
 	if c.Journal.Keys != "" {

@@ -75,7 +75,8 @@ func (s *Ranges) RefreshStatus(ctx context.Context, scheme string) (directory.Re
 }
 
 // Refresh is RefreshStatus with what an operator has asked for and no node has seen yet.
-func (s *Ranges) Refresh(ctx context.Context, scheme string) (status directory.RefreshStatus, asked directory.RefreshRequest, err error) {
+func (s *Ranges) Refresh(ctx context.Context,
+	scheme string) (status directory.RefreshStatus, asked directory.RefreshRequest, err error) {
 	d, err := s.Directory(scheme)
 	if s.Keeper == nil || err != nil {
 		return status, asked, err

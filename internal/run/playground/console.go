@@ -27,8 +27,8 @@ func (a *Address) isOwnHost(host string) bool {
 	return err == nil || sandbox.IsPrivateHost(host)
 }
 
-// serveBelow serves pages that were made for the root of a listener below a path: their links, forms and redirects begin
-// with it.
+// serveBelow serves pages that were made for the root of a listener below a path: their links, forms and
+// redirects begin with it.
 func serveBelow(path string, next http.Handler) http.Handler {
 	stripped := http.StripPrefix(path, next)
 	return compress.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -80,8 +80,8 @@ func (w *belowWriter) Write(data []byte) (int, error) {
 // Unwrap is for [http.ResponseController].
 func (w *belowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// ownLink is the beginning of a link to a path of the same origin. A template writes a quote of its own alone like that:
-// in a text or a value it is a character reference.
+// ownLink is the beginning of a link to a path of the same origin. A template writes a quote of its own alone like
+// that: in a text or a value it is a character reference.
 var ownLink = regexp.MustCompile(`(\s(?:href|action|src)=")/([^/])`)
 
 // finish writes the page.

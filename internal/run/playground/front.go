@@ -99,7 +99,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !f.isOwnName(r) {
-		http.Error(w, "The sandbox answers only to names of this machine and to its --public-url.", http.StatusMisdirectedRequest)
+		http.Error(w,
+			"The sandbox answers only to names of this machine and to its --public-url.", http.StatusMisdirectedRequest)
 		return
 	}
 	if f.address.IsBehindProxy {
@@ -161,7 +162,8 @@ func requireKey(next http.Handler, isOpen bool, keys *Keys) http.Handler {
 			refuse(w, http.StatusUnauthorized, "APIKey: want a header with one of the two API keys of the sandbox")
 			return
 		}
-		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); !isRead && (err != nil || kind != "application/json") {
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); !isRead &&
+			(err != nil || kind != "application/json") {
 			refuse(w, http.StatusUnsupportedMediaType, "Content-Type: want application/json")
 			return
 		}

@@ -121,7 +121,8 @@ func Start(ctx context.Context, o Options) (_ *Playground, err error) {
 		return nil, errors.Join(err, o.close())
 	}
 	p := &Playground{Sandbox: &sandbox.Sandbox{
-		Log: o.Log, DirectoriesListen: o.DirectoriesListen, Strict: o.Strict, ResultTimeout: cmp.Or(o.DirectoryTimeout, DirectoryTimeout),
+		Log: o.Log, DirectoriesListen: o.DirectoriesListen, Strict: o.Strict,
+		ResultTimeout: cmp.Or(o.DirectoryTimeout, DirectoryTimeout),
 	}}
 	if o.Address != nil {
 		p.Sandbox.IsStrictFor = o.Address.isShop(o.API.Addr().String())
@@ -166,7 +167,8 @@ func putKeys(ctx context.Context, db store.Store, ring *keyring.Ring, keys *Keys
 	var terms account.Terms
 	if keys != nil {
 		terms.Label = startLabel
-		if err := revokeKeys(ctx, db, account.NewRow(ring, Key, shopMerchant, false, terms), account.NewRow(ring, OtherKey, otherMerchant, false, terms)); err != nil {
+		if err := revokeKeys(ctx, db, account.NewRow(ring, Key, shopMerchant, false, terms),
+			account.NewRow(ring, OtherKey, otherMerchant, false, terms)); err != nil {
 			return err
 		}
 	} else {
@@ -206,7 +208,8 @@ func revokeKeys(ctx context.Context, db store.Store, rows ...store.Key) error {
 func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Listener) *server.Config {
 	patience := cmp.Or(o.DirectoryTimeout, DirectoryTimeout)
 	cfg := &server.Config{
-		StoreURL: config.StoreURL{Dir: o.Dir}, Ring: ring, Log: o.Log, Loopback: true, Release: o.Release, API: o.API, Results: received,
+		StoreURL: config.StoreURL{Dir: o.Dir}, Ring: ring, Log: o.Log, Loopback: true, Release: o.Release, API: o.API,
+		Results:  received,
 		Certs:    []tls.Certificate{p.Sandbox.ResultsCert()},
 		Shutdown: patience + 5*time.Second, // for what waits for a directory server
 		Server: check.Server{
@@ -220,7 +223,8 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		ACP:     &server.ACPSettings{},
 		Journal: &server.JournalSettings{},
 		Webhooks: server.WebhookSettings{
-			Allow: hookNetworks(o.API), HTTP: true, Receivers: o.Receivers, ReceiverHint: "threeds sandbox --allow-receiver HOST:PORT allows another",
+			Allow: hookNetworks(o.API), HTTP: true, Receivers: o.Receivers,
+			ReceiverHint: "threeds sandbox --allow-receiver HOST:PORT allows another",
 		},
 		Limits:    server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
 		Merchants: p.merchants(),
@@ -230,9 +234,12 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		cfg.BrowserURL = o.Address.PublicURL
 		p.browsers = newBrowserLog()
 		p.consoleURL = o.Address.PublicURL + consolePath
-		cfg.OpenConsole = &server.OpenConsole{Origin: o.Address.PublicURL, IsOwnHost: o.Address.isOwnHost, Shop: o.Address.PublicURL}
+		cfg.OpenConsole = &server.OpenConsole{
+			Origin: o.Address.PublicURL, IsOwnHost: o.Address.isOwnHost, Shop: o.Address.PublicURL,
+		}
 		cfg.Front = func(api, browser, console http.Handler) http.Handler {
-			f := newFront(*o.Address, o.API.Addr().String(), api, p.browsers.watch(browser), p.Sandbox, cmp.Or(o.Keys, &Keys{Key, OtherKey}))
+			f := newFront(*o.Address, o.API.Addr().String(), api, p.browsers.watch(browser), p.Sandbox,
+				cmp.Or(o.Keys, &Keys{Key, OtherKey}))
 			f.console = serveBelow(consolePath, console)
 			if o.Around != nil {
 				return o.Around(f)
@@ -291,18 +298,19 @@ func addV1Directory(cfg *server.Config, d sandbox.V1Directory) {
 		Scheme: d.Scheme, URL: d.URL, AlwaysTry: true,
 		TLS: &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
 	})
-	cfg.V1Directories = append(cfg.V1Directories, mpi.Directory{Scheme: d.Scheme, Lab: true, Policy: func() xmldsig.Policy {
-		policy := xmldsig.Policy{Name: d.Scheme, AllowSHA1: true}
-		for _, cert := range d.RootsSoFar() {
-			root, err := xmldsig.NewRoot(cert.Raw)
-			if err != nil {
-				cfg.Log.Error("root of the sandbox not read", "scheme", d.Scheme, "err", err)
-				continue
+	cfg.V1Directories = append(cfg.V1Directories,
+		mpi.Directory{Scheme: d.Scheme, Lab: true, Policy: func() xmldsig.Policy {
+			policy := xmldsig.Policy{Name: d.Scheme, AllowSHA1: true}
+			for _, cert := range d.RootsSoFar() {
+				root, err := xmldsig.NewRoot(cert.Raw)
+				if err != nil {
+					cfg.Log.Error("root of the sandbox not read", "scheme", d.Scheme, "err", err)
+					continue
+				}
+				policy.Roots = append(policy.Roots, root)
 			}
-			policy.Roots = append(policy.Roots, root)
-		}
-		return policy
-	}})
+			return policy
+		}})
 }
 
 // referenceNumber has the form of the numbers that EMVCo gives.

@@ -76,8 +76,8 @@ func (r Rehearsal) Start() (_ *sandbox.Sandbox, err error) {
 		return nil, err
 	}
 	s := &sandbox.Sandbox{
-		Log: r.Log, CertificatesDir: r.Dir, DirectoriesListen: directories, PagesListen: cmp.Or(r.PagesListen, rehearsalPages),
-		Outside: !sandbox.IsLocalHost(directories), Strict: r.Strict,
+		Log: r.Log, CertificatesDir: r.Dir, DirectoriesListen: directories,
+		PagesListen: cmp.Or(r.PagesListen, rehearsalPages), Outside: !sandbox.IsLocalHost(directories), Strict: r.Strict,
 	}
 	if r.ResultsCA != "" {
 		if s.ResultsCAPEM, err = readAuthorities(r.ResultsCA); err != nil {
@@ -125,7 +125,8 @@ func (r Rehearsal) chooseAddress() (string, error) {
 	}
 	at, err := url.Parse(kept.Directories[0].AReqURL)
 	if err != nil || at.Port() == "" {
-		return "", fmt.Errorf("%s: directories[0].areq_url: no URL with a port, want the file as the first start wrote it", file)
+		return "",
+			fmt.Errorf("%s: directories[0].areq_url: no URL with a port, want the file as the first start wrote it", file)
 	}
 	if r.DirectoriesListen == "" {
 		return at.Host, nil

@@ -62,7 +62,8 @@ func (p *Playground) Steps(ctx context.Context, id, token string) []lanes.Step {
 	return all
 }
 
-// seenByIssuer are the steps of the browser that the issuer sees when they happen. The server knows a moment before or after.
+// seenByIssuer are the steps of the browser that the issuer sees when they happen. The server knows a
+// moment before or after.
 var seenByIssuer = []string{"method", "challenge", "creq", "cres"}
 
 // stepOf returns the step that an exchange of the sandbox is; "" for what is no part of a payment in a browser.

@@ -32,7 +32,9 @@ func (s *Server) newActs() *ops.Acts {
 		Ring: func() account.Ring { return s.ring.Load() },
 		Merchants: func() *merchant.Registry {
 			cfg := &s.activeRuntime().cfg
-			registry := &merchant.Registry{Store: s.db, Ring: s.ring.Load(), InFile: cfg.Merchants, CheckProfile: config.CheckProfile}
+			registry := &merchant.Registry{
+				Store: s.db, Ring: s.ring.Load(), InFile: cfg.Merchants, CheckProfile: config.CheckProfile,
+			}
 			for _, d := range cfg.Directories {
 				registry.Schemes = append(registry.Schemes, d.Scheme)
 			}
@@ -70,7 +72,8 @@ func (s *Server) newAdminAPI() *admin.Handler {
 // newConsolePages returns the login of the console, and behind it the pages.
 func (s *Server) newConsolePages(api *admin.Handler) http.Handler {
 	s.login = &login.Service{
-		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log, Proxies: s.proxies,
+		Operators: s.operators, Settings: func() *login.Settings { return s.activeRuntime().cfg.Login }, Log: s.cfg.Log,
+		Proxies: s.proxies,
 	}
 	console := &pages.Handler{Admin: api, Acts: s.acts, Now: s.timestamp, Log: s.cfg.Log, Schemes: s.describeScheme}
 	if open := s.cfg.OpenConsole; open != nil {
@@ -138,7 +141,8 @@ func (s *Server) keepObjects(ctx context.Context) {
 		wait := objectsEvery
 		if err := s.resealObjects(ctx); err != nil && ctx.Err() == nil {
 			wait = objectsAgain
-			s.cfg.Log.Warn("tokens of the admin API, users of the console, client certificates and webhook endpoints not resealed", "err", err)
+			s.cfg.Log.Warn(
+				"tokens of the admin API, users of the console, client certificates and webhook endpoints not resealed", "err", err)
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -18,8 +18,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/keyring"
 )
 
-// CheckConfig returns what [Serve] would say of a configuration and of the files that it names: its warnings, also before
-// an error. It opens no store, no listener and no connection, and creates no file.
+// CheckConfig returns what [Serve] would say of a configuration and of the files that it names: its warnings, also
+// before an error. It opens no store, no listener and no connection, and creates no file.
 func CheckConfig(file, release string) (warnings []string, err error) {
 	now := time.Now()
 	c, _, err := config.Load(file, now)

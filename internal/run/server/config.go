@@ -71,9 +71,12 @@ func Serve(ctx context.Context, o Options) error {
 		return errors.Join(err, closeListeners(cfg))
 	}
 	manager := newNotifier(log)
-	r := &reloader{file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c, tried: files}
+	r := &reloader{
+		file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c, tried: files,
+	}
 	s.followRotations(ctx, c.Keys, func() { r.fileReplaced(c.Keys) })
-	log.Info("serving", "build", o.Build, "api", cfg.API.Addr(), "results", cfg.Results.Addr(), "console", cfg.Console.Addr())
+	log.Info("serving", "build", o.Build, "api", cfg.API.Addr(), "results", cfg.Results.Addr(),
+		"console", cfg.Console.Addr())
 	return s.Run(ctx, manager.run, func(ctx context.Context) { r.run(ctx, o.Reload, pollEvery) })
 }
 
@@ -96,7 +99,8 @@ func loadConfig(file string, log *slog.Logger, level *slog.LevelVar) (*config.Co
 func startWarnings(c *config.Config) []string {
 	warnings := slices.Clone(c.Warnings)
 	if name := c.UnreadProxyVariable(os.LookupEnv); name != "" {
-		warnings = append(warnings, name+" is in the environment and is not read: forward_proxy is what connections go through")
+		warnings = append(warnings,
+			name+" is in the environment and is not read: forward_proxy is what connections go through")
 	}
 	return warnings
 }
@@ -105,7 +109,8 @@ func startWarnings(c *config.Config) []string {
 // password.
 func warnOfConsole(log *slog.Logger, l net.Listener, hasTLS bool) {
 	if l != nil && !hasTLS && !listen.IsLoopback(l.Addr()) {
-		log.Warn("the console listens beyond this machine, without TLS or password: let only your monitoring reach it", "address", l.Addr())
+		log.Warn("the console listens beyond this machine, without TLS or password: let only your monitoring reach it",
+			"address", l.Addr())
 	}
 }
 
@@ -148,7 +153,8 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		CAs:      make(map[string]DirectoryCAs),
 		Colours:  make(map[string]string),
 		Managed:  make(map[string]string),
-		StoreURL: c.Store.URL, Login: loginSettings(&c.Console), Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
+		StoreURL: c.Store.URL, Login: loginSettings(&c.Console), Ring: ring, Log: log, Release: release,
+		Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
 		Server: check.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
 		},
@@ -160,8 +166,8 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		},
 		Webhooks: webhookSettings(c), Journal: journalSettings(c), TrailKeys: c.Journal.Keys, ACP: acpSettings(c),
 		Limits: Limits{
-			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections, Wait: c.Limits.Wait,
-			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
+			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections,
+			Wait: c.Limits.Wait, AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
 			Message: message.Limits{Depth: c.Limits.Depth, Members: c.Limits.Members},
 		},
 		Certs: []tls.Certificate{c.Results.TLS.Certificate}, CertificateEnds: c.Ends, ListTerms: c.ListTerms,
@@ -215,8 +221,9 @@ func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 		RefNumber: refNumber(c), Versions: versions,
 		TLS:     &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
 		Revoked: revoked,
-		Timeout: cmp.Or(d.Timeout, c.Timeouts.Authentication), MaxInFlight: c.Limits.PerDirectory, MaxPerMerchant: c.Limits.PerMerchant, AlwaysTry: !c.Limits.Breaker,
-		Refresh: d.Refresh, MinRefresh: d.MinRefresh, FileHosts: d.FileHosts, Proxy: forwardProxy(c, d.ForwardProxy),
+		Timeout: cmp.Or(d.Timeout, c.Timeouts.Authentication), MaxInFlight: c.Limits.PerDirectory,
+		MaxPerMerchant: c.Limits.PerMerchant, AlwaysTry: !c.Limits.Breaker, Refresh: d.Refresh, MinRefresh: d.MinRefresh,
+		FileHosts: d.FileHosts, Proxy: forwardProxy(c, d.ForwardProxy),
 		Lab: d.Lab,
 	})
 	url := c.Results.URL
@@ -228,11 +235,13 @@ func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 		Scheme: d.Scheme, Versions: versions, OperatorID: d.OperatorID,
 		RequestorID: d.RequestorID, RequestorName: d.RequestorName,
 		ResultsURL: url, Informational: d.Informational == "any",
-		CriticalExtensions: d.CriticalExtensions, ExtensionIDs: map[string]string{"visaDAF": d.DAFExtension}, Lab: d.Lab, Rules: scheme.NewSheet(d.Scheme, d.Rules.Rules),
+		CriticalExtensions: d.CriticalExtensions, ExtensionIDs: map[string]string{"visaDAF": d.DAFExtension}, Lab: d.Lab,
+		Rules: scheme.NewSheet(d.Scheme, d.Rules.Rules),
 	})
 	cfg.Colours[d.Scheme] = d.Colour
 	cfg.CAs[d.Scheme] = DirectoryCAs{Server: d.ServerCA.Certs, Client: d.ClientCA.Certs}
-	cfg.Clients = append(cfg.Clients, certs.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
+	cfg.Clients = append(cfg.Clients,
+		certs.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
 }
 
 // addV1Directory puts one directory of 3-D Secure 1.0.2 into cfg, in the two forms that
@@ -245,7 +254,8 @@ func (cfg *Config) addV1Directory(d config.V1Directory, c *config.Config) {
 	})
 	policy := xmldsig.Policy{Name: d.Scheme, Roots: d.PAResRoots.Roots, MinKeyBits: d.MinKeyBits, AllowSHA1: d.AllowSHA1}
 	v1 := mpi.Directory{
-		Scheme: d.Scheme, Policy: func() xmldsig.Policy { return policy }, SigningTime: d.VerifyAt == "signing_time", Lab: d.Lab,
+		Scheme: d.Scheme, Policy: func() xmldsig.Policy { return policy },
+		SigningTime: d.VerifyAt == "signing_time", Lab: d.Lab,
 	}
 	if r := d.CardRanges; r != nil {
 		v1.CardRanges = &mpi.Asker{URL: d.DirectoryURL, AcquirerBIN: r.AcquirerBIN, MerchantID: r.MerchantID}
@@ -269,8 +279,9 @@ func openListeners(ctx context.Context, c *config.Config, cfg *Config) (err erro
 		to            *net.Listener
 		name, address string
 	}{
-		{&cfg.API, "api", c.API.Listen}, {&cfg.Results, "results", c.Results.Listen}, {&cfg.Console, "console", c.Console.Listen},
-		{&cfg.Metrics, "metrics", c.Console.MetricsListen}, {&cfg.Browser, "browser", ""},
+		{&cfg.API, "api", c.API.Listen}, {&cfg.Results, "results", c.Results.Listen},
+		{&cfg.Console, "console", c.Console.Listen}, {&cfg.Metrics, "metrics", c.Console.MetricsListen},
+		{&cfg.Browser, "browser", ""},
 	}
 	if c.Browser != nil {
 		wanted[4].address = c.Browser.Listen
@@ -303,7 +314,8 @@ func warnOfUnusedSockets(c *config.Config, log *slog.Logger, passed map[string]n
 	for name, key := range map[string]string{"browser": "browser.url", "metrics": "console.metrics_listen"} {
 		isWanted := name == "browser" && c.Browser != nil || name == "metrics" && c.Console.MetricsListen != ""
 		if passed[name] != nil && !isWanted {
-			log.Warn("a socket of the service manager is not used, and connections to it are not answered: stop its unit, or set the key",
+			log.Warn(
+				"a socket of the service manager is not used, and connections to it are not answered: stop its unit, or set the key",
 				"socket", name, "key", key)
 		}
 	}

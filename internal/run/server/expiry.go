@@ -46,13 +46,15 @@ func (e *expiryLog) check(ends map[string]time.Time, terms map[string]config.Ter
 		e.logDue(expiringFile{key, end}, certificateNotices, now, past, "certificate expires", "certificate has expired")
 	}
 	for key, t := range terms {
-		e.logDue(expiringFile{key, t.To}, listNotices(t), now, past, "revocation list is soon out of date", "revocation list is out of date")
+		e.logDue(expiringFile{key, t.To}, listNotices(t), now, past, "revocation list is soon out of date",
+			"revocation list is out of date")
 	}
 	e.noticed = past
 }
 
 // logDue looks at one certificate or list, and logs near or over.
-func (e *expiryLog) logDue(what expiringFile, due []time.Duration, now time.Time, past map[expiringFile]int, near, over string) {
+func (e *expiryLog) logDue(what expiringFile, due []time.Duration, now time.Time, past map[expiringFile]int,
+	near, over string) {
 	n := countDue(due, what.end, now)
 	past[what] = n
 	switch before, known := e.noticed[what]; {

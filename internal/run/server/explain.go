@@ -28,7 +28,8 @@ func (s *Server) explainText(merchant string, text []byte) (json.RawMessage, err
 			return nil, errors.New("its JSON cannot be read")
 		}
 	}
-	if m != nil && (in.Kind == "auth-body" || !m.Has("messageType")) && !m.Has("threeDSMethodNotificationURL") && !m.Has("cardRangeData") {
+	if m != nil && (in.Kind == "auth-body" || !m.Has("messageType")) && !m.Has("threeDSMethodNotificationURL") &&
+		!m.Has("cardRangeData") {
 		return s.explainRequest(merchant, in.Data)
 	}
 	report, err := inspect.Check(in, "", s.timestamp())
@@ -49,7 +50,9 @@ func (s *Server) explainRequest(merchant string, body []byte) (json.RawMessage, 
 }
 
 func encodeReport(r *inspect.Report) (json.RawMessage, error) {
-	all := api.ExplainedMessage{Kind: r.Kind, Verdict: api.VerdictValid, Faults: []api.Fault{}, Warnings: []api.MessageWarning{}}
+	all := api.ExplainedMessage{
+		Kind: r.Kind, Verdict: api.VerdictValid, Faults: []api.Fault{}, Warnings: []api.MessageWarning{},
+	}
 	if r.Faults > 0 {
 		all.Verdict = api.VerdictInvalid
 	}

@@ -57,7 +57,10 @@ func journalSettings(c *config.Config) *JournalSettings {
 	if !c.HasJournal() {
 		return nil
 	}
-	return &JournalSettings{URL: c.Journal.URL, Keys: c.Journal.Keys, Keep: c.Journal.Keep, Messages: c.Journal.Messages, Personal: c.Journal.Personal}
+	return &JournalSettings{
+		URL: c.Journal.URL, Keys: c.Journal.Keys, Keep: c.Journal.Keep, Messages: c.Journal.Messages,
+		Personal: c.Journal.Personal,
+	}
 }
 
 // OpenJournal opens the journal of a configuration for a command.
@@ -101,8 +104,8 @@ func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
 	return j
 }
 
-// loadTrailKeys returns the keys that sign the audit trail: those of the journal, or without one those of its file. What
-// is wrong with them keeps no server from starting.
+// loadTrailKeys returns the keys that sign the audit trail: those of the journal, or without one those of its file.
+// What is wrong with them keeps no server from starting.
 func (s *Server) loadTrailKeys() *journal.Keys {
 	switch {
 	case s.journal != nil:
@@ -118,7 +121,8 @@ func (s *Server) loadTrailKeys() *journal.Keys {
 	return keys
 }
 
-// signTrail checks the audit trail each minute, and signs its days that are over, until ctx ends. Its end goes to the log.
+// signTrail checks the audit trail each minute, and signs its days that are over, until ctx ends.
+// Its end goes to the log.
 func (s *Server) signTrail(ctx context.Context) {
 	if s.trailKeys == nil {
 		return
@@ -142,8 +146,8 @@ func (s *Server) signTrail(ctx context.Context) {
 	}
 }
 
-// isTrailExpected reports whether it is known how far the audit trail has come by the seals of the journal. Without a journal
-// there are none.
+// isTrailExpected reports whether it is known how far the audit trail has come by the seals of the journal. Without a
+// journal there are none.
 func (s *Server) isTrailExpected() bool {
 	if s.journal == nil {
 		return true
@@ -165,7 +169,8 @@ func (s *Server) noteTrailEnd(ctx context.Context) error {
 	return err
 }
 
-// trailEnd returns the end of the audit trail for the heads of the journal; nil when the trail is not as it was written.
+// trailEnd returns the end of the audit trail for the heads of the journal; nil when the trail is
+// not as it was written.
 func (s *Server) trailEnd(ctx context.Context) *journal.ChainEnd {
 	end, err := s.operators.CheckTrail(ctx)
 	if err != nil || end.Seq == 0 {
@@ -191,28 +196,32 @@ func evidenceCondition(j *journal.Journal) console.Condition {
 		if len(faults) == 0 {
 			return "", true
 		}
-		return fmt.Sprintf("changed in the store, and not signed (%d faults in the log): %s", len(faults), faults[len(faults)-1]), true
+		return fmt.Sprintf("changed in the store, and not signed (%d faults in the log): %s", len(faults),
+			faults[len(faults)-1]), true
 	}}
 }
 
 // registerHeadMetrics adds the metrics by which others can note how far the journal and the audit trail have come.
 func (s *Server) registerHeadMetrics(m *obs.Metrics) {
-	m.Info("threeds_audit_head_info", "1, with the number and the link of the last entry of the audit trail.", []string{"number", "link"}, func() []string {
-		if end := s.trailHead.Load(); end != nil {
-			return []string{strconv.FormatInt(end.Seq, 10), hex.EncodeToString(end.Link)}
-		}
-		return nil
-	})
+	m.Info("threeds_audit_head_info",
+		"1, with the number and the link of the last entry of the audit trail.", []string{"number", "link"}, func() []string {
+			if end := s.trailHead.Load(); end != nil {
+				return []string{strconv.FormatInt(end.Seq, 10), hex.EncodeToString(end.Link)}
+			}
+			return nil
+		})
 	if s.journal == nil {
 		return
 	}
-	m.Info("threeds_journal_head_info", "1, with the number and the hash of the newest seal of the journal.", []string{"number", "hash"}, func() []string {
-		if h, ok := s.journal.Head(); ok && h.N > 0 {
-			return []string{strconv.FormatInt(h.N, 10), hex.EncodeToString(h.Hash)}
-		}
-		return nil
-	})
-	m.Gauge("threeds_journal_faults", "Things in the journal that are not as they were written, and that were not signed.", "", "",
+	m.Info("threeds_journal_head_info",
+		"1, with the number and the hash of the newest seal of the journal.", []string{"number", "hash"}, func() []string {
+			if h, ok := s.journal.Head(); ok && h.N > 0 {
+				return []string{strconv.FormatInt(h.N, 10), hex.EncodeToString(h.Hash)}
+			}
+			return nil
+		})
+	m.Gauge("threeds_journal_faults",
+		"Things in the journal that are not as they were written, and that were not signed.", "", "",
 		func() float64 { return float64(len(s.journal.Store.Faults())) })
 	m.Counter("threeds_journal_changed_total", "Times that a row of the journal was read that was changed in the store.",
 		func() float64 { return float64(s.journal.Store.CountChanged()) })
@@ -226,7 +235,8 @@ func (s *Server) registerJournalMetrics(j *journal.Journal) {
 		"dropped": func() uint64 { _, n, _, _ := j.Counts(); return n },
 		"failed":  func() uint64 { _, _, n, _ := j.Counts(); return n },
 	} {
-		s.metrics.CounterOf("threeds_journal_records_total", help, "outcome", outcome, func() float64 { return float64(count()) })
+		s.metrics.CounterOf("threeds_journal_records_total", help, "outcome",
+			outcome, func() float64 { return float64(count()) })
 	}
 	s.metrics.Gauge("threeds_journal_waiting", "Entries of the journal that wait to be written.", "", "", func() float64 {
 		_, _, _, n := j.Counts()
@@ -318,13 +328,13 @@ const (
 	catchUpLen   = 500             // rows that are read in one call
 	catchUpAhead = 3 * time.Minute // rows that expire so soon are looked at every minute
 
-	// writerTime is for how long what has happened is left to the writer of the journal, beside the time for an answer. The
-	// writer has the whole AReq, where the row has a part of it, and the first entry of a step is the one that stays.
+	// writerTime is for how long what has happened is left to the writer of the journal, beside the time for an answer.
+	// The writer has the whole AReq, where the row has a part of it, and the first entry of a step is the one that stays.
 	writerTime = 10 * time.Second
 )
 
-// catchUpJournal adds what the journal lacks of the transactions in the store: of those that expire soon, before they are
-// deleted, or of all of them, except where something has just happened since the server began.
+// catchUpJournal adds what the journal lacks of the transactions in the store: of those that expire soon, before they
+// are deleted, or of all of them, except where something has just happened since the server began.
 func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
 	lister, ok := s.db.(store.Lister)
 	if !ok {
@@ -357,7 +367,8 @@ func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
 	}
 }
 
-// isLeftToWriter reports whether a step of the entries of a transaction was made since the server began, and after a time.
+// isLeftToWriter reports whether a step of the entries of a transaction was made since the server
+// began, and after a time.
 func isLeftToWriter(entries []journal.Entry, began, after time.Time) bool {
 	return slices.ContainsFunc(entries, func(e journal.Entry) bool {
 		return slices.ContainsFunc(e.Steps, func(s journal.Step) bool {
@@ -393,10 +404,11 @@ func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 		return journal.Entry{}, false
 	}
 	record := journal.Record{
-		ID: r.ID(), Created: r.Began().UTC(), Updated: now.UTC(), API: "emv", Operation: operation[1:], Merchant: r.Value("merchant"),
-		Reference: cardnumber.Scrub(r.Value("reference")), Card: journal.Card{Scheme: r.Value("scheme"), BIN: r.Value("bin"), Last4: r.Value("last4")},
-		MessageVersion: r.Value("messageVersion"), DeviceChannel: r.Value("deviceChannel"), MessageCategory: r.Value("messageCategory"),
-		Amount: r.Value("amount"), Currency: r.Value("currency"),
+		ID: r.ID(), Created: r.Began().UTC(), Updated: now.UTC(), API: "emv", Operation: operation[1:],
+		Merchant: r.Value("merchant"), Reference: cardnumber.Scrub(r.Value("reference")),
+		Card:           journal.Card{Scheme: r.Value("scheme"), BIN: r.Value("bin"), Last4: r.Value("last4")},
+		MessageVersion: r.Value("messageVersion"), DeviceChannel: r.Value("deviceChannel"),
+		MessageCategory: r.Value("messageCategory"), Amount: r.Value("amount"), Currency: r.Value("currency"),
 		Status: journal.RefusedRequest, ErrorCode: r.Value("errorCode"), Elements: r.Elements(),
 		NamedID: r.Value("threeDSServerTransID"), DSTransID: r.Value("dsTransID"), ACSTransID: r.Value("acsTransID"),
 	}
@@ -420,7 +432,8 @@ func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
 		}
 		steps = append(steps, step)
 	}
-	steps = append(steps, journal.Step{Step: "answered", At: record.Updated, MS: record.Updated.Sub(record.Created).Milliseconds()})
+	steps = append(steps,
+		journal.Step{Step: "answered", At: record.Updated, MS: record.Updated.Sub(record.Created).Milliseconds()})
 	hash, err := hex.DecodeString(r.Value("cardHash"))
 	if err != nil || len(hash) == 0 {
 		hash = nil // no card is known
@@ -452,10 +465,11 @@ func (s *Server) journalDelivery(a webhook.Attempt) {
 	})
 }
 
-// EraseFromJournal removes what belongs to the card or to the merchant of a query: from the journal, from the events for
-// webhooks, and from the answers that are kept for an Idempotency-Key. The journal comes last, for it says which
+// EraseFromJournal removes what belongs to the card or to the merchant of a query: from the journal, from the events
+// for webhooks, and from the answers that are kept for an Idempotency-Key. The journal comes last, for it says which
 // authentications are the card's: after an error the same call finds what is left.
-func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, db store.Store, ring *keyring.Ring, q journal.Query) (done ops.Erased, err error) {
+func EraseFromJournal(ctx context.Context, j journal.Store, keys *journal.Keys, db store.Store, ring *keyring.Ring,
+	q journal.Query) (done ops.Erased, err error) {
 	q = journal.Query{Card: q.Card, Merchant: q.Merchant, By: q.By}
 	if q.Card == "" && q.Merchant == "" {
 		return done, errors.New("journal: name a card or a merchant to erase")

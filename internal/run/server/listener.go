@@ -20,7 +20,8 @@ type publicListener struct {
 
 // newListener wraps a TCP listener, whose name is for the log. Its connections may use a part-th of the files that may
 // be open, and use the TLS settings of the active runtime.
-func (s *Server) newListener(name string, l net.Listener, part int, secured func(*runtime) *tls.Config) *publicListener {
+func (s *Server) newListener(name string, l net.Listener, part int,
+	secured func(*runtime) *tls.Config) *publicListener {
 	limiter := s.connectionLimit(name, part)
 	return &publicListener{
 		listener: &listener{

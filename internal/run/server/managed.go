@@ -56,7 +56,8 @@ func (m *managedCertificates) refresh(ctx context.Context) {
 	case err == nil:
 		m.set, m.isAway = set, false
 	case !m.isAway:
-		m.log.WarnContext(ctx, "client certificates of directories cannot be read from the store: those that were read stay in use", "err", err)
+		m.log.WarnContext(ctx,
+			"client certificates of directories cannot be read from the store: those that were read stay in use", "err", err)
 		m.isAway = true
 	}
 }
@@ -104,14 +105,15 @@ func (m *managedCertificates) apply(given Config) Config {
 	return cfg
 }
 
-// describe returns what the directory server of a scheme is shown, and what health checks want to know of it. key is that
-// of the configuration.
+// describe returns what the directory server of a scheme is shown, and what health checks want to know of it. key is
+// that of the configuration.
 func (m *managedCertificates) describe(scheme, key string) (clientcert.Shown, config.ManagedCertificate) {
 	shown := m.shown(scheme)
 	managed := config.ManagedCertificate{Scheme: scheme, Key: key, Fault: shown.Fault}
 	if shown.Certificate != nil {
 		for _, der := range shown.Certificate.Certificate {
-			if cert, err := x509.ParseCertificate(der); err == nil { // The chain was checked when it was installed, so that no error is expected.
+			// The chain was checked when it was installed, so that no error is expected.
+			if cert, err := x509.ParseCertificate(der); err == nil {
 				managed.Chain = append(managed.Chain, cert)
 			}
 		}
@@ -187,19 +189,22 @@ func (s *Server) changeOver(ctx context.Context) {
 		}
 		was := former.cfg.Peers[i].TLS.Certificates[0]
 		if now := p.TLS.Certificates[0]; now.Leaf != nil && !slices.EqualFunc(was.Certificate, now.Certificate, bytes.Equal) {
-			s.cfg.Log.Info("client certificate changed over", "scheme", p.Scheme, "serial", now.Leaf.SerialNumber.Text(16), "expires", now.Leaf.NotAfter.UTC())
+			s.cfg.Log.Info("client certificate changed over", "scheme", p.Scheme, "serial", now.Leaf.SerialNumber.Text(16),
+				"expires", now.Leaf.NotAfter.UTC())
 		}
 	}
 }
 
 // TryCertificate makes a handshake with the directory server of a scheme, in which it shows a client certificate. The
 // configuration was read with its files.
-func TryCertificate(ctx context.Context, c *config.Config, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
+func TryCertificate(ctx context.Context, c *config.Config, scheme string,
+	cert tls.Certificate) (directory.HandshakeReport, error) {
 	cfg := newConfig(c, slog.New(slog.DiscardHandler), nil, "")
 	return tryCertificate(ctx, cfg, scheme, cert)
 }
 
-func tryCertificate(ctx context.Context, cfg *Config, scheme string, cert tls.Certificate) (directory.HandshakeReport, error) {
+func tryCertificate(ctx context.Context, cfg *Config, scheme string,
+	cert tls.Certificate) (directory.HandshakeReport, error) {
 	i := slices.IndexFunc(cfg.Peers, func(p directory.Peer) bool { return p.Scheme == scheme })
 	if i < 0 {
 		return directory.HandshakeReport{}, errors.New("no such directory is configured")

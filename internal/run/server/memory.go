@@ -27,25 +27,29 @@ const http2Share = 32
 // them, so that a merchant that asks with ?wait for all of its payments leaves places to others.
 const waitersShare = 4
 
-// consoleConnections is how many connections the listener of operators, and that of monitoring, may have. A browser opens
-// six.
+// consoleConnections is how many connections the listener of operators, and that of monitoring, may
+// have. A browser opens six.
 const consoleConnections = 256
 
-// connectionLimit returns the connection limiter of a listener. The limit is the configured number, but no more than the
-// listener's part of the files that may be open: directories and the store need files too. Max is 0 if there is no limit.
+// connectionLimit returns the connection limiter of a listener. The limit is the configured number, but no
+// more than the listener's part of the files that may be open: directories and the store need files too. Max
+// is 0 if there is no limit.
 func (s *Server) connectionLimit(listener string, part int) *listen.Limiter {
 	return s.newLimiter(listener, s.cfg.Limits.Connections, part)
 }
 
-// newLimiter returns a limiter for most connections, or for a part-th of the files that may be open if that is less. There
-// is no limit if most is 0.
+// newLimiter returns a limiter for most connections, or for a part-th of the files that may be open if that is less.
+// There is no limit if most is 0.
 func (s *Server) newLimiter(listener string, most, part int) *listen.Limiter {
 	if most == 0 {
 		return new(listen.Limiter)
 	}
 	if files, ok := openFiles(); ok && most > files/part {
 		most = files / part
-		s.cfg.Log.Info("fewer connections than configured, for want of open files", "listener", listener, "connections", most, "files", files)
+		s.cfg.Log.Info("fewer connections than configured, for want of open files", "listener", listener, "connections", most,
+			"files", files)
 	}
-	return &listen.Limiter{Max: most, MaxHTTP2: max(most/http2Share, 1), Closed: func() { s.countRefusal("connection", api.Connections) }}
+	return &listen.Limiter{
+		Max: most, MaxHTTP2: max(most/http2Share, 1), Closed: func() { s.countRefusal("connection", api.Connections) },
+	}
 }

@@ -41,33 +41,40 @@ func (o observer) RulesChecked(merchant, schemeName string, findings []*scheme.F
 // measures.
 func registerLoadMetrics(m *obs.Metrics, gate *shed.LoadShedder) {
 	for _, p := range shed.Priorities() {
-		m.Gauge("threeds_admitted_share", "Share of requests that is admitted now, by priority: low, middle, high. Less than 1 is overload.",
+		m.Gauge("threeds_admitted_share",
+			"Share of requests that is admitted now, by priority: low, middle, high. Less than 1 is overload.",
 			"priority", p.String(), func() float64 { return gate.AdmittedShare(p) })
 	}
 	gate.EachWait(func(name string, wait func() time.Duration) {
-		m.Gauge("threeds_wait_seconds", "How long work waits, by what for.", "for", name, func() float64 { return wait().Seconds() })
+		m.Gauge("threeds_wait_seconds", "How long work waits, by what for.", "for",
+			name, func() float64 { return wait().Seconds() })
 	})
 }
 
 // registerMetrics adds the metrics of the server itself.
 func (s *Server) registerMetrics() {
-	s.metrics.Gauge("threeds_build_info", "1, with the version of the program.", "version", s.cfg.Release, func() float64 { return 1 })
-	s.metrics.Info("threeds_config_info", "1, with the hash of all that must be the same in the configuration of each node.", []string{"hash"}, func() []string {
-		if hash := s.activeRuntime().cfg.ConfigHash; hash != "" {
-			return []string{hash}
-		}
-		return nil
-	})
-	s.metrics.Info("threeds_key_file_info", "1, with the ids of the secrets in the key file.", []string{"current", "previous", "next"}, func() []string {
-		ids := s.ring.Load().KeyIDs()
-		return []string{ids.Current, ids.Previous, ids.Next}
-	})
-	s.metrics.Info("threeds_journal_key_file_info", "1, with the id of the keys in the file of the journal.", []string{"id"}, func() []string {
-		if s.trailKeys == nil {
+	s.metrics.Gauge("threeds_build_info", "1, with the version of the program.", "version",
+		s.cfg.Release, func() float64 { return 1 })
+	s.metrics.Info("threeds_config_info",
+		"1, with the hash of all that must be the same in the configuration of each node.", []string{"hash"},
+		func() []string {
+			if hash := s.activeRuntime().cfg.ConfigHash; hash != "" {
+				return []string{hash}
+			}
 			return nil
-		}
-		return []string{s.trailKeys.ID()}
-	})
+		})
+	s.metrics.Info("threeds_key_file_info",
+		"1, with the ids of the secrets in the key file.", []string{"current", "previous", "next"}, func() []string {
+			ids := s.ring.Load().KeyIDs()
+			return []string{ids.Current, ids.Previous, ids.Next}
+		})
+	s.metrics.Info("threeds_journal_key_file_info",
+		"1, with the id of the keys in the file of the journal.", []string{"id"}, func() []string {
+			if s.trailKeys == nil {
+				return nil
+			}
+			return []string{s.trailKeys.ID()}
+		})
 	s.metrics.Gauge("threeds_ready", "1 while /readyz is 200, 0 otherwise.", "", "", func() float64 {
 		if s.console.Ready() {
 			return 1
@@ -82,7 +89,8 @@ func (s *Server) registerMetrics() {
 		}
 		return parts
 	})
-	s.metrics.Counter("threeds_store_records_refused_total", "Times that a transaction was refused because its row in the store is not as it was sealed.",
+	s.metrics.Counter("threeds_store_records_refused_total",
+		"Times that a transaction was refused because its row in the store is not as it was sealed.",
 		func() float64 { return float64(s.refusedRecords.Load()) })
 	s.metrics.Gauge("threeds_clock_seconds", "The time by which ids and times to live are stamped.", "", "",
 		func() float64 { return float64(s.timestamp().UnixMilli()) / 1000 })
@@ -122,7 +130,8 @@ func countingHooks(m *obs.Metrics) directory.Hooks {
 // readyConditions are what readiness depends on.
 func (s *Server) readyConditions() []console.Condition {
 	rt := s.activeRuntime()
-	all := append(storeConditions(s.db, &s.writes, rt.cards), keysCondition(s.apiKeys, s.follower), s.journalKeysCondition(), s.trailCondition(), webhooksCondition(s.hooks))
+	all := append(storeConditions(s.db, &s.writes, rt.cards), keysCondition(s.apiKeys, s.follower),
+		s.journalKeysCondition(), s.trailCondition(), webhooksCondition(s.hooks))
 	if s.journal != nil {
 		all = append(all, journalCondition(s.journal), evidenceCondition(s.journal))
 	}
@@ -186,7 +195,8 @@ func registerStoreMetrics(m *obs.Metrics, st store.Store) {
 		RegisterPoolMetrics(m, db.Stat)
 	case *sqlite.DB:
 		m.Counter("threeds_store_writes_total", "Writes that are done.", func() float64 { return float64(db.Stat().Writes) })
-		m.Counter("threeds_store_commits_total", "Commits that those took.", func() float64 { return float64(db.Stat().Commits) })
+		m.Counter("threeds_store_commits_total",
+			"Commits that those took.", func() float64 { return float64(db.Stat().Commits) })
 		m.Counter("threeds_store_commits_failed_total", "Commits that failed, with all writes in them.",
 			func() float64 { return float64(db.Stat().Failed) })
 		m.Gauge("threeds_store_writes_waiting", "Writes whose commit has not begun.", "", "",
@@ -228,9 +238,11 @@ func keysCondition(book *account.KeyCache, follower *rotation.Follower) console.
 		case good == 0 && problem != "":
 			return fmt.Sprintf("none of the %d API keys in the store can be checked: %s", refused, problem), false
 		case good == 0:
-			return fmt.Sprintf("none of the %d API keys in the store can be checked: the key file (keys) is that of another store", refused), false
+			return fmt.Sprintf(
+				"none of the %d API keys in the store can be checked: the key file (keys) is that of another store", refused), false
 		default:
-			return fmt.Sprintf("%d of %d API keys in the store cannot be checked: their rows were changed, or the key file (keys) lacks their secret",
+			return fmt.Sprintf(
+				"%d of %d API keys in the store cannot be checked: their rows were changed, or the key file (keys) lacks their secret",
 				refused, good+refused), true
 		}
 	}}
@@ -238,7 +250,8 @@ func keysCondition(book *account.KeyCache, follower *rotation.Follower) console.
 
 // registerKeyMetrics adds how many API keys there are to the metrics.
 func registerKeyMetrics(m *obs.Metrics, book *account.KeyCache) {
-	const keys, help = "threeds_api_keys", "API keys that are good, and rows of the store that are refused because they are not as they were sealed."
+	const keys, help = "threeds_api_keys",
+		"API keys that are good, and rows of the store that are refused because they are not as they were sealed."
 	m.Gauge(keys, help, "state", "good", func() float64 { good, _ := book.Count(); return float64(good) })
 	m.Gauge(keys, help, "state", "refused", func() float64 { _, refused := book.Count(); return float64(refused) })
 }

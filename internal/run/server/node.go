@@ -58,9 +58,10 @@ func (s *Server) describeDirectories() []admin.Directory {
 	for i, p := range rt.cfg.Peers {
 		rules := rt.cfg.Directories[i].Rules
 		d := admin.Directory{
-			Scheme: p.Scheme, Key: fmt.Sprintf("directories[%d]", i), AReqURL: p.AReqURL, PReqURL: p.PReqURL, OperatorID: p.OperatorID,
-			ResultsURL: rt.cfg.Directories[i].ResultsURL, TimeoutMS: p.Timeout.Milliseconds(), Versions: []string{}, ClientNames: []string{},
-			RIDs: append([]string{}, rules.RIDs()...), ECI: append([]scheme.CodeMeaning{}, rules.Codes("eci")...), Colour: rt.cfg.Colours[p.Scheme],
+			Scheme: p.Scheme, Key: fmt.Sprintf("directories[%d]", i), AReqURL: p.AReqURL, PReqURL: p.PReqURL,
+			OperatorID: p.OperatorID, ResultsURL: rt.cfg.Directories[i].ResultsURL, TimeoutMS: p.Timeout.Milliseconds(),
+			Versions: []string{}, ClientNames: []string{}, RIDs: append([]string{}, rules.RIDs()...),
+			ECI: append([]scheme.CodeMeaning{}, rules.Codes("eci")...), Colour: rt.cfg.Colours[p.Scheme],
 			Breaker: admin.NewBreaker(rt.client.Breaker(p.Scheme)), Managed: rt.cfg.Managed[p.Scheme] != "",
 		}
 		for _, v := range p.Versions {

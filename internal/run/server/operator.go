@@ -59,7 +59,9 @@ func (w *operatorWatch) checkRanges(ctx context.Context, cfg *Config) {
 		if severity == "" {
 			continue
 		}
-		stale := api.RangesStale{Scheme: d.Scheme, Loaded: wholeSeconds(status.Loaded), Severity: severity, Fault: status.Fault}
+		stale := api.RangesStale{
+			Scheme: d.Scheme, Loaded: wholeSeconds(status.Loaded), Severity: severity, Fault: status.Fault,
+		}
 		w.storeEvent(ctx, api.EventRangesStale, d.Scheme+" "+stale.Loaded.Format(time.RFC3339)+" "+severity, stale)
 	}
 }

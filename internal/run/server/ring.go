@@ -38,7 +38,8 @@ func (s *Server) followRotations(ctx context.Context, file string, wrote func())
 		host = ""
 	}
 	name := cmp.Or(host, "unknown host") + " " + s.cfg.API.Addr().String()
-	s.follower = rotation.NewFollower(watchedStore{s.db, &s.writes}, file, name, s.ring.Load(), s.cfg.Log, s.useRing, wrote)
+	s.follower = rotation.NewFollower(watchedStore{s.db, &s.writes}, file, name, s.ring.Load(), s.cfg.Log,
+		s.useRing, wrote)
 	s.follower.Start(ctx)
 }
 
@@ -76,7 +77,8 @@ func (s sealer) IsDigest(digest []byte, data string) bool {
 // transIDs are the keys of transaction ids of the key ring in use.
 type transIDs struct{ ring *atomic.Pointer[keyring.Ring] }
 
-func (t transIDs) New(now time.Time, life time.Duration, rand io.Reader, scheme transid.Scheme, owner, pan string) string {
+func (t transIDs) New(now time.Time, life time.Duration, rand io.Reader, scheme transid.Scheme,
+	owner, pan string) string {
 	return t.ring.Load().ID().New(now, life, rand, scheme, owner, pan)
 }
 

@@ -85,10 +85,11 @@ func (s *Server) buildEngines(rt *runtime) {
 			Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) }, StoreFailures: &s.storeFailures,
 		},
 		Checker: check.Checker{
-			Cards: rt.cards, IDs: transIDs{&s.ring}, Placement: s.placement(), Server: cfg.Server, Peers: cfg.Directories, Limits: cfg.Limits.Message,
-			BrowserURL: cfg.BrowserURL, Loopback: cfg.Loopback,
+			Cards: rt.cards, IDs: transIDs{&s.ring}, Placement: s.placement(), Server: cfg.Server, Peers: cfg.Directories,
+			Limits: cfg.Limits.Message, BrowserURL: cfg.BrowserURL, Loopback: cfg.Loopback,
 		},
-		Directories: rt.client, Observer: NewObserver(s.metrics), Recorder: obs.Recorder{}, Findings: &s.findings, Announcer: announcer{s.hooks},
+		Directories: rt.client, Observer: NewObserver(s.metrics), Recorder: obs.Recorder{}, Findings: &s.findings,
+		Announcer: announcer{s.hooks},
 	}}
 	s.journalOf(rt.engine.Engine, cfg)
 	if cfg.Cards != nil {
@@ -105,11 +106,13 @@ func (s *Server) buildEngines(rt *runtime) {
 func (s *Server) newAPIHandler(rt *runtime) http.Handler {
 	cfg := &rt.cfg
 	requests := &api.Handler{
-		Engine: rt.engine, MPI: rt.mpi, Acts: s.acts, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Proxies: cfg.Proxies, Refused: s.countRefusal,
-		MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, Shares: &s.shares, Waits: s.waits, Waiters: &s.waiters, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
+		Engine: rt.engine, MPI: rt.mpi, Acts: s.acts, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Proxies: cfg.Proxies,
+		Refused: s.countRefusal, MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, Shares: &s.shares,
+		Waits: s.waits, Waiters: &s.waiters, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
 		Traces: s.traces, Requests: s.requests, Log: s.cfg.Log,
 		Idempotency: &idempotency.Keeper{
-			Store: s.engineStore(), Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp, Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime,
+			Store: s.engineStore(), Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp,
+			Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime,
 			CardHash: rt.engine.CardHash,
 		},
 	}
@@ -126,7 +129,10 @@ func (s *Server) newAPIHandler(rt *runtime) http.Handler {
 func (s *Server) secureListeners(rt *runtime) {
 	cfg := &rt.cfg
 	trust := &certs.Trust{Clients: cfg.Clients, Now: s.cfg.Now, Log: s.cfg.Log}
-	rt.results = &results.Handler{Engine: rt.engine, Trust: trust, Body: cfg.Limits.AuthBody, Memory: s.longMessages, Traces: s.traces, Requests: s.requests, Log: s.cfg.Log}
+	rt.results = &results.Handler{
+		Engine: rt.engine, Trust: trust, Body: cfg.Limits.AuthBody, Memory: s.longMessages, Traces: s.traces,
+		Requests: s.requests, Log: s.cfg.Log,
+	}
 	rt.resultsTLS = s.results.limiter.Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
 		rt.apiTLS = s.api.limiter.Offer(newTLSConfig(cfg.APICert, "h2", "http/1.1", "http/1.0"))
@@ -142,7 +148,8 @@ func (s *Server) secureListeners(rt *runtime) {
 // newTLSConfig returns the TLS of a listener that asks for no client certificate.
 func newTLSConfig(cert *tls.Certificate, protocols ...string) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: protocols, Certificates: []tls.Certificate{*cert},
+		MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: protocols,
+		Certificates: []tls.Certificate{*cert},
 	}
 }
 

@@ -55,55 +55,61 @@ import (
 // A Config is everything that a server needs, as values. Serve makes it from the
 // configuration file.
 type Config struct {
-	StoreURL        config.StoreURL
-	Ring            *keyring.Ring // nil for activate: the one in use stays
-	Server          check.Server
-	Merchants       []account.Merchant
-	Peers           []directory.Peer        // the directory servers, as their client wants them
-	Directories     []check.Directory       // the same, as the engine wants them
-	Clients         []certs.Client          // and as the listener for results
-	CAs             map[string]DirectoryCAs // by scheme, to be shown
-	Colours         map[string]string       // of the marks of schemes on pages, #rrggbb
-	Managed         map[string]string       // directories whose client certificate the store has: scheme and key of the configuration
-	V1Peers         []directory.V1Peer      // those of 3-D Secure 1.0.2, may be none
-	V1Directories   []mpi.Directory         // the same, as their engine wants them
-	Timeouts        txn.Timeouts
-	Idempotency     time.Duration // how long an Idempotency-Key stands for one request; 0 means 24 hours
-	Webhooks        WebhookSettings
-	ACP             *ACPSettings     // nil means that agents are not served
-	Journal         *JournalSettings // nil means that there is no journal
-	TrailKeys       string           // the file of the keys that sign the audit trail without a journal; "" means that none do
-	Shutdown        time.Duration    // for what is in flight when the process is to end
-	LameDuck        time.Duration    // before that, for requests of those who have not heard yet that it ends
-	ClaimTime       time.Duration    // for an Idempotency-Key whose node has died; 0 means a minute
-	LeaseTime       time.Duration    // of the refresher; 0: its own
-	Limits          Limits
-	Loopback        bool                              // for the sandbox: requestors may give http URLs of this machine where https is demanded
-	Cards           func(*ranges.Schemes) check.Cards // what looks cards up in place of the ranges; nil: they do
-	Store           func(store.Store) store.Store     // what is used in place of the store; nil: it is; tests put faults in between
-	Front           Front                             // serves other paths in front of the API; nil means nothing does
-	API             net.Listener                      // TCP; TLS is put on top where there is a certificate
-	Results         net.Listener                      // the same, always with TLS
-	Console         net.Listener                      // nil means that there is none
-	Metrics         net.Listener                      // of health and metrics; nil: the console has them
-	ConsoleCert     *tls.Certificate                  // nil means that the console speaks plain HTTP
-	Login           *login.Settings                   // of the console; nil: it has neither pages nor the admin API
-	OpenConsole     *OpenConsole                      // of the sandbox, in place of Login; nil: operators log in
-	BrowserURL      string                            // the origin under which browsers reach our pages; "": there are none
-	Browser         net.Listener                      // of these pages; nil means that Front serves them, or that there are none
-	BrowserCert     *tls.Certificate                  // nil means that this listener speaks plain HTTP
-	BrowserProxies  []netip.Prefix                    // proxies in front of it, whose X-Forwarded-For is trusted
-	Proxies         []netip.Prefix                    // proxies in front of the API, whose X-Forwarded-For is trusted
-	APICert         *tls.Certificate                  // nil means that the API speaks plain HTTP
-	Certs           []tls.Certificate                 // of the results listener, by SNI
-	CertificateEnds map[string]time.Time              // of all certificates, by the key of the configuration
-	ListTerms       map[string]config.Term            // of all revocation lists, by the key of the configuration
-	Certificates    *config.Certificates              // which parts have some that are not valid; nil: none has
-	ConfigHash      string                            // by which nodes tell that their configurations are the same; "": it is not shown
-	Tracing         *obs.Tracing                      // nil means that no traces are sent
-	Release         string                            // the version of the program, for the metrics
-	Log             *slog.Logger
-	Now             func() time.Time // of the engines; nil: that of this machine
+	StoreURL    config.StoreURL
+	Ring        *keyring.Ring // nil for activate: the one in use stays
+	Server      check.Server
+	Merchants   []account.Merchant
+	Peers       []directory.Peer        // the directory servers, as their client wants them
+	Directories []check.Directory       // the same, as the engine wants them
+	Clients     []certs.Client          // and as the listener for results
+	CAs         map[string]DirectoryCAs // by scheme, to be shown
+	Colours     map[string]string       // of the marks of schemes on pages, #rrggbb
+	// directories whose client certificate the store has: scheme and key of the configuration
+	Managed map[string]string
+	// those of 3-D Secure 1.0.2, may be none
+	V1Peers       []directory.V1Peer
+	V1Directories []mpi.Directory // the same, as their engine wants them
+	Timeouts      txn.Timeouts
+	Idempotency   time.Duration // how long an Idempotency-Key stands for one request; 0 means 24 hours
+	Webhooks      WebhookSettings
+	ACP           *ACPSettings // nil means that agents are not served
+	// nil means that there is no journal
+	Journal   *JournalSettings
+	TrailKeys string        // the file of the keys that sign the audit trail without a journal; "" means that none do
+	Shutdown  time.Duration // for what is in flight when the process is to end
+	LameDuck  time.Duration // before that, for requests of those who have not heard yet that it ends
+	ClaimTime time.Duration // for an Idempotency-Key whose node has died; 0 means a minute
+	LeaseTime time.Duration // of the refresher; 0: its own
+	Limits    Limits
+	Loopback  bool // for the sandbox: requestors may give http URLs of this machine where https is demanded
+	// what looks cards up in place of the ranges; nil: they do
+	Cards func(*ranges.Schemes) check.Cards
+	// what is used in place of the store; nil: it is; tests put faults in between
+	Store           func(store.Store) store.Store
+	Front           Front                // serves other paths in front of the API; nil means nothing does
+	API             net.Listener         // TCP; TLS is put on top where there is a certificate
+	Results         net.Listener         // the same, always with TLS
+	Console         net.Listener         // nil means that there is none
+	Metrics         net.Listener         // of health and metrics; nil: the console has them
+	ConsoleCert     *tls.Certificate     // nil means that the console speaks plain HTTP
+	Login           *login.Settings      // of the console; nil: it has neither pages nor the admin API
+	OpenConsole     *OpenConsole         // of the sandbox, in place of Login; nil: operators log in
+	BrowserURL      string               // the origin under which browsers reach our pages; "": there are none
+	Browser         net.Listener         // of these pages; nil means that Front serves them, or that there are none
+	BrowserCert     *tls.Certificate     // nil means that this listener speaks plain HTTP
+	BrowserProxies  []netip.Prefix       // proxies in front of it, whose X-Forwarded-For is trusted
+	Proxies         []netip.Prefix       // proxies in front of the API, whose X-Forwarded-For is trusted
+	APICert         *tls.Certificate     // nil means that the API speaks plain HTTP
+	Certs           []tls.Certificate    // of the results listener, by SNI
+	CertificateEnds map[string]time.Time // of all certificates, by the key of the configuration
+	// of all revocation lists, by the key of the configuration
+	ListTerms    map[string]config.Term
+	Certificates *config.Certificates // which parts have some that are not valid; nil: none has
+	ConfigHash   string               // by which nodes tell that their configurations are the same; "": it is not shown
+	Tracing      *obs.Tracing         // nil means that no traces are sent
+	Release      string               // the version of the program, for the metrics
+	Log          *slog.Logger
+	Now          func() time.Time // of the engines; nil: that of this machine
 }
 
 // ACPSettings say how agents are served.
@@ -136,11 +142,12 @@ func (o *OpenConsole) check(cfg *Config) error {
 type Limits struct {
 	PerKey      float64 // requests per second and API key
 	InFlight    int64
-	Connections int           // of each listener; 0: no bound
-	Wait        time.Duration // for a processor after which load is shed, and storeWaits times that for the store; 0 means never
-	AuthBody    int64
-	Body        int64
-	Message     message.Limits
+	Connections int // of each listener; 0: no bound
+	// for a processor after which load is shed, and storeWaits times that for the store; 0 means never
+	Wait     time.Duration
+	AuthBody int64
+	Body     int64
+	Message  message.Limits
 }
 
 // A Server is a 3-D Secure server: what stays as long as the process, and the runtime that
@@ -194,12 +201,13 @@ type Server struct {
 	connCount    atomic.Int64   // how many they are
 	lateRequests atomic.Int64   // requests that came since closing
 
-	refusedRecords atomic.Uint64     // records of transactions that did not open, or are older than their result
-	acknowledged   txn.Acknowledged  // results, in all runtimes
-	findings       auth.FindingLimit // of all runtimes
-	storeFailures  obs.LogThrottle   // in requests of all runtimes
-	writes         writeWatch        // the store's writes: those of requests, in all runtimes, and this node's sign of life
-	hookFailures   obs.LogThrottle   // failures of the store in the delivery of webhooks
+	refusedRecords atomic.Uint64    // records of transactions that did not open, or are older than their result
+	acknowledged   txn.Acknowledged // results, in all runtimes
+	// of all runtimes
+	findings      auth.FindingLimit
+	storeFailures obs.LogThrottle // in requests of all runtimes
+	writes        writeWatch      // the store's writes: those of requests, in all runtimes, and this node's sign of life
+	hookFailures  obs.LogThrottle // failures of the store in the delivery of webhooks
 
 	began     time.Time     // when the server was made, by its own clock
 	resealNow chan struct{} // another secret of the key file has come into use
@@ -217,7 +225,10 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages), resealNow: make(chan struct{}, 1)}
+	s := &Server{
+		cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages),
+		resealNow: make(chan struct{}, 1),
+	}
 	s.storeFailures.Interval, s.hookFailures.Interval = time.Second, time.Second
 	s.ring.Store(cfg.Ring)
 	s.waits, s.endWaits = context.WithCancel(context.Background())
@@ -240,7 +251,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	registerLoadMetrics(s.metrics, s.gate)
 	s.hooks = s.newHooks()
-	s.operators = &operator.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp, Keys: s.trailKeys}
+	s.operators = &operator.Service{
+		Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp, Keys: s.trailKeys,
+	}
 	s.registerHeadMetrics(s.metrics)
 	registerWebhookMetrics(s.metrics, s.hooks)
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
@@ -290,7 +303,8 @@ func (s *Server) startClock(ctx context.Context, opened store.Store) {
 
 // wrapListeners puts limits and TLS on the listeners of requestors, directory servers and browsers.
 func (s *Server) wrapListeners() {
-	s.api = s.newListener("api", listen.Pace(s.cfg.API, s.isOverloaded), 2, func(rt *runtime) *tls.Config { return rt.apiTLS })
+	s.api = s.newListener("api", listen.Pace(s.cfg.API, s.isOverloaded),
+		2, func(rt *runtime) *tls.Config { return rt.apiTLS })
 	s.waiters.Max = s.api.limiter.Max / waitersShare
 	s.results = s.newListener("results", s.cfg.Results, 8, func(rt *runtime) *tls.Config { return rt.resultsTLS })
 	if s.cfg.Browser != nil {
@@ -399,7 +413,8 @@ func (s *Server) listen(group *errgroup.Group) {
 		front = s.cfg.Front(front, pages, s.console)
 	}
 	requests := listen.NewServer(front, s.maxRequestTime, s.cfg.Log)
-	received := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.results }), 5*time.Second, s.cfg.Log)
+	received := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.results }),
+		5*time.Second, s.cfg.Log)
 	received.ConnContext = certs.ConnContext
 	s.attachServer(s.api, requests)
 	s.attachServer(s.results, received)
@@ -418,7 +433,8 @@ func (s *Server) listen(group *errgroup.Group) {
 }
 
 // serveConsole serves a listener of operators or of monitoring.
-func (s *Server) serveConsole(l net.Listener, h http.Handler, secured func() *tls.Config, serve func(*http.Server, net.Listener)) {
+func (s *Server) serveConsole(l net.Listener, h http.Handler, secured func() *tls.Config,
+	serve func(*http.Server, net.Listener)) {
 	server := listen.NewServer(h, 5*time.Second, s.cfg.Log)
 	s.consoleServers = append(s.consoleServers, server)
 	limiter := s.newLimiter("console", min(consoleConnections, s.cfg.Limits.Connections), 16)

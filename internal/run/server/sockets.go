@@ -37,7 +37,9 @@ func passedListeners() (map[string]net.Listener, error) {
 		given = strings.Split(names, ":")
 	}
 	if len(given) != int(n) {
-		return nil, fmt.Errorf("%d sockets are passed with %d names in LISTEN_FDNAMES (set FileDescriptorName= to api, results, console, metrics or browser)", n, len(given))
+		return nil, fmt.Errorf(
+			"%d sockets are passed with %d names in LISTEN_FDNAMES (set FileDescriptorName= to api, results, console, metrics or browser)",
+			n, len(given))
 	}
 	passed := make(map[string]net.Listener)
 	for i, name := range given {

@@ -88,9 +88,13 @@ func readKeyFile(c *config.Config) (*keyring.Ring, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return ring, err
 	case c.Store.URL.Postgres != "":
-		return nil, fmt.Errorf("%w (all nodes of one database have the same key file: copy it here; the first \"threeds key create\" makes it)", err)
+		return nil, fmt.Errorf(
+			"%w (all nodes of one database have the same key file: copy it here; the first \"threeds key create\" makes it)",
+			err)
 	}
-	return nil, fmt.Errorf("%w (the API keys in %s were sealed with it: put it back, or move that directory away to start again)", err, c.Store.URL.Dir)
+	return nil,
+		fmt.Errorf("%w (the API keys in %s were sealed with it: put it back, or move that directory away to start again)",
+			err, c.Store.URL.Dir)
 }
 
 // placement says which transactions the store can write, nil if it lies on one server.

@@ -57,7 +57,8 @@ func (w WebhookSettings) forDeliveries(now func() time.Time) webhook.Settings {
 // newHooks returns the webhooks of a server, which tell the journal of each delivery.
 func (s *Server) newHooks() *webhook.Service {
 	hooks := &webhook.Service{
-		Store: s.db, Sealer: sealer{&s.ring, new(atomic.Uint64)}, Log: s.cfg.Log, Now: s.timestamp, StoreFailures: &s.hookFailures,
+		Store: s.db, Sealer: sealer{&s.ring, new(atomic.Uint64)}, Log: s.cfg.Log, Now: s.timestamp,
+		StoreFailures: &s.hookFailures,
 	}
 	hooks.Configure(s.cfg.Webhooks.forDeliveries(s.timestamp))
 	if s.journal != nil {
@@ -77,7 +78,9 @@ func registerWebhookMetrics(m *obs.Metrics, hooks *webhook.Service) {
 func webhooksCondition(hooks *webhook.Service) console.Condition {
 	return console.Condition{Name: "webhooks", Check: func() (string, bool) {
 		if n := hooks.CountUnread(); n > 0 {
-			return fmt.Sprintf("%d endpoints cannot be read, and nothing is delivered to them: their rows were changed, or the key file (keys) lacks their secret", n), true
+			return fmt.Sprintf(
+				"%d endpoints cannot be read, and nothing is delivered to them: their rows were changed, or the key file (keys) lacks their secret",
+				n), true
 		}
 		return "", true
 	}}

@@ -8,12 +8,12 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// A writeWatch remembers that a write to the store has failed, until one succeeds. Its zero value is ready to use, and safe
-// for concurrent use.
+// A writeWatch remembers that a write to the store has failed, until one succeeds. Its zero value is ready to use, and
+// safe for concurrent use.
 type writeWatch struct{ failure atomic.Pointer[string] }
 
-// note takes the outcome of a write. An error that says what the store holds, or that the caller has gone, says nothing of
-// whether the store can write.
+// note takes the outcome of a write. An error that says what the store holds, or that the caller has gone, says nothing
+// of whether the store can write.
 func (w *writeWatch) note(err error) {
 	switch {
 	case err == nil:
@@ -52,8 +52,8 @@ func rootCause(err error) error {
 	}
 }
 
-// A watchedStore shows a writeWatch the writes that requests need, and the sign of life of the node, which comes every ten
-// seconds also when there are no requests.
+// A watchedStore shows a writeWatch the writes that requests need, and the sign of life of the node, which comes every
+// ten seconds also when there are no requests.
 type watchedStore struct {
 	store.Store
 	watch *writeWatch

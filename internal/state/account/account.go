@@ -76,9 +76,10 @@ type Page struct {
 
 // A Requestor is how a directory server calls a merchant, and its acquirer there.
 type Requestor struct {
-	ID                 string `json:"requestor_id,omitzero"`
-	Name               string `json:"requestor_name,omitzero"`
-	AcquirerBIN        string `json:"acquirer_bin,omitzero"` // acquirerBIN and acquirerMerchantID, for requests of the Authentications API that lack them
+	ID   string `json:"requestor_id,omitzero"`
+	Name string `json:"requestor_name,omitzero"`
+	// acquirerBIN and acquirerMerchantID, for requests of the Authentications API that lack them
+	AcquirerBIN        string `json:"acquirer_bin,omitzero"`
 	AcquirerMerchantID string `json:"acquirer_merchant_id,omitzero"`
 }
 

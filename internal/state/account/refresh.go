@@ -123,7 +123,8 @@ func (c *KeyCache) runReseal(ctx context.Context) {
 	for {
 		if err := c.reseal(ctx); err != nil && !isFailing && ctx.Err() == nil {
 			isFailing = true
-			c.log.WarnContext(ctx, "API keys cannot be sealed under the current secret, do not drop the previous one", "err", err)
+			c.log.WarnContext(ctx,
+				"API keys cannot be sealed under the current secret, do not drop the previous one", "err", err)
 		} else if err == nil && isFailing {
 			isFailing = false
 			c.log.InfoContext(ctx, "API keys can be sealed under the current secret again")

@@ -56,5 +56,6 @@ func Reseal(ctx context.Context, keys ResealStore, ring Ring) (sealed, refused i
 			return sealed, refused, nil
 		}
 	}
-	return 0, 0, errors.New("account: rows are sealed under a previous secret again and again: a node has not taken the new one up")
+	return 0, 0,
+		errors.New("account: rows are sealed under a previous secret again and again: a node has not taken the new one up")
 }

@@ -9,11 +9,11 @@
 //	{"type":"key","text":{"merchant":"Corner Shop"},"number":{"created":…,"strict":0},"bytes":{"hash":"…","seal":"…"}}
 //	{"type":"end","lines":2,"sha256":"…"}
 //
-// It holds API keys as their sealed rows, when they were last used, revoked keys, merchants, webhook endpoints, operators,
-// tokens, client certificates of directories with their keys, card ranges, and the rotations of the key file. It never holds
-// transactions, events or key files. Without a key file, everything sealed is useless. A rotation contains the new
-// secret, sealed under the one before it, for as long as the store keeps it. So the previous key file opens the backup,
-// too.
+// It holds API keys as their sealed rows, when they were last used, revoked keys, merchants, webhook endpoints,
+// operators, tokens, client certificates of directories with their keys, card ranges, and the rotations of the key
+// file. It never holds transactions, events or key files. Without a key file, everything sealed is useless. A rotation
+// contains the new secret, sealed under the one before it, for as long as the store keeps it. So the previous key file
+// opens the backup, too.
 package backup
 
 import (
@@ -49,7 +49,10 @@ const (
 const maxLine = 1 << 20
 
 // kinds are the kinds of rows in a backup, in their order. Chunks come with the ranges that they belong to.
-var kinds = []string{store.RevokedRows, store.KeyRows, store.MerchantRows, store.EndpointRows, store.ObjectRows, store.AuditRows, store.StateRows, store.RangeRows}
+var kinds = []string{
+	store.RevokedRows, store.KeyRows, store.MerchantRows, store.EndpointRows, store.ObjectRows, store.AuditRows,
+	store.StateRows, store.RangeRows,
+}
 
 // ErrNotEmpty is in the error of a Restore into a store that has rows, unless these are to
 // be replaced.
@@ -186,7 +189,8 @@ func (r *lineReader) readHeader() error {
 	case err != nil || kind != headerLine || h.Format != format:
 		return errors.New("is no backup of threeds")
 	case h.Version != version:
-		return fmt.Errorf("is a backup of version %d, and this release reads version %d: use the release that made it, or a later one",
+		return fmt.Errorf(
+			"is a backup of version %d, and this release reads version %d: use the release that made it, or a later one",
 			h.Version, version)
 	}
 	r.sum.Write(line)
@@ -240,7 +244,9 @@ type RevokedKey struct {
 }
 
 func revokedKeyOf(row store.Row) RevokedKey {
-	return RevokedKey{Hash: row.Bytes["hash"], Merchant: row.Text["merchant"], At: time.UnixMilli(row.Number["revoked"]).UTC()}
+	return RevokedKey{
+		Hash: row.Bytes["hash"], Merchant: row.Text["merchant"], At: time.UnixMilli(row.Number["revoked"]).UTC(),
+	}
 }
 
 // Revoked returns the revoked keys of a store, the oldest revocation first.
@@ -287,7 +293,9 @@ func Restore(ctx context.Context, to store.Archive, from io.ReadSeeker, replace 
 	hasJournal := false
 	var report Report
 	err := to.ChangeRows(ctx, func(tx store.RowTx) (err error) {
-		l := &loader{tx: tx, journal: j, revoked: make(map[string]RevokedKey), report: Report{Added: Counts{}, Replaced: Counts{}}}
+		l := &loader{
+			tx: tx, journal: j, revoked: make(map[string]RevokedKey), report: Report{Added: Counts{}, Replaced: Counts{}},
+		}
 		if err := l.makeRoom(ctx, replace); err != nil {
 			return err
 		}

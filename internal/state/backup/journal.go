@@ -43,7 +43,8 @@ func (e *JournalError) Error() string { return e.err.Error() }
 func (e *JournalError) Unwrap() error { return e.err }
 
 // errNoKeys refuses the journal of a backup where its keys are not.
-var errNoKeys = errors.New("has a journal, and journal-keys.json is not on this machine: put the file of that time in place")
+var errNoKeys = errors.New(
+	"has a journal, and journal-keys.json is not on this machine: put the file of that time in place")
 
 // errSeen ends a visit that has seen enough.
 var errSeen = errors.New("enough was seen")
@@ -212,9 +213,9 @@ func addTo(ctx context.Context, to *journal.Restorer, row store.Row) error {
 		})
 	case EntryRows:
 		return to.AddEntry(ctx, journal.ArchivedEntry{
-			Made: row.Number["made"], ID: row.Text["id"], Kind: row.Text["kind"], Merchant: row.Text["merchant"], Seq: row.Number["seq"],
-			Card: row.Bytes["card"], Salt: row.Bytes["salt"], Digest: row.Bytes["digest"], Link: row.Bytes["link"], MAC: row.Bytes["mac"],
-			Body: row.Bytes["body"], Messages: row.Bytes["messages"],
+			Made: row.Number["made"], ID: row.Text["id"], Kind: row.Text["kind"], Merchant: row.Text["merchant"],
+			Seq: row.Number["seq"], Card: row.Bytes["card"], Salt: row.Bytes["salt"], Digest: row.Bytes["digest"],
+			Link: row.Bytes["link"], MAC: row.Bytes["mac"], Body: row.Bytes["body"], Messages: row.Bytes["messages"],
 		})
 	}
 	return nil

@@ -46,7 +46,8 @@ func (c Counts) Describe() string {
 }
 
 // WarnOfMissingSecrets warns if a key file lacks a secret that the rows of the store need.
-func WarnOfMissingSecrets(ctx context.Context, archive store.Archive, file string, warn func(format string, args ...any)) {
+func WarnOfMissingSecrets(ctx context.Context, archive store.Archive, file string,
+	warn func(format string, args ...any)) {
 	const cure = "Copy the key file of a node that has it, or run \"threeds key rotate --write FILE\", and back that file up"
 	st, ok := archive.(store.Store)
 	if !ok {
@@ -67,11 +68,13 @@ func WarnOfMissingSecrets(ctx context.Context, archive store.Archive, file strin
 	err = rotation.CheckFile(ctx, st, ring)
 	missing, isMissing := errors.AsType[*rotation.MissingError](err)
 	if isMissing && missing.From != "" {
-		warn("the secret %s is in use, and the key file %s lacks it. The backup has it sealed under secret %s: keep this key file with\n"+
-			"this backup. %s", missing.ID, file, missing.From, cure)
+		warn(
+			"the secret %s is in use, and the key file %s lacks it. The backup has it sealed under secret %s: keep this key file with\n"+
+				"this backup. %s", missing.ID, file, missing.From, cure)
 		ring, err = rotation.Extend(ctx, st, ring)
 	} else if isMissing {
-		warn("the secret %s is in use, and the key file %s lacks it: it does not open this backup. %s", missing.ID, file, cure)
+		warn("the secret %s is in use, and the key file %s lacks it: it does not open this backup. %s",
+			missing.ID, file, cure)
 		return
 	}
 	if err != nil {

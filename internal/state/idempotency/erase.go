@@ -91,7 +91,8 @@ var errKept = errors.New("idempotency: not erased")
 // Erase removes the answers to a merchant, and the answers about authentications and cards, and says how many. A key
 // whose answer was removed may be used again. Cards are hashes that CardHash has made. For merchant "" only ids and
 // cards count. Requests in progress stay, and so do rows that this key file does not open.
-func (k *Keeper) Erase(ctx context.Context, rows store.Lister, merchant string, ids []string, cards [][]byte) (int, error) {
+func (k *Keeper) Erase(ctx context.Context, rows store.Lister, merchant string, ids []string,
+	cards [][]byte) (int, error) {
 	wanted := map[string]bool{}
 	for _, id := range ids {
 		wanted[string(hashID(id))] = true

@@ -47,8 +47,8 @@ var (
 	ErrInProgress = errors.New("idempotency: a request with this key is in progress")
 	// ErrMismatch says that the key was used for another request, or with another API key of the merchant.
 	ErrMismatch = errors.New("idempotency: the key was used for another request")
-	// ErrUnreadable says that what is kept for the key cannot be read: most likely the secret that sealed it has left the key
-	// file. Whether the request had its effect is unknown, and it is not made again.
+	// ErrUnreadable says that what is kept for the key cannot be read: most likely the secret that sealed it has left the
+	// key file. Whether the request had its effect is unknown, and it is not made again.
 	ErrUnreadable = errors.New("idempotency: what is kept for this key cannot be read")
 	// errLost says that another request has taken a claim over.
 	errLost = errors.New("idempotency: another request has taken the claim over")

@@ -24,8 +24,8 @@ type ArchivedChain struct {
 	Link       []byte
 }
 
-// An ArchivedEntry is an entry as a store has it: Body and Messages are sealed under the key of its day. An entry that was
-// erased has neither Body nor Salt, and one has no Messages when it had none, or when their time is over.
+// An ArchivedEntry is an entry as a store has it: Body and Messages are sealed under the key of its day. An entry that
+// was erased has neither Body nor Salt, and one has no Messages when it had none, or when their time is over.
 type ArchivedEntry struct {
 	Made                     int64 // milliseconds since 1970
 	ID, Kind, Merchant       string
@@ -42,8 +42,8 @@ type ArchivedBilling struct {
 	Until int64
 }
 
-// A Visitor is told what a journal has: first its counters of what has gone and its seals, then all days of a part of it,
-// then each chain with its entries behind it.
+// A Visitor is told what a journal has: first its counters of what has gone and its seals, then all days of a part of
+// it, then each chain with its entries behind it.
 type Visitor struct {
 	Billing func(ArchivedBilling) error
 	Seal    func(Seal) error
@@ -159,7 +159,8 @@ func (db *database) visitEntries(ctx context.Context, c *ArchivedChain, do func(
 	defer rows.Close()
 	for rows.Next() {
 		var e ArchivedEntry
-		if err := rows.Scan(&e.Made, &e.ID, &e.Kind, &e.Merchant, &e.Seq, &e.Card, &e.Salt, &e.Digest, &e.Link, &e.MAC, &e.Body, &e.Messages); err != nil {
+		if err := rows.Scan(&e.Made, &e.ID, &e.Kind, &e.Merchant, &e.Seq, &e.Card, &e.Salt, &e.Digest, &e.Link, &e.MAC,
+			&e.Body, &e.Messages); err != nil {
 			return err
 		}
 		if err := do(e); err != nil {
@@ -172,13 +173,14 @@ func (db *database) visitEntries(ctx context.Context, c *ArchivedChain, do func(
 // CardKeys returns the names of the keys of card hashes, the newest first.
 func (k *Keys) CardKeys() []string { return k.cardKeyNames() }
 
-// CheckCardKeys returns an error unless there are keys of all these names: else no erasure would find the cards that were
-// hashed under the others.
+// CheckCardKeys returns an error unless there are keys of all these names: else no erasure would find the cards that
+// were hashed under the others.
 func (k *Keys) CheckCardKeys(names []string) error {
 	ours := k.cardKeyNames()
 	if slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(ours, name) }) {
-		return errors.New("journal-keys.json has other keys than the journal that was backed up, so that no erasure would find its cards: " +
-			"put the file of that time in place, or add its keys behind those that are there")
+		return errors.New(
+			"journal-keys.json has other keys than the journal that was backed up, so that no erasure would find its cards: " +
+				"put the file of that time in place, or add its keys behind those that are there")
 	}
 	return nil
 }
@@ -189,9 +191,10 @@ func (k *Keys) OpenDay(d ArchivedDay) ([]byte, error) { return k.unwrap(d.Day, d
 // restoreBatch is how many entries are restored in one transaction.
 const restoreBatch = 500
 
-// A Restorer adds what an archive has to a journal. A journal that is empty gets the same chains, with their signatures.
-// Where there are entries already, others get a place in chains of their own, as in [Import], and what is there or was
-// erased stays. Call its methods in the order in which Visit of [Archive] tells of rows, and Close at the end.
+// A Restorer adds what an archive has to a journal. A journal that is empty gets the same chains, with their
+// signatures. Where there are entries already, others get a place in chains of their own, as in [Import],
+// and what is there or was erased stays. Call its methods in the order in which Visit of [Archive] tells of
+// rows, and Close at the end.
 type Restorer struct {
 	to      Archive
 	keys    *Keys
@@ -227,7 +230,8 @@ func NewRestorer(ctx context.Context, st Store, keys *Keys) (*Restorer, error) {
 	return r, err
 }
 
-// AddBilling takes a counter of what has gone. A journal that is not empty has counters of its own, which stay as they are.
+// AddBilling takes a counter of what has gone. A journal that is not empty has counters of its own,
+// which stay as they are.
 func (r *Restorer) AddBilling(c ArchivedBilling) { r.billed = append(r.billed, c) }
 
 // AddSeal takes a seal. A journal that is not empty has seals of its own, which stay as they are.
@@ -302,7 +306,9 @@ func (r *Restorer) BeginChain(ctx context.Context, c ArchivedChain) error {
 
 // AddEntry adds the next entry of the chain.
 func (r *Restorer) AddEntry(ctx context.Context, e ArchivedEntry) error {
-	if err := r.head.Next(&ExportedEntry{Chain: r.chain.Chain, Seq: e.Seq, Digest: e.Digest, Link: e.Link, MAC: e.MAC, IsBare: true}); err != nil {
+	if err := r.head.Next(&ExportedEntry{
+		Chain: r.chain.Chain, Seq: e.Seq, Digest: e.Digest, Link: e.Link, MAC: e.MAC, IsBare: true,
+	}); err != nil {
 		return err
 	}
 	var packed []byte
@@ -341,7 +347,8 @@ func (r *Restorer) AddEntry(ctx context.Context, e ArchivedEntry) error {
 	}
 	if r.isEmpty {
 		r.rows = append(r.rows, []any{
-			e.Made, e.ID, e.Kind, r.chain.Day, r.chain.Chain, e.Seq, e.Merchant, orNull(e.Card), orNull(e.Salt), e.Digest, e.Link, e.MAC, orNull(packed),
+			e.Made, e.ID, e.Kind, r.chain.Day, r.chain.Chain, e.Seq, e.Merchant, orNull(e.Card), orNull(e.Salt), e.Digest,
+			e.Link, e.MAC, orNull(packed),
 		})
 	}
 	if max(len(r.rows), len(r.entries)) < restoreBatch {
@@ -397,8 +404,10 @@ func (r *Restorer) Close(ctx context.Context) (added int, err error) {
 	return r.added, err
 }
 
-// restore adds rows of a chain and of its messages, whose bodies are packed and not sealed, and the records of its entries.
-func (db *database) restore(ctx context.Context, c *ArchivedChain, end ChainEnd, rows, texts [][]any, entries []Entry) error {
+// restore adds rows of a chain and of its messages, whose bodies are packed and not sealed, and the
+// records of its entries.
+func (db *database) restore(ctx context.Context, c *ArchivedChain, end ChainEnd, rows, texts [][]any,
+	entries []Entry) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	day, err := time.Parse(time.DateOnly, c.Day)

@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// What is billed has to stay when records go. A counter is made of two parts: the sealed entries that are there, and the
-// numbers in journal_billing. Whatever removes entries adds what they count to journal_billing, in the same transaction. So
-// a write of an entry costs nothing. journal_billed has the time before which all entries have been added: those that are
-// there for a while, and those that come later, do not count again. It also has a MAC over all numbers of journal_billing,
-// and how often they were written, which heads name: numbers that were changed in the store are not counted.
+// What is billed has to stay when records go. A counter is made of two parts: the sealed entries that are there, and
+// the numbers in journal_billing. Whatever removes entries adds what they count to journal_billing, in the same
+// transaction. So a write of an entry costs nothing. journal_billed has the time before which all entries have been
+// added: those that are there for a while, and those that come later, do not count again. It also has a MAC over all
+// numbers of journal_billing, and how often they were written, which heads name: numbers that were changed in the
+// store are not counted.
 
 // billedKind returns the kind of [BillingCount] that a record is of.
 func billedKind(kind Kind, r *Record) string {
@@ -71,7 +72,8 @@ func (c *BillingCount) names() []string {
 }
 
 // addLive adds the authentications whose entries fit a condition, of the days from one until before another.
-func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, from, to int64, condition string, args ...any) error {
+func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, from, to int64, condition string,
+	args ...any) error {
 	days, err := readRows(ctx, tx, func(day *string) []any { return []any{day} }, db.query(`SELECT day FROM journal_keys
 		WHERE day >= ? AND day <= ? ORDER BY day`), dayOf(time.UnixMilli(from)), dayOf(time.UnixMilli(to-1)))
 	if err != nil {
@@ -90,7 +92,8 @@ func (b billing) addLive(ctx context.Context, db *database, tx *sql.Tx, from, to
 		for _, e := range newest {
 			b[BillingCount{
 				Month: e.Record.Created.UTC().Format(monthForm), Merchant: e.Record.Merchant, API: e.Record.API,
-				DeviceChannel: e.Record.DeviceChannel, MessageCategory: e.Record.MessageCategory, Kind: billedKind(e.Kind, &e.Record),
+				DeviceChannel: e.Record.DeviceChannel, MessageCategory: e.Record.MessageCategory,
+				Kind: billedKind(e.Kind, &e.Record),
 			}]++
 		}
 	}
@@ -135,8 +138,8 @@ func (db *database) readBooked(ctx context.Context, tx *sql.Tx) (b bookedCounter
 	return b, err
 }
 
-// book adds counters to journal_billing, and notes that all entries before a time were added. Who calls it keeps others from
-// doing so. Numbers that were changed in the store stay recognisable as such.
+// book adds counters to journal_billing, and notes that all entries before a time were added. Who calls it keeps others
+// from doing so. Numbers that were changed in the store stay recognisable as such.
 func (db *database) book(ctx context.Context, tx *sql.Tx, counts billing, until int64) error {
 	b, err := db.readBooked(ctx, tx)
 	if err != nil || len(counts) == 0 && until <= b.until {
@@ -163,14 +166,17 @@ func (db *database) book(ctx context.Context, tx *sql.Tx, counts billing, until 
 		mac = []byte{}
 	}
 	_, err = tx.ExecContext(ctx, db.query(`INSERT INTO journal_billed (one, until, version, mac) VALUES (1, ?, ?, ?)
-		ON CONFLICT (one) DO UPDATE SET until = excluded.until, version = excluded.version, mac = excluded.mac`), b.until, b.version, mac)
+		ON CONFLICT (one) DO UPDATE SET until = excluded.until, version = excluded.version, mac = excluded.mac`), b.until,
+		b.version, mac)
 	return err
 }
 
-// addBooked adds the counters of what has gone that a query asks for. Of those that were changed the number is not added.
+// addBooked adds the counters of what has gone that a query asks for. Of those that were changed
+// the number is not added.
 func (b billing) addBooked(from *bookedCounters, q BillingQuery) {
 	for c, n := range from.counts {
-		if c.Month < q.From.UTC().Format(monthForm) || c.Month >= q.To.UTC().Format(monthForm) || q.Merchant != "" && c.Merchant != q.Merchant {
+		if c.Month < q.From.UTC().Format(monthForm) || c.Month >= q.To.UTC().Format(monthForm) ||
+			q.Merchant != "" && c.Merchant != q.Merchant {
 			continue
 		}
 		if from.isChanged {
@@ -193,7 +199,8 @@ func (db *database) bookErased(ctx context.Context, tx *sql.Tx, condition string
 		return err
 	}
 	counts := billing{}
-	if err := counts.addLive(ctx, db, tx, until, endOfTime, ofEntries(condition), slices.Concat(args, args)...); err != nil {
+	if err := counts.addLive(ctx, db, tx, until, endOfTime, ofEntries(condition),
+		slices.Concat(args, args)...); err != nil {
 		return err
 	}
 	return db.book(ctx, tx, counts, 0)
@@ -252,11 +259,12 @@ func (s *fileStore) Billing(ctx context.Context, q BillingQuery) ([]BillingCount
 }
 
 func (s *fileStore) booked(ctx context.Context) (billing, int64, error) {
-	return s.billing(ctx, func(string) bool { return true }, func(db *database) (billing, int64, error) { return db.bookedBilling(ctx) })
+	return s.billing(ctx,
+		func(string) bool { return true }, func(db *database) (billing, int64, error) { return db.bookedBilling(ctx) })
 }
 
-// billing adds up what read returns of the months that are wanted, and of the file with the counters of deleted ones. It
-// reads the months first: one whose file goes meanwhile is in the other file by then.
+// billing adds up what read returns of the months that are wanted, and of the file with the counters of deleted ones.
+// It reads the months first: one whose file goes meanwhile is in the other file by then.
 func (s *fileStore) billing(ctx context.Context, isWanted func(month string) bool,
 	read func(*database) (billing, int64, error)) (all billing, until int64, err error) {
 	months, err := s.present()
@@ -335,7 +343,8 @@ func (s *fileStore) bookMonth(ctx context.Context, month string, begin, end time
 }
 
 // errBillingInUse says that counters may not be on the disk yet, so that no file was deleted.
-var errBillingInUse = errors.New("journal: another process reads journal-billing.db, so that no month could be deleted: this is tried again")
+var errBillingInUse = errors.New(
+	"journal: another process reads journal-billing.db, so that no month could be deleted: this is tried again")
 
 // billingVersion returns how often the counters of a database were written.
 func (db *database) billingVersion(ctx context.Context) (n int64, err error) {

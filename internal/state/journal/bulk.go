@@ -38,7 +38,8 @@ func (s *tableStore) dropIndexes(ctx context.Context) error {
 
 func (s *tableStore) anotherWriter() Store {
 	db := newDatabase(s.DB, s.ours)
-	db.numbered, db.insert, db.putRows, db.prepareDay, db.lockRollups = s.numbered, s.insert, s.putRows, db.makePartitions, s.lockRollups
+	db.numbered, db.insert, db.putRows, db.prepareDay, db.lockRollups = s.numbered, s.insert, s.putRows,
+		db.makePartitions, s.lockRollups
 	return newTableStore(db)
 }
 

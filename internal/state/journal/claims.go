@@ -2,8 +2,8 @@ package journal
 
 import "time"
 
-// A claimQueue has the claims whose answer may be written in their place, the oldest first. Its zero value is empty. Only
-// the writer uses it.
+// A claimQueue has the claims whose answer may be written in their place, the oldest first. Its zero value is empty.
+// Only the writer uses it.
 type claimQueue struct {
 	order   []*waitingClaim // some of them are not in waiting any more
 	waiting map[string]*waitingClaim

@@ -2,8 +2,9 @@ package journal
 
 import "bytes"
 
-// Most texts have nothing to scrub. So it is asked first, in one pass that allocates nothing, whether there is anything.
-// Each of these functions goes by the forms in scrub.go. Where isCleanText and isCleanMessage are in doubt, they say no.
+// Most texts have nothing to scrub. So it is asked first, in one pass that allocates nothing, whether there
+// is anything. Each of these functions goes by the forms in scrub.go. Where isCleanText and isCleanMessage
+// are in doubt, they say no.
 
 // isCleanMessage reports whether ScrubMessage would leave a message as it is.
 func isCleanMessage(masked []byte) bool {
@@ -52,7 +53,8 @@ func isCleanText[T string | []byte](text T) bool {
 
 // isWordByte reports whether a byte may be in a word, as wordForm knows them.
 func isWordByte(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '+' || c == '/' || c == '_' || c == '=' || c == '-'
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '+' || c == '/' || c == '_' ||
+		c == '=' || c == '-'
 }
 
 // isCleanWord reports whether a word is short, or a UUID.

@@ -49,10 +49,12 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 	}
 	whole := ` WHERE body IS NOT NULL AND ` + ofEntries(condition)
 	tombstone := statement{kind: ErasureSeal, at: time.Now(), by: cmp.Or(q.By, nodeName())}
-	if err := db.sealErasure(ctx, tx, tombstone, `SELECT chain, seq FROM journal_entries`+whole+` ORDER BY chain, seq`, twice); err != nil {
+	if err := db.sealErasure(ctx, tx, tombstone, `SELECT chain, seq FROM journal_entries`+whole+` ORDER BY chain, seq`,
+		twice); err != nil {
 		return 0, 0, err
 	}
-	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = ''`+whole, twice); err != nil {
+	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = ''`+whole,
+		twice); err != nil {
 		return 0, 0, err
 	}
 	if err := db.forgetRollups(ctx, tx, condition, args); err != nil {
@@ -64,14 +66,15 @@ func (db *database) erase(ctx context.Context, q Query) (authentications, record
 	return authentications, records, tx.Commit()
 }
 
-// ofEntries returns the condition of the entries of records that fit a condition, whose arguments it takes twice. Moments are
-// found by the id of their record, for they need not have the card.
+// ofEntries returns the condition of the entries of records that fit a condition, whose arguments it takes twice.
+// Moments are found by the id of their record, for they need not have the card.
 func ofEntries(condition string) string {
 	return `(` + condition + ` OR id IN (SELECT id FROM journal_records WHERE ` + condition + `))`
 }
 
 // errLogInUse says that the log of a file of SQLite still has what was erased.
-var errLogInUse = errors.New("journal: erased, but another process reads the file, so that its log still has the bytes: run the command again")
+var errLogInUse = errors.New(
+	"journal: erased, but another process reads the file, so that its log still has the bytes: run the command again")
 
 // truncateLog empties the log of a file of SQLite: what was overwritten must not stay in it.
 func (db *database) truncateLog(ctx context.Context) error {

@@ -24,7 +24,8 @@ type evidenceParts interface {
 	sealsPart(ctx context.Context, create bool) (*database, error)
 }
 
-// An evidence makes the seals of a journal, and checks before it signs. What does not fit it reports, and does not sign.
+// An evidence makes the seals of a journal, and checks before it signs. What does not fit it
+// reports, and does not sign.
 type evidence struct {
 	parts evidenceParts
 	keys  *Keys
@@ -105,7 +106,8 @@ func (e *evidence) refresh(ctx context.Context) (err error) {
 	case err != nil:
 		return err
 	case newest.N < e.seen:
-		return &faultError{fmt.Sprintf("seal %d is gone, and the newest one is %d: the journal was set back", e.seen, newest.N)}
+		return &faultError{fmt.Sprintf("seal %d is gone, and the newest one is %d: the journal was set back",
+			e.seen, newest.N)}
 	case newest.N > 0 && !newest.isSignedBy(e.keys.publicKeys()):
 		return &faultError{fmt.Sprintf("seal %d is not signed by a key of this journal", newest.N)}
 	case e.known.first > max(e.known.kept, 1):
@@ -143,7 +145,8 @@ type tableChain struct {
 	day string
 }
 
-// chains returns the chains of all parts by their names. A chain that this process writes has at least what it has written.
+// chains returns the chains of all parts by their names. A chain that this process writes has at
+// least what it has written.
 func (e *evidence) chains(ctx context.Context) (map[string]tableChain, error) {
 	all := map[string]tableChain{}
 	err := e.parts.eachPart(ctx, func(_ string, db *database) error {
@@ -154,7 +157,8 @@ func (e *evidence) chains(ctx context.Context) (map[string]tableChain, error) {
 		}
 		for chain, seq := range own {
 			if err == nil && all[chain].Seq < seq && e.known.isKept(chain) {
-				err = e.report(&faultError{fmt.Sprintf("the chain %s has %d entries, and this process has written %d", chain, all[chain].Seq, seq)})
+				err = e.report(&faultError{fmt.Sprintf("the chain %s has %d entries, and this process has written %d", chain,
+					all[chain].Seq, seq)})
 			}
 		}
 		return err
@@ -162,8 +166,8 @@ func (e *evidence) chains(ctx context.Context) (map[string]tableChain, error) {
 	return all, err
 }
 
-// check reads a chain as far as the table says, and returns a fault if it is not as it was written. With isBare it reads only
-// the links of the entries that seals do not name yet.
+// check reads a chain as far as the table says, and returns a fault if it is not as it was written. With isBare it
+// reads only the links of the entries that seals do not name yet.
 func (e *evidence) check(ctx context.Context, c tableChain, isBare bool) error {
 	after := ChainEnd{Chain: c.Chain}
 	var ends []ChainEnd
@@ -200,7 +204,8 @@ func (e *evidence) check(ctx context.Context, c tableChain, isBare bool) error {
 	case err != nil:
 		return err
 	case follow.Seq != c.Seq || !bytes.Equal(follow.Link, c.Link) || len(ends) > 0:
-		return &faultError{fmt.Sprintf("the chain %s has %d entries, and they do not end as they should", c.Chain, follow.Seq)}
+		return &faultError{fmt.Sprintf("the chain %s has %d entries, and they do not end as they should",
+			c.Chain, follow.Seq)}
 	}
 	return nil
 }
@@ -214,9 +219,12 @@ func (e *evidence) lost(chains map[string]tableChain, until string) (faults []er
 		}
 		switch has, says := chains[name].Seq, k.end().Seq; {
 		case has < says:
-			faults, names = append(faults, &faultError{fmt.Sprintf("the chain %s has %d entries, and a seal says %d", name, has, says)}), append(names, name)
+			faults, names =
+				append(faults, &faultError{fmt.Sprintf("the chain %s has %d entries, and a seal says %d", name, has, says)}),
+				append(names, name)
 		case has > says && k.isClosed:
-			faults = append(faults, &faultError{fmt.Sprintf("the chain %s has %d entries, and it was signed with %d", name, has, says)})
+			faults = append(faults,
+				&faultError{fmt.Sprintf("the chain %s has %d entries, and it was signed with %d", name, has, says)})
 		}
 	}
 	return faults, names
@@ -287,7 +295,8 @@ func (e *evidence) signDay(ctx context.Context, first, day string, now time.Time
 	s.broken = slices.DeleteFunc(names, func(name string) bool { return e.known.chains[name].isClosed })
 	for _, name := range sortedKeys(chains) {
 		c := chains[name]
-		if k := e.known.chains[name]; k != nil && k.isClosed || c.day > day || !e.known.isKept(name) || slices.Contains(s.broken, name) {
+		if k := e.known.chains[name]; k != nil && k.isClosed || c.day > day || !e.known.isKept(name) ||
+			slices.Contains(s.broken, name) {
 			continue
 		}
 		err := e.check(ctx, c, false)
@@ -334,7 +343,8 @@ func (e *evidence) checkRows(ctx context.Context, chains []ChainEnd) error {
 			return err
 		}
 		if n > 0 {
-			_ = e.report(&faultError{fmt.Sprintf("%d rows for searches of the day %s are missing, or do not say what the entries say", n, day)})
+			_ = e.report(&faultError{
+				fmt.Sprintf("%d rows for searches of the day %s are missing, or do not say what the entries say", n, day)})
 		}
 	}
 	return nil
@@ -368,7 +378,8 @@ func (e *evidence) makeHead(ctx context.Context, now time.Time, trail *ChainEnd)
 	if err := e.refresh(ctx); err != nil {
 		return err
 	}
-	if midnight := now.UTC().Truncate(24 * time.Hour); e.known.lastDay != "" && e.known.lastDay < dayOf(midnight.Add(-time.Second)) &&
+	if midnight := now.UTC().Truncate(24 * time.Hour); e.known.lastDay != "" &&
+		e.known.lastDay < dayOf(midnight.Add(-time.Second)) &&
 		now.Sub(midnight) > signTime {
 		_ = e.report(&faultError{"the day after " + e.known.lastDay + " is over for more than an hour, and it is not signed"})
 	}
@@ -425,7 +436,8 @@ func (e *evidence) addBilling(ctx context.Context, s *statement) error {
 		return err
 	}
 	for name, n := range e.known.billing {
-		if month := strings.TrimPrefix(name, "month-"); month != name && e.known.since != "" && month < e.known.since[:len(monthForm)] {
+		if month := strings.TrimPrefix(name, "month-"); month != name && e.known.since != "" &&
+			month < e.known.since[:len(monthForm)] {
 			continue // the file of this month is gone
 		}
 		if has[name] < n {

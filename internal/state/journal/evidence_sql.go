@@ -14,7 +14,8 @@ const lockForSeal = `SELECT pg_advisory_xact_lock(77334, hashtext(current_schema
 
 // readSeals calls do with the seals from a number on, in their order.
 func (db *database) readSeals(ctx context.Context, from int64, do func(Seal) error) error {
-	rows, err := db.QueryContext(ctx, db.query(`SELECT n, text, key_id, signature FROM journal_seals WHERE n >= ? ORDER BY n`), from)
+	rows, err := db.QueryContext(ctx,
+		db.query(`SELECT n, text, key_id, signature FROM journal_seals WHERE n >= ? ORDER BY n`), from)
 	if err != nil {
 		return err
 	}
@@ -102,8 +103,8 @@ func (db *database) closeChains(ctx context.Context, day string) error {
 // sealLen is how many spans of entries one tombstone names at most.
 const sealLen = 10_000
 
-// sealErasure makes the tombstones of entries that are about to lose their content, in the transaction that erases them where
-// seals are in the same database. Rows select their chains and numbers.
+// sealErasure makes the tombstones of entries that are about to lose their content, in the transaction that erases them
+// where seals are in the same database. Rows select their chains and numbers.
 func (db *database) sealErasure(ctx context.Context, tx *sql.Tx, s statement, rows string, args []any) error {
 	type row struct {
 		chain string

@@ -65,7 +65,8 @@ func (q *Query) spanOfDays() (from, to string) {
 func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
 	from, to := q.spanOfDays()
 	all, err := readRows(ctx, db, func(c *tableChain) []any { return []any{&c.Chain, &c.day, &c.Seq} },
-		db.query(`SELECT chain, day, seq FROM journal_chains WHERE day >= ? AND day <= ? ORDER BY day, chain`), from, cmp.Or(to, lastDay))
+		db.query(`SELECT chain, day, seq FROM journal_chains WHERE day >= ? AND day <= ? ORDER BY day, chain`), from,
+		cmp.Or(to, lastDay))
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,8 @@ func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry
 const lastDay = "9999-12-31"
 
 // exportChain calls line for each entry of a chain between two numbers. Bare ones have no content.
-func (db *database) exportChain(ctx context.Context, chain, day string, after, until int64, isBare bool, line func(ExportedEntry) error) error {
+func (db *database) exportChain(ctx context.Context, chain, day string, after, until int64, isBare bool,
+	line func(ExportedEntry) error) error {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
 		return err
@@ -91,7 +93,8 @@ func (db *database) exportChain(ctx context.Context, chain, day string, after, u
 	if isBare {
 		columns = `NULL, NULL`
 	}
-	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, mac, `+columns+` FROM journal_entries e
+	rows, err := db.QueryContext(ctx,
+		db.query(`SELECT id, kind, seq, merchant, card, salt, digest, link, mac, `+columns+` FROM journal_entries e
 		WHERE chain = ? AND made >= ? AND made < ? AND seq > ? AND seq <= ? ORDER BY seq`), chain, begin, end, after, until)
 	if err != nil {
 		return err
@@ -101,7 +104,8 @@ func (db *database) exportChain(ctx context.Context, chain, day string, after, u
 		var id, kind string
 		var body, messages []byte
 		e := ExportedEntry{Chain: chain, IsBare: isBare}
-		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.CardHash, &e.Salt, &e.Digest, &e.Link, &e.MAC, &body, &messages); err != nil {
+		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.CardHash, &e.Salt, &e.Digest, &e.Link, &e.MAC, &body,
+			&messages); err != nil {
 			return err
 		}
 		if messages != nil {
@@ -143,12 +147,13 @@ func (s *fileStore) Export(ctx context.Context, q Query, line func(ExportedEntry
 
 // An exportLine is a line of an export. Its members stand in this order, and those that are empty are left out.
 type exportLine struct {
-	Type      string          `json:"type"` // header, seal, record, link, day or end
-	Version   int             `json:"version,omitempty"`
-	KeyID     string          `json:"keyId,omitempty"`
-	CardKeys  []string        `json:"cardKeys,omitempty"` // names of the keys of card hashes
-	From      string          `json:"from,omitempty"`     // the first day that the export has; none means that all are in it
-	To        string          `json:"to,omitempty"`       // the last day
+	Type    string `json:"type"` // header, seal, record, link, day or end
+	Version int    `json:"version,omitempty"`
+	KeyID   string `json:"keyId,omitempty"`
+	// names of the keys of card hashes
+	CardKeys  []string        `json:"cardKeys,omitempty"`
+	From      string          `json:"from,omitempty"` // the first day that the export has; none means that all are in it
+	To        string          `json:"to,omitempty"`   // the last day
 	Chain     string          `json:"chain,omitempty"`
 	Seq       int64           `json:"seq,omitempty"`
 	IsErased  bool            `json:"erased,omitempty"`
@@ -167,7 +172,8 @@ type exportLine struct {
 // exportVersion is the version of the format of exports.
 const exportVersion = 2
 
-// An exportWriter writes the lines of an export. It checks everything that it writes, and signs nothing that does not fit.
+// An exportWriter writes the lines of an export. It checks everything that it writes, and signs
+// nothing that does not fit.
 type exportWriter struct {
 	to     *bufio.Writer
 	keys   *Keys
@@ -268,14 +274,17 @@ func (w *exportWriter) writeEntry(ctx context.Context, e *ExportedEntry) error {
 	if err := w.check.Next(e); err != nil {
 		w.fail(err)
 	}
-	l := exportLine{Type: "record", Chain: e.Chain, Seq: e.Seq, Digest: hex.EncodeToString(e.Digest), Link: hex.EncodeToString(e.Link)}
+	l := exportLine{
+		Type: "record", Chain: e.Chain, Seq: e.Seq, Digest: hex.EncodeToString(e.Digest), Link: hex.EncodeToString(e.Link),
+	}
 	switch {
 	case e.Content == nil:
 		l.Type, l.IsErased = "link", !e.IsDamaged
 	case e.IsLeftOut, w.query.Merchant != "" && e.Merchant != w.query.Merchant:
 		l.Type = "link"
 	default:
-		l.Salt, l.Card, l.Record, l.Messages = hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash), e.Content, e.Messages
+		l.Salt, l.Card, l.Record, l.Messages = hex.EncodeToString(e.Salt), hex.EncodeToString(e.CardHash),
+			e.Content, e.Messages
 		w.count++
 	}
 	err := w.put(l)
@@ -290,8 +299,10 @@ func (w *exportWriter) endChain() {
 	if w.check == nil {
 		return
 	}
-	if k := w.known.chains[w.check.Chain]; k != nil && len(k.ends) > 0 && (w.check.Seq < k.end().Seq || k.isClosed && w.check.Seq != k.end().Seq) {
-		w.fail(&faultError{fmt.Sprintf("the chain %s has %d entries, and a seal says %d", w.check.Chain, w.check.Seq, k.end().Seq)})
+	if k := w.known.chains[w.check.Chain]; k != nil && len(k.ends) > 0 &&
+		(w.check.Seq < k.end().Seq || k.isClosed && w.check.Seq != k.end().Seq) {
+		w.fail(&faultError{fmt.Sprintf("the chain %s has %d entries, and a seal says %d", w.check.Chain, w.check.Seq,
+			k.end().Seq)})
 	}
 }
 
@@ -300,15 +311,16 @@ func (w *exportWriter) checkChains() {
 	w.endChain()
 	from, to := w.query.spanOfDays()
 	for _, chain := range sortedKeys(w.known.chains) {
-		if day := dayOfChain(chain); chain != AuditChain && !w.read[chain] && w.known.isKept(chain) && day >= from && (to == "" || day <= to) {
+		if day := dayOfChain(chain); chain != AuditChain && !w.read[chain] && w.known.isKept(chain) && day >= from &&
+			(to == "" || day <= to) {
 			w.fail(&faultError{"the chain " + chain + " is gone"})
 		}
 	}
 }
 
 // WriteJSONLines exports the entries of a time, of one merchant if the query names one. Entries of others are links. It
-// signs the export only if all of it is as it was written. Else it writes all lines but the last one, and returns an error
-// that says what does not fit: a [*ChainError], or one of a seal. [IsChanged] knows both.
+// signs the export only if all of it is as it was written. Else it writes all lines but the last one, and returns an
+// error that says what does not fit: a [*ChainError], or one of a seal. [IsChanged] knows both.
 func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, q Query) (records int, err error) {
 	if q.At.IsZero() {
 		q.At = time.Now()
@@ -316,7 +328,10 @@ func WriteJSONLines(ctx context.Context, to io.Writer, st Exporter, keys *Keys, 
 	if kept, ok := st.(interface{ from(time.Time) time.Time }); ok { // what is over its time is not shown
 		q.From = kept.from(q.From)
 	}
-	w := &exportWriter{to: bufio.NewWriter(to), keys: keys, query: q, sum: sha256.New(), known: newKnown(), fresh: newKnown(), read: map[string]bool{}}
+	w := &exportWriter{
+		to: bufio.NewWriter(to), keys: keys, query: q, sum: sha256.New(), known: newKnown(), fresh: newKnown(),
+		read: map[string]bool{},
+	}
 	w.from, _ = st.(sealReader)
 	header := exportLine{Type: "header", Version: exportVersion, KeyID: keyID(keys.PublicKey())}
 	header.From, header.To = q.spanOfDays()
@@ -375,16 +390,18 @@ func encodeLine(l exportLine) ([]byte, error) {
 
 // csvHeader are the columns of WriteCSV.
 var csvHeader = []string{
-	"id", "created", "updated", "api", "operation", "merchant", "reference", "scheme", "bin", "last4", "amount", "currency", "exponent",
+	"id", "created", "updated", "api", "operation", "merchant", "reference", "scheme", "bin", "last4", "amount",
+	"currency", "exponent",
 	"acquirerMerchantID",
-	"messageVersion", "deviceChannel", "messageCategory", "status", "result", "transStatus", "transStatusReason", "eci", "acs",
-	"dsTransID", "acsTransID", "challenged", "liability", "next", "errorCode", "errorComponent",
+	"messageVersion", "deviceChannel", "messageCategory", "status", "result", "transStatus", "transStatusReason", "eci",
+	"acs", "dsTransID", "acsTransID", "challenged", "liability", "next", "errorCode", "errorComponent",
 	"errorDescription", "errorDetail", "resultRefused", "elements", "durationMs", "schemeFindings",
 }
 
-// WriteCSV exports the records of a query for spreadsheets, newest first. RulesOf returns the rules of a scheme; nil stands
-// for what is public.
-func WriteCSV(ctx context.Context, to io.Writer, st Store, rulesOf func(scheme string) *scheme.Sheet, q Query) (records int, err error) {
+// WriteCSV exports the records of a query for spreadsheets, newest first. RulesOf returns the rules of a scheme; nil
+// stands for what is public.
+func WriteCSV(ctx context.Context, to io.Writer, st Store, rulesOf func(scheme string) *scheme.Sheet,
+	q Query) (records int, err error) {
 	w := csv.NewWriter(to)
 	if err := w.Write(csvHeader); err != nil {
 		return 0, err
@@ -452,10 +469,12 @@ func csvRow(r *Record, rulesOf func(scheme string) *scheme.Sheet) []string {
 		findings, _ = json.Marshal(all) // texts can be encoded
 	}
 	return spreadsheetRow([]string{
-		r.ID, r.Created.UTC().Format(time.RFC3339Nano), r.Updated.UTC().Format(time.RFC3339Nano), r.API, r.Operation, r.Merchant,
-		r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.Exponent, r.AcquirerMerchant, r.MessageVersion, r.DeviceChannel,
-		r.MessageCategory, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ECI, r.ACS, r.DSTransID, r.ACSTransID,
-		strconv.FormatBool(r.Challenged), r.Liability, next, r.ErrorCode, r.ErrorComponent, description, detail, r.ResultRefused.text(), strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
+		r.ID, r.Created.UTC().Format(time.RFC3339Nano), r.Updated.UTC().Format(time.RFC3339Nano), r.API, r.Operation,
+		r.Merchant, r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.Exponent,
+		r.AcquirerMerchant, r.MessageVersion, r.DeviceChannel, r.MessageCategory, r.Status, r.Result, r.TransStatus,
+		r.TransStatusReason, r.ECI, r.ACS, r.DSTransID, r.ACSTransID,
+		strconv.FormatBool(r.Challenged), r.Liability, next, r.ErrorCode, r.ErrorComponent, description, detail,
+		r.ResultRefused.text(), strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
 		string(findings),
 	})
 }

@@ -29,9 +29,9 @@ type Generation struct {
 // generatedBatch is how many records are written at once.
 const generatedBatch = 5000
 
-// Generate fills an empty journal with records as busy merchants leave them, to try out searches and to measure. It calls
-// progress after each batch with the number of records that are written, one call at a time. It returns [ErrNotEmpty] if there are records.
-// While it writes to PostgreSQL, the indexes that searches need are away.
+// Generate fills an empty journal with records as busy merchants leave them, to try out searches and to measure. It
+// calls progress after each batch with the number of records that are written, one call at a time. It returns
+// [ErrNotEmpty] if there are records. While it writes to PostgreSQL, the indexes that searches need are away.
 func Generate(ctx context.Context, st Store, keys *Keys, g Generation, now time.Time, progress func(int)) (err error) {
 	page, err := st.Search(ctx, Query{Limit: 1})
 	if err != nil {
@@ -71,8 +71,8 @@ func Generate(ctx context.Context, st Store, keys *Keys, g Generation, now time.
 	return work.Wait()
 }
 
-// batches makes the entries of a generation in another goroutine, so that the next ones are made while some are written.
-// It ends with ctx.
+// batches makes the entries of a generation in another goroutine, so that the next ones are made while some are
+// written. It ends with ctx.
 func (g Generation) batches(ctx context.Context, now time.Time, keys *Keys) <-chan []Entry {
 	made := make(chan []Entry, 1)
 	go func() {
@@ -120,7 +120,8 @@ func (g Generation) ID(n int, now time.Time) string {
 func (g Generation) foreignID(n int, party byte) string {
 	var b [16]byte
 	_, _ = rand.NewChaCha8([32]byte(fmt.Appendf(nil, "%15x%c%16x", g.Seed, party, n))).Read(b[:]) // it always reads
-	return fmt.Sprintf("%x-%x-4%03x-8%03x-%x", b[:4], b[4:6], uint16(b[6])<<4|uint16(b[7]>>4), uint16(b[8])<<4|uint16(b[9]>>4), b[10:])
+	return fmt.Sprintf("%x-%x-4%03x-8%03x-%x", b[:4], b[4:6], uint16(b[6])<<4|uint16(b[7]>>4),
+		uint16(b[8])<<4|uint16(b[9]>>4), b[10:])
 }
 
 // DSTransID returns the id that the directory server gave to the nth authentication.
@@ -168,16 +169,17 @@ func (g Generation) entry(n int, now time.Time, keys *Keys, random *rand.Rand) E
 		ID: g.ID(n, now), Created: at, Updated: at.Add(time.Duration(took) * time.Millisecond), API: "emv", Operation: "auth",
 		Merchant: fmt.Sprintf("Shop %d", merchant), Reference: fmt.Sprintf("order-%d", n),
 		Card:   Card{Scheme: schemes[random.IntN(len(schemes))], BIN: card[:8], Last4: card[len(card)-4:]},
-		Amount: fmt.Sprint(100 + random.IntN(20000)), Currency: "978", MessageVersion: "2.2.0", DeviceChannel: "02", MessageCategory: "01",
-		Status: end.status, Result: end.result, TransStatus: end.transStatus, TransStatusReason: end.reason, ECI: end.eci,
-		ACS: fmt.Sprintf("ACS-%03d", acs), Challenged: end.challenged, DurationMS: took,
-		DSTransID: g.DSTransID(n), ACSTransID: g.foreignID(n, 'a'),
+		Amount: fmt.Sprint(100 + random.IntN(20000)), Currency: "978", MessageVersion: "2.2.0", DeviceChannel: "02",
+		MessageCategory: "01", Status: end.status, Result: end.result, TransStatus: end.transStatus,
+		TransStatusReason: end.reason, ECI: end.eci, ACS: fmt.Sprintf("ACS-%03d", acs), Challenged: end.challenged,
+		DurationMS: took, DSTransID: g.DSTransID(n), ACSTransID: g.foreignID(n, 'a'),
 	}
 	if r.Card.Scheme == "visa" {
 		r.Unkept = generatedUnkept(merchant)
 	}
 	message := func(kind string) []byte {
-		return fmt.Appendf(nil, `{"messageType":%q,"messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,"acsTransID":%q}`,
+		return fmt.Appendf(nil,
+			`{"messageType":%q,"messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,"acsTransID":%q}`,
 			kind, r.ID, r.DSTransID, r.ACSTransID)
 	}
 	return Entry{Kind: Answered, Record: r, CardHash: keys.CardHash(card), Steps: []Step{

@@ -15,7 +15,8 @@ func (j *Journal) Head() (Head, bool) {
 	return Head{}, false
 }
 
-// makeHead signs how far the journal has come, writes the newest seal to the log, and says what was changed in the store.
+// makeHead signs how far the journal has come, writes the newest seal to the log, and says what was changed in the
+// store.
 func (j *Journal) makeHead(ctx context.Context, now time.Time) error {
 	var trail *ChainEnd
 	if j.Trail != nil {
@@ -28,7 +29,8 @@ func (j *Journal) makeHead(ctx context.Context, now time.Time) error {
 	was, _ := j.Head()
 	j.newestHead.Store(&h)
 	if h.N > 0 && was.N != h.N {
-		j.Log.InfoContext(ctx, "journal head", "number", h.N, "hash", hex.EncodeToString(h.Hash), "at", h.At.UTC().Format(time.RFC3339))
+		j.Log.InfoContext(ctx, "journal head", "number", h.N, "hash", hex.EncodeToString(h.Hash),
+			"at", h.At.UTC().Format(time.RFC3339))
 	}
 	for _, fault := range j.Store.Faults() {
 		if !slices.Contains(j.toldFaults, fault) {

@@ -19,14 +19,15 @@ type Imported struct {
 	Present int // entries that it had, or that were erased there
 }
 
-// Import adds the entries of an export to a store. The signers are those of the exporting journal; keys are those of the
-// store. All of the export is verified before the first entry is added, and an export that is damaged, or whose cards could
-// not be found here, is a [*LineError]. Entries get a place in the chains of this store; the export remains the evidence of
-// where they stood. A second import of the same export adds nothing.
+// Import adds the entries of an export to a store. The signers are those of the exporting journal; keys are those of
+// the store. All of the export is verified before the first entry is added, and an export that is damaged, or whose
+// cards could not be found here, is a [*LineError]. Entries get a place in the chains of this store; the export remains
+// the evidence of where they stood. A second import of the same export adds nothing.
 //
-// An export has the hash of each card, for without it no erasure of a card would reach what was imported. A hash is of use
-// under its key alone, so the keys of the store must have all keys of card hashes that the exporting journal has.
-func Import(ctx context.Context, st Store, keys *Keys, from io.ReadSeeker, signers ...ed25519.PublicKey) (Imported, error) {
+// An export has the hash of each card, for without it no erasure of a card would reach what was imported. A hash is of
+// use under its key alone, so the keys of the store must have all keys of card hashes that the exporting journal has.
+func Import(ctx context.Context, st Store, keys *Keys, from io.ReadSeeker,
+	signers ...ed25519.PublicKey) (Imported, error) {
 	var done Imported
 	first := importer{keys: keys}
 	if _, err := verifyEach(from, signers, func(l *exportLine) string {
@@ -110,9 +111,11 @@ func (i *importer) read(l *exportLine) string {
 		return "has a card and no hash of it, so that no erasure would find it: export it again by this release"
 	case l.Card != "":
 		ours := i.keys.cardKeyNames()
-		if n := slices.IndexFunc(i.cardKeys, func(name string) bool { return !slices.Contains(ours, name) }); n >= 0 || len(i.cardKeys) == 0 {
+		if n := slices.IndexFunc(i.cardKeys, func(name string) bool { return !slices.Contains(ours, name) }); n >= 0 ||
+			len(i.cardKeys) == 0 {
 			return fmt.Sprintf("its card is hashed under a key that this journal lacks, so that no erasure would find it: "+
-				"add the key to the list \"hash\" in journal-keys.json, behind those that are there (key %d of that list where the export was made)", max(n, 0)+1)
+				"add the key to the list \"hash\" in journal-keys.json, behind those that are there (key %d of that list where the export was made)",
+				max(n, 0)+1)
 		}
 		e.CardHash = hash
 	}

@@ -1,5 +1,5 @@
-// Package journal keeps what happened to each authentication, for those who have to answer for it later. Make a [Journal]
-// over a [Store], add entries with [Journal.Add], and read them with Search, Show and Count of the Store.
+// Package journal keeps what happened to each authentication, for those who have to answer for it later. Make a
+// [Journal] over a [Store], add entries with [Journal.Add], and read them with Search, Show and Count of the Store.
 //
 // A journal decides nothing. What cannot be written is counted and tried again; no request ever waits for it.
 package journal
@@ -58,20 +58,21 @@ type Record struct {
 	ACS               string    `json:"acs,omitempty"` // acsReferenceNumber or acsOperatorID
 	DSTransID         string    `json:"dsTransID,omitempty"`
 	ACSTransID        string    `json:"acsTransID,omitempty"`
-	NamedID           string    `json:"namedID,omitempty"` // of a refused request, or one of 3-D Secure 1.0.2: the id of the transaction that it named
-	Challenged        bool      `json:"challenged"`
-	Decoupled         bool      `json:"decoupled,omitempty"`  // transStatus of the ARes was D
-	Liability         string    `json:"liability,omitempty"`  // yes, no or unknown, as the outcome said
-	LacksValue        bool      `json:"lacksValue,omitempty"` // transStatus Y or A came without an authenticationValue
-	CurrentID         string    `json:"currentId,omitempty"`  // of the second AReq of Secure Payment Confirmation
-	ErrorCode         string    `json:"errorCode,omitempty"`
-	ErrorComponent    string    `json:"errorComponent,omitempty"`
-	ErrorDescription  string    `json:"errorDescription,omitempty"`
-	ErrorDetail       string    `json:"errorDetail,omitempty"`
-	ResultRefused     *Refusal  `json:"resultRefused,omitempty"` // nil if no result was refused
-	Elements          []string  `json:"elements,omitempty"`
-	DurationMS        int64     `json:"durationMs,omitempty"` // from AReq to ARes
-	Unkept            []Rule    `json:"unkept,omitempty"`     // what the scheme asks for and the AReq does not keep
+	// of a refused request, or one of 3-D Secure 1.0.2: the id of the transaction that it named
+	NamedID          string   `json:"namedID,omitempty"`
+	Challenged       bool     `json:"challenged"`
+	Decoupled        bool     `json:"decoupled,omitempty"`  // transStatus of the ARes was D
+	Liability        string   `json:"liability,omitempty"`  // yes, no or unknown, as the outcome said
+	LacksValue       bool     `json:"lacksValue,omitempty"` // transStatus Y or A came without an authenticationValue
+	CurrentID        string   `json:"currentId,omitempty"`  // of the second AReq of Secure Payment Confirmation
+	ErrorCode        string   `json:"errorCode,omitempty"`
+	ErrorComponent   string   `json:"errorComponent,omitempty"`
+	ErrorDescription string   `json:"errorDescription,omitempty"`
+	ErrorDetail      string   `json:"errorDetail,omitempty"`
+	ResultRefused    *Refusal `json:"resultRefused,omitempty"` // nil if no result was refused
+	Elements         []string `json:"elements,omitempty"`
+	DurationMS       int64    `json:"durationMs,omitempty"` // from AReq to ARes
+	Unkept           []Rule   `json:"unkept,omitempty"`     // what the scheme asks for and the AReq does not keep
 	// IsChanged says that the row of the record was changed in the store. Nothing of it is told but ID and Created.
 	IsChanged bool `json:"changedInStore,omitempty"`
 }
@@ -104,8 +105,8 @@ func (r *Record) SetEnding(end outcome.Ending) {
 	}
 }
 
-// Outcome returns the outcome of an authentication, nil if there is none: it is not over, or it is none of EMV 3DS. Rules
-// are those of its scheme. Whoever tells how an authentication ended takes it from here.
+// Outcome returns the outcome of an authentication, nil if there is none: it is not over, or it is none of EMV 3DS.
+// Rules are those of its scheme. Whoever tells how an authentication ended takes it from here.
 func (r *Record) Outcome(rules *scheme.Sheet) *api.Outcome {
 	if !api.Status(r.Status).IsFinal() || !r.IsBegun() {
 		return nil
@@ -113,8 +114,8 @@ func (r *Record) Outcome(rules *scheme.Sheet) *api.Outcome {
 	end := outcome.Ending{
 		Status: api.Status(r.Status), Result: api.Result(r.Result), Scheme: r.Card.Scheme,
 		Channel: r.DeviceChannel, Category: r.MessageCategory, Version: r.MessageVersion,
-		TransStatus: r.TransStatus, TransStatusReason: r.TransStatusReason, ECI: r.ECI, Challenged: r.Challenged, LacksValue: r.LacksValue,
-		ServerID: cmp.Or(r.CurrentID, r.ID), DSTransID: r.DSTransID, ACSTransID: r.ACSTransID,
+		TransStatus: r.TransStatus, TransStatusReason: r.TransStatusReason, ECI: r.ECI, Challenged: r.Challenged,
+		LacksValue: r.LacksValue, ServerID: cmp.Or(r.CurrentID, r.ID), DSTransID: r.DSTransID, ACSTransID: r.ACSTransID,
 		Shifts: api.Shifts(r.Liability), Time: r.Updated, Rules: rules,
 	}
 	if r.ErrorCode != "" {
@@ -137,8 +138,8 @@ func (r *Record) Findings(rules *scheme.Sheet) (all []*scheme.Finding) {
 	return all
 }
 
-// hasForeignText reports whether another component wrote the texts of the error. A search does not have them: there are the
-// description of the code, and the elements that the texts name.
+// hasForeignText reports whether another component wrote the texts of the error. A search does not have them: there are
+// the description of the code, and the elements that the texts name.
 func (r *Record) hasForeignText() bool { return r.ErrorCode != "" && r.ErrorComponent != "S" }
 
 // withoutForeignText returns a record without the texts that another component wrote.
@@ -211,8 +212,8 @@ const (
 	LateResult    Kind = "late_result"    // an RReq came after the end
 )
 
-// RelayedErro begins the finding of a step "erro" if the directory server sent the Erro. Without it there was no answer, or
-// one that was refused.
+// RelayedErro begins the finding of a step "erro" if the directory server sent the Erro. Without it there was no
+// answer, or one that was refused.
 const RelayedErro = "Erro of the directory server: "
 
 // Delivered is the kind of an attempt to deliver an event of an authentication to an endpoint.
@@ -222,8 +223,8 @@ func Delivered(event, endpoint string, attempt int) Kind {
 
 // kindOrder is the order of steps that have the same time. Kinds of [Delivered] come last.
 var kindOrder = []Kind{
-	Refused, Version1, Created, Method, Claimed, RefusedAnswer, Answered, Confirming, SecondAReq, SecondAnswer, Shown, RefusedResult, Resulted, Returned, GivenUp, Cancelled,
-	Expired, LateResult, Collected,
+	Refused, Version1, Created, Method, Claimed, RefusedAnswer, Answered, Confirming, SecondAReq, SecondAnswer, Shown,
+	RefusedResult, Resulted, Returned, GivenUp, Cancelled, Expired, LateResult, Collected,
 }
 
 // orderOf returns the place of a kind in kindOrder.
@@ -263,7 +264,8 @@ type Entry struct {
 
 // A Query says which records are wanted. Zero fields do not count.
 type Query struct {
-	ID        string // an id of the 3DS Server, the directory server or the ACS, an X-Request-Id, or an id that a refused request named
+	// an id of the 3DS Server, the directory server or the ACS, an X-Request-Id, or an id that a refused request named
+	ID        string
 	Reference string
 	Card      string // the whole number; only its hash is looked for
 	Last4     string
@@ -317,7 +319,8 @@ type UnkeptRule struct {
 	Example  string    `json:"example"`  // the id of the last one; "" if its record has gone meanwhile
 }
 
-// A Rollup counts the authentications of an hour, of a day, or of all the time of a query, that have a value in common. It holds no card.
+// A Rollup counts the authentications of an hour, of a day, or of all the time of a query, that have a value in
+// common. It holds no card.
 type Rollup struct {
 	Hour       time.Time `json:"hour"` // the begin of the hour, the day or the time
 	Value      string    `json:"value"`
@@ -326,7 +329,8 @@ type Rollup struct {
 	Successful int64     `json:"successful"` // of which the last transStatus is Y or A
 	Failed     int64     `json:"failed"`     // of which no ARes could be used
 	Lost       int64     `json:"lost"`       // challenges whose wait ended without an RReq
-	Abandoned  int64     `json:"abandoned"`  // challenges that the shopper did not bring to an end, those of Lost among them
+	// challenges that the shopper did not bring to an end, those of Lost among them
+	Abandoned int64 `json:"abandoned"`
 	// Times are the times from AReq to ARes: number by bucket. Bucket n ends at 1.1 to the n milliseconds.
 	Times []int64 `json:"times"`
 	// Results are the numbers by result, "" while there is none. Those that were authenticated after a challenge are
@@ -394,7 +398,8 @@ type BillingCount struct {
 	MessageCategory string `json:"messageCategory"`
 	Kind            string `json:"kind"` // one of the constants that begin with Billed
 	Count           int64  `json:"count"`
-	// IsChanged says that a number of authentications whose records are gone was changed in the store. Count is without it.
+	// IsChanged says that a number of authentications whose records are gone was changed in the store. Count is without
+	// it.
 	IsChanged bool `json:"changedInStore,omitempty"`
 }
 
@@ -421,7 +426,8 @@ type Store interface {
 	Show(ctx context.Context, id string) (Detail, error)
 	// Count counts authentications. The counts are those of the records at this moment, the oldest ones first.
 	Count(ctx context.Context, q CountQuery) ([]Rollup, error)
-	// CountUnkept counts the authentications of the time and the merchant of a query that do not keep a rule of their scheme.
+	// CountUnkept counts the authentications of the time and the merchant of a query that do not keep
+	// a rule of their scheme.
 	CountUnkept(ctx context.Context, q CountQuery) ([]UnkeptRule, error)
 	// Billing returns counters, in the order of their members. Neither Erase nor Expire makes one smaller.
 	Billing(ctx context.Context, q BillingQuery) ([]BillingCount, error)
@@ -435,8 +441,8 @@ type Store interface {
 	Export(ctx context.Context, q Query, line func(ExportedEntry) error) error
 	// Sign signs the days that ended before now, each once, with those of their chains that are as they were written.
 	Sign(ctx context.Context, now time.Time) error
-	// Head signs how far each chain has come, once a minute, and returns the newest seal. The end of the audit trail is one
-	// more chain; nil means that it is not known.
+	// Head signs how far each chain has come, once a minute, and returns the newest seal. The end of the audit trail is
+	// one more chain; nil means that it is not known.
 	Head(ctx context.Context, now time.Time, trail *ChainEnd) (Head, error)
 	// Faults says what Sign and Head found that is not as it was written, and did not sign.
 	Faults() []string

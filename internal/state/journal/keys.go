@@ -109,8 +109,9 @@ func CreateKeys(path, dir string) error {
 		if months, err := filepath.Glob(files); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		} else if len(months) > 0 {
-			return fmt.Errorf("journal: the file %s is missing, and without it nobody reads the journal that is in %s: put the file back from "+
-				"another node or a backup, or move %s away to begin a new journal", path, dir, files)
+			return fmt.Errorf(
+				"journal: the file %s is missing, and without it nobody reads the journal that is in %s: put the file back from "+
+					"another node or a backup, or move %s away to begin a new journal", path, dir, files)
 		}
 	}
 	k := NewKeys()
@@ -181,8 +182,8 @@ func (k *Keys) PublicKey() ed25519.PublicKey { return k.signer().Public().(ed255
 // KeyID names the key by which seals and exports are signed.
 func (k *Keys) KeyID() string { return keyID(k.PublicKey()) }
 
-// PEM returns the keys by which exports and days are verified in PEM form, that of PublicKey first. Those behind it have
-// signed what is older.
+// PEM returns the keys by which exports and days are verified in PEM form, that of PublicKey first. Those behind it
+// have signed what is older.
 func (k *Keys) PEM() ([]byte, error) {
 	var text []byte
 	for _, seed := range k.signing {

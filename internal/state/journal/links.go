@@ -10,12 +10,12 @@ import (
 	"strconv"
 )
 
-// The entries of a chain are linked by SHA-256, so that an export can be checked without a key. Each link has a MAC under
-// the keys of the journal beside it. Who can write to the database, and has no keys, can make links, but no MAC: the server
-// signs no chain with such a link. The audit trail is one more chain by the same rules.
+// The entries of a chain are linked by SHA-256, so that an export can be checked without a key. Each link has a MAC
+// under the keys of the journal beside it. Who can write to the database, and has no keys, can make links, but no MAC:
+// the server signs no chain with such a link. The audit trail is one more chain by the same rules.
 
-// AuditChain is the name of the one chain of the audit trail. No chain of a journal has it. The link before its first entry
-// is empty.
+// AuditChain is the name of the one chain of the audit trail. No chain of a journal has it. The link before
+// its first entry is empty.
 const AuditChain = "audit"
 
 // MACLen is the length of the MAC of a link, of a row and of counters, in bytes.

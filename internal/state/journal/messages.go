@@ -16,9 +16,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Messages go before their records do. So an entry is chained without them: each step has the digest of its message, and
-// the message itself, with the salt of that digest, is in a table of its own. When it is gone, the entry is as it was
-// written, and its chain verifies.
+// Messages go before their records do. So an entry is chained without them: each step has the digest of its message,
+// and the message itself, with the salt of that digest, is in a table of its own. When it is gone, the entry is as it
+// was written, and its chain verifies.
 
 // besideColumns are those of a row of each of besideTables.
 var besideColumns = []string{"made", "id", "kind", "body"}
@@ -76,7 +76,8 @@ func (db *database) appendMessageRow(rows [][]any, e *Entry, kept []keptMessage)
 }
 
 // appendBesideRow appends a row with what stands beside an entry. It is sealed under the name that nameOf returns.
-func (db *database) appendBesideRow(rows [][]any, e *Entry, nameOf func(id, kind string) string, text []byte) ([][]any, error) {
+func (db *database) appendBesideRow(rows [][]any, e *Entry, nameOf func(id, kind string) string,
+	text []byte) ([][]any, error) {
 	body, err := seal(db.keyOf(dayOf(e.Record.Created)), pack(text), nameOf(e.Record.ID, string(e.Kind)))
 	return append(rows, []any{e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), body}), err
 }
@@ -136,7 +137,8 @@ func checkMessages(record, messages json.RawMessage) string {
 
 // readBeside returns what a table has beside the entries of an id in a time, opened, by kind. It was sealed under the
 // name that nameOf returns.
-func (db *database) readBeside(ctx context.Context, table string, nameOf func(id, kind string) string, id string, begin, end int64) (map[string][]byte, error) {
+func (db *database) readBeside(ctx context.Context, table string, nameOf func(id, kind string) string, id string,
+	begin, end int64) (map[string][]byte, error) {
 	type row struct {
 		made int64
 		kind string
@@ -159,8 +161,8 @@ func (db *database) readBeside(ctx context.Context, table string, nameOf func(id
 // besideTables are the tables with what stands beside entries, and goes before them.
 var besideTables = []string{"journal_messages", "journal_personal"}
 
-// makeBesidePartitions makes the partitions of a day of what stands beside entries. Rows of a day whose partition is gone
-// already go into a partition for whatever has none.
+// makeBesidePartitions makes the partitions of a day of what stands beside entries. Rows of a day whose partition is
+// gone already go into a partition for whatever has none.
 func makeBesidePartitions(ctx context.Context, conn *sql.Conn, at time.Time) error {
 	begin, end := spanOfDay(at)
 	const isInDefault = "23514"
@@ -198,7 +200,8 @@ func (s *fileStore) expireBeside(ctx context.Context, table string, before time.
 	last := before.UTC().Truncate(24 * time.Hour)
 	return s.each(ctx, func(db *database) (bool, error) {
 		var isAny bool
-		err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+` WHERE made < ?)`, last.UnixMilli()).Scan(&isAny)
+		err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+` WHERE made < ?)`,
+			last.UnixMilli()).Scan(&isAny)
 		if err != nil || !isAny {
 			return false, err
 		}

@@ -9,8 +9,8 @@ import (
 // packedByS2 is the first byte of what [pack] makes. It names the format and its text.
 const packedByS2 = 0x06
 
-// packing is the format S2 with [packedBefore]. What was packed can be read only with the same text, which never changes:
-// a better one would need a first byte of its own.
+// packing is the format S2 with [packedBefore]. What was packed can be read only with the same text, which never
+// changes: a better one would need a first byte of its own.
 var packing = s2.MakeDict([]byte(packedBefore), nil)
 
 // packedBefore has texts that most entries have, those that are the most frequent last.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Personal data go before messages do, and are kept only where an operator asked for them. They stand in a table of their
-// own, sealed under the key of their day. No entry has a digest of them, so its chain says nothing of them.
+// Personal data go before messages do, and are kept only where an operator asked for them. They stand in a table of
+// their own, sealed under the key of their day. No entry has a digest of them, so its chain says nothing of them.
 
 // keptPersonal are the personal data of a step of an entry.
 type keptPersonal struct {

@@ -23,8 +23,8 @@ type tableStore struct {
 // postgresConns is how many connections a node has to the journal's database.
 const postgresConns = 8
 
-// lockTables keeps nodes from making tables of a journal at the same time. Like all locks of a journal, it is that of its
-// schema, for the database may have several journals.
+// lockTables keeps nodes from making tables of a journal at the same time. Like all locks of a journal, it is that of
+// its schema, for the database may have several journals.
 const lockTables = `SELECT pg_advisory_lock(77332, hashtext(current_schema()))`
 
 // unlockTables gives that lock back.
@@ -57,8 +57,8 @@ func newTableStore(db *database) *tableStore {
 }
 
 // preparePlans has the plan of each statement made for its values, for a plan for any value may read all records of a
-// month to find one. A page that is read by an index costs little more than the next one, as it is with memory and solid
-// disks. No plan is worth compiling.
+// month to find one. A page that is read by an index costs little more than the next one, as it is with memory and
+// solid disks. No plan is worth compiling.
 func preparePlans(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SET plan_cache_mode = force_custom_plan; SET random_page_cost = 1.1; SET jit = off`)
 	return err
@@ -98,7 +98,8 @@ func (db *database) makePartitions(ctx context.Context, at time.Time) error {
 	month := time.Date(at.UTC().Year(), at.UTC().Month(), 1, 0, 0, 0, 0, time.UTC)
 	return db.locked(ctx, func(conn *sql.Conn) error {
 		make := func(table, name string, from, to int64) error {
-			_, err := conn.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%d) TO (%d)`, name, table, from, to))
+			_, err := conn.ExecContext(ctx,
+				fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%d) TO (%d)`, name, table, from, to))
 			return err
 		}
 		if err := make("journal_entries", "journal_entries_"+day, begin, end); err != nil {
@@ -107,15 +108,16 @@ func (db *database) makePartitions(ctx context.Context, at time.Time) error {
 		if err := makeBesidePartitions(ctx, conn, at); err != nil {
 			return err
 		}
-		return make("journal_records", monthPrefix+month.Format("200601"), month.UnixMilli(), month.AddDate(0, 1, 0).UnixMilli())
+		return make("journal_records", monthPrefix+month.Format("200601"), month.UnixMilli(),
+			month.AddDate(0, 1, 0).UnixMilli())
 	})
 }
 
 // monthPrefix is what the names of partitions of months begin with.
 const monthPrefix = "journal_records_m"
 
-// lockRollups takes the lock for making the rollups of this schema until the end of the transaction, if no other node has
-// it.
+// lockRollups takes the lock for making the rollups of this schema until the end of the transaction,
+// if no other node has it.
 func lockRollups(ctx context.Context, tx *sql.Tx) (isFirst bool, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock(77331, hashtext(current_schema()))`).Scan(&isFirst)
 	return isFirst, err
@@ -242,7 +244,8 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	if err := s.bookExpired(ctx, last.UnixMilli()); err != nil {
 		return err
 	}
-	if err := s.dropPartitions(ctx, last, append([]string{"journal_entries", "journal_records"}, besideTables...)...); err != nil {
+	if err := s.dropPartitions(ctx, last, append([]string{"journal_entries", "journal_records"},
+		besideTables...)...); err != nil {
 		return err
 	}
 	for _, table := range []string{"journal_chains", "journal_keys"} {
@@ -251,8 +254,9 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 		}
 	}
 	for statement, first := range map[string]int64{
-		`DELETE FROM journal_rollups WHERE start < $1`: last.UnixMilli(), `DELETE FROM journal_days WHERE start < $1`: last.UnixMilli(),
-		`DELETE FROM journal_dirty WHERE hour < $1`: last.UnixMilli() / hourLen,
+		`DELETE FROM journal_rollups WHERE start < $1`: last.UnixMilli(),
+		`DELETE FROM journal_days WHERE start < $1`:    last.UnixMilli(),
+		`DELETE FROM journal_dirty WHERE hour < $1`:    last.UnixMilli() / hourLen,
 	} {
 		if _, err := s.ExecContext(ctx, statement, first); err != nil {
 			return err
@@ -260,7 +264,8 @@ func (s *tableStore) Expire(ctx context.Context, before time.Time) error {
 	}
 	for began := time.Now(); ; {
 		result, err := s.ExecContext(ctx, `DELETE FROM journal_records WHERE (id, made) IN
-			(SELECT id, made FROM journal_records WHERE made < $1 AND -made > $2 LIMIT $3) AND made < $1`, last.UnixMilli(), -last.UnixMilli(), expireLen)
+			(SELECT id, made FROM journal_records WHERE made < $1 AND -made > $2 LIMIT $3) AND made < $1`, last.UnixMilli(),
+			-last.UnixMilli(), expireLen)
 		if err != nil {
 			return err
 		}

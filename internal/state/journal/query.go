@@ -79,9 +79,9 @@ func (db *database) where(q Query) (string, []any) {
 	return strings.Join(all, " AND "), args
 }
 
-// ParseMonths returns the query for the months from one such as 2026-01 to another, both of them included. Without a first
-// month it begins with the one before the current one, or with the last one if that is earlier; without a last month it
-// ends with the current one.
+// ParseMonths returns the query for the months from one such as 2026-01 to another, both of them included. Without a
+// first month it begins with the one before the current one, or with the last one if that is earlier; without a last
+// month it ends with the current one.
 func ParseMonths(from, to string, now time.Time) (q BillingQuery, err error) {
 	now = now.UTC()
 	q.To = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -150,11 +150,13 @@ func ValidCursor(cursor string) bool {
 
 // isOfTimeAlone reports whether a query has no condition that an index begins with but that of the time.
 func (q *Query) isOfTimeAlone() bool {
-	return q.ID == "" && q.Reference == "" && q.Card == "" && q.Last4 == "" && q.Merchant == "" && q.Scheme == "" && q.ACS == "" &&
+	return q.ID == "" && q.Reference == "" && q.Card == "" && q.Last4 == "" && q.Merchant == "" && q.Scheme == "" &&
+		q.ACS == "" &&
 		q.Status == "" && q.Result == "" && q.Reason == ""
 }
 
-// search returns at most limit records, newest first. An id that has the form of ours is looked for in its own time first.
+// search returns at most limit records, newest first. An id that has the form of ours is looked for
+// in its own time first.
 func (db *database) search(ctx context.Context, q Query, limit int) ([]Record, error) {
 	if _, _, ok := transid.Span(q.ID); ok {
 		q.isOwnID = true
@@ -180,7 +182,8 @@ func (db *database) searchText(q Query, limit int) (string, []any) {
 	if q.isOfTimeAlone() {
 		order = "-made, id DESC"
 	}
-	return db.query(`SELECT ` + strings.Join(recordColumns, ", ") + ` FROM journal_records WHERE ` + condition + ` ORDER BY ` + order + ` LIMIT ` + strconv.Itoa(limit)), args
+	return db.query(`SELECT ` + strings.Join(recordColumns, ", ") + ` FROM journal_records WHERE ` + condition +
+		` ORDER BY ` + order + ` LIMIT ` + strconv.Itoa(limit)), args
 }
 
 func (db *database) searchOnce(ctx context.Context, q Query, limit int) ([]Record, error) {
@@ -212,7 +215,8 @@ func (db *database) show(ctx context.Context, id string) (Detail, error) {
 	var made int64
 	err := db.QueryRowContext(ctx, db.query(`SELECT made FROM journal_records WHERE id = ?`), id).Scan(&made)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = db.QueryRowContext(ctx, db.query(`SELECT id, made FROM journal_records WHERE ds_trans_id = ? AND ds_trans_id <> ''
+		err = db.QueryRowContext(ctx,
+			db.query(`SELECT id, made FROM journal_records WHERE ds_trans_id = ? AND ds_trans_id <> ''
 			AND kind IN (?, ?) ORDER BY made DESC LIMIT 1`), id, string(Refused), string(Version1)).Scan(&id, &made)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
@@ -267,7 +271,8 @@ func (db *database) readEntries(ctx context.Context, id string, begin, end int64
 		day, kind string
 		body      []byte
 	}
-	rows, err := readRows(ctx, db, func(r *row) []any { return []any{&r.day, &r.kind, &r.body} }, db.query(showText), id, begin, end)
+	rows, err := readRows(ctx, db, func(r *row) []any { return []any{&r.day, &r.kind, &r.body} }, db.query(showText),
+		id, begin, end)
 	if err != nil {
 		return nil, err
 	}
@@ -306,13 +311,14 @@ const RefusedRequest = "refused"
 // Statuses returns all words that the status of a record may be.
 func Statuses() []string {
 	return []string{
-		string(api.StatusRequiresBrowser), string(api.StatusInProgress), string(api.StatusChallenge), string(api.StatusDecoupled),
-		string(api.StatusCompleted), string(api.StatusFailed), string(api.StatusCancelled), string(api.StatusExpired), RefusedRequest,
+		string(api.StatusRequiresBrowser), string(api.StatusInProgress), string(api.StatusChallenge),
+		string(api.StatusDecoupled), string(api.StatusCompleted), string(api.StatusFailed), string(api.StatusCancelled),
+		string(api.StatusExpired), RefusedRequest,
 	}
 }
 
-// CheckScheme returns an error with all schemes that there are if a scheme is none of those that everybody knows, and none
-// of some others; nil for "".
+// CheckScheme returns an error with all schemes that there are if a scheme is none of those that everybody knows, and
+// none of some others; nil for "".
 func CheckScheme(word string, others ...string) error {
 	all := append(scheme.Names(), others...)
 	slices.Sort(all)
@@ -322,8 +328,8 @@ func CheckScheme(word string, others ...string) error {
 	return nil
 }
 
-// Check returns an error if a field whose words are a closed list has another word. It names the field, and the words of
-// the list.
+// Check returns an error if a field whose words are a closed list has another word. It names the field, and
+// the words of the list.
 func (q *Query) Check() error {
 	var results []string
 	for _, r := range api.Results() {

@@ -11,11 +11,11 @@ import (
 
 // How counts are kept. Counting all records of a month takes seconds, so the counts of an hour that is over are kept as
 // rollups: a row of journal_rollups for each merchant, and one under the name "" for all of them together. A day all of
-// whose hours are counted has rows in journal_days. There each part, such as the counts by scheme, has a row of its own,
-// for a report of a year reads one part of hundreds of days. All days of a block of thirty days are added up there, too.
-// An hour whose records have changed since stands in journal_dirty, written in the transaction that changed them. A count
-// adds up whole blocks, days and hours, and the records of dirty hours and of parts of hours. So it is always exact, and
-// what makes rollups may be late.
+// whose hours are counted has rows in journal_days. There each part, such as the counts by scheme, has a row of its
+// own, for a report of a year reads one part of hundreds of days. All days of a block of thirty days are added up
+// there, too. An hour whose records have changed since stands in journal_dirty, written in the transaction that changed
+// them. A count adds up whole blocks, days and hours, and the records of dirty hours and of parts of hours. So it is
+// always exact, and what makes rollups may be late.
 
 // rollAfter is how long after its end an hour is counted: nearly all challenges have ended by then.
 const rollAfter = time.Hour
@@ -28,14 +28,15 @@ const (
 	blockLen  = blockDays * dayLen
 )
 
-// byColumns are the columns by whose values authentications are counted, by the names of [CountQuery]. All have one value
-// of "".
+// byColumns are the columns by whose values authentications are counted, by the names of [CountQuery].
+// All have one value of "".
 var byColumns = map[string]string{
-	"": "''", "scheme": "scheme", "issuer": "bin", "acs": "acs", "version": "version", "reason": "reason", "merchant": "merchant",
+	"": "''", "scheme": "scheme", "issuer": "bin", "acs": "acs", "version": "version", "reason": "reason",
+	"merchant": "merchant",
 }
 
-// countedKinds is the condition of records that are counted: authentications with an AReq. Of those that never had one, the
-// browser has not come, never came or told too little, or no directory has the card.
+// countedKinds is the condition of records that are counted: authentications with an AReq. Of those that never had one,
+// the browser has not come, never came or told too little, or no directory has the card.
 const countedKinds = `kind NOT IN ('refused', 'v1') AND NOT (trans_status = '' AND
 	(status IN ('requires_browser', 'cancelled', 'expired') OR result IN ('not_enrolled', 'unavailable')))`
 
@@ -119,7 +120,8 @@ func (c *counter) addAll(ctx context.Context, addRecords func(context.Context, s
 	}
 	addDays := func(days int64) func(context.Context, span) error {
 		return func(ctx context.Context, s span) error {
-			return c.addRollups(ctx, `SELECT start, counts FROM journal_days WHERE merchant = ? AND part = ? AND days = ? AND start >= ? AND start < ?`,
+			return c.addRollups(ctx,
+				`SELECT start, counts FROM journal_days WHERE merchant = ? AND part = ? AND days = ? AND start >= ? AND start < ?`,
 				c.query.Merchant, c.by, days, s.begin, s.end)
 		}
 	}
@@ -172,7 +174,8 @@ func (c *counter) divide(ctx context.Context, q CountQuery) (d division, err err
 	if whole.begin >= whole.end {
 		return division{records: joinSpans([]span{all})}, nil
 	}
-	dirty, err := readNumbers(ctx, c.tx, c.db.query(`SELECT DISTINCT hour FROM journal_dirty WHERE hour >= ? AND hour < ? ORDER BY hour`),
+	dirty, err := readNumbers(ctx, c.tx,
+		c.db.query(`SELECT DISTINCT hour FROM journal_dirty WHERE hour >= ? AND hour < ? ORDER BY hour`),
 		whole.begin/hourLen, whole.end/hourLen)
 	if err != nil {
 		return d, err
@@ -212,7 +215,8 @@ func (c *counter) readCounted(ctx context.Context, days int64, within span, othe
 		}
 	}
 	starts, err := readNumbers(ctx, c.tx, c.db.query(`SELECT start FROM journal_days
-		WHERE merchant = '' AND part = '' AND days = ? AND start >= ? AND start < ? ORDER BY start`), days, within.begin, within.end-length+1)
+		WHERE merchant = '' AND part = '' AND days = ? AND start >= ? AND start < ? ORDER BY start`), days, within.begin,
+		within.end-length+1)
 	for _, start := range starts {
 		if !isTaken[start] {
 			counted = append(counted, span{start, start + length})
@@ -260,9 +264,10 @@ func (c *counter) addRecords(ctx context.Context, s span) error {
 	if c.query.Merchant != "" {
 		condition, args = `merchant = ?`, []any{s.begin, s.end, c.query.Merchant}
 	}
-	rows, err := c.tx.QueryContext(ctx, c.db.query(fmt.Sprintf(`SELECT made / %d, %s, bucket, status, result, trans_status, challenged, count(*)
+	rows, err := c.tx.QueryContext(ctx,
+		c.db.query(fmt.Sprintf(`SELECT made / %d, %s, bucket, status, result, trans_status, challenged, count(*)
 		FROM journal_records WHERE %s AND made >= ? AND made < ? AND %s GROUP BY 1, 2, 3, 4, 5, 6, 7`,
-		hourLen, byColumns[c.by], countedKinds, condition)), args...)
+			hourLen, byColumns[c.by], countedKinds, condition)), args...)
 	if err != nil {
 		return err
 	}
@@ -289,10 +294,12 @@ func (db *database) roll(ctx context.Context, now time.Time, limit time.Duration
 		{`SELECT DISTINCT hour FROM journal_dirty WHERE (hour + 1) * %d <= ? ORDER BY hour DESC`, db.rollHour},
 		{`SELECT DISTINCT start / 24 / %[1]d FROM journal_rollups h WHERE merchant = ''
 			AND (start / 24 / %[1]d + 1) * 24 * %[1]d <= ? AND NOT EXISTS (SELECT 1 FROM journal_days d
-			WHERE d.merchant = '' AND d.part = '' AND d.days = 1 AND d.start = h.start / 24 / %[1]d * 24 * %[1]d) ORDER BY 1 DESC`, db.rollDay},
+			WHERE d.merchant = '' AND d.part = '' AND d.days = 1 AND d.start = h.start / 24 / %[1]d * 24 * %[1]d) ORDER BY 1 DESC`,
+			db.rollDay},
 		{`SELECT DISTINCT start / 720 / %[1]d FROM journal_days d WHERE merchant = '' AND part = '' AND days = 1
 			AND (start / 720 / %[1]d + 1) * 720 * %[1]d <= ? AND NOT EXISTS (SELECT 1 FROM journal_days b
-			WHERE b.merchant = '' AND b.part = '' AND b.days = 30 AND b.start = d.start / 720 / %[1]d * 720 * %[1]d) ORDER BY 1 DESC`, db.rollBlock},
+			WHERE b.merchant = '' AND b.part = '' AND b.days = 30 AND b.start = d.start / 720 / %[1]d * 720 * %[1]d) ORDER BY 1 DESC`,
+			db.rollBlock},
 	} {
 		var wanted []int64
 		if err := db.inTx(ctx, func(tx *sql.Tx) (err error) {
@@ -352,12 +359,14 @@ func (db *database) rollHour(ctx context.Context, tx *sql.Tx, hour int64) error 
 	if err := db.putRows(ctx, tx, `INSERT INTO journal_rollups (start, merchant, counts) `, rows, ""); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_days WHERE start = ? AND days = 1 OR start = ? AND days = ?`),
+	if _, err := tx.ExecContext(ctx,
+		db.query(`DELETE FROM journal_days WHERE start = ? AND days = 1 OR start = ? AND days = ?`),
 		roundDown(start, dayLen), roundDown(start, blockLen), blockDays); err != nil {
 		return err
 	}
 	for writer, n := range marks {
-		if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_dirty WHERE hour = ? AND writer = ? AND n = ?`), hour, writer, n); err != nil {
+		if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_dirty WHERE hour = ? AND writer = ? AND n = ?`), hour,
+			writer, n); err != nil {
 			return err
 		}
 	}
@@ -381,8 +390,10 @@ func readMarks(ctx context.Context, tx *sql.Tx, text string, hour int64) (map[st
 // countHour counts the records of an hour, for each merchant and for all of them. For all there are always counts.
 func (db *database) countHour(ctx context.Context, tx *sql.Tx, hour int64) (map[string]tallies, error) {
 	begin, end := hour*hourLen, (hour+1)*hourLen
-	rows, err := tx.QueryContext(ctx, db.query(`SELECT merchant, scheme, bin, acs, version, reason, bucket, status, result, trans_status,
-		challenged, unkept, count(*) FROM journal_records WHERE `+countedKinds+` AND made >= ? AND made < ? AND -made <= ? AND -made > ?
+	rows, err := tx.QueryContext(ctx,
+		db.query(`SELECT merchant, scheme, bin, acs, version, reason, bucket, status, result, trans_status,
+		challenged, unkept, count(*) FROM journal_records WHERE `+countedKinds+
+			` AND made >= ? AND made < ? AND -made <= ? AND -made > ?
 		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12`), begin, end, -begin, -end)
 	if err != nil {
 		return nil, err
@@ -393,14 +404,17 @@ func (db *database) countHour(ctx context.Context, tx *sql.Tx, hour int64) (map[
 		var merchant, scheme, bin, acs, version, reason, unkept string
 		var e ending
 		var n int64
-		if err := rows.Scan(&merchant, &scheme, &bin, &acs, &version, &reason, &e.bucket, &e.status, &e.result, &e.transStatus,
+		if err := rows.Scan(&merchant, &scheme, &bin, &acs, &version, &reason, &e.bucket, &e.status, &e.result,
+			&e.transStatus,
 			&e.challenged, &unkept, &n); err != nil {
 			return nil, err
 		}
 		if all[merchant] == nil {
 			all[merchant] = tallies{}
 		}
-		for by, value := range map[string]string{"": "", "scheme": scheme, "issuer": bin, "acs": acs, "version": version, "reason": reason} {
+		for by, value := range map[string]string{
+			"": "", "scheme": scheme, "issuer": bin, "acs": acs, "version": version, "reason": reason,
+		} {
 			all[""].of(by, value).add(&e, n)
 			if merchant != "" {
 				all[merchant].of(by, value).add(&e, n)
@@ -418,14 +432,16 @@ func (db *database) countHour(ctx context.Context, tx *sql.Tx, hour int64) (map[
 // rollDay makes the rollups of a day out of those of its hours, unless one of them is dirty.
 func (db *database) rollDay(ctx context.Context, tx *sql.Tx, day int64) error {
 	start := day * dayLen
-	dirty, err := readNumbers(ctx, tx, db.query(`SELECT hour FROM journal_dirty WHERE hour >= ? AND hour < ?`), 24*day, 24*day+24)
+	dirty, err := readNumbers(ctx, tx, db.query(`SELECT hour FROM journal_dirty WHERE hour >= ? AND hour < ?`),
+		24*day, 24*day+24)
 	if err != nil || len(dirty) > 0 {
 		return err
 	}
 	return db.addUp(ctx, tx, start, 1, `SELECT merchant, counts FROM journal_rollups WHERE start >= ? AND start < ?`)
 }
 
-// rollBlock makes the rollups of a block of days out of those of its days, unless an hour of it has to be counted before.
+// rollBlock makes the rollups of a block of days out of those of its days, unless an hour of it has to be counted
+// before.
 func (db *database) rollBlock(ctx context.Context, tx *sql.Tx, block int64) error {
 	start := block * blockLen
 	waiting, err := readNumbers(ctx, tx, db.query(`SELECT hour FROM journal_dirty WHERE hour >= ? AND hour < ? UNION ALL
@@ -435,7 +451,8 @@ func (db *database) rollBlock(ctx context.Context, tx *sql.Tx, block int64) erro
 	if err != nil || len(waiting) > 0 {
 		return err
 	}
-	return db.addUp(ctx, tx, start, blockDays, `SELECT merchant, counts FROM journal_days WHERE start >= ? AND start < ? AND days = 1`)
+	return db.addUp(ctx, tx, start, blockDays,
+		`SELECT merchant, counts FROM journal_days WHERE start >= ? AND start < ? AND days = 1`)
 }
 
 // addUp makes the rollups of so many days that begin at a time out of the rows that a statement selects.
@@ -444,7 +461,8 @@ func (db *database) addUp(ctx context.Context, tx *sql.Tx, start, days int64, te
 		merchant string
 		counts   []byte
 	}
-	rows, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.merchant, &r.counts} }, db.query(text), start, start+days*dayLen)
+	rows, err := readRows(ctx, tx, func(r *row) []any { return []any{&r.merchant, &r.counts} }, db.query(text), start,
+		start+days*dayLen)
 	if err != nil {
 		return err
 	}
@@ -457,7 +475,8 @@ func (db *database) addUp(ctx context.Context, tx *sql.Tx, start, days int64, te
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_days WHERE start = ? AND days = ?`), start, days); err != nil {
+	if _, err := tx.ExecContext(ctx, db.query(`DELETE FROM journal_days WHERE start = ? AND days = ?`), start,
+		days); err != nil {
 		return err
 	}
 	var parts [][]any

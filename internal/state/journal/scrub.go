@@ -76,7 +76,9 @@ func cutDigitRuns(text string) string {
 }
 
 // freeTexts are the members of messages whose text is anybody's.
-var freeTexts = map[string]bool{"errorDescription": true, "errorDetail": true, "cardholderInfo": true, "name": true, "id": true}
+var freeTexts = map[string]bool{
+	"errorDescription": true, "errorDetail": true, "cardholderInfo": true, "name": true, "id": true,
+}
 
 // ScrubMessage returns a masked message of another party, without what its texts quote. The message is JSON, as package
 // message writes it. Texts that are anybody's are scrubbed by [ScrubText], and all others of long runs of digits. A

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A seal is a signed statement about a journal. Seals are numbered from 1, and each has the hash of the one before. So none
-// can go, and what they name cannot go either. Their kinds:
+// A seal is a signed statement about a journal. Seals are numbered from 1, and each has the hash of the one before. So
+// none can go, and what they name cannot go either. Their kinds:
 //
 //   - head: how far each chain has come that has grown since the head before,
 //   - day: a day is over, and these are its chains for good,
@@ -45,7 +45,9 @@ func (s *Seal) Hash() []byte {
 
 // isSignedBy reports whether one of the keys has signed the seal.
 func (s *Seal) isSignedBy(keys []ed25519.PublicKey) bool {
-	return slices.ContainsFunc(keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, []byte(s.Text), s.Signature) })
+	return slices.ContainsFunc(keys, func(key ed25519.PublicKey) bool {
+		return ed25519.Verify(key, []byte(s.Text), s.Signature)
+	})
 }
 
 // An erasedSpan are the entries of a chain from one to another that were erased.
@@ -53,19 +55,20 @@ type erasedSpan struct{ first, last int64 }
 
 // A statement is what a seal says. Which fields it has is a matter of its kind.
 type statement struct {
-	n       int64
-	kind    string
-	before  []byte
-	at      time.Time
-	by      string
-	days    [2]string               // of a day: the first and the last day that it is about; those before the last have nothing
-	chains  []ChainEnd              // of a head and of a day
-	broken  []string                // of a day: chains that were changed in the store, and that are not signed
-	erased  map[string][]erasedSpan // of an erasure, by chain
-	count   int64                   // of an erasure: how many entries
-	since   string                  // of an expiry: the first day that is kept
-	first   int64                   // of an expiry: the first seal that is kept
-	billing map[string]int64        // of a head: how often the counters of each part of a journal were written
+	n      int64
+	kind   string
+	before []byte
+	at     time.Time
+	by     string
+	days   [2]string  // of a day: the first and the last day that it is about; those before the last have nothing
+	chains []ChainEnd // of a head and of a day
+	broken []string   // of a day: chains that were changed in the store, and that are not signed
+	// of an erasure, by chain
+	erased  map[string][]erasedSpan
+	count   int64            // of an erasure: how many entries
+	since   string           // of an expiry: the first day that is kept
+	first   int64            // of an expiry: the first seal that is kept
+	billing map[string]int64 // of a head: how often the counters of each part of a journal were written
 }
 
 // sealText returns the text of a statement. Each line has a word and its values.
@@ -200,8 +203,8 @@ func (k *Keys) publicKeys() (all []ed25519.PublicKey) {
 	return all
 }
 
-// SignDay signs days of the audit trail: from the first to the last one it has come to this end. The trail keeps the seal
-// itself, as one of its entries.
+// SignDay signs days of the audit trail: from the first to the last one it has come to this end. The trail keeps the
+// seal itself, as one of its entries.
 func (k *Keys) SignDay(first, last string, end ChainEnd, at time.Time, by string) Seal {
 	return k.seal(&statement{kind: DaySeal, at: at, by: by, days: [2]string{first, last}, chains: []ChainEnd{end}})
 }
@@ -311,7 +314,8 @@ func (k *known) addEnd(end ChainEnd, isLast bool) string {
 	if c.isClosed {
 		return "the chain " + end.Chain + " is named after the end of its day was signed"
 	}
-	if n := len(c.ends); n > 0 && (end.Seq < c.ends[n-1].Seq || end.Seq == c.ends[n-1].Seq && !slices.Equal(end.Link, c.ends[n-1].Link)) {
+	if n := len(c.ends); n > 0 &&
+		(end.Seq < c.ends[n-1].Seq || end.Seq == c.ends[n-1].Seq && !slices.Equal(end.Link, c.ends[n-1].Link)) {
 		return "two seals say different things about the chain " + end.Chain
 	}
 	if n := len(c.ends); n == 0 || end.Seq > c.ends[n-1].Seq {

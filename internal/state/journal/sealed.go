@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A search reads journal_records, whose columns are plain. So each row has a MAC under the keys of the journal. A row that was
-// changed in the store is shown as such, and nothing else of it. What is billed, and what goes to spreadsheets, is read from
-// the sealed entries.
+// A search reads journal_records, whose columns are plain. So each row has a MAC under the keys of the journal. A row
+// that was changed in the store is shown as such, and nothing else of it. What is billed, and what goes to
+// spreadsheets, is read from the sealed entries.
 
 // rowText is what the MAC of a row is made over: its columns in their order, each behind its length.
 func rowText(row []any) []byte {
@@ -103,14 +103,16 @@ type newestEntry struct {
 }
 
 // readNewest returns the newest entry of each record of a time whose entries fit a condition, by its id.
-func (db *database) readNewest(ctx context.Context, from querier, begin, end int64, condition string, args ...any) (map[string]newestEntry, error) {
+func (db *database) readNewest(ctx context.Context, from querier, begin, end int64, condition string,
+	args ...any) (map[string]newestEntry, error) {
 	newest := map[string]newestEntry{}
 	return newest, db.eachNewest(ctx, from, begin, end, condition, args, func(id string, e newestEntry) { newest[id] = e })
 }
 
-// eachNewest calls do with the entries of the records of a time that fit a condition, but for those that are older than one
-// before. So the last one of an id is its newest.
-func (db *database) eachNewest(ctx context.Context, from querier, begin, end int64, condition string, args []any, do func(id string, e newestEntry)) error {
+// eachNewest calls do with the entries of the records of a time that fit a condition, but for those that are older than
+// one before. So the last one of an id is its newest.
+func (db *database) eachNewest(ctx context.Context, from querier, begin, end int64, condition string, args []any,
+	do func(id string, e newestEntry)) error {
 	type row struct {
 		day, id, kind string
 		body          []byte
@@ -122,8 +124,10 @@ func (db *database) eachNewest(ctx context.Context, from querier, begin, end int
 		}
 	}
 	ranks := map[string]int{}
-	rows, err := from.QueryContext(ctx, db.query(`SELECT day, id, kind, body FROM journal_entries WHERE made >= ? AND made < ? AND body IS NOT NULL
-		AND kind IN (`+strings.Join(kinds, ", ")+`) AND `+condition+` ORDER BY chain, seq`), slices.Concat([]any{begin, end}, args)...)
+	rows, err := from.QueryContext(ctx,
+		db.query(`SELECT day, id, kind, body FROM journal_entries WHERE made >= ? AND made < ? AND body IS NOT NULL
+		AND kind IN (`+strings.Join(kinds, ", ")+`) AND `+condition+` ORDER BY chain, seq`),
+		slices.Concat([]any{begin, end}, args)...)
 	if err != nil {
 		return err
 	}
@@ -150,8 +154,8 @@ func (db *database) eachNewest(ctx context.Context, from querier, begin, end int
 	return rows.Err()
 }
 
-// countChangedRows counts the records of a day whose row says something else than a newest entry, or is missing, and the rows
-// that have no entry. Entries of nodes that wrote at the same time may all be the newest.
+// countChangedRows counts the records of a day whose row says something else than a newest entry, or is missing, and
+// the rows that have no entry. Entries of nodes that wrote at the same time may all be the newest.
 func (db *database) countChangedRows(ctx context.Context, day string) (n int, err error) {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -178,7 +182,8 @@ func (db *database) countChangedRows(ctx context.Context, day string) (n int, er
 	if err != nil {
 		return 0, err
 	}
-	rows, err := readRows(ctx, db, (*recordValues).fields, db.query(`SELECT `+strings.Join(recordColumns, ", ")+` FROM journal_records
+	rows, err := readRows(ctx, db, (*recordValues).fields,
+		db.query(`SELECT `+strings.Join(recordColumns, ", ")+` FROM journal_records
 		WHERE made >= ? AND made < ? AND -made <= ? AND -made > ?`), begin, end, -begin, -end)
 	for i := range rows {
 		row := rows[i].row()

@@ -102,21 +102,28 @@ func indexes() (all []string) {
 			where = " WHERE " + column + " <> ''"
 		}
 		all = append(all,
-			fmt.Sprintf(`CREATE INDEX IF NOT EXISTS journal_records_of_%s ON journal_records (%[1]s, made, id)%s`, column, where),
-			fmt.Sprintf(`CREATE INDEX IF NOT EXISTS journal_records_of_merchant_%s ON journal_records (merchant, %[1]s, made, id)%s`, column, where))
+			fmt.Sprintf(`CREATE INDEX IF NOT EXISTS journal_records_of_%s ON journal_records (%[1]s, made, id)%s`,
+				column, where),
+			fmt.Sprintf(
+				`CREATE INDEX IF NOT EXISTS journal_records_of_merchant_%s ON journal_records (merchant, %[1]s, made, id)%s`,
+				column, where))
 	}
 	return all
 }
 
-// isMostlyEmpty has the columns whose indexes leave out the rows that have no value. For SQLite to use them, a condition
-// has to say that, too; PostgreSQL would expect fewer rows than there are.
+// isMostlyEmpty has the columns whose indexes leave out the rows that have no value. For SQLite to use them, a
+// condition has to say that, too; PostgreSQL would expect fewer rows than there are.
 var isMostlyEmpty = map[string]bool{"reference": true, "reason": true}
 
 // columns are those of a row of journal_entries.
-var columns = []string{"made", "id", "kind", "day", "chain", "seq", "merchant", "card", "salt", "digest", "link", "mac", "body"}
+var columns = []string{
+	"made", "id", "kind", "day", "chain", "seq", "merchant", "card", "salt", "digest", "link", "mac", "body",
+}
 
 func newDatabase(db *sql.DB, keys *Keys) *database {
-	return &database{DB: db, heads: map[string]*chainHead{}, writer: newWriterName(), ours: keys, changed: new(atomic.Uint64)}
+	return &database{
+		DB: db, heads: map[string]*chainHead{}, writer: newWriterName(), ours: keys, changed: new(atomic.Uint64),
+	}
 }
 
 func newWriterName() string {
@@ -131,7 +138,8 @@ type querier interface {
 }
 
 // readRows reads all rows of a query. Fields returns where the columns of a row go.
-func readRows[T any](ctx context.Context, from querier, fields func(*T) []any, text string, args ...any) (all []T, err error) {
+func readRows[T any](ctx context.Context, from querier, fields func(*T) []any, text string,
+	args ...any) (all []T, err error) {
 	rows, err := from.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -258,9 +266,10 @@ func (db *database) prepareDays(ctx context.Context, entries []Entry) error {
 	return nil
 }
 
-// insertEntries adds entries, and what stands beside them, in the transaction of the connection. It returns the heads of
-// their chains, which are moved when that is committed.
-func (db *database) insertEntries(ctx context.Context, conn *sql.Conn, entries []Entry, records [][]byte) (map[string]*chainHead, error) {
+// insertEntries adds entries, and what stands beside them, in the transaction of the connection. It returns the heads
+// of their chains, which are moved when that is committed.
+func (db *database) insertEntries(ctx context.Context, conn *sql.Conn, entries []Entry,
+	records [][]byte) (map[string]*chainHead, error) {
 	heads := map[string]*chainHead{}
 	var rows, messages, personal [][]any
 	for i := range entries {
@@ -380,8 +389,8 @@ func (db *database) chain(e *Entry, record []byte, heads map[string]*chainHead) 
 		return nil, err
 	}
 	return []any{
-		e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), day, db.chainName(day), head.seq, e.Record.Merchant, e.CardHash,
-		salt, digest, head.link, db.ours.LinkMAC(db.chainName(day), head.seq, head.link), body,
+		e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), day, db.chainName(day), head.seq, e.Record.Merchant,
+		e.CardHash, salt, digest, head.link, db.ours.LinkMAC(db.chainName(day), head.seq, head.link), body,
 	}, nil
 }
 
@@ -432,7 +441,8 @@ func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte
 			return nil, err
 		}
 		if _, err := db.ExecContext(ctx,
-			db.query(`INSERT INTO journal_keys (day, wrapped) VALUES (?, ?) ON CONFLICT (day) DO NOTHING`), day, wrapped); err != nil {
+			db.query(`INSERT INTO journal_keys (day, wrapped) VALUES (?, ?) ON CONFLICT (day) DO NOTHING`), day,
+			wrapped); err != nil {
 			return nil, err
 		}
 	}
@@ -448,8 +458,9 @@ func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte
 	return key, err
 }
 
-// checkKeyFile says whether the newest key of a day opens under the keys of this process, where several nodes may write. A
-// node with a file of its own would else be the first to make the key of a day, which no other node could open.
+// checkKeyFile says whether the newest key of a day opens under the keys of this process, where several
+// nodes may write. A node with a file of its own would else be the first to make the key of a day, which no
+// other node could open.
 func (db *database) checkKeyFile(ctx context.Context) error {
 	if !db.numbered { // a file in a directory is for one node
 		return nil
@@ -530,15 +541,17 @@ func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Ent
 
 // recordColumns are those of a row of journal_records.
 var recordColumns = []string{
-	"made", "id", "rank", "kind", "api", "merchant", "reference", "scheme", "bin", "last4", "version", "channel", "status", "result",
-	"trans_status", "reason", "acs", "ds_trans_id", "acs_trans_id", "challenged", "bucket", "card", "data", "unkept", "mac",
+	"made", "id", "rank", "kind", "api", "merchant", "reference", "scheme", "bin", "last4", "version", "channel", "status",
+	"result", "trans_status", "reason", "acs", "ds_trans_id", "acs_trans_id", "challenged", "bucket", "card", "data",
+	"unkept", "mac",
 }
 
 // insertRecords and replaceRecords are the two ends of the statement that adds rows to journal_records. An older record
 // gives way to a newer one.
 var (
 	insertRecords  = `INSERT INTO journal_records (` + strings.Join(recordColumns, ", ") + `) `
-	replaceRecords = ` ON CONFLICT (made, id) DO UPDATE SET ` + replaceAll(recordColumns[2:]) + ` WHERE excluded.rank >= journal_records.rank`
+	replaceRecords = ` ON CONFLICT (made, id) DO UPDATE SET ` + replaceAll(recordColumns[2:]) +
+		` WHERE excluded.rank >= journal_records.rank`
 )
 
 // replaceAll returns the assignments that replace columns.
@@ -550,7 +563,8 @@ func replaceAll(columns []string) string {
 	return strings.Join(all, ", ")
 }
 
-// recordRow makes the row of the record of an entry, given as JSON, too. What others wrote is in the sealed entry alone.
+// recordRow makes the row of the record of an entry, given as JSON, too. What others wrote is in
+// the sealed entry alone.
 func (db *database) recordRow(e *Entry, data []byte) []any {
 	r := &e.Record
 	challenged := int64(0)
@@ -558,14 +572,16 @@ func (db *database) recordRow(e *Entry, data []byte) []any {
 		challenged = 1
 	}
 	if r.hasForeignText() {
-		data, _ = json.Marshal(r.withoutForeignText()) // a record that was encoded once can be encoded without two of its texts
+		// a record that was encoded once can be encoded without two of its texts
+		data, _ = json.Marshal(r.withoutForeignText())
 	}
 	// Nothing came of a request that has a NamedID, so no directory server has given it an id.
 	dsTransID := cmp.Or(r.DSTransID, strings.ToLower(r.NamedID))
 	row := []any{
-		r.Created.UnixMilli(), r.ID, int64(rankOf(e.Kind)), string(e.Kind), r.API, r.Merchant, r.Reference, r.Card.Scheme, r.Card.BIN,
-		r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ACS, dsTransID,
-		r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data), unkeptText(r.Unkept),
+		r.Created.UnixMilli(), r.ID, int64(rankOf(e.Kind)), string(e.Kind), r.API, r.Merchant, r.Reference, r.Card.Scheme,
+		r.Card.BIN, r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus, r.TransStatusReason,
+		r.ACS, dsTransID, r.ACSTransID, challenged, int64(bucketOf(r.DurationMS)), e.CardHash, string(data),
+		unkeptText(r.Unkept),
 	}
 	return append(row, db.ours.mac(rowText(row)))
 }

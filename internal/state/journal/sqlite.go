@@ -37,9 +37,10 @@ type fileStore struct {
 	months map[string]*database
 }
 
-// cacheKiB is the page cache of a connection, by the count of SQLite. In memory it is twice as much: the driver's allocator
-// takes powers of two, and a page with its header is a little more than 4 KiB. A batch changes pages of many indexes:
-// with a cache of 2 MB they are read and written again and again, with 4 MB a batch took about a tenth more than with 8.
+// cacheKiB is the page cache of a connection, by the count of SQLite. In memory it is twice as much: the driver's
+// allocator takes powers of two, and a page with its header is a little more than 4 KiB. A batch changes pages of
+// many indexes: with a cache of 2 MB they are read and written again and again, with 4 MB a batch took about a
+// tenth more than with 8.
 const cacheKiB = 8000
 
 // OpenFiles opens the journal in a directory. Its files are journal-YYYY-MM.db.
@@ -82,7 +83,8 @@ func (s *fileStore) month(ctx context.Context, month string, create bool) (*data
 		}
 	}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)", "temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)", cacheKiB), "wal_autocheckpoint(4000)"},
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)",
+			"temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)", cacheKiB), "wal_autocheckpoint(4000)"},
 		"_txlock": {"immediate"},
 		"mode":    {"rw"}, // a connection makes no new file in the place of one that is being deleted
 	}.Encode()}
@@ -109,7 +111,8 @@ const openTime = 5 * time.Second
 func makeFileTables(ctx context.Context, pool *sql.DB) error {
 	for end := time.Now().Add(openTime); ; time.Sleep(time.Millisecond) {
 		_, err := pool.ExecContext(ctx, strings.ReplaceAll(schema, " PARTITION", "")+strings.Join(indexes(), ";\n"))
-		if failed, ok := errors.AsType[*driver.Error](err); !ok || failed.Code()&0xff != lib.SQLITE_BUSY || time.Now().After(end) {
+		if failed, ok := errors.AsType[*driver.Error](err); !ok || failed.Code()&0xff != lib.SQLITE_BUSY ||
+			time.Now().After(end) {
 			return err
 		}
 	}

@@ -128,7 +128,8 @@ func (r *Rollup) append(to []byte, index map[string]uint64) []byte {
 	return to
 }
 
-var errTallies = errors.New("journal: a row of journal_rollups is damaged: delete it, and mark its hour in journal_dirty")
+var errTallies = errors.New(
+	"journal: a row of journal_rollups is damaged: delete it, and mark its hour in journal_dirty")
 
 // decodeTallies adds the counts of those parts that are wanted to what of returns for each value.
 func decodeTallies(in []byte, isWanted func(by string) bool, of func(by, value string) *Rollup) error {
@@ -215,14 +216,15 @@ func (r *reader) addTo(to *Rollup, names []string) {
 	}
 }
 
-// What does not keep a rule of its scheme is counted in a part of the tallies that has a value for each merchant. Results
-// of that value have the number of authentications by a name of the rule and the scheme; that of no rule is the number of
-// all. So the rule is written once in a row, and the part is added up as any other.
+// What does not keep a rule of its scheme is counted in a part of the tallies that has a value for each merchant.
+// Results of that value have the number of authentications by a name of the rule and the scheme; that of no rule is the
+// number of all. So the rule is written once in a row, and the part is added up as any other.
 
 // byUnkept is what that part is by.
 const byUnkept = "unkept"
 
-// text returns a rule as the column unkept and the names in tallies have it. No member of a rule has a space or a comma.
+// text returns a rule as the column unkept and the names in tallies have it. No member of a rule
+// has a space or a comma.
 func (r Rule) text() string { return strings.Join([]string{r.Rule, r.Since, r.Until, r.Element}, " ") }
 
 // unkeptText returns the column unkept of a record, each rule once.
@@ -290,12 +292,14 @@ func (u unkeptSums) rules() []UnkeptRule {
 			continue
 		}
 		all = append(all, UnkeptRule{
-			Merchant: key.merchant, Scheme: scheme, Rule: rule, Requests: sum.n, All: u[unkeptKey{key.merchant, unkeptName(Rule{}.text(), scheme)}].n,
+			Merchant: key.merchant, Scheme: scheme, Rule: rule, Requests: sum.n,
+			All:  u[unkeptKey{key.merchant, unkeptName(Rule{}.text(), scheme)}].n,
 			Last: time.UnixMilli(cmp.Or(sum.last, sum.newest)).UTC(), Example: sum.example,
 		})
 	}
 	slices.SortFunc(all, func(a, b UnkeptRule) int {
-		return cmp.Or(strings.Compare(a.Merchant, b.Merchant), strings.Compare(a.Scheme, b.Scheme), strings.Compare(a.text(), b.text()))
+		return cmp.Or(strings.Compare(a.Merchant, b.Merchant), strings.Compare(a.Scheme, b.Scheme),
+			strings.Compare(a.text(), b.text()))
 	})
 	return all
 }
@@ -332,7 +336,8 @@ func (c *counter) addUnkeptRecords(ctx context.Context, s span) error {
 		condition, args = `merchant = ?`, []any{s.begin, s.end, c.query.Merchant}
 	}
 	rows, err := c.tx.QueryContext(ctx, c.db.query(fmt.Sprintf(`SELECT made / %d, merchant, scheme, unkept, count(*)
-		FROM journal_records WHERE %s AND made >= ? AND made < ? AND %s GROUP BY 1, 2, 3, 4`, hourLen, countedKinds, condition)), args...)
+		FROM journal_records WHERE %s AND made >= ? AND made < ? AND %s GROUP BY 1, 2, 3, 4`, hourLen, countedKinds,
+		condition)), args...)
 	if err != nil {
 		return err
 	}
@@ -360,9 +365,12 @@ func (c *counter) findLast(ctx context.Context, key unkeptKey, sum *unkeptSum) e
 	if sum.newest%dayLen == 0 {
 		end = sum.newest + dayLen
 	}
-	err := c.tx.QueryRowContext(ctx, c.db.query(`SELECT made, id FROM journal_records WHERE merchant = ? AND scheme = ? AND made >= ? AND made < ?
-		AND `+countedKinds+` AND unkept <> '' AND replace(',' || unkept || ',', ?, '') <> ',' || unkept || ',' ORDER BY made DESC, id DESC LIMIT 1`),
-		key.merchant, scheme, max(sum.newest, c.query.From.UnixMilli()), min(end, c.query.To.UnixMilli()), ","+rule.text()+",").Scan(&sum.last, &sum.example)
+	err := c.tx.QueryRowContext(ctx,
+		c.db.query(`SELECT made, id FROM journal_records WHERE merchant = ? AND scheme = ? AND made >= ? AND made < ?
+		AND `+countedKinds+
+			` AND unkept <> '' AND replace(',' || unkept || ',', ?, '') <> ',' || unkept || ',' ORDER BY made DESC, id DESC LIMIT 1`),
+		key.merchant, scheme, max(sum.newest, c.query.From.UnixMilli()), min(end, c.query.To.UnixMilli()),
+		","+rule.text()+",").Scan(&sum.last, &sum.example)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // its day is being removed
 	}

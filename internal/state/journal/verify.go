@@ -36,7 +36,9 @@ func Verify(from io.Reader, keys ...ed25519.PublicKey) (Verified, error) {
 // verifyEach checks an export, and calls do with each of its lines once that was checked. Do returns what is wrong with
 // the line, or "".
 func verifyEach(from io.Reader, keys []ed25519.PublicKey, do func(*exportLine) string) (Verified, error) {
-	v := verifier{keys: keys, sum: sha256.New(), known: newKnown(), read: map[string]bool{}, bare: map[string][]erasedSpan{}}
+	v := verifier{
+		keys: keys, sum: sha256.New(), known: newKnown(), read: map[string]bool{}, bare: map[string][]erasedSpan{},
+	}
 	in := bufio.NewReader(from)
 	for n := 1; ; n++ {
 		text, err := readLine(in)
@@ -184,7 +186,8 @@ func (v *verifier) checkTrailDay(l *exportLine) string {
 		return what
 	}
 	said, err := parseSeal(s.Text)
-	if err != nil || said.kind != DaySeal || len(said.chains) != 1 || v.chain != AuditChain || said.chains[0].Chain != v.chain ||
+	if err != nil || said.kind != DaySeal || len(said.chains) != 1 || v.chain != AuditChain ||
+		said.chains[0].Chain != v.chain ||
 		said.chains[0].Seq != v.seq || !bytes.Equal(said.chains[0].Link, v.link) {
 		return "the seal of the day does not fit the entries before it"
 	}
@@ -212,7 +215,8 @@ func (v *verifier) endChain() string {
 	case k.isBroken:
 		return "the server found that the chain " + v.chain + " was changed, and did not sign it"
 	case len(v.ends) > 0:
-		return fmt.Sprintf("the chain %s ends with entry %d, and a seal says %d: entries are missing", v.chain, v.seq, v.ends[len(v.ends)-1].Seq)
+		return fmt.Sprintf("the chain %s ends with entry %d, and a seal says %d: entries are missing", v.chain, v.seq,
+			v.ends[len(v.ends)-1].Seq)
 	case k.isClosed && k.end().Seq != v.seq:
 		return fmt.Sprintf("the chain %s has entries behind those that were signed", v.chain)
 	case k.isClosed:
@@ -254,7 +258,8 @@ func (v *verifier) checkEnd(l *exportLine) string {
 	for chain, spans := range v.bare {
 		for _, s := range spans {
 			if !v.known.isErased(chain, s.first) || !v.known.isErased(chain, s.last) {
-				return fmt.Sprintf("entry %d of the chain %s has no content, and no tombstone says that it was erased", s.first, chain)
+				return fmt.Sprintf("entry %d of the chain %s has no content, and no tombstone says that it was erased",
+					s.first, chain)
 			}
 		}
 	}

@@ -24,12 +24,15 @@ type note struct {
 type notes struct{ seals, trail map[int64][]note }
 
 // ErrNoHeads says that a file has no head that could be compared.
-var ErrNoHeads = errors.New("journal: the file has no heads: want lines of the log, of /metrics or of an export, or events for the operator")
+var ErrNoHeads = errors.New(
+	"journal: the file has no heads: want lines of the log, of /metrics or of an export, or events for the operator")
 
-// Witness compares heads that were noted outside of the store with those that it has now: lines of the log, of /metrics, of
-// an export, or events for the operator, in any order and among other lines. A head that is another one, or not there, is a
-// [*LineError]. EachLink calls do with the entries of the audit trail; nil means that there is none to compare with.
-func Witness(ctx context.Context, from io.Reader, seals Store, eachLink func(ctx context.Context, do func(seq int64, link []byte) error) error) (w Witnessed, err error) {
+// Witness compares heads that were noted outside of the store with those that it has now: lines of the log, of
+// /metrics, of an export, or events for the operator, in any order and among other lines. A head that is another
+// one, or not there, is a [*LineError]. EachLink calls do with the entries of the audit trail; nil means that there
+// is none to compare with.
+func Witness(ctx context.Context, from io.Reader, seals Store,
+	eachLink func(ctx context.Context, do func(seq int64, link []byte) error) error) (w Witnessed, err error) {
 	all, err := readNotes(from)
 	if err != nil {
 		return w, err
@@ -42,11 +45,13 @@ func Witness(ctx context.Context, from io.Reader, seals Store, eachLink func(ctx
 	}); err != nil || eachLink == nil {
 		return w, err
 	}
-	return w, all.compare(&w, all.trail, "entry of the audit trail", func(do func(n int64, hash []byte) error) error { return eachLink(ctx, do) })
+	return w, all.compare(&w, all.trail,
+		"entry of the audit trail", func(do func(n int64, hash []byte) error) error { return eachLink(ctx, do) })
 }
 
 // compare compares notes with what each calls do with, in the order of its numbers.
-func (*notes) compare(w *Witnessed, noted map[int64][]note, what string, each func(do func(n int64, hash []byte) error) error) error {
+func (*notes) compare(w *Witnessed, noted map[int64][]note, what string,
+	each func(do func(n int64, hash []byte) error) error) error {
 	first := int64(0)
 	if err := each(func(n int64, hash []byte) error {
 		if first == 0 {

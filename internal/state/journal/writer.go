@@ -16,7 +16,8 @@ const (
 	rollTime  = 5 * time.Second        // how long rollups are made in each minute
 )
 
-// A Journal takes entries from requests and writes them in the background. Make it with [New], and have [Journal.Run] run.
+// A Journal takes entries from requests and writes them in the background. Make it with [New], and
+// have [Journal.Run] run.
 type Journal struct {
 	Store Store
 	Keys  *Keys
@@ -46,8 +47,8 @@ func New(st Store, keys *Keys, log *slog.Logger, now func() time.Time) *Journal 
 	return &Journal{Store: st, Keys: keys, Log: log, Now: now, queue: make(chan later, queueLen)}
 }
 
-// KeepFor says how long entries are kept, and how long their messages, which is at most as long. It may be called at any
-// time.
+// KeepFor says how long entries are kept, and how long their messages, which is at most as long. It may
+// be called at any time.
 func (j *Journal) KeepFor(entries, messages time.Duration) {
 	j.keep.Store(int64(entries))
 	j.messages.Store(int64(messages))
@@ -63,9 +64,9 @@ func (j *Journal) Add(e Entry) { j.AddLater(func() []Entry { return []Entry{e} }
 // dropped and counted.
 func (j *Journal) AddLater(build func() []Entry) { j.enqueue(later{build, nil}) }
 
-// AddClaim is AddLater for the entry of the claim of an authentication, whose answer comes within a time. If it comes, it
-// alone is written: the entry of an answer begins with the steps of the claim. The claim is written when the time is over,
-// when Run ends, and at once if too many claims wait.
+// AddClaim is AddLater for the entry of the claim of an authentication, whose answer comes within a time. If it comes,
+// it alone is written: the entry of an answer begins with the steps of the claim. The claim is written when the time is
+// over, when Run ends, and at once if too many claims wait.
 func (j *Journal) AddClaim(id string, within time.Duration, build func() []Entry) {
 	j.enqueue(later{build, &waitingClaim{id, time.Now().Add(within), build}})
 }

@@ -32,7 +32,8 @@ func Load(path string) (*Ring, error) {
 func LoadOrCreate(path string) (*Ring, error) {
 	secret := make([]byte, secretLen)
 	rand.Read(secret) // it never fails, it ends the process
-	if err := keyfile.Create(path, fmt.Appendf(nil, "{\"current\": %q}\n", base64.StdEncoding.EncodeToString(secret))); err != nil {
+	if err := keyfile.Create(path, fmt.Appendf(nil, "{\"current\": %q}\n",
+		base64.StdEncoding.EncodeToString(secret))); err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
 	return Load(path)

@@ -18,8 +18,9 @@ type Handover struct {
 
 var (
 	errNextThere = errors.New("keyring: the key file has a next secret")
-	errManyKept  = fmt.Errorf("keyring: %d previous secrets are still needed, and a key file has no room for more", maxFormer)
-	errNotFrom   = errors.New("keyring: the new secret is for others: it follows a secret that is not the current one")
+	errManyKept  = fmt.Errorf("keyring: %d previous secrets are still needed, and a key file has no room for more",
+		maxFormer)
+	errNotFrom = errors.New("keyring: the new secret is for others: it follows a secret that is not the current one")
 
 	// ErrHandoverGone says that a new secret cannot be had from a Handover any more.
 	ErrHandoverGone = errors.New("keyring: the new secret is no longer in the store")

@@ -62,9 +62,10 @@ func (r *Ring) Open(name string, sealed []byte) ([]byte, error) {
 // IsSealedByPrevious reports whether sealed names a previous secret as the one that it was made with. Such data has to
 // be resealed before that secret leaves the file. IsSealedByPrevious does not check whether it opens.
 func (r *Ring) IsSealedByPrevious(sealed []byte) bool {
-	return len(sealed) >= headerLen && sealed[0] == sealFormat && slices.ContainsFunc(r.keys[1:1+r.former], func(d derived) bool {
-		return [keyIDLen]byte(sealed[1:]) == d.id
-	})
+	return len(sealed) >= headerLen && sealed[0] == sealFormat &&
+		slices.ContainsFunc(r.keys[1:1+r.former], func(d derived) bool {
+			return [keyIDLen]byte(sealed[1:]) == d.id
+		})
 }
 
 // aead returns the cipher of one record.

@@ -26,7 +26,8 @@ type LogLimit interface {
 // LogFailure logs that the store did not do its part in a request, as often as limit allows; nil is no limit. The line
 // counts those that were left out as others. A row that cannot be read is always logged, for it may have been changed
 // by an attacker.
-func LogFailure(ctx context.Context, log *slog.Logger, limit LogLimit, now time.Time, what string, err error, attrs ...any) {
+func LogFailure(ctx context.Context, log *slog.Logger, limit LogLimit, now time.Time, what string, err error,
+	attrs ...any) {
 	if limit != nil && !errors.Is(err, ErrUnreadable) {
 		others, ok := limit.Due(now)
 		if !ok {

@@ -125,7 +125,8 @@ func (r *run) rotate(ctx context.Context) (err error) {
 		if err := r.withdraw(ctx); err != nil {
 			return fmt.Errorf("the rotation of %s is not withdrawn: %w", begun.Format(time.RFC3339), err)
 		}
-		r.Say("withdrew the rotation that %s began at %s and did not end; its secret was never in use", by, begun.Format(time.RFC3339))
+		r.Say("withdrew the rotation that %s began at %s and did not end; its secret was never in use", by,
+			begun.Format(time.RFC3339))
 	}
 	if r.ring, _, err = r.history.extend(r.Ring); err != nil {
 		return err
@@ -140,7 +141,8 @@ func (r *run) rotate(ctx context.Context) (err error) {
 	s := r.history.unfinished()
 	s.Phase, s.UsedAt = inUse, time.Now().UTC().Truncate(time.Second)
 	if err := r.history.write(ctx, r.Store, r.lease); err != nil {
-		return fmt.Errorf("it is not known whether the new secret is in use: run key rotate again, which completes or withdraws: %w", err)
+		return fmt.Errorf(
+			"it is not known whether the new secret is in use: run key rotate again, which completes or withdraws: %w", err)
 	}
 	if r.ring, err = r.ring.Follow(&s.Handover); err != nil {
 		return err
@@ -157,7 +159,8 @@ func (r *run) offer(ctx context.Context) error {
 		return err
 	}
 	if len(late) > 0 {
-		return fmt.Errorf("not all nodes have the secrets of this machine's key file: %s (\"nodes that differ\" in the documentation)",
+		return fmt.Errorf(
+			"not all nodes have the secrets of this machine's key file: %s (\"nodes that differ\" in the documentation)",
 			strings.Join(late, ", "))
 	}
 	if err := r.checkKeepers(ctx); err != nil {
@@ -172,7 +175,8 @@ func (r *run) offer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.history = append(r.history, step{Handover: h, Phase: offered, By: r.By, Begun: time.Now().UTC().Truncate(time.Second)})
+	r.history = append(r.history,
+		step{Handover: h, Phase: offered, By: r.By, Begun: time.Now().UTC().Truncate(time.Second)})
 	err = r.history.write(ctx, r.Store, r.lease)
 	if err == nil {
 		err = r.keep(ctx, next)
@@ -212,8 +216,10 @@ func (r *run) checkKeepers(ctx context.Context) error {
 
 // noKeeper returns the error that refuses a rotation, because the key file of this machine cannot be replaced.
 func noKeeper(here error) error {
-	return fmt.Errorf("neither this machine nor a node that serves can replace its key file, so no file would have the new secret: "+
-		"give --write FILE, which makes a key file that has it, and put that in the place of the key files (this machine: %w)", here)
+	return fmt.Errorf(
+		"neither this machine nor a node that serves can replace its key file, so no file would have the new secret: "+
+			"give --write FILE, which makes a key file that has it, and put that in the place of the key files (this machine: %w)",
+		here)
 }
 
 // keep makes sure that files keep the secrets of a ring, whose current one is offered: on this machine, in the file of
@@ -338,7 +344,8 @@ func (r *run) complete(ctx context.Context) error {
 	}
 	fileID, failed := r.replaceFile(current)
 	if len(late) > 0 {
-		return fmt.Errorf("the new secret %s is in use, and these nodes have not confirmed it within %v: %s; run key rotate again to complete the rotation",
+		return fmt.Errorf(
+			"the new secret %s is in use, and these nodes have not confirmed it within %v: %s; run key rotate again to complete the rotation",
 			current, r.Within, strings.Join(late, ", "))
 	}
 	_, err = r.await(ctx, func(n *node) bool { return n.File == current || n.Access == readOnly })
@@ -370,13 +377,15 @@ func (r *run) complete(ctx context.Context) error {
 		source = cmp.Or(source, r.File)
 	}
 	slices.Sort(without)
-	next := fmt.Sprintf("put %s in its place there, and run key rotate again, which completes this rotation and begins no other", source)
+	next := fmt.Sprintf(
+		"put %s in its place there, and run key rotate again, which completes this rotation and begins no other", source)
 	if source == "" {
 		next = "no key file is known that has it: run key rotate again with --write FILE, which makes one and begins no other rotation"
 	}
 	switch {
 	case len(without) > 0:
-		return fmt.Errorf("the new secret %s is in use, and these nodes have it only in memory, because their key file is an older one: %s; %s",
+		return fmt.Errorf(
+			"the new secret %s is in use, and these nodes have it only in memory, because their key file is an older one: %s; %s",
 			current, strings.Join(without, ", "), next)
 	case source == "":
 		return fmt.Errorf("the new secret %s is in use; %s", current, next)
@@ -448,8 +457,8 @@ func (r *run) seal(ctx context.Context) error {
 	return nil
 }
 
-// replaceFile replaces the key file of this machine. It returns the id of the current secret in it, and why the file could
-// not be replaced.
+// replaceFile replaces the key file of this machine. It returns the id of the current secret in it, and why the file
+// could not be replaced.
 func (r *run) replaceFile(current string) (id string, err error) {
 	there, err := keyring.Load(r.File)
 	if err == nil && there.KeyIDs().Current != current {

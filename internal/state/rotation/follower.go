@@ -60,7 +60,8 @@ type Follower struct {
 
 // NewFollower returns a Follower for a node that operators know by a name. The ring is that of the key file. The
 // follower calls use with each ring that is to take its place, and wrote after it has replaced the key file.
-func NewFollower(st Store, file, name string, ring *keyring.Ring, log *slog.Logger, use func(*keyring.Ring), wrote func()) *Follower {
+func NewFollower(st Store, file, name string, ring *keyring.Ring, log *slog.Logger, use func(*keyring.Ring),
+	wrote func()) *Follower {
 	return &Follower{
 		store: st, file: file, log: log, use: use, wrote: wrote, self: store.Node{ID: rand.Text(), Name: name},
 		base: ring, live: ring, fileID: ring.KeyIDs().Current, hasPending: true,
@@ -158,13 +159,15 @@ func (f *Follower) apply() error {
 	f.base, f.live = base, live
 	if ids := live.KeyIDs(); ids != was {
 		f.use(live)
-		f.log.Info("secrets of the key file have changed by a rotation", "current", ids.Current, "previous", ids.Previous, "next", ids.Next)
+		f.log.Info("secrets of the key file have changed by a rotation", "current", ids.Current, "previous", ids.Previous,
+			"next", ids.Next)
 	}
 	f.setProblem(err)
 	return err
 }
 
-// checkAccess finds out whether the key file can be replaced. One that could be is looked at again when that has failed.
+// checkAccess finds out whether the key file can be replaced. One that could be is looked at again when that has
+// failed.
 func (f *Follower) checkAccess() {
 	if f.access == writable || f.access == readOnly && time.Since(f.accessAt) < accessInterval {
 		return
@@ -202,7 +205,8 @@ func (f *Follower) keepOffered() {
 	err = next.WritePending(f.file)
 	f.setAccess(err)
 	if err != nil {
-		f.log.Warn("a new secret is offered, and cannot be kept next to the key file", "file", f.file, "secret", s.ID, "err", err)
+		f.log.Warn("a new secret is offered, and cannot be kept next to the key file", "file", f.file,
+			"secret", s.ID, "err", err)
 		return
 	}
 	f.pending = s.ID
@@ -246,14 +250,17 @@ func (f *Follower) writeFile() {
 	}
 	if isFirst {
 		f.log.Warn("key file not replaced after a rotation: this node has the new secret in memory and in the store; "+
-			"put a key file that has it in its place, as key rotate --write makes one", "file", f.file, "current", current, "err", err)
+			"put a key file that has it in its place, as key rotate --write makes one", "file", f.file,
+			"current", current, "err", err)
 	}
 }
 
 // tell puts into the store that this node serves, and with what, if that has changed or it is time.
 func (f *Follower) tell(ctx context.Context, isStopped bool) error {
 	ids := f.live.KeyIDs()
-	note, err := json.Marshal(node{Current: ids.Current, Next: ids.Next, File: f.fileID, Access: f.access, Pending: f.pending, IsStopped: isStopped})
+	note, err := json.Marshal(node{
+		Current: ids.Current, Next: ids.Next, File: f.fileID, Access: f.access, Pending: f.pending, IsStopped: isStopped,
+	})
 	if err != nil {
 		return fmt.Errorf("rotation: %w", err)
 	}
@@ -332,7 +339,8 @@ func (f *Follower) setProblem(err error) {
 		text = err.Error()
 	case f.fileID != current:
 		text = fmt.Sprintf("the key file (keys) could not be replaced after a rotation: it has secret %s and %s is in use; "+
-			"put a key file that has it in its place, as key rotate --write makes one, and run key rotate again", f.fileID, current)
+			"put a key file that has it in its place, as key rotate --write makes one, and run key rotate again",
+			f.fileID, current)
 	}
 	f.problem.Store(&text)
 }

@@ -8,9 +8,9 @@
 // secret only when one of these files has it, or the file that the field Write of [Command] names. So a secret in use
 // is always in a file, wherever a process or a machine dies. Then the key files are replaced.
 //
-// A node that cannot write its key file reads the secret from the store again whenever it starts. So the secret stays there
-// as long as a node that was seen in the last week has an older key file. The rotation is complete when no node that serves
-// has an older one.
+// A node that cannot write its key file reads the secret from the store again whenever it starts. So the secret stays
+// there as long as a node that was seen in the last week has an older key file. The rotation is complete when no node
+// that serves has an older one.
 package rotation
 
 import (
@@ -128,7 +128,8 @@ func (h history) extend(ring *keyring.Ring) (followed, accepts *keyring.Ring, er
 		}
 		next, err := followed.Follow(&s.Handover)
 		if errors.Is(err, keyring.ErrHandoverGone) {
-			err = fmt.Errorf("the key file (keys) is from before the rotation of %s: put the one of a node that serves in its place",
+			err = fmt.Errorf(
+				"the key file (keys) is from before the rotation of %s: put the one of a node that serves in its place",
 				s.UsedAt.Format(time.RFC3339))
 		}
 		if err != nil {
@@ -266,10 +267,12 @@ func (e *MissingError) Error() string {
 	if e.From == "" {
 		return fmt.Sprintf("the secret %s is in use, and neither the key file nor the store has it for this key file", e.ID)
 	}
-	return fmt.Sprintf("the secret %s is in use, and the key file lacks it: the store has it, sealed under secret %s", e.ID, e.From)
+	return fmt.Sprintf("the secret %s is in use, and the key file lacks it: the store has it, sealed under secret %s",
+		e.ID, e.From)
 }
 
-// CheckFile returns a [*MissingError] if a secret is in use that the key file of a ring lacks, as far as rotations tell.
+// CheckFile returns a [*MissingError] if a secret is in use that the key file of a ring lacks, as
+// far as rotations tell.
 func CheckFile(ctx context.Context, st store.States, ring *keyring.Ring) error {
 	h, err := readHistory(ctx, st)
 	if err != nil {

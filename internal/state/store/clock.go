@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	clockInterval = 10 * time.Second // between two readings of the store's clock
-	clockTimeout  = time.Second      // for one reading
-	maxClockSkew  = time.Second      // a larger difference is logged, and a larger step of the machine's clock causes a reading
+	// between two readings of the store's clock
+	clockInterval = 10 * time.Second
+	clockTimeout  = time.Second // for one reading
+	maxClockSkew  = time.Second // a larger difference is logged, and a larger step of the machine's clock causes a reading
 )
 
 // ClockSource is a store whose clock can be read.

@@ -116,7 +116,8 @@ type Events interface {
 	// An empty mark says that the store cannot tell.
 	EndpointMarksUnless(ctx context.Context, mark string) (ofMerchants map[string]string, now string, err error)
 
-	// RemoveEndpoint removes an endpoint, and then what was to be delivered to it. It returns ErrNotFound if there is none.
+	// RemoveEndpoint removes an endpoint, and then what was to be delivered to it. It returns
+	// ErrNotFound if there is none.
 	RemoveEndpoint(ctx context.Context, id string) error
 
 	// PutEvent adds an event that comes with no transaction. It returns ErrExists, and changes nothing, if the ID is

@@ -80,8 +80,8 @@ type AuditQuery struct {
 	Limit    int
 }
 
-// Audit keeps the audit trail. Nothing in it is changed or removed: the databases refuse such statements. The exception is
-// a restore of the trail of another store: see Clear of [RowTx].
+// Audit keeps the audit trail. Nothing in it is changed or removed: the databases refuse such statements. The exception
+// is a restore of the trail of another store: see Clear of [RowTx].
 type Audit interface {
 	// AppendAudit adds an entry. It returns ErrExists, and changes nothing, unless Seq is one more than that of the
 	// last entry, or 1 if there is none.

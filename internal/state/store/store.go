@@ -62,8 +62,8 @@ type Txn struct {
 	Plain any
 }
 
-// NewVersion returns a first version for a transaction. It is random: an id that Sweep frees and that is taken again must
-// not look like what it was.
+// NewVersion returns a first version for a transaction. It is random: an id that Sweep frees and that is taken again
+// must not look like what it was.
 func NewVersion() int64 { return rand.Int64N(1<<62) + 1 }
 
 // Name is what Data is sealed under: everything else that a store keeps of a transaction. So an attacker who can write

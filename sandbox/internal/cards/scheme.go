@@ -48,27 +48,29 @@ type Scheme struct {
 
 // all are the schemes with a directory server.
 var all = []Scheme{
-	{Word: "visa", Name: "Visa", RID: "A000000003", Yes: "05", Attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
+	{Word: "visa", Name: "Visa", RID: "A000000003", Yes: "05", Attempt: "06", no: "07", informational: "07",
+		plainYes: "05", plainNo: "07",
 		Codes:          map[string][]string{"threeDSRequestorChallengeInd": {"82"}, "threeRIInd": {"80"}},
 		dataIndicators: []string{"06", "82"}, Prefixes: []string{"4000", "4111"}},
-	{Word: "mastercard", Name: "Mastercard", RID: "A000000004", Yes: "02", Attempt: "01", no: "00", informational: "06", plainYes: "N2", plainNo: "N0",
+	{Word: "mastercard", Name: "Mastercard", RID: "A000000004", Yes: "02", Attempt: "01", no: "00", informational: "06",
+		plainYes: "N2", plainNo: "N0",
 		Codes:          map[string][]string{"messageCategory": {"80"}, "threeDSRequestorAuthenticationInd": {"85", "86"}},
 		DataCategories: []string{"80"}, Prefixes: []string{"5105", "5555", "2223"}},
-	{Word: "amex", Name: "American Express", RID: "A000000025", Yes: "05", Attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
-		Prefixes: []string{"3400", "3782"}},
-	{Word: "jcb", Name: "JCB", RID: "A000000065", Yes: "05", Attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
-		Prefixes: []string{"3530"}},
-	{Word: "upi", Name: "UnionPay", RID: "A000000333", Yes: "05", Attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
-		Prefixes: []string{"6200"}},
-	{Word: "protectbuy", Name: "Discover", RID: "A000000152", Yes: "05", Attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
-		Prefixes: []string{"3600", "6011"}},
-	{Word: "sbn", Name: "Dankort", RID: "A000000121", Yes: "05", Attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
-		Prefixes: []string{"5019"}, shared: []string{"4571"}, spare: []string{"5018"}},
+	{Word: "amex", Name: "American Express", RID: "A000000025", Yes: "05", Attempt: "06", no: "07", informational: "07",
+		plainYes: "05", plainNo: "07", Prefixes: []string{"3400", "3782"}},
+	{Word: "jcb", Name: "JCB", RID: "A000000065", Yes: "05", Attempt: "06", no: "07", informational: "07", plainYes: "05",
+		plainNo: "07", Prefixes: []string{"3530"}},
+	{Word: "upi", Name: "UnionPay", RID: "A000000333", Yes: "05", Attempt: "06", no: "07", informational: "07",
+		plainYes: "05", plainNo: "07", Prefixes: []string{"6200"}},
+	{Word: "protectbuy", Name: "Discover", RID: "A000000152", Yes: "05", Attempt: "06", no: "07", informational: "07",
+		plainYes: "05", plainNo: "07", Prefixes: []string{"3600", "6011"}},
+	{Word: "sbn", Name: "Dankort", RID: "A000000121", Yes: "05", Attempt: "06", no: "07", informational: "07",
+		plainYes: "05", plainNo: "07", Prefixes: []string{"5019"}, shared: []string{"4571"}, spare: []string{"5018"}},
 	// Cartes Bancaires has the indicators of the other scheme on the card, see IndicatorsOf.
 	{Word: "cb", Name: "CB", RID: "A000000042",
 		Prefixes: []string{"400097", "510597"}, shared: []string{"400097", "510597"}, spare: []string{"4971"}},
-	{Word: "standin", Name: "Stand-in", RID: "A000000999", Yes: "05", Attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
-		Prefixes: []string{"3000", "5000", "6000", "7000"}},
+	{Word: "standin", Name: "Stand-in", RID: "A000000999", Yes: "05", Attempt: "06", no: "07", informational: "07",
+		plainYes: "05", plainNo: "07", Prefixes: []string{"3000", "5000", "6000", "7000"}},
 }
 
 // Holds says whether a card number is one of the scheme's, alone or together with another.

@@ -49,7 +49,8 @@ func Sign(key crypto.Signer, chain [][]byte, payload []byte) (string, error) {
 	digest := sha256.Sum256([]byte(text))
 	var signature []byte
 	if isRSA {
-		signature, err = key.Sign(rand.Reader, digest[:], &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: crypto.SHA256})
+		signature, err = key.Sign(rand.Reader, digest[:],
+			&rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: crypto.SHA256})
 	} else if signature, err = key.Sign(rand.Reader, digest[:], crypto.SHA256); err == nil {
 		signature, err = fixedSize(signature)
 	}
@@ -210,7 +211,8 @@ func (c Channel) Seal(h Header, plain []byte) string {
 		all := aead.Seal(nil, nonce, plain, []byte(protected))
 		sealed, tag = all[:len(all)-aead.Overhead()], all[len(all)-aead.Overhead():]
 	}
-	return strings.Join([]string{protected, "", b64.EncodeToString(nonce), b64.EncodeToString(sealed), b64.EncodeToString(tag)}, ".")
+	return strings.Join(
+		[]string{protected, "", b64.EncodeToString(nonce), b64.EncodeToString(sealed), b64.EncodeToString(tag)}, ".")
 }
 
 func newGCM(key []byte) cipher.AEAD {

@@ -37,7 +37,8 @@ func Encode(v any) []byte {
 // UnknownMember is a value that a peer may add and a reader has to bear: members that no version knows, nested, with
 // null, with a number that no float holds.
 func UnknownMember() json.RawMessage {
-	return json.RawMessage(`{"nothing":null,"amount":12345678901234567890.10,"deeper":{"empty":{},"nothing":null,"list":["a",{"b":null}]}}`)
+	return json.RawMessage(
+		`{"nothing":null,"amount":12345678901234567890.10,"deeper":{"empty":{},"nothing":null,"list":["a",{"b":null}]}}`)
 }
 
 // IsUUID reports whether text has the form of a transaction id.

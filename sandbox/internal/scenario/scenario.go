@@ -1,5 +1,5 @@
-// Package scenario reads the texts below sandbox/scenarios, which say what the sandbox does: their lines, their patterns
-// of card numbers, and their faults by merchant.
+// Package scenario reads the texts below sandbox/scenarios, which say what the sandbox does: their lines, their
+// patterns of card numbers, and their faults by merchant.
 package scenario
 
 import (

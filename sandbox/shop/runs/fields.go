@@ -88,7 +88,8 @@ var secrets = []string{"browser.token", "outcome.authorisation.authenticationVal
 func tables() []*message.Table {
 	var all []*message.Table
 	for _, v := range []message.Version{message.V231, message.V220} {
-		all = append(all, message.TableOf(message.AReq, v), message.TableOf(message.CReq, v), message.ObjectTable("threeDSMethodData", v))
+		all = append(all, message.TableOf(message.AReq, v), message.TableOf(message.CReq, v),
+			message.ObjectTable("threeDSMethodData", v))
 	}
 	return all
 }

@@ -32,8 +32,10 @@ func (h *History) Register(mux *http.ServeMux) {
 	mux.Handle("POST /runs/{id}/again", http.NewCrossOriginProtection().Handler(h.Watch("pay", http.HandlerFunc(h.again))))
 	style, _ := assets.ReadFile("assets/run.css") // both are in the binary
 	script, _ := assets.ReadFile("assets/run.js")
-	mux.Handle("GET /static/run.css", compress.NewFile("text/css; charset=utf-8", slices.Concat(lanes.Tokens(), lanes.Styles(), style)))
-	mux.Handle("GET /static/run.js", compress.NewFile("text/javascript; charset=utf-8", slices.Concat(lanes.Script(), script)))
+	mux.Handle("GET /static/run.css", compress.NewFile("text/css; charset=utf-8",
+		slices.Concat(lanes.Tokens(), lanes.Styles(), style)))
+	mux.Handle("GET /static/run.js", compress.NewFile("text/javascript; charset=utf-8",
+		slices.Concat(lanes.Script(), script)))
 }
 
 // requestOf returns the request that a run began with; nil if it is not remembered.

@@ -1,6 +1,7 @@
-// Package runs remembers the last payments of the demo shop, and shows each as the messages that passed between browser,
-// shop, server, directory server and issuer. Set the fields of a [History], have it see the shop's requests with
-// [History.Watch] and [History.Transport], and show a run with [History.View]. [History.Register] has its own pages.
+// Package runs remembers the last payments of the demo shop, and shows each as the messages that passed
+// between browser, shop, server, directory server and issuer. Set the fields of a [History], have it see the
+// shop's requests with [History.Watch] and [History.Transport], and show a run with [History.View].
+// [History.Register] has its own pages.
 //
 // Messages are masked when they come. The request of each run is kept whole, so that it can be made again: the cards of
 // the demo shop are test cards.

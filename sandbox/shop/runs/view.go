@@ -155,9 +155,9 @@ func parties(scheme, version string) []lanes.Party {
 
 // order is how steps of the same millisecond follow each other.
 var order = []string{
-	"pay", "request", "created", "handed", "hosted", "begin", "method.asked", "method", "method.done", "method.notice", "lookup",
-	"spc.answer", "areq", "ares", "spc", "erro", "complaint", "challenge", "creq", "rreq", "rres", "cres", "bank.erro", "cres.notice", "confirm",
-	"cancel", "cancelled", "expired", "end", "webhook", "order", "asked", "told",
+	"pay", "request", "created", "handed", "hosted", "begin", "method.asked", "method", "method.done", "method.notice",
+	"lookup", "spc.answer", "areq", "ares", "spc", "erro", "complaint", "challenge", "creq", "rreq", "rres", "cres",
+	"bank.erro", "cres.notice", "confirm", "cancel", "cancelled", "expired", "end", "webhook", "order", "asked", "told",
 }
 
 // compareSteps orders steps by their time, to the millisecond.
@@ -184,12 +184,14 @@ func (h *History) summaries(current string) []Summary {
 
 // states are the words and classes of results and, before the end, of status. They are those of the console.
 var states = map[string][2]string{
-	"authenticated": {"Authenticated", "good"}, "attempted": {"Attempted", "info"}, "informational": {"Informational", "info"},
-	"data_only": {"Data only", "info"}, "not_authenticated": {"Not authenticated", "bad"}, "rejected": {"Rejected", "bad"},
+	"authenticated": {"Authenticated", "good"}, "attempted": {"Attempted", "info"},
+	"informational": {"Informational", "info"}, "data_only": {"Data only", "info"},
+	"not_authenticated": {"Not authenticated", "bad"}, "rejected": {"Rejected", "bad"},
 	"unavailable": {"Unavailable", "calm"}, "not_enrolled": {"Not enrolled", "calm"}, "abandoned": {"Abandoned", "warn"},
 	"bank_unreachable": {"Bank unreachable", "warn"},
-	"error":            {"Failed", "bad"}, "requires_browser": {"Waiting for the browser", "info"}, "challenge": {"Waiting for the shopper", "info"},
-	"decoupled": {"Waiting for the bank", "info"}, "in_progress": {"Waiting for the directory", "info"},
+	"error":            {"Failed", "bad"}, "requires_browser": {"Waiting for the browser", "info"},
+	"challenge": {"Waiting for the shopper", "info"}, "decoupled": {"Waiting for the bank", "info"},
+	"in_progress": {"Waiting for the directory", "info"},
 }
 
 // state returns how far a run has come, in words.

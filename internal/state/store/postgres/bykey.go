@@ -34,7 +34,8 @@ type querier interface {
 }
 
 // candidates reads the rows of a query, each of so many columns.
-func (db *DB) candidates(ctx context.Context, what string, columns int, query string, args ...any) (all [][]any, err error) {
+func (db *DB) candidates(ctx context.Context, what string, columns int, query string,
+	args ...any) (all [][]any, err error) {
 	return rows.All(ctx, db.Rows, what, func(row rows.Scanner) ([]any, error) {
 		values := make([]any, columns)
 		into := make([]any, columns)
@@ -46,7 +47,8 @@ func (db *DB) candidates(ctx context.Context, what string, columns int, query st
 }
 
 // eachKey calls change for each of keys. It ends with the first error, and early when ctx ends.
-func (db *DB) eachKey(ctx context.Context, what string, how durability, keys [][]any, change func(context.Context, querier, []any) error) error {
+func (db *DB) eachKey(ctx context.Context, what string, how durability, keys [][]any,
+	change func(context.Context, querier, []any) error) error {
 	if len(keys) == 0 {
 		return nil
 	}

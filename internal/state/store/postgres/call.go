@@ -82,7 +82,8 @@ func (e engine) Change(ctx context.Context, what string, none error, statement s
 
 // Query implements [rows.Engine].
 func (e engine) Query(ctx context.Context, what, query string, args []any, read func(rows.Result) error) error {
-	return e.db.read(ctx, what, func(ctx context.Context, conn *pgx.Conn) error { return collect(read)(conn.Query(ctx, query, args...)) })
+	return e.db.read(ctx,
+		what, func(ctx context.Context, conn *pgx.Conn) error { return collect(read)(conn.Query(ctx, query, args...)) })
 }
 
 // transact runs a job in a transaction, within a call that has been entered. Any error of do undoes it, even one that

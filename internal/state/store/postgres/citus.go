@@ -76,8 +76,8 @@ const (
 )
 
 // isRefusal reports whether an error says that a statement cannot be done, whenever it is tried. The coordinator of
-// Citus sends a write to a worker, which commits it. After other errors, such as that the statement was cancelled or took
-// too long, the worker may have done it all the same.
+// Citus sends a write to a worker, which commits it. After other errors, such as that the statement was cancelled or
+// took too long, the worker may have done it all the same.
 func isRefusal(code string) bool {
 	switch code[:min(2, len(code))] {
 	case "0A", "22", "23", "25", "42": // not supported, values, constraints, state of the transaction, syntax and rights

@@ -57,7 +57,8 @@ func (db *DB) PutEvent(ctx context.Context, e store.Event) error {
 }
 
 // ClaimDeliveries implements [store.Events]. A claim that a crash of the database undoes is made again.
-func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, busy []string, most int) (all []store.Delivery, err error) {
+func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, busy []string,
+	most int) (all []store.Delivery, err error) {
 	due, err := db.candidates(ctx, "deliveries due", 4, sqlDueDeliveries, now.UnixMilli(), joinTexts(busy), most)
 	if err != nil {
 		return nil, err
@@ -79,5 +80,6 @@ func (db *DB) SweepEvents(ctx context.Context, before time.Time) (int, error) {
 
 // EraseEvents implements [store.Events].
 func (db *DB) EraseEvents(ctx context.Context, merchant string, about []string) (int, error) {
-	return db.removeKeys(ctx, "erase events", isDurable, sqlEventsToErase, []any{merchant, joinTexts(about)}, sqlDropEvent, 2)
+	return db.removeKeys(ctx, "erase events", isDurable, sqlEventsToErase, []any{merchant, joinTexts(about)},
+		sqlDropEvent, 2)
 }

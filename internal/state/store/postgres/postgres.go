@@ -68,9 +68,10 @@ func dialectOf(clock string) rows.Dialect {
 		ForUpdate: "FOR UPDATE",
 		KeysMark: `(SELECT encode(m.value, 'hex') || '-' || t.xmin FROM small_states m, pg_trigger t
 			WHERE m.key = 'api keys' AND t.tgrelid = 'api_keys'::regclass AND t.tgname = 'mark' AND t.tgenabled = 'A')`,
-		EndpointsMark: `(SELECT encode(value, 'hex') || ` + endpointTriggers + ` FROM small_states WHERE key = 'webhook endpoints')`,
-		MerchantMark:  `encode(value, 'hex') || ` + endpointTriggers,
-		Join:          joinTexts,
+		EndpointsMark: `(SELECT encode(value, 'hex') || ` + endpointTriggers +
+			` FROM small_states WHERE key = 'webhook endpoints')`,
+		MerchantMark: `encode(value, 'hex') || ` + endpointTriggers,
+		Join:         joinTexts,
 	}
 }
 
@@ -235,7 +236,8 @@ func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 		return nil, errUnreadable
 	}
 	given := u.Query()
-	if file := given.Get("passfile"); file != "" { // pgx passes over one that cannot be read, and logs in without a password
+	// pgx passes over one that cannot be read, and logs in without a password
+	if file := given.Get("passfile"); file != "" {
 		if err := readable(file); err != nil {
 			return nil, fmt.Errorf("passfile: %w", err)
 		}

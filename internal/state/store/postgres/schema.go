@@ -200,7 +200,8 @@ const baseline = `
 	ALTER TABLE endpoints ENABLE ALWAYS TRIGGER mark_merchant;`
 
 // clearAudit are the statements that change the audit trail: that of a backup takes the place of all.
-var clearAudit = []string{`SET LOCAL threeds.restoring = 'on'`, `DELETE FROM audit`, `SET LOCAL threeds.restoring = 'off'`}
+var clearAudit = []string{`SET LOCAL threeds.restoring = 'on'`, `DELETE FROM audit`,
+	`SET LOCAL threeds.restoring = 'off'`}
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that migrations make. Raise it with a
 // step that those builds cannot work with.
@@ -251,7 +252,8 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string, compatibleFrom
 		if _, err := tx.Exec(ctx, `DELETE FROM schema_version`); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO schema_version (version, compatible_from) VALUES ($1, $2)`, len(steps), max(from, compatibleFrom))
+		_, err = tx.Exec(ctx, `INSERT INTO schema_version (version, compatible_from) VALUES ($1, $2)`, len(steps),
+			max(from, compatibleFrom))
 		return err
 	})
 }
@@ -266,8 +268,9 @@ func versionOf(ctx context.Context, conn interface {
 		return 0, 0, nil
 	}
 	if err == nil && len(steps) < version && len(steps) < from {
-		err = fmt.Errorf("the database was made by a newer release: schema version %d, which builds of version %d and later can use, "+
-			"and this one is of version %d; start the newer release, or go back to a backup", version, from, len(steps))
+		err = fmt.Errorf(
+			"the database was made by a newer release: schema version %d, which builds of version %d and later can use, "+
+				"and this one is of version %d; start the newer release, or go back to a backup", version, from, len(steps))
 	}
 	return version, from, err
 }

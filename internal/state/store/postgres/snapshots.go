@@ -116,7 +116,8 @@ func newest(ctx context.Context, tx pgx.Tx, s store.Snapshot) error {
 }
 
 // addChunks writes the content of an upload and returns its size and SHA-256.
-func (db *DB) addChunks(ctx context.Context, scheme string, id int64, content io.Reader) (size int64, sum []byte, err error) {
+func (db *DB) addChunks(ctx context.Context, scheme string, id int64,
+	content io.Reader) (size int64, sum []byte, err error) {
 	buf := make([]byte, chunkLen)
 	h := sha256.New()
 	for n := 0; ; n++ {
@@ -142,7 +143,8 @@ func (db *DB) addChunks(ctx context.Context, scheme string, id int64, content io
 }
 
 // publish makes a whole upload a snapshot, and frees those that are too many.
-func (db *DB) publish(ctx context.Context, id int64, s store.Snapshot, size int64, sum []byte, lease store.Lease, keep int) error {
+func (db *DB) publish(ctx context.Context, id int64, s store.Snapshot, size int64, sum []byte, lease store.Lease,
+	keep int) error {
 	return db.transact(ctx, "put snapshot", func(ctx context.Context, tx pgx.Tx) error {
 		if err := fence(ctx, tx, lease); err != nil {
 			return err
@@ -154,7 +156,8 @@ func (db *DB) publish(ctx context.Context, id int64, s store.Snapshot, size int6
 		if err := newest(ctx, tx, s); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sqlPublish, id, s.Scheme, s.Generation, s.Created.UnixMilli(), size, sum, rows.Blob(s.Note)); err != nil {
+		if _, err := tx.Exec(ctx, sqlPublish, id, s.Scheme, s.Generation, s.Created.UnixMilli(), size, sum,
+			rows.Blob(s.Note)); err != nil {
 			return err
 		}
 		result, err := tx.Query(ctx, sqlRetire, s.Scheme, max(1, keep))

@@ -53,7 +53,8 @@ const sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txns
 
 // List implements [store.Lister].
 func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) ([]store.Txn, error) {
-	return rows.All(ctx, db.Rows, "list", rows.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
+	return rows.All(ctx, db.Rows, "list", rows.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(),
+		string(after.State), limit)
 }
 
 // Update implements [store.Store]. It calls change without holding a connection or a lock, and writes if the

@@ -40,8 +40,10 @@ type Statements interface {
 
 // These are conditions of the rows that a backup has of tables which also hold others.
 const (
-	objectsOfBackup = "kind IN ('" + store.TokenObjects + "', '" + store.UserObjects + "', '" + store.CertificateObjects + "')"
-	statesOfBackup  = "(key LIKE '" + store.RangeStates + "%' OR key LIKE '" + store.UseStates + "%' OR key = '" + store.RotationState + "')"
+	objectsOfBackup = "kind IN ('" + store.TokenObjects + "', '" + store.UserObjects + "', '" +
+		store.CertificateObjects + "')"
+	statesOfBackup = "(key LIKE '" + store.RangeStates + "%' OR key LIKE '" + store.UseStates + "%' OR key = '" +
+		store.RotationState + "')"
 )
 
 // rowsOf says in which table the rows of a kind are, which rows of it, and in which order Each has them.
@@ -71,10 +73,11 @@ func (tx *Tx) Each(ctx context.Context, kind string, do func(store.Row) error) e
 // eachRange calls do with every snapshot and its chunks.
 func (tx *Tx) eachRange(ctx context.Context, do func(store.Row) error) error {
 	var all []store.Row
-	err := tx.Statements.Query(ctx, store.RangeRows, "SELECT * FROM snapshots ORDER BY scheme, generation", nil, func(row store.Row) error {
-		all = append(all, row)
-		return nil
-	})
+	err := tx.Statements.Query(ctx, store.RangeRows, "SELECT * FROM snapshots ORDER BY scheme, generation", nil,
+		func(row store.Row) error {
+			all = append(all, row)
+			return nil
+		})
 	if err != nil {
 		return err
 	}
@@ -191,7 +194,8 @@ func (tx *Tx) insert(ctx context.Context, table string, row store.Row) error {
 		into, args = append(into, `"`+name+`"`), append(args, values[name])
 		marks = append(marks, "$"+strconv.Itoa(len(args)))
 	}
-	return tx.Statements.Exec(ctx, "INSERT INTO "+table+" ("+strings.Join(into, ", ")+") VALUES ("+strings.Join(marks, ", ")+")", args...)
+	return tx.Statements.Exec(ctx,
+		"INSERT INTO "+table+" ("+strings.Join(into, ", ")+") VALUES ("+strings.Join(marks, ", ")+")", args...)
 }
 
 // columnsOf is Columns of the transaction, which it asks once for each table.

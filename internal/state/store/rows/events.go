@@ -32,7 +32,8 @@ const (
 
 // AddEndpoint implements [store.Events].
 func (r *Rows) AddEndpoint(ctx context.Context, e store.Endpoint) error {
-	return r.change(ctx, "add endpoint", store.ErrExists, sqlAddEndpoint, e.ID, e.Merchant, e.Created.UnixMilli(), Blob(e.Data))
+	return r.change(ctx, "add endpoint", store.ErrExists, sqlAddEndpoint, e.ID, e.Merchant,
+		e.Created.UnixMilli(), Blob(e.Data))
 }
 
 // ChangeEndpoint implements [store.Events].
@@ -51,7 +52,8 @@ func (r *Rows) EndpointsOf(ctx context.Context, merchants ...string) ([]store.En
 }
 
 // EndpointMarksUnless implements [store.Events].
-func (r *Rows) EndpointMarksUnless(ctx context.Context, mark string) (ofMerchants map[string]string, now string, err error) {
+func (r *Rows) EndpointMarksUnless(ctx context.Context,
+	mark string) (ofMerchants map[string]string, now string, err error) {
 	now, err = One(ctx, r, "mark of endpoints", ScanValue[string], sqlEndpointMark)
 	if err != nil || now != "" && now == mark {
 		return nil, now, err

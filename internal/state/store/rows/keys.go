@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// SQLite keeps true and false as numbers. Any number but 0 is true, so that a row that was changed by hand can be read.
+	// SQLite keeps true and false as numbers. Any number but 0 is true, so that a row that was changed by hand can be
+	// read.
 	sqlKey     = `SELECT hash, merchant, strict <> false, created, seal FROM api_keys WHERE hash = $1`
 	sqlKeys    = `SELECT hash, merchant, strict <> false, created, seal FROM api_keys ORDER BY created, hash`
 	sqlKeyMark = `SELECT coalesce({mark of keys}, '')`
@@ -25,7 +26,8 @@ const (
 
 // PutKey implements [store.Store].
 func (r *Rows) PutKey(ctx context.Context, k store.Key) error {
-	return r.change(ctx, "put key", store.ErrExists, sqlPutKey, Blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli(), Blob(k.Seal))
+	return r.change(ctx, "put key", store.ErrExists, sqlPutKey, Blob(k.Hash), k.Merchant, k.Strict,
+		k.Created.UnixMilli(), Blob(k.Seal))
 }
 
 // ResealKey implements [store.Store].

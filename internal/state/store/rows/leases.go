@@ -34,7 +34,8 @@ const (
 func (r *Rows) Acquire(ctx context.Context, name, holder string, ttl time.Duration) (store.Lease, error) {
 	l := store.Lease{Name: name, Holder: holder}
 	var expires int64
-	err := r.engine.Change(ctx, "acquire", store.ErrHeld, r.SQL(sqlAcquire), []any{name, holder, ttl.Milliseconds()}, &l.Token, &expires)
+	err := r.engine.Change(ctx, "acquire", store.ErrHeld, r.SQL(sqlAcquire), []any{name, holder, ttl.Milliseconds()},
+		&l.Token, &expires)
 	if err != nil {
 		return store.Lease{}, err
 	}
@@ -52,7 +53,8 @@ func (r *Rows) PutState(ctx context.Context, key string, value []byte, lease sto
 	if len(value) > store.MaxValue {
 		return store.ErrTooLarge
 	}
-	return r.change(ctx, "put state", store.ErrFenced, sqlPutState, lease.Name, lease.Token, lease.Holder, key, Blob(value))
+	return r.change(ctx, "put state", store.ErrFenced, sqlPutState, lease.Name, lease.Token, lease.Holder,
+		key, Blob(value))
 }
 
 // State implements [store.States].

@@ -32,7 +32,8 @@ func (r *Rows) AddObject(ctx context.Context, o store.Object) error {
 
 // ChangeObject implements [store.Objects].
 func (r *Rows) ChangeObject(ctx context.Context, o store.Object, was []byte) error {
-	return r.change(ctx, "change object", store.ErrNotFound, sqlChangeObject, o.Kind, o.ID, orNull(o.Expires), Blob(o.Data), Blob(was))
+	return r.change(ctx, "change object", store.ErrNotFound, sqlChangeObject, o.Kind, o.ID, orNull(o.Expires),
+		Blob(o.Data), Blob(was))
 }
 
 // RemoveObject implements [store.Objects].
@@ -57,7 +58,8 @@ func (r *Rows) Objects(ctx context.Context, kind string) ([]store.Object, error)
 
 // AppendAudit implements [store.Audit].
 func (r *Rows) AppendAudit(ctx context.Context, e store.AuditEntry) error {
-	return r.change(ctx, "append audit", store.ErrExists, sqlAppendAudit, e.Seq, e.At.UnixMilli(), Blob(e.Link), Blob(e.Data))
+	return r.change(ctx, "append audit", store.ErrExists, sqlAppendAudit, e.Seq, e.At.UnixMilli(),
+		Blob(e.Link), Blob(e.Data))
 }
 
 // AuditEntries implements [store.Audit].

@@ -93,7 +93,8 @@ func One[T any](ctx context.Context, r *Rows, what string, scan Scan[T], query s
 }
 
 // All reads all rows of a query.
-func All[T any](ctx context.Context, r *Rows, what string, scan Scan[T], query string, args ...any) (all []T, err error) {
+func All[T any](ctx context.Context, r *Rows, what string, scan Scan[T], query string,
+	args ...any) (all []T, err error) {
 	err = r.engine.Query(ctx, what, r.SQL(query), args, func(result Result) (err error) {
 		all, err = Collect(result, scan)
 		return err

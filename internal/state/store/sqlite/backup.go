@@ -31,7 +31,8 @@ func (db *DB) ChangeRows(ctx context.Context, do func(store.RowTx) error) error 
 }
 
 // withRows calls do in a transaction on a connection of its own.
-func (db *DB) withRows(ctx context.Context, pragmas []string, begin, end string, do func(store.RowTx) error) (err error) {
+func (db *DB) withRows(ctx context.Context, pragmas []string, begin, end string,
+	do func(store.RowTx) error) (err error) {
 	if err := db.beginCall(ctx); err != nil {
 		return err
 	}

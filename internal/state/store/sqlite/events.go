@@ -53,9 +53,10 @@ func (w *writer) insertEvent(e *store.Event) (answer, failed error) {
 	return nil, nil
 }
 
-// updateWithEvent makes an update that brings an event along. Update runs the statement of it. When the ID of the event is
-// taken, the update is made without it.
-func (w *writer) updateWithEvent(e *store.Event, now time.Time, update func() (sql.Result, error)) (answer, failed error) {
+// updateWithEvent makes an update that brings an event along. Update runs the statement of it. When the ID of the event
+// is taken, the update is made without it.
+func (w *writer) updateWithEvent(e *store.Event, now time.Time,
+	update func() (sql.Result, error)) (answer, failed error) {
 	return w.atomically(func() (answer, failed error) {
 		if answer, failed := changed(errConflict)(update()); answer != nil || failed != nil {
 			return answer, failed
@@ -90,7 +91,8 @@ func (db *DB) PutEvent(ctx context.Context, e store.Event) error {
 }
 
 // ClaimDeliveries implements [store.Events]. It does not write if nothing is due.
-func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, busy []string, most int) (all []store.Delivery, err error) {
+func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, busy []string,
+	most int) (all []store.Delivery, err error) {
 	var due int
 	err = db.read(ctx, "claim deliveries", func(r *reader) error { return r.row(sqlAnyDue, now.UnixMilli()).Scan(&due) })
 	if err != nil || due == 0 {
@@ -117,7 +119,8 @@ func (db *DB) EraseEvents(ctx context.Context, merchant string, about []string) 
 
 // removeEvents runs two statements that remove the deliveries of at most sweepLen events and these events, until they
 // remove fewer.
-func (db *DB) removeEvents(ctx context.Context, what string, deliveries, events string, args ...any) (total int, err error) {
+func (db *DB) removeEvents(ctx context.Context, what string, deliveries, events string,
+	args ...any) (total int, err error) {
 	return rows.RemoveInBatches(sweepLen, func() (n int64, err error) {
 		err = db.write(ctx, what, func(w *writer) (answer, failed error) {
 			return w.atomically(func() (answer, failed error) {

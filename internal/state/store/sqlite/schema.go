@@ -216,7 +216,8 @@ func migrate(conn *sql.Conn, steps []string, compatibleFrom int) (err error) {
 		_, failed := conn.ExecContext(ctx, end)
 		err = errors.Join(err, failed)
 	}()
-	_, err = conn.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL, compatible_from INTEGER NOT NULL) STRICT")
+	_, err = conn.ExecContext(ctx,
+		"CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL, compatible_from INTEGER NOT NULL) STRICT")
 	if err != nil {
 		return err
 	}

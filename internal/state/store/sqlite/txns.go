@@ -56,7 +56,8 @@ func (db *DB) get(ctx context.Context, id string) (t store.Txn, err error) {
 
 // List implements [store.Lister].
 func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) ([]store.Txn, error) {
-	return rows.All(ctx, db.Rows, "list", rows.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
+	return rows.All(ctx, db.Rows, "list", rows.ScanTxn, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(),
+		string(after.State), limit)
 }
 
 // Update implements [store.Store]. It calls change in the goroutine of the caller, and writes if the transaction is
@@ -86,7 +87,8 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 		err := write(ctx, "update", func(w *writer) (answer, failed error) {
 			update := func() (sql.Result, error) {
 				return w.exec(sqlUpdate,
-					t.Owner, t.Scheme, string(t.State), rows.Blob(t.Data), t.Expires.UnixMilli(), id, was.Version, db.now().UnixMilli())
+					t.Owner, t.Scheme, string(t.State), rows.Blob(t.Data), t.Expires.UnixMilli(), id, was.Version,
+					db.now().UnixMilli())
 			}
 			if t.Event != nil {
 				return w.updateWithEvent(t.Event, db.now(), update)
