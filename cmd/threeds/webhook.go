@@ -27,8 +27,8 @@ import (
 	"github.com/openthreeds/threeds/internal/state/store"
 )
 
-// webhookCommands change the webhook endpoints of a merchant, show its events, and verify a delivery. What can be done to
-// an endpoint is in the table of acts.
+// webhookCommands change the webhook endpoints of a merchant, show its events, and verify a delivery. What can be done
+// to an endpoint is in the table of acts.
 var webhookCommands = slices.Concat([]cmdline.Command{
 	{
 		Name: "add", Run: runWebhook,
