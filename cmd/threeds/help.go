@@ -15,7 +15,6 @@ import (
 	"github.com/openthreeds/threeds/api"
 	"github.com/openthreeds/threeds/internal/base/build"
 	"github.com/openthreeds/threeds/internal/base/cmdline"
-	"github.com/openthreeds/threeds/internal/base/hint"
 	"github.com/openthreeds/threeds/internal/operate/ops"
 	"github.com/openthreeds/threeds/internal/protocol/scheme"
 	"github.com/openthreeds/threeds/internal/state/journal"
@@ -55,8 +54,7 @@ func runCompletion(ctx context.Context, cmd *cmdline.Invocation) error {
 		return err
 	}
 	if !slices.Contains(shells, rest[0]) {
-		return cmdline.Usagef("completion: no shell %q%s: want one of %s",
-			rest[0], hint.For(rest[0], shells...), strings.Join(shells, ", "))
+		return cmdline.Usagef("completion: no shell %q: want one of %s", rest[0], strings.Join(shells, ", "))
 	}
 	program, err := describeProgram(ctx)
 	if err != nil {
