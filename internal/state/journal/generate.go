@@ -50,6 +50,7 @@ func Generate(ctx context.Context, st Store, keys *Keys, g Generation, now time.
 			writers = append(writers, bulk.anotherWriter())
 		}
 	}
+	outer := ctx
 	work, ctx := errgroup.WithContext(ctx)
 	batches := g.batches(ctx, now, keys)
 	var mu sync.Mutex
@@ -68,7 +69,10 @@ func Generate(ctx context.Context, st Store, keys *Keys, g Generation, now time.
 			return ctx.Err()
 		})
 	}
-	return work.Wait()
+	if err := work.Wait(); err != nil {
+		return err
+	}
+	return st.Sign(outer, now) // as a server would have done it, day by day
 }
 
 // batches makes the entries of a generation in another goroutine, so that the next ones are made while some are

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/openthreeds/threeds/internal/base/obs"
+	"github.com/openthreeds/threeds/internal/base/waittest"
 	"github.com/openthreeds/threeds/internal/edge/api"
 	"github.com/openthreeds/threeds/internal/peers/directory"
 	"github.com/openthreeds/threeds/internal/run/server"
@@ -60,12 +61,22 @@ func exposed(t *testing.T) exposition {
 	areq, answer := s.Challenged("2.2.0")
 	s.Result(rig.Marshal(rig.RReq(areq, answer, "Y")))
 	s.Postauth(answer.Text("threeDSServerTransID"))
-	res, err := http.Get(s.ConsoleURL + "/metrics")
-	rig.Must(t, err)
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	rig.Must(t, err)
-	e.add(string(text))
+	shown := func(s *rig.Site) string {
+		t.Helper()
+		res, err := http.Get(s.ConsoleURL + "/metrics")
+		rig.Must(t, err)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		rig.Must(t, err)
+		return string(text)
+	}
+	e.add(shown(s))
+
+	// A journal that is not empty has a head from the start on.
+	rig.Must(t, s.Stop())
+	again := rig.StartSite(t, ca, s.Directory, rig.Plan{Beside: s})
+	waittest.Until(t, "the head of the journal", func() bool { return strings.Contains(shown(again), "threeds_journal_head_info{") })
+	e.add(shown(again))
 
 	m := obs.NewMetrics()
 	for _, code := range []message.Code{message.TransientFailure, message.PermanentFailure, message.ConnectionFailure} {
