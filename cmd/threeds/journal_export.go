@@ -159,6 +159,9 @@ func importJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 			return err
 		}
 		done, err := journal.Import(ctx, st, keys, f, signers...)
+		if err == nil {
+			err = st.Sign(ctx, time.Now()) // its days are over
+		}
 		if wrong, ok := errors.AsType[*journal.LineError](err); ok {
 			return fmt.Errorf("%s:%w", rest[0], wrong)
 		}
