@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +36,8 @@ type evidence struct {
 	seen   int64 // the newest seal that this process has seen, which is never gone later
 	hash   []byte
 	faults []string // what does not fit, each once, the oldest first
+
+	listed atomic.Pointer[[]string] // what list has returned last
 }
 
 // headInterval is how long after a head there is no other one: a little less than the minute in which each node looks.
@@ -487,15 +490,20 @@ func (e *evidence) expire(ctx context.Context, since string) error {
 	return nil
 }
 
-// list returns what does not fit.
+// list returns what does not fit. It waits for nobody: while a seal is made, it returns what was known before.
 func (e *evidence) list() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	all := slices.Clone(e.faults)
-	for _, name := range sortedKeys(e.known.chains) {
-		if e.known.chains[name].isBroken && e.known.isKept(name) {
-			all = append(all, "the chain "+name+" was changed before its day was signed")
+	if e.mu.TryLock() {
+		all := slices.Clone(e.faults)
+		for _, name := range sortedKeys(e.known.chains) {
+			if e.known.chains[name].isBroken && e.known.isKept(name) {
+				all = append(all, "the chain "+name+" was changed before its day was signed")
+			}
 		}
+		e.listed.Store(&all)
+		e.mu.Unlock()
 	}
-	return all
+	if all := e.listed.Load(); all != nil {
+		return *all
+	}
+	return nil
 }

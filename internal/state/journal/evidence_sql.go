@@ -256,9 +256,11 @@ func (l *lazyStore) Head(ctx context.Context, now time.Time, trail *ChainEnd) (H
 	return askLazily(ctx, l, func(st Store) (Head, error) { return st.Head(ctx, now, trail) })
 }
 
-// Faults implements [Store]. A store that was not opened yet has none.
+// Faults implements [Store]. A store that was not opened yet, or is being opened, has none.
 func (l *lazyStore) Faults() []string {
-	l.mu.Lock()
+	if !l.mu.TryLock() {
+		return nil
+	}
 	defer l.mu.Unlock()
 	if l.st == nil {
 		return nil

@@ -236,7 +236,9 @@ func (s *tableStore) CountChanged() uint64 { return s.database.changed.Load() }
 
 // CountChanged implements [Store].
 func (l *lazyStore) CountChanged() uint64 {
-	l.mu.Lock()
+	if !l.mu.TryLock() { // it is being opened
+		return 0
+	}
 	defer l.mu.Unlock()
 	if l.st == nil {
 		return 0
