@@ -75,11 +75,8 @@ func verifyJournal(_ context.Context, cmd *cmdline.Invocation) error {
 		return err
 	}
 	got, err := journal.Verify(from, signers...)
-	if wrong, ok := errors.AsType[*journal.LineError](err); ok {
-		return fmt.Errorf("%s:%w", rest[0], wrong)
-	}
 	if err != nil {
-		return err
+		return nameFile(rest[0], err)
 	}
 	_, err = fmt.Fprintf(cmd.Stdout, "ok: %d records, %d erased, %d days\n", got.Records, got.Erased, got.Days)
 	return err
@@ -100,16 +97,22 @@ func witnessJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 	return local.WithJournal(ctx, *file, func(st journal.Store, _ *journal.Keys) error {
 		return local.WithKeys(ctx, *file, func(c *config.Config, db store.Store, ring *keyring.Ring) error {
 			got, err := journal.Witness(ctx, from, st, local.NewTrail(c, db, ring).EachLink)
-			if wrong, ok := errors.AsType[*journal.LineError](err); ok {
-				return fmt.Errorf("%s:%w", rest[0], wrong)
-			}
 			if err != nil {
-				return err
+				return nameFile(rest[0], err)
 			}
 			_, err = fmt.Fprintf(cmd.Stdout, "ok: %d heads, %d older than what is kept\n", got.Heads, got.Older)
 			return err
 		})
 	})
+}
+
+// nameFile puts the name of a file before an error that says which of its lines is wrong. Other errors stay as they
+// are.
+func nameFile(name string, err error) error {
+	if wrong, ok := errors.AsType[*journal.LineError](err); ok {
+		return fmt.Errorf("%s:%w", name, wrong)
+	}
+	return err
 }
 
 // readSigners returns the public keys in a file, or without one those of the journal of a configuration.
@@ -162,11 +165,8 @@ func importJournal(ctx context.Context, cmd *cmdline.Invocation) error {
 		if err == nil {
 			err = st.Sign(ctx, time.Now()) // its days are over
 		}
-		if wrong, ok := errors.AsType[*journal.LineError](err); ok {
-			return fmt.Errorf("%s:%w", rest[0], wrong)
-		}
 		if err != nil {
-			return err
+			return nameFile(rest[0], err)
 		}
 		_, err = fmt.Fprintf(cmd.Stdout, "imported: %s, %d were there\n", terminal.Count(done.Added, "record"), done.Present)
 		return err

@@ -31,7 +31,7 @@ func (e UsageError) Error() string { return e.text }
 // the result, and the exit status is 0.
 type HelpRequest struct {
 	Text  string
-	Flags *flag.FlagSet // that the command takes; nil for a group
+	Flags *flag.FlagSet // the flags of the command; nil for a group
 }
 
 func (r HelpRequest) Error() string { return r.Text }
@@ -43,7 +43,7 @@ func Usagef(format string, args ...any) error { return UsageError{fmt.Sprintf(fo
 type Command struct {
 	Name     string
 	Run      func(ctx context.Context, cmd *Invocation) error // nil for a group
-	Commands []Command                                        // of a group
+	Commands []Command                                        // the commands of a group; nil for one that runs
 
 	// Takes names flags and arguments as people write them: [--config FILE] URL. The word behind a flag says what its
 	// values are. FILE and DIR are completed as names of files, a|b by these words, and other names by [Words].

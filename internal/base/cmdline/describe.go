@@ -18,8 +18,8 @@ type Description struct {
 	Name      string // such as "key create"; "" for the program
 	Forms     []Form
 	Flags     []Flag
-	Arguments Values        // of any of its arguments
-	Commands  []Description // of the program, or of a group
+	Arguments Values        // what its arguments may be
+	Commands  []Description // the commands of the program, or of a group
 }
 
 // A Flag is one flag of a command.

@@ -7,7 +7,7 @@ import (
 
 // A Manual is what manual pages say besides the table of commands.
 type Manual struct {
-	Version, Date string // of the program
+	Version, Date string // the version of the program, and the day of its commit
 	About         string // the program in few words
 	Status        string // what exit statuses mean
 }

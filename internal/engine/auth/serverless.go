@@ -18,7 +18,7 @@ import (
 func ExplainWithoutServer(acc *account.Account, body []byte, o check.ExplainOptions) *check.Explanation {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
-		panic(err) // it never fails
+		panic(err) // the system always has random bytes
 	}
 	e := &Engine{
 		Checker: check.Checker{

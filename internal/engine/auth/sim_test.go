@@ -104,7 +104,7 @@ func (s *sim) step() {
 			if op != which || s.brief && failed {
 				return true, nil
 			}
-			was := done && !failed // of a change; its other tries change nothing
+			was := done && !failed // the change was made; its other tries change nothing
 			failed, s.Down = true, lasts == 2
 			return was, authtest.ErrFault
 		}

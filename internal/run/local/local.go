@@ -108,7 +108,8 @@ func Entry(action, object string, before, after any) operator.Entry {
 }
 
 // NewTrail returns the operators and the audit trail of a store, for a command. Without the keys of the journal its
-// entries have no MAC, which the server reports.
+// entries have no MAC, which the server reports. A command is not refused for that: an operator who has lost these keys
+// must still be able to revoke an API key.
 func NewTrail(c *config.Config, st operator.Store, ring store.Sealer) *operator.Service {
 	s := &operator.Service{Store: st, Sealer: ring, Now: time.Now}
 	if c.Journal.Keys != "" {

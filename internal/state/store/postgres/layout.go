@@ -57,7 +57,7 @@ func (db *DB) Layout(ctx context.Context) (l store.Layout, err error) {
 	}
 	err = db.transact(ctx, "layout", func(ctx context.Context, tx pgx.Tx) error {
 		s := survey{tx: tx, nodes: nodes, oids: make(map[uint32]int)}
-		if err := s.look(ctx, db.engine); err != nil {
+		if err := s.readLayout(ctx, db.engine); err != nil {
 			return err
 		}
 		l = s.layout
@@ -74,8 +74,8 @@ type survey struct {
 	oids   map[uint32]int // where a table is in the layout
 }
 
-// look asks the server that is asked, and with Citus the others.
-func (s *survey) look(ctx context.Context, engine Engine) error {
+// readLayout reads what this server says of itself and its tables, and with Citus of the workers and theirs.
+func (s *survey) readLayout(ctx context.Context, engine Engine) error {
 	var version string
 	if err := s.tx.QueryRow(ctx, sqlServerVersion).Scan(&version); err != nil {
 		return err
